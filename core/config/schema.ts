@@ -1,0 +1,300 @@
+import { Type, type Static } from 'typebox';
+import { ProviderRowSchema } from '../ports/provider-row.ts';
+
+const strict = { additionalProperties: false };
+
+const Server = Type.Object(
+  {
+    host: Type.Optional(
+      Type.String({
+        default: '127.0.0.1',
+        description: 'Address to listen on. 0.0.0.0 for every interface.',
+      }),
+    ),
+    port: Type.Optional(
+      Type.Integer({
+        default: 8787,
+        minimum: 0,
+        maximum: 65535,
+        description: 'Port; 0 picks a free one. `--port` and PORT win.',
+      }),
+    ),
+    base_path: Type.Optional(
+      Type.String({
+        default: '/v1',
+        pattern: '^/([A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*)?$',
+        description: 'Prefix of every API path. The same paths are served without it.',
+      }),
+    ),
+    header_prefix: Type.Optional(
+      Type.String({
+        default: 'x-service',
+        pattern: '^[a-z0-9]+(-[a-z0-9]+)*$',
+        description: 'Prefix of the headers that steer the gateway.',
+      }),
+    ),
+    header_aliases: Type.Optional(
+      Type.Array(Type.String({ pattern: '^[a-z0-9]+(-[a-z0-9]+)*$' }), {
+        default: ['x-portkey'],
+        maxItems: 8,
+        description: 'Other prefixes that mean the same.',
+      }),
+    ),
+    operations: Type.Optional(
+      Type.Union([Type.Literal('open'), Type.Literal('loopback'), Type.Literal('key')], {
+        default: 'loopback',
+        description:
+          'Who may read /status and /metrics: anybody, callers on loopback (others need an owner key), or only an owner key. /healthz and /readyz are always open.',
+      }),
+    ),
+    max_body_bytes: Type.Optional(
+      Type.Integer({
+        default: 33554432,
+        minimum: 1024,
+        description:
+          'Largest request body that is held in memory; a larger one gets 413. Bodies that no plugin reads are streamed and not bounded by it.',
+      }),
+    ),
+    max_buffered_bytes: Type.Optional(
+      Type.Integer({
+        default: 536870912,
+        minimum: 1048576,
+        description: 'All request bodies held in memory together; beyond it requests get 503.',
+      }),
+    ),
+    header_timeout_ms: Type.Optional(
+      Type.Integer({ default: 15000, minimum: 100, description: 'Time a client has to send its headers.' }),
+    ),
+    body_idle_timeout_ms: Type.Optional(
+      Type.Integer({
+        default: 30000,
+        minimum: 100,
+        description: 'Longest pause between two pieces of a request body.',
+      }),
+    ),
+    client_stall_timeout_ms: Type.Optional(
+      Type.Integer({
+        default: 60000,
+        minimum: 100,
+        description: 'A client that accepts no byte for this long is cut off.',
+      }),
+    ),
+    keep_alive_timeout_ms: Type.Optional(
+      Type.Integer({
+        default: 75000,
+        minimum: 1000,
+        description: 'How long an idle client connection stays open.',
+      }),
+    ),
+    shutdown_timeout_ms: Type.Optional(
+      Type.Integer({
+        default: 30000,
+        minimum: 0,
+        description: 'How long open streams may go on after SIGTERM.',
+      }),
+    ),
+  },
+  { ...strict, description: 'Where and how the gateway listens. Changes need a restart.' },
+);
+
+const Security = Type.Object(
+  {
+    trusted_hosts: Type.Optional(
+      Type.Array(Type.String(), {
+        default: [],
+        maxItems: 1000,
+        description: 'Hosts (`host` or `host:port`) that a request may name in the custom-host header.',
+      }),
+    ),
+    key_prefix: Type.Optional(
+      Type.String({
+        default: 'wk_',
+        minLength: 1,
+        maxLength: 16,
+        description:
+          'What service keys begin with; it tells them from provider keys in an Authorization header.',
+      }),
+    ),
+  },
+  strict,
+);
+
+const Store = (fallback: string, pattern: string, description: string) =>
+  Type.Object({ url: Type.Optional(Type.String({ default: fallback, pattern, description })) }, strict);
+
+const Storage = Type.Object(
+  {
+    analytics: Type.Optional(
+      Store(
+        'chdb:',
+        '^(chdb:.*|none:)$',
+        'Where logs and analytics live: `chdb:` (embedded, under the data folder), `chdb:DIR`, or `none:` (rows stay in the journal).',
+      ),
+    ),
+    counters: Type.Optional(Store('memory:', '^memory:$', 'Where rate limits are counted: `memory:`.')),
+    journal: Type.Optional(
+      Type.Object(
+        {
+          flush_ms: Type.Optional(
+            Type.Integer({
+              default: 20,
+              minimum: 1,
+              maximum: 10000,
+              description: 'How often accepted rows are written to disk; what a kill -9 can lose at most.',
+            }),
+          ),
+          ship_ms: Type.Optional(
+            Type.Integer({
+              default: 1000,
+              minimum: 10,
+              maximum: 60000,
+              description: 'How often segments are sealed and sent to the analytics store.',
+            }),
+          ),
+          max_bytes: Type.Optional(
+            Type.Integer({
+              default: 2147483648,
+              minimum: 1048576,
+              description:
+                'Disk bound while the analytics store is away; beyond it rows are shed and counted.',
+            }),
+          ),
+        },
+        strict,
+      ),
+    ),
+  },
+  { ...strict, description: 'Stores. Changes need a restart.' },
+);
+
+const Provider = Type.Object(
+  {
+    ...ProviderRowSchema.properties,
+    api_key: Type.Optional(
+      Type.String({
+        minLength: 1,
+        description: 'The credential that the gateway holds for this provider: "${OPENAI_API_KEY}".',
+      }),
+    ),
+  },
+  strict,
+);
+
+const Name = Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_-]*$', maxLength: 255 });
+
+const Pipeline = Type.Object(
+  {
+    name: Name,
+    match: Type.Object(
+      {
+        routes: Type.Optional(
+          Type.Literal('contributed', { description: 'Serves the routes that its plugins declare.' }),
+        ),
+        path: Type.Optional(
+          Type.String({
+            pattern: '^/',
+            description: 'Path pattern below the base path; `/**` matches everything, `*` one segment.',
+          }),
+        ),
+        methods: Type.Optional(
+          Type.Array(Type.String({ pattern: '^[A-Z]+$' }), { minItems: 1, maxItems: 16 }),
+        ),
+      },
+      { ...strict, minProperties: 1 },
+    ),
+    plugins: Type.Array(
+      Type.Union([
+        Type.String({ minLength: 1 }),
+        Type.Record(Type.String(), Type.Unknown(), { minProperties: 1, maxProperties: 1 }),
+      ]),
+      {
+        minItems: 1,
+        maxItems: 64,
+        description:
+          'In order. A built-in name, the name of an installed package, or a path relative to this file; alone or with options.',
+      },
+    ),
+  },
+  strict,
+);
+
+/** The whole file. Plugin options are validated by the plugins' own schemas. */
+export const GatewayConfigSchema = Type.Object(
+  {
+    version: Type.Literal(1, { description: 'Version of this format.' }),
+    include: Type.Optional(
+      Type.Array(Type.String({ minLength: 1 }), {
+        maxItems: 100,
+        description: 'More files (globs, relative to this one); their keys are merged in, lists appended.',
+      }),
+    ),
+    server: Type.Optional(Server),
+    security: Type.Optional(Security),
+    storage: Type.Optional(Storage),
+    log: Type.Optional(
+      Type.Object(
+        {
+          level: Type.Optional(
+            Type.Union(
+              [Type.Literal('debug'), Type.Literal('info'), Type.Literal('warn'), Type.Literal('error')],
+              { default: 'info' },
+            ),
+          ),
+          format: Type.Optional(
+            Type.Union([Type.Literal('text'), Type.Literal('json')], { default: 'text' }),
+          ),
+        },
+        strict,
+      ),
+    ),
+    providers: Type.Optional(
+      Type.Record(Name, Provider, { description: 'Providers by name. A built-in name overrides that row.' }),
+    ),
+    pipelines: Type.Array(Pipeline, {
+      minItems: 1,
+      maxItems: 64,
+      description: 'The first that matches serves.',
+    }),
+  },
+  { ...strict, title: 'Weir gateway configuration' },
+);
+
+/** As written: everything optional that has a default. */
+export type GatewayConfigInput = Static<typeof GatewayConfigSchema>;
+
+type Filled<T> = { [K in keyof T]-?: NonNullable<T[K]> };
+
+/** As used: defaults filled in. */
+export interface GatewayConfig {
+  readonly version: 1;
+  readonly server: Filled<NonNullable<GatewayConfigInput['server']>>;
+  readonly security: Filled<NonNullable<GatewayConfigInput['security']>>;
+  readonly storage: {
+    readonly analytics: { readonly url: string };
+    readonly counters: { readonly url: string };
+    readonly journal: Filled<NonNullable<NonNullable<GatewayConfigInput['storage']>['journal']>>;
+  };
+  readonly log: Filled<NonNullable<GatewayConfigInput['log']>>;
+  readonly providers: Readonly<Record<string, Static<typeof Provider>>>;
+  readonly pipelines: readonly PipelineConfig[];
+}
+
+export interface PipelineConfig {
+  readonly name: string;
+  readonly match: { readonly routes?: 'contributed'; readonly path?: string; readonly methods?: string[] };
+  readonly plugins: readonly PluginEntry[];
+}
+
+/** One plugin in a pipeline, with its reserved options (`on_error`, `timeout_ms`) set apart. */
+export interface PluginEntry {
+  /** Built-in name, package name, or a path as written. */
+  readonly use: string;
+  readonly options: Readonly<Record<string, unknown>>;
+  readonly onError: 'fail' | 'skip' | undefined;
+  readonly timeoutMs: number | undefined;
+  /** JSON pointer of the entry, and of its options, for messages. */
+  readonly pointer: string;
+  readonly optionsPointer: string;
+  /** File that the entry stands in; relative paths start from its folder. */
+  readonly file: string;
+}

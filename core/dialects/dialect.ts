@@ -1,0 +1,84 @@
+import type { GatewayError } from '../errors/gateway-error.ts';
+import type { DialectName, EndpointId } from './endpoint.ts';
+import type { StreamEvent, StreamFrame } from './stream-event.ts';
+import type { Usage } from './usage.ts';
+
+/** What the gateway learns from an answer without changing it. */
+export interface AnswerFacts {
+  usage?: Usage;
+  model?: string;
+  /** As the provider wrote it; several choices joined with a comma. */
+  finishReason?: string;
+  /** The provider said, inside a well-formed answer or stream, that it failed. */
+  errorMessage?: string;
+}
+
+/** Watches the bytes of a streamed answer. Never keeps more than `maxFrameBytes`; a longer frame is not scanned. */
+export interface StreamScanner {
+  /** Returns true from the first chunk on in which a token (not only a role or a keep-alive) was seen. */
+  scan(chunk: Uint8Array): boolean;
+  /** What was learned; valid at any time, complete after the last chunk. */
+  readonly facts: AnswerFacts;
+  /** The stream's own end marker was seen (`[DONE]`, `message_stop`). */
+  readonly ended: boolean;
+}
+
+/** Cuts a byte stream into frames. Push bytes in any portions; complete frames come out with their very bytes. */
+export interface FrameReader {
+  push(chunk: Uint8Array): readonly StreamFrame[];
+  /** What is left when the bytes end; a torn frame is returned as an opaque one. */
+  finish(): readonly StreamFrame[];
+  /** Bytes held for an incomplete frame. */
+  readonly heldBytes: number;
+}
+
+/** Reads and writes the frames of a streamed answer. */
+export interface FrameCodec {
+  reader(endpoint: EndpointId): FrameReader;
+  /** The frame again, saying `events` instead; unknown fields of the frame are kept. Undefined when nothing is left of it. */
+  rewrite(frame: StreamFrame, events: readonly StreamEvent[]): Uint8Array | undefined;
+  /** The complete (not streamed) answer that these frames add up to. */
+  assemble(endpoint: EndpointId, frames: readonly StreamFrame[]): Uint8Array;
+  /** A complete answer as stream frames; the inverse of `assemble`. */
+  disassemble(endpoint: EndpointId, answer: Uint8Array): readonly Uint8Array[];
+}
+
+/** One text of a conversation and where it stands in the JSON body. */
+export interface ConversationText {
+  readonly role: string;
+  readonly text: string;
+  /** Path of the string in the request's JSON: `['messages', 3, 'content', 0, 'text']`. */
+  readonly path: readonly (string | number)[];
+}
+
+/** What a guard needs to know of a request, whatever the dialect. */
+export interface Conversation {
+  readonly texts: readonly ConversationText[];
+}
+
+/** One thing wrong with a request body. */
+export interface RequestIssue {
+  /** Dotted name of the field (`messages`, `tools[3].function.name`). */
+  readonly param: string;
+  readonly message: string;
+}
+
+/** A wire format, both directions, pure: no network, no clock. */
+export interface Dialect {
+  readonly name: DialectName;
+  /** The first rule that the body breaks, or undefined. `strict` is OpenAI compliance (default true). */
+  validateRequest(endpoint: EndpointId, body: unknown, strict: boolean): RequestIssue | undefined;
+  decodeConversation(endpoint: EndpointId, body: unknown): Conversation;
+  /** Facts of a complete (not streamed) answer. Never throws: an answer that is no JSON has no facts. */
+  scanAnswer(endpoint: EndpointId, body: Uint8Array): AnswerFacts;
+  streamScanner(endpoint: EndpointId): StreamScanner;
+  /**
+   * Streams as frames and events, for taps. A dialect without it can be passed through and scanned; a guard that
+   * must judge its streams refuses the request instead of letting it pass unjudged.
+   */
+  readonly frames?: FrameCodec;
+  /** The body of an error in the client's dialect; `requestId` is shown to the client. */
+  encodeError(error: GatewayError, requestId: string): Uint8Array;
+  /** An error event for a stream whose head has been sent. */
+  encodeStreamError(error: GatewayError, requestId: string): Uint8Array;
+}

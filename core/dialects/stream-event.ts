@@ -1,0 +1,30 @@
+import type { Usage } from './usage.ts';
+
+/**
+ * What a streamed answer says, whatever the wire. A frame of the wire may hold several events; taps see them
+ * one by one. `choice` is the index of the choice, `call` that of the tool call within it.
+ */
+export type StreamEvent =
+  | { readonly type: 'text-delta'; readonly choice: number; readonly text: string }
+  | { readonly type: 'reasoning-delta'; readonly choice: number; readonly text: string }
+  | {
+      readonly type: 'tool-arguments-delta';
+      readonly choice: number;
+      readonly call: number;
+      readonly id?: string;
+      readonly name?: string;
+      readonly text: string;
+    }
+  | { readonly type: 'finish'; readonly choice: number; readonly reason: string }
+  | { readonly type: 'usage'; readonly usage: Usage }
+  | { readonly type: 'error'; readonly message: string; readonly code: string }
+  /** The end marker of the wire (`data: [DONE]`). */
+  | { readonly type: 'done' }
+  /** A frame that says nothing of the above (role, keep-alive, unknown fields). Pass it on. */
+  | { readonly type: 'opaque' };
+
+/** One frame of the wire: its very bytes, and what it says. */
+export interface StreamFrame {
+  readonly bytes: Uint8Array;
+  readonly events: readonly StreamEvent[];
+}

@@ -1,0 +1,59 @@
+/**
+ * The one table of error codes. `docs/errors.md` lists exactly these rows; `scripts/check-errors.ts` proves it.
+ *
+ * `status` is the HTTP status that a client sees, `type` the OpenAI-style error type, `admin` the code of the
+ * administration shape (`AB01` … `AB09`).
+ */
+export const errorTable = {
+  // What the client sent
+  invalid_request: { status: 400, type: 'invalid_request_error', admin: 'AB01' },
+  invalid_json: { status: 400, type: 'invalid_request_error', admin: 'AB01' },
+  invalid_header: { status: 400, type: 'invalid_request_error', admin: 'AB01' },
+  provider_missing: { status: 400, type: 'invalid_request_error', admin: 'AB01' },
+  provider_unknown: { status: 400, type: 'invalid_request_error', admin: 'AB01' },
+  provider_ambiguous: { status: 400, type: 'invalid_request_error', admin: 'AB01' },
+  custom_host_refused: { status: 400, type: 'invalid_request_error', admin: 'AB01' },
+  not_supported: { status: 400, type: 'invalid_request_error', admin: 'AB01' },
+  body_too_large: { status: 413, type: 'invalid_request_error', admin: 'AB01' },
+  body_encoding_unsupported: { status: 415, type: 'invalid_request_error', admin: 'AB01' },
+  body_timeout: { status: 408, type: 'timeout_error', admin: 'AB01' },
+  route_not_found: { status: 404, type: 'invalid_request_error', admin: 'AB08' },
+  method_not_allowed: { status: 405, type: 'invalid_request_error', admin: 'AB01' },
+  resource_not_found: { status: 404, type: 'invalid_request_error', admin: 'AB08' },
+  // Who the client is
+  key_missing: { status: 401, type: 'authentication_error', admin: 'AB05' },
+  key_invalid: { status: 401, type: 'authentication_error', admin: 'AB05' },
+  key_expired: { status: 401, type: 'authentication_error', admin: 'AB05' },
+  scope_missing: { status: 403, type: 'permission_error', admin: 'AB03' },
+  // What the operator's rules say
+  hooks_failed: { status: 446, type: 'hooks_failed', admin: 'AB01' },
+  rate_limited: { status: 429, type: 'rate_limit_error', admin: 'AB06' },
+  // What the gateway can do now
+  overloaded: { status: 503, type: 'overloaded_error', admin: 'AB04' },
+  upstream_busy: { status: 503, type: 'overloaded_error', admin: 'AB04' },
+  store_unavailable: { status: 503, type: 'service_unavailable_error', admin: 'AB04' },
+  query_timeout: { status: 504, type: 'timeout_error', admin: 'AB04' },
+  shutting_down: { status: 503, type: 'service_unavailable_error', admin: 'AB04' },
+  // What the provider did
+  upstream_unreachable: { status: 502, type: 'upstream_error', admin: 'AB04' },
+  upstream_reset: { status: 502, type: 'upstream_error', admin: 'AB04' },
+  upstream_timeout: { status: 504, type: 'timeout_error', admin: 'AB04' },
+  upstream_invalid: { status: 502, type: 'upstream_error', admin: 'AB04' },
+  upstream_too_large: { status: 502, type: 'upstream_error', admin: 'AB04' },
+  // How the request ended before its answer (a client that left never reads it; the log does)
+  client_closed: { status: 499, type: 'client_closed_request', admin: 'AB01' },
+  client_stalled: { status: 499, type: 'client_closed_request', admin: 'AB01' },
+  // What is broken inside
+  plugin_failed: { status: 500, type: 'plugin_error', admin: 'AB04' },
+  plugin_timeout: { status: 500, type: 'plugin_error', admin: 'AB04' },
+  reply_invalid: { status: 500, type: 'internal_error', admin: 'AB04' },
+  internal: { status: 500, type: 'internal_error', admin: 'AB04' },
+} as const satisfies Record<string, ErrorRow>;
+
+interface ErrorRow {
+  readonly status: number;
+  readonly type: string;
+  readonly admin: `AB0${number}`;
+}
+
+export type ErrorCode = keyof typeof errorTable;

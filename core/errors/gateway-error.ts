@@ -1,0 +1,60 @@
+import { errorTable, type ErrorCode } from './codes.ts';
+
+const marker = Symbol.for('weir.error');
+
+/** What an error may carry beside its code and sentence; every field is optional. */
+export interface GatewayErrorDetails {
+  /** The request field at fault, as the OpenAI error shape names it (`messages`, `top_logprobs`, …). */
+  param?: string | null;
+  /** Headers that the refusal needs (`retry-after`, …), a flat list of names and values. */
+  headers?: readonly string[];
+  /** Members added to the top level of the body beside `error` (`hook_results`, …). */
+  extra?: Readonly<Record<string, unknown>>;
+  /** Who raised it. Default `gateway`. */
+  source?: 'gateway' | 'provider';
+  /** The plugin that raised it; filled in by the pipeline. */
+  plugin?: string;
+  cause?: unknown;
+}
+
+/**
+ * The one error that plugins, adapters and stores throw on purpose. Its code decides the status and the shape
+ * that the client sees; anything else thrown is reported as `internal` or `plugin_failed`.
+ */
+export class GatewayError extends Error {
+  readonly [marker] = true;
+  readonly code: ErrorCode;
+  readonly param: string | null;
+  readonly headers: readonly string[];
+  readonly extra: Readonly<Record<string, unknown>> | undefined;
+  readonly source: 'gateway' | 'provider';
+  plugin: string | undefined;
+
+  constructor(code: ErrorCode, message: string, details: GatewayErrorDetails = {}) {
+    super(message, details.cause === undefined ? undefined : { cause: details.cause });
+    this.name = 'GatewayError';
+    this.code = code;
+    this.param = details.param ?? null;
+    this.headers = details.headers ?? [];
+    this.extra = details.extra;
+    this.source = details.source ?? 'gateway';
+    this.plugin = details.plugin;
+  }
+
+  get status(): number {
+    return errorTable[this.code].status;
+  }
+
+  get type(): string {
+    return errorTable[this.code].type;
+  }
+
+  get adminCode(): string {
+    return errorTable[this.code].admin;
+  }
+
+  /** True for an error of this class, also one made by another copy of the module (a bundled plugin). */
+  static is(value: unknown): value is GatewayError {
+    return typeof value === 'object' && value !== null && marker in value;
+  }
+}

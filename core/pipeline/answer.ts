@@ -1,0 +1,37 @@
+import type { DialectName } from '../dialects/endpoint.ts';
+import type { GatewayError } from '../errors/gateway-error.ts';
+import type { HeaderList } from '../ports/header-list.ts';
+
+/** Where streamed bytes go. */
+export interface StreamTarget {
+  /** Returns false to pause the source; `resume` of the source continues it. */
+  data(chunk: Buffer): boolean;
+  end(): void;
+  /** The source broke: the client must be able to tell. */
+  fail(error: GatewayError): void;
+}
+
+/** Bytes that are still on their way. */
+export interface StreamSource {
+  /** Starts the flow; called once at the most. Nothing flows before. */
+  pipe(target: StreamTarget): void;
+  resume(): void;
+  /** Stops the flow and releases what feeds it; the target is not called any more. */
+  cancel(error: GatewayError): void;
+}
+
+/** An answer on its way to the client. */
+export interface Answer {
+  readonly status: number;
+  readonly headers: HeaderList;
+  /** Null: no body at all (HEAD, 204, 304). */
+  readonly body: Buffer | StreamSource | null;
+  /** Who wrote it. Default `gateway`. */
+  readonly source?: 'gateway' | 'provider';
+  /** The wire format of a streamed body, when taps may read it. */
+  readonly dialect?: DialectName;
+}
+
+export function isStreamSource(body: Answer['body']): body is StreamSource {
+  return body !== null && !Buffer.isBuffer(body);
+}

@@ -1,0 +1,144 @@
+import type { Conversation } from '../dialects/dialect.ts';
+import type { Endpoint } from '../dialects/endpoint.ts';
+import type { GatewayError } from '../errors/gateway-error.ts';
+import type { HeaderList } from '../ports/header-list.ts';
+import type { Price } from '../ports/prices.ts';
+import type { Readable } from 'node:stream';
+import type { Answer } from './answer.ts';
+import type { ContextKey } from './context-key.ts';
+import type { RequestFacts } from './facts.ts';
+
+export type JsonValue =
+  string | number | bigint | boolean | null | JsonValue[] | { [name: string]: JsonValue };
+export type JsonObject = { [name: string]: JsonValue };
+/** Where a value stands in a JSON document. */
+export type JsonPath = readonly (string | number)[];
+
+/**
+ * The request's body, understood lazily. Nothing is read before somebody asks; what nobody changed is sent on
+ * as the very bytes received.
+ */
+export interface RequestBody {
+  /** True when the client announced a body. */
+  readonly present: boolean;
+  /** True once the bytes are in memory. */
+  readonly loaded: boolean;
+  /** True when somebody called `set` or `remove`. */
+  readonly changed: boolean;
+  /** Reads the whole body, within the limit. Hooks that declare `reads: ['request.…']` find it loaded. */
+  load(): Promise<void>;
+  /** The bytes, decoded from any content encoding, with changes spliced in. Throws before `load`. */
+  readonly bytes: Buffer;
+  /** The same as text. Decoded once. */
+  readonly text: string;
+  /**
+   * Parsed JSON, or undefined when the body is empty or no JSON. Integers beyond 2^53 are BigInt, so that they
+   * keep their digits. Treat it as read-only: changes go through `set` and `remove`.
+   */
+  readonly json: JsonValue | undefined;
+  /** Replaces or adds the value at a path; missing parents are an error. The rest of the bytes stays as it is. */
+  set(path: JsonPath, value: JsonValue): void;
+  /** Removes the value at a path; a missing one is ignored. */
+  remove(path: JsonPath): void;
+  /** The unread bytes, for passing on. Only before `load`. */
+  stream(): Readable;
+  /** Headers that describe the bytes as they are now (`content-encoding` when they are still encoded). */
+  readonly contentEncoding: string | undefined;
+  /** The bytes to send on: as received when unchanged (still compressed), else the changed ones. */
+  readonly outgoing: Buffer;
+}
+
+/** What every hook of a request sees. One object per request; hooks share it. */
+export interface RequestContext {
+  /** The request id: `x-service-request-id`, and the id of the row in the log. */
+  readonly id: string;
+  /** Wall clock at acceptance, milliseconds since the epoch. */
+  readonly startedAt: number;
+  /** `GET`, `POST`, … */
+  readonly method: string;
+  /** Path below the base path, raw, beginning with `/` (`/chat/completions`). */
+  readonly path: string;
+  /** Path as received, raw. */
+  readonly originalPath: string;
+  /** Raw query with its `?`, or empty. */
+  readonly query: string;
+  readonly headers: HeaderList;
+  readonly remoteAddress: string;
+  readonly endpoint: Endpoint;
+  /** Hash of the generation that serves this request. */
+  readonly generation: string;
+  readonly body: RequestBody;
+  readonly facts: RequestFacts;
+  /** Parsed JSON of the body; the same as `body.json`. */
+  readonly json: JsonValue | undefined;
+  /** The texts of the conversation, decoded through the client's dialect on first use. */
+  readonly conversation: Conversation;
+  /** A header by lower-case name. */
+  header(name: string): string | undefined;
+  /** A header under the configured prefix or one of its aliases: `service('api-key')` reads `x-service-api-key`. */
+  service(name: string): string | undefined;
+  get<T>(key: ContextKey<T>): T | undefined;
+  set<T>(key: ContextKey<T>, value: T): void;
+  /** Adds a header to whatever answer leaves, refusals included. */
+  addResponseHeader(name: string, value: string): void;
+  /** Runs when the client leaves before its answer is complete. Returns the function that unregisters. */
+  onAbort(run: () => void): () => void;
+  /** Set when the client has left. */
+  readonly aborted: boolean;
+}
+
+/** The answer as `response` hooks see it: complete, before it leaves. */
+export interface ResponseView {
+  status: number;
+  readonly headers: HeaderList;
+  readonly bytes: Buffer;
+  readonly text: string;
+  /** Parsed JSON, or undefined. Read-only; changes go through `set` and `remove`. */
+  readonly json: JsonValue | undefined;
+  readonly source: 'gateway' | 'provider';
+  /** True when this answer was collected from a stream (`stream: hold`). */
+  readonly streamed: boolean;
+  set(path: JsonPath, value: JsonValue): void;
+  remove(path: JsonPath): void;
+  setHeader(name: string, value: string): void;
+  removeHeader(name: string): void;
+}
+
+export interface ResponseContext extends RequestContext {
+  readonly response: ResponseView;
+}
+
+/** One try at one target. */
+export interface AttemptContext extends RequestContext {
+  readonly attempt: AttemptView;
+}
+
+export interface AttemptView {
+  /** 1 for the first. */
+  readonly number: number;
+  readonly provider: string;
+  readonly aiService: string;
+  readonly model: string;
+}
+
+/** How a request ended. */
+export interface Outcome {
+  readonly kind: 'completed' | 'refused' | 'failed' | 'cancelled';
+  /** The status that the client saw (499 when it left before). */
+  readonly status: number;
+  readonly error: GatewayError | undefined;
+  /** Milliseconds from acceptance to the last byte. */
+  readonly latencyMs: number;
+  /** What was sent as the request's body, when it was held in memory. */
+  readonly requestBody: Buffer | undefined;
+  /** The answer's bytes, when a plugin asked to keep them (`keeps: ['response.body']`), bounded. */
+  readonly responseBody: Buffer | undefined;
+  readonly responseTruncated: boolean;
+  readonly responseContentType: string;
+  readonly responseContentEncoding: string;
+  /** Computed on first use. */
+  readonly price: Price;
+}
+
+export type MaybePromise<T> = T | Promise<T>;
+export type HookResult = MaybePromise<void | undefined | Answer>;

@@ -1,0 +1,37 @@
+import type { Usage } from '../dialects/usage.ts';
+
+/** What has become known of a request on its way. The pipeline, the router and plugins fill it in; `settled` reads it. */
+export interface RequestFacts {
+  organisationId: string;
+  workspaceId: string;
+  apiKeyId: string;
+  userId: string;
+  /** Kind of provider (`openai`), for analytics and prices. */
+  aiService: string;
+  /** As addressed: row name, YAML provider or slug. */
+  provider: string;
+  upstreamHost: string;
+  modelRequested: string;
+  modelAnswered: string;
+  stream: boolean;
+  config: string;
+  prompt: string;
+  virtualKey: string;
+  cacheStatus: string;
+  attempts: number;
+  resent: boolean;
+  usage: Usage | undefined;
+  finishReason: string;
+  metadata: Readonly<Record<string, string>>;
+  traceId: string;
+  spanId: string;
+  parentSpanId: string;
+  spanName: string;
+  /** Monotonic milliseconds; 0 = has not happened. */
+  upstreamStartedAt: number;
+  upstreamEndedAt: number;
+  firstByteAt: number;
+  firstTokenAt: number;
+  requestBytes: number;
+  responseBytes: number;
+}

@@ -1,0 +1,140 @@
+/**
+ * `weir/plugin`: everything that a plugin author imports.
+ * @module
+ */
+import type { Static, TSchema } from 'typebox';
+import type { RouteDefinition } from '../http/define-route.ts';
+import type { Analytics } from '../ports/analytics.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { Counters } from '../ports/counters.ts';
+import type { Directory } from '../ports/directory.ts';
+import type { Journal } from '../ports/journal.ts';
+import type { Log } from '../ports/log.ts';
+import type { Metrics } from '../ports/metrics.ts';
+import type { Prices } from '../ports/prices.ts';
+import type { Router } from '../ports/router.ts';
+import type { StreamEvent } from '../dialects/stream-event.ts';
+import type {
+  AttemptContext,
+  HookResult,
+  MaybePromise,
+  Outcome,
+  RequestContext,
+  ResponseContext,
+} from './context.ts';
+
+export { Type, type Static } from 'typebox';
+export { GatewayError } from '../errors/gateway-error.ts';
+export { defineKey, type ContextKey } from './context-key.ts';
+export { defineRoute } from '../http/define-route.ts';
+export type { Answer } from './answer.ts';
+export type { StreamEvent } from '../dialects/stream-event.ts';
+export type * from './context.ts';
+
+/** What a plugin reads and changes of requests and answers. */
+export type Part =
+  'request.body' | 'request.json' | 'request.text' | 'response.body' | 'response.json' | 'response.text';
+
+/** What a plugin needs from the pipeline; the loader refuses a pipeline that cannot give it. */
+export interface Capabilities {
+  /** Parts that its hooks look at. `request.*`: the body is in memory before the `request` hook runs. */
+  readonly reads?: readonly Part[];
+  /** Parts that it may change. */
+  readonly changes?: readonly Part[];
+  /**
+   * What happens to streamed answers: `ignore` them on purpose, `observe` events, judge a `window` of them, or
+   * `hold` the stream, run `response` on the whole and replay it (done by the core). Required for a plugin
+   * that has a `response` hook.
+   */
+  readonly stream?: 'ignore' | 'observe' | 'window' | 'hold';
+  /** Its `request` hook always answers: nothing behind it runs a request hook. */
+  readonly answers?: boolean;
+  /** Context that it needs an earlier plugin to provide: `key` is provided by `auth`. */
+  readonly needs?: readonly 'key'[];
+  readonly provides?: readonly 'key'[];
+  /** Asks the pipeline to keep the answer's bytes for `settled`, up to this many. */
+  readonly keepsResponseBytes?: number;
+  /** Default bound of one hook call in milliseconds; 0 for none. Default 30000. */
+  readonly timeoutMs?: number;
+}
+
+/** What a plugin instance may use. Everything registered here is undone when its generation retires. */
+export interface Scope {
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly counters: Counters;
+  readonly metrics: Metrics;
+  readonly prices: Prices;
+  readonly directory: Directory;
+  readonly journal: Journal;
+  readonly analytics: Analytics;
+  readonly router: Router;
+  /** Runs on retirement, last registered first. */
+  onDispose(dispose: () => MaybePromise<void>): void;
+  /** Like the global one; ends with the generation, and a throw is logged with the plugin's name. */
+  setTimeout(run: () => MaybePromise<void>, ms: number): () => void;
+  setInterval(run: () => MaybePromise<void>, ms: number): () => void;
+}
+
+/** Passes an event on. Not calling it drops the event; calling it with another one replaces it. */
+export type Emit = (event: StreamEvent) => void;
+
+export interface StreamTap {
+  /** May return a promise: later events wait and the provider is paused. Throwing refuses the rest. */
+  event(event: StreamEvent, emit: Emit): MaybePromise<void>;
+  /** After the last event; what was held back must be emitted now. */
+  end?(emit: Emit): MaybePromise<void>;
+}
+
+/** The hooks of one plugin instance; all optional. Sync or async. */
+export interface Hooks {
+  /** Once per client request. Return nothing to go on, an answer to answer, or throw a `GatewayError` to refuse. */
+  request?(context: RequestContext): HookResult;
+  /** Once per upstream attempt. */
+  attempt?(context: AttemptContext): HookResult;
+  /** A complete answer, before it leaves. */
+  response?(context: ResponseContext): MaybePromise<void>;
+  /** Once per streamed answer; returns its tap. */
+  stream?(context: RequestContext): StreamTap | undefined;
+  /** Exactly once, after the last byte. Never delays the client. */
+  settled?(context: RequestContext, outcome: Outcome): MaybePromise<void>;
+  /** Administration endpoints. */
+  routes?: readonly RouteDefinition[];
+}
+
+export interface PluginDefinition<S extends TSchema = TSchema> {
+  /** Kebab-case; the key in YAML and the label in logs and metrics. */
+  readonly name: string;
+  /** One sentence for the generated reference. */
+  readonly description?: string;
+  /** Schema of the options; unknown options are refused with a suggestion. */
+  readonly schema?: S;
+  readonly capabilities?: Capabilities;
+  /** Once per generation. Throwing keeps the old generation serving. */
+  create(options: Static<S>, scope: Scope): MaybePromise<Hooks>;
+}
+
+/** A definition whose options type has been forgotten, as the loader handles it. */
+export type AnyPlugin = PluginDefinition<TSchema>;
+
+/**
+ * Declares a plugin.
+ * @example
+ * export default definePlugin({
+ *   name: 'deny-pattern',
+ *   schema: Type.Object({ pattern: Type.String() }),
+ *   capabilities: { reads: ['request.text'] },
+ *   create({ pattern }) {
+ *     const expression = new RegExp(pattern);
+ *     return {
+ *       request(context) {
+ *         if (context.conversation.texts.some((part) => expression.test(part.text)))
+ *           throw new GatewayError('hooks_failed', 'The prompt matches a denied pattern.');
+ *       },
+ *     };
+ *   },
+ * });
+ */
+export function definePlugin<S extends TSchema>(plugin: PluginDefinition<S>): PluginDefinition<S> {
+  return plugin;
+}

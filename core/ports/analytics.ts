@@ -1,0 +1,80 @@
+import type { JournalTable } from './journal.ts';
+import type { BodyRow, RequestRow } from './request-row.ts';
+
+/** Required on every query: no query runs over all of time. Milliseconds since the epoch, `to` is exclusive. */
+export interface TimeWindow {
+  readonly from: number;
+  readonly to: number;
+}
+
+export const groupings = [
+  'ai_service',
+  'model',
+  'status_code',
+  'api_key',
+  'config',
+  'workspace',
+  'provider',
+  'prompt',
+] as const;
+export type Grouping = (typeof groupings)[number];
+
+export const groupColumns = [
+  'cost',
+  'total_tokens',
+  'avg_tokens',
+  'avg_input_tokens',
+  'avg_output_tokens',
+  'avg_latency',
+  'p95_latency',
+  'p99_latency',
+  'success_rate',
+  'error_count',
+  'cache_hit_rate',
+  'last_seen',
+  'first_seen',
+] as const;
+export type GroupColumn = (typeof groupColumns)[number];
+
+/** Whose rows may be read. Always applied, whatever the filters say. */
+export interface Visibility {
+  readonly organisationId: string;
+  /** Undefined: every workspace of the organisation. */
+  readonly workspaceId?: string;
+}
+
+export interface GroupQuery {
+  readonly by: Grouping;
+  readonly columns: readonly GroupColumn[];
+  readonly window: TimeWindow;
+  readonly visibility: Visibility;
+  readonly limit: number;
+  readonly offset: number;
+}
+
+/** One group: its value, the request count, and the columns that were asked for. */
+export interface GroupRow {
+  readonly value: string;
+  readonly requests: number;
+  readonly columns: Readonly<Partial<Record<GroupColumn, number | string | null>>>;
+}
+
+export interface LogRecord {
+  readonly request: RequestRow;
+  readonly body: BodyRow | undefined;
+}
+
+/** The analytics store: batches in, bounded and parameterised queries out. */
+export interface Analytics {
+  /**
+   * Stores newline-delimited JSON rows as one block. The same token never stores twice.
+   * Throws a `GatewayError` `store_unavailable` when it should be tried again, another error when the rows are at fault.
+   */
+  insert(table: JournalTable, ndjson: Uint8Array, deduplicationToken: string): Promise<void>;
+  groups(query: GroupQuery): Promise<{ total: number; rows: readonly GroupRow[] }>;
+  /** One request by its id, or undefined. */
+  requestById(id: string, window: TimeWindow, visibility: Visibility): Promise<LogRecord | undefined>;
+  /** Resolves when the store answers; rejects with the reason otherwise. */
+  ping(): Promise<void>;
+  close(): Promise<void>;
+}

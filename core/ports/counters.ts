@@ -1,0 +1,38 @@
+/** One sliding window over one key. */
+export interface Window {
+  /** What is counted, unique per limit and group (`rpm:<key id>`). */
+  readonly key: string;
+  /** The most that `amount`s may add up to within `windowMs`. */
+  readonly limit: number;
+  readonly windowMs: number;
+}
+
+export interface WindowState {
+  readonly limit: number;
+  readonly windowMs: number;
+  /** What may still be taken now; never negative. */
+  readonly remaining: number;
+  /** Milliseconds until at least one more may be taken (0 when `remaining` > 0). */
+  readonly resetMs: number;
+}
+
+export interface Decision {
+  readonly allowed: boolean;
+  /** Index into the windows of the one that refused for longest; -1 when allowed. */
+  readonly refusedBy: number;
+  readonly windows: readonly WindowState[];
+}
+
+/**
+ * Shared counters. A window is 60 sub-buckets with the oldest counted in full: never over the limit, at most
+ * one sixtieth early. Counters live here and never in a plugin, so that a reload resets nobody's limit.
+ */
+export interface Counters {
+  /**
+   * Takes `amount` from every window, or from none when one of them would go over: one atomic decision.
+   * The memory implementation answers at once, a remote one with a promise.
+   */
+  take(windows: readonly Window[], amount: number): Decision | Promise<Decision>;
+  /** Adds to (or, negative, gives back from) windows without a check: reconciling an estimate, refunds. */
+  adjust(windows: readonly Window[], delta: number): void | Promise<void>;
+}

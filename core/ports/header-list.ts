@@ -1,0 +1,16 @@
+/**
+ * Headers as a flat list `[name, value, name, value, …]`, in the order and case in which they were received.
+ * This is what Node reads and writes without a copy, and it keeps repeated headers apart.
+ */
+export type HeaderList = readonly string[];
+
+/** The first value of a header, or undefined. `name` is lower-case. */
+export function headerValue(headers: HeaderList, name: string): string | undefined {
+  for (let i = 0; i < headers.length; i += 2) {
+    const candidate = headers[i] as string;
+    if (candidate.length === name.length && (candidate === name || candidate.toLowerCase() === name)) {
+      return headers[i + 1];
+    }
+  }
+  return undefined;
+}

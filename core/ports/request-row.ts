@@ -1,0 +1,89 @@
+/**
+ * One row of the `requests` table: one client request, wide on purpose. Field names are column names. Strings
+ * are empty and numbers zero where nothing is known; times are milliseconds with fractions.
+ */
+export interface RequestRow {
+  /** The request id, as in `x-service-request-id`. A UUID. */
+  id: string;
+  /** Acceptance, `YYYY-MM-DD HH:MM:SS.mmm` in UTC; tables are partitioned by it. */
+  created_at: string;
+  organisation_id: string;
+  workspace_id: string;
+  api_key_id: string;
+  user_id: string;
+  method: string;
+  /** Path as received, without the query. */
+  path: string;
+  /** `chat.completions`, `embeddings`, … or `proxy`. */
+  endpoint: string;
+  stream: boolean;
+  status: number;
+  outcome: 'completed' | 'refused' | 'failed' | 'cancelled';
+  /** 2xx and completed. */
+  is_success: boolean;
+  error_code: string;
+  error_source: '' | 'gateway' | 'provider';
+  error_message: string;
+  /** The plugin that refused or failed. */
+  plugin: string;
+  /** The kind of provider (`openai`). */
+  ai_service: string;
+  /** The provider as addressed: a row's name, a YAML provider or a slug. */
+  provider: string;
+  model_requested: string;
+  /** As answered, else as requested. */
+  model: string;
+  upstream_host: string;
+  config: string;
+  prompt: string;
+  virtual_key: string;
+  cache_status: string;
+  /** Hash of the configuration and plugin code that served it. */
+  generation: string;
+  latency_ms: number;
+  /** From sending to the provider until its last byte. */
+  upstream_ms: number;
+  /** latency − upstream. */
+  gateway_ms: number;
+  first_byte_ms: number;
+  first_token_ms: number;
+  request_bytes: number;
+  response_bytes: number;
+  prompt_tokens: number;
+  completion_tokens: number;
+  total_tokens: number;
+  cached_tokens: number;
+  cache_write_tokens: number;
+  reasoning_tokens: number;
+  input_audio_tokens: number;
+  output_audio_tokens: number;
+  /** Decimal string, US dollars, 12 digits after the point. */
+  cost: string;
+  pricing: 'priced' | 'unpriced' | 'none';
+  price_version: string;
+  attempts: number;
+  /** Sent again on a fresh connection after a stale pooled one was reset. */
+  resent: boolean;
+  finish_reason: string;
+  metadata: Record<string, string>;
+  trace_id: string;
+  span_id: string;
+  parent_span_id: string;
+  span_name: string;
+  client_address: string;
+  user_agent: string;
+}
+
+/** One row of the `bodies` table, which has its own, shorter retention. */
+export interface BodyRow {
+  id: string;
+  created_at: string;
+  organisation_id: string;
+  workspace_id: string;
+  request: string;
+  response: string;
+  request_truncated: boolean;
+  response_truncated: boolean;
+  /** How `request` and `response` are to be read. */
+  log_format: 'json' | 'sse' | 'text' | 'base64' | 'none';
+}

@@ -1,0 +1,47 @@
+import type { Readable } from 'node:stream';
+import type { GatewayError } from '../errors/gateway-error.ts';
+import type { HeaderList } from './header-list.ts';
+
+export interface UpstreamRequest {
+  /** Scheme, host and port: `https://api.openai.com`. */
+  readonly origin: string;
+  readonly method: string;
+  /** Path and query, as they go on the wire. */
+  readonly path: string;
+  readonly headers: HeaderList;
+  /** Bytes can be sent again, a stream cannot. Null for no body. */
+  readonly body: Uint8Array | Readable | null;
+  /** Milliseconds until the connection stands. */
+  readonly connectTimeoutMs: number;
+  /** Milliseconds until the head of the answer has come; 0 for no bound. */
+  readonly headTimeoutMs: number;
+  /** Milliseconds between two chunks of the answer; 0 for no bound. */
+  readonly idleTimeoutMs: number;
+}
+
+/** Receives one answer. Exactly one of `end` and `fail` is called, once, and nothing after it. */
+export interface UpstreamHandler {
+  head(status: number, headers: HeaderList): void;
+  /** Return false to pause; call `resume` on the call when there is room. */
+  data(chunk: Buffer): boolean;
+  end(): void;
+  /** `upstream_unreachable`, `upstream_reset`, `upstream_timeout`, `upstream_busy` or the reason of `abort`. */
+  fail(error: GatewayError, facts: FailureFacts): void;
+}
+
+export interface FailureFacts {
+  /** The connection had served an answer before, and this request got not one byte: it may be stale. */
+  readonly stale: boolean;
+}
+
+export interface UpstreamCall {
+  resume(): void;
+  /** Ends the call and its connection; `fail` is called with this error unless the answer has ended. */
+  abort(error: GatewayError): void;
+}
+
+/** Carries requests to providers. */
+export interface Transport {
+  send(request: UpstreamRequest, handler: UpstreamHandler): UpstreamCall;
+  close(): Promise<void>;
+}

@@ -2,6 +2,12 @@ import { Type, type Static } from 'typebox';
 import { ProviderRowSchema } from '../ports/provider-row.ts';
 
 const strict = { additionalProperties: false };
+/** A section that may be left out: it is then filled with the defaults of its keys. */
+const section = { ...strict, default: {} };
+const headerPrefix = {
+  pattern: '^[a-z0-9]+(-[a-z0-9]+)*$',
+  'x-expected': 'lower-case words joined by hyphens',
+};
 
 const Server = Type.Object(
   {
@@ -23,18 +29,19 @@ const Server = Type.Object(
       Type.String({
         default: '/v1',
         pattern: '^/([A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*)?$',
+        'x-expected': 'a path that begins with "/" and does not end with one, such as "/v1"',
         description: 'Prefix of every API path. The same paths are served without it.',
       }),
     ),
     header_prefix: Type.Optional(
       Type.String({
         default: 'x-service',
-        pattern: '^[a-z0-9]+(-[a-z0-9]+)*$',
+        ...headerPrefix,
         description: 'Prefix of the headers that steer the gateway.',
       }),
     ),
     header_aliases: Type.Optional(
-      Type.Array(Type.String({ pattern: '^[a-z0-9]+(-[a-z0-9]+)*$' }), {
+      Type.Array(Type.String(headerPrefix), {
         default: ['x-portkey'],
         maxItems: 8,
         description: 'Other prefixes that mean the same.',
@@ -94,7 +101,7 @@ const Server = Type.Object(
       }),
     ),
   },
-  { ...strict, description: 'Where and how the gateway listens. Changes need a restart.' },
+  { ...section, description: 'Where and how the gateway listens. Changes need a restart.' },
 );
 
 const Security = Type.Object(
@@ -116,22 +123,31 @@ const Security = Type.Object(
       }),
     ),
   },
-  strict,
+  { ...section, description: 'What requests may do.' },
 );
 
-const Store = (fallback: string, pattern: string, description: string) =>
-  Type.Object({ url: Type.Optional(Type.String({ default: fallback, pattern, description })) }, strict);
+const Store = (options: { default: string; pattern: string; 'x-expected': string; description: string }) =>
+  Type.Object({ url: Type.Optional(Type.String(options)) }, section);
 
 const Storage = Type.Object(
   {
     analytics: Type.Optional(
-      Store(
-        'chdb:',
-        '^(chdb:.*|none:)$',
-        'Where logs and analytics live: `chdb:` (embedded, under the data folder), `chdb:DIR`, or `none:` (rows stay in the journal).',
-      ),
+      Store({
+        default: 'chdb:',
+        pattern: '^(chdb:.*|none:)$',
+        'x-expected': '"chdb:", "chdb:" and a directory, or "none:"',
+        description:
+          'Where logs and analytics live: `chdb:` (embedded, under the data folder), `chdb:DIR`, or `none:` (rows stay in the journal).',
+      }),
     ),
-    counters: Type.Optional(Store('memory:', '^memory:$', 'Where rate limits are counted: `memory:`.')),
+    counters: Type.Optional(
+      Store({
+        default: 'memory:',
+        pattern: '^memory:$',
+        'x-expected': '"memory:"',
+        description: 'Where rate limits are counted: `memory:`.',
+      }),
+    ),
     journal: Type.Optional(
       Type.Object(
         {
@@ -160,11 +176,11 @@ const Storage = Type.Object(
             }),
           ),
         },
-        strict,
+        { ...section, description: 'Log rows on disk, on their way to the analytics store.' },
       ),
     ),
   },
-  { ...strict, description: 'Stores. Changes need a restart.' },
+  { ...section, description: 'Stores. Changes need a restart.' },
 );
 
 const Provider = Type.Object(
@@ -180,11 +196,15 @@ const Provider = Type.Object(
   strict,
 );
 
-const Name = Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_-]*$', maxLength: 255 });
+const name = {
+  pattern: '^[A-Za-z0-9][A-Za-z0-9_-]*$',
+  'x-expected': 'a name of letters, digits, "-" and "_"',
+  maxLength: 255,
+};
 
 const Pipeline = Type.Object(
   {
-    name: Name,
+    name: Type.String({ ...name, description: 'Label of the pipeline in logs and messages.' }),
     match: Type.Object(
       {
         routes: Type.Optional(
@@ -193,20 +213,40 @@ const Pipeline = Type.Object(
         path: Type.Optional(
           Type.String({
             pattern: '^/',
+            'x-expected': 'a path pattern that begins with "/"',
             description: 'Path pattern below the base path; `/**` matches everything, `*` one segment.',
           }),
         ),
         methods: Type.Optional(
-          Type.Array(Type.String({ pattern: '^[A-Z]+$' }), { minItems: 1, maxItems: 16 }),
+          Type.Array(
+            Type.String({ pattern: '^[A-Z]+$', 'x-expected': 'a method in capitals, such as "POST"' }),
+            {
+              minItems: 1,
+              maxItems: 16,
+              description: 'Methods that it serves. Default: all.',
+            },
+          ),
         ),
       },
-      { ...strict, minProperties: 1 },
+      {
+        ...strict,
+        minProperties: 1,
+        'x-expected': 'an object with "routes" or "path"',
+        description: 'Which requests it serves.',
+      },
     ),
     plugins: Type.Array(
-      Type.Union([
-        Type.String({ minLength: 1 }),
-        Type.Record(Type.String(), Type.Unknown(), { minProperties: 1, maxProperties: 1 }),
-      ]),
+      Type.Union(
+        [
+          Type.String({ minLength: 1 }),
+          Type.Record(Type.String(), Type.Unknown(), {
+            minProperties: 1,
+            maxProperties: 1,
+            'x-expected': 'one plugin name with its options indented below it',
+          }),
+        ],
+        { 'x-expected': 'the name of a plugin, alone or with its options indented below it' },
+      ),
       {
         minItems: 1,
         maxItems: 64,
@@ -237,18 +277,24 @@ export const GatewayConfigSchema = Type.Object(
           level: Type.Optional(
             Type.Union(
               [Type.Literal('debug'), Type.Literal('info'), Type.Literal('warn'), Type.Literal('error')],
-              { default: 'info' },
+              { default: 'info', description: 'The least important lines that are written.' },
             ),
           ),
           format: Type.Optional(
-            Type.Union([Type.Literal('text'), Type.Literal('json')], { default: 'text' }),
+            Type.Union([Type.Literal('text'), Type.Literal('json')], {
+              default: 'text',
+              description: 'Lines for people, or one JSON object per line.',
+            }),
           ),
         },
-        strict,
+        { ...section, description: "The gateway's own log, on standard error." },
       ),
     ),
     providers: Type.Optional(
-      Type.Record(Name, Provider, { description: 'Providers by name. A built-in name overrides that row.' }),
+      Type.Record(Type.String(name), Provider, {
+        default: {},
+        description: 'Providers by name. A built-in name overrides that row.',
+      }),
     ),
     pipelines: Type.Array(Pipeline, {
       minItems: 1,

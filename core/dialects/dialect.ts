@@ -23,6 +23,16 @@ export interface StreamScanner {
   readonly ended: boolean;
 }
 
+/**
+ * Takes the one usage event out of a stream again for which the gateway asked on the client's behalf; every other
+ * byte leaves as it came. Holds back only an incomplete frame.
+ */
+export interface UsageStripper {
+  /** The bytes to forward now, or undefined for none. */
+  push(chunk: Buffer): Buffer | undefined;
+  finish(): Buffer | undefined;
+}
+
 /** Cuts a byte stream into frames. Push bytes in any portions; complete frames come out with their very bytes. */
 export interface FrameReader {
   push(chunk: Uint8Array): readonly StreamFrame[];
@@ -72,6 +82,8 @@ export interface Dialect {
   /** Facts of a complete (not streamed) answer. Never throws: an answer that is no JSON has no facts. */
   scanAnswer(endpoint: EndpointId, body: Uint8Array): AnswerFacts;
   streamScanner(endpoint: EndpointId): StreamScanner;
+  /** Present where a stream carries usage only when the request asks for it (`stream_options.include_usage`). */
+  usageStripper?(): UsageStripper;
   /**
    * Streams as frames and events, for taps. A dialect without it can be passed through and scanned; a guard that
    * must judge its streams refuses the request instead of letting it pass unjudged.

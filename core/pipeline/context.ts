@@ -129,7 +129,7 @@ export interface Outcome {
   readonly error: GatewayError | undefined;
   /** Milliseconds from acceptance to the last byte. */
   readonly latencyMs: number;
-  /** What was sent as the request's body, when it was held in memory. */
+  /** What was sent as the request's body, decoded from any content encoding, when it was held in memory. */
   readonly requestBody: Buffer | undefined;
   /** The answer's bytes, when a plugin asked to keep them (`keeps: ['response.body']`), bounded. */
   readonly responseBody: Buffer | undefined;

@@ -69,6 +69,8 @@ export interface Scope {
   readonly journal: Journal;
   readonly analytics: Analytics;
   readonly router: Router;
+  /** Prefix of the gateway's own headers, lower-case, without the dash behind it: `x-service`. */
+  readonly headerPrefix: string;
   /** Runs on retirement, last registered first. */
   onDispose(dispose: () => MaybePromise<void>): void;
   /** Like the global one; ends with the generation, and a throw is logged with the plugin's name. */

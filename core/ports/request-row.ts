@@ -45,6 +45,7 @@ export interface RequestRow {
   upstream_ms: number;
   /** latency − upstream. */
   gateway_ms: number;
+  /** From sending to the provider until the first byte, and the first token, of its answer. */
   first_byte_ms: number;
   first_token_ms: number;
   request_bytes: number;

@@ -26,6 +26,8 @@ export interface RouteOptions {
   readonly headTimeoutMs: number;
   readonly idleTimeoutMs: number;
   readonly maxAnswerBytes: number;
+  /** Refuse what only some providers understand (`thinking`), unless the request's header says otherwise. */
+  readonly strictOpenAiCompliance: boolean;
 }
 
 /** Decides where a request goes and carries it there. Only the `provider` plugin uses it. */

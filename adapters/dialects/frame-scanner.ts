@@ -1,0 +1,113 @@
+import type { AnswerFacts, StreamScanner } from '../../core/dialects/dialect.ts';
+import { readSseFrame } from '../framing/sse-frame.ts';
+import { SseSplitter } from '../framing/sse.ts';
+import { parseObject, type JsonObject } from './json-reading.ts';
+
+const modelMember = watch('model', 'string');
+/** `data: [DONE]` with its line ends fits in here. */
+const maxEndMarkerBytes = 32;
+
+/** A JSON member that makes a frame worth parsing when its value is of this kind. */
+export interface Watch {
+  readonly needle: Buffer;
+  readonly value: 'object' | 'string' | 'anything but null';
+}
+
+/** Declares a member to watch for. */
+export function watch(member: string, value: Watch['value']): Watch {
+  return { needle: Buffer.from(`"${member}"`), value };
+}
+
+/** What a dialect learns from the events of one stream. One object per stream. */
+export interface EventReader {
+  readonly facts: AnswerFacts;
+  /** Set once the stream's own end has been seen. */
+  readonly ended: boolean;
+  /** Learns from one event. Returns true when it carries a token. Reading an event twice must change nothing. */
+  read(json: JsonObject, event: string): boolean;
+}
+
+/**
+ * Scans a streamed answer frame by frame and parses only what says something new: every frame until the first
+ * token, then those with a watched member, with an error, or with a model as long as none is known.
+ */
+export class FrameScanner implements StreamScanner {
+  private readonly reader: EventReader;
+  private readonly watched: readonly Watch[];
+  private readonly splitter: SseSplitter;
+  private tokenSeen = false;
+  private doneSeen = false;
+
+  constructor(reader: EventReader, watched: readonly Watch[], maxFrameBytes?: number) {
+    this.reader = reader;
+    this.watched = watched;
+    this.splitter = new SseSplitter((frame, whole) => {
+      if (whole && this.isOfInterest(frame)) this.learn(frame);
+    }, maxFrameBytes);
+  }
+
+  scan(chunk: Uint8Array): boolean {
+    this.splitter.push(chunk);
+    return this.tokenSeen;
+  }
+
+  get facts(): AnswerFacts {
+    this.peek();
+    return this.reader.facts;
+  }
+
+  get ended(): boolean {
+    this.peek();
+    return this.doneSeen || this.reader.ended;
+  }
+
+  /** A last frame may lack its blank line: what can be read of it counts all the same. */
+  private peek(): void {
+    if (this.splitter.heldBytes > 0) this.learn(this.splitter.held);
+  }
+
+  private isOfInterest(frame: Buffer): boolean {
+    if (!this.tokenSeen || frame.length <= maxEndMarkerBytes) return true;
+    if (isErrorEvent(frame)) return true;
+    for (const candidate of this.watched) if (hasMember(frame, candidate)) return true;
+    return this.reader.facts.model === undefined && hasMember(frame, modelMember);
+  }
+
+  private learn(frame: Buffer): void {
+    const { data, event } = readSseFrame(frame);
+    if (data === undefined) return;
+    if (data.trimEnd() === '[DONE]') {
+      this.doneSeen = true;
+      return;
+    }
+    const json = parseObject(data);
+    if (json !== undefined && this.reader.read(json, event)) this.tokenSeen = true;
+  }
+}
+
+/**
+ * True when the member occurs with a value of the wanted kind. Quotes inside JSON strings are escaped, so the
+ * quoted needle is never found in text.
+ */
+export function hasMember(frame: Buffer, { needle, value }: Watch): boolean {
+  for (let at = frame.indexOf(needle); at !== -1; at = frame.indexOf(needle, at)) {
+    at += needle.length;
+    const first = frame[skipBlanksAndColon(frame, at)];
+    if (value === 'object' ? first === 0x7b : value === 'string' ? first === 0x22 : first !== 0x6e)
+      return true;
+  }
+  return false;
+}
+
+/** `event: error`, with or without the blank. */
+function isErrorEvent(frame: Buffer): boolean {
+  if (frame[0] !== 0x65) return false;
+  const at = frame[6] === 0x20 ? 7 : 6;
+  return frame[at] === 0x65 && frame[at + 1] === 0x72 && frame[at + 2] === 0x72;
+}
+
+function skipBlanksAndColon(frame: Buffer, from: number): number {
+  let at = from;
+  while (frame[at] === 0x20 || frame[at] === 0x3a || frame[at] === 0x09) at++;
+  return at;
+}

@@ -1,0 +1,36 @@
+import type { Conversation, ConversationText } from '../../../core/dialects/dialect.ts';
+import type { EndpointId } from '../../../core/dialects/endpoint.ts';
+import { asArray, asObject, type JsonObject } from '../json-reading.ts';
+import { collectTexts } from '../collect-texts.ts';
+
+/** The texts of a request of the OpenAI family, with the path of each in the body. */
+export function decodeConversation(endpoint: EndpointId, body: unknown): Conversation {
+  const request = asObject(body);
+  const texts: ConversationText[] = [];
+  if (request !== undefined) collect(endpoint, request, texts);
+  return { texts };
+}
+
+function collect(endpoint: EndpointId, request: JsonObject, texts: ConversationText[]): void {
+  switch (endpoint) {
+    case 'chat.completions':
+      asArray(request.messages).forEach((value, i) => {
+        const message = asObject(value);
+        const role = typeof message?.role === 'string' ? message.role : '';
+        collectTexts(texts, role, message?.content, ['messages', i, 'content']);
+      });
+      return;
+    case 'completions':
+      collectTexts(texts, 'user', request.prompt, ['prompt']);
+      return;
+    case 'embeddings':
+    case 'moderations':
+      collectTexts(texts, 'user', request.input, ['input']);
+      return;
+    case 'rerank':
+      collectTexts(texts, 'user', request.query, ['query']);
+      collectTexts(texts, 'document', request.documents, ['documents']);
+      return;
+    default:
+  }
+}

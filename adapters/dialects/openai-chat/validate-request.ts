@@ -1,0 +1,86 @@
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
+import type { RequestIssue } from '../../../core/dialects/dialect.ts';
+import type { EndpointId } from '../../../core/dialects/endpoint.ts';
+import { asObject } from '../json-reading.ts';
+import { bodyIssue, describeValue, issueOf } from '../request-issue.ts';
+import {
+  ChatRequestSchema,
+  ModerationRequestSchema,
+  numberKeyword,
+  type NumberRule,
+} from './request-schema.ts';
+
+const ajv = new Ajv2020({ allErrors: false, verbose: true, allowUnionTypes: true });
+ajv.addKeyword({ keyword: numberKeyword, schemaType: 'object', compile: numberCheck, errors: true });
+
+const validators: Partial<Record<EndpointId, ValidateFunction>> = {
+  'chat.completions': ajv.compile(ChatRequestSchema),
+  moderations: ajv.compile(ModerationRequestSchema),
+};
+
+/** The first rule of the specification that a body breaks. Null stands for "not given" in optional members. */
+export function validateRequest(
+  endpoint: EndpointId,
+  body: unknown,
+  strict: boolean,
+): RequestIssue | undefined {
+  const unusable = bodyIssue(body);
+  const validate = validators[endpoint];
+  if (unusable !== undefined || validate === undefined) return unusable;
+  if (!validate(body)) {
+    const [first] = validate.errors ?? [];
+    return first === undefined ? undefined : issueOf(first, body);
+  }
+  return endpoint === 'chat.completions' ? dependentIssue(body, strict) : undefined;
+}
+
+/** Rules that tie one member to another. */
+function dependentIssue(body: unknown, strict: boolean): RequestIssue | undefined {
+  const request = asObject(body) ?? {};
+  const given = (member: string): boolean => request[member] !== undefined && request[member] !== null;
+  if (given('top_logprobs') && request.logprobs !== true) {
+    return {
+      param: 'top_logprobs',
+      message: `top_logprobs requires logprobs to be true; found ${describeValue(request.logprobs)}.`,
+    };
+  }
+  if (given('stream_options') && request.stream !== true) {
+    return {
+      param: 'stream_options',
+      message: `stream_options is only allowed when stream is true; found ${describeValue(request.stream)}.`,
+    };
+  }
+  if (given('thinking') && strict) {
+    return {
+      param: 'thinking',
+      message: 'thinking is no part of the OpenAI API: it requires strict_openai_compliance to be false.',
+    };
+  }
+  return undefined;
+}
+
+interface NumberCheck {
+  (value: unknown): boolean;
+  errors?: { keyword: string; params: { rule: string } }[];
+}
+
+function numberCheck(rule: NumberRule): NumberCheck {
+  const errors = [{ keyword: numberKeyword, params: { rule: describeRule(rule) } }];
+  const check: NumberCheck = (value) => {
+    if (value === null) return true;
+    const fits =
+      (typeof value === 'bigint' || (rule.whole ? Number.isInteger(value) : Number.isFinite(value))) &&
+      (value as number | bigint) >= rule.minimum &&
+      (value as number | bigint) <= rule.maximum;
+    if (!fits) check.errors = errors;
+    return fits;
+  };
+  return check;
+}
+
+function describeRule({ whole, minimum, maximum }: NumberRule): string {
+  const kind = whole ? 'be an integer' : 'be a number';
+  return maximum === Number.MAX_VALUE
+    ? `${kind} of at least ${minimum}`
+    : `${kind} between ${minimum} and ${maximum}`;
+}

@@ -1,0 +1,27 @@
+import type { Dialect } from '../../../core/dialects/dialect.ts';
+import { writeSseFrame } from '../../framing/sse-frame.ts';
+import { FrameScanner } from '../frame-scanner.ts';
+import { asBuffer, parseObject } from '../json-reading.ts';
+import { encodeErrorJson, encodeOpenAiError, openAiErrorMembers } from '../openai-error.ts';
+import { bodyIssue } from '../request-issue.ts';
+import { decodeConversation } from './decode-conversation.ts';
+import { responseFacts, ResponsesStreamReader, watchedMembers } from './stream-reader.ts';
+
+/** The OpenAI Responses wire. Streams are passed through and scanned; it has no frame codec. */
+export const openAiResponses: Dialect = {
+  name: 'openai-responses',
+  validateRequest: (_endpoint, body) => bodyIssue(body),
+  decodeConversation,
+  scanAnswer(_endpoint, body) {
+    const response = parseObject(asBuffer(body).toString('utf8'));
+    return response === undefined ? {} : responseFacts(response);
+  },
+  streamScanner: () => new FrameScanner(new ResponsesStreamReader(), watchedMembers),
+  encodeError: encodeOpenAiError,
+  encodeStreamError(error) {
+    const members = openAiErrorMembers(error);
+    const { message, param, code } = members;
+    // The documented event is flat; SDKs end a stream when they find an `error` member.
+    return writeSseFrame(encodeErrorJson({ type: 'error', code, message, param, error: members }), 'error');
+  },
+};

@@ -1,0 +1,168 @@
+const LF = 0x0a;
+const CR = 0x0d;
+
+/** Frames longer than this are passed on in pieces, unread: 4 MiB. */
+export const defaultMaxFrameBytes = 4 * 1024 * 1024;
+
+/**
+ * Receives what a splitter cut. `whole` is false for a piece of a frame that is too long or was torn off: its
+ * bytes must travel, but nothing can be read from them.
+ */
+export type FrameSink = (bytes: Buffer, whole: boolean) => void;
+
+/**
+ * Cuts server-sent events into frames: everything up to and including a blank line, byte for byte. Lines end with
+ * LF, CRLF or CR, mixed as they like. Where the cuts fall depends on the bytes alone, never on how they were
+ * chunked; a CR at the end of a chunk therefore waits for the byte behind it. A frame that lies within one chunk
+ * is a view of that chunk, not a copy.
+ */
+export class SseSplitter {
+  private readonly sink: FrameSink;
+  private readonly maxFrameBytes: number;
+  /** The unfinished frame; a view of a chunk at first, a growing copy from the second chunk on. */
+  private store: Buffer | undefined;
+  private storeIsOwn = false;
+  private length = 0;
+  /** The frame has outgrown the bound: its bytes are passed on as they come. */
+  private passing = false;
+  private lineIsEmpty = true;
+  /** The last byte was a CR; an LF may still belong to it. */
+  private afterCr = false;
+  /** That CR ended a blank line, so that the frame is complete but for the LF. */
+  private frameEndsAtCr = false;
+
+  constructor(sink: FrameSink, maxFrameBytes: number = defaultMaxFrameBytes) {
+    this.sink = sink;
+    this.maxFrameBytes = maxFrameBytes;
+  }
+
+  /** Bytes held for the unfinished frame. */
+  get heldBytes(): number {
+    return this.length;
+  }
+
+  /** The bytes held for the unfinished frame; valid until the next call. */
+  get held(): Buffer {
+    return this.store === undefined ? Buffer.alloc(0) : this.store.subarray(0, this.length);
+  }
+
+  /** Cuts the next bytes. They may be kept until their frame is complete and must not be overwritten. */
+  push(bytes: Uint8Array): void {
+    const chunk = Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+    const end = chunk.length;
+    if (end === 0) return;
+    let at = 0;
+    let start = 0;
+    if (this.afterCr) {
+      at = chunk[0] === LF ? 1 : 0;
+      if (this.frameEndsAtCr) {
+        this.complete(chunk, 0, at);
+        start = at;
+      }
+      this.afterCr = false;
+      this.frameEndsAtCr = false;
+    }
+    // Each position is looked up again only when it has been passed: linear also where one kind never comes.
+    let lf = -1;
+    let cr = -1;
+    while (at < end) {
+      if (lf < at) lf = positionOf(chunk, LF, at);
+      if (cr < at) cr = positionOf(chunk, CR, at);
+      const lineEnd = lf < cr ? lf : cr;
+      if (lineEnd === end) {
+        this.lineIsEmpty = false;
+        break;
+      }
+      const blank = this.lineIsEmpty && lineEnd === at;
+      this.lineIsEmpty = true;
+      at = lineEnd + 1;
+      if (lineEnd === cr) {
+        if (at === end) {
+          this.afterCr = true;
+          this.frameEndsAtCr = blank;
+          break;
+        }
+        if (chunk[at] === LF) at++;
+      }
+      if (blank) {
+        this.complete(chunk, start, at);
+        start = at;
+      }
+    }
+    if (start < end) this.hold(chunk, start);
+  }
+
+  /** Gives out what is left when the bytes have ended: a torn frame, unless only the LF of a final CRLF is missing. */
+  finish(): void {
+    const rest = this.held;
+    const whole = this.frameEndsAtCr;
+    this.reset();
+    this.passing = false;
+    this.lineIsEmpty = true;
+    this.afterCr = false;
+    this.frameEndsAtCr = false;
+    if (rest.length > 0) this.sink(rest, whole);
+  }
+
+  private complete(chunk: Buffer, start: number, end: number): void {
+    if (this.passing || this.length + end - start > this.maxFrameBytes) {
+      this.releaseHeld();
+      if (end > start) this.sink(chunk.subarray(start, end), false);
+      this.passing = false;
+      return;
+    }
+    if (this.length === 0) {
+      this.sink(start === 0 && end === chunk.length ? chunk : chunk.subarray(start, end), true);
+      return;
+    }
+    if (end > start) this.append(chunk, start, end);
+    const frame = this.held;
+    this.reset();
+    this.sink(frame, true);
+  }
+
+  private hold(chunk: Buffer, start: number): void {
+    if (this.passing || this.length + chunk.length - start > this.maxFrameBytes) {
+      this.releaseHeld();
+      this.passing = true;
+      this.sink(chunk.subarray(start), false);
+      return;
+    }
+    if (this.length === 0) {
+      this.store = start === 0 ? chunk : chunk.subarray(start);
+      this.length = chunk.length - start;
+      return;
+    }
+    this.append(chunk, start, chunk.length);
+  }
+
+  /** Copies into a store that doubles, so that a frame in many small chunks costs linear time. */
+  private append(chunk: Buffer, start: number, end: number): void {
+    const needed = this.length + end - start;
+    if (!this.storeIsOwn || needed > (this.store?.length ?? 0)) {
+      const grown = Buffer.allocUnsafeSlow(Math.max(512, needed * 2));
+      this.store?.copy(grown, 0, 0, this.length);
+      this.store = grown;
+      this.storeIsOwn = true;
+    }
+    this.length += chunk.copy(this.store as Buffer, this.length, start, end);
+  }
+
+  private releaseHeld(): void {
+    const rest = this.held;
+    this.reset();
+    if (rest.length > 0) this.sink(rest, false);
+  }
+
+  private reset(): void {
+    this.store = undefined;
+    this.storeIsOwn = false;
+    this.length = 0;
+  }
+}
+
+/** Where a byte is found next; the chunk's length when it is not. */
+function positionOf(chunk: Buffer, byte: number, from: number): number {
+  const position = chunk.indexOf(byte, from);
+  return position === -1 ? chunk.length : position;
+}

@@ -1,0 +1,125 @@
+import { countTokens, groupTokens, limitText, mockSentence, type AnswerText } from '../answer-text.ts';
+import { jsonAnswer, namedFrame, streamAnswer, type MockAnswer } from '../answer.ts';
+import type { MockContext, MockRequest } from '../context.ts';
+import {
+  isObject,
+  member,
+  missing,
+  optionalBoolean,
+  optionalInteger,
+  requiredModel,
+  textList,
+  textOfContent,
+  wrongType,
+  type JsonObject,
+} from '../json-value.ts';
+import { anthropicError, invalid, MockProblem } from '../problem.ts';
+
+const midStream = new MockProblem(500, 'The mock provider failed in mid-stream, as it was asked to.');
+
+interface Draft {
+  readonly id: string;
+  readonly model: string;
+  readonly text: AnswerText;
+  readonly inputTokens: number;
+  readonly withUsage: boolean;
+}
+
+/** POST /messages, in Anthropic's shape: answers in words, streamed or not. */
+export function answerMessages(request: MockRequest, context: MockContext): MockAnswer {
+  const { json: body, faults } = request;
+  const model = requiredModel(body);
+  const maxTokens = optionalInteger(body, 'max_tokens', 1, Number.MAX_SAFE_INTEGER);
+  if (maxTokens === undefined) throw missing('max_tokens');
+  const { said, inputTokens } = readConversation(body);
+  const draft: Draft = {
+    id: context.newId('msg_'),
+    model,
+    text: limitText(mockSentence(said === '' ? 'none' : 'user', said, 0), {
+      stop: textList(body, 'stop_sequences', 64),
+      maxTokens,
+      tokens: faults.tokens,
+      shares: 1,
+    }),
+    inputTokens,
+    withUsage: faults.usage !== 'none',
+  };
+  if (!optionalBoolean(body, 'stream', false)) return jsonAnswer(whole(draft));
+  return streamAnswer(frames(draft, faults.chunk_tokens ?? 1), {
+    closing: namedFrame('message_stop', { type: 'message_stop' }),
+    errorFrame: namedFrame('error', anthropicError(midStream)),
+  });
+}
+
+function readConversation(body: JsonObject): { said: string; inputTokens: number } {
+  const messages = member(body, 'messages');
+  if (messages === undefined) throw missing('messages');
+  if (!Array.isArray(messages)) throw wrongType('messages', 'an array', messages);
+  if (messages.length === 0) throw invalid('messages', 'messages: at least one message is required.');
+  let said = '';
+  let inputTokens = countTokens(textOfContent(body['system']));
+  for (const [index, message] of (messages as readonly unknown[]).entries()) {
+    const role = isObject(message) ? message['role'] : undefined;
+    if (!isObject(message) || (role !== 'user' && role !== 'assistant')) {
+      throw invalid(`messages[${index}].role`, `messages.${index}.role: expected 'user' or 'assistant'.`);
+    }
+    const text = textOfContent(message['content']);
+    inputTokens += 4 + countTokens(text);
+    if (role === 'user') said = text;
+  }
+  return { said, inputTokens };
+}
+
+function message(draft: Draft, changing: object): object {
+  return {
+    id: draft.id,
+    type: 'message',
+    role: 'assistant',
+    model: draft.model,
+    content: [],
+    stop_reason: null,
+    stop_sequence: null,
+    ...changing,
+  };
+}
+
+function ending(draft: Draft): object {
+  const { finish, stopSequence } = draft.text;
+  const reason = finish === 'length' ? 'max_tokens' : stopSequence === null ? 'end_turn' : 'stop_sequence';
+  return { stop_reason: reason, stop_sequence: stopSequence };
+}
+
+function usage(draft: Draft, outputTokens: number): object {
+  if (!draft.withUsage) return {};
+  return {
+    usage: {
+      input_tokens: draft.inputTokens,
+      cache_creation_input_tokens: 0,
+      cache_read_input_tokens: 0,
+      output_tokens: outputTokens,
+      service_tier: 'standard',
+    },
+  };
+}
+
+function whole(draft: Draft): object {
+  const { tokens } = draft.text;
+  return message(draft, {
+    content: [{ type: 'text', text: tokens.join('') }],
+    ...ending(draft),
+    ...usage(draft, tokens.length),
+  });
+}
+
+function* frames(draft: Draft, chunkTokens: number): Generator<string> {
+  const event = (type: string, value: object) => namedFrame(type, { type, ...value });
+  const { tokens } = draft.text;
+  yield event('message_start', { message: message(draft, usage(draft, 1)) });
+  yield event('content_block_start', { index: 0, content_block: { type: 'text', text: '' } });
+  yield event('ping', {});
+  for (const group of groupTokens(tokens, chunkTokens)) {
+    yield event('content_block_delta', { index: 0, delta: { type: 'text_delta', text: group.join('') } });
+  }
+  yield event('content_block_stop', { index: 0 });
+  yield event('message_delta', { delta: ending(draft), ...usage(draft, tokens.length) });
+}

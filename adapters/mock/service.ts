@@ -1,0 +1,170 @@
+import { headerValue, type HeaderList } from '../../core/ports/header-list.ts';
+import { problemAnswer, type MockAnswer } from './answer.ts';
+import type { ReceivedBody } from './body.ts';
+import type { MockContext, MockRequest } from './context.ts';
+import { FailCounter } from './fail-counter.ts';
+import type { Faults } from './fault-words.ts';
+import { faultsInModel, hasFailure, parseFaults, withoutFailures } from './faults.ts';
+import { isObject, type JsonObject } from './json-value.ts';
+import { maskedHeaders } from './mask.ts';
+import { MockProblem } from './problem.ts';
+import { findRoute, type FoundRoute } from './routes.ts';
+
+const maxEchoedHeaderBytes = 8192;
+
+/** A request whose body has arrived. */
+export interface ReceivedRequest {
+  /** `mock:` and the faults that the provider's base URL asks for. */
+  readonly origin: string;
+  readonly method: string;
+  /** Path and query as they were sent. */
+  readonly target: string;
+  readonly headers: HeaderList;
+  readonly body: ReceivedBody;
+}
+
+/** An answer and the faults that it is to be played with. */
+export interface ServedAnswer {
+  readonly answer: MockAnswer;
+  readonly faults: Faults;
+}
+
+/** Decides what the mock provider answers; knows nothing of time and connections. */
+export class MockService {
+  readonly #context: MockContext;
+  readonly #failures = new FailCounter();
+
+  constructor(context: MockContext) {
+    this.#context = context;
+  }
+
+  /** Never throws for what a client sent: a wrong request gets an error answer. */
+  serve(received: ReceivedRequest): ServedAnswer {
+    const at = received.target.indexOf('?');
+    const path = at < 0 ? received.target : received.target.slice(0, at);
+    const query = new URLSearchParams(at < 0 ? '' : received.target.slice(at + 1));
+    const route = findRoute(received.method, path);
+    const dialect = route.dialect;
+    let faults: Faults = {};
+    let answer: MockAnswer;
+    try {
+      const json = parseJson(received.body);
+      faults = this.#faultsOf(received, json);
+      if (faults.status !== undefined) throw askedFor(faults.status, faults.retry_after);
+      answer = this.#answer(route, received, { path, query, json, faults });
+    } catch (error) {
+      if (!(error instanceof MockProblem)) throw error;
+      answer = problemAnswer(error, dialect);
+    }
+    const added = this.#addedHeaders(received, faults, dialect);
+    return { answer: { ...answer, headers: [...answer.headers, ...added] }, faults };
+  }
+
+  #answer(
+    route: FoundRoute,
+    received: ReceivedRequest,
+    parts: { path: string; query: URLSearchParams; json: JsonObject | string; faults: Faults },
+  ): MockAnswer {
+    const { path, query, faults } = parts;
+    let json: JsonObject = {};
+    if (route.body === 'json') {
+      if (typeof parts.json === 'string') throw unreadable(received, parts.json);
+      json = parts.json;
+    }
+    const { method, headers, body } = received;
+    const request: MockRequest = {
+      method,
+      path,
+      query,
+      headers,
+      body,
+      json,
+      params: route.params,
+      faults,
+    };
+    return route.answer(request, this.#context);
+  }
+
+  #faultsOf(received: ReceivedRequest, json: JsonObject | string): Faults {
+    const inUrl = received.origin.replace(/^mock:\??/, '');
+    const inHeader = headerValue(received.headers, 'x-mock-faults') ?? '';
+    const model = typeof json === 'string' ? undefined : json['model'];
+    const inModel = typeof model === 'string' ? faultsInModel(model) : '';
+    if (inUrl === '' && inHeader === '' && inModel === '') return {};
+    const faults: Faults = {
+      ...parseFaults(inUrl, 'base_url'),
+      ...parseFaults(inHeader, 'x-mock-faults'),
+      ...parseFaults(inModel, 'model'),
+    };
+    if (faults.fail_rate === undefined) return faults;
+    if (!this.#failures.next(`${inUrl}\n${inHeader}\n${inModel}`, faults.fail_rate)) {
+      return withoutFailures(faults);
+    }
+    return hasFailure(faults) ? faults : { ...faults, status: 500 };
+  }
+
+  #addedHeaders(received: ReceivedRequest, faults: Faults, dialect: 'openai' | 'anthropic'): string[] {
+    const headers =
+      dialect === 'anthropic'
+        ? [
+            'request-id',
+            this.#context.newId('req_'),
+            'anthropic-ratelimit-requests-limit',
+            '10000',
+            'anthropic-ratelimit-requests-remaining',
+            '9999',
+          ]
+        : [
+            'x-request-id',
+            this.#context.newId('req_'),
+            'x-ratelimit-limit-requests',
+            '10000',
+            'x-ratelimit-remaining-requests',
+            '9999',
+          ];
+    if (faults.echo_headers !== true) return headers;
+    let size = 0;
+    for (const [name, value] of maskedHeaders(received.headers)) {
+      size += name.length + value.length;
+      if (size > maxEchoedHeaderBytes) break;
+      headers.push(`x-mock-echo-${name}`, value);
+    }
+    return headers;
+  }
+}
+
+function askedFor(status: number, retryAfter: number | undefined): MockProblem {
+  return new MockProblem(status, `The mock provider was asked to answer with status ${status}.`, {
+    headers: retryAfter === undefined ? [] : ['retry-after', String(retryAfter)],
+  });
+}
+
+/** The JSON object of a body, or the reason why there is none. */
+function parseJson(body: ReceivedBody): JsonObject | string {
+  if (body.held === undefined) return 'too large';
+  if (body.size === 0) return 'empty';
+  const first = body.held[0];
+  // Multipart and binary bodies are not worth a parser's exception: JSON begins with a brace or white space.
+  if (first !== 0x7b && first !== 0x20 && first !== 0x0a && first !== 0x0d && first !== 0x09)
+    return 'no object';
+  try {
+    const value: unknown = JSON.parse(body.held.toString('utf8'));
+    return isObject(value) ? value : 'no object';
+  } catch {
+    return 'no valid JSON';
+  }
+}
+
+function unreadable(received: ReceivedRequest, reason: string): MockProblem {
+  const encoding = headerValue(received.headers, 'content-encoding');
+  if (encoding !== undefined && encoding !== 'identity') {
+    return new MockProblem(
+      415,
+      `The mock provider reads no body with content-encoding ${encoding.slice(0, 40)}.`,
+    );
+  }
+  if (reason === 'too large') {
+    return new MockProblem(413, 'The mock provider reads JSON bodies of at most 32 MiB.');
+  }
+  return new MockProblem(400, `We could not parse the JSON body of your request: it is ${reason}.`);
+}

@@ -1,0 +1,19 @@
+/** A price as a whole number of 10⁻¹⁸ dollars per token, that is 10⁻¹² dollars per million tokens. */
+export type ExactPrice = bigint;
+
+const zeros = '000000000000';
+
+/** Dollars per million tokens, exact to 12 digits after the point (which takes float noise out of the data). */
+export function exactPrice(dollarsPerMillion: number): ExactPrice {
+  if (!Number.isFinite(dollarsPerMillion) || dollarsPerMillion < 0) {
+    throw new Error(`the price data holds a price that is none: ${dollarsPerMillion}`);
+  }
+  return BigInt(dollarsPerMillion.toFixed(12).replace('.', ''));
+}
+
+/** An amount of 10⁻¹⁸ dollars as a decimal with exactly 12 digits after the point, rounded half up. */
+export function formatAmount(amount: bigint): string {
+  const digits = String((amount + 500_000n) / 1_000_000n);
+  if (digits.length <= 12) return `0.${zeros.slice(digits.length)}${digits}`;
+  return `${digits.slice(0, -12)}.${digits.slice(-12)}`;
+}

@@ -1,0 +1,103 @@
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { pathToFileURL } from 'node:url';
+import type { Usage } from '../../core/dialects/usage.ts';
+import type { Log } from '../../core/ports/log.ts';
+import type { Price, Prices } from '../../core/ports/prices.ts';
+import { formatAmount } from './exact-price.ts';
+import { findModelPrices, pricesAt, type ModelPrices } from './model-prices.ts';
+import { mockPrices } from './mock-prices.ts';
+import { tokenCost, usesTokens } from './token-cost.ts';
+
+const nothing = '0.000000000000';
+const maxRemembered = 10_000;
+const maxNameLength = 256;
+
+/** Our names of services where the price data has another one. */
+const priceProviders: Readonly<Record<string, string>> = {
+  'azure-ai': 'azure',
+  'azure-openai': 'azure',
+  bedrock: 'aws',
+  'fireworks-ai': 'fireworks',
+  'mistral-ai': 'mistral',
+  moonshot: 'moonshotai',
+  'novita-ai': 'novita',
+  'perplexity-ai': 'perplexity',
+  'together-ai': 'together',
+  'vertex-ai': 'google',
+  voyage: 'voyageai',
+  'workers-ai': 'cloudflare',
+  'z-ai': 'zai',
+  zhipu: 'zhipuai',
+};
+
+/**
+ * Prices from the data of @pydantic/genai-prices, summed in whole numbers: no rounding before the twelfth digit.
+ *
+ * A provider is matched by its exact name only, so that a host of one's own never gets a public price. Models are
+ * matched by the data's own rules and remembered (10,000 names).
+ */
+export function createPrices({ log }: { readonly log: Log }): Prices {
+  const version = packageVersion();
+  const unpriced: Price = { cost: nothing, status: 'unpriced', version };
+  const none: Price = { cost: nothing, status: 'none', version };
+  const find = rememberedPrices(log);
+  return {
+    price(usage: Usage | undefined, provider: string, model: string, at: number): Price {
+      if (usage === undefined) return none;
+      const prices = find(provider, model);
+      const cost = prices === undefined ? undefined : tokenCost(usage, pricesAt(prices, at));
+      if (cost === undefined) return usesTokens(usage) ? unpriced : none;
+      return { cost: formatAmount(cost), status: 'priced', version };
+    },
+  };
+}
+
+function rememberedPrices(log: Log): (provider: string, model: string) => ModelPrices | undefined {
+  const remembered = new Map<string, ModelPrices | null>();
+  return (provider, model) => {
+    const key = `${provider}\n${model}`;
+    const known = remembered.get(key);
+    if (known !== undefined) return known ?? undefined;
+    // A caller chooses the model's name: it must not fill the memory, nor keep the matching rules busy.
+    if (key.length > maxNameLength) return undefined;
+    const prices = lookUp(log, provider, model);
+    if (remembered.size >= maxRemembered) {
+      for (const oldest of remembered.keys()) {
+        remembered.delete(oldest);
+        break;
+      }
+    }
+    remembered.set(key, prices ?? null);
+    return prices;
+  };
+}
+
+function lookUp(log: Log, provider: string, model: string): ModelPrices | undefined {
+  if (provider === 'mock') return mockPrices;
+  try {
+    const name = Object.hasOwn(priceProviders, provider) ? priceProviders[provider] : undefined;
+    const prices = findModelPrices(name ?? provider, model);
+    if (prices === undefined) log.debug('no price is known for this model', { provider, model });
+    return prices;
+  } catch (error) {
+    log.warn('the price data of this model cannot be used; its requests are unpriced', {
+      provider,
+      model,
+      error,
+    });
+    return undefined;
+  }
+}
+
+/** The package exports no version; its package.json stands above its entry. */
+function packageVersion(): string {
+  const entry = createRequire(import.meta.url).resolve('@pydantic/genai-prices');
+  const manifest: unknown = JSON.parse(
+    readFileSync(new URL('../package.json', pathToFileURL(entry)), 'utf8'),
+  );
+  const version =
+    typeof manifest === 'object' && manifest !== null && 'version' in manifest && manifest.version;
+  if (typeof version !== 'string') throw new Error('@pydantic/genai-prices has no version; install it again');
+  return version;
+}

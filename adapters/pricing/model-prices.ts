@@ -1,0 +1,106 @@
+import { calcPrice, type ConditionalPrice, type ModelPrice } from '@pydantic/genai-prices';
+import { exactPrice, type ExactPrice } from './exact-price.ts';
+
+/**
+ * What one kind of token costs, in 10⁻¹⁸ dollars a token; by the size of the whole input where prices are tiered.
+ */
+export interface TokenPrice {
+  readonly base: ExactPrice;
+  /** Ascending; the last one whose `above` is less than the input tokens counts, for all tokens. */
+  readonly tiers: readonly { readonly above: number; readonly price: ExactPrice }[];
+}
+
+/** The prices of a model at one time. Undefined: not priced on its own. */
+export interface PriceList {
+  readonly input: TokenPrice | undefined;
+  readonly cacheRead: TokenPrice | undefined;
+  readonly cacheWrite: TokenPrice | undefined;
+  readonly inputAudio: TokenPrice | undefined;
+  readonly cacheAudioRead: TokenPrice | undefined;
+  readonly output: TokenPrice | undefined;
+  readonly outputAudio: TokenPrice | undefined;
+  readonly reasoning: TokenPrice | undefined;
+  /** For each request, in 10⁻¹⁸ dollars. */
+  readonly request: ExactPrice;
+}
+
+/** The prices of a model: the last list whose `applies` holds. The first one always does. */
+export type ModelPrices = readonly { readonly applies: (at: number) => boolean; readonly list: PriceList }[];
+
+const always = (): boolean => true;
+const dayMs = 86_400_000;
+
+/**
+ * The prices of a model in the data of genai-prices, or undefined when it lists none. `provider` is an id of that
+ * data. Throws when the data says something that this version does not understand.
+ */
+export function findModelPrices(provider: string, model: string): ModelPrices | undefined {
+  // An empty usage costs nothing; what is wanted is the model that the name is matched with.
+  const found = calcPrice({}, model, { providerId: provider });
+  if (found === null || found.provider.id !== provider) return undefined;
+  const { id, prices } = found.model;
+  const entries = Array.isArray(prices) ? prices : [{ prices }];
+  const compiled = entries.map((entry: ConditionalPrice) => ({
+    applies: applies(entry.constraint),
+    list: priceList(entry.prices, id),
+  }));
+  // Whatever the first one's own condition is, it holds where no other does.
+  return compiled.map((entry, index) => (index === 0 ? { ...entry, applies: always } : entry));
+}
+
+/** The list that applies at `at` (milliseconds since the epoch). */
+export function pricesAt(prices: ModelPrices, at: number): PriceList {
+  for (let i = prices.length - 1; i > 0; i -= 1) {
+    const entry = prices[i];
+    if (entry?.applies(at) === true) return entry.list;
+  }
+  const [first] = prices;
+  if (first === undefined) throw new Error('a model without any price list; look it up as unpriced instead');
+  return first.list;
+}
+
+function priceList(prices: ModelPrice, model: string): PriceList {
+  // The data writes an empty list both for what is free and for what it does not know; only a name tells.
+  const free: ModelPrice = model.endsWith(':free') ? { input_mtok: 0, output_mtok: 0 } : {};
+  const known = { ...free, ...prices };
+  return {
+    input: tokenPrice(known.input_mtok),
+    cacheRead: tokenPrice(known.cache_read_mtok),
+    cacheWrite: tokenPrice(known.cache_write_mtok),
+    inputAudio: tokenPrice(known.input_audio_mtok),
+    cacheAudioRead: tokenPrice(known.cache_audio_read_mtok),
+    output: tokenPrice(known.output_mtok),
+    outputAudio: tokenPrice(known.output_audio_mtok),
+    reasoning: tokenPrice(known.output_reasoning_mtok),
+    // Dollars per thousand requests; 10³ of them are one of "per million".
+    request: typeof known.requests_kcount === 'number' ? exactPrice(known.requests_kcount) * 1_000n : 0n,
+  };
+}
+
+function tokenPrice(price: ModelPrice[string]): TokenPrice | undefined {
+  if (price === undefined) return undefined;
+  if (typeof price === 'number') return { base: exactPrice(price), tiers: [] };
+  const tiers = price.tiers.map((tier) => ({ above: tier.start, price: exactPrice(tier.price) }));
+  return { base: exactPrice(price.base), tiers: tiers.sort((a, b) => a.above - b.above) };
+}
+
+function applies(constraint: ConditionalPrice['constraint']): (at: number) => boolean {
+  if (constraint === undefined) return always;
+  if (constraint.type === 'start_date') {
+    const from = Date.parse(constraint.start_date);
+    return (at) => at >= from;
+  }
+  const start = timeOfDay(constraint.start_time);
+  const end = timeOfDay(constraint.end_time);
+  return (at) => {
+    const time = ((at % dayMs) + dayMs) % dayMs;
+    return end < start ? time >= start || time < end : time >= start && time < end;
+  };
+}
+
+/** Milliseconds since midnight UTC of `HH:MM:SS` with `Z` or an offset. */
+function timeOfDay(text: string): number {
+  const time = Date.parse(`1970-01-01T${text}`);
+  if (Number.isNaN(time)) throw new Error(`the price data holds a time of day that is none: ${text}`);
+  return ((time % dayMs) + dayMs) % dayMs;
+}

@@ -1,0 +1,159 @@
+import type { Socket } from 'node:net';
+import { Client, type buildConnector, type Dispatcher } from 'undici';
+import type { UpstreamCall } from '../../core/ports/transport.ts';
+import { InformationalFilter } from './informational-filter.ts';
+import { openSocket, type TlsSessions } from './open-socket.ts';
+
+/** Hears what becomes of a connection. */
+export interface ConnectionOwner {
+  /** It may take the next call. */
+  connectionIdle(connection: Connection): void;
+  /** It is of no more use and must be forgotten. */
+  connectionGone(connection: Connection): void;
+}
+
+/** What all sockets share, and who counts them. */
+export interface SocketObserver {
+  readonly sessions: TlsSessions;
+  /** Returns what `connected` is to be given. */
+  opened(): number;
+  connected(openedAt: number): void;
+  closed(): void;
+}
+
+/**
+ * One undici `Client`: at most one socket and at most one call at a time, so that failures, timeouts and aborts of
+ * a call never touch another one.
+ */
+export class Connection {
+  /** The call in progress, or null. */
+  call: UpstreamCall | null = null;
+  /** Neighbours in the owner's list of idle connections. */
+  above: Connection | null = null;
+  below: Connection | null = null;
+
+  readonly #client: Client;
+  readonly #owner: ConnectionOwner;
+  readonly #observer: SocketObserver;
+  readonly #filter = new InformationalFilter();
+  #connecting: Socket | null = null;
+  #socket: Socket | null = null;
+  /** Answers that the present socket has delivered. */
+  #served = 0;
+  #receiving = false;
+  #gone = false;
+
+  constructor(origin: string, owner: ConnectionOwner, observer: SocketObserver) {
+    this.#owner = owner;
+    this.#observer = observer;
+    this.#client = new Client(origin, {
+      connect: this.#connect,
+      pipelining: 1,
+      // The call holds its own timers.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+      keepAliveTimeout: 30_000,
+    });
+    this.#client.on('drain', () => {
+      if (this.call === null && !this.#gone) owner.connectionIdle(this);
+    });
+    // With a call waiting to be written, undici connects again by itself.
+    this.#client.on('disconnect', () => {
+      if (this.call === null) this.destroy();
+    });
+  }
+
+  dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): void {
+    this.#client.dispatch(options, handler);
+  }
+
+  /** The request of the present call goes on the wire now. */
+  requestStarts(): void {
+    this.#receiving = false;
+    this.#filter.arm();
+  }
+
+  /** The present call had its whole answer. */
+  answerEnds(): void {
+    this.#served += 1;
+    this.call = null;
+  }
+
+  /** The socket had served an answer before, and the present call got not one byte. */
+  get stale(): boolean {
+    return this.#served > 0 && !this.#receiving;
+  }
+
+  /** Closes the socket, whatever it is doing. */
+  destroy(): void {
+    if (this.#gone) return;
+    this.#gone = true;
+    this.#owner.connectionGone(this);
+    this.#connecting?.destroy();
+    this.#client.destroy(noop);
+  }
+
+  readonly #connect = (options: buildConnector.Options, callback: buildConnector.Callback): void => {
+    const secure = options.protocol === 'https:';
+    const target = {
+      secure,
+      host: options.hostname,
+      port: Number(options.port) || (secure ? 443 : 80),
+      servername: options.servername ?? undefined,
+    };
+    const socket = openSocket(target, this.#observer.sessions);
+    this.#connecting = socket;
+    this.#served = 0;
+    const openedAt = this.#observer.opened();
+    const settle = (error: Error | null): void => {
+      if (this.#connecting !== socket) return;
+      this.#connecting = null;
+      if (error !== null) {
+        callback(error, null);
+        return;
+      }
+      this.#socket = socket;
+      this.#observer.connected(openedAt);
+      this.#watch(socket);
+      callback(null, socket);
+    };
+    socket.once(secure ? 'secureConnect' : 'connect', () => settle(null));
+    socket.on('error', (error: NodeJS.ErrnoException) => {
+      if (this.#socket === socket) disguiseReset(error);
+      settle(error);
+    });
+    socket.once('close', () => {
+      if (this.#socket === socket) this.#socket = null;
+      settle(new Error('the socket was closed while it connected'));
+      this.#observer.closed();
+    });
+  };
+
+  /** Sees every byte before undici does: to tell a stale connection, and to take informational answers out. */
+  #watch(socket: Socket): void {
+    const read = socket.read.bind(socket) as (size?: number) => Buffer | null;
+    socket.read = (size?: number): Buffer | null => {
+      let chunk = read(size);
+      while (chunk !== null) {
+        this.#receiving = true;
+        const passed = this.#filter.pass(chunk);
+        if (passed !== undefined) return passed;
+        chunk = read();
+      }
+      return null;
+    };
+  }
+}
+
+/**
+ * undici takes ECONNRESET under an answer that ends with its connection for a proper end (a cut stream would look
+ * complete), and while such an answer is paused an assertion of its parser fails inside the event handler. Under
+ * the code of its own socket errors a reset is what it is.
+ */
+function disguiseReset(error: NodeJS.ErrnoException): void {
+  if (error.code === 'ECONNRESET') error.code = 'UND_ERR_SOCKET';
+}
+
+function noop(): void {
+  // undici wants a callback where it would otherwise make a promise.
+}

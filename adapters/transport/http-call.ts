@@ -1,0 +1,272 @@
+import { Readable } from 'node:stream';
+import type { Dispatcher } from 'undici';
+import type { GatewayError } from '../../core/errors/gateway-error.ts';
+import type { HeaderList } from '../../core/ports/header-list.ts';
+import type { Log } from '../../core/ports/log.ts';
+import type { UpstreamCall, UpstreamHandler, UpstreamRequest } from '../../core/ports/transport.ts';
+import type { Connection } from './connection.ts';
+import type { OriginPool } from './origin-pool.ts';
+import { RequestBody } from './request-body.ts';
+import {
+  answerTimedOut,
+  bodyBroken,
+  connectTimedOut,
+  transportClosed,
+  transportError,
+  type CallPhase,
+} from './transport-errors.ts';
+import { wireHeaders } from './wire-headers.ts';
+
+/** What calls share. */
+export interface HttpCallEnvironment {
+  readonly log: Log;
+  countFailure(code: string): void;
+}
+
+/**
+ * undici's parser is one for the whole process and must not be entered from its own callbacks, as resuming or
+ * sending from inside a handler would do. Above zero means that we are inside.
+ */
+let parserDepth = 0;
+
+/** A longer timer would fire at once. */
+const maxTimerMs = 2_147_483_647;
+
+/**
+ * One request and its answer. It is the handler that undici calls, in the interface that hands headers over raw
+ * and spares parsing them into an object per answer.
+ */
+export class HttpCall implements UpstreamCall, Dispatcher.DispatchHandler {
+  readonly #request: UpstreamRequest;
+  readonly #handler: UpstreamHandler;
+  readonly #pool: OriginPool;
+  readonly #environment: HttpCallEnvironment;
+  #phase: CallPhase = 'connecting';
+  #connection: Connection | null = null;
+  #body: RequestBody | null = null;
+  #passedBytes = 0;
+  #timer: NodeJS.Timeout | undefined;
+  #resumeParser: (() => void) | undefined;
+  #paused = false;
+  #status = 0;
+  #receivedBytes = 0;
+  #starting = true;
+
+  constructor(
+    request: UpstreamRequest,
+    handler: UpstreamHandler,
+    pool: OriginPool,
+    environment: HttpCallEnvironment,
+  ) {
+    this.#request = request;
+    this.#handler = handler;
+    this.#pool = pool;
+    this.#environment = environment;
+    pool.pending += 1;
+  }
+
+  /** Sends the request. A failure before this returns reaches the handler in the next microtask. */
+  start(): void {
+    if (parserDepth > 0) queueMicrotask(() => this.#dispatch());
+    else this.#dispatch();
+    this.#starting = false;
+  }
+
+  resume(): void {
+    if (parserDepth > 0) {
+      queueMicrotask(() => this.resume());
+    } else if (this.#paused && this.#phase === 'body') {
+      this.#paused = false;
+      this.#timer?.refresh();
+      this.#resumeParser?.();
+    }
+  }
+
+  abort(error: GatewayError): void {
+    this.#finish(error, false);
+  }
+
+  /** The request is about to be written. */
+  onConnect(): void {
+    if (this.#phase !== 'connecting') return;
+    this.#phase = 'head';
+    this.#pool.pending -= 1;
+    this.#pool.running += 1;
+    this.#connection?.requestStarts();
+    this.#arm(this.#request.headTimeoutMs);
+  }
+
+  onHeaders(status: number, rawHeaders: Buffer[], resume: () => void): boolean {
+    if (this.#phase !== 'head') return false;
+    if (status < 200) return true;
+    this.#phase = 'body';
+    this.#status = status;
+    this.#resumeParser = resume;
+    this.#arm(this.#request.idleTimeoutMs);
+    parserDepth += 1;
+    try {
+      this.#handler.head(status, toHeaderList(rawHeaders));
+    } finally {
+      parserDepth -= 1;
+    }
+    return true;
+  }
+
+  onData(chunk: Buffer): boolean {
+    if (this.#phase !== 'body') return false;
+    this.#receivedBytes += chunk.length;
+    this.#timer?.refresh();
+    parserDepth += 1;
+    try {
+      this.#paused = !this.#handler.data(chunk);
+    } finally {
+      parserDepth -= 1;
+    }
+    return !this.#paused;
+  }
+
+  onComplete(): void {
+    parserDepth += 1;
+    try {
+      this.#finish(undefined, false);
+    } finally {
+      parserDepth -= 1;
+    }
+  }
+
+  onError(cause: unknown): void {
+    if (this.#phase === 'done') return;
+    // A 304 may name the length of the body that it leaves out; undici misses that body.
+    if ((this.#status === 304 || this.#status === 204) && isLengthMismatch(cause)) {
+      this.#finish(undefined, false);
+      return;
+    }
+    const error = transportError(cause, this.#place());
+    if (error.code === 'internal') {
+      this.#environment.log.error('an answer could not be processed', {
+        peer: this.#pool.peer,
+        error: cause,
+      });
+    }
+    this.#finish(error, error.code === 'upstream_reset' && this.#connection?.stale === true);
+  }
+
+  #dispatch(): void {
+    if (this.#phase === 'done') return;
+    if (this.#pool.closed) {
+      this.#finish(transportClosed(), false);
+      return;
+    }
+    const { method, path, headers, body, connectTimeoutMs } = this.#request;
+    this.#connection = this.#pool.acquire();
+    this.#connection.call = this;
+    this.#arm(connectTimeoutMs);
+    this.#connection.dispatch(
+      {
+        method,
+        path,
+        headers: wireHeaders(headers, body !== null && !(body instanceof Readable)) as string[],
+        body: body instanceof Readable ? this.#stream(body) : body,
+      },
+      this,
+    );
+  }
+
+  #stream(source: Readable): Readable {
+    const body = new RequestBody(source, (cause) => this.#finish(bodyBroken(cause), false));
+    // The server gets its whole time from the moment on at which it has the whole question.
+    body.once('end', () => {
+      if (this.#phase === 'head') this.#timer?.refresh();
+    });
+    body.on('error', () => undefined);
+    this.#body = body;
+    return body;
+  }
+
+  #arm(timeoutMs: number): void {
+    clearTimeout(this.#timer);
+    this.#timer =
+      timeoutMs > 0 ? setTimeout(HttpCall.#expire, Math.min(timeoutMs, maxTimerMs), this) : undefined;
+  }
+
+  static #expire(call: HttpCall): void {
+    call.#timedOut();
+  }
+
+  #timedOut(): void {
+    switch (this.#phase) {
+      case 'connecting':
+        this.#finish(connectTimedOut(this.#pool.peer, this.#request.connectTimeoutMs), false);
+        return;
+      case 'head':
+        if (this.#uploading()) this.#timer?.refresh();
+        else this.#finish(answerTimedOut(this.#place(), this.#request.headTimeoutMs), false);
+        return;
+      case 'body':
+        // While the reader is slow the server owes nothing; `resume` sets the timer going again.
+        if (!this.#paused) this.#finish(answerTimedOut(this.#place(), this.#request.idleTimeoutMs), false);
+        return;
+      case 'done':
+    }
+  }
+
+  /** The body is still being sent, and it is not the server that holds it up. */
+  #uploading(): boolean {
+    const body = this.#body;
+    if (body === null || body.readableEnded) return false;
+    const progressed = body.waiting || body.passedBytes !== this.#passedBytes;
+    this.#passedBytes = body.passedBytes;
+    return progressed;
+  }
+
+  #place(): { peer: string; phase: CallPhase; receivedBytes: number } {
+    return { peer: this.#pool.peer, phase: this.#phase, receivedBytes: this.#receivedBytes };
+  }
+
+  #finish(error: GatewayError | undefined, stale: boolean): void {
+    if (this.#phase === 'done') return;
+    if (this.#phase === 'connecting') this.#pool.pending -= 1;
+    else this.#pool.running -= 1;
+    this.#phase = 'done';
+    clearTimeout(this.#timer);
+    this.#body?.destroy();
+    this.#releaseConnection(error === undefined);
+    if (error !== undefined) this.#environment.countFailure(error.code);
+    if (this.#starting) queueMicrotask(() => this.#report(error, stale));
+    else this.#report(error, stale);
+  }
+
+  #releaseConnection(answered: boolean): void {
+    const connection = this.#connection;
+    if (connection === null) {
+      this.#pool.settle();
+    } else if (answered) {
+      connection.answerEnds();
+    } else {
+      connection.call = null;
+      connection.destroy();
+    }
+  }
+
+  #report(error: GatewayError | undefined, stale: boolean): void {
+    try {
+      if (error === undefined) this.#handler.end();
+      else this.#handler.fail(error, { stale });
+    } catch (cause) {
+      this.#environment.log.error('the receiver of an answer failed', {
+        peer: this.#pool.peer,
+        error: cause,
+      });
+    }
+  }
+}
+
+function toHeaderList(rawHeaders: readonly Buffer[]): HeaderList {
+  const list = new Array<string>(rawHeaders.length);
+  for (let i = 0; i < rawHeaders.length; i += 1) list[i] = (rawHeaders[i] as Buffer).toString('latin1');
+  return list;
+}
+
+function isLengthMismatch(cause: unknown): boolean {
+  return cause instanceof Error && 'code' in cause && cause.code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH';
+}

@@ -1,0 +1,64 @@
+import { connect as connectTcp, isIP, type Socket } from 'node:net';
+import { connect as connectTls, type TLSSocket } from 'node:tls';
+
+/** Where a socket goes. */
+export interface SocketTarget {
+  readonly secure: boolean;
+  /** Name or address, without brackets. */
+  readonly host: string;
+  readonly port: number;
+  /** Name for SNI and the certificate, when it is not the host. */
+  readonly servername: string | undefined;
+}
+
+/**
+ * The last TLS session of each server, so that the next connection to it resumes instead of negotiating. Holds
+ * 1,000; the oldest makes room.
+ */
+export class TlsSessions {
+  readonly #sessions = new Map<string, Buffer>();
+
+  get(server: string): Buffer | undefined {
+    return this.#sessions.get(server);
+  }
+
+  set(server: string, session: Buffer): void {
+    this.#sessions.delete(server);
+    this.#sessions.set(server, session);
+    if (this.#sessions.size <= 1_000) return;
+    for (const oldest of this.#sessions.keys()) {
+      this.#sessions.delete(oldest);
+      return;
+    }
+  }
+}
+
+/** Starts a TCP or TLS connection with TCP_NODELAY and keep-alive. Bounds nothing: the caller holds the timer. */
+export function openSocket(target: SocketTarget, sessions: TlsSessions): Socket {
+  const socket = target.secure ? openTls(target, sessions) : openTcp(target);
+  socket.setNoDelay(true);
+  socket.setKeepAlive(true, 60_000);
+  return socket;
+}
+
+function openTcp(target: SocketTarget): Socket {
+  // One libuv read brings up to 64 KiB; with a smaller mark reading would stop and start again for each. (Node
+  // hands the option to the stream; its typings do not list it, hence the constant.)
+  const options = { host: target.host, port: target.port, highWaterMark: 65_536 };
+  return connectTcp(options);
+}
+
+function openTls(target: SocketTarget, sessions: TlsSessions): TLSSocket {
+  const servername = target.servername ?? (isIP(target.host) === 0 ? target.host : undefined);
+  const server = `${servername ?? ''}@${target.host}:${target.port}`;
+  const session = sessions.get(server);
+  const socket = connectTls({
+    host: target.host,
+    port: target.port,
+    ALPNProtocols: ['http/1.1'],
+    ...(servername === undefined ? {} : { servername }),
+    ...(session === undefined ? {} : { session }),
+  });
+  socket.on('session', (latest: Buffer) => sessions.set(server, latest));
+  return socket;
+}

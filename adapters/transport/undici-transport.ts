@@ -1,0 +1,156 @@
+import type { Clock } from '../../core/ports/clock.ts';
+import type { Log } from '../../core/ports/log.ts';
+import type { Metrics } from '../../core/ports/metrics.ts';
+import type {
+  Transport,
+  UpstreamCall,
+  UpstreamHandler,
+  UpstreamRequest,
+} from '../../core/ports/transport.ts';
+import type { GatewayError } from '../../core/errors/gateway-error.ts';
+import { HttpCall, type HttpCallEnvironment } from './http-call.ts';
+import { TlsSessions } from './open-socket.ts';
+import { OriginPool, type PoolOwner } from './origin-pool.ts';
+import { transportBusy, transportClosed, transportError } from './transport-errors.ts';
+import { transportMetrics, type TransportMetrics, type TransportStats } from './transport-metrics.ts';
+
+export interface UndiciTransportOptions {
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly metrics: Metrics;
+  /** Calls in flight to one origin; one more fails with `upstream_busy`. Default 10,000. */
+  readonly maxPerOrigin?: number;
+  /** Origins with open connections; over it the least recently used idle one is closed. Default 1,000. */
+  readonly maxOrigins?: number;
+}
+
+export interface UndiciTransport extends Transport {
+  stats(): TransportStats;
+}
+
+/**
+ * The transport over undici's HTTP/1.1 client: one connection per call in flight, kept for the next one. Reads no
+ * proxy settings from the environment. `close` ends what is in flight with `shutting_down`.
+ */
+export function createUndiciTransport(options: UndiciTransportOptions): UndiciTransport {
+  return new PooledTransport(options);
+}
+
+class PooledTransport implements UndiciTransport, PoolOwner {
+  readonly sessions = new TlsSessions();
+  readonly #log: Log;
+  readonly #clock: Clock;
+  readonly #maxPerOrigin: number;
+  readonly #maxOrigins: number;
+  readonly #metrics: TransportMetrics;
+  readonly #environment: HttpCallEnvironment;
+  readonly #pools = new Map<string, OriginPool>();
+  #sockets = 0;
+  #calls = 0;
+  #closing: Promise<void> | undefined;
+  #lastClosed: () => void = () => undefined;
+
+  constructor({ log, clock, metrics, maxPerOrigin = 10_000, maxOrigins = 1_000 }: UndiciTransportOptions) {
+    this.#log = log;
+    this.#clock = clock;
+    this.#maxPerOrigin = maxPerOrigin;
+    this.#maxOrigins = maxOrigins;
+    this.#metrics = transportMetrics(metrics, () => this.stats());
+    this.#environment = { log, countFailure: this.#metrics.failed };
+  }
+
+  send(request: UpstreamRequest, handler: UpstreamHandler): UpstreamCall {
+    if (this.#closing !== undefined) return this.#refuse(handler, transportClosed());
+    const pool = this.#pools.get(request.origin) ?? this.#open(request.origin);
+    if (!(pool instanceof OriginPool)) return this.#refuse(handler, pool);
+    if (pool.inFlight >= this.#maxPerOrigin) {
+      const what = `${this.#maxPerOrigin} requests to ${pool.peer} are in flight, the most that are allowed`;
+      return this.#refuse(handler, transportBusy(what));
+    }
+    this.#calls += 1;
+    pool.lastUsed = this.#calls;
+    const call = new HttpCall(request, handler, pool, this.#environment);
+    call.start();
+    return call;
+  }
+
+  stats(): TransportStats {
+    let pending = 0;
+    let running = 0;
+    for (const pool of this.#pools.values()) {
+      pending += pool.pending;
+      running += pool.running;
+    }
+    return { origins: this.#pools.size, connections: this.#sockets, pending, running };
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#closeAll();
+    return this.#closing;
+  }
+
+  poolEmpty(pool: OriginPool): void {
+    if (this.#pools.get(pool.key) === pool) this.#pools.delete(pool.key);
+  }
+
+  opened(): number {
+    this.#sockets += 1;
+    return this.#clock.monotonic();
+  }
+
+  connected(openedAt: number): void {
+    this.#metrics.connected((this.#clock.monotonic() - openedAt) / 1_000);
+  }
+
+  closed(): void {
+    this.#sockets -= 1;
+    if (this.#sockets === 0) this.#lastClosed();
+  }
+
+  async #closeAll(): Promise<void> {
+    this.#metrics.dispose();
+    for (const pool of [...this.#pools.values()]) pool.close(transportClosed());
+    // Those of calls that ended just before are not in a pool any more, but may still be closing.
+    if (this.#sockets > 0) await new Promise<void>((resolve) => (this.#lastClosed = resolve));
+  }
+
+  #open(origin: string): OriginPool | GatewayError {
+    if (this.#pools.size >= this.#maxOrigins && !this.#evict()) {
+      return transportBusy(`${this.#maxOrigins} origins have requests in flight, the most that are allowed`);
+    }
+    try {
+      const pool = new OriginPool(origin, this);
+      this.#pools.set(origin, pool);
+      return pool;
+    } catch (cause) {
+      return transportError(cause, { peer: origin, phase: 'connecting', receivedBytes: 0 });
+    }
+  }
+
+  /** Closes the idle pool that was used longest ago; false when every one has calls in flight. */
+  #evict(): boolean {
+    let oldest: OriginPool | undefined;
+    for (const pool of this.#pools.values()) {
+      if (pool.inFlight === 0 && (oldest === undefined || pool.lastUsed < oldest.lastUsed)) oldest = pool;
+    }
+    if (oldest === undefined) return false;
+    this.#pools.delete(oldest.key);
+    oldest.close(transportClosed());
+    this.#log.debug('closed the connections of an idle origin to make room for another', {
+      origin: oldest.key,
+    });
+    return true;
+  }
+
+  #refuse(handler: UpstreamHandler, error: GatewayError): UpstreamCall {
+    this.#metrics.failed(error.code);
+    let ended = false;
+    const report = (reason: GatewayError): void => {
+      if (ended) return;
+      ended = true;
+      handler.fail(reason, { stale: false });
+    };
+    queueMicrotask(() => report(error));
+    return { resume: () => undefined, abort: report };
+  }
+}

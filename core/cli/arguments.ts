@@ -1,0 +1,66 @@
+import { parseArgs } from 'node:util';
+
+/** What the command line and the environment ask for. */
+export type Command =
+  | {
+      readonly name: 'start';
+      readonly config: string | undefined;
+      readonly port: number | undefined;
+      readonly data: string;
+    }
+  | { readonly name: 'check'; readonly file: string | undefined }
+  | { readonly name: 'schema' }
+  | { readonly name: 'help'; readonly problem?: string };
+
+export const usage = `weir: a gateway in front of model providers
+
+  weir start [--config FILE] [--port N] [--data DIR]   serve (environment: WEIR_CONFIG, PORT, WEIR_DATA)
+  weir check [FILE]                                    name every mistake in a configuration, start nothing
+  weir schema                                          print the JSON Schema of the configuration
+  weir help                                            print this
+
+  WEIR_ADMIN_KEY presets the owner key (at least 16 characters); without it one is generated and shown once.`;
+
+/** Reads the command line; the command line wins over the environment. Anything unclear becomes `help` with the reason. */
+export function readArguments(
+  args: readonly string[],
+  env: Readonly<Record<string, string | undefined>>,
+): Command {
+  const [first = 'start', ...others] = args;
+  const name = first.startsWith('-') ? 'start' : first;
+  const rest = first.startsWith('-') ? [...args] : others;
+  if (name === 'help' || rest.includes('--help') || rest.includes('-h')) return { name: 'help' };
+  try {
+    if (name === 'start') return start(rest, env);
+    if (name === 'check') {
+      const { positionals } = parseArgs({ args: rest, options: {}, allowPositionals: true });
+      if (positionals.length > 1) return { name: 'help', problem: 'weir check takes one file.' };
+      return { name: 'check', file: positionals[0] ?? env['WEIR_CONFIG'] };
+    }
+    if (name === 'schema') {
+      parseArgs({ args: rest, options: {} });
+      return { name: 'schema' };
+    }
+  } catch (error) {
+    return { name: 'help', problem: error instanceof Error ? error.message : String(error) };
+  }
+  return { name: 'help', problem: `There is no command "${name}".` };
+}
+
+function start(args: string[], env: Readonly<Record<string, string | undefined>>): Command {
+  const { values } = parseArgs({
+    args,
+    options: { config: { type: 'string' }, port: { type: 'string' }, data: { type: 'string' } },
+  });
+  const port = values.port ?? env['PORT'];
+  if (port !== undefined && !/^\d{1,5}$/.test(port)) {
+    return { name: 'help', problem: `The port "${port}" is no number from 0 to 65535.` };
+  }
+  if (Number(port ?? 0) > 65535) return { name: 'help', problem: `The port ${port} is above 65535.` };
+  return {
+    name: 'start',
+    config: values.config ?? env['WEIR_CONFIG'],
+    port: port === undefined ? undefined : Number(port),
+    data: values.data ?? env['WEIR_DATA'] ?? 'data',
+  };
+}

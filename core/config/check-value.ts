@@ -1,0 +1,73 @@
+import type { TSchema } from 'typebox';
+import { compileSchema, hideSecrets } from './ajv.ts';
+import type { ConfigSource } from './config-source.ts';
+import type { Hide, Issue } from './issue.ts';
+import { childPointer, parentPointer, pointerSegments } from './pointer.ts';
+import { prepareValue } from './prepare-value.ts';
+import { arrangeProblems } from './problem-list.ts';
+import type { Problem } from './problem.ts';
+import { schemaObject } from './schema-object.ts';
+import { quoted } from './word-list.ts';
+
+/** A value as its schema describes it, and what is wrong with it. */
+export interface CheckedValue {
+  /** With defaults and keys in their own spelling. To be used only when there are no problems. */
+  readonly value: unknown;
+  readonly problems: Problem[];
+}
+
+/** The place that a value came from: its pointer in the configuration, and the configuration's source. */
+export interface ValuePlace {
+  readonly pointer: string;
+  readonly source: ConfigSource;
+}
+
+/**
+ * Brings a configuration value into the form of its schema and validates it; every problem at once. Throws an
+ * `Error` when the schema itself is wrong.
+ */
+export function checkValue(schema: TSchema, value: unknown, { pointer, source }: ValuePlace): CheckedValue {
+  const check = compileSchema(schema, { all: true });
+  const prepared = prepareValue(schemaObject(schema), value, (path) => source.origin(pointer + path));
+  const hide: Hide = (path, found) =>
+    originText(pointer + path, source) ?? hideSecrets(pointer + path, found);
+  const issues = [...prepared.issues, ...check(prepared.value, hide)];
+  // A misspelled key that is required would be reported twice.
+  const meant = new Set(
+    issues.flatMap(({ path, suggestion }) =>
+      suggestion === undefined ? [] : childPointer(parentPointer(path), suggestion),
+    ),
+  );
+  const problems = issues
+    .filter(({ missing = [] }) => !missing.some((path) => meant.has(path)))
+    // What could not be resolved has been reported; its value is not known.
+    .filter((issue) => issue.part === 'key' || source.origin(pointer + issue.path)?.resolved !== false)
+    .map((issue) => problemOfIssue(issue, { pointer, source }));
+  return { value: prepared.value, problems: arrangeProblems(problems) };
+}
+
+function originText(pointer: string, source: ConfigSource): string | undefined {
+  const origin = source.origin(pointer);
+  if (origin === undefined) return undefined;
+  return origin.whole
+    ? `the value of ${origin.names.join('')}`
+    : `a text with ${origin.names.join(' and ')} in it`;
+}
+
+function problemOfIssue({ path, message, part }: Issue, { pointer, source }: ValuePlace): Problem {
+  const absolute = pointer + path;
+  const { file, line, column } = source.locate(absolute, part);
+  const subject = part === 'key' ? '' : subjectOf(absolute);
+  return { file, line, column, path: absolute, message: subject + message };
+}
+
+/** What a message is about: `"port": `, `"methods", item 2: `; nothing for the root. */
+function subjectOf(pointer: string): string {
+  const segments = pointerSegments(pointer);
+  const last = segments.at(-1);
+  if (last === undefined) return '';
+  const list = segments.at(-2);
+  return /^\d+$/.test(last) && list !== undefined
+    ? `${quoted(list)}, item ${Number(last) + 1}: `
+    : `${quoted(last)}: `;
+}

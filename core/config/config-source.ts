@@ -1,0 +1,104 @@
+import { createHash } from 'node:crypto';
+import { dirname, relative } from 'node:path';
+import type { ConfigNode, MapEntry, NodePlace, Origin } from './config-node.ts';
+import type { ReadConfigFile } from './include.ts';
+import { spellingOf } from './key-spelling.ts';
+import { pointerSegments } from './pointer.ts';
+
+/** Where in the configuration something is said. */
+export interface Place {
+  /** As people know it, for messages. */
+  readonly file: string;
+  readonly line: number;
+  readonly column: number;
+}
+
+/** What a configuration was read from: places for messages, files for the watcher, a digest for its version. */
+export interface ConfigSource {
+  /**
+   * The place of a key or value by JSON pointer, in whichever file it stands. Either spelling of a key finds
+   * it; for a pointer to nothing it is the place of the nearest parent that exists. An item of a list has no
+   * key: its value's place is given. Default part: `value`.
+   */
+  locate(pointer: string, part?: 'key' | 'value'): Place;
+  /** What a text was put together from, when it came from variables; undefined when it stands there as it is. */
+  origin(pointer: string): Origin | undefined;
+  /** The absolute name of the file in which a value stands. */
+  fileOf(pointer: string): string;
+  /**
+   * What to watch, all absolute: YAML files that were read or asked for, the main one first, then `${file:…}`
+   * inputs, then the patterns of includes (`*`, `?`, `**`), since a new file that matches belongs to the
+   * configuration.
+   */
+  readonly files: readonly string[];
+  /**
+   * SHA-256, in hex, over the YAML texts as written and their names relative to the main file. What variables
+   * and `${file:…}` inputs hold is not part of it: a digest is logged, and a short secret could be guessed
+   * from it. So a rotated secret is a reload with an unchanged digest.
+   */
+  readonly digest: string;
+}
+
+interface Found {
+  readonly node: ConfigNode;
+  /** Undefined for the root and for items of lists. */
+  readonly key: NodePlace | undefined;
+  /** False when the pointer leads to nothing and this is the nearest parent. */
+  readonly exact: boolean;
+}
+
+function entryOf(entries: ReadonlyMap<string, MapEntry>, key: string): MapEntry | undefined {
+  const exact = entries.get(key);
+  if (exact !== undefined) return exact;
+  const spelling = spellingOf(key);
+  for (const [written, entry] of entries) if (spellingOf(written) === spelling) return entry;
+  return undefined;
+}
+
+function find(root: ConfigNode, pointer: string): Found {
+  let found: Found = { node: root, key: undefined, exact: true };
+  for (const segment of pointerSegments(pointer)) {
+    const { node } = found;
+    if (node.kind === 'map') {
+      const entry = entryOf(node.entries, segment);
+      if (entry === undefined) return { ...found, exact: false };
+      found = { node: entry.node, key: entry.key, exact: true };
+    } else {
+      const item = node.kind === 'list' && /^\d+$/.test(segment) ? node.items[Number(segment)] : undefined;
+      if (item === undefined) return { ...found, exact: false };
+      found = { node: item, key: undefined, exact: true };
+    }
+  }
+  return found;
+}
+
+/** The digest that `ConfigSource` describes. */
+export function digestOf(files: readonly ReadConfigFile[]): string {
+  const base = dirname(files[0]?.path ?? '');
+  const parts = files.map((file) => [relative(base, file.path), file.text]);
+  return createHash('sha256').update(JSON.stringify(parts)).digest('hex');
+}
+
+/** The source of a parsed and interpolated tree. */
+export function createSource(
+  root: ConfigNode,
+  read: { readonly files: readonly string[]; readonly digest: string },
+): ConfigSource {
+  return {
+    locate(pointer, part = 'value') {
+      const found = find(root, pointer);
+      // A parent stands in for what is missing: its key says where to add it.
+      const place = part === 'key' || !found.exact ? (found.key ?? found.node.place) : found.node.place;
+      return { file: place.file.name, line: place.line, column: place.column };
+    },
+    origin(pointer) {
+      const { node, exact } = find(root, pointer);
+      return exact && node.kind === 'scalar' ? node.origin : undefined;
+    },
+    fileOf(pointer) {
+      return find(root, pointer).node.place.file.path;
+    },
+    files: read.files,
+    digest: read.digest,
+  };
+}

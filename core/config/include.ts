@@ -1,0 +1,178 @@
+import { dirname, join, relative, resolve } from 'node:path';
+import type { ConfigFile, ConfigNode, MapEntry, MapNode, NodePlace } from './config-node.ts';
+import { expandGlob, isGlob } from './glob.ts';
+import { mergeNodes } from './merge.ts';
+import { parseYaml } from './parse-yaml.ts';
+import type { Problem } from './problem.ts';
+import { problemAtNode, problemOfFile } from './problem-list.ts';
+import { maxConfigFileBytes, readText, type ReadFile } from './read-file.ts';
+
+/** Bounds over all includes together. */
+const maxFiles = 100;
+const maxPatterns = 100;
+
+/** A file that was read. */
+export interface ReadConfigFile extends ConfigFile {
+  readonly text: string;
+}
+
+/** What the main file and its includes hold. */
+export interface GatheredConfig {
+  /** Missing when a file could not be read or parsed; `problems` says why. */
+  readonly root: MapNode | undefined;
+  /** In the order in which they were read, the main one first. */
+  readonly read: readonly ReadConfigFile[];
+  /** Absolute names of all files that were asked for, also those that could not be read. */
+  readonly wanted: readonly string[];
+  /** Absolute patterns of includes: a new file that matches one belongs to the configuration. */
+  readonly globs: readonly string[];
+  readonly problems: readonly Problem[];
+}
+
+/** Reads the main file and what it includes, each file once, and merges them. */
+export async function gatherConfig(main: string, readFile?: ReadFile): Promise<GatheredConfig> {
+  const gathering = new Gathering(readFile);
+  const root = await gathering.file({ path: resolve(main), name: main }, []);
+  const { problems } = gathering;
+  const broken = problems.some((problem) => problem.severity !== 'warning');
+  return {
+    root: broken || root?.kind !== 'map' ? undefined : root,
+    read: gathering.read,
+    wanted: [...gathering.wanted],
+    globs: [...gathering.globs],
+    problems,
+  };
+}
+
+class Gathering {
+  readonly read: ReadConfigFile[] = [];
+  readonly wanted = new Set<string>();
+  readonly globs = new Set<string>();
+  readonly problems: Problem[] = [];
+  readonly #readFile: ReadFile | undefined;
+
+  constructor(readFile: ReadFile | undefined) {
+    this.#readFile = readFile;
+  }
+
+  /** One file with everything that it includes; `chain` holds the files that led to it. */
+  async file(
+    file: ConfigFile,
+    chain: readonly ConfigFile[],
+    from?: NodePlace,
+  ): Promise<ConfigNode | undefined> {
+    this.wanted.add(file.path);
+    const result = await readText(file.path, maxConfigFileBytes, this.#readFile);
+    if (!result.ok) {
+      this.problems.push(
+        from === undefined
+          ? problemOfFile(file.name, `the configuration file ${result.message}`)
+          : problemAtNode(from, '/include', `the included file ${file.name} ${result.message}`),
+      );
+      return undefined;
+    }
+    this.read.push({ ...file, text: result.text });
+    const { root, problems } = parseYaml(result.text, file);
+    this.problems.push(...problems);
+    if (problems.length > 0) return undefined;
+    if (root === undefined || (root.kind === 'scalar' && root.value === null)) {
+      if (from === undefined)
+        this.problems.push(
+          problemOfFile(
+            file.name,
+            'the configuration file is empty; it needs at least "version: 1" and "pipelines"',
+          ),
+        );
+      return undefined;
+    }
+    if (root.kind !== 'map') {
+      this.problems.push(
+        problemAtNode(root.place, '', 'the file must hold an object: keys such as "pipelines:"'),
+      );
+      return undefined;
+    }
+    return this.#withIncludes(root, [...chain, file]);
+  }
+
+  async #withIncludes(root: MapNode, chain: readonly ConfigFile[]): Promise<ConfigNode> {
+    const entries = new Map<string, MapEntry>(root.entries);
+    const include = entries.get('include');
+    entries.delete('include');
+    let merged: ConfigNode = { ...root, entries };
+    if (include === undefined) return merged;
+    for (const { pattern, place } of this.#patterns(include))
+      for (const file of await this.#matches(pattern, chain, place)) {
+        const included = await this.file(file, chain, place);
+        if (included !== undefined)
+          merged = mergeNodes(merged, included, { pointer: '', problems: this.problems });
+      }
+    return merged;
+  }
+
+  #patterns({ key, node }: MapEntry): { pattern: string; place: NodePlace }[] {
+    if (node.kind !== 'list') {
+      this.problems.push(
+        problemAtNode(key, '/include', '"include" must be a list of file names or patterns'),
+      );
+      return [];
+    }
+    if (node.items.length > maxPatterns) {
+      this.problems.push(problemAtNode(key, '/include', `"include" may hold at most ${maxPatterns} entries`));
+      return [];
+    }
+    return node.items.flatMap((item, index) => {
+      const path = `/include/${index}`;
+      if (item.kind !== 'scalar' || typeof item.value !== 'string' || item.value === '') {
+        this.problems.push(
+          problemAtNode(item.place, path, 'an include must be the name of a file or a pattern'),
+        );
+        return [];
+      }
+      if (item.value.includes('${')) {
+        this.problems.push(
+          problemAtNode(item.place, path, 'variables are not replaced in "include"; write the path itself'),
+        );
+        return [];
+      }
+      return [{ pattern: item.value, place: item.place }];
+    });
+  }
+
+  /** The files of one include that have not been read yet. */
+  async #matches(pattern: string, chain: readonly ConfigFile[], place: NodePlace): Promise<ConfigFile[]> {
+    const absolute = resolve(dirname(place.file.path), pattern);
+    const glob = isGlob(pattern);
+    let paths = [absolute];
+    if (glob) {
+      this.globs.add(absolute);
+      // A pattern that also fits the file it stands in means the others.
+      paths = (await expandGlob(absolute)).filter((path) => path !== place.file.path);
+      if (paths.length === 0)
+        this.problems.push({
+          ...problemAtNode(
+            place,
+            '/include',
+            `no file matches "${pattern}"; correct the pattern or remove it`,
+          ),
+          severity: 'warning',
+        });
+    }
+    return paths.flatMap((path) => {
+      const name = join(dirname(place.file.name), relative(dirname(place.file.path), path));
+      if (chain.some((file) => file.path === path)) {
+        const names = [...chain.map((file) => file.name), name].join(' → ');
+        this.problems.push(
+          problemAtNode(place, '/include', `the includes go round in a circle: ${names}; remove one of them`),
+        );
+        return [];
+      }
+      if (this.wanted.has(path)) return [];
+      if (this.wanted.size >= maxFiles) {
+        this.problems.push(problemAtNode(place, '/include', `more than ${maxFiles} files are included`));
+        return [];
+      }
+      this.wanted.add(path);
+      return [{ path, name }];
+    });
+  }
+}

@@ -1,0 +1,76 @@
+import { open, stat } from 'node:fs/promises';
+
+/** Reads a whole file. Replaced in tests and where a configuration does not come from disk. */
+export type ReadFile = (file: string) => Promise<Uint8Array>;
+
+/** A file's text, or a sentence that says why there is none. */
+export type ReadResult =
+  { readonly ok: true; readonly text: string } | { readonly ok: false; readonly message: string };
+
+/** Largest YAML file that is read, in bytes. */
+export const maxConfigFileBytes = 1_048_576;
+/** Largest `${file:…}` that is read, in bytes: secrets and certificates. */
+export const maxInputFileBytes = 65_536;
+
+class UnreadableFile extends Error {}
+
+/** Reads at most `limit` + 1 bytes of a regular file; a longer one is refused by `readText`. */
+async function readBounded(file: string, limit: number): Promise<Uint8Array> {
+  // Before open(): opening a pipe would wait for somebody to write to it.
+  const status = await stat(file);
+  if (status.isDirectory()) throw new UnreadableFile('is a directory, not a file; name a file in it');
+  if (!status.isFile()) throw new UnreadableFile('is not a regular file');
+  const handle = await open(file, 'r');
+  try {
+    const buffer = Buffer.alloc(limit + 1);
+    let length = 0;
+    while (length < buffer.length) {
+      const { bytesRead } = await handle.read(buffer, length, buffer.length - length, null);
+      if (bytesRead === 0) break;
+      length += bytesRead;
+    }
+    return buffer.subarray(0, length);
+  } finally {
+    await handle.close();
+  }
+}
+
+const reasons: Readonly<Record<string, string>> = {
+  ENOENT: 'does not exist; create it or correct the name',
+  ENOTDIR: 'does not exist: a part of its path is a file, not a directory; correct the path',
+  EISDIR: 'is a directory, not a file; name a file in it',
+  EACCES: 'cannot be read: permission denied; let the user of the gateway read it',
+  EPERM: 'cannot be read: permission denied; let the user of the gateway read it',
+  ELOOP: 'is a symbolic link that leads back to itself; correct the link',
+  ENAMETOOLONG: 'has a name that is too long; correct the path',
+};
+
+function whyUnreadable(error: unknown): string {
+  if (error instanceof UnreadableFile) return error.message;
+  const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
+  return reasons[code] ?? `cannot be read (${code === '' ? 'unknown reason' : code})`;
+}
+
+/**
+ * The text of a file in UTF-8, without a byte order mark. Never throws: the message of a failure continues a
+ * sentence that begins with the file's name.
+ */
+export async function readText(
+  file: string,
+  limit: number,
+  readFile: ReadFile = (path) => readBounded(path, limit),
+): Promise<ReadResult> {
+  let bytes: Uint8Array;
+  try {
+    bytes = await readFile(file);
+  } catch (error) {
+    return { ok: false, message: whyUnreadable(error) };
+  }
+  if (bytes.length > limit)
+    return { ok: false, message: `is larger than ${limit} bytes; is it the right file?` };
+  try {
+    return { ok: true, text: new TextDecoder('utf-8', { fatal: true }).decode(bytes) };
+  } catch {
+    return { ok: false, message: 'is not UTF-8 text; save it as UTF-8' };
+  }
+}

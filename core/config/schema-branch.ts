@@ -1,0 +1,119 @@
+import { coerceText } from './coerce-text.ts';
+import { knownKey } from './key-spelling.ts';
+import {
+  allowedValues,
+  isObject,
+  requiredKeys,
+  resolveReference,
+  schemaList,
+  schemaMap,
+  schemaTypes,
+  unionBranches,
+  type SchemaObject,
+} from './schema-object.ts';
+
+/** What choosing among the branches of a union depends on beside the value. */
+export interface BranchContext {
+  /** The whole schema, where references lead. */
+  readonly root: SchemaObject;
+  /** True when the value is a text that may stand for a number or boolean, because it came from a variable. */
+  readonly coercible: boolean;
+}
+
+const maxDepth = 16;
+
+function typeOf(value: unknown): string {
+  if (value === null) return 'null';
+  return Array.isArray(value) ? 'array' : typeof value;
+}
+
+/** True when the value is of a type that the schema names, whatever else it asks for. */
+export function typeFits(schema: SchemaObject, value: unknown): boolean {
+  const types = schemaTypes(schema).map((type) => (type === 'integer' ? 'number' : type));
+  const allowed = allowedValues(schema);
+  const accepted = types.length > 0 ? types : allowed?.map(typeOf);
+  return accepted === undefined || accepted.includes(typeOf(value));
+}
+
+function coercions(schema: SchemaObject, text: string): (number | boolean)[] {
+  return schemaTypes(schema).flatMap((type) => {
+    const value = coerceText(text, type);
+    return value === undefined ? [] : [value];
+  });
+}
+
+function scoreObject(schema: SchemaObject, value: Readonly<Record<string, unknown>>): number {
+  const properties = schemaMap(schema, 'properties');
+  const known = new Set(properties.keys());
+  const present = new Set<string>();
+  let score = 1;
+  for (const [key, member] of Object.entries(value)) {
+    const name = knownKey(key, known);
+    if (name === undefined) {
+      if (known.size > 0) score -= 1;
+      continue;
+    }
+    present.add(name);
+    score += 1;
+    const allowed = allowedValues(properties.get(name) ?? {});
+    if (allowed !== undefined) score += allowed.includes(member) ? 10 : -10;
+  }
+  return score - 2 * requiredKeys(schema).filter((key) => !present.has(key)).length;
+}
+
+/** How well a value fits: the higher the better, -Infinity when it is of another type. */
+function score(branch: SchemaObject, value: unknown, context: BranchContext, depth = 0): number {
+  if (depth > maxDepth) return Number.NEGATIVE_INFINITY;
+  const schema = resolveReference(branch, context.root);
+  const inner = unionBranches(schema).map((each) => score(each, value, context, depth + 1));
+  const parts = schemaList(schema, 'allOf').map((each) => score(each, value, context, depth + 1));
+  const extra = Math.min(0, ...parts) + (inner.length > 0 ? Math.max(...inner) : 0);
+  const allowed = allowedValues(schema);
+  if (typeFits(schema, value)) {
+    if (allowed !== undefined) return (allowed.includes(value) ? 10 : 0) + extra;
+    return (isObject(value) ? scoreObject(schema, value) : 1) + extra;
+  }
+  if (context.coercible && typeof value === 'string') {
+    const spelled = coercions(schema, value);
+    if (spelled.length > 0)
+      return allowed === undefined || spelled.some((each) => allowed.includes(each)) ? 0.5 : 0;
+  }
+  return Number.NEGATIVE_INFINITY;
+}
+
+/** The branch of a union that was most probably meant, or undefined when the value fits the type of none. */
+export function chooseBranch(
+  branches: readonly SchemaObject[],
+  value: unknown,
+  context: BranchContext,
+): SchemaObject | undefined {
+  let best: SchemaObject | undefined;
+  let bestScore = Number.NEGATIVE_INFINITY;
+  for (const branch of branches) {
+    const points = score(branch, value, context);
+    if (points > bestScore) {
+      best = branch;
+      bestScore = points;
+    }
+  }
+  return best;
+}
+
+/**
+ * The plain schemas that together apply to a value: the schema itself, what it refers to, all parts of an
+ * intersection, and of each union the branch that was most probably meant.
+ */
+export function facetsOf(schema: SchemaObject, value: unknown, context: BranchContext): SchemaObject[] {
+  const facets: SchemaObject[] = [];
+  const visit = (each: SchemaObject, depth: number): void => {
+    if (depth > maxDepth) return;
+    const resolved = resolveReference(each, context.root);
+    facets.push(resolved);
+    for (const part of schemaList(resolved, 'allOf')) visit(part, depth + 1);
+    const branches = unionBranches(resolved);
+    const branch = branches.length > 0 ? chooseBranch(branches, value, context) : undefined;
+    if (branch !== undefined) visit(branch, depth + 1);
+  };
+  visit(schema, 0);
+  return facets;
+}

@@ -1,0 +1,74 @@
+import type { DialectName, Endpoint, EndpointId } from './endpoint.ts';
+
+const proxy = endpoint('proxy', 'openai-chat', false);
+
+/** The endpoints whose JSON bodies the gateway reads, by their plain spelling. */
+const modelled: ReadonlyMap<string, Endpoint> = new Map([
+  ['/chat/completions', endpoint('chat.completions', 'openai-chat', true)],
+  ['/completions', endpoint('completions', 'openai-chat', true)],
+  ['/embeddings', endpoint('embeddings', 'openai-chat', true)],
+  ['/moderations', endpoint('moderations', 'openai-chat', true)],
+  ['/rerank', endpoint('rerank', 'openai-chat', true)],
+  ['/responses', endpoint('responses', 'openai-responses', true)],
+  ['/messages', endpoint('messages', 'anthropic-messages', true)],
+]);
+
+/** The rest, by how the path begins: named for analytics, and in the right dialect for errors. */
+const families: readonly (readonly [string, Endpoint])[] = [
+  ['/images', endpoint('images', 'openai-chat', false)],
+  ['/audio', endpoint('audio', 'openai-chat', false)],
+  ['/files', endpoint('files', 'openai-chat', false)],
+  ['/fine_tuning/jobs', endpoint('fine_tuning.jobs', 'openai-chat', false)],
+  ['/batches', endpoint('batches', 'openai-chat', false)],
+  ['/models', endpoint('models', 'openai-chat', false)],
+  ['/responses', endpoint('proxy', 'openai-responses', false)],
+  ['/messages', endpoint('proxy', 'anthropic-messages', false)],
+];
+
+/**
+ * Which operation a request names. `path` is raw, below the base path and without a query. Never throws: a path
+ * that is not known is `proxy`.
+ *
+ * Servers disagree on which spellings of a path are the same (`/chat//completions`, `/chat/%63ompletions`,
+ * `/x/../chat/completions`, `/Chat/Completions`, a leading `/proxy`). Whatever any of them may take for a modelled
+ * endpoint is classified as one, so that no spelling walks around a guard; what is forwarded stays raw.
+ */
+export function matchEndpoint(method: string, path: string): Endpoint {
+  if (method === 'POST') {
+    const plain = modelled.get(path);
+    if (plain !== undefined) return plain;
+  }
+  const canonical = canonicalPath(path);
+  if (method === 'POST') {
+    const found = modelled.get(canonical);
+    if (found !== undefined) return found;
+  }
+  for (const [prefix, candidate] of families) {
+    if (
+      canonical.startsWith(prefix) &&
+      (canonical.length === prefix.length || canonical[prefix.length] === '/')
+    ) {
+      return candidate;
+    }
+  }
+  return proxy;
+}
+
+function endpoint(id: EndpointId, dialect: DialectName, readsBodies: boolean): Endpoint {
+  return Object.freeze({ id, dialect, modelled: readsBodies });
+}
+
+/** The path as the most forgiving server would read it: decoded once, lower case, no empty or dot segments. */
+function canonicalPath(path: string): string {
+  const decoded = path
+    .replace(/%([0-9a-f]{2})/gi, (_whole, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
+    .replaceAll('\\', '/')
+    .toLowerCase();
+  const segments: string[] = [];
+  for (const segment of decoded.split('/')) {
+    if (segment === '..') segments.pop();
+    else if (segment !== '' && segment !== '.') segments.push(segment);
+  }
+  if (segments[0] === 'proxy') segments.shift();
+  return `/${segments.join('/')}`;
+}

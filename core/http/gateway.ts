@@ -1,0 +1,227 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { GatewayConfig } from '../config/schema.ts';
+import type { Dialect } from '../dialects/dialect.ts';
+import type { DialectName } from '../dialects/endpoint.ts';
+import { matchEndpoint } from '../dialects/match-endpoint.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
+import { refuse } from '../pipeline/deliver.ts';
+import { Exchange, type Matched } from '../pipeline/exchange.ts';
+import { compilePipeline } from '../pipeline/compile.ts';
+import { runExchange } from '../pipeline/run.ts';
+import type { EngineRuntime } from '../pipeline/settle.ts';
+import type { Clock } from '../ports/clock.ts';
+import { handleRoute } from './handle-route.ts';
+import { BufferBudget, IncomingRequest } from './incoming.ts';
+import type { RouteTable } from './route-table.ts';
+import { ResponseSink } from './sink.ts';
+import { readTraceHeaders } from './trace-headers.ts';
+
+/** The generation that serves, as far as the ingress needs it. */
+export interface ServingGeneration {
+  readonly hash: string;
+  readonly routes: RouteTable;
+  acquire(): void;
+  release(): void;
+}
+
+export interface GatewaySetup {
+  readonly server: GatewayConfig['server'];
+  readonly dialects: ReadonlyMap<DialectName, Dialect>;
+  readonly runtime: EngineRuntime;
+  readonly clock: Clock;
+  /** The generation for the next request. */
+  current(): ServingGeneration;
+  /** Answers the reserved operational paths. */
+  operations(path: string, request: IncomingMessage, response: ServerResponse): boolean;
+}
+
+/** Used for requests that no pipeline matches, so that they are refused and counted like any other. */
+const nowhere = compilePipeline({ name: 'none', match: {}, plugins: [] }, []);
+
+/** Takes requests from the server and walks each through its pipeline. */
+export class Gateway {
+  private readonly setup: GatewaySetup;
+  private readonly budget: BufferBudget;
+  private readonly basePath: string;
+  private readonly proxyPrefix = '/proxy/';
+  private readonly serviceNames: (name: string) => readonly string[];
+  private readonly idHeader: string;
+  private readonly traceHeader: string;
+  private active = 0;
+  private draining = false;
+  private idleListeners: (() => void)[] = [];
+
+  constructor(setup: GatewaySetup) {
+    const { server } = setup;
+    this.setup = setup;
+    this.budget = new BufferBudget(server.max_buffered_bytes);
+    this.basePath = server.base_path === '/' ? '' : server.base_path;
+    this.serviceNames = spellings([server.header_prefix, ...server.header_aliases]);
+    this.idHeader = `${server.header_prefix}-request-id`;
+    this.traceHeader = `${server.header_prefix}-trace-id`;
+  }
+
+  /** Requests that have not settled yet. */
+  get activeRequests(): number {
+    return this.active;
+  }
+
+  get isDraining(): boolean {
+    return this.draining;
+  }
+
+  get bufferedBytes(): number {
+    return this.budget.usedBytes;
+  }
+
+  /** From now on answers ask their clients to close the connection. Resolves when the last request has settled. */
+  drain(): Promise<void> {
+    this.draining = true;
+    return this.active === 0 ? Promise.resolve() : new Promise((resolve) => this.idleListeners.push(resolve));
+  }
+
+  /** Handles one request. `expectsContinue`: the client waits for `100 Continue` before it sends its body. */
+  handle(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
+    const { setup } = this;
+    const { path: fullPath, query } = splitTarget(request.url ?? '/');
+    if (setup.operations(fullPath, request, response)) return;
+    const generation = setup.current();
+    generation.acquire();
+    this.active++;
+    const incoming = new IncomingRequest(request, response, this.limits(), expectsContinue);
+    const sink = new ResponseSink(response, setup.server.client_stall_timeout_ms);
+    const place = this.place(generation, request.method ?? 'GET', fullPath);
+    const exchange = new Exchange({
+      incoming,
+      sink,
+      matched: place.matched,
+      dialect: setup.dialects.get(place.matched.endpoint.dialect) ?? fallbackDialect(setup.dialects),
+      generation: generation.hash,
+      query,
+      maxBodyBytes: setup.server.max_body_bytes,
+      serviceNames: this.serviceNames,
+      now: setup.clock.now(),
+      monotonic: setup.clock.monotonic(),
+    });
+    exchange.responseHeaders.push(this.idHeader, exchange.id);
+    if (this.draining) exchange.responseHeaders.push('connection', 'close');
+    sink.onClose((complete) => {
+      if (complete || sink.ended) return;
+      if (sink.stalled)
+        exchange.failure = new GatewayError('client_stalled', 'The client stopped reading its answer.');
+      exchange.abort();
+    });
+    exchange.release = () => {
+      incoming.release();
+      generation.release();
+      this.settled();
+    };
+    const { runtime } = setup;
+    if (place.refusal) {
+      void refuse(exchange, place.refusal, 0, runtime);
+      return;
+    }
+    try {
+      readTraceHeaders(exchange);
+      exchange.responseHeaders.push(this.traceHeader, headerSafe(exchange.facts.traceId));
+    } catch (error) {
+      void refuse(exchange, error, 0, runtime);
+      return;
+    }
+    void runExchange(exchange, (one) => handleRoute(one, setup.runtime.log), runtime);
+  }
+
+  private limits() {
+    const { server } = this.setup;
+    return {
+      maxBytes: server.max_body_bytes,
+      idleTimeoutMs: server.body_idle_timeout_ms,
+      budget: this.budget,
+    };
+  }
+
+  private place(
+    generation: ServingGeneration,
+    method: string,
+    fullPath: string,
+  ): { matched: Matched; refusal?: GatewayError } {
+    const nothing = (path: string): Matched => ({
+      pipeline: nowhere,
+      path,
+      endpoint: matchEndpoint(method, path),
+    });
+    if (hasDotSegment(fullPath) || !fullPath.startsWith('/')) {
+      return {
+        matched: nothing(fullPath),
+        refusal: new GatewayError(
+          'invalid_request',
+          'The path holds a "." or ".." segment or does not begin with "/". Send the plain path.',
+        ),
+      };
+    }
+    const below = this.below(fullPath);
+    const proxyOnly = below.startsWith(this.proxyPrefix);
+    const path = proxyOnly ? below.slice(this.proxyPrefix.length - 1) : below;
+    const matched = generation.routes.match(method, path, proxyOnly);
+    if (matched) return { matched };
+    const refusal = new GatewayError(
+      'route_not_found',
+      `No pipeline serves ${method} ${path.slice(0, 200)}. Add one to pipelines: in the configuration.`,
+    );
+    return { matched: nothing(path), refusal };
+  }
+
+  /** The path without the base path; both spellings are served. */
+  private below(path: string): string {
+    const { basePath } = this;
+    if (basePath === '' || !path.startsWith(basePath)) return path;
+    if (path.length === basePath.length) return '/';
+    return path.charCodeAt(basePath.length) === 47 ? path.slice(basePath.length) : path;
+  }
+
+  private settled(): void {
+    this.active--;
+    if (this.active > 0) return;
+    const listeners = this.idleListeners;
+    this.idleListeners = [];
+    for (const listener of listeners) listener();
+  }
+}
+
+/** Path and query as received; an absolute-form target (`GET http://host/path`) loses its origin. */
+function splitTarget(url: string): { path: string; query: string } {
+  const absolute = /^https?:\/\/[^/?#]*/i.exec(url);
+  const target = absolute ? url.slice(absolute[0].length) || '/' : url;
+  const at = target.indexOf('?');
+  return at === -1 ? { path: target, query: '' } : { path: target.slice(0, at), query: target.slice(at) };
+}
+
+/** `.` and `..` segments, plain or percent-encoded: upstream they could leave the provider's base path. */
+function hasDotSegment(path: string): boolean {
+  if (!path.includes('/.') && !path.includes('%')) return false;
+  return /\/(\.|%2e){1,2}(\/|$)/i.test(path);
+}
+
+function spellings(prefixes: readonly string[]): (name: string) => readonly string[] {
+  const known = new Map<string, readonly string[]>();
+  return (name) => {
+    let names = known.get(name);
+    if (!names) {
+      names = prefixes.map((prefix) => `${prefix}-${name}`);
+      // Names come from plugins, not from callers; the bound only guards against a plugin that builds them.
+      if (known.size < 1000) known.set(name, names);
+    }
+    return names;
+  };
+}
+
+/** Response headers carry Latin-1 at most; a trace id is echoed without anything else. */
+function headerSafe(value: string): string {
+  return value.replace(/[^\x20-\x7e]/g, '?');
+}
+
+function fallbackDialect(dialects: ReadonlyMap<DialectName, Dialect>): Dialect {
+  const dialect = dialects.get('openai-chat');
+  if (!dialect) throw new Error('The openai-chat dialect is missing.');
+  return dialect;
+}

@@ -1,0 +1,79 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { getRequestListener } from '@hono/node-server';
+import { Hono } from 'hono';
+import type { Metrics } from '../ports/metrics.ts';
+
+export interface Dependency {
+  readonly name: string;
+  /** Resolves when it works; rejects with the reason. */
+  check(): Promise<void>;
+}
+
+export interface OperationsSetup {
+  readonly metrics: Metrics;
+  readonly dependencies: readonly Dependency[];
+  /** Says why this caller may not read /status and /metrics, or undefined when it may. */
+  refusal(request: IncomingMessage): string | undefined;
+  status(): Record<string, unknown>;
+  readonly draining: () => boolean;
+}
+
+const dependencyTimeoutMs = 2000;
+
+/** The operational pages, un-prefixed and reserved. Returns false for any other path. */
+export function createOperations(
+  setup: OperationsSetup,
+): (path: string, request: IncomingMessage, response: ServerResponse) => boolean {
+  const app = new Hono<{ Bindings: { incoming: IncomingMessage } }>();
+  const guarded = new Set(['/status', '/metrics']);
+  app.use('*', async (context, next) => {
+    const refusal = guarded.has(context.req.path) ? setup.refusal(context.env.incoming) : undefined;
+    if (refusal === undefined) return next();
+    return context.json(
+      { error: { message: refusal, type: 'authentication_error', param: null, code: 'key_missing' } },
+      401,
+    );
+  });
+  app.get('/healthz', (context) => context.json({ status: 'ok' }));
+  app.get('/readyz', async (context) => {
+    const checks = await Promise.all(setup.dependencies.map(examine));
+    const failing = Object.fromEntries(checks.filter(([, reason]) => reason !== 'ok'));
+    const draining = setup.draining();
+    const ready = !draining && Object.keys(failing).length === 0;
+    const body = {
+      status: ready ? 'ready' : draining ? 'draining' : 'not ready',
+      dependencies: Object.fromEntries(checks),
+    };
+    return context.json(body, ready ? 200 : 503);
+  });
+  app.get('/status', (context) => context.json(setup.status()));
+  app.get('/metrics', async (context) => {
+    const { contentType, text } = await setup.metrics.render();
+    return context.body(text, 200, { 'content-type': contentType });
+  });
+  const listener = getRequestListener(app.fetch, { overrideGlobalObjects: false });
+  const paths = new Set(['/healthz', '/readyz', ...guarded]);
+  return (path, request, response) => {
+    if (!paths.has(path)) return false;
+    void listener(request, response);
+    return true;
+  };
+}
+
+async function examine(dependency: Dependency): Promise<[string, string]> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(
+      () => reject(new Error(`no answer within ${dependencyTimeoutMs} ms`)),
+      dependencyTimeoutMs,
+    );
+  });
+  try {
+    await Promise.race([dependency.check(), late]);
+    return [dependency.name, 'ok'];
+  } catch (error) {
+    return [dependency.name, error instanceof Error ? error.message : String(error)];
+  } finally {
+    clearTimeout(timer);
+  }
+}

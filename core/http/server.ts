@@ -1,0 +1,105 @@
+import http from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import type { GatewayConfig } from '../config/schema.ts';
+import type { Gateway } from './gateway.ts';
+
+export interface RunningServer {
+  readonly host: string;
+  readonly port: number;
+  /** Connections that are open now. */
+  connections(): number;
+  /** Stops accepting, lets open requests finish until the deadline, then cuts what is left. */
+  close(deadlineMs: number): Promise<{ cut: number }>;
+}
+
+/** Listens for clients. Rejects with a sentence when the address is taken or not allowed. */
+export async function startServer(
+  gateway: Gateway,
+  config: GatewayConfig['server'],
+  port: number,
+): Promise<RunningServer> {
+  const server = http.createServer({
+    // Bodies have their own idle timeout: a long upload is fine, a stalled one is not.
+    requestTimeout: 0,
+    headersTimeout: config.header_timeout_ms,
+    connectionsCheckingInterval: Math.min(1000, config.header_timeout_ms),
+    keepAliveTimeout: config.keep_alive_timeout_ms,
+    maxHeaderSize: 64 * 1024,
+    noDelay: true,
+  });
+  const sockets = new Set<Socket>();
+  server.on('connection', (socket: Socket) => {
+    sockets.add(socket);
+    socket.once('close', () => sockets.delete(socket));
+  });
+  server.on('request', (request, response) => gateway.handle(request, response, false));
+  server.on('checkContinue', (request, response) => gateway.handle(request, response, true));
+  server.on('clientError', answerBrokenRequest);
+  await listen(server, config.host, port);
+  const address = server.address() as AddressInfo;
+  return {
+    host: config.host,
+    port: address.port,
+    connections: () => sockets.size,
+    close: (deadlineMs) => close(server, sockets, gateway, deadlineMs),
+  };
+}
+
+function listen(server: http.Server, host: string, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', (error: NodeJS.ErrnoException) => {
+      const reason =
+        error.code === 'EADDRINUSE'
+          ? 'the port is in use. Choose another one with --port or server.port'
+          : error.code === 'EACCES'
+            ? 'this user may not listen there. Choose a port above 1023'
+            : error.message;
+      reject(new Error(`Cannot listen on ${host}:${port}: ${reason}`, { cause: error }));
+    });
+    server.listen(port, host, () => resolve());
+  });
+}
+
+/** What Node could not parse never reaches the pipeline; it still gets an answer that says why. */
+function answerBrokenRequest(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (!socket.writable || error.code === 'ECONNRESET') {
+    socket.destroy();
+    return;
+  }
+  const [status, message] =
+    error.code === 'HPE_HEADER_OVERFLOW'
+      ? ['431 Request Header Fields Too Large', 'The headers are larger than 65536 bytes.']
+      : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
+        ? ['408 Request Timeout', 'The headers did not arrive in time.']
+        : ['400 Bad Request', 'This is no valid HTTP request.'];
+  const body = JSON.stringify({
+    error: { message, type: 'invalid_request_error', param: null, code: 'invalid_request' },
+  });
+  socket.end(
+    `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+  );
+}
+
+async function close(
+  server: http.Server,
+  sockets: ReadonlySet<Socket>,
+  gateway: Gateway,
+  deadlineMs: number,
+): Promise<{ cut: number }> {
+  const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+  server.closeIdleConnections();
+  let timer: NodeJS.Timeout | undefined;
+  const deadline = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, deadlineMs);
+  });
+  await Promise.race([gateway.drain(), deadline]);
+  clearTimeout(timer);
+  const cut = gateway.activeRequests;
+  // Answers that are complete may still be on their way to a slow client; those that are not are cut here.
+  server.closeIdleConnections();
+  if (cut > 0) for (const socket of sockets) socket.destroy();
+  const lastBytes = setTimeout(() => server.closeAllConnections(), 1000);
+  await closed;
+  clearTimeout(lastBytes);
+  return { cut };
+}

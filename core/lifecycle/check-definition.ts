@@ -1,0 +1,122 @@
+import type { AnyPlugin } from '../pipeline/plugin.ts';
+import { suggestion } from './suggestion.ts';
+
+const streamModes = ['ignore', 'observe', 'window', 'hold'];
+const parts = [
+  'request.body',
+  'request.json',
+  'request.text',
+  'response.body',
+  'response.json',
+  'response.text',
+];
+const contextNames = ['key'];
+const members = ['name', 'description', 'schema', 'capabilities', 'create'];
+const hookNames = ['request', 'attempt', 'response', 'stream', 'settled', 'routes'];
+
+/** Says what is wrong with one value, without a final period; undefined when nothing is. */
+type Check = (value: unknown) => string | undefined;
+
+const listOf =
+  (allowed: readonly string[]): Check =>
+  (value) => {
+    if (!Array.isArray(value)) return 'must be a list';
+    const wrong: unknown = value.find((item) => !allowed.includes(item as string));
+    return wrong === undefined
+      ? undefined
+      : `has no part ${show(wrong)}${typeof wrong === 'string' ? suggestion(wrong, allowed) : ''}`;
+  };
+const atLeastZero: Check = (value) =>
+  typeof value === 'number' && value >= 0 ? undefined : 'must be a number of at least 0';
+
+const capabilityChecks: Readonly<Record<string, Check>> = {
+  reads: listOf(parts),
+  changes: listOf(parts),
+  needs: listOf(contextNames),
+  provides: listOf(contextNames),
+  stream: (value) =>
+    streamModes.includes(value as string) ? undefined : `must be one of ${streamModes.join(', ')}`,
+  answers: (value) => (typeof value === 'boolean' ? undefined : 'must be true or false'),
+  keepsResponseBytes: atLeastZero,
+  timeoutMs: atLeastZero,
+};
+
+/**
+ * Whether something is a plugin definition: returns it typed, or sentences that say what its author must change.
+ * For modules that no type checker has seen.
+ */
+export function checkDefinition(value: unknown): { definition: AnyPlugin } | { faults: string[] } {
+  if (!isObject(value)) {
+    const found = value === undefined ? 'has no default export' : `exports ${show(value)} as default`;
+    return { faults: [`it ${found}; end it with "export default definePlugin({ name, create })"`] };
+  }
+  const faults: string[] = [];
+  const { name, schema, capabilities } = value;
+  if (typeof name !== 'string' || !/^[a-z][a-z0-9]*(-[a-z0-9]+)*$/.test(name)) {
+    faults.push(`its name must be kebab-case, like "deny-pattern", not ${show(name)}`);
+  }
+  if (typeof value['create'] !== 'function') {
+    faults.push('it has no create function; add "create(options, scope) { return { … hooks … }; }"');
+  }
+  if (schema !== undefined && !isObject(schema))
+    faults.push('its schema must be made with Type.Object({ … })');
+  faults.push(...unknownMembers('the definition', value, members));
+  faults.push(...capabilityFaults(capabilities));
+  return faults.length === 0 && isDefinition(value) ? { definition: value } : { faults };
+}
+
+function isDefinition(value: object): value is AnyPlugin {
+  return 'name' in value && 'create' in value;
+}
+
+/** What is wrong with the hooks that a `create` has returned: sentences that say what its author must change. */
+export function checkReturnedHooks(value: unknown): string[] {
+  if (!isObject(value)) return [`its create function must return an object of hooks, not ${show(value)}`];
+  const faults = isPlain(value) ? unknownMembers('the hooks', value, hookNames) : [];
+  for (const hook of hookNames) {
+    const found = value[hook];
+    if (found === undefined) continue;
+    if (hook === 'routes' ? !Array.isArray(found) : typeof found !== 'function') {
+      faults.push(
+        `its ${hook} hook must be a ${hook === 'routes' ? 'list of routes' : 'function'}, not ${show(found)}`,
+      );
+    }
+  }
+  return faults;
+}
+
+function capabilityFaults(capabilities: unknown): string[] {
+  if (capabilities === undefined) return [];
+  if (!isObject(capabilities)) return [`its capabilities must be an object, not ${show(capabilities)}`];
+  const known = Object.keys(capabilityChecks);
+  const faults = unknownMembers('capabilities', capabilities, known);
+  for (const name of known) {
+    const value = capabilities[name];
+    const fault = value === undefined ? undefined : capabilityChecks[name]?.(value);
+    if (fault !== undefined) faults.push(`its capabilities.${name} ${fault}`);
+  }
+  return faults;
+}
+
+function unknownMembers(place: string, value: object, known: readonly string[]): string[] {
+  return Object.keys(value)
+    .filter((name) => !known.includes(name))
+    .map(
+      (name) =>
+        `${place} cannot have a member "${name}"${suggestion(name, known)} (known are ${known.join(', ')})`,
+    );
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null;
+}
+
+function isPlain(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === null || prototype === Object.prototype;
+}
+
+function show(value: unknown): string {
+  if (typeof value === 'string') return JSON.stringify(value.slice(0, 80));
+  return typeof value === 'object' && value !== null ? 'an object' : String(value);
+}

@@ -1,0 +1,252 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { CreatedPipeline } from './create-instances.ts';
+import type { Generation } from './generation.ts';
+import { ManualClock, settle } from './recording-services.test-support.ts';
+import { testBench, type TestBench } from './running-gateway.test-support.ts';
+
+type Built = Generation<readonly CreatedPipeline[]>;
+
+async function good(bench: TestBench): Promise<Built> {
+  const result = await bench.build();
+  return result.ok ? result.generation : assert.fail(JSON.stringify(result.problems, null, 2));
+}
+
+async function bad(bench: TestBench): Promise<string[]> {
+  const result = await bench.build();
+  if (result.ok) assert.fail('it was built');
+  return result.problems.map(
+    ({ file, line, column, message }) => `${file.split('/').at(-1)}:${line}:${column}: ${message}`,
+  );
+}
+
+test('a generation is created in file order and disposed backwards', async (t) => {
+  const bench = await testBench(t);
+  await bench.configure(['auth', 'limit: { size: 3 }', 'provider', 'logger']);
+  const generation = await good(bench);
+  assert.deepEqual(
+    generation.compiled.map(({ config, instances }) => [config.name, instances.length]),
+    [['gateway', 4]],
+  );
+  assert.match(generation.hash, /^[0-9a-f]{12}$/);
+  await generation.retire();
+  assert.deepEqual(bench.life, [
+    '+auth',
+    '+limit',
+    '+provider',
+    '+logger',
+    '-logger',
+    '-provider',
+    '-limit',
+    '-auth',
+  ]);
+});
+
+test('retirement waits until the last request has released', async (t) => {
+  const bench = await testBench(t);
+  await bench.configure(['provider']);
+  const generation = await good(bench);
+  generation.acquire();
+  generation.acquire();
+  const retirement = generation.retire();
+  generation.release();
+  await settle();
+  assert.deepEqual(bench.life, ['+provider']);
+  generation.release();
+  generation.acquire();
+  await settle();
+  assert.deepEqual(bench.life, ['+provider'], 'taken again before the disposal began');
+  generation.release();
+  await retirement;
+  assert.deepEqual(bench.life, ['+provider', '-provider']);
+  assert.throws(() => generation.acquire(), /has been disposed/);
+  assert.throws(() => generation.release(), /released more often/);
+  assert.equal(generation.retire(), retirement);
+});
+
+test('the same plugin may be used twice, with options of its own each', async (t) => {
+  const bench = await testBench(t);
+  await bench.configure(['auth', 'limit: { size: 1 }', 'limit: { size: 2 }', 'provider']);
+  const generation = await good(bench);
+  assert.deepEqual(
+    generation.instances.map(({ name }) => name),
+    ['auth', 'limit', 'limit', 'provider'],
+  );
+  await generation.retire();
+});
+
+const observer = (stream: string, hooks: string): string =>
+  `export default { name: 'theirs', capabilities: { stream: '${stream}' }, create: () => ({ ${hooks} }) };`;
+const defaults: { name: string; entry: string; source: string; onError: string; timeoutMs?: number }[] = [
+  {
+    name: 'a plugin that only settles',
+    entry: './p.js',
+    source: observer('ignore', 'settled() {}'),
+    onError: 'skip',
+  },
+  {
+    name: 'a plugin that observes streams',
+    entry: './p.js',
+    source: observer('observe', 'stream() {}'),
+    onError: 'skip',
+  },
+  {
+    name: 'a plugin that judges streams',
+    entry: './p.js',
+    source: observer('window', 'stream() {}'),
+    onError: 'fail',
+  },
+  {
+    name: 'a plugin with a request hook',
+    entry: './p.js',
+    source: observer('ignore', 'settled() {}, request() {}'),
+    onError: 'fail',
+  },
+  {
+    name: 'what the entry says',
+    entry: './p.js: { on_error: fail, timeout_ms: 7 }',
+    source: observer('ignore', 'settled() {}'),
+    onError: 'fail',
+    timeoutMs: 7,
+  },
+  {
+    name: 'what the plugin declares',
+    entry: './p.js',
+    source: `export default { name: 'theirs', capabilities: { timeoutMs: 9 }, create: () => ({ request() {} }) };`,
+    onError: 'fail',
+    timeoutMs: 9,
+  },
+];
+for (const { name, entry, source, onError, timeoutMs = 30_000 } of defaults) {
+  test(`${name} has on_error ${onError} and timeout ${timeoutMs}`, async (t) => {
+    const bench = await testBench(t);
+    await bench.write({ 'p.js': source });
+    await bench.configure([entry, 'provider']);
+    const generation = await good(bench);
+    const [instance] = generation.instances;
+    assert.deepEqual(
+      [instance?.name, instance?.builtIn, instance?.onError, instance?.timeoutMs],
+      ['theirs', false, onError, timeoutMs],
+    );
+    await generation.retire();
+  });
+}
+
+test('all problems are reported at once in file order, and nothing is created', async (t) => {
+  const bench = await testBench(t);
+  await bench.write({ 'broken.ts': 'const = 1;' });
+  await bench.configure([
+    'limt',
+    'limit: { sice: 3 }',
+    './broken.ts',
+    'provider',
+    './gone.ts',
+    'logger: { size: 1 }',
+  ]);
+  const problems = await bad(bench);
+  assert.deepEqual(
+    problems.map((text) => text.replace(/: .*/s, '')),
+    [
+      'gateway.config.yaml:6:9',
+      'gateway.config.yaml:7:18',
+      'gateway.config.yaml:10:9',
+      'gateway.config.yaml:11:19',
+      'broken.ts:1:7',
+    ],
+  );
+  assert.match(problems[0] ?? '', /unknown plugin "limt"; did you mean "limit"\?/);
+  assert.match(problems[1] ?? '', /sice.*did you mean "size"/);
+  assert.deepEqual(bench.life, []);
+});
+
+test('the type check of the pipeline runs before anything is created', async (t) => {
+  const bench = await testBench(t);
+  await bench.configure(['limit', 'auth', 'provider', 'provider']);
+  const problems = await bad(bench);
+  assert.match(problems[0] ?? '', /:6:9: plugin "limit" needs the key .* move "auth" before it/);
+  assert.match(problems[1] ?? '', /:9:9: plugin "provider" would never answer/);
+  assert.deepEqual(bench.life, []);
+});
+
+const failing: { name: string; source: string; message: RegExp }[] = [
+  {
+    name: 'throws',
+    source: `throw new Error('no licence');`,
+    message: /plugin "theirs" could not be created: no licence \(at .*p\.ts:1:\d+\)/,
+  },
+  {
+    name: 'rejects',
+    source: `return Promise.reject(new Error('no licence'));`,
+    message: /could not be created: no licence/,
+  },
+  { name: 'returns nothing', source: '', message: /must return an object of hooks, not undefined/ },
+  {
+    name: 'misspells a hook',
+    source: 'return { reqest() {} };',
+    message: /cannot have a member "reqest"; did you mean "request"\?/,
+  },
+  {
+    name: 'returns a hook that is no function',
+    source: 'return { request: true };',
+    message: /its request hook must be a function, not true/,
+  },
+  {
+    name: 'returns a hook that would be skipped',
+    source: 'return { response() {} };',
+    message: /has a response hook and does not say/,
+  },
+];
+for (const { name, source, message } of failing) {
+  test(`a create that ${name} is reported at its place, and what was created is disposed`, async (t) => {
+    const bench = await testBench(t);
+    await bench.write({ 'p.ts': `export default { name: 'theirs', create() { ${source} } };` });
+    await bench.configure(['auth', './p.ts', 'provider']);
+    const problems = await bad(bench);
+    assert.match(problems[0] ?? '', /^gateway\.config\.yaml:7:9: /);
+    assert.match(problems[0] ?? '', message);
+    const created = bench.life.filter((event) => event.startsWith('+'));
+    const disposed = bench.life.filter((event) => event.startsWith('-'));
+    assert.deepEqual(disposed, created.map((event) => event.replace('+', '-')).reverse());
+    assert.ok(created.includes('+auth'));
+  });
+}
+
+test('a create that never ends is given up after ten seconds and named; what it sets up later is undone', async (t) => {
+  const clock = new ManualClock();
+  const bench = await testBench(t, clock);
+  await bench.configure(['auth', 'hanging', 'provider']);
+  const building = bad(bench);
+  while (!bench.life.includes('+auth')) await settle();
+  await clock.advance(9_999);
+  assert.deepEqual(bench.life, ['+auth']);
+  await clock.advance(1);
+  const [problem] = await building;
+  assert.match(
+    problem ?? '',
+    /:7:9: plugin "hanging" could not be created: it has not finished within 10000 ms/,
+  );
+  assert.deepEqual(bench.life, ['+auth', '-auth']);
+  assert.equal(clock.pending, 0);
+});
+
+test('the hash covers the text and the code of plugins, and only them', async (t) => {
+  const bench = await testBench(t);
+  const source = (reply: number): string =>
+    `export default { name: 'theirs', create: () => ({ request() { ${reply}; } }) };`;
+  const hashes: string[] = [];
+  const build = async (): Promise<void> => {
+    const generation = await good(bench);
+    hashes.push(generation.hash);
+    await generation.retire();
+  };
+  await bench.write({ 'p.js': source(1) });
+  await bench.configure(['./p.js', 'provider']);
+  await build();
+  await build();
+  await bench.write({ 'p.js': source(2) });
+  await build();
+  await bench.configure(['./p.js', 'provider', 'logger']);
+  await build();
+  assert.equal(hashes[0], hashes[1]);
+  assert.equal(new Set(hashes).size, 3);
+});

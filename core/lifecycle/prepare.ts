@@ -1,0 +1,141 @@
+import { createHash } from 'node:crypto';
+import { arrangeProblems } from '../config/problem-list.ts';
+import type { Problem } from '../config/problem.ts';
+import type { GatewayConfig, PipelineConfig, PluginEntry } from '../config/schema.ts';
+import { validateOptions } from '../config/validate-options.ts';
+import { checkPipeline } from '../pipeline/check-pipeline.ts';
+import type { ConfigSource } from '../config/config-source.ts';
+import {
+  loadPlugin,
+  pluginIdentity,
+  type LoadedPlugin,
+  type PluginLoad,
+  type PluginSources,
+} from './load-plugin.ts';
+
+/** A configuration as read, and where its plugins come from. */
+export interface PrepareInput extends PluginSources {
+  readonly config: GatewayConfig;
+  readonly source: ConfigSource;
+}
+
+/** A plugin with its validated options, ready to be created. */
+export interface PreparedPlugin {
+  readonly entry: PluginEntry;
+  readonly plugin: LoadedPlugin;
+  readonly definition: LoadedPlugin['definition'];
+  readonly options: unknown;
+}
+
+/** A pipeline whose plugins are all ready. */
+export interface PreparedPipeline {
+  readonly config: PipelineConfig;
+  /** JSON pointer of the pipeline. */
+  readonly pointer: string;
+  readonly plugins: readonly PreparedPlugin[];
+}
+
+/** Everything that can be known of a generation before any plugin is created. */
+export interface Prepared {
+  /** 12 hexadecimal digits over the configuration's text and the plugins' code; secrets have no part in it. */
+  readonly hash: string;
+  readonly config: GatewayConfig;
+  readonly source: ConfigSource;
+  readonly pipelines: readonly PreparedPipeline[];
+  /** Source files of its plugins, absolute: what to watch. */
+  readonly pluginInputs: readonly string[];
+  /** Hashes of the bundles that it uses. */
+  readonly codeHashes: ReadonlySet<string>;
+  readonly warnings: readonly Problem[];
+}
+
+/** The result of `prepareGeneration`; `pluginInputs` are to be watched in either case. */
+export type PrepareResult =
+  | { readonly ok: true; readonly prepared: Prepared }
+  | { readonly ok: false; readonly problems: readonly Problem[]; readonly pluginInputs: readonly string[] };
+
+/**
+ * Loads every plugin, validates every option and checks every pipeline, and creates nothing: this is also what
+ * `weir check` does. Returns all problems at once, in the order of the file. Runs the top level of plugins' modules.
+ */
+export async function prepareGeneration(input: PrepareInput): Promise<PrepareResult> {
+  const loads = await loadAll(input);
+  const pluginInputs = [...new Set([...loads.values()].flatMap((load) => load.inputs))];
+  const parts = input.config.pipelines.map((config, index) =>
+    preparePipeline(config, index, { input, loads }),
+  );
+  const problems = arrangeProblems(
+    parts.flatMap((part) => part.problems),
+    namesOf(input),
+  );
+  if (problems.some(isError)) return { ok: false, problems, pluginInputs };
+  const codeHashes = new Set([...loads.values()].flatMap((load) => (load.ok && load.plugin.codeHash) || []));
+  return {
+    ok: true,
+    prepared: {
+      hash: generationHash(input.source.digest, codeHashes),
+      config: input.config,
+      source: input.source,
+      pipelines: parts.map((part) => part.pipeline),
+      pluginInputs,
+      codeHashes,
+      warnings: problems,
+    },
+  };
+}
+
+/** The configuration's files as messages name them, in the order in which plugins appear. */
+function namesOf({ config, source }: PrepareInput): string[] {
+  const entries = config.pipelines.flatMap((pipeline) => pipeline.plugins);
+  return [
+    ...new Set(['', ...entries.map((entry) => entry.pointer)].map((pointer) => source.locate(pointer).file)),
+  ];
+}
+
+function isError(problem: Problem): boolean {
+  return problem.severity !== 'warning';
+}
+
+async function loadAll(input: PrepareInput): Promise<ReadonlyMap<string, PluginLoad>> {
+  const loads = new Map<string, PluginLoad>();
+  for (const entry of input.config.pipelines.flatMap((pipeline) => pipeline.plugins)) {
+    const identity = pluginIdentity(entry);
+    if (loads.has(identity)) continue;
+    loads.set(identity, await loadPlugin(entry, input.source.locate(entry.pointer, 'value'), input));
+  }
+  return loads;
+}
+
+function preparePipeline(
+  config: PipelineConfig,
+  index: number,
+  { input, loads }: { input: PrepareInput; loads: ReadonlyMap<string, PluginLoad> },
+): { pipeline: PreparedPipeline; problems: Problem[] } {
+  const problems: Problem[] = [];
+  const plugins: PreparedPlugin[] = [];
+  for (const entry of config.plugins) {
+    const load = loads.get(pluginIdentity(entry));
+    if (load === undefined) continue;
+    if (!load.ok) {
+      problems.push(...load.problems);
+      continue;
+    }
+    const { plugin } = load;
+    const { definition } = plugin;
+    const validated = validateOptions(definition.schema, entry.options, entry.optionsPointer, input.source);
+    problems.push(...validated.problems);
+    plugins.push({ entry, plugin, definition, options: validated.value });
+  }
+  const pipeline = { config, pointer: `/pipelines/${index}`, plugins };
+  // With a plugin missing, what the others need from it would be reported as well, and mislead.
+  const isComplete = plugins.length === config.plugins.length;
+  if (isComplete)
+    problems.push(...checkPipeline(pipeline, (pointer, part) => input.source.locate(pointer, part)));
+  return { pipeline, problems };
+}
+
+function generationHash(digest: string, codeHashes: Iterable<string>): string {
+  const hash = createHash('sha256').update(digest);
+  for (const code of [...codeHashes].sort()) hash.update('\0').update(code);
+  return hash.digest('hex').slice(0, 12);
+}

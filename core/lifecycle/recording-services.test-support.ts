@@ -1,0 +1,133 @@
+import type { Clock } from '../ports/clock.ts';
+import type { Log, LogLevel } from '../ports/log.ts';
+import type { MetricDefinition, Metrics } from '../ports/metrics.ts';
+import { systemClock } from '../ports/system-clock.ts';
+import type { Services } from './scope.ts';
+
+/** A clock that moves only when told to. */
+export class ManualClock implements Clock {
+  #now = 1_700_000_000_000;
+  readonly #timers = new Set<{ at: number; run: () => void }>();
+
+  now(): number {
+    return this.#now;
+  }
+
+  monotonic(): number {
+    return this.#now;
+  }
+
+  after(ms: number, run: () => void): () => void {
+    const timer = { at: this.#now + ms, run };
+    this.#timers.add(timer);
+    return () => void this.#timers.delete(timer);
+  }
+
+  /** Timers that wait. */
+  get pending(): number {
+    return this.#timers.size;
+  }
+
+  /** Moves on, runs what falls due in its order, and lets promises settle after each. */
+  async advance(ms: number): Promise<void> {
+    const end = this.#now + ms;
+    for (;;) {
+      await settle();
+      const [next] = [...this.#timers].filter(({ at }) => at <= end).sort((a, b) => a.at - b.at);
+      if (next === undefined) break;
+      this.#timers.delete(next);
+      this.#now = Math.max(this.#now, next.at);
+      next.run();
+    }
+    this.#now = end;
+    await settle();
+  }
+}
+
+/** Lets every promise that can settle without input do so. */
+export function settle(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
+
+/** The clock of the machine. Its timers keep the process alive, so that a test waits, and hangs on one left behind. */
+export const realClock: Clock = {
+  now: () => systemClock.now(),
+  monotonic: () => systemClock.monotonic(),
+  after(ms, run) {
+    const timer = setTimeout(run, ms);
+    return () => clearTimeout(timer);
+  },
+};
+
+/** A line of the log. */
+export interface Line {
+  readonly level: LogLevel;
+  readonly message: string;
+  readonly fields: Readonly<Record<string, unknown>>;
+}
+
+/** A log that keeps its lines. */
+export function recordingLog(lines: Line[], fixed: Readonly<Record<string, unknown>> = {}): Log {
+  const write =
+    (level: LogLevel) =>
+    (message: string, fields: Readonly<Record<string, unknown>> = {}): void =>
+      void lines.push({ level, message, fields: { ...fixed, ...fields } });
+  return {
+    debug: write('debug'),
+    info: write('info'),
+    warn: write('warn'),
+    error: write('error'),
+    child: (fields) => recordingLog(lines, { ...fixed, ...fields }),
+  };
+}
+
+/** Metrics that keep their last values, by `name{label=value}`. */
+export class RecordingMetrics implements Metrics {
+  readonly values = new Map<string, number>();
+  readonly scrapes = new Set<() => void>();
+
+  counter<L extends string>(
+    definition: MetricDefinition<L>,
+  ): (labels: Record<L, string>) => { inc(by?: number): void } {
+    return (labels) => {
+      const key = seriesKey(definition.name, labels);
+      return { inc: (by = 1) => void this.values.set(key, (this.values.get(key) ?? 0) + by) };
+    };
+  }
+
+  gauge<L extends string>(
+    definition: MetricDefinition<L>,
+  ): (labels: Record<L, string>) => { set(value: number): void } {
+    return (labels) => ({ set: (value) => void this.values.set(seriesKey(definition.name, labels), value) });
+  }
+
+  histogram(): () => { observe(): void } {
+    return () => ({ observe: () => undefined });
+  }
+
+  onScrape(collect: () => void): () => void {
+    this.scrapes.add(collect);
+    return () => void this.scrapes.delete(collect);
+  }
+
+  render(): Promise<{ contentType: string; text: string }> {
+    return Promise.resolve({ contentType: 'text/plain', text: '' });
+  }
+}
+
+function seriesKey(name: string, labels: Readonly<Record<string, string>>): string {
+  const pairs = Object.entries(labels).map(([label, value]) => `${label}=${value}`);
+  return pairs.length === 0 ? name : `${name}{${pairs.join(',')}}`;
+}
+
+/** Services that record what is done with them; the stores are not there. */
+export function recordingServices(clock: Clock = realClock): {
+  services: Services;
+  lines: Line[];
+  metrics: RecordingMetrics;
+} {
+  const lines: Line[] = [];
+  const metrics = new RecordingMetrics();
+  const present: Partial<Services> = { clock, metrics, log: recordingLog(lines) };
+  return { services: present as Services, lines, metrics };
+}

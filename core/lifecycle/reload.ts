@@ -1,0 +1,246 @@
+import { isDeepStrictEqual } from 'node:util';
+import { formatProblem, type Problem } from '../config/problem.ts';
+import type { GatewayConfig } from '../config/schema.ts';
+import type { Gauge, Metrics } from '../ports/metrics.ts';
+import { startGeneration, type Generation, type StartOptions } from './generation.ts';
+import type { PluginSources } from './load-plugin.ts';
+import type { ConfigSource } from '../config/config-source.ts';
+import { describeThrown } from './plugin-errors.ts';
+import type { PluginBundler } from './plugin-bundler.ts';
+import { prepareGeneration } from './prepare.ts';
+
+/** The configuration as read, or why it cannot be; `files` are those that took part in the attempt. */
+export type ConfigLoad =
+  | {
+      readonly ok: true;
+      readonly config: GatewayConfig;
+      readonly source: ConfigSource;
+      readonly warnings: readonly Problem[];
+    }
+  | {
+      readonly ok: false;
+      readonly problems: readonly Problem[];
+      readonly files: readonly string[];
+      readonly globs: readonly string[];
+    };
+
+/** What a `Reloader` needs. */
+export interface ReloaderOptions<C> extends StartOptions<C>, PluginSources {
+  readonly bundler: PluginBundler;
+  readonly metrics: Metrics;
+  /** Reads the configuration anew, environment included. */
+  readonly load: () => Promise<ConfigLoad>;
+  /**
+   * Calls `onChange` when one of the files (absolute names and patterns, asked for again and again) has changed
+   * since then (by the clock). Returns the function that stops it.
+   */
+  readonly watch: (files: () => string[], onChange: () => Promise<void>, since: number) => () => void;
+  /** A sentence when a change takes effect only after a restart. */
+  readonly restartNeeded: (before: GatewayConfig, after: GatewayConfig) => string | undefined;
+}
+
+/** How a reload ended. `stopped`: after `stop`, nothing was done. */
+export type ReloadOutcome = 'swapped' | 'unchanged' | 'failed' | 'stopped';
+
+/** The last reload that failed, until one succeeds. */
+export interface ReloadError {
+  readonly problems: readonly Problem[];
+  /** Wall clock, milliseconds since the epoch. */
+  readonly at: number;
+}
+
+/** What an attempt touched: files to watch although it is not what serves. */
+interface FailedAttempt {
+  readonly problems: readonly Problem[];
+  readonly files: readonly string[];
+}
+
+/**
+ * Holds the generation that serves, and replaces it: builds the whole next one, starts it, swaps one reference,
+ * then retires the old one when its last request has settled. Whatever fails leaves the old one serving.
+ */
+export class Reloader<C> {
+  readonly #options: ReloaderOptions<C>;
+  readonly #retiring = new Set<Generation<C>>();
+  readonly #count: (labels: { result: string }) => { inc(): void };
+  readonly #lastSuccess: Gauge;
+  #current: Generation<C> | undefined;
+  #startedWith: GatewayConfig | undefined;
+  #sourceFiles: readonly string[] = [];
+  #failedFiles: readonly string[] = [];
+  #lastError: ReloadError | undefined;
+  #restartNeeded: string | undefined;
+  #waiting: Promise<ReloadOutcome> | undefined;
+  #tail: Promise<unknown> = Promise.resolve();
+  #stopWatching: (() => void) | undefined;
+  #stopped = false;
+
+  constructor(options: ReloaderOptions<C>) {
+    this.#options = options;
+    const { metrics } = options;
+    const labels = ['result'] as const;
+    const help = 'Reloads of the configuration by result: success, unchanged, failure.';
+    this.#count = metrics.counter({ name: 'weir_config_reloads_total', help, labels });
+    const gauge = {
+      name: 'weir_config_last_reload_success',
+      help: '1 when the last reload succeeded.',
+      labels: [],
+    };
+    this.#lastSuccess = metrics.gauge(gauge)({});
+  }
+
+  /** The generation that serves. Ask anew for each request. Throws before `start` has succeeded. */
+  get current(): Generation<C> {
+    if (this.#current === undefined) throw new Error('there is no generation yet; call start() first');
+    return this.#current;
+  }
+
+  /** Why the configuration on disk is not the one that serves, or undefined when it is. */
+  get lastError(): ReloadError | undefined {
+    return this.#lastError;
+  }
+
+  /** What waits for a restart since `start`, in one sentence; undefined when nothing does. */
+  get restartNeeded(): string | undefined {
+    return this.#restartNeeded;
+  }
+
+  /** Generations that still finish requests. */
+  get retiring(): number {
+    return this.#retiring.size;
+  }
+
+  /** Builds the first generation and begins to watch. On failure nothing runs, and the problems say why. */
+  async start(): Promise<{ ok: true } | { ok: false; problems: readonly Problem[] }> {
+    const since = this.#options.clock.now();
+    const failure = await this.#attempt('start');
+    if (typeof failure !== 'string') return { ok: false, problems: failure.problems };
+    this.#startedWith = this.current.config;
+    this.#lastSuccess.set(1);
+    this.#stopWatching = this.#options.watch(
+      () => this.watchedFiles(),
+      async () => void (await this.reload('a file has changed')),
+      since,
+    );
+    return { ok: true };
+  }
+
+  /**
+   * Reads everything anew. Reloads run one at a time; while one runs, all further calls share the one that follows
+   * it, which sees the latest state. Never rejects.
+   */
+  reload(reason: string): Promise<ReloadOutcome> {
+    if (this.#waiting !== undefined) return this.#waiting;
+    const turn = this.#tail.then(() => {
+      this.#waiting = undefined;
+      return this.#reload(reason);
+    });
+    this.#waiting = turn;
+    this.#tail = turn;
+    return turn;
+  }
+
+  /** Names and patterns of files whose change is a reason to reload: the configuration's and the plugins', of what serves and of what failed. */
+  watchedFiles(): string[] {
+    return [...new Set([...this.#sourceFiles, ...(this.#current?.pluginInputs ?? []), ...this.#failedFiles])];
+  }
+
+  /** Stops watching, retires what serves, and resolves when every generation is disposed. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    this.#stopWatching?.();
+    await this.#tail;
+    if (this.#current !== undefined) this.#retire(this.#current);
+    await Promise.all([...this.#retiring].map((generation) => generation.retire()));
+  }
+
+  async #reload(reason: string): Promise<ReloadOutcome> {
+    if (this.#stopped) return 'stopped';
+    const result = await this.#attempt(reason);
+    if (typeof result !== 'string') return this.#fail(reason, result);
+    this.#failedFiles = [];
+    this.#lastError = undefined;
+    this.#lastSuccess.set(1);
+    this.#count({ result: result === 'swapped' ? 'success' : 'unchanged' }).inc();
+    return result;
+  }
+
+  async #attempt(reason: string): Promise<'swapped' | 'unchanged' | FailedAttempt> {
+    try {
+      return await this.#build(reason);
+    } catch (error) {
+      const { log } = this.#options;
+      log.error('building a generation failed unexpectedly', { error: describeThrown(error) });
+      const file = this.#sourceFiles[0] ?? '';
+      const problem = {
+        file,
+        line: 0,
+        column: 0,
+        path: '',
+        message: `an unexpected error: ${String(error)}`,
+      };
+      return { problems: [problem], files: this.#failedFiles };
+    }
+  }
+
+  async #build(reason: string): Promise<'swapped' | 'unchanged' | FailedAttempt> {
+    const { load, builtIns, bundler } = this.#options;
+    const loaded = await load();
+    if (!loaded.ok) return { problems: loaded.problems, files: [...loaded.files, ...loaded.globs] };
+    const { config, source } = loaded;
+    const files = [...source.files, ...source.globs];
+    const result = await prepareGeneration({ config, source, builtIns, bundler });
+    if (!result.ok) return { problems: result.problems, files: [...files, ...result.pluginInputs] };
+    const { prepared } = result;
+    this.#warn([...loaded.warnings, ...prepared.warnings]);
+    const current = this.#current;
+    // The hash knows no secrets; a changed variable shows only in the resolved values, which stay in memory.
+    if (current?.hash === prepared.hash && isDeepStrictEqual(current.config, config)) {
+      this.#sourceFiles = files;
+      return 'unchanged';
+    }
+    const built = await startGeneration(prepared, this.#options);
+    if (!built.ok) return { problems: built.problems, files: [...files, ...built.pluginInputs] };
+    this.#sourceFiles = files;
+    this.#swap(built.generation, reason);
+    return 'swapped';
+  }
+
+  #swap(next: Generation<C>, reason: string): void {
+    const { log, bundler, restartNeeded } = this.#options;
+    const previous = this.#current;
+    this.#current = next;
+    if (previous !== undefined) {
+      log.info(`configuration reloaded: ${reason}`, {
+        generation: next.hash,
+        previous: previous.hash,
+      });
+      this.#retire(previous);
+    }
+    this.#restartNeeded = this.#startedWith && restartNeeded(this.#startedWith, next.config);
+    if (this.#restartNeeded !== undefined) log.warn(this.#restartNeeded);
+    const inUse = [next, ...this.#retiring].flatMap((generation) => [...generation.codeHashes]);
+    void bundler.prune(new Set(inUse));
+  }
+
+  #retire(generation: Generation<C>): void {
+    this.#retiring.add(generation);
+    void generation.retire().finally(() => this.#retiring.delete(generation));
+  }
+
+  #fail(reason: string, { problems, files }: FailedAttempt): ReloadOutcome {
+    const { log, clock } = this.#options;
+    for (const problem of problems) log.error(formatProblem(problem));
+    const message = `configuration not reloaded (${reason}); generation ${this.current.hash} keeps serving`;
+    log.error(message, { problems: problems.length });
+    this.#failedFiles = files;
+    this.#lastError = { problems, at: clock.now() };
+    this.#lastSuccess.set(0);
+    this.#count({ result: 'failure' }).inc();
+    return 'failed';
+  }
+
+  #warn(warnings: readonly Problem[]): void {
+    for (const warning of warnings) this.#options.log.warn(formatProblem(warning));
+  }
+}

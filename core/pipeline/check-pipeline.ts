@@ -1,0 +1,215 @@
+import type { Problem } from '../config/problem.ts';
+import type { PipelineConfig, PluginEntry } from '../config/schema.ts';
+import type { AnyPlugin, Hooks } from './plugin.ts';
+
+/** One plugin of a pipeline under check. */
+export interface CheckedPlugin {
+  readonly definition: AnyPlugin;
+  readonly entry: PluginEntry;
+}
+
+/** The same, once it has been created. */
+export interface CreatedPlugin extends CheckedPlugin {
+  readonly hooks: Hooks;
+}
+
+/** The place of a value in the configuration, by its JSON pointer. */
+export type Locate = (
+  pointer: string,
+  part: 'key' | 'value',
+) => { file: string; line: number; column: number };
+
+/** A pipeline under check. */
+export interface CheckedPipeline<P extends CheckedPlugin> {
+  readonly config: Pick<PipelineConfig, 'name' | 'match'>;
+  /** JSON pointer of the pipeline. */
+  readonly pointer: string;
+  /** In file order, all of them. */
+  readonly plugins: readonly P[];
+}
+
+/**
+ * The checks that need only what plugins declare: order, and that exactly one answers. Run it before anything is
+ * created. Returns everything that would silently not happen, each with what to do.
+ */
+export function checkPipeline(pipeline: CheckedPipeline<CheckedPlugin>, locate: Locate): Problem[] {
+  return [
+    ...needsProblems(pipeline, locate),
+    ...answerProblems(pipeline, locate),
+    ...pipeline.plugins.flatMap((plugin) => declarationProblems(plugin, locate)),
+  ];
+}
+
+/** The checks that need the hooks. Run it after creation and before the swap. */
+export function checkHooks(pipeline: CheckedPipeline<CreatedPlugin>, locate: Locate): Problem[] {
+  return [
+    ...pipeline.plugins.flatMap((plugin) => hookProblems(plugin, locate)),
+    ...unreachableProblems(pipeline, locate),
+    ...routeProblems(pipeline, locate),
+  ];
+}
+
+/**
+ * The check across pipelines, after creation: routes are served only by a pipeline with `match: { routes:
+ * contributed }`, so a plugin that declares some must stand in one.
+ */
+export function checkRoutes(pipelines: readonly CheckedPipeline<CreatedPlugin>[], locate: Locate): Problem[] {
+  const hasRoutes = (plugin: CreatedPlugin): boolean => (plugin.hooks.routes?.length ?? 0) > 0;
+  const serving = pipelines.filter(({ config }) => config.match.routes !== undefined);
+  const served = new Set(serving.flatMap(({ plugins }) => plugins.map((plugin) => plugin.definition.name)));
+  const others = pipelines
+    .filter((pipeline) => !serving.includes(pipeline))
+    .flatMap(({ plugins }) => plugins);
+  return others
+    .filter((plugin) => hasRoutes(plugin) && !served.has(plugin.definition.name))
+    .map((plugin) =>
+      problem(
+        plugin,
+        locate,
+        `the routes of ${named(plugin)} would not be served; list it in a pipeline with "match: { routes: contributed }" too`,
+      ),
+    );
+}
+
+function needsProblems({ config, plugins }: CheckedPipeline<CheckedPlugin>, locate: Locate): Problem[] {
+  return plugins.flatMap((plugin, index) => {
+    const provided = plugins.slice(0, index).flatMap((one) => one.definition.capabilities?.provides ?? []);
+    const missing = (plugin.definition.capabilities?.needs ?? []).filter((need) => !provided.includes(need));
+    return missing.map((need) => {
+      const later = plugins
+        .slice(index + 1)
+        .find((one) => one.definition.capabilities?.provides?.includes(need));
+      const remedy =
+        later === undefined
+          ? `list a plugin that provides it${need === 'key' ? ', such as "auth",' : ''} before it`
+          : `move "${later.definition.name}" before it`;
+      return problem(
+        plugin,
+        locate,
+        `${named(plugin)} needs the ${need} of an earlier plugin, and none in pipeline "${config.name}" provides it; ${remedy}`,
+      );
+    });
+  });
+}
+
+function answerProblems(
+  { config, pointer, plugins }: CheckedPipeline<CheckedPlugin>,
+  locate: Locate,
+): Problem[] {
+  const [first, ...others] = plugins.filter((plugin) => plugin.definition.capabilities?.answers === true);
+  if (config.match.routes !== undefined) {
+    return [first, ...others]
+      .flatMap((plugin) => plugin ?? [])
+      .map((plugin) =>
+        problem(
+          plugin,
+          locate,
+          `${named(plugin)} answers every request, so no route of pipeline "${config.name}" would be reached; move it to a pipeline that matches a path`,
+        ),
+      );
+  }
+  if (first === undefined) {
+    const message = `nothing in pipeline "${config.name}" answers; list "provider" in its plugins`;
+    return [{ ...locate(`${pointer}/plugins`, 'key'), path: `${pointer}/plugins`, message }];
+  }
+  return others.map((plugin) =>
+    problem(
+      plugin,
+      locate,
+      `${named(plugin)} would never answer, because ${named(first)} always does before it; remove one of the two`,
+    ),
+  );
+}
+
+function declarationProblems(plugin: CheckedPlugin, locate: Locate): Problem[] {
+  const { changes = [], stream } = plugin.definition.capabilities ?? {};
+  const changed = changes.find((part) => part.startsWith('response.'));
+  if (changed === undefined || stream !== undefined) return [];
+  return [
+    problem(
+      plugin,
+      locate,
+      `${named(plugin)} changes ${changed} and does not say what happens to streamed answers; ${declareStream}`,
+    ),
+  ];
+}
+
+const declareStream =
+  'its author must declare capabilities.stream: "hold" to judge the whole, "window" or "observe" with a stream hook, or "ignore" to let streams pass on purpose';
+
+function hookProblems(plugin: CreatedPlugin, locate: Locate): Problem[] {
+  const { hooks, definition } = plugin;
+  const { stream, answers, reads = [], changes = [] } = definition.capabilities ?? {};
+  const messages: string[] = [];
+  if (hooks.response !== undefined && stream === undefined) {
+    messages.push(`has a response hook and does not say what happens to streamed answers; ${declareStream}`);
+  }
+  if ((stream === 'window' || stream === 'observe') && hooks.stream === undefined) {
+    messages.push(
+      `declares stream: "${stream}" and has no stream hook, so streamed answers would pass unseen; its author must return one, or declare "ignore" or "hold"`,
+    );
+  }
+  if (stream === 'hold' && hooks.response === undefined) {
+    messages.push(
+      'declares stream: "hold" and has no response hook to judge the held answer; its author must return one',
+    );
+  }
+  if (stream !== 'window' && stream !== 'observe' && hooks.stream !== undefined) {
+    const declared =
+      stream === undefined ? 'declares no treatment of streams' : `declares stream: "${stream}"`;
+    messages.push(
+      `has a stream hook and ${declared}; its author must declare "observe" or "window", or remove the hook`,
+    );
+  }
+  const judgesAnswers = [...reads, ...changes].some((part) => part.startsWith('response.'));
+  if (stream === 'window' && judgesAnswers && hooks.stream !== undefined && hooks.response === undefined) {
+    messages.push(
+      'judges streamed answers only, so complete ones would pass unseen; its author must return a response hook too',
+    );
+  }
+  if (answers === true && hooks.request === undefined) {
+    messages.push(
+      'declares that it answers and has no request hook to do it with; its author must return one',
+    );
+  }
+  return messages.map((message) => problem(plugin, locate, `${named(plugin)} ${message}`));
+}
+
+function unreachableProblems({ plugins }: CheckedPipeline<CreatedPlugin>, locate: Locate): Problem[] {
+  const answering = plugins.findIndex((plugin) => plugin.definition.capabilities?.answers === true);
+  const first = plugins[answering];
+  if (first === undefined) return [];
+  return plugins.slice(answering + 1).flatMap((plugin) => {
+    if (plugin.definition.capabilities?.answers === true) return [];
+    const unreachable = (['request', 'response', 'stream'] as const).filter(
+      (hook) => plugin.hooks[hook] !== undefined,
+    );
+    if (unreachable.length === 0) return [];
+    const hooks = `${unreachable.join(' and ')} hook${unreachable.length > 1 ? 's' : ''}`;
+    return [
+      problem(
+        plugin,
+        locate,
+        `the ${hooks} of ${named(plugin)} would never run behind ${named(first)}, which answers; move "${plugin.entry.use}" before "${first.entry.use}"`,
+      ),
+    ];
+  });
+}
+
+function routeProblems(
+  { config, pointer, plugins }: CheckedPipeline<CreatedPlugin>,
+  locate: Locate,
+): Problem[] {
+  if (config.match.routes === undefined) return [];
+  if (plugins.some((plugin) => (plugin.hooks.routes?.length ?? 0) > 0)) return [];
+  const message = `no plugin of pipeline "${config.name}" contributes routes, so it would serve nothing; list one that does, such as "management", or match a path`;
+  return [{ ...locate(`${pointer}/plugins`, 'key'), path: `${pointer}/plugins`, message }];
+}
+
+function problem(plugin: CheckedPlugin, locate: Locate, message: string): Problem {
+  return { ...locate(plugin.entry.pointer, 'value'), path: plugin.entry.pointer, message };
+}
+
+function named(plugin: CheckedPlugin): string {
+  return `plugin "${plugin.definition.name}"`;
+}

@@ -1,0 +1,94 @@
+import type { PipelineConfig } from '../config/schema.ts';
+import type { RouteDefinition } from '../http/define-route.ts';
+import type { PluginInstance } from './plugin-instance.ts';
+import type { Hooks } from './plugin.ts';
+
+/** One plugin's place in one phase. */
+export interface Step<H extends keyof Hooks> {
+  readonly instance: PluginInstance;
+  /** Position in the file; answers and refusals run only the later phases of plugins before theirs. */
+  readonly index: number;
+  readonly hook: H;
+  readonly run: Extract<Hooks[H], (...args: never[]) => unknown>;
+}
+
+export interface RequestStep extends Step<'request'> {
+  /** The body must be in memory before the hook runs. */
+  readonly loadsBody: boolean;
+}
+
+export interface TapStep {
+  readonly instance: PluginInstance;
+  readonly index: number;
+  /** `hold`: the core collects the stream and runs the plugin's `response` hook on it. */
+  readonly mode: 'tap' | 'hold';
+  /** A tap that only observes may be left out where the wire cannot be read; a judging one may not. */
+  readonly judges: boolean;
+}
+
+/** A pipeline with its phases laid out once, so that a plugin without a hook costs nothing. */
+export interface CompiledPipeline {
+  readonly name: string;
+  readonly match: PipelineConfig['match'];
+  readonly instances: readonly PluginInstance[];
+  readonly request: readonly RequestStep[];
+  readonly attempt: readonly Step<'attempt'>[];
+  /** In reverse file order, as are the taps. */
+  readonly response: readonly Step<'response'>[];
+  readonly taps: readonly TapStep[];
+  readonly settled: readonly Step<'settled'>[];
+  readonly routes: readonly { readonly route: RouteDefinition; readonly index: number }[];
+  /** How many bytes of an answer to keep for `settled`. */
+  readonly keepsResponseBytes: number;
+}
+
+/** Lays out the phases of one pipeline. Called once per generation. */
+export function compilePipeline(
+  config: PipelineConfig,
+  instances: readonly PluginInstance[],
+): CompiledPipeline {
+  const backwards = instances.map((instance, index) => ({ instance, index })).reverse();
+  return {
+    name: config.name,
+    match: config.match,
+    instances,
+    request: stepsOf(instances, 'request').map((step) => ({
+      ...step,
+      loadsBody: readsRequest(step.instance),
+    })),
+    attempt: stepsOf(instances, 'attempt'),
+    response: stepsOf(instances, 'response').reverse(),
+    taps: backwards.flatMap(({ instance, index }) => tapOf(instance, index)),
+    settled: stepsOf(instances, 'settled'),
+    routes: instances.flatMap((instance, index) =>
+      (instance.hooks.routes ?? []).map((route) => ({ route, index })),
+    ),
+    keepsResponseBytes: Math.max(
+      0,
+      ...instances.map((one) => one.definition.capabilities?.keepsResponseBytes ?? 0),
+    ),
+  };
+}
+
+function stepsOf<H extends Exclude<keyof Hooks, 'routes'>>(
+  instances: readonly PluginInstance[],
+  hook: H,
+): Step<H>[] {
+  return instances.flatMap((instance, index) => {
+    const run = instance.hooks[hook];
+    if (run === undefined) return [];
+    return [{ instance, index, hook, run: run.bind(instance.hooks) as Step<H>['run'] }];
+  });
+}
+
+function tapOf(instance: PluginInstance, index: number): TapStep[] {
+  const mode = instance.definition.capabilities?.stream;
+  if (mode === 'hold') return [{ instance, index, mode: 'hold', judges: true }];
+  if (instance.hooks.stream === undefined) return [];
+  return [{ instance, index, mode: 'tap', judges: mode !== 'observe' }];
+}
+
+function readsRequest(instance: PluginInstance): boolean {
+  const { reads = [], changes = [] } = instance.definition.capabilities ?? {};
+  return [...reads, ...changes].some((part) => part.startsWith('request.'));
+}

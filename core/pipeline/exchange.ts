@@ -1,0 +1,222 @@
+import { randomUUID } from 'node:crypto';
+import type { Conversation, Dialect } from '../dialects/dialect.ts';
+import type { Endpoint } from '../dialects/endpoint.ts';
+import type { GatewayError } from '../errors/gateway-error.ts';
+import type { RouteDefinition } from '../http/define-route.ts';
+import type { IncomingRequest } from '../http/incoming.ts';
+import type { ResponseSink } from '../http/sink.ts';
+import type { HeaderList } from '../ports/header-list.ts';
+import type { CompiledPipeline } from './compile.ts';
+import type {
+  AttemptContext,
+  AttemptView,
+  JsonValue,
+  RequestContext,
+  ResponseContext,
+  ResponseView,
+} from './context.ts';
+import type { ContextKey } from './context-key.ts';
+import type { RequestFacts } from './facts.ts';
+import { LazyBody } from './request-body.ts';
+
+/** Where a request goes within the gateway, decided from its method and path alone. */
+export interface Matched {
+  readonly pipeline: CompiledPipeline;
+  /** Path below the base path. */
+  readonly path: string;
+  readonly endpoint: Endpoint;
+  /** Set for an administration route. */
+  readonly route?: RouteDefinition;
+  readonly params?: Readonly<Record<string, string>>;
+}
+
+/** What an exchange needs beside the request itself. */
+export interface ExchangeSetup {
+  readonly incoming: IncomingRequest;
+  readonly sink: ResponseSink;
+  readonly matched: Matched;
+  readonly dialect: Dialect;
+  readonly generation: string;
+  readonly query: string;
+  readonly maxBodyBytes: number;
+  /** Every spelling of a service header: `api-key` → `['x-service-api-key', 'x-portkey-api-key']`. */
+  readonly serviceNames: (name: string) => readonly string[];
+  /** Wall clock and monotonic time of acceptance. */
+  readonly now: number;
+  readonly monotonic: number;
+}
+
+/** One request on its way: the context that every hook sees, and the pipeline's own state beside it. */
+export class Exchange implements RequestContext, ResponseContext, AttemptContext {
+  readonly id = randomUUID();
+  readonly startedAt: number;
+  readonly startedMonotonic: number;
+  readonly method: string;
+  readonly path: string;
+  readonly query: string;
+  readonly endpoint: Endpoint;
+  readonly generation: string;
+  readonly body: LazyBody;
+  readonly facts: RequestFacts;
+  readonly incoming: IncomingRequest;
+  readonly sink: ResponseSink;
+  readonly pipeline: CompiledPipeline;
+  readonly matched: Matched;
+  readonly dialect: Dialect;
+  /** Headers that every answer gets, flat. */
+  readonly responseHeaders: string[] = [];
+  aborted = false;
+  /** Why the connection was cut, when the gateway itself did it. */
+  failure: GatewayError | undefined;
+  /** Settling waits for it: facts that are still being read from a compressed copy. */
+  pendingFacts: Promise<void> | undefined;
+  /** Gives back what the ingress holds for this request; called once, after it has settled. */
+  release: (() => void) | undefined;
+  private readonly serviceNames: ExchangeSetup['serviceNames'];
+  private slots: Map<ContextKey<unknown>, unknown> | undefined;
+  private abortListeners: Set<() => void> | undefined;
+  private decodedConversation: Conversation | undefined;
+  private currentResponse: ResponseView | undefined;
+  private currentAttempt: AttemptView | undefined;
+
+  constructor(setup: ExchangeSetup) {
+    const { incoming, matched } = setup;
+    this.incoming = incoming;
+    this.sink = setup.sink;
+    this.matched = matched;
+    this.pipeline = matched.pipeline;
+    this.path = matched.path;
+    this.endpoint = matched.endpoint;
+    this.dialect = setup.dialect;
+    this.generation = setup.generation;
+    this.query = setup.query;
+    this.serviceNames = setup.serviceNames;
+    this.startedAt = setup.now;
+    this.startedMonotonic = setup.monotonic;
+    this.method = incoming.message.method ?? 'GET';
+    this.body = new LazyBody(incoming, setup.maxBodyBytes);
+    this.facts = emptyFacts();
+  }
+
+  get originalPath(): string {
+    const url = this.incoming.message.url ?? '/';
+    return this.query === '' ? url : url.slice(0, url.length - this.query.length);
+  }
+
+  get headers(): HeaderList {
+    return this.incoming.message.rawHeaders;
+  }
+
+  get remoteAddress(): string {
+    return this.incoming.message.socket.remoteAddress ?? '';
+  }
+
+  get json(): JsonValue | undefined {
+    return this.body.json;
+  }
+
+  get conversation(): Conversation {
+    // A change of the body makes the decoded texts stale; decoding again is rare and cheap beside a wrong verdict.
+    if (this.decodedConversation === undefined || this.body.changed) {
+      this.decodedConversation = this.dialect.decodeConversation(this.endpoint.id, this.body.json);
+    }
+    return this.decodedConversation;
+  }
+
+  get response(): ResponseView {
+    if (!this.currentResponse) throw new Error('There is no answer yet: `response` is for response hooks.');
+    return this.currentResponse;
+  }
+
+  set response(view: ResponseView) {
+    this.currentResponse = view;
+  }
+
+  get attempt(): AttemptView {
+    if (!this.currentAttempt) throw new Error('There is no attempt yet: `attempt` is for attempt hooks.');
+    return this.currentAttempt;
+  }
+
+  set attempt(view: AttemptView) {
+    this.currentAttempt = view;
+  }
+
+  header(name: string): string | undefined {
+    return this.incoming.header(name);
+  }
+
+  service(name: string): string | undefined {
+    for (const header of this.serviceNames(name)) {
+      const value = this.incoming.header(header);
+      if (value !== undefined) return value;
+    }
+    return undefined;
+  }
+
+  get<T>(key: ContextKey<T>): T | undefined {
+    return this.slots?.get(key) as T | undefined;
+  }
+
+  set<T>(key: ContextKey<T>, value: T): void {
+    this.slots ??= new Map();
+    this.slots.set(key, value);
+  }
+
+  addResponseHeader(name: string, value: string): void {
+    this.responseHeaders.push(name, value);
+  }
+
+  onAbort(run: () => void): () => void {
+    if (this.aborted) {
+      run();
+      return () => undefined;
+    }
+    this.abortListeners ??= new Set();
+    this.abortListeners.add(run);
+    return () => this.abortListeners?.delete(run);
+  }
+
+  /** The client has left: runs every abort listener once. */
+  abort(): void {
+    if (this.aborted) return;
+    this.aborted = true;
+    for (const run of this.abortListeners ?? []) run();
+    this.abortListeners = undefined;
+  }
+}
+
+function emptyFacts(): RequestFacts {
+  return {
+    organisationId: '',
+    workspaceId: '',
+    apiKeyId: '',
+    userId: '',
+    aiService: '',
+    provider: '',
+    upstreamHost: '',
+    modelRequested: '',
+    modelAnswered: '',
+    stream: false,
+    config: '',
+    prompt: '',
+    virtualKey: '',
+    cacheStatus: '',
+    attempts: 0,
+    resent: false,
+    usage: undefined,
+    finishReason: '',
+    metadata: noMetadata,
+    traceId: '',
+    spanId: '',
+    parentSpanId: '',
+    spanName: '',
+    upstreamStartedAt: 0,
+    upstreamEndedAt: 0,
+    firstByteAt: 0,
+    firstTokenAt: 0,
+    requestBytes: 0,
+    responseBytes: 0,
+  };
+}
+
+const noMetadata: Readonly<Record<string, string>> = Object.freeze({});

@@ -1,0 +1,11 @@
+import type { KeyRecord } from '../ports/directory.ts';
+import { defineKey } from './context-key.ts';
+
+/** The service key that the caller proved to hold. Set by `auth`; absent before it has run and after it has refused. */
+export const callerKey = defineKey<KeyRecord>('key');
+
+/**
+ * Which headers hold a service key. `authorization` means that the Authorization header holds one, whether or not
+ * the service header does too: it must then never be sent to a provider. Set by `auth` together with `callerKey`.
+ */
+export const callerKeyHeader = defineKey<'service' | 'authorization'>('key-header');

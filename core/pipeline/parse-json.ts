@@ -1,0 +1,24 @@
+import { isInteger, parse as parseLossless } from 'lossless-json';
+import type { JsonValue } from './context.ts';
+
+/** A number of 16 digits or more, where `JSON.parse` may round. May also match inside a string; that only costs time. */
+const longNumber = /[:[,\s]-?\d{16,}/;
+
+/** Parses JSON and keeps the digits of integers beyond 2^53 (as BigInt). Undefined for anything that is no JSON. */
+export function parseJson(text: string): JsonValue | undefined {
+  try {
+    if (longNumber.test(text))
+      return parseLossless(text, null, {
+        parseNumber,
+        onDuplicateKey: ({ newValue }) => newValue,
+      }) as JsonValue;
+    return JSON.parse(text) as JsonValue;
+  } catch {
+    return undefined;
+  }
+}
+
+function parseNumber(digits: string): number | bigint {
+  const value = Number(digits);
+  return isInteger(digits) && !Number.isSafeInteger(value) ? BigInt(digits) : value;
+}

@@ -1,0 +1,135 @@
+import type { Readable } from 'node:stream';
+import { GatewayError } from '../errors/gateway-error.ts';
+import { codingOf, decodeWhole } from '../http/content-encoding.ts';
+import type { JsonPath, JsonValue, RequestBody } from './context.ts';
+import { removeAt, setAt } from './json-splice.ts';
+import { parseJson } from './parse-json.ts';
+
+/** Where the bytes come from. */
+export interface BodyBytes {
+  readonly hasBody: boolean;
+  header(name: string): string | undefined;
+  readBody(): Promise<Buffer>;
+  streamBody(): Readable;
+}
+
+const empty = Buffer.alloc(0);
+
+/** The request body behind `context.body`. */
+export class LazyBody implements RequestBody {
+  private readonly source: BodyBytes;
+  private readonly maxBytes: number;
+  private received: Buffer | undefined;
+  private decoded: Buffer | undefined;
+  private decodedText: string | undefined;
+  private parsed: JsonValue | undefined;
+  private isParsed = false;
+  changed = false;
+
+  constructor(source: BodyBytes, maxBytes: number) {
+    this.source = source;
+    this.maxBytes = maxBytes;
+  }
+
+  get present(): boolean {
+    return this.source.hasBody;
+  }
+
+  get loaded(): boolean {
+    return this.decoded !== undefined;
+  }
+
+  async load(): Promise<void> {
+    if (this.decoded !== undefined) return;
+    if (!this.source.hasBody) {
+      this.received = this.decoded = empty;
+      return;
+    }
+    const coding = codingOf(this.source.header('content-encoding'));
+    if (coding === 'unknown') {
+      throw new GatewayError(
+        'body_encoding_unsupported',
+        `The request body has the content-encoding "${this.source.header('content-encoding')}". Send gzip, deflate, br or none.`,
+      );
+    }
+    const received = await this.source.readBody();
+    this.received = received;
+    this.decoded = coding === 'identity' ? received : await this.decode(received, coding);
+  }
+
+  get bytes(): Buffer {
+    if (this.decoded === undefined) {
+      throw new Error(
+        "The request body has not been read. Declare `reads: ['request.body']` or await body.load().",
+      );
+    }
+    return this.decoded;
+  }
+
+  get text(): string {
+    this.decodedText ??= this.bytes.toString('utf8');
+    return this.decodedText;
+  }
+
+  get json(): JsonValue | undefined {
+    if (!this.isParsed) {
+      this.isParsed = true;
+      this.parsed = this.bytes.length === 0 ? undefined : parseJson(this.text);
+    }
+    return this.parsed;
+  }
+
+  set(path: JsonPath, value: JsonValue): void {
+    this.requireJson();
+    this.replace(setAt(this.text, path, value));
+  }
+
+  remove(path: JsonPath): void {
+    this.requireJson();
+    const text = removeAt(this.text, path);
+    if (text !== this.text) this.replace(text);
+  }
+
+  stream(): Readable {
+    if (this.loaded) throw new Error('The request body has been read; send body.outgoing instead.');
+    return this.source.streamBody();
+  }
+
+  get contentEncoding(): string | undefined {
+    return this.changed ? undefined : this.source.header('content-encoding');
+  }
+
+  get outgoing(): Buffer {
+    return this.changed ? this.bytes : (this.received ?? this.bytes);
+  }
+
+  private async decode(received: Buffer, coding: 'gzip' | 'deflate' | 'br'): Promise<Buffer> {
+    try {
+      return await decodeWhole(received, coding, this.maxBytes);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') {
+        throw new GatewayError(
+          'body_too_large',
+          `The request body is larger than ${this.maxBytes} bytes when decoded.`,
+        );
+      }
+      throw new GatewayError('invalid_request', `The request body is no valid ${coding} data.`, {
+        cause: error,
+      });
+    }
+  }
+
+  private replace(text: string): void {
+    this.decodedText = text;
+    this.decoded = Buffer.from(text, 'utf8');
+    this.isParsed = false;
+    this.parsed = undefined;
+    this.changed = true;
+  }
+
+  private requireJson(): void {
+    if (this.json === undefined) {
+      throw new GatewayError('invalid_json', 'The request body is no valid JSON. Send a JSON object.');
+    }
+  }
+}

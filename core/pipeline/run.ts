@@ -1,0 +1,72 @@
+import { GatewayError } from '../errors/gateway-error.ts';
+import { isStreamSource, type Answer } from './answer.ts';
+import { callHook, isPromise } from './call-hook.ts';
+import type { MaybePromise } from './context.ts';
+import { clientLeft, deliver, refuse } from './deliver.ts';
+import type { Exchange } from './exchange.ts';
+import { settle, type EngineRuntime } from './settle.ts';
+
+/** Handles an administration route once the pipeline's request hooks have let the request pass. */
+export type RouteHandler = (exchange: Exchange) => MaybePromise<Answer>;
+
+/**
+ * Walks one request through its pipeline: request hooks in file order until one answers or refuses, then the
+ * answer back through the plugins before it, then `settled`. Never rejects.
+ */
+export async function runExchange(
+  exchange: Exchange,
+  handleRoute: RouteHandler,
+  runtime: EngineRuntime,
+): Promise<void> {
+  let position = 0;
+  let answer: Answer | undefined;
+  try {
+    for (const step of exchange.pipeline.request) {
+      position = step.index;
+      if (step.loadsBody && !exchange.body.loaded) await exchange.body.load();
+      const pending = callHook(step.instance, 'request', runtime, () => step.run(exchange));
+      const result = (isPromise(pending) ? await pending : pending) ?? undefined;
+      if (exchange.aborted) return leave(exchange, result, runtime);
+      if (result !== undefined) {
+        answer = result;
+        break;
+      }
+    }
+    if (answer === undefined && exchange.matched.route) {
+      position = exchange.pipeline.instances.length;
+      answer = await handleRoute(exchange);
+    }
+    if (answer === undefined) {
+      throw new GatewayError('internal', `No plugin of the pipeline "${exchange.pipeline.name}" answered.`);
+    }
+  } catch (error) {
+    await finish(exchange, runtime, () => refuse(exchange, error, position, runtime));
+    return;
+  }
+  const ready = answer;
+  const upTo = position;
+  await finish(exchange, runtime, () => deliver(exchange, ready, upTo, runtime));
+}
+
+/** Delivering must not throw; if it does, the connection is cut and the request still settles. */
+async function finish(
+  exchange: Exchange,
+  runtime: EngineRuntime,
+  send: () => MaybePromise<void>,
+): Promise<void> {
+  try {
+    const pending = send();
+    if (isPromise(pending)) await pending;
+  } catch (error) {
+    runtime.log.error('An answer could not be delivered', { request: exchange.id, error });
+    exchange.sink.cut();
+    const failure = new GatewayError('internal', 'The answer could not be delivered.', { cause: error });
+    settle(exchange, { status: failure.status }, failure, runtime);
+  }
+}
+
+function leave(exchange: Exchange, answer: Answer | undefined, runtime: EngineRuntime): void {
+  const left = exchange.failure ?? clientLeft();
+  if (answer !== undefined && isStreamSource(answer.body)) answer.body.cancel(left);
+  settle(exchange, { status: left.status }, left, runtime);
+}

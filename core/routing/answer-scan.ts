@@ -1,0 +1,114 @@
+import type { Transform } from 'node:stream';
+import { createDecoder, decodeWhole, type Coding } from '../http/content-encoding.ts';
+import type { AnswerFacts, StreamScanner, UsageStripper } from '../dialects/dialect.ts';
+import type { Exchange } from '../pipeline/exchange.ts';
+
+/** Copies of answers that are kept for scanning stay under this; a longer one goes unscanned. */
+const maxScanBytes = 1024 * 1024;
+/** A compressed copy may grow to this. */
+const maxDecodedBytes = 16 * 1024 * 1024;
+
+/**
+ * Reads usage, model and finish reason from an answer beside its way to the client. The bytes that leave are
+ * never touched, except that the one usage event which the gateway asked for is taken out again.
+ */
+export class AnswerScan {
+  private readonly exchange: Exchange;
+  private readonly coding: Coding | 'identity' | 'unknown';
+  private readonly scanner: StreamScanner | undefined;
+  private readonly decoder: Transform | undefined;
+  private readonly stripper: UsageStripper | undefined;
+  private readonly keepsCopy: boolean;
+  private copy: Buffer[] = [];
+  private copied = 0;
+  private decodedToken = false;
+
+  constructor(
+    exchange: Exchange,
+    contentType: string,
+    coding: Coding | 'identity' | 'unknown',
+    stripUsage: boolean,
+  ) {
+    this.exchange = exchange;
+    this.coding = coding;
+    const { dialect, endpoint } = exchange;
+    const eventStream = contentType.startsWith('text/event-stream');
+    this.keepsCopy = !eventStream && contentType.includes('json') && coding !== 'unknown';
+    if (!eventStream || coding === 'unknown') return;
+    this.scanner = dialect.streamScanner(endpoint.id);
+    if (coding === 'identity') this.stripper = stripUsage ? dialect.usageStripper?.() : undefined;
+    else this.decoder = this.decodeCopy(createDecoder(coding), this.scanner);
+  }
+
+  /** Bytes leave through `strip` instead of as they are. */
+  get strips(): boolean {
+    return this.stripper !== undefined;
+  }
+
+  /** Returns true once a token has been seen. */
+  push(chunk: Buffer): boolean {
+    if (this.decoder) {
+      this.decoder.write(chunk);
+      return this.decodedToken;
+    }
+    if (this.scanner) return this.scanner.scan(chunk);
+    if (this.keepsCopy && this.copied <= maxScanBytes) {
+      this.copied += chunk.length;
+      this.copy.push(chunk);
+    }
+    return false;
+  }
+
+  strip(chunk: Buffer): Buffer | undefined {
+    return this.stripper?.push(chunk);
+  }
+
+  stripRest(): Buffer | undefined {
+    return this.stripper?.finish();
+  }
+
+  /** A collected answer, at once. */
+  pushWhole(body: Buffer): void {
+    if (this.coding === 'identity')
+      this.learn(this.exchange.dialect.scanAnswer(this.exchange.endpoint.id, body));
+    else if (this.coding !== 'unknown') this.learnLater(body, this.coding);
+  }
+
+  /** The stream is over, however it ended. */
+  finish(): void {
+    if (this.decoder) this.decoder.end();
+    else if (this.scanner) this.learn(this.scanner.facts);
+    else if (this.copied > 0 && this.copied <= maxScanBytes) this.pushWhole(Buffer.concat(this.copy));
+    this.copy = [];
+  }
+
+  private decodeCopy(decoder: Transform, scanner: StreamScanner): Transform {
+    decoder.on('data', (chunk: Buffer) => {
+      if (scanner.scan(chunk)) this.decodedToken = true;
+    });
+    // The answer has left as it came; a copy that cannot be decoded only means that nothing is known of it.
+    this.exchange.pendingFacts = new Promise((resolve) => {
+      const done = (): void => {
+        this.learn(scanner.facts);
+        resolve();
+      };
+      decoder.once('end', done).once('error', done).once('close', done);
+    });
+    return decoder;
+  }
+
+  private learnLater(body: Buffer, coding: Coding): void {
+    const { dialect, endpoint } = this.exchange;
+    this.exchange.pendingFacts = decodeWhole(body, coding, maxDecodedBytes).then(
+      (decoded) => this.learn(dialect.scanAnswer(endpoint.id, decoded)),
+      () => undefined,
+    );
+  }
+
+  private learn(found: AnswerFacts): void {
+    const { facts } = this.exchange;
+    if (found.usage) facts.usage = found.usage;
+    if (found.model) facts.modelAnswered = found.model;
+    if (found.finishReason) facts.finishReason = found.finishReason;
+  }
+}

@@ -1,0 +1,197 @@
+import type { GatewayConfig } from '../config/schema.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
+import type { Answer } from '../pipeline/answer.ts';
+import { callHook, isPromise, type HookRuntime } from '../pipeline/call-hook.ts';
+import type { RequestContext } from '../pipeline/context.ts';
+import { Exchange } from '../pipeline/exchange.ts';
+import { setAt } from '../pipeline/json-splice.ts';
+import { callerKeyHeader } from '../pipeline/keys.ts';
+import { headerValue } from '../ports/header-list.ts';
+import type { ProviderTable } from '../ports/provider-row.ts';
+import type { RouteOptions, Router, Target } from '../ports/router.ts';
+import type { FailureFacts, Transport, UpstreamRequest } from '../ports/transport.ts';
+import { checkRequest } from './check-request.ts';
+import { forwardRequestHeaders } from './forward-headers.ts';
+import { resolveTarget } from './resolve-target.ts';
+import { compileTargets } from './targets.ts';
+import { UpstreamAnswer } from './upstream-answer.ts';
+
+export interface RouterSetup {
+  readonly config: GatewayConfig;
+  readonly table: ProviderTable;
+  readonly transport: Transport;
+  readonly runtime: HookRuntime;
+}
+
+/** The router of one generation: its providers compiled, the transport shared with other generations. */
+export function createRouter(setup: RouterSetup): Router {
+  const { config } = setup;
+  const known = compileTargets(config.providers, setup.table);
+  const trustedHosts = new Set(config.security.trusted_hosts);
+  const servicePrefixes = [config.server.header_prefix, ...config.server.header_aliases].map(
+    (prefix) => `${prefix}-`,
+  );
+  return {
+    resolve: (context, options) => resolveTarget(context, known, trustedHosts, options.defaultProvider),
+    execute: (context, target, options) =>
+      execute(asExchange(context), target, options, setup, servicePrefixes),
+  };
+}
+
+function asExchange(context: RequestContext): Exchange {
+  if (context instanceof Exchange) return context;
+  throw new TypeError('The router carries only requests of the pipeline.');
+}
+
+async function execute(
+  exchange: Exchange,
+  target: Target,
+  options: RouteOptions,
+  setup: RouterSetup,
+  servicePrefixes: readonly string[],
+): Promise<Answer> {
+  await checkRequest(exchange, options.strictOpenAiCompliance);
+  const early = await runAttemptHooks(exchange, target, setup.runtime);
+  if (early !== undefined) return early;
+  const { request, stripUsage } = buildRequest(exchange, target, options, servicePrefixes);
+  const { facts } = exchange;
+  facts.upstreamHost = target.origin;
+  facts.upstreamStartedAt = setup.runtime.clock.monotonic();
+  const attempt = (): Promise<Answer | FailedAttempt> =>
+    send(exchange, target, options, setup, request, stripUsage);
+  let result = await attempt();
+  // A pooled connection that the provider had closed meanwhile: not the provider's failure, and nothing was served.
+  if (result instanceof FailedAttempt && result.facts.stale && isResendable(request) && !exchange.aborted) {
+    facts.resent = true;
+    result = await attempt();
+  }
+  if (result instanceof FailedAttempt) throw result.error;
+  return result;
+}
+
+class FailedAttempt {
+  readonly error: GatewayError;
+  readonly facts: FailureFacts;
+
+  constructor(error: GatewayError, facts: FailureFacts) {
+    this.error = error;
+    this.facts = facts;
+  }
+}
+
+function isResendable(request: UpstreamRequest): boolean {
+  return request.body === null || request.body instanceof Uint8Array;
+}
+
+async function runAttemptHooks(
+  exchange: Exchange,
+  target: Target,
+  runtime: HookRuntime,
+): Promise<Answer | undefined> {
+  const { facts } = exchange;
+  facts.attempts++;
+  if (exchange.pipeline.attempt.length === 0) return undefined;
+  exchange.attempt = {
+    number: facts.attempts,
+    provider: target.provider,
+    aiService: target.service,
+    model: facts.modelRequested,
+  };
+  for (const step of exchange.pipeline.attempt) {
+    const pending = callHook(step.instance, 'attempt', runtime, () => step.run(exchange));
+    const answer = isPromise(pending) ? await pending : pending;
+    if (answer !== undefined) return answer;
+  }
+  return undefined;
+}
+
+function send(
+  exchange: Exchange,
+  target: Target,
+  options: RouteOptions,
+  setup: RouterSetup,
+  request: UpstreamRequest,
+  stripUsage: boolean,
+): Promise<Answer | FailedAttempt> {
+  return new Promise((resolve) => {
+    const answer = new UpstreamAnswer({
+      exchange,
+      target,
+      clock: setup.runtime.clock,
+      maxAnswerBytes: options.maxAnswerBytes,
+      stripUsage,
+      resolve,
+      reject: (error, facts) => resolve(new FailedAttempt(error, facts)),
+    });
+    const call = setup.transport.send(request, answer);
+    answer.started(call);
+    exchange.onAbort(() =>
+      call.abort(new GatewayError('client_closed', 'The client left before its answer was complete.')),
+    );
+  });
+}
+
+function buildRequest(
+  exchange: Exchange,
+  target: Target,
+  options: RouteOptions,
+  servicePrefixes: readonly string[],
+) {
+  const { body, facts } = exchange;
+  const usage = usageRequest(exchange, target);
+  const headers = forwardRequestHeaders(exchange.headers, {
+    servicePrefixes,
+    passCredentials: target.passAuthorization,
+    dropAuthorization: exchange.get(callerKeyHeader) === 'authorization',
+    bodyChanged: body.changed || usage !== undefined,
+  });
+  addTargetHeaders(headers, target);
+  const encoding = exchange.endpoint.modelled ? 'identity' : exchange.header('accept-encoding');
+  if (encoding !== undefined) headers.push('accept-encoding', encoding);
+  const outgoing = usage ?? (body.loaded ? body.outgoing : undefined);
+  let payload: UpstreamRequest['body'] = null;
+  if (outgoing !== undefined) {
+    payload = outgoing.length > 0 || body.present ? outgoing : null;
+    facts.requestBytes = outgoing.length;
+  } else if (body.present) {
+    payload = body.stream();
+    const length = exchange.header('content-length');
+    if (length !== undefined) headers.push('content-length', length);
+    facts.requestBytes = Number(length ?? 0);
+  }
+  const request: UpstreamRequest = {
+    origin: target.origin,
+    method: exchange.method,
+    path: target.basePath + exchange.path + exchange.query,
+    headers,
+    body: payload,
+    connectTimeoutMs: options.connectTimeoutMs,
+    headTimeoutMs: options.headTimeoutMs,
+    idleTimeoutMs: options.idleTimeoutMs,
+  };
+  return { request, stripUsage: usage !== undefined };
+}
+
+/** The credential always; the row's other headers where the client has not sent its own. */
+function addTargetHeaders(headers: string[], target: Target): void {
+  const own = [...target.headers];
+  for (let i = 0; i < own.length; i += 2) {
+    const name = own[i] as string;
+    if (headerValue(headers, name.toLowerCase()) === undefined) headers.push(name, own[i + 1] as string);
+  }
+}
+
+/** The body with `stream_options.include_usage`, where a chat client streams without asking for usage; else undefined. */
+function usageRequest(exchange: Exchange, target: Target): Buffer | undefined {
+  if (exchange.endpoint.id !== 'chat.completions' || target.usageInStream !== 'on_request') return undefined;
+  if (!exchange.facts.stream || exchange.dialect.usageStripper === undefined) return undefined;
+  const { json, text } = exchange.body;
+  if (typeof json !== 'object' || json === null || Array.isArray(json)) return undefined;
+  const options = json['stream_options'];
+  if (options === undefined || options === null) {
+    return Buffer.from(setAt(text, ['stream_options'], { include_usage: true }), 'utf8');
+  }
+  if (typeof options !== 'object' || Array.isArray(options) || options['include_usage'] === true)
+    return undefined;
+  return Buffer.from(setAt(text, ['stream_options', 'include_usage'], true), 'utf8');
+}

@@ -1,0 +1,166 @@
+import { GatewayError } from '../errors/gateway-error.ts';
+import { codingOf } from '../http/content-encoding.ts';
+import type { Answer, StreamSource, StreamTarget } from '../pipeline/answer.ts';
+import type { Exchange } from '../pipeline/exchange.ts';
+import type { Clock } from '../ports/clock.ts';
+import { headerValue, type HeaderList } from '../ports/header-list.ts';
+import type { FailureFacts, UpstreamCall, UpstreamHandler } from '../ports/transport.ts';
+import type { Target } from '../ports/router.ts';
+import { AnswerScan } from './answer-scan.ts';
+import { forwardAnswerHeaders } from './forward-headers.ts';
+
+export interface UpstreamAnswerSetup {
+  readonly exchange: Exchange;
+  readonly target: Target;
+  readonly clock: Clock;
+  readonly maxAnswerBytes: number;
+  /** The gateway asked for usage on the client's behalf: the extra event must not reach the client. */
+  readonly stripUsage: boolean;
+  resolve(answer: Answer): void;
+  reject(error: GatewayError, facts: FailureFacts): void;
+}
+
+/**
+ * One answer of a provider: collected when it is a modelled JSON answer, else handed on as a stream while it
+ * flows. The bytes stay as they are; usage is scanned beside them.
+ */
+export class UpstreamAnswer implements UpstreamHandler, StreamSource {
+  private readonly setup: UpstreamAnswerSetup;
+  private call: UpstreamCall | undefined;
+  private target: StreamTarget | undefined;
+  private status = 0;
+  private headers: HeaderList = [];
+  private streaming = false;
+  private scan: AnswerScan | undefined;
+  /** Collected bytes, or what came before `pipe`. */
+  private chunks: Buffer[] = [];
+  private size = 0;
+  private over: 'no' | 'ended' | GatewayError = 'no';
+
+  constructor(setup: UpstreamAnswerSetup) {
+    this.setup = setup;
+  }
+
+  started(call: UpstreamCall): void {
+    this.call = call;
+  }
+
+  head(status: number, headers: HeaderList): void {
+    const { exchange } = this.setup;
+    this.status = status;
+    this.headers = headers;
+    const contentType = headerValue(headers, 'content-type') ?? '';
+    const eventStream = contentType.startsWith('text/event-stream');
+    const coding = codingOf(headerValue(headers, 'content-encoding'));
+    const bodiless = exchange.method === 'HEAD' || status === 204 || status === 304;
+    this.scan = bodiless
+      ? undefined
+      : new AnswerScan(exchange, contentType, coding, this.setup.stripUsage && eventStream && status === 200);
+    this.streaming = !bodiless && (eventStream || !exchange.endpoint.modelled);
+    if (!this.streaming) return;
+    const { dialect } = this.setup.target;
+    const keepLength = !this.scan?.strips;
+    this.setup.resolve({
+      status,
+      headers: forwardAnswerHeaders(headers, keepLength),
+      body: this,
+      source: 'provider',
+      ...(eventStream && exchange.endpoint.modelled ? { dialect } : {}),
+    });
+  }
+
+  data(chunk: Buffer): boolean {
+    const { facts } = this.setup.exchange;
+    if (facts.firstByteAt === 0) facts.firstByteAt = this.setup.clock.monotonic();
+    if (this.over !== 'no') return false;
+    if (!this.streaming) return this.collect(chunk);
+    const first = this.scan?.push(chunk) ?? false;
+    if (first && facts.firstTokenAt === 0) facts.firstTokenAt = this.setup.clock.monotonic();
+    const bytes = this.scan?.strips ? this.scan.strip(chunk) : chunk;
+    if (bytes === undefined) return true;
+    if (this.target) return this.target.data(bytes);
+    this.chunks.push(bytes);
+    return false;
+  }
+
+  end(): void {
+    if (this.over !== 'no') return;
+    this.over = 'ended';
+    this.setup.exchange.facts.upstreamEndedAt = this.setup.clock.monotonic();
+    if (this.streaming) {
+      const rest = this.scan?.strips ? this.scan.stripRest() : undefined;
+      if (rest !== undefined) this.chunks.push(rest);
+      this.scan?.finish();
+      if (this.target) this.flushEnd(this.target);
+      return;
+    }
+    const body = this.chunks.length === 1 ? (this.chunks[0] as Buffer) : Buffer.concat(this.chunks);
+    this.chunks = [];
+    this.scan?.pushWhole(body);
+    const empty = this.scan === undefined;
+    this.setup.resolve({
+      status: this.status,
+      headers: forwardAnswerHeaders(this.headers, empty),
+      body: empty ? null : body,
+      source: 'provider',
+    });
+  }
+
+  fail(error: GatewayError, facts: FailureFacts): void {
+    if (this.over !== 'no') return;
+    this.over = error;
+    this.setup.exchange.facts.upstreamEndedAt = this.setup.clock.monotonic();
+    if (!this.streaming) {
+      this.setup.reject(error, facts);
+      return;
+    }
+    this.scan?.finish();
+    this.target?.fail(error);
+  }
+
+  pipe(target: StreamTarget): void {
+    this.target = target;
+    const { chunks } = this;
+    this.chunks = [];
+    let room = true;
+    for (const chunk of chunks) room = target.data(chunk);
+    if (this.over === 'ended') target.end();
+    else if (this.over !== 'no') target.fail(this.over);
+    else if (room) this.call?.resume();
+  }
+
+  resume(): void {
+    if (this.over === 'no') this.call?.resume();
+  }
+
+  cancel(error: GatewayError): void {
+    if (this.over !== 'no') return;
+    this.over = error;
+    this.setup.exchange.facts.upstreamEndedAt = this.setup.clock.monotonic();
+    this.scan?.finish();
+    this.call?.abort(error);
+  }
+
+  private flushEnd(target: StreamTarget): void {
+    for (const chunk of this.chunks) target.data(chunk);
+    this.chunks = [];
+    target.end();
+  }
+
+  private collect(chunk: Buffer): boolean {
+    this.size += chunk.length;
+    if (this.size > this.setup.maxAnswerBytes) {
+      const error = new GatewayError(
+        'upstream_too_large',
+        `The provider's answer is larger than ${this.setup.maxAnswerBytes} bytes (max_answer_bytes of the provider plugin).`,
+        { source: 'provider' },
+      );
+      this.over = error;
+      this.call?.abort(error);
+      this.setup.reject(error, { stale: false });
+      return false;
+    }
+    this.chunks.push(chunk);
+    return true;
+  }
+}

@@ -1,0 +1,315 @@
+// The composition root: reads the command line, opens stores, builds the first generation, listens. Everything else
+// lives in core (what a gateway is), plugins (what operators compose), adapters (providers) and storage.
+import { existsSync } from 'node:fs';
+import { mkdir } from 'node:fs/promises';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { dialects } from './adapters/dialects/index.ts';
+import { createMockTransport } from './adapters/mock/transport.ts';
+import { createPrices } from './adapters/pricing/genai-prices.ts';
+import { providerTable } from './adapters/providers.ts';
+import { createLog } from './adapters/telemetry/line-log.ts';
+import { createMetrics } from './adapters/telemetry/prometheus.ts';
+import { createUndiciTransport } from './adapters/transport/undici-transport.ts';
+import { readArguments, usage, type Command } from './core/cli/arguments.ts';
+import { welcome } from './core/cli/welcome.ts';
+import { restartNeeded } from './core/config/diff.ts';
+import { configJsonSchema } from './core/config/json-schema.ts';
+import { loadConfig } from './core/config/load-config.ts';
+import { formatProblem, type Problem } from './core/config/problem.ts';
+import type { GatewayConfig } from './core/config/schema.ts';
+import { watchFiles } from './core/config/watch.ts';
+import { Gateway } from './core/http/gateway.ts';
+import { createOperationsAccess } from './core/http/operations-access.ts';
+import { createOperations } from './core/http/operations.ts';
+import { createRequestMetrics } from './core/http/request-metrics.ts';
+import { startServer } from './core/http/server.ts';
+import { compilePipelines } from './core/http/serving.ts';
+import { PluginBundler } from './core/lifecycle/plugin-bundler.ts';
+import { prepareGeneration } from './core/lifecycle/prepare.ts';
+import { installProcessGuards } from './core/lifecycle/process-guards.ts';
+import { Reloader } from './core/lifecycle/reload.ts';
+import type { Services } from './core/lifecycle/scope.ts';
+import { UndoStack } from './core/lifecycle/undo-stack.ts';
+import { pluginErrors } from './core/lifecycle/plugin-errors.ts';
+import { compilePipeline } from './core/pipeline/compile.ts';
+import type { HookRuntime } from './core/pipeline/call-hook.ts';
+import type { Analytics } from './core/ports/analytics.ts';
+import type { Log } from './core/ports/log.ts';
+import type { Metrics } from './core/ports/metrics.ts';
+import { systemClock as clock } from './core/ports/system-clock.ts';
+import type { Transport } from './core/ports/transport.ts';
+import { createRouter } from './core/routing/create-router.ts';
+import { builtInPlugins } from './plugins/index.ts';
+import { createAnalytics } from './storage/clickhouse/create-analytics.ts';
+import { lockData } from './storage/embedded/data-lock.ts';
+import { startChdb } from './storage/embedded/start-chdb.ts';
+import { openIdentity } from './storage/identity/open-identity.ts';
+import { openJournal } from './storage/journal/journal.ts';
+import { createMemoryCounters } from './storage/memory/counters.ts';
+import { createNoAnalytics } from './storage/none/no-analytics.ts';
+
+const root = path.dirname(fileURLToPath(import.meta.url));
+const env = process.env;
+
+const builtIns = new Map(builtInPlugins.map((plugin) => [plugin.name, plugin]));
+
+async function run(command: Command): Promise<number | undefined> {
+  if (command.name === 'help') {
+    if (command.problem === undefined) console.log(usage);
+    else console.error(`${command.problem}\n\n${usage}`);
+    return command.problem === undefined ? 0 : 2;
+  }
+  if (command.name === 'schema') {
+    console.log(JSON.stringify(configJsonSchema(builtInPlugins), null, 2));
+    return 0;
+  }
+  return command.name === 'check' ? check(configFile(command.file)) : start(command);
+}
+
+/** The file named, the one in this folder, or the one that comes with the gateway. */
+function configFile(named: string | undefined): string {
+  const local = path.resolve('gateway.config.yaml');
+  if (named !== undefined) return path.resolve(named);
+  return existsSync(local) ? local : path.join(root, 'gateway.config.yaml');
+}
+
+async function check(file: string): Promise<number> {
+  const loaded = await loadConfig(file, { env });
+  if (!loaded.ok) return report(loaded.problems);
+  const log = createLog({
+    level: 'error',
+    format: 'text',
+    write: (line) => process.stderr.write(line),
+    clock,
+  });
+  const bundler = new PluginBundler({ folder: path.resolve('data', 'plugins'), clock, log });
+  const prepared = await prepareGeneration({
+    config: loaded.config,
+    source: loaded.source,
+    builtIns,
+    bundler,
+  });
+  if (!prepared.ok) return report(prepared.problems);
+  report([...loaded.warnings, ...prepared.prepared.warnings]);
+  console.log(`${path.relative('', file)} is valid.`);
+  return 0;
+}
+
+function report(problems: readonly Problem[]): number {
+  for (const problem of problems) console.error(formatProblem(problem));
+  return problems.some((problem) => problem.severity !== 'warning') ? 1 : 0;
+}
+
+async function start(command: Extract<Command, { name: 'start' }>): Promise<number | undefined> {
+  const file = configFile(command.config);
+  const first = await loadConfig(file, { env });
+  if (!first.ok) return report(first.problems);
+  const { config } = first;
+  const log = createLog({ ...config.log, write: (line) => process.stderr.write(line), clock });
+  const opened = new UndoStack({
+    clock,
+    timeoutMs: config.server.shutdown_timeout_ms + 10_000,
+    onError: (error) => log.error('A part could not be closed', { error }),
+  });
+  try {
+    await serve({ command, file, config, log, opened });
+    return undefined;
+  } catch (error) {
+    log.error(error instanceof Error ? error.message : String(error));
+    await opened.dispose();
+    return 1;
+  }
+}
+
+interface Serving {
+  readonly command: Extract<Command, { name: 'start' }>;
+  readonly file: string;
+  readonly config: GatewayConfig;
+  readonly log: Log;
+  readonly opened: UndoStack;
+}
+
+async function serve({ command, file, config, log, opened }: Serving): Promise<void> {
+  const data = path.resolve(command.data);
+  await mkdir(data, { recursive: true });
+  const lock = await lockData(data, { clock });
+  opened.push(() => lock.release());
+  const metrics = createMetrics();
+  const identity = await openIdentity(data, env['WEIR_ADMIN_KEY'], config.security.key_prefix);
+  const analytics = await openAnalytics(config, data, log, opened);
+  const hasStore = config.storage.analytics.url !== 'none:';
+  const { flush_ms: flushMs, ship_ms: shipMs, max_bytes: maxBytes } = config.storage.journal;
+  const journal = await openJournal({
+    directory: path.join(data, 'journal'),
+    insert: hasStore ? (table, rows, token) => analytics.insert(table, rows, token) : undefined,
+    ...{ clock, log, flushMs, shipMs, maxBytes },
+  });
+  opened.push(() => journal.close(5000));
+  const counters = createMemoryCounters({ clock, log });
+  opened.push(() => counters.close());
+  const transport = openTransport(log, metrics);
+  opened.push(() => transport.close());
+
+  const countError = pluginErrors(metrics);
+  const hooks: HookRuntime = {
+    log,
+    clock,
+    countPluginError: (plugin, hook) => countError({ plugin, hook }).inc(),
+  };
+  const prices = createPrices({ log });
+  const shared = { log, clock, counters, metrics, prices, directory: identity.directory, journal, analytics };
+  const services = (next: GatewayConfig): Services => ({
+    ...shared,
+    router: createRouter({ config: next, table: providerTable, transport, runtime: hooks }),
+    headerPrefix: next.server.header_prefix,
+  });
+  const bundler = new PluginBundler({ folder: path.join(data, 'plugins'), clock, log });
+  const reloader = new Reloader({
+    ...{ builtIns, bundler, restartNeeded, log, metrics, clock, services },
+    compile: (pipelines) =>
+      compilePipelines(pipelines.map(({ config, instances }) => compilePipeline(config, instances))),
+    load: () => loadConfig(file, { env }),
+    watch: (files, onChange) => watchFiles(files, onChange, { clock, log }),
+  });
+  const started = await reloader.start();
+  if (!started.ok) {
+    report(started.problems);
+    throw new Error('The configuration is not valid; nothing was started.');
+  }
+  opened.push(() => reloader.stop());
+
+  const gateway: Gateway = new Gateway({
+    server: config.server,
+    dialects,
+    clock,
+    runtime: { ...hooks, prices, onSettled: createRequestMetrics(metrics) },
+    current: () => {
+      const generation = reloader.current;
+      return {
+        hash: generation.hash,
+        routes: generation.compiled.routes,
+        acquire: () => generation.acquire(),
+        release: () => generation.release(),
+      };
+    },
+    operations: createOperations({
+      metrics,
+      dependencies: [
+        { name: 'analytics', check: () => analytics.ping() },
+        {
+          name: 'journal',
+          check: () =>
+            journal.lastError === undefined
+              ? Promise.resolve()
+              : Promise.reject(new Error(journal.lastError)),
+        },
+      ],
+      refusal: createOperationsAccess(config.server, identity.directory),
+      draining: () => gateway.isDraining,
+      status: () => status(reloader, gateway),
+    }),
+  });
+  const server = await startServer(gateway, config.server, command.port ?? config.server.port);
+  opened.push(async () => {
+    const { cut } = await server.close(config.server.shutdown_timeout_ms);
+    if (cut > 0) log.warn('Requests were cut at the shutdown deadline', { cut });
+  });
+  handleSignals({ log, opened, metrics, bundler, reload: () => void reloader.reload('SIGHUP') });
+  console.log(
+    welcome({
+      url: `http://${server.host.includes(':') ? `[${server.host}]` : server.host}:${server.port}`,
+      config: path.relative('', file) || file,
+      data: path.relative('', data) || data,
+      analytics: hasStore
+        ? `embedded ClickHouse in ${path.join(path.relative('', data) || data, 'analytics')}`
+        : 'kept in the journal (storage.analytics.url is "none:")',
+      basePath: config.server.base_path,
+      headerPrefix: config.server.header_prefix,
+      newOwnerKey: identity.newOwnerKey,
+    }),
+  );
+}
+
+async function openAnalytics(
+  config: GatewayConfig,
+  data: string,
+  log: Log,
+  opened: UndoStack,
+): Promise<Analytics> {
+  const { url } = config.storage.analytics;
+  if (url === 'none:') return createNoAnalytics();
+  const named = url.slice('chdb:'.length);
+  const directory = named === '' ? path.join(data, 'analytics') : path.resolve(named);
+  const engine = await startChdb({ directory, log, clock });
+  opened.push(() => engine.close());
+  const analytics = await createAnalytics({
+    url: engine.url,
+    username: engine.username,
+    password: engine.password,
+    log,
+  });
+  opened.push(() => analytics.close());
+  return analytics;
+}
+
+/** The built-in provider answers in this process; everything else goes over the network. */
+function openTransport(log: Log, metrics: Metrics): Transport {
+  const network = createUndiciTransport({ log, clock, metrics });
+  const mock = createMockTransport({ clock });
+  return {
+    send: (request, handler) => (request.origin.startsWith('mock:') ? mock : network).send(request, handler),
+    close: async () => {
+      await Promise.all([network.close(), mock.close()]);
+    },
+  };
+}
+
+function status(reloader: Reloader<unknown>, gateway: Gateway): Record<string, unknown> {
+  return {
+    status: gateway.isDraining ? 'draining' : 'serving',
+    generation: reloader.current.hash,
+    uptime_seconds: Math.floor(process.uptime()),
+    active_requests: gateway.activeRequests,
+    buffered_bytes: gateway.bufferedBytes,
+    retiring_generations: reloader.retiring,
+    config_error: reloader.lastError
+      ? {
+          at: new Date(reloader.lastError.at).toISOString(),
+          problems: reloader.lastError.problems.map(formatProblem),
+        }
+      : null,
+    restart_needed: reloader.restartNeeded ?? null,
+  };
+}
+
+interface SignalParts {
+  readonly log: Log;
+  readonly opened: UndoStack;
+  readonly metrics: Metrics;
+  readonly bundler: PluginBundler;
+  reload(): void;
+}
+
+function handleSignals({ log, opened, metrics, bundler, reload }: SignalParts): void {
+  let stopping = false;
+  const stop = (reason: string, code: number): void => {
+    if (stopping) return;
+    stopping = true;
+    log.info(`Shutting down: ${reason}`);
+    void opened.dispose().then(() => process.exit(code));
+  };
+  process.on('SIGTERM', () => stop('SIGTERM', 0));
+  process.on('SIGINT', () => stop('SIGINT', 0));
+  process.on('SIGHUP', reload);
+  installProcessGuards({
+    process,
+    log,
+    metrics,
+    attribute: (thrown) => bundler.origins.attribute(thrown),
+    onFatal: () => stop('an uncaught exception', 1),
+  });
+}
+
+const code = await run(readArguments(process.argv.slice(2), env));
+if (code !== undefined) process.exitCode = code;

@@ -1,0 +1,90 @@
+import { Type, type Static } from '../../core/pipeline/plugin.ts';
+
+const strict = { additionalProperties: false };
+
+const Identifier = (description: string) => Type.String({ minLength: 1, maxLength: 255, description });
+
+/** `properties` repeats the name because strict ajv wants every required property declared where it is required. */
+const needs = (property: string) => ({ required: [property], properties: { [property]: {} } });
+
+const KeySchema = Type.Object(
+  {
+    name: Identifier('What people call the key; shown in messages.'),
+    id: Type.Optional(Identifier('What logs, analytics and rate limits know it by. Default: its name.')),
+    key: Type.Optional(
+      Type.String({
+        minLength: 16,
+        maxLength: 512,
+        pattern: '^[!-~]+$',
+        description:
+          'The secret itself, best from the environment: "${TEAM_KEY}". Any 16 or more visible ASCII characters.',
+      }),
+    ),
+    key_sha256: Type.Optional(
+      Type.String({
+        pattern: '^([A-Za-z0-9+/]{43}=|[0-9A-Fa-f]{64})$',
+        description: 'Instead of `key`: the SHA-256 of the secret, in base64 or hex.',
+      }),
+    ),
+    kind: Type.Optional(
+      Type.Union(
+        [
+          Type.Literal('owner'),
+          Type.Literal('organisation-service'),
+          Type.Literal('workspace-service'),
+          Type.Literal('workspace-user'),
+        ],
+        {
+          default: 'workspace-service',
+          description: 'How far it reaches: owner and organisation-service see every workspace.',
+        },
+      ),
+    ),
+    organisation_id: Type.Optional(
+      Identifier('Organisation that it belongs to. Default: the default organisation.'),
+    ),
+    workspace_id: Type.Optional(
+      Identifier('Workspace that its requests are logged in. Default: the default workspace.'),
+    ),
+    scopes: Type.Optional(
+      Type.Array(Type.String({ pattern: '^(\\*|[a-z_]+\\.[a-z_]+)$' }), {
+        maxItems: 200,
+        description:
+          'What it may do (`logs.view`, `analytics.view`, `*` for everything). Default: `completions.write`; an owner key `*`.',
+      }),
+    ),
+    expires_at: Type.Optional(
+      Type.String({
+        format: 'date-time',
+        description: 'From when on it is refused, ISO 8601 with a time zone. Default: never.',
+      }),
+    ),
+  },
+  { ...strict, oneOf: [needs('key'), needs('key_sha256')] },
+);
+
+/** Options of `auth`. */
+export const AuthSchema = Type.Object(
+  {
+    keys: Type.Optional(
+      Type.Array(KeySchema, {
+        default: [],
+        maxItems: 10000,
+        description: 'Service keys that this file defines, beside those that the gateway holds itself.',
+      }),
+    ),
+    key_prefix: Type.Optional(
+      Type.String({
+        default: 'wk_',
+        minLength: 1,
+        maxLength: 16,
+        description:
+          'An `Authorization: Bearer` value that begins with it is a service key; one that does not is a service key only when it is known, and a provider key otherwise.',
+      }),
+    ),
+  },
+  strict,
+);
+
+/** One key as written in YAML. */
+export type KeyOptions = Static<typeof KeySchema>;

@@ -1,0 +1,19 @@
+import type { AnyPlugin } from '../core/pipeline/plugin.ts';
+import provider from './provider/index.ts';
+import addPrefix from './add-prefix/index.ts';
+import auth from './auth/index.ts';
+import logger from './logger/index.ts';
+import management from './management/index.ts';
+import rateLimit from './rate-limit/index.ts';
+import requestParameters from './request-parameters/index.ts';
+
+/** The plugins that a configuration may use by their name alone. */
+export const builtInPlugins: readonly AnyPlugin[] = [
+  auth,
+  requestParameters,
+  addPrefix,
+  rateLimit,
+  provider,
+  logger,
+  management,
+];

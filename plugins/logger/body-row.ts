@@ -1,0 +1,37 @@
+import { isUtf8 } from 'node:buffer';
+import type { BodyRow } from '../../core/ports/request-row.ts';
+import type { KeptBody } from './kept-body.ts';
+
+/** The part of a body row that says what was sent and answered. */
+export type LoggedBodies = Pick<
+  BodyRow,
+  'request' | 'response' | 'request_truncated' | 'response_truncated' | 'log_format'
+>;
+
+/**
+ * Both bodies as text. One format holds for both: `base64` as soon as one of them is no UTF-8, `sse` when the
+ * answer is an event stream, `json` when both look like JSON.
+ */
+export function loggedBodies(request: KeptBody, response: KeptBody, contentType: string): LoggedBodies {
+  const isText = isUtf8(request.bytes) && isUtf8(response.bytes);
+  const encoding = isText ? 'utf8' : 'base64';
+  return {
+    request: request.bytes.toString(encoding),
+    response: response.bytes.toString(encoding),
+    request_truncated: request.truncated,
+    response_truncated: response.truncated,
+    log_format: isText ? textFormat(request.bytes, response.bytes, contentType) : 'base64',
+  };
+}
+
+function textFormat(request: Buffer, response: Buffer, contentType: string): BodyRow['log_format'] {
+  if (/^\s*text\/event-stream/i.test(contentType)) return 'sse';
+  return looksLikeJson(request) && looksLikeJson(response) ? 'json' : 'text';
+}
+
+/** Begins like an object or a list; nothing at all is no contradiction. */
+function looksLikeJson(bytes: Buffer): boolean {
+  let at = 0;
+  while (at < bytes.length && (bytes[at] as number) <= 0x20) at++;
+  return at === bytes.length || bytes[at] === 0x7b || bytes[at] === 0x5b;
+}

@@ -1,0 +1,281 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { GatewayError } from '../../core/errors/gateway-error.ts';
+import type { Outcome } from '../../core/pipeline/context.ts';
+import type { RequestFacts } from '../../core/pipeline/facts.ts';
+import type { BodyRow, RequestRow } from '../../core/ports/request-row.ts';
+import {
+  optionErrors,
+  TestContext,
+  testOutcome,
+  testScope,
+  type TestRequest,
+} from '../../tests/kit/plugin-kit.ts';
+import logger from './index.ts';
+
+const sent = Buffer.from('{"model":"m"}');
+const answered = Buffer.from('{"id":"1"}');
+
+async function log(
+  outcome: Partial<Outcome> = {},
+  {
+    facts = {},
+    request = {},
+    options = {},
+  }: { facts?: Partial<RequestFacts>; request?: TestRequest; options?: object } = {},
+) {
+  const { scope, journal } = testScope();
+  const hooks = await logger.create(options, scope);
+  const context = new TestContext(request);
+  Object.assign(context.facts, facts);
+  await hooks.settled?.(context, testOutcome(outcome));
+  for (const line of [...journal.lines.requests, ...journal.lines.bodies]) assert.ok(!line.includes('\n'));
+  const [row] = journal.rows<RequestRow>('requests');
+  assert.ok(row, 'every request has a row');
+  return { row, body: journal.rows<BodyRow>('bodies')[0], context };
+}
+
+describe('logger: the request row', () => {
+  test('holds everything that is known', async () => {
+    const { row, context } = await log(
+      { latencyMs: 250.12345, price: { cost: '0.000123000000', status: 'priced', version: 'v1' } },
+      {
+        request: { query: '?secret=1', headers: { 'user-agent': 'sdk/1.0' } },
+        facts: {
+          organisationId: 'o',
+          workspaceId: 'w',
+          apiKeyId: 'k',
+          userId: 'u',
+          aiService: 'openai',
+          provider: '@mine',
+          upstreamHost: 'api.openai.com',
+          modelRequested: 'asked',
+          modelAnswered: 'answered',
+          stream: true,
+          config: 'c',
+          prompt: 'p',
+          virtualKey: 'v',
+          cacheStatus: 'MISS',
+          attempts: 2,
+          resent: true,
+          finishReason: 'stop',
+          metadata: { team: 'a "b"\n' },
+          traceId: 't',
+          spanId: 's',
+          parentSpanId: 'ps',
+          spanName: 'sn',
+          upstreamStartedAt: 1000,
+          firstByteAt: 1010.5,
+          firstTokenAt: 1020,
+          upstreamEndedAt: 1200.1,
+          requestBytes: 11,
+          responseBytes: 22,
+          usage: {
+            promptTokens: 1,
+            completionTokens: 2,
+            totalTokens: 3,
+            cachedTokens: 4,
+            cacheWriteTokens: 5,
+            reasoningTokens: 6,
+            inputAudioTokens: 7,
+            outputAudioTokens: 8,
+          },
+        },
+      },
+    );
+    assert.deepEqual(row, {
+      id: context.id,
+      created_at: '2026-11-21 09:00:00.000',
+      organisation_id: 'o',
+      workspace_id: 'w',
+      api_key_id: 'k',
+      user_id: 'u',
+      method: 'POST',
+      path: '/v1/chat/completions',
+      endpoint: 'chat.completions',
+      stream: true,
+      status: 200,
+      outcome: 'completed',
+      is_success: true,
+      error_code: '',
+      error_source: '',
+      error_message: '',
+      plugin: '',
+      ai_service: 'openai',
+      provider: '@mine',
+      model_requested: 'asked',
+      model: 'answered',
+      upstream_host: 'api.openai.com',
+      config: 'c',
+      prompt: 'p',
+      virtual_key: 'v',
+      cache_status: 'MISS',
+      generation: 'generation-1',
+      latency_ms: 250.123,
+      upstream_ms: 200.1,
+      gateway_ms: 50.023,
+      first_byte_ms: 10.5,
+      first_token_ms: 20,
+      request_bytes: 11,
+      response_bytes: 22,
+      prompt_tokens: 1,
+      completion_tokens: 2,
+      total_tokens: 3,
+      cached_tokens: 4,
+      cache_write_tokens: 5,
+      reasoning_tokens: 6,
+      input_audio_tokens: 7,
+      output_audio_tokens: 8,
+      cost: '0.000123000000',
+      pricing: 'priced',
+      price_version: 'v1',
+      attempts: 2,
+      resent: true,
+      finish_reason: 'stop',
+      metadata: { team: 'a "b"\n' },
+      trace_id: 't',
+      span_id: 's',
+      parent_span_id: 'ps',
+      span_name: 'sn',
+      client_address: '127.0.0.1',
+      user_agent: 'sdk/1.0',
+    } satisfies RequestRow);
+  });
+
+  const refusal = new GatewayError('rate_limited', 'Too many.', { plugin: 'rate-limit' });
+  const fromProvider = new GatewayError('upstream_invalid', 'Odd answer.', { source: 'provider' });
+  const upstream = { upstreamStartedAt: 1000, upstreamEndedAt: 1001 };
+  const cases: [string, Partial<Outcome>, Partial<RequestFacts>, Partial<RequestRow>][] = [
+    ['completed', {}, {}, { is_success: true, error_source: '' }],
+    ['299 is a success', { status: 299 }, {}, { is_success: true }],
+    ['300 is none', { status: 300 }, {}, { is_success: false, error_source: '' }],
+    [
+      'cancelled in mid-answer',
+      { kind: 'cancelled', status: 200 },
+      {},
+      { is_success: false, outcome: 'cancelled' },
+    ],
+    [
+      'refused by a plugin',
+      { kind: 'refused', status: 429, error: refusal },
+      {},
+      {
+        error_code: 'rate_limited',
+        error_source: 'gateway',
+        error_message: 'Too many.',
+        plugin: 'rate-limit',
+      },
+    ],
+    [
+      'an error that the provider caused',
+      { kind: 'failed', status: 502, error: fromProvider },
+      upstream,
+      { error_source: 'provider', error_code: 'upstream_invalid' },
+    ],
+    [
+      'an error answer of the provider, passed on',
+      { status: 404 },
+      upstream,
+      { error_source: 'provider', error_code: '' },
+    ],
+    ['an error answer of a plugin', { status: 404 }, {}, { error_source: '' }],
+    ['a model that the answer does not name', {}, { modelRequested: 'asked' }, { model: 'asked' }],
+    [
+      'nothing sent upstream',
+      { latencyMs: 5 },
+      { firstByteAt: 1004 },
+      { upstream_ms: 0, gateway_ms: 5, first_byte_ms: 0 },
+    ],
+    [
+      'the provider never ended',
+      { latencyMs: 50 },
+      { upstreamStartedAt: 960 },
+      { upstream_ms: 40, gateway_ms: 10 },
+    ],
+    [
+      'clocks that disagree',
+      { latencyMs: 5 },
+      { upstreamStartedAt: 100, upstreamEndedAt: 200 },
+      { upstream_ms: 5, gateway_ms: 0 },
+    ],
+    [
+      'long names',
+      {},
+      { modelRequested: 'm'.repeat(9999), finishReason: 'f'.repeat(9999) },
+      { model: 'm'.repeat(512), finish_reason: 'f'.repeat(128) },
+    ],
+  ];
+  for (const [name, outcome, facts, expected] of cases) {
+    test(name, async () => {
+      const { row } = await log(outcome, { facts });
+      for (const [column, value] of Object.entries(expected)) {
+        assert.deepEqual(row[column as keyof RequestRow], value, column);
+      }
+    });
+  }
+
+  test('cuts the user agent at 256 characters and no character in two', async () => {
+    const { row } = await log({}, { request: { headers: { 'user-agent': `${'a'.repeat(255)}😀` } } });
+    assert.equal(row.user_agent, 'a'.repeat(255));
+  });
+});
+
+describe('logger: bodies', () => {
+  test('are kept beside the row, with its id and time', async () => {
+    const { row, body } = await log(
+      { requestBody: sent, responseBody: answered },
+      { facts: { organisationId: 'o', workspaceId: 'w' } },
+    );
+    assert.deepEqual(body, {
+      id: row.id,
+      created_at: row.created_at,
+      organisation_id: 'o',
+      workspace_id: 'w',
+      request: '{"model":"m"}',
+      response: '{"id":"1"}',
+      request_truncated: false,
+      response_truncated: false,
+      log_format: 'json',
+    } satisfies BodyRow);
+  });
+
+  const both = { requestBody: sent, responseBody: answered };
+  const unknownKey = new GatewayError('key_invalid', 'No.');
+  const none: [string, Partial<Outcome>, { request?: TestRequest; options?: object }][] = [
+    ['bodies: false', both, { options: { bodies: false } }],
+    ['the debug header says false', both, { request: { headers: { 'x-service-debug': 'false' } } }],
+    ['the caller is not known', { ...both, kind: 'refused', status: 401, error: unknownKey }, {}],
+    ['there are none', {}, {}],
+    ['both are empty', { requestBody: Buffer.alloc(0), responseBody: Buffer.alloc(0) }, {}],
+  ];
+  for (const [name, outcome, setup] of none) {
+    test(`none when ${name}`, async () => assert.equal((await log(outcome, setup)).body, undefined));
+  }
+
+  test('are kept when the debug header says anything else', async () => {
+    assert.ok((await log(both, { request: { headers: { 'x-service-debug': 'true' } } })).body);
+  });
+});
+
+test('logger: a journal that fails on bodies has the row already, and a reload keeps writing to the same one', async () => {
+  const { scope, journal } = testScope();
+  const failing = Object.assign(Object.create(journal) as typeof journal, {
+    append(table: 'requests' | 'bodies', line: string) {
+      if (table === 'bodies') throw new Error('disk full');
+      journal.append(table, line);
+    },
+  });
+  const before = await logger.create({}, { ...scope, journal: failing });
+  assert.throws(() => before.settled?.(new TestContext({}), testOutcome({ requestBody: sent })), /disk full/);
+  const after = await logger.create({}, scope);
+  await after.settled?.(new TestContext({}), testOutcome());
+  assert.equal(journal.lines.requests.length, 2);
+});
+
+test('logger: options', () => {
+  assert.equal(optionErrors(logger, { bodies: false, max_body_bytes: 1024 }), '');
+  assert.match(optionErrors(logger, { max_body_bytes: 1023 }), />= 1024/);
+  assert.match(optionErrors(logger, { max_body_bytes: 262_145 }), /<= 262144/);
+  assert.match(optionErrors(logger, { body: true }), /additional/);
+  assert.equal(logger.capabilities?.keepsResponseBytes, 262_144);
+});

@@ -1,0 +1,87 @@
+import {
+  definePlugin,
+  Type,
+  type MaybePromise,
+  type Outcome,
+  type RequestContext,
+} from '../../core/pipeline/plugin.ts';
+import type { BodyRow } from '../../core/ports/request-row.ts';
+import { loggedBodies } from './body-row.ts';
+import { createdAt } from './created-at.ts';
+import { keepBody, type KeptBody } from './kept-body.ts';
+import { requestRow } from './request-row.ts';
+
+/** The most of one body that can be logged; what the pipeline keeps of an answer. */
+const maxKeptBytes = 262_144;
+
+/** Writes one row per request to the journal, and its bodies to a table of their own. Never delays the client. */
+export default definePlugin({
+  name: 'logger',
+  description:
+    'Logs every request with its tokens, cost and latency, and the bodies of those that a known caller sent. A request with the header `debug: false` under the header prefix is logged without bodies.',
+  schema: Type.Object(
+    {
+      bodies: Type.Optional(
+        Type.Boolean({
+          default: true,
+          description: 'Log what was sent and answered too, decoded from gzip, br and deflate.',
+        }),
+      ),
+      max_body_bytes: Type.Optional(
+        Type.Integer({
+          default: maxKeptBytes,
+          minimum: 1024,
+          maximum: maxKeptBytes,
+          description: 'The most that is kept of each body; a longer one is cut and marked as truncated.',
+        }),
+      ),
+    },
+    { additionalProperties: false },
+  ),
+  capabilities: { keepsResponseBytes: maxKeptBytes },
+  create({ bodies = true, max_body_bytes: maxBytes = maxKeptBytes }, { clock, journal }) {
+    function appendBodies(
+      context: RequestContext,
+      request: KeptBody,
+      response: KeptBody,
+      outcome: Outcome,
+    ): void {
+      const row: BodyRow = {
+        id: context.id,
+        created_at: createdAt(context.startedAt),
+        organisation_id: context.facts.organisationId,
+        workspace_id: context.facts.workspaceId,
+        ...loggedBodies(request, response, outcome.responseContentType),
+      };
+      journal.append('bodies', JSON.stringify(row));
+    }
+
+    return {
+      settled(context, outcome): MaybePromise<void> {
+        journal.append('requests', JSON.stringify(requestRow(context, outcome, clock.monotonic())));
+        if (!bodies || !wantsBodies(context, outcome)) return;
+        const request = keepBody(outcome.requestBody, {
+          encoding: '',
+          truncated: false,
+          maxBytes,
+        });
+        const response = keepBody(outcome.responseBody, {
+          encoding: outcome.responseContentEncoding,
+          truncated: outcome.responseTruncated,
+          maxBytes,
+        });
+        if (!('then' in request) && !('then' in response))
+          return appendBodies(context, request, response, outcome);
+        return Promise.all([request, response]).then(([sent, answered]) =>
+          appendBodies(context, sent, answered, outcome),
+        );
+      },
+    };
+  },
+});
+
+/** Nothing is kept of a stranger's request, of one that asked not to be remembered, or of one without bodies. */
+function wantsBodies(context: RequestContext, { error, requestBody, responseBody }: Outcome): boolean {
+  if (!requestBody?.length && !responseBody?.length) return false;
+  return error?.type !== 'authentication_error' && context.service('debug') !== 'false';
+}

@@ -1,0 +1,132 @@
+import { defineRoute, GatewayError, Type, type Scope } from '../../core/pipeline/plugin.ts';
+import {
+  groupColumns,
+  groupings,
+  type GroupColumn,
+  type GroupRow,
+  type Grouping,
+} from '../../core/ports/analytics.ts';
+import type { RouteDefinition } from '../../core/http/define-route.ts';
+import { visibilityOf } from './visibility.ts';
+import { isoTime } from './iso-time.ts';
+import { nearest } from './nearest.ts';
+import { timeWindow } from './time-window.ts';
+
+const defaultPageSize = 50;
+
+const Params = Type.Object({
+  groupBy: Type.String({
+    maxLength: 64,
+    examples: [...groupings],
+    description: `What to group by: ${groupings.join(', ')}.`,
+  }),
+});
+
+const Instant = (description: string) => Type.Optional(Type.String({ format: 'date-time', description }));
+
+const Query = Type.Object(
+  {
+    columns: Type.Optional(
+      Type.String({
+        maxLength: 2000,
+        description: `Further columns, with commas between them or repeated: ${groupColumns.join(', ')}. Without it only the request count is returned.`,
+      }),
+    ),
+    time_of_generation_min: Instant('From when on, ISO 8601. Default: 24 hours before the end.'),
+    time_of_generation_max: Instant(
+      'Until when, ISO 8601, itself excluded. Default: now. At most 366 days in all.',
+    ),
+    current_page: Type.Optional(
+      Type.Integer({ minimum: 0, maximum: 1_000_000, default: 0, description: 'Page, from 0.' }),
+    ),
+    page_size: Type.Optional(
+      Type.Integer({ minimum: 1, maximum: 500, default: defaultPageSize, description: 'Groups on a page.' }),
+    ),
+  },
+  { additionalProperties: false },
+);
+
+const Reply = Type.Object({
+  object: Type.Literal('list'),
+  total: Type.Integer({ description: 'Groups in all, on every page.' }),
+  data: Type.Array(
+    Type.Record(Type.String(), Type.Union([Type.String(), Type.Number(), Type.Null()]), {
+      description:
+        'The value under the name that was grouped by, `requests`, and the columns that were asked for: `cost` in US dollars, latencies in milliseconds, rates from 0 to 1, times in ISO 8601.',
+    }),
+  ),
+});
+
+/** `GET /analytics/groups/{groupBy}` and its older name `GET /logs/groups/{groupBy}`. */
+export function groupRoutes(scope: Scope): readonly RouteDefinition[] {
+  return [groupRoute('analytics', scope), groupRoute('logs', scope)];
+}
+
+function groupRoute(area: 'analytics' | 'logs', { analytics, clock }: Scope): RouteDefinition {
+  return defineRoute({
+    id: `${area}.groups`,
+    method: 'GET',
+    path: `/${area}/groups/{groupBy}`,
+    summary: 'Requests of a period, counted by one of their properties',
+    scope: 'analytics.view',
+    // Reads only.
+    audit: null,
+    params: Params,
+    query: Query,
+    reply: Reply,
+    async handle({ params, query, key }) {
+      const by = known('groupBy', params.groupBy, groupings);
+      const { page_size: limit = defaultPageSize, current_page: page = 0 } = query;
+      const { total, rows } = await analytics.groups({
+        by,
+        columns: columnsOf(query.columns),
+        window: timeWindow(query, clock.now()),
+        visibility: visibilityOf(key),
+        limit,
+        offset: page * limit,
+      });
+      return { object: 'list' as const, total, data: rows.map((row) => groupOf(by, row)) };
+    },
+  });
+}
+
+function columnsOf(list = ''): readonly GroupColumn[] {
+  const names = list.split(',').map((name) => name.trim());
+  return [
+    ...new Set(names.filter((name) => name !== '').map((name) => known('columns', name, groupColumns))),
+  ];
+}
+
+/** The value as one of those that are known; throws `invalid_request` with a suggestion otherwise. */
+function known<T extends string>(param: string, value: string, choices: readonly T[]): T {
+  const found = choices.find((choice) => choice === value);
+  if (found !== undefined) return found;
+  const shown = value.slice(0, 64);
+  const near = nearest(shown, choices);
+  const hint = near === undefined ? '' : ` Did you mean "${near}"?`;
+  throw new GatewayError(
+    'invalid_request',
+    `"${shown}" is no value of "${param}".${hint} Known: ${choices.join(', ')}.`,
+    {
+      param,
+    },
+  );
+}
+
+function groupOf(
+  by: Grouping,
+  { value, requests, columns }: GroupRow,
+): Record<string, string | number | null> {
+  const group: Record<string, string | number | null> = {
+    [by]: by === 'status_code' ? Number(value) : value,
+    requests,
+  };
+  for (const [column, cell] of Object.entries(columns)) group[column] = cellOf(column, cell);
+  return group;
+}
+
+/** Stores write decimals and large counts as text, and times without a zone. */
+function cellOf(column: string, cell: string | number | null): string | number | null {
+  if (typeof cell !== 'string') return cell;
+  return column === 'first_seen' || column === 'last_seen' ? isoTime(cell) : Number(cell);
+}

@@ -1,0 +1,244 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import formats from 'ajv-formats';
+import type { RouteDefinition } from '../../core/http/define-route.ts';
+import { groupColumns, groupings, type Analytics, type GroupQuery } from '../../core/ports/analytics.ts';
+import type { KeyRecord } from '../../core/ports/directory.ts';
+import {
+  optionErrors,
+  TestContext,
+  testAnalytics,
+  testKey,
+  testScope,
+  testStart,
+} from '../../tests/kit/plugin-kit.ts';
+import management from './index.ts';
+
+const dayMs = 86_400_000;
+
+async function routes(analytics: Partial<Analytics> = {}): Promise<readonly RouteDefinition[]> {
+  const { scope } = testScope({ analytics: testAnalytics(analytics) });
+  return (await management.create({}, scope)).routes ?? [];
+}
+
+/** Calls `GET /analytics/groups/{groupBy}` and returns its answer with the query that reached the store. */
+async function groups(
+  groupBy: string,
+  query: object = {},
+  { key = testKey(), rows = [], total = 0, id = 'analytics.groups' } = {},
+) {
+  const asked: GroupQuery[] = [];
+  const all = await routes({
+    groups(one) {
+      asked.push(one);
+      return Promise.resolve({ total, rows });
+    },
+  });
+  const route = all.find((one) => one.id === id);
+  assert.ok(route);
+  const reply = await route.handle({
+    params: { groupBy },
+    query,
+    body: {},
+    key,
+    context: new TestContext({}),
+  });
+  const validate = formats.default(new Ajv2020()).compile(route.reply);
+  assert.ok(validate(reply), JSON.stringify(validate.errors));
+  return { reply: reply as { object: string; total: number; data: object[] }, asked: asked[0] as GroupQuery };
+}
+
+describe('management: the routes', () => {
+  test('are these, each with its scope', async () => {
+    assert.deepEqual(
+      (await routes()).map(({ id, method, path, scope, audit }) => [id, method, path, scope, audit]),
+      [
+        ['logs.get', 'GET', '/logs/{id}', 'logs.view', null],
+        ['analytics.groups', 'GET', '/analytics/groups/{groupBy}', 'analytics.view', null],
+        ['logs.groups', 'GET', '/logs/groups/{groupBy}', 'analytics.view', null],
+      ],
+    );
+  });
+
+  test('every schema compiles in strict mode', async () => {
+    const ajv = formats.default(new Ajv2020({ strict: true, allowUnionTypes: true }));
+    for (const { params, query, reply } of await routes()) {
+      for (const schema of [params, query, reply]) if (schema) ajv.compile(schema);
+    }
+  });
+
+  test('the plugin has no options, and needs to know the caller', () => {
+    assert.equal(optionErrors(management, {}), '');
+    assert.match(optionErrors(management, { x: 1 }), /additional/);
+    assert.deepEqual(management.capabilities?.needs, ['key']);
+  });
+});
+
+describe('groups: what is asked of the store', () => {
+  for (const by of groupings) {
+    test(`by ${by}, with no column and with every one`, async () => {
+      const { asked, reply } = await groups(by);
+      assert.equal(asked.by, by);
+      assert.deepEqual(asked.columns, []);
+      assert.deepEqual(reply, { object: 'list', total: 0, data: [] });
+      assert.deepEqual((await groups(by, { columns: groupColumns.join(',') })).asked.columns, groupColumns);
+    });
+  }
+
+  test('columns: spaces, empty ones and repetitions do no harm', async () => {
+    const { asked } = await groups('model', { columns: ' cost,, total_tokens ,cost,' });
+    assert.deepEqual(asked.columns, ['cost', 'total_tokens']);
+  });
+
+  test('the last 24 hours and the first 50 groups by default', async () => {
+    const { asked } = await groups('model');
+    assert.deepEqual(asked.window, { from: testStart - dayMs, to: testStart });
+    assert.deepEqual([asked.limit, asked.offset], [50, 0]);
+  });
+
+  test('a page', async () => {
+    const { asked } = await groups('model', { current_page: 3, page_size: 20 });
+    assert.deepEqual([asked.limit, asked.offset], [20, 60]);
+  });
+
+  const visible: [KeyRecord['kind'], object][] = [
+    ['owner', { organisationId: 'org-1' }],
+    ['organisation-service', { organisationId: 'org-1' }],
+    ['workspace-service', { organisationId: 'org-1', workspaceId: 'ws-1' }],
+    ['workspace-user', { organisationId: 'org-1', workspaceId: 'ws-1' }],
+  ];
+  for (const [kind, visibility] of visible) {
+    test(`a key of the kind ${kind} sees ${Object.keys(visibility).join(' and ')}`, async () => {
+      assert.deepEqual((await groups('model', {}, { key: testKey({ kind }) })).asked.visibility, visibility);
+    });
+  }
+
+  test('the older path is the same', async () => {
+    const query = { columns: 'cost', page_size: 1 };
+    const { asked } = await groups('api_key', query, { id: 'logs.groups' });
+    assert.deepEqual(asked, (await groups('api_key', query)).asked);
+  });
+});
+
+describe('groups: the window', () => {
+  const iso = (at: number) => new Date(at).toISOString();
+  const good: [string, object, number, number][] = [
+    ['from', { time_of_generation_min: iso(testStart - 1) }, testStart - 1, testStart],
+    ['until', { time_of_generation_max: iso(0) }, -dayMs, 0],
+    [
+      '366 days',
+      { time_of_generation_min: iso(0), time_of_generation_max: iso(366 * dayMs) },
+      0,
+      366 * dayMs,
+    ],
+    [
+      'another time zone',
+      { time_of_generation_min: '2026-11-21T09:00:00+01:00' },
+      testStart - 3_600_000,
+      testStart,
+    ],
+  ];
+  for (const [name, query, from, to] of good) {
+    test(name, async () => assert.deepEqual((await groups('model', query)).asked.window, { from, to }));
+  }
+
+  const bad: [string, object, RegExp][] = [
+    [
+      'empty',
+      { time_of_generation_min: iso(testStart) },
+      /must be before time_of_generation_max, which is now/,
+    ],
+    ['turned round', { time_of_generation_min: iso(2), time_of_generation_max: iso(1) }, /must be before/],
+    [
+      'too long',
+      { time_of_generation_min: iso(0), time_of_generation_max: iso(366 * dayMs + 1) },
+      /at most 366 days/,
+    ],
+    ['no date', { time_of_generation_min: '2026-02-30T99:00:00Z' }, /ISO 8601/],
+  ];
+  for (const [name, query, message] of bad) {
+    test(name, () =>
+      assert.rejects(groups('model', query), {
+        code: 'invalid_request',
+        param: 'time_of_generation_min',
+        message,
+      }),
+    );
+  }
+});
+
+describe('groups: values that are not known', () => {
+  const cases: [string, object, string, RegExp][] = [
+    [
+      'modell',
+      {},
+      'groupBy',
+      /"modell" is no value of "groupBy"\. Did you mean "model"\? Known: ai_service, model/,
+    ],
+    ['zzzzzzzz', {}, 'groupBy', /"groupBy"\. Known/],
+    ['constructor', {}, 'groupBy', /no value/],
+    [
+      'model',
+      { columns: 'cost,avg_latncy' },
+      'columns',
+      /"avg_latncy" is no value of "columns"\. Did you mean "avg_latency"\?/,
+    ],
+    ['model', { columns: 'Cost' }, 'columns', /Did you mean "cost"\?/],
+    ['model', { columns: 'x'.repeat(2000) }, 'columns', /^"x{64}" is no value/],
+  ];
+  for (const [by, query, param, message] of cases) {
+    test(`${by} ${JSON.stringify(query).slice(0, 40)}`, () =>
+      assert.rejects(groups(by, query), { code: 'invalid_request', status: 400, param, message }));
+  }
+});
+
+describe('groups: the answer', () => {
+  test('numbers are numbers, times are ISO 8601', async () => {
+    const columns = {
+      cost: '12.000000000001',
+      total_tokens: '12345678901',
+      avg_latency: 1.5,
+      p95_latency: null,
+      last_seen: '2026-11-21 08:59:59.001',
+      first_seen: '2026-11-20T00:00:00Z',
+    };
+    const rows = [{ value: 'gpt', requests: 7, columns }];
+    const { reply } = await groups('model', {}, { rows: rows as never[], total: 91 });
+    assert.deepEqual(reply, {
+      object: 'list',
+      total: 91,
+      data: [
+        {
+          model: 'gpt',
+          requests: 7,
+          cost: 12.000000000001,
+          total_tokens: 12345678901,
+          avg_latency: 1.5,
+          p95_latency: null,
+          last_seen: '2026-11-21T08:59:59.001Z',
+          first_seen: '2026-11-20T00:00:00Z',
+        },
+      ],
+    });
+  });
+
+  test('a status code is a number', async () => {
+    const rows = [{ value: '446', requests: 1, columns: {} }];
+    assert.deepEqual((await groups('status_code', {}, { rows: rows as never[] })).reply.data, [
+      { status_code: 446, requests: 1 },
+    ]);
+  });
+
+  test('a store that is away is said to be', async () => {
+    const [, route] = await routes({ groups: () => Promise.reject(new Error('away')) });
+    const input = {
+      params: { groupBy: 'model' },
+      query: {},
+      body: {},
+      key: testKey(),
+      context: new TestContext({}),
+    };
+    await assert.rejects(async () => route?.handle(input), /away/);
+  });
+});

@@ -1,0 +1,94 @@
+import { Type, type Static } from '../../core/pipeline/plugin.ts';
+import type { LogRecord } from '../../core/ports/analytics.ts';
+import { isoTime } from './iso-time.ts';
+import { LogMetrics } from './log-metrics.ts';
+
+const Body = Type.Unknown({
+  description:
+    'The JSON value where the body is complete JSON whose integers survive it, else its text (base64 when `log_format` says so); null when it was not kept.',
+});
+
+/** One log entry as the API shows it. */
+export const LogReply = Type.Object({
+  id: Type.String(),
+  object: Type.Literal('log'),
+  created_at: Type.String({ description: 'Acceptance, ISO 8601.' }),
+  organisation_id: Type.String(),
+  workspace_id: Type.String(),
+  log_format: Type.Union(
+    [
+      Type.Literal('json'),
+      Type.Literal('sse'),
+      Type.Literal('text'),
+      Type.Literal('base64'),
+      Type.Literal('none'),
+    ],
+    { description: 'How the bodies are to be read; `none` when none was kept.' },
+  ),
+  request: Type.Object({ method: Type.String(), url: Type.String(), body: Body, truncated: Type.Boolean() }),
+  response: Type.Object({
+    status: Type.Integer(),
+    response_time: Type.Number({ description: 'Milliseconds until the last byte.' }),
+    body: Body,
+    truncated: Type.Boolean(),
+  }),
+  metrics: LogMetrics,
+});
+
+/** Puts a stored record into the shape of the API. */
+export function logReply({ request: row, body }: LogRecord): Static<typeof LogReply> {
+  const format = body?.log_format ?? 'none';
+  const isText = format !== 'base64';
+  return {
+    id: row.id,
+    object: 'log',
+    created_at: isoTime(row.created_at),
+    organisation_id: row.organisation_id,
+    workspace_id: row.workspace_id,
+    log_format: format,
+    request: {
+      method: row.method,
+      url: row.path,
+      body: bodyOf(body?.request, isText),
+      truncated: body?.request_truncated ?? false,
+    },
+    response: {
+      status: row.status,
+      response_time: row.latency_ms,
+      body: bodyOf(body?.response, isText),
+      truncated: body?.response_truncated ?? false,
+    },
+    metrics: {
+      ...row,
+      created_at: isoTime(row.created_at),
+      cost: Number(row.cost),
+      cost_currency: 'USD',
+      ai_org: row.ai_service,
+      ai_model: row.model,
+      req_units: row.prompt_tokens,
+      res_units: row.completion_tokens,
+      total_units: row.total_tokens,
+      request_method: row.method,
+      request_url: row.path,
+      response_status_code: row.status,
+      response_time: row.latency_ms,
+      upstream_response_time: row.upstream_ms,
+      gateway_processing_time: row.gateway_ms,
+    },
+  };
+}
+
+function bodyOf(text: string | undefined, isText: boolean): unknown {
+  if (!text) return null;
+  if (!isText || !/^\s*[[{]/.test(text)) return text;
+  let exact = true;
+  try {
+    const value: unknown = JSON.parse(text, (_, member: unknown) => {
+      if (Number.isInteger(member) && !Number.isSafeInteger(member)) exact = false;
+      return member;
+    });
+    return exact ? value : text;
+  } catch {
+    return text;
+  }
+}

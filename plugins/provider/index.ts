@@ -1,0 +1,49 @@
+import { definePlugin, Type } from '../../core/pipeline/plugin.ts';
+
+const milliseconds = (description: string, fallback: number) =>
+  Type.Optional(Type.Integer({ minimum: 0, maximum: 86_400_000, default: fallback, description }));
+
+/** Sends the request to the provider that it names and answers with what comes back. */
+export default definePlugin({
+  name: 'provider',
+  description: 'Sends the request to the provider that its headers name, and returns the answer unchanged.',
+  schema: Type.Object({
+    default: Type.Optional(
+      Type.String({ minLength: 1, description: 'Provider for requests that name none.' }),
+    ),
+    connect_timeout_ms: milliseconds('Longest wait for a connection to the provider.', 10_000),
+    head_timeout_ms: milliseconds('Longest wait for the head of the answer; 0 for no bound.', 600_000),
+    idle_timeout_ms: milliseconds('Longest pause between two pieces of an answer; 0 for no bound.', 120_000),
+    max_answer_bytes: Type.Optional(
+      Type.Integer({
+        minimum: 1024,
+        default: 67_108_864,
+        description:
+          'Largest answer that is collected before it is sent on. Streams and unmodelled answers are not bounded by it.',
+      }),
+    ),
+    strict_open_ai_compliance: Type.Optional(
+      Type.Boolean({
+        default: true,
+        description:
+          'Refuse parameters that only some providers understand (thinking). The header of the same name wins.',
+      }),
+    ),
+  }),
+  // No bound of its own: its timeouts above rule, and a stream may be long.
+  capabilities: { answers: true, timeoutMs: 0 },
+  create(options, scope) {
+    const route = {
+      defaultProvider: options.default,
+      connectTimeoutMs: options.connect_timeout_ms ?? 10_000,
+      headTimeoutMs: options.head_timeout_ms ?? 600_000,
+      idleTimeoutMs: options.idle_timeout_ms ?? 120_000,
+      maxAnswerBytes: options.max_answer_bytes ?? 67_108_864,
+      strictOpenAiCompliance: options.strict_open_ai_compliance ?? true,
+    };
+    const { router } = scope;
+    return {
+      request: (context) => router.execute(context, router.resolve(context, route), route),
+    };
+  },
+});

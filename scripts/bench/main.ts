@@ -1,0 +1,71 @@
+// `npm run bench -- [--quick] [--json FILE] [--only cpu,reload,kill]`: the gateway beside a bare proxy, in the same run.
+import { writeFile } from 'node:fs/promises';
+import os from 'node:os';
+import { parseArgs } from 'node:util';
+import { measureCpu } from './cpu.ts';
+import { measureKill } from './kill.ts';
+import { measureReload } from './reload.ts';
+
+const { values } = parseArgs({
+  options: { quick: { type: 'boolean', default: false }, json: { type: 'string' }, only: { type: 'string' } },
+});
+const only = new Set(values.only?.split(',') ?? ['cpu', 'reload', 'kill']);
+const { quick } = values;
+
+const machine = {
+  cpu: os.cpus()[0]?.model.trim() ?? 'unknown',
+  cores: os.cpus().length,
+  memory_gib: Math.round(os.totalmem() / 2 ** 30),
+  node: process.version,
+  platform: `${os.platform()} ${os.release()}`,
+  date: new Date().toISOString().slice(0, 10),
+  command: `npm run bench -- ${process.argv.slice(2).join(' ')}`.trim(),
+};
+
+console.log(`Machine: ${machine.cores} × ${machine.cpu}, ${machine.memory_gib} GiB, Node ${machine.node}`);
+const cpu = only.has('cpu') ? await measureCpu(quick) : undefined;
+const reload = only.has('reload') ? await measureReload(quick) : undefined;
+const kill = only.has('kill') ? await measureKill(quick) : undefined;
+const result = { machine, subjects: cpu?.subjects ?? {}, ratios: cpu?.ratios ?? {}, reload, kill };
+
+if (cpu) {
+  console.log('\nsubject   CPU µs/request   requests/s   p50 ms   p99 ms   CPU µs/chunk');
+  for (const [name, one] of Object.entries(cpu.subjects)) {
+    const cells = [
+      one.cpu_us_per_request,
+      one.requests_per_second,
+      one.p50_ms,
+      one.p99_ms,
+      one.cpu_us_per_chunk,
+    ];
+    console.log(
+      `${name.padEnd(9)} ${cells.map((cell) => cell.toFixed(cell < 10 ? 2 : 1).padStart(12)).join(' ')}`,
+    );
+  }
+  verdict('CPU per request, weir / bare', cpu.ratios.cpu_per_request, 1.6);
+  verdict('CPU per chunk, weir / bare', cpu.ratios.cpu_per_chunk, 1.3);
+}
+if (reload) {
+  console.log(
+    `\n${reload.swaps} reloads under ${reload.requests_per_second} requests/s with ${reload.streams} open streams:`,
+  );
+  verdict('failed requests', reload.failed_requests, 0);
+  verdict('cut streams', reload.cut_streams, 0);
+  verdict('sockets more than before', Math.max(0, reload.sockets_after - reload.sockets_before), 0);
+  verdict('MiB more per swap of options', reload.mib_per_option_swap, 0.05);
+  verdict('MiB more per swap of plugin code', reload.mib_per_code_swap, 1);
+}
+if (kill) {
+  console.log(
+    `\nkill -9 under load, ${kill.rounds} rounds, ${kill.rows_flushed} rows in the journal at the kill:`,
+  );
+  verdict('flushed rows missing after restart', kill.missing, 0);
+  verdict('rows stored twice', kill.doubled, 0);
+}
+if (values.json !== undefined) await writeFile(values.json, `${JSON.stringify(result, null, 2)}\n`);
+
+function verdict(name: string, value: number, bound: number): void {
+  console.log(
+    `${value <= bound ? 'ok  ' : 'OVER'} ${name}: ${value.toFixed(3).replace(/\.?0+$/, '')} (bound ${bound})`,
+  );
+}

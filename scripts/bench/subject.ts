@@ -1,0 +1,173 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import os from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { runtimeFlags } from '../runtime-flags.mjs';
+import { benchKey } from './workload.ts';
+
+const here = path.dirname(fileURLToPath(import.meta.url));
+const root = path.dirname(path.dirname(here));
+const startTimeoutMs = 60_000;
+
+/** A process under measurement. */
+export interface Subject {
+  readonly name: string;
+  readonly port: number;
+  readonly child: ChildProcess;
+  /** CPU time of the process so far in microseconds, user and system. */
+  cpu(): Promise<number>;
+  /** Resident memory in bytes. */
+  memory(): Promise<number>;
+  stop(): Promise<void>;
+}
+
+/** The provider of the bench. */
+export async function startUpstream(): Promise<{ port: number; stop(): Promise<void> }> {
+  const child = launch(['--import', 'tsx', path.join(here, 'upstream.ts')]);
+  return { port: await announcedPort(child, /^port (\d+)/m), stop: () => end(child) };
+}
+
+/** The yardstick proxy in front of the upstream. */
+export async function startBare(upstreamPort: number): Promise<Subject> {
+  const child = launch(['--import', 'tsx', path.join(here, 'bare.ts'), String(upstreamPort)]);
+  const port = await announcedPort(child, /^port (\d+)/m);
+  const read = async (): Promise<{ cpu_us: number; rss: number }> =>
+    (await (await fetch(`http://127.0.0.1:${port}/cpu`)).json()) as { cpu_us: number; rss: number };
+  return {
+    name: 'bare',
+    port,
+    child,
+    cpu: async () => (await read()).cpu_us,
+    memory: async () => (await read()).rss,
+    stop: () => end(child),
+  };
+}
+
+export interface WeirSubject extends Subject {
+  readonly folder: string;
+  readonly configFile: string;
+  readonly dataFolder: string;
+  metric(name: string): Promise<number>;
+}
+
+/** The whole first chain: auth, parameter check, three limit windows, provider, logger with bodies. */
+export function benchConfig(upstreamPort: number, extraPlugins: readonly string[] = [], note = ''): string {
+  return `# ${note}
+version: 1
+log: { level: warn }
+providers:
+  bench: { dialect: openai-chat, base_url: "http://127.0.0.1:${upstreamPort}/v1", service: openai }
+pipelines:
+  - name: admin
+    match: { routes: contributed }
+    plugins: [auth, management]
+  - name: gateway
+    match: { path: /** }
+    plugins:
+      - auth
+      - request-parameters: { params: { blockedKeys: [logit_bias] } }
+      - rate-limit: { requests_per_minute: 100000000, requests_per_hour: 100000000, requests_per_day: 100000000 }
+${extraPlugins.map((line) => `      - ${line}\n`).join('')}      - provider
+      - logger: { bodies: true }
+`;
+}
+
+export interface WeirOptions {
+  readonly upstreamPort: number;
+  /** An existing folder from an earlier run; a new one is made otherwise. */
+  readonly folder?: string;
+  readonly config?: string;
+}
+
+/** The gateway itself, as `npm start` runs it, on a data folder of its own. */
+export async function startWeir({ upstreamPort, folder, config }: WeirOptions): Promise<WeirSubject> {
+  const home = folder ?? (await mkdtemp(path.join(os.tmpdir(), 'weir-bench-')));
+  const configFile = path.join(home, 'gateway.config.yaml');
+  const dataFolder = path.join(home, 'data');
+  await writeFile(configFile, config ?? benchConfig(upstreamPort));
+  const args = [
+    // For profiling: WEIR_BENCH_NODE_ARGS="--cpu-prof --cpu-prof-dir=DIR".
+    ...(process.env['WEIR_BENCH_NODE_ARGS']?.split(' ') ?? []),
+    ...runtimeFlags,
+    '--import',
+    'tsx',
+    process.env['WEIR_MAIN'] ?? 'main.ts',
+    'start',
+    '--config',
+    configFile,
+    '--port',
+    '0',
+    '--data',
+    dataFolder,
+  ];
+  const child = launch(args, { WEIR_ADMIN_KEY: benchKey });
+  const port = await announcedPort(child, /listens on http:\/\/127\.0\.0\.1:(\d+)/);
+  const metric = async (name: string): Promise<number> => {
+    const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+    const value = new RegExp(`^${name}(?:\\{[^}]*\\})? ([0-9.e+-]+)`, 'm').exec(text)?.[1];
+    if (value === undefined) throw new Error(`The gateway exposes no metric ${name}.`);
+    return Number(value);
+  };
+  return {
+    name: 'weir',
+    port,
+    child,
+    folder: home,
+    configFile,
+    dataFolder,
+    metric,
+    cpu: async () => (await metric('process_cpu_seconds_total')) * 1e6,
+    memory: () => metric('process_resident_memory_bytes'),
+    stop: () => end(child),
+  };
+}
+
+/** Removes what a gateway of the bench left on disk. */
+export async function removeFolder(folder: string): Promise<void> {
+  await rm(folder, { recursive: true, force: true });
+}
+
+function launch(args: readonly string[], extra: Record<string, string> = {}): ChildProcess {
+  return spawn(process.execPath, args, {
+    cwd: root,
+    env: { ...process.env, ...extra },
+    stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
+  });
+}
+
+function announcedPort(child: ChildProcess, pattern: RegExp): Promise<number> {
+  return new Promise((resolve, reject) => {
+    let output = '';
+    const timer = setTimeout(
+      () => reject(new Error(`A process of the bench did not start: ${output}`)),
+      startTimeoutMs,
+    );
+    child.stdout?.on('data', (data: Buffer) => {
+      output += data.toString();
+      const port = pattern.exec(output)?.[1];
+      if (port === undefined) return;
+      clearTimeout(timer);
+      resolve(Number(port));
+    });
+    child.once('exit', (code) => {
+      clearTimeout(timer);
+      reject(new Error(`A process of the bench ended with ${String(code)}: ${output}`));
+    });
+  });
+}
+
+function end(child: ChildProcess): Promise<void> {
+  return new Promise((resolve) => {
+    if (child.exitCode !== null || child.signalCode !== null) {
+      resolve();
+      return;
+    }
+    const force = setTimeout(() => child.kill('SIGKILL'), 20_000);
+    child.once('exit', () => {
+      clearTimeout(force);
+      resolve();
+    });
+    child.kill('SIGTERM');
+  });
+}

@@ -1,0 +1,34 @@
+/** Chunks of one streamed answer, end marker included. */
+export const chunksPerStream = 66;
+
+/** The key that the bench sets for the gateway. */
+export const benchKey = 'wk_bench_0123456789abcdef';
+
+const question = {
+  model: 'gpt-4o-mini',
+  messages: [
+    { role: 'system', content: 'You are a careful hydrologist who answers in short sentences.' },
+    { role: 'user', content: 'What does a weir do, and how is the flow over it measured? Name the formula.' },
+  ],
+  temperature: 0.2,
+  max_completion_tokens: 200,
+};
+
+/** A whole HTTP request as bytes: 310-byte chat question, streamed or not. */
+export function requestBytes(port: number, stream: boolean): Buffer {
+  const body = JSON.stringify(
+    stream ? { ...question, stream: true, stream_options: { include_usage: true } } : question,
+  );
+  const head = [
+    'POST /v1/chat/completions HTTP/1.1',
+    `host: 127.0.0.1:${port}`,
+    `x-service-api-key: ${benchKey}`,
+    'x-service-provider: bench',
+    'authorization: Bearer sk-bench',
+    'content-type: application/json',
+    'user-agent: weir-bench/1',
+    'accept: application/json',
+    `content-length: ${Buffer.byteLength(body)}`,
+  ];
+  return Buffer.from(`${head.join('\r\n')}\r\n\r\n${body}`);
+}

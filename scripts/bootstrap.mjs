@@ -1,0 +1,66 @@
+// Plain JavaScript on purpose: it runs before anything is installed. `npm start`, `npm test`, `npm run check` and
+// `npm run bench` come through here; each installs from the lock file first when node_modules is missing or stale.
+import { spawn, spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { runtimeFlags } from './runtime-flags.mjs';
+
+const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
+const modules = path.join(root, 'node_modules');
+const stamp = path.join(modules, '.weir-lock-hash');
+
+const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
+if (major < 20 || (major === 20 && minor < 19)) {
+  console.error(`Weir needs Node 20.19 or newer; this is ${process.versions.node}.`);
+  process.exit(1);
+}
+
+install();
+const [command, ...rest] = process.argv.slice(2);
+const tsx = ['--import', 'tsx'];
+if (command === 'start') run([...runtimeFlags, ...tsx, 'main.ts', 'start', ...rest]);
+else if (command === 'test')
+  run([...tsx, '--test', '--test-concurrency=2', ...(rest.length > 0 ? rest : testFiles())]);
+else if (command === 'check') run([...tsx, 'scripts/check.ts', ...rest]);
+else if (command === 'bench') run([...tsx, 'scripts/bench/main.ts', ...rest]);
+else fail(`Unknown command "${command}". Use start, test, check or bench.`);
+
+function install() {
+  const lock = createHash('sha256')
+    .update(readFileSync(path.join(root, 'package-lock.json')))
+    .digest('hex');
+  if (existsSync(stamp) && readFileSync(stamp, 'utf8') === lock) return;
+  console.error('Installing dependencies from the lock file (once) …');
+  const done = spawnSync('npm', ['ci', '--no-audit', '--no-fund'], { cwd: root, stdio: ['ignore', 2, 2] });
+  if (done.status !== 0) fail('The installation failed; the lines above say why.');
+  writeFileSync(stamp, lock);
+}
+
+/** Every test file, found here because `--test` with a pattern needs a newer Node. */
+function testFiles() {
+  const found = [];
+  const walk = (folder) => {
+    for (const entry of readdirSync(folder, { withFileTypes: true })) {
+      if (entry.name === 'node_modules' || entry.name === 'data' || entry.name.startsWith('.')) continue;
+      const full = path.join(folder, entry.name);
+      if (entry.isDirectory()) walk(full);
+      else if (entry.name.endsWith('.test.ts')) found.push(path.relative(root, full));
+    }
+  };
+  walk(root);
+  return found.sort();
+}
+
+/** Runs in a child, hands signals on, and ends as the child ended. */
+function run(args) {
+  const child = spawn(process.execPath, args, { cwd: root, stdio: 'inherit' });
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
+  child.on('exit', (code, signal) => process.exit(code ?? (signal === null ? 1 : 128)));
+}
+
+function fail(message) {
+  console.error(message);
+  process.exit(1);
+}

@@ -1,0 +1,33 @@
+// House rules that a linter does not know: names of files, their size, and what may not be switched off.
+import type { Source } from './read-sources.ts';
+
+const maxLines = 350;
+const exempt = /(\.gen\.ts|^adapters\/providers\.ts)$/;
+const vague = /(^|\/)(utils?|helpers?|types|common|misc)\.ts$/;
+const switchesOff =
+  /(\bas any\b|:\s*any\b|@ts-ignore|@ts-expect-error|@ts-nocheck|\bas unknown as\b|eslint-disable)/;
+const clockUse = /\b(Date\.now|Math\.random)\(/;
+
+/** Every file that breaks a rule, with the rule. */
+export function checkFileRules(sources: readonly Source[]): readonly string[] {
+  return sources.flatMap(({ file, text }) => {
+    const problems: string[] = [];
+    const test = file.endsWith('.test.ts') || file.startsWith('tests/');
+    const lines = text.split('\n').length;
+    if (lines > maxLines && !exempt.test(file) && !test)
+      problems.push(`${file}: ${lines} lines; split it (at most ${maxLines})`);
+    if (!/^[a-z0-9.-]+$/.test(file.split('/').pop() ?? '')) problems.push(`${file}: name it in kebab-case`);
+    if (vague.test(file)) problems.push(`${file}: the name says nothing; name the concept`);
+    if (!test && !file.startsWith('scripts/')) {
+      text.split('\n').forEach((line, index) => {
+        if (switchesOff.test(line))
+          problems.push(`${file}:${index + 1}: switches the type checker or the linter off`);
+      });
+      if (/^(core|plugins)\//.test(file) && clockUse.test(text))
+        problems.push(`${file}: take time and chance from the ports`);
+    }
+    if (/\.(skip|only|todo)\(/.test(text) && file.endsWith('.test.ts'))
+      problems.push(`${file}: skipped or exclusive test`);
+    return problems;
+  });
+}

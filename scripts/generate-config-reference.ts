@@ -1,0 +1,165 @@
+// Writes docs/config-reference.md from the schemas; with --check it only compares, and fails when they differ.
+import { readFile, writeFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { format, resolveConfig } from 'prettier';
+import { describeSchema } from '../core/config/describe-schema.ts';
+import type { DescribedPlugin } from '../core/config/json-schema.ts';
+import { ReservedOptionsSchema } from '../core/config/plugin-entries.ts';
+import { GatewayConfigSchema } from '../core/config/schema.ts';
+import {
+  isObject,
+  requiredKeys,
+  resolveReference,
+  schemaMap,
+  schemaObject,
+  unionBranches,
+  type SchemaObject,
+} from '../core/config/schema-object.ts';
+import { builtInPlugins } from '../plugins/index.ts';
+
+const target = fileURLToPath(new URL('../docs/config-reference.md', import.meta.url));
+const command = 'node --import tsx scripts/generate-config-reference.ts';
+
+const introduction = `# Configuration reference
+
+<!-- Generated from the schemas by \`${command}\`. Change the schemas, not this file. -->
+
+One YAML 1.2 file describes a gateway: \`gateway.config.yaml\`. \`weir check FILE\` reports everything that is wrong
+with it and starts nothing; \`weir schema\` prints its JSON Schema for editors. A running gateway applies changes
+by itself; what is wrong keeps the old configuration serving.
+
+**Keys.** An unknown key is an error. \`max_age\` and \`maxAge\` are the same key; giving both is an error.
+
+**Variables** are replaced in values, never in keys and never in the YAML text itself, so that their content cannot
+become structure:
+
+| Written | Becomes |
+| --- | --- |
+| \`\${NAME}\` | the environment variable; it is an error when it is not set |
+| \`\${NAME:-default}\` | the default when the variable is not set or empty |
+| \`\${file:secrets/key.txt}\` | the content of a file of at most 64 KiB, relative to the YAML file, without its last line break |
+| \`$\${\` | the characters \`\${\` themselves |
+
+A value that is one placeholder and nothing else is turned into a number or boolean where the key wants one. Values
+that come from variables are not shown in messages, and are not part of the configuration's hash.
+
+**Several files.** \`include\` takes names and patterns relative to the file that holds it: \`*\` and \`?\` stand for
+characters of a name, \`**\` for any number of directories. Keys are merged and lists appended, in the order of
+reading: first the including file, then the included ones, those of a pattern by name. Two different values for one key are an error.
+`;
+
+/** The whole reference as Markdown, formatted, for these plugins in this order. */
+export async function configReference(plugins: readonly DescribedPlugin[]): Promise<string> {
+  const sections = [...schemaMap(schemaObject(GatewayConfigSchema), 'properties')].map(
+    ([name, schema]) => `## \`${name}\`\n\n${sectionText(name, schema)}`,
+  );
+  const text = [
+    introduction,
+    ...sections,
+    '## Plugins',
+    `Every plugin takes these options beside its own:\n\n${optionsTable(schemaObject(ReservedOptionsSchema))}`,
+    ...plugins.map(pluginText),
+  ].join('\n\n');
+  return format(text, { ...(await resolveConfig(target)), parser: 'markdown' });
+}
+
+function sectionText(name: string, schema: SchemaObject): string {
+  const description = typeof schema.description === 'string' ? schema.description : '';
+  const members = rows(schema, name, schema);
+  const own = members.length === 0 ? `Expected: ${cell(describeSchema(schema, schema))}.` : table(members);
+  return [description, own].filter((part) => part !== '').join('\n\n');
+}
+
+function pluginText({ name, description, schema }: DescribedPlugin): string {
+  const options = schema === undefined ? 'It has no options of its own.' : optionsTable(schemaObject(schema));
+  return [`### \`${name}\``, description ?? '', options].filter((part) => part !== '').join('\n\n');
+}
+
+function optionsTable(schema: SchemaObject): string {
+  const found = rows(schema, '', schema);
+  return found.length === 0 ? 'It has no options of its own.' : table(found);
+}
+
+interface Row {
+  readonly key: string;
+  readonly expected: string;
+  readonly fallback: string;
+  readonly description: string;
+}
+
+function table(members: readonly Row[]): string {
+  const lines = members.map(
+    ({ key, expected, fallback, description }) =>
+      `| \`${key}\` | ${cell(expected)} | ${cell(fallback)} | ${cell(description)} |`,
+  );
+  return ['| Key | Value | Default | |', '| --- | --- | --- | --- |', ...lines].join('\n');
+}
+
+function cell(text: string): string {
+  return text
+    .replaceAll('\\', '\\\\')
+    .replaceAll('|', '\\|')
+    .replaceAll(/[*_<]/g, '\\$&')
+    .replaceAll(/`[^`]*`/g, (code) => code.replaceAll(/\\([*_<\\])/g, '$1'))
+    .replaceAll('\n', ' ');
+}
+
+const deepest = 6;
+
+/** One row for every key below a schema: `url`, `journal.flush_ms`, `<name>.api_key`, `[].match.path`. */
+function rows(schema: SchemaObject, path: string, root: SchemaObject, depth = 0): Row[] {
+  if (depth > deepest) return [];
+  const resolved = resolveReference(schema, root);
+  const required = new Set(requiredKeys(resolved));
+  const members = [...schemaMap(resolved, 'properties')].flatMap(([name, member]) => {
+    const key = path === '' ? name : `${path}.${name}`;
+    return [
+      rowOf(key, member, { root, required: required.has(name) }),
+      ...rows(member, key, root, depth + 1),
+    ];
+  });
+  const named = [...schemaMap(resolved, 'patternProperties').values()].flatMap((member) =>
+    rows(member, `${path}.<name>`, root, depth + 1),
+  );
+  const items = isObject(resolved.items) ? rows(resolved.items, `${path}[]`, root, depth + 1) : [];
+  const branches = unionBranches(resolved).flatMap((branch) => rows(branch, path, root, depth + 1));
+  // A union may name a key again, to require it; its first row is the one that describes it.
+  const all = [...members, ...named, ...items, ...branches];
+  return all.filter((row, index) => all.findIndex(({ key }) => key === row.key) === index);
+}
+
+function rowOf(
+  key: string,
+  schema: SchemaObject,
+  { root, required }: { root: SchemaObject; required: boolean },
+): Row {
+  const resolved = resolveReference(schema, root);
+  const { default: fallback, description } = { ...resolved, ...schema };
+  return {
+    key,
+    expected: describeSchema(resolved, root),
+    fallback: defaultText(fallback, required),
+    description: typeof description === 'string' ? description : '',
+  };
+}
+
+/** The default of a section is that of its keys, which have rows of their own. */
+function defaultText(fallback: unknown, required: boolean): string {
+  if (fallback === undefined) return required ? 'required' : '';
+  const isSection = isObject(fallback) && Object.keys(fallback).length === 0;
+  return isSection ? '' : `\`${JSON.stringify(fallback)}\``;
+}
+
+async function main(): Promise<number> {
+  const text = await configReference(builtInPlugins);
+  if (!process.argv.includes('--check')) {
+    await writeFile(target, text);
+    return 0;
+  }
+  const present = await readFile(target, 'utf8').catch(() => '');
+  if (present === text) return 0;
+  console.error(`docs/config-reference.md is not what the schemas say; run \`${command}\`.`);
+  return 1;
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) process.exitCode = await main();

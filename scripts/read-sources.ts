@@ -1,0 +1,38 @@
+import { readFileSync, readdirSync } from 'node:fs';
+import path from 'node:path';
+
+/** One source file of the project: its path from the root with forward slashes, and its text. */
+export interface Source {
+  readonly file: string;
+  readonly text: string;
+}
+
+const roots = ['core', 'plugins', 'adapters', 'storage', 'tests', 'scripts', 'examples'];
+
+/** Every TypeScript source of the project. */
+export function readSources(): readonly Source[] {
+  const files = ['main.ts', ...roots.flatMap(walk)];
+  return files.map((file) => ({ file, text: readFileSync(file, 'utf8') }));
+}
+
+function walk(folder: string): string[] {
+  return readdirSync(folder, { withFileTypes: true })
+    .flatMap((entry) => {
+      const full = path.posix.join(folder, entry.name);
+      if (entry.isDirectory()) return entry.name === 'node_modules' ? [] : walk(full);
+      return entry.name.endsWith('.ts') ? [full] : [];
+    })
+    .sort();
+}
+
+/** What a source imports (also types and re-exports): relative ones resolved to project paths, packages as they are. */
+export function importsOf(source: Source): readonly string[] {
+  const pattern =
+    /(?:^|\n)\s*(?:import|export)\s(?:[^'"`;]*?\sfrom\s)?\s*['"]([^'"]+)['"]|\bimport\(\s*['"]([^'"]+)['"]\s*\)/g;
+  const found = [...source.text.matchAll(pattern)].map((match) => (match[1] ?? match[2]) as string);
+  return found.map((name) =>
+    name.startsWith('.')
+      ? path.posix.normalize(path.posix.join(path.posix.dirname(source.file), name))
+      : name,
+  );
+}

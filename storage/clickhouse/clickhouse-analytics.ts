@@ -1,0 +1,177 @@
+import { Readable } from 'node:stream';
+import type { ClickHouseClient, ClickHouseSettings } from '@clickhouse/client';
+import { GatewayError } from '../../core/errors/gateway-error.ts';
+import type {
+  Analytics,
+  GroupColumn,
+  GroupQuery,
+  GroupRow,
+  LogRecord,
+  TimeWindow,
+  Visibility,
+} from '../../core/ports/analytics.ts';
+import type { JournalTable } from '../../core/ports/journal.ts';
+import type { BodyRow, RequestRow } from '../../core/ports/request-row.ts';
+import { alias, groupSql } from './group-sql.ts';
+import { bodyColumns, requestColumns } from './row-columns.ts';
+import { insertError, queryError, unavailable } from './store-errors.ts';
+
+const maxRowsPerBlock = '10000000';
+const insertSettings: ClickHouseSettings = {
+  async_insert: 0,
+  insert_deduplicate: 1,
+  // One insert is one block, so that it is stored whole or not at all and its token covers all of it.
+  input_format_parallel_parsing: 0,
+  max_insert_block_size: maxRowsPerBlock,
+  min_insert_block_size_rows: maxRowsPerBlock,
+  min_insert_block_size_bytes: '1000000000',
+  // A gateway that is newer than the schema may send columns that do not exist yet.
+  input_format_skip_unknown_fields: 1,
+  // Half a surrogate pair in a caller's text is kept as it was written.
+  input_format_json_throw_on_bad_escape_sequence: 0,
+  date_time_input_format: 'best_effort',
+};
+const querySettings: ClickHouseSettings = {
+  max_execution_time: 20,
+  max_memory_usage: '400000000',
+  max_bytes_before_external_group_by: '200000000',
+  output_format_json_quote_64bit_integers: 0,
+  output_format_json_quote_decimals: 1,
+  output_format_decimal_trailing_zeros: 1,
+  output_format_json_map_as_array_of_tuples: 0,
+  date_time_output_format: 'simple',
+};
+const inserts: Readonly<Record<JournalTable, string>> = {
+  requests: 'INSERT INTO requests FORMAT JSONEachRow',
+  bodies: 'INSERT INTO bodies FORMAT JSONEachRow',
+};
+const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+const maxPage = 10_000;
+const maxOffset = 1_000_000;
+/** The last moment that the store's time type can hold, in the year 2299. */
+const endOfTime = 10_413_791_999_999;
+
+type GroupResult = Readonly<Record<string, number | string | null>> & {
+  readonly group_value: string;
+  readonly group_requests: number;
+  readonly group_total: number;
+};
+
+/** The analytics store on a ClickHouse server, or on the embedded engine, which answers the same protocol. */
+export class ClickHouseAnalytics implements Analytics {
+  readonly #client: ClickHouseClient;
+
+  /** `client` speaks to a database whose schema is up to date. */
+  constructor(client: ClickHouseClient) {
+    this.#client = client;
+  }
+
+  async insert(table: JournalTable, ndjson: Uint8Array, deduplicationToken: string): Promise<void> {
+    if (ndjson.length === 0) return;
+    try {
+      const { stream } = await this.#client.exec({
+        query: inserts[table],
+        values: Readable.from([ndjson], { objectMode: false }),
+        clickhouse_settings: { ...insertSettings, insert_deduplication_token: deduplicationToken },
+      });
+      for await (const _ of stream); // nothing comes, but an unread answer keeps its connection
+    } catch (error) {
+      throw insertError(error, table);
+    }
+  }
+
+  async groups(query: GroupQuery): Promise<{ total: number; rows: readonly GroupRow[] }> {
+    const { limit, offset } = query;
+    checkRange('limit', limit, maxPage);
+    checkRange('offset', offset, maxOffset);
+    const { where, parameters } = visible(query.window, query.visibility);
+    const sql = groupSql(query.by, query.columns, where);
+    const results = await this.#select<GroupResult>(sql, {
+      ...parameters,
+      limit: Math.max(limit, 1),
+      offset,
+    });
+    const first = results[0];
+    if (first === undefined && offset > 0) {
+      return { total: (await this.groups({ ...query, columns: [], limit: 1, offset: 0 })).total, rows: [] };
+    }
+    return {
+      total: first?.group_total ?? 0,
+      rows: results.slice(0, limit).map((result) => groupRow(result, query.columns)),
+    };
+  }
+
+  async requestById(id: string, window: TimeWindow, visibility: Visibility): Promise<LogRecord | undefined> {
+    if (!uuid.test(id)) return undefined;
+    const { where, parameters } = visible(window, visibility);
+    const one = (columns: readonly string[], table: JournalTable): string =>
+      `SELECT ${columns.join(', ')} FROM ${table} WHERE id = {id:UUID} AND ${where} LIMIT 1`;
+    const [requests, bodies] = await Promise.all([
+      this.#select<RequestRow>(one(requestColumns, 'requests'), { ...parameters, id }),
+      this.#select<BodyRow>(one(bodyColumns, 'bodies'), { ...parameters, id }),
+    ]);
+    return requests[0] && { request: requests[0], body: bodies[0] };
+  }
+
+  async ping(): Promise<void> {
+    const result = await this.#client.ping({ select: true });
+    if (!result.success) throw unavailable(result.error);
+  }
+
+  async close(): Promise<void> {
+    await this.#client.close();
+  }
+
+  async #select<Row>(sql: string, parameters: Readonly<Record<string, unknown>>): Promise<Row[]> {
+    try {
+      const result = await this.#client.query({
+        query: sql,
+        query_params: parameters,
+        format: 'JSONEachRow',
+        clickhouse_settings: querySettings,
+      });
+      return await result.json<Row>();
+    } catch (error) {
+      throw queryError(error);
+    }
+  }
+}
+
+/** The condition that every query carries, with its values apart from it. */
+function visible(
+  window: TimeWindow,
+  visibility: Visibility,
+): { where: string; parameters: Record<string, unknown> } {
+  const moment = (time: number): number => Math.min(Math.max(Math.ceil(time), 0), endOfTime);
+  const conditions = [
+    'organisation_id = {organisation:String}',
+    "created_at >= fromUnixTimestamp64Milli({from:Int64}, 'UTC')",
+    "created_at < fromUnixTimestamp64Milli({to:Int64}, 'UTC')",
+  ];
+  if (visibility.workspaceId !== undefined) conditions.push('workspace_id = {workspace:String}');
+  return {
+    where: conditions.join(' AND '),
+    parameters: {
+      organisation: visibility.organisationId,
+      workspace: visibility.workspaceId ?? '',
+      from: moment(window.from),
+      to: moment(window.to),
+    },
+  };
+}
+
+function groupRow(result: GroupResult, wanted: readonly GroupColumn[]): GroupRow {
+  const columns: Partial<Record<GroupColumn, number | string | null>> = {};
+  for (const column of wanted) {
+    const value = result[alias(column)] ?? null;
+    const isTime = column === 'last_seen' || column === 'first_seen';
+    columns[column] = isTime && typeof value === 'number' ? new Date(value).toISOString() : value;
+  }
+  return { value: result.group_value, requests: result.group_requests, columns };
+}
+
+function checkRange(name: 'limit' | 'offset', value: number, max: number): void {
+  if (Number.isInteger(value) && value >= 0 && value <= max) return;
+  const message = `\`${name}\` must be a whole number from 0 to ${max}.`;
+  throw new GatewayError('invalid_request', message, { param: name });
+}

@@ -1,0 +1,46 @@
+import { execFile } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { promisify } from 'node:util';
+
+/**
+ * A word that, together with the process id, names one process for ever: ids are used again, start times are not.
+ * Undefined when no such process lives; `unknown` where the system does not say when a process began.
+ */
+export async function processIdentity(pid: number): Promise<string | undefined> {
+  try {
+    process.kill(pid, 0);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ESRCH') return undefined;
+  }
+  if (process.platform === 'linux') return linuxIdentity(pid);
+  if (process.platform === 'win32') return 'unknown';
+  return startTimeFromPs(pid);
+}
+
+async function linuxIdentity(pid: number): Promise<string | undefined> {
+  try {
+    const [stat, boot] = await Promise.all([
+      readFile(`/proc/${pid}/stat`, 'utf8'),
+      readFile('/proc/sys/kernel/random/boot_id', 'utf8'),
+    ]);
+    // The command in parentheses may hold anything, so the fields are counted from behind it.
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    const [state] = fields;
+    if (state === 'Z' || state === 'X') return undefined;
+    return `${boot.slice(0, 8)}.${fields[19]}`;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    return 'unknown';
+  }
+}
+
+async function startTimeFromPs(pid: number): Promise<string | undefined> {
+  try {
+    const { stdout } = await promisify(execFile)('ps', ['-o', 'lstart=', '-p', String(pid)], {
+      env: { ...process.env, LC_ALL: 'C', TZ: 'UTC' },
+    });
+    return stdout.trim().replaceAll(/[^A-Za-z0-9]+/g, '.') || undefined;
+  } catch {
+    return 'unknown';
+  }
+}

@@ -1,0 +1,136 @@
+import { randomBytes } from 'node:crypto';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Clock } from '../../core/ports/clock.ts';
+import type { Log } from '../../core/ports/log.ts';
+import type { ChdbChildOptions } from './chdb-child.ts';
+import { writeEngineConfig } from './chdb/engine-config.ts';
+import { lockData } from './data-lock.ts';
+import { runtimeFolder } from './runtime-folder.ts';
+import { ChildStartError, SupervisedChild } from './supervised-child.ts';
+
+/** Where the embedded analytics engine keeps its data and how much memory it may take. */
+export interface ChdbOptions {
+  readonly directory: string;
+  readonly log: Log;
+  readonly clock: Clock;
+  /** Memory of all statements together, bytes; default 1,000,000,000. The process takes about 200 MB beside it. */
+  readonly memoryBytes?: number;
+}
+
+/** A running embedded engine, addressed like any ClickHouse server. */
+export interface EmbeddedChdb {
+  readonly url: string;
+  readonly username: string;
+  readonly password: string;
+  /** How often its process has been replaced since the start. */
+  readonly restarts: number;
+  /** Why it stays down after too many failures, or undefined. */
+  readonly failure: string | undefined;
+  /** The process as it is now; undefined between two. */
+  readonly pid: number | undefined;
+  /** Ends the process in order and releases the folder. */
+  close(): Promise<void>;
+}
+
+const username = 'weir';
+const defaultMemoryBytes = 1_000_000_000;
+const folderBusy = /Cannot lock file|Another server instance/;
+const folderBusyAttempts = 12;
+const folderBusyWaitMs = 500;
+
+/**
+ * Starts the embedded analytics engine (chdb) in a process of its own and keeps it running. Resolves when it
+ * answers. Throws when the folder is in use, or when chdb cannot run here, with the remedy in the message.
+ */
+export async function startChdb(options: ChdbOptions): Promise<EmbeddedChdb> {
+  const { directory, log, clock } = options;
+  const lock = await lockData(directory, { clock });
+  try {
+    const configFile = join(await runtimeFolder(directory), 'engine.xml');
+    await writeEngineConfig(configFile);
+    const password = randomBytes(32).toString('base64url');
+    const memoryBytes = options.memoryBytes ?? defaultMemoryBytes;
+    const child: ChdbChildOptions = { directory, memoryBytes, configFile, username, password };
+    const supervised = await startWhenFree(directory, () => {
+      const environment = { UV_THREADPOOL_SIZE: '8', TZ: 'UTC' };
+      const entry = new URL('./chdb-child.ts', import.meta.url);
+      return new SupervisedChild({
+        name: 'analytics engine',
+        entry,
+        options: child,
+        log,
+        clock,
+        environment,
+      });
+    });
+    return {
+      url: `http://127.0.0.1:${supervised.port}`,
+      username,
+      password,
+      get restarts() {
+        return supervised.restarts;
+      },
+      get failure() {
+        return supervised.failure;
+      },
+      get pid() {
+        return supervised.pid;
+      },
+      async close() {
+        await supervised.stop();
+        await lock.release();
+      },
+    };
+  } catch (error) {
+    await lock.release();
+    throw error;
+  }
+}
+
+/** An engine whose gateway was killed needs a moment to notice and to let go of the folder. */
+async function startWhenFree(directory: string, create: () => SupervisedChild): Promise<SupervisedChild> {
+  for (let attempt = 1; ; attempt += 1) {
+    const supervised = create();
+    try {
+      await supervised.start();
+      return supervised;
+    } catch (error) {
+      if (!isFolderBusy(error) || attempt === folderBusyAttempts) throw explainStart(directory, error);
+    }
+    await delay(folderBusyWaitMs);
+  }
+}
+
+/** The engine locks its folder by itself as well; it says so on standard error only. */
+function isFolderBusy(error: unknown): boolean {
+  return error instanceof ChildStartError && folderBusy.test(error.output);
+}
+
+/** Turns a failed start into one sentence with the folder and the remedy. */
+export function explainStart(directory: string, error: unknown): Error {
+  if (!(error instanceof ChildStartError)) return error instanceof Error ? error : new Error(String(error));
+  const details = { cause: error };
+  if (isFolderBusy(error)) {
+    const remedy = 'stop it, or give this one a data folder of its own';
+    return new Error(`the analytics folder ${directory} is in use by another process: ${remedy}`, details);
+  }
+  if (error.reason === 'absent') {
+    return new Error(
+      `the embedded analytics engine (the optional package chdb) cannot run here: ${firstLine(error.message)}. ` +
+        'It needs Linux with glibc or macOS. Install it, or set storage.analytics.url to "none:" to run without analytics',
+      details,
+    );
+  }
+  const output = firstLine(error.output.trim());
+  const reason = output === '' ? firstLine(error.message) : `${firstLine(error.message)} (${output})`;
+  return new Error(
+    `the embedded analytics engine could not open ${directory}: ${reason}. ` +
+      'Check that the folder can be written to, or move it away to begin with an empty one',
+    details,
+  );
+}
+
+function firstLine(text: string): string {
+  return text.split('\n', 1)[0] as string;
+}

@@ -1,0 +1,101 @@
+import { createHash, randomBytes, randomUUID } from 'node:crypto';
+import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { Type, type Static } from 'typebox';
+import { Value } from 'typebox/value';
+import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
+
+const StoredIdentity = Type.Object({
+  organisation_id: Type.String({ format: 'uuid' }),
+  workspace_id: Type.String({ format: 'uuid' }),
+  owner_key_id: Type.String({ format: 'uuid' }),
+  /** SHA-256 of the owner key, base64. The key itself is stored nowhere. */
+  owner_key_sha256: Type.String({ minLength: 44, maxLength: 44 }),
+});
+
+const minKeyLength = 16;
+
+export interface Identity {
+  readonly directory: Directory;
+  /** The owner key in plain text, only when it was generated just now: show it once. */
+  readonly newOwnerKey: string | undefined;
+}
+
+/**
+ * Opens the default organisation, workspace and owner key of a data folder, and makes them at the first start.
+ * `presetKey` (from `WEIR_ADMIN_KEY`) becomes the owner key, now and later. Throws when it is too short or when the
+ * file is damaged.
+ */
+export async function openIdentity(
+  directory: string,
+  presetKey: string | undefined,
+  keyPrefix: string,
+): Promise<Identity> {
+  if (presetKey !== undefined && presetKey.length < minKeyLength) {
+    throw new Error(`WEIR_ADMIN_KEY is shorter than ${minKeyLength} characters. Choose a longer key.`);
+  }
+  const file = path.join(directory, 'identity.json');
+  const stored = await read(file);
+  const newOwnerKey =
+    stored === undefined && presetKey === undefined
+      ? keyPrefix + randomBytes(30).toString('base64url')
+      : undefined;
+  const key = presetKey ?? newOwnerKey;
+  const identity: Static<typeof StoredIdentity> = {
+    organisation_id: stored?.organisation_id ?? randomUUID(),
+    workspace_id: stored?.workspace_id ?? randomUUID(),
+    owner_key_id: stored?.owner_key_id ?? randomUUID(),
+    owner_key_sha256: key === undefined ? (stored?.owner_key_sha256 ?? '') : sha256(key),
+  };
+  if (identity.owner_key_sha256 !== stored?.owner_key_sha256) await write(file, identity);
+  return { directory: directoryOf(identity), newOwnerKey };
+}
+
+async function read(file: string): Promise<Static<typeof StoredIdentity> | undefined> {
+  let text: string;
+  try {
+    text = await readFile(file, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    value = undefined;
+  }
+  if (Value.Check(StoredIdentity, value)) return value;
+  throw new Error(
+    `${file} is damaged. Restore it from a backup, or move it away to get a new organisation and owner key.`,
+  );
+}
+
+async function write(file: string, identity: Static<typeof StoredIdentity>): Promise<void> {
+  await mkdir(path.dirname(file), { recursive: true });
+  const temporary = `${file}.${process.pid}.tmp`;
+  await writeFile(temporary, `${JSON.stringify(identity, null, 2)}\n`, { mode: 0o600 });
+  await rename(temporary, file);
+}
+
+function directoryOf(identity: Static<typeof StoredIdentity>): Directory {
+  const owner: KeyRecord = {
+    id: identity.owner_key_id,
+    name: 'owner',
+    kind: 'owner',
+    organisationId: identity.organisation_id,
+    workspaceId: identity.workspace_id,
+    userId: '',
+    scopes: ['*'],
+    expiresAt: null,
+  };
+  return {
+    keyByHash: (hash) => (hash === identity.owner_key_sha256 ? owner : undefined),
+    defaultOrganisationId: identity.organisation_id,
+    defaultWorkspaceId: identity.workspace_id,
+  };
+}
+
+function sha256(text: string): string {
+  return createHash('sha256').update(text).digest('base64');
+}

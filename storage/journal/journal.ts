@@ -1,0 +1,146 @@
+import type { Clock } from '../../core/ports/clock.ts';
+import type { Journal, JournalState, JournalTable } from '../../core/ports/journal.ts';
+import type { Log } from '../../core/ports/log.ts';
+import { Bounds } from './bounds.ts';
+import { Quarantine } from './quarantine.ts';
+import { recoverSegments } from './recover.ts';
+import { SegmentFolder } from './segment-folder.ts';
+import type { Insert } from './segment-shipper.ts';
+import { TableStream } from './table-stream.ts';
+
+const mebibyte = 1024 * 1024;
+
+/** What `openJournal` needs. */
+export interface JournalOptions {
+  /** Created when missing. Nobody else may use it: take the lock of the data folder first. */
+  readonly directory: string;
+  /**
+   * Stores rows; the same token never stores twice. Must settle. Undefined: there is no store, rows stay here
+   * within `maxBytes`.
+   */
+  readonly insert: Insert | undefined;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Longest time that a row is in memory only. */
+  readonly flushMs: number;
+  /** Age at which a segment is sealed and shipped. While older ones wait for the store, it goes on growing. */
+  readonly shipMs: number;
+  /** Bound on all segments on disk together; beyond it rows are shed and counted. */
+  readonly maxBytes: number;
+  /** Size at which a segment is sealed, and the longest row in characters. Default 8 MiB. */
+  readonly maxSegmentBytes?: number;
+  /** Bound on the characters that wait for the disk. Default 64 Mi. */
+  readonly maxUnflushed?: number;
+}
+
+/**
+ * Opens the journal in a folder, takes over what earlier runs left there and begins to ship it. Rejects when
+ * the folder cannot be read or written.
+ */
+export async function openJournal(options: JournalOptions): Promise<Journal> {
+  const { directory, clock, log, maxBytes, maxSegmentBytes = 8 * mebibyte } = options;
+  const folder = new SegmentFolder(directory);
+  await folder.prepare();
+  const quarantine = new Quarantine({
+    journal: directory,
+    maxBytes: Math.min(64 * mebibyte, Math.ceil(maxBytes / 10)),
+    clock,
+    log,
+  });
+  await quarantine.prepare();
+  const found = await recoverSegments(folder, quarantine, log);
+  const { maxUnflushed = 64 * mebibyte } = options;
+  const bounds = new Bounds({ maxBytes, maxUnflushed, maxRow: maxSegmentBytes }, log);
+  const { insert, shipMs } = options;
+  const parts = { folder, quarantine, bounds, clock, log, insert, shipMs, maxSegmentBytes };
+  const journal = new SegmentJournal(options, bounds, {
+    requests: new TableStream('requests', parts),
+    bodies: new TableStream('bodies', parts),
+  });
+  for (const { table, segment } of found) journal.streams[table].takeOver(segment);
+  return journal;
+}
+
+class SegmentJournal implements Journal {
+  readonly streams: Readonly<Record<JournalTable, TableStream>>;
+  private readonly clock: Clock;
+  private readonly flushMs: number;
+  private readonly hasStore: boolean;
+  private readonly bounds: Bounds;
+  private cancelFlush: (() => void) | undefined;
+  private closing: Promise<void> | undefined;
+
+  constructor(options: JournalOptions, bounds: Bounds, streams: SegmentJournal['streams']) {
+    this.bounds = bounds;
+    this.clock = options.clock;
+    this.flushMs = options.flushMs;
+    this.hasStore = options.insert !== undefined;
+    this.streams = streams;
+  }
+
+  append(table: JournalTable, line: string): void {
+    this.streams[table].append(line);
+    if (this.cancelFlush === undefined) this.scheduleFlush();
+  }
+
+  async flush(): Promise<void> {
+    await Promise.all(this.each((stream) => stream.flush()));
+  }
+
+  async settle(timeoutMs: number): Promise<boolean> {
+    if (!this.hasStore) {
+      // Waiting would change nothing: what is not stored stays here.
+      await this.within(timeoutMs, this.flush());
+      return this.each((stream) => stream.state().pending === 0).every(Boolean);
+    }
+    const results = await this.within(timeoutMs, Promise.all(this.each((stream) => stream.settle())));
+    return results?.every(Boolean) ?? false;
+  }
+
+  state(table: JournalTable): JournalState {
+    return this.streams[table].state();
+  }
+
+  get lastError(): string | undefined {
+    return this.streams.requests.lastError ?? this.streams.bodies.lastError;
+  }
+
+  close(deadlineMs: number): Promise<void> {
+    this.closing ??= this.end(deadlineMs);
+    return this.closing;
+  }
+
+  private async end(deadlineMs: number): Promise<void> {
+    this.bounds.close();
+    this.cancelFlush?.();
+    const work = this.hasStore
+      ? this.each((stream) => stream.settle())
+      : this.each((stream) => stream.seal());
+    await this.within(deadlineMs, Promise.all(work));
+    await Promise.all(this.each((stream) => stream.stop()));
+  }
+
+  private scheduleFlush(): void {
+    this.cancelFlush = this.clock.after(this.flushMs, () => {
+      this.cancelFlush = undefined;
+      void this.flush();
+    });
+  }
+
+  private each<T>(run: (stream: TableStream) => T): T[] {
+    return Object.values(this.streams).map(run);
+  }
+
+  /** What a promise resolves to, or undefined when it takes longer. */
+  private async within<T>(ms: number, promise: Promise<T>): Promise<T | undefined> {
+    let cancel = (): void => undefined;
+    const late = new Promise<undefined>((resolve) => {
+      cancel = this.clock.after(ms, () => resolve(undefined));
+    });
+    try {
+      return await Promise.race([promise, late]);
+    } finally {
+      cancel();
+    }
+  }
+}

@@ -1,0 +1,108 @@
+import type { Log } from '../../core/ports/log.ts';
+import type { Quarantine } from './quarantine.ts';
+import { unfinished, type SegmentFolder } from './segment-folder.ts';
+import { byAge, parseSegmentName, type SegmentName } from './segment-name.ts';
+import { countRows, pieceOf, wholeSegment, type Segment } from './segment.ts';
+
+/** A segment of an earlier run and the table it belongs to. */
+export interface RecoveredSegment {
+  readonly table: SegmentName['table'];
+  readonly segment: Segment;
+}
+
+/**
+ * Finds what earlier runs left in the folder, oldest first: open segments are cut behind their last whole row
+ * and sealed, splits that were not finished are undone. May itself be interrupted at any point and repeated.
+ */
+export async function recoverSegments(
+  folder: SegmentFolder,
+  quarantine: Quarantine,
+  log: Log,
+): Promise<RecoveredSegment[]> {
+  const names: SegmentName[] = [];
+  for (const file of await folder.list()) {
+    const name = parseSegmentName(file);
+    if (name !== undefined) names.push(name);
+    else if (file.endsWith(unfinished)) await folder.remove(file);
+  }
+  names.sort(byAge);
+  const found: RecoveredSegment[] = [];
+  let last: { readonly base: string; readonly end: number } | undefined;
+  for (const name of names) {
+    if (name.kind === 'piece' && last?.base === name.base && name.from < last.end) {
+      // What it is a part of is still there, so it was never posted: the split will be made again.
+      await folder.remove(name.file);
+      continue;
+    }
+    const segment = await recoverOne(name, { folder, quarantine, log });
+    if (segment === undefined) continue;
+    found.push({ table: name.table, segment });
+    last = { base: name.base, end: segment.end };
+  }
+  await folder.sync();
+  return found;
+}
+
+interface Place {
+  readonly folder: SegmentFolder;
+  readonly quarantine: Quarantine;
+  readonly log: Log;
+}
+
+async function recoverOne(name: SegmentName, place: Place): Promise<Segment | undefined> {
+  const { folder, quarantine, log } = place;
+  if (name.kind === 'open') return recoverOpen(name, place);
+  const size = await folder.size(name.file);
+  const isPiece = name.kind === 'piece';
+  if (size === 0 || (isPiece && (size < name.end || name.end <= name.from))) {
+    await quarantine.keepFile(name.file, size);
+    log.error(`journal: the file ${name.file} is damaged (${size} bytes) and was moved to quarantine`);
+    return undefined;
+  }
+  const extent = isPiece ? pieceOf(name.base, name.from, name.end, 0) : wholeSegment(name.base, size, 0);
+  return { ...extent, rows: countRows(await folder.read(extent)) };
+}
+
+async function recoverOpen({ base, file, table }: SegmentName, place: Place): Promise<Segment | undefined> {
+  const { folder, quarantine, log } = place;
+  const bytes = await folder.readAll(file);
+  const end = endOfWholeRows(bytes);
+  if (end < bytes.length) {
+    await quarantine.keepBytes(`${base}.${end}-${bytes.length}.torn`, bytes.subarray(end));
+    log.warn(
+      'journal: the end of a segment was torn when the last run stopped; it was cut and put into quarantine',
+      {
+        table,
+        segment: base,
+        bytes: bytes.length - end,
+      },
+    );
+  }
+  if (end === 0) {
+    await folder.remove(file);
+    return undefined;
+  }
+  await folder.cut(file, end);
+  await folder.seal(base);
+  return wholeSegment(base, end, countRows(bytes.subarray(0, end)));
+}
+
+/** Where the last line ends that is complete and JSON; what a power cut left behind it is neither. */
+function endOfWholeRows(bytes: Buffer): number {
+  let end = bytes.lastIndexOf(10) + 1;
+  while (end > 0) {
+    const start = end >= 2 ? bytes.lastIndexOf(10, end - 2) + 1 : 0;
+    if (isJson(bytes.subarray(start, end - 1))) return end;
+    end = start;
+  }
+  return 0;
+}
+
+function isJson(line: Buffer): boolean {
+  try {
+    JSON.parse(line.toString('utf8'));
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,198 @@
+import {
+  copyFile,
+  link,
+  mkdir,
+  open,
+  readdir,
+  rename,
+  stat,
+  unlink,
+  type FileHandle,
+} from 'node:fs/promises';
+import { join } from 'node:path';
+import { openFile, sealedFile } from './segment-name.ts';
+import { hasCode } from './failure.ts';
+import type { Segment } from './segment.ts';
+
+/** Suffix of files that are not finished; found at start, they are removed. */
+export const unfinished = '.tmp';
+
+/** The segment that is being written. Writes name their place, so that a failed one is simply done again. */
+export interface SegmentFile {
+  write(bytes: Uint8Array, position: number): Promise<void>;
+  /** Cuts what a failed write may have left behind `bytes`, and makes the rest durable. */
+  finish(bytes: number): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** The journal's folder: every step that touches the disk. All of them reject with the system's error. */
+export class SegmentFolder {
+  readonly path: string;
+
+  constructor(path: string) {
+    this.path = path;
+  }
+
+  /** Creates the folder when it is missing. Rows hold prompts and answers: nobody else may read them. */
+  async prepare(): Promise<void> {
+    await mkdir(this.path, { recursive: true, mode: 0o700 });
+  }
+
+  list(): Promise<string[]> {
+    return readdir(this.path);
+  }
+
+  async size(file: string): Promise<number> {
+    return (await stat(this.at(file))).size;
+  }
+
+  /** Begins a segment. Rejects when it exists. */
+  async create(base: string): Promise<SegmentFile> {
+    await this.prepare();
+    return new HandleFile(await open(this.at(openFile(base)), 'wx', 0o600));
+  }
+
+  /** Turns an open segment, finished and closed, into a sealed one, durably. May be repeated after a failure. */
+  async seal(base: string): Promise<void> {
+    try {
+      await rename(this.at(openFile(base)), this.at(sealedFile(base)));
+    } catch (error) {
+      if (!hasCode(error, 'ENOENT')) throw error;
+      await stat(this.at(sealedFile(base)));
+    }
+    await this.sync();
+  }
+
+  /** Bytes of an open segment that an earlier run left, all of them. */
+  async readAll(file: string): Promise<Buffer> {
+    const handle = await open(this.at(file), 'r');
+    try {
+      return await handle.readFile();
+    } finally {
+      await handle.close();
+    }
+  }
+
+  /** Cuts an open segment of an earlier run and makes the rest durable. */
+  async cut(file: string, bytes: number): Promise<void> {
+    const handle = new HandleFile(await open(this.at(file), 'r+'));
+    try {
+      await handle.finish(bytes);
+    } finally {
+      await handle.close();
+    }
+  }
+
+  /** The rows of a segment. May be shorter than they should be, when the file was damaged from outside. */
+  async read({ file, from, end }: Segment): Promise<Buffer> {
+    const handle = await open(this.at(file), 'r');
+    try {
+      const bytes = Buffer.allocUnsafe(end - from);
+      let length = 0;
+      while (length < bytes.length) {
+        const { bytesRead } = await handle.read(bytes, length, bytes.length - length, from + length);
+        if (bytesRead === 0) break;
+        length += bytesRead;
+      }
+      return bytes.subarray(0, length);
+    } finally {
+      await handle.close();
+    }
+  }
+
+  /**
+   * Replaces a segment by pieces of it: first every piece exists, then the segment is gone, both durably, and
+   * only after that may a piece be posted. Whoever finds the segment after a crash knows that none was.
+   * A piece is one more name for the same bytes and takes no room. May be repeated after a failure.
+   */
+  async replace(file: string, pieces: readonly Segment[]): Promise<void> {
+    for (const piece of pieces) await this.name(file, piece.file);
+    await this.sync();
+    await this.remove(file);
+    await this.sync();
+  }
+
+  /** Removes a file; a missing one is fine. */
+  async remove(file: string): Promise<void> {
+    try {
+      await unlink(this.at(file));
+    } catch (error) {
+      if (!hasCode(error, 'ENOENT')) throw error;
+    }
+  }
+
+  /** Makes creations, renames and removals durable. */
+  async sync(): Promise<void> {
+    let handle: FileHandle;
+    try {
+      handle = await open(this.path, 'r');
+    } catch (error) {
+      // Some systems cannot open a folder; their file systems order such changes themselves.
+      if (hasCode(error, 'EISDIR', 'EPERM')) return;
+      throw error;
+    }
+    try {
+      await handle.sync();
+    } catch (error) {
+      if (!hasCode(error, 'EINVAL', 'ENOTSUP', 'EPERM')) throw error;
+    } finally {
+      await handle.close();
+    }
+  }
+
+  /** Gives a file one more name. */
+  protected link(file: string, name: string): Promise<void> {
+    return link(this.at(file), this.at(name));
+  }
+
+  protected at(file: string): string {
+    return join(this.path, file);
+  }
+
+  private async name(file: string, name: string): Promise<void> {
+    try {
+      await this.link(file, name);
+    } catch (error) {
+      if (hasCode(error, 'EEXIST')) return;
+      if (!hasCode(error, 'EPERM', 'ENOTSUP', 'ENOSYS', 'EOPNOTSUPP', 'EMLINK', 'EXDEV')) throw error;
+      await this.copy(file, name);
+    }
+  }
+
+  private async copy(file: string, name: string): Promise<void> {
+    const temporary = this.at(`${name}${unfinished}`);
+    await copyFile(this.at(file), temporary);
+    const handle = await open(temporary, 'r+');
+    try {
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+    await rename(temporary, this.at(name));
+  }
+}
+
+class HandleFile implements SegmentFile {
+  private readonly handle: FileHandle;
+
+  constructor(handle: FileHandle) {
+    this.handle = handle;
+  }
+
+  async write(bytes: Uint8Array, position: number): Promise<void> {
+    let written = 0;
+    while (written < bytes.length) {
+      const left = bytes.length - written;
+      written += (await this.handle.write(bytes, written, left, position + written)).bytesWritten;
+    }
+  }
+
+  async finish(bytes: number): Promise<void> {
+    await this.handle.truncate(bytes);
+    await this.handle.sync();
+  }
+
+  close(): Promise<void> {
+    return this.handle.close();
+  }
+}

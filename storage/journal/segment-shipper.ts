@@ -1,0 +1,223 @@
+import type { Clock } from '../../core/ports/clock.ts';
+import type { JournalTable } from '../../core/ports/journal.ts';
+import type { Log } from '../../core/ports/log.ts';
+import { BackOff } from './back-off.ts';
+import type { Bounds } from './bounds.ts';
+import { hasCode, isStoreAway, sentenceOf } from './failure.ts';
+import type { Ledger } from './ledger.ts';
+import type { Quarantine } from './quarantine.ts';
+import type { SegmentFolder } from './segment-folder.ts';
+import { countRows, middleOf, pieceOf, type Segment } from './segment.ts';
+
+const firstRetryMs = 100;
+const longestRetryMs = 30_000;
+
+/** Stores newline-delimited JSON rows as one block; the same token never stores twice. Must settle. */
+export type Insert = (table: JournalTable, bytes: Uint8Array, token: string) => Promise<void>;
+
+/** What a shipper works with. */
+export interface ShipperParts {
+  readonly table: JournalTable;
+  /** Undefined when there is no store: segments wait. */
+  readonly insert: Insert | undefined;
+  readonly folder: SegmentFolder;
+  readonly quarantine: Quarantine;
+  readonly ledger: Ledger;
+  readonly bounds: Bounds;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Nothing is left to ship. */
+  onIdle(): void;
+}
+
+/** Brings the sealed segments of one table to the store: oldest first, one at a time. */
+export class SegmentShipper {
+  private readonly parts: ShipperParts;
+  private readonly backOff: BackOff;
+  private readonly queue: Segment[] = [];
+  private readonly waiters = new Set<{ left: Set<string>; resolve: (all: boolean) => void }>();
+  private running: Promise<void> | undefined;
+  private atStore = false;
+  private stopped = false;
+  /** Rows of the segment at the head that went to quarantine. */
+  private quarantined = 0;
+  /** The last failure, or undefined when the last attempt succeeded. */
+  lastError: string | undefined;
+
+  constructor(parts: ShipperParts) {
+    this.parts = parts;
+    this.backOff = new BackOff(parts.clock, firstRetryMs, longestRetryMs);
+  }
+
+  /** True when nothing waits to be shipped. */
+  get idle(): boolean {
+    return this.queue.length === 0;
+  }
+
+  /** Takes over a segment; its rows have been counted as pending, its bytes as on disk. */
+  enqueue(segment: Segment): void {
+    this.queue.push(segment);
+    const { insert } = this.parts;
+    if (insert === undefined || this.running !== undefined || this.stopped) return;
+    this.running = this.run(insert);
+  }
+
+  /** Tries again now, if it is waiting to. */
+  nudge(): void {
+    this.backOff.interrupt();
+  }
+
+  /** Resolves true when everything taken over before the call has left the queue, false when `stop` came first. */
+  drained(): Promise<boolean> {
+    const left = new Set(this.queue.map(({ base }) => base));
+    if (left.size === 0) return Promise.resolve(true);
+    return new Promise((resolve) => this.waiters.add({ left, resolve }));
+  }
+
+  /**
+   * Begins nothing any more and resolves when no step on disk is under way. An insert under way is not waited
+   * for; its segment stays and is posted again by the next run, under the same token.
+   */
+  async stop(): Promise<void> {
+    this.stopped = true;
+    for (const { resolve } of this.waiters) resolve(false);
+    this.waiters.clear();
+    this.backOff.interrupt();
+    if (!this.atStore) await this.running;
+  }
+
+  private async run(insert: Insert): Promise<void> {
+    for (let head = this.queue[0]; head !== undefined && !this.stopped; head = this.queue[0]) {
+      try {
+        await this.ship(head, insert);
+      } catch (error) {
+        if (this.stopped) break;
+        this.reportAway(head, error);
+        await this.backOff.wait();
+      }
+    }
+    this.running = undefined;
+    if (!this.stopped) this.parts.onIdle();
+  }
+
+  private async ship(segment: Segment, insert: Insert): Promise<void> {
+    const bytes = await this.read(segment);
+    if (bytes === undefined || this.stopped) return;
+    const refusal = await this.post(segment, bytes, insert);
+    if (this.stopped) return;
+    this.reportBack();
+    if (refusal === undefined) {
+      // Removed first: if that fails the post is repeated, and the store knows its token.
+      await this.parts.folder.remove(segment.file);
+      this.lastError = undefined;
+      this.parts.ledger.store(segment.rows);
+      this.leave(segment);
+    } else {
+      this.lastError = `the analytics store refused rows of ${segment.token}; they go to the journal's quarantine`;
+      await this.isolate(segment, bytes, refusal.error);
+    }
+  }
+
+  /** Returns nothing on success and the error when the rows are at fault. Rejects when the store is away. */
+  private async post(
+    { token }: Segment,
+    bytes: Uint8Array,
+    insert: Insert,
+  ): Promise<{ error: unknown } | undefined> {
+    this.atStore = true;
+    try {
+      await insert(this.parts.table, bytes, token);
+      return undefined;
+    } catch (error) {
+      if (isStoreAway(error)) throw error;
+      return { error };
+    } finally {
+      this.atStore = false;
+    }
+  }
+
+  /** Halves a refused segment until the rows at fault stand alone, and puts those into quarantine. */
+  private async isolate(segment: Segment, bytes: Buffer, error: unknown): Promise<void> {
+    const { base, file, from, end, rows } = segment;
+    const { folder, quarantine, ledger } = this.parts;
+    const middle = middleOf(bytes);
+    if (middle === undefined) {
+      await quarantine.keepRow(`${base}.${from}-${end}`, bytes, sentenceOf(error));
+      await folder.remove(file);
+      ledger.drop(rows);
+      this.quarantined += rows;
+      this.leave(segment);
+      return;
+    }
+    const left = countRows(bytes.subarray(0, middle));
+    const pieces = [pieceOf(base, from, from + middle, left), pieceOf(base, from + middle, end, rows - left)];
+    await folder.replace(file, pieces);
+    this.queue.splice(0, 1, ...pieces);
+  }
+
+  /** The bytes to post; undefined when they are gone or damaged, which ends the segment. */
+  private async read(segment: Segment): Promise<Buffer | undefined> {
+    const { folder, quarantine } = this.parts;
+    const expected = segment.end - segment.from;
+    try {
+      const bytes = await folder.read(segment);
+      if (bytes.length === expected) return bytes;
+      await quarantine.keepFile(segment.file, bytes.length);
+      this.lose(segment, `has ${bytes.length} of its ${expected} bytes`);
+    } catch (error) {
+      if (!hasCode(error, 'ENOENT')) throw error;
+      this.lose(segment, 'is gone');
+    }
+    return undefined;
+  }
+
+  private lose(segment: Segment, what: string): void {
+    const { ledger, log, table } = this.parts;
+    ledger.drop(segment.rows);
+    log.error(
+      `journal: the file ${segment.file} ${what}, its rows are lost; keep other programs out of the data folder`,
+      { table, rows: segment.rows },
+    );
+    this.leave(segment);
+  }
+
+  private leave({ base, from, end }: Segment): void {
+    this.parts.bounds.release(end - from);
+    this.queue.shift();
+    if (this.queue[0]?.base === base) return;
+    if (this.quarantined > 0) {
+      const { log, table } = this.parts;
+      log.error(
+        `journal: the analytics store refused rows of segment ${base}; see the reasons in the folder quarantine of the journal`,
+        { table, rows: this.quarantined },
+      );
+      this.quarantined = 0;
+    }
+    for (const waiter of this.waiters) {
+      waiter.left.delete(base);
+      if (waiter.left.size > 0) continue;
+      this.waiters.delete(waiter);
+      waiter.resolve(true);
+    }
+  }
+
+  private reportAway(segment: Segment, error: unknown): void {
+    const sentence = sentenceOf(error);
+    this.lastError = sentence;
+    if (this.backOff.failures > 0) return;
+    this.parts.log.warn(
+      `journal: segment ${segment.token} cannot be shipped (${sentence}); rows wait on disk, check the analytics store`,
+      { table: this.parts.table },
+    );
+  }
+
+  private reportBack(): void {
+    if (this.backOff.failures > 0) {
+      this.parts.log.info('journal: the analytics store answers again', {
+        table: this.parts.table,
+        segments: this.queue.length,
+      });
+    }
+    this.backOff.reset();
+  }
+}

@@ -1,0 +1,221 @@
+import type { Clock } from '../../core/ports/clock.ts';
+import type { JournalTable } from '../../core/ports/journal.ts';
+import type { Log } from '../../core/ports/log.ts';
+import { BackOff } from './back-off.ts';
+import type { Bounds } from './bounds.ts';
+import { hasCode, sentenceOf } from './failure.ts';
+import type { Ledger } from './ledger.ts';
+import { divide, PendingLines, type Chunk, type TakenChunk } from './pending-lines.ts';
+import type { SegmentFile, SegmentFolder } from './segment-folder.ts';
+import { openFile, segmentNames } from './segment-name.ts';
+import { wholeSegment, type Segment } from './segment.ts';
+
+/** Characters that are encoded and written at a time: a few milliseconds of the event loop at the most. */
+const chunkCharacters = 1024 * 1024;
+const firstRetryMs = 50;
+const longestRetryMs = 5000;
+
+/** What a writer works with. */
+export interface WriterParts {
+  readonly table: JournalTable;
+  readonly folder: SegmentFolder;
+  readonly ledger: Ledger;
+  readonly bounds: Bounds;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly maxSegmentBytes: number;
+  /** A new segment has its first rows. */
+  onOpened(): void;
+  onSealed(segment: Segment): void;
+}
+
+interface OpenSegment {
+  readonly base: string;
+  readonly file: SegmentFile;
+  bytes: number;
+  rows: number;
+  closed: boolean;
+}
+
+/**
+ * Brings the rows of one table to disk, in order, one write at a time. A disk that fails is tried again for
+ * as long as it takes: the rows wait in memory, within the bound.
+ */
+export class SegmentWriter {
+  private readonly parts: WriterParts;
+  private readonly lines = new PendingLines();
+  private readonly nextName: () => string;
+  private readonly backOff: BackOff;
+  private tail: Promise<void> = Promise.resolve();
+  private queuedFlush: Promise<void> | undefined;
+  private chunk: Chunk | undefined;
+  private open: OpenSegment | undefined;
+  private abandoned = false;
+
+  constructor(parts: WriterParts) {
+    this.parts = parts;
+    this.nextName = segmentNames(parts.table, parts.clock.now());
+    this.backOff = new BackOff(parts.clock, firstRetryMs, longestRetryMs);
+  }
+
+  /** Takes a row, or sheds and counts it when there is no room. */
+  append(line: string): void {
+    const { bounds, ledger } = this.parts;
+    if (bounds.admit(line.length + 1)) {
+      ledger.accept(1);
+      this.lines.push(line);
+    } else {
+      ledger.refuse();
+    }
+  }
+
+  /** Resolves when the rows taken before are on disk (or given up by `abandon`). */
+  flush(): Promise<void> {
+    this.queuedFlush ??= this.enqueue(() => {
+      this.queuedFlush = undefined;
+      return this.write();
+    });
+    return this.queuedFlush;
+  }
+
+  /** Flushes, then ends the segment that is being written, if there is one. */
+  seal(): Promise<void> {
+    return this.enqueue(async () => {
+      await this.write();
+      const done = await this.untilDone(() => this.sealOpen());
+      if (!done) await this.leaveOpen();
+    });
+  }
+
+  /** Ends retries: what the disk refuses from now on is given up. For closing. */
+  abandon(): void {
+    this.abandoned = true;
+    this.backOff.interrupt();
+  }
+
+  private enqueue(work: () => Promise<void>): Promise<void> {
+    this.tail = this.tail.then(work);
+    return this.tail;
+  }
+
+  private async write(): Promise<void> {
+    this.lines.begin();
+    const done = await this.untilDone(async () => {
+      for (;;) {
+        if (this.chunk === undefined) {
+          const taken = this.lines.take(chunkCharacters);
+          if (taken === undefined) return;
+          this.chunk = this.reserve(taken);
+        }
+        if (this.chunk !== undefined) await this.writeChunk(this.chunk);
+      }
+    });
+    if (!done) this.giveUp();
+  }
+
+  /** Runs a step until it succeeds; false when it failed after `abandon`. Never rejects. */
+  private async untilDone(step: () => Promise<void>): Promise<boolean> {
+    const { log, table } = this.parts;
+    for (;;) {
+      try {
+        await step();
+        if (this.backOff.failures > 0) log.info('journal: the disk takes rows again', { table });
+        this.backOff.reset();
+        return true;
+      } catch (error) {
+        if (this.backOff.failures === 0) {
+          log.error(
+            `journal: rows cannot be written to ${this.parts.folder.path} (${sentenceOf(error)}); they wait in memory, free the disk or repair it`,
+            { table },
+          );
+        }
+        if (this.abandoned) return false;
+        await this.backOff.wait();
+      }
+    }
+  }
+
+  /** Gives a chunk its room on disk, once, however often it is tried; what does not fit is shed. */
+  private reserve(chunk: TakenChunk): Chunk | undefined {
+    const { bounds, ledger } = this.parts;
+    const { fits, rest } = divide(chunk, bounds.free);
+    bounds.flushed(chunk.characters);
+    if (fits !== undefined) bounds.occupy(fits.bytes.length);
+    if (rest !== undefined) {
+      bounds.report('disk');
+      ledger.drop(rest.rows);
+    }
+    return fits;
+  }
+
+  private async writeChunk(chunk: Chunk): Promise<void> {
+    const { folder, maxSegmentBytes, onOpened } = this.parts;
+    const size = chunk.bytes.length;
+    if (this.open !== undefined && this.open.bytes + size > maxSegmentBytes) await this.sealOpen();
+    if (this.open === undefined) {
+      const base = this.nextName();
+      this.open = { base, file: await folder.create(base), bytes: 0, rows: 0, closed: false };
+    }
+    await this.open.file.write(chunk.bytes, this.open.bytes);
+    const isFirst = this.open.rows === 0;
+    this.open.bytes += size;
+    this.open.rows += chunk.rows;
+    this.chunk = undefined;
+    if (isFirst) onOpened();
+    if (this.open.bytes >= maxSegmentBytes) await this.sealOpen();
+  }
+
+  private async sealOpen(): Promise<void> {
+    const { open } = this;
+    const { folder, onSealed } = this.parts;
+    if (open === undefined) return;
+    if (!open.closed) {
+      await open.file.finish(open.bytes);
+      open.closed = true;
+      await open.file.close();
+    }
+    if (open.rows === 0) {
+      await folder.remove(openFile(open.base));
+      this.open = undefined;
+      return;
+    }
+    try {
+      await folder.seal(open.base);
+    } catch (error) {
+      if (!hasCode(error, 'ENOENT')) throw error;
+      return this.loseOpen(open);
+    }
+    this.open = undefined;
+    onSealed(wholeSegment(open.base, open.bytes, open.rows));
+  }
+
+  /** The segment stays as it is; the next run finds it. */
+  private async leaveOpen(): Promise<void> {
+    const { open } = this;
+    this.open = undefined;
+    if (open?.closed === false) await open.file.close().catch(() => undefined);
+  }
+
+  private loseOpen(open: OpenSegment): void {
+    const { bounds, ledger, log, table } = this.parts;
+    this.open = undefined;
+    bounds.release(open.bytes);
+    ledger.drop(open.rows);
+    log.error(
+      `journal: segment ${open.base} was removed while it was being written, its rows are lost; keep other programs out of the data folder`,
+      { table, rows: open.rows },
+    );
+  }
+
+  private giveUp(): void {
+    const { bounds, ledger, log, table } = this.parts;
+    const left = this.lines.drain();
+    const rows = left.rows + (this.chunk?.rows ?? 0);
+    bounds.flushed(left.characters);
+    if (this.chunk !== undefined) bounds.release(this.chunk.bytes.length);
+    this.chunk = undefined;
+    ledger.drop(rows);
+    if (rows > 0)
+      log.error('journal: rows were lost, because the disk refused them until the end', { table, rows });
+  }
+}

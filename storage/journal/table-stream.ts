@@ -1,0 +1,113 @@
+import type { Clock } from '../../core/ports/clock.ts';
+import type { JournalState, JournalTable } from '../../core/ports/journal.ts';
+import type { Log } from '../../core/ports/log.ts';
+import type { Bounds } from './bounds.ts';
+import { Ledger } from './ledger.ts';
+import type { Quarantine } from './quarantine.ts';
+import type { SegmentFolder } from './segment-folder.ts';
+import { SegmentShipper, type Insert } from './segment-shipper.ts';
+import { SegmentWriter } from './segment-writer.ts';
+import type { Segment } from './segment.ts';
+
+/** What the tables of a journal share. */
+export interface StreamParts {
+  readonly folder: SegmentFolder;
+  readonly quarantine: Quarantine;
+  readonly bounds: Bounds;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly insert: Insert | undefined;
+  readonly shipMs: number;
+  readonly maxSegmentBytes: number;
+}
+
+/** The way of one table's rows: memory, open segment, sealed segment, store. */
+export class TableStream {
+  private readonly ledger = new Ledger();
+  private readonly parts: StreamParts;
+  private readonly writer: SegmentWriter;
+  private readonly shipper: SegmentShipper;
+  private cancelDue: (() => void) | undefined;
+  private isDue = false;
+
+  constructor(table: JournalTable, parts: StreamParts) {
+    const { ledger } = this;
+    this.parts = parts;
+    this.shipper = new SegmentShipper({ ...parts, table, ledger, onIdle: () => this.sealWhenDue() });
+    this.writer = new SegmentWriter({
+      ...parts,
+      table,
+      ledger,
+      onOpened: () => this.awaitDue(),
+      onSealed: (segment) => {
+        this.forgetDue();
+        this.shipper.enqueue(segment);
+      },
+    });
+  }
+
+  append(line: string): void {
+    this.writer.append(line);
+  }
+
+  /** A segment of an earlier run: its rows count as accepted. */
+  takeOver(segment: Segment): void {
+    this.ledger.accept(segment.rows);
+    this.parts.bounds.occupy(segment.end - segment.from);
+    this.shipper.enqueue(segment);
+  }
+
+  flush(): Promise<void> {
+    return this.writer.flush();
+  }
+
+  /** Flushes and ends the open segment. */
+  seal(): Promise<void> {
+    return this.writer.seal();
+  }
+
+  /** Seals and ships; resolves true when every row taken before is stored, false when some were given up. */
+  async settle(): Promise<boolean> {
+    const { dropped } = this.ledger;
+    await this.writer.seal();
+    this.shipper.nudge();
+    return (await this.shipper.drained()) && this.ledger.dropped === dropped;
+  }
+
+  /** Brings what it can to disk, without another retry, and touches the folder no more. */
+  async stop(): Promise<void> {
+    this.writer.abandon();
+    await this.writer.seal();
+    this.forgetDue();
+    await this.shipper.stop();
+  }
+
+  state(): JournalState {
+    return this.ledger.state();
+  }
+
+  get lastError(): string | undefined {
+    return this.shipper.lastError;
+  }
+
+  private awaitDue(): void {
+    // Without a store only the size ends a segment: many small files would help nobody.
+    if (this.parts.insert === undefined) return;
+    this.cancelDue = this.parts.clock.after(this.parts.shipMs, () => {
+      this.isDue = true;
+      this.sealWhenDue();
+    });
+  }
+
+  private forgetDue(): void {
+    this.cancelDue?.();
+    this.isDue = false;
+  }
+
+  /** While segments wait for the store the open one goes on growing, so that an outage leaves few, large files. */
+  private sealWhenDue(): void {
+    if (!this.isDue || !this.shipper.idle) return;
+    this.isDue = false;
+    void this.writer.seal();
+  }
+}

@@ -1,0 +1,20 @@
+import { GatewayError } from '../../core/errors/gateway-error.ts';
+import type { Analytics } from '../../core/ports/analytics.ts';
+
+/** The analytics store of `storage.analytics.url: "none:"`: rows stay in the journal, and queries say why they cannot be answered. */
+export function createNoAnalytics(): Analytics {
+  const refuse = (): Promise<never> =>
+    Promise.reject(
+      new GatewayError(
+        'store_unavailable',
+        'There is no analytics store: storage.analytics.url is "none:". Set it to "chdb:" to query logs.',
+      ),
+    );
+  return {
+    insert: refuse,
+    groups: refuse,
+    requestById: refuse,
+    ping: () => Promise.resolve(),
+    close: () => Promise.resolve(),
+  };
+}

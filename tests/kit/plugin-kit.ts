@@ -1,0 +1,295 @@
+/**
+ * What plugin tests need: a scope and request contexts over real parts where the gateway has them (body, counters),
+ * and the plainest stand-ins for the rest.
+ */
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import formats from 'ajv-formats';
+import { createHash, randomUUID } from 'node:crypto';
+import { Readable } from 'node:stream';
+import type { Endpoint } from '../../core/dialects/endpoint.ts';
+import { matchEndpoint } from '../../core/dialects/match-endpoint.ts';
+import type { ContextKey } from '../../core/pipeline/context-key.ts';
+import type { JsonValue, Outcome, RequestContext } from '../../core/pipeline/context.ts';
+import type { RequestFacts } from '../../core/pipeline/facts.ts';
+import { callerKey } from '../../core/pipeline/keys.ts';
+import type { AnyPlugin, Scope } from '../../core/pipeline/plugin.ts';
+import { LazyBody } from '../../core/pipeline/request-body.ts';
+import type { Analytics } from '../../core/ports/analytics.ts';
+import type { Clock } from '../../core/ports/clock.ts';
+import type { KeyRecord } from '../../core/ports/directory.ts';
+import { headerValue } from '../../core/ports/header-list.ts';
+import type { Journal, JournalTable } from '../../core/ports/journal.ts';
+import type { Log } from '../../core/ports/log.ts';
+import { createMemoryCounters } from '../../storage/memory/counters.ts';
+
+/** The moment at which every test clock starts. */
+export const testStart = Date.parse('2026-11-21T09:00:00.000Z');
+
+/** A clock that stands still until it is told to move. */
+export class TestClock implements Clock {
+  private elapsed = 0;
+
+  now(): number {
+    return testStart + this.elapsed;
+  }
+
+  monotonic(): number {
+    return 1000 + this.elapsed;
+  }
+
+  after(): () => void {
+    return () => undefined;
+  }
+
+  advance(ms: number): void {
+    this.elapsed += ms;
+  }
+}
+
+/** A journal that keeps its lines, and can be told how many of them have not been stored yet. */
+export class TestJournal implements Journal {
+  readonly lines: Record<JournalTable, string[]> = { requests: [], bodies: [] };
+  pending: Record<JournalTable, number> = { requests: 0, bodies: 0 };
+  readonly lastError = undefined;
+  readonly settled: number[] = [];
+
+  append(table: JournalTable, line: string): void {
+    this.lines[table].push(line);
+  }
+
+  settle(timeoutMs: number): Promise<boolean> {
+    this.settled.push(timeoutMs);
+    return Promise.resolve(true);
+  }
+
+  state(table: JournalTable) {
+    const accepted = this.lines[table].length + this.pending[table];
+    return { accepted, stored: accepted - this.pending[table], pending: this.pending[table], shed: 0 };
+  }
+
+  flush = (): Promise<void> => Promise.resolve();
+  close = (): Promise<void> => Promise.resolve();
+
+  /** The rows of a table, parsed. */
+  rows<T>(table: JournalTable): T[] {
+    return this.lines[table].map((line) => JSON.parse(line) as T);
+  }
+}
+
+const silent: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
+
+/** A key record; override what the test is about. */
+export function testKey(overrides: Partial<KeyRecord> = {}): KeyRecord {
+  return {
+    id: 'key-1',
+    name: 'first key',
+    kind: 'workspace-service',
+    organisationId: 'org-1',
+    workspaceId: 'ws-1',
+    userId: '',
+    scopes: ['*'],
+    expiresAt: null,
+    ...overrides,
+  };
+}
+
+/** SHA-256 in base64, as the directory knows keys. */
+export function sha256(text: string): string {
+  return createHash('sha256').update(text).digest('base64');
+}
+
+/** A store that answers nothing; override what the test is about. */
+export function testAnalytics(overrides: Partial<Analytics> = {}): Analytics {
+  return {
+    insert: () => Promise.resolve(),
+    groups: () => Promise.resolve({ total: 0, rows: [] }),
+    requestById: () => Promise.resolve(undefined),
+    ping: () => Promise.resolve(),
+    close: () => Promise.resolve(),
+    ...overrides,
+  };
+}
+
+/** A scope whose clock, journal and counters the test can reach. */
+export function testScope(overrides: Partial<Scope> & { keys?: Readonly<Record<string, KeyRecord>> } = {}) {
+  const { keys = {}, ...rest } = overrides;
+  const clock = new TestClock();
+  const journal = new TestJournal();
+  const absent = (): never => {
+    throw new Error('This part of the scope is not there in plugin tests.');
+  };
+  const scope: Scope = {
+    log: silent,
+    clock,
+    counters: createMemoryCounters({ clock, log: silent }),
+    metrics: { counter: absent, gauge: absent, histogram: absent, onScrape: absent, render: absent },
+    prices: { price: absent },
+    directory: {
+      keyByHash: (hash) => Object.entries(keys).find(([secret]) => sha256(secret) === hash)?.[1],
+      defaultOrganisationId: 'default-org',
+      defaultWorkspaceId: 'default-ws',
+    },
+    journal,
+    analytics: testAnalytics(),
+    router: { resolve: absent, execute: absent },
+    headerPrefix: 'x-service',
+    onDispose() {},
+    setTimeout: absent,
+    setInterval: absent,
+    ...rest,
+  };
+  return { scope, clock, journal };
+}
+
+/** What a test says about its request. */
+export interface TestRequest {
+  readonly method?: string;
+  readonly path?: string;
+  readonly query?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** A value is sent as JSON, a string and bytes as they are. */
+  readonly body?: unknown;
+  readonly key?: KeyRecord;
+}
+
+/** A request as a plugin sees it, over the real body implementation. */
+export class TestContext implements RequestContext {
+  readonly id = randomUUID();
+  readonly startedAt = testStart;
+  readonly method: string;
+  readonly path: string;
+  readonly query: string;
+  readonly headers: string[];
+  readonly remoteAddress = '127.0.0.1';
+  readonly endpoint: Endpoint;
+  readonly generation = 'generation-1';
+  readonly body: LazyBody;
+  readonly facts: RequestFacts = emptyFacts();
+  readonly aborted = false;
+  /** What the plugin added to the answer. */
+  readonly responseHeaders: Record<string, string> = {};
+  private readonly slots = new Map<ContextKey<unknown>, unknown>();
+
+  constructor(request: TestRequest) {
+    this.path = request.path ?? '/chat/completions';
+    this.method = request.method ?? 'POST';
+    this.query = request.query ?? '';
+    this.endpoint = matchEndpoint(this.method, this.path);
+    const defaults = request.body === undefined ? {} : { 'content-type': 'application/json' };
+    this.headers = Object.entries({ ...defaults, ...request.headers }).flat();
+    const bytes = bytesOf(request.body);
+    this.body = new LazyBody(
+      {
+        hasBody: bytes.length > 0,
+        header: (name) => this.header(name),
+        readBody: () => Promise.resolve(bytes),
+        streamBody: () => Readable.from([bytes]),
+      },
+      1_000_000,
+    );
+    if (request.key) this.set(callerKey, request.key);
+  }
+
+  get originalPath(): string {
+    return `/v1${this.path}`;
+  }
+
+  get json(): JsonValue | undefined {
+    return this.body.json;
+  }
+
+  get conversation(): never {
+    throw new Error('The conversation is not there in plugin tests.');
+  }
+
+  header(name: string): string | undefined {
+    return headerValue(this.headers, name);
+  }
+
+  service(name: string): string | undefined {
+    return this.header(`x-service-${name}`);
+  }
+
+  get<T>(key: ContextKey<T>): T | undefined {
+    return this.slots.get(key) as T | undefined;
+  }
+
+  set<T>(key: ContextKey<T>, value: T): void {
+    this.slots.set(key, value);
+  }
+
+  addResponseHeader(name: string, value: string): void {
+    this.responseHeaders[name] = value;
+  }
+
+  onAbort(): () => void {
+    return () => undefined;
+  }
+}
+
+/** How the request ended; completed with 200 unless the test says otherwise. */
+export function testOutcome(overrides: Partial<Outcome> = {}): Outcome {
+  return {
+    kind: 'completed',
+    status: 200,
+    error: undefined,
+    latencyMs: 12.5,
+    requestBody: undefined,
+    responseBody: undefined,
+    responseTruncated: false,
+    responseContentType: 'application/json',
+    responseContentEncoding: '',
+    price: { cost: '0', status: 'none', version: '' },
+    ...overrides,
+  };
+}
+
+/** What is wrong with a plugin's options, as one text; empty when they are right. Compiles as strictly as the loader. */
+export function optionErrors(plugin: AnyPlugin, options: unknown): string {
+  const ajv = new Ajv2020({ allErrors: true, strict: true, allowUnionTypes: true });
+  formats.default(ajv);
+  const validate = ajv.compile(plugin.schema ?? {});
+  return validate(options)
+    ? ''
+    : (validate.errors ?? []).map((error) => `${error.instancePath} ${error.message}`).join('; ');
+}
+
+function bytesOf(body: unknown): Buffer {
+  if (body === undefined) return Buffer.alloc(0);
+  if (Buffer.isBuffer(body)) return body;
+  return Buffer.from(typeof body === 'string' ? body : JSON.stringify(body), 'utf8');
+}
+
+function emptyFacts(): RequestFacts {
+  return {
+    organisationId: '',
+    workspaceId: '',
+    apiKeyId: '',
+    userId: '',
+    aiService: '',
+    provider: '',
+    upstreamHost: '',
+    modelRequested: '',
+    modelAnswered: '',
+    stream: false,
+    config: '',
+    prompt: '',
+    virtualKey: '',
+    cacheStatus: '',
+    attempts: 0,
+    resent: false,
+    usage: undefined,
+    finishReason: '',
+    metadata: {},
+    traceId: '',
+    spanId: '',
+    parentSpanId: '',
+    spanName: '',
+    upstreamStartedAt: 0,
+    upstreamEndedAt: 0,
+    firstByteAt: 0,
+    firstTokenAt: 0,
+    requestBytes: 0,
+    responseBytes: 0,
+  };
+}

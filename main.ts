@@ -170,7 +170,7 @@ async function serve({ command, file, config, log, opened }: Serving): Promise<v
     compile: (pipelines) =>
       compilePipelines(pipelines.map(({ config, instances }) => compilePipeline(config, instances))),
     load: () => loadConfig(file, { env }),
-    watch: (files, onChange) => watchFiles(files, onChange, { clock, log }),
+    watch: (files, onChange, since) => watchFiles(files, onChange, { clock, log, since }),
   });
   const started = await reloader.start();
   if (!started.ok) {

@@ -41,6 +41,7 @@ export class Connection {
   /** Answers that the present socket has delivered. */
   #served = 0;
   #receiving = false;
+  #held = false;
   #gone = false;
 
   constructor(origin: string, owner: ConnectionOwner, observer: SocketObserver) {
@@ -76,7 +77,22 @@ export class Connection {
   /** The present call had its whole answer. */
   answerEnds(): void {
     this.#served += 1;
+    this.#held = false;
     this.call = null;
+  }
+
+  /**
+   * Gives undici no more bytes until `flow`; what is read already stays in the socket, which then stops reading.
+   * (undici's own pause leaves its parser in a state in which the end of the connection throws from an event.)
+   */
+  hold(): void {
+    this.#held = true;
+  }
+
+  /** Not to be called from inside a callback of undici's parser. */
+  flow(): void {
+    this.#held = false;
+    this.#socket?.emit('readable');
   }
 
   /** The socket had served an answer before, and the present call got not one byte. */
@@ -129,10 +145,12 @@ export class Connection {
     });
   };
 
-  /** Sees every byte before undici does: to tell a stale connection, and to take informational answers out. */
+  /** Sees every byte before undici does: to hold it, to tell a stale connection, to drop informational answers. */
   #watch(socket: Socket): void {
     const read = socket.read.bind(socket) as (size?: number) => Buffer | null;
     socket.read = (size?: number): Buffer | null => {
+      // With a size it is Node itself that asks, to fill the buffer.
+      if (this.#held && size === undefined) return null;
       let chunk = read(size);
       while (chunk !== null) {
         this.#receiving = true;
@@ -146,9 +164,8 @@ export class Connection {
 }
 
 /**
- * undici takes ECONNRESET under an answer that ends with its connection for a proper end (a cut stream would look
- * complete), and while such an answer is paused an assertion of its parser fails inside the event handler. Under
- * the code of its own socket errors a reset is what it is.
+ * undici takes ECONNRESET under an answer that ends with its connection for a proper end: a cut stream would look
+ * complete. Under the code of its own socket errors a reset is what it is.
  */
 function disguiseReset(error: NodeJS.ErrnoException): void {
   if (error.code === 'ECONNRESET') error.code = 'UND_ERR_SOCKET';

@@ -25,16 +25,17 @@ export interface HttpCallEnvironment {
 
 /**
  * undici's parser is one for the whole process and must not be entered from its own callbacks, as resuming or
- * sending from inside a handler would do. Above zero means that we are inside.
+ * sending from inside a handler would do. Above zero means that we are inside a handler.
  */
-let parserDepth = 0;
+let handlerDepth = 0;
 
 /** A longer timer would fire at once. */
 const maxTimerMs = 2_147_483_647;
 
 /**
  * One request and its answer. It is the handler that undici calls, in the interface that hands headers over raw
- * and spares parsing them into an object per answer.
+ * and spares parsing them into an object per answer. A paused call keeps what had been read with the bytes at which
+ * it paused (at most what the socket buffers, about 128 KiB); the rest stays in the socket.
  */
 export class HttpCall implements UpstreamCall, Dispatcher.DispatchHandler {
   readonly #request: UpstreamRequest;
@@ -46,8 +47,9 @@ export class HttpCall implements UpstreamCall, Dispatcher.DispatchHandler {
   #body: RequestBody | null = null;
   #passedBytes = 0;
   #timer: NodeJS.Timeout | undefined;
-  #resumeParser: (() => void) | undefined;
   #paused = false;
+  /** What came with the bytes at which the handler paused. */
+  #backlog: Buffer[] = [];
   #status = 0;
   #receivedBytes = 0;
   #starting = true;
@@ -67,19 +69,23 @@ export class HttpCall implements UpstreamCall, Dispatcher.DispatchHandler {
 
   /** Sends the request. A failure before this returns reaches the handler in the next microtask. */
   start(): void {
-    if (parserDepth > 0) queueMicrotask(() => this.#dispatch());
+    if (handlerDepth > 0) queueMicrotask(() => this.#dispatch());
     else this.#dispatch();
     this.#starting = false;
   }
 
   resume(): void {
-    if (parserDepth > 0) {
+    if (handlerDepth > 0) {
       queueMicrotask(() => this.resume());
-    } else if (this.#paused && this.#phase === 'body') {
-      this.#paused = false;
-      this.#timer?.refresh();
-      this.#resumeParser?.();
+      return;
     }
+    if (!this.#paused || this.#phase === 'done') return;
+    this.#paused = false;
+    this.#timer?.refresh();
+    this.#deliverBacklog();
+    if (this.#paused || this.#over()) return;
+    if (this.#phase === 'draining') this.#finish(undefined, false);
+    else this.#connection?.flow();
   }
 
   abort(error: GatewayError): void {
@@ -96,51 +102,54 @@ export class HttpCall implements UpstreamCall, Dispatcher.DispatchHandler {
     this.#arm(this.#request.headTimeoutMs);
   }
 
-  onHeaders(status: number, rawHeaders: Buffer[], resume: () => void): boolean {
-    if (this.#phase !== 'head') return false;
-    if (status < 200) return true;
+  onHeaders(status: number, rawHeaders: Buffer[]): boolean {
+    if (this.#phase !== 'head' || status < 200) return true;
     this.#phase = 'body';
     this.#status = status;
-    this.#resumeParser = resume;
     this.#arm(this.#request.idleTimeoutMs);
-    parserDepth += 1;
+    handlerDepth += 1;
     try {
       this.#handler.head(status, toHeaderList(rawHeaders));
     } finally {
-      parserDepth -= 1;
+      handlerDepth -= 1;
     }
     return true;
   }
 
   onData(chunk: Buffer): boolean {
-    if (this.#phase !== 'body') return false;
+    if (this.#phase !== 'body') return true;
     this.#receivedBytes += chunk.length;
     this.#timer?.refresh();
-    parserDepth += 1;
-    try {
-      this.#paused = !this.#handler.data(chunk);
-    } finally {
-      parserDepth -= 1;
-    }
-    return !this.#paused;
+    if (this.#paused) this.#backlog.push(chunk);
+    else if (!this.#deliver(chunk)) this.#connection?.hold();
+    return true;
   }
 
   onComplete(): void {
-    parserDepth += 1;
+    if (this.#paused && this.#phase === 'body') {
+      this.#phase = 'draining';
+      this.#release('body', true);
+      return;
+    }
+    handlerDepth += 1;
     try {
       this.#finish(undefined, false);
     } finally {
-      parserDepth -= 1;
+      handlerDepth -= 1;
     }
   }
 
   onError(cause: unknown): void {
-    if (this.#phase === 'done') return;
+    if (this.#phase === 'done' || this.#phase === 'draining') return;
     // A 304 may name the length of the body that it leaves out; undici misses that body.
     if ((this.#status === 304 || this.#status === 204) && isLengthMismatch(cause)) {
       this.#finish(undefined, false);
       return;
     }
+    this.#fail(cause);
+  }
+
+  #fail(cause: unknown): void {
     const error = transportError(cause, this.#place());
     if (error.code === 'internal') {
       this.#environment.log.error('an answer could not be processed', {
@@ -149,6 +158,32 @@ export class HttpCall implements UpstreamCall, Dispatcher.DispatchHandler {
       });
     }
     this.#finish(error, error.code === 'upstream_reset' && this.#connection?.stale === true);
+  }
+
+  #deliver(chunk: Buffer): boolean {
+    handlerDepth += 1;
+    try {
+      this.#paused = !this.#handler.data(chunk);
+    } finally {
+      handlerDepth -= 1;
+    }
+    return !this.#paused;
+  }
+
+  #deliverBacklog(): void {
+    try {
+      while (!this.#paused && !this.#over()) {
+        const chunk = this.#backlog.shift();
+        if (chunk === undefined) return;
+        this.#deliver(chunk);
+      }
+    } catch (cause) {
+      this.#fail(cause);
+    }
+  }
+
+  #over(): boolean {
+    return this.#phase === 'done';
   }
 
   #dispatch(): void {
@@ -206,6 +241,7 @@ export class HttpCall implements UpstreamCall, Dispatcher.DispatchHandler {
         // While the reader is slow the server owes nothing; `resume` sets the timer going again.
         if (!this.#paused) this.#finish(answerTimedOut(this.#place(), this.#request.idleTimeoutMs), false);
         return;
+      case 'draining':
       case 'done':
     }
   }
@@ -224,16 +260,25 @@ export class HttpCall implements UpstreamCall, Dispatcher.DispatchHandler {
   }
 
   #finish(error: GatewayError | undefined, stale: boolean): void {
-    if (this.#phase === 'done') return;
-    if (this.#phase === 'connecting') this.#pool.pending -= 1;
-    else this.#pool.running -= 1;
+    const phase = this.#phase;
+    if (phase === 'done') return;
+    // First, because giving the connection back makes undici report its end.
     this.#phase = 'done';
-    clearTimeout(this.#timer);
-    this.#body?.destroy();
-    this.#releaseConnection(error === undefined);
+    if (phase !== 'draining') this.#release(phase, error === undefined);
+    this.#backlog = [];
     if (error !== undefined) this.#environment.countFailure(error.code);
     if (this.#starting) queueMicrotask(() => this.#report(error, stale));
     else this.#report(error, stale);
+  }
+
+  /** Gives back everything that the call holds at the end of `phase`. */
+  #release(phase: CallPhase, answered: boolean): void {
+    if (phase === 'connecting') this.#pool.pending -= 1;
+    else this.#pool.running -= 1;
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#body?.destroy();
+    this.#releaseConnection(answered);
   }
 
   #releaseConnection(answered: boolean): void {

@@ -107,7 +107,7 @@ function start(
   recorder.onData = () => {
     if (abort === 'data') stop();
     if (pauseMs === 0) return true;
-    setTimeout(() => recorder.call?.resume(), pauseMs);
+    setTimeout(() => recorder.resume(), pauseMs);
     return false;
   };
   send(

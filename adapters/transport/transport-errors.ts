@@ -1,8 +1,8 @@
 import { errors } from 'undici';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 
-/** How far a call had come. */
-export type CallPhase = 'connecting' | 'head' | 'body' | 'done';
+/** How far a call has come. `draining`: the answer is complete, its reader has not taken all of it yet. */
+export type CallPhase = 'connecting' | 'head' | 'body' | 'draining' | 'done';
 
 /** Where and when a call failed; what its error message needs. */
 export interface FailurePlace {

@@ -2,11 +2,14 @@ import assert from 'node:assert/strict';
 import { Readable } from 'node:stream';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
+import type { Log } from '../../core/ports/log.ts';
+import type { UpstreamHandler } from '../../core/ports/transport.ts';
 import {
   RawServer,
   Recorder,
   scripted,
   send,
+  silentLog,
   testTransport,
   until,
   type Reply,
@@ -231,7 +234,7 @@ describe('timeouts', () => {
     );
     const recorder = new Recorder();
     recorder.onData = () => {
-      setTimeout(() => recorder.call?.resume(), 130);
+      setTimeout(() => recorder.resume(), 130);
       return false;
     };
     send(transport, { origin: server.origin, idleTimeoutMs: 40 }, recorder);
@@ -317,7 +320,7 @@ describe('abort', () => {
     assert.equal(error, reason);
     assert.equal(facts?.stale, false);
     recorder.call?.abort(new GatewayError('internal', 'twice'));
-    recorder.call?.resume();
+    recorder.resume();
     await until(() => transport.stats().connections === 0, 'no socket is left');
     assert.equal(recorder.ends, 1);
   }
@@ -376,7 +379,7 @@ describe('abort', () => {
     const recorder = send(transport, server);
     await recorder.ended;
     recorder.call?.abort(reason);
-    recorder.call?.resume();
+    recorder.resume();
     assert.equal(recorder.ends, 1);
     await settled(server);
     assert.equal((await send(transport, server).ended).error, undefined);

@@ -73,11 +73,11 @@ describe('flow control', () => {
       received += chunk.length;
       chunks += 1;
       // Once from outside and once from inside the call.
-      if (chunks % 2 === 0) setImmediate(() => recorder.call?.resume());
-      else recorder.call?.resume();
+      if (chunks % 2 === 0) setImmediate(() => recorder.resume());
+      else recorder.resume();
       return false;
     };
-    recorder.call?.resume();
+    recorder.resume();
     assert.equal((await recorder.ended).error, undefined);
     assert.equal(received, total);
   });
@@ -97,7 +97,7 @@ describe('flow control', () => {
     paused.onData = () => true;
     const other = new Recorder();
     other.onData = () => {
-      paused.call?.resume();
+      paused.resume();
       return true;
     };
     send(transport, server, other);

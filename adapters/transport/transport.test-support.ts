@@ -63,6 +63,8 @@ export class Recorder implements UpstreamHandler {
   onData: (chunk: Buffer) => boolean = () => true;
   onHead: () => void = () => undefined;
   ends = 0;
+  /** `data` returned false and nobody has resumed since. */
+  paused = false;
   #arrive: () => void = () => undefined;
   #end: (outcome: Outcome) => void = () => undefined;
 
@@ -81,8 +83,19 @@ export class Recorder implements UpstreamHandler {
 
   data(chunk: Buffer): boolean {
     if (this.ends > 0) throw new Error('data after the end');
+    if (this.paused) throw new Error('data while paused');
     this.chunks.push(chunk);
-    return this.onData(chunk);
+    this.paused = true;
+    const more = this.onData(chunk);
+    // A `resume` from inside `onData` counts.
+    if (more) this.paused = false;
+    return more;
+  }
+
+  /** Takes data again. */
+  resume(): void {
+    this.paused = false;
+    this.call?.resume();
   }
 
   end(): void {
@@ -96,6 +109,7 @@ export class Recorder implements UpstreamHandler {
   #settle(error: GatewayError | undefined, facts: FailureFacts | undefined): void {
     this.ends += 1;
     if (this.ends > 1) throw new Error('ended twice');
+    if (this.paused && error === undefined) throw new Error('ended while paused');
     const body = Buffer.concat(this.chunks);
     this.#end({ status: this.status, headers: this.headers, body, error, facts });
   }

@@ -23,8 +23,10 @@ export interface Origin {
   readonly resolved: boolean;
 }
 
+/** What a YAML scalar can be; dates and other tagged values stay text. */
 export type ScalarValue = string | number | boolean | null;
 
+/** A single value: text, number, boolean or nothing. */
 export interface ScalarNode {
   readonly kind: 'scalar';
   readonly place: NodePlace;
@@ -32,17 +34,20 @@ export interface ScalarNode {
   readonly origin?: Origin;
 }
 
+/** A key of an object and what stands under it. */
 export interface MapEntry {
   readonly key: NodePlace;
   readonly node: ConfigNode;
 }
 
+/** An object; its keys in file order. */
 export interface MapNode {
   readonly kind: 'map';
   readonly place: NodePlace;
   readonly entries: ReadonlyMap<string, MapEntry>;
 }
 
+/** A list. */
 export interface ListNode {
   readonly kind: 'list';
   readonly place: NodePlace;

@@ -28,7 +28,7 @@ export function describeValue(value: unknown): string {
       ? 'an empty list'
       : `a list of ${value.length} item${value.length === 1 ? '' : 's'}`;
   if (isObject(value)) return describeKeys(Object.keys(value));
-  return String(value);
+  return typeof value === 'number' || typeof value === 'boolean' ? String(value) : `a ${typeof value}`;
 }
 
 /** What to do about a value of the wrong type, when that is plain; else an empty text. */

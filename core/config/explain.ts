@@ -73,7 +73,8 @@ function schemasWithin(schema: SchemaObject, keyword: string, root: SchemaObject
     if (typeof next !== 'object' || next === null || found.has(next)) continue;
     found.add(next);
     if (isObject(next)) pending.push(resolveReference(next, root));
-    pending.push(...Object.values(next));
+    const members: unknown[] = Object.values(next);
+    for (const member of members) pending.push(member);
   }
   return found;
 }

@@ -6,6 +6,7 @@ import { problemAtNode } from './problem-list.ts';
 import { maxInputFileBytes, readText, type ReadFile, type ReadResult } from './read-file.ts';
 import { parseTemplate, type TemplatePart } from './template.ts';
 
+/** Where the values of placeholders come from. */
 export interface InterpolationInput {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly readFile?: ReadFile | undefined;

@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
-import { after, describe, it } from 'node:test';
+import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { loadConfig, type LoadResult } from './load-config.ts';
 import { formatProblem } from './problem.ts';
@@ -221,273 +219,73 @@ describe('loadConfig: problems', () => {
     );
   });
 
+  it('never throws, and says where, whatever the file holds', async () => {
+    const words = [
+      'version: 1',
+      'server:',
+      '  port: 1',
+      'pipelines:',
+      '- name: a',
+      '\n',
+      ' ',
+      '&a',
+      '*a',
+      '${A}',
+    ];
+    const yaml = fc
+      .array(
+        fc.constantFrom(
+          ...words,
+          '"',
+          "'",
+          '{',
+          '}',
+          '[',
+          ']',
+          '|',
+          ':',
+          '- ',
+          '\t',
+          '#',
+          '!x',
+          '---',
+          '<<: ',
+        ),
+      )
+      .map((parts) => parts.join(''));
+    const section = fc.constantFrom(
+      'server',
+      'storage',
+      'log',
+      'security',
+      'providers',
+      'pipelines',
+      'include',
+    );
+    const json = fc
+      .tuple(section, fc.jsonValue())
+      .map(([key, value]) => `${minimal}\n${JSON.stringify({ [key]: value }).slice(1, -1)}\n`);
+    const written = fc
+      .tuple(section, fc.jsonValue())
+      .map(([key, value]) => JSON.stringify({ version: 1, [key]: value }));
+    await fc.assert(
+      fc.asyncProperty(fc.oneof(yaml, json, written, fc.string()), async (text) => {
+        const result = await load({ 'main.yaml': text });
+        if (result.ok) return;
+        assert.ok(result.problems.length > 0);
+        for (const { file, line, message } of result.problems) {
+          assert.equal(file, '/c/main.yaml');
+          assert.ok(line > 0 || message.includes('the configuration file'));
+        }
+      }),
+      { numRuns: 400 },
+    );
+  });
+
   it('reports a bounded number of problems', async () => {
     const keys = Array.from({ length: 500 }, (_, index) => `q${index}x: 1`).join('\n');
     const problems = await problemsOf(`${minimal}${keys}\n`);
     assert.equal(problems.length, 100);
     assert.match(problems.at(-1) ?? '', /400 more problems are left out/);
-  });
-});
-
-describe('loadConfig: variables', () => {
-  const provider = (value: string): string => `${minimal}providers: { openai: { api_key: ${value} } }\n`;
-  const keyOf = async (value: string, env: Env, files: Record<string, string> = {}): Promise<unknown> => {
-    const { config } = await configOf({ 'main.yaml': provider(value), ...files }, env);
-    return config.providers.openai?.api_key;
-  };
-
-  it('replaces them in plain, quoted and block texts', async () => {
-    const env = { A: 'one', B: 'two' };
-    assert.equal(await keyOf('"x-${A}-${B}"', env), 'x-one-two');
-    assert.equal(await keyOf("'${C:-three}'", env), 'three');
-    assert.equal(await keyOf('"${A:-three}"', { A: '' }), 'three');
-    assert.equal(await keyOf('"$${A}"', env), '${A}');
-    const { config } = await configOf(
-      `${minimal}providers:\n  openai:\n    service: \${B}\n    api_key: |-\n      \${A}\n      b\n`,
-      env,
-    );
-    assert.deepEqual(config.providers.openai, { service: 'two', api_key: 'one\nb' });
-  });
-
-  it('never lets a value become structure', async () => {
-    await fc.assert(
-      fc.asyncProperty(fc.string({ minLength: 1 }), async (value) => {
-        assert.equal(await keyOf('"${A}"', { A: value }), value);
-      }),
-      { numRuns: 50 },
-    );
-    assert.equal(await keyOf('"${A}"', { A: 'x", evil: "${B}\n- *a' }), 'x", evil: "${B}\n- *a');
-  });
-
-  it('reads files relative to the YAML file, without the last line break', async () => {
-    const files = { 'secrets/key': 'from file\n' };
-    assert.equal(await keyOf('"${file:secrets/key}"', {}, files), 'from file');
-    assert.equal(await keyOf('"${file:/c/secrets/key}"', {}, files), 'from file');
-    const { source } = await configOf({ 'main.yaml': provider('"${file:secrets/key}"'), ...files });
-    assert.deepEqual(source.files, ['/c/main.yaml', '/c/secrets/key']);
-  });
-
-  it('says which file is missing and watches for it', async () => {
-    const result = await load({ 'main.yaml': provider('"${file:key}"') });
-    assert.ok(!result.ok);
-    assert.deepEqual(result.problems.map(formatProblem), [
-      '/c/main.yaml:3:33: the file in ${file:key} does not exist; create it or correct the name',
-    ]);
-    assert.deepEqual(result.files, ['/c/main.yaml', '/c/key']);
-  });
-
-  it('turns a whole variable into what the schema wants', async () => {
-    const text = [
-      minimal.replace('[auth]', '[{ cache: { on_error: "${E}", timeout_ms: "${T}", ttl: "${T}" } }]'),
-      'server: { port: "${PORT}", host: "${PORT}" }\n',
-    ].join('');
-    const { config } = await configOf(text, { PORT: '8080', E: 'skip', T: '5' });
-    assert.equal(config.server.port, 8080);
-    assert.equal(config.server.host, '8080');
-    const plugin = config.pipelines[0]?.plugins[0];
-    assert.deepEqual([plugin?.onError, plugin?.timeoutMs, plugin?.options], ['skip', 5, { ttl: '5' }]);
-  });
-
-  it('does not turn a part of a text into a number', async () => {
-    assert.deepEqual(await problemsOf(`${minimal}server: { port: "8\${A}" }\n`, { A: '0' }), [
-      'main.yaml:3:17: "port": expected a whole number from 0 to 65535, found a text with ${A} in it',
-    ]);
-  });
-
-  it('does not shadow other problems, nor cause any', async () => {
-    const text = `${minimal}server: { port: "\${NONE}", header_prefix: "\${NONE}", host: 5 }\n`;
-    assert.deepEqual(
-      (await problemsOf(text)).map((problem) => problem.slice(0, 60)),
-      [
-        'main.yaml:3:17: the environment variable NONE is not set; se',
-        'main.yaml:3:43: the environment variable NONE is not set; se',
-        'main.yaml:3:60: "host": expected text, found 5; put it in qu',
-      ],
-    );
-  });
-
-  it('refuses them in keys and includes', async () => {
-    assert.deepEqual(
-      await problemsOf(`${minimal}providers: { "\${A}": {} }\n`, { A: 'x' }).then((all) => all[0]),
-      'main.yaml:3:14: variables are not replaced in keys; write the key itself',
-    );
-    assert.deepEqual(await problemsOf(`include: ["\${A}.yaml"]\n${minimal}`, { A: 'x' }), [
-      'main.yaml:1:11: variables are not replaced in "include"; write the path itself',
-    ]);
-  });
-
-  it('never shows what a variable or a secret holds', async () => {
-    const secret = 'hunter2-super-secret';
-    const text = [
-      minimal.replace('/**', '"${S}"').replace('[auth]', '[{ x: { on_error: "${S}" } }]'),
-      'server: { port: "${S}", header_prefix: "a ${S}", operations: "${S}", header_aliases: ["${S} b"] }\n',
-      'log: "${S}"\n',
-      'storage: { analytics: { url: "${file:s}" }, counters: { url: "x${S}" } }\n',
-      `providers: { a: { api_key: [${secret}], dialect: "\${S}", base_url: "\${S}" } }\n`,
-    ].join('');
-    const problems = await problemsOf({ 'main.yaml': text, s: secret }, { S: secret });
-    assert.equal(problems.length, 12);
-    assert.doesNotMatch(problems.join('\n'), new RegExp(secret));
-    assert.ok(problems.some((problem) => problem.includes('found the value of ${S}')));
-    assert.ok(problems.some((problem) => problem.includes('found the value of ${file:s}')));
-  });
-
-  it('has a digest that knows texts but no secrets', async () => {
-    const digest = async (text: string, env: Env, secret: string): Promise<string> =>
-      (await configOf({ 'main.yaml': text, key: secret }, env)).source.digest;
-    const text = provider('"${A}${file:key}"');
-    const first = await digest(text, { A: '1' }, 'x');
-    assert.match(first, /^[0-9a-f]{64}$/);
-    assert.equal(await digest(text, { A: '2' }, 'y'), first);
-    assert.notEqual(await digest(`${text}# changed\n`, { A: '1' }, 'x'), first);
-  });
-});
-
-describe('loadConfig: includes', () => {
-  const folder = mkdtempSync(join(tmpdir(), 'weir-include-'));
-  after(() => rmSync(folder, { recursive: true }));
-  let number = 0;
-  /** Loads `main.yaml` of a new folder with these files. */
-  const loadFolder = async (files: Record<string, string>, env: Env = {}) => {
-    const base = join(folder, String(number++));
-    for (const [name, text] of Object.entries(files)) {
-      mkdirSync(dirname(join(base, name)), { recursive: true });
-      writeFileSync(join(base, name), text);
-    }
-    const result = await loadConfig(join(base, 'main.yaml'), { env });
-    const problems = result.ok ? result.warnings : result.problems;
-    const watched = result.ok ? result.source.files : result.files;
-    return {
-      result,
-      problems: problems.map((problem) => formatProblem(problem).replaceAll(`${base}/`, '')),
-      files: watched.map((file) => file.replace(`${base}/`, '')),
-    };
-  };
-  const pipeline = (name: string): string =>
-    `pipelines:\n  - { name: ${name}, match: { path: / }, plugins: [{ p: { file: x } }] }\n`;
-
-  it('merges keys, appends lists in order, and keeps places and files', async () => {
-    const { result, files } = await loadFolder({
-      'main.yaml': `version: 1\ninclude: [conf.d/*.yaml, one.yaml]\nserver: { port: 1 }\n${pipeline('main')}`,
-      'conf.d/b.yaml': `server: { host: "0.0.0.0" }\n${pipeline('b')}`,
-      'conf.d/a.yaml': `version: 1\ninclude: [deep/../deep/more.yaml]\n${pipeline('a')}`,
-      'conf.d/deep/more.yaml': `# empty above\n\n${pipeline('more')}`,
-      'one.yaml': 'providers: { local: { base_url: "http://127.0.0.1:1/v1", api_key: "${file:key}" } }\n',
-      key: 'k\n',
-      'conf.d/.hidden.yaml': 'nonsense: true\n',
-    });
-    assert.ok(result.ok);
-    const { config, source } = result;
-    assert.deepEqual(
-      config.pipelines.map(({ name }) => name),
-      ['main', 'a', 'more', 'b'],
-    );
-    assert.deepEqual([config.server.port, config.server.host], [1, '0.0.0.0']);
-    assert.equal(config.providers.local?.api_key, 'k');
-    assert.deepEqual(files, [
-      ...['main.yaml', 'conf.d/a.yaml', 'conf.d/b.yaml', 'conf.d/deep/more.yaml', 'one.yaml', 'key'],
-      'conf.d/*.yaml',
-    ]);
-    const entry = config.pipelines[2]?.plugins[0];
-    assert.ok(entry);
-    assert.match(entry.file, /conf\.d\/deep\/more\.yaml$/);
-    const place = source.locate(`${entry.optionsPointer}/file`);
-    assert.match(place.file, /\d+\/conf\.d\/deep\/more\.yaml$/);
-    assert.deepEqual([place.line, place.column], [4, 62]);
-  });
-
-  it('names both places when values differ, and neither value', async () => {
-    const { problems } = await loadFolder({
-      'main.yaml': `version: 1\ninclude: [a.yaml]\nserver: { host: one, port: 5, header_aliases: [x] }\n${pipeline('m')}`,
-      'a.yaml': 'version: 1\nserver:\n  host: two\n  port: 5\n  header_aliases: y\n',
-    });
-    assert.deepEqual(problems, [
-      'a.yaml:3:9: this key has another value at main.yaml:3:17; keep one of them',
-      'a.yaml:5:19: this key is a single value here and a list at main.yaml:3:47; keep one of them',
-    ]);
-  });
-
-  it('finds a problem in the file where it stands', async () => {
-    const { problems } = await loadFolder({
-      'main.yaml': `version: 1\ninclude: [a.yaml]\nserver: { base_path: /a, prt: 1 }\n${pipeline('m')}`,
-      'a.yaml': `server:\n  basePath: /b\n  hst: x\n${pipeline('9-_/')}`,
-    });
-    assert.deepEqual(problems, [
-      'main.yaml:3:26: unknown key "prt"; did you mean "port"?',
-      'a.yaml:2:3: "base_path" and "basePath" are two spellings of the same key; keep one',
-      'a.yaml:3:3: unknown key "hst"; did you mean "host"?',
-      'a.yaml:5:13: "name": expected a name of letters, digits, "-" and "_", found "9-_/"',
-    ]);
-  });
-
-  it('refuses a circle', async () => {
-    const { problems } = await loadFolder({
-      'main.yaml': `version: 1\ninclude: [a.yaml]\n${pipeline('m')}`,
-      'a.yaml': 'include: [sub/b.yaml]\n',
-      'sub/b.yaml': 'include:\n  - ../main.yaml\n',
-    });
-    assert.deepEqual(problems, [
-      'sub/b.yaml:2:5: the includes go round in a circle: main.yaml → a.yaml → sub/b.yaml → main.yaml; remove one of them',
-    ]);
-  });
-
-  it('reads a file once, and a pattern means the other files', async () => {
-    const { result } = await loadFolder({
-      'main.yaml': `version: 1\ninclude: ["*.yaml", a.yaml]\n${pipeline('m')}`,
-      'a.yaml': pipeline('a'),
-      'b.yaml': `include: [a.yaml]\n${pipeline('b')}`,
-    });
-    assert.ok(result.ok);
-    assert.deepEqual(
-      result.config.pipelines.map(({ name }) => name),
-      ['m', 'a', 'b'],
-    );
-  });
-
-  it('warns of a pattern without files but refuses a name without a file', async () => {
-    const main = (include: string): Record<string, string> => ({
-      'main.yaml': `version: 1\ninclude:\n  - ${include}\n${pipeline('m')}`,
-    });
-    const pattern = await loadFolder(main('conf.d/*.yaml'));
-    assert.ok(pattern.result.ok);
-    assert.deepEqual(pattern.problems, [
-      'main.yaml:3:5: warning: no file matches "conf.d/*.yaml"; correct the pattern or remove it',
-    ]);
-    const name = await loadFolder(main('conf.d/a.yaml'));
-    assert.ok(!name.result.ok);
-    assert.deepEqual(name.problems, [
-      'main.yaml:3:5: the included file conf.d/a.yaml does not exist; create it or correct the name',
-    ]);
-    assert.deepEqual(name.files, ['main.yaml', 'conf.d/a.yaml']);
-  });
-
-  it('reports broken YAML of all files at once, and nothing that follows from it', async () => {
-    const { problems } = await loadFolder({
-      'main.yaml': 'version: 1\ninclude: [a.yaml, b.yaml]\n',
-      'a.yaml': 'pipelines:\n\t- x\n',
-      'b.yaml': 'a: 1\na: 2\n',
-    });
-    assert.deepEqual(
-      problems.map((problem) => problem.split(': ')[0]),
-      ['a.yaml:2:1', 'b.yaml:2:1'],
-    );
-  });
-
-  for (const [written, expected] of [
-    ['include: a.yaml', 'main.yaml:1:1: "include" must be a list of file names or patterns'],
-    ['include: [5]', 'main.yaml:1:11: an include must be the name of a file or a pattern'],
-    [`include: [${'x,'.repeat(101)}]`, 'main.yaml:1:1: "include" may hold at most 100 entries'],
-  ] as const)
-    it(`refuses ${written.slice(0, 20)}`, async () => {
-      const { problems } = await loadFolder({ 'main.yaml': `${written}\nversion: 1\n${pipeline('m')}` });
-      assert.deepEqual(problems, [expected]);
-    });
-
-  it('reads a bounded number of files', async () => {
-    const many = Object.fromEntries(
-      Array.from({ length: 120 }, (_, index) => [`d/${index}.yaml`, 'version: 1\n']),
-    );
-    const { problems } = await loadFolder({ 'main.yaml': `include: [d/*.yaml]\n${minimal}`, ...many });
-    assert.deepEqual(problems, ['main.yaml:1:11: more than 100 files are included']);
   });
 });

@@ -11,6 +11,7 @@ import type { Problem } from './problem.ts';
 import type { ReadFile } from './read-file.ts';
 import { GatewayConfigSchema, type GatewayConfig } from './schema.ts';
 
+/** What loading takes beside the name of the file. */
 export interface LoadOptions {
   /** Where `${NAME}` is looked up. */
   readonly env: Readonly<Record<string, string | undefined>>;

@@ -178,7 +178,7 @@ class TreeBuilder {
       return undefined;
     }
     if (key.anchor !== undefined) this.#anchors.set(key.anchor, key);
-    const name = typeof key.value === 'string' ? key.value : (key.source ?? String(key.value));
+    const name = typeof key.value === 'string' ? key.value : key.source;
     if (name === '<<') {
       this.#report(place, pointer, 'merge keys ("<<") are not supported; repeat the keys or use an alias');
       return undefined;

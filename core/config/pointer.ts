@@ -1,5 +1,5 @@
 /** One segment of a JSON pointer, escaped. */
-export function escapeSegment(segment: string | number): string {
+function escapeSegment(segment: string | number): string {
   return String(segment).replaceAll('~', '~0').replaceAll('/', '~1');
 }
 

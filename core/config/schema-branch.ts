@@ -28,7 +28,7 @@ function typeOf(value: unknown): string {
 }
 
 /** True when the value is of a type that the schema names, whatever else it asks for. */
-export function typeFits(schema: SchemaObject, value: unknown): boolean {
+function typeFits(schema: SchemaObject, value: unknown): boolean {
   const types = schemaTypes(schema).map((type) => (type === 'integer' ? 'number' : type));
   const allowed = allowedValues(schema);
   const accepted = types.length > 0 ? types : allowed?.map(typeOf);

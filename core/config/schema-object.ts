@@ -67,7 +67,8 @@ export function definitionsWithin(root: SchemaObject): ReadonlyMap<string, Schem
         found.set(name, schema);
         if (typeof schema.$id === 'string') found.set(schema.$id, schema);
       }
-    pending.push(...Object.values(next));
+    const members: unknown[] = Object.values(next);
+    for (const member of members) pending.push(member);
   }
   definitionsOfRoot.set(root, found);
   return found;

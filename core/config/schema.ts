@@ -325,6 +325,7 @@ export interface GatewayConfig {
   readonly pipelines: readonly PipelineConfig[];
 }
 
+/** One pipeline, its plugins split into entries. */
 export interface PipelineConfig {
   readonly name: string;
   readonly match: { readonly routes?: 'contributed'; readonly path?: string; readonly methods?: string[] };

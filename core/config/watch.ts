@@ -3,6 +3,7 @@ import type { Log } from '../ports/log.ts';
 import { DirectoryWatch } from './directory-watch.ts';
 import { Fingerprinter, type Snapshot } from './fingerprint.ts';
 
+/** How files are watched. */
 export interface WatchOptions {
   readonly clock: Clock;
   readonly log: Log;

@@ -39,7 +39,7 @@ export class IncomingRequest {
   private readonly response: ServerResponse;
   private readonly limits: BodyLimits;
   private readonly expectsContinue: boolean;
-  private taken = 0;
+  private collector: BodyCollector | undefined;
   private consumed = false;
 
   constructor(
@@ -74,9 +74,11 @@ export class IncomingRequest {
   /** Reads the whole body. Throws `body_too_large`, `overloaded`, `body_timeout` or `client_closed`. */
   readBody(): Promise<Buffer> {
     const announced = Number(this.header('content-length') ?? 0);
-    if (announced > this.limits.maxBytes) return Promise.reject(this.tooLarge());
+    if (announced > this.limits.maxBytes) return Promise.reject(tooLarge(this.limits));
     this.beginBody();
-    return new Promise((resolve, reject) => this.collect(resolve, reject));
+    return new Promise((resolve, reject) => {
+      this.collector = new BodyCollector(this.message, this.limits, resolve, reject);
+    });
   }
 
   /** The unread body, for streaming on. */
@@ -84,65 +86,100 @@ export class IncomingRequest {
     this.beginBody();
     const { message, limits } = this;
     // A socket timeout counts what arrives without making the stream flow.
-    message.setTimeout(limits.idleTimeoutMs, () => message.destroy(this.tooSlow()));
+    message.setTimeout(limits.idleTimeoutMs, () => message.destroy(tooSlow(limits)));
     message.once('end', () => message.setTimeout(0));
     return message;
   }
 
   /** Gives back the memory that the body was counted with. */
   release(): void {
-    if (this.taken > 0) this.limits.budget.give(this.taken);
-    this.taken = 0;
+    this.collector?.release();
+    this.collector = undefined;
   }
 
   private beginBody(): void {
     this.consumed = true;
     if (this.expectsContinue) this.response.writeContinue();
   }
+}
 
-  private collect(resolve: (body: Buffer) => void, reject: (error: GatewayError) => void): void {
-    const { message, limits } = this;
-    const chunks: Buffer[] = [];
-    const finish = (error?: GatewayError): void => {
-      clearTimeout(timer);
-      message.off('data', onData).off('end', onEnd).off('close', onClose);
-      if (error) {
-        // The rest is thrown away unread, so that the refusal can still be read by the client.
-        message.resume();
-        reject(error);
-      } else {
-        resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks));
-      }
-    };
-    const onData = (chunk: Buffer): void => {
-      timer.refresh();
-      if (this.taken + chunk.length > limits.maxBytes) return finish(this.tooLarge());
-      if (!limits.budget.take(chunk.length)) return finish(overloaded());
-      this.taken += chunk.length;
-      chunks.push(chunk);
-    };
-    const onEnd = (): void => finish();
-    const onClose = (): void =>
-      finish(new GatewayError('client_closed', 'The client left while it was sending its request.'));
-    const timer = setTimeout(() => finish(this.tooSlow()), limits.idleTimeoutMs);
-    message.on('data', onData).on('end', onEnd).on('close', onClose);
+/** Gathers one body within its bounds. */
+class BodyCollector {
+  private readonly limits: BodyLimits;
+  private readonly resolve: (body: Buffer) => void;
+  private readonly reject: (error: GatewayError) => void;
+  private readonly timer: NodeJS.Timeout;
+  private chunks: Buffer[] = [];
+  private taken = 0;
+  private over = false;
+
+  constructor(
+    message: IncomingMessage,
+    limits: BodyLimits,
+    resolve: (body: Buffer) => void,
+    reject: (error: GatewayError) => void,
+  ) {
+    this.limits = limits;
+    this.resolve = resolve;
+    this.reject = reject;
+    this.timer = setTimeout(() => this.refuse(tooSlow(limits)), limits.idleTimeoutMs);
+    message.on('data', (chunk: Buffer) => this.add(chunk));
+    message.on('end', () => this.finish());
+    message.on('close', () => {
+      if (!this.over) this.refuse(leftWhileSending());
+    });
   }
 
-  private tooLarge(): GatewayError {
-    return new GatewayError(
-      'body_too_large',
-      `The request body is larger than ${this.limits.maxBytes} bytes. Send less, or raise server.max_body_bytes.`,
-      { headers: ['connection', 'close'] },
-    );
+  release(): void {
+    if (this.taken > 0) this.limits.budget.give(this.taken);
+    this.taken = 0;
   }
 
-  private tooSlow(): GatewayError {
-    return new GatewayError(
-      'body_timeout',
-      `No byte of the request body arrived for ${this.limits.idleTimeoutMs} ms. Send the body without long pauses.`,
-      { headers: ['connection', 'close'] },
-    );
+  private add(chunk: Buffer): void {
+    // After a refusal the rest is thrown away unread, so that the client can still read why.
+    if (this.over) return;
+    this.timer.refresh();
+    if (this.taken + chunk.length > this.limits.maxBytes) return this.refuse(tooLarge(this.limits));
+    if (!this.limits.budget.take(chunk.length)) return this.refuse(overloaded());
+    this.taken += chunk.length;
+    this.chunks.push(chunk);
   }
+
+  private finish(): void {
+    if (this.over) return;
+    this.over = true;
+    clearTimeout(this.timer);
+    this.resolve(this.chunks.length === 1 ? (this.chunks[0] as Buffer) : Buffer.concat(this.chunks));
+    this.chunks = [];
+  }
+
+  private refuse(error: GatewayError): void {
+    if (this.over) return;
+    this.over = true;
+    clearTimeout(this.timer);
+    this.chunks = [];
+    this.reject(error);
+  }
+}
+
+function tooLarge({ maxBytes }: BodyLimits): GatewayError {
+  return new GatewayError(
+    'body_too_large',
+    `The request body is larger than ${maxBytes} bytes. Send less, or raise server.max_body_bytes.`,
+    { headers: ['connection', 'close'] },
+  );
+}
+
+function tooSlow({ idleTimeoutMs }: BodyLimits): GatewayError {
+  return new GatewayError(
+    'body_timeout',
+    `No byte of the request body arrived for ${idleTimeoutMs} ms. Send the body without long pauses.`,
+    { headers: ['connection', 'close'] },
+  );
+}
+
+function leftWhileSending(): GatewayError {
+  return new GatewayError('client_closed', 'The client left while it was sending its request.');
 }
 
 function overloaded(): GatewayError {

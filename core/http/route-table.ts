@@ -22,13 +22,17 @@ export interface RouteTable {
 export function buildRouteTable(pipelines: readonly CompiledPipeline[]): RouteTable {
   const every = routerOf(pipelines, true);
   const proxies = routerOf(pipelines, false);
+  const routed = firstSegments(pipelines);
+  const only = soleProxy(pipelines);
   return {
     match(method, path, proxyOnly) {
-      const [handlers, captured] = (proxyOnly ? proxies : every).match(method, path);
+      const endpoint = matchEndpoint(method, path);
+      const contributed = !proxyOnly && (routed.has(firstSegment(path)) || routed.has(anything));
+      if (!contributed && only) return { pipeline: only, path, endpoint };
+      const [handlers, captured] = (contributed ? every : proxies).match(method, path);
       const found = handlers[0];
       if (found === undefined) return undefined;
       const [place, positions] = found as [Place, Record<string, string | number>];
-      const endpoint = matchEndpoint(method, path);
       if (!place.route) return { pipeline: place.pipeline, path, endpoint };
       return {
         pipeline: place.pipeline,
@@ -39,6 +43,28 @@ export function buildRouteTable(pipelines: readonly CompiledPipeline[]): RouteTa
       };
     },
   };
+}
+
+/** Stands for a route that begins with a parameter. */
+const anything = '/{}';
+
+/** Where contributed routes begin: any other path needs no look at them. */
+function firstSegments(pipelines: readonly CompiledPipeline[]): ReadonlySet<string> {
+  const contributing = pipelines.filter((pipeline) => pipeline.match.routes === 'contributed');
+  const first = (path: string): string => (path.startsWith('/{') ? anything : firstSegment(path));
+  return new Set(contributing.flatMap((pipeline) => pipeline.routes.map(({ route }) => first(route.path))));
+}
+
+function firstSegment(path: string): string {
+  const end = path.indexOf('/', 1);
+  return end === -1 ? path : path.slice(0, end);
+}
+
+/** The one pipeline that takes everything that is no contributed route, if there is such a one: then no pattern needs matching. */
+function soleProxy(pipelines: readonly CompiledPipeline[]): CompiledPipeline | undefined {
+  const [first] = pipelines.filter((pipeline) => pipeline.match.routes === undefined);
+  const takesAll = first?.match.methods === undefined && (first?.match.path ?? '/**') === '/**';
+  return takesAll ? first : undefined;
 }
 
 function routerOf(pipelines: readonly CompiledPipeline[], withRoutes: boolean): PathRouter<Place> {

@@ -17,12 +17,7 @@ export type ConfigLoad =
       readonly source: ConfigSource;
       readonly warnings: readonly Problem[];
     }
-  | {
-      readonly ok: false;
-      readonly problems: readonly Problem[];
-      readonly files: readonly string[];
-      readonly globs: readonly string[];
-    };
+  | { readonly ok: false; readonly problems: readonly Problem[]; readonly files: readonly string[] };
 
 /** What a `Reloader` needs. */
 export interface ReloaderOptions<C> extends StartOptions<C>, PluginSources {
@@ -186,22 +181,21 @@ export class Reloader<C> {
   async #build(reason: string): Promise<'swapped' | 'unchanged' | FailedAttempt> {
     const { load, builtIns, bundler } = this.#options;
     const loaded = await load();
-    if (!loaded.ok) return { problems: loaded.problems, files: [...loaded.files, ...loaded.globs] };
+    if (!loaded.ok) return loaded;
     const { config, source } = loaded;
-    const files = [...source.files, ...source.globs];
     const result = await prepareGeneration({ config, source, builtIns, bundler });
-    if (!result.ok) return { problems: result.problems, files: [...files, ...result.pluginInputs] };
+    if (!result.ok) return { problems: result.problems, files: [...source.files, ...result.pluginInputs] };
     const { prepared } = result;
     this.#warn([...loaded.warnings, ...prepared.warnings]);
     const current = this.#current;
     // The hash knows no secrets; a changed variable shows only in the resolved values, which stay in memory.
     if (current?.hash === prepared.hash && isDeepStrictEqual(current.config, config)) {
-      this.#sourceFiles = files;
+      this.#sourceFiles = source.files;
       return 'unchanged';
     }
     const built = await startGeneration(prepared, this.#options);
-    if (!built.ok) return { problems: built.problems, files: [...files, ...built.pluginInputs] };
-    this.#sourceFiles = files;
+    if (!built.ok) return { problems: built.problems, files: [...source.files, ...built.pluginInputs] };
+    this.#sourceFiles = source.files;
     this.#swap(built.generation, reason);
     return 'swapped';
   }

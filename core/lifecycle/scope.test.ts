@@ -29,7 +29,7 @@ for (const { name, fail } of failures) {
     const { scope, clock, lines, metrics } = start();
     scope.setTimeout(fail, 5);
     scope.setInterval(fail, 5);
-    scope.clock.after(5, fail);
+    scope.clock.after(5, () => fail() as undefined);
     await clock.advance(5);
     assert.equal(metrics.values.get('weir_plugin_errors_total{plugin=watcher,hook=timer}'), 3);
     assert.match(lines[0]?.message ?? '', /plugin "watcher" failed in its timer/);

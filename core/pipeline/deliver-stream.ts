@@ -3,6 +3,7 @@ import { codingOf } from '../http/content-encoding.ts';
 import { sendHead } from '../http/reply.ts';
 import { headerValue, type HeaderList } from '../ports/header-list.ts';
 import type { Answer, StreamSource, StreamTarget } from './answer.ts';
+import { clientLeft } from './client-left.ts';
 import type { MaybePromise } from './context.ts';
 import { decodedSource } from './decoded-source.ts';
 import type { Exchange } from './exchange.ts';
@@ -96,9 +97,7 @@ class StreamDelivery implements StreamTarget {
       sink.flushHead();
     });
     this.exchange.onAbort(() => {
-      const left =
-        this.exchange.failure ??
-        new GatewayError('client_closed', 'The client left before the stream ended.');
+      const left = this.exchange.failure ?? clientLeft();
       source.cancel(left);
       this.finish(left.status, left);
     });

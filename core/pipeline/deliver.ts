@@ -4,6 +4,7 @@ import { asGatewayError, errorAnswer, sendHead } from '../http/reply.ts';
 import { headerValue } from '../ports/header-list.ts';
 import { isStreamSource, type Answer } from './answer.ts';
 import { callHook, isPromise } from './call-hook.ts';
+import { clientLeft } from './client-left.ts';
 import type { Step } from './compile.ts';
 import type { MaybePromise } from './context.ts';
 import { deliverStream } from './deliver-stream.ts';
@@ -61,11 +62,6 @@ export function refuse(
   const body = answer.body as Buffer;
   if (steps.length === 0) return sendWhole(exchange, answer, body, error, runtime);
   return deliverThroughHooks(exchange, answer, body, steps, runtime, error);
-}
-
-/** How the log knows a client that did not wait for its answer. */
-export function clientLeft(): GatewayError {
-  return new GatewayError('client_closed', 'The client left before its answer was complete.');
 }
 
 async function deliverThroughHooks(

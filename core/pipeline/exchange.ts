@@ -66,6 +66,8 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
   /** Headers that every answer gets, flat. */
   readonly responseHeaders: string[] = [];
   aborted = false;
+  /** `settled` hooks have been started. */
+  settled = false;
   /** Why the connection was cut, when the gateway itself did it. */
   failure: GatewayError | undefined;
   /** Settling waits for it: facts that are still being read from a compressed copy. */
@@ -73,8 +75,9 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
   /** Gives back what the ingress holds for this request; called once, after it has settled. */
   release: (() => void) | undefined;
   private readonly serviceNames: ExchangeSetup['serviceNames'];
-  private slots: Map<ContextKey<unknown>, unknown> | undefined;
-  private abortListeners: Set<() => void> | undefined;
+  /** Keys and values in turn: a handful of slots is found faster by looking than by hashing. */
+  private readonly slots: unknown[] = [];
+  private abortListeners: (() => void)[] | undefined;
   private decodedConversation: Conversation | undefined;
   private currentResponse: ResponseView | undefined;
   private currentAttempt: AttemptView | undefined;
@@ -154,12 +157,14 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
   }
 
   get<T>(key: ContextKey<T>): T | undefined {
-    return this.slots?.get(key) as T | undefined;
+    const at = this.slots.indexOf(key);
+    return at === -1 ? undefined : (this.slots[at + 1] as T);
   }
 
   set<T>(key: ContextKey<T>, value: T): void {
-    this.slots ??= new Map();
-    this.slots.set(key, value);
+    const at = this.slots.indexOf(key);
+    if (at === -1) this.slots.push(key, value);
+    else this.slots[at + 1] = value;
   }
 
   addResponseHeader(name: string, value: string): void {
@@ -167,21 +172,20 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
   }
 
   onAbort(run: () => void): () => void {
-    if (this.aborted) {
-      run();
-      return () => undefined;
-    }
-    this.abortListeners ??= new Set();
-    this.abortListeners.add(run);
-    return () => this.abortListeners?.delete(run);
+    if (this.aborted) run();
+    else (this.abortListeners ??= []).push(run);
+    return () => {
+      this.abortListeners = this.abortListeners?.filter((listener) => listener !== run);
+    };
   }
 
   /** The client has left: runs every abort listener once. */
   abort(): void {
     if (this.aborted) return;
     this.aborted = true;
-    for (const run of this.abortListeners ?? []) run();
+    const listeners = this.abortListeners ?? [];
     this.abortListeners = undefined;
+    for (const run of listeners) run();
   }
 }
 

@@ -12,7 +12,13 @@ describe('setAt', () => {
     ['keeps spacing and order', '{ "b" : [1, 2] ,\n "a": {} }', ['b', 1], 5, '{ "b" : [1, 5] ,\n "a": {} }'],
     ['reaches deep', '{"m":[{"c":"x"},{"c":"y"}]}', ['m', 1, 'c'], 'z', '{"m":[{"c":"x"},{"c":"z"}]}'],
     ['appends to an array', '[1,2]', [2], 3, '[1,2,3]'],
-    ['keeps digits beyond 2^53', '{"seed":9223372036854775807,"a":1}', ['a'], 2, '{"seed":9223372036854775807,"a":2}'],
+    [
+      'keeps digits beyond 2^53',
+      '{"seed":9223372036854775807,"a":1}',
+      ['a'],
+      2,
+      '{"seed":9223372036854775807,"a":2}',
+    ],
     ['writes digits beyond 2^53', '{}', ['seed'], 9223372036854775807n, '{"seed":9223372036854775807}'],
     ['is not fooled by strings', '{"x":"\\"a\\":{[,","a":1}', ['a'], 2, '{"x":"\\"a\\":{[,","a":2}'],
     ['knows escaped keys', '{"\\u0061":1}', ['a'], 2, '{"\\u0061":2}'],
@@ -65,14 +71,20 @@ describe('splicing', () => {
   it('means the same as changing the parsed object, whatever the spacing', () => {
     const objects = fc.dictionary(fc.string({ maxLength: 4 }), json, { maxKeys: 5, noNullPrototype: true });
     fc.assert(
-      fc.property(objects, fc.string({ maxLength: 4 }), json, fc.constantFrom(undefined, 1, '\t'), (object, key, value, indent) => {
-        fc.pre(key !== '__proto__' && !Object.hasOwn(object, '__proto__'));
-        const text = JSON.stringify(object, null, indent);
-        const expected = { ...object, [key]: value };
-        assert.deepEqual(JSON.parse(setAt(text, [key], value)), JSON.parse(encode(expected)));
-        delete expected[key];
-        assert.deepEqual(JSON.parse(removeAt(text, [key])), JSON.parse(encode(expected)));
-      }),
+      fc.property(
+        objects,
+        fc.string({ maxLength: 4 }),
+        json,
+        fc.constantFrom(undefined, 1, '\t'),
+        (object, key, value, indent) => {
+          fc.pre(key !== '__proto__' && !Object.hasOwn(object, '__proto__'));
+          const text = JSON.stringify(object, null, indent);
+          const expected = { ...object, [key]: value };
+          assert.deepEqual(JSON.parse(setAt(text, [key], value)), JSON.parse(encode(expected)));
+          delete expected[key];
+          assert.deepEqual(JSON.parse(removeAt(text, [key])), JSON.parse(encode(expected)));
+        },
+      ),
     );
   });
 });

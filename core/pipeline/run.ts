@@ -2,7 +2,8 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import { isStreamSource, type Answer } from './answer.ts';
 import { callHook, isPromise } from './call-hook.ts';
 import type { MaybePromise } from './context.ts';
-import { clientLeft, deliver, refuse } from './deliver.ts';
+import { clientLeft } from './client-left.ts';
+import { deliver, refuse } from './deliver.ts';
 import type { Exchange } from './exchange.ts';
 import { settle, type EngineRuntime } from './settle.ts';
 

@@ -20,8 +20,6 @@ export interface SentAnswer {
   readonly contentEncoding?: string;
 }
 
-const settledExchanges = new WeakSet<Exchange>();
-
 /**
  * Ends a request: exactly once, whatever happened, after the last byte. Runs every plugin's `settled` hook in
  * file order; a failing one is logged and keeps nobody from running.
@@ -32,44 +30,58 @@ export function settle(
   error: GatewayError | undefined,
   runtime: EngineRuntime,
 ): void {
-  if (settledExchanges.has(exchange)) return;
-  settledExchanges.add(exchange);
+  if (exchange.settled) return;
+  exchange.settled = true;
   const latencyMs = runtime.clock.monotonic() - exchange.startedMonotonic;
-  const finish = (): void =>
-    runSettled(exchange, outcomeOf(exchange, sent, error, latencyMs, runtime.prices), runtime);
-  if (exchange.pendingFacts) exchange.pendingFacts.then(finish, finish);
-  else finish();
+  const outcome = new SettledOutcome(exchange, sent, error, latencyMs, runtime.prices);
+  if (exchange.pendingFacts) void exchange.pendingFacts.finally(() => runSettled(exchange, outcome, runtime));
+  else runSettled(exchange, outcome, runtime);
 }
 
-function outcomeOf(
-  exchange: Exchange,
-  sent: SentAnswer,
-  error: GatewayError | undefined,
-  latencyMs: number,
-  prices: Prices,
-): Outcome {
-  const { facts, startedAt } = exchange;
-  let price: Price | undefined;
-  return {
-    kind: kindOf(exchange, error),
-    status: sent.status,
-    error,
-    latencyMs,
-    requestBody: exchange.body.loaded ? exchange.body.bytes : undefined,
-    responseBody: sent.body,
-    responseTruncated: sent.truncated ?? false,
-    responseContentType: sent.contentType ?? '',
-    responseContentEncoding: sent.contentEncoding ?? '',
-    get price() {
-      price ??= prices.price(
-        facts.usage,
-        facts.aiService,
-        facts.modelAnswered || facts.modelRequested,
-        startedAt,
-      );
-      return price;
-    },
-  };
+class SettledOutcome implements Outcome {
+  readonly kind: Outcome['kind'];
+  readonly status: number;
+  readonly error: GatewayError | undefined;
+  readonly latencyMs: number;
+  readonly requestBody: Buffer | undefined;
+  readonly responseBody: Buffer | undefined;
+  readonly responseTruncated: boolean;
+  readonly responseContentType: string;
+  readonly responseContentEncoding: string;
+  private readonly exchange: Exchange;
+  private readonly prices: Prices;
+  private known: Price | undefined;
+
+  constructor(
+    exchange: Exchange,
+    sent: SentAnswer,
+    error: GatewayError | undefined,
+    latencyMs: number,
+    prices: Prices,
+  ) {
+    this.kind = kindOf(exchange, error);
+    this.status = sent.status;
+    this.error = error;
+    this.latencyMs = latencyMs;
+    this.requestBody = exchange.body.loaded ? exchange.body.bytes : undefined;
+    this.responseBody = sent.body;
+    this.responseTruncated = sent.truncated ?? false;
+    this.responseContentType = sent.contentType ?? '';
+    this.responseContentEncoding = sent.contentEncoding ?? '';
+    this.exchange = exchange;
+    this.prices = prices;
+  }
+
+  get price(): Price {
+    const { facts, startedAt } = this.exchange;
+    this.known ??= this.prices.price(
+      facts.usage,
+      facts.aiService,
+      facts.modelAnswered || facts.modelRequested,
+      startedAt,
+    );
+    return this.known;
+  }
 }
 
 function kindOf(exchange: Exchange, error: GatewayError | undefined): Outcome['kind'] {

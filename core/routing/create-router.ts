@@ -1,5 +1,5 @@
 import type { GatewayConfig } from '../config/schema.ts';
-import { GatewayError } from '../errors/gateway-error.ts';
+import { clientLeft } from '../pipeline/client-left.ts';
 import type { Answer } from '../pipeline/answer.ts';
 import { callHook, isPromise, type HookRuntime } from '../pipeline/call-hook.ts';
 import type { RequestContext } from '../pipeline/context.ts';
@@ -9,12 +9,12 @@ import { callerKeyHeader } from '../pipeline/keys.ts';
 import { headerValue } from '../ports/header-list.ts';
 import type { ProviderTable } from '../ports/provider-row.ts';
 import type { RouteOptions, Router, Target } from '../ports/router.ts';
-import type { FailureFacts, Transport, UpstreamRequest } from '../ports/transport.ts';
+import type { Transport, UpstreamRequest } from '../ports/transport.ts';
 import { checkRequest } from './check-request.ts';
 import { forwardRequestHeaders } from './forward-headers.ts';
 import { resolveTarget } from './resolve-target.ts';
 import { compileTargets } from './targets.ts';
-import { UpstreamAnswer } from './upstream-answer.ts';
+import { FailedAttempt, UpstreamAnswer } from './upstream-answer.ts';
 
 export interface RouterSetup {
   readonly config: GatewayConfig;
@@ -53,30 +53,23 @@ async function execute(
   await checkRequest(exchange, options.strictOpenAiCompliance);
   const early = await runAttemptHooks(exchange, target, setup.runtime);
   if (early !== undefined) return early;
-  const { request, stripUsage } = buildRequest(exchange, target, options, servicePrefixes);
+  const outgoing = buildRequest(exchange, target, options, servicePrefixes);
   const { facts } = exchange;
   facts.upstreamHost = target.origin;
   facts.upstreamStartedAt = setup.runtime.clock.monotonic();
-  const attempt = (): Promise<Answer | FailedAttempt> =>
-    send(exchange, target, options, setup, request, stripUsage);
-  let result = await attempt();
+  let result = await send(exchange, target, options, setup, outgoing);
   // A pooled connection that the provider had closed meanwhile: not the provider's failure, and nothing was served.
-  if (result instanceof FailedAttempt && result.facts.stale && isResendable(request) && !exchange.aborted) {
+  if (
+    result instanceof FailedAttempt &&
+    result.facts.stale &&
+    isResendable(outgoing.request) &&
+    !exchange.aborted
+  ) {
     facts.resent = true;
-    result = await attempt();
+    result = await send(exchange, target, options, setup, outgoing);
   }
   if (result instanceof FailedAttempt) throw result.error;
   return result;
-}
-
-class FailedAttempt {
-  readonly error: GatewayError;
-  readonly facts: FailureFacts;
-
-  constructor(error: GatewayError, facts: FailureFacts) {
-    this.error = error;
-    this.facts = facts;
-  }
 }
 
 function isResendable(request: UpstreamRequest): boolean {
@@ -110,25 +103,24 @@ function send(
   target: Target,
   options: RouteOptions,
   setup: RouterSetup,
-  request: UpstreamRequest,
-  stripUsage: boolean,
+  { request, stripUsage }: OutgoingRequest,
 ): Promise<Answer | FailedAttempt> {
   return new Promise((resolve) => {
-    const answer = new UpstreamAnswer({
-      exchange,
-      target,
+    const answer = new UpstreamAnswer(exchange, target, resolve, {
       clock: setup.runtime.clock,
       maxAnswerBytes: options.maxAnswerBytes,
       stripUsage,
-      resolve,
-      reject: (error, facts) => resolve(new FailedAttempt(error, facts)),
     });
     const call = setup.transport.send(request, answer);
     answer.started(call);
-    exchange.onAbort(() =>
-      call.abort(new GatewayError('client_closed', 'The client left before its answer was complete.')),
-    );
+    exchange.onAbort(() => call.abort(clientLeft()));
   });
+}
+
+interface OutgoingRequest {
+  readonly request: UpstreamRequest;
+  /** Usage was asked for on the client's behalf. */
+  readonly stripUsage: boolean;
 }
 
 function buildRequest(
@@ -136,7 +128,7 @@ function buildRequest(
   target: Target,
   options: RouteOptions,
   servicePrefixes: readonly string[],
-) {
+): OutgoingRequest {
   const { body, facts } = exchange;
   const usage = usageRequest(exchange, target);
   const headers = forwardRequestHeaders(exchange.headers, {

@@ -11,16 +11,56 @@ const options: ForwardOptions = {
 
 describe('forwardRequestHeaders', () => {
   const cases: readonly [string, readonly string[], Partial<ForwardOptions>, readonly string[]][] = [
-    ['keeps order, case and repeats', ['X-B', '1', 'x-a', '2', 'X-B', '3'], {}, ['X-B', '1', 'x-a', '2', 'X-B', '3']],
-    ['drops our headers under every prefix', ['X-Service-Api-Key', 'k', 'x-portkey-provider', 'p', 'x-other', '1'], {}, ['x-other', '1']],
-    ['drops hop-by-hop headers', ['Connection', 'keep-alive', 'TE', 'trailers', 'Transfer-Encoding', 'chunked', 'Upgrade', 'h2c'], {}, []],
-    ['drops what Connection names', ['Connection', 'close, X-Hop', 'X-Hop', '1', 'X-Stay', '2'], {}, ['X-Stay', '2']],
-    ['drops what is set anew', ['Host', 'h', 'Content-Length', '3', 'Accept-Encoding', 'gzip', 'Expect', '100-continue'], {}, []],
+    [
+      'keeps order, case and repeats',
+      ['X-B', '1', 'x-a', '2', 'X-B', '3'],
+      {},
+      ['X-B', '1', 'x-a', '2', 'X-B', '3'],
+    ],
+    [
+      'drops our headers under every prefix',
+      ['X-Service-Api-Key', 'k', 'x-portkey-provider', 'p', 'x-other', '1'],
+      {},
+      ['x-other', '1'],
+    ],
+    [
+      'drops hop-by-hop headers',
+      ['Connection', 'keep-alive', 'TE', 'trailers', 'Transfer-Encoding', 'chunked', 'Upgrade', 'h2c'],
+      {},
+      [],
+    ],
+    [
+      'drops what Connection names',
+      ['Connection', 'close, X-Hop', 'X-Hop', '1', 'X-Stay', '2'],
+      {},
+      ['X-Stay', '2'],
+    ],
+    [
+      'drops what is set anew',
+      ['Host', 'h', 'Content-Length', '3', 'Accept-Encoding', 'gzip', 'Expect', '100-continue'],
+      {},
+      [],
+    ],
     ['passes the caller’s credential', ['Authorization', 'Bearer sk'], {}, ['Authorization', 'Bearer sk']],
-    ['drops every credential when one is held', ['Authorization', 'Bearer sk', 'x-api-key', 'a', 'api-key', 'b'], { passCredentials: false }, []],
-    ['drops an authorization that held our key', ['Authorization', 'Bearer wk_1', 'x-api-key', 'a'], { dropAuthorization: true }, ['x-api-key', 'a']],
+    [
+      'drops every credential when one is held',
+      ['Authorization', 'Bearer sk', 'x-api-key', 'a', 'api-key', 'b'],
+      { passCredentials: false },
+      [],
+    ],
+    [
+      'drops an authorization that held our key',
+      ['Authorization', 'Bearer wk_1', 'x-api-key', 'a'],
+      { dropAuthorization: true },
+      ['x-api-key', 'a'],
+    ],
     ['drops the encoding of a changed body', ['Content-Encoding', 'gzip'], { bodyChanged: true }, []],
-    ['keeps the encoding of an unchanged one', ['Content-Encoding', 'gzip'], {}, ['Content-Encoding', 'gzip']],
+    [
+      'keeps the encoding of an unchanged one',
+      ['Content-Encoding', 'gzip'],
+      {},
+      ['Content-Encoding', 'gzip'],
+    ],
   ];
   for (const [name, headers, change, expected] of cases) {
     it(name, () => assert.deepEqual(forwardRequestHeaders(headers, { ...options, ...change }), expected));
@@ -29,8 +69,28 @@ describe('forwardRequestHeaders', () => {
 
 describe('forwardAnswerHeaders', () => {
   it('removes hop-by-hop headers only', () => {
-    const headers = ['Set-Cookie', 'a', 'Set-Cookie', 'b', 'Transfer-Encoding', 'chunked', 'x-ratelimit-remaining', '5', 'Content-Length', '3'];
-    assert.deepEqual(forwardAnswerHeaders(headers, true), ['Set-Cookie', 'a', 'Set-Cookie', 'b', 'x-ratelimit-remaining', '5', 'Content-Length', '3']);
+    const headers = [
+      'Set-Cookie',
+      'a',
+      'Set-Cookie',
+      'b',
+      'Transfer-Encoding',
+      'chunked',
+      'x-ratelimit-remaining',
+      '5',
+      'Content-Length',
+      '3',
+    ];
+    assert.deepEqual(forwardAnswerHeaders(headers, true), [
+      'Set-Cookie',
+      'a',
+      'Set-Cookie',
+      'b',
+      'x-ratelimit-remaining',
+      '5',
+      'Content-Length',
+      '3',
+    ]);
     assert.equal(forwardAnswerHeaders(headers, false).includes('Content-Length'), false);
   });
 });

@@ -9,15 +9,22 @@ import type { Target } from '../ports/router.ts';
 import { AnswerScan } from './answer-scan.ts';
 import { forwardAnswerHeaders } from './forward-headers.ts';
 
-export interface UpstreamAnswerSetup {
-  readonly exchange: Exchange;
-  readonly target: Target;
+export interface UpstreamAnswerOptions {
   readonly clock: Clock;
   readonly maxAnswerBytes: number;
   /** The gateway asked for usage on the client's behalf: the extra event must not reach the client. */
   readonly stripUsage: boolean;
-  resolve(answer: Answer): void;
-  reject(error: GatewayError, facts: FailureFacts): void;
+}
+
+/** An attempt that brought no answer. */
+export class FailedAttempt {
+  readonly error: GatewayError;
+  readonly facts: FailureFacts;
+
+  constructor(error: GatewayError, facts: FailureFacts) {
+    this.error = error;
+    this.facts = facts;
+  }
 }
 
 /**
@@ -25,7 +32,10 @@ export interface UpstreamAnswerSetup {
  * flows. The bytes stay as they are; usage is scanned beside them.
  */
 export class UpstreamAnswer implements UpstreamHandler, StreamSource {
-  private readonly setup: UpstreamAnswerSetup;
+  private readonly exchange: Exchange;
+  private readonly provider: Target;
+  private readonly resolve: (result: Answer | FailedAttempt) => void;
+  private readonly options: UpstreamAnswerOptions;
   private call: UpstreamCall | undefined;
   private target: StreamTarget | undefined;
   private status = 0;
@@ -37,8 +47,16 @@ export class UpstreamAnswer implements UpstreamHandler, StreamSource {
   private size = 0;
   private over: 'no' | 'ended' | GatewayError = 'no';
 
-  constructor(setup: UpstreamAnswerSetup) {
-    this.setup = setup;
+  constructor(
+    exchange: Exchange,
+    provider: Target,
+    resolve: (result: Answer | FailedAttempt) => void,
+    options: UpstreamAnswerOptions,
+  ) {
+    this.exchange = exchange;
+    this.provider = provider;
+    this.resolve = resolve;
+    this.options = options;
   }
 
   started(call: UpstreamCall): void {
@@ -46,7 +64,7 @@ export class UpstreamAnswer implements UpstreamHandler, StreamSource {
   }
 
   head(status: number, headers: HeaderList): void {
-    const { exchange } = this.setup;
+    const { exchange } = this;
     this.status = status;
     this.headers = headers;
     const contentType = headerValue(headers, 'content-type') ?? '';
@@ -55,12 +73,17 @@ export class UpstreamAnswer implements UpstreamHandler, StreamSource {
     const bodiless = exchange.method === 'HEAD' || status === 204 || status === 304;
     this.scan = bodiless
       ? undefined
-      : new AnswerScan(exchange, contentType, coding, this.setup.stripUsage && eventStream && status === 200);
+      : new AnswerScan(
+          exchange,
+          contentType,
+          coding,
+          this.options.stripUsage && eventStream && status === 200,
+        );
     this.streaming = !bodiless && (eventStream || !exchange.endpoint.modelled);
     if (!this.streaming) return;
-    const { dialect } = this.setup.target;
+    const { dialect } = this.provider;
     const keepLength = !this.scan?.strips;
-    this.setup.resolve({
+    this.resolve({
       status,
       headers: forwardAnswerHeaders(headers, keepLength),
       body: this,
@@ -70,12 +93,12 @@ export class UpstreamAnswer implements UpstreamHandler, StreamSource {
   }
 
   data(chunk: Buffer): boolean {
-    const { facts } = this.setup.exchange;
-    if (facts.firstByteAt === 0) facts.firstByteAt = this.setup.clock.monotonic();
+    const { facts } = this.exchange;
+    if (facts.firstByteAt === 0) facts.firstByteAt = this.options.clock.monotonic();
     if (this.over !== 'no') return false;
     if (!this.streaming) return this.collect(chunk);
     const first = this.scan?.push(chunk) ?? false;
-    if (first && facts.firstTokenAt === 0) facts.firstTokenAt = this.setup.clock.monotonic();
+    if (first && facts.firstTokenAt === 0) facts.firstTokenAt = this.options.clock.monotonic();
     const bytes = this.scan?.strips ? this.scan.strip(chunk) : chunk;
     if (bytes === undefined) return true;
     if (this.target) return this.target.data(bytes);
@@ -86,7 +109,7 @@ export class UpstreamAnswer implements UpstreamHandler, StreamSource {
   end(): void {
     if (this.over !== 'no') return;
     this.over = 'ended';
-    this.setup.exchange.facts.upstreamEndedAt = this.setup.clock.monotonic();
+    this.exchange.facts.upstreamEndedAt = this.options.clock.monotonic();
     if (this.streaming) {
       const rest = this.scan?.strips ? this.scan.stripRest() : undefined;
       if (rest !== undefined) this.chunks.push(rest);
@@ -98,7 +121,7 @@ export class UpstreamAnswer implements UpstreamHandler, StreamSource {
     this.chunks = [];
     this.scan?.pushWhole(body);
     const empty = this.scan === undefined;
-    this.setup.resolve({
+    this.resolve({
       status: this.status,
       headers: forwardAnswerHeaders(this.headers, empty),
       body: empty ? null : body,
@@ -109,9 +132,9 @@ export class UpstreamAnswer implements UpstreamHandler, StreamSource {
   fail(error: GatewayError, facts: FailureFacts): void {
     if (this.over !== 'no') return;
     this.over = error;
-    this.setup.exchange.facts.upstreamEndedAt = this.setup.clock.monotonic();
+    this.exchange.facts.upstreamEndedAt = this.options.clock.monotonic();
     if (!this.streaming) {
-      this.setup.reject(error, facts);
+      this.resolve(new FailedAttempt(error, facts));
       return;
     }
     this.scan?.finish();
@@ -136,7 +159,7 @@ export class UpstreamAnswer implements UpstreamHandler, StreamSource {
   cancel(error: GatewayError): void {
     if (this.over !== 'no') return;
     this.over = error;
-    this.setup.exchange.facts.upstreamEndedAt = this.setup.clock.monotonic();
+    this.exchange.facts.upstreamEndedAt = this.options.clock.monotonic();
     this.scan?.finish();
     this.call?.abort(error);
   }
@@ -149,15 +172,15 @@ export class UpstreamAnswer implements UpstreamHandler, StreamSource {
 
   private collect(chunk: Buffer): boolean {
     this.size += chunk.length;
-    if (this.size > this.setup.maxAnswerBytes) {
+    if (this.size > this.options.maxAnswerBytes) {
       const error = new GatewayError(
         'upstream_too_large',
-        `The provider's answer is larger than ${this.setup.maxAnswerBytes} bytes (max_answer_bytes of the provider plugin).`,
+        `The provider's answer is larger than ${this.options.maxAnswerBytes} bytes (max_answer_bytes of the provider plugin).`,
         { source: 'provider' },
       );
       this.over = error;
       this.call?.abort(error);
-      this.setup.reject(error, { stale: false });
+      this.resolve(new FailedAttempt(error, { stale: false }));
       return false;
     }
     this.chunks.push(chunk);

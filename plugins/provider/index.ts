@@ -7,29 +7,35 @@ const milliseconds = (description: string, fallback: number) =>
 export default definePlugin({
   name: 'provider',
   description: 'Sends the request to the provider that its headers name, and returns the answer unchanged.',
-  schema: Type.Object({
-    default: Type.Optional(
-      Type.String({ minLength: 1, description: 'Provider for requests that name none.' }),
-    ),
-    connect_timeout_ms: milliseconds('Longest wait for a connection to the provider.', 10_000),
-    head_timeout_ms: milliseconds('Longest wait for the head of the answer; 0 for no bound.', 600_000),
-    idle_timeout_ms: milliseconds('Longest pause between two pieces of an answer; 0 for no bound.', 120_000),
-    max_answer_bytes: Type.Optional(
-      Type.Integer({
-        minimum: 1024,
-        default: 67_108_864,
-        description:
-          'Largest answer that is collected before it is sent on. Streams and unmodelled answers are not bounded by it.',
-      }),
-    ),
-    strict_open_ai_compliance: Type.Optional(
-      Type.Boolean({
-        default: true,
-        description:
-          'Refuse parameters that only some providers understand (thinking). The header of the same name wins.',
-      }),
-    ),
-  }),
+  schema: Type.Object(
+    {
+      default: Type.Optional(
+        Type.String({ minLength: 1, description: 'Provider for requests that name none.' }),
+      ),
+      connect_timeout_ms: milliseconds('Longest wait for a connection to the provider.', 10_000),
+      head_timeout_ms: milliseconds('Longest wait for the head of the answer; 0 for no bound.', 600_000),
+      idle_timeout_ms: milliseconds(
+        'Longest pause between two pieces of an answer; 0 for no bound.',
+        120_000,
+      ),
+      max_answer_bytes: Type.Optional(
+        Type.Integer({
+          minimum: 1024,
+          default: 67_108_864,
+          description:
+            'Largest answer that is collected before it is sent on. Streams and unmodelled answers are not bounded by it.',
+        }),
+      ),
+      strict_open_ai_compliance: Type.Optional(
+        Type.Boolean({
+          default: true,
+          description:
+            'Refuse parameters that only some providers understand (thinking). The header of the same name wins.',
+        }),
+      ),
+    },
+    { additionalProperties: false },
+  ),
   // No bound of its own: its timeouts above rule, and a stream may be long.
   capabilities: { answers: true, timeoutMs: 0 },
   create(options, scope) {

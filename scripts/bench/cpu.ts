@@ -22,9 +22,7 @@ const streamConnections = 64;
 const settleMs = 1500;
 
 /** CPU per request and per streamed chunk of the gateway and of the bare proxy, in turns so that both see the same machine. */
-export async function measureCpu(
-  quick: boolean,
-): Promise<{
+export async function measureCpu(quick: boolean): Promise<{
   subjects: Record<string, CpuFigures>;
   ratios: { cpu_per_request: number; cpu_per_chunk: number };
 }> {

@@ -117,17 +117,12 @@ test('a child that never becomes ready is killed', async () => {
 });
 
 test('a child that does not stop when asked is killed', async () => {
-  const { supervised } = await child('', { stopTimeoutMs: 100 });
-  const stubborn = await child(
-    "process.removeAllListeners('message'); process.on('message', () => undefined); listen(port)",
-    {
-      stopTimeoutMs: 100,
-    },
-  );
-  await stubborn.supervised.start();
-  await stubborn.supervised.stop();
-  assert.equal(stubborn.supervised.pid, undefined);
+  const behaviour =
+    "process.removeAllListeners('message'); process.on('message', () => undefined); listen(port)";
+  const { supervised } = await child(behaviour, { stopTimeoutMs: 100 });
+  await supervised.start();
   await supervised.stop();
+  assert.equal(supervised.pid, undefined);
 });
 
 test('the options reach the child, the environment of this process does not', async () => {

@@ -1,0 +1,6 @@
+import { GatewayError } from '../errors/gateway-error.ts';
+
+/** How the log knows a client that did not wait for its whole answer. */
+export function clientLeft(): GatewayError {
+  return new GatewayError('client_closed', 'The client left before its answer was complete.');
+}

@@ -1,0 +1,2 @@
+/** How Node is started for the gateway. */
+export const runtimeFlags: readonly string[];

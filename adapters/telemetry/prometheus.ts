@@ -1,12 +1,10 @@
-import {
-  collectDefaultMetrics,
-  Counter as PromCounter,
-  Gauge as PromGauge,
-  Histogram as PromHistogram,
-  Registry,
-} from 'prom-client';
+import { collectDefaultMetrics, Gauge as PromGauge, Registry } from 'prom-client';
 import type { Counter, Gauge, Histogram, MetricDefinition, Metrics } from '../../core/ports/metrics.ts';
 import { boundedChildren } from './bounded-children.ts';
+import { countedLocally, observedLocally } from './counted-locally.ts';
+
+/** prom-client's own, in seconds. */
+const defaultBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
 type Kind = 'counter' | 'gauge' | 'histogram';
 
@@ -43,17 +41,7 @@ class PrometheusMetrics implements Metrics {
   }
 
   counter<L extends string>(definition: MetricDefinition<L>): (labels: Record<L, string>) => Counter {
-    return this.#family('counter', definition, () => {
-      const family = new PromCounter<L>(this.#configuration(definition));
-      return (labels): Counter => {
-        const child = family.labels(labels);
-        return {
-          inc: (by = 1) => {
-            if (by >= 0 && Number.isFinite(by)) child.inc(by);
-          },
-        };
-      };
-    });
+    return this.#family('counter', definition, () => countedLocally<L>(this.#configuration(definition)));
   }
 
   gauge<L extends string>(definition: MetricDefinition<L>): (labels: Record<L, string>) => Gauge {
@@ -71,18 +59,9 @@ class PrometheusMetrics implements Metrics {
   }
 
   histogram<L extends string>(definition: MetricDefinition<L>): (labels: Record<L, string>) => Histogram {
-    return this.#family('histogram', definition, () => {
-      const buckets = definition.buckets === undefined ? {} : { buckets: [...definition.buckets] };
-      const family = new PromHistogram<L>({ ...this.#configuration(definition), ...buckets });
-      return (labels): Histogram => {
-        const child = family.labels(labels);
-        return {
-          observe: (value) => {
-            if (Number.isFinite(value)) child.observe(value);
-          },
-        };
-      };
-    });
+    return this.#family('histogram', definition, () =>
+      observedLocally<L>(this.#configuration(definition), definition.buckets ?? defaultBuckets),
+    );
   }
 
   onScrape(collect: () => void): () => void {

@@ -145,14 +145,9 @@ export class Gateway {
     method: string,
     fullPath: string,
   ): { matched: Matched; refusal?: GatewayError } {
-    const nothing = (path: string): Matched => ({
-      pipeline: nowhere,
-      path,
-      endpoint: matchEndpoint(method, path),
-    });
     if (hasDotSegment(fullPath) || !fullPath.startsWith('/')) {
       return {
-        matched: nothing(fullPath),
+        matched: unmatched(method, fullPath),
         refusal: new GatewayError(
           'invalid_request',
           'The path holds a "." or ".." segment or does not begin with "/". Send the plain path.',
@@ -168,7 +163,7 @@ export class Gateway {
       'route_not_found',
       `No pipeline serves ${method} ${path.slice(0, 200)}. Add one to pipelines: in the configuration.`,
     );
-    return { matched: nothing(path), refusal };
+    return { matched: unmatched(method, path), refusal };
   }
 
   /** The path without the base path; both spellings are served. */
@@ -186,6 +181,10 @@ export class Gateway {
     this.idleListeners = [];
     for (const listener of listeners) listener();
   }
+}
+
+function unmatched(method: string, path: string): Matched {
+  return { pipeline: nowhere, path, endpoint: matchEndpoint(method, path) };
 }
 
 /** Path and query as received; an absolute-form target (`GET http://host/path`) loses its origin. */

@@ -7,7 +7,6 @@ export class ResponseSink {
   private stallTimer: NodeJS.Timeout | undefined;
   private drainListener: (() => void) | undefined;
   private closeListener: ((complete: boolean) => void) | undefined;
-  private readonly onResponseDrain = (): void => this.drained();
   headSent = false;
   ended = false;
   /** The client accepted no byte for the stall timeout. */
@@ -46,7 +45,7 @@ export class ResponseSink {
   /** Called whenever a full buffer has drained. */
   onDrain(run: () => void): void {
     this.drainListener = run;
-    this.response.on('drain', this.onResponseDrain);
+    this.response.on('drain', () => this.drained());
   }
 
   end(chunk?: Buffer): void {
@@ -73,7 +72,7 @@ export class ResponseSink {
       this.response.destroy();
     }, this.stallTimeoutMs);
     if (this.ended) return;
-    if (!this.drainListener) this.response.once('drain', this.onResponseDrain);
+    if (!this.drainListener) this.response.once('drain', () => this.drained());
   }
 
   private drained(): void {

@@ -1,4 +1,5 @@
 import { Readable } from 'node:stream';
+import { finished } from 'node:stream/promises';
 import type { ClickHouseClient, ClickHouseSettings } from '@clickhouse/client';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type {
@@ -74,7 +75,8 @@ export class ClickHouseAnalytics implements Analytics {
         values: Readable.from([ndjson], { objectMode: false }),
         clickhouse_settings: { ...insertSettings, insert_deduplication_token: deduplicationToken },
       });
-      for await (const _ of stream); // nothing comes, but an unread answer keeps its connection
+      // Nothing comes, but an answer that nobody reads keeps its connection.
+      await finished(stream.resume());
     } catch (error) {
       throw insertError(error, table);
     }

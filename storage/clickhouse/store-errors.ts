@@ -21,11 +21,14 @@ export class RowsRejected extends Error {
   }
 }
 
-/** Error numbers that a row causes, whatever the state of the store. Everything else is worth another try. */
+/**
+ * Error numbers that the rows cause, whatever the state of the store: text that does not fit its column, and batches
+ * that are too large or touch too many partitions (smaller ones can be stored). The rest is worth another try.
+ */
 const rowsAtFault = new Set(
   [
-    6, 25, 26, 27, 32, 33, 38, 41, 53, 69, 70, 72, 117, 130, 131, 321, 346, 349, 376, 407, 467, 563, 626, 632,
-    691,
+    6, 25, 26, 27, 32, 33, 38, 41, 53, 69, 70, 72, 117, 130, 131, 229, 321, 346, 349, 376, 407, 467, 563, 565,
+    626, 632, 691,
   ].map(String),
 );
 const timeouts = new Set(['159', '160', '209', '394']);

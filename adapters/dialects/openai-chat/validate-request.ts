@@ -37,26 +37,30 @@ export function validateRequest(
 /** Rules that tie one member to another. */
 function dependentIssue(body: unknown, strict: boolean): RequestIssue | undefined {
   const request = asObject(body) ?? {};
-  const given = (member: string): boolean => request[member] !== undefined && request[member] !== null;
-  if (given('top_logprobs') && request.logprobs !== true) {
+  if (isGiven(request.top_logprobs) && request.logprobs !== true) {
     return {
       param: 'top_logprobs',
       message: `top_logprobs requires logprobs to be true; found ${describeValue(request.logprobs)}.`,
     };
   }
-  if (given('stream_options') && request.stream !== true) {
+  if (isGiven(request.stream_options) && request.stream !== true) {
     return {
       param: 'stream_options',
       message: `stream_options is only allowed when stream is true; found ${describeValue(request.stream)}.`,
     };
   }
-  if (given('thinking') && strict) {
+  if (isGiven(request.thinking) && strict) {
     return {
       param: 'thinking',
       message: 'thinking is no part of the OpenAI API: it requires strict_openai_compliance to be false.',
     };
   }
   return undefined;
+}
+
+/** Null stands for a member that is not there. */
+function isGiven(value: unknown): boolean {
+  return value !== undefined && value !== null;
 }
 
 interface NumberCheck {

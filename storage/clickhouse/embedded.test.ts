@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { after, before, describe, test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { GatewayError } from '../../core/errors/gateway-error.ts';
+import type { Analytics } from '../../core/ports/analytics.ts';
+import { analyticsConformance } from '../../tests/conformance/analytics.ts';
+import { bodyRow, dayStart, ndjson, requestRow } from '../../tests/conformance/analytics-rows.ts';
+import { chdbMissing, recordingLog, startTestChdb } from '../embedded/chdb-fixture.ts';
+import type { EmbeddedChdb } from '../embedded/start-chdb.ts';
+import { createAnalytics } from './create-analytics.ts';
+
+const hasCode = (code: string) => (error: unknown) => GatewayError.is(error) && error.code === code;
+const open = ({ url, username, password }: EmbeddedChdb): Promise<Analytics> =>
+  createAnalytics({ url, username, password, log: recordingLog() });
+
+if (chdbMissing === false) {
+  analyticsConformance('ClickHouse, embedded engine', async () => {
+    const { engine, close } = await startTestChdb();
+    const analytics = await open(engine);
+    return {
+      analytics,
+      async close() {
+        await analytics.close();
+        await close();
+      },
+    };
+  });
+}
+
+describe('analytics on an engine that fails', { skip: chdbMissing }, () => {
+  let engine: EmbeddedChdb;
+  let analytics: Analytics;
+  let closeEngine: () => Promise<void>;
+  before(async () => {
+    ({ engine, close: closeEngine } = await startTestChdb());
+    analytics = await open(engine);
+  });
+  after(async () => {
+    await analytics.close();
+    await closeEngine();
+  });
+
+  /** As the journal does: the same bytes and token until the store has taken them. */
+  async function insertUntilStored(rows: Buffer, token: string): Promise<number> {
+    for (let failures = 0; ; failures += 1) {
+      try {
+        await analytics.insert('bodies', rows, token);
+        return failures;
+      } catch (error) {
+        assert.ok(hasCode('store_unavailable')(error), String(error));
+        await delay(50);
+      }
+    }
+  }
+
+  test('an engine killed in the middle of an insert stores the retried batch once', async () => {
+    const requests = Array.from({ length: 300 }, () => requestRow({ organisation_id: randomUUID() }));
+    await analytics.insert('requests', ndjson(requests), randomUUID());
+    const bodies = ndjson(requests.map((row) => bodyRow(row, { request: randomUUID().repeat(1500) })));
+    let interrupted = 0;
+    for (const wait of [30, 90, 150]) {
+      const token = randomUUID();
+      const restarts = engine.restarts;
+      const pid = engine.pid as number;
+      const stored = insertUntilStored(bodies, token);
+      await delay(wait);
+      process.kill(pid, 'SIGKILL');
+      interrupted += Math.sign(await stored);
+      while (engine.restarts === restarts) await delay(20);
+      // Whether the first attempt was acknowledged or not: the same token again changes nothing.
+      await insertUntilStored(bodies, token);
+    }
+    assert.ok(interrupted > 0, 'no kill met an insert: the payload is too small');
+    assert.deepEqual(await countBodies(), [String(3 * 300)]);
+  });
+
+  async function countBodies(): Promise<unknown> {
+    const authorization = `Basic ${Buffer.from(`${engine.username}:${engine.password}`).toString('base64')}`;
+    const search = new URLSearchParams({ database: 'weir', query: 'SELECT count() FROM bodies' });
+    const response = await fetch(`${engine.url}/?${search.toString()}`, { headers: { authorization } });
+    return (await response.text()).trim().split('\n');
+  }
+
+  test('an engine that is gone is reported as unavailable by every method', async () => {
+    const { engine: other, close } = await startTestChdb();
+    const store = await open(other);
+    const address = {
+      url: other.url,
+      username: other.username,
+      password: other.password,
+      log: recordingLog(),
+    };
+    await close();
+    const window = { from: dayStart, to: dayStart + 1 };
+    const visibility = { organisationId: 'o' };
+    const unavailable = hasCode('store_unavailable');
+    await assert.rejects(store.ping(), unavailable);
+    await assert.rejects(store.insert('requests', ndjson([requestRow()]), 't'), unavailable);
+    await assert.rejects(store.requestById(randomUUID(), window, visibility), unavailable);
+    const query = { by: 'model', columns: [], window, visibility, limit: 1, offset: 0 } as const;
+    await assert.rejects(store.groups(query), unavailable);
+    await assert.rejects(createAnalytics(address), unavailable);
+    await store.close();
+  });
+
+  test('a wrong password is reported without it', async () => {
+    const address = { url: engine.url, username: 'weir', password: 'guessed-word', log: recordingLog() };
+    await assert.rejects(createAnalytics(address), (error: Error) => {
+      assert.ok(hasCode('store_unavailable')(error));
+      assert.match(error.message, /error 516 AUTHENTICATION_FAILED/);
+      assert.doesNotMatch(error.message, /guessed-word/);
+      return true;
+    });
+  });
+});

@@ -1,0 +1,58 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import { migration, readMigrations } from './migrations.ts';
+import { splitStatements } from './split-statements.ts';
+
+const table: [name: string, sql: string, statements: string[]][] = [
+  ['nothing', ' \n', []],
+  ['comments only', '-- a;\n/* b; */', []],
+  ['two', 'SELECT 1;\nSELECT 2', ['SELECT 1', 'SELECT 2']],
+  ['empty ones between', ';;SELECT 1;;', ['SELECT 1']],
+  ['semicolons in strings', "SELECT 'a;''b;', 'c\\';d'; SELECT 2", ["SELECT 'a;''b;', 'c\\';d'", 'SELECT 2']],
+  ['semicolons in names', 'SELECT `a;b`, "c;d";', ['SELECT `a;b`, "c;d"']],
+  ['semicolons in comments', 'SELECT 1 -- a;b\n, 2 /* c; */;', ['SELECT 1  \n, 2']],
+  ['quotes in comments', "-- it's\nSELECT 1; -- it's\nSELECT 2", ['SELECT 1', 'SELECT 2']],
+  ['dashes and slashes that are no comments', 'SELECT 3 - 2 / 1;', ['SELECT 3 - 2 / 1']],
+];
+for (const [name, sql, statements] of table) {
+  test(`statements of a migration: ${name}`, () => assert.deepEqual(splitStatements(sql), statements));
+}
+
+test('line endings do not change a checksum, anything else does', () => {
+  const sum = (text: string): string => migration(1, 'a', text).checksum;
+  assert.equal(sum('SELECT 1;\r\n'), sum('SELECT 1;\n'));
+  assert.notEqual(sum('SELECT 1;\n'), sum('SELECT 2;\n'));
+});
+
+test('every statement of ours can be run twice', async () => {
+  const migrations = await readMigrations();
+  assert.ok(migrations.length > 0);
+  for (const step of migrations) {
+    assert.ok(step.statements.length > 0, step.name);
+    for (const statement of step.statements) {
+      assert.match(
+        statement,
+        /^(CREATE (TABLE|MATERIALIZED VIEW|VIEW) IF NOT EXISTS|ALTER TABLE \w+ (ADD|DROP) (COLUMN|INDEX) IF (NOT )?EXISTS|DROP (TABLE|VIEW) IF EXISTS)\b/,
+        `${step.name}: two gateways may start at once, so each statement must do no harm when repeated`,
+      );
+    }
+  }
+});
+
+test('numbers of files have no gaps and stand once', async () => {
+  for (const names of [
+    ['0002-b.sql'],
+    ['0001-a.sql', '0003-c.sql'],
+    ['0001-a.sql', '0001-b.sql'],
+    ['first.sql'],
+  ]) {
+    const folder = await mkdtemp(join(tmpdir(), 'weir-test-'));
+    for (const name of names) await writeFile(join(folder, name), 'SELECT 1');
+    await assert.rejects(readMigrations(pathToFileURL(`${folder}/`)), /must be named 000\d-some-words\.sql/);
+    await rm(folder, { recursive: true });
+  }
+});

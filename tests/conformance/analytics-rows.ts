@@ -1,0 +1,152 @@
+import { randomUUID } from 'node:crypto';
+import type { BodyRow, RequestRow } from '../../core/ports/request-row.ts';
+
+/** The day in which the rows of these tests lie. */
+export const dayStart = Date.UTC(2026, 4, 17);
+
+/** Texts that have broken stores before: quotes, escapes, placeholders, control characters, other scripts. */
+export const hostileTexts: readonly string[] = [
+  "'; DROP TABLE requests; --",
+  "\\'; DROP TABLE requests; --",
+  '" OR ""="',
+  '`name` {organisation:String} {x',
+  'tab\t newline\n return\r nul\0 bell\x07 delete\x7f',
+  String.raw`\N \0 \x41 \u0041 \\ \' \t`,
+  '😀 表 é عربي \u202e \ufeff \uffff',
+  '/* -- # $a$ */ ; %',
+  ' leading and trailing ',
+  'null',
+  '__proto__',
+  'x'.repeat(5000),
+];
+
+/** A time as rows carry it: `YYYY-MM-DD HH:MM:SS.mmm` in UTC. */
+export function storedTime(ms: number): string {
+  return new Date(ms).toISOString().replace('T', ' ').replace('Z', '');
+}
+
+/** A complete row with a new id; give what matters. */
+export function requestRow(given: Partial<RequestRow> = {}): RequestRow {
+  return {
+    id: randomUUID(),
+    created_at: storedTime(dayStart + 43_200_123),
+    organisation_id: 'organisation',
+    workspace_id: 'workspace',
+    api_key_id: 'key',
+    user_id: 'user',
+    method: 'POST',
+    path: '/v1/chat/completions',
+    endpoint: 'chat.completions',
+    stream: false,
+    status: 200,
+    outcome: 'completed',
+    is_success: true,
+    error_code: '',
+    error_source: '',
+    error_message: '',
+    plugin: '',
+    ai_service: 'openai',
+    provider: 'openai',
+    model_requested: 'gpt-x',
+    model: 'gpt-x-2026',
+    upstream_host: 'api.openai.com',
+    config: '',
+    prompt: '',
+    virtual_key: '',
+    cache_status: '',
+    generation: '0123456789ab',
+    latency_ms: 123.456789,
+    upstream_ms: 120.25,
+    gateway_ms: 3.206789,
+    first_byte_ms: 0.1,
+    first_token_ms: 50,
+    request_bytes: 1234,
+    response_bytes: 4_294_967_296,
+    prompt_tokens: 10,
+    completion_tokens: 20,
+    total_tokens: 30,
+    cached_tokens: 1,
+    cache_write_tokens: 2,
+    reasoning_tokens: 3,
+    input_audio_tokens: 4,
+    output_audio_tokens: 5,
+    cost: '0.000123000000',
+    pricing: 'priced',
+    price_version: '2026-05',
+    attempts: 1,
+    resent: false,
+    finish_reason: 'stop',
+    metadata: { team: 'a', 'with space': 'b' },
+    trace_id: '0af7651916cd43dd8448eb211c80319c',
+    span_id: 'b7ad6b7169203331',
+    parent_span_id: '',
+    span_name: '',
+    client_address: '127.0.0.1',
+    user_agent: 'test/1',
+    ...given,
+  };
+}
+
+/** The body that belongs to a row. */
+export function bodyRow(request: RequestRow, given: Partial<BodyRow> = {}): BodyRow {
+  return {
+    id: request.id,
+    created_at: request.created_at,
+    organisation_id: request.organisation_id,
+    workspace_id: request.workspace_id,
+    request: '{}',
+    response: '{}',
+    request_truncated: false,
+    response_truncated: true,
+    log_format: 'json',
+    ...given,
+  };
+}
+
+/** Rows as the journal ships them. */
+export function ndjson(rows: readonly object[]): Buffer {
+  return Buffer.from(rows.map((row) => `${JSON.stringify(row)}\n`).join(''));
+}
+
+/** Rows that differ in everything that groups and columns look at; the same on every run. */
+export function randomRows(count: number, organisationId: string): RequestRow[] {
+  const random = generator(20_260_517);
+  const below = (bound: number): number => Math.floor(random() * bound);
+  const one = <T>(values: readonly T[]): T => values[below(values.length)] as T;
+  return Array.from({ length: count }, () => {
+    const outcome = one(['completed', 'completed', 'completed', 'refused', 'failed', 'cancelled'] as const);
+    const status = outcome === 'completed' ? one([200, 201, 404, 500]) : one([200, 401, 429, 446, 499, 502]);
+    const [prompt_tokens, completion_tokens] = [below(5000), below(900)];
+    return requestRow({
+      created_at: storedTime(dayStart + below(86_400_000)),
+      organisation_id: organisationId,
+      workspace_id: one(['alpha', 'beta', '']),
+      outcome,
+      status,
+      is_success: outcome === 'completed' && status < 300,
+      ai_service: one(['openai', 'anthropic', 'mock']),
+      provider: one(['openai', '@team/openai', 'größe', "it's"]),
+      model: one([...hostileTexts, 'gpt', 'claude', '']),
+      api_key_id: one(['k1', 'k2', 'k3']),
+      config: `config-${below(17)}`,
+      prompt: one(['', 'welcome', 'p\\2']),
+      cache_status: one(['', 'MISS', 'HIT', 'SEMANTIC HIT', 'DISABLED']),
+      latency_ms: below(10_000_000) / 1000,
+      prompt_tokens,
+      completion_tokens,
+      total_tokens: prompt_tokens + completion_tokens,
+      cost: `${below(3)}.${String(below(1_000_000)).padStart(6, '0')}${String(below(1_000_000)).padStart(6, '0')}`,
+    });
+  });
+}
+
+/** Numbers from 0 to 1 that depend on the seed alone (mulberry32). */
+function generator(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
+  };
+}

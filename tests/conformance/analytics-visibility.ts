@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { test } from 'node:test';
+import type { Analytics } from '../../core/ports/analytics.ts';
+import { always, newToken } from './analytics-probe.ts';
+import { bodyRow, dayStart, hostileTexts, ndjson, requestRow, storedTime } from './analytics-rows.ts';
+
+/** Queries see the rows of their organisation, workspace and window, and no others. */
+export function showsOnlyOnesOwn(analytics: () => Analytics): void {
+  test('rows of other organisations and workspaces are never seen', async () => {
+    const owners = [randomUUID(), `${randomUUID()}' OR 1=1 --`, `${randomUUID()}\\`];
+    const workspaces = ['one', "' OR ''='"];
+    const rows = owners.flatMap((organisation_id) =>
+      workspaces.map((workspace_id) =>
+        requestRow({ organisation_id, workspace_id, created_at: storedTime(dayStart + 7) }),
+      ),
+    );
+    await analytics().insert('requests', ndjson(rows), newToken());
+    await analytics().insert('bodies', ndjson(rows.map((row) => bodyRow(row))), newToken());
+    const window = { from: dayStart + 7, to: dayStart + 8 };
+    for (const organisationId of owners) {
+      for (const workspaceId of [undefined, ...workspaces]) {
+        const visibility = workspaceId === undefined ? { organisationId } : { organisationId, workspaceId };
+        const expected = rows.filter(
+          (row) =>
+            row.organisation_id === organisationId && (workspaceId ?? row.workspace_id) === row.workspace_id,
+        );
+        const query = { by: 'workspace', columns: [], window, visibility, limit: 100, offset: 0 } as const;
+        const values = (await analytics().groups(query)).rows.map((row) => row.value);
+        assert.deepEqual(new Set(values), new Set(expected.map((row) => row.workspace_id)));
+        for (const row of rows) {
+          const found = await analytics().requestById(row.id, window, visibility);
+          assert.deepEqual(found?.request, expected.includes(row) ? row : undefined);
+          assert.equal(found?.body?.id, expected.includes(row) ? row.id : undefined);
+        }
+      }
+    }
+  });
+
+  test('a window holds its first millisecond and not its last', async () => {
+    const row = requestRow({ organisation_id: randomUUID(), created_at: storedTime(dayStart + 500) });
+    await analytics().insert('requests', ndjson([row]), newToken());
+    const visibility = { organisationId: row.organisation_id };
+    const cases: [from: number, to: number, seen: boolean][] = [
+      [500, 501, true],
+      [499, 500, false],
+      [501, 502, false],
+      [500, 500, false],
+      [501, 499, false],
+      [499.5, 500.5, true],
+      [-dayStart, 8e15, true],
+    ];
+    for (const [from, to, seen] of cases) {
+      const window = { from: dayStart + from, to: dayStart + to };
+      const found = await analytics().requestById(row.id, window, visibility);
+      assert.equal(found !== undefined, seen, `${from} to ${to}`);
+      const query = { by: 'model', columns: [], visibility, limit: 10, offset: 0 } as const;
+      assert.equal((await analytics().groups({ ...query, window })).total, seen ? 1 : 0, `${from} to ${to}`);
+    }
+  });
+
+  test('an id that is none, or hostile, finds nothing', async () => {
+    const visibility = { organisationId: randomUUID() };
+    for (const id of [randomUUID(), ...hostileTexts]) {
+      assert.equal(await analytics().requestById(id, always, visibility), undefined);
+    }
+  });
+}

@@ -1,0 +1,36 @@
+import { after, before, describe } from 'node:test';
+import type { Analytics } from '../../core/ports/analytics.ts';
+import { groupsRows } from './analytics-groups.ts';
+import { rejectsPoisonedRows } from './analytics-poisoned.ts';
+import { storesExactlyOnce } from './analytics-once.ts';
+import { storesRows } from './analytics-rows-back.ts';
+import { showsOnlyOnesOwn } from './analytics-visibility.ts';
+
+/** An analytics store opened for the suite, and how to close it again. */
+export interface OpenedAnalytics {
+  readonly analytics: Analytics;
+  close(): Promise<void>;
+}
+
+/**
+ * What every implementation of the `Analytics` port does. `open` is called once; the store may hold other rows,
+ * since each test works in an organisation of its own. Registers its tests with `node:test`.
+ */
+export function analyticsConformance(name: string, open: () => Promise<OpenedAnalytics>): void {
+  describe(`analytics: ${name}`, () => {
+    let opened: OpenedAnalytics;
+    let analytics: Analytics;
+    before(async () => {
+      opened = await open();
+      analytics = opened.analytics;
+    });
+    after(() => opened.close());
+
+    const current = (): Analytics => analytics;
+    storesRows(current);
+    rejectsPoisonedRows(current);
+    storesExactlyOnce(current);
+    showsOnlyOnesOwn(current);
+    groupsRows(current);
+  });
+}

@@ -184,15 +184,7 @@ async function serve({ command, file, config, log, opened }: Serving): Promise<v
     dialects,
     clock,
     runtime: { ...hooks, prices, onSettled: createRequestMetrics(metrics) },
-    current: () => {
-      const generation = reloader.current;
-      return {
-        hash: generation.hash,
-        routes: generation.compiled.routes,
-        acquire: () => generation.acquire(),
-        release: () => generation.release(),
-      };
-    },
+    current: () => reloader.current,
     operations: createOperations({
       metrics,
       dependencies: [

@@ -19,7 +19,7 @@ import { readTraceHeaders } from './trace-headers.ts';
 /** The generation that serves, as far as the ingress needs it. */
 export interface ServingGeneration {
   readonly hash: string;
-  readonly routes: RouteTable;
+  readonly compiled: { readonly routes: RouteTable };
   acquire(): void;
   release(): void;
 }
@@ -123,7 +123,11 @@ export class Gateway {
     }
     try {
       readTraceHeaders(exchange);
-      exchange.responseHeaders.push(this.traceHeader, headerSafe(exchange.facts.traceId));
+      const { traceId } = exchange.facts;
+      exchange.responseHeaders.push(
+        this.traceHeader,
+        traceId === exchange.id ? traceId : headerSafe(traceId),
+      );
     } catch (error) {
       void refuse(exchange, error, 0, runtime);
       return;
@@ -157,7 +161,7 @@ export class Gateway {
     const below = this.below(fullPath);
     const proxyOnly = below.startsWith(this.proxyPrefix);
     const path = proxyOnly ? below.slice(this.proxyPrefix.length - 1) : below;
-    const matched = generation.routes.match(method, path, proxyOnly);
+    const matched = generation.compiled.routes.match(method, path, proxyOnly);
     if (matched) return { matched };
     const refusal = new GatewayError(
       'route_not_found',

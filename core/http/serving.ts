@@ -1,11 +1,10 @@
 import type { CompiledPipeline } from '../pipeline/compile.ts';
-import type { ServingGeneration } from './gateway.ts';
-import { buildRouteTable } from './route-table.ts';
+import { buildRouteTable, type RouteTable } from './route-table.ts';
 
 /** The pipelines of one generation, ready to be found by method and path. */
 export interface CompiledPipelines {
   readonly pipelines: readonly CompiledPipeline[];
-  readonly routes: ServingGeneration['routes'];
+  readonly routes: RouteTable;
 }
 
 /** Compiles the route table with the pipelines, so that a pattern that cannot be served fails the reload, not a request. */

@@ -134,6 +134,10 @@ export interface Outcome {
   /** The answer's bytes, when a plugin asked to keep them (`keeps: ['response.body']`), bounded. */
   readonly responseBody: Buffer | undefined;
   readonly responseTruncated: boolean;
+  /** The request as text, when it is known to be one JSON document. */
+  readonly requestJson: string | undefined;
+  /** The whole answer as text, when it is known to be one JSON document; decoded on first use. */
+  readonly responseJson: string | undefined;
   readonly responseContentType: string;
   readonly responseContentEncoding: string;
   /** Computed on first use. */

@@ -70,6 +70,8 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
   settled = false;
   /** Why the connection was cut, when the gateway itself did it. */
   failure: GatewayError | undefined;
+  /** The collected answer has been parsed as JSON. */
+  answerIsJson = false;
   /** Settling waits for it: facts that are still being read from a compressed copy. */
   pendingFacts: Promise<void> | undefined;
   /** Gives back what the ingress holds for this request; called once, after it has settled. */

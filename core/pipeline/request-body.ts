@@ -79,6 +79,11 @@ export class LazyBody implements RequestBody {
     return this.parsed;
   }
 
+  /** The text, when it has been parsed as a JSON document already. */
+  get parsedText(): string | undefined {
+    return this.isParsed && typeof this.parsed === 'object' ? this.decodedText : undefined;
+  }
+
   set(path: JsonPath, value: JsonValue): void {
     this.requireJson();
     this.replace(setAt(this.text, path, value));

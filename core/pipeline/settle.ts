@@ -72,6 +72,16 @@ class SettledOutcome implements Outcome {
     this.prices = prices;
   }
 
+  get requestJson(): string | undefined {
+    return this.exchange.body.parsedText;
+  }
+
+  get responseJson(): string | undefined {
+    if (!this.exchange.answerIsJson || this.responseTruncated || this.responseContentEncoding !== '')
+      return undefined;
+    return this.responseBody?.toString('utf8');
+  }
+
   get price(): Price {
     const { facts, startedAt } = this.exchange;
     this.known ??= this.prices.price(

@@ -69,9 +69,13 @@ export class AnswerScan {
 
   /** A collected answer, at once. */
   pushWhole(body: Buffer): void {
-    if (this.coding === 'identity')
-      this.learn(this.exchange.dialect.scanAnswer(this.exchange.endpoint.id, body));
-    else if (this.coding !== 'unknown') this.learnLater(body, this.coding);
+    if (this.coding === 'identity') {
+      const { exchange } = this;
+      const found = exchange.dialect.scanAnswer(exchange.endpoint.id, body);
+      // Large embeddings are scanned around their vectors and not parsed; for the others usage proves a whole parse.
+      exchange.answerIsJson = found.usage !== undefined && exchange.endpoint.id !== 'embeddings';
+      this.learn(found);
+    } else if (this.coding !== 'unknown') this.learnLater(body, this.coding);
   }
 
   /** The stream is over, however it ended. */

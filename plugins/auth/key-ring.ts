@@ -8,10 +8,14 @@ interface Held {
   readonly record: KeyRecord;
 }
 
-/** Every service key that is known: those of the options and those of the directory. Secrets are held as SHA-256 only. */
+const maxRemembered = 10_000;
+
+/** Every service key that is known: those of the options and those of the directory. Secrets are compared as SHA-256; those in use are remembered in memory. */
 export class KeyRing {
   private readonly held = new Map<string, Held>();
   private readonly directory: Directory;
+  /** Hashing would be the dearest step of a request's authentication; a key in use is hashed once. */
+  private readonly digests = new Map<string, Buffer>();
 
   /** Throws `invalid_request` when two keys share their secret or their id, or when a date does not exist. */
   constructor(keys: readonly KeyOptions[], directory: Directory) {
@@ -22,17 +26,30 @@ export class KeyRing {
 
   /** The key with this secret, or undefined. */
   find(secret: string): KeyRecord | undefined {
-    const digest = sha256(secret);
+    const known = this.digests.get(secret);
+    const digest = known ?? sha256(secret);
     const hash = digest.toString('base64');
+    const record = this.recordOf(hash, digest);
+    if (known === undefined && record !== undefined) this.remember(secret, digest);
+    return record;
+  }
+
+  private recordOf(hash: string, digest: Buffer): KeyRecord | undefined {
     const held = this.held.get(hash);
     if (held === undefined) return this.directory.keyByHash(hash);
     return crypto.timingSafeEqual(held.digest, digest) ? held.record : undefined;
   }
 
+  /** Only secrets that have proved right are remembered, so that guesses neither fill nor probe the memory. */
+  private remember(secret: string, digest: Buffer): void {
+    if (this.digests.size >= maxRemembered) this.digests.clear();
+    this.digests.set(secret, digest);
+  }
+
   private add(options: KeyOptions, place: string, ids: Set<string>): void {
     const digest = digestOf(options, place);
     const hash = digest.toString('base64');
-    const record = recordOf(options, place, this.directory);
+    const record = newRecord(options, place, this.directory);
     const twin = this.held.get(hash)?.record;
     if (twin)
       throw problem(place, `"${record.name}" and "${twin.name}" have the same secret; give each its own`);
@@ -43,7 +60,7 @@ export class KeyRing {
   }
 }
 
-function recordOf(options: KeyOptions, place: string, directory: Directory): KeyRecord {
+function newRecord(options: KeyOptions, place: string, directory: Directory): KeyRecord {
   const kind = options.kind ?? 'workspace-service';
   const expiresAt = options.expires_at === undefined ? null : Date.parse(options.expires_at);
   if (Number.isNaN(expiresAt))

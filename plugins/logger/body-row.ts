@@ -35,3 +35,11 @@ function looksLikeJson(bytes: Buffer): boolean {
   while (at < bytes.length && (bytes[at] as number) <= 0x20) at++;
   return at === bytes.length || bytes[at] === 0x7b || bytes[at] === 0x5b;
 }
+
+/** The members of a body row that describe an exchange of two complete JSON documents, embedded as they are. */
+export function embeddedJson(request: string | undefined, response: string | undefined): string | undefined {
+  if (request === undefined || response === undefined) return undefined;
+  // A line of the journal is a row: a document that spans lines is escaped like any other text.
+  if (request.includes('\n') || response.includes('\n')) return undefined;
+  return `,"request":${request},"response":${response},"log_format":"json"}`;
+}

@@ -11,6 +11,7 @@ import {
   testScope,
   type TestRequest,
 } from '../../tests/kit/plugin-kit.ts';
+import { storedRow } from '../../tests/kit/stored-row.ts';
 import logger from './index.ts';
 
 const sent = Buffer.from('{"model":"m"}');
@@ -30,9 +31,11 @@ async function log(
   Object.assign(context.facts, facts);
   await hooks.settled?.(context, testOutcome(outcome));
   for (const line of [...journal.lines.requests, ...journal.lines.bodies]) assert.ok(!line.includes('\n'));
-  const [row] = journal.rows<RequestRow>('requests');
-  assert.ok(row, 'every request has a row');
-  return { row, body: journal.rows<BodyRow>('bodies')[0], context };
+  const [written] = journal.rows<Partial<RequestRow>>('requests');
+  assert.ok(written, 'every request has a row');
+  for (const value of Object.values(written))
+    assert.ok(value !== '' && value !== false, 'members that say nothing are left out');
+  return { row: storedRow(written), body: journal.rows<BodyRow>('bodies')[0], context };
 }
 
 describe('logger: the request row', () => {
@@ -278,4 +281,43 @@ test('logger: options', () => {
   assert.match(optionErrors(logger, { max_body_bytes: 262_145 }), /<= 262144/);
   assert.match(optionErrors(logger, { body: true }), /additional/);
   assert.equal(logger.capabilities?.keepsResponseBytes, 262_144);
+});
+
+describe('logger: JSON bodies', () => {
+  const request = '{"seed":9223372036854775807, "text":"a \\"quoted\\" ü"}';
+  const response = '{"id":"1","usage":{"total_tokens":3}}';
+  const bodies = (change: Partial<Outcome> = {}) => ({
+    requestBody: Buffer.from(request),
+    responseBody: Buffer.from(response),
+    requestJson: request,
+    responseJson: response,
+    ...change,
+  });
+  const lines = async (outcome: Partial<Outcome>, options: object = {}) => {
+    const { scope, journal } = testScope();
+    const hooks = await logger.create(options, scope);
+    await hooks.settled?.(new TestContext({}), testOutcome(outcome));
+    return journal.lines.bodies;
+  };
+
+  test('are embedded as they are, digits and spacing included', async () => {
+    const [line] = await lines(bodies());
+    assert.ok(line?.includes(`"request":${request},"response":${response},"log_format":"json"`));
+  });
+
+  test('that span lines are escaped into one', async () => {
+    const spanning = '{\n"a":1}';
+    const [line] = await lines(bodies({ requestBody: Buffer.from(spanning), requestJson: spanning }));
+    assert.equal((JSON.parse(line ?? '') as BodyRow).request, spanning);
+    assert.ok(!line?.includes('\n'));
+  });
+
+  test('longer than the bound are cut like any other', async () => {
+    const long = `{"a":"${'x'.repeat(2000)}"}`;
+    const [line] = await lines(bodies({ requestBody: Buffer.from(long), requestJson: long }), {
+      max_body_bytes: 1024,
+    });
+    const row = JSON.parse(line ?? '') as BodyRow;
+    assert.deepEqual([row.request.length, row.request_truncated], [1024, true]);
+  });
 });

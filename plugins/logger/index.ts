@@ -5,11 +5,11 @@ import {
   type Outcome,
   type RequestContext,
 } from '../../core/pipeline/plugin.ts';
-import type { BodyRow } from '../../core/ports/request-row.ts';
-import { loggedBodies } from './body-row.ts';
+import { embeddedJson, loggedBodies } from './body-row.ts';
 import { createdAt } from './created-at.ts';
 import { keepBody, type KeptBody } from './kept-body.ts';
-import { requestRow } from './request-row.ts';
+import { quote } from './quote.ts';
+import { requestLine } from './request-row.ts';
 
 /** The most of one body that can be logged; what the pipeline keeps of an answer. */
 const maxKeptBytes = 262_144;
@@ -46,20 +46,18 @@ export default definePlugin({
       response: KeptBody,
       outcome: Outcome,
     ): void {
-      const row: BodyRow = {
-        id: context.id,
-        created_at: createdAt(context.startedAt),
-        organisation_id: context.facts.organisationId,
-        workspace_id: context.facts.workspaceId,
-        ...loggedBodies(request, response, outcome.responseContentType),
-      };
-      journal.append('bodies', JSON.stringify(row));
+      const bodies = JSON.stringify(loggedBodies(request, response, outcome.responseContentType));
+      journal.append('bodies', `${rowStart(context)},${bodies.slice(1)}`);
     }
 
     return {
       settled(context, outcome): MaybePromise<void> {
-        journal.append('requests', JSON.stringify(requestRow(context, outcome, clock.monotonic())));
+        journal.append('requests', requestLine(context, outcome, clock.monotonic()));
         if (!bodies || !wantsBodies(context, outcome)) return;
+        const { requestJson, responseJson } = outcome;
+        const short = (requestJson?.length ?? 0) <= maxBytes && (responseJson?.length ?? 0) <= maxBytes;
+        const embedded = short ? embeddedJson(requestJson, responseJson) : undefined;
+        if (embedded !== undefined) return journal.append('bodies', rowStart(context) + embedded);
         const request = keepBody(outcome.requestBody, {
           encoding: '',
           truncated: false,
@@ -79,6 +77,14 @@ export default definePlugin({
     };
   },
 });
+
+/** What every body row begins with, still open. */
+function rowStart({ id, startedAt, facts }: RequestContext): string {
+  return (
+    `{"id":"${id}","created_at":"${createdAt(startedAt)}"` +
+    `,"organisation_id":${quote(facts.organisationId)},"workspace_id":${quote(facts.workspaceId)}`
+  );
+}
 
 /** Nothing is kept of a stranger's request, of one that asked not to be remembered, or of one without bodies. */
 function wantsBodies(context: RequestContext, { error, requestBody, responseBody }: Outcome): boolean {

@@ -13,14 +13,19 @@ import {
   testScope,
   testStart,
 } from '../../tests/kit/plugin-kit.ts';
-import { requestRow } from '../logger/request-row.ts';
+import { storedRow } from '../../tests/kit/stored-row.ts';
+import { requestLine } from '../logger/request-row.ts';
 import { getLogRoute } from './get-log.ts';
 import type { LogReply } from './log-record.ts';
 
 const id = '0d1b2c3d-aaaa-4bbb-8ccc-0123456789ab';
 
 function record(body: Partial<BodyRow> | null, row: Partial<RequestRow> = {}): LogRecord {
-  const request: RequestRow = { ...requestRow(new TestContext({}), testOutcome(), 1000), id, ...row };
+  const request: RequestRow = {
+    ...storedRow(JSON.parse(requestLine(new TestContext({}), testOutcome(), 1000)) as Partial<RequestRow>),
+    id,
+    ...row,
+  };
   const full: BodyRow = {
     id,
     created_at: request.created_at,

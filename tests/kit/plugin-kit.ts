@@ -237,6 +237,8 @@ export function testOutcome(overrides: Partial<Outcome> = {}): Outcome {
     requestBody: undefined,
     responseBody: undefined,
     responseTruncated: false,
+    requestJson: undefined,
+    responseJson: undefined,
     responseContentType: 'application/json',
     responseContentEncoding: '',
     price: { cost: '0', status: 'none', version: '' },

@@ -163,6 +163,7 @@ async function serve({ command, file, config, log, opened }: Serving): Promise<v
     ...shared,
     router: createRouter({ config: next, table: providerTable, transport, runtime: hooks }),
     headerPrefix: next.server.header_prefix,
+    keyPrefix: next.security.key_prefix,
   });
   const bundler = new PluginBundler({ folder: path.join(data, 'plugins'), clock, log });
   const reloader = new Reloader({

@@ -109,7 +109,9 @@ dialectConformance({
     { endpoint: 'embeddings', body: { input: ['a', 'b'] }, texts: ['a', 'b'] },
     { endpoint: 'moderations', body: { input: [{ type: 'text', text: 'a' }] }, texts: ['a'] },
     { endpoint: 'rerank', body: { query: 'q', documents: ['a', { text: 'b' }] }, texts: ['q', 'a', 'b'] },
-    { endpoint: 'proxy', body: { messages: [{ role: 'user', content: 'a' }] }, texts: [] },
+    { endpoint: 'proxy', body: { messages: [{ role: 'user', content: 'a' }] }, texts: ['a'] },
+    { endpoint: 'proxy', body: { prompt: 'p', input: ['i'] }, texts: ['p', 'i'] },
+    { endpoint: 'proxy', body: { anything: 'a' }, texts: [] },
   ],
 });
 

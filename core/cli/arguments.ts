@@ -35,7 +35,7 @@ export function readArguments(
     if (name === 'check') {
       const { positionals } = parseArgs({ args: rest, options: {}, allowPositionals: true });
       if (positionals.length > 1) return { name: 'help', problem: 'weir check takes one file.' };
-      return { name: 'check', file: positionals[0] ?? env['WEIR_CONFIG'] };
+      return { name: 'check', file: positionals[0] ?? given(env['WEIR_CONFIG']) };
     }
     if (name === 'schema') {
       parseArgs({ args: rest, options: {} });
@@ -52,15 +52,20 @@ function start(args: string[], env: Readonly<Record<string, string | undefined>>
     args,
     options: { config: { type: 'string' }, port: { type: 'string' }, data: { type: 'string' } },
   });
-  const port = values.port ?? env['PORT'];
+  const port = values.port ?? given(env['PORT']);
   if (port !== undefined && !/^\d{1,5}$/.test(port)) {
     return { name: 'help', problem: `The port "${port}" is no number from 0 to 65535.` };
   }
   if (Number(port ?? 0) > 65535) return { name: 'help', problem: `The port ${port} is above 65535.` };
   return {
     name: 'start',
-    config: values.config ?? env['WEIR_CONFIG'],
+    config: values.config ?? given(env['WEIR_CONFIG']),
     port: port === undefined ? undefined : Number(port),
-    data: values.data ?? env['WEIR_DATA'] ?? 'data',
+    data: values.data ?? given(env['WEIR_DATA']) ?? 'data',
   };
+}
+
+/** A variable that is set to nothing counts as not set. */
+function given(variable: string | undefined): string | undefined {
+  return variable === '' ? undefined : variable;
 }

@@ -36,7 +36,7 @@ export interface UsageStripper {
 /** Cuts a byte stream into frames. Push bytes in any portions; complete frames come out with their very bytes. */
 export interface FrameReader {
   push(chunk: Uint8Array): readonly StreamFrame[];
-  /** What is left when the bytes end; a torn frame is returned as an opaque one. */
+  /** What is left when the bytes end: read like a frame when it can be, else returned as an opaque `unread` one. */
   finish(): readonly StreamFrame[];
   /** Bytes held for an incomplete frame. */
   readonly heldBytes: number;

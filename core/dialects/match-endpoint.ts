@@ -58,8 +58,8 @@ function endpoint(id: EndpointId, dialect: DialectName, readsBodies: boolean): E
   return Object.freeze({ id, dialect, modelled: readsBodies });
 }
 
-/** The path as the most forgiving server would read it: decoded once, lower case, no empty or dot segments. */
-function canonicalPath(path: string): string {
+/** The path as the most forgiving server would read it: decoded once, lower case, no empty or dot segments, no leading `/proxy`. */
+export function canonicalPath(path: string): string {
   const decoded = path
     .replace(/%([0-9a-f]{2})/gi, (_whole, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
     .replaceAll('\\', '/')

@@ -27,4 +27,6 @@ export type StreamEvent =
 export interface StreamFrame {
   readonly bytes: Uint8Array;
   readonly events: readonly StreamEvent[];
+  /** It says something that could not be read (torn, too long, malformed): a plugin that judges must not let it pass. */
+  readonly unread?: true;
 }

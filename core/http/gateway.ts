@@ -4,7 +4,9 @@ import type { Dialect } from '../dialects/dialect.ts';
 import type { DialectName } from '../dialects/endpoint.ts';
 import { matchEndpoint } from '../dialects/match-endpoint.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
+import { clientStalled } from '../pipeline/client-left.ts';
 import { refuse } from '../pipeline/deliver.ts';
+import { deliverSafely } from '../pipeline/deliver-safely.ts';
 import { Exchange, type Matched } from '../pipeline/exchange.ts';
 import { compilePipeline } from '../pipeline/compile.ts';
 import { runExchange } from '../pipeline/run.ts';
@@ -49,6 +51,7 @@ export class Gateway {
   private readonly traceHeader: string;
   private active = 0;
   private draining = false;
+  private cutting = false;
   private idleListeners: (() => void)[] = [];
 
   constructor(setup: GatewaySetup) {
@@ -80,6 +83,11 @@ export class Gateway {
     return this.active === 0 ? Promise.resolve() : new Promise((resolve) => this.idleListeners.push(resolve));
   }
 
+  /** From now on a connection that ends under a request was ended by the gateway, not by its client. */
+  beginCut(): void {
+    this.cutting = true;
+  }
+
   /** Handles one request. `expectsContinue`: the client waits for `100 Continue` before it sends its body. */
   handle(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
     const { setup } = this;
@@ -106,10 +114,10 @@ export class Gateway {
     exchange.responseHeaders.push(this.idHeader, exchange.id);
     if (this.draining) exchange.responseHeaders.push('connection', 'close');
     sink.onClose((complete) => {
-      if (complete || sink.ended) return;
-      if (sink.stalled)
-        exchange.failure = new GatewayError('client_stalled', 'The client stopped reading its answer.');
-      exchange.abort();
+      if (complete) return;
+      if (sink.stalled) exchange.failure = clientStalled();
+      else if (this.cutting) exchange.failure = cutAtShutdown();
+      if (!sink.ended) exchange.abort();
     });
     exchange.release = () => {
       incoming.release();
@@ -118,7 +126,8 @@ export class Gateway {
     };
     const { runtime } = setup;
     if (place.refusal) {
-      void refuse(exchange, place.refusal, 0, runtime);
+      const { refusal } = place;
+      void deliverSafely(exchange, runtime, () => refuse(exchange, refusal, 0, runtime));
       return;
     }
     try {
@@ -129,7 +138,7 @@ export class Gateway {
         traceId === exchange.id ? traceId : headerSafe(traceId),
       );
     } catch (error) {
-      void refuse(exchange, error, 0, runtime);
+      void deliverSafely(exchange, runtime, () => refuse(exchange, error, 0, runtime));
       return;
     }
     void runExchange(exchange, (one) => handleRoute(one, setup.runtime.log), runtime);
@@ -187,6 +196,13 @@ export class Gateway {
   }
 }
 
+function cutAtShutdown(): GatewayError {
+  return new GatewayError(
+    'shutting_down',
+    'The gateway was stopped and its shutdown deadline passed before the answer was complete.',
+  );
+}
+
 function unmatched(method: string, path: string): Matched {
   return { pipeline: nowhere, path, endpoint: matchEndpoint(method, path) };
 }
@@ -199,10 +215,13 @@ function splitTarget(url: string): { path: string; query: string } {
   return at === -1 ? { path: target, query: '' } : { path: target.slice(0, at), query: target.slice(at) };
 }
 
-/** `.` and `..` segments, plain or percent-encoded: upstream they could leave the provider's base path. */
+/**
+ * `.` and `..` segments in every spelling that some server understands (percent-encoded, between backslashes, before
+ * a `;`): upstream they could leave the provider's base path.
+ */
 function hasDotSegment(path: string): boolean {
-  if (!path.includes('/.') && !path.includes('%')) return false;
-  return /\/(\.|%2e){1,2}(\/|$)/i.test(path);
+  if (!path.includes('/.') && !path.includes('%') && !path.includes('\\')) return false;
+  return /(?:[/\\]|%2f|%5c)(?:\.|%2e){1,2}(?:[/\\;]|%2f|%5c|%3b|$)/i.test(path);
 }
 
 function spellings(prefixes: readonly string[]): (name: string) => readonly string[] {

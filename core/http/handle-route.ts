@@ -94,7 +94,7 @@ function readQuery(query: string): Record<string, string> {
   const values: Record<string, string> = {};
   for (const [name, value] of new URLSearchParams(query)) {
     const plain = name.endsWith('[]') ? name.slice(0, -2) : name;
-    values[plain] = plain in values ? `${values[plain]},${value}` : value;
+    values[plain] = Object.hasOwn(values, plain) ? `${values[plain]},${value}` : value;
   }
   return values;
 }

@@ -1,6 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Readable } from 'node:stream';
-import { GatewayError } from '../errors/gateway-error.ts';
+import type { GatewayError } from '../errors/gateway-error.ts';
+import { leftWhileSending, overloaded, tooLarge, tooSlow } from './body-errors.ts';
+import { StreamedBody } from './streamed-body.ts';
 
 /** All request bodies held in memory together, against one bound. */
 export class BufferBudget {
@@ -40,6 +42,7 @@ export class IncomingRequest {
   private readonly limits: BodyLimits;
   private readonly expectsContinue: boolean;
   private collector: BodyCollector | undefined;
+  private heldBytes = 0;
   private consumed = false;
 
   constructor(
@@ -66,35 +69,48 @@ export class IncomingRequest {
     return (length !== undefined && length !== '0') || headers['transfer-encoding'] !== undefined;
   }
 
-  /** True once somebody reads the body. */
-  get bodyConsumed(): boolean {
-    return this.consumed;
+  /** The client still waits for `100 Continue`: it may never send its body, so the connection serves no other request. */
+  get awaitsContinue(): boolean {
+    return this.expectsContinue && !this.consumed;
   }
 
   /** Reads the whole body. Throws `body_too_large`, `overloaded`, `body_timeout` or `client_closed`. */
   readBody(): Promise<Buffer> {
     const announced = Number(this.header('content-length') ?? 0);
-    if (announced > this.limits.maxBytes) return Promise.reject(tooLarge(this.limits));
+    if (announced > this.limits.maxBytes) return Promise.reject(tooLarge(this.limits.maxBytes));
     this.beginBody();
     return new Promise((resolve, reject) => {
       this.collector = new BodyCollector(this.message, this.limits, resolve, reject);
     });
   }
 
-  /** The unread body, for streaming on. */
+  /** The unread body, for streaming on. A client that pauses too long breaks it with `body_timeout`. */
   streamBody(): Readable {
     this.beginBody();
-    const { message, limits } = this;
-    // A socket timeout counts what arrives without making the stream flow.
-    message.setTimeout(limits.idleTimeoutMs, () => message.destroy(tooSlow(limits)));
-    message.once('end', () => message.setTimeout(0));
-    return message;
+    return new StreamedBody(this.message, this.limits.idleTimeoutMs);
   }
 
-  /** Gives back the memory that the body was counted with. */
+  /** Counts memory that this request takes beside its received body. Throws `overloaded` when there is no room. */
+  hold(bytes: number): void {
+    if (!this.limits.budget.take(bytes)) throw overloaded();
+    this.heldBytes += bytes;
+  }
+
+  /** Gives back the memory that was counted. A client that is still sending may finish, for a while. */
   release(): void {
     this.collector?.release();
     this.collector = undefined;
+    this.limits.budget.give(this.heldBytes);
+    this.heldBytes = 0;
+    if (this.hasBody && !this.message.complete) this.dropRest();
+  }
+
+  /** Cutting at once would lose the answer on its way; reading on for ever would give the client a connection for nothing. */
+  private dropRest(): void {
+    const { message } = this;
+    const timer = setTimeout(() => message.socket.destroy(), this.limits.idleTimeoutMs);
+    timer.unref();
+    message.once('close', () => clearTimeout(timer));
   }
 
   private beginBody(): void {
@@ -122,7 +138,7 @@ class BodyCollector {
     this.limits = limits;
     this.resolve = resolve;
     this.reject = reject;
-    this.timer = setTimeout(() => this.refuse(tooSlow(limits)), limits.idleTimeoutMs);
+    this.timer = setTimeout(() => this.refuse(tooSlow(limits.idleTimeoutMs)), limits.idleTimeoutMs);
     message.on('data', (chunk: Buffer) => this.add(chunk));
     message.on('end', () => this.finish());
     message.on('close', () => {
@@ -139,7 +155,7 @@ class BodyCollector {
     // After a refusal the rest is thrown away unread, so that the client can still read why.
     if (this.over) return;
     this.timer.refresh();
-    if (this.taken + chunk.length > this.limits.maxBytes) return this.refuse(tooLarge(this.limits));
+    if (this.taken + chunk.length > this.limits.maxBytes) return this.refuse(tooLarge(this.limits.maxBytes));
     if (!this.limits.budget.take(chunk.length)) return this.refuse(overloaded());
     this.taken += chunk.length;
     this.chunks.push(chunk);
@@ -160,34 +176,4 @@ class BodyCollector {
     this.chunks = [];
     this.reject(error);
   }
-}
-
-function tooLarge({ maxBytes }: BodyLimits): GatewayError {
-  return new GatewayError(
-    'body_too_large',
-    `The request body is larger than ${maxBytes} bytes. Send less, or raise server.max_body_bytes.`,
-    { headers: ['connection', 'close'] },
-  );
-}
-
-function tooSlow({ idleTimeoutMs }: BodyLimits): GatewayError {
-  return new GatewayError(
-    'body_timeout',
-    `No byte of the request body arrived for ${idleTimeoutMs} ms. Send the body without long pauses.`,
-    { headers: ['connection', 'close'] },
-  );
-}
-
-function leftWhileSending(): GatewayError {
-  return new GatewayError('client_closed', 'The client left while it was sending its request.');
-}
-
-function overloaded(): GatewayError {
-  return new GatewayError(
-    'overloaded',
-    'The gateway holds as many request bodies as it may. Try again shortly.',
-    {
-      headers: ['retry-after', '1', 'connection', 'close'],
-    },
-  );
 }

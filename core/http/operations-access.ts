@@ -16,18 +16,26 @@ export function createOperationsAccess(
   server: GatewayConfig['server'],
   directory: Directory,
 ): (request: IncomingMessage) => string | undefined {
-  const header = `${server.header_prefix}-api-key`;
+  const headers = [server.header_prefix, ...server.header_aliases].map((prefix) => `${prefix}-api-key`);
   return (request) => {
     if (server.operations === 'open') return undefined;
     if (server.operations === 'loopback' && isLoopback(request.socket.remoteAddress)) return undefined;
-    const given = request.headers[header];
-    const key =
-      typeof given === 'string'
-        ? directory.keyByHash(createHash('sha256').update(given).digest('base64'))
-        : undefined;
-    if (key?.kind === 'owner') return undefined;
-    return `This page needs an owner's key in the header ${header} (server.operations: ${server.operations}).`;
+    const given = [...headers.map((name) => request.headers[name]), bearer(request.headers.authorization)];
+    const isOwner = given.some(
+      (secret) => typeof secret === 'string' && directory.keyByHash(sha256(secret))?.kind === 'owner',
+    );
+    if (isOwner) return undefined;
+    return `This page needs an owner's key in the header ${headers[0]} or as "Authorization: Bearer KEY" (server.operations: ${server.operations}).`;
   };
+}
+
+/** Scrapers of metrics can send a bearer token, and often nothing else. */
+function bearer(authorization: string | undefined): string | undefined {
+  return /^bearer\s+(\S+)\s*$/i.exec(authorization ?? '')?.[1];
+}
+
+function sha256(secret: string): string {
+  return createHash('sha256').update(secret).digest('base64');
 }
 
 /** A proxy in front of the gateway connects from loopback, too: its own address says nothing of the caller then. */

@@ -20,6 +20,7 @@ export function sendHead(
   const list = [...headers];
   if (contentLength !== undefined) list.push('content-length', String(contentLength));
   for (const item of exchange.responseHeaders) list.push(item);
+  if (exchange.incoming.awaitsContinue) list.push('connection', 'close');
   exchange.sink.head(status, list, statusTexts[status]);
 }
 

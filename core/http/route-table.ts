@@ -1,16 +1,11 @@
-import type { Router as PathRouter } from 'hono/router';
 import { RegExpRouter } from 'hono/router/reg-exp-router';
 import { SmartRouter } from 'hono/router/smart-router';
 import { TrieRouter } from 'hono/router/trie-router';
-import { matchEndpoint } from '../dialects/match-endpoint.ts';
+import { canonicalPath, matchEndpoint } from '../dialects/match-endpoint.ts';
 import type { CompiledPipeline } from '../pipeline/compile.ts';
 import type { Matched } from '../pipeline/exchange.ts';
 import type { RouteDefinition } from './define-route.ts';
-
-interface Place {
-  readonly pipeline: CompiledPipeline;
-  readonly route?: RouteDefinition;
-}
+import { compilePathPattern } from './path-pattern.ts';
 
 /** Finds the pipeline of a request from its method and raw path. Compiled once per generation. */
 export interface RouteTable {
@@ -18,10 +13,19 @@ export interface RouteTable {
   match(method: string, path: string, proxyOnly: boolean): Matched | undefined;
 }
 
+/** What one pipeline says to a request. */
+type Place = (request: {
+  readonly method: string;
+  readonly path: string;
+  readonly canonical: string;
+  readonly proxyOnly: boolean;
+}) => Omit<Matched, 'path' | 'endpoint'> | undefined;
+
 /** The first pipeline that matches serves: contributed routes by their exact patterns, others by path and method. */
 export function buildRouteTable(pipelines: readonly CompiledPipeline[]): RouteTable {
-  const every = routerOf(pipelines, true);
-  const proxies = routerOf(pipelines, false);
+  const places = pipelines.map((one) =>
+    one.match.routes === undefined ? proxyPlace(one) : routesPlace(one),
+  );
   const routed = firstSegments(pipelines);
   const only = soleProxy(pipelines);
   return {
@@ -29,18 +33,12 @@ export function buildRouteTable(pipelines: readonly CompiledPipeline[]): RouteTa
       const endpoint = matchEndpoint(method, path);
       const contributed = !proxyOnly && (routed.has(firstSegment(path)) || routed.has(anything));
       if (!contributed && only) return { pipeline: only, path, endpoint };
-      const [handlers, captured] = (contributed ? every : proxies).match(method, path);
-      const found = handlers[0];
-      if (found === undefined) return undefined;
-      const [place, positions] = found as [Place, Record<string, string | number>];
-      if (!place.route) return { pipeline: place.pipeline, path, endpoint };
-      return {
-        pipeline: place.pipeline,
-        path,
-        endpoint,
-        route: place.route,
-        params: readParams(positions, captured),
-      };
+      const request = { method, path, canonical: canonicalPath(path), proxyOnly };
+      for (const place of places) {
+        const found = place(request);
+        if (found) return { ...found, path, endpoint };
+      }
+      return undefined;
     },
   };
 }
@@ -67,20 +65,31 @@ function soleProxy(pipelines: readonly CompiledPipeline[]): CompiledPipeline | u
   return takesAll ? first : undefined;
 }
 
-function routerOf(pipelines: readonly CompiledPipeline[], withRoutes: boolean): PathRouter<Place> {
-  const router = new SmartRouter<Place>({ routers: [new RegExpRouter(), new TrieRouter()] });
-  for (const pipeline of pipelines) {
-    if (pipeline.match.routes === 'contributed') {
-      if (!withRoutes) continue;
-      for (const { route } of pipeline.routes) {
-        router.add(route.method, route.path.replace(/\{(\w+)\}/g, ':$1'), { pipeline, route });
-      }
-    } else {
-      const pattern = (pipeline.match.path ?? '/**').replace(/\*\*/g, '*');
-      for (const method of pipeline.match.methods ?? ['ALL']) router.add(method, pattern, { pipeline });
-    }
+/** A path is also matched as the most forgiving server would read it, so that no spelling walks around a pipeline. */
+function proxyPlace(pipeline: CompiledPipeline): Place {
+  const { path: pattern = '/**', methods } = pipeline.match;
+  const matchesRaw = compilePathPattern(pattern);
+  const matchesCanonical = compilePathPattern(pattern.toLowerCase());
+  return ({ method, path, canonical }) => {
+    if (methods !== undefined && !methods.includes(method)) return undefined;
+    return matchesRaw(path) || matchesCanonical(canonical) ? { pipeline } : undefined;
+  };
+}
+
+/** The routes that a pipeline's plugins contribute, by their exact patterns. */
+function routesPlace(pipeline: CompiledPipeline): Place {
+  const router = new SmartRouter<RouteDefinition>({ routers: [new RegExpRouter(), new TrieRouter()] });
+  for (const { route } of pipeline.routes) {
+    router.add(route.method, route.path.replace(/\{(\w+)\}/g, ':$1'), route);
   }
-  return router;
+  return ({ method, path, proxyOnly }) => {
+    if (proxyOnly) return undefined;
+    const [handlers, captured] = router.match(method, path);
+    const found = handlers[0];
+    if (found === undefined) return undefined;
+    const [route, positions] = found as [RouteDefinition, Record<string, string | number>];
+    return { pipeline, route, params: readParams(positions, captured) };
+  };
 }
 
 function readParams(

@@ -1,4 +1,4 @@
-import http from 'node:http';
+import http, { type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { GatewayConfig } from '../config/schema.ts';
 import type { Gateway } from './gateway.ts';
@@ -27,14 +27,21 @@ export async function startServer(
     maxHeaderSize: 64 * 1024,
     noDelay: true,
   });
-  const sockets = new Set<Socket>();
+  /** Each open connection and the latest answer on it. */
+  const sockets = new Map<Socket, ServerResponse | undefined>();
+  const handle = (request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void => {
+    sockets.set(request.socket, response);
+    gateway.handle(request, response, expectsContinue);
+  };
   server.on('connection', (socket: Socket) => {
-    sockets.add(socket);
+    sockets.set(socket, undefined);
     socket.once('close', () => sockets.delete(socket));
   });
-  server.on('request', (request, response) => gateway.handle(request, response, false));
-  server.on('checkContinue', (request, response) => gateway.handle(request, response, true));
-  server.on('clientError', answerBrokenRequest);
+  server.on('request', (request, response) => handle(request, response, false));
+  server.on('checkContinue', (request, response) => handle(request, response, true));
+  server.on('clientError', (error, socket: Socket) =>
+    answerBrokenRequest(error, socket, sockets.get(socket)),
+  );
   await listen(server, config.host, port);
   const address = server.address() as AddressInfo;
   return {
@@ -61,8 +68,15 @@ function listen(server: http.Server, host: string, port: number): Promise<void> 
 }
 
 /** What Node could not parse never reaches the pipeline; it still gets an answer that says why. */
-function answerBrokenRequest(error: NodeJS.ErrnoException, socket: Socket): void {
-  if (!socket.writable || error.code === 'ECONNRESET') {
+function answerBrokenRequest(
+  error: NodeJS.ErrnoException,
+  socket: Socket,
+  latest: ServerResponse | undefined,
+): void {
+  // In the middle of an earlier answer these bytes would be taken for a part of it.
+  const isFree =
+    latest === undefined || latest.writableFinished || (!latest.headersSent && latest.socket === socket);
+  if (!socket.writable || error.code === 'ECONNRESET' || !isFree) {
     socket.destroy();
     return;
   }
@@ -75,14 +89,16 @@ function answerBrokenRequest(error: NodeJS.ErrnoException, socket: Socket): void
   const body = JSON.stringify({
     error: { message, type: 'invalid_request_error', param: null, code: 'invalid_request' },
   });
-  socket.end(
+  socket.write(
     `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
   );
+  // The client may never close its side, and nothing more can be understood of what it sends.
+  socket.destroySoon();
 }
 
 async function close(
   server: http.Server,
-  sockets: ReadonlySet<Socket>,
+  sockets: ReadonlyMap<Socket, unknown>,
   gateway: Gateway,
   deadlineMs: number,
 ): Promise<{ cut: number }> {
@@ -97,7 +113,10 @@ async function close(
   const cut = gateway.activeRequests;
   // Answers that are complete may still be on their way to a slow client; those that are not are cut here.
   server.closeIdleConnections();
-  if (cut > 0) for (const socket of sockets) socket.destroy();
+  if (cut > 0) {
+    gateway.beginCut();
+    for (const socket of sockets.keys()) socket.destroy();
+  }
   const lastBytes = setTimeout(() => server.closeAllConnections(), 1000);
   await closed;
   clearTimeout(lastBytes);

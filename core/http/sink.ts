@@ -4,7 +4,10 @@ import type { ServerResponse } from 'node:http';
 export class ResponseSink {
   private readonly response: ServerResponse;
   private readonly stallTimeoutMs: number;
-  private stallTimer: NodeJS.Timeout | undefined;
+  private watching = false;
+  private hearsTimeout = false;
+  private hearsDrain = false;
+  private isClosed = false;
   private drainListener: (() => void) | undefined;
   private closeListener: ((complete: boolean) => void) | undefined;
   headSent = false;
@@ -16,11 +19,21 @@ export class ResponseSink {
     this.response = response;
     this.stallTimeoutMs = stallTimeoutMs;
     response.on('close', () => this.closed());
+    if (response.socket === null) this.watchConnection();
   }
 
-  /** Runs once when the connection of this answer closes; `complete` tells whether every byte had been handed over. */
+  /**
+   * Runs once when the connection of this answer closes; `complete` tells whether every byte had been handed over.
+   * Listeners run in the order in which they came.
+   */
   onClose(run: (complete: boolean) => void): void {
-    this.closeListener = run;
+    const before = this.closeListener;
+    this.closeListener = before
+      ? (complete) => {
+          before(complete);
+          run(complete);
+        }
+      : run;
   }
 
   head(status: number, headers: string[], statusText?: string): void {
@@ -45,14 +58,16 @@ export class ResponseSink {
   /** Called whenever a full buffer has drained. */
   onDrain(run: () => void): void {
     this.drainListener = run;
-    this.response.on('drain', () => this.drained());
+    this.hearDrain();
   }
 
   end(chunk?: Buffer): void {
     this.ended = true;
     if (chunk === undefined) this.response.end();
     else this.response.end(chunk);
-    if (this.response.writableNeedDrain) this.watchStall();
+    // What fits into the socket's buffer leaves with the next turn; a larger rest needs a client that reads.
+    const { socket } = this.response;
+    if (socket && socket.writableLength > socket.writableHighWaterMark) this.watchStall();
   }
 
   /** Ends without a proper end, so that the client can tell; `last` is still written when there is something to say. */
@@ -61,29 +76,51 @@ export class ResponseSink {
     const { socket } = this.response;
     if (last !== undefined && socket && !this.response.destroyed) this.response.write(last);
     // destroySoon: what has been written leaves first, then the connection ends without the final chunk.
-    if (socket) socket.destroySoon();
-    else this.response.destroy();
+    if (!socket) {
+      this.response.destroy();
+      return;
+    }
+    this.watchStall();
+    socket.destroySoon();
   }
 
+  /** The socket's own timer knows of progress within one large write. It belongs to us until the answer has left. */
   private watchStall(): void {
-    if (this.stallTimer) return;
-    this.stallTimer = setTimeout(() => {
-      this.stalled = true;
-      this.response.destroy();
-    }, this.stallTimeoutMs);
-    if (this.ended) return;
-    if (!this.drainListener) this.response.once('drain', () => this.drained());
+    if (this.watching) return;
+    this.watching = true;
+    this.hearDrain();
+    if (!this.hearsTimeout) {
+      this.hearsTimeout = true;
+      this.response.on('timeout', () => {
+        this.stalled = true;
+        this.response.destroy();
+      });
+    }
+    this.response.setTimeout(this.stallTimeoutMs);
+  }
+
+  private hearDrain(): void {
+    if (this.hearsDrain) return;
+    this.hearsDrain = true;
+    this.response.on('drain', () => this.drained());
   }
 
   private drained(): void {
-    clearTimeout(this.stallTimer);
-    this.stallTimer = undefined;
+    if (this.watching) this.response.setTimeout(0);
+    this.watching = false;
     this.drainListener?.();
   }
 
+  /** The answer to a pipelined request has no socket before its turn, and never hears that the connection has gone. */
+  private watchConnection(): void {
+    const { socket } = this.response.req;
+    socket.setMaxListeners(0);
+    socket.once('close', () => this.closed());
+  }
+
   private closed(): void {
-    clearTimeout(this.stallTimer);
-    this.stallTimer = undefined;
+    if (this.isClosed) return;
+    this.isClosed = true;
     this.closeListener?.(this.response.writableFinished);
   }
 }

@@ -13,8 +13,8 @@ export interface Step<H extends keyof Hooks> {
 }
 
 export interface RequestStep extends Step<'request'> {
-  /** The body must be in memory before the hook runs. */
-  readonly loadsBody: boolean;
+  /** Whether the body must be in memory before the hook runs: `json` only where it may hold JSON or text. */
+  readonly loadsBody: 'never' | 'json' | 'always';
 }
 
 export interface TapStep {
@@ -54,7 +54,7 @@ export function compilePipeline(
     instances,
     request: stepsOf(instances, 'request').map((step) => ({
       ...step,
-      loadsBody: readsRequest(step.instance),
+      loadsBody: loadsBody(step.instance),
     })),
     attempt: stepsOf(instances, 'attempt'),
     response: stepsOf(instances, 'response').reverse(),
@@ -88,7 +88,9 @@ function tapOf(instance: PluginInstance, index: number): TapStep[] {
   return [{ instance, index, mode: 'tap', judges: mode !== 'observe' }];
 }
 
-function readsRequest(instance: PluginInstance): boolean {
+function loadsBody(instance: PluginInstance): RequestStep['loadsBody'] {
   const { reads = [], changes = [] } = instance.definition.capabilities ?? {};
-  return [...reads, ...changes].some((part) => part.startsWith('request.'));
+  const parts = [...reads, ...changes];
+  if (parts.includes('request.body')) return 'always';
+  return parts.some((part) => part.startsWith('request.')) ? 'json' : 'never';
 }

@@ -4,12 +4,12 @@ import { sendHead } from '../http/reply.ts';
 import { headerValue, type HeaderList } from '../ports/header-list.ts';
 import type { Answer, StreamSource, StreamTarget } from './answer.ts';
 import { clientLeft } from './client-left.ts';
-import type { MaybePromise } from './context.ts';
+import type { TapStep } from './compile.ts';
 import { decodedSource } from './decoded-source.ts';
 import type { Exchange } from './exchange.ts';
 import { withoutHeader } from './response-view.ts';
 import { settle, type EngineRuntime } from './settle.ts';
-import { activeTaps, buildStages, TapChain } from './tap-chain.ts';
+import { activeTaps, buildStages, TapChain, type RefusalPlace } from './tap-chain.ts';
 
 /** A head whose first byte does not follow is sent alone after this long. */
 const headDelayMs = 100;
@@ -20,53 +20,62 @@ export function deliverStream(
   answer: Answer & { readonly body: StreamSource },
   upTo: number,
   runtime: EngineRuntime,
-  refuse: (error: GatewayError) => MaybePromise<void>,
+  refuse: Refuse,
 ): void {
   let source = answer.body;
   let { headers } = answer;
+  const delivery = new StreamDelivery(exchange, answer.status, runtime, refuse, upTo);
   try {
-    const taps = answer.dialect === undefined ? [] : activeTaps(exchange, upTo);
-    const codec = exchange.dialect.frames;
-    if (taps.length > 0 && codec === undefined && taps.some((tap) => tap.judges))
-      throw unjudged(taps[0]?.instance.name ?? '');
-    const stages = taps.length > 0 && codec !== undefined ? buildStages(exchange, codec, upTo, runtime) : [];
-    const delivery = new StreamDelivery(exchange, answer.status, runtime, refuse);
+    const taps = isEventStream(answer) ? activeTaps(exchange, upTo) : [];
+    const judge = taps.find((tap) => tap.judges);
+    const coding = codingOf(headerValue(headers, 'content-encoding'));
+    const codec = coding === 'unknown' ? undefined : exchange.dialect.frames;
+    if (judge !== undefined && codec === undefined) throw unjudged(delivery, judge);
+    const stages = codec === undefined ? [] : buildStages(taps, exchange, codec, runtime, delivery);
     if (stages.length === 0 || codec === undefined) {
-      delivery.start(source, headers);
+      delivery.start(source, headers, false);
       source.pipe(delivery);
       return;
     }
     headers = withoutHeader(headers, 'content-length');
-    const coding = codingOf(headerValue(headers, 'content-encoding'));
-    if (coding === 'unknown') throw unjudged(taps[0]?.instance.name ?? '');
-    if (coding !== 'identity') {
+    if (coding !== 'identity' && coding !== 'unknown') {
       source = decodedSource(source, coding);
       headers = withoutHeader(headers, 'content-encoding');
     }
-    delivery.start(source, headers);
+    delivery.start(source, headers, judge !== undefined);
     source.pipe(new TapChain(stages, codec, exchange, source, delivery));
   } catch (error) {
     const refusal = GatewayError.is(error)
       ? error
       : new GatewayError('internal', 'The stream could not be started.', { cause: error });
     source.cancel(refusal);
-    void refuse(refusal);
+    delivery.fail(refusal);
   }
 }
 
-function unjudged(plugin: string): GatewayError {
+/** Answers with an error that only the plugins before `upTo` see. Never rejects. */
+type Refuse = (error: GatewayError, upTo: number) => Promise<void>;
+
+function isEventStream({ dialect, headers }: Answer): boolean {
+  return dialect !== undefined || /^text\/event-stream/i.test(headerValue(headers, 'content-type') ?? '');
+}
+
+function unjudged(place: RefusalPlace, { instance, index }: TapStep): GatewayError {
+  place.upTo = index;
   return new GatewayError(
     'not_supported',
-    `The plugin "${plugin}" has to judge this stream and cannot read its format. Ask for an answer without streaming.`,
+    `The plugin "${instance.name}" has to judge this stream and cannot read its format. Ask for an answer without streaming.`,
+    { plugin: instance.name },
   );
 }
 
 /** The client's end of a stream: head before the first byte, back-pressure, record for the log, honest end. */
-class StreamDelivery implements StreamTarget {
+class StreamDelivery implements StreamTarget, RefusalPlace {
+  upTo: number;
   private readonly exchange: Exchange;
   private readonly status: number;
   private readonly runtime: EngineRuntime;
-  private readonly refuse: (error: GatewayError) => MaybePromise<void>;
+  private readonly refuse: Refuse;
   private headers: HeaderList = [];
   private kept: Buffer[] = [];
   private keptBytes = 0;
@@ -75,31 +84,29 @@ class StreamDelivery implements StreamTarget {
   private cancelHeadTimer: (() => void) | undefined;
   private finished = false;
 
-  constructor(
-    exchange: Exchange,
-    status: number,
-    runtime: EngineRuntime,
-    refuse: (error: GatewayError) => MaybePromise<void>,
-  ) {
+  constructor(exchange: Exchange, status: number, runtime: EngineRuntime, refuse: Refuse, upTo: number) {
+    this.upTo = upTo;
     this.exchange = exchange;
     this.status = status;
     this.runtime = runtime;
     this.refuse = refuse;
   }
 
-  start(source: StreamSource, headers: HeaderList): void {
+  /** `judged`: the head waits for the first byte, so that a refusal before it still has its own status. */
+  start(source: StreamSource, headers: HeaderList, judged: boolean): void {
     this.headers = headers;
     const { sink } = this.exchange;
     sink.onDrain(() => source.resume());
-    this.cancelHeadTimer = this.runtime.clock.after(headDelayMs, () => {
-      if (this.finished || sink.headSent) return;
-      this.sendHead();
-      sink.flushHead();
-    });
+    if (!judged) {
+      this.cancelHeadTimer = this.runtime.clock.after(headDelayMs, () => {
+        if (this.finished || sink.headSent) return;
+        this.sendHead();
+        sink.flushHead();
+      });
+    }
     this.exchange.onAbort(() => {
-      const left = this.exchange.failure ?? clientLeft();
-      source.cancel(left);
-      this.finish(left.status, left);
+      source.cancel(this.exchange.failure ?? clientLeft());
+      this.leave();
     });
   }
 
@@ -124,10 +131,14 @@ class StreamDelivery implements StreamTarget {
   fail(error: GatewayError): void {
     if (this.finished) return;
     const { sink, dialect, id } = this.exchange;
+    if (this.exchange.aborted) {
+      this.leave();
+      return;
+    }
     if (!sink.headSent) {
       this.finished = true;
       this.cancelHeadTimer?.();
-      void this.refuse(error);
+      void this.refuse(error, this.upTo);
       return;
     }
     const eventStream = headerValue(this.headers, 'content-type')?.startsWith('text/event-stream') ?? false;
@@ -140,6 +151,12 @@ class StreamDelivery implements StreamTarget {
       headerValue(this.headers, 'content-length') === undefined;
     sink.cut(canTell ? Buffer.from(dialect.encodeStreamError(error, id)) : undefined);
     this.finish(this.status, error);
+  }
+
+  /** Nobody reads on: however the failure of the source came about, the client's going is what the log says. */
+  private leave(): void {
+    const left = this.exchange.failure ?? clientLeft();
+    this.finish(left.status, left);
   }
 
   private sendHead(): void {

@@ -2,11 +2,13 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import { codingOf, decodeWhole } from '../http/content-encoding.ts';
 import { asGatewayError, errorAnswer, sendHead } from '../http/reply.ts';
 import { headerValue } from '../ports/header-list.ts';
-import { isStreamSource, type Answer } from './answer.ts';
+import { isStreamSource, type Answer, type StreamSource } from './answer.ts';
 import { callHook, isPromise } from './call-hook.ts';
 import { clientLeft } from './client-left.ts';
+import { collectSource } from './collect-source.ts';
 import type { Step } from './compile.ts';
 import type { MaybePromise } from './context.ts';
+import { deliverSafely } from './deliver-safely.ts';
 import { deliverStream } from './deliver-stream.ts';
 import type { Exchange } from './exchange.ts';
 import { EditableResponse, withoutHeader } from './response-view.ts';
@@ -27,13 +29,14 @@ export function deliver(
   upTo: number,
   runtime: EngineRuntime,
 ): MaybePromise<void> {
+  const steps = exchange.pipeline.response.filter((step) => step.index < upTo);
   if (isStreamSource(answer.body)) {
-    const { body } = answer;
-    return deliverStream(exchange, { ...answer, body }, upTo, runtime, (error) =>
-      refuse(exchange, error, upTo, runtime),
+    const stream = { ...answer, body: answer.body };
+    if (steps.length > 0 && isJson(answer)) return deliverCollected(exchange, stream, upTo, runtime);
+    return deliverStream(exchange, stream, upTo, runtime, (error, from) =>
+      deliverSafely(exchange, runtime, () => refuse(exchange, error, from, runtime)),
     );
   }
-  const steps = exchange.pipeline.response.filter((step) => step.index < upTo);
   if (steps.length === 0 || answer.body === null)
     return sendWhole(exchange, answer, answer.body, undefined, runtime);
   return deliverThroughHooks(exchange, answer, answer.body, steps, runtime);
@@ -62,6 +65,31 @@ export function refuse(
   const body = answer.body as Buffer;
   if (steps.length === 0) return sendWhole(exchange, answer, body, error, runtime);
   return deliverThroughHooks(exchange, answer, body, steps, runtime, error);
+}
+
+function isJson(answer: Answer): boolean {
+  return /^application\/(?:[\w.+-]+\+)?json\b/i.test(headerValue(answer.headers, 'content-type') ?? '');
+}
+
+/** One JSON document of an endpoint that is not modelled flows by; for a hook it has to be whole. */
+async function deliverCollected(
+  exchange: Exchange,
+  answer: Answer & { readonly body: StreamSource },
+  upTo: number,
+  runtime: EngineRuntime,
+): Promise<void> {
+  let body: Buffer;
+  try {
+    body = await collectSource(exchange, answer.body, maxDecodedBytes);
+  } catch (error) {
+    return refuse(exchange, error, upTo, runtime);
+  }
+  return deliver(
+    exchange,
+    { ...answer, headers: withoutHeader(answer.headers, 'content-length'), body },
+    upTo,
+    runtime,
+  );
 }
 
 async function deliverThroughHooks(
@@ -114,8 +142,10 @@ function sendWhole(
     settle(exchange, { status: left.status }, left, runtime);
     return;
   }
-  // Without a body the provider's own length stands (HEAD); else the length is what is sent.
-  sendHead(exchange, answer.status, answer.headers, body === null ? undefined : body.length);
+  // Without a body the provider's own length stands (HEAD); else the length is what is sent, whatever a plugin claims.
+  const isOwn = body !== null && answer.source !== 'provider';
+  const headers = isOwn ? withoutHeader(answer.headers, 'content-length') : answer.headers;
+  sendHead(exchange, answer.status, headers, body === null ? undefined : body.length);
   if (facts.firstByteAt === 0) facts.firstByteAt = runtime.clock.monotonic();
   if (body === null) sink.end();
   else sink.end(body);
@@ -133,9 +163,6 @@ function sendWhole(
     return;
   }
   sink.onClose((complete) => {
-    const left = sink.stalled
-      ? new GatewayError('client_stalled', 'The client stopped reading its answer.')
-      : clientLeft();
-    settle(exchange, sent, complete ? error : left, runtime);
+    settle(exchange, sent, complete ? error : (exchange.failure ?? clientLeft()), runtime);
   });
 }

@@ -71,6 +71,8 @@ export interface Scope {
   readonly router: Router;
   /** Prefix of the gateway's own headers, lower-case, without the dash behind it: `x-service`. */
   readonly headerPrefix: string;
+  /** What service keys begin with (`wk_`): it tells them from provider keys in an Authorization header. */
+  readonly keyPrefix: string;
   /** Runs on retirement, last registered first. */
   onDispose(dispose: () => MaybePromise<void>): void;
   /** Like the global one; ends with the generation, and a throw is logged with the plugin's name. */

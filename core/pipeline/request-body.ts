@@ -9,8 +9,11 @@ import { parseJson } from './parse-json.ts';
 export interface BodyBytes {
   readonly hasBody: boolean;
   header(name: string): string | undefined;
+  /** Rejects with the refusal when it is too large, too slow, or too much for the memory that is left. */
   readBody(): Promise<Buffer>;
   streamBody(): Readable;
+  /** Counts bytes that are held beside the received ones. Throws the refusal when there is no room for them. */
+  hold(bytes: number): void;
 }
 
 const empty = Buffer.alloc(0);
@@ -24,6 +27,9 @@ export class LazyBody implements RequestBody {
   private decodedText: string | undefined;
   private parsed: JsonValue | undefined;
   private isParsed = false;
+  private loading: Promise<void> | undefined;
+  private passesUnread = false;
+  private consumed = false;
   changed = false;
 
   constructor(source: BodyBytes, maxBytes: number) {
@@ -39,8 +45,18 @@ export class LazyBody implements RequestBody {
     return this.decoded !== undefined;
   }
 
-  async load(): Promise<void> {
-    if (this.decoded !== undefined) return;
+  /** Hooks that asked before the bytes have come share one reading. */
+  load(): Promise<void> {
+    this.loading ??= this.read();
+    return this.loading;
+  }
+
+  /** The pipeline leaves these bytes unread: `json` is undefined instead of an error, unless somebody loads them. */
+  passUnread(): void {
+    this.passesUnread = true;
+  }
+
+  private async read(): Promise<void> {
     if (!this.source.hasBody) {
       this.received = this.decoded = empty;
       return;
@@ -52,9 +68,16 @@ export class LazyBody implements RequestBody {
         `The request body has the content-encoding "${this.source.header('content-encoding')}". Send gzip, deflate, br or none.`,
       );
     }
+    this.consumed = true;
     const received = await this.source.readBody();
     this.received = received;
-    this.decoded = coding === 'identity' ? received : await this.decode(received, coding);
+    if (coding === 'identity') {
+      this.decoded = received;
+      return;
+    }
+    const decoded = await this.decode(received, coding);
+    this.source.hold(decoded.length);
+    this.decoded = decoded;
   }
 
   get bytes(): Buffer {
@@ -72,6 +95,7 @@ export class LazyBody implements RequestBody {
   }
 
   get json(): JsonValue | undefined {
+    if (this.passesUnread && this.decoded === undefined) return undefined;
     if (!this.isParsed) {
       this.isParsed = true;
       this.parsed = this.bytes.length === 0 ? undefined : parseJson(this.text);
@@ -96,7 +120,7 @@ export class LazyBody implements RequestBody {
   }
 
   stream(): Readable {
-    if (this.loaded) throw new Error('The request body has been read; send body.outgoing instead.');
+    if (this.consumed) throw new Error('The request body has been read; send body.outgoing instead.');
     return this.source.streamBody();
   }
 

@@ -4,6 +4,7 @@ import { callHook, isPromise } from './call-hook.ts';
 import type { MaybePromise } from './context.ts';
 import { clientLeft } from './client-left.ts';
 import { deliver, refuse } from './deliver.ts';
+import { deliverSafely } from './deliver-safely.ts';
 import type { Exchange } from './exchange.ts';
 import { settle, type EngineRuntime } from './settle.ts';
 
@@ -24,7 +25,7 @@ export async function runExchange(
   try {
     for (const step of exchange.pipeline.request) {
       position = step.index;
-      if (step.loadsBody && !exchange.body.loaded) await exchange.body.load();
+      if (step.loadsBody !== 'never' && !exchange.body.loaded) await loadBody(exchange, step.loadsBody);
       const pending = callHook(step.instance, 'request', runtime, () => step.run(exchange));
       const result = (isPromise(pending) ? await pending : pending) ?? undefined;
       if (exchange.aborted) return leave(exchange, result, runtime);
@@ -41,29 +42,26 @@ export async function runExchange(
       throw new GatewayError('internal', `No plugin of the pipeline "${exchange.pipeline.name}" answered.`);
     }
   } catch (error) {
-    await finish(exchange, runtime, () => refuse(exchange, error, position, runtime));
+    await deliverSafely(exchange, runtime, () => refuse(exchange, error, position, runtime));
     return;
   }
   const ready = answer;
   const upTo = position;
-  await finish(exchange, runtime, () => deliver(exchange, ready, upTo, runtime));
+  await deliverSafely(exchange, runtime, () => deliver(exchange, ready, upTo, runtime));
 }
 
-/** Delivering must not throw; if it does, the connection is cut and the request still settles. */
-async function finish(
-  exchange: Exchange,
-  runtime: EngineRuntime,
-  send: () => MaybePromise<void>,
-): Promise<void> {
-  try {
-    const pending = send();
-    if (isPromise(pending)) await pending;
-  } catch (error) {
-    runtime.log.error('An answer could not be delivered', { request: exchange.id, error });
-    exchange.sink.cut();
-    const failure = new GatewayError('internal', 'The answer could not be delivered.', { cause: error });
-    settle(exchange, { status: failure.status }, failure, runtime);
-  }
+/** Uploads have nothing to tell a hook that reads JSON or text, and would only fill the memory. */
+function loadBody(exchange: Exchange, need: 'json' | 'always'): MaybePromise<void> {
+  if (need === 'always' || mayHoldJson(exchange)) return exchange.body.load();
+  exchange.body.passUnread();
+}
+
+/** What a modelled endpoint gets is JSON, whatever it calls itself; elsewhere a missing or odd type may still be JSON. */
+function mayHoldJson(exchange: Exchange): boolean {
+  if (exchange.endpoint.modelled || !exchange.body.present) return true;
+  return !/^\s*((multipart|audio|image|video)\/|application\/octet-stream)/i.test(
+    exchange.header('content-type') ?? '',
+  );
 }
 
 function leave(exchange: Exchange, answer: Answer | undefined, runtime: EngineRuntime): void {

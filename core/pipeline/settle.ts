@@ -101,10 +101,11 @@ function kindOf(exchange: Exchange, error: GatewayError | undefined): Outcome['k
 }
 
 function runSettled(exchange: Exchange, outcome: Outcome, runtime: EngineRuntime): void {
+  let unfinished: Promise<unknown>[] | undefined;
   for (const step of exchange.pipeline.settled) {
     try {
       const pending = callHook(step.instance, 'settled', runtime, () => step.run(exchange, outcome));
-      if (isPromise(pending)) pending.catch(() => undefined);
+      if (isPromise(pending)) (unfinished ??= []).push(pending.catch(() => undefined));
     } catch {
       // callHook has logged and counted it; an answer that has left cannot be refused any more.
     }
@@ -112,6 +113,8 @@ function runSettled(exchange: Exchange, outcome: Outcome, runtime: EngineRuntime
   try {
     runtime.onSettled(exchange, outcome);
   } finally {
-    exchange.release?.();
+    // The generation must not retire under a hook that still works.
+    if (unfinished) void Promise.all(unfinished).then(() => exchange.release?.());
+    else exchange.release?.();
   }
 }

@@ -11,6 +11,11 @@ import { HoldStage, TapStage, type Stage } from './tap-stage.ts';
 /** Frames that may wait while a tap's promise is open, in bytes; the source is paused meanwhile. */
 const maxQueuedBytes = 16 * 1024 * 1024;
 
+/** Whose refusal it is: the plugins before `upTo` see it. */
+export interface RefusalPlace {
+  upTo: number;
+}
+
 /**
  * Runs a stream through the taps of its pipeline: bytes → frames → stages → bytes. Works synchronously until a
  * tap returns a promise; then later frames wait and the source is paused.
@@ -19,7 +24,9 @@ export class TapChain implements StreamTarget {
   private readonly stages: readonly Stage[];
   private readonly reader: ReturnType<FrameCodec['reader']>;
   private readonly source: StreamSource;
-  private readonly target: StreamTarget;
+  private readonly target: StreamTarget & RefusalPlace;
+  /** The place of the plugin that answered: a failure of the source concerns every plugin before it. */
+  private readonly sourcePlace: number;
   private queue: StreamFrame[] = [];
   private queuedBytes = 0;
   private busy = false;
@@ -31,12 +38,13 @@ export class TapChain implements StreamTarget {
     codec: FrameCodec,
     exchange: Exchange,
     source: StreamSource,
-    target: StreamTarget,
+    target: StreamTarget & RefusalPlace,
   ) {
     this.stages = stages;
     this.reader = codec.reader(exchange.endpoint.id);
     this.source = source;
     this.target = target;
+    this.sourcePlace = target.upTo;
   }
 
   data(chunk: Buffer): boolean {
@@ -55,6 +63,7 @@ export class TapChain implements StreamTarget {
   fail(error: GatewayError): void {
     if (this.closed) return;
     this.closed = true;
+    this.target.upTo = this.sourcePlace;
     this.target.fail(error);
   }
 
@@ -89,7 +98,9 @@ export class TapChain implements StreamTarget {
   private through(frames: readonly StreamFrame[], stage: number): MaybePromise<boolean> {
     let current = frames;
     for (let i = stage; i < this.stages.length; i++) {
-      const next = (this.stages[i] as Stage).push(current);
+      const at = this.stages[i] as Stage;
+      this.target.upTo = at.index;
+      const next = at.push(current);
       if (isPromise(next)) return next.then((out) => this.through(out, i + 1));
       current = next;
     }
@@ -99,7 +110,9 @@ export class TapChain implements StreamTarget {
   /** Lets every stage give out what it kept, first to last; each one's remains still pass the later stages. */
   private finishStages(stage: number): boolean {
     for (let i = stage; i < this.stages.length; i++) {
-      const rest = (this.stages[i] as Stage).finish();
+      const at = this.stages[i] as Stage;
+      this.target.upTo = at.index;
+      const rest = at.finish();
       const pending = isPromise(rest)
         ? rest.then((out) => this.through(out, i + 1))
         : this.through(rest, i + 1);
@@ -158,20 +171,26 @@ export class TapChain implements StreamTarget {
   }
 }
 
-/** The stages of an answer: the taps of plugins before `upTo`, nearest the provider first. */
+/** The stages of an answer, nearest the provider first. A `stream` hook that throws leaves its place in `place`. */
 export function buildStages(
+  taps: readonly TapStep[],
   exchange: Exchange,
   codec: FrameCodec,
-  upTo: number,
   runtime: HookRuntime,
+  place: RefusalPlace,
 ): readonly Stage[] {
-  return activeTaps(exchange, upTo).flatMap((step): Stage[] => {
+  const { upTo } = place;
+  const stages = taps.flatMap((step): Stage[] => {
     if (step.mode === 'hold') return [new HoldStage(step, exchange, codec, runtime)];
+    place.upTo = step.index;
     const tap = callHook(step.instance, 'stream', runtime, () => step.instance.hooks.stream?.(exchange));
     return tap === undefined || isPromise(tap) ? [] : [new TapStage(step, tap, codec, runtime)];
   });
+  place.upTo = upTo;
+  return stages;
 }
 
+/** The taps of plugins before `upTo`, nearest the provider first. */
 export function activeTaps(exchange: Exchange, upTo: number): readonly TapStep[] {
   return exchange.pipeline.taps.filter((step) => step.index < upTo);
 }

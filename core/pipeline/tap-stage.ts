@@ -11,6 +11,8 @@ import { EditableResponse } from './response-view.ts';
 
 /** One plugin's place in the stream: frames in, frames out, in order. */
 export interface Stage {
+  /** The plugin's position in the file. */
+  readonly index: number;
   push(frames: readonly StreamFrame[]): MaybePromise<readonly StreamFrame[]>;
   finish(): MaybePromise<readonly StreamFrame[]>;
 }
@@ -20,20 +22,24 @@ export const maxHeldBytes = 8 * 1024 * 1024;
 
 /** Runs a plugin's stream tap event by event; a frame whose events come out unchanged keeps its very bytes. */
 export class TapStage implements Stage {
+  readonly index: number;
   private readonly step: TapStep;
   private readonly tap: StreamTap;
   private readonly codec: FrameCodec;
   private readonly runtime: HookRuntime;
   private emitted: StreamEvent[] = [];
-  private template: StreamFrame | undefined;
+  private template: StreamFrame = { bytes: new Uint8Array(), events: [] };
+  private textSeen = false;
   private heldBytes = 0;
   private ended = false;
   private readonly emit = (event: StreamEvent): void => {
-    this.heldBytes -= textLength(event);
+    // A plugin may emit more than it took; that must not become a licence to hold more later.
+    this.heldBytes = Math.max(0, this.heldBytes - textLength(event));
     this.emitted.push(event);
   };
 
   constructor(step: TapStep, tap: StreamTap, codec: FrameCodec, runtime: HookRuntime) {
+    this.index = step.index;
     this.step = step;
     this.tap = tap;
     this.codec = codec;
@@ -65,6 +71,7 @@ export class TapStage implements Stage {
   }
 
   private frame(frame: StreamFrame, start: number, out: StreamFrame[]): MaybePromise<void> {
+    if (frame.unread && this.step.judges) throw unreadable(this.step);
     for (let i = start; i < frame.events.length; i++) {
       const event = frame.events[i] as StreamEvent;
       const pending = event.type === 'done' ? this.beforeDone(event, out) : this.event(event);
@@ -127,9 +134,7 @@ export class TapStage implements Stage {
   private closeFrame(frame: StreamFrame, out: StreamFrame[]): void {
     const events = this.emitted;
     this.emitted = [];
-    if (frame.events.some((event) => event.type === 'text-delta' || event.type === 'tool-arguments-delta')) {
-      this.template = frame;
-    }
+    this.remember(frame);
     if (sameEvents(events, frame.events)) {
       out.push(frame);
       return;
@@ -139,11 +144,19 @@ export class TapStage implements Stage {
     if (bytes !== undefined) out.push({ bytes, events });
   }
 
+  /** Late events are written into a copy of the last frame with text; before there is one, of whatever came last. */
+  private remember(frame: StreamFrame): void {
+    const hasText = frame.events.some((event) => 'text' in event);
+    if (!hasText && (this.textSeen || frame.unread || frame.events[0]?.type === 'done')) return;
+    this.textSeen ||= hasText;
+    this.template = frame;
+  }
+
   /** Frames for events that were emitted outside of a frame of their own. */
   private lateFrames(): readonly StreamFrame[] {
     const events = this.emitted;
     this.emitted = [];
-    if (events.length === 0 || this.template === undefined) return [];
+    if (events.length === 0) return [];
     const bytes = this.codec.rewrite(this.template, events);
     return bytes === undefined ? [] : [{ bytes, events }];
   }
@@ -151,6 +164,7 @@ export class TapStage implements Stage {
 
 /** Collects a whole stream, runs the plugin's `response` hook on the answer it adds up to, and replays it. */
 export class HoldStage implements Stage {
+  readonly index: number;
   private readonly step: TapStep;
   private readonly exchange: Exchange;
   private readonly codec: FrameCodec;
@@ -159,6 +173,7 @@ export class HoldStage implements Stage {
   private heldBytes = 0;
 
   constructor(step: TapStep, exchange: Exchange, codec: FrameCodec, runtime: HookRuntime) {
+    this.index = step.index;
     this.step = step;
     this.exchange = exchange;
     this.codec = codec;
@@ -167,6 +182,7 @@ export class HoldStage implements Stage {
 
   push(frames: readonly StreamFrame[]): readonly StreamFrame[] {
     for (const frame of frames) {
+      if (frame.unread) throw unreadable(this.step);
       this.heldBytes += frame.bytes.length;
       if (this.heldBytes > maxHeldBytes) {
         throw new GatewayError(
@@ -197,6 +213,14 @@ export class HoldStage implements Stage {
     const reader = this.codec.reader(this.exchange.endpoint.id);
     return [...pieces.flatMap((piece) => reader.push(piece)), ...reader.finish()];
   }
+}
+
+function unreadable({ instance }: TapStep): GatewayError {
+  return new GatewayError(
+    'upstream_invalid',
+    `The provider's stream holds a frame that is torn, too long or malformed, and the plugin "${instance.name}" may not let it pass unread.`,
+    { source: 'provider', plugin: instance.name },
+  );
 }
 
 function sameEvents(left: readonly StreamEvent[], right: readonly StreamEvent[]): boolean {

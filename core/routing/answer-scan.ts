@@ -5,6 +5,8 @@ import type { Exchange } from '../pipeline/exchange.ts';
 
 /** Copies of answers that are kept for scanning stay under this; a longer one goes unscanned. */
 const maxScanBytes = 1024 * 1024;
+/** Compressed bytes of a stream that may wait to be decoded for the scan. */
+const maxBacklogBytes = 4 * 1024 * 1024;
 /** A compressed copy may grow to this. */
 const maxDecodedBytes = 16 * 1024 * 1024;
 
@@ -48,7 +50,9 @@ export class AnswerScan {
   /** Returns true once a token has been seen. */
   push(chunk: Buffer): boolean {
     if (this.decoder) {
-      this.decoder.write(chunk);
+      // A copy that falls far behind its original would fill the memory: then usage stays unknown.
+      if (this.decoder.writableLength > maxBacklogBytes) this.decoder.destroy();
+      else this.decoder.write(chunk);
       return this.decodedToken;
     }
     if (this.scanner) return this.scanner.scan(chunk);

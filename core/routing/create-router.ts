@@ -11,7 +11,7 @@ import type { ProviderTable } from '../ports/provider-row.ts';
 import type { RouteOptions, Router, Target } from '../ports/router.ts';
 import type { Transport, UpstreamRequest } from '../ports/transport.ts';
 import { checkRequest } from './check-request.ts';
-import { forwardRequestHeaders } from './forward-headers.ts';
+import { forwardRequestHeaders, type ForwardOptions } from './forward-headers.ts';
 import { resolveTarget } from './resolve-target.ts';
 import { compileTargets } from './targets.ts';
 import { FailedAttempt, UpstreamAnswer } from './upstream-answer.ts';
@@ -23,18 +23,27 @@ export interface RouterSetup {
   readonly runtime: HookRuntime;
 }
 
+/** What tells the gateway's own headers and keys from those that travel. */
+type OwnHeaders = Pick<ForwardOptions, 'servicePrefixes' | 'keyPrefix'>;
+
 /** The router of one generation: its providers compiled, the transport shared with other generations. */
 export function createRouter(setup: RouterSetup): Router {
   const { config } = setup;
   const known = compileTargets(config.providers, setup.table);
-  const trustedHosts = new Set(config.security.trusted_hosts);
-  const servicePrefixes = [config.server.header_prefix, ...config.server.header_aliases].map(
-    (prefix) => `${prefix}-`,
-  );
+  const { header_prefix: headerPrefix, header_aliases: aliases } = config.server;
+  const rules = {
+    known,
+    headerPrefix,
+    keyPrefix: config.security.key_prefix,
+    trustedHosts: new Set(config.security.trusted_hosts.map((host) => host.toLowerCase())),
+  };
+  const own: OwnHeaders = {
+    servicePrefixes: [headerPrefix, ...aliases].map((prefix) => `${prefix}-`),
+    keyPrefix: config.security.key_prefix,
+  };
   return {
-    resolve: (context, options) => resolveTarget(context, known, trustedHosts, options.defaultProvider),
-    execute: (context, target, options) =>
-      execute(asExchange(context), target, options, setup, servicePrefixes),
+    resolve: (context, options) => resolveTarget(context, rules, options.defaultProvider),
+    execute: (context, target, options) => execute(asExchange(context), target, options, setup, own),
   };
 }
 
@@ -48,16 +57,17 @@ async function execute(
   target: Target,
   options: RouteOptions,
   setup: RouterSetup,
-  servicePrefixes: readonly string[],
+  own: OwnHeaders,
 ): Promise<Answer> {
   await checkRequest(exchange, options.strictOpenAiCompliance);
   const early = await runAttemptHooks(exchange, target, setup.runtime);
   if (early !== undefined) return early;
-  const outgoing = buildRequest(exchange, target, options, servicePrefixes);
+  if (exchange.aborted) throw exchange.failure ?? clientLeft();
+  const outgoing = buildRequest(exchange, target, options, own);
   const { facts } = exchange;
   facts.upstreamHost = target.origin;
   facts.upstreamStartedAt = setup.runtime.clock.monotonic();
-  let result = await send(exchange, target, options, setup, outgoing);
+  let result = await send(exchange, options, setup, outgoing);
   // A pooled connection that the provider had closed meanwhile: not the provider's failure, and nothing was served.
   if (
     result instanceof FailedAttempt &&
@@ -66,7 +76,7 @@ async function execute(
     !exchange.aborted
   ) {
     facts.resent = true;
-    result = await send(exchange, target, options, setup, outgoing);
+    result = await send(exchange, options, setup, outgoing);
   }
   if (result instanceof FailedAttempt) throw result.error;
   return result;
@@ -100,13 +110,12 @@ async function runAttemptHooks(
 
 function send(
   exchange: Exchange,
-  target: Target,
   options: RouteOptions,
   setup: RouterSetup,
   { request, stripUsage }: OutgoingRequest,
 ): Promise<Answer | FailedAttempt> {
   return new Promise((resolve) => {
-    const answer = new UpstreamAnswer(exchange, target, resolve, {
+    const answer = new UpstreamAnswer(exchange, resolve, {
       clock: setup.runtime.clock,
       maxAnswerBytes: options.maxAnswerBytes,
       stripUsage,
@@ -127,12 +136,12 @@ function buildRequest(
   exchange: Exchange,
   target: Target,
   options: RouteOptions,
-  servicePrefixes: readonly string[],
+  own: OwnHeaders,
 ): OutgoingRequest {
   const { body, facts } = exchange;
   const usage = usageRequest(exchange, target);
   const headers = forwardRequestHeaders(exchange.headers, {
-    servicePrefixes,
+    ...own,
     passCredentials: target.passAuthorization,
     dropAuthorization: exchange.get(callerKeyHeader) === 'authorization',
     bodyChanged: body.changed || usage !== undefined,

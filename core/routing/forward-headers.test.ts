@@ -6,6 +6,7 @@ const options: ForwardOptions = {
   servicePrefixes: ['x-service-', 'x-portkey-'],
   passCredentials: true,
   dropAuthorization: false,
+  keyPrefix: 'wk_',
   bodyChanged: false,
 };
 
@@ -53,6 +54,12 @@ describe('forwardRequestHeaders', () => {
       ['Authorization', 'Bearer wk_1', 'x-api-key', 'a'],
       { dropAuthorization: true },
       ['x-api-key', 'a'],
+    ],
+    [
+      'drops a service key from wherever the caller put it',
+      ['Authorization', 'Bearer sk', 'authorization', 'bearer wk_1', 'x-api-key', 'wk_1', 'api-key', 'wk_1'],
+      {},
+      ['Authorization', 'Bearer sk'],
     ],
     ['drops the encoding of a changed body', ['Content-Encoding', 'gzip'], { bodyChanged: true }, []],
     [

@@ -16,7 +16,8 @@ const hopByHop = new Set([
 /** Set anew for the upstream, or answered by the gateway itself. */
 const ours = new Set(['host', 'expect', 'content-length', 'accept-encoding']);
 /** Where callers put provider credentials; replaced whenever the gateway brings its own. */
-const credentials = new Set(['authorization', 'x-api-key', 'api-key']);
+export const credentialHeaders = ['authorization', 'x-api-key', 'api-key'] as const;
+const credentials: ReadonlySet<string> = new Set(credentialHeaders);
 
 export interface ForwardOptions {
   /** Header prefixes of the gateway, each with its dash: `x-service-`. */
@@ -25,6 +26,8 @@ export interface ForwardOptions {
   readonly passCredentials: boolean;
   /** The authorization header held a service key: it never goes along. */
   readonly dropAuthorization: boolean;
+  /** What service keys begin with: a credential header that holds one never goes along, wherever the caller put it. */
+  readonly keyPrefix: string;
   /** Replaces the body: its description no longer holds. */
   readonly bodyChanged: boolean;
 }
@@ -44,16 +47,18 @@ export function forwardRequestHeaders(headers: HeaderList, options: ForwardOptio
     const name = headers[i] as string;
     const lower = lowerCase(name);
     if (hopByHop.has(lower) || ours.has(lower) || named?.has(lower)) continue;
-    if (
-      credentials.has(lower) &&
-      (!options.passCredentials || (lower === 'authorization' && options.dropAuthorization))
-    )
-      continue;
+    if (credentials.has(lower) && !mayPass(lower, headers[i + 1] as string, options)) continue;
     if (options.bodyChanged && lower === 'content-encoding') continue;
     if (startsWithAny(lower, options.servicePrefixes)) continue;
     forwarded.push(name, headers[i + 1] as string);
   }
   return forwarded;
+}
+
+function mayPass(name: string, value: string, options: ForwardOptions): boolean {
+  if (!options.passCredentials || (name === 'authorization' && options.dropAuthorization)) return false;
+  const secret = name === 'authorization' ? value.replace(/^\s*bearer\s+/i, '') : value;
+  return !secret.startsWith(options.keyPrefix);
 }
 
 /** The provider's headers that go on to the client: all but hop-by-hop ones, and the length unless it is kept. */

@@ -5,9 +5,16 @@ import type { RequestContext } from '../pipeline/context.ts';
 import type { Target } from '../ports/router.ts';
 import { credentialHeader, splitBaseUrl, type KnownProvider } from './targets.ts';
 
-const combinations =
-  'Send one of: a virtual key (…-virtual-key); a provider (…-provider) with Authorization: Bearer <provider key>; ' +
-  'a config (…-config); or a provider with a custom host (…-provider and …-custom-host).';
+/** What decides over targets; compiled once per generation. */
+export interface TargetRules {
+  readonly known: ReadonlyMap<string, KnownProvider>;
+  /** `host` or `host:port`, lower-case. */
+  readonly trustedHosts: ReadonlySet<string>;
+  /** Of the gateway's own headers, for messages: `x-service`. */
+  readonly headerPrefix: string;
+  /** What service keys begin with. */
+  readonly keyPrefix: string;
+}
 
 /**
  * The one target that a request names, or the default. Decided from headers alone, before the body is read.
@@ -15,36 +22,49 @@ const combinations =
  */
 export function resolveTarget(
   context: RequestContext,
-  known: ReadonlyMap<string, KnownProvider>,
-  trustedHosts: ReadonlySet<string>,
+  rules: TargetRules,
   defaultProvider: string | undefined,
 ): Target {
-  const named = context.service('provider');
-  const virtualKey = context.service('virtual-key');
-  if (context.service('config') !== undefined) {
+  const named = context.service('provider') || undefined;
+  const virtualKey = context.service('virtual-key') || undefined;
+  if (context.service('config')) {
     throw new GatewayError(
       'not_supported',
-      'Configs in a header are not served yet. Name a provider instead.',
+      `Configs in ${rules.headerPrefix}-config are not served yet. Name a provider in ${rules.headerPrefix}-provider instead.`,
       { param: 'config' },
     );
   }
-  if (named !== undefined && virtualKey !== undefined && slug(named) !== virtualKey) {
+  if (named !== undefined && virtualKey !== undefined && slug(named) !== slug(virtualKey)) {
     throw new GatewayError(
       'provider_ambiguous',
-      `The headers name two providers, "${named}" and the virtual key "${virtualKey}". ${combinations}`,
+      `The headers name two providers, "${shown(named)}" and the virtual key "${shown(virtualKey)}". ${combinations(rules)}`,
     );
   }
   const name = virtualKey ?? named ?? defaultProvider;
   if (name === undefined)
-    throw new GatewayError('provider_missing', `The request names no provider. ${combinations}`);
-  const provider = lookUp(name, known, virtualKey !== undefined);
-  if (virtualKey !== undefined) context.facts.virtualKey = virtualKey;
-  const customHost = context.service('custom-host');
-  const { target } = provider;
-  context.facts.provider = target.provider;
-  context.facts.aiService = target.service;
-  if (customHost !== undefined) return customTarget(context, provider, customHost, trustedHosts);
-  return provider.held ? target : withCallerCredential(context, provider, target);
+    throw new GatewayError('provider_missing', `The request names no provider. ${combinations(rules)}`);
+  const isSlug = virtualKey !== undefined || name.startsWith('@');
+  const provider = lookUp(name, rules.known, virtualKey !== undefined, isSlug);
+  const { facts } = context;
+  if (virtualKey !== undefined) facts.virtualKey = virtualKey;
+  const customHost = context.service('custom-host') || undefined;
+  facts.provider = provider.target.provider;
+  facts.aiService = provider.target.service;
+  if (customHost !== undefined) return customTarget(context, provider, customHost, rules);
+  if (isSlug || provider.callerTarget === undefined) return provider.target;
+  return withCallerCredential(context, provider, provider.callerTarget, rules);
+}
+
+function combinations({ headerPrefix: prefix }: TargetRules): string {
+  return (
+    `Send one of: ${prefix}-virtual-key; ${prefix}-provider with "Authorization: Bearer <provider key>"; ` +
+    `${prefix}-config; or ${prefix}-provider with ${prefix}-custom-host.`
+  );
+}
+
+/** A name from a header, short enough for a message. */
+function shown(name: string): string {
+  return name.slice(0, 255);
 }
 
 function slug(name: string): string {
@@ -55,9 +75,9 @@ function lookUp(
   name: string,
   known: ReadonlyMap<string, KnownProvider>,
   isVirtualKey: boolean,
+  mustBeConfigured: boolean,
 ): KnownProvider {
   const provider = known.get(slug(name));
-  const mustBeConfigured = isVirtualKey || name.startsWith('@');
   if (provider && (provider.configured || !mustBeConfigured)) return provider;
   const candidates = [...known].filter(([, one]) => one.configured || !mustBeConfigured).map(([key]) => key);
   const suggestion = didYouMean(slug(name), candidates);
@@ -66,15 +86,20 @@ function lookUp(
       ? 'Define it under providers: in the configuration.'
       : `Did you mean "${suggestion}"?`;
   const kind = isVirtualKey ? 'virtual key' : mustBeConfigured ? 'provider slug' : 'provider';
-  throw new GatewayError('provider_unknown', `There is no ${kind} "${name.slice(0, 255)}". ${hint}`);
+  throw new GatewayError('provider_unknown', `There is no ${kind} "${shown(name)}". ${hint}`);
 }
 
 /** The caller's own credential, in the header in which the host expects it. */
-function withCallerCredential(context: RequestContext, provider: KnownProvider, target: Target): Target {
+function withCallerCredential(
+  context: RequestContext,
+  provider: KnownProvider,
+  target: Target,
+  { keyPrefix }: TargetRules,
+): Target {
   const kind = provider.row.credentials ?? 'bearer';
   if (kind === 'bearer' || context.get(callerKeyHeader) === 'authorization') return target;
   const bearer = /^Bearer\s+(.+)$/i.exec(context.header('authorization') ?? '')?.[1];
-  if (bearer === undefined) return target;
+  if (bearer === undefined || bearer.startsWith(keyPrefix)) return target;
   return {
     ...target,
     headers: [...target.headers, ...credentialHeader(kind, bearer)],
@@ -86,11 +111,11 @@ function customTarget(
   context: RequestContext,
   provider: KnownProvider,
   customHost: string,
-  trustedHosts: ReadonlySet<string>,
+  rules: TargetRules,
 ): Target {
   const refusal = (reason: string): GatewayError =>
     new GatewayError('custom_host_refused', `The custom host is refused: ${reason}`, {
-      param: 'custom-host',
+      param: `${rules.headerPrefix}-custom-host`,
     });
   if (!URL.canParse(customHost)) throw refusal('it is no URL. Send https://host/path.');
   const url = new URL(customHost);
@@ -99,7 +124,8 @@ function customTarget(
     throw refusal('it carries credentials. Send them in Authorization.');
   if (url.search !== '' || url.hash !== '')
     throw refusal('it has a query or a fragment. Send only scheme, host and path.');
-  if (!trustedHosts.has(url.hostname) && !trustedHosts.has(url.host)) {
+  const port = url.port === '' ? (url.protocol === 'https:' ? '443' : '80') : url.port;
+  if (!rules.trustedHosts.has(url.hostname) && !rules.trustedHosts.has(`${url.hostname}:${port}`)) {
     throw refusal(`"${url.host}" is not listed in security.trusted_hosts.`);
   }
   const { origin, basePath } = splitBaseUrl(customHost);
@@ -113,5 +139,5 @@ function customTarget(
     headers: provider.configured ? [] : rowHeaders,
     passAuthorization: true,
   };
-  return withCallerCredential(context, provider, bare);
+  return withCallerCredential(context, provider, bare, rules);
 }

@@ -1,13 +1,16 @@
 import type { GatewayConfig } from '../config/schema.ts';
 import type { ProviderRow, ProviderTable } from '../ports/provider-row.ts';
+import { headerValue } from '../ports/header-list.ts';
 import type { Target } from '../ports/router.ts';
+import { credentialHeaders } from './forward-headers.ts';
 
 /** A provider that can be addressed by name: its row laid out, and the credential that the gateway holds for it. */
 export interface KnownProvider {
+  /** With the credential that is held, or none: the caller's stays here. */
   readonly target: Target;
+  /** With the caller's own credential. Only for a built-in name for which the gateway holds none. */
+  readonly callerTarget: Target | undefined;
   readonly row: ProviderRow;
-  /** The gateway holds a credential: the caller's is never used. */
-  readonly held: boolean;
   /** Defined in YAML, and so addressable as a slug or virtual key. */
   readonly configured: boolean;
 }
@@ -18,40 +21,42 @@ export function compileTargets(
   table: ProviderTable,
 ): ReadonlyMap<string, KnownProvider> {
   const known = new Map<string, KnownProvider>();
-  for (const [name, row] of table) known.set(name, compile(name, row, undefined, false));
+  for (const [name, row] of table) known.set(name, compile({ name, row, builtIn: true, configured: false }));
   for (const [name, { api_key: apiKey, ...row }] of Object.entries(providers)) {
     const merged = { ...table.get(name), ...row, headers: { ...table.get(name)?.headers, ...row.headers } };
-    if (merged.base_url !== undefined) known.set(name, compile(name, merged, apiKey, true));
+    if (merged.base_url === undefined) continue;
+    known.set(name, compile({ name, row: merged, apiKey, builtIn: table.has(name), configured: true }));
   }
   return known;
 }
 
-function compile(
-  name: string,
-  row: ProviderRow,
-  apiKey: string | undefined,
-  configured: boolean,
-): KnownProvider {
+interface Source {
+  readonly name: string;
+  readonly row: ProviderRow;
+  readonly apiKey?: string | undefined;
+  readonly builtIn: boolean;
+  readonly configured: boolean;
+}
+
+function compile({ name, row, apiKey, builtIn, configured }: Source): KnownProvider {
   const { origin, basePath } = splitBaseUrl(row.base_url ?? '');
   const credentials = row.credentials ?? 'bearer';
   const headers = Object.entries(row.headers ?? {}).flat();
   if (apiKey !== undefined) headers.push(...credentialHeader(credentials, apiKey));
-  const held = apiKey !== undefined || credentials === 'none';
-  return {
-    row,
-    held,
-    configured,
-    target: {
-      provider: name,
-      service: row.service ?? name,
-      dialect: row.dialect ?? 'openai-chat',
-      origin,
-      basePath,
-      headers,
-      passAuthorization: !held,
-      usageInStream: row.usage_in_stream ?? 'on_request',
-    },
+  const held =
+    credentials === 'none' || credentialHeaders.some((one) => headerValue(headers, one) !== undefined);
+  const target: Target = {
+    provider: name,
+    service: row.service ?? name,
+    dialect: row.dialect ?? 'openai-chat',
+    origin,
+    basePath,
+    headers,
+    passAuthorization: false,
+    usageInStream: row.usage_in_stream ?? 'on_request',
   };
+  const callerTarget = builtIn && !held ? { ...target, passAuthorization: true } : undefined;
+  return { row, configured, target, callerTarget };
 }
 
 /** The header in which a host expects its credential. */

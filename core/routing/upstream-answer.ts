@@ -5,9 +5,9 @@ import type { Exchange } from '../pipeline/exchange.ts';
 import type { Clock } from '../ports/clock.ts';
 import { headerValue, type HeaderList } from '../ports/header-list.ts';
 import type { FailureFacts, UpstreamCall, UpstreamHandler } from '../ports/transport.ts';
-import type { Target } from '../ports/router.ts';
 import { AnswerScan } from './answer-scan.ts';
 import { forwardAnswerHeaders } from './forward-headers.ts';
+import { strippedAnswer } from './stripped-answer.ts';
 
 export interface UpstreamAnswerOptions {
   readonly clock: Clock;
@@ -33,7 +33,6 @@ export class FailedAttempt {
  */
 export class UpstreamAnswer implements UpstreamHandler, StreamSource {
   private readonly exchange: Exchange;
-  private readonly provider: Target;
   private readonly resolve: (result: Answer | FailedAttempt) => void;
   private readonly options: UpstreamAnswerOptions;
   private call: UpstreamCall | undefined;
@@ -49,12 +48,10 @@ export class UpstreamAnswer implements UpstreamHandler, StreamSource {
 
   constructor(
     exchange: Exchange,
-    provider: Target,
     resolve: (result: Answer | FailedAttempt) => void,
     options: UpstreamAnswerOptions,
   ) {
     this.exchange = exchange;
-    this.provider = provider;
     this.resolve = resolve;
     this.options = options;
   }
@@ -67,29 +64,24 @@ export class UpstreamAnswer implements UpstreamHandler, StreamSource {
     const { exchange } = this;
     this.status = status;
     this.headers = headers;
-    const contentType = headerValue(headers, 'content-type') ?? '';
+    const contentType = (headerValue(headers, 'content-type') ?? '').toLowerCase();
     const eventStream = contentType.startsWith('text/event-stream');
     const coding = codingOf(headerValue(headers, 'content-encoding'));
     const bodiless = exchange.method === 'HEAD' || status === 204 || status === 304;
-    this.scan = bodiless
-      ? undefined
-      : new AnswerScan(
-          exchange,
-          contentType,
-          coding,
-          this.options.stripUsage && eventStream && status === 200,
-        );
+    const strips = this.options.stripUsage && eventStream && status === 200;
+    this.scan = bodiless ? undefined : new AnswerScan(exchange, contentType, coding, strips);
     this.streaming = !bodiless && (eventStream || !exchange.endpoint.modelled);
     if (!this.streaming) return;
-    const { dialect } = this.provider;
-    const keepLength = !this.scan?.strips;
-    this.resolve({
+    const answer: Answer & { body: StreamSource } = {
       status,
-      headers: forwardAnswerHeaders(headers, keepLength),
+      headers: forwardAnswerHeaders(headers, !strips),
       body: this,
       source: 'provider',
-      ...(eventStream && exchange.endpoint.modelled ? { dialect } : {}),
-    });
+      ...(eventStream ? { dialect: exchange.endpoint.dialect } : {}),
+    };
+    // It was asked for identity and compressed all the same: the event that the client did not ask for is inside.
+    const compressed = strips && coding !== 'identity' && coding !== 'unknown';
+    this.resolve(compressed ? strippedAnswer(answer, coding, exchange.dialect) : answer);
   }
 
   data(chunk: Buffer): boolean {

@@ -20,8 +20,11 @@ async function authenticate(
   headers: Record<string, string>,
   { keys = [{ name: 'team', key: secret }], prefix }: { keys?: KeyOptions[]; prefix?: string } = {},
 ) {
-  const { scope } = testScope({ keys: { 'bootstrap-owner-key': testKey({ id: 'owner', kind: 'owner' }) } });
-  const hooks = await auth.create({ keys, ...(prefix ? { key_prefix: prefix } : {}) }, scope);
+  const { scope } = testScope({
+    keys: { 'bootstrap-owner-key': testKey({ id: 'owner', kind: 'owner' }) },
+    ...(prefix ? { keyPrefix: prefix } : {}),
+  });
+  const hooks = await auth.create({ keys }, scope);
   const context = new TestContext({ headers });
   await hooks.request?.(context);
   return context;

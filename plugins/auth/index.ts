@@ -11,7 +11,8 @@ export default definePlugin({
     'Identifies the caller by a service key, in the service header or as `Authorization: Bearer`, and refuses callers without one.',
   schema: AuthSchema,
   capabilities: { provides: ['key'] },
-  create({ keys = [], key_prefix: keyPrefix = 'wk_' }, scope) {
+  create({ keys = [] }, scope) {
+    const { keyPrefix } = scope;
     const ring = new KeyRing(keys, scope.directory);
     const header = `${scope.headerPrefix}-api-key`;
     return {

@@ -73,15 +73,6 @@ export const AuthSchema = Type.Object(
         description: 'Service keys that this file defines, beside those that the gateway holds itself.',
       }),
     ),
-    key_prefix: Type.Optional(
-      Type.String({
-        default: 'wk_',
-        minLength: 1,
-        maxLength: 16,
-        description:
-          'An `Authorization: Bearer` value that begins with it is a service key; one that does not is a service key only when it is known, and a provider key otherwise.',
-      }),
-    ),
   },
   strict,
 );

@@ -133,6 +133,7 @@ export function testScope(overrides: Partial<Scope> & { keys?: Readonly<Record<s
     analytics: testAnalytics(),
     router: { resolve: absent, execute: absent },
     headerPrefix: 'x-service',
+    keyPrefix: 'wk_',
     onDispose() {},
     setTimeout: absent,
     setInterval: absent,
@@ -184,6 +185,7 @@ export class TestContext implements RequestContext {
         header: (name) => this.header(name),
         readBody: () => Promise.resolve(bytes),
         streamBody: () => Readable.from([bytes]),
+        hold: () => undefined,
       },
       1_000_000,
     );

@@ -14,11 +14,7 @@ export function decodeConversation(endpoint: EndpointId, body: unknown): Convers
 function collect(endpoint: EndpointId, request: JsonObject, texts: ConversationText[]): void {
   switch (endpoint) {
     case 'chat.completions':
-      asArray(request.messages).forEach((value, i) => {
-        const message = asObject(value);
-        const role = typeof message?.role === 'string' ? message.role : '';
-        collectTexts(texts, role, message?.content, ['messages', i, 'content']);
-      });
+      collectMessages(texts, request.messages, 'messages');
       return;
     case 'completions':
       collectTexts(texts, 'user', request.prompt, ['prompt']);
@@ -32,5 +28,18 @@ function collect(endpoint: EndpointId, request: JsonObject, texts: ConversationT
       collectTexts(texts, 'document', request.documents, ['documents']);
       return;
     default:
+      // A path that is not known may still be one of these under another name (/deployments/x/chat/completions).
+      collectMessages(texts, request.messages, 'messages');
+      collectTexts(texts, 'user', request.prompt, ['prompt']);
+      collectTexts(texts, 'user', request.input, ['input']);
+      collectMessages(texts, request.input, 'input');
   }
+}
+
+function collectMessages(texts: ConversationText[], messages: unknown, member: string): void {
+  asArray(messages).forEach((value, i) => {
+    const message = asObject(value);
+    const role = typeof message?.role === 'string' ? message.role : '';
+    collectTexts(texts, role, message?.content, [member, i, 'content']);
+  });
 }

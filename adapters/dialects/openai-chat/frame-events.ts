@@ -14,8 +14,10 @@ const done: readonly StreamEvent[] = Object.freeze([{ type: 'done' } as const]);
 /** Cuts a chat or completions stream into frames with their events. `maxFrameBytes` as for `SseSplitter`. */
 export function createFrameReader(maxFrameBytes?: number): FrameReader {
   let frames: StreamFrame[] = [];
+  let ending = false;
   const splitter = new SseSplitter((bytes, whole) => {
-    frames.push({ bytes, events: whole ? frameEvents(bytes) : opaque });
+    // A last frame may lack its blank line; a piece of a frame that is too long says nothing by itself.
+    frames.push(whole || ending ? readFrame(bytes) : { bytes, events: opaque, unread: true });
   }, maxFrameBytes);
   const take = (): readonly StreamFrame[] => {
     const taken = frames;
@@ -28,6 +30,7 @@ export function createFrameReader(maxFrameBytes?: number): FrameReader {
       return take();
     },
     finish() {
+      ending = true;
       splitter.finish();
       return take();
     },
@@ -37,15 +40,16 @@ export function createFrameReader(maxFrameBytes?: number): FrameReader {
   };
 }
 
-/** What one whole frame says. */
-function frameEvents(bytes: Buffer): readonly StreamEvent[] {
+/** One frame with what it says. */
+function readFrame(bytes: Buffer): StreamFrame {
   const { data, event } = readSseFrame(bytes);
-  if (data === undefined) return opaque;
-  if (data.trimEnd() === '[DONE]') return done;
-  const json = parseObject(data);
-  if (json === undefined) return opaque;
+  const text = data?.trim() ?? '';
+  if (text === '') return { bytes, events: opaque };
+  if (text === '[DONE]') return { bytes, events: done };
+  const json = parseObject(text);
+  if (json === undefined) return { bytes, events: opaque, unread: true };
   const events = chunkEvents(json, event);
-  return events.length === 0 ? opaque : events;
+  return { bytes, events: events.length === 0 ? opaque : events };
 }
 
 function chunkEvents(json: JsonObject, eventName: string): readonly StreamEvent[] {

@@ -1,0 +1,245 @@
+/**
+ * A whole gateway for tests, on 127.0.0.1 and a port of its own: the real server, engine, router, transport and
+ * dialects around the plugins that a test gives it; no configuration file and no analytics store.
+ */
+import type { TestContext as NodeTestContext } from 'node:test';
+import { dialects } from '../../adapters/dialects/index.ts';
+import { createMockTransport } from '../../adapters/mock/transport.ts';
+import { providerTable } from '../../adapters/providers.ts';
+import { createUndiciTransport, type UndiciTransport } from '../../adapters/transport/undici-transport.ts';
+import type { GatewayConfig, PipelineConfig } from '../../core/config/schema.ts';
+import type { Dialect } from '../../core/dialects/dialect.ts';
+import type { DialectName } from '../../core/dialects/endpoint.ts';
+import { Gateway } from '../../core/http/gateway.ts';
+import { startServer, type RunningServer } from '../../core/http/server.ts';
+import { compilePipelines } from '../../core/http/serving.ts';
+import {
+  realClock,
+  RecordingMetrics,
+  recordingLog,
+  type Line,
+} from '../../core/lifecycle/recording-services.test-support.ts';
+import { createPluginScope, type Services } from '../../core/lifecycle/scope.ts';
+import { compilePipeline } from '../../core/pipeline/compile.ts';
+import type { Outcome } from '../../core/pipeline/context.ts';
+import type { RequestFacts } from '../../core/pipeline/facts.ts';
+import type { PluginInstance } from '../../core/pipeline/plugin-instance.ts';
+import type { AnyPlugin } from '../../core/pipeline/plugin.ts';
+import type { EngineRuntime } from '../../core/pipeline/settle.ts';
+import type { Clock } from '../../core/ports/clock.ts';
+import type { KeyRecord } from '../../core/ports/directory.ts';
+import type { ProviderTable } from '../../core/ports/provider-row.ts';
+import type { Transport } from '../../core/ports/transport.ts';
+import { createRouter } from '../../core/routing/create-router.ts';
+import provider from '../../plugins/provider/index.ts';
+import { createMemoryCounters } from '../../storage/memory/counters.ts';
+import { sha256, testAnalytics, TestJournal } from './plugin-kit.ts';
+
+/** A plugin and how it stands in the pipeline. */
+export interface PlacedPlugin {
+  readonly plugin: AnyPlugin;
+  readonly options?: Readonly<Record<string, unknown>>;
+  /** Default `fail`. */
+  readonly onError?: 'fail' | 'skip';
+  /** Default: what the plugin declares, else none. */
+  readonly timeoutMs?: number;
+}
+
+/** What a test says about its gateway; everything has a default. */
+export interface TestGatewayOptions {
+  /** The plugins of one pipeline that takes everything. Default: `provider` alone, with `defaultProvider`. */
+  readonly plugins?: readonly (AnyPlugin | PlacedPlugin)[];
+  /** Instead of `plugins`. */
+  readonly pipelines?: readonly {
+    readonly name?: string;
+    readonly match?: PipelineConfig['match'];
+    readonly plugins: readonly (AnyPlugin | PlacedPlugin)[];
+  }[];
+  readonly providers?: GatewayConfig['providers'];
+  /** Built-in rows. Default: those of the gateway. */
+  readonly table?: ProviderTable;
+  readonly server?: Partial<GatewayConfig['server']>;
+  readonly security?: Partial<GatewayConfig['security']>;
+  /** Service keys by their secret. */
+  readonly keys?: Readonly<Record<string, KeyRecord>>;
+  readonly dialects?: ReadonlyMap<DialectName, Dialect>;
+  /** Answers the operational paths. Default: nothing does. */
+  readonly operations?: ConstructorParameters<typeof Gateway>[0]['operations'];
+  readonly clock?: Clock;
+  /** Instead of the network. */
+  readonly transport?: Transport;
+}
+
+/** One request that has settled. */
+export interface SettledRequest {
+  readonly id: string;
+  readonly outcome: Outcome;
+  readonly facts: RequestFacts;
+}
+
+/** A gateway that listens. */
+export interface TestGateway {
+  readonly url: string;
+  readonly port: number;
+  readonly gateway: Gateway;
+  readonly server: RunningServer;
+  readonly transport: UndiciTransport;
+  /** The gateway's own log. */
+  readonly lines: readonly Line[];
+  /** In the order in which they settled. */
+  readonly settled: readonly SettledRequest[];
+  /** Failures of plugins, as `plugin/hook`. */
+  readonly pluginErrors: readonly string[];
+  /** Requests that hold the generation. */
+  readonly held: () => number;
+  /** The request number `count` (from 1) to settle, waited for. */
+  untilSettled(count?: number): Promise<SettledRequest>;
+}
+
+/** The `provider` plugin with its options, for lists of plugins. */
+export function providerPlugin(options: Readonly<Record<string, unknown>> = {}): PlacedPlugin {
+  return { plugin: provider, options };
+}
+
+/** Starts a gateway; it ends with the test, cutting what is still open. */
+export async function startTestGateway(
+  t: NodeTestContext,
+  options: TestGatewayOptions = {},
+): Promise<TestGateway> {
+  const config = testConfig(options);
+  const clock = options.clock ?? realClock;
+  const lines: Line[] = [];
+  const log = recordingLog(lines);
+  const metrics = new RecordingMetrics();
+  const network = createUndiciTransport({ log, clock, metrics });
+  const transport = options.transport ?? withMock(network, createMockTransport({ clock }));
+  const settled: SettledRequest[] = [];
+  const waiting: { count: number; resolve: (one: SettledRequest) => void }[] = [];
+  const pluginErrors: string[] = [];
+  const runtime: EngineRuntime = {
+    ...{ log, clock },
+    prices: { price: () => ({ cost: '0', status: 'none', version: '' }) },
+    countPluginError: (plugin, hook) => void pluginErrors.push(`${plugin}/${hook}`),
+    onSettled(exchange, outcome) {
+      settled.push({ id: exchange.id, outcome, facts: exchange.facts });
+      for (const one of waiting.splice(0)) {
+        const found = settled[one.count - 1];
+        if (found) one.resolve(found);
+        else waiting.push(one);
+      }
+    },
+  };
+  const counters = createMemoryCounters({ clock, log });
+  const services: Services = {
+    ...{ log, clock, metrics, counters, prices: runtime.prices },
+    ...{ journal: new TestJournal(), analytics: testAnalytics() },
+    directory: {
+      keyByHash: (hash) =>
+        Object.entries(options.keys ?? {}).find(([secret]) => sha256(secret) === hash)?.[1],
+      defaultOrganisationId: 'default-org',
+      defaultWorkspaceId: 'default-ws',
+    },
+    router: createRouter({ config, table: options.table ?? providerTable, transport, runtime }),
+    headerPrefix: config.server.header_prefix,
+    keyPrefix: config.security.key_prefix,
+  };
+  const disposers: (() => Promise<void>)[] = [];
+  const compiled = [];
+  for (const pipeline of pipelinesOf(options)) {
+    const instances: PluginInstance[] = [];
+    for (const placed of pipeline.plugins) instances.push(await createInstance(placed, services, disposers));
+    const { name = 'gateway', match = { path: '/**' } } = pipeline;
+    compiled.push(compilePipeline({ name, match, plugins: [] }, instances));
+  }
+  const generation = { hash: 'generation-1', compiled: compilePipelines(compiled), held: 0 };
+  const gateway = new Gateway({
+    ...{ server: config.server, dialects: options.dialects ?? dialects, clock, runtime },
+    current: () => ({
+      ...generation,
+      acquire: () => void generation.held++,
+      release: () => void generation.held--,
+    }),
+    operations: options.operations ?? (() => false),
+  });
+  const server = await startServer(gateway, config.server, 0);
+  t.after(async () => {
+    await server.close(0);
+    await transport.close();
+    await network.close();
+    for (const dispose of disposers) await dispose();
+    await counters.close();
+  });
+  return {
+    ...{ url: `http://127.0.0.1:${server.port}`, port: server.port, gateway, server, transport: network },
+    ...{ lines, settled, pluginErrors, held: () => generation.held },
+    untilSettled(count = 1) {
+      const found = settled[count - 1];
+      if (found) return Promise.resolve(found);
+      return new Promise((resolve) => waiting.push({ count, resolve }));
+    },
+  };
+}
+
+/** A configuration as the loader fills it in, with short timeouts nowhere. */
+export function testConfig({ providers, server, security }: TestGatewayOptions = {}): GatewayConfig {
+  return {
+    version: 1,
+    server: {
+      host: '127.0.0.1',
+      port: 0,
+      base_path: '/v1',
+      header_prefix: 'x-service',
+      header_aliases: ['x-portkey'],
+      operations: 'loopback',
+      max_body_bytes: 1_000_000,
+      max_buffered_bytes: 64_000_000,
+      header_timeout_ms: 15_000,
+      body_idle_timeout_ms: 30_000,
+      client_stall_timeout_ms: 60_000,
+      keep_alive_timeout_ms: 75_000,
+      shutdown_timeout_ms: 30_000,
+      ...server,
+    },
+    security: { trusted_hosts: [], key_prefix: 'wk_', ...security },
+    storage: {
+      analytics: { url: 'none:' },
+      counters: { url: 'memory:' },
+      journal: { flush_ms: 20, ship_ms: 1000, max_bytes: 1_048_576 },
+    },
+    log: { level: 'info', format: 'text' },
+    providers: providers ?? {},
+    pipelines: [],
+  };
+}
+
+function pipelinesOf({ plugins, pipelines }: TestGatewayOptions) {
+  return pipelines ?? [{ plugins: plugins ?? [providerPlugin({ default: 'up' })] }];
+}
+
+async function createInstance(
+  given: AnyPlugin | PlacedPlugin,
+  services: Services,
+  disposers: (() => Promise<void>)[],
+): Promise<PluginInstance> {
+  const placed: PlacedPlugin = 'plugin' in given ? given : { plugin: given };
+  const { plugin, options = {}, onError = 'fail', timeoutMs } = placed;
+  const { scope, dispose } = createPluginScope(plugin.name, services);
+  disposers.push(dispose);
+  return {
+    definition: plugin,
+    name: plugin.name,
+    hooks: await plugin.create(options, scope),
+    onError,
+    timeoutMs: timeoutMs ?? plugin.capabilities?.timeoutMs ?? 0,
+    builtIn: false,
+  };
+}
+
+function withMock(network: Transport, mock: Transport): Transport {
+  return {
+    send: (request, handler) => (request.origin.startsWith('mock:') ? mock : network).send(request, handler),
+    close: async () => {
+      await Promise.all([network.close(), mock.close()]);
+    },
+  };
+}

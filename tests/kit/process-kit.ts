@@ -1,0 +1,164 @@
+/** The product as a user runs it: `main.ts` in a process of its own, with files of its own. */
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import os from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+/** The preset owner key of started processes. */
+export const ownerKey = 'wk_test_0123456789abcdef';
+
+const main = fileURLToPath(new URL('../../main.ts', import.meta.url));
+const tsx = import.meta.resolve('tsx');
+const patienceMs = 60_000;
+
+/** How a process that ended did so. */
+export interface Ended {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** One process of the gateway. */
+export interface WeirProcess {
+  readonly child: ChildProcess;
+  /** `http://127.0.0.1:PORT`. */
+  readonly url: string;
+  readonly port: number;
+  stdout(): string;
+  stderr(): string;
+  /** Waits until the text is in standard error; fails after ten seconds, showing what is. */
+  untilStderr(text: string | RegExp): Promise<string>;
+  /** Sends the signal (SIGTERM) and waits for the end. Harmless when it ended already. */
+  stop(signal?: NodeJS.Signals): Promise<Ended>;
+}
+
+/** What a process is started with. */
+export interface WeirOptions {
+  /** The configuration: YAML text, or a value that is written as JSON. Without it, `config` or none is used. */
+  readonly yaml?: unknown;
+  /** A configuration file that exists already. */
+  readonly config?: string;
+  /** Data folder. Default: a new temporary one. */
+  readonly data?: string;
+  /** Working folder. Default: the temporary one. */
+  readonly cwd?: string;
+  /** Joined with the environment; undefined removes a variable. */
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  /** Default 0: a free one. */
+  readonly port?: number;
+}
+
+const temporary = new Set<string>();
+const alive = new Set<ChildProcess>();
+// A test runner that dies must not leave gateways behind.
+process.once('exit', () => {
+  for (const child of alive) child.kill('SIGKILL');
+});
+
+/** A new empty folder; `removeTemporary` deletes it. */
+export async function temporaryFolder(): Promise<string> {
+  const folder = await mkdtemp(path.join(os.tmpdir(), 'weir-test-'));
+  temporary.add(folder);
+  return folder;
+}
+
+/** Ends every process that is still there, and deletes the temporary folders; for `after`. */
+export async function stopEverything(): Promise<void> {
+  const ending = [...alive].map(async (child) => {
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+  });
+  await Promise.all(ending);
+  for (const folder of temporary) await rm(folder, { recursive: true, force: true, maxRetries: 5 });
+  temporary.clear();
+}
+
+/** Runs `weir …` to its end. Fails when it does not end in a minute. */
+export async function runWeir(
+  args: readonly string[],
+  { cwd, env }: Pick<WeirOptions, 'cwd' | 'env'> = {},
+): Promise<Ended> {
+  return launch(args, cwd ?? (await temporaryFolder()), env).ended;
+}
+
+/** Starts `weir start` and waits until it listens. Fails with its output when it ends before that. */
+export async function startWeir(options: WeirOptions = {}): Promise<WeirProcess> {
+  const folder = await temporaryFolder();
+  const args = ['start', '--port', String(options.port ?? 0), '--data', options.data ?? path.join(folder, 'data')];
+  let file = options.config;
+  if (options.yaml !== undefined) {
+    file = path.join(folder, 'gateway.config.yaml');
+    await writeFile(file, typeof options.yaml === 'string' ? options.yaml : JSON.stringify(options.yaml));
+  }
+  if (file !== undefined) args.push('--config', file);
+  const env = { WEIR_ADMIN_KEY: ownerKey, ...options.env };
+  const { child, output, ended } = launch(args, options.cwd ?? folder, env);
+  const port = await new Promise<number>((resolve, reject) => {
+    const look = (): void => {
+      const found = /listens on http:\/\/127\.0\.0\.1:(\d+)[^\d][\s\S]*\n/.exec(output.stdout);
+      if (found) resolve(Number(found[1]));
+    };
+    child.stdout?.on('data', look);
+    void ended.then((end) =>
+      reject(new Error(`It ended with ${end.code ?? end.signal} before it listened:\n${end.stdout}${end.stderr}`)),
+    );
+  });
+  return {
+    ...{ child, port, url: `http://127.0.0.1:${port}` },
+    stdout: () => output.stdout,
+    stderr: () => output.stderr,
+    async untilStderr(text) {
+      const has = (): boolean => (typeof text === 'string' ? output.stderr.includes(text) : text.test(output.stderr));
+      await eventually(() => has() || undefined, () => `${text} in standard error, which is:\n${output.stderr}`);
+      return output.stderr;
+    },
+    async stop(signal = 'SIGTERM') {
+      child.kill(signal);
+      return ended;
+    },
+  };
+}
+
+function launch(args: readonly string[], cwd: string, given: WeirOptions['env'] = {}) {
+  const env: NodeJS.ProcessEnv = { ...process.env, ...given };
+  // What the shell of the tests happens to hold must not decide.
+  for (const name of ['WEIR_CONFIG', 'WEIR_DATA', 'PORT', 'NODE_TEST_CONTEXT', 'NODE_OPTIONS']) {
+    if (given[name] === undefined) delete env[name];
+  }
+  for (const [name, value] of Object.entries(given)) if (value === undefined) delete env[name];
+  const child = spawn(process.execPath, ['--import', tsx, main, ...args], {
+    ...{ cwd, env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  alive.add(child);
+  const output = { stdout: '', stderr: '' };
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (output.stdout += text));
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (output.stderr += text));
+  const timer = setTimeout(() => child.kill('SIGKILL'), patienceMs * 2);
+  const ended = new Promise<Ended>((resolve) => {
+    child.once('exit', () => alive.delete(child));
+    child.once('close', (code, signal) => {
+      clearTimeout(timer);
+      resolve({ code, signal, ...output });
+    });
+  });
+  return { child, output, ended };
+}
+
+/** Tries until there is a value; fails after ten seconds with what was expected. */
+export async function eventually<Value>(
+  attempt: () => Value | undefined | Promise<Value | undefined>,
+  expected: () => string = () => 'what was waited for',
+  withinMs = 10_000,
+): Promise<Value> {
+  const end = performance.now() + withinMs;
+  for (;;) {
+    const value = await attempt();
+    if (value !== undefined) return value;
+    if (performance.now() > end) throw new Error(`Never came: ${expected()}`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}

@@ -26,7 +26,7 @@ import { createRequestMetrics } from './core/http/request-metrics.ts';
 import { startServer } from './core/http/server.ts';
 import { compilePipelines } from './core/http/serving.ts';
 import { PluginBundler } from './core/lifecycle/plugin-bundler.ts';
-import { prepareGeneration } from './core/lifecycle/prepare.ts';
+import { checkPlugins, prepareGeneration } from './core/lifecycle/prepare.ts';
 import { installProcessGuards } from './core/lifecycle/process-guards.ts';
 import { Reloader } from './core/lifecycle/reload.ts';
 import type { Services } from './core/lifecycle/scope.ts';
@@ -76,7 +76,6 @@ function configFile(named: string | undefined): string {
 
 async function check(file: string): Promise<number> {
   const loaded = await loadConfig(file, { env });
-  if (!loaded.ok) return report(loaded.problems);
   const log = createLog({
     level: 'error',
     format: 'text',
@@ -84,12 +83,13 @@ async function check(file: string): Promise<number> {
     clock,
   });
   const bundler = new PluginBundler({ folder: path.resolve('data', 'plugins'), clock, log });
-  const prepared = await prepareGeneration({
-    config: loaded.config,
-    source: loaded.source,
-    builtIns,
-    bundler,
-  });
+  const sources = { builtIns, bundler };
+  if (!loaded.ok) {
+    const { draft, problems } = loaded;
+    return report(draft === undefined ? problems : await checkPlugins({ ...draft, ...sources }, problems));
+  }
+  const { config, source } = loaded;
+  const prepared = await prepareGeneration({ config, source, ...sources });
   if (!prepared.ok) return report(prepared.problems);
   report([...loaded.warnings, ...prepared.prepared.warnings]);
   console.log(`${path.relative('', file)} is valid.`);

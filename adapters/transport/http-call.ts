@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import type { GatewayError } from '../../core/errors/gateway-error.ts';
+import type { Deadline, DeadlineWheel } from '../../core/ports/deadline.ts';
 import type { HeaderList } from '../../core/ports/header-list.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type { UpstreamCall, UpstreamHandler, UpstreamRequest } from '../../core/ports/transport.ts';
@@ -20,6 +21,7 @@ import { wireHeaders } from './wire-headers.ts';
 /** What calls share. */
 export interface HttpCallEnvironment {
   readonly log: Log;
+  readonly deadlines: DeadlineWheel;
   countFailure(code: string): void;
 }
 
@@ -28,9 +30,6 @@ export interface HttpCallEnvironment {
  * sending from inside a handler would do. Above zero means that we are inside a handler.
  */
 let handlerDepth = 0;
-
-/** A longer timer would fire at once. */
-const maxTimerMs = 2_147_483_647;
 
 /**
  * One request and its answer. It is the handler that undici calls, in the interface that hands headers over raw
@@ -46,7 +45,7 @@ export class HttpCall implements UpstreamCall, Dispatcher.DispatchHandler {
   #connection: Connection | null = null;
   #body: RequestBody | null = null;
   #passedBytes = 0;
-  #timer: NodeJS.Timeout | undefined;
+  readonly #deadline: Deadline;
   #paused = false;
   /** What came with the bytes at which the handler paused. */
   #backlog: Buffer[] = [];
@@ -64,6 +63,7 @@ export class HttpCall implements UpstreamCall, Dispatcher.DispatchHandler {
     this.#handler = handler;
     this.#pool = pool;
     this.#environment = environment;
+    this.#deadline = environment.deadlines.create(() => this.#timedOut());
     pool.pending += 1;
   }
 
@@ -81,7 +81,7 @@ export class HttpCall implements UpstreamCall, Dispatcher.DispatchHandler {
     }
     if (!this.#paused || this.#phase === 'done') return;
     this.#paused = false;
-    this.#timer?.refresh();
+    if (this.#phase === 'body') this.#deadline.set(this.#request.idleTimeoutMs);
     this.#deliverBacklog();
     if (this.#paused || this.#over()) return;
     if (this.#phase === 'draining') this.#finish(undefined, false);
@@ -99,14 +99,14 @@ export class HttpCall implements UpstreamCall, Dispatcher.DispatchHandler {
     this.#pool.pending -= 1;
     this.#pool.running += 1;
     this.#connection?.requestStarts();
-    this.#arm(this.#request.headTimeoutMs);
+    this.#deadline.set(this.#request.headTimeoutMs);
   }
 
   onHeaders(status: number, rawHeaders: Buffer[]): boolean {
     if (this.#phase !== 'head' || status < 200) return true;
     this.#phase = 'body';
     this.#status = status;
-    this.#arm(this.#request.idleTimeoutMs);
+    this.#deadline.set(this.#request.idleTimeoutMs);
     handlerDepth += 1;
     try {
       this.#handler.head(status, toHeaderList(rawHeaders));
@@ -119,7 +119,7 @@ export class HttpCall implements UpstreamCall, Dispatcher.DispatchHandler {
   onData(chunk: Buffer): boolean {
     if (this.#phase !== 'body') return true;
     this.#receivedBytes += chunk.length;
-    this.#timer?.refresh();
+    this.#deadline.refresh();
     if (this.#paused) this.#backlog.push(chunk);
     else if (!this.#deliver(chunk)) this.#connection?.hold();
     return true;
@@ -195,7 +195,7 @@ export class HttpCall implements UpstreamCall, Dispatcher.DispatchHandler {
     const { method, path, headers, body, connectTimeoutMs } = this.#request;
     this.#connection = this.#pool.acquire();
     this.#connection.call = this;
-    this.#arm(connectTimeoutMs);
+    this.#deadline.set(connectTimeoutMs);
     this.#connection.dispatch(
       {
         method,
@@ -211,21 +211,11 @@ export class HttpCall implements UpstreamCall, Dispatcher.DispatchHandler {
     const body = new RequestBody(source, (cause) => this.#finish(bodyBroken(cause), false));
     // The server gets its whole time from the moment on at which it has the whole question.
     body.once('end', () => {
-      if (this.#phase === 'head') this.#timer?.refresh();
+      if (this.#phase === 'head') this.#deadline.refresh();
     });
     body.on('error', () => undefined);
     this.#body = body;
     return body;
-  }
-
-  #arm(timeoutMs: number): void {
-    clearTimeout(this.#timer);
-    this.#timer =
-      timeoutMs > 0 ? setTimeout(HttpCall.#expire, Math.min(timeoutMs, maxTimerMs), this) : undefined;
-  }
-
-  static #expire(call: HttpCall): void {
-    call.#timedOut();
   }
 
   #timedOut(): void {
@@ -234,11 +224,11 @@ export class HttpCall implements UpstreamCall, Dispatcher.DispatchHandler {
         this.#finish(connectTimedOut(this.#pool.peer, this.#request.connectTimeoutMs), false);
         return;
       case 'head':
-        if (this.#uploading()) this.#timer?.refresh();
+        if (this.#uploading()) this.#deadline.set(this.#request.headTimeoutMs);
         else this.#finish(answerTimedOut(this.#place(), this.#request.headTimeoutMs), false);
         return;
       case 'body':
-        // While the reader is slow the server owes nothing; `resume` sets the timer going again.
+        // While the reader is slow the server owes nothing; `resume` sets the limit anew.
         if (!this.#paused) this.#finish(answerTimedOut(this.#place(), this.#request.idleTimeoutMs), false);
         return;
       case 'draining':
@@ -275,8 +265,7 @@ export class HttpCall implements UpstreamCall, Dispatcher.DispatchHandler {
   #release(phase: CallPhase, answered: boolean): void {
     if (phase === 'connecting') this.#pool.pending -= 1;
     else this.#pool.running -= 1;
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
+    this.#deadline.clear();
     this.#body?.destroy();
     this.#releaseConnection(answered);
   }

@@ -1,4 +1,5 @@
 import type { Clock } from '../../core/ports/clock.ts';
+import { DeadlineWheel } from '../../core/ports/deadline.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type { Metrics } from '../../core/ports/metrics.ts';
 import type {
@@ -56,7 +57,7 @@ class PooledTransport implements UndiciTransport, PoolOwner {
     this.#maxPerOrigin = maxPerOrigin;
     this.#maxOrigins = maxOrigins;
     this.#metrics = transportMetrics(metrics, () => this.stats());
-    this.#environment = { log, countFailure: this.#metrics.failed };
+    this.#environment = { log, deadlines: new DeadlineWheel(), countFailure: this.#metrics.failed };
   }
 
   send(request: UpstreamRequest, handler: UpstreamHandler): UpstreamCall {

@@ -1,4 +1,5 @@
 import type { TSchema } from 'typebox';
+import { expectedKeyword } from './describe-schema.ts';
 import { ReservedOptionsSchema } from './plugin-entries.ts';
 import { GatewayConfigSchema } from './schema.ts';
 import {
@@ -121,6 +122,8 @@ function embed(schema: SchemaObject, prefix: string, definitions: MutableSchema)
     const copy: MutableSchema = {};
     for (const [keyword, member] of Object.entries(value)) {
       if (keyword === '$defs' || keyword === '$id' || member === undefined) continue;
+      // Our own word, for our own messages: strict validators refuse a schema with words that they do not know.
+      if (keyword === expectedKeyword) continue;
       if (keyword === '$ref' && typeof member === 'string') copy.$ref = moveReference(member);
       else if (dataKeywords.has(keyword)) copy[keyword] = structuredClone(member);
       else if (mapKeywords.has(keyword))

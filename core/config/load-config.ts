@@ -32,7 +32,15 @@ export type LoadResult =
       readonly problems: Problem[];
       /** What to watch for a correction; as in `ConfigSource`. */
       readonly files: readonly string[];
+      /** The pipelines, when nothing is wrong with their own shape: their plugins can be checked nevertheless. */
+      readonly draft?: ConfigDraft;
     };
+
+/** The part of a configuration with mistakes elsewhere that can still be checked. */
+export interface ConfigDraft {
+  readonly config: Pick<GatewayConfig, 'pipelines'>;
+  readonly source: ConfigSource;
+}
 
 /** The schema's value after defaults: what is optional with a default is there. */
 type Filled = Omit<GatewayConfig, 'pipelines'> & Pick<Static<typeof GatewayConfigSchema>, 'pipelines'>;
@@ -61,21 +69,25 @@ export async function loadConfig(file: string, { env, readFile }: LoadOptions): 
     [...gathered.problems, ...interpolated.problems, ...checked.problems, ...plugins.problems],
     fileNames,
   );
-  if (problems.some(({ severity }) => severity !== 'warning')) return { ok: false, problems, files };
   const filled = checked.value as Filled;
-  return {
-    ok: true,
-    config: {
-      ...filled,
-      pipelines: filled.pipelines.map(({ name, match }, index) => ({
-        name,
-        match,
-        plugins: plugins.entries[index] ?? [],
-      })),
-    },
-    source,
-    warnings: problems,
-  };
+  const pipelines = (): GatewayConfig['pipelines'] =>
+    filled.pipelines.map(({ name, match }, index) => ({
+      name,
+      match,
+      plugins: plugins.entries[index] ?? [],
+    }));
+  if (problems.some(({ severity }) => severity !== 'warning')) {
+    const isShaped =
+      membersOf(checked.value, 'pipelines') !== undefined &&
+      !checked.problems.some(({ path }) => path.startsWith('/pipelines'));
+    return {
+      ok: false,
+      problems,
+      files,
+      ...(isShaped && { draft: { config: { pipelines: pipelines() }, source } }),
+    };
+  }
+  return { ok: true, config: { ...filled, pipelines: pipelines() }, source, warnings: problems };
 }
 
 /** The plugin entries of every pipeline, as far as they can be told from a value that may be wrong. */

@@ -161,7 +161,10 @@ describe('headers', () => {
     const { port } = await mirroring(t);
     const client = await connect(t, port);
     client.write(
-      Buffer.from('GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-service-trace-id: a\xe9b\r\n\r\n', 'latin1'),
+      Buffer.from(
+        'GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-service-trace-id: a\xe9b\r\n\r\n',
+        'latin1',
+      ),
     );
     assert.match(await client.ended(), /x-service-trace-id: a\?b\r\n/);
   });

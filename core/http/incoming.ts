@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Readable } from 'node:stream';
+import { DeadlineWheel, type Deadline } from '../ports/deadline.ts';
 import type { GatewayError } from '../errors/gateway-error.ts';
 import { leftWhileSending, overloaded, tooLarge, tooSlow } from './body-errors.ts';
 import { StreamedBody } from './streamed-body.ts';
@@ -119,12 +120,14 @@ export class IncomingRequest {
   }
 }
 
+const deadlines = new DeadlineWheel();
+
 /** Gathers one body within its bounds. */
 class BodyCollector {
   private readonly limits: BodyLimits;
   private readonly resolve: (body: Buffer) => void;
   private readonly reject: (error: GatewayError) => void;
-  private readonly timer: NodeJS.Timeout;
+  private readonly deadline: Deadline;
   private chunks: Buffer[] = [];
   private taken = 0;
   private over = false;
@@ -138,7 +141,8 @@ class BodyCollector {
     this.limits = limits;
     this.resolve = resolve;
     this.reject = reject;
-    this.timer = setTimeout(() => this.refuse(tooSlow(limits.idleTimeoutMs)), limits.idleTimeoutMs);
+    this.deadline = deadlines.create(() => this.refuse(tooSlow(limits.idleTimeoutMs)));
+    this.deadline.set(limits.idleTimeoutMs);
     message.on('data', (chunk: Buffer) => this.add(chunk));
     message.on('end', () => this.finish());
     message.on('close', () => {
@@ -154,7 +158,7 @@ class BodyCollector {
   private add(chunk: Buffer): void {
     // After a refusal the rest is thrown away unread, so that the client can still read why.
     if (this.over) return;
-    this.timer.refresh();
+    this.deadline.refresh();
     if (this.taken + chunk.length > this.limits.maxBytes) return this.refuse(tooLarge(this.limits.maxBytes));
     if (!this.limits.budget.take(chunk.length)) return this.refuse(overloaded());
     this.taken += chunk.length;
@@ -164,7 +168,7 @@ class BodyCollector {
   private finish(): void {
     if (this.over) return;
     this.over = true;
-    clearTimeout(this.timer);
+    this.deadline.clear();
     this.resolve(this.chunks.length === 1 ? (this.chunks[0] as Buffer) : Buffer.concat(this.chunks));
     this.chunks = [];
   }
@@ -172,7 +176,7 @@ class BodyCollector {
   private refuse(error: GatewayError): void {
     if (this.over) return;
     this.over = true;
-    clearTimeout(this.timer);
+    this.deadline.clear();
     this.chunks = [];
     this.reject(error);
   }

@@ -8,6 +8,8 @@ export class ResponseSink {
   private hearsTimeout = false;
   private hearsDrain = false;
   private isClosed = false;
+  private flushed = true;
+  private wasCut = false;
   private drainListener: (() => void) | undefined;
   private closeListener: ((complete: boolean) => void) | undefined;
   headSent = false;
@@ -66,13 +68,19 @@ export class ResponseSink {
     if (chunk === undefined) this.response.end();
     else this.response.end(chunk);
     // What fits into the socket's buffer leaves with the next turn; a larger rest needs a client that reads.
-    const { socket } = this.response;
-    if (socket && socket.writableLength > socket.writableHighWaterMark) this.watchStall();
+    const { response } = this;
+    if (response.writableLength <= response.writableHighWaterMark) return;
+    this.flushed = false;
+    const { socket } = response.req;
+    // Node says `finish` also of an answer whose connection was destroyed under it.
+    response.once('finish', () => (this.flushed = !socket.destroyed));
+    this.watchStall();
   }
 
   /** Ends without a proper end, so that the client can tell; `last` is still written when there is something to say. */
   cut(last?: Buffer): void {
     this.ended = true;
+    this.wasCut = true;
     const { socket } = this.response;
     if (last !== undefined && socket && !this.response.destroyed) this.response.write(last);
     // destroySoon: what has been written leaves first, then the connection ends without the final chunk.
@@ -121,6 +129,6 @@ export class ResponseSink {
   private closed(): void {
     if (this.isClosed) return;
     this.isClosed = true;
-    this.closeListener?.(this.response.writableFinished);
+    this.closeListener?.(this.ended && !this.wasCut && this.flushed);
   }
 }

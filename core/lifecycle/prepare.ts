@@ -19,6 +19,12 @@ export interface PrepareInput extends PluginSources {
   readonly source: ConfigSource;
 }
 
+/** The same of a configuration of which only the pipelines are sound. */
+export interface CheckInput extends PluginSources {
+  readonly config: Pick<GatewayConfig, 'pipelines'>;
+  readonly source: ConfigSource;
+}
+
 /** A plugin with its validated options, ready to be created. */
 export interface PreparedPlugin {
   readonly entry: PluginEntry;
@@ -59,15 +65,8 @@ export type PrepareResult =
  * `weir check` does. Returns all problems at once, in the order of the file. Runs the top level of plugins' modules.
  */
 export async function prepareGeneration(input: PrepareInput): Promise<PrepareResult> {
-  const loads = await loadAll(input);
+  const { loads, parts, problems } = await examine(input);
   const pluginInputs = [...new Set([...loads.values()].flatMap((load) => load.inputs))];
-  const parts = input.config.pipelines.map((config, index) =>
-    preparePipeline(config, index, { input, loads }),
-  );
-  const problems = arrangeProblems(
-    parts.flatMap((part) => part.problems),
-    namesOf(input),
-  );
   if (problems.some(isError)) return { ok: false, problems, pluginInputs };
   const codeHashes = new Set([...loads.values()].flatMap((load) => (load.ok && load.plugin.codeHash) || []));
   return {
@@ -84,8 +83,37 @@ export async function prepareGeneration(input: PrepareInput): Promise<PrepareRes
   };
 }
 
+/**
+ * What is wrong with the plugins of a configuration that has mistakes elsewhere (`known`): all problems together,
+ * in the order of the file. What lies within a place that is known to be wrong is left out.
+ */
+export async function checkPlugins(input: CheckInput, known: readonly Problem[]): Promise<Problem[]> {
+  const { problems } = await examine(input);
+  const isNew = ({ path }: Problem): boolean =>
+    !known.some((one) => one.path !== '' && (path === one.path || path.startsWith(`${one.path}/`)));
+  return arrangeProblems([...known, ...problems.filter(isNew)], namesOf(input));
+}
+
+async function examine(input: CheckInput): Promise<Examined> {
+  const loads = await loadAll(input);
+  const parts = input.config.pipelines.map((config, index) =>
+    preparePipeline(config, index, { input, loads }),
+  );
+  const problems = arrangeProblems(
+    parts.flatMap((part) => part.problems),
+    namesOf(input),
+  );
+  return { loads, parts, problems };
+}
+
+interface Examined {
+  readonly loads: ReadonlyMap<string, PluginLoad>;
+  readonly parts: readonly ReturnType<typeof preparePipeline>[];
+  readonly problems: readonly Problem[];
+}
+
 /** The configuration's files as messages name them, in the order in which plugins appear. */
-function namesOf({ config, source }: PrepareInput): string[] {
+function namesOf({ config, source }: CheckInput): string[] {
   const entries = config.pipelines.flatMap((pipeline) => pipeline.plugins);
   return [
     ...new Set(['', ...entries.map((entry) => entry.pointer)].map((pointer) => source.locate(pointer).file)),
@@ -96,7 +124,7 @@ function isError(problem: Problem): boolean {
   return problem.severity !== 'warning';
 }
 
-async function loadAll(input: PrepareInput): Promise<ReadonlyMap<string, PluginLoad>> {
+async function loadAll(input: CheckInput): Promise<ReadonlyMap<string, PluginLoad>> {
   const loads = new Map<string, PluginLoad>();
   for (const entry of input.config.pipelines.flatMap((pipeline) => pipeline.plugins)) {
     const identity = pluginIdentity(entry);
@@ -109,7 +137,7 @@ async function loadAll(input: PrepareInput): Promise<ReadonlyMap<string, PluginL
 function preparePipeline(
   config: PipelineConfig,
   index: number,
-  { input, loads }: { input: PrepareInput; loads: ReadonlyMap<string, PluginLoad> },
+  { input, loads }: { input: CheckInput; loads: ReadonlyMap<string, PluginLoad> },
 ): { pipeline: PreparedPipeline; problems: Problem[] } {
   const problems: Problem[] = [];
   const plugins: PreparedPlugin[] = [];

@@ -52,6 +52,11 @@ function asExchange(context: RequestContext): Exchange {
   throw new TypeError('The router carries only requests of the pipeline.');
 }
 
+/** `https://host:port` → `host:port`; the built-in provider has none and is called `mock`. */
+function hostOf(origin: string): string {
+  return origin.startsWith('mock:') ? 'mock' : origin.slice(origin.indexOf('//') + 2);
+}
+
 async function execute(
   exchange: Exchange,
   target: Target,
@@ -65,7 +70,7 @@ async function execute(
   if (exchange.aborted) throw exchange.failure ?? clientLeft();
   const outgoing = buildRequest(exchange, target, options, own);
   const { facts } = exchange;
-  facts.upstreamHost = target.origin;
+  facts.upstreamHost = hostOf(target.origin);
   facts.upstreamStartedAt = setup.runtime.clock.monotonic();
   let result = await send(exchange, options, setup, outgoing);
   // A pooled connection that the provider had closed meanwhile: not the provider's failure, and nothing was served.

@@ -1,18 +1,8 @@
-import { spawn, type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { setTimeout as pause } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
-
-/** The project's folder. */
-export const root = path.dirname(path.dirname(path.dirname(fileURLToPath(import.meta.url))));
-/** The owner key that every gateway of these tests starts with. */
-export const ownerKey = 'wk_test_0123456789abcdef';
-
-const startTimeoutMs = 30_000;
-const stopTimeoutMs = 20_000;
+import { runtimeFolder } from '../../storage/embedded/runtime-folder.ts';
+import { ownerKey, startWeir } from './process-kit.ts';
 
 /** A folder with a configuration in it; the gateway's data go below it. */
 export interface Home {
@@ -37,7 +27,13 @@ export async function makeHome(config: string): Promise<Home> {
       await rename(`${file}.new`, file);
       return file;
     },
-    remove: () => rm(folder, { recursive: true, force: true }),
+    async remove() {
+      // Locks of the data folders lie outside of them.
+      const held = [home.data, path.join(home.data, 'analytics')];
+      for (const place of [...(await Promise.all(held.map(runtimeFolder))), folder]) {
+        await rm(place, { recursive: true, force: true, maxRetries: 5 });
+      }
+    },
   };
   await home.write('gateway.config.yaml', config);
   return home;
@@ -63,7 +59,6 @@ export interface Asking {
 /** A gateway that runs in a process of its own. */
 export interface GatewayProcess {
   readonly url: string;
-  readonly child: ChildProcess;
   /** Everything that it has written to standard error so far. */
   readonly stderr: string;
   /** Sends a request and resolves with the head of the answer. */
@@ -71,7 +66,7 @@ export interface GatewayProcess {
   ask(asking?: Asking): Promise<Answered>;
   /** The page /status. */
   status(): Promise<Record<string, unknown>>;
-  /** Ends it with SIGTERM and resolves to its exit code; null when it had to be killed. */
+  /** Ends it with SIGTERM and resolves to its exit code. */
   stop(): Promise<number | null>;
   /** Ends it with SIGKILL. */
   kill(): Promise<void>;
@@ -79,44 +74,23 @@ export interface GatewayProcess {
 
 /** Starts the gateway on a free port and resolves when it listens; rejects with its output when it ends before. */
 export async function startGateway(home: Home): Promise<GatewayProcess> {
-  const args = ['start', '--config', home.configFile, '--port', '0', '--data', home.data];
-  const child = spawn(process.execPath, ['--import', 'tsx', path.join(root, 'main.ts'), ...args], {
-    cwd: root,
-    env: { ...process.env, WEIR_ADMIN_KEY: ownerKey },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  let stderr = '';
-  child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
-  const url = await listening(child, () => stderr);
-  const open = (asking: Asking = {}): Promise<Response> => fetch(`${url}/v1${pathOf(asking)}`, init(asking));
-  const ended = once(child, 'exit');
-  const end = async (signal: NodeJS.Signals): Promise<number | null> => {
-    if (child.exitCode !== null || child.signalCode !== null) return child.exitCode;
-    child.kill(signal);
-    const force = setTimeout(() => child.kill('SIGKILL'), stopTimeoutMs);
-    await ended;
-    clearTimeout(force);
-    return child.exitCode;
-  };
+  const weir = await startWeir({ config: home.configFile, data: home.data });
+  const open = (asking: Asking = {}): Promise<Response> =>
+    fetch(`${weir.url}/v1${asking.path ?? '/chat/completions'}`, init(asking));
   return {
-    url,
-    child,
+    url: weir.url,
     get stderr() {
-      return stderr;
+      return weir.stderr();
     },
     open,
     async ask(asking) {
       const response = await open(asking);
       return { status: response.status, headers: response.headers, text: await response.text() };
     },
-    status: async () => (await (await fetch(`${url}/status`)).json()) as Record<string, unknown>,
-    stop: () => end('SIGTERM'),
-    kill: async () => void (await end('SIGKILL')),
+    status: async () => (await (await fetch(`${weir.url}/status`)).json()) as Record<string, unknown>,
+    stop: async () => (await weir.stop()).code,
+    kill: async () => void (await weir.stop('SIGKILL')),
   };
-}
-
-function pathOf({ path: asked = '/chat/completions' }: Asking): string {
-  return asked;
 }
 
 function init({ content = 'Hello', model = 'mock-gpt', stream = false, headers, body }: Asking): RequestInit {
@@ -134,37 +108,13 @@ function init({ content = 'Hello', model = 'mock-gpt', stream = false, headers, 
   };
 }
 
-function listening(child: ChildProcess, stderr: () => string): Promise<string> {
-  return new Promise((resolve, reject) => {
-    let output = '';
-    const fail = (what: string): void => {
-      clearTimeout(timer);
-      child.kill('SIGKILL');
-      reject(new Error(`The gateway ${what}: ${output}${stderr()}`));
-    };
-    const timer = setTimeout(() => fail('did not start in time'), startTimeoutMs);
-    child.once('exit', (code) => fail(`ended with ${String(code)}`));
-    child.stdout?.setEncoding('utf8').on('data', (text: string) => {
-      output += text;
-      const url = /listens on (http:\/\/127\.0\.0\.1:\d+)/.exec(output)?.[1];
-      if (url === undefined) return;
-      clearTimeout(timer);
-      child.removeAllListeners('exit');
-      resolve(url);
-    });
-  });
+/** The text that a stream of chat completions adds up to (first choices only). */
+export function saidBy(stream: string): string {
+  return [...stream.matchAll(/^data: (\{.*)$/gm)]
+    .map(([, json = '']) => (JSON.parse(json) as Chunk).choices[0]?.delta.content ?? '')
+    .join('');
 }
 
-/** Asks until the answer is a value; fails with `what` when there is none within some seconds. */
-export async function eventually<T>(
-  what: string,
-  look: () => Promise<T | undefined | false> | T | undefined | false,
-  timeoutMs = 8000,
-): Promise<T> {
-  for (const end = Date.now() + timeoutMs; ;) {
-    const seen = await look();
-    if (seen !== undefined && seen !== false) return seen;
-    if (Date.now() > end) throw new Error(`This did not happen within ${timeoutMs} ms: ${what}`);
-    await pause(25);
-  }
+interface Chunk {
+  readonly choices: readonly { readonly delta: { readonly content?: string | null } }[];
 }

@@ -87,7 +87,13 @@ export async function runWeir(
 /** Starts `weir start` and waits until it listens. Fails with its output when it ends before that. */
 export async function startWeir(options: WeirOptions = {}): Promise<WeirProcess> {
   const folder = await temporaryFolder();
-  const args = ['start', '--port', String(options.port ?? 0), '--data', options.data ?? path.join(folder, 'data')];
+  const args = [
+    'start',
+    '--port',
+    String(options.port ?? 0),
+    '--data',
+    options.data ?? path.join(folder, 'data'),
+  ];
   let file = options.config;
   if (options.yaml !== undefined) {
     file = path.join(folder, 'gateway.config.yaml');
@@ -103,7 +109,9 @@ export async function startWeir(options: WeirOptions = {}): Promise<WeirProcess>
     };
     child.stdout?.on('data', look);
     void ended.then((end) =>
-      reject(new Error(`It ended with ${end.code ?? end.signal} before it listened:\n${end.stdout}${end.stderr}`)),
+      reject(
+        new Error(`It ended with ${end.code ?? end.signal} before it listened:\n${end.stdout}${end.stderr}`),
+      ),
     );
   });
   return {
@@ -111,8 +119,12 @@ export async function startWeir(options: WeirOptions = {}): Promise<WeirProcess>
     stdout: () => output.stdout,
     stderr: () => output.stderr,
     async untilStderr(text) {
-      const has = (): boolean => (typeof text === 'string' ? output.stderr.includes(text) : text.test(output.stderr));
-      await eventually(() => has() || undefined, () => `${text} in standard error, which is:\n${output.stderr}`);
+      const has = (): boolean =>
+        typeof text === 'string' ? output.stderr.includes(text) : text.test(output.stderr);
+      await eventually(
+        () => has() || undefined,
+        () => `${text} in standard error, which is:\n${output.stderr}`,
+      );
       return output.stderr;
     },
     async stop(signal = 'SIGTERM') {

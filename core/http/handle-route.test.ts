@@ -1,0 +1,150 @@
+import assert from 'node:assert/strict';
+import { describe, test, type TestContext } from 'node:test';
+import { callerKey } from '../pipeline/keys.ts';
+import { definePlugin, defineRoute, GatewayError, Type } from '../pipeline/plugin.ts';
+import type { KeyRecord } from '../ports/directory.ts';
+import { startTestGateway } from '../../tests/kit/gateway-kit.ts';
+import { send } from '../../tests/kit/http-kit.ts';
+import { testKey } from '../../tests/kit/plugin-kit.ts';
+
+const strict = { additionalProperties: false };
+
+const routes = [
+  defineRoute({
+    ...{ id: 'things.get', method: 'GET', path: '/things/{id}', summary: '', scope: 'things.view' },
+    audit: null,
+    params: Type.Object({ id: Type.String({ maxLength: 20 }) }),
+    query: Type.Object(
+      {
+        limit: Type.Integer({ default: 20, maximum: 100 }),
+        deep: Type.Optional(Type.Boolean()),
+        tags: Type.Optional(Type.String()),
+      },
+      strict,
+    ),
+    reply: Type.Object({ id: Type.String(), key: Type.String(), query: Type.Unknown() }),
+    handle: ({ params, query, key }) => ({ id: params.id, key: key.name, query }),
+  }),
+  defineRoute({
+    ...{ id: 'things.create', method: 'POST', path: '/things', summary: '', scope: 'things.create' },
+    audit: 'create',
+    body: Type.Object({ name: Type.String(), size: Type.Optional(Type.Integer()) }, strict),
+    reply: Type.Object({ created: Type.String() }),
+    handle: async ({ body }) => ({ created: body.name }),
+  }),
+  defineRoute({
+    ...{ id: 'things.fail', method: 'DELETE', path: '/things/{id}', summary: '', scope: 'things.view' },
+    audit: 'delete',
+    reply: Type.Object({}),
+    handle: ({ context }): Record<string, never> => {
+      if (context.query === '?known') throw new GatewayError('resource_not_found', 'There is no such thing.');
+      throw new TypeError('a secret');
+    },
+  }),
+  defineRoute({
+    ...{ id: 'things.wrong', method: 'PUT', path: '/things', summary: '', scope: 'things.view' },
+    audit: null,
+    reply: Type.Object({ count: Type.Integer() }),
+    handle: () => ({ count: 'many' }) as unknown as { count: number },
+  }),
+];
+
+async function administration(t: TestContext, key: KeyRecord | undefined = testKey({ name: 'ann' })) {
+  const admin = definePlugin({
+    name: 'admin',
+    create: () => ({
+      request(context) {
+        if (key !== undefined && context.header('x-nobody') === undefined) context.set(callerKey, key);
+      },
+      routes,
+    }),
+  });
+  return startTestGateway(t, { pipelines: [{ match: { routes: 'contributed' }, plugins: [admin] }] });
+}
+
+describe('administration routes', () => {
+  test('parameters, query with defaults, and the key reach the handler; the reply is JSON', async (t) => {
+    const gateway = await administration(t);
+    const answer = await send(gateway.url, { path: '/v1/things/a%2Fb?deep=true&tags=x&tags[]=y' });
+    assert.equal(answer.status, 200);
+    assert.equal(answer.headers['content-type'], 'application/json');
+    assert.deepEqual(answer.json(), {
+      id: 'a/b',
+      key: 'ann',
+      query: { limit: 20, deep: true, tags: 'x,y' },
+    });
+    assert.equal(answer.headers['x-service-request-id'], (await gateway.untilSettled()).id);
+  });
+
+  test('a body', async (t) => {
+    const { url } = await administration(t);
+    const answer = await send(url, { path: '/things', body: { name: 'one', size: 3 } });
+    assert.deepEqual([answer.status, answer.json()], [200, { created: 'one' }]);
+  });
+
+  const refused: readonly [
+    name: string,
+    request: Parameters<typeof send>[1],
+    status: number,
+    errorCode: string,
+    message: RegExp,
+  ][] = [
+    ['no key', { path: '/things/1', headers: { 'x-nobody': '1' } }, 401, 'AB05', /needs a service key/],
+    ['an unknown query', { path: '/things/1?limt=3' }, 400, 'AB01', /query is not valid.*limt/],
+    ['a query out of range', { path: '/things/1?limit=101' }, 400, 'AB01', /limit/],
+    ['a query of the wrong kind', { path: '/things/1?limit=x' }, 400, 'AB01', /limit/],
+    ['a name of every object as query', { path: '/things/1?constructor=1' }, 400, 'AB01', /constructor/],
+    ['a parameter', { path: `/things/${'x'.repeat(21)}` }, 400, 'AB01', /path is not valid/],
+    ['a broken escape', { path: '/things/%zz' }, 400, 'AB01', /broken percent-encoding in "id"/],
+    ['no JSON', { path: '/things', body: '{' }, 400, 'AB01', /no valid JSON/],
+    ['an empty body', { path: '/things', method: 'POST' }, 400, 'AB01', /no valid JSON/],
+    ['a wrong body', { path: '/things', body: { name: 1 } }, 400, 'AB01', /body is not valid.*name/],
+    [
+      'a body is not coerced',
+      { path: '/things', body: { name: 'x', size: '3' } },
+      400,
+      'AB01',
+      /body is not valid.*size/,
+    ],
+    ['an error of the handler', { path: '/things/1?known', method: 'DELETE' }, 404, 'AB08', /no such thing/],
+  ];
+  for (const [name, request, status, errorCode, message] of refused) {
+    test(`${name}: ${status}`, async (t) => {
+      const { url } = await administration(t);
+      const answer = await send(url, request);
+      assert.equal(answer.status, status);
+      const { success, data, ...more } = answer.json();
+      assert.deepEqual([success, data.errorCode, more], [false, errorCode, {}]);
+      assert.match(data.message, message);
+      assert.ok(answer.headers['x-service-request-id']);
+    });
+  }
+
+  test('a key without the scope: 403; with it, or with all: 200', async (t) => {
+    const { url } = await administration(t, testKey({ name: 'ann', scopes: ['other.view'] }));
+    const answer = await send(url, { path: '/things/1' });
+    assert.deepEqual([answer.status, answer.json().data.errorCode], [403, 'AB03']);
+    assert.match(answer.json().data.message, /"ann" lacks the scope "things\.view"/);
+    const scoped = await administration(t, testKey({ scopes: ['things.view'] }));
+    assert.equal((await send(scoped.url, { path: '/things/1' })).status, 200);
+  });
+
+  test('an unexpected failure tells nothing to the client and all to the log', async (t) => {
+    const gateway = await administration(t);
+    const answer = await send(gateway.url, { path: '/things/1', method: 'DELETE' });
+    assert.deepEqual([answer.status, answer.json().success], [500, false]);
+    assert.doesNotMatch(answer.text, /secret/);
+    const { id } = await gateway.untilSettled();
+    const line = gateway.lines.find(({ level }) => level === 'error');
+    assert.equal(line?.fields['request'], id);
+    assert.match(String(line?.fields['error']), /a secret/);
+  });
+
+  test('a reply outside of its schema is held back', async (t) => {
+    const gateway = await administration(t);
+    const answer = await send(gateway.url, { path: '/things', method: 'PUT' });
+    assert.equal(answer.status, 500);
+    assert.doesNotMatch(answer.text, /many/);
+    assert.match(gateway.lines.map(({ message }) => message).join(), /outside of its schema/);
+  });
+});

@@ -1,0 +1,157 @@
+import assert from 'node:assert/strict';
+import { describe, test, type TestContext } from 'node:test';
+import { createMetrics } from '../../adapters/telemetry/prometheus.ts';
+import { createOperations, type Dependency } from './operations.ts';
+import { createOperationsAccess } from './operations-access.ts';
+import { startTestGateway, testConfig, type TestGatewayOptions } from '../../tests/kit/gateway-kit.ts';
+import { send } from '../../tests/kit/http-kit.ts';
+import { sha256, testKey } from '../../tests/kit/plugin-kit.ts';
+
+interface Setup extends TestGatewayOptions {
+  readonly dependencies?: readonly Dependency[];
+  readonly draining?: boolean;
+  readonly remote?: string;
+}
+
+/** A gateway whose operational pages are the real ones. */
+async function operating(t: TestContext, setup: Setup = {}) {
+  const { server } = testConfig(setup);
+  const metrics = createMetrics();
+  metrics.counter({ name: 'weir_test_total', help: 'A test.', labels: [] })({}).inc(3);
+  const refusal = createOperationsAccess(server, {
+    keyByHash: (hash) =>
+      hash === sha256('owner-key')
+        ? testKey({ kind: 'owner' })
+        : hash === sha256('service-key')
+          ? testKey()
+          : undefined,
+    defaultOrganisationId: '',
+    defaultWorkspaceId: '',
+  });
+  const gateway = await startTestGateway(t, {
+    ...setup,
+    plugins: [],
+    operations: createOperations({
+      ...{ metrics, dependencies: setup.dependencies ?? [], status: () => ({ generation: 'abc' }) },
+      draining: () => setup.draining ?? false,
+      refusal: (request) => {
+        if (setup.remote === undefined) return refusal(request);
+        const socket = { remoteAddress: setup.remote };
+        return refusal({ headers: request.headers, socket } as typeof request);
+      },
+    }),
+  });
+  return gateway;
+}
+
+const works: Dependency = { name: 'journal', check: () => Promise.resolve() };
+
+describe('operational pages', () => {
+  test('/healthz', async (t) => {
+    const gateway = await operating(t);
+    const answer = await send(gateway.url, { path: '/healthz' });
+    assert.deepEqual([answer.status, answer.json()], [200, { status: 'ok' }]);
+    assert.equal(gateway.settled.length, 0, 'it is no request of the pipeline');
+  });
+
+  test('/readyz names what fails', async (t) => {
+    const fails: Dependency = { name: 'analytics', check: () => Promise.reject(new Error('no connection')) };
+    const { url } = await operating(t, { dependencies: [works, fails] });
+    const answer = await send(url, { path: '/readyz' });
+    assert.equal(answer.status, 503);
+    assert.deepEqual(answer.json(), {
+      status: 'not ready',
+      dependencies: { journal: 'ok', analytics: 'no connection' },
+    });
+  });
+
+  test('/readyz when all is well, and while draining', async (t) => {
+    const ready = await operating(t, { dependencies: [works] });
+    const answer = await send(ready.url, { path: '/readyz' });
+    assert.deepEqual(
+      [answer.status, answer.json()],
+      [200, { status: 'ready', dependencies: { journal: 'ok' } }],
+    );
+    const leaving = await operating(t, { dependencies: [works], draining: true });
+    const last = await send(leaving.url, { path: '/readyz' });
+    assert.deepEqual([last.status, last.json().status], [503, 'draining']);
+  });
+
+  test('/readyz waits two seconds for a dependency that says nothing', async (t) => {
+    const silent: Dependency = { name: 'analytics', check: () => new Promise(() => undefined) };
+    const { url } = await operating(t, { dependencies: [silent] });
+    const answer = await send(url, { path: '/readyz' });
+    assert.equal(answer.json().dependencies.analytics, 'no answer within 2000 ms');
+  });
+
+  test('/status and /metrics', async (t) => {
+    const { url } = await operating(t);
+    assert.deepEqual((await send(url, { path: '/status' })).json(), { generation: 'abc' });
+    const metrics = await send(url, { path: '/metrics' });
+    assert.match(metrics.headers['content-type'] ?? '', /^text\/plain/);
+    assert.match(metrics.text, /^weir_test_total 3$/m);
+  });
+
+  test('HEAD has no body, another method no page, and a query changes nothing', async (t) => {
+    const { url } = await operating(t);
+    const head = await send(url, { path: '/healthz', method: 'HEAD' });
+    assert.deepEqual([head.status, head.text], [200, '']);
+    assert.equal((await send(url, { path: '/healthz', method: 'POST' })).status, 404);
+    assert.equal((await send(url, { path: '/healthz?x=1' })).status, 200);
+    assert.equal((await send(url, { path: 'http://any.example/healthz' })).status, 200);
+  });
+
+  test('they are reserved un-prefixed only', async (t) => {
+    const gateway = await operating(t);
+    const answer = await send(gateway.url, { path: '/v1/healthz' });
+    assert.equal(answer.status, 500);
+    assert.match(answer.json().error.message, /gateway failed|answered/);
+  });
+});
+
+describe('who may read /status and /metrics', () => {
+  const owner = { 'x-service-api-key': 'owner-key' };
+  const cases: readonly [
+    mode: 'open' | 'loopback' | 'key',
+    remote: string | undefined,
+    headers: Record<string, string>,
+    status: number,
+  ][] = [
+    ['open', '203.0.113.7', {}, 200],
+    ['loopback', undefined, {}, 200],
+    ['loopback', '127.8.9.1', {}, 200],
+    ['loopback', '::1', {}, 200],
+    ['loopback', '::ffff:127.0.0.1', {}, 200],
+    ['loopback', '203.0.113.7', {}, 401],
+    ['loopback', '::ffff:203.0.113.7', {}, 401],
+    ['loopback', '2001:db8::1', {}, 401],
+    ['loopback', '203.0.113.7', owner, 200],
+    ['key', '127.0.0.1', {}, 401],
+    ['key', '127.0.0.1', owner, 200],
+    ['key', '127.0.0.1', { 'x-portkey-api-key': 'owner-key' }, 200],
+    ['key', '127.0.0.1', { authorization: 'Bearer owner-key' }, 200],
+    ['key', '127.0.0.1', { authorization: 'Basic owner-key' }, 401],
+    ['key', '127.0.0.1', { 'x-service-api-key': 'service-key' }, 401],
+    ['key', '127.0.0.1', { 'x-service-api-key': 'unknown' }, 401],
+  ];
+  for (const [mode, remote, headers, status] of cases) {
+    test(`${mode}, from ${remote ?? 'here'}, with ${JSON.stringify(headers)}: ${status}`, async (t) => {
+      const { url } = await operating(t, {
+        server: { operations: mode },
+        ...(remote === undefined ? {} : { remote }),
+      });
+      for (const path of ['/status', '/metrics']) {
+        const answer = await send(url, { path, headers });
+        assert.equal(answer.status, status);
+        if (status !== 401) continue;
+        assert.equal(answer.json().error.code, 'key_missing');
+        assert.match(
+          answer.json().error.message,
+          new RegExp(`x-service-api-key.*server.operations: ${mode}`),
+        );
+      }
+      assert.equal((await send(url, { path: '/healthz' })).status, 200);
+      assert.equal((await send(url, { path: '/readyz' })).status, 200);
+    });
+  }
+});

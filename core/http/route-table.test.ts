@@ -1,0 +1,115 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import type { PipelineConfig } from '../config/schema.ts';
+import { compilePipeline, type CompiledPipeline } from '../pipeline/compile.ts';
+import { definePlugin, defineRoute, Type } from '../pipeline/plugin.ts';
+import { buildRouteTable } from './route-table.ts';
+import { compilePipelines } from './serving.ts';
+
+function pipeline(
+  name: string,
+  match: PipelineConfig['match'],
+  routes: readonly (readonly [method: 'GET' | 'POST' | 'DELETE', path: string])[] = [],
+): CompiledPipeline {
+  const definition = definePlugin({ name: 'routes', create: () => ({}) });
+  const hooks = {
+    routes: routes.map(([method, path]) =>
+      defineRoute({
+        ...{ id: `${method} ${path}`, method, path, summary: '', scope: 'x.y', audit: null },
+        ...{ reply: Type.Object({}), handle: () => ({}) },
+      }),
+    ),
+  };
+  const instance = {
+    definition,
+    hooks,
+    name: 'routes',
+    onError: 'fail',
+    timeoutMs: 0,
+    builtIn: true,
+  } as const;
+  return compilePipeline({ name, match, plugins: [] }, [instance]);
+}
+
+const admin = pipeline('admin', { routes: 'contributed' }, [
+  ['GET', '/logs/{id}'],
+  ['GET', '/logs/groups/{by}'],
+  ['DELETE', '/keys/{id}/parts/{part}'],
+]);
+
+describe('the table of routes', () => {
+  const tables = {
+    'one proxy': [admin, pipeline('proxy', { path: '/**' })],
+    'several proxies': [
+      admin,
+      pipeline('chat', { path: '/chat/**', methods: ['POST'] }),
+      pipeline('file', { path: '/files/*' }),
+      pipeline('rest', { path: '/**' }),
+    ],
+    'proxy first': [pipeline('proxy', { path: '/**' }), admin],
+    'no rest': [admin, pipeline('chat', { path: '/chat/**' })],
+    'without routes': [pipeline('admin', { routes: 'contributed' }), pipeline('proxy', {})],
+  };
+  const cases: readonly [keyof typeof tables, string, string | undefined][] = [
+    ['one proxy', 'GET /logs/7', 'admin GET /logs/{id} {"id":"7"}'],
+    ['one proxy', 'GET /logs/a%2Fb', 'admin GET /logs/{id} {"id":"a%2Fb"}'],
+    ['one proxy', 'GET /logs/groups/model', 'admin GET /logs/groups/{by} {"by":"model"}'],
+    ['one proxy', 'DELETE /keys/1/parts/2', 'admin DELETE /keys/{id}/parts/{part} {"id":"1","part":"2"}'],
+    ['one proxy', 'POST /logs/7', 'proxy'],
+    ['one proxy', 'GET /logs', 'proxy'],
+    ['one proxy', 'GET /logs/7/8', 'proxy'],
+    ['one proxy', 'PROPFIND /anything', 'proxy'],
+    ['several proxies', 'POST /chat/completions', 'chat'],
+    ['several proxies', 'GET /chat/completions', 'rest'],
+    ['several proxies', 'POST /chat//completions', 'chat'],
+    ['several proxies', 'POST /%63hat/completions', 'chat'],
+    ['several proxies', 'POST /Chat/completions', 'chat'],
+    ['several proxies', 'POST /chat%2Fcompletions', 'chat'],
+    ['several proxies', 'GET /files/1', 'file'],
+    ['several proxies', 'GET /files/1/content', 'rest'],
+    ['several proxies', 'GET /logs/7', 'admin GET /logs/{id} {"id":"7"}'],
+    ['proxy first', 'GET /logs/7', 'proxy'],
+    ['no rest', 'GET /models', undefined],
+    ['without routes', 'GET /models', 'proxy'],
+  ];
+  for (const [name, request, expected] of cases) {
+    it(`${name}: ${request} → ${expected}`, () => {
+      const [method = '', path = ''] = request.split(' ');
+      const found = buildRouteTable(tables[name]).match(method, path, false);
+      const route = found?.route ? ` ${found.route.id} ${JSON.stringify(found.params)}` : '';
+      assert.equal(found && `${found.pipeline.name}${route}`, expected);
+      if (found) assert.equal(found.path, path);
+    });
+  }
+
+  it('/proxy/… leaves the contributed routes out', () => {
+    const table = buildRouteTable(tables['one proxy']);
+    assert.equal(table.match('GET', '/logs/7', true)?.pipeline.name, 'proxy');
+    assert.equal(buildRouteTable([admin]).match('GET', '/logs/7', true), undefined);
+  });
+
+  it('a route that begins with a parameter is found', () => {
+    const table = buildRouteTable([
+      pipeline('any', { routes: 'contributed' }, [['GET', '/{kind}/list']]),
+      pipeline('proxy', { path: '/**' }),
+    ]);
+    assert.deepEqual(table.match('GET', '/keys/list', false)?.params, { kind: 'keys' });
+    assert.equal(table.match('GET', '/keys/other', false)?.pipeline.name, 'proxy');
+  });
+
+  it('an endpoint is named for every match', () => {
+    const table = buildRouteTable(tables['several proxies']);
+    assert.equal(table.match('POST', '/chat/completions', false)?.endpoint.id, 'chat.completions');
+    assert.equal(table.match('GET', '/models', false)?.endpoint.id, 'models');
+  });
+
+  it('two routes that cannot stand beside each other fail the build, not a request', () => {
+    const clash = pipeline('clash', { routes: 'contributed' }, [
+      ['GET', '/logs/{id}'],
+      ['GET', '/logs/{other}/x'],
+    ]);
+    const { routes } = compilePipelines([clash]);
+    assert.deepEqual(routes.match('GET', '/logs/1', false)?.params, { id: '1' });
+    assert.deepEqual(routes.match('GET', '/logs/1/x', false)?.params, { other: '1' });
+  });
+});

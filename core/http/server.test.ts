@@ -1,0 +1,153 @@
+import assert from 'node:assert/strict';
+import type { ServerResponse } from 'node:http';
+import { describe, test } from 'node:test';
+import { definePlugin } from '../pipeline/plugin.ts';
+import { jsonAnswer } from './reply.ts';
+import { startServer } from './server.ts';
+import { providerPlugin, startTestGateway, testConfig } from '../../tests/kit/gateway-kit.ts';
+import { begin, connect, send, startUpstream, until } from '../../tests/kit/http-kit.ts';
+
+const ok = definePlugin({
+  name: 'ok',
+  capabilities: { answers: true, reads: ['request.body'] },
+  create: () => ({ request: ({ body }) => jsonAnswer(200, body.text) }),
+});
+
+describe('requests that are none', () => {
+  test('headers that do not come in time get 408', async (t) => {
+    const { port } = await startTestGateway(t, { plugins: [ok], server: { header_timeout_ms: 150 } });
+    const client = await connect(t, port);
+    client.write('GET / HTTP/1.1\r\nhost: x\r\nx-slow: ');
+    const text = await client.ended();
+    assert.match(text, /^HTTP\/1\.1 408 /);
+    assert.match(text, /The headers did not arrive in time/);
+  });
+
+  test('a slow body is not a slow head', async (t) => {
+    const { port } = await startTestGateway(t, { plugins: [ok], server: { header_timeout_ms: 100 } });
+    const client = await connect(t, port);
+    client.write('POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\nconnection: close\r\n\r\na');
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    client.write('b');
+    assert.match(await client.ended(), /^HTTP\/1\.1 200 [\s\S]*"ab"$/);
+  });
+
+  const broken: readonly [string, string, RegExp][] = [
+    ['no HTTP at all', 'nonsense\r\n\r\n', /^HTTP\/1\.1 400 [\s\S]*no valid HTTP request/],
+    ['no host', 'GET / HTTP/1.1\r\n\r\n', /^HTTP\/1\.1 400 /],
+    [
+      'two lengths',
+      'POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab',
+      /^HTTP\/1\.1 400 /,
+    ],
+    [
+      'length and chunks',
+      'POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n',
+      /^HTTP\/1\.1 400 /,
+    ],
+    [
+      'a broken chunk',
+      'POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n',
+      /^HTTP\/1\.1 400 [\s\S]*no valid HTTP request/,
+    ],
+    [
+      'headers too large',
+      `GET / HTTP/1.1\r\nhost: x\r\nx-large: ${'x'.repeat(70_000)}\r\n\r\n`,
+      /^HTTP\/1\.1 431 [\s\S]*65536 bytes/,
+    ],
+  ];
+  for (const [name, bytes, expected] of broken) {
+    test(name, async (t) => {
+      const gateway = await startTestGateway(t, { plugins: [ok] });
+      const client = await connect(t, gateway.port);
+      client.write(bytes);
+      assert.match(await client.ended(), expected);
+      await until(() => gateway.server.connections() === 0, 'the end of the connection');
+      assert.equal(gateway.gateway.activeRequests, 0);
+    });
+  }
+
+  test('nonsense behind a request does not get into its answer', async (t) => {
+    let upstreamResponse: ServerResponse | undefined;
+    const upstream = await startUpstream(
+      t,
+      (_request, response) => {
+        response.writeHead(200, { 'content-type': 'text/event-stream' });
+        response.write('data: 1\n\n');
+        upstreamResponse = response;
+      },
+      { early: true },
+    );
+    const gateway = await startTestGateway(t, { providers: { up: { base_url: upstream.url } } });
+    const client = await connect(t, gateway.port);
+    client.write('GET /v1/x HTTP/1.1\r\nhost: x\r\n\r\n');
+    await client.until('data: 1');
+    client.write('nonsense\r\n\r\n');
+    const text = await client.ended();
+    assert.doesNotMatch(text, /HTTP\/1\.1 400/);
+    upstreamResponse?.end();
+    assert.equal((await gateway.untilSettled()).outcome.kind, 'cancelled');
+  });
+});
+
+describe('listening', () => {
+  test('an address that is taken is explained', async (t) => {
+    const { gateway, port } = await startTestGateway(t, { plugins: [ok] });
+    await assert.rejects(startServer(gateway, testConfig().server, port), {
+      message: `Cannot listen on 127.0.0.1:${port}: the port is in use. Choose another one with --port or server.port`,
+    });
+  });
+});
+
+describe('shutdown', () => {
+  const streaming = async (t: Parameters<typeof startUpstream>[0]) => {
+    const responses: ServerResponse[] = [];
+    const upstream = await startUpstream(
+      t,
+      (_request, response) => {
+        responses.push(response);
+        response.writeHead(200, { 'content-type': 'text/event-stream' });
+        response.write('data: first\n\n');
+      },
+      { early: true },
+    );
+    const gateway = await startTestGateway(t, {
+      plugins: [providerPlugin({ default: 'up' })],
+      providers: { up: { base_url: upstream.url } },
+    });
+    return { gateway, responses, upstream };
+  };
+
+  test('a stream finishes within the deadline, and nothing is cut', async (t) => {
+    const { gateway, responses } = await streaming(t);
+    const answer = send(gateway.url, { path: '/v1/x' });
+    await until(() => responses.length === 1, 'the stream');
+    const closing = gateway.server.close(10_000);
+    await assert.rejects(send(gateway.url, { path: '/v1/x' }), { code: 'ECONNREFUSED' });
+    responses[0]?.end('data: last\n\n');
+    assert.deepEqual(await closing, { cut: 0 });
+    const { text, complete } = await answer;
+    assert.deepEqual([text, complete], ['data: first\n\ndata: last\n\n', true]);
+    assert.equal((await gateway.untilSettled()).outcome.kind, 'completed');
+    await until(() => gateway.server.connections() === 0, 'the end of every connection');
+  });
+
+  test('what is open at the deadline is cut, counted and settled as failed', async (t) => {
+    const { gateway, upstream } = await streaming(t);
+    const { response } = await begin(gateway.url, { path: '/v1/x' });
+    response.resume();
+    assert.deepEqual(await gateway.server.close(30), { cut: 1 });
+    const { outcome } = await gateway.untilSettled();
+    assert.deepEqual([outcome.kind, outcome.error?.code], ['failed', 'shutting_down']);
+    await until(() => gateway.server.connections() === 0, 'the end of every connection');
+    await until(() => upstream.open.size === 0, 'the end of the upstream call');
+  });
+
+  test('idle connections are closed at once', async (t) => {
+    const { gateway } = await streaming(t);
+    const client = await connect(t, gateway.port);
+    await until(() => gateway.server.connections() === 1, 'the connection');
+    assert.deepEqual(await gateway.server.close(10_000), { cut: 0 });
+    await client.ended();
+  });
+});

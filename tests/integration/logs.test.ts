@@ -1,0 +1,382 @@
+// What is written down about requests, read back as a user reads it: through the administration API.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { groupColumns, groupings } from '../../core/ports/analytics.ts';
+import { serveMock, type MockServer } from '../../adapters/mock/serve.ts';
+import { begin, send, type Received } from '../kit/http-kit.ts';
+import { eventually, ownerKey, startWeir, stopEverything, type WeirProcess } from '../kit/process-kit.ts';
+
+const teamA = 'wk_team_a_0123456789abcdef';
+const teamB = 'wk_team_b_0123456789abcdef';
+const proxyOnly = 'wk_proxy_0123456789abcdef';
+
+let mock: MockServer;
+let weir: WeirProcess;
+
+before(async () => {
+  mock = await serveMock();
+  const view = ['completions.write', 'logs.view', 'analytics.view'];
+  const auth = {
+    auth: {
+      keys: [
+        { name: 'team-a', key: teamA, workspace_id: 'ws-a', scopes: view },
+        { name: 'team-b', key: teamB, workspace_id: 'ws-b', scopes: view },
+        { name: 'proxy-only', key: proxyOnly, workspace_id: 'ws-a' },
+      ],
+    },
+  };
+  weir = await startWeir({
+    yaml: {
+      version: 1,
+      storage: { journal: { ship_ms: 50 } },
+      providers: { remote: { base_url: `${mock.url}/v1`, service: 'openai', credentials: 'none' } },
+      pipelines: [
+        { name: 'admin', match: { routes: 'contributed' }, plugins: [auth, 'management'] },
+        {
+          name: 'gateway',
+          match: { path: '/**' },
+          plugins: [
+            auth,
+            { 'request-parameters': { params: { blockedKeys: ['logit_bias'] } } },
+            'provider',
+            'logger',
+          ],
+        },
+      ],
+    },
+  });
+});
+after(async () => {
+  await stopEverything();
+  await mock.close();
+});
+
+interface Asking {
+  readonly key?: string;
+  readonly provider?: string;
+  readonly body?: Record<string, unknown>;
+  readonly headers?: Record<string, string>;
+}
+
+const hello = { model: 'mock-gpt', messages: [{ role: 'user', content: 'Hello' }] };
+
+function asking({ key = ownerKey, provider = 'mock', body = {}, headers = {} }: Asking) {
+  return {
+    path: '/v1/chat/completions',
+    headers: { 'x-service-api-key': key, 'x-service-provider': provider, ...headers },
+    body: { ...hello, ...body },
+  };
+}
+
+const chat = (given: Asking = {}): Promise<Received> => send(weir.url, asking(given));
+
+function idOf(received: { headers: Record<string, string | string[] | undefined> }): string {
+  const id = received.headers['x-service-request-id'];
+  assert.ok(typeof id === 'string', 'an answer without x-service-request-id');
+  return id;
+}
+
+const read = (path: string, key = ownerKey): Promise<Received> =>
+  send(weir.url, { path: `/v1${path}`, headers: { 'x-service-api-key': key } });
+
+/** The log entry; entries are waited for, as they are written when the last byte has been sent. */
+async function entry(id: string, key = ownerKey) {
+  return eventually(
+    async () => {
+      const received = await read(`/logs/${id}`, key);
+      return received.status === 200 ? received.json() : undefined;
+    },
+    () => `the entry ${id}; the gateway says:\n${weir.stderr()}`,
+  );
+}
+
+describe('GET /logs/{id}', () => {
+  test('a whole answer: tokens, cost, latency and bodies', async () => {
+    const received = await chat();
+    assert.equal(received.status, 200);
+    const { usage } = received.json();
+    const log = await entry(idOf(received));
+    assert.equal(log.id, idOf(received));
+    assert.equal(log.object, 'log');
+    assert.deepEqual(log.request.body, hello);
+    assert.deepEqual(log.response.body, received.json());
+    const { metrics } = log;
+    assert.deepEqual(
+      [metrics.prompt_tokens, metrics.completion_tokens, metrics.total_tokens],
+      [usage.prompt_tokens, usage.completion_tokens, usage.total_tokens],
+    );
+    assert.equal(metrics.pricing, 'priced');
+    const cost = (usage.prompt_tokens * 0.15 + usage.completion_tokens * 0.6) / 1e6;
+    assert.ok(Math.abs(metrics.cost - cost) < 1e-12, `${metrics.cost} is not ${cost}`);
+    assert.deepEqual(
+      [metrics.status, metrics.outcome, metrics.is_success, metrics.stream, metrics.endpoint],
+      [200, 'completed', true, false, 'chat.completions'],
+    );
+    assert.deepEqual([metrics.provider, metrics.model], ['mock', 'mock-gpt']);
+    assert.ok(metrics.latency_ms > 0 && metrics.latency_ms >= metrics.upstream_ms);
+    assert.ok(metrics.gateway_ms >= 0);
+    assert.doesNotMatch(JSON.stringify(log), new RegExp(ownerKey));
+  });
+
+  test('an entry is there as soon as its answer is', async () => {
+    const id = idOf(await chat());
+    assert.equal((await read(`/logs/${id}`)).status, 200);
+  });
+
+  test('a streamed answer: usage although the client did not ask for it', async () => {
+    const received = await chat({ body: { stream: true } });
+    assert.doesNotMatch(received.text, /"usage":\{/);
+    const log = await entry(idOf(received));
+    assert.ok(log.metrics.prompt_tokens > 0 && log.metrics.completion_tokens > 0);
+    assert.equal(log.metrics.pricing, 'priced');
+    assert.equal(log.metrics.stream, true);
+    assert.ok(log.metrics.first_token_ms > 0);
+    assert.equal(log.metrics.finish_reason, 'stop');
+    assert.equal(log.log_format, 'sse');
+    assert.match(log.response.body, /data: \[DONE\]/);
+  });
+
+  for (const encoding of ['gzip', 'br']) {
+    for (const stream of [false, true]) {
+      test(`${encoding}, ${stream ? 'streamed' : 'whole'}: usage and readable bodies`, async () => {
+        const received = await chat({
+          body: {
+            model: `mock-gpt:encoding=${encoding}`,
+            stream,
+            ...(stream && { stream_options: { include_usage: true } }),
+          },
+        });
+        assert.equal(received.headers['content-encoding'], encoding);
+        const log = await entry(idOf(received));
+        assert.ok(log.metrics.total_tokens > 0);
+        assert.match(JSON.stringify(log.response.body), /total_tokens/);
+      });
+    }
+  }
+
+  test('the provider’s refusal: its status and words, no tokens', async () => {
+    const received = await chat({ body: { model: 'mock:status=429' } });
+    assert.equal(received.status, 429);
+    const { metrics, response } = await entry(idOf(received));
+    assert.deepEqual(
+      [metrics.status, metrics.is_success, metrics.error_source, metrics.total_tokens, metrics.cost],
+      [429, false, 'provider', 0, 0],
+    );
+    assert.deepEqual(response.body, received.json());
+  });
+
+  test('a plugin’s refusal names the plugin', async () => {
+    const received = await chat({ body: { logit_bias: { 1: 1 } } });
+    assert.equal(received.status, 446);
+    const { metrics } = await entry(idOf(received));
+    assert.deepEqual(
+      [metrics.status, metrics.outcome, metrics.error_source, metrics.plugin, metrics.upstream_ms],
+      [446, 'refused', 'gateway', 'request-parameters', 0],
+    );
+  });
+
+  test('a body that is against the rules', async () => {
+    const received = await chat({ body: { temperature: 9 } });
+    assert.equal(received.status, 400);
+    const { metrics } = await entry(idOf(received));
+    assert.deepEqual([metrics.status, metrics.error_source, metrics.is_success], [400, 'gateway', false]);
+  });
+
+  test('a provider that breaks off before and within its answer', async () => {
+    const before = await chat({ body: { model: 'mock:reset_before_head' } });
+    assert.equal(before.status, 502);
+    const first = (await entry(idOf(before))).metrics;
+    assert.deepEqual([first.outcome, first.error_code, first.status], ['failed', 'upstream_reset', 502]);
+    const within = await chat({ body: { model: 'mock:reset_after_chunks=2,tokens=50', stream: true } });
+    assert.equal(within.complete, false);
+    const second = (await entry(idOf(within))).metrics;
+    assert.deepEqual(
+      [second.outcome, second.error_code, second.is_success],
+      ['failed', 'upstream_reset', false],
+    );
+  });
+
+  test('a client that leaves in mid-stream', async () => {
+    const { request, response } = await begin(
+      weir.url,
+      asking({ body: { model: 'mock:chunk_latency_ms=20,tokens=5000', stream: true } }),
+    );
+    await new Promise((resolve) => response.once('data', resolve));
+    request.destroy();
+    const { metrics } = await entry(idOf(response));
+    assert.deepEqual([metrics.outcome, metrics.is_success, metrics.stream], ['cancelled', false, true]);
+  });
+
+  test('a model without a known price is unpriced, not free', async () => {
+    const received = await chat({ provider: 'remote', body: { model: 'house-model-9000' } });
+    const { metrics } = await entry(idOf(received));
+    assert.deepEqual(
+      [metrics.pricing, metrics.cost, metrics.ai_service, metrics.provider],
+      ['unpriced', 0, 'openai', 'remote'],
+    );
+    assert.ok(metrics.total_tokens > 0);
+  });
+
+  test('a known model over the network is priced', async () => {
+    const received = await chat({ provider: 'remote', body: { model: 'gpt-4o-mini' } });
+    const { metrics } = await entry(idOf(received));
+    assert.equal(metrics.pricing, 'priced');
+    assert.ok(metrics.cost > 0);
+    assert.equal(metrics.upstream_host, new URL(mock.url).host);
+  });
+
+  test('metadata and trace of the caller; no bodies when it does not want them', async () => {
+    const received = await chat({
+      headers: {
+        'x-service-metadata': '{"_user":"u-1","team":"blue"}',
+        'x-service-trace-id': 'trace-7',
+        'x-service-debug': 'false',
+      },
+    });
+    const log = await entry(idOf(received));
+    assert.equal(log.metrics.metadata.team, 'blue');
+    assert.equal(log.metrics.trace_id, 'trace-7');
+    assert.deepEqual([log.log_format, log.request.body, log.response.body], ['none', null, null]);
+  });
+
+  test('an integer beyond 2^53 keeps its digits', async () => {
+    const raw = `{"model":"mock-gpt","seed":9223372036854775807,"messages":[{"role":"user","content":"Hello"}]}`;
+    const received = await send(weir.url, {
+      ...asking({}),
+      headers: { ...asking({}).headers, 'content-type': 'application/json' },
+      body: raw,
+    });
+    const log = await entry(idOf(received));
+    assert.match(JSON.stringify(log.request.body), /9223372036854775807/);
+  });
+
+  test('an id that is none, and one that nobody has', async () => {
+    assert.equal((await read('/logs/no-uuid')).status, 400);
+    const unknown = await read('/logs/00000000-0000-4000-8000-000000000000');
+    assert.equal(unknown.status, 404);
+    assert.deepEqual(unknown.json().success, false);
+    assert.match(unknown.json().data.message, /00000000-0000-4000-8000-000000000000/);
+  });
+});
+
+describe('who may read what', () => {
+  test('a workspace’s key sees its workspace alone; the owner sees all', async () => {
+    const ofA = idOf(await chat({ key: teamA }));
+    const ofB = idOf(await chat({ key: teamB }));
+    assert.equal((await entry(ofA, teamA)).workspace_id, 'ws-a');
+    assert.equal((await entry(ofB)).workspace_id, 'ws-b');
+    assert.equal((await read(`/logs/${ofB}`, teamA)).status, 404);
+    assert.equal((await read(`/logs/${ofA}`, teamB)).status, 404);
+    const groups = async (key: string) =>
+      (await read('/analytics/groups/workspace', key))
+        .json()
+        .data.map(({ workspace }: { workspace: string }) => workspace)
+        .sort();
+    assert.deepEqual(await groups(teamA), ['ws-a']);
+    assert.deepEqual(await groups(teamB), ['ws-b']);
+    const all = await groups(ownerKey);
+    assert.ok(all.includes('ws-a') && all.includes('ws-b'));
+  });
+
+  test('a key without the scope is refused, and so is nobody', async () => {
+    const id = idOf(await chat({ key: proxyOnly }));
+    assert.equal((await read(`/logs/${id}`, proxyOnly)).status, 403);
+    assert.equal((await read('/analytics/groups/model', proxyOnly)).status, 403);
+    assert.equal((await send(weir.url, { path: `/v1/logs/${id}` })).status, 401);
+    assert.equal((await entry(id)).metrics.api_key_id, 'proxy-only');
+  });
+});
+
+describe('groups', () => {
+  before(async () => {
+    await entry(idOf(await chat()));
+    await entry(idOf(await chat({ body: { model: 'mock:status=500' } })));
+  });
+
+  for (const by of groupings) {
+    for (const area of ['analytics', 'logs']) {
+      test(`/${area}/groups/${by}: the count alone, and every column`, async () => {
+        const plain = await read(`/${area}/groups/${by}`);
+        assert.equal(plain.status, 200, plain.text);
+        const { data, object, total } = plain.json();
+        assert.equal(object, 'list');
+        assert.equal(total, data.length);
+        assert.ok(data.length > 0);
+        for (const group of data) assert.deepEqual(Object.keys(group).sort(), [by, 'requests'].sort());
+        const full = await read(`/${area}/groups/${by}?columns=${groupColumns.join(',')}`);
+        assert.equal(full.status, 200, full.text);
+        for (const group of full.json().data) {
+          assert.deepEqual(Object.keys(group).sort(), [by, 'requests', ...groupColumns].sort());
+        }
+      });
+    }
+  }
+
+  for (const column of groupColumns) {
+    test(`the column ${column} alone`, async () => {
+      const received = await read(`/analytics/groups/model?columns=${column}`);
+      const [group] = received.json().data;
+      assert.deepEqual(Object.keys(group).sort(), [column, 'model', 'requests'].sort());
+    });
+  }
+
+  test('the figures are those of the entries', async () => {
+    const model = 'mock-figures';
+    const ids = [];
+    for (const stream of [false, true, false]) ids.push(idOf(await chat({ body: { model, stream } })));
+    const entries = await Promise.all(ids.map((id) => entry(id)));
+    const received = await read(`/analytics/groups/model?columns=${groupColumns.join(',')}&page_size=500`);
+    const group = received.json().data.find((one: { model: string }) => one.model === model);
+    const sum = (name: string): number => entries.reduce((total, { metrics }) => total + metrics[name], 0);
+    const near = (actual: number, expected: number): void =>
+      assert.ok(
+        Math.abs(actual - expected) <= Math.abs(expected) * 1e-3 + 1e-9,
+        `${actual} is not ${expected}`,
+      );
+    assert.equal(group.requests, 3);
+    assert.equal(group.total_tokens, sum('total_tokens'));
+    near(group.cost, sum('cost'));
+    near(group.avg_latency, sum('latency_ms') / 3);
+    near(group.avg_input_tokens, sum('prompt_tokens') / 3);
+    near(group.avg_output_tokens, sum('completion_tokens') / 3);
+    near(group.avg_tokens, sum('total_tokens') / 3);
+    assert.deepEqual([group.success_rate, group.error_count], [1, 0]);
+    assert.ok(group.p99_latency >= group.p95_latency && group.p95_latency > 0);
+    const times = entries.map((log) => log.created_at).sort();
+    assert.deepEqual([group.first_seen, group.last_seen], [times[0], times[2]]);
+  });
+
+  test('statuses are numbers, and errors are counted', async () => {
+    const received = await read('/analytics/groups/status_code?columns=error_count,success_rate');
+    const groups = received.json().data as { status_code: number; error_count: number; requests: number }[];
+    const failed = groups.find(({ status_code: status }) => status === 500);
+    assert.ok(failed && failed.error_count === failed.requests);
+  });
+
+  test('pages do not overlap', async () => {
+    const first = (await read('/analytics/groups/model?page_size=1')).json();
+    const second = (await read('/analytics/groups/model?page_size=1&current_page=1')).json();
+    assert.deepEqual([first.data.length, second.data.length], [1, 1]);
+    assert.notEqual(first.data[0].model, second.data[0].model);
+    assert.ok(first.total > 1);
+  });
+
+  test('a window without requests is empty', async () => {
+    const window = 'time_of_generation_min=2020-01-01T00:00:00Z&time_of_generation_max=2020-01-02T00:00:00Z';
+    assert.deepEqual((await read(`/analytics/groups/model?${window}`)).json().data, []);
+  });
+
+  for (const [wrong, path, hint] of [
+    ['a grouping', '/analytics/groups/modell', /Did you mean "model"/],
+    ['a column', '/analytics/groups/model?columns=costs', /Did you mean "cost"/],
+    ['a time', '/analytics/groups/model?time_of_generation_min=yesterday', /time_of_generation_min/],
+    ['a page size', '/analytics/groups/model?page_size=0', /page_size/],
+    ['a parameter', '/analytics/groups/model?colums=cost', /colums/],
+  ] as const) {
+    test(`${wrong} that does not exist is explained`, async () => {
+      const received = await read(path);
+      assert.equal(received.status, 400);
+      assert.match(received.json().data.message, hint);
+    });
+  }
+});

@@ -1,4 +1,4 @@
-// Who may import whom: the table of docs/architecture.md as code. Type imports count.
+// Who may import whom: the rule of the README (core, plugins, adapters, storage) as code. Type imports count.
 import { importsOf, type Source } from './read-sources.ts';
 
 /** The part of core that the other layers may see. */

@@ -18,7 +18,6 @@ export const errorTable = {
   body_encoding_unsupported: { status: 415, type: 'invalid_request_error', admin: 'AB01' },
   body_timeout: { status: 408, type: 'timeout_error', admin: 'AB01' },
   route_not_found: { status: 404, type: 'invalid_request_error', admin: 'AB08' },
-  method_not_allowed: { status: 405, type: 'invalid_request_error', admin: 'AB01' },
   resource_not_found: { status: 404, type: 'invalid_request_error', admin: 'AB08' },
   // Who the client is
   key_missing: { status: 401, type: 'authentication_error', admin: 'AB05' },

@@ -51,5 +51,5 @@ export function defineRoute<
   reply: R;
   handle(input: RouteInput<Data<P>, Data<Q>, Data<B>>): Static<R> | Promise<Static<R>>;
 }): RouteDefinition {
-  return route as RouteDefinition;
+  return route;
 }

@@ -39,7 +39,7 @@ export function deliver(
   }
   if (steps.length === 0 || answer.body === null)
     return sendWhole(exchange, answer, answer.body, undefined, runtime);
-  return deliverThroughHooks(exchange, answer, answer.body, steps, runtime);
+  return deliverThroughHooks(exchange, { ...answer, body: answer.body }, steps, runtime);
 }
 
 /** Answers with an error; only plugins before `upTo` see it. */
@@ -64,7 +64,7 @@ export function refuse(
   const steps = exchange.pipeline.response.filter((step) => step.index < upTo);
   const body = answer.body as Buffer;
   if (steps.length === 0) return sendWhole(exchange, answer, body, error, runtime);
-  return deliverThroughHooks(exchange, answer, body, steps, runtime, error);
+  return deliverThroughHooks(exchange, { ...answer, body }, steps, runtime, error);
 }
 
 function isJson(answer: Answer): boolean {
@@ -94,12 +94,12 @@ async function deliverCollected(
 
 async function deliverThroughHooks(
   exchange: Exchange,
-  answer: Answer,
-  body: Buffer,
+  answer: Answer & { readonly body: Buffer },
   steps: readonly Step<'response'>[],
   runtime: EngineRuntime,
   error?: GatewayError,
 ): Promise<void> {
+  const { body } = answer;
   const coding = codingOf(headerValue(answer.headers, 'content-encoding'));
   let { headers } = answer;
   let bytes = body;

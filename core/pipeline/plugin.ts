@@ -86,7 +86,7 @@ export type Emit = (event: StreamEvent) => void;
 export interface StreamTap {
   /** May return a promise: later events wait and the provider is paused. Throwing refuses the rest. */
   event(event: StreamEvent, emit: Emit): MaybePromise<void>;
-  /** After the last event; what was held back must be emitted now. */
+  /** After the last event, and before the end marker of the wire; what was held back must be emitted now. */
   end?(emit: Emit): MaybePromise<void>;
 }
 

@@ -251,7 +251,7 @@ describe('request-parameters: what is refused, and by which rule', () => {
   });
 
   test('a long integer is compared with its digits read as a number', async () => {
-    const options = { params: { values: { seed: { blockedValues: [9223372036854775807] } } } };
+    const options = { params: { values: { seed: { blockedValues: [Number('9223372036854775807')] } } } };
     const refusal = await refusalOf(options, { body: '{"seed": 9223372036854775807}' });
     assert.match(refusal?.message ?? '', /"seed" with 9223372036854775807 is blocked/);
     assert.equal(await refusalOf(options, { body: '{"seed": 9123372036854775807}' }), undefined);

@@ -67,7 +67,7 @@ const streams = new Set<{ response: http.ServerResponse; next: number }>();
 // One clock for all streams: each tick writes one chunk to each, so that chunks arrive one by one.
 setInterval(() => {
   for (const stream of streams) {
-    stream.response.write(chunks[stream.next] as Buffer);
+    stream.response.write(chunks[stream.next]);
     stream.next++;
     if (stream.next < chunksPerStream) continue;
     stream.response.end();

@@ -1,13 +1,10 @@
-import { createClient } from '@clickhouse/client';
 import assert from 'node:assert/strict';
-import { readdir, readFile } from 'node:fs/promises';
-import path from 'node:path';
 import { after, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { chdbMissing, recordingLog, testClock } from '../../storage/embedded/chdb-fixture.ts';
-import { startChdb } from '../../storage/embedded/start-chdb.ts';
-import { makeHome, startGateway, type GatewayProcess, type Home } from '../kit/gateway-process.ts';
-import { eventually, stopEverything } from '../kit/process-kit.ts';
+import { chdbMissing } from '../../storage/embedded/chdb-fixture.ts';
+import { makeHome, startGateway, type GatewayProcess } from '../kit/gateway-process.ts';
+import { eventually, ownerKey, stopEverything } from '../kit/process-kit.ts';
+import { journalIds, storedCopies, tables } from '../kit/stored-copies.ts';
 
 // Each round is killed at another time, so that it hits rows that are only on disk, on their way, or just stored.
 const killedAfterMs = [900, 1450];
@@ -17,31 +14,13 @@ const requestsPerClient = 1000;
 const configuration = `version: 1
 storage: { journal: { ship_ms: 400 } }
 pipelines:
+  - { name: admin, match: { routes: contributed }, plugins: [auth, management] }
   - name: gateway
     match: { path: /** }
     plugins: [auth, provider, logger: { bodies: true }]
 `;
 
 after(stopEverything);
-
-const tables = ['requests', 'bodies'] as const;
-type Table = (typeof tables)[number];
-
-/** Ids of the complete lines in the journal's segments of a table. */
-async function journalIds(home: Home, table: Table): Promise<string[]> {
-  const folder = path.join(home.data, 'journal');
-  const files = (await readdir(folder)).filter((file) => file.startsWith(`${table}-`));
-  // A segment that was shipped meanwhile is gone.
-  const texts = await Promise.all(
-    files.map((file) => readFile(path.join(folder, file), 'utf8').catch(() => '')),
-  );
-  return texts.flatMap((text) =>
-    text
-      .split('\n')
-      .slice(0, -1)
-      .map((line) => (JSON.parse(line) as { id: string }).id),
-  );
-}
 
 /** Asks from several clients at once and kills the gateway when it is `ready`; resolves when all clients have noticed. */
 async function requestsUntilKilled(gateway: GatewayProcess, ready: () => Promise<void>): Promise<void> {
@@ -59,24 +38,19 @@ async function requestsUntilKilled(gateway: GatewayProcess, ready: () => Promise
   await asking;
 }
 
-/** How often each id stands in the tables of the store. Nobody else may have the folder open. */
-async function storedCopies(home: Home): Promise<Record<Table, Map<string, number>>> {
-  const directory = path.join(home.data, 'analytics');
-  const engine = await startChdb({ directory, log: recordingLog(), clock: testClock });
-  const { url, username, password } = engine;
-  const client = createClient({ url, username, password, database: 'weir' });
-  const copies = async (table: Table): Promise<Map<string, number>> => {
-    const query = `SELECT toString(id) AS id, toUInt32(count()) AS copies FROM ${table} GROUP BY id`;
-    const result = await client.query({ query, format: 'JSONEachRow' });
-    const rows = await result.json<{ id: string; copies: number }>();
-    return new Map(rows.map((row) => [row.id, row.copies]));
-  };
-  try {
-    return { requests: await copies('requests'), bodies: await copies('bodies') };
-  } finally {
-    await client.close();
-    await engine.close();
-  }
+/** What an administrator reads. */
+async function read(gateway: GatewayProcess, address: string) {
+  const headers = { 'x-service-api-key': ownerKey };
+  const response = await fetch(`${gateway.url}/v1${address}`, { headers });
+  const text = await response.text();
+  assert.equal(response.status, 200, `${address}: ${text}`);
+  return JSON.parse(text);
+}
+
+/** Some of them, from the first to the last. */
+function everySo(ids: ReadonlySet<string>, wanted = 8): string[] {
+  const step = Math.ceil(ids.size / wanted);
+  return [...ids].filter((_, index) => index % step === 0);
 }
 
 test(
@@ -108,9 +82,15 @@ test(
         20_000,
       );
     }
+    const counted = await read(gateway, '/analytics/groups/status_code');
+    for (const id of everySo(flushed.bodies)) {
+      const { id: found, request, metrics } = await read(gateway, `/logs/${id}`);
+      assert.deepEqual([found, request.body.model, metrics.status], [id, 'mock-gpt', 200]);
+    }
     assert.equal(await gateway.stop(), 0, gateway.stderr);
 
     const stored = await storedCopies(home);
+    assert.deepEqual(counted.data, [{ status_code: 200, requests: stored.requests.size }]);
     for (const table of tables) {
       assert.ok(flushed[table].size > 0, `no ${table} were in the journal at a kill, which proves nothing`);
       const missing = [...flushed[table]].filter((id) => !stored[table].has(id));

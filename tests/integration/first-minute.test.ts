@@ -231,6 +231,13 @@ describe('SIGTERM', twoAtOnce, () => {
     assert.equal(code, 0, stderr);
   });
 
+  test('ends it, too, when nobody reads its output any more', async () => {
+    const weir = await startWeir({ yaml: withoutLogs });
+    weir.child.stdout?.destroy();
+    weir.child.stderr?.destroy();
+    assert.equal((await weir.stop()).code, 0);
+  });
+
   test('cuts what is still open at the deadline, and says so', async () => {
     const weir = await startWeir({ yaml: { ...withoutLogs, server: { shutdown_timeout_ms: 100 } } });
     const { response } = await begin(weir.url, {

@@ -167,7 +167,7 @@ export async function startTestGateway(
     await transport.close();
     await network.close();
     for (const dispose of disposers) await dispose();
-    await counters.close();
+    counters.close();
   });
   return {
     ...{ url: `http://127.0.0.1:${server.port}`, port: server.port, gateway, server, transport: network },

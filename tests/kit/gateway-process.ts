@@ -1,8 +1,7 @@
 import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { runtimeFolder } from '../../storage/embedded/runtime-folder.ts';
-import { ownerKey, startWeir } from './process-kit.ts';
+import { ownerKey, removeRuntimeFolders, startWeir } from './process-kit.ts';
 
 /** A folder with a configuration in it; the gateway's data go below it. */
 export interface Home {
@@ -28,11 +27,8 @@ export async function makeHome(config: string): Promise<Home> {
       return file;
     },
     async remove() {
-      // Locks of the data folders lie outside of them.
-      const held = [home.data, path.join(home.data, 'analytics')];
-      for (const place of [...(await Promise.all(held.map(runtimeFolder))), folder]) {
-        await rm(place, { recursive: true, force: true, maxRetries: 5 });
-      }
+      await removeRuntimeFolders(home.data);
+      await rm(folder, { recursive: true, force: true, maxRetries: 5 });
     },
   };
   await home.write('gateway.config.yaml', config);

@@ -154,7 +154,8 @@ function open(url: string, { method, path = '', headers = {}, body, agent = unde
   const list = Array.isArray(headers) ? [...(headers as string[])] : Object.entries(headers).flatMap(pairs);
   const has = (name: string): boolean => list.some((item, i) => i % 2 === 0 && item.toLowerCase() === name);
   if (!has('host')) list.push('host', `${hostname}:${port}`);
-  if (bytes !== undefined && bytes !== body && !has('content-type')) list.push('content-type', 'application/json');
+  if (bytes !== undefined && bytes !== body && !has('content-type'))
+    list.push('content-type', 'application/json');
   if (bytes !== undefined && !has('content-length') && !has('transfer-encoding')) {
     list.push('content-length', String(Buffer.byteLength(bytes)));
   }

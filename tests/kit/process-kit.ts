@@ -1,10 +1,12 @@
 /** The product as a user runs it: `main.ts` in a process of its own, with files of its own. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { existsSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { runtimeFolder } from '../../storage/embedded/runtime-folder.ts';
 
 /** The preset owner key of started processes. */
 export const ownerKey = 'wk_test_0123456789abcdef';
@@ -41,13 +43,13 @@ export interface WeirOptions {
   readonly yaml?: unknown;
   /** A configuration file that exists already. */
   readonly config?: string;
-  /** Data folder. Default: a new temporary one. */
+  /** Data folder. Default: what the environment names, or a new temporary one. */
   readonly data?: string;
   /** Working folder. Default: the temporary one. */
   readonly cwd?: string;
   /** Joined with the environment; undefined removes a variable. */
   readonly env?: Readonly<Record<string, string | undefined>>;
-  /** Default 0: a free one. */
+  /** Default: what the environment names, or 0, a free one. */
   readonly port?: number;
 }
 
@@ -72,8 +74,18 @@ export async function stopEverything(): Promise<void> {
     await once(child, 'exit');
   });
   await Promise.all(ending);
-  for (const folder of temporary) await rm(folder, { recursive: true, force: true, maxRetries: 5 });
+  for (const folder of temporary) {
+    await removeRuntimeFolders(path.join(folder, 'data'));
+    await rm(folder, { recursive: true, force: true, maxRetries: 5 });
+  }
   temporary.clear();
+}
+
+/** Deletes what a data folder has outside of itself (its locks, its engine's settings). Nobody may use it any more. */
+export async function removeRuntimeFolders(data: string): Promise<void> {
+  for (const folder of [data, path.join(data, 'analytics')]) {
+    if (existsSync(folder)) await rm(await runtimeFolder(folder), { recursive: true, force: true });
+  }
 }
 
 /** Runs `weir …` to its end. Fails when it does not end in a minute. */
@@ -87,13 +99,12 @@ export async function runWeir(
 /** Starts `weir start` and waits until it listens. Fails with its output when it ends before that. */
 export async function startWeir(options: WeirOptions = {}): Promise<WeirProcess> {
   const folder = await temporaryFolder();
-  const args = [
-    'start',
-    '--port',
-    String(options.port ?? 0),
-    '--data',
-    options.data ?? path.join(folder, 'data'),
-  ];
+  const args = ['start'];
+  const { data, port: asked, env: given } = options;
+  if (data !== undefined || given?.['WEIR_DATA'] === undefined) {
+    args.push('--data', data ?? path.join(folder, 'data'));
+  }
+  if (asked !== undefined || given?.['PORT'] === undefined) args.push('--port', String(asked ?? 0));
   let file = options.config;
   if (options.yaml !== undefined) {
     file = path.join(folder, 'gateway.config.yaml');

@@ -1,0 +1,47 @@
+/** Log rows where they are: in the journal's segments and in the embedded store. */
+import { createClient } from '@clickhouse/client';
+import { readdir, readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { recordingLog, testClock } from '../../storage/embedded/chdb-fixture.ts';
+import { startChdb } from '../../storage/embedded/start-chdb.ts';
+import type { Home } from './gateway-process.ts';
+
+/** The tables that log rows go to. */
+export const tables = ['requests', 'bodies'] as const;
+export type Table = (typeof tables)[number];
+
+/** Ids of the complete lines in the journal's segments of a table. */
+export async function journalIds(home: Home, table: Table): Promise<string[]> {
+  const folder = path.join(home.data, 'journal');
+  const files = (await readdir(folder)).filter((file) => file.startsWith(`${table}-`));
+  // A segment that was shipped meanwhile is gone.
+  const texts = await Promise.all(
+    files.map((file) => readFile(path.join(folder, file), 'utf8').catch(() => '')),
+  );
+  return texts.flatMap((text) =>
+    text
+      .split('\n')
+      .slice(0, -1)
+      .map((line) => (JSON.parse(line) as { id: string }).id),
+  );
+}
+
+/** How often each id stands in the tables of the store. Nobody else may have the folder open. */
+export async function storedCopies(home: Home): Promise<Record<Table, Map<string, number>>> {
+  const directory = path.join(home.data, 'analytics');
+  const engine = await startChdb({ directory, log: recordingLog(), clock: testClock });
+  const { url, username, password } = engine;
+  const client = createClient({ url, username, password, database: 'weir' });
+  const copies = async (table: Table): Promise<Map<string, number>> => {
+    const query = `SELECT toString(id) AS id, toUInt32(count()) AS copies FROM ${table} GROUP BY id`;
+    const result = await client.query({ query, format: 'JSONEachRow' });
+    const rows = await result.json<{ id: string; copies: number }>();
+    return new Map(rows.map((row) => [row.id, row.copies]));
+  };
+  try {
+    return { requests: await copies('requests'), bodies: await copies('bodies') };
+  } finally {
+    await client.close();
+    await engine.close();
+  }
+}

@@ -46,7 +46,7 @@ export function buildRouteTable(pipelines: readonly CompiledPipeline[]): RouteTa
 /** Stands for a route that begins with a parameter. */
 const anything = '/{}';
 
-/** Where contributed routes begin: any other path needs no look at them. */
+/** Where contributed routes begin; a path that begins otherwise needs no look at them. */
 function firstSegments(pipelines: readonly CompiledPipeline[]): ReadonlySet<string> {
   const contributing = pipelines.filter((pipeline) => pipeline.match.routes === 'contributed');
   const first = (path: string): string => (path.startsWith('/{') ? anything : firstSegment(path));

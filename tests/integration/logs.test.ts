@@ -225,6 +225,24 @@ describe('GET /logs/{id}', () => {
     assert.equal(metrics.upstream_host, new URL(mock.url).host);
   });
 
+  test('what is passed through without being understood: a list of files', async () => {
+    const received = await send(weir.url, {
+      path: '/v1/files?purpose=batch',
+      headers: { 'x-service-api-key': ownerKey, 'x-service-provider': 'mock' },
+    });
+    assert.equal(received.status, 200);
+    const log = await entry(idOf(received));
+    const { metrics } = log;
+    assert.deepEqual(
+      [metrics.status, metrics.outcome, metrics.is_success, metrics.total_tokens, metrics.cost],
+      [200, 'completed', true, 0, 0],
+    );
+    assert.ok(metrics.latency_ms > 0);
+    // Without its query: some providers take keys there.
+    assert.deepEqual([log.request.method, log.request.url], ['GET', '/v1/files']);
+    assert.deepEqual(log.response.body, received.json());
+  });
+
   test('metadata and trace of the caller; no bodies when it does not want them', async () => {
     const received = await chat({
       headers: {

@@ -1,0 +1,125 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { GatewayError } from '../errors/gateway-error.ts';
+import { ManualClock, recordingLog, type Line } from '../lifecycle/recording-services.test-support.ts';
+import { callHook, isPromise } from './call-hook.ts';
+import type { PluginInstance } from './plugin-instance.ts';
+import { definePlugin } from './plugin.ts';
+
+function bench(change: Partial<PluginInstance> = {}) {
+  const clock = new ManualClock();
+  const lines: Line[] = [];
+  const errors: string[] = [];
+  const runtime = {
+    ...{ clock, log: recordingLog(lines) },
+    countPluginError: (plugin: string, hook: string) => void errors.push(`${plugin}/${hook}`),
+  };
+  const instance: PluginInstance = {
+    definition: definePlugin({ name: 'one', create: () => ({}) }),
+    ...{ name: 'one', hooks: {}, onError: 'fail', timeoutMs: 100, builtIn: false },
+    ...change,
+  };
+  const call = <T>(run: () => T | Promise<T>) => callHook(instance, 'request', runtime, run);
+  return { clock, lines, errors, call };
+}
+
+describe('callHook', () => {
+  it('gives back what a synchronous hook returns, without a promise', () => {
+    const { call, clock } = bench();
+    assert.equal(
+      call(() => 7),
+      7,
+    );
+    assert.equal(clock.pending, 0);
+  });
+
+  it('bounds a promise, and stops its timer when it has settled', async () => {
+    const { call, clock, errors } = bench();
+    const quick = call(() => Promise.resolve(7));
+    assert.equal(clock.pending, 1);
+    assert.equal(await quick, 7);
+    await clock.advance(0);
+    assert.equal(clock.pending, 0);
+    const slow = call(() => new Promise(() => undefined));
+    const refused = assert.rejects(Promise.resolve(slow), { code: 'plugin_timeout', plugin: 'one' });
+    await clock.advance(100);
+    await refused;
+    assert.deepEqual(errors, ['one/request']);
+  });
+
+  it('0 is no bound', () => {
+    const { call, clock } = bench({ timeoutMs: 0 });
+    assert.ok(isPromise(call(() => Promise.resolve())));
+    assert.equal(clock.pending, 0);
+  });
+
+  it('a refusal is thrown on with the name of the plugin, and is no failure', async () => {
+    const { call, errors } = bench({ onError: 'skip' });
+    const refusal = new GatewayError('hooks_failed', 'No.');
+    assert.throws(
+      () =>
+        call(() => {
+          throw refusal;
+        }),
+      refusal,
+    );
+    assert.equal(refusal.plugin, 'one');
+    const named = new GatewayError('hooks_failed', 'No.', { plugin: 'other' });
+    await assert.rejects(Promise.resolve(call(() => Promise.reject(named))), { plugin: 'other' });
+    assert.deepEqual(errors, []);
+  });
+
+  it('anything else is a failure: logged, counted, and its text kept from the client', async () => {
+    for (const thrown of [new TypeError('a secret'), 'text', undefined]) {
+      const { call, errors, lines } = bench();
+      const fail = (): never => {
+        throw thrown;
+      };
+      assert.throws(() => call(fail), { code: 'plugin_failed', plugin: 'one', cause: thrown });
+      await assert.rejects(
+        Promise.resolve(call(async () => fail())),
+        (error) => GatewayError.is(error) && !error.message.includes('secret'),
+      );
+      assert.deepEqual(errors, ['one/request', 'one/request']);
+      assert.deepEqual(lines[0]?.fields, { plugin: 'one', hook: 'request', on_error: 'fail', error: thrown });
+    }
+  });
+
+  it('skip goes on as if nothing had been returned', async () => {
+    const { call, clock, errors } = bench({ onError: 'skip' });
+    assert.equal(
+      call(() => {
+        throw new Error('broken');
+      }),
+      undefined,
+    );
+    assert.equal(await call(() => Promise.reject(new Error('broken'))), undefined);
+    const late = call(() => new Promise<number>(() => undefined));
+    await clock.advance(100);
+    assert.equal(await late, undefined);
+    assert.equal(errors.length, 3);
+  });
+
+  it('names a third-party hook that held the event loop, and spares the built-in ones the measuring', () => {
+    const lines: Line[] = [];
+    let now = 0;
+    const clock = { now: () => now, monotonic: () => now, after: () => () => undefined };
+    const runtime = { clock, log: recordingLog(lines), countPluginError: () => undefined };
+    const instance: PluginInstance = {
+      definition: definePlugin({ name: 'one', create: () => ({}) }),
+      ...{ name: 'one', hooks: {}, onError: 'fail', timeoutMs: 0, builtIn: false },
+    };
+    callHook(instance, 'request', runtime, () => void (now += 51));
+    callHook(instance, 'request', runtime, () => void (now += 49));
+    callHook({ ...instance, builtIn: true }, 'request', runtime, () => void (now += 51));
+    assert.deepEqual(
+      lines.map(({ level, fields }) => [level, fields]),
+      [['warn', { plugin: 'one', hook: 'request', ms: 51 }]],
+    );
+  });
+
+  it('takes anything with a `then` for a promise, and nothing else', () => {
+    assert.equal(isPromise({ then: () => undefined } as unknown as Promise<unknown>), true);
+    for (const value of [null, undefined, 0, 'then', {}, { then: 1 }]) assert.equal(isPromise(value), false);
+  });
+});

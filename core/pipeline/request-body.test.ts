@@ -1,0 +1,126 @@
+import assert from 'node:assert/strict';
+import { Readable } from 'node:stream';
+import { describe, it } from 'node:test';
+import zlib from 'node:zlib';
+import { GatewayError } from '../errors/gateway-error.ts';
+import { LazyBody, type BodyBytes } from './request-body.ts';
+
+/** A body over these bytes; `reads` counts how often they were asked for. */
+function lazy(content: string | Buffer, headers: Record<string, string> = {}, more: Partial<BodyBytes> = {}) {
+  const bytes = Buffer.from(content);
+  const asked = { reads: 0, held: 0 };
+  const source: BodyBytes = {
+    hasBody: bytes.length > 0,
+    header: (name) => headers[name],
+    readBody: () => {
+      asked.reads++;
+      return Promise.resolve(bytes);
+    },
+    streamBody: () => Readable.from([bytes]),
+    hold: (count) => void (asked.held += count),
+    ...more,
+  };
+  return { body: new LazyBody(source, 1000), asked };
+}
+
+describe('a request body', () => {
+  it('is not read before somebody asks, and then once', async () => {
+    const { body, asked } = lazy('{"a":1}');
+    assert.deepEqual([body.present, body.loaded, asked.reads], [true, false, 0]);
+    assert.throws(() => body.bytes, /has not been read.*reads: \['request\.body'\]/);
+    await Promise.all([body.load(), body.load()]);
+    await body.load();
+    assert.deepEqual([body.loaded, asked.reads, body.text], [true, 1, '{"a":1}']);
+    assert.deepEqual(body.json, { a: 1 });
+  });
+
+  it('that is not there is loaded without reading', async () => {
+    const { body, asked } = lazy('');
+    await body.load();
+    assert.deepEqual(
+      [body.present, body.loaded, asked.reads, body.json, body.bytes.length],
+      [...[false, true, 0, undefined, 0]],
+    );
+  });
+
+  it('is parsed only when somebody looks', async () => {
+    const { body } = lazy('{"a":1}');
+    await body.load();
+    assert.equal(body.parsedText, undefined);
+    assert.deepEqual(body.json, { a: 1 });
+    assert.equal(body.parsedText, '{"a":1}');
+    const text = lazy('no JSON').body;
+    await text.load();
+    assert.deepEqual([text.json, text.parsedText], [undefined, undefined]);
+  });
+
+  it('is changed by splicing, and says so', async () => {
+    const { body } = lazy('{ "a":1, "seed":9007199254740993 , "b":[] }');
+    await body.load();
+    assert.deepEqual([body.changed, body.outgoing], [false, body.bytes]);
+    body.set(['a'], 2);
+    body.set(['b', 0], 'x');
+    body.remove(['never']);
+    body.remove(['never', 'there']);
+    assert.deepEqual([body.changed, body.text], [true, '{ "a":2, "seed":9007199254740993 , "b":["x"] }']);
+    assert.deepEqual(body.json, { a: 2, seed: 9007199254740993n, b: ['x'] });
+    assert.equal(body.outgoing.toString(), body.text);
+  });
+
+  it('is not changed by removing what is not there', async () => {
+    const { body } = lazy('{"a":1}');
+    await body.load();
+    body.remove(['b']);
+    assert.equal(body.changed, false);
+  });
+
+  it('that is no JSON cannot be changed', async () => {
+    const { body } = lazy('text');
+    await body.load();
+    for (const change of [() => body.set(['a'], 1), () => body.remove(['a'])])
+      assert.throws(change, { code: 'invalid_json' });
+  });
+
+  it('compressed: decoded for readers, sent on as it came until it is changed', async () => {
+    const packed = zlib.gzipSync('{"a":1}');
+    const { body, asked } = lazy(packed, { 'content-encoding': 'gzip' });
+    await body.load();
+    assert.deepEqual([body.text, body.contentEncoding, body.outgoing], ['{"a":1}', 'gzip', packed]);
+    assert.equal(asked.held, 7, 'the decoded bytes are counted');
+    body.set(['a'], 2);
+    assert.deepEqual([body.contentEncoding, body.outgoing.toString()], [undefined, '{"a":2}']);
+  });
+
+  it('is streamed only while unread', async () => {
+    const { body } = lazy('abc');
+    const chunks: Buffer[] = [];
+    for await (const chunk of body.stream()) chunks.push(chunk as Buffer);
+    assert.equal(Buffer.concat(chunks).toString(), 'abc');
+    const read = lazy('abc').body;
+    await read.load();
+    assert.throws(() => read.stream(), /has been read/);
+  });
+
+  it('an encoding that cannot be read is refused before the bytes are, which may still be streamed', async () => {
+    const { body, asked } = lazy('abc', { 'content-encoding': 'zstd' });
+    await assert.rejects(body.load(), { code: 'body_encoding_unsupported', status: 415 });
+    assert.equal(asked.reads, 0);
+    assert.ok(body.stream());
+  });
+
+  it('a failure to read is everybody’s, and is not tried again', async () => {
+    const failure = new GatewayError('overloaded', 'No room.');
+    const { body } = lazy('abc', {}, { readBody: () => Promise.reject(failure) });
+    await assert.rejects(body.load(), failure);
+    await assert.rejects(body.load(), failure);
+    assert.throws(() => body.stream(), /has been read/);
+  });
+
+  it('left unread on purpose has no JSON, unless it is loaded after all', async () => {
+    const { body } = lazy('{"a":1}');
+    body.passUnread();
+    assert.equal(body.json, undefined);
+    await body.load();
+    assert.deepEqual(body.json, { a: 1 });
+  });
+});

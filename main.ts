@@ -20,6 +20,7 @@ import { formatProblem, type Problem } from './core/config/problem.ts';
 import type { GatewayConfig } from './core/config/schema.ts';
 import { watchFiles } from './core/config/watch.ts';
 import { Gateway } from './core/http/gateway.ts';
+import { reportJournal } from './core/http/journal-metrics.ts';
 import { createOperationsAccess } from './core/http/operations-access.ts';
 import { createOperations } from './core/http/operations.ts';
 import { createRequestMetrics } from './core/http/request-metrics.ts';
@@ -132,7 +133,14 @@ interface Serving {
 
 async function serve({ command, file, config, log, opened }: Serving): Promise<void> {
   const data = path.resolve(command.data);
-  await mkdir(data, { recursive: true });
+  await mkdir(data, { recursive: true }).catch((cause: Error) => {
+    throw new Error(
+      `The data folder cannot be made: ${cause.message}. Name another one (--data, WEIR_DATA).`,
+      {
+        cause,
+      },
+    );
+  });
   const lock = await lockData(data, { clock });
   opened.push(() => lock.release());
   const metrics = createMetrics();
@@ -146,6 +154,7 @@ async function serve({ command, file, config, log, opened }: Serving): Promise<v
     ...{ clock, log, flushMs, shipMs, maxBytes },
   });
   opened.push(() => journal.close(5000));
+  reportJournal(metrics, journal);
   const counters = createMemoryCounters({ clock, log });
   opened.push(() => counters.close());
   const transport = openTransport(log, metrics);

@@ -26,6 +26,11 @@ describe('readArguments', () => {
       { WEIR_CONFIG: 'e.yaml', PORT: '7', WEIR_DATA: 'ed' },
       start({ config: 'e.yaml', port: 7, data: 'ed' }),
     ],
+    ['variables that are set to nothing', [], { WEIR_CONFIG: '', PORT: '', WEIR_DATA: '' }, start({})],
+    ['port 0', ['--port', '0'], { PORT: '7' }, start({ port: 0 })],
+    ['check with the environment', ['check'], { WEIR_CONFIG: 'e.yaml' }, { name: 'check', file: 'e.yaml' }],
+    ['check without a file', ['check'], { WEIR_CONFIG: '' }, { name: 'check', file: undefined }],
+    ['check wins over the environment', ['check', 'x'], { WEIR_CONFIG: 'e' }, { name: 'check', file: 'x' }],
     ['the command line wins', ['start', '--port', '8'], { PORT: '7' }, start({ port: 8 })],
     ['check', ['check', 'x.yaml'], {}, { name: 'check', file: 'x.yaml' }],
     ['schema', ['schema'], {}, { name: 'schema' }],
@@ -41,6 +46,10 @@ describe('readArguments', () => {
     ['start', '--port', '70000'],
     ['chek'],
     ['check', 'a', 'b'],
+    ['start', 'file.yaml'],
+    ['schema', 'more'],
+    ['start', '--port', '65536'],
+    ['start', '--config'],
   ]) {
     it(`explains ${args.join(' ')}`, () => {
       const command = readArguments(args, {});

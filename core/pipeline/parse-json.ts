@@ -2,16 +2,27 @@ import { isInteger, parse as parseLossless } from 'lossless-json';
 import type { JsonValue } from './context.ts';
 
 /** A number of 16 digits or more, where `JSON.parse` may round. May also match inside a string; that only costs time. */
-const longNumber = /[:[,\s]-?\d{16,}/;
+const longNumber = /(?:^|[:[,\s])-?\d{16,}/;
 
 /** Parses JSON and keeps the digits of integers beyond 2^53 (as BigInt). Undefined for anything that is no JSON. */
 export function parseJson(text: string): JsonValue | undefined {
+  return (longNumber.test(text) ? parseExactly(text) : undefined) ?? parsePlainly(text);
+}
+
+/** Undefined also for what is nested too deeply for its recursion: guards must then see the rest of the document all the same. */
+function parseExactly(text: string): JsonValue | undefined {
   try {
-    if (longNumber.test(text))
-      return parseLossless(text, null, {
-        parseNumber,
-        onDuplicateKey: ({ newValue }) => newValue,
-      }) as JsonValue;
+    return parseLossless(text, null, {
+      parseNumber,
+      onDuplicateKey: ({ newValue }) => newValue,
+    }) as JsonValue;
+  } catch {
+    return undefined;
+  }
+}
+
+function parsePlainly(text: string): JsonValue | undefined {
+  try {
     return JSON.parse(text) as JsonValue;
   } catch {
     return undefined;

@@ -78,10 +78,17 @@ export interface WeirOptions {
   /** An existing folder from an earlier run; a new one is made otherwise. */
   readonly folder?: string;
   readonly config?: string;
+  /** Instead of the flags with which the gateway is started. */
+  readonly flags?: readonly string[];
 }
 
 /** The gateway itself, as `npm start` runs it, on a data folder of its own. */
-export async function startWeir({ upstreamPort, folder, config }: WeirOptions): Promise<WeirSubject> {
+export async function startWeir({
+  upstreamPort,
+  folder,
+  config,
+  flags = runtimeFlags,
+}: WeirOptions): Promise<WeirSubject> {
   const home = folder ?? (await mkdtemp(path.join(os.tmpdir(), 'weir-bench-')));
   const configFile = path.join(home, 'gateway.config.yaml');
   const dataFolder = path.join(home, 'data');
@@ -89,10 +96,10 @@ export async function startWeir({ upstreamPort, folder, config }: WeirOptions): 
   const args = [
     // For profiling: WEIR_BENCH_NODE_ARGS="--cpu-prof --cpu-prof-dir=DIR".
     ...(process.env['WEIR_BENCH_NODE_ARGS']?.split(' ') ?? []),
-    ...runtimeFlags,
+    ...flags,
     '--import',
     'tsx',
-    process.env['WEIR_MAIN'] ?? 'main.ts',
+    'main.ts',
     'start',
     '--config',
     configFile,

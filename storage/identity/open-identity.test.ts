@@ -1,0 +1,102 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { describe, test, type TestContext } from 'node:test';
+import { sha256 } from '../../tests/kit/plugin-kit.ts';
+import { openIdentity } from './open-identity.ts';
+
+const preset = 'a-preset-owner-key';
+
+async function folder(t: TestContext): Promise<string> {
+  const directory = await mkdtemp(path.join(tmpdir(), 'identity-'));
+  t.after(() => rm(directory, { recursive: true, force: true }));
+  return directory;
+}
+
+const ids = ({ directory }: Awaited<ReturnType<typeof openIdentity>>) => [
+  directory.defaultOrganisationId,
+  directory.defaultWorkspaceId,
+];
+
+describe('the identity of a data folder', () => {
+  test('the first start makes an organisation, a workspace and an owner key', async (t) => {
+    const data = path.join(await folder(t), 'not', 'there', 'yet');
+    const identity = await openIdentity(data, undefined, 'zz_');
+    const key = identity.newOwnerKey ?? '';
+    assert.match(key, /^zz_[A-Za-z0-9_-]{40}$/);
+    const owner = identity.directory.keyByHash(sha256(key));
+    assert.deepEqual(
+      [owner?.kind, owner?.scopes, owner?.expiresAt, owner?.name],
+      ['owner', ['*'], null, 'owner'],
+    );
+    assert.deepEqual([owner?.organisationId, owner?.workspaceId], ids(identity));
+    assert.notEqual(identity.directory.defaultOrganisationId, identity.directory.defaultWorkspaceId);
+    for (const id of ids(identity)) assert.match(id, /^[0-9a-f-]{36}$/);
+    assert.equal(identity.directory.keyByHash(sha256('another')), undefined);
+  });
+
+  test('only the hash is stored, readable by its owner alone', async (t) => {
+    const data = await folder(t);
+    const { newOwnerKey = '' } = await openIdentity(data, undefined, 'wk_');
+    const file = path.join(data, 'identity.json');
+    const text = await readFile(file, 'utf8');
+    assert.ok(!text.includes(newOwnerKey.slice(3)));
+    assert.ok(text.includes(sha256(newOwnerKey)));
+    assert.equal((await stat(file)).mode & 0o777, 0o600);
+    assert.deepEqual(await readdir(data), ['identity.json'], 'no temporary file is left');
+  });
+
+  test('the next start knows the same, and shows no key again', async (t) => {
+    const data = await folder(t);
+    const first = await openIdentity(data, undefined, 'wk_');
+    const second = await openIdentity(data, undefined, 'wk_');
+    assert.equal(second.newOwnerKey, undefined);
+    assert.deepEqual(ids(second), ids(first));
+    const hash = sha256(first.newOwnerKey ?? '');
+    assert.equal(second.directory.keyByHash(hash)?.id, first.directory.keyByHash(hash)?.id);
+  });
+
+  test('a preset key becomes the owner key, now and later', async (t) => {
+    const data = await folder(t);
+    const first = await openIdentity(data, preset, 'wk_');
+    assert.equal(first.newOwnerKey, undefined);
+    assert.equal(first.directory.keyByHash(sha256(preset))?.kind, 'owner');
+    const changed = await openIdentity(data, 'another-owner-key', 'wk_');
+    assert.deepEqual(ids(changed), ids(first));
+    assert.equal(changed.directory.keyByHash(sha256(preset)), undefined);
+    assert.equal(changed.directory.keyByHash(sha256('another-owner-key'))?.kind, 'owner');
+    const without = await openIdentity(data, undefined, 'wk_');
+    assert.equal(without.directory.keyByHash(sha256('another-owner-key'))?.kind, 'owner');
+  });
+
+  test('a preset key that is too short is refused before anything is written', async (t) => {
+    const data = await folder(t);
+    await assert.rejects(openIdentity(data, 'x'.repeat(15), 'wk_'), {
+      message: 'WEIR_ADMIN_KEY is shorter than 16 characters. Choose a longer key.',
+    });
+    assert.deepEqual(await readdir(data), []);
+  });
+
+  const damaged: readonly [string, (text: string) => string][] = [
+    ['no JSON', (text) => text.slice(0, 50)],
+    ['empty', () => ''],
+    ['a member is missing', (text) => text.replace('workspace_id', 'other_id')],
+    ['an id that is none', (text) => text.replace(/"organisation_id": "[^"]+"/, '"organisation_id": "x"')],
+    ['a hash that is none', (text) => text.replace(/"owner_key_sha256": "[^"]+"/, '"owner_key_sha256": "x"')],
+  ];
+  for (const [name, damage] of damaged) {
+    test(`a damaged file is named and left as it is: ${name}`, async (t) => {
+      const data = await folder(t);
+      await openIdentity(data, undefined, 'wk_');
+      const file = path.join(data, 'identity.json');
+      const broken = damage(await readFile(file, 'utf8'));
+      await writeFile(file, broken);
+      await assert.rejects(openIdentity(data, preset, 'wk_'), (error: Error) => {
+        assert.ok(error.message.startsWith(`${file} is damaged. Restore it from a backup`));
+        return true;
+      });
+      assert.equal(await readFile(file, 'utf8'), broken);
+    });
+  }
+});

@@ -316,7 +316,5 @@ function handleSignals({ log, opened, metrics, bundler, reload }: SignalParts): 
 // Who reads our output may leave (`weir start 2>&1 | head`). That is no reason to end, and an error that is reported
 // where nobody reads would raise the next one, without end.
 for (const output of [process.stdout, process.stderr]) output.on('error', () => undefined);
-// When the reader of our output goes away (`weir start | head`), writing fails; reporting that would fail again, for ever.
-for (const output of [process.stdout, process.stderr]) output.on('error', () => undefined);
 const code = await run(readArguments(process.argv.slice(2), env));
 if (code !== undefined) process.exitCode = code;

@@ -170,6 +170,7 @@ describe('metrics', () => {
     ]) {
       assert.ok(text.includes(`\n${line}\n`), line);
     }
+    await until(() => [...server.sockets].length === 2, 'the server has accepted both');
     for (const socket of server.sockets) socket.destroy();
     await first.ended;
     await until(() => transport.stats().running === 0, 'both have failed');

@@ -143,7 +143,7 @@ describe('shutdown', () => {
     await until(() => upstream.open.size === 0, 'the end of the upstream call');
   });
 
-  test('idle connections are closed at once', async (t) => {
+  test('connections that brought no request do not hold it up until the deadline', async (t) => {
     const { gateway } = await streaming(t);
     const client = await connect(t, gateway.port);
     await until(() => gateway.server.connections() === 1, 'the connection');

@@ -37,7 +37,11 @@ export type Part =
 
 /** What a plugin needs from the pipeline; the loader refuses a pipeline that cannot give it. */
 export interface Capabilities {
-  /** Parts that its hooks look at. `request.*`: the body is in memory before the `request` hook runs. */
+  /**
+   * Parts that its hooks look at. `request.body`: the bytes are in memory before the `request` hook runs.
+   * `request.json`, `request.text`: the same, except for uploads (multipart, audio, image, video, octet-stream) to
+   * endpoints that are not modelled; these stay unread, and `context.json` is undefined.
+   */
   readonly reads?: readonly Part[];
   /** Parts that it may change. */
   readonly changes?: readonly Part[];

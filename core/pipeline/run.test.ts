@@ -202,6 +202,19 @@ describe('the order of the phases', () => {
   });
 });
 
+describe('synchronous hooks', () => {
+  test('are never awaited: all of them run within one turn', async (t) => {
+    const notes: string[] = [];
+    const first = noting(notes, 'a', { request: () => queueMicrotask(() => notes.push('a later turn')) });
+    const answering = noting(notes, 'c', { request: () => jsonAnswer(200, {}) });
+    const gateway = await startTestGateway(t, { plugins: [first, noting(notes, 'b'), answering] });
+    await send(gateway.url, chat);
+    const hooks = ['a.request', 'b.request', 'c.request', 'b.response'];
+    assert.deepEqual(notes.slice(0, hooks.length), hooks);
+    assert.ok(notes.includes('a later turn'));
+  });
+});
+
 describe('settled', () => {
   test('a failing hook keeps nobody from running, and the generation is held until all have ended', async (t) => {
     const notes: string[] = [];

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { groupColumns, groupings } from '../../core/ports/analytics.ts';
 import { serveMock, type MockServer } from '../../adapters/mock/serve.ts';
+import { chdbMissing } from '../../storage/embedded/chdb-fixture.ts';
 import { begin, send, type Received } from '../kit/http-kit.ts';
 import { eventually, ownerKey, startWeir, stopEverything, type WeirProcess } from '../kit/process-kit.ts';
 
@@ -14,6 +15,7 @@ let mock: MockServer;
 let weir: WeirProcess;
 
 before(async () => {
+  if (chdbMissing) return;
   mock = await serveMock();
   const view = ['completions.write', 'logs.view', 'analytics.view'];
   const auth = {
@@ -48,7 +50,7 @@ before(async () => {
 });
 after(async () => {
   await stopEverything();
-  await mock.close();
+  if (!chdbMissing) await mock.close();
 });
 
 interface Asking {
@@ -90,7 +92,7 @@ async function entry(id: string, key = ownerKey) {
   );
 }
 
-describe('GET /logs/{id}', () => {
+describe('GET /logs/{id}', { skip: chdbMissing }, () => {
   test('a whole answer: tokens, cost, latency and bodies', async () => {
     const received = await chat();
     assert.equal(received.status, 200);
@@ -277,7 +279,7 @@ describe('GET /logs/{id}', () => {
   });
 });
 
-describe('who may read what', () => {
+describe('who may read what', { skip: chdbMissing }, () => {
   test('a workspace’s key sees its workspace alone; the owner sees all', async () => {
     const ofA = idOf(await chat({ key: teamA }));
     const ofB = idOf(await chat({ key: teamB }));
@@ -305,7 +307,7 @@ describe('who may read what', () => {
   });
 });
 
-describe('groups', () => {
+describe('groups', { skip: chdbMissing }, () => {
   before(async () => {
     await entry(idOf(await chat()));
     await entry(idOf(await chat({ body: { model: 'mock:status=500' } })));

@@ -51,7 +51,8 @@ export function createOperations(
     const { contentType, text } = await setup.metrics.render();
     return context.body(text, 200, { 'content-type': contentType });
   });
-  const listener = getRequestListener(app.fetch, { overrideGlobalObjects: false });
+  // Load balancers check health in HTTP/1.0, which knows no Host.
+  const listener = getRequestListener(app.fetch, { overrideGlobalObjects: false, hostname: 'localhost' });
   const paths = new Set(['/healthz', '/readyz', ...guarded]);
   return (path, request, response) => {
     if (!paths.has(path)) return false;

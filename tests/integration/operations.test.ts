@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { readFile, readdir } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
 import { chdbMissing } from '../../storage/embedded/chdb-fixture.ts';
-import { begin, send } from '../kit/http-kit.ts';
+import { begin, connect, send } from '../kit/http-kit.ts';
 import { eventually, ownerKey, startWeir, stopEverything, type WeirProcess } from '../kit/process-kit.ts';
 
 /** Finding the engine's process takes /proc. */
@@ -48,6 +48,12 @@ test('/healthz and /readyz need no key', async () => {
   const ready = await page('/readyz');
   assert.equal(ready.status, 200, ready.text);
   assert.deepEqual(ready.json(), { status: 'ready', dependencies: { analytics: 'ok', journal: 'ok' } });
+});
+
+test('a load balancer may ask in HTTP/1.0, without a host', async (t) => {
+  const connection = await connect(t, weir.port);
+  connection.write('GET /healthz HTTP/1.0\r\n\r\n');
+  assert.match(await connection.ended(), /^HTTP\/1\.1 200 OK\r\n[^]*\r\n\r\n\{"status":"ok"\}$/);
 });
 
 test('/status: generation, uptime, and what is under way', async () => {

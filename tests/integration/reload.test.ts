@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { appendFile, mkdir, rm, writeFile } from 'node:fs/promises';
+import { appendFile, mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -191,6 +191,28 @@ describe('a reload under load', { timeout: 90_000 }, () => {
     assert.equal(await asked(), 418);
     await rm(part);
     await answers(400);
+  });
+
+  test('a file below a link that is swapped, as volumes of configuration are, is read anew', async () => {
+    const point = async (link: string, target: string): Promise<void> => {
+      await symlink(target, path.join(home.folder, 'next'));
+      await rename(path.join(home.folder, 'next'), path.join(home.folder, link));
+    };
+    for (const prefix of ['mounted', 'swapped', 'again']) {
+      await mkdir(path.join(home.folder, `..${prefix}`));
+      await home.write(`..${prefix}/config.yaml`, configuration({ prefix }));
+      await point('..data', `..${prefix}`);
+      if (prefix === 'mounted') await point('gateway.config.yaml', '..data/config.yaml');
+      await inUse(prefix);
+    }
+    await rm(home.configFile);
+    await eventually(
+      async () => (await status()).config_error?.problems.join().includes('does not exist') || undefined,
+    );
+    assert.equal(await prefixInUse(), 'again');
+    await configure(configuration({ prefix: 'file' }));
+    await inUse('file');
+    assert.equal((await status()).config_error, null);
   });
 
   test('a rate limit goes on counting behind a reload', async () => {

@@ -75,7 +75,9 @@ describe('the embedded engine', { skip: chdbMissing }, () => {
     );
     const gateway = fork(source, { execArgv: ['--import', import.meta.resolve('tsx')] });
     const [pid] = (await once(gateway, 'message')) as [number];
+    const gone = once(gateway, 'exit');
     gateway.kill('SIGKILL');
+    await gone;
     const next = await startChdb({ directory: data, log: recordingLog(), clock: testClock });
     assert.equal(await processIdentity(pid), undefined);
     assert.equal(await ask(next, 'SELECT 1'), '1');

@@ -16,7 +16,7 @@ import type {
   ResponseView,
 } from './context.ts';
 import type { ContextKey } from './context-key.ts';
-import type { RequestFacts } from './facts.ts';
+import { emptyFacts, type RequestFacts } from './facts.ts';
 import { LazyBody } from './request-body.ts';
 
 /** Where a request goes within the gateway, decided from its method and path alone. */
@@ -190,39 +190,3 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
     for (const run of listeners) run();
   }
 }
-
-function emptyFacts(): RequestFacts {
-  return {
-    organisationId: '',
-    workspaceId: '',
-    apiKeyId: '',
-    userId: '',
-    aiService: '',
-    provider: '',
-    upstreamHost: '',
-    modelRequested: '',
-    modelAnswered: '',
-    stream: false,
-    config: '',
-    prompt: '',
-    virtualKey: '',
-    cacheStatus: '',
-    attempts: 0,
-    resent: false,
-    usage: undefined,
-    finishReason: '',
-    metadata: noMetadata,
-    traceId: '',
-    spanId: '',
-    parentSpanId: '',
-    spanName: '',
-    upstreamStartedAt: 0,
-    upstreamEndedAt: 0,
-    firstByteAt: 0,
-    firstTokenAt: 0,
-    requestBytes: 0,
-    responseBytes: 0,
-  };
-}
-
-const noMetadata: Readonly<Record<string, string>> = Object.freeze({});

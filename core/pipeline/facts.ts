@@ -35,3 +35,40 @@ export interface RequestFacts {
   requestBytes: number;
   responseBytes: number;
 }
+
+const noMetadata: Readonly<Record<string, string>> = Object.freeze({});
+
+/** The facts of a request of which nothing is known yet. */
+export function emptyFacts(): RequestFacts {
+  return {
+    organisationId: '',
+    workspaceId: '',
+    apiKeyId: '',
+    userId: '',
+    aiService: '',
+    provider: '',
+    upstreamHost: '',
+    modelRequested: '',
+    modelAnswered: '',
+    stream: false,
+    config: '',
+    prompt: '',
+    virtualKey: '',
+    cacheStatus: '',
+    attempts: 0,
+    resent: false,
+    usage: undefined,
+    finishReason: '',
+    metadata: noMetadata,
+    traceId: '',
+    spanId: '',
+    parentSpanId: '',
+    spanName: '',
+    upstreamStartedAt: 0,
+    upstreamEndedAt: 0,
+    firstByteAt: 0,
+    firstTokenAt: 0,
+    requestBytes: 0,
+    responseBytes: 0,
+  };
+}

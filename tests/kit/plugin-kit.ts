@@ -10,7 +10,7 @@ import type { Endpoint } from '../../core/dialects/endpoint.ts';
 import { matchEndpoint } from '../../core/dialects/match-endpoint.ts';
 import type { ContextKey } from '../../core/pipeline/context-key.ts';
 import type { JsonValue, Outcome, RequestContext } from '../../core/pipeline/context.ts';
-import type { RequestFacts } from '../../core/pipeline/facts.ts';
+import { emptyFacts, type RequestFacts } from '../../core/pipeline/facts.ts';
 import { callerKey } from '../../core/pipeline/keys.ts';
 import type { AnyPlugin, Scope } from '../../core/pipeline/plugin.ts';
 import { LazyBody } from '../../core/pipeline/request-body.ts';
@@ -262,38 +262,4 @@ function bytesOf(body: unknown): Buffer {
   if (body === undefined) return Buffer.alloc(0);
   if (Buffer.isBuffer(body)) return body;
   return Buffer.from(typeof body === 'string' ? body : JSON.stringify(body), 'utf8');
-}
-
-function emptyFacts(): RequestFacts {
-  return {
-    organisationId: '',
-    workspaceId: '',
-    apiKeyId: '',
-    userId: '',
-    aiService: '',
-    provider: '',
-    upstreamHost: '',
-    modelRequested: '',
-    modelAnswered: '',
-    stream: false,
-    config: '',
-    prompt: '',
-    virtualKey: '',
-    cacheStatus: '',
-    attempts: 0,
-    resent: false,
-    usage: undefined,
-    finishReason: '',
-    metadata: {},
-    traceId: '',
-    spanId: '',
-    parentSpanId: '',
-    spanName: '',
-    upstreamStartedAt: 0,
-    upstreamEndedAt: 0,
-    firstByteAt: 0,
-    firstTokenAt: 0,
-    requestBytes: 0,
-    responseBytes: 0,
-  };
 }

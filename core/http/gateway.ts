@@ -12,8 +12,9 @@ import { compilePipeline } from '../pipeline/compile.ts';
 import { runExchange } from '../pipeline/run.ts';
 import type { EngineRuntime } from '../pipeline/settle.ts';
 import type { Clock } from '../ports/clock.ts';
+import { HeaderNames } from '../ports/header-names.ts';
 import { handleRoute } from './handle-route.ts';
-import { BufferBudget, IncomingRequest } from './incoming.ts';
+import { BufferBudget, IncomingRequest, type BodyLimits } from './incoming.ts';
 import type { RouteTable } from './route-table.ts';
 import { ResponseSink } from './sink.ts';
 import { readTraceHeaders } from './trace-headers.ts';
@@ -44,9 +45,10 @@ const nowhere = compilePipeline({ name: 'none', match: {}, plugins: [] }, []);
 export class Gateway {
   private readonly setup: GatewaySetup;
   private readonly budget: BufferBudget;
+  private readonly limits: BodyLimits;
   private readonly basePath: string;
   private readonly proxyPrefix = '/proxy/';
-  private readonly serviceNames: (name: string) => readonly string[];
+  private readonly headerNames: HeaderNames;
   private readonly idHeader: string;
   private readonly traceHeader: string;
   private active = 0;
@@ -58,8 +60,14 @@ export class Gateway {
     const { server } = setup;
     this.setup = setup;
     this.budget = new BufferBudget(server.max_buffered_bytes);
+    this.limits = {
+      maxBytes: server.max_body_bytes,
+      idleTimeoutMs: server.body_idle_timeout_ms,
+      budget: this.budget,
+    };
     this.basePath = server.base_path === '/' ? '' : server.base_path;
-    this.serviceNames = spellings([server.header_prefix, ...server.header_aliases]);
+    const prefixes = [server.header_prefix, ...server.header_aliases];
+    this.headerNames = new HeaderNames(prefixes.map((prefix) => `${prefix}-`));
     this.idHeader = `${server.header_prefix}-request-id`;
     this.traceHeader = `${server.header_prefix}-trace-id`;
   }
@@ -96,7 +104,7 @@ export class Gateway {
     const generation = setup.current();
     generation.acquire();
     this.active++;
-    const incoming = new IncomingRequest(request, response, this.limits(), expectsContinue);
+    const incoming = new IncomingRequest(request, response, this.limits, expectsContinue);
     const sink = new ResponseSink(response, setup.server.client_stall_timeout_ms);
     const place = this.place(generation, request.method ?? 'GET', fullPath);
     const exchange = new Exchange({
@@ -107,7 +115,7 @@ export class Gateway {
       generation: generation.hash,
       query,
       maxBodyBytes: setup.server.max_body_bytes,
-      serviceNames: this.serviceNames,
+      headerNames: this.headerNames,
       now: setup.clock.now(),
       monotonic: setup.clock.monotonic(),
     });
@@ -142,15 +150,6 @@ export class Gateway {
       return;
     }
     void runExchange(exchange, (one) => handleRoute(one, setup.runtime.log), runtime);
-  }
-
-  private limits() {
-    const { server } = this.setup;
-    return {
-      maxBytes: server.max_body_bytes,
-      idleTimeoutMs: server.body_idle_timeout_ms,
-      budget: this.budget,
-    };
   }
 
   private place(
@@ -222,19 +221,6 @@ function splitTarget(url: string): { path: string; query: string } {
 function hasDotSegment(path: string): boolean {
   if (!path.includes('/.') && !path.includes('%') && !path.includes('\\')) return false;
   return /(?:[/\\]|%2f|%5c)(?:\.|%2e){1,2}(?:[/\\;]|%2f|%5c|%3b|$)/i.test(path);
-}
-
-function spellings(prefixes: readonly string[]): (name: string) => readonly string[] {
-  const known = new Map<string, readonly string[]>();
-  return (name) => {
-    let names = known.get(name);
-    if (!names) {
-      names = prefixes.map((prefix) => `${prefix}-${name}`);
-      // Names come from plugins, not from callers; the bound only guards against a plugin that builds them.
-      if (known.size < 1000) known.set(name, names);
-    }
-    return names;
-  };
 }
 
 /** Response headers carry Latin-1 at most; a trace id is echoed without anything else. */

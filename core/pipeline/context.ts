@@ -134,10 +134,10 @@ export interface Outcome {
   /** The answer's bytes, when a plugin asked to keep them (`keeps: ['response.body']`), bounded. */
   readonly responseBody: Buffer | undefined;
   readonly responseTruncated: boolean;
-  /** The request as text, when it is known to be one JSON document. */
-  readonly requestJson: string | undefined;
-  /** The whole answer as text, when it is known to be one JSON document; decoded on first use. */
-  readonly responseJson: string | undefined;
+  /** `requestBody` is known to be one JSON object or list. */
+  readonly requestIsJson: boolean;
+  /** `responseBody` is known to be the whole answer and one JSON object. */
+  readonly responseIsJson: boolean;
   readonly responseContentType: string;
   readonly responseContentEncoding: string;
   /** Computed on first use. */

@@ -5,6 +5,7 @@ import { headerValue, type HeaderList } from '../ports/header-list.ts';
 import type { Answer, StreamSource, StreamTarget } from './answer.ts';
 import { clientLeft } from './client-left.ts';
 import type { TapStep } from './compile.ts';
+import type { MaybePromise } from './context.ts';
 import { decodedSource } from './decoded-source.ts';
 import type { Exchange } from './exchange.ts';
 import { withoutHeader } from './response-view.ts';
@@ -54,7 +55,7 @@ export function deliverStream(
 }
 
 /** Answers with an error that only the plugins before `upTo` see. Never rejects. */
-type Refuse = (error: GatewayError, upTo: number) => Promise<void>;
+type Refuse = (error: GatewayError, upTo: number) => MaybePromise<void>;
 
 function isEventStream({ dialect, headers }: Answer): boolean {
   return dialect !== undefined || /^text\/event-stream/i.test(headerValue(headers, 'content-type') ?? '');

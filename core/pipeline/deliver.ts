@@ -29,7 +29,7 @@ export function deliver(
   upTo: number,
   runtime: EngineRuntime,
 ): MaybePromise<void> {
-  const steps = exchange.pipeline.response.filter((step) => step.index < upTo);
+  const steps = responseSteps(exchange, upTo);
   if (isStreamSource(answer.body)) {
     const stream = { ...answer, body: answer.body };
     if (steps.length > 0 && isJson(answer)) return deliverCollected(exchange, stream, upTo, runtime);
@@ -61,10 +61,17 @@ export function refuse(
     return settle(exchange, { status: left.status }, left, runtime);
   }
   const answer = errorAnswer(exchange, error);
-  const steps = exchange.pipeline.response.filter((step) => step.index < upTo);
+  const steps = responseSteps(exchange, upTo);
   const body = answer.body as Buffer;
   if (steps.length === 0) return sendWhole(exchange, answer, body, error, runtime);
   return deliverThroughHooks(exchange, { ...answer, body }, steps, runtime, error);
+}
+
+/** Of the plugins before `upTo`. */
+function responseSteps({ pipeline }: Exchange, upTo: number): readonly Step<'response'>[] {
+  return pipeline.response.length === 0
+    ? pipeline.response
+    : pipeline.response.filter(({ index }) => index < upTo);
 }
 
 function isJson(answer: Answer): boolean {

@@ -6,6 +6,7 @@ import type { RouteDefinition } from '../http/define-route.ts';
 import type { IncomingRequest } from '../http/incoming.ts';
 import type { ResponseSink } from '../http/sink.ts';
 import type { HeaderList } from '../ports/header-list.ts';
+import type { HeaderName, HeaderNames } from '../ports/header-names.ts';
 import type { CompiledPipeline } from './compile.ts';
 import type {
   AttemptContext,
@@ -39,8 +40,7 @@ export interface ExchangeSetup {
   readonly generation: string;
   readonly query: string;
   readonly maxBodyBytes: number;
-  /** Every spelling of a service header: `api-key` → `['x-service-api-key', 'x-portkey-api-key']`. */
-  readonly serviceNames: (name: string) => readonly string[];
+  readonly headerNames: HeaderNames;
   /** Wall clock and monotonic time of acceptance. */
   readonly now: number;
   readonly monotonic: number;
@@ -63,6 +63,8 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
   readonly pipeline: CompiledPipeline;
   readonly matched: Matched;
   readonly dialect: Dialect;
+  /** What is known of the names in `headers`, in their order. */
+  readonly headerNames: readonly HeaderName[];
   /** Headers that every answer gets, flat. */
   readonly responseHeaders: string[] = [];
   aborted = false;
@@ -76,7 +78,8 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
   pendingFacts: Promise<void> | undefined;
   /** Gives back what the ingress holds for this request; called once, after it has settled. */
   release: (() => void) | undefined;
-  private readonly serviceNames: ExchangeSetup['serviceNames'];
+  /** The gateway's own headers of this request: few, and asked for many times. */
+  private readonly serviceHeaders: HeaderName[] = [];
   /** Keys and values in turn: a handful of slots is found faster by looking than by hashing. */
   private readonly slots: unknown[] = [];
   private abortListeners: (() => void)[] | undefined;
@@ -95,7 +98,8 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
     this.dialect = setup.dialect;
     this.generation = setup.generation;
     this.query = setup.query;
-    this.serviceNames = setup.serviceNames;
+    this.headerNames = setup.headerNames.ofList(incoming.message.rawHeaders);
+    for (const name of this.headerNames) if (name.service !== undefined) this.serviceHeaders.push(name);
     this.startedAt = setup.now;
     this.startedMonotonic = setup.monotonic;
     this.method = incoming.message.method ?? 'GET';
@@ -151,11 +155,11 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
   }
 
   service(name: string): string | undefined {
-    for (const header of this.serviceNames(name)) {
-      const value = this.incoming.header(header);
-      if (value !== undefined) return value;
+    let preferred: HeaderName | undefined;
+    for (const one of this.serviceHeaders) {
+      if (one.service === name && (preferred === undefined || one.rank < preferred.rank)) preferred = one;
     }
-    return undefined;
+    return preferred === undefined ? undefined : this.incoming.header(preferred.lower);
   }
 
   get<T>(key: ContextKey<T>): T | undefined {

@@ -46,12 +46,12 @@ describe('a request body', () => {
   it('is parsed only when somebody looks', async () => {
     const { body } = lazy('{"a":1}');
     await body.load();
-    assert.equal(body.parsedText, undefined);
+    assert.equal(body.isJsonDocument, false);
     assert.deepEqual(body.json, { a: 1 });
-    assert.equal(body.parsedText, '{"a":1}');
+    assert.equal(body.isJsonDocument, true);
     const text = lazy('no JSON').body;
     await text.load();
-    assert.deepEqual([text.json, text.parsedText], [undefined, undefined]);
+    assert.deepEqual([text.json, text.isJsonDocument], [undefined, false]);
   });
 
   it('is changed by splicing, and says so', async () => {

@@ -103,9 +103,9 @@ export class LazyBody implements RequestBody {
     return this.parsed;
   }
 
-  /** The text, when it has been parsed as a JSON document already. */
-  get parsedText(): string | undefined {
-    return this.isParsed && typeof this.parsed === 'object' ? this.decodedText : undefined;
+  /** The bytes have been parsed already, and are a JSON object or list. */
+  get isJsonDocument(): boolean {
+    return this.isParsed && typeof this.parsed === 'object' && this.parsed !== null;
   }
 
   set(path: JsonPath, value: JsonValue): void {

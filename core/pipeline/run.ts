@@ -42,12 +42,14 @@ export async function runExchange(
       throw new GatewayError('internal', `No plugin of the pipeline "${exchange.pipeline.name}" answered.`);
     }
   } catch (error) {
-    await deliverSafely(exchange, runtime, () => refuse(exchange, error, position, runtime));
+    const refused = deliverSafely(exchange, runtime, () => refuse(exchange, error, position, runtime));
+    if (isPromise(refused)) await refused;
     return;
   }
   const ready = answer;
   const upTo = position;
-  await deliverSafely(exchange, runtime, () => deliver(exchange, ready, upTo, runtime));
+  const delivered = deliverSafely(exchange, runtime, () => deliver(exchange, ready, upTo, runtime));
+  if (isPromise(delivered)) await delivered;
 }
 
 /** Uploads have nothing to tell a hook that reads JSON or text, and would only fill the memory. */

@@ -72,14 +72,12 @@ class SettledOutcome implements Outcome {
     this.prices = prices;
   }
 
-  get requestJson(): string | undefined {
-    return this.exchange.body.parsedText;
+  get requestIsJson(): boolean {
+    return this.exchange.body.isJsonDocument;
   }
 
-  get responseJson(): string | undefined {
-    if (!this.exchange.answerIsJson || this.responseTruncated || this.responseContentEncoding !== '')
-      return undefined;
-    return this.responseBody?.toString('utf8');
+  get responseIsJson(): boolean {
+    return this.exchange.answerIsJson && !this.responseTruncated && this.responseContentEncoding === '';
   }
 
   get price(): Price {

@@ -1,6 +1,9 @@
 /** The tables that the journal ships to; each has its own stream of segments. */
 export type JournalTable = 'requests' | 'bodies';
 
+/** One JSON object without line breaks: as text, or in pieces of text and UTF-8 bytes. */
+export type JournalLine = string | readonly (string | Uint8Array)[];
+
 export interface JournalState {
   readonly accepted: number;
   readonly stored: number;
@@ -13,8 +16,8 @@ export interface JournalState {
  * per table, for this process; rows found on disk at start count as accepted.
  */
 export interface Journal {
-  /** Takes one JSON object without line breaks. Never waits and never throws: over the disk bound it sheds and counts. */
-  append(table: JournalTable, line: string): void;
+  /** Takes one row; its bytes are copied. Never waits and never throws: over the disk bound it sheds and counts. */
+  append(table: JournalTable, line: JournalLine): void;
   /** Resolves when everything accepted before the call is on disk. */
   flush(): Promise<void>;
   /** Resolves true when everything accepted before the call is in the analytics store, false after `timeoutMs`. */

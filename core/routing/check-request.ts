@@ -3,12 +3,18 @@ import type { Exchange } from '../pipeline/exchange.ts';
 
 /**
  * Reads a modelled endpoint's body and checks it against the rules of its dialect, after every plugin has had
- * its say. Bodies of other endpoints stay unread. Throws `invalid_json` or `invalid_request` with the field.
+ * its say. Bodies of other endpoints stay unread. A promise only when the body has not come yet. Throws `invalid_json` or `invalid_request` with the field.
  */
-export async function checkRequest(exchange: Exchange, strictByDefault: boolean): Promise<void> {
+export function checkRequest(exchange: Exchange, strictByDefault: boolean): Promise<void> | undefined {
+  const { body, endpoint } = exchange;
+  if (!endpoint.modelled) return undefined;
+  if (!body.loaded) return body.load().then(() => check(exchange, strictByDefault));
+  check(exchange, strictByDefault);
+  return undefined;
+}
+
+function check(exchange: Exchange, strictByDefault: boolean): void {
   const { body, endpoint, facts } = exchange;
-  if (!endpoint.modelled) return;
-  if (!body.loaded) await body.load();
   const { json } = body;
   if (typeof json !== 'object' || json === null || Array.isArray(json)) {
     throw new GatewayError(

@@ -11,7 +11,7 @@ import type { ProviderTable } from '../ports/provider-row.ts';
 import type { RouteOptions, Router, Target } from '../ports/router.ts';
 import type { Transport, UpstreamRequest } from '../ports/transport.ts';
 import { checkRequest } from './check-request.ts';
-import { forwardRequestHeaders, type ForwardOptions } from './forward-headers.ts';
+import { forwardRequestHeaders } from './forward-headers.ts';
 import { resolveTarget } from './resolve-target.ts';
 import { compileTargets } from './targets.ts';
 import { FailedAttempt, UpstreamAnswer } from './upstream-answer.ts';
@@ -23,27 +23,20 @@ export interface RouterSetup {
   readonly runtime: HookRuntime;
 }
 
-/** What tells the gateway's own headers and keys from those that travel. */
-type OwnHeaders = Pick<ForwardOptions, 'servicePrefixes' | 'keyPrefix'>;
-
 /** The router of one generation: its providers compiled, the transport shared with other generations. */
 export function createRouter(setup: RouterSetup): Router {
   const { config } = setup;
   const known = compileTargets(config.providers, setup.table);
-  const { header_prefix: headerPrefix, header_aliases: aliases } = config.server;
+  const { key_prefix: keyPrefix } = config.security;
   const rules = {
     known,
-    headerPrefix,
-    keyPrefix: config.security.key_prefix,
+    headerPrefix: config.server.header_prefix,
+    keyPrefix,
     trustedHosts: new Set(config.security.trusted_hosts.map((host) => host.toLowerCase())),
-  };
-  const own: OwnHeaders = {
-    servicePrefixes: [headerPrefix, ...aliases].map((prefix) => `${prefix}-`),
-    keyPrefix: config.security.key_prefix,
   };
   return {
     resolve: (context, options) => resolveTarget(context, rules, options.defaultProvider),
-    execute: (context, target, options) => execute(asExchange(context), target, options, setup, own),
+    execute: (context, target, options) => execute(asExchange(context), target, options, setup, keyPrefix),
   };
 }
 
@@ -62,14 +55,17 @@ async function execute(
   target: Target,
   options: RouteOptions,
   setup: RouterSetup,
-  own: OwnHeaders,
+  keyPrefix: string,
 ): Promise<Answer> {
-  await checkRequest(exchange, options.strictOpenAiCompliance);
-  const early = await runAttemptHooks(exchange, target, setup.runtime);
+  const checked = checkRequest(exchange, options.strictOpenAiCompliance);
+  if (checked !== undefined) await checked;
+  const { facts } = exchange;
+  facts.attempts++;
+  const early =
+    exchange.pipeline.attempt.length > 0 ? await runAttemptHooks(exchange, target, setup.runtime) : undefined;
   if (early !== undefined) return early;
   if (exchange.aborted) throw exchange.failure ?? clientLeft();
-  const outgoing = buildRequest(exchange, target, options, own);
-  const { facts } = exchange;
+  const outgoing = buildRequest(exchange, target, options, keyPrefix);
   facts.upstreamHost = hostOf(target.origin);
   facts.upstreamStartedAt = setup.runtime.clock.monotonic();
   let result = await send(exchange, options, setup, outgoing);
@@ -97,8 +93,6 @@ async function runAttemptHooks(
   runtime: HookRuntime,
 ): Promise<Answer | undefined> {
   const { facts } = exchange;
-  facts.attempts++;
-  if (exchange.pipeline.attempt.length === 0) return undefined;
   exchange.attempt = {
     number: facts.attempts,
     provider: target.provider,
@@ -141,14 +135,14 @@ function buildRequest(
   exchange: Exchange,
   target: Target,
   options: RouteOptions,
-  own: OwnHeaders,
+  keyPrefix: string,
 ): OutgoingRequest {
   const { body, facts } = exchange;
   const usage = usageRequest(exchange, target);
-  const headers = forwardRequestHeaders(exchange.headers, {
-    ...own,
+  const headers = forwardRequestHeaders(exchange.headers, exchange.headerNames, {
     passCredentials: target.passAuthorization,
     dropAuthorization: exchange.get(callerKeyHeader) === 'authorization',
+    keyPrefix,
     bodyChanged: body.changed || usage !== undefined,
   });
   addTargetHeaders(headers, target);
@@ -180,7 +174,7 @@ function buildRequest(
 
 /** The credential always; the row's other headers where the client has not sent its own. */
 function addTargetHeaders(headers: string[], target: Target): void {
-  const own = [...target.headers];
+  const { headers: own } = target;
   for (let i = 0; i < own.length; i += 2) {
     const name = own[i] as string;
     if (headerValue(headers, name.toLowerCase()) === undefined) headers.push(name, own[i + 1] as string);

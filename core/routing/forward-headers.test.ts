@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { HeaderNames } from '../ports/header-names.ts';
 import { forwardAnswerHeaders, forwardRequestHeaders, type ForwardOptions } from './forward-headers.ts';
 
+const names = new HeaderNames(['x-service-', 'x-portkey-']);
+
 const options: ForwardOptions = {
-  servicePrefixes: ['x-service-', 'x-portkey-'],
   passCredentials: true,
   dropAuthorization: false,
   keyPrefix: 'wk_',
@@ -70,7 +72,10 @@ describe('forwardRequestHeaders', () => {
     ],
   ];
   for (const [name, headers, change, expected] of cases) {
-    it(name, () => assert.deepEqual(forwardRequestHeaders(headers, { ...options, ...change }), expected));
+    it(name, () => {
+      const forwarded = forwardRequestHeaders(headers, names.ofList(headers), { ...options, ...change });
+      assert.deepEqual(forwarded, expected);
+    });
   }
 });
 

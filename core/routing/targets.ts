@@ -2,7 +2,7 @@ import type { GatewayConfig } from '../config/schema.ts';
 import type { ProviderRow, ProviderTable } from '../ports/provider-row.ts';
 import { headerValue } from '../ports/header-list.ts';
 import type { Target } from '../ports/router.ts';
-import { credentialHeaders } from './forward-headers.ts';
+import { credentialHeaders } from '../ports/header-names.ts';
 
 /** A provider that can be addressed by name: its row laid out, and the credential that the gateway holds for it. */
 export interface KnownProvider {

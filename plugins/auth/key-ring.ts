@@ -3,19 +3,17 @@ import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
 import { GatewayError } from '../../core/pipeline/plugin.ts';
 import type { KeyOptions } from './options.ts';
 
-interface Held {
-  readonly digest: Buffer;
-  readonly record: KeyRecord;
-}
-
 const maxRemembered = 10_000;
+const maxRememberedStrangers = 1000;
 
 /** Every service key that is known: those of the options and those of the directory. Secrets are compared as SHA-256; those in use are remembered in memory. */
 export class KeyRing {
-  private readonly held = new Map<string, Held>();
+  private readonly held = new Map<string, KeyRecord>();
   private readonly directory: Directory;
-  /** Hashing would be the dearest step of a request's authentication; a key in use is hashed once. */
-  private readonly digests = new Map<string, Buffer>();
+  /** Hashing would be the dearest step of a request's authentication; what is in use is hashed once. */
+  private readonly hashes = new Map<string, string>();
+  /** Of secrets that are no service keys: the providers' own, which callers send beside ours. */
+  private readonly strangers = new Map<string, string>();
 
   /** Throws `invalid_request` when two keys share their secret or their id, or when a date does not exist. */
   constructor(keys: readonly KeyOptions[], directory: Directory) {
@@ -26,37 +24,31 @@ export class KeyRing {
 
   /** The key with this secret, or undefined. */
   find(secret: string): KeyRecord | undefined {
-    const known = this.digests.get(secret);
-    const digest = known ?? sha256(secret);
-    const hash = digest.toString('base64');
-    const record = this.recordOf(hash, digest);
-    if (known === undefined && record !== undefined) this.remember(secret, digest);
+    const known = this.hashes.get(secret) ?? this.strangers.get(secret);
+    const hash = known ?? sha256(secret).toString('base64');
+    const record = this.held.get(hash) ?? this.directory.keyByHash(hash);
+    if (known === undefined) this.remember(secret, hash, record !== undefined);
     return record;
   }
 
-  private recordOf(hash: string, digest: Buffer): KeyRecord | undefined {
-    const held = this.held.get(hash);
-    if (held === undefined) return this.directory.keyByHash(hash);
-    return crypto.timingSafeEqual(held.digest, digest) ? held.record : undefined;
-  }
-
-  /** Only secrets that have proved right are remembered, so that guesses neither fill nor probe the memory. */
-  private remember(secret: string, digest: Buffer): void {
-    if (this.digests.size >= maxRemembered) this.digests.clear();
-    this.digests.set(secret, digest);
+  /** Apart, so that guesses never push out the keys in use. Only the hash is kept: a verdict could become wrong. */
+  private remember(secret: string, hash: string, isKey: boolean): void {
+    const memory = isKey ? this.hashes : this.strangers;
+    if (memory.size >= (isKey ? maxRemembered : maxRememberedStrangers)) memory.clear();
+    memory.set(secret, hash);
   }
 
   private add(options: KeyOptions, place: string, ids: Set<string>): void {
     const digest = digestOf(options, place);
     const hash = digest.toString('base64');
     const record = newRecord(options, place, this.directory);
-    const twin = this.held.get(hash)?.record;
+    const twin = this.held.get(hash);
     if (twin)
       throw problem(place, `"${record.name}" and "${twin.name}" have the same secret; give each its own`);
     if (ids.has(record.id))
       throw problem(place, `a second key has the id "${record.id}"; give each its own id`);
     ids.add(record.id);
-    this.held.set(hash, { digest, record });
+    this.held.set(hash, record);
   }
 }
 

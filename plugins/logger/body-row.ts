@@ -36,10 +36,8 @@ function looksLikeJson(bytes: Buffer): boolean {
   return at === bytes.length || bytes[at] === 0x7b || bytes[at] === 0x5b;
 }
 
-/** The members of a body row that describe an exchange of two complete JSON documents, embedded as they are. */
-export function embeddedJson(request: string | undefined, response: string | undefined): string | undefined {
-  if (request === undefined || response === undefined) return undefined;
+/** Whether a JSON document can stand in a row as it is, without being escaped. */
+export function isEmbeddable(document: Buffer, maxBytes: number): boolean {
   // A line of the journal is a row: a document that spans lines is escaped like any other text.
-  if (request.includes('\n') || response.includes('\n')) return undefined;
-  return `,"request":${request},"response":${response},"log_format":"json"}`;
+  return document.length <= maxBytes && !document.includes(10) && isUtf8(document);
 }

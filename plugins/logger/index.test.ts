@@ -3,6 +3,7 @@ import { describe, test } from 'node:test';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Outcome } from '../../core/pipeline/context.ts';
 import type { RequestFacts } from '../../core/pipeline/facts.ts';
+import type { JournalLine } from '../../core/ports/journal.ts';
 import type { BodyRow, RequestRow } from '../../core/ports/request-row.ts';
 import {
   optionErrors,
@@ -263,7 +264,7 @@ describe('logger: bodies', () => {
 test('logger: a journal that fails on bodies has the row already, and a reload keeps writing to the same one', async () => {
   const { scope, journal } = testScope();
   const failing = Object.assign(Object.create(journal) as typeof journal, {
-    append(table: 'requests' | 'bodies', line: string) {
+    append(table: 'requests' | 'bodies', line: JournalLine) {
       if (table === 'bodies') throw new Error('disk full');
       journal.append(table, line);
     },
@@ -289,8 +290,8 @@ describe('logger: JSON bodies', () => {
   const bodies = (change: Partial<Outcome> = {}) => ({
     requestBody: Buffer.from(request),
     responseBody: Buffer.from(response),
-    requestJson: request,
-    responseJson: response,
+    requestIsJson: true,
+    responseIsJson: true,
     ...change,
   });
   const lines = async (outcome: Partial<Outcome>, options: object = {}) => {
@@ -307,14 +308,21 @@ describe('logger: JSON bodies', () => {
 
   test('that span lines are escaped into one', async () => {
     const spanning = '{\n"a":1}';
-    const [line] = await lines(bodies({ requestBody: Buffer.from(spanning), requestJson: spanning }));
+    const [line] = await lines(bodies({ requestBody: Buffer.from(spanning) }));
     assert.equal((JSON.parse(line ?? '') as BodyRow).request, spanning);
     assert.ok(!line?.includes('\n'));
   });
 
+  test('with bytes that are no UTF-8 are kept like any other', async () => {
+    const broken = Buffer.concat([Buffer.from('{"a":"'), Buffer.from([0xff]), Buffer.from('"}')]);
+    const [line] = await lines(bodies({ requestBody: broken }));
+    const row = JSON.parse(line ?? '') as BodyRow;
+    assert.deepEqual([row.log_format, row.request], ['base64', broken.toString('base64')]);
+  });
+
   test('longer than the bound are cut like any other', async () => {
     const long = `{"a":"${'x'.repeat(2000)}"}`;
-    const [line] = await lines(bodies({ requestBody: Buffer.from(long), requestJson: long }), {
+    const [line] = await lines(bodies({ requestBody: Buffer.from(long) }), {
       max_body_bytes: 1024,
     });
     const row = JSON.parse(line ?? '') as BodyRow;

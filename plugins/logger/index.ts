@@ -5,7 +5,7 @@ import {
   type Outcome,
   type RequestContext,
 } from '../../core/pipeline/plugin.ts';
-import { embeddedJson, loggedBodies } from './body-row.ts';
+import { isEmbeddable, loggedBodies } from './body-row.ts';
 import { createdAt } from './created-at.ts';
 import { keepBody, type KeptBody } from './kept-body.ts';
 import { quote } from './quote.ts';
@@ -54,16 +54,20 @@ export default definePlugin({
       settled(context, outcome): MaybePromise<void> {
         journal.append('requests', requestLine(context, outcome, clock.monotonic()));
         if (!bodies || !wantsBodies(context, outcome)) return;
-        const { requestJson, responseJson } = outcome;
-        const short = (requestJson?.length ?? 0) <= maxBytes && (responseJson?.length ?? 0) <= maxBytes;
-        const embedded = short ? embeddedJson(requestJson, responseJson) : undefined;
-        if (embedded !== undefined) return journal.append('bodies', rowStart(context) + embedded);
-        const request = keepBody(outcome.requestBody, {
+        const { requestBody, responseBody } = outcome;
+        if (outcome.requestIsJson && outcome.responseIsJson && requestBody && responseBody) {
+          if (isEmbeddable(requestBody, maxBytes) && isEmbeddable(responseBody, maxBytes)) {
+            const start = `${rowStart(context)},"request":`;
+            const end = ',"log_format":"json"}';
+            return journal.append('bodies', [start, requestBody, ',"response":', responseBody, end]);
+          }
+        }
+        const request = keepBody(requestBody, {
           encoding: '',
           truncated: false,
           maxBytes,
         });
-        const response = keepBody(outcome.responseBody, {
+        const response = keepBody(responseBody, {
           encoding: outcome.responseContentEncoding,
           truncated: outcome.responseTruncated,
           maxBytes,

@@ -1,5 +1,5 @@
 import type { Clock } from '../../core/ports/clock.ts';
-import { definePlugin, GatewayError, type RequestContext } from '../../core/pipeline/plugin.ts';
+import { definePlugin, GatewayError } from '../../core/pipeline/plugin.ts';
 import { RequestParametersSchema } from './options.ts';
 import { compileRules, findViolation, type Violation } from './rules.ts';
 
@@ -9,32 +9,19 @@ export default definePlugin({
   description:
     'Refuses requests that use blocked, or not allowed, tools, functions, parameters or parameter values. Uploads and other binary bodies are not read.',
   schema: RequestParametersSchema,
-  // No `reads`: that would hold every upload in memory. What may be JSON is loaded below.
+  capabilities: { reads: ['request.json'] },
   create(options, { clock }) {
     const rules = compileRules(options);
-    const judge = ({ json }: RequestContext): void => {
-      if (typeof json !== 'object' || json === null || Array.isArray(json)) return;
-      const startedAt = clock.monotonic();
-      const violation = findViolation(json, rules);
-      if (violation) throw refusal(violation, startedAt, clock);
-    };
     return {
-      request(context) {
-        if (!mayHoldJson(context)) return undefined;
-        return context.body.loaded ? judge(context) : context.body.load().then(() => judge(context));
+      request({ json }) {
+        if (typeof json !== 'object' || json === null || Array.isArray(json)) return;
+        const startedAt = clock.monotonic();
+        const violation = findViolation(json, rules);
+        if (violation) throw refusal(violation, startedAt, clock);
       },
     };
   },
 });
-
-/** What a modelled endpoint gets is JSON, whatever it calls itself; elsewhere a missing or odd type may still be JSON. */
-function mayHoldJson(context: RequestContext): boolean {
-  if (!context.body.present) return false;
-  if (context.endpoint.modelled) return true;
-  return !/^\s*((multipart|audio|image|video)\/|application\/octet-stream)/i.test(
-    context.header('content-type') ?? '',
-  );
-}
 
 function refusal(violation: Violation, startedAt: number, clock: Clock): GatewayError {
   const { param, rule } = violation;

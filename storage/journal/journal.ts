@@ -1,5 +1,5 @@
 import type { Clock } from '../../core/ports/clock.ts';
-import type { Journal, JournalState, JournalTable } from '../../core/ports/journal.ts';
+import type { Journal, JournalLine, JournalState, JournalTable } from '../../core/ports/journal.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { Bounds } from './bounds.ts';
 import { Quarantine } from './quarantine.ts';
@@ -78,7 +78,7 @@ class SegmentJournal implements Journal {
     this.streams = streams;
   }
 
-  append(table: JournalTable, line: string): void {
+  append(table: JournalTable, line: JournalLine): void {
     this.streams[table].append(line);
     if (this.cancelFlush === undefined) this.scheduleFlush();
   }

@@ -1,17 +1,15 @@
 import type { Clock } from '../../core/ports/clock.ts';
-import type { JournalTable } from '../../core/ports/journal.ts';
+import type { JournalLine, JournalTable } from '../../core/ports/journal.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { BackOff } from './back-off.ts';
 import type { Bounds } from './bounds.ts';
 import { hasCode, sentenceOf } from './failure.ts';
 import type { Ledger } from './ledger.ts';
-import { divide, PendingLines, type Chunk, type TakenChunk } from './pending-lines.ts';
+import { divide, PendingLines, sizeOf, type Chunk, type TakenChunk } from './pending-lines.ts';
 import type { SegmentFile, SegmentFolder } from './segment-folder.ts';
 import { openFile, segmentNames } from './segment-name.ts';
 import { wholeSegment, type Segment } from './segment.ts';
 
-/** Characters that are encoded and written at a time: a few milliseconds of the event loop at the most. */
-const chunkCharacters = 1024 * 1024;
 const firstRetryMs = 50;
 const longestRetryMs = 5000;
 
@@ -59,11 +57,12 @@ export class SegmentWriter {
   }
 
   /** Takes a row, or sheds and counts it when there is no room. */
-  append(line: string): void {
+  append(line: JournalLine): void {
     const { bounds, ledger } = this.parts;
-    if (bounds.admit(line.length + 1)) {
+    const size = sizeOf(line);
+    if (bounds.admit(size)) {
       ledger.accept(1);
-      this.lines.push(line);
+      this.lines.push(line, size);
     } else {
       ledger.refuse();
     }
@@ -103,7 +102,7 @@ export class SegmentWriter {
     const done = await this.untilDone(async () => {
       for (;;) {
         if (this.chunk === undefined) {
-          const taken = this.lines.take(chunkCharacters);
+          const taken = this.lines.take();
           if (taken === undefined) return;
           this.chunk = this.reserve(taken);
         }
@@ -161,6 +160,7 @@ export class SegmentWriter {
     this.open.bytes += size;
     this.open.rows += chunk.rows;
     this.chunk = undefined;
+    this.lines.recycle(chunk);
     if (isFirst) onOpened();
     if (this.open.bytes >= maxSegmentBytes) await this.sealOpen();
   }

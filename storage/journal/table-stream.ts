@@ -1,5 +1,5 @@
 import type { Clock } from '../../core/ports/clock.ts';
-import type { JournalState, JournalTable } from '../../core/ports/journal.ts';
+import type { JournalLine, JournalState, JournalTable } from '../../core/ports/journal.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type { Bounds } from './bounds.ts';
 import { Ledger } from './ledger.ts';
@@ -46,7 +46,7 @@ export class TableStream {
     });
   }
 
-  append(line: string): void {
+  append(line: JournalLine): void {
     this.writer.append(line);
   }
 

@@ -18,7 +18,7 @@ import type { Analytics } from '../../core/ports/analytics.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import { headerValue } from '../../core/ports/header-list.ts';
-import type { Journal, JournalTable } from '../../core/ports/journal.ts';
+import type { Journal, JournalLine, JournalTable } from '../../core/ports/journal.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { createMemoryCounters } from '../../storage/memory/counters.ts';
 
@@ -53,8 +53,9 @@ export class TestJournal implements Journal {
   readonly lastError = undefined;
   readonly settled: number[] = [];
 
-  append(table: JournalTable, line: string): void {
-    this.lines[table].push(line);
+  append(table: JournalTable, line: JournalLine): void {
+    const parts = typeof line === 'string' ? [line] : line;
+    this.lines[table].push(parts.map((part) => Buffer.from(part).toString()).join(''));
   }
 
   settle(timeoutMs: number): Promise<boolean> {
@@ -239,8 +240,8 @@ export function testOutcome(overrides: Partial<Outcome> = {}): Outcome {
     requestBody: undefined,
     responseBody: undefined,
     responseTruncated: false,
-    requestJson: undefined,
-    responseJson: undefined,
+    requestIsJson: false,
+    responseIsJson: false,
     responseContentType: 'application/json',
     responseContentEncoding: '',
     price: { cost: '0', status: 'none', version: '' },

@@ -26,11 +26,21 @@ export function scanAnswer(endpoint: EndpointId, body: Uint8Array): AnswerFacts 
   if (usage !== undefined) facts.usage = usage;
   const model = asText(json.model);
   if (model !== undefined) facts.model = model;
-  const reasons = asArray(json.choices).flatMap((choice) => asText(asObject(choice)?.finish_reason) ?? []);
-  if (reasons.length > 0) facts.finishReason = reasons.join(',');
+  const finishReason = finishReasons(json);
+  if (finishReason !== '') facts.finishReason = finishReason;
   const errorMessage = openAiErrorMessage(json);
   if (errorMessage !== undefined) facts.errorMessage = errorMessage;
   return facts;
+}
+
+/** The finish reasons of all choices, comma-separated. */
+function finishReasons(json: JsonObject): string {
+  let reasons = '';
+  for (const choice of asArray(json.choices)) {
+    const reason = asText(asObject(choice)?.finish_reason);
+    if (reason !== undefined) reasons = reasons === '' ? reason : `${reasons},${reason}`;
+  }
+  return reasons;
 }
 
 /** The usage of an answer or a stream event, wherever a compatible host puts it. */

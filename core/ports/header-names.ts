@@ -1,0 +1,70 @@
+/** What has to be known of a header's name, worked out once per spelling and not once per request. */
+export interface HeaderName {
+  readonly lower: string;
+  /** What follows the gateway's own prefix (`api-key` of `x-service-api-key`); undefined for every other header. */
+  readonly service: string | undefined;
+  /** Place of that prefix among the spellings; the lowest counts when a request uses several. */
+  readonly rank: number;
+  /** Belongs to one connection (RFC 9110, 7.6.1) and never travels on. */
+  readonly hopByHop: boolean;
+  /** Set anew for the upstream, or answered by the gateway itself. */
+  readonly ours: boolean;
+  /** May hold a credential; replaced whenever the gateway brings its own. */
+  readonly credential: boolean;
+}
+
+const hopByHop = new Set([
+  'connection',
+  'keep-alive',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+]);
+const ours = new Set(['host', 'expect', 'content-length', 'accept-encoding']);
+/** Where callers put provider credentials. */
+export const credentialHeaders = ['authorization', 'x-api-key', 'api-key'] as const;
+const credentials: ReadonlySet<string> = new Set(credentialHeaders);
+
+/** Spellings that are remembered; beyond it a name is worked out each time. */
+const maxRemembered = 4096;
+
+/** The header names that have been seen, each looked at once: they repeat on every request. */
+export class HeaderNames {
+  private readonly prefixes: readonly string[];
+  private readonly known = new Map<string, HeaderName>();
+
+  /** `servicePrefixes` are the gateway's own, each with its dash (`x-service-`), the preferred one first. */
+  constructor(servicePrefixes: readonly string[]) {
+    this.prefixes = servicePrefixes;
+  }
+
+  of(spelling: string): HeaderName {
+    return this.known.get(spelling) ?? this.learn(spelling);
+  }
+
+  /** The names of a flat header list, in its order. */
+  ofList(headers: readonly string[]): readonly HeaderName[] {
+    const names: HeaderName[] = [];
+    for (let i = 0; i < headers.length; i += 2) names.push(this.of(headers[i] as string));
+    return names;
+  }
+
+  private learn(spelling: string): HeaderName {
+    const lower = spelling.toLowerCase();
+    const rank = this.prefixes.findIndex((prefix) => lower.startsWith(prefix));
+    const name = {
+      lower,
+      service: rank === -1 ? undefined : lower.slice((this.prefixes[rank] as string).length),
+      rank,
+      hopByHop: hopByHop.has(lower),
+      ours: ours.has(lower),
+      credential: credentials.has(lower),
+    };
+    if (this.known.size < maxRemembered) this.known.set(spelling, name);
+    return name;
+  }
+}

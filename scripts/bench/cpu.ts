@@ -5,7 +5,10 @@ import { chunksPerStream, requestBytes } from './workload.ts';
 
 /** One subject's figures, medians over the rounds. */
 export interface CpuFigures {
+  /** At the same offered rate for every subject: what a given traffic costs. */
   cpu_us_per_request: number;
+  /** With every connection busy all the time: each subject at its own highest rate. */
+  cpu_us_per_request_saturated: number;
   requests_per_second: number;
   p50_ms: number;
   p99_ms: number;
@@ -16,7 +19,15 @@ interface Burst extends LoadResult {
   readonly cpuMicroseconds: number;
 }
 
+interface Bursts {
+  readonly paced: Burst[];
+  readonly saturated: Burst[];
+  readonly chunked: Burst[];
+}
+
 const requestConnections = 32;
+/** Of the comparison at one rate; well within what every subject can take. */
+const requestsPerSecond = 4000;
 const streamConnections = 64;
 const warmRequests = 40_000;
 const warmStreams = 640;
@@ -25,8 +36,10 @@ const settleMs = 1500;
 
 /** CPU per request and per streamed chunk of the gateway and of the bare proxy, in turns so that both see the same machine. */
 export async function measureCpu(quick: boolean): Promise<{
+  /** The rate of the comparison at one rate. */
+  requests_per_second: number;
   subjects: Record<string, CpuFigures>;
-  ratios: { cpu_per_request: number; cpu_per_chunk: number };
+  ratios: { cpu_per_request: number; cpu_per_request_saturated: number; cpu_per_chunk: number };
 }> {
   const rounds = quick ? 3 : 7;
   const requests = quick ? 8000 : 20000;
@@ -41,23 +54,30 @@ export async function measureCpu(quick: boolean): Promise<{
       await burst(subject, false, warmRequests, requestConnections);
       await burst(subject, true, warmStreams, streamConnections);
     }
-    const whole = new Map<string, Burst[]>(subjects.map((subject) => [subject.name, []]));
-    const chunked = new Map<string, Burst[]>(subjects.map((subject) => [subject.name, []]));
+    const bursts = new Map(
+      subjects.map(({ name }) => [name, { paced: [], saturated: [], chunked: [] } as Bursts]),
+    );
+    const of = (name: string): Bursts => bursts.get(name) as Bursts;
     for (let round = 0; round < rounds; round++) {
       for (const subject of subjects)
-        whole.get(subject.name)?.push(await burst(subject, false, requests, requestConnections));
+        of(subject.name).paced.push(
+          await burst(subject, false, requests, requestConnections, requestsPerSecond),
+        );
       for (const subject of subjects)
-        chunked.get(subject.name)?.push(await burst(subject, true, streams, streamConnections));
+        of(subject.name).saturated.push(await burst(subject, false, requests, requestConnections));
+      for (const subject of subjects)
+        of(subject.name).chunked.push(await burst(subject, true, streams, streamConnections));
     }
-    const figures = Object.fromEntries(
-      subjects.map(({ name }) => [name, figuresOf(whole.get(name) ?? [], chunked.get(name) ?? [])]),
-    );
-    const of = (name: string): CpuFigures => figures[name] as CpuFigures;
+    const figures = Object.fromEntries(subjects.map(({ name }) => [name, figuresOf(of(name))]));
+    const ratio = (figure: keyof CpuFigures): number =>
+      (figures['weir']?.[figure] ?? NaN) / (figures['bare']?.[figure] ?? NaN);
     return {
+      requests_per_second: requestsPerSecond,
       subjects: figures,
       ratios: {
-        cpu_per_request: of('weir').cpu_us_per_request / of('bare').cpu_us_per_request,
-        cpu_per_chunk: of('weir').cpu_us_per_chunk / of('bare').cpu_us_per_chunk,
+        cpu_per_request: ratio('cpu_us_per_request'),
+        cpu_per_request_saturated: ratio('cpu_us_per_request_saturated'),
+        cpu_per_chunk: ratio('cpu_us_per_chunk'),
       },
     };
   } finally {
@@ -67,21 +87,29 @@ export async function measureCpu(quick: boolean): Promise<{
   }
 }
 
-async function burst(subject: Subject, stream: boolean, total: number, connections: number): Promise<Burst> {
+async function burst(
+  subject: Subject,
+  stream: boolean,
+  total: number,
+  connections: number,
+  perSecond?: number,
+): Promise<Burst> {
   const before = await subject.cpu();
-  const result = await load(subject.port, requestBytes(subject.port, stream), total, connections);
+  const result = await load(subject.port, requestBytes(subject.port, stream), total, connections, perSecond);
   await pause(settleMs);
   const cpuMicroseconds = (await subject.cpu()) - before;
   if (result.failed > 0) throw new Error(`${subject.name}: ${result.failed} of ${total} requests failed.`);
   return { ...result, cpuMicroseconds };
 }
 
-function figuresOf(whole: readonly Burst[], chunked: readonly Burst[]): CpuFigures {
+function figuresOf({ paced, saturated, chunked }: Bursts): CpuFigures {
+  const perRequest = (one: Burst): number => one.cpuMicroseconds / one.completed;
   return {
-    cpu_us_per_request: median(whole.map((one) => one.cpuMicroseconds / one.completed)),
-    requests_per_second: median(whole.map((one) => one.completed / one.seconds)),
-    p50_ms: median(whole.map((one) => one.p50Ms)),
-    p99_ms: median(whole.map((one) => one.p99Ms)),
+    cpu_us_per_request: median(paced.map(perRequest)),
+    cpu_us_per_request_saturated: median(saturated.map(perRequest)),
+    requests_per_second: median(saturated.map((one) => one.completed / one.seconds)),
+    p50_ms: median(paced.map((one) => one.p50Ms)),
+    p99_ms: median(paced.map((one) => one.p99Ms)),
     cpu_us_per_chunk: median(chunked.map((one) => one.cpuMicroseconds / (one.completed * chunksPerStream))),
   };
 }

@@ -12,21 +12,27 @@ export interface LoadResult {
 const headEnd = Buffer.from('\r\n\r\n');
 const lastChunk = Buffer.from('\r\n0\r\n\r\n');
 
-/** Sends `total` copies of a request over `connections` kept-alive connections, one at a time on each. Loopback only. */
+/** What a connection does when it is free: `send` the next request now or later, or `stop` when there is none left. */
+type Turn = (send: () => void, stop: () => void) => void;
+
+/**
+ * Sends `total` copies of a request over `connections` kept-alive connections, one at a time on each: as fast as they
+ * are answered, or `perSecond` of them evenly over time. Loopback only.
+ */
 export async function load(
   port: number,
   request: Buffer,
   total: number,
   connections: number,
+  perSecond?: number,
 ): Promise<LoadResult> {
   const latencies: number[] = [];
-  let started = 0;
   let failed = 0;
   const begin = performance.now();
-  const next = (): boolean => started++ < total;
+  const turn = perSecond === undefined ? atOnce(total) : paced(total, perSecond);
   await Promise.all(
     Array.from({ length: connections }, () =>
-      client(port, request, next, (ok, ms) => {
+      client(port, request, turn, (ok, ms) => {
         latencies.push(ms);
         if (!ok) failed++;
       }),
@@ -44,10 +50,36 @@ export async function load(
   };
 }
 
+function atOnce(total: number): Turn {
+  let started = 0;
+  return (send, stop) => (started++ < total ? send() : stop());
+}
+
+/** Every millisecond lets go what is due by then; with all connections busy the rest is late, but none is left out. */
+function paced(total: number, perSecond: number): Turn {
+  const begin = performance.now();
+  const waiting: { send: () => void; stop: () => void }[] = [];
+  let started = 0;
+  const timer = setInterval(() => {
+    const due = Math.min(total, ((performance.now() - begin) / 1000) * perSecond);
+    while (started < due && waiting.length > 0) {
+      started++;
+      waiting.shift()?.send();
+    }
+    if (started < total) return;
+    clearInterval(timer);
+    for (const { stop } of waiting.splice(0)) stop();
+  }, 1);
+  return (send, stop) => {
+    if (started < total) waiting.push({ send, stop });
+    else stop();
+  };
+}
+
 function client(
   port: number,
   request: Buffer,
-  next: () => boolean,
+  turn: Turn,
   done: (ok: boolean, ms: number) => void,
 ): Promise<void> {
   return new Promise((resolve) => {
@@ -55,25 +87,24 @@ function client(
     let received: Buffer[] = [];
     let sentAt = 0;
     let open = false;
+    const stop = (): void => {
+      socket.end();
+      resolve();
+    };
     const send = (): void => {
-      if (!next()) {
-        socket.end();
-        resolve();
-        return;
-      }
       received = [];
       sentAt = performance.now();
       open = true;
       socket.write(request);
     };
-    socket.on('connect', send);
+    socket.on('connect', () => turn(send, stop));
     socket.on('data', (chunk) => {
       received.push(chunk);
       const ok = complete(received);
       if (ok === undefined) return;
       open = false;
       done(ok, performance.now() - sentAt);
-      send();
+      turn(send, stop);
     });
     socket.on('error', () => undefined);
     socket.on('close', () => {

@@ -1,7 +1,7 @@
 import type { PipelineConfig } from '../config/schema.ts';
 import type { RouteDefinition } from '../http/define-route.ts';
 import type { PluginInstance } from './plugin-instance.ts';
-import type { Hooks } from './plugin.ts';
+import type { AnyPlugin, Hooks } from './plugin.ts';
 
 /** One plugin's place in one phase. */
 export interface Step<H extends keyof Hooks> {
@@ -54,7 +54,7 @@ export function compilePipeline(
     instances,
     request: stepsOf(instances, 'request').map((step) => ({
       ...step,
-      loadsBody: loadsBody(step.instance),
+      loadsBody: bodyNeed(step.instance.definition),
     })),
     attempt: stepsOf(instances, 'attempt'),
     response: stepsOf(instances, 'response').reverse(),
@@ -88,8 +88,9 @@ function tapOf(instance: PluginInstance, index: number): TapStep[] {
   return [{ instance, index, mode: 'tap', judges: mode !== 'observe' }];
 }
 
-function loadsBody(instance: PluginInstance): RequestStep['loadsBody'] {
-  const { reads = [], changes = [] } = instance.definition.capabilities ?? {};
+/** How much of the body a plugin's `request` hook needs. */
+export function bodyNeed({ capabilities }: AnyPlugin): RequestStep['loadsBody'] {
+  const { reads = [], changes = [] } = capabilities ?? {};
   const parts = [...reads, ...changes];
   if (parts.includes('request.body')) return 'always';
   return parts.some((part) => part.startsWith('request.')) ? 'json' : 'never';

@@ -6,6 +6,7 @@ import { clientLeft } from './client-left.ts';
 import { deliver, refuse } from './deliver.ts';
 import { deliverSafely } from './deliver-safely.ts';
 import type { Exchange } from './exchange.ts';
+import { loadBody } from './load-body.ts';
 import { settle, type EngineRuntime } from './settle.ts';
 
 /** Handles an administration route once the pipeline's request hooks have let the request pass. */
@@ -25,7 +26,8 @@ export async function runExchange(
   try {
     for (const step of exchange.pipeline.request) {
       position = step.index;
-      if (step.loadsBody !== 'never' && !exchange.body.loaded) await loadBody(exchange, step.loadsBody);
+      const loading = loadBody(exchange, step.loadsBody);
+      if (loading !== undefined) await loading;
       const pending = callHook(step.instance, 'request', runtime, () => step.run(exchange));
       const result = (isPromise(pending) ? await pending : pending) ?? undefined;
       if (exchange.aborted) return leave(exchange, result, runtime);
@@ -50,20 +52,6 @@ export async function runExchange(
   const upTo = position;
   const delivered = deliverSafely(exchange, runtime, () => deliver(exchange, ready, upTo, runtime));
   if (isPromise(delivered)) await delivered;
-}
-
-/** Uploads have nothing to tell a hook that reads JSON or text, and would only fill the memory. */
-function loadBody(exchange: Exchange, need: 'json' | 'always'): MaybePromise<void> {
-  if (need === 'always' || mayHoldJson(exchange)) return exchange.body.load();
-  exchange.body.passUnread();
-}
-
-/** What a modelled endpoint gets is JSON, whatever it calls itself; elsewhere a missing or odd type may still be JSON. */
-function mayHoldJson(exchange: Exchange): boolean {
-  if (exchange.endpoint.modelled || !exchange.body.present) return true;
-  return !/^\s*((multipart|audio|image|video)\/|application\/octet-stream)/i.test(
-    exchange.header('content-type') ?? '',
-  );
 }
 
 function leave(exchange: Exchange, answer: Answer | undefined, runtime: EngineRuntime): void {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { GatewayError } from '../../core/errors/gateway-error.ts';
-import { optionErrors, TestContext, testScope, type TestRequest } from '../../tests/kit/plugin-kit.ts';
+import { contextFor, optionErrors, testScope, type TestRequest } from '../../tests/kit/plugin-kit.ts';
 import requestParameters from './index.ts';
 import type { RequestParametersOptions } from './options.ts';
 
@@ -13,7 +13,7 @@ async function refusalOf(
 ): Promise<GatewayError | undefined> {
   const hooks = await requestParameters.create(options, testScope().scope);
   try {
-    await hooks.request?.(new TestContext(request));
+    await hooks.request?.(await contextFor(requestParameters, request));
     return undefined;
   } catch (error) {
     return error as GatewayError;
@@ -43,7 +43,8 @@ describe('request-parameters: which bodies are looked at', () => {
   for (const type of ['multipart/form-data; boundary=x', 'audio/mpeg', 'application/octet-stream']) {
     test(`an upload as ${type} is not even read`, async () => {
       const hooks = await requestParameters.create(blockAll, testScope().scope);
-      const context = new TestContext({ path: '/files', body: 'data', headers: { 'content-type': type } });
+      const request = { path: '/files', body: 'data', headers: { 'content-type': type } };
+      const context = await contextFor(requestParameters, request);
       await hooks.request?.(context);
       assert.equal(context.body.loaded, false);
     });
@@ -156,7 +157,7 @@ describe('request-parameters: options', () => {
     const { scope } = testScope();
     const before = await requestParameters.create({ params: { blockedKeys: ['n'] } }, scope);
     const after = await requestParameters.create({ params: { blockedKeys: ['m'] } }, scope);
-    const context = new TestContext({ body: { n: 1 } });
+    const context = await contextFor(requestParameters, { body: { n: 1 } });
     await after.request?.(context);
     assert.throws(() => before.request?.(context), { code: 'hooks_failed' });
   });

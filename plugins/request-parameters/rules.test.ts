@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { GatewayError } from '../../core/errors/gateway-error.ts';
-import { TestContext, testScope, type TestRequest } from '../../tests/kit/plugin-kit.ts';
+import { contextFor, testScope, type TestRequest } from '../../tests/kit/plugin-kit.ts';
 import requestParameters from './index.ts';
 import type { RequestParametersOptions } from './options.ts';
 
@@ -12,7 +12,7 @@ async function refusalOf(
 ): Promise<GatewayError | undefined> {
   const hooks = await requestParameters.create(options, testScope().scope);
   try {
-    await hooks.request?.(new TestContext(request));
+    await hooks.request?.(await contextFor(requestParameters, request));
     return undefined;
   } catch (error) {
     return error as GatewayError;

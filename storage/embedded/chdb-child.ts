@@ -1,4 +1,5 @@
 import type { Server } from 'node:http';
+import os from 'node:os';
 import type { AddressInfo } from 'node:net';
 import { Engine, type ChdbModule, type EngineOptions } from './chdb/engine.ts';
 import { createEngineServer } from './chdb/http-server.ts';
@@ -40,7 +41,17 @@ function listen(target: Server, port: number): Promise<number> {
   });
 }
 
+/** Serving comes first: on a machine with few cores the engine's bursts would else delay requests. Best effort. */
+function yieldToServing(): void {
+  try {
+    os.setPriority(os.constants.priority.PRIORITY_BELOW_NORMAL);
+  } catch {
+    // Some systems forbid it; then both share the machine as they are.
+  }
+}
+
 async function start({ port, options }: StartMessage<ChdbChildOptions>): Promise<void> {
+  yieldToServing();
   let chdb: ChdbModule;
   try {
     chdb = await import('chdb');

@@ -15,6 +15,8 @@ import { callerKey } from '../../core/pipeline/keys.ts';
 import type { AnyPlugin, Scope } from '../../core/pipeline/plugin.ts';
 import { LazyBody } from '../../core/pipeline/request-body.ts';
 import type { Analytics } from '../../core/ports/analytics.ts';
+import { bodyNeed } from '../../core/pipeline/compile.ts';
+import { loadBody } from '../../core/pipeline/load-body.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import { headerValue } from '../../core/ports/header-list.ts';
@@ -228,6 +230,13 @@ export class TestContext implements RequestContext {
   onAbort(): () => void {
     return () => undefined;
   }
+}
+
+/** The request as the pipeline hands it to a plugin: with the body in memory when the plugin declared that it reads it. */
+export async function contextFor(plugin: AnyPlugin, request: TestRequest): Promise<TestContext> {
+  const context = new TestContext(request);
+  await loadBody(context, bodyNeed(plugin));
+  return context;
 }
 
 /** How the request ended; completed with 200 unless the test says otherwise. */

@@ -1,4 +1,4 @@
-/** How late a deadline may be noticed, in milliseconds. */
+/** How often deadlines are looked at, in milliseconds; one is noticed at most two looks late, and never early. */
 const tickMs = 25;
 
 /**
@@ -54,6 +54,8 @@ export class Deadline {
   private readonly wheel: DeadlineWheel;
   private readonly expire: () => void;
   private limitMs = 0;
+  /** Set since the last look, which counts the limit from then on: asking for the time at every chunk would cost more. */
+  private fresh = false;
   private at = 0;
   private running = false;
 
@@ -66,7 +68,7 @@ export class Deadline {
   set(ms: number): void {
     if (ms <= 0) return this.clear();
     this.limitMs = ms;
-    this.at = performance.now() + ms;
+    this.fresh = true;
     if (this.running) return;
     this.running = true;
     this.wheel.link(this);
@@ -74,7 +76,7 @@ export class Deadline {
 
   /** Starts the same limit again, when one is running. */
   refresh(): void {
-    if (this.running) this.at = performance.now() + this.limitMs;
+    this.fresh = this.running;
   }
 
   clear(): void {
@@ -85,6 +87,10 @@ export class Deadline {
 
   /** For the wheel only. */
   expireIfPast(now: number): void {
+    if (this.fresh) {
+      this.fresh = false;
+      this.at = now + this.limitMs;
+    }
     if (!this.running || now < this.at) return;
     this.clear();
     this.expire();

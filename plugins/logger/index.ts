@@ -46,8 +46,15 @@ export default definePlugin({
       response: KeptBody,
       outcome: Outcome,
     ): void {
-      const bodies = JSON.stringify(loggedBodies(request, response, outcome.responseContentType));
-      journal.append('bodies', `${rowStart(context)},${bodies.slice(1)}`);
+      const {
+        request: sent,
+        response: answered,
+        ...rest
+      } = loggedBodies(request, response, outcome.responseContentType);
+      // In pieces: joining a long text to the others would copy it once more.
+      const start = `${rowStart(context)},"request":`;
+      const end = `,${JSON.stringify(rest).slice(1)}`;
+      journal.append('bodies', [start, JSON.stringify(sent), ',"response":', JSON.stringify(answered), end]);
     }
 
     return {

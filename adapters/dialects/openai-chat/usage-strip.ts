@@ -44,7 +44,7 @@ export function createUsageStripper(maxFrameBytes?: number): UsageStripper {
 }
 
 function isUsageEvent(frame: Buffer): boolean {
-  if (!hasMember(frame, usageObject)) return false;
+  if (!hasMember(frame.toString('latin1'), usageObject)) return false;
   const { data } = readSseFrame(frame);
   const json = data === undefined ? undefined : parseObject(data);
   if (json === undefined || asObject(json.usage) === undefined || json.error !== undefined) return false;

@@ -6,7 +6,10 @@ import type { KeyOptions } from './options.ts';
 const maxRemembered = 10_000;
 const maxRememberedStrangers = 1000;
 
-/** Every service key that is known: those of the options and those of the directory. Secrets are compared as SHA-256; those in use are remembered in memory. */
+/**
+ * Every service key that is known: those of the options and those of the directory. Secrets are looked up by their
+ * SHA-256, so that how long a look-up takes tells something of a digest at the most, and nothing of a secret.
+ */
 export class KeyRing {
   private readonly held = new Map<string, KeyRecord>();
   private readonly directory: Directory;

@@ -15,7 +15,8 @@ export interface CpuFigures {
   cpu_us_per_chunk: number;
 }
 
-interface Burst extends LoadResult {
+/** One load and its cost. */
+export interface Burst extends LoadResult {
   readonly cpuMicroseconds: number;
 }
 
@@ -55,7 +56,7 @@ export async function measureCpu(quick: boolean): Promise<{
       await burst(subject, true, warmStreams, streamConnections);
     }
     const bursts = new Map(
-      subjects.map(({ name }) => [name, { paced: [], saturated: [], chunked: [] } as Bursts]),
+      subjects.map(({ name }) => [name, { paced: [], saturated: [], chunked: [] }]),
     );
     const of = (name: string): Bursts => bursts.get(name) as Bursts;
     for (let round = 0; round < rounds; round++) {
@@ -94,11 +95,18 @@ async function burst(
   connections: number,
   perSecond?: number,
 ): Promise<Burst> {
+  return measured(subject, () =>
+    load(subject.port, requestBytes(subject.port, stream), total, connections, perSecond),
+  );
+}
+
+/** What a load cost the subject. Throws when a request failed. */
+export async function measured(subject: Subject, run: () => Promise<LoadResult>): Promise<Burst> {
   const before = await subject.cpu();
-  const result = await load(subject.port, requestBytes(subject.port, stream), total, connections, perSecond);
+  const result = await run();
   await pause(settleMs);
   const cpuMicroseconds = (await subject.cpu()) - before;
-  if (result.failed > 0) throw new Error(`${subject.name}: ${result.failed} of ${total} requests failed.`);
+  if (result.failed > 0) throw new Error(`${subject.name}: ${result.failed} requests failed.`);
   return { ...result, cpuMicroseconds };
 }
 

@@ -15,24 +15,29 @@ const lastChunk = Buffer.from('\r\n0\r\n\r\n');
 /** What a connection does when it is free: `send` the next request now or later, or `stop` when there is none left. */
 type Turn = (send: () => void, stop: () => void) => void;
 
+/** The bytes of a request, or of the n-th one where each has to be another. */
+export type RequestSource = Buffer | ((n: number) => Buffer);
+
 /**
- * Sends `total` copies of a request over `connections` kept-alive connections, one at a time on each: as fast as they
+ * Sends `total` requests over `connections` kept-alive connections, one at a time on each: as fast as they
  * are answered, or `perSecond` of them evenly over time. Loopback only.
  */
 export async function load(
   port: number,
-  request: Buffer,
+  request: RequestSource,
   total: number,
   connections: number,
   perSecond?: number,
 ): Promise<LoadResult> {
   const latencies: number[] = [];
   let failed = 0;
+  let sent = 0;
+  const next = (): Buffer => (typeof request === 'function' ? request(sent++) : request);
   const begin = performance.now();
   const turn = perSecond === undefined ? atOnce(total) : paced(total, perSecond);
   await Promise.all(
     Array.from({ length: connections }, () =>
-      client(port, request, turn, (ok, ms) => {
+      client(port, next, turn, (ok, ms) => {
         latencies.push(ms);
         if (!ok) failed++;
       }),
@@ -78,7 +83,7 @@ function paced(total: number, perSecond: number): Turn {
 
 function client(
   port: number,
-  request: Buffer,
+  next: () => Buffer,
   turn: Turn,
   done: (ok: boolean, ms: number) => void,
 ): Promise<void> {
@@ -95,7 +100,7 @@ function client(
       received = [];
       sentAt = performance.now();
       open = true;
-      socket.write(request);
+      socket.write(next());
     };
     socket.on('connect', () => turn(send, stop));
     socket.on('data', (chunk) => {

@@ -1,7 +1,8 @@
-// `npm run bench -- [--quick] [--json FILE] [--only cpu,reload,kill]`: the gateway beside a bare proxy, in the same run.
+// `npm run bench -- [--quick] [--json FILE] [--only cpu,chain,reload,kill]`: the gateway beside a bare proxy, in the same run.
 import { writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import { parseArgs } from 'node:util';
+import { measureChain } from './chain.ts';
 import { measureCpu } from './cpu.ts';
 import { measureKill } from './kill.ts';
 import { measureReload } from './reload.ts';
@@ -9,7 +10,7 @@ import { measureReload } from './reload.ts';
 const { values } = parseArgs({
   options: { quick: { type: 'boolean', default: false }, json: { type: 'string' }, only: { type: 'string' } },
 });
-const only = new Set(values.only?.split(',') ?? ['cpu', 'reload', 'kill']);
+const only = new Set(values.only?.split(',') ?? ['cpu', 'chain', 'reload', 'kill']);
 const { quick } = values;
 
 const machine = {
@@ -24,9 +25,10 @@ const machine = {
 
 console.log(`Machine: ${machine.cores} × ${machine.cpu}, ${machine.memory_gib} GiB, Node ${machine.node}`);
 const cpu = only.has('cpu') ? await measureCpu(quick) : undefined;
+const chain = only.has('chain') ? await measureChain(quick) : undefined;
 const reload = only.has('reload') ? await measureReload(quick) : undefined;
 const kill = only.has('kill') ? await measureKill(quick) : undefined;
-const result = { machine, subjects: cpu?.subjects ?? {}, ratios: cpu?.ratios ?? {}, reload, kill };
+const result = { machine, subjects: cpu?.subjects ?? {}, ratios: cpu?.ratios ?? {}, chain, reload, kill };
 
 if (cpu) {
   console.log(
@@ -48,6 +50,13 @@ if (cpu) {
   verdict('CPU per request at one rate, weir / bare', cpu.ratios.cpu_per_request, 1.6);
   verdict('CPU per request saturated, weir / bare', cpu.ratios.cpu_per_request_saturated, 1.6);
   verdict('CPU per chunk, weir / bare', cpu.ratios.cpu_per_chunk, 1.3);
+}
+if (chain) {
+  console.log(`\nfirst chain with the cache, saturated; bare ${chain.bare_us.toFixed(1)} µs/request:`);
+  verdict('CPU per cache hit / bare', chain.hit_us / chain.bare_us, 0.8);
+  verdict('CPU per cache miss / bare', chain.miss_us / chain.bare_us, 1.7);
+  if (chain.redis_us !== undefined)
+    verdict('CPU per miss with Redis / bare', chain.redis_us / chain.bare_us, 2.2);
 }
 if (reload) {
   console.log(

@@ -14,11 +14,13 @@ const question = {
   max_completion_tokens: 200,
 };
 
-/** A whole HTTP request as bytes: 310-byte chat question, streamed or not. */
-export function requestBytes(port: number, stream: boolean): Buffer {
-  const body = JSON.stringify(
-    stream ? { ...question, stream: true, stream_options: { include_usage: true } } : question,
-  );
+/** A whole HTTP request as bytes: 310-byte chat question, streamed or not; `user` makes it one of its own. */
+export function requestBytes(port: number, stream: boolean, user?: string): Buffer {
+  const body = JSON.stringify({
+    ...question,
+    ...(stream ? { stream: true, stream_options: { include_usage: true } } : {}),
+    ...(user === undefined ? {} : { user }),
+  });
   const head = [
     'POST /v1/chat/completions HTTP/1.1',
     `host: 127.0.0.1:${port}`,

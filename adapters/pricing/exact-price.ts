@@ -11,9 +11,18 @@ export function exactPrice(dollarsPerMillion: number): ExactPrice {
   return BigInt(dollarsPerMillion.toFixed(12).replace('.', ''));
 }
 
-/** An amount of 10⁻¹⁸ dollars as a decimal with exactly 12 digits after the point, rounded half up. */
-export function formatAmount(amount: bigint): string {
-  const digits = String((amount + 500_000n) / 1_000_000n);
+/** The same in 10⁻¹² dollars per token, where that is a whole safe number, else NaN. */
+export function picosPerUnit(price: ExactPrice): number {
+  const picos = price % 1_000_000n === 0n ? Number(price / 1_000_000n) : NaN;
+  return Number.isSafeInteger(picos) ? picos : NaN;
+}
+
+/**
+ * An amount as a decimal with exactly 12 digits after the point: a number of 10⁻¹² dollars, or a bigint of 10⁻¹⁸
+ * dollars, rounded half up.
+ */
+export function formatAmount(amount: number | bigint): string {
+  const digits = String(typeof amount === 'number' ? amount : (amount + 500_000n) / 1_000_000n);
   if (digits.length <= 12) return `0.${zeros.slice(digits.length)}${digits}`;
   return `${digits.slice(0, -12)}.${digits.slice(-12)}`;
 }

@@ -1,7 +1,4 @@
-import { exactPrice } from './exact-price.ts';
-import type { ModelPrices, TokenPrice } from './model-prices.ts';
-
-const perMillion = (dollars: number): TokenPrice => ({ base: exactPrice(dollars), tiers: [] });
+import { plainPrice, type ModelPrices } from './model-prices.ts';
 
 /**
  * Invented prices for every model of the built-in mock provider, so that a trial run shows money in its log:
@@ -11,15 +8,16 @@ export const mockPrices: ModelPrices = [
   {
     applies: () => true,
     list: {
-      input: perMillion(0.15),
-      cacheRead: perMillion(0.075),
+      input: plainPrice(0.15),
+      cacheRead: plainPrice(0.075),
       cacheWrite: undefined,
       inputAudio: undefined,
       cacheAudioRead: undefined,
-      output: perMillion(0.6),
+      output: plainPrice(0.6),
       outputAudio: undefined,
       reasoning: undefined,
       request: 0n,
+      requestPicos: 0,
     },
   },
 ];

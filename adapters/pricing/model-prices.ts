@@ -1,13 +1,19 @@
 import { calcPrice, type ConditionalPrice, type ModelPrice } from '@pydantic/genai-prices';
-import { exactPrice, type ExactPrice } from './exact-price.ts';
+import { exactPrice, picosPerUnit, type ExactPrice } from './exact-price.ts';
 
 /**
  * What one kind of token costs, in 10⁻¹⁸ dollars a token; by the size of the whole input where prices are tiered.
  */
 export interface TokenPrice {
   readonly base: ExactPrice;
+  /** `base` in 10⁻¹² dollars, or NaN where that is no whole number. */
+  readonly picos: number;
   /** Ascending; the last one whose `above` is less than the input tokens counts, for all tokens. */
-  readonly tiers: readonly { readonly above: number; readonly price: ExactPrice }[];
+  readonly tiers: readonly {
+    readonly above: number;
+    readonly price: ExactPrice;
+    readonly picos: number;
+  }[];
 }
 
 /** The prices of a model at one time. Undefined: not priced on its own. */
@@ -22,6 +28,8 @@ export interface PriceList {
   readonly reasoning: TokenPrice | undefined;
   /** For each request, in 10⁻¹⁸ dollars. */
   readonly request: ExactPrice;
+  /** `request` in 10⁻¹² dollars, or NaN where that is no whole number. */
+  readonly requestPicos: number;
 }
 
 /** The prices of a model: the last list whose `applies` holds. The first one always does. */
@@ -63,6 +71,7 @@ function priceList(prices: ModelPrice, model: string): PriceList {
   // The data writes an empty list both for what is free and for what it does not know; only a name tells.
   const free: ModelPrice = model.endsWith(':free') ? { input_mtok: 0, output_mtok: 0 } : {};
   const known = { ...free, ...prices };
+  const request = typeof known.requests_kcount === 'number' ? exactPrice(known.requests_kcount) * 1_000n : 0n;
   return {
     input: tokenPrice(known.input_mtok),
     cacheRead: tokenPrice(known.cache_read_mtok),
@@ -73,15 +82,25 @@ function priceList(prices: ModelPrice, model: string): PriceList {
     outputAudio: tokenPrice(known.output_audio_mtok),
     reasoning: tokenPrice(known.output_reasoning_mtok),
     // Dollars per thousand requests; 10³ of them are one of "per million".
-    request: typeof known.requests_kcount === 'number' ? exactPrice(known.requests_kcount) * 1_000n : 0n,
+    request,
+    requestPicos: picosPerUnit(request),
   };
 }
 
 function tokenPrice(price: ModelPrice[string]): TokenPrice | undefined {
   if (price === undefined) return undefined;
-  if (typeof price === 'number') return { base: exactPrice(price), tiers: [] };
-  const tiers = price.tiers.map((tier) => ({ above: tier.start, price: exactPrice(tier.price) }));
-  return { base: exactPrice(price.base), tiers: tiers.sort((a, b) => a.above - b.above) };
+  if (typeof price === 'number') return plainPrice(price);
+  const tiers = price.tiers.map((tier) => {
+    const { base, picos } = plainPrice(tier.price);
+    return { above: tier.start, price: base, picos };
+  });
+  return { ...plainPrice(price.base), tiers: tiers.sort((a, b) => a.above - b.above) };
+}
+
+/** The same for every size of input. `dollars` per million tokens. */
+export function plainPrice(dollars: number): TokenPrice {
+  const base = exactPrice(dollars);
+  return { base, picos: picosPerUnit(base), tiers: [] };
 }
 
 function applies(constraint: ConditionalPrice['constraint']): (at: number) => boolean {

@@ -1,19 +1,58 @@
 import type { Usage } from '../../core/dialects/usage.ts';
+import type { ExactPrice } from './exact-price.ts';
 import type { PriceList, TokenPrice } from './model-prices.ts';
 
 /**
- * What a usage costs, in 10⁻¹⁸ dollars; undefined when tokens were used in a direction that has no price.
+ * What a usage costs: a safe integer of 10⁻¹² dollars, or, where that cannot say it exactly, a bigint of 10⁻¹⁸
+ * dollars. Undefined when tokens were used in a direction that has no price.
  *
  * Each token is charged once, at the most specific price that there is: cached input before input, reasoning before
  * output. Details that add up to more than their total are cut to it.
  */
-export function tokenCost(usage: Usage, prices: PriceList): bigint | undefined {
+export function tokenCost(usage: Usage, prices: PriceList): number | bigint | undefined {
   const input = count(usage.promptTokens);
   const output = count(usage.completionTokens);
   if (input + output === 0 && count(usage.totalTokens) > 0) return undefined;
   if (input > 0 && prices.input === undefined) return undefined;
   if (output > 0 && prices.output === undefined) return undefined;
-  return prices.request + inputCost(usage, input, prices) + outputCost(usage, output, input, prices);
+  const fast = new PicoTally();
+  chargeAll(fast, usage, prices);
+  if (Number.isSafeInteger(fast.sum)) return fast.sum;
+  const exact = new ExactTally();
+  chargeAll(exact, usage, prices);
+  return exact.sum;
+}
+
+/** Adds up amounts. */
+interface Tally {
+  add(count: number, price: ExactPrice, picos: number): void;
+}
+
+/**
+ * In doubles, several times as fast as bigints: exact as long as every price is a whole number of 10⁻¹² dollars and
+ * the sum is a safe integer. A price that is not makes the sum NaN.
+ */
+class PicoTally implements Tally {
+  sum = 0;
+
+  add(count: number, _price: ExactPrice, picos: number): void {
+    this.sum += count * picos;
+  }
+}
+
+class ExactTally implements Tally {
+  sum = 0n;
+
+  add(count: number, price: ExactPrice): void {
+    this.sum += BigInt(count) * price;
+  }
+}
+
+function chargeAll(tally: Tally, usage: Usage, prices: PriceList): void {
+  const input = count(usage.promptTokens);
+  tally.add(1, prices.request, prices.requestPicos);
+  chargeInput(tally, usage, prices, input);
+  chargeOutput(tally, usage, prices, input);
 }
 
 /** Whether any token was used. */
@@ -21,31 +60,29 @@ export function usesTokens(usage: Usage): boolean {
   return count(usage.promptTokens) + count(usage.completionTokens) + count(usage.totalTokens) > 0;
 }
 
-function inputCost(usage: Usage, input: number, prices: PriceList): bigint {
+function chargeInput(tally: Tally, usage: Usage, prices: PriceList, input: number): void {
   const share = shares(input);
   const audio = prices.inputAudio === undefined ? 0 : Math.min(count(usage.inputAudioTokens), input);
   const cached = prices.cacheRead === undefined ? 0 : Math.min(count(usage.cachedTokens), input);
   const written = prices.cacheWrite === undefined ? 0 : count(usage.cacheWriteTokens);
   // What exceeds the whole must have been counted twice: audio that came from the cache.
   const cachedAudio = Math.min(Math.max(0, audio + cached + written - input), audio, cached);
-  return (
-    charge(share(cachedAudio), prices.cacheAudioRead ?? prices.cacheRead, input) +
-    charge(share(cached - cachedAudio), prices.cacheRead, input) +
-    charge(share(written), prices.cacheWrite, input) +
-    charge(share(audio - cachedAudio), prices.inputAudio, input) +
-    charge(share(input), prices.input, input)
-  );
+  charge(tally, share(cachedAudio), prices.cacheAudioRead ?? prices.cacheRead, input);
+  charge(tally, share(cached - cachedAudio), prices.cacheRead, input);
+  charge(tally, share(written), prices.cacheWrite, input);
+  charge(tally, share(audio - cachedAudio), prices.inputAudio, input);
+  charge(tally, share(input), prices.input, input);
 }
 
-function outputCost(usage: Usage, output: number, input: number, prices: PriceList): bigint {
+/** `input` is the size of the whole input, by which tiers are chosen. */
+function chargeOutput(tally: Tally, usage: Usage, prices: PriceList, input: number): void {
+  const output = count(usage.completionTokens);
   const share = shares(output);
   const audio = prices.outputAudio === undefined ? 0 : count(usage.outputAudioTokens);
   const reasoning = prices.reasoning === undefined ? 0 : count(usage.reasoningTokens);
-  return (
-    charge(share(audio), prices.outputAudio, input) +
-    charge(share(reasoning), prices.reasoning, input) +
-    charge(share(output), prices.output, input)
-  );
+  charge(tally, share(audio), prices.outputAudio, input);
+  charge(tally, share(reasoning), prices.reasoning, input);
+  charge(tally, share(output), prices.output, input);
 }
 
 /** Hands out parts of `whole`, never more than is left of it. */
@@ -59,13 +96,13 @@ function shares(whole: number): (wanted: number) => number {
 }
 
 /** `context` is the size of the whole input, by which tiers are chosen. */
-function charge(tokens: number, price: TokenPrice | undefined, context: number): bigint {
-  if (tokens === 0 || price === undefined) return 0n;
-  let rate = price.base;
+function charge(tally: Tally, tokens: number, price: TokenPrice | undefined, context: number): void {
+  if (tokens === 0 || price === undefined) return;
+  let { base: rate, picos } = price;
   for (const tier of price.tiers) {
-    if (context > tier.above) rate = tier.price;
+    if (context > tier.above) ({ price: rate, picos } = tier);
   }
-  return BigInt(tokens) * rate;
+  tally.add(tokens, rate, picos);
 }
 
 /** Providers' numbers are taken for what they are: whole, not negative, finite. */

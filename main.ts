@@ -5,6 +5,7 @@ import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { dialects } from './adapters/dialects/index.ts';
+import { createGuardedFetch } from './adapters/guarded-fetch/guarded-fetch.ts';
 import { createMockTransport } from './adapters/mock/transport.ts';
 import { createPrices } from './adapters/pricing/genai-prices.ts';
 import { providerTable } from './adapters/providers.ts';
@@ -12,6 +13,8 @@ import { createLog } from './adapters/telemetry/line-log.ts';
 import { createMetrics } from './adapters/telemetry/prometheus.ts';
 import { createUndiciTransport } from './adapters/transport/undici-transport.ts';
 import { readArguments, usage, type Command } from './core/cli/arguments.ts';
+import { journalUsage } from './core/cli/journal-arguments.ts';
+import { runJournalCommand } from './core/cli/journal-command.ts';
 import { welcome } from './core/cli/welcome.ts';
 import { restartNeeded } from './core/config/diff.ts';
 import { configJsonSchema } from './core/config/json-schema.ts';
@@ -35,20 +38,20 @@ import { UndoStack } from './core/lifecycle/undo-stack.ts';
 import { pluginErrors } from './core/lifecycle/plugin-errors.ts';
 import { compilePipeline } from './core/pipeline/compile.ts';
 import type { HookRuntime } from './core/pipeline/call-hook.ts';
-import type { Analytics } from './core/ports/analytics.ts';
 import type { Log } from './core/ports/log.ts';
 import type { Metrics } from './core/ports/metrics.ts';
 import { systemClock as clock } from './core/ports/system-clock.ts';
 import type { Transport } from './core/ports/transport.ts';
 import { createRouter } from './core/routing/create-router.ts';
+import { journalTools } from './main/journal-tools.ts';
+import { openAnalytics } from './main/open-analytics.ts';
 import { builtInPlugins } from './plugins/index.ts';
-import { createAnalytics } from './storage/clickhouse/create-analytics.ts';
 import { lockData } from './storage/embedded/data-lock.ts';
-import { startChdb } from './storage/embedded/start-chdb.ts';
 import { openIdentity } from './storage/identity/open-identity.ts';
 import { openJournal } from './storage/journal/journal.ts';
+import { createMemoryCache } from './storage/memory/cache.ts';
 import { createMemoryCounters } from './storage/memory/counters.ts';
-import { createNoAnalytics } from './storage/none/no-analytics.ts';
+import { openSharedStores } from './storage/redis/open-shared-stores.ts';
 
 const root = path.dirname(fileURLToPath(import.meta.url));
 const env = process.env;
@@ -57,13 +60,21 @@ const builtIns = new Map(builtInPlugins.map((plugin) => [plugin.name, plugin]));
 
 async function run(command: Command): Promise<number | undefined> {
   if (command.name === 'help') {
-    if (command.problem === undefined) console.log(usage);
-    else console.error(`${command.problem}\n\n${usage}`);
+    const text = command.topic === 'journal' ? journalUsage : usage;
+    if (command.problem === undefined) console.log(text);
+    else console.error(`${command.problem}\n\n${text}`);
     return command.problem === undefined ? 0 : 2;
   }
   if (command.name === 'schema') {
     console.log(JSON.stringify(configJsonSchema(builtInPlugins), null, 2));
     return 0;
+  }
+  if (command.name === 'journal') {
+    const load = (file: string) => loadConfig(file, { env });
+    return runJournalCommand(
+      command,
+      journalTools({ configFile, load, clock, print: console.log, complain: console.error }),
+    );
   }
   return command.name === 'check' ? check(configFile(command.file)) : start(command);
 }
@@ -145,7 +156,7 @@ async function serve({ command, file, config, log, opened }: Serving): Promise<v
   opened.push(() => lock.release());
   const metrics = createMetrics();
   const identity = await openIdentity(data, env['WEIR_ADMIN_KEY'], config.security.key_prefix);
-  const analytics = await openAnalytics(config, data, log, opened);
+  const analytics = await openAnalytics({ config, file, data, log, clock, opened });
   const hasStore = config.storage.analytics.url !== 'none:';
   const { flush_ms: flushMs, ship_ms: shipMs, max_bytes: maxBytes } = config.storage.journal;
   const journal = await openJournal({
@@ -155,8 +166,14 @@ async function serve({ command, file, config, log, opened }: Serving): Promise<v
   });
   opened.push(() => journal.close(5000));
   reportJournal(metrics, journal);
-  const counters = createMemoryCounters({ clock, log });
-  opened.push(() => counters.close());
+  const { max_bytes: maxBytesCached, max_value_bytes: maxValueBytes } = config.storage.cache;
+  const memoryCounters = createMemoryCounters({ clock, log });
+  opened.push(() => memoryCounters.close());
+  const { counters, cache, ...sharedStores } = await openSharedStores({
+    ...{ storage: config.storage, log, clock, metrics, counters: memoryCounters },
+    cache: createMemoryCache({ clock, maxBytes: maxBytesCached, maxValueBytes }),
+  });
+  opened.push(() => sharedStores.close());
   const transport = openTransport(log, metrics);
   opened.push(() => transport.close());
 
@@ -167,9 +184,11 @@ async function serve({ command, file, config, log, opened }: Serving): Promise<v
     countPluginError: (plugin, hook) => countError({ plugin, hook }).inc(),
   };
   const prices = createPrices({ log });
-  const shared = { log, clock, counters, metrics, prices, directory: identity.directory, journal, analytics };
+  const stores = { counters, cache, journal, analytics };
+  const shared = { log, clock, metrics, prices, directory: identity.directory, ...stores };
   const services = (next: GatewayConfig): Services => ({
     ...shared,
+    guardedFetch: createGuardedFetch({ log, clock, metrics, trustedHosts: next.security.trusted_hosts }),
     router: createRouter({ config: next, table: providerTable, transport, runtime: hooks }),
     headerPrefix: next.server.header_prefix,
     keyPrefix: next.security.key_prefix,
@@ -206,13 +225,15 @@ async function serve({ command, file, config, log, opened }: Serving): Promise<v
               ? Promise.resolve()
               : Promise.reject(new Error(journal.lastError)),
         },
+        ...sharedStores.dependencies,
       ],
       refusal: createOperationsAccess(config.server, identity.directory),
       draining: () => gateway.isDraining,
       status: () => status(reloader, gateway),
     }),
   });
-  const server = await startServer(gateway, config.server, command.port ?? config.server.port);
+  const { host = config.server.host, port = config.server.port } = command;
+  const server = await startServer(gateway, { ...config.server, host }, port);
   opened.push(async () => {
     const { cut } = await server.close(config.server.shutdown_timeout_ms);
     if (cut > 0) log.warn('Requests were cut at the shutdown deadline', { cut });
@@ -224,35 +245,15 @@ async function serve({ command, file, config, log, opened }: Serving): Promise<v
       config: path.relative('', file) || file,
       data: path.relative('', data) || data,
       analytics: hasStore
-        ? `embedded ClickHouse in ${path.join(path.relative('', data) || data, 'analytics')}`
+        ? config.storage.analytics.url.startsWith('http')
+          ? `ClickHouse at ${config.storage.analytics.url}`
+          : `embedded ClickHouse in ${path.join(path.relative('', data) || data, 'analytics')}`
         : 'kept in the journal (storage.analytics.url is "none:")',
       basePath: config.server.base_path,
       headerPrefix: config.server.header_prefix,
       newOwnerKey: identity.newOwnerKey,
     }),
   );
-}
-
-async function openAnalytics(
-  config: GatewayConfig,
-  data: string,
-  log: Log,
-  opened: UndoStack,
-): Promise<Analytics> {
-  const { url } = config.storage.analytics;
-  if (url === 'none:') return createNoAnalytics();
-  const named = url.slice('chdb:'.length);
-  const directory = named === '' ? path.join(data, 'analytics') : path.resolve(named);
-  const engine = await startChdb({ directory, log, clock });
-  opened.push(() => engine.close());
-  const analytics = await createAnalytics({
-    url: engine.url,
-    username: engine.username,
-    password: engine.password,
-    log,
-  });
-  opened.push(() => analytics.close());
-  return analytics;
 }
 
 /** The built-in provider answers in this process; everything else goes over the network. */

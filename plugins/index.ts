@@ -2,6 +2,8 @@ import type { AnyPlugin } from '../core/pipeline/plugin.ts';
 import provider from './provider/index.ts';
 import addPrefix from './add-prefix/index.ts';
 import auth from './auth/index.ts';
+import cache from './cache/index.ts';
+import inlineImage from './inline-image/index.ts';
 import logger from './logger/index.ts';
 import management from './management/index.ts';
 import rateLimit from './rate-limit/index.ts';
@@ -13,6 +15,8 @@ export const builtInPlugins: readonly AnyPlugin[] = [
   requestParameters,
   addPrefix,
   rateLimit,
+  inlineImage,
+  cache,
   provider,
   logger,
   management,

@@ -1,10 +1,12 @@
-// Plain JavaScript on purpose: it runs before anything is installed. `npm start`, `npm test`, `npm run check` and
-// `npm run bench` come through here; each installs from the lock file first when node_modules is missing or stale.
+// Plain JavaScript on purpose: it runs before anything is installed. `npm start`, `npm test`, `npm run check`,
+// `npm run bench` and their `:deno` come through here; each installs from the lock file first when node_modules is
+// missing or stale.
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { denoArguments, denoProgram } from './deno-command.mjs';
 import { runtimeFlags } from './runtime-flags.mjs';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
@@ -21,11 +23,16 @@ install();
 const [command, ...rest] = process.argv.slice(2);
 const tsx = ['--import', 'tsx'];
 if (command === 'start') run([...runtimeFlags, ...tsx, 'main.ts', 'start', ...rest]);
+else if (command === 'start:deno') run([...denoArguments, 'main.ts', 'start', ...rest], { program: deno() });
 else if (command === 'test')
   run([...tsx, '--test', '--test-concurrency=2', ...(rest.length > 0 ? rest : testFiles())]);
+else if (command === 'test:deno')
+  run([...tsx, '--test', '--test-concurrency=2', ...(rest.length > 0 ? rest : gatewayTests())], {
+    env: { ...process.env, WEIR_TEST_RUNTIME: 'deno' },
+  });
 else if (command === 'check') run([...tsx, 'scripts/check.ts', ...rest]);
 else if (command === 'bench') run([...tsx, 'scripts/bench/main.ts', ...rest]);
-else fail(`Unknown command "${command}". Use start, test, check or bench.`);
+else fail(`Unknown command "${command}". Use start, start:deno, test, test:deno, check or bench.`);
 
 function install() {
   const lock = createHash('sha256')
@@ -53,9 +60,21 @@ function testFiles() {
   return found.sort();
 }
 
+/** The tests that see the gateway from outside, as a process of its own. */
+function gatewayTests() {
+  return testFiles().filter((file) => /^tests\/(runtime\/deno|integration|chaos|sdk)\b/.test(file));
+}
+
+function deno() {
+  return (
+    denoProgram() ??
+    fail('Deno is not here: the package "deno" is not installed, or has none for this system.')
+  );
+}
+
 /** Runs in a child, hands signals on, and ends as the child ended. */
-function run(args) {
-  const child = spawn(process.execPath, args, { cwd: root, stdio: 'inherit' });
+function run(args, { program = process.execPath, env = process.env } = {}) {
+  const child = spawn(program, args, { cwd: root, stdio: 'inherit', env });
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
   child.on('exit', (code, signal) => process.exit(code ?? (signal === null ? 1 : 128)));
 }

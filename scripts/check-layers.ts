@@ -32,7 +32,7 @@ export function checkLayers(sources: readonly Source[]): readonly string[] {
 
 function forbidden(file: string, target: string): string | undefined {
   const layer = layerOf(file);
-  if (layer === 'free' || file.endsWith('.test.ts')) return undefined;
+  if (layer === 'free' || /\.test(-support)?\.ts$/.test(file)) return undefined;
   if (target.startsWith('node:')) return undefined;
   const targetLayer = layerOf(target);
   if (targetLayer === 'package') {

@@ -1,6 +1,7 @@
 // `npm run check`: every gate, each with its name and result. Fails if any of them fails.
 import { spawnSync } from 'node:child_process';
 import { checkCycles, checkLayers } from './check-layers.ts';
+import { checkDeploy } from './check-deploy.ts';
 import { checkErrorDocs } from './check-errors.ts';
 import { checkFileRules } from './check-files.ts';
 import { readSources } from './read-sources.ts';
@@ -15,6 +16,7 @@ const gates: readonly Gate[] = [
   ['cycles', () => checkCycles(sources)],
   ['files', () => checkFileRules(sources)],
   ['errors documented', () => checkErrorDocs()],
+  ['deployment files', () => checkDeploy(sources)],
   ['config reference', () => command('--import', 'tsx', 'scripts/generate-config-reference.ts', '--check')],
   ['lint', () => command('node_modules/eslint/bin/eslint.js', '--max-warnings', '0', '.')],
 ];

@@ -7,7 +7,7 @@ export interface Source {
   readonly text: string;
 }
 
-const roots = ['core', 'plugins', 'adapters', 'storage', 'tests', 'scripts', 'examples'];
+const roots = ['main', 'core', 'plugins', 'adapters', 'storage', 'tests', 'scripts', 'examples'];
 
 /** Every TypeScript source of the project. */
 export function readSources(): readonly Source[] {

@@ -2,6 +2,7 @@ import type { Socket } from 'node:net';
 import { Client, type buildConnector, type Dispatcher } from 'undici';
 import type { UpstreamCall } from '../../core/ports/transport.ts';
 import { InformationalFilter } from './informational-filter.ts';
+import type { AddressGuard } from '../addresses/address-guard.ts';
 import { openSocket, type TlsSessions } from './open-socket.ts';
 
 /** Hears what becomes of a connection. */
@@ -35,6 +36,7 @@ export class Connection {
   readonly #client: Client;
   readonly #owner: ConnectionOwner;
   readonly #observer: SocketObserver;
+  readonly #guard: AddressGuard | undefined;
   readonly #filter = new InformationalFilter();
   #connecting: Socket | null = null;
   #socket: Socket | null = null;
@@ -44,7 +46,14 @@ export class Connection {
   #held = false;
   #gone = false;
 
-  constructor(origin: string, owner: ConnectionOwner, observer: SocketObserver) {
+  /** With a `guard` it connects to public addresses only. */
+  constructor(
+    origin: string,
+    owner: ConnectionOwner,
+    observer: SocketObserver,
+    guard: AddressGuard | undefined,
+  ) {
+    this.#guard = guard;
     this.#owner = owner;
     this.#observer = observer;
     this.#client = new Client(origin, {
@@ -111,11 +120,18 @@ export class Connection {
 
   readonly #connect = (options: buildConnector.Options, callback: buildConnector.Callback): void => {
     const secure = options.protocol === 'https:';
+    const guard = this.#guard;
+    const refused = guard?.refusal(options.hostname);
+    if (refused !== undefined) {
+      queueMicrotask(() => callback(refused, null));
+      return;
+    }
     const target = {
       secure,
       host: options.hostname,
       port: Number(options.port) || (secure ? 443 : 80),
       servername: options.servername ?? undefined,
+      lookup: guard?.lookup,
     };
     const socket = openSocket(target, this.#observer.sessions);
     this.#connecting = socket;
@@ -133,6 +149,16 @@ export class Connection {
       this.#watch(socket);
       callback(null, socket);
     };
+    // Before anything else hears that the socket stands, so that a refused peer gets not one byte.
+    if (guard !== undefined) {
+      socket.prependOnceListener('connect', () => {
+        const peer = socket.remoteAddress;
+        const error = peer === undefined ? endedAtOnce() : guard.remoteRefusal(options.hostname, peer);
+        if (error === undefined) return;
+        settle(error);
+        socket.destroy();
+      });
+    }
     socket.once(secure ? 'secureConnect' : 'connect', () => settle(null));
     socket.on('error', (error: NodeJS.ErrnoException) => {
       if (this.#socket === socket) disguiseReset(error);
@@ -169,6 +195,10 @@ export class Connection {
  */
 function disguiseReset(error: NodeJS.ErrnoException): void {
   if (error.code === 'ECONNRESET') error.code = 'UND_ERR_SOCKET';
+}
+
+function endedAtOnce(): NodeJS.ErrnoException {
+  return Object.assign(new Error('the socket was closed while it connected'), { code: 'ECONNRESET' });
 }
 
 function noop(): void {

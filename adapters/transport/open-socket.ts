@@ -1,4 +1,4 @@
-import { connect as connectTcp, isIP, type Socket } from 'node:net';
+import { connect as connectTcp, isIP, type LookupFunction, type Socket } from 'node:net';
 import { connect as connectTls, type TLSSocket } from 'node:tls';
 
 /** Where a socket goes. */
@@ -9,6 +9,8 @@ export interface SocketTarget {
   readonly port: number;
   /** Name for SNI and the certificate, when it is not the host. */
   readonly servername: string | undefined;
+  /** Resolves the name instead of the system. */
+  readonly lookup: LookupFunction | undefined;
 }
 
 /**
@@ -44,7 +46,8 @@ export function openSocket(target: SocketTarget, sessions: TlsSessions): Socket 
 function openTcp(target: SocketTarget): Socket {
   // One libuv read brings up to 64 KiB; with a smaller mark reading would stop and start again for each. (Node
   // hands the option to the stream; its typings do not list it, hence the constant.)
-  const options = { host: target.host, port: target.port, highWaterMark: 65_536 };
+  const { host, port, lookup } = target;
+  const options = { host, port, highWaterMark: 65_536, ...(lookup === undefined ? {} : { lookup }) };
   return connectTcp(options);
 }
 
@@ -58,6 +61,7 @@ function openTls(target: SocketTarget, sessions: TlsSessions): TLSSocket {
     ALPNProtocols: ['http/1.1'],
     ...(servername === undefined ? {} : { servername }),
     ...(session === undefined ? {} : { session }),
+    ...(target.lookup === undefined ? {} : { lookup: target.lookup }),
   });
   socket.on('session', (latest: Buffer) => sessions.set(server, latest));
   return socket;

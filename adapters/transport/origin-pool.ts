@@ -1,4 +1,5 @@
 import { GatewayError } from '../../core/errors/gateway-error.ts';
+import type { AddressGuard } from '../addresses/address-guard.ts';
 import { Connection, type ConnectionOwner, type SocketObserver } from './connection.ts';
 
 /** Hears what becomes of a pool and of its sockets. */
@@ -26,19 +27,23 @@ export class OriginPool implements ConnectionOwner {
   /** When it was used last, in calls of the transport. */
   lastUsed = 0;
 
+  /** Set when its connections go to public addresses only. */
+  readonly guard: AddressGuard | undefined;
+
   readonly #origin: string;
   readonly #owner: PoolOwner;
   readonly #connections = new Set<Connection>();
   #top: Connection | null = null;
 
   /** Throws when `origin` is no http or https URL. */
-  constructor(origin: string, owner: PoolOwner) {
+  constructor(origin: string, owner: PoolOwner, guard: AddressGuard | undefined) {
     const url = new URL(origin);
     if (url.protocol !== 'http:' && url.protocol !== 'https:') {
       const message = `cannot connect to ${origin}: only http and https are spoken; correct base_url`;
       throw new GatewayError('upstream_unreachable', message);
     }
     this.key = origin;
+    this.guard = guard;
     this.#origin = url.origin;
     this.peer = `${url.hostname}:${url.port === '' ? (url.protocol === 'https:' ? '443' : '80') : url.port}`;
     this.#owner = owner;
@@ -55,7 +60,7 @@ export class OriginPool implements ConnectionOwner {
       this.#unlink(connection);
       return connection;
     }
-    const fresh = new Connection(this.#origin, this, this.#owner);
+    const fresh = new Connection(this.#origin, this, this.#owner, this.guard);
     this.#connections.add(fresh);
     return fresh;
   }

@@ -139,6 +139,8 @@ function refused(text: string, cause: unknown): GatewayError {
 }
 
 function errorCode(cause: unknown): string {
-  if (typeof cause !== 'object' || cause === null || !('code' in cause)) return '';
-  return typeof cause.code === 'string' ? cause.code : '';
+  if (typeof cause !== 'object' || cause === null) return '';
+  if ('code' in cause) return typeof cause.code === 'string' ? cause.code : '';
+  // Node gives this error a code, the standard does not.
+  return cause instanceof TypeError && cause.message.startsWith('Invalid URL') ? 'ERR_INVALID_URL' : '';
 }

@@ -9,6 +9,7 @@ import type {
   UpstreamRequest,
 } from '../../core/ports/transport.ts';
 import type { GatewayError } from '../../core/errors/gateway-error.ts';
+import { createAddressGuard, type AddressGuard, type Resolve } from '../addresses/address-guard.ts';
 import { HttpCall, type HttpCallEnvironment } from './http-call.ts';
 import { TlsSessions } from './open-socket.ts';
 import { OriginPool, type PoolOwner } from './origin-pool.ts';
@@ -23,6 +24,10 @@ export interface UndiciTransportOptions {
   readonly maxPerOrigin?: number;
   /** Origins with open connections; over it the least recently used idle one is closed. Default 1,000. */
   readonly maxOrigins?: number;
+  /** The same for origins that requests named. Default 100. */
+  readonly maxGuardedOrigins?: number;
+  /** Resolves the names of guarded origins. Default: the system. */
+  readonly resolve?: Resolve;
 }
 
 export interface UndiciTransport extends Transport {
@@ -30,8 +35,9 @@ export interface UndiciTransport extends Transport {
 }
 
 /**
- * The transport over undici's HTTP/1.1 client: one connection per call in flight, kept for the next one. Reads no
- * proxy settings from the environment. `close` ends what is in flight with `shutting_down`.
+ * The transport over undici's HTTP/1.1 client: one connection per call in flight, kept for the next one. Guarded and
+ * other calls never share a connection, nor the room for one. Reads no proxy settings from the environment. `close`
+ * ends what is in flight with `shutting_down`.
  */
 export function createUndiciTransport(options: UndiciTransportOptions): UndiciTransport {
   return new PooledTransport(options);
@@ -43,15 +49,21 @@ class PooledTransport implements UndiciTransport, PoolOwner {
   readonly #clock: Clock;
   readonly #maxPerOrigin: number;
   readonly #maxOrigins: number;
+  readonly #maxGuardedOrigins: number;
+  readonly #guard: AddressGuard;
   readonly #metrics: TransportMetrics;
   readonly #environment: HttpCallEnvironment;
   readonly #pools = new Map<string, OriginPool>();
+  readonly #guardedPools = new Map<string, OriginPool>();
   #sockets = 0;
   #calls = 0;
   #closing: Promise<void> | undefined;
   #lastClosed: () => void = () => undefined;
 
-  constructor({ log, clock, metrics, maxPerOrigin = 10_000, maxOrigins = 1_000 }: UndiciTransportOptions) {
+  constructor(options: UndiciTransportOptions) {
+    const { log, clock, metrics, maxPerOrigin = 10_000, maxOrigins = 1_000 } = options;
+    this.#maxGuardedOrigins = options.maxGuardedOrigins ?? 100;
+    this.#guard = createAddressGuard(options.resolve);
     this.#log = log;
     this.#clock = clock;
     this.#maxPerOrigin = maxPerOrigin;
@@ -62,7 +74,8 @@ class PooledTransport implements UndiciTransport, PoolOwner {
 
   send(request: UpstreamRequest, handler: UpstreamHandler): UpstreamCall {
     if (this.#closing !== undefined) return this.#refuse(handler, transportClosed());
-    const pool = this.#pools.get(request.origin) ?? this.#open(request.origin);
+    const guard = request.guarded === true ? this.#guard : undefined;
+    const pool = this.#poolsOf(guard).get(request.origin) ?? this.#open(request.origin, guard);
     if (!(pool instanceof OriginPool)) return this.#refuse(handler, pool);
     if (pool.inFlight >= this.#maxPerOrigin) {
       const what = `${this.#maxPerOrigin} requests to ${pool.peer} are in flight, the most that are allowed`;
@@ -78,11 +91,12 @@ class PooledTransport implements UndiciTransport, PoolOwner {
   stats(): TransportStats {
     let pending = 0;
     let running = 0;
-    for (const pool of this.#pools.values()) {
+    const pools = this.#allPools();
+    for (const pool of pools) {
       pending += pool.pending;
       running += pool.running;
     }
-    return { origins: this.#pools.size, connections: this.#sockets, pending, running };
+    return { origins: pools.length, connections: this.#sockets, pending, running };
   }
 
   close(): Promise<void> {
@@ -91,7 +105,8 @@ class PooledTransport implements UndiciTransport, PoolOwner {
   }
 
   poolEmpty(pool: OriginPool): void {
-    if (this.#pools.get(pool.key) === pool) this.#pools.delete(pool.key);
+    const pools = this.#poolsOf(pool.guard);
+    if (pools.get(pool.key) === pool) pools.delete(pool.key);
   }
 
   opened(): number {
@@ -110,18 +125,28 @@ class PooledTransport implements UndiciTransport, PoolOwner {
 
   async #closeAll(): Promise<void> {
     this.#metrics.dispose();
-    for (const pool of [...this.#pools.values()]) pool.close(transportClosed());
+    for (const pool of this.#allPools()) pool.close(transportClosed());
     // Those of calls that ended just before are not in a pool any more, but may still be closing.
     if (this.#sockets > 0) await new Promise<void>((resolve) => (this.#lastClosed = resolve));
   }
 
-  #open(origin: string): OriginPool | GatewayError {
-    if (this.#pools.size >= this.#maxOrigins && !this.#evict()) {
-      return transportBusy(`${this.#maxOrigins} origins have requests in flight, the most that are allowed`);
+  #poolsOf(guard: AddressGuard | undefined): Map<string, OriginPool> {
+    return guard === undefined ? this.#pools : this.#guardedPools;
+  }
+
+  #allPools(): OriginPool[] {
+    return [...this.#pools.values(), ...this.#guardedPools.values()];
+  }
+
+  #open(origin: string, guard: AddressGuard | undefined): OriginPool | GatewayError {
+    const pools = this.#poolsOf(guard);
+    const most = guard === undefined ? this.#maxOrigins : this.#maxGuardedOrigins;
+    if (pools.size >= most && !this.#evict(pools)) {
+      return transportBusy(`${most} origins have requests in flight, the most that are allowed`);
     }
     try {
-      const pool = new OriginPool(origin, this);
-      this.#pools.set(origin, pool);
+      const pool = new OriginPool(origin, this, guard);
+      pools.set(origin, pool);
       return pool;
     } catch (cause) {
       return transportError(cause, { peer: origin, phase: 'connecting', receivedBytes: 0 });
@@ -129,13 +154,13 @@ class PooledTransport implements UndiciTransport, PoolOwner {
   }
 
   /** Closes the idle pool that was used longest ago; false when every one has calls in flight. */
-  #evict(): boolean {
+  #evict(pools: Map<string, OriginPool>): boolean {
     let oldest: OriginPool | undefined;
-    for (const pool of this.#pools.values()) {
+    for (const pool of pools.values()) {
       if (pool.inFlight === 0 && (oldest === undefined || pool.lastUsed < oldest.lastUsed)) oldest = pool;
     }
     if (oldest === undefined) return false;
-    this.#pools.delete(oldest.key);
+    pools.delete(oldest.key);
     oldest.close(transportClosed());
     this.#log.debug('closed the connections of an idle origin to make room for another', {
       origin: oldest.key,

@@ -6,6 +6,7 @@ const start = (change: Partial<Extract<Command, { name: 'start' }>>): Command =>
   name: 'start',
   config: undefined,
   port: undefined,
+  host: undefined,
   data: 'data',
   ...change,
 });
@@ -16,15 +17,15 @@ describe('readArguments', () => {
     ['flags without a command', ['--port', '9000'], {}, start({ port: 9000 })],
     [
       'everything',
-      ['start', '--config', 'a.yaml', '--port=1', '--data', 'd'],
+      ['start', '--config', 'a.yaml', '--port=1', '--host', '::', '--data', 'd'],
       {},
-      start({ config: 'a.yaml', port: 1, data: 'd' }),
+      start({ config: 'a.yaml', port: 1, host: '::', data: 'd' }),
     ],
     [
       'the environment',
       ['start'],
-      { WEIR_CONFIG: 'e.yaml', PORT: '7', WEIR_DATA: 'ed' },
-      start({ config: 'e.yaml', port: 7, data: 'ed' }),
+      { WEIR_CONFIG: 'e.yaml', PORT: '7', WEIR_HOST: '0.0.0.0', WEIR_DATA: 'ed' },
+      start({ config: 'e.yaml', port: 7, host: '0.0.0.0', data: 'ed' }),
     ],
     ['variables that are set to nothing', [], { WEIR_CONFIG: '', PORT: '', WEIR_DATA: '' }, start({})],
     ['port 0', ['--port', '0'], { PORT: '7' }, start({ port: 0 })],
@@ -34,6 +35,38 @@ describe('readArguments', () => {
     ['the command line wins', ['start', '--port', '8'], { PORT: '7' }, start({ port: 8 })],
     ['check', ['check', 'x.yaml'], {}, { name: 'check', file: 'x.yaml' }],
     ['schema', ['schema'], {}, { name: 'schema' }],
+    [
+      'journal status',
+      ['journal', 'status', '--json'],
+      { WEIR_DATA: 'd' },
+      { name: 'journal', action: 'status', data: 'd', json: true },
+    ],
+    [
+      'journal verify',
+      ['journal', 'verify', '--data', 'x'],
+      { WEIR_DATA: 'd' },
+      { name: 'journal', action: 'verify', data: 'x', json: false },
+    ],
+    [
+      'journal replay of the quarantine',
+      ['journal', 'replay', '--quarantine'],
+      { WEIR_CONFIG: 'c.yaml', WEIR_DATA: '' },
+      {
+        ...{ name: 'journal', action: 'replay', data: 'data', json: false, config: 'c.yaml' },
+        ...{ quarantine: true, files: [], table: undefined },
+      },
+    ],
+    [
+      'journal replay of files',
+      ['journal', 'replay', 'a', '--table=bodies', 'b', '--config', 'e.yaml', '--json'],
+      {},
+      {
+        ...{ name: 'journal', action: 'replay', data: 'data', json: true, config: 'e.yaml' },
+        ...{ quarantine: false, files: ['a', 'b'], table: 'bodies' },
+      },
+    ],
+    ['journal alone', ['journal'], {}, { name: 'help', topic: 'journal' }],
+    ['journal --help', ['journal', 'replay', '--help'], {}, { name: 'help', topic: 'journal' }],
     ['help', ['start', '--help'], {}, { name: 'help' }],
   ];
   for (const [name, args, env, expected] of cases) {
@@ -50,6 +83,12 @@ describe('readArguments', () => {
     ['schema', 'more'],
     ['start', '--port', '65536'],
     ['start', '--config'],
+    ['journal', 'stat'],
+    ['journal', 'status', 'more'],
+    ['journal', 'verify', '--config', 'x'],
+    ['journal', 'replay'],
+    ['journal', 'replay', '--quarantine', 'file'],
+    ['journal', 'replay', 'file', '--table', 'rows'],
   ]) {
     it(`explains ${args.join(' ')}`, () => {
       const command = readArguments(args, {});

@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util';
+import { readJournalArguments, type JournalCommand } from './journal-arguments.ts';
 
 /** What the command line and the environment ask for. */
 export type Command =
@@ -6,17 +7,22 @@ export type Command =
       readonly name: 'start';
       readonly config: string | undefined;
       readonly port: number | undefined;
+      /** Address to listen on, instead of `server.host`. */
+      readonly host: string | undefined;
       readonly data: string;
     }
   | { readonly name: 'check'; readonly file: string | undefined }
   | { readonly name: 'schema' }
-  | { readonly name: 'help'; readonly problem?: string };
+  | JournalCommand
+  | { readonly name: 'help'; readonly problem?: string; readonly topic?: 'journal' };
 
 export const usage = `weir: a gateway in front of model providers
 
   weir start [--config FILE] [--port N] [--data DIR]   serve (environment: WEIR_CONFIG, PORT, WEIR_DATA)
+             [--host ADDRESS]                          listen there instead of server.host (WEIR_HOST)
   weir check [FILE]                                    name every mistake in a configuration, start nothing
   weir schema                                          print the JSON Schema of the configuration
+  weir journal status|verify|replay                    look after the log rows on disk (weir journal --help)
   weir help                                            print this
 
   WEIR_ADMIN_KEY presets the owner key (at least 16 characters); without it one is generated and shown once.`;
@@ -29,6 +35,7 @@ export function readArguments(
   const [first = 'start', ...others] = args;
   const name = first.startsWith('-') ? 'start' : first;
   const rest = first.startsWith('-') ? [...args] : others;
+  if (name === 'journal') return journal(rest, env);
   if (name === 'help' || rest.includes('--help') || rest.includes('-h')) return { name: 'help' };
   try {
     if (name === 'start') return start(rest, env);
@@ -47,10 +54,33 @@ export function readArguments(
   return { name: 'help', problem: `There is no command "${name}".` };
 }
 
+function journal(args: string[], env: Readonly<Record<string, string | undefined>>): Command {
+  if (args.length === 0 || args.includes('--help') || args.includes('-h')) {
+    return { name: 'help', topic: 'journal' };
+  }
+  try {
+    return readJournalArguments(args, {
+      data: given(env['WEIR_DATA']) ?? 'data',
+      config: given(env['WEIR_CONFIG']),
+    });
+  } catch (error) {
+    return {
+      name: 'help',
+      topic: 'journal',
+      problem: error instanceof Error ? error.message : String(error),
+    };
+  }
+}
+
 function start(args: string[], env: Readonly<Record<string, string | undefined>>): Command {
   const { values } = parseArgs({
     args,
-    options: { config: { type: 'string' }, port: { type: 'string' }, data: { type: 'string' } },
+    options: {
+      config: { type: 'string' },
+      port: { type: 'string' },
+      host: { type: 'string' },
+      data: { type: 'string' },
+    },
   });
   const port = values.port ?? given(env['PORT']);
   if (port !== undefined && !/^\d{1,5}$/.test(port)) {
@@ -61,6 +91,7 @@ function start(args: string[], env: Readonly<Record<string, string | undefined>>
     name: 'start',
     config: values.config ?? given(env['WEIR_CONFIG']),
     port: port === undefined ? undefined : Number(port),
+    host: values.host ?? given(env['WEIR_HOST']),
     data: values.data ?? given(env['WEIR_DATA']) ?? 'data',
   };
 }

@@ -155,6 +155,12 @@ describe('compileSchema: messages', () => {
     ],
     ['not', Type.Unsafe({ not: { type: 'string' } }), 'x', ['/ this value must NOT be valid']],
     [
+      'not, in words',
+      Type.Unsafe({ not: { type: 'string', 'x-expected': 'a number' } }),
+      'x',
+      ['/ expected a number'],
+    ],
+    [
       'pointer',
       Type.Object({ 'a/b': Type.Array(Type.Integer()) }),
       { 'a/b': ['x'] },

@@ -1,5 +1,5 @@
 import type { ErrorObject } from 'ajv';
-import { describeSchema } from './describe-schema.ts';
+import { describeSchema, expectedKeyword } from './describe-schema.ts';
 import { describeValue, typeRemedy } from './describe-value.ts';
 import { didYouMean } from './did-you-mean.ts';
 import type { Hide, Issue } from './issue.ts';
@@ -111,6 +111,9 @@ function explainOne(error: ErrorObject, context: ExplainContext, path: string): 
     const positions = [Number(params.i) + 1, Number(params.j) + 1].sort((a, b) => a - b);
     return issue(`items ${positions.join(' and ')} are the same; keep one`);
   }
+  // What `not` expects instead, where its schema says so. The value itself is not quoted: it may be a secret.
+  const instead = keyword === 'not' ? schemaObject(schema.not)[expectedKeyword] : undefined;
+  if (typeof instead === 'string') return issue(`expected ${instead}`);
   if (['not', 'contains', 'false schema'].includes(keyword))
     return issue(`this value ${error.message ?? 'is not allowed'}`);
   return [expectation(schema, error.data, { path, context, keyword })];

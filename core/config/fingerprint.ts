@@ -67,7 +67,7 @@ export class Fingerprinter {
           ? before.fingerprint
           : {
               content: status.size > maxBytes ? identity : await contentHash(path),
-              changedAt: Math.max(status.ctimeMs, status.mtimeMs),
+              changedAt: await changeTime(path),
             };
       this.#known.set(path, { identity, fingerprint });
       return fingerprint;
@@ -75,6 +75,12 @@ export class Fingerprinter {
       return missing;
     }
   }
+}
+
+/** Asked after the content was read: new content never goes with an old time, also when it came in between. */
+async function changeTime(path: string): Promise<number> {
+  const { ctimeMs, mtimeMs } = await stat(path);
+  return Math.max(ctimeMs, mtimeMs);
 }
 
 async function contentHash(path: string): Promise<string> {

@@ -1,36 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { loadConfig, type LoadResult } from './load-config.ts';
+import { configOf, load, minimal, problemsOf, type Env } from './load-texts.test-support.ts';
 import { formatProblem } from './problem.ts';
-
-type Env = Record<string, string | undefined>;
-
-/** Loads `/c/main.yaml` from texts by name; a missing name is a missing file. */
-function load(files: Record<string, string>, env: Env = {}): Promise<LoadResult> {
-  const readFile = (path: string): Promise<Buffer> => {
-    const text = files[path.replace('/c/', '')];
-    if (text !== undefined) return Promise.resolve(Buffer.from(text));
-    return Promise.reject(Object.assign(new Error('missing'), { code: 'ENOENT' }));
-  };
-  return loadConfig('/c/main.yaml', { env, readFile });
-}
-
-async function problemsOf(files: Record<string, string> | string, env?: Env): Promise<string[]> {
-  const result = await load(typeof files === 'string' ? { 'main.yaml': files } : files, env);
-  assert.ok(!result.ok, 'the configuration should be refused');
-  return result.problems.map((problem) => formatProblem(problem).replaceAll('/c/', ''));
-}
-
-async function configOf(files: Record<string, string> | string, env?: Env) {
-  const result = await load(typeof files === 'string' ? { 'main.yaml': files } : files, env);
-  assert.deepEqual(result.ok ? [] : result.problems.map(formatProblem), []);
-  assert.ok(result.ok);
-  return result;
-}
-
-const pipelines = 'pipelines: [{ name: gateway, match: { path: /** }, plugins: [auth] }]\n';
-const minimal = `version: 1\n${pipelines}`;
 
 describe('loadConfig: variables', () => {
   const provider = (value: string): string => `${minimal}providers: { openai: { api_key: ${value} } }\n`;

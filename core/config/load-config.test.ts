@@ -2,36 +2,9 @@ import assert from 'node:assert/strict';
 import { tmpdir } from 'node:os';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { loadConfig, type LoadResult } from './load-config.ts';
+import { loadConfig } from './load-config.ts';
+import { configOf, load, minimal, problemsOf } from './load-texts.test-support.ts';
 import { formatProblem } from './problem.ts';
-
-type Env = Record<string, string | undefined>;
-
-/** Loads `/c/main.yaml` from texts by name; a missing name is a missing file. */
-function load(files: Record<string, string>, env: Env = {}): Promise<LoadResult> {
-  const readFile = (path: string): Promise<Buffer> => {
-    const text = files[path.replace('/c/', '')];
-    if (text !== undefined) return Promise.resolve(Buffer.from(text));
-    return Promise.reject(Object.assign(new Error('missing'), { code: 'ENOENT' }));
-  };
-  return loadConfig('/c/main.yaml', { env, readFile });
-}
-
-async function problemsOf(files: Record<string, string> | string, env?: Env): Promise<string[]> {
-  const result = await load(typeof files === 'string' ? { 'main.yaml': files } : files, env);
-  assert.ok(!result.ok, 'the configuration should be refused');
-  return result.problems.map((problem) => formatProblem(problem).replaceAll('/c/', ''));
-}
-
-async function configOf(files: Record<string, string> | string, env?: Env) {
-  const result = await load(typeof files === 'string' ? { 'main.yaml': files } : files, env);
-  assert.deepEqual(result.ok ? [] : result.problems.map(formatProblem), []);
-  assert.ok(result.ok);
-  return result;
-}
-
-const pipelines = 'pipelines: [{ name: gateway, match: { path: /** }, plugins: [auth] }]\n';
-const minimal = `version: 1\n${pipelines}`;
 
 describe('loadConfig: defaults', () => {
   it('fills in every section of the smallest file', async () => {
@@ -40,8 +13,14 @@ describe('loadConfig: defaults', () => {
     assert.deepEqual(config.server.header_aliases, ['x-portkey']);
     assert.deepEqual(config.security, { trusted_hosts: [], key_prefix: 'wk_' });
     assert.deepEqual(config.storage, {
-      analytics: { url: 'chdb:' },
+      analytics: {
+        url: 'chdb:',
+        replicated: false,
+        replica_path: '/clickhouse/tables/{shard}/{database}/{table}',
+        replica_name: '{replica}',
+      },
       counters: { url: 'memory:' },
+      cache: { max_bytes: 134217728, max_value_bytes: 4194304 },
       journal: { flush_ms: 20, ship_ms: 1000, max_bytes: 2147483648 },
     });
     assert.deepEqual(config.log, { level: 'info', format: 'text' });

@@ -1,9 +1,8 @@
 import { Type, type Static } from 'typebox';
 import { ProviderRowSchema } from '../ports/provider-row.ts';
+import { section, strict } from './schema-section.ts';
+import { Storage } from './storage-schema.ts';
 
-const strict = { additionalProperties: false };
-/** A section that may be left out: it is then filled with the defaults of its keys. */
-const section = { ...strict, default: {} };
 const headerPrefix = {
   pattern: '^[a-z0-9]+(-[a-z0-9]+)*$',
   'x-expected': 'lower-case words joined by hyphens',
@@ -110,7 +109,8 @@ const Security = Type.Object(
       Type.Array(Type.String(), {
         default: [],
         maxItems: 1000,
-        description: 'Hosts (`host` or `host:port`) that a request may name in the custom-host header.',
+        description:
+          'Hosts (`host` or `host:port`, exact) that a request may name although they are private: as custom host, as address of an image. Public hosts need no entry.',
       }),
     ),
     key_prefix: Type.Optional(
@@ -124,63 +124,6 @@ const Security = Type.Object(
     ),
   },
   { ...section, description: 'What requests may do.' },
-);
-
-const Store = (options: { default: string; pattern: string; 'x-expected': string; description: string }) =>
-  Type.Object({ url: Type.Optional(Type.String(options)) }, section);
-
-const Storage = Type.Object(
-  {
-    analytics: Type.Optional(
-      Store({
-        default: 'chdb:',
-        pattern: '^(chdb:.*|none:)$',
-        'x-expected': '"chdb:", "chdb:" and a directory, or "none:"',
-        description:
-          'Where logs and analytics live: `chdb:` (embedded, under the data folder), `chdb:DIR`, or `none:` (rows stay in the journal).',
-      }),
-    ),
-    counters: Type.Optional(
-      Store({
-        default: 'memory:',
-        pattern: '^memory:$',
-        'x-expected': '"memory:"',
-        description: 'Where rate limits are counted: `memory:`.',
-      }),
-    ),
-    journal: Type.Optional(
-      Type.Object(
-        {
-          flush_ms: Type.Optional(
-            Type.Integer({
-              default: 20,
-              minimum: 1,
-              maximum: 10000,
-              description: 'How often accepted rows are written to disk; what a kill -9 can lose at most.',
-            }),
-          ),
-          ship_ms: Type.Optional(
-            Type.Integer({
-              default: 1000,
-              minimum: 10,
-              maximum: 60000,
-              description: 'How often segments are sealed and sent to the analytics store.',
-            }),
-          ),
-          max_bytes: Type.Optional(
-            Type.Integer({
-              default: 2147483648,
-              minimum: 1048576,
-              description:
-                'Disk bound while the analytics store is away; beyond it rows are shed and counted.',
-            }),
-          ),
-        },
-        { ...section, description: 'Log rows on disk, on their way to the analytics store.' },
-      ),
-    ),
-  },
-  { ...section, description: 'Stores. Changes need a restart.' },
 );
 
 const Provider = Type.Object(
@@ -316,8 +259,18 @@ export interface GatewayConfig {
   readonly server: Filled<NonNullable<GatewayConfigInput['server']>>;
   readonly security: Filled<NonNullable<GatewayConfigInput['security']>>;
   readonly storage: {
-    readonly analytics: { readonly url: string };
+    readonly analytics: {
+      readonly url: string;
+      readonly username?: string;
+      readonly password?: string;
+      readonly ca_file?: string;
+      readonly cluster?: string;
+      readonly replicated: boolean;
+      readonly replica_path: string;
+      readonly replica_name: string;
+    };
     readonly counters: { readonly url: string };
+    readonly cache: { readonly url?: string; readonly max_bytes: number; readonly max_value_bytes: number };
     readonly journal: Filled<NonNullable<NonNullable<GatewayConfigInput['storage']>['journal']>>;
   };
   readonly log: Filled<NonNullable<GatewayConfigInput['log']>>;

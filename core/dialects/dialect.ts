@@ -47,8 +47,8 @@ export interface FrameCodec {
   reader(endpoint: EndpointId): FrameReader;
   /** The frame again, saying `events` instead; unknown fields of the frame are kept. Undefined when nothing is left of it. */
   rewrite(frame: StreamFrame, events: readonly StreamEvent[]): Uint8Array | undefined;
-  /** The complete (not streamed) answer that these frames add up to. */
-  assemble(endpoint: EndpointId, frames: readonly StreamFrame[]): Uint8Array;
+  /** The complete (not streamed) answer that these frames add up to, with `usage` where they tell none themselves. */
+  assemble(endpoint: EndpointId, frames: readonly StreamFrame[], usage?: Usage): Uint8Array;
   /** A complete answer as stream frames; the inverse of `assemble`. */
   disassemble(endpoint: EndpointId, answer: Uint8Array): readonly Uint8Array[];
 }

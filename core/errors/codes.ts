@@ -13,6 +13,8 @@ export const errorTable = {
   provider_unknown: { status: 400, type: 'invalid_request_error', admin: 'AB01' },
   provider_ambiguous: { status: 400, type: 'invalid_request_error', admin: 'AB01' },
   custom_host_refused: { status: 400, type: 'invalid_request_error', admin: 'AB01' },
+  address_refused: { status: 400, type: 'invalid_request_error', admin: 'AB01' },
+  fetch_failed: { status: 400, type: 'invalid_request_error', admin: 'AB01' },
   not_supported: { status: 400, type: 'invalid_request_error', admin: 'AB01' },
   body_too_large: { status: 413, type: 'invalid_request_error', admin: 'AB01' },
   body_encoding_unsupported: { status: 415, type: 'invalid_request_error', admin: 'AB01' },
@@ -26,6 +28,7 @@ export const errorTable = {
   scope_missing: { status: 403, type: 'permission_error', admin: 'AB03' },
   // What the operator's rules say
   hooks_failed: { status: 446, type: 'hooks_failed', admin: 'AB01' },
+  limits_unavailable: { status: 503, type: 'service_unavailable_error', admin: 'AB04' },
   rate_limited: { status: 429, type: 'rate_limit_error', admin: 'AB06' },
   // What the gateway can do now
   overloaded: { status: 503, type: 'overloaded_error', admin: 'AB04' },

@@ -28,6 +28,8 @@ export interface Answer {
   readonly body: Buffer | StreamSource | null;
   /** Who wrote it. Default `gateway`. */
   readonly source?: 'gateway' | 'provider';
+  /** The body is known to be one JSON object, so that the log need not escape it. */
+  readonly isJson?: boolean;
   /** The wire format of a streamed body, when taps may read it. */
   readonly dialect?: DialectName;
 }

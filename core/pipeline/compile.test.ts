@@ -16,7 +16,10 @@ const compile = (...instances: PluginInstance[]) =>
 
 describe('a compiled pipeline', () => {
   it('has each phase in its order, and nothing for plugins without the hook', () => {
-    const hooks: Hooks = { request: nothing, attempt: nothing, response: nothing, settled: nothing };
+    const hooks: Hooks = {
+      ...{ request: nothing, attempt: nothing, response: nothing, settled: nothing },
+      attempted: nothing as () => undefined,
+    };
     const compiled = compile(
       instance('a', hooks),
       instance('b', {}),
@@ -27,6 +30,7 @@ describe('a compiled pipeline', () => {
       steps.map((step) => `${step.instance.name}${step.index}`).join(' ');
     assert.equal(places(compiled.request), 'a0 c2');
     assert.equal(places(compiled.attempt), 'a0 c2');
+    assert.equal(places(compiled.attempted), 'c2 a0');
     assert.equal(places(compiled.response), 'd3 c2 a0');
     assert.equal(places(compiled.taps), 'd3 c2');
     assert.equal(places(compiled.settled), 'a0 c2');

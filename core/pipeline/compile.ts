@@ -17,6 +17,11 @@ export interface RequestStep extends Step<'request'> {
   readonly loadsBody: 'never' | 'json' | 'always';
 }
 
+export interface AttemptStep extends Step<'attempt'> {
+  /** As for request hooks. */
+  readonly loadsBody: RequestStep['loadsBody'];
+}
+
 export interface TapStep {
   readonly instance: PluginInstance;
   readonly index: number;
@@ -32,7 +37,9 @@ export interface CompiledPipeline {
   readonly match: PipelineConfig['match'];
   readonly instances: readonly PluginInstance[];
   readonly request: readonly RequestStep[];
-  readonly attempt: readonly Step<'attempt'>[];
+  readonly attempt: readonly AttemptStep[];
+  /** In reverse file order. */
+  readonly attempted: readonly Step<'attempted'>[];
   /** In reverse file order, as are the taps. */
   readonly response: readonly Step<'response'>[];
   readonly taps: readonly TapStep[];
@@ -52,11 +59,9 @@ export function compilePipeline(
     name: config.name,
     match: config.match,
     instances,
-    request: stepsOf(instances, 'request').map((step) => ({
-      ...step,
-      loadsBody: bodyNeed(step.instance.definition),
-    })),
-    attempt: stepsOf(instances, 'attempt'),
+    request: stepsOf(instances, 'request').map((step) => withBodyNeed(step)),
+    attempt: stepsOf(instances, 'attempt').map((step) => withBodyNeed(step)),
+    attempted: stepsOf(instances, 'attempted').reverse(),
     response: stepsOf(instances, 'response').reverse(),
     taps: backwards.flatMap(({ instance, index }) => tapOf(instance, index)),
     settled: stepsOf(instances, 'settled'),
@@ -88,7 +93,11 @@ function tapOf(instance: PluginInstance, index: number): TapStep[] {
   return [{ instance, index, mode: 'tap', judges: mode !== 'observe' }];
 }
 
-/** How much of the body a plugin's `request` hook needs. */
+function withBodyNeed<S extends Step<'request'> | Step<'attempt'>>(step: S) {
+  return { ...step, loadsBody: bodyNeed(step.instance.definition) };
+}
+
+/** How much of the body a plugin's `request` and `attempt` hooks need. */
 export function bodyNeed({ capabilities }: AnyPlugin): RequestStep['loadsBody'] {
   const { reads = [], changes = [] } = capabilities ?? {};
   const parts = [...reads, ...changes];

@@ -1,4 +1,4 @@
-import type { Conversation } from '../dialects/dialect.ts';
+import type { Conversation, Dialect } from '../dialects/dialect.ts';
 import type { Endpoint } from '../dialects/endpoint.ts';
 import type { GatewayError } from '../errors/gateway-error.ts';
 import type { HeaderList } from '../ports/header-list.ts';
@@ -46,6 +46,32 @@ export interface RequestBody {
   readonly contentEncoding: string | undefined;
   /** The bytes to send on: as received when unchanged (still compressed), else the changed ones. */
   readonly outgoing: Buffer;
+}
+
+/** A value and the place at which it is put. */
+export interface Replacement {
+  readonly path: JsonPath;
+  readonly value: JsonValue;
+}
+
+/**
+ * The body as one attempt sends it. It begins as the request's body; what an attempt hook changes here is seen by the
+ * later attempt hooks and by this attempt's provider, and by no other attempt. The log keeps the request's body.
+ */
+export interface AttemptBody extends Pick<
+  RequestBody,
+  'loaded' | 'changed' | 'bytes' | 'text' | 'json' | 'outgoing' | 'set' | 'remove'
+> {
+  /**
+   * Replaces several values in one pass, which long ones want. Each place must exist, and none may lie within another:
+   * throws a `RangeError` otherwise.
+   */
+  replaceAll(replacements: readonly Replacement[]): void;
+  /**
+   * Counts bytes that a plugin keeps for this request, until it has settled, against `server.max_buffered_bytes`.
+   * Throws `overloaded` when there is no room.
+   */
+  hold(bytes: number): void;
 }
 
 /** What every hook of a request sees. One object per request; hooks share it. */
@@ -111,6 +137,8 @@ export interface ResponseContext extends RequestContext {
 /** One try at one target. */
 export interface AttemptContext extends RequestContext {
   readonly attempt: AttemptView;
+  /** The wire format in which the client speaks and is answered. */
+  readonly dialect: Dialect;
 }
 
 export interface AttemptView {
@@ -119,6 +147,12 @@ export interface AttemptView {
   readonly provider: string;
   readonly aiService: string;
   readonly model: string;
+  readonly body: AttemptBody;
+  /**
+   * A digest of where the request goes and with whose credential: provider, address, the headers that the gateway adds,
+   * and the caller's own credential where that is passed on. Equal for equal targets; tells nothing else.
+   */
+  readonly target: string;
 }
 
 /** How a request ended. */
@@ -129,7 +163,7 @@ export interface Outcome {
   readonly error: GatewayError | undefined;
   /** Milliseconds from acceptance to the last byte. */
   readonly latencyMs: number;
-  /** What was sent as the request's body, decoded from any content encoding, when it was held in memory. */
+  /** The request's body without what attempts changed, decoded from any content encoding, when it was held in memory. */
   readonly requestBody: Buffer | undefined;
   /** The answer's bytes, when a plugin asked to keep them (`keeps: ['response.body']`), bounded. */
   readonly responseBody: Buffer | undefined;

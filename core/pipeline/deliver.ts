@@ -144,6 +144,7 @@ function sendWhole(
   runtime: EngineRuntime,
 ): void {
   const { sink, facts } = exchange;
+  if (answer.isJson === true) exchange.answerIsJson = true;
   if (exchange.aborted || sink.headSent) {
     const left = exchange.failure ?? error ?? clientLeft();
     settle(exchange, { status: left.status }, left, runtime);

@@ -1,27 +1,10 @@
 import assert from 'node:assert/strict';
-import { describe, test, type TestContext } from 'node:test';
+import { describe, test } from 'node:test';
 import type { ResponseContext } from './context.ts';
 import { definePlugin, GatewayError, type AnyPlugin } from './plugin.ts';
-import { asking, delta, done, finish, pieces, role, said, usage } from '../../tests/kit/chat-stream-kit.ts';
-import { providerPlugin, startTestGateway, type TestGatewayOptions } from '../../tests/kit/gateway-kit.ts';
-import { send, startUpstream, type Answering } from '../../tests/kit/http-kit.ts';
-
-const whole = [': ping\n\n', role, delta('one '), delta('two '), delta('three'), finish, usage, done];
-
-async function tapped(
-  t: TestContext,
-  plugins: NonNullable<TestGatewayOptions['plugins']>,
-  answer: Answering = pieces(whole),
-  options: TestGatewayOptions = {},
-) {
-  const upstream = await startUpstream(t, answer);
-  const gateway = await startTestGateway(t, {
-    plugins: [...plugins, providerPlugin({ default: 'up' })],
-    providers: { up: { base_url: upstream.url } },
-    ...options,
-  });
-  return { gateway, upstream };
-}
+import { asking, delta, done, pieces, role, said } from '../../tests/kit/chat-stream-kit.ts';
+import { tapped, whole } from './tapped-gateway.test-support.ts';
+import { send, type Answering } from '../../tests/kit/http-kit.ts';
 
 describe('hold', () => {
   const holding = (

@@ -1,5 +1,5 @@
 import { stringify as stringifyLossless } from 'lossless-json';
-import type { JsonPath, JsonValue } from './context.ts';
+import type { JsonPath, JsonValue, Replacement } from './context.ts';
 
 interface Span {
   /** Offset of the member's first character (its key in an object, its value in an array). */
@@ -31,6 +31,34 @@ export function setAt(text: string, path: JsonPath, value: JsonValue): string {
   return (
     text.slice(0, members.insertAt) + (members.count > 0 ? ',' : '') + member + text.slice(members.insertAt)
   );
+}
+
+/**
+ * Replaces several values of a JSON text in one pass, however long they are. Each place must exist and none may lie
+ * within another: throws a `RangeError` otherwise.
+ */
+export function replaceAllAt(text: string, replacements: readonly Replacement[]): string {
+  const edits = replacements
+    .map(({ path, value }) => ({ ...valueAt(text, path), path, value }))
+    .sort((a, b) => a.valueStart - b.valueStart);
+  const pieces: string[] = [];
+  let done = 0;
+  for (const { valueStart, end, path, value } of edits) {
+    if (valueStart < done) throw new RangeError(`Cannot replace /${path.join('/')}: it is replaced already.`);
+    pieces.push(text.slice(done, valueStart), encode(value));
+    done = end;
+  }
+  pieces.push(text.slice(done));
+  return pieces.join('');
+}
+
+function valueAt(text: string, path: JsonPath): Span {
+  const last = path[path.length - 1];
+  const container = last === undefined ? undefined : containerAt(text, path);
+  const matches = container === undefined ? [] : membersNamed(text, container, last ?? '').matches;
+  const found = matches[matches.length - 1];
+  if (found === undefined) throw new RangeError(`Cannot replace /${path.join('/')}: it is missing.`);
+  return found;
 }
 
 /** Removes one value from a JSON text, every copy of a repeated key included. A missing place is left alone. */

@@ -6,7 +6,9 @@ import type { Static, TSchema } from 'typebox';
 import type { RouteDefinition } from '../http/define-route.ts';
 import type { Analytics } from '../ports/analytics.ts';
 import type { Clock } from '../ports/clock.ts';
+import type { Cache } from '../ports/cache.ts';
 import type { Counters } from '../ports/counters.ts';
+import type { GuardedFetch } from '../ports/guarded-fetch.ts';
 import type { Directory } from '../ports/directory.ts';
 import type { Journal } from '../ports/journal.ts';
 import type { Log } from '../ports/log.ts';
@@ -14,6 +16,7 @@ import type { Metrics } from '../ports/metrics.ts';
 import type { Prices } from '../ports/prices.ts';
 import type { Router } from '../ports/router.ts';
 import type { StreamEvent } from '../dialects/stream-event.ts';
+import type { Answer } from './answer.ts';
 import type {
   AttemptContext,
   HookResult,
@@ -67,6 +70,9 @@ export interface Scope {
   readonly log: Log;
   readonly clock: Clock;
   readonly counters: Counters;
+  readonly cache: Cache;
+  /** For every URL that a request names. */
+  readonly guardedFetch: GuardedFetch;
   readonly metrics: Metrics;
   readonly prices: Prices;
   readonly directory: Directory;
@@ -100,6 +106,12 @@ export interface Hooks {
   request?(context: RequestContext): HookResult;
   /** Once per upstream attempt. */
   attempt?(context: AttemptContext): HookResult;
+  /**
+   * What the provider answered to an attempt, before any `response` hook or tap and with its body unread, in reverse
+   * file order. Return another answer to put it in its place (a stream may be wrapped, and must then be passed on), or
+   * nothing. Not called when the attempt brought no answer, or when an `attempt` hook answered in its place.
+   */
+  attempted?(context: AttemptContext, answer: Answer): Answer | undefined;
   /** A complete answer, before it leaves. */
   response?(context: ResponseContext): MaybePromise<void>;
   /** Once per streamed answer; returns its tap. */

@@ -4,6 +4,7 @@ import { codingOf, decodeWhole } from '../http/content-encoding.ts';
 import type { JsonPath, JsonValue, RequestBody } from './context.ts';
 import { removeAt, setAt } from './json-splice.ts';
 import { parseJson } from './parse-json.ts';
+import { requireJson } from './require-json.ts';
 
 /** Where the bytes come from. */
 export interface BodyBytes {
@@ -108,13 +109,18 @@ export class LazyBody implements RequestBody {
     return this.isParsed && typeof this.parsed === 'object' && this.parsed !== null;
   }
 
+  /** Counts memory that is kept for this request beside its body. Throws `overloaded` when there is no room. */
+  hold(bytes: number): void {
+    this.source.hold(bytes);
+  }
+
   set(path: JsonPath, value: JsonValue): void {
-    this.requireJson();
+    requireJson(this.json);
     this.replace(setAt(this.text, path, value));
   }
 
   remove(path: JsonPath): void {
-    this.requireJson();
+    requireJson(this.json);
     const text = removeAt(this.text, path);
     if (text !== this.text) this.replace(text);
   }
@@ -154,11 +160,5 @@ export class LazyBody implements RequestBody {
     this.isParsed = false;
     this.parsed = undefined;
     this.changed = true;
-  }
-
-  private requireJson(): void {
-    if (this.json === undefined) {
-      throw new GatewayError('invalid_json', 'The request body is no valid JSON. Send a JSON object.');
-    }
   }
 }

@@ -374,10 +374,12 @@ describe('what a hook sees', () => {
 
   test('the attempt', async (t) => {
     let seen: unknown;
-    const looking = noting([], 'looking', { attempt: ({ attempt }) => void (seen = { ...attempt }) });
+    const looking = noting([], 'looking', {
+      attempt: ({ attempt: { body, ...rest } }) => void (seen = { ...rest, changed: body.changed }),
+    });
     const { gateway } = await withUpstream(t, [looking, providerPlugin({ default: 'up' })]);
     await send(gateway.url, chat);
-    assert.deepEqual(seen, { number: 1, provider: 'up', aiService: 'up', model: 'm' });
+    assert.deepEqual(seen, { number: 1, provider: 'up', aiService: 'up', model: 'm', changed: false });
   });
 
   test('asking for what is not there yet is a failure of the plugin', async (t) => {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, test, type TestContext } from 'node:test';
+import { describe, test } from 'node:test';
 import zlib from 'node:zlib';
 import { dialects } from '../../adapters/dialects/index.ts';
 import { defaultMaxFrameBytes } from '../../adapters/framing/sse.ts';
@@ -11,7 +11,7 @@ import {
   type StreamEvent,
   type StreamTap,
 } from './plugin.ts';
-import { providerPlugin, startTestGateway, type TestGatewayOptions } from '../../tests/kit/gateway-kit.ts';
+import { providerPlugin, startTestGateway } from '../../tests/kit/gateway-kit.ts';
 import {
   asking,
   delta,
@@ -23,9 +23,8 @@ import {
   said,
   usage,
 } from '../../tests/kit/chat-stream-kit.ts';
-import { begin, send, startUpstream, until, type Answering } from '../../tests/kit/http-kit.ts';
-
-const whole = [': ping\n\n', role, delta('one '), delta('two '), delta('three'), finish, usage, done];
+import { tapped, whole } from './tapped-gateway.test-support.ts';
+import { begin, send, startUpstream, until } from '../../tests/kit/http-kit.ts';
 
 const tapping = (
   tap: () => StreamTap,
@@ -41,21 +40,6 @@ const refuse = (message = 'No.'): never => {
 const texts = (change: (text: string) => string): StreamTap => ({
   event: (event, emit) => emit(event.type === 'text-delta' ? { ...event, text: change(event.text) } : event),
 });
-
-async function tapped(
-  t: TestContext,
-  plugins: NonNullable<TestGatewayOptions['plugins']>,
-  answer: Answering = pieces(whole),
-  options: TestGatewayOptions = {},
-) {
-  const upstream = await startUpstream(t, answer);
-  const gateway = await startTestGateway(t, {
-    plugins: [...plugins, providerPlugin({ default: 'up' })],
-    providers: { up: { base_url: upstream.url } },
-    ...options,
-  });
-  return { gateway, upstream };
-}
 
 describe('a tap', () => {
   test('that changes nothing leaves every byte, wherever the chunks end', async (t) => {

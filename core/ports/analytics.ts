@@ -64,13 +64,29 @@ export interface LogRecord {
   readonly body: BodyRow | undefined;
 }
 
+/**
+ * Rows that stand in a file on this machine: newline-delimited JSON from byte `from` to `end` (exclusive) of the file
+ * at the absolute `path`. Those bytes do not change while they are being stored.
+ */
+export interface StoredRows {
+  readonly path: string;
+  readonly from: number;
+  readonly end: number;
+}
+
 /** The analytics store: batches in, bounded and parameterised queries out. */
 export interface Analytics {
   /**
-   * Stores newline-delimited JSON rows as one block. The same token never stores twice.
-   * Throws a `GatewayError` `store_unavailable` when it should be tried again, another error when the rows are at fault.
+   * Stores newline-delimited JSON rows as one block, all of them or none. The same token never stores twice.
+   * Throws a `GatewayError` `store_unavailable` when it should be tried again (also when the file of `StoredRows` is
+   * gone or too short), another error when the rows are at fault.
    */
-  insert(table: JournalTable, ndjson: Uint8Array, deduplicationToken: string): Promise<void>;
+  insert(table: JournalTable, rows: Uint8Array | StoredRows, deduplicationToken: string): Promise<void>;
+  /**
+   * Which of these ids (UUIDs, in lower case) a table has in a window, of every organisation: for putting rows back,
+   * never for a caller. Throws like a query.
+   */
+  storedIds(table: JournalTable, ids: readonly string[], window: TimeWindow): Promise<ReadonlySet<string>>;
   groups(query: GroupQuery): Promise<{ total: number; rows: readonly GroupRow[] }>;
   /** One request by its id, or undefined. */
   requestById(id: string, window: TimeWindow, visibility: Visibility): Promise<LogRecord | undefined>;

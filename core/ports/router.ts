@@ -11,6 +11,8 @@ export interface Target {
   readonly origin: string;
   /** Path of the base URL without a trailing slash: `/v1`. */
   readonly basePath: string;
+  /** The request named the host, and it is none of `security.trusted_hosts`: public addresses only. */
+  readonly guarded: boolean;
   /** Headers that carry the credential and the row's own headers, flat. */
   readonly headers: readonly string[];
   /** The caller's own `authorization` is passed on. */

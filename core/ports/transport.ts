@@ -5,6 +5,8 @@ import type { HeaderList } from './header-list.ts';
 export interface UpstreamRequest {
   /** Scheme, host and port: `https://api.openai.com`. */
   readonly origin: string;
+  /** A caller named the host: it is connected to only at public addresses, else `address_refused`. */
+  readonly guarded?: boolean;
   readonly method: string;
   /** Path and query, as they go on the wire. */
   readonly path: string;

@@ -1,18 +1,24 @@
 import type { GatewayConfig } from '../config/schema.ts';
+import { ChangedBody } from '../pipeline/attempt-body.ts';
 import { clientLeft } from '../pipeline/client-left.ts';
 import type { Answer } from '../pipeline/answer.ts';
 import { callHook, isPromise, type HookRuntime } from '../pipeline/call-hook.ts';
-import type { RequestContext } from '../pipeline/context.ts';
+import type { AttemptStep } from '../pipeline/compile.ts';
+import type { AttemptBody, AttemptView, MaybePromise, RequestContext } from '../pipeline/context.ts';
 import { Exchange } from '../pipeline/exchange.ts';
 import { setAt } from '../pipeline/json-splice.ts';
+import { loadBody } from '../pipeline/load-body.ts';
 import { callerKeyHeader } from '../pipeline/keys.ts';
 import { headerValue } from '../ports/header-list.ts';
+import { TrustedHosts } from '../ports/host-rules.ts';
 import type { ProviderTable } from '../ports/provider-row.ts';
 import type { RouteOptions, Router, Target } from '../ports/router.ts';
 import type { Transport, UpstreamRequest } from '../ports/transport.ts';
+import { runAttemptedHooks } from './attempted-hooks.ts';
 import { checkRequest } from './check-request.ts';
 import { forwardRequestHeaders } from './forward-headers.ts';
 import { resolveTarget } from './resolve-target.ts';
+import { targetIdentity } from './target-identity.ts';
 import { compileTargets } from './targets.ts';
 import { FailedAttempt, UpstreamAnswer } from './upstream-answer.ts';
 
@@ -32,7 +38,7 @@ export function createRouter(setup: RouterSetup): Router {
     known,
     headerPrefix: config.server.header_prefix,
     keyPrefix,
-    trustedHosts: new Set(config.security.trusted_hosts.map((host) => host.toLowerCase())),
+    trustedHosts: new TrustedHosts(config.security.trusted_hosts),
   };
   return {
     resolve: (context, options) => resolveTarget(context, rules, options.defaultProvider),
@@ -61,9 +67,16 @@ async function execute(
   if (checked !== undefined) await checked;
   const { facts } = exchange;
   facts.attempts++;
-  const early =
-    exchange.pipeline.attempt.length > 0 ? await runAttemptHooks(exchange, target, setup.runtime) : undefined;
-  if (early !== undefined) return early;
+  if (exchange.pipeline.attempt.length + exchange.pipeline.attempted.length > 0) {
+    exchange.attempt = new CurrentAttempt(exchange, target, keyPrefix);
+    const pending = runAttemptHooks(exchange, setup.runtime, 0);
+    const early = isPromise(pending) ? await pending : pending;
+    if (early !== undefined) {
+      // Nobody was asked.
+      facts.attempts--;
+      return early;
+    }
+  }
   if (exchange.aborted) throw exchange.failure ?? clientLeft();
   const outgoing = buildRequest(exchange, target, options, keyPrefix);
   facts.upstreamHost = hostOf(target.origin);
@@ -80,28 +93,53 @@ async function execute(
     result = await send(exchange, options, setup, outgoing);
   }
   if (result instanceof FailedAttempt) throw result.error;
-  return result;
+  return exchange.pipeline.attempted.length > 0 ? runAttemptedHooks(exchange, result, setup.runtime) : result;
 }
 
 function isResendable(request: UpstreamRequest): boolean {
   return request.body === null || request.body instanceof Uint8Array;
 }
 
-async function runAttemptHooks(
+class CurrentAttempt implements AttemptView {
+  readonly number: number;
+  readonly provider: string;
+  readonly aiService: string;
+  readonly model: string;
+  readonly body: AttemptBody;
+  // Private, so that no plugin gets at the credential of the target.
+  readonly #exchange: Exchange;
+  readonly #target: Target;
+  readonly #keyPrefix: string;
+
+  constructor(exchange: Exchange, target: Target, keyPrefix: string) {
+    this.number = exchange.facts.attempts;
+    this.provider = target.provider;
+    this.aiService = target.service;
+    this.model = exchange.facts.modelRequested;
+    this.body = new ChangedBody(exchange.body);
+    this.#exchange = exchange;
+    this.#target = target;
+    this.#keyPrefix = keyPrefix;
+  }
+
+  get target(): string {
+    return targetIdentity(this.#exchange, this.#target, this.#keyPrefix);
+  }
+}
+
+/** From the `from`-th hook on, until one answers. A promise only when a hook returns one, or a body has to come. */
+function runAttemptHooks(
   exchange: Exchange,
-  target: Target,
   runtime: HookRuntime,
-): Promise<Answer | undefined> {
-  const { facts } = exchange;
-  exchange.attempt = {
-    number: facts.attempts,
-    provider: target.provider,
-    aiService: target.service,
-    model: facts.modelRequested,
-  };
-  for (const step of exchange.pipeline.attempt) {
-    const pending = callHook(step.instance, 'attempt', runtime, () => step.run(exchange));
-    const answer = isPromise(pending) ? await pending : pending;
+  from: number,
+): MaybePromise<Answer | undefined> {
+  const steps = exchange.pipeline.attempt;
+  for (let i = from; i < steps.length; i++) {
+    const step = steps[i] as AttemptStep;
+    const loading = loadBody(exchange, step.loadsBody);
+    if (loading !== undefined) return loading.then(() => runAttemptHooks(exchange, runtime, i));
+    const answer = callHook(step.instance, 'attempt', runtime, () => step.run(exchange));
+    if (isPromise(answer)) return answer.then((came) => came ?? runAttemptHooks(exchange, runtime, i + 1));
     if (answer !== undefined) return answer;
   }
   return undefined;
@@ -125,6 +163,14 @@ function send(
   });
 }
 
+/** The request's body, or what the attempt's hooks made of it. */
+type SentBody = Pick<AttemptBody, 'loaded' | 'changed' | 'json' | 'text' | 'outgoing'>;
+
+function sentBody(exchange: Exchange): SentBody {
+  const own = exchange.pipeline.attempt.length > 0 ? exchange.attempt.body : undefined;
+  return own?.changed === true ? own : exchange.body;
+}
+
 interface OutgoingRequest {
   readonly request: UpstreamRequest;
   /** Usage was asked for on the client's behalf. */
@@ -137,8 +183,9 @@ function buildRequest(
   options: RouteOptions,
   keyPrefix: string,
 ): OutgoingRequest {
-  const { body, facts } = exchange;
-  const usage = usageRequest(exchange, target);
+  const { facts } = exchange;
+  const body = sentBody(exchange);
+  const usage = usageRequest(exchange, body, target);
   const headers = forwardRequestHeaders(exchange.headers, exchange.headerNames, {
     passCredentials: target.passAuthorization,
     dropAuthorization: exchange.get(callerKeyHeader) === 'authorization',
@@ -151,16 +198,17 @@ function buildRequest(
   const outgoing = usage ?? (body.loaded ? body.outgoing : undefined);
   let payload: UpstreamRequest['body'] = null;
   if (outgoing !== undefined) {
-    payload = outgoing.length > 0 || body.present ? outgoing : null;
+    payload = outgoing.length > 0 || exchange.body.present ? outgoing : null;
     facts.requestBytes = outgoing.length;
-  } else if (body.present) {
-    payload = body.stream();
+  } else if (exchange.body.present) {
+    payload = exchange.body.stream();
     const length = exchange.header('content-length');
     if (length !== undefined) headers.push('content-length', length);
     facts.requestBytes = Number(length ?? 0);
   }
   const request: UpstreamRequest = {
     origin: target.origin,
+    guarded: target.guarded,
     method: exchange.method,
     path: target.basePath + exchange.path + exchange.query,
     headers,
@@ -182,10 +230,10 @@ function addTargetHeaders(headers: string[], target: Target): void {
 }
 
 /** The body with `stream_options.include_usage`, where a chat client streams without asking for usage; else undefined. */
-function usageRequest(exchange: Exchange, target: Target): Buffer | undefined {
+function usageRequest(exchange: Exchange, body: SentBody, target: Target): Buffer | undefined {
   if (exchange.endpoint.id !== 'chat.completions' || target.usageInStream !== 'on_request') return undefined;
   if (!exchange.facts.stream || exchange.dialect.usageStripper === undefined) return undefined;
-  const { json, text } = exchange.body;
+  const { json, text } = body;
   if (typeof json !== 'object' || json === null || Array.isArray(json)) return undefined;
   const options = json['stream_options'];
   if (options === undefined || options === null) {

@@ -1,5 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
+import { noMetrics, silentLog } from '../../adapters/transport/transport.test-support.ts';
+import { createUndiciTransport } from '../../adapters/transport/undici-transport.ts';
+import { systemClock } from '../ports/system-clock.ts';
+import auth from '../../plugins/auth/index.ts';
 import { providerPlugin } from '../../tests/kit/gateway-kit.ts';
 import { send, startUpstream } from '../../tests/kit/http-kit.ts';
 import { credentialsOf, key, ok, ours, routed, unprefixed } from '../../tests/kit/routing-kit.ts';
@@ -203,8 +207,50 @@ describe('a custom host', () => {
     assert.equal(byPort.json().error.code, 'upstream_unreachable');
   });
 
+  test('that is public needs no entry: it is called at public addresses only', async (t) => {
+    // Public by the rules, and handed out to nobody: a connection can only fail.
+    const names: Readonly<Record<string, string>> = {
+      'api.example.com': '2d00::1',
+      'inside.example.com': '127.0.0.1',
+    };
+    const asked: string[] = [];
+    const transport = createUndiciTransport({
+      ...{ log: silentLog, metrics: noMetrics, clock: systemClock },
+      resolve(name) {
+        asked.push(name);
+        const address = names[name] ?? '';
+        return Promise.resolve([{ address, family: address.includes(':') ? 6 : 4 }]);
+      },
+    });
+    const { gateway, upstream } = await routed(t, {
+      transport,
+      plugins: [auth, providerPlugin({ connect_timeout_ms: 500 })],
+    });
+    const { port } = new URL(upstream.url);
+    const call = async (host: string) =>
+      (await send(gateway.url, { path: '/v1/x', headers: custom(host) })).json().error;
+    assert.equal((await call('https://api.example.com/v1')).code, 'upstream_unreachable');
+    const inside = await call(`http://inside.example.com:${port}`);
+    assert.equal(inside.code, 'address_refused');
+    assert.match(inside.message, /"inside\.example\.com".*security\.trusted_hosts/);
+    assert.doesNotMatch(inside.message, /127/);
+    assert.deepEqual(asked, ['api.example.com', 'inside.example.com']);
+    assert.equal(upstream.connections, 0);
+    await transport.close();
+  });
+
   const refused: readonly [string, string, RegExp][] = [
-    ['not listed', 'https://evil.example', /"evil\.example" is not listed in security\.trusted_hosts/],
+    [
+      'not listed',
+      'https://evil.example',
+      /private network.*"evil\.example" is not listed in security\.trusted_hosts/,
+    ],
+    ['a private address', 'http://10.0.0.1', /private.*"10\.0\.0\.1" is not listed/],
+    ['metadata', 'http://169.254.169.254/v1', /not listed/],
+    ['another spelling of loopback', 'http://0x7f.1:8080', /"127\.0\.0\.1:8080" is not listed/],
+    ['loopback of IPv6', 'http://[::ffff:127.0.0.1]', /not listed/],
+    ['a name of this machine', 'http://localhost:8787', /not listed/],
+    ['too long', `https://example.com/${'a'.repeat(2048)}`, /longer than 2048/],
     ['another port', 'http://127.0.0.1:1', /not listed/],
     ['a name that only begins so', 'http://trusted.example.evil.example', /not listed/],
     ['no URL', 'nonsense', /no URL/],

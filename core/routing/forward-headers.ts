@@ -28,14 +28,18 @@ export function forwardRequestHeaders(
     const name = names[i] as HeaderName;
     if (name.hopByHop || name.ours || name.service !== undefined || named?.has(name.lower)) continue;
     const value = headers[2 * i + 1] as string;
-    if (name.credential && !mayPass(name.lower, value, options)) continue;
+    if (name.credential && !mayPassCredential(name.lower, value, options)) continue;
     if (options.bodyChanged && name.lower === 'content-encoding') continue;
     forwarded.push(headers[2 * i] as string, value);
   }
   return forwarded;
 }
 
-function mayPass(name: string, value: string, options: ForwardOptions): boolean {
+/** What decides over the caller's credential headers. */
+export type CredentialRules = Pick<ForwardOptions, 'passCredentials' | 'dropAuthorization' | 'keyPrefix'>;
+
+/** Whether a credential header of the caller, named in lower case, goes on to the provider. */
+export function mayPassCredential(name: string, value: string, options: CredentialRules): boolean {
   if (!options.passCredentials || (name === 'authorization' && options.dropAuthorization)) return false;
   const secret = name === 'authorization' ? value.replace(/^\s*bearer\s+/i, '') : value;
   return !secret.startsWith(options.keyPrefix);

@@ -2,14 +2,14 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import { didYouMean } from '../config/did-you-mean.ts';
 import { callerKeyHeader } from '../pipeline/keys.ts';
 import type { RequestContext } from '../pipeline/context.ts';
+import { refusedHost, type TrustedHosts } from '../ports/host-rules.ts';
 import type { Target } from '../ports/router.ts';
 import { credentialHeader, splitBaseUrl, type KnownProvider } from './targets.ts';
 
 /** What decides over targets; compiled once per generation. */
 export interface TargetRules {
   readonly known: ReadonlyMap<string, KnownProvider>;
-  /** `host` or `host:port`, lower-case. */
-  readonly trustedHosts: ReadonlySet<string>;
+  readonly trustedHosts: TrustedHosts;
   /** Of the gateway's own headers, for messages: `x-service`. */
   readonly headerPrefix: string;
   /** What service keys begin with. */
@@ -107,6 +107,13 @@ function withCallerCredential(
   };
 }
 
+/** Longest custom host, in characters. */
+const maxCustomHost = 2048;
+
+/**
+ * A host that the request names: one of `security.trusted_hosts`, or a public one. What a name leads to is seen when
+ * it is connected to.
+ */
 function customTarget(
   context: RequestContext,
   provider: KnownProvider,
@@ -117,6 +124,7 @@ function customTarget(
     new GatewayError('custom_host_refused', `The custom host is refused: ${reason}`, {
       param: `${rules.headerPrefix}-custom-host`,
     });
+  if (customHost.length > maxCustomHost) throw refusal(`it is longer than ${maxCustomHost} characters.`);
   if (!URL.canParse(customHost)) throw refusal('it is no URL. Send https://host/path.');
   const url = new URL(customHost);
   if (url.protocol !== 'https:' && url.protocol !== 'http:') throw refusal('only http and https are served.');
@@ -124,9 +132,10 @@ function customTarget(
     throw refusal('it carries credentials. Send them in Authorization.');
   if (url.search !== '' || url.hash !== '')
     throw refusal('it has a query or a fragment. Send only scheme, host and path.');
-  const port = url.port === '' ? (url.protocol === 'https:' ? '443' : '80') : url.port;
-  if (!rules.trustedHosts.has(url.hostname) && !rules.trustedHosts.has(`${url.hostname}:${port}`)) {
-    throw refusal(`"${url.host}" is not listed in security.trusted_hosts.`);
+  const trusted = rules.trustedHosts.has(url);
+  const reason = trusted ? undefined : refusedHost(url.hostname);
+  if (reason !== undefined) {
+    throw refusal(`${reason}, and "${url.host}" is not listed in security.trusted_hosts.`);
   }
   const { origin, basePath } = splitBaseUrl(customHost);
   const { target } = provider;
@@ -136,6 +145,7 @@ function customTarget(
     ...target,
     origin,
     basePath,
+    guarded: !trusted,
     headers: provider.configured ? [] : rowHeaders,
     passAuthorization: true,
   };

@@ -51,6 +51,7 @@ function compile({ name, row, apiKey, builtIn, configured }: Source): KnownProvi
     dialect: row.dialect ?? 'openai-chat',
     origin,
     basePath,
+    guarded: false,
     headers,
     passAuthorization: false,
     usageInStream: row.usage_in_stream ?? 'on_request',

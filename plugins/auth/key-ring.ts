@@ -1,5 +1,5 @@
-import crypto from 'node:crypto';
 import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
+import { sha256 } from '../../core/ports/sha256.ts';
 import { GatewayError } from '../../core/pipeline/plugin.ts';
 import type { KeyOptions } from './options.ts';
 
@@ -28,7 +28,7 @@ export class KeyRing {
   /** The key with this secret, or undefined. */
   find(secret: string): KeyRecord | undefined {
     const known = this.hashes.get(secret) ?? this.strangers.get(secret);
-    const hash = known ?? sha256(secret).toString('base64');
+    const hash = known ?? sha256(secret, 'base64');
     const record = this.held.get(hash) ?? this.directory.keyByHash(hash);
     if (known === undefined) this.remember(secret, hash, record !== undefined);
     return record;
@@ -42,8 +42,7 @@ export class KeyRing {
   }
 
   private add(options: KeyOptions, place: string, ids: Set<string>): void {
-    const digest = digestOf(options, place);
-    const hash = digest.toString('base64');
+    const hash = hashOf(options, place);
     const record = newRecord(options, place, this.directory);
     const twin = this.held.get(hash);
     if (twin)
@@ -72,17 +71,11 @@ function newRecord(options: KeyOptions, place: string, directory: Directory): Ke
   };
 }
 
-function digestOf(options: KeyOptions, place: string): Buffer {
-  if (options.key !== undefined) return sha256(options.key);
+function hashOf(options: KeyOptions, place: string): string {
+  if (options.key !== undefined) return sha256(options.key, 'base64');
   if (options.key_sha256 === undefined) throw problem(place, 'give the key as key or as key_sha256');
-  return Buffer.from(options.key_sha256, options.key_sha256.length === 64 ? 'hex' : 'base64');
-}
-
-function sha256(text: string): Buffer {
-  // `crypto.hash` costs half of `createHash`, and not every supported runtime has it.
-  return typeof crypto.hash === 'function'
-    ? crypto.hash('sha256', text, 'buffer')
-    : crypto.createHash('sha256').update(text).digest();
+  const encoding = options.key_sha256.length === 64 ? 'hex' : 'base64';
+  return Buffer.from(options.key_sha256, encoding).toString('base64');
 }
 
 function problem(place: string, message: string): GatewayError {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import type { GatewayError } from '../../core/errors/gateway-error.ts';
+import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Hooks, Scope } from '../../core/pipeline/plugin.ts';
 import type { Counters, Window } from '../../core/ports/counters.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
@@ -210,6 +210,69 @@ describe('rate-limit: the store', () => {
     });
   }
 
+  const policies: [RateLimitOptions['on_store_failure'], string][] = [
+    [undefined, 'local'],
+    ['local', 'local'],
+    ['open', 'open'],
+    ['closed', 'closed'],
+  ];
+  for (const [configured, asked] of policies) {
+    test(`is told what to do when it is away: ${configured ?? 'nothing said'} means ${asked}`, async () => {
+      const told: unknown[] = [];
+      const { scope } = testScope();
+      const counters: Counters = {
+        take(windows, amount, onFailure) {
+          told.push(onFailure);
+          return scope.counters.take(windows, amount);
+        },
+        adjust: () => undefined,
+      };
+      const option = configured === undefined ? {} : { on_store_failure: configured };
+      await (
+        await limiter({ requests_per_minute: 1, ...option }, { ...scope, counters })
+      )();
+      assert.deepEqual(told, [asked]);
+    });
+  }
+
+  test('that is away and lets requests through leaves no headers', async () => {
+    const counters: Counters = {
+      take: () => Promise.resolve({ allowed: true, refusedBy: -1, windows: [] }),
+      adjust: () => undefined,
+    };
+    const request = await limiter({ requests_per_minute: 1 }, testScope({ counters }).scope);
+    assert.deepEqual((await request()).responseHeaders, {});
+  });
+
+  test('that is away and refuses is a refusal like any other', async () => {
+    const refusal = new GatewayError('limits_unavailable', 'No store.', { headers: ['retry-after', '2'] });
+    const counters: Counters = { take: () => Promise.reject(refusal), adjust: () => undefined };
+    const request = await limiter({ requests_per_minute: 1 }, testScope({ counters }).scope);
+    const error = await refusalOf(request());
+    assert.deepEqual(
+      [error.code, error.status, error.headers],
+      ['limits_unavailable', 503, ['retry-after', '2']],
+    );
+  });
+
+  test('is told whose windows they are', async () => {
+    const seen: Window[] = [];
+    const { scope } = testScope();
+    const counters: Counters = {
+      take(windows, amount) {
+        seen.push(...windows);
+        return scope.counters.take(windows, amount);
+      },
+      adjust: () => undefined,
+    };
+    const request = await limiter({ requests_per_minute: 1, requests_per_day: 9 }, { ...scope, counters });
+    await request(testKey({ organisationId: 'org-7' }));
+    assert.deepEqual(
+      seen.map(({ group }) => group),
+      ['org-7', 'org-7'],
+    );
+  });
+
   test('is asked once for all windows, with the same objects for the same key', async () => {
     const calls: (readonly Window[])[] = [];
     const { scope } = testScope();
@@ -236,6 +299,12 @@ describe('rate-limit: the store', () => {
 
 test('rate-limit: options', () => {
   assert.equal(optionErrors(rateLimit, { requests_per_day: 1, per: 'workspace', name: 'a-1' }), '');
+  for (const policy of ['local', 'open', 'closed'])
+    assert.equal(optionErrors(rateLimit, { requests_per_day: 1, on_store_failure: policy }), '');
+  assert.match(
+    optionErrors(rateLimit, { requests_per_day: 1, on_store_failure: 'fail' }),
+    /on_store_failure/,
+  );
   assert.match(optionErrors(rateLimit, { per: 'key' }), /anyOf/);
   assert.match(optionErrors(rateLimit, { requests_per_minute: 0 }), />= 1/);
   assert.match(optionErrors(rateLimit, { requests_per_minute: 1.5 }), /integer/);

@@ -8,12 +8,12 @@ import { type Limit, limitsOf, type Per, RateLimitSchema, windowsFor } from './l
 export default definePlugin({
   name: 'rate-limit',
   description:
-    'Limits requests per minute, hour and day in sliding windows, and tells the caller what is left in `ratelimit-limit`, `-remaining` and `-reset` (seconds; 0 while something is left) under the header prefix: those of the window with the least left.',
+    'Limits requests per minute, hour and day in sliding windows, and tells the caller what is left in `ratelimit-limit`, `-remaining` and `-reset` (seconds; 0 while something is left) under the header prefix: those of the window with the least left. Says nothing there while a shared store is away and the limit `open`.',
   schema: RateLimitSchema,
   capabilities: { needs: ['key'] },
   create(options, { counters, headerPrefix }) {
     const limits = limitsOf(options);
-    const { per = 'key', name = '' } = options;
+    const { per = 'key', name = '', on_store_failure: onStoreFailure = 'local' } = options;
     const header = `${headerPrefix}-ratelimit`;
     const names = { limit: `${header}-limit`, remaining: `${header}-remaining`, reset: `${header}-reset` };
     // A record lives as long as its key is known, so the windows built for it are dropped with it.
@@ -36,7 +36,7 @@ export default definePlugin({
         if (key === undefined) return undefined;
         let windows = windowsByKey.get(key);
         if (windows === undefined) windowsByKey.set(key, (windows = windowsFor(key, { limits, per, name })));
-        const decision = counters.take(windows, 1);
+        const decision = counters.take(windows, 1, onStoreFailure);
         if ('then' in decision) return decision.then((decided) => decide(context, decided));
         return decide(context, decision);
       },

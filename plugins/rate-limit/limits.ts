@@ -31,6 +31,13 @@ export const RateLimitSchema = Type.Object(
           'Limits with another name are counted apart. Without one, the pipelines with a rate limit count together.',
       }),
     ),
+    on_store_failure: Type.Optional(
+      Type.Union([Type.Literal('local'), Type.Literal('open'), Type.Literal('closed')], {
+        default: 'local',
+        description:
+          'What happens while the shared counters (`storage.counters`) do not answer within 50 ms: `local` counts in this process, `open` lets requests through uncounted, `closed` refuses them with 503 `limits_unavailable`.',
+      }),
+    ),
   },
   {
     additionalProperties: false,
@@ -74,6 +81,7 @@ export function windowsFor(
   const group = JSON.stringify(groupOf(key, rule.per));
   return rule.limits.map(({ unit, windowMs, limit }) => ({
     key: `requests:${unit}:${rule.name}:${rule.per}:${group}`,
+    group: key.organisationId,
     limit,
     windowMs,
   }));

@@ -1,23 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { GatewayError } from '../../core/errors/gateway-error.ts';
-import { contextFor, testScope, type TestRequest } from '../../tests/kit/plugin-kit.ts';
-import requestParameters from './index.ts';
 import type { RequestParametersOptions } from './options.ts';
-
-/** The refusal that these options answer this request with, or undefined when they let it pass. */
-async function refusalOf(
-  options: RequestParametersOptions,
-  request: TestRequest,
-): Promise<GatewayError | undefined> {
-  const hooks = await requestParameters.create(options, testScope().scope);
-  try {
-    await hooks.request?.(await contextFor(requestParameters, request));
-    return undefined;
-  } catch (error) {
-    return error as GatewayError;
-  }
-}
+import { refusalOf } from './refusal-of.test-support.ts';
 
 const chat = { model: 'm', messages: [{ role: 'user', content: 'hi' }] };
 const tool = (name: string, type = 'function') => ({ type, function: { name } });

@@ -55,9 +55,7 @@ export async function measureCpu(quick: boolean): Promise<{
       await burst(subject, false, warmRequests, requestConnections);
       await burst(subject, true, warmStreams, streamConnections);
     }
-    const bursts = new Map(
-      subjects.map(({ name }) => [name, { paced: [], saturated: [], chunked: [] }]),
-    );
+    const bursts = new Map(subjects.map(({ name }) => [name, { paced: [], saturated: [], chunked: [] }]));
     const of = (name: string): Bursts => bursts.get(name) as Bursts;
     for (let round = 0; round < rounds; round++) {
       for (const subject of subjects)

@@ -1,16 +1,17 @@
-// `npm run bench -- [--quick] [--json FILE] [--only cpu,chain,reload,kill]`: the gateway beside a bare proxy, in the same run.
+// `npm run bench -- [--quick] [--json FILE] [--only cpu,chain,deno,reload,kill]`: the gateway beside a bare proxy, in the same run.
 import { writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import { parseArgs } from 'node:util';
 import { measureChain } from './chain.ts';
 import { measureCpu } from './cpu.ts';
+import { measureDeno } from './deno.ts';
 import { measureKill } from './kill.ts';
 import { measureReload } from './reload.ts';
 
 const { values } = parseArgs({
   options: { quick: { type: 'boolean', default: false }, json: { type: 'string' }, only: { type: 'string' } },
 });
-const only = new Set(values.only?.split(',') ?? ['cpu', 'chain', 'reload', 'kill']);
+const only = new Set(values.only?.split(',') ?? ['cpu', 'chain', 'deno', 'reload', 'kill']);
 const { quick } = values;
 
 const machine = {
@@ -26,9 +27,18 @@ const machine = {
 console.log(`Machine: ${machine.cores} × ${machine.cpu}, ${machine.memory_gib} GiB, Node ${machine.node}`);
 const cpu = only.has('cpu') ? await measureCpu(quick) : undefined;
 const chain = only.has('chain') ? await measureChain(quick) : undefined;
+const deno = only.has('deno') ? await measureDeno(quick) : undefined;
 const reload = only.has('reload') ? await measureReload(quick) : undefined;
 const kill = only.has('kill') ? await measureKill(quick) : undefined;
-const result = { machine, subjects: cpu?.subjects ?? {}, ratios: cpu?.ratios ?? {}, chain, reload, kill };
+const result = {
+  machine,
+  subjects: cpu?.subjects ?? {},
+  ratios: cpu?.ratios ?? {},
+  chain,
+  deno,
+  reload,
+  kill,
+};
 
 if (cpu) {
   console.log(
@@ -57,6 +67,10 @@ if (chain) {
   verdict('CPU per cache miss / bare', chain.miss_us / chain.bare_us, 1.7);
   if (chain.redis_us !== undefined)
     verdict('CPU per miss with Redis / bare', chain.redis_us / chain.bare_us, 2.2);
+}
+if (deno) {
+  console.log(`\nat ${deno.requests_per_second} requests/s, the same sources on both runtimes:`);
+  verdict('CPU per request, Deno / Node', deno.ratio, 2);
 }
 if (reload) {
   console.log(

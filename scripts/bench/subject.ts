@@ -80,6 +80,8 @@ export interface WeirOptions {
   readonly config?: string;
   /** Instead of the flags with which the gateway is started. */
   readonly flags?: readonly string[];
+  /** Instead of Node with these flags: another runtime, and its arguments before the file. */
+  readonly runtime?: { readonly program: string; readonly args: readonly string[] };
 }
 
 /** The gateway itself, as `npm start` runs it, on a data folder of its own. */
@@ -88,6 +90,7 @@ export async function startWeir({
   folder,
   config,
   flags = runtimeFlags,
+  runtime,
 }: WeirOptions): Promise<WeirSubject> {
   const home = folder ?? (await mkdtemp(path.join(os.tmpdir(), 'weir-bench-')));
   const configFile = path.join(home, 'gateway.config.yaml');
@@ -95,10 +98,12 @@ export async function startWeir({
   await writeFile(configFile, config ?? benchConfig(upstreamPort));
   const args = [
     // For profiling: WEIR_BENCH_NODE_ARGS="--cpu-prof --cpu-prof-dir=DIR".
-    ...(process.env['WEIR_BENCH_NODE_ARGS']?.split(' ') ?? []),
-    ...flags,
-    '--import',
-    'tsx',
+    ...(runtime?.args ?? [
+      ...(process.env['WEIR_BENCH_NODE_ARGS']?.split(' ') ?? []),
+      ...flags,
+      '--import',
+      'tsx',
+    ]),
     'main.ts',
     'start',
     '--config',
@@ -108,7 +113,7 @@ export async function startWeir({
     '--data',
     dataFolder,
   ];
-  const child = launch(args, { WEIR_ADMIN_KEY: benchKey });
+  const child = launch(args, { WEIR_ADMIN_KEY: benchKey }, runtime?.program);
   const port = await announcedPort(child, /listens on http:\/\/127\.0\.0\.1:(\d+)/);
   const metric = async (name: string): Promise<number> => {
     const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
@@ -135,8 +140,12 @@ export async function removeFolder(folder: string): Promise<void> {
   await rm(folder, { recursive: true, force: true });
 }
 
-function launch(args: readonly string[], extra: Record<string, string> = {}): ChildProcess {
-  return spawn(process.execPath, args, {
+function launch(
+  args: readonly string[],
+  extra: Record<string, string> = {},
+  program = process.execPath,
+): ChildProcess {
+  return spawn(program, args, {
     cwd: root,
     env: { ...process.env, ...extra },
     stdio: ['ignore', 'pipe', 'inherit', 'ipc'],

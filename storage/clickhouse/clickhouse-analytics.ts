@@ -1,3 +1,4 @@
+import { createReadStream } from 'node:fs';
 import { Readable } from 'node:stream';
 import { finished } from 'node:stream/promises';
 import type { ClickHouseClient, ClickHouseSettings } from '@clickhouse/client';
@@ -8,6 +9,7 @@ import type {
   GroupQuery,
   GroupRow,
   LogRecord,
+  StoredRows,
   TimeWindow,
   Visibility,
 } from '../../core/ports/analytics.ts';
@@ -21,6 +23,8 @@ const maxRowsPerBlock = '10000000';
 const insertSettings: ClickHouseSettings = {
   async_insert: 0,
   insert_deduplicate: 1,
+  // A store that died between a table and its view has the rows in the one only. Older servers would skip both.
+  deduplicate_blocks_in_dependent_materialized_views: 1,
   // One insert is one block, so that it is stored whole or not at all and its token covers all of it.
   input_format_parallel_parsing: 0,
   max_insert_block_size: maxRowsPerBlock,
@@ -39,7 +43,6 @@ const querySettings: ClickHouseSettings = {
   output_format_json_quote_64bit_integers: 0,
   output_format_json_quote_decimals: 1,
   output_format_decimal_trailing_zeros: 1,
-  output_format_json_map_as_array_of_tuples: 0,
   date_time_output_format: 'simple',
 };
 const inserts: Readonly<Record<JournalTable, string>> = {
@@ -52,34 +55,79 @@ const maxOffset = 1_000_000;
 /** The last moment that the store's time type can hold, in the year 2299. */
 const endOfTime = 10_413_791_999_999;
 
+const inWindow =
+  "created_at >= fromUnixTimestamp64Milli({from:Int64}, 'UTC') AND created_at < fromUnixTimestamp64Milli({to:Int64}, 'UTC')";
+/** They travel in the query string, which a server takes up to a megabyte of. */
+const idsAtOnce = 1000;
+
 type GroupResult = Readonly<Record<string, number | string | null>> & {
   readonly group_value: string;
   readonly group_requests: number;
   readonly group_total: number;
 };
 
+/** Read at a time from a file of rows: little memory, few turns of the event loop. */
+const readBytes = 256 * 1024;
+
 /** The analytics store on a ClickHouse server, or on the embedded engine, which answers the same protocol. */
 export class ClickHouseAnalytics implements Analytics {
   readonly #client: ClickHouseClient;
+  readonly #readsFiles: boolean;
 
-  /** `client` speaks to a database whose schema is up to date. */
-  constructor(client: ClickHouseClient) {
+  /**
+   * `client` speaks to a database whose schema is up to date. `readsFiles`: what it speaks to reads the files of
+   * `StoredRows` itself (the embedded engine), so that their bytes need not pass through this process.
+   */
+  constructor(client: ClickHouseClient, { readsFiles = false }: { readonly readsFiles?: boolean } = {}) {
     this.#client = client;
+    this.#readsFiles = readsFiles;
   }
 
-  async insert(table: JournalTable, ndjson: Uint8Array, deduplicationToken: string): Promise<void> {
-    if (ndjson.length === 0) return;
+  async insert(
+    table: JournalTable,
+    rows: Uint8Array | StoredRows,
+    deduplicationToken: string,
+  ): Promise<void> {
+    if ((rows instanceof Uint8Array ? rows.length : rows.end - rows.from) === 0) return;
+    const settings = { ...insertSettings, insert_deduplication_token: deduplicationToken };
+    const query = inserts[table];
     try {
-      const { stream } = await this.#client.exec({
-        query: inserts[table],
-        values: Readable.from([ndjson], { objectMode: false }),
-        clickhouse_settings: { ...insertSettings, insert_deduplication_token: deduplicationToken },
-      });
-      // Nothing comes, but an answer that nobody reads keeps its connection.
-      await finished(stream.resume());
+      if (rows instanceof Uint8Array)
+        await this.#post(query, settings, Readable.from([rows], { objectMode: false }));
+      else if (this.#readsFiles) await this.#post(query, { ...settings, ...fileParameters(rows) });
+      else await this.#post(query, settings, Readable.from(bytesOf(rows), { objectMode: false }));
     } catch (error) {
       throw insertError(error, table);
     }
+  }
+
+  async #post(query: string, clickhouse_settings: ClickHouseSettings, values?: Readable): Promise<void> {
+    try {
+      const { stream } =
+        values === undefined
+          ? await this.#client.exec({ query, clickhouse_settings })
+          : await this.#client.exec({ query, clickhouse_settings, values });
+      // Nothing comes, but an answer that nobody reads keeps its connection.
+      await finished(stream.resume());
+    } finally {
+      // A server may refuse before it has read everything; the file must not stay open.
+      values?.destroy();
+    }
+  }
+
+  async storedIds(
+    table: JournalTable,
+    ids: readonly string[],
+    window: TimeWindow,
+  ): Promise<ReadonlySet<string>> {
+    const { from, to } = moments(window);
+    const sql = `SELECT DISTINCT id FROM ${table} WHERE id IN {ids:Array(UUID)} AND ${inWindow}`;
+    const found = new Set<string>();
+    for (let start = 0; start < ids.length; start += idsAtOnce) {
+      const some = ids.slice(start, start + idsAtOnce);
+      for (const { id } of await this.#select<{ id: string }>(sql, { from, to, ids: some })) found.add(id);
+    }
+    return found;
   }
 
   async groups(query: GroupQuery): Promise<{ total: number; rows: readonly GroupRow[] }> {
@@ -139,27 +187,42 @@ export class ClickHouseAnalytics implements Analytics {
   }
 }
 
+/** How the embedded engine is told which rows to read; see its `readRowRange`. */
+function fileParameters({ path, from, end }: StoredRows): ClickHouseSettings {
+  return { weir_rows_file: path, weir_rows_from: String(from), weir_rows_end: String(end) };
+}
+
+/** The bytes of the range; throws when the file is shorter, so that no part of it is taken for the whole. */
+async function* bytesOf({ path, from, end }: StoredRows): AsyncGenerator<Buffer> {
+  let left = end - from;
+  const file = createReadStream(path, { start: from, end: end - 1, highWaterMark: readBytes });
+  for await (const chunk of file as AsyncIterable<Buffer>) {
+    left -= chunk.length;
+    yield chunk;
+  }
+  if (left > 0) throw new Error('The file of rows is shorter than it was.');
+}
+
 /** The condition that every query carries, with its values apart from it. */
 function visible(
   window: TimeWindow,
   visibility: Visibility,
 ): { where: string; parameters: Record<string, unknown> } {
-  const moment = (time: number): number => Math.min(Math.max(Math.ceil(time), 0), endOfTime);
-  const conditions = [
-    'organisation_id = {organisation:String}',
-    "created_at >= fromUnixTimestamp64Milli({from:Int64}, 'UTC')",
-    "created_at < fromUnixTimestamp64Milli({to:Int64}, 'UTC')",
-  ];
+  const conditions = ['organisation_id = {organisation:String}', inWindow];
   if (visibility.workspaceId !== undefined) conditions.push('workspace_id = {workspace:String}');
   return {
     where: conditions.join(' AND '),
     parameters: {
       organisation: visibility.organisationId,
       workspace: visibility.workspaceId ?? '',
-      from: moment(window.from),
-      to: moment(window.to),
+      ...moments(window),
     },
   };
+}
+
+function moments({ from, to }: TimeWindow): { from: number; to: number } {
+  const moment = (time: number): number => Math.min(Math.max(Math.ceil(time), 0), endOfTime);
+  return { from: moment(from), to: moment(to) };
 }
 
 function groupRow(result: GroupResult, wanted: readonly GroupColumn[]): GroupRow {

@@ -2,9 +2,10 @@ import { ClickHouseLogLevel, createClient, type ClickHouseClient } from '@clickh
 import type { Analytics } from '../../core/ports/analytics.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { ClickHouseAnalytics } from './clickhouse-analytics.ts';
-import { migrate, SchemaChanged } from './migrate.ts';
+import { migrate, schemaSettings } from './migrate.ts';
 import { readMigrations } from './migrations.ts';
-import { unavailable } from './store-errors.ts';
+import { checkVersion, explainStart, type OpeningStep, type StorePlace } from './start-error.ts';
+import { oneServer, onCluster, type TableLayout } from './table-layout.ts';
 
 /** Which ClickHouse server to use. */
 export interface ClickHouseOptions {
@@ -14,60 +15,99 @@ export interface ClickHouseOptions {
   readonly password: string;
   /** Created when it does not exist. Default `weir`. */
   readonly database?: string;
+  /** Certificates (PEM) of the authorities that are trusted instead of the usual ones. For `https://` only. */
+  readonly certificateAuthority?: Buffer | undefined;
+  /** Default: one server. */
+  readonly layout?: TableLayout;
   readonly log: Log;
+  /** The other side reads the files of `StoredRows` itself: the embedded engine, never a server. Default false. */
+  readonly readsFiles?: boolean;
 }
 
 const requestTimeoutMs = 60_000;
+/** Asking for the version costs a server nothing: one that needs longer than this cannot be reached. */
+const firstAnswerTimeoutMs = 5000;
 
 /**
  * Opens the analytics store on a ClickHouse server or on the embedded engine and brings its schema up to date.
- * Throws a `GatewayError` `store_unavailable` when the server does not answer or refuses the schema, and
- * `SchemaChanged` when its schema was made by a migration that has been changed since.
+ * Throws an `AnalyticsStartError`, whose `lasting` says whether it is worth another try.
  */
 export async function createAnalytics(options: ClickHouseOptions): Promise<Analytics> {
-  const { database = 'weir', log } = options;
-  const migrations = await readMigrations();
-  await createDatabase(options, database);
+  const { database = 'weir', layout = oneServer, log } = options;
+  const { url, username } = options;
+  const place: StorePlace = { url, username, database, cluster: layout.cluster };
+  const migrations = await readMigrations(layout);
+  await step('connect', place, connect(options, 'default', firstAnswerTimeoutMs), async (client) => {
+    checkVersion(await versionOf(client), place);
+  });
+  await step('database', place, connect(options, 'default'), (client) =>
+    createDatabase(client, database, layout),
+  );
   const client = connect(options, database);
   try {
-    await migrate(client, migrations, log);
+    await migrate(client, migrations, log, layout);
   } catch (error) {
     await client.close();
-    throw error instanceof SchemaChanged ? error : unavailable(error);
+    throw explainStart(error, 'schema', place);
   }
-  return new ClickHouseAnalytics(client);
+  return new ClickHouseAnalytics(client, options);
 }
 
-function connect(options: ClickHouseOptions, database: string): ClickHouseClient {
+function connect(
+  options: ClickHouseOptions,
+  database: string,
+  timeoutMs = requestTimeoutMs,
+): ClickHouseClient {
+  const { certificateAuthority } = options;
   return createClient({
     url: options.url,
     username: options.username,
     password: options.password,
     database,
     application: 'weir',
-    request_timeout: requestTimeoutMs,
+    request_timeout: timeoutMs,
     compression: { request: false, response: false },
+    ...(certificateAuthority !== undefined && { tls: { ca_cert: certificateAuthority } }),
     // Its log lines quote statements and rows; what matters reaches our log through the errors it throws.
     log: { level: ClickHouseLogLevel.OFF },
   });
 }
 
-/** A user without the right to create databases may use one that exists, hence the look before. */
-async function createDatabase(options: ClickHouseOptions, database: string): Promise<void> {
-  const client = connect(options, 'default');
-  const query_params = { database };
+async function step(
+  name: OpeningStep,
+  place: StorePlace,
+  client: ClickHouseClient,
+  run: (client: ClickHouseClient) => Promise<void>,
+): Promise<void> {
   try {
-    const result = await client.query({
-      query: 'EXISTS DATABASE {database:Identifier}',
-      query_params,
-      format: 'JSONCompactEachRow',
-    });
-    const [[exists] = [0]] = await result.json<[number]>();
-    if (exists === 1) return;
-    await client.command({ query: 'CREATE DATABASE IF NOT EXISTS {database:Identifier}', query_params });
+    await run(client);
   } catch (error) {
-    throw unavailable(error);
+    throw explainStart(error, name, place);
   } finally {
     await client.close();
   }
+}
+
+/** In a format that every version knows. */
+async function versionOf(client: ClickHouseClient): Promise<string> {
+  const result = await client.query({ query: 'SELECT version()', format: 'TabSeparated' });
+  return (await result.text()).trim();
+}
+
+/** A user without the right to create databases may use one that exists, hence the look before. */
+async function createDatabase(
+  client: ClickHouseClient,
+  database: string,
+  layout: TableLayout,
+): Promise<void> {
+  const query_params = { database };
+  const result = await client.query({
+    query: 'EXISTS DATABASE {database:Identifier}',
+    query_params,
+    format: 'JSONCompactEachRow',
+  });
+  const [[exists] = [0]] = await result.json<[number]>();
+  if (exists === 1) return;
+  const query = `CREATE DATABASE IF NOT EXISTS {database:Identifier}${onCluster(layout)}`;
+  await client.command({ query, query_params, clickhouse_settings: schemaSettings });
 }

@@ -1,17 +1,28 @@
-import type { ClickHouseClient } from '@clickhouse/client';
+import type { ClickHouseClient, ClickHouseSettings } from '@clickhouse/client';
 import type { Log } from '../../core/ports/log.ts';
 import type { Migration } from './migrations.ts';
+import { fillTemplate, oneServer, type TableLayout } from './table-layout.ts';
 
-const createVersions = `CREATE TABLE IF NOT EXISTS schema_versions
+const createVersions = `CREATE TABLE IF NOT EXISTS schema_versions{{on_cluster}}
 (
     version UInt32,
     name String,
     checksum String,
     applied_at DateTime64(3, 'UTC') DEFAULT now64(3)
 )
-ENGINE = MergeTree
+ENGINE = {{engine MergeTree}}
 ORDER BY version
-SETTINGS non_replicated_deduplication_window = 10000`;
+SETTINGS {{deduplication_window 10000}}`;
+
+/**
+ * For statements that change the schema. A server of the cluster that is away gets them when it is back and does not
+ * hold up the others; a failure is reported with the answer's head, not in the middle of it.
+ */
+export const schemaSettings: ClickHouseSettings = {
+  distributed_ddl_task_timeout: '30',
+  distributed_ddl_output_mode: 'null_status_on_timeout',
+  wait_end_of_query: 1,
+};
 
 interface Applied {
   readonly version: number;
@@ -31,7 +42,7 @@ export class SchemaChanged extends Error {
 }
 
 /**
- * Brings the schema of the client's database up to date. Runs nothing twice, and does no harm when several gateways
+ * Brings the schema of the client's database up to date; `layout` is that of the migrations. Runs nothing twice, and does no harm when several gateways
  * do it at the same moment: statements can be repeated and a step is recorded once, by its deduplication token.
  * Throws `SchemaChanged` when a step that was applied has been changed since.
  */
@@ -39,8 +50,10 @@ export async function migrate(
   client: ClickHouseClient,
   migrations: readonly Migration[],
   log: Log,
+  layout: TableLayout = oneServer,
 ): Promise<void> {
-  await client.command({ query: createVersions });
+  const query = fillTemplate(createVersions, layout);
+  await client.command({ query, clickhouse_settings: schemaSettings });
   const applied = new Map((await appliedVersions(client)).map((row) => [row.version, row]));
   for (const step of migrations) {
     const before = applied.get(step.version);
@@ -65,7 +78,9 @@ async function appliedVersions(client: ClickHouseClient): Promise<Applied[]> {
 }
 
 async function apply(client: ClickHouseClient, step: Migration, log: Log): Promise<void> {
-  for (const query of step.statements) await client.command({ query });
+  for (const query of step.statements) {
+    await client.command({ query, clickhouse_settings: schemaSettings });
+  }
   const { version, name, checksum } = step;
   await client.insert({
     table: 'schema_versions',

@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { migration, readMigrations } from './migrations.ts';
 import { splitStatements } from './split-statements.ts';
+import { oneServer } from './table-layout.ts';
 
 const table: [name: string, sql: string, statements: string[]][] = [
   ['nothing', ' \n', []],
@@ -52,7 +53,10 @@ test('numbers of files have no gaps and stand once', async () => {
   ]) {
     const folder = await mkdtemp(join(tmpdir(), 'weir-test-'));
     for (const name of names) await writeFile(join(folder, name), 'SELECT 1');
-    await assert.rejects(readMigrations(pathToFileURL(`${folder}/`)), /must be named 000\d-some-words\.sql/);
+    await assert.rejects(
+      readMigrations(oneServer, pathToFileURL(`${folder}/`)),
+      /must be named 000\d-some-words\.sql/,
+    );
     await rm(folder, { recursive: true });
   }
 });

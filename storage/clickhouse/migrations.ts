@@ -1,12 +1,13 @@
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { splitStatements } from './split-statements.ts';
+import { fillTemplate, oneServer, type TableLayout } from './table-layout.ts';
 
 /** One numbered step of the schema. */
 export interface Migration {
   readonly version: number;
   readonly name: string;
-  /** SHA-256 of the file's text, hexadecimal; line endings do not count. */
+  /** SHA-256 of the file's text as one server gets it, hexadecimal: the same in every layout and with any line endings. */
   readonly checksum: string;
   /** Each can be run again without harm: two gateways may start at once. */
   readonly statements: readonly string[];
@@ -14,8 +15,9 @@ export interface Migration {
 
 const fileName = /^(\d{4})-[a-z0-9-]+\.sql$/;
 
-/** The steps that this build knows, in order. Throws when a number is missing or given twice. */
+/** The steps that this build knows, for this layout, in order. Throws when a number is missing or given twice. */
 export async function readMigrations(
+  layout: TableLayout = oneServer,
   folder = new URL('./migrations/', import.meta.url),
 ): Promise<Migration[]> {
   const migrations: Migration[] = [];
@@ -25,14 +27,14 @@ export async function readMigrations(
       const expected = String(migrations.length + 1).padStart(4, '0');
       throw new Error(`migration ${name} must be named ${expected}-some-words.sql: numbers have no gaps`);
     }
-    migrations.push(migration(version, name, await readFile(new URL(name, folder), 'utf8')));
+    migrations.push(migration(version, name, await readFile(new URL(name, folder), 'utf8'), layout));
   }
   return migrations;
 }
 
-/** Builds a step from the text of its file. */
-export function migration(version: number, name: string, text: string): Migration {
-  const sql = text.replaceAll('\r\n', '\n');
-  const checksum = createHash('sha256').update(sql).digest('hex');
-  return { version, name, checksum, statements: splitStatements(sql) };
+/** Builds a step from the text of its file. Throws for a marker that `fillTemplate` does not know. */
+export function migration(version: number, name: string, text: string, layout = oneServer): Migration {
+  const template = text.replaceAll('\r\n', '\n');
+  const checksum = createHash('sha256').update(fillTemplate(template, oneServer)).digest('hex');
+  return { version, name, checksum, statements: splitStatements(fillTemplate(template, layout)) };
 }

@@ -9,6 +9,8 @@ import type { FailedMessage, ReadyMessage, StartMessage, StopMessage } from './c
 export interface ChdbChildOptions extends EngineOptions {
   readonly username: string;
   readonly password: string;
+  /** Folders whose files inserts may name. */
+  readonly rowFolders: readonly string[];
 }
 
 const stopGraceMs = 5000;

@@ -52,11 +52,18 @@ export async function temporaryFolder(): Promise<{ path: string; remove: () => P
   };
 }
 
-/** An embedded engine on a temporary folder that `close` removes. */
-export async function startTestChdb(): Promise<{ engine: EmbeddedChdb; close: () => Promise<void> }> {
+/** An embedded engine on a temporary folder that `close` removes; inserts may name files in `rowFolders`. */
+export async function startTestChdb(
+  rowFolders: readonly string[] = [],
+): Promise<{ engine: EmbeddedChdb; close: () => Promise<void> }> {
   const folder = await temporaryFolder();
-  const options = { directory: folder.path, log: recordingLog(), clock: testClock, memoryBytes: 700_000_000 };
-  const engine = await startChdb(options);
+  const bounds = { memoryBytes: 700_000_000, rowFolders };
+  const engine = await startChdb({
+    directory: folder.path,
+    log: recordingLog(),
+    clock: testClock,
+    ...bounds,
+  });
   return {
     engine,
     async close() {

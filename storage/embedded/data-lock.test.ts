@@ -5,7 +5,7 @@ import { mkdir, readdir, stat, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { temporaryFolder, testClock } from './chdb-fixture.ts';
-import { DataFolderInUse, lockData } from './data-lock.ts';
+import { dataFolderHolder, DataFolderInUse, lockData } from './data-lock.ts';
 import { processIdentity } from './process-identity.ts';
 import { runtimeFolder } from './runtime-folder.ts';
 
@@ -125,4 +125,17 @@ test('a living process has a lasting identity, a dead one none', async () => {
   child.kill('SIGKILL');
   await once(child, 'exit');
   assert.equal(await processIdentity(child.pid as number), undefined);
+});
+
+test('who holds a folder can be asked without taking it', async () => {
+  assert.equal(await dataFolderHolder(data), undefined);
+  const { child, take } = await contender();
+  assert.equal(await take(), 'held');
+  assert.equal(await dataFolderHolder(data), child.pid);
+  child.kill('SIGKILL');
+  await once(child, 'exit');
+  assert.equal(await dataFolderHolder(data), undefined);
+  const taken = await lock();
+  assert.equal(await dataFolderHolder(data), process.pid, 'asking has left nothing in the way');
+  await taken.release();
 });

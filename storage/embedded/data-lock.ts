@@ -57,6 +57,13 @@ export async function lockData(directory: string, options: { clock: Clock }): Pr
   throw new DataFolderInUse(directory, rival);
 }
 
+/** The process that holds a folder now, or undefined when nobody does. Takes nothing; the folder must exist. */
+export async function dataFolderHolder(directory: string): Promise<number | undefined> {
+  const folder = join(await runtimeFolder(directory), 'lock');
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  return (await livingOthers(folder, '')).find((other) => other.holds)?.pid;
+}
+
 /** Puts our file down and names the living others. Alone, the file stays and says that we hold the folder. */
 async function standBesideOthers(folder: string, own: string): Promise<Other[]> {
   try {

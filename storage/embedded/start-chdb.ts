@@ -16,6 +16,11 @@ export interface ChdbOptions {
   readonly clock: Clock;
   /** Memory of all statements together, bytes; default 1,000,000,000. The process takes about 200 MB beside it. */
   readonly memoryBytes?: number;
+  /**
+   * Absolute folders whose files inserts may name (`readsFiles` of `createAnalytics`), so that the engine's process
+   * reads them itself. They may come into being later. Default: none.
+   */
+  readonly rowFolders?: readonly string[];
 }
 
 /** A running embedded engine, addressed like any ClickHouse server. */
@@ -51,7 +56,8 @@ export async function startChdb(options: ChdbOptions): Promise<EmbeddedChdb> {
     await writeEngineConfig(configFile);
     const password = randomBytes(32).toString('base64url');
     const memoryBytes = options.memoryBytes ?? defaultMemoryBytes;
-    const child: ChdbChildOptions = { directory, memoryBytes, configFile, username, password };
+    const { rowFolders = [] } = options;
+    const child: ChdbChildOptions = { directory, memoryBytes, configFile, username, password, rowFolders };
     const supervised = await startWhenFree(directory, () => {
       const environment = { UV_THREADPOOL_SIZE: '8', TZ: 'UTC' };
       const entry = new URL('./chdb-child.ts', import.meta.url);

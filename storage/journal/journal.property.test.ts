@@ -66,9 +66,9 @@ class Story {
   async open(): Promise<void> {
     this.journal = await openJournal({
       directory: this.directory,
-      insert: async (table, bytes, token) => {
+      insert: async (table, rows, token) => {
         assertBalanced(this.current);
-        await this.store.insert(table, bytes, token);
+        await this.store.insert(table, rows, token);
       },
       clock: this.clock,
       log,

@@ -5,6 +5,7 @@ import { Bounds } from './bounds.ts';
 import { Quarantine } from './quarantine.ts';
 import { recoverSegments } from './recover.ts';
 import { SegmentFolder } from './segment-folder.ts';
+import { parseSegmentName } from './segment-name.ts';
 import type { Insert } from './segment-shipper.ts';
 import { TableStream } from './table-stream.ts';
 
@@ -52,7 +53,10 @@ export async function openJournal(options: JournalOptions): Promise<Journal> {
   const { maxUnflushed = 64 * mebibyte } = options;
   const bounds = new Bounds({ maxBytes, maxUnflushed, maxRow: maxSegmentBytes }, log);
   const { insert, shipMs } = options;
-  const parts = { folder, quarantine, bounds, clock, log, insert, shipMs, maxSegmentBytes };
+  // A clock that went back since the last run must not put new rows before old ones.
+  const newest = Math.max(0, ...found.map(({ segment }) => parseSegmentName(segment.file)?.start ?? 0));
+  const start = Math.max(clock.now(), newest + 1);
+  const parts = { folder, quarantine, bounds, clock, log, insert, shipMs, maxSegmentBytes, start };
   const journal = new SegmentJournal(options, bounds, {
     requests: new TableStream('requests', parts),
     bodies: new TableStream('bodies', parts),

@@ -9,7 +9,8 @@ import {
   unlink,
   type FileHandle,
 } from 'node:fs/promises';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
+import type { StoredRows } from '../../core/ports/analytics.ts';
 import { openFile, sealedFile } from './segment-name.ts';
 import { hasCode } from './failure.ts';
 import type { Segment } from './segment.ts';
@@ -81,6 +82,11 @@ export class SegmentFolder {
     } finally {
       await handle.close();
     }
+  }
+
+  /** Where the rows of a segment stand, for somebody who reads them on his own. */
+  rowsOf({ file, from, end }: Segment): StoredRows {
+    return { path: resolve(this.at(file)), from, end };
   }
 
   /** The rows of a segment. May be shorter than they should be, when the file was damaged from outside. */

@@ -1,4 +1,5 @@
 import type { Clock } from '../../core/ports/clock.ts';
+import type { StoredRows } from '../../core/ports/analytics.ts';
 import type { JournalTable } from '../../core/ports/journal.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { BackOff } from './back-off.ts';
@@ -12,8 +13,11 @@ import { countRows, middleOf, pieceOf, type Segment } from './segment.ts';
 const firstRetryMs = 100;
 const longestRetryMs = 30_000;
 
-/** Stores newline-delimited JSON rows as one block; the same token never stores twice. Must settle. */
-export type Insert = (table: JournalTable, bytes: Uint8Array, token: string) => Promise<void>;
+/**
+ * Stores newline-delimited JSON rows as one block; the same token never stores twice. Must settle. It gets the
+ * place of the rows: megabytes a second that this process would read only to send them on would delay requests.
+ */
+export type Insert = (table: JournalTable, rows: StoredRows, token: string) => Promise<void>;
 
 /** What a shipper works with. */
 export interface ShipperParts {
@@ -38,6 +42,9 @@ export class SegmentShipper {
   private readonly waiters = new Set<{ left: Set<string>; resolve: (all: boolean) => void }>();
   private running: Promise<void> | undefined;
   private atStore = false;
+  /** Whether it was the store, and not the disk, that failed last. */
+  private storeFailed = false;
+  private waitedForStore = false;
   private stopped = false;
   /** Rows of the segment at the head that went to quarantine. */
   private quarantined = 0;
@@ -101,35 +108,35 @@ export class SegmentShipper {
   }
 
   private async ship(segment: Segment, insert: Insert): Promise<void> {
-    const bytes = await this.read(segment);
-    if (bytes === undefined || this.stopped) return;
-    const refusal = await this.post(segment, bytes, insert);
+    this.storeFailed = false;
+    if (!(await this.stands(segment)) || this.stopped) return;
+    const refusal = await this.post(segment, insert);
     if (this.stopped) return;
-    this.reportBack();
     if (refusal === undefined) {
       // Removed first: if that fails the post is repeated, and the store knows its token.
       await this.parts.folder.remove(segment.file);
+      this.reportBack();
       this.lastError = undefined;
       this.parts.ledger.store(segment.rows);
       this.leave(segment);
     } else {
       this.lastError = `the analytics store refused rows of ${segment.token}; they go to the journal's quarantine`;
+      const bytes = await this.read(segment);
+      if (bytes === undefined || this.stopped) return;
       await this.isolate(segment, bytes, refusal.error);
+      this.reportBack();
     }
   }
 
   /** Returns nothing on success and the error when the rows are at fault. Rejects when the store is away. */
-  private async post(
-    { token }: Segment,
-    bytes: Uint8Array,
-    insert: Insert,
-  ): Promise<{ error: unknown } | undefined> {
+  private async post(segment: Segment, insert: Insert): Promise<{ error: unknown } | undefined> {
     this.atStore = true;
     try {
-      await insert(this.parts.table, bytes, token);
+      await insert(this.parts.table, this.parts.folder.rowsOf(segment), segment.token);
       return undefined;
     } catch (error) {
-      if (isStoreAway(error)) throw error;
+      this.storeFailed = isStoreAway(error);
+      if (this.storeFailed) throw error;
       return { error };
     } finally {
       this.atStore = false;
@@ -155,20 +162,36 @@ export class SegmentShipper {
     this.queue.splice(0, 1, ...pieces);
   }
 
-  /** The bytes to post; undefined when they are gone or damaged, which ends the segment. */
-  private async read(segment: Segment): Promise<Buffer | undefined> {
-    const { folder, quarantine } = this.parts;
-    const expected = segment.end - segment.from;
+  /** False when the rows are gone or cut short, which ends the segment. */
+  private async stands(segment: Segment): Promise<boolean> {
+    const { file, from, end } = segment;
     try {
-      const bytes = await folder.read(segment);
-      if (bytes.length === expected) return bytes;
-      await quarantine.keepFile(segment.file, bytes.length);
-      this.lose(segment, `has ${bytes.length} of its ${expected} bytes`);
+      const size = await this.parts.folder.size(file);
+      if (size >= end) return true;
+      await this.loseDamaged(segment, Math.max(0, size - from));
+    } catch (error) {
+      if (!hasCode(error, 'ENOENT')) throw error;
+      this.lose(segment, 'is gone');
+    }
+    return false;
+  }
+
+  /** The bytes of a refused segment; undefined when they are gone or cut short, which ends it. */
+  private async read(segment: Segment): Promise<Buffer | undefined> {
+    try {
+      const bytes = await this.parts.folder.read(segment);
+      if (bytes.length === segment.end - segment.from) return bytes;
+      await this.loseDamaged(segment, bytes.length);
     } catch (error) {
       if (!hasCode(error, 'ENOENT')) throw error;
       this.lose(segment, 'is gone');
     }
     return undefined;
+  }
+
+  private async loseDamaged(segment: Segment, left: number): Promise<void> {
+    await this.parts.quarantine.keepFile(segment.file, left);
+    this.lose(segment, `has ${left} of its ${segment.end - segment.from} bytes`);
   }
 
   private lose(segment: Segment, what: string): void {
@@ -205,15 +228,18 @@ export class SegmentShipper {
     const sentence = sentenceOf(error);
     this.lastError = sentence;
     if (this.backOff.failures > 0) return;
+    this.waitedForStore = this.storeFailed;
+    const remedy = this.storeFailed ? 'check the analytics store' : 'free the disk or repair it';
     this.parts.log.warn(
-      `journal: segment ${segment.token} cannot be shipped (${sentence}); rows wait on disk, check the analytics store`,
+      `journal: segment ${segment.token} cannot be shipped (${sentence}); rows wait on disk, ${remedy}`,
       { table: this.parts.table },
     );
   }
 
   private reportBack(): void {
     if (this.backOff.failures > 0) {
-      this.parts.log.info('journal: the analytics store answers again', {
+      const what = this.waitedForStore ? 'the analytics store answers again' : 'the disk works again';
+      this.parts.log.info(`journal: ${what}`, {
         table: this.parts.table,
         segments: this.queue.length,
       });

@@ -22,6 +22,8 @@ export interface WriterParts {
   readonly clock: Clock;
   readonly log: Log;
   readonly maxSegmentBytes: number;
+  /** The time in the names of this run's segments, milliseconds: later than that of any segment found. */
+  readonly start: number;
   /** A new segment has its first rows. */
   onOpened(): void;
   onSealed(segment: Segment): void;
@@ -52,7 +54,7 @@ export class SegmentWriter {
 
   constructor(parts: WriterParts) {
     this.parts = parts;
-    this.nextName = segmentNames(parts.table, parts.clock.now());
+    this.nextName = segmentNames(parts.table, parts.start);
     this.backOff = new BackOff(parts.clock, firstRetryMs, longestRetryMs);
   }
 

@@ -19,6 +19,7 @@ export interface StreamParts {
   readonly insert: Insert | undefined;
   readonly shipMs: number;
   readonly maxSegmentBytes: number;
+  readonly start: number;
 }
 
 /** The way of one table's rows: memory, open segment, sealed segment, store. */

@@ -12,6 +12,7 @@ export function createNoAnalytics(): Analytics {
     );
   return {
     insert: refuse,
+    storedIds: refuse,
     groups: refuse,
     requestById: refuse,
     ping: () => Promise.resolve(),

@@ -3,10 +3,13 @@
  * says on standard output up to which one it has flushed. Started by `journal-kill.test.ts` with the folder, the
  * port of the parent's store, the number of this run, and the rows to append (0: only deliver what is left).
  */
+import { createReadStream } from 'node:fs';
 import { request } from 'node:http';
+import { pipeline } from 'node:stream';
 import { setImmediate as turn } from 'node:timers/promises';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Clock } from '../../core/ports/clock.ts';
+import type { StoredRows } from '../../core/ports/analytics.ts';
 import type { JournalTable } from '../../core/ports/journal.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { openJournal } from '../../storage/journal/journal.ts';
@@ -22,7 +25,7 @@ const clock: Clock = {
   },
 };
 
-function insert(table: JournalTable, bytes: Uint8Array, token: string): Promise<void> {
+function insert(table: JournalTable, rows: StoredRows, token: string): Promise<void> {
   return new Promise((resolve, reject) => {
     const path = `/${table}?token=${encodeURIComponent(token)}`;
     const call = request({ host: '127.0.0.1', port, path, method: 'POST' }, (answer) => {
@@ -32,7 +35,8 @@ function insert(table: JournalTable, bytes: Uint8Array, token: string): Promise<
       else reject(new GatewayError('store_unavailable', `The store answered ${answer.statusCode}.`));
     });
     call.on('error', reject);
-    call.end(bytes);
+    const file = createReadStream(rows.path, { start: rows.from, end: rows.end - 1 });
+    pipeline(file, call, (error) => error && reject(error));
   });
 }
 

@@ -9,6 +9,19 @@ import { bodyRow, hostileTexts, ndjson, requestRow } from './analytics-rows.ts';
 export function storesRows(analytics: () => Analytics): void {
   test('answers a ping', () => analytics().ping());
 
+  test('the ids that a table has in a window are told from the others', async () => {
+    const organisation_id = randomUUID();
+    const rows = Array.from({ length: 1500 }, () => requestRow({ organisation_id }));
+    await analytics().insert('requests', ndjson(rows), newToken());
+    const ids = rows.map(({ id }) => id);
+    const strangers = Array.from({ length: 10 }, () => randomUUID());
+    const found = await analytics().storedIds('requests', [...strangers, ...ids], day);
+    assert.deepEqual([...found].sort(), [...ids].sort());
+    assert.equal((await analytics().storedIds('bodies', ids, day)).size, 0);
+    assert.equal((await analytics().storedIds('requests', ids, { from: 0, to: day.from })).size, 0);
+    assert.equal((await analytics().storedIds('requests', [], day)).size, 0);
+  });
+
   test('a row and its body come back as they were', async () => {
     const request = requestRow({
       organisation_id: randomUUID(),

@@ -3,12 +3,15 @@ import type { Analytics } from '../../core/ports/analytics.ts';
 import { groupsRows } from './analytics-groups.ts';
 import { rejectsPoisonedRows } from './analytics-poisoned.ts';
 import { storesExactlyOnce } from './analytics-once.ts';
+import { storesRowsOfFiles } from './analytics-files.ts';
 import { storesRows } from './analytics-rows-back.ts';
 import { showsOnlyOnesOwn } from './analytics-visibility.ts';
 
 /** An analytics store opened for the suite, and how to close it again. */
 export interface OpenedAnalytics {
   readonly analytics: Analytics;
+  /** A folder whose files the store may read; the suite writes into it. */
+  readonly folder: string;
   close(): Promise<void>;
 }
 
@@ -30,6 +33,7 @@ export function analyticsConformance(name: string, open: () => Promise<OpenedAna
     storesRows(current);
     rejectsPoisonedRows(current);
     storesExactlyOnce(current);
+    storesRowsOfFiles(current, () => opened.folder);
     showsOnlyOnesOwn(current);
     groupsRows(current);
   });

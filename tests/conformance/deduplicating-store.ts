@@ -1,4 +1,6 @@
+import { readFile } from 'node:fs/promises';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
+import type { StoredRows } from '../../core/ports/analytics.ts';
 import type { JournalTable } from '../../core/ports/journal.ts';
 
 /** How a `DeduplicatingStore` answers: `lost-answer` stores and then fails, as when a connection breaks late. */
@@ -15,9 +17,14 @@ export class DeduplicatingStore {
   private readonly blocks = new Map<string, string>();
 
   /** Rejects or resolves after a turn of the event loop, as a real store would. */
-  readonly insert = async (table: JournalTable, bytes: Uint8Array, token: string): Promise<void> => {
+  readonly insert = async (
+    table: JournalTable,
+    rows: Uint8Array | StoredRows,
+    token: string,
+  ): Promise<void> => {
     this.posted.push(token);
     await new Promise((resolve) => setImmediate(resolve));
+    const bytes = rows instanceof Uint8Array ? rows : await readRows(rows);
     if (this.mood === 'away') throw new GatewayError('store_unavailable', 'The store is away.');
     this.accept(table, Buffer.from(bytes).toString('utf8'), token);
     if (this.mood === 'lost-answer') throw new GatewayError('store_unavailable', 'The answer was lost.');
@@ -33,4 +40,11 @@ export class DeduplicatingStore {
     this.blocks.set(token, text);
     this.rows[table].push(...rows);
   }
+}
+
+/** What the file of a journal holds in a range; as a store that reads it, away when it is gone or too short. */
+async function readRows({ path, from, end }: StoredRows): Promise<Uint8Array> {
+  const bytes = (await readFile(path)).subarray(from, end);
+  if (bytes.length < end - from) throw new GatewayError('store_unavailable', 'The file is too short.');
+  return bytes;
 }

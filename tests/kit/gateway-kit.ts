@@ -28,10 +28,12 @@ import type { AnyPlugin } from '../../core/pipeline/plugin.ts';
 import type { EngineRuntime } from '../../core/pipeline/settle.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
+import type { GuardedFetch } from '../../core/ports/guarded-fetch.ts';
 import type { ProviderTable } from '../../core/ports/provider-row.ts';
 import type { Transport } from '../../core/ports/transport.ts';
 import { createRouter } from '../../core/routing/create-router.ts';
 import provider from '../../plugins/provider/index.ts';
+import { createMemoryCache } from '../../storage/memory/cache.ts';
 import { createMemoryCounters } from '../../storage/memory/counters.ts';
 import { sha256, testAnalytics, TestJournal } from './plugin-kit.ts';
 
@@ -56,6 +58,7 @@ export interface TestGatewayOptions {
     readonly plugins: readonly (AnyPlugin | PlacedPlugin)[];
   }[];
   readonly providers?: GatewayConfig['providers'];
+  readonly guardedFetch?: GuardedFetch;
   /** Built-in rows. Default: those of the gateway. */
   readonly table?: ProviderTable;
   readonly server?: Partial<GatewayConfig['server']>;
@@ -133,6 +136,8 @@ export async function startTestGateway(
   const services: Services = {
     ...{ log, clock, metrics, counters, prices: runtime.prices },
     ...{ journal: new TestJournal(), analytics: testAnalytics() },
+    cache: createMemoryCache({ clock, maxBytes: 64_000_000, maxValueBytes: 4_000_000 }),
+    guardedFetch: options.guardedFetch ?? noFetch,
     directory: {
       keyByHash: (hash) =>
         Object.entries(options.keys ?? {}).find(([secret]) => sha256(secret) === hash)?.[1],
@@ -180,6 +185,12 @@ export async function startTestGateway(
   };
 }
 
+const noFetch: GuardedFetch = {
+  fetch() {
+    throw new Error('This test gateway has no guarded fetch; pass one in its options.');
+  },
+};
+
 /** A configuration as the loader fills it in, with short timeouts nowhere. */
 export function testConfig({ providers, server, security }: TestGatewayOptions = {}): GatewayConfig {
   return {
@@ -202,8 +213,9 @@ export function testConfig({ providers, server, security }: TestGatewayOptions =
     },
     security: { trusted_hosts: [], key_prefix: 'wk_', ...security },
     storage: {
-      analytics: { url: 'none:' },
+      analytics: { url: 'none:', replicated: false, replica_path: '', replica_name: '' },
       counters: { url: 'memory:' },
+      cache: { max_bytes: 64_000_000, max_value_bytes: 4_000_000 },
       journal: { flush_ms: 20, ship_ms: 1000, max_bytes: 1_048_576 },
     },
     log: { level: 'info', format: 'text' },

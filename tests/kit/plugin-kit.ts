@@ -22,6 +22,7 @@ import type { KeyRecord } from '../../core/ports/directory.ts';
 import { headerValue } from '../../core/ports/header-list.ts';
 import type { Journal, JournalLine, JournalTable } from '../../core/ports/journal.ts';
 import type { Log } from '../../core/ports/log.ts';
+import { createMemoryCache } from '../../storage/memory/cache.ts';
 import { createMemoryCounters } from '../../storage/memory/counters.ts';
 
 /** The moment at which every test clock starts. */
@@ -105,6 +106,7 @@ export function sha256(text: string): string {
 export function testAnalytics(overrides: Partial<Analytics> = {}): Analytics {
   return {
     insert: () => Promise.resolve(),
+    storedIds: () => Promise.resolve(new Set()),
     groups: () => Promise.resolve({ total: 0, rows: [] }),
     requestById: () => Promise.resolve(undefined),
     ping: () => Promise.resolve(),
@@ -125,6 +127,8 @@ export function testScope(overrides: Partial<Scope> & { keys?: Readonly<Record<s
     log: silent,
     clock,
     counters: createMemoryCounters({ clock, log: silent }),
+    cache: createMemoryCache({ clock, maxBytes: 1_000_000, maxValueBytes: 100_000 }),
+    guardedFetch: { fetch: absent },
     metrics: { counter: absent, gauge: absent, histogram: absent, onScrape: absent, render: absent },
     prices: { price: absent },
     directory: {

@@ -7,12 +7,12 @@ import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { runtimeFolder } from '../../storage/embedded/runtime-folder.ts';
+import { defaultRuntime, launcher, type Runtime } from './runtimes.ts';
 
 /** The preset owner key of started processes. */
 export const ownerKey = 'wk_test_0123456789abcdef';
 
 const main = fileURLToPath(new URL('../../main.ts', import.meta.url));
-const tsx = import.meta.resolve('tsx');
 const patienceMs = 60_000;
 
 /** How a process that ended did so. */
@@ -51,6 +51,8 @@ export interface WeirOptions {
   readonly env?: Readonly<Record<string, string | undefined>>;
   /** Default: what the environment names, or 0, a free one. */
   readonly port?: number;
+  /** Default: Node, or what WEIR_TEST_RUNTIME names. */
+  readonly runtime?: Runtime;
 }
 
 const temporary = new Set<string>();
@@ -91,9 +93,9 @@ export async function removeRuntimeFolders(data: string): Promise<void> {
 /** Runs `weir …` to its end. Fails when it does not end in a minute. */
 export async function runWeir(
   args: readonly string[],
-  { cwd, env }: Pick<WeirOptions, 'cwd' | 'env'> = {},
+  { cwd, env, runtime }: Pick<WeirOptions, 'cwd' | 'env' | 'runtime'> = {},
 ): Promise<Ended> {
-  return launch(args, cwd ?? (await temporaryFolder()), env).ended;
+  return launch(args, cwd ?? (await temporaryFolder()), env, runtime).ended;
 }
 
 /** Starts `weir start` and waits until it listens. Fails with its output when it ends before that. */
@@ -112,7 +114,7 @@ export async function startWeir(options: WeirOptions = {}): Promise<WeirProcess>
   }
   if (file !== undefined) args.push('--config', file);
   const env = { WEIR_ADMIN_KEY: ownerKey, ...options.env };
-  const { child, output, ended } = launch(args, options.cwd ?? folder, env);
+  const { child, output, ended } = launch(args, options.cwd ?? folder, env, options.runtime);
   const port = await new Promise<number>((resolve, reject) => {
     const look = (): void => {
       const found = /listens on http:\/\/127\.0\.0\.1:(\d+)[^\d][\s\S]*\n/.exec(output.stdout);
@@ -145,14 +147,20 @@ export async function startWeir(options: WeirOptions = {}): Promise<WeirProcess>
   };
 }
 
-function launch(args: readonly string[], cwd: string, given: WeirOptions['env'] = {}) {
+function launch(
+  args: readonly string[],
+  cwd: string,
+  given: WeirOptions['env'] = {},
+  runtime: Runtime = defaultRuntime,
+) {
   const env: NodeJS.ProcessEnv = { ...process.env, ...given };
   // What the shell of the tests happens to hold must not decide.
   for (const name of ['WEIR_CONFIG', 'WEIR_DATA', 'PORT', 'NODE_TEST_CONTEXT', 'NODE_OPTIONS']) {
     if (given[name] === undefined) delete env[name];
   }
   for (const [name, value] of Object.entries(given)) if (value === undefined) delete env[name];
-  const child = spawn(process.execPath, ['--import', tsx, main, ...args], {
+  const run = launcher(runtime);
+  const child = spawn(run.program, [...run.args, main, ...args], {
     ...{ cwd, env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });

@@ -2,15 +2,20 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { wireFixture } from '../../../tests/conformance/dialect.ts';
 import type { EndpointId } from '../../../core/dialects/endpoint.ts';
+import type { Usage } from '../../../core/dialects/usage.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
 import { assembleAnswer, disassembleAnswer } from './assemble.ts';
 import { createFrameReader } from './frame-events.ts';
 import { openAiChat } from './index.ts';
 
-function assembled(stream: Buffer | string, endpoint: EndpointId = 'chat.completions'): unknown {
+function assembled(
+  stream: Buffer | string,
+  endpoint: EndpointId = 'chat.completions',
+  usage?: Usage,
+): unknown {
   const reader = createFrameReader();
   const frames = [...reader.push(Buffer.from(stream)), ...reader.finish()];
-  return JSON.parse(Buffer.from(assembleAnswer(endpoint, frames)).toString());
+  return JSON.parse(Buffer.from(assembleAnswer(endpoint, frames, usage)).toString());
 }
 
 test('text, usage and the envelope; the padding of the chunks is left out', () => {
@@ -157,4 +162,21 @@ test('an answer becomes chunks: what each choice says, its end, the usage, the e
 test('an error that came as an answer is replayed as it is, without an end marker', () => {
   const pieces = disassembleAnswer('chat.completions', Buffer.from('{"error":{"message":"x"}}'));
   assert.equal(Buffer.concat(pieces).toString(), 'data: {"error":{"message":"x"}}\n\n');
+});
+
+test('a usage that is known from elsewhere is told where the stream tells none, and only there', () => {
+  const usage: Usage = {
+    ...{ promptTokens: 3, completionTokens: 4, totalTokens: 7, cachedTokens: 1, cacheWriteTokens: 0 },
+    ...{ reasoningTokens: 2, inputAudioTokens: 0, outputAudioTokens: 0 },
+  };
+  const chunk = 'data: {"choices":[{"index":0,"delta":{"content":"x"}}],"usage":null}\n\n';
+  const told = 'data: {"choices":[],"usage":{"total_tokens":9}}\n\n';
+  const without = assembled(chunk, 'chat.completions', usage) as { usage: unknown };
+  assert.deepEqual(without.usage, {
+    ...{ prompt_tokens: 3, completion_tokens: 4, total_tokens: 7 },
+    prompt_tokens_details: { cached_tokens: 1, audio_tokens: 0 },
+    completion_tokens_details: { reasoning_tokens: 2, audio_tokens: 0 },
+  });
+  const withOwn = assembled(chunk + told, 'chat.completions', usage) as { usage: unknown };
+  assert.deepEqual(withOwn.usage, { total_tokens: 9 });
 });

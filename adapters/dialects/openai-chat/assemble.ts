@@ -1,9 +1,11 @@
 import type { EndpointId } from '../../../core/dialects/endpoint.ts';
 import type { StreamFrame } from '../../../core/dialects/stream-event.ts';
+import type { Usage } from '../../../core/dialects/usage.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
 import { readSseFrame, writeSseFrame } from '../../framing/sse-frame.ts';
 import { parseExactObject, stringifyExact } from '../exact-json.ts';
 import { asArray, asBuffer, asObject, type JsonObject } from '../json-reading.ts';
+import { encodeOpenAiUsage } from '../openai-usage.ts';
 import { mergeDelta } from './merge-delta.ts';
 import { choiceIndex } from './stream-reader.ts';
 
@@ -13,8 +15,13 @@ const envelopeMembers = ['id', 'object', 'created', 'model', 'system_fingerprint
 /**
  * The complete answer that the frames of a stream add up to. Throws `upstream_invalid` for a frame that says
  * something and cannot be read: an answer that was only half understood must not be judged as if it were whole.
+ * `usage` is written into it where the frames tell none.
  */
-export function assembleAnswer(endpoint: EndpointId, frames: readonly StreamFrame[]): Uint8Array {
+export function assembleAnswer(
+  endpoint: EndpointId,
+  frames: readonly StreamFrame[],
+  usage?: Usage,
+): Uint8Array {
   const answer: JsonObject = {};
   const choices = new Map<number, JsonObject>();
   for (const frame of frames) {
@@ -40,6 +47,7 @@ export function assembleAnswer(endpoint: EndpointId, frames: readonly StreamFram
   const isChat = endpoint !== 'completions';
   answer.object = isChat ? 'chat.completion' : 'text_completion';
   answer.choices = isChat ? inOrder.map(chatChoice) : inOrder;
+  if (usage !== undefined && asObject(answer.usage) === undefined) answer.usage = encodeOpenAiUsage(usage);
   return Buffer.from(stringifyExact(answer));
 }
 

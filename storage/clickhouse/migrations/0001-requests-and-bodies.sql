@@ -1,6 +1,6 @@
 -- One row per client request. Partitioned by acceptance time, never by a time that a caller can choose.
 -- The deduplication window counts blocks: one per insert and partition it touches.
-CREATE TABLE IF NOT EXISTS requests
+CREATE TABLE IF NOT EXISTS requests{{on_cluster}}
 (
     id UUID,
     created_at DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)),
@@ -59,14 +59,14 @@ CREATE TABLE IF NOT EXISTS requests
     user_agent LowCardinality(String),
     INDEX id_filter id TYPE bloom_filter(0.01) GRANULARITY 1
 )
-ENGINE = MergeTree
+ENGINE = {{engine MergeTree}}
 PARTITION BY toYYYYMM(created_at)
 ORDER BY (organisation_id, workspace_id, created_at, id)
-SETTINGS non_replicated_deduplication_window = 10000;
+SETTINGS {{deduplication_window 10000}};
 
 -- What was sent and answered. Kept for a shorter time, hence a table of its own in partitions of a day; small
 -- granules, because it is read one row at a time.
-CREATE TABLE IF NOT EXISTS bodies
+CREATE TABLE IF NOT EXISTS bodies{{on_cluster}}
 (
     id UUID,
     created_at DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)),
@@ -79,7 +79,7 @@ CREATE TABLE IF NOT EXISTS bodies
     log_format LowCardinality(String),
     INDEX id_filter id TYPE bloom_filter(0.01) GRANULARITY 1
 )
-ENGINE = MergeTree
+ENGINE = {{engine MergeTree}}
 PARTITION BY toYYYYMMDD(created_at)
 ORDER BY (organisation_id, workspace_id, created_at, id)
-SETTINGS index_granularity = 512, non_replicated_deduplication_window = 10000;
+SETTINGS index_granularity = 512, {{deduplication_window 10000}};

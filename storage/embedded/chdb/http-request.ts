@@ -1,4 +1,5 @@
 import { EngineError } from './engine-error.ts';
+import { rowRangeKeys } from './row-files.ts';
 import { readStatement, type Statement } from './statement.ts';
 
 /** One statement with everything that the HTTP request says about how to run it. */
@@ -16,7 +17,8 @@ export interface EngineRequest {
 }
 
 /** Keys of the query string that steer the HTTP interface and are no settings of the engine. */
-const reserved = new Set([
+const reserved: ReadonlySet<string> = new Set([
+  ...rowRangeKeys,
   'query',
   'database',
   'query_id',

@@ -4,14 +4,17 @@ import { gzipSync } from 'node:zlib';
 import type { Engine } from './engine.ts';
 import { EngineError, engineCodeOf, engineMessageOf, statusOfCode } from './engine-error.ts';
 import type { EngineReply } from './engine-session.ts';
-import { readEngineRequest } from './http-request.ts';
+import { readEngineRequest, type EngineRequest } from './http-request.ts';
 import { BodyReader } from './read-body.ts';
+import { readRowRange, RowFiles } from './row-files.ts';
 
 /** Who may speak to the server, and what it runs on. */
 export interface EngineServerOptions {
   readonly engine: Pick<Engine, 'run'>;
   readonly username: string;
   readonly password: string;
+  /** Folders whose files inserts may name instead of sending rows; every other path is refused. Default: none. */
+  readonly rowFolders?: readonly string[];
 }
 
 const bodyLimits = { maxBytes: 64 * 1024 * 1024, maxTotalBytes: 256 * 1024 * 1024 };
@@ -24,6 +27,7 @@ const worthCompressing = 1024;
  */
 export function createEngineServer(options: EngineServerOptions): Server {
   const bodies = new BodyReader(bodyLimits);
+  const rowFiles = new RowFiles(options.rowFolders ?? [], bodies);
   const expected = digest(
     `Basic ${Buffer.from(`${options.username}:${options.password}`).toString('base64')}`,
   );
@@ -46,7 +50,7 @@ export function createEngineServer(options: EngineServerOptions): Server {
     response: ServerResponse,
     fallbackId: string,
   ): Promise<void> {
-    if (!timingSafeEqual(digest(request.headers.authorization ?? ''), expected)) {
+    if (!timingSafeEqual(digest(credentialsOf(request)), expected)) {
       response.setHeader('WWW-Authenticate', 'Basic realm="embedded engine"');
       throw new EngineError(516, 'AUTHENTICATION_FAILED', 'Authentication failed: wrong name or password.');
     }
@@ -58,13 +62,29 @@ export function createEngineServer(options: EngineServerOptions): Server {
     const gone = new AbortController();
     response.once('close', () => gone.abort());
     await bodies.withBody(request, async (body) => {
-      const engineRequest = readEngineRequest(url.searchParams, body, queryId);
-      const reply = await options.engine.run(engineRequest, gone.signal);
+      const reply = await run(readEngineRequest(url.searchParams, body, queryId), url, gone.signal);
       const elapsed = String(process.hrtime.bigint() - started);
       response.setHeader('X-ClickHouse-Summary', JSON.stringify(summaryOf(reply, elapsed)));
       sendBytes(response, reply.bytes, wantsGzip(request, url));
     });
   }
+
+  async function run(engineRequest: EngineRequest, url: URL, signal: AbortSignal): Promise<EngineReply> {
+    const range = readRowRange(url.searchParams);
+    if (range === undefined) return options.engine.run(engineRequest, signal);
+    if (engineRequest.statement.insert === undefined || engineRequest.data.length > 0) {
+      throw new EngineError(36, 'BAD_ARGUMENTS', 'Rows in a file need a raw insert without a body.');
+    }
+    return rowFiles.withRows(range, (data) => options.engine.run({ ...engineRequest, data }, signal));
+  }
+}
+
+/** As an `Authorization` header; the client sends headers of ClickHouse's own when it has TLS options. */
+function credentialsOf({ headers }: IncomingMessage): string {
+  const user = headers['x-clickhouse-user'];
+  if (user === undefined) return headers.authorization ?? '';
+  const pair = `${String(user)}:${String(headers['x-clickhouse-key'] ?? '')}`;
+  return `Basic ${Buffer.from(pair).toString('base64')}`;
 }
 
 function summaryOf(reply: EngineReply, elapsed: string): Record<string, string> {

@@ -34,6 +34,17 @@ export class BodyReader {
     }
   }
 
+  /** Counts bytes that are read from elsewhere as a body of that size until `use` has settled. */
+  async withRoom<R>(size: number, use: () => Promise<R>): Promise<R> {
+    this.#held += size;
+    try {
+      this.#check(size);
+      return await use();
+    } finally {
+      this.#held -= size;
+    }
+  }
+
   #check(size: number): void {
     if (size > this.#limits.maxBytes) {
       const message = `The request body is larger than ${this.#limits.maxBytes} bytes. Send less at once.`;

@@ -1,0 +1,42 @@
+# The gateway with its embedded stores. A build argument leaves the embedded engines out (about 500 MB):
+#   docker build --build-arg EMBEDDED=false -t weir:0.1.0 .
+# Debian, not Alpine: the embedded analytics engine needs glibc.
+ARG NODE_IMAGE=node:20.20.2-bookworm-slim
+
+FROM ${NODE_IMAGE} AS packages
+ARG EMBEDDED=true
+WORKDIR /opt/weir
+COPY package.json package-lock.json ./
+# Not `npm ci --omit=optional`: the compiler that runs the sources (esbuild) is an optional package as well.
+RUN npm ci --omit=dev --no-audit --no-fund \
+  && if [ "${EMBEDDED}" = "false" ]; then rm -rf node_modules/chdb node_modules/@chdb; fi \
+  && npm cache clean --force
+
+FROM ${NODE_IMAGE} AS runtime
+# A fixed number, so that the owner of a mounted folder can be set from outside (chown 10001).
+RUN groupadd --gid 10001 weir \
+  && useradd --uid 10001 --gid weir --no-create-home --home-dir /var/lib/weir --shell /usr/sbin/nologin weir \
+  && install -d -o weir -g weir -m 0750 /var/lib/weir \
+  && install -d -m 0755 /etc/weir
+ENV NODE_ENV=production \
+  WEIR_CONFIG=/etc/weir/gateway.config.yaml \
+  WEIR_DATA=/var/lib/weir \
+  WEIR_HOST=0.0.0.0
+WORKDIR /opt/weir
+COPY --from=packages /opt/weir/node_modules ./node_modules
+COPY package.json tsconfig.json main.ts ./
+COPY main ./main
+COPY core ./core
+COPY plugins ./plugins
+COPY adapters ./adapters
+COPY storage ./storage
+COPY scripts/healthcheck.mjs scripts/runtime-flags.mjs scripts/weir.mjs ./scripts/
+COPY gateway.config.yaml /etc/weir/gateway.config.yaml
+VOLUME ["/var/lib/weir"]
+EXPOSE 8787
+USER 10001:10001
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
+  CMD ["node", "/opt/weir/scripts/healthcheck.mjs"]
+STOPSIGNAL SIGTERM
+# The process itself, no shell and no npm before it: SIGTERM arrives. The flags are those of scripts/runtime-flags.mjs.
+CMD ["node", "--max-semi-space-size=64", "--initial-old-space-size=256", "--import", "tsx", "main.ts", "start"]

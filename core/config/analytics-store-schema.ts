@@ -1,0 +1,69 @@
+import { Type } from 'typebox';
+import { section } from './schema-section.ts';
+
+/** Section `storage.analytics`: the embedded engine, or a ClickHouse server and how to speak to it. */
+export const AnalyticsStore = Type.Object(
+  {
+    url: Type.Optional(
+      Type.String({
+        default: 'chdb:',
+        // Whatever holds credentials passes here: the next rule refuses it without quoting it.
+        pattern: '^(chdb:.*|none:|https?://(.*@.*|[^/?#@]+(/[A-Za-z0-9_]*)?))$',
+        not: {
+          pattern: '^https?://.*@',
+          'x-expected':
+            'an address without a user name and a password; put them into "username" and "password" beside it',
+        },
+        'x-expected': '"chdb:", "chdb:" and a directory, "https://HOST:8443/DATABASE", or "none:"',
+        description:
+          'Where logs and analytics live: `chdb:` (embedded, under the data folder), `chdb:DIR`, a ClickHouse server as `http://HOST:8123/DATABASE` or `https://…` (database `weir` when none is named), or `none:` (rows stay in the journal). The other keys are those of a server; see docs/clickhouse.md.',
+      }),
+    ),
+    username: Type.Optional(
+      Type.String({ minLength: 1, maxLength: 256, description: 'Without it: `default`.' }),
+    ),
+    password: Type.Optional(
+      Type.String({
+        maxLength: 1024,
+        description: 'Best from a variable: "${CLICKHOUSE_PASSWORD}". Without it: empty.',
+      }),
+    ),
+    ca_file: Type.Optional(
+      Type.String({
+        minLength: 1,
+        description:
+          'Certificates (PEM) of the authorities to trust instead of the usual ones; relative to the configuration file. For `https://`.',
+      }),
+    ),
+    cluster: Type.Optional(
+      Type.String({
+        pattern: '^[A-Za-z0-9_.{}-]+$',
+        maxLength: 256,
+        'x-expected': 'the name of a cluster, or a macro such as "{cluster}"',
+        description: 'Changes of the schema run ON CLUSTER this name. Without it: on the server itself.',
+      }),
+    ),
+    replicated: Type.Optional(
+      Type.Boolean({ default: false, description: 'Tables are created with replicated engines.' }),
+    ),
+    replica_path: Type.Optional(
+      Type.String({
+        default: '/clickhouse/tables/{shard}/{database}/{table}',
+        pattern: '^(/.*)?$',
+        maxLength: 1024,
+        'x-expected': 'a path that begins with "/", or an empty text',
+        description:
+          "Path of a replicated table in Keeper, with the servers' macros. Empty: the servers' own default path and name.",
+      }),
+    ),
+    replica_name: Type.Optional(
+      Type.String({
+        default: '{replica}',
+        minLength: 1,
+        maxLength: 256,
+        description: 'Name of a replica in that path.',
+      }),
+    ),
+  },
+  section,
+);

@@ -1,0 +1,84 @@
+import { Type } from 'typebox';
+import { AnalyticsStore } from './analytics-store-schema.ts';
+import { section } from './schema-section.ts';
+
+const Store = (options: { default: string; pattern: string; 'x-expected': string; description: string }) =>
+  Type.Object({ url: Type.Optional(Type.String(options)) }, section);
+
+/** Section `storage`: where things are kept. */
+export const Storage = Type.Object(
+  {
+    analytics: Type.Optional(AnalyticsStore),
+    counters: Type.Optional(
+      Store({
+        default: 'memory:',
+        pattern: '^(memory:|rediss?://.+)$',
+        'x-expected': '"memory:" or "redis://HOST:6379"',
+        description:
+          'Where rate limits are counted: `memory:` (each process for itself) or a Redis server as `redis://[USER:PASSWORD@]HOST:PORT[/DB]`, `rediss://` for TLS.',
+      }),
+    ),
+    cache: Type.Optional(
+      Type.Object(
+        {
+          url: Type.Optional(
+            Type.String({
+              pattern: '^(memory:|rediss?://.+)$',
+              'x-expected': '"memory:" or "redis://HOST:6379"',
+              description: 'Where answers are cached. Default: where rate limits are counted.',
+            }),
+          ),
+          max_bytes: Type.Optional(
+            Type.Integer({
+              default: 134217728,
+              minimum: 1048576,
+              description:
+                'Bound of `memory:`, all values together. A Redis server has its own (`maxmemory`).',
+            }),
+          ),
+          max_value_bytes: Type.Optional(
+            Type.Integer({
+              default: 4194304,
+              minimum: 1024,
+              maximum: 67108864,
+              description: 'A longer answer is not cached.',
+            }),
+          ),
+        },
+        { ...section, description: 'Cached answers.' },
+      ),
+    ),
+    journal: Type.Optional(
+      Type.Object(
+        {
+          flush_ms: Type.Optional(
+            Type.Integer({
+              default: 20,
+              minimum: 1,
+              maximum: 10000,
+              description: 'How often accepted rows are written to disk; what a kill -9 can lose at most.',
+            }),
+          ),
+          ship_ms: Type.Optional(
+            Type.Integer({
+              default: 1000,
+              minimum: 10,
+              maximum: 60000,
+              description: 'How often segments are sealed and sent to the analytics store.',
+            }),
+          ),
+          max_bytes: Type.Optional(
+            Type.Integer({
+              default: 2147483648,
+              minimum: 1048576,
+              description:
+                'Disk bound while the analytics store is away; beyond it rows are shed and counted.',
+            }),
+          ),
+        },
+        { ...section, description: 'Log rows on disk, on their way to the analytics store.' },
+      ),
+    ),
+  },
+  { ...section, description: 'Stores. Changes need a restart.' },
+);

@@ -1,0 +1,98 @@
+import type { AttemptBody, JsonPath, JsonValue, Replacement } from './context.ts';
+import { removeAt, replaceAllAt, setAt } from './json-splice.ts';
+import { parseJson } from './parse-json.ts';
+import type { LazyBody } from './request-body.ts';
+import { requireJson } from './require-json.ts';
+
+/** The body behind `context.attempt.body`: that of the request until this attempt changes it, then its own. */
+export class ChangedBody implements AttemptBody {
+  private readonly base: LazyBody;
+  private ownText: string | undefined;
+  private ownBytes: Buffer | undefined;
+  private ownJson: JsonValue | undefined;
+  private isParsed = false;
+
+  constructor(base: LazyBody) {
+    this.base = base;
+  }
+
+  get loaded(): boolean {
+    return this.base.loaded;
+  }
+
+  get changed(): boolean {
+    return this.ownText !== undefined;
+  }
+
+  get text(): string {
+    return this.ownText ?? this.base.text;
+  }
+
+  get bytes(): Buffer {
+    if (this.ownText === undefined) return this.base.bytes;
+    this.ownBytes ??= Buffer.from(this.ownText, 'utf8');
+    return this.ownBytes;
+  }
+
+  get json(): JsonValue | undefined {
+    if (this.ownText === undefined) return this.base.json;
+    if (!this.isParsed) {
+      this.isParsed = true;
+      this.ownJson = parseJson(this.ownText);
+    }
+    return this.ownJson;
+  }
+
+  get outgoing(): Buffer {
+    return this.changed ? this.bytes : this.base.outgoing;
+  }
+
+  set(path: JsonPath, value: JsonValue): void {
+    const json = requireJson(this.json);
+    this.become(setAt(this.text, path, value), withValueAt(json, path, value));
+  }
+
+  replaceAll(replacements: readonly Replacement[]): void {
+    if (replacements.length === 0) return;
+    const json = requireJson(this.json);
+    const text = replaceAllAt(this.text, replacements);
+    // What was put in may be long: reading it again only to know what is known would be slow.
+    this.become(
+      text,
+      replacements.reduce((tree, { path, value }) => withValueAt(tree, path, value), json),
+    );
+  }
+
+  remove(path: JsonPath): void {
+    requireJson(this.json);
+    const text = removeAt(this.text, path);
+    if (text === this.text) return;
+    this.become(text, undefined);
+    this.isParsed = false;
+  }
+
+  hold(bytes: number): void {
+    this.base.hold(bytes);
+  }
+
+  private become(text: string, json: JsonValue | undefined): void {
+    this.ownText = text;
+    this.ownBytes = undefined;
+    this.ownJson = json;
+    this.isParsed = true;
+  }
+}
+
+/** The document with one value replaced or added; everything beside the path is shared with the given one. */
+function withValueAt(json: JsonValue | undefined, path: JsonPath, value: JsonValue): JsonValue {
+  const [step, ...rest] = path;
+  if (step === undefined) return value;
+  if (Array.isArray(json)) {
+    const index = Number(step);
+    const copy = [...json];
+    copy[index] = withValueAt(json[index], rest, value);
+    return copy;
+  }
+  const object = typeof json === 'object' && json !== null ? json : {};
+  return { ...object, [step]: withValueAt(object[step], rest, value) };
+}

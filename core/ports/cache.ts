@@ -1,0 +1,19 @@
+/** What was stored under a key, and until when it holds. */
+export interface CachedValue {
+  readonly bytes: Uint8Array;
+  /** Milliseconds since the epoch. */
+  readonly storedAt: number;
+  readonly expiresAt: number;
+}
+
+/**
+ * Bytes under a key, for a time. Losing a value is always allowed, so nothing here ever rejects: a store that is away
+ * or slow (more than 50 ms) answers like one that has forgotten. The memory implementation answers at once.
+ */
+export interface Cache {
+  /** The value, unless it has expired or is gone. */
+  get(key: string): CachedValue | undefined | Promise<CachedValue | undefined>;
+  /** Keeps a copy of the bytes for `ttlMs`; a value that is larger than the store takes is dropped. */
+  set(key: string, bytes: Uint8Array, ttlMs: number): void | Promise<void>;
+  delete(key: string): void | Promise<void>;
+}

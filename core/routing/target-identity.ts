@@ -1,0 +1,44 @@
+import { callerKeyHeader } from '../pipeline/keys.ts';
+import type { Exchange } from '../pipeline/exchange.ts';
+import type { HeaderName } from '../ports/header-names.ts';
+import type { Target } from '../ports/router.ts';
+import { sha256 } from '../ports/sha256.ts';
+import { mayPassCredential } from './forward-headers.ts';
+
+/** Targets of the configuration live as long as their generation; those of one request are forgotten with it. */
+const known = new WeakMap<Target, string>();
+
+/**
+ * A digest that is equal when a request goes to the same address as another, with the same credential and the same
+ * headers of the gateway's own: what `AttemptView.target` promises. Never a secret itself.
+ */
+export function targetIdentity(exchange: Exchange, target: Target, keyPrefix: string): string {
+  let own = known.get(target);
+  if (own === undefined) {
+    const { provider, dialect, origin, basePath, headers } = target;
+    own = digest([provider, dialect, origin, basePath, ...headers]);
+    known.set(target, own);
+  }
+  if (!target.passAuthorization) return own;
+  return digest([own, ...callerCredentials(exchange, keyPrefix)]);
+}
+
+function callerCredentials(exchange: Exchange, keyPrefix: string): string[] {
+  const { headers, headerNames } = exchange;
+  const rules = {
+    passCredentials: true,
+    dropAuthorization: exchange.get(callerKeyHeader) === 'authorization',
+    keyPrefix,
+  };
+  const passed: string[] = [];
+  for (let i = 0; i < headerNames.length; i++) {
+    const { lower, credential } = headerNames[i] as HeaderName;
+    const value = headers[2 * i + 1] as string;
+    if (credential && mayPassCredential(lower, value, rules)) passed.push(lower, value);
+  }
+  return passed;
+}
+
+function digest(parts: readonly string[]): string {
+  return sha256(JSON.stringify(parts), 'base64url');
+}

@@ -1,0 +1,122 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { attemptContext, type TestAttempt } from '../../tests/kit/attempt-kit.ts';
+import { cacheKey } from './cache-key.ts';
+
+const keyOf = async (attempt: TestAttempt): Promise<string | undefined> =>
+  cacheKey(await attemptContext(attempt));
+
+const chat = { model: 'm', messages: [{ role: 'user', content: 'Hello' }] };
+const plain: TestAttempt = { body: chat };
+const spaced = (more: TestAttempt): TestAttempt => ({
+  body: chat,
+  ...more,
+  headers: { 'x-service-cache-namespace': 'docs', ...more.headers },
+});
+
+describe('the key of an answer', () => {
+  const different: readonly (readonly [string, TestAttempt])[] = [
+    ['another organisation', { facts: { organisationId: 'org-2' } }],
+    ['another workspace', { facts: { workspaceId: 'ws-2' } }],
+    [
+      'organisation and workspace that only look alike',
+      { facts: { organisationId: 'org-1ws', workspaceId: '-1' } },
+    ],
+    ['another target', { target: 'target-2' }],
+    ['metadata', { facts: { metadata: { team: 'a' } } }],
+    ['another endpoint', { path: '/completions' }],
+    ['another spelling of the path', { path: '/chat//completions' }],
+    ['a query', { query: '?api-version=2' }],
+    ['a version of the API', { headers: { 'anthropic-version': '2023-06-01' } }],
+    ['a beta of the API', { headers: { 'OpenAI-Beta': 'x' } }],
+    ['a namespace', { headers: { 'x-service-cache-namespace': 'docs' } }],
+    ['another end user', { body: { ...chat, user: 'u' } }],
+    ['another seed', { body: { ...chat, seed: 1 } }],
+    ['a member that nobody knows', { body: { ...chat, unknown: true } }],
+  ];
+  for (const [what, change] of different) {
+    test(`is another one for ${what}`, async () => {
+      assert.notEqual(await keyOf({ ...plain, ...change }), await keyOf(plain));
+    });
+  }
+
+  const same: readonly (readonly [string, TestAttempt])[] = [
+    ['a stream of it', { body: { ...chat, stream: true, stream_options: { include_usage: true } } }],
+    ['members in another order', { body: { messages: chat.messages, model: 'm' } }],
+    [
+      'other headers',
+      { headers: { 'user-agent': 'x', 'x-service-trace-id': 't', 'x-service-metadata': '{}' } },
+    ],
+    ['another key of the workspace', { facts: { apiKeyId: 'key-2' } }],
+    ['an empty namespace', { headers: { 'x-service-cache-namespace': '' } }],
+  ];
+  for (const [what, change] of same) {
+    test(`is the same for ${what}`, async () => {
+      assert.equal(await keyOf({ ...plain, ...change }), await keyOf(plain));
+    });
+  }
+
+  test('is the same for metadata in another order', async () => {
+    assert.equal(
+      await keyOf({ facts: { metadata: { a: '1', b: '2' } } }),
+      await keyOf({ facts: { metadata: { b: '2', a: '1' } } }),
+    );
+    assert.notEqual(
+      await keyOf({ facts: { metadata: { a: '1', b: '2' } } }),
+      await keyOf({ facts: { metadata: { a: '2', b: '1' } } }),
+    );
+  });
+
+  test('is a digest that tells nothing', async () => {
+    const key = await keyOf(spaced({ facts: { metadata: { secret: 'Hello' } } }));
+    assert.match(key ?? '', /^[A-Za-z0-9_-]{43}$/);
+  });
+});
+
+describe('the key of an answer within a namespace', () => {
+  const ignored: readonly (readonly [string, TestAttempt])[] = [
+    ['the target', { target: 'target-2' }],
+    ['metadata', { facts: { metadata: { team: 'a' } } }],
+    ['a version of the API', { headers: { 'anthropic-version': '2023-06-01' } }],
+  ];
+  for (const [what, change] of ignored) {
+    test(`ignores ${what}`, async () => assert.equal(await keyOf(spaced(change)), await keyOf(spaced({}))));
+  }
+
+  const different: readonly (readonly [string, TestAttempt])[] = [
+    ['another namespace', { headers: { 'x-service-cache-namespace': 'docs2' } }],
+    ['another organisation', { facts: { organisationId: 'org-2' } }],
+    ['another workspace', { facts: { workspaceId: 'ws-2' } }],
+    ['another body', { body: { ...chat, seed: 1 } }],
+    ['another endpoint', { path: '/completions' }],
+  ];
+  for (const [what, change] of different) {
+    test(`is another one for ${what}`, async () => {
+      assert.notEqual(await keyOf(spaced(change)), await keyOf(spaced({})));
+    });
+  }
+});
+
+describe('no key', () => {
+  const cases: readonly (readonly [string, TestAttempt])[] = [
+    ['no JSON', { body: 'text' }],
+    ['no object', { body: [1] }],
+    ['a call in the background', { path: '/responses', body: { input: 'x', background: true } }],
+    ['a conversation that grows', { path: '/responses', body: { input: 'x', conversation: 'conv_1' } }],
+    ['a container that is used', { path: '/messages', body: { messages: [], container: 'c_1' } }],
+  ];
+  for (const [what, attempt] of cases) {
+    test(`for ${what}`, async () => assert.equal(await keyOf(attempt), undefined));
+  }
+  test('but one where such a member says nothing', async () => {
+    assert.ok(
+      await keyOf({ path: '/responses', body: { input: 'x', background: false, conversation: null } }),
+    );
+  });
+});
+
+test('a wire whose forms cannot be converted keeps them apart', async () => {
+  const ask = { path: '/messages', body: { model: 'm', messages: [] } };
+  const stream = { ...ask, body: { ...ask.body, stream: true } };
+  assert.notEqual(await keyOf(ask), await keyOf(stream));
+});

@@ -1,0 +1,98 @@
+import type { AttemptContext, JsonObject } from '../../core/pipeline/context.ts';
+import { sha256 } from '../../core/ports/sha256.ts';
+import { canonicalJson } from './canonical-json.ts';
+import { isConvertible } from './convert.ts';
+
+/** Part of every key: what an older version of the gateway has stored is not found. */
+const format = 'weir-answer-2';
+
+/**
+ * How the answer is delivered, not what it says: either form of an answer is made of the other. Everything else counts:
+ * whatever a provider does with a member (`user`, `seed`, one that nobody here knows), two bodies that differ in it
+ * never share an answer.
+ */
+const deliveryMembers: ReadonlySet<string> = new Set(['stream', 'stream_options']);
+const none: ReadonlySet<string> = new Set();
+/** Bodies whose digest is remembered, and how long they may be: the same questions come again, or no cache would help. */
+const maxRemembered = 1000;
+const maxRememberedLength = 16_384;
+
+/** Members that tie an answer to something that the provider keeps and changes. */
+const statefulMembers = ['background', 'conversation', 'container'] as const;
+
+/**
+ * The key under which the answer to this request is kept: a SHA-256, which tells nothing of what it was made of.
+ *
+ * Always in it: organisation, workspace, endpoint with path and query, and the body as it stands after all plugins that
+ * changed it. With a namespace header that is all but the namespace. Without one: the target (provider, address,
+ * credential), the headers by which a caller chooses a version of the provider's API, and the request's metadata.
+ * Undefined for a request whose answer must not be kept.
+ */
+export function cacheKey(context: AttemptContext): string | undefined {
+  const { facts, endpoint } = context;
+  const { json, text } = context.attempt.body;
+  if (typeof json !== 'object' || json === null || Array.isArray(json) || isStateful(json)) return undefined;
+  const body = isConvertible(context) ? digestsOfAnyForm.of(text, json) : digests.of(text, json);
+  if (body === undefined) return undefined;
+  const { organisationId, workspaceId } = facts;
+  const namespace = context.service('cache-namespace') || undefined;
+  const place = [format, organisationId, workspaceId, endpoint.id, context.path, context.query];
+  const partition =
+    namespace === undefined
+      ? ['', context.attempt.target, ...versionHeaders(context), ...metadata(context)]
+      : ['namespace', namespace];
+  return sha256(JSON.stringify([place, partition, body]), 'base64url');
+}
+
+/** Digests of the canonical form of bodies, remembered by their text. */
+class CanonicalDigests {
+  private readonly without: ReadonlySet<string>;
+  private readonly known = new Map<string, string>();
+
+  constructor(without: ReadonlySet<string>) {
+    this.without = without;
+  }
+
+  /** `json` is what `text` says. Undefined for a document that is nested too deeply. */
+  of(text: string, json: JsonObject): string | undefined {
+    const known = this.known.get(text);
+    if (known !== undefined) return known;
+    const canonical = canonicalJson(json, this.without);
+    if (canonical === undefined) return undefined;
+    const digest = sha256(canonical, 'base64url');
+    if (text.length <= maxRememberedLength) {
+      if (this.known.size >= maxRemembered) this.known.clear();
+      this.known.set(text, digest);
+    }
+    return digest;
+  }
+}
+
+const digests = new CanonicalDigests(none);
+/** Where either form of an answer is made of the other. */
+const digestsOfAnyForm = new CanonicalDigests(deliveryMembers);
+
+function isStateful(json: JsonObject): boolean {
+  for (const member of statefulMembers) {
+    const value = json[member];
+    if (value !== undefined && value !== null && value !== false) return true;
+  }
+  return false;
+}
+
+/** `anthropic-version`, `anthropic-beta`, `openai-organization`, `openai-beta` and the like, which go on as they are. */
+function versionHeaders({ headers }: AttemptContext): string[] {
+  const found: string[] = [];
+  for (let i = 0; i < headers.length; i += 2) {
+    const header = headers[i] as string;
+    if (!/^(?:openai|anthropic)-/i.test(header)) continue;
+    found.push(JSON.stringify([header.toLowerCase(), headers[i + 1]]));
+  }
+  return found.sort();
+}
+
+function metadata({ facts }: AttemptContext): string[] {
+  return Object.keys(facts.metadata)
+    .sort()
+    .map((name) => JSON.stringify({ [name]: facts.metadata[name] }));
+}

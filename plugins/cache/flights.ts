@@ -1,0 +1,83 @@
+import type { Clock } from '../../core/ports/clock.ts';
+import type { StoredAnswer } from './stored-answer.ts';
+
+/** Requests that may wait for one answer; the others make their own call. */
+const maxFollowers = 256;
+
+/** What became of waiting: the answer, the lead (its own call is what the others wait for now), or nothing. */
+export type Landing = StoredAnswer | Flight | undefined;
+
+/** Anything whose client may leave. */
+interface Leaving {
+  readonly aborted: boolean;
+  onAbort(run: () => void): () => void;
+}
+
+/** The calls that are on their way, by key: who asks the same meanwhile waits for the answer instead of calling too. */
+export class Flights {
+  private readonly open = new Map<string, Flight>();
+
+  /** The call for this key that is on its way. */
+  find(key: string): Flight | undefined {
+    return this.open.get(key);
+  }
+
+  /** Opens one; whoever does must `land`, `release` or `handOver` it in the end. Call it only when there is none. */
+  takeOff(key: string): Flight {
+    const flight = new Flight(() => this.open.delete(key));
+    this.open.set(key, flight);
+    return flight;
+  }
+}
+
+/** One call and those who wait for it. All three ways to end it do nothing when it has ended already. */
+export class Flight {
+  private readonly close: () => void;
+  private readonly followers = new Set<(landing: Landing) => void>();
+  private over = false;
+
+  constructor(close: () => void) {
+    this.close = close;
+  }
+
+  /** Waits for the answer, until the client leaves, and `waitMs` at the most. Undefined when too many wait already. */
+  follow(clock: Clock, waitMs: number, client: Leaving): Promise<Landing> | undefined {
+    if (this.followers.size >= maxFollowers) return undefined;
+    if (client.aborted) return Promise.resolve(undefined);
+    return new Promise((resolve) => {
+      const done = (landing: Landing): void => {
+        this.followers.delete(done);
+        stopTimer();
+        stopListening();
+        resolve(landing);
+      };
+      this.followers.add(done);
+      const stopTimer = clock.after(waitMs, () => done(undefined));
+      const stopListening = client.onAbort(() => done(undefined));
+    });
+  }
+
+  /** Here is the answer. */
+  land(answer: StoredAnswer): void {
+    this.end(answer);
+  }
+
+  /** There will be no answer to share: everybody goes on alone, all at once. */
+  release(): void {
+    this.end(undefined);
+  }
+
+  /** The one who called has left: the one who waits longest calls in its place, and the others go on waiting. */
+  handOver(): void {
+    if (this.over) return;
+    for (const next of this.followers) return next(this);
+    this.end(undefined);
+  }
+
+  private end(landing: StoredAnswer | undefined): void {
+    if (this.over) return;
+    this.over = true;
+    this.close();
+    for (const follower of this.followers) follower(landing);
+  }
+}

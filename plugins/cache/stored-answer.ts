@@ -1,0 +1,95 @@
+import type { Usage } from '../../core/dialects/usage.ts';
+import type { HeaderList } from '../../core/ports/header-list.ts';
+
+/** An answer as it is kept. */
+export interface StoredAnswer {
+  /** What `body` is: one JSON document, or the frames of a stream. */
+  readonly form: 'json' | 'stream';
+  /** Flat, without the ones that belong to one delivery. */
+  readonly headers: HeaderList;
+  readonly body: Buffer;
+  readonly model: string;
+  readonly finishReason: string;
+  /** What the answer cost whoever asked first; some streams do not tell themselves. */
+  readonly usage: Usage | undefined;
+  /** The body tells the usage. */
+  readonly tellsUsage: boolean;
+  /** Milliseconds since the epoch. */
+  readonly storedAt: number;
+}
+
+/**
+ * Headers that describe the answer itself. All others belong to one delivery (ids, limits, timings, cookies, the
+ * connection) and would be lies in another.
+ */
+const keptHeaders: ReadonlySet<string> = new Set(['content-type', 'content-language', 'openai-version']);
+
+/** The headers of a provider's answer that are kept with it. */
+export function headersToKeep(headers: HeaderList): HeaderList {
+  const kept: string[] = [];
+  for (let i = 0; i < headers.length; i += 2) {
+    const name = (headers[i] as string).toLowerCase();
+    if (keptHeaders.has(name)) kept.push(name, headers[i + 1] as string);
+  }
+  return kept;
+}
+
+/** A line of JSON that describes the body, and the body. */
+export function encodeAnswer(answer: StoredAnswer): Buffer {
+  const { form, headers, model, finishReason, usage, tellsUsage, body } = answer;
+  const head: Head = { form, headers, model, finishReason, usage, tellsUsage };
+  return Buffer.concat([Buffer.from(`${JSON.stringify(head)}\n`, 'utf8'), body]);
+}
+
+/** What has been decoded, by the bytes: a store in memory gives out the same ones at every hit. */
+const decoded = new WeakMap<Uint8Array, StoredAnswer>();
+
+/** The inverse. Undefined for bytes that nobody here wrote. */
+export function decodeAnswer(bytes: Uint8Array, storedAt: number): StoredAnswer | undefined {
+  const known = decoded.get(bytes);
+  if (known !== undefined) return known;
+  const answer = decode(bytes, storedAt);
+  if (answer !== undefined) decoded.set(bytes, answer);
+  return answer;
+}
+
+function decode(bytes: Uint8Array, storedAt: number): StoredAnswer | undefined {
+  const stored = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const end = stored.indexOf(0x0a);
+  if (end === -1) return undefined;
+  let head: unknown;
+  try {
+    head = JSON.parse(stored.toString('utf8', 0, end));
+  } catch {
+    return undefined;
+  }
+  if (!isHead(head)) return undefined;
+  const { form, headers, model, finishReason, usage, tellsUsage } = head;
+  return { form, headers, model, finishReason, usage, tellsUsage, body: stored.subarray(end + 1), storedAt };
+}
+
+type Head = Omit<StoredAnswer, 'body' | 'storedAt'>;
+
+function isHead(value: unknown): value is Head {
+  if (typeof value !== 'object' || value === null) return false;
+  const { form, headers, model, finishReason, usage, tellsUsage } = value as Partial<
+    Record<keyof Head, unknown>
+  >;
+  return (
+    (form === 'json' || form === 'stream') &&
+    Array.isArray(headers) &&
+    headers.every((item) => typeof item === 'string') &&
+    typeof model === 'string' &&
+    typeof finishReason === 'string' &&
+    typeof tellsUsage === 'boolean' &&
+    (usage === undefined || isUsage(usage))
+  );
+}
+
+function isUsage(value: unknown): value is Usage {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    Object.values(value).every((count) => typeof count === 'number')
+  );
+}

@@ -1,0 +1,18 @@
+import type { GatewayError } from '../../core/errors/gateway-error.ts';
+import { contextFor, testScope, type TestRequest } from '../../tests/kit/plugin-kit.ts';
+import requestParameters from './index.ts';
+import type { RequestParametersOptions } from './options.ts';
+
+/** The refusal that these options answer this request with, or undefined when they let it pass. */
+export async function refusalOf(
+  options: RequestParametersOptions,
+  request: TestRequest,
+): Promise<GatewayError | undefined> {
+  const hooks = await requestParameters.create(options, testScope().scope);
+  try {
+    await hooks.request?.(await contextFor(requestParameters, request));
+    return undefined;
+  } catch (error) {
+    return error as GatewayError;
+  }
+}

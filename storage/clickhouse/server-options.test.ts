@@ -1,0 +1,71 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { serverOptions, type ServerSettings } from './server-options.ts';
+
+const base: ServerSettings = {
+  url: 'https://h:8443',
+  replicated: false,
+  replica_path: '/p',
+  replica_name: 'r',
+};
+let folder = '';
+before(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'weir-test-'));
+  await writeFile(join(folder, 'ca.pem'), '-----BEGIN CERTIFICATE-----\n');
+  await writeFile(join(folder, 'key.pem'), '-----BEGIN PRIVATE KEY-----\n');
+});
+after(() => rm(folder, { recursive: true }));
+
+test('without more than an address: the user default, no password, the database weir, one server', async () => {
+  assert.deepEqual(await serverOptions(base, folder), {
+    url: 'https://h:8443',
+    username: 'default',
+    password: '',
+    database: 'weir',
+    certificateAuthority: undefined,
+    layout: { cluster: undefined, replica: undefined },
+  });
+});
+
+test('everything that can be set arrives', async () => {
+  const settings = {
+    ...base,
+    url: 'https://h:8443/logs',
+    username: 'u',
+    password: 'p',
+    ca_file: 'ca.pem',
+    cluster: 'c',
+    replicated: true,
+  };
+  assert.deepEqual(await serverOptions(settings, folder), {
+    url: 'https://h:8443',
+    username: 'u',
+    password: 'p',
+    database: 'logs',
+    certificateAuthority: Buffer.from('-----BEGIN CERTIFICATE-----\n'),
+    layout: { cluster: 'c', replica: { path: '/p', name: 'r' } },
+  });
+});
+
+const refused: [what: string, settings: Partial<ServerSettings>, message: RegExp][] = [
+  [
+    'credentials in the address',
+    { url: 'https://u:SECRET@h:1' },
+    /put them into storage\.analytics\.username/,
+  ],
+  ['no address', { url: 'https://h:port' }, /no URL/],
+  ['an authority without TLS', { url: 'http://h:1', ca_file: 'ca.pem' }, /needs a url .* https/],
+  ['an authority that is not there', { ca_file: 'none.pem' }, /cannot be read: ENOENT/],
+  ['an authority that is no certificate', { ca_file: 'key.pem' }, /no certificate in PEM.*key\.pem/],
+];
+for (const [what, settings, message] of refused) {
+  test(`refused: ${what}`, () =>
+    assert.rejects(serverOptions({ ...base, ...settings }, folder), (error: Error) => {
+      assert.match(error.message, message);
+      assert.doesNotMatch(error.message, /SECRET/);
+      return true;
+    }));
+}

@@ -1,0 +1,106 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { createClient, type ClickHouseClient } from '@clickhouse/client';
+import { chdbMissing, startTestChdb } from '../embedded/chdb-fixture.ts';
+import { readMigrations } from './migrations.ts';
+import { fillTemplate, oneServer, type TableLayout } from './table-layout.ts';
+
+const replica = { path: '/clickhouse/tables/{shard}/{database}/{table}', name: '{replica}' };
+const cluster: TableLayout = { cluster: 'c', replica };
+const names = "'/clickhouse/tables/{shard}/{database}/{table}', '{replica}'";
+const week = 'replicated_deduplication_window_seconds = 604800';
+
+const filled: [what: string, template: string, layout: TableLayout, expected: string][] = [
+  ['no marker', "SELECT '{x}', {a:String}", cluster, "SELECT '{x}', {a:String}"],
+  ['a cluster, where there is none', 'CREATE TABLE t{{on_cluster}} (', oneServer, 'CREATE TABLE t ('],
+  ['a cluster', 'CREATE TABLE t{{on_cluster}} (', cluster, "CREATE TABLE t ON CLUSTER 'c' ("],
+  ['a macro as cluster', 'DROP TABLE t{{on_cluster}}', { cluster: '{c}' }, "DROP TABLE t ON CLUSTER '{c}'"],
+  ['a hostile cluster', '{{on_cluster}}', { cluster: "a'\\" }, " ON CLUSTER 'a\\'\\\\'"],
+  ['a cluster without replicas', '{{engine MergeTree}}', { cluster: 'c' }, 'MergeTree'],
+  ['an engine on one server', '{{engine MergeTree}}', oneServer, 'MergeTree'],
+  ['a replicated engine', '{{engine MergeTree}}', cluster, `ReplicatedMergeTree(${names})`],
+  ['an engine with arguments', '{{engine SummingMergeTree((a, b))}}', oneServer, 'SummingMergeTree((a, b))'],
+  [
+    'a replicated engine with arguments',
+    '{{ engine SummingMergeTree((a, b)) }}',
+    cluster,
+    `ReplicatedSummingMergeTree(${names}, (a, b))`,
+  ],
+  [
+    'the servers’ own path',
+    '{{engine MergeTree}}',
+    { replica: { path: '', name: 'r' } },
+    'ReplicatedMergeTree',
+  ],
+  ['a window', '{{deduplication_window 7}}', oneServer, 'non_replicated_deduplication_window = 7'],
+  [
+    'a window of replicas',
+    '{{deduplication_window 7}}',
+    cluster,
+    `replicated_deduplication_window = 7, ${week}`,
+  ],
+];
+for (const [what, template, layout, expected] of filled) {
+  test(`template: ${what}`, () => assert.equal(fillTemplate(template, layout), expected));
+}
+
+for (const wrong of ['{{engine Memory}}', '{{cluster}}', '{{deduplication_window}}', '{{on_cluster x}}']) {
+  test(`template: ${wrong} is refused by name`, () =>
+    assert.throws(
+      () => fillTemplate(wrong, oneServer),
+      (error: Error) => error.message.includes(wrong),
+    ));
+}
+
+test('checksums do not depend on the layout', async () => {
+  const sums = async (layout: TableLayout): Promise<string[]> =>
+    (await readMigrations(layout)).map(({ checksum }) => checksum);
+  assert.deepEqual(await sums(cluster), await sums(oneServer));
+});
+
+test('in a replicated layout every statement runs on the cluster and no table is left without replicas', async () => {
+  for (const { name, statements } of await readMigrations(cluster)) {
+    for (const statement of statements) {
+      assert.match(statement, /^[^(]* ON CLUSTER 'c'/, `${name}: put {{on_cluster}} after the name`);
+      assert.doesNotMatch(statement, /ENGINE = (?!Replicated)\w*MergeTree/, `${name}: write {{engine …}}`);
+      assert.doesNotMatch(statement, /non_replicated/, `${name}: write {{deduplication_window N}}`);
+      if (/ENGINE = /.test(statement)) assert.match(statement, /\breplicated_deduplication_window = \d{4}/);
+    }
+  }
+});
+
+describe('statements for a cluster, before the engine', { skip: chdbMissing }, () => {
+  let client: ClickHouseClient;
+  let closeEngine: () => Promise<void>;
+  before(async () => {
+    const { engine, close } = await startTestChdb();
+    const { url, username, password } = engine;
+    client = createClient({ url, username, password, log: { level: 127 } });
+    closeEngine = close;
+  });
+  after(async () => {
+    await client.close();
+    await closeEngine();
+  });
+
+  test('its parser understands every one of them', async () => {
+    for (const step of await readMigrations(cluster)) {
+      for (const sql of step.statements) {
+        const query = 'SELECT formatQuery({sql:String}) AS text';
+        const [row] = await (
+          await client.query({ query, query_params: { sql }, format: 'JSONEachRow' })
+        ).json<{
+          text: string;
+        }>();
+        assert.match(row?.text ?? '', /ON CLUSTER c\b/);
+      }
+    }
+  });
+
+  test('it knows the settings of both families', async () => {
+    const query =
+      "SELECT name FROM system.merge_tree_settings WHERE name IN ('replicated_deduplication_window', 'replicated_deduplication_window_seconds', 'non_replicated_deduplication_window')";
+    const rows = await (await client.query({ query, format: 'JSONEachRow' })).json();
+    assert.equal(rows.length, 3);
+  });
+});

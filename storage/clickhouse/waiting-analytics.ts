@@ -1,0 +1,131 @@
+import { randomInt } from 'node:crypto';
+import { GatewayError } from '../../core/errors/gateway-error.ts';
+import type { Analytics, GroupQuery, GroupRow, LogRecord } from '../../core/ports/analytics.ts';
+import type { Clock } from '../../core/ports/clock.ts';
+import type { Log } from '../../core/ports/log.ts';
+import { AnalyticsStartError } from './start-error.ts';
+
+/** What waiting for a server takes. */
+export interface WaitingParts {
+  /** Opens the store; throws an `AnalyticsStartError` when it cannot. Called again until it succeeds. */
+  open(): Promise<Analytics>;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+const startTimeoutMs = 10_000;
+const firstRetryMs = 500;
+const longestRetryMs = 30_000;
+
+/**
+ * Opens the store of a server that may be away. Resolves when it is open, or when it does not answer within ten
+ * seconds: then every method throws `store_unavailable`, and it is tried again (0.5 s, doubling up to 30 s) until it
+ * is open. Throws an `AnalyticsStartError` when waiting would not help.
+ */
+export async function openWhenReachable(parts: WaitingParts): Promise<Analytics> {
+  const waiting = new WaitingAnalytics(parts);
+  await waiting.start();
+  return waiting;
+}
+
+class WaitingAnalytics implements Analytics {
+  readonly #parts: WaitingParts;
+  #store: Analytics | undefined;
+  #ping: Promise<void> | undefined;
+  #reason = 'it has not answered yet';
+  #failures = 0;
+  #closed = false;
+  #cancelRetry: (() => void) | undefined;
+
+  constructor(parts: WaitingParts) {
+    this.#parts = parts;
+  }
+
+  async start(): Promise<void> {
+    const { clock, log } = this.#parts;
+    let isLate = false;
+    let cancel: (() => void) | undefined;
+    const late = new Promise<'late'>((resolve) => {
+      cancel = clock.after(startTimeoutMs, () => resolve('late'));
+    });
+    const first = this.#attempt().catch((error: unknown) => {
+      if (!isLate && isLasting(error)) throw error;
+      this.#retry(error);
+    });
+    try {
+      isLate = (await Promise.race([first, late])) === 'late';
+    } finally {
+      cancel?.();
+    }
+    if (isLate) {
+      log.warn(
+        'The analytics store has not answered yet; requests are served and their rows wait in the journal',
+      );
+    }
+  }
+
+  insert(...rows: Parameters<Analytics['insert']>): Promise<void> {
+    return this.#store?.insert(...rows) ?? this.#refuse();
+  }
+
+  storedIds(...wanted: Parameters<Analytics['storedIds']>): Promise<ReadonlySet<string>> {
+    return this.#store?.storedIds(...wanted) ?? this.#refuse();
+  }
+
+  groups(query: GroupQuery): Promise<{ total: number; rows: readonly GroupRow[] }> {
+    return this.#store?.groups(query) ?? this.#refuse();
+  }
+
+  requestById(...wanted: Parameters<Analytics['requestById']>): Promise<LogRecord | undefined> {
+    return this.#store?.requestById(...wanted) ?? this.#refuse();
+  }
+
+  /** One at a time: a server that swallows packets must not get another connection with each look at /readyz. */
+  ping(): Promise<void> {
+    if (this.#store === undefined) return this.#refuse();
+    this.#ping ??= this.#store.ping().finally(() => (this.#ping = undefined));
+    return this.#ping;
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#cancelRetry?.();
+    await this.#store?.close();
+  }
+
+  async #attempt(): Promise<void> {
+    const store = await this.#parts.open();
+    if (this.#closed) return store.close();
+    this.#store = store;
+    if (this.#failures > 0) this.#parts.log.info('The analytics store answers now');
+  }
+
+  #retry(error: unknown): void {
+    if (this.#closed) return;
+    const { clock, log } = this.#parts;
+    const reason = error instanceof AnalyticsStartError ? error.reason : 'it could not be opened';
+    // Once per reason: a store that is away for a night must not fill the log.
+    if (reason !== this.#reason) {
+      log[isLasting(error) ? 'error' : 'warn'](
+        `${error instanceof Error ? error.message : String(error)} It is tried again; requests are served, and their rows wait in the journal.`,
+      );
+    }
+    this.#reason = reason;
+    const most = Math.min(longestRetryMs, firstRetryMs * 2 ** Math.min(this.#failures, 10));
+    this.#failures += 1;
+    // Between half of it and all of it, so that many gateways do not come back at the same moment.
+    const ms = (most * randomInt(500, 1001)) / 1000;
+    this.#cancelRetry = clock.after(ms, () => {
+      this.#attempt().catch((next: unknown) => this.#retry(next));
+    });
+  }
+
+  #refuse(): Promise<never> {
+    const message = `The analytics store is not available: ${this.#reason}.`;
+    return Promise.reject(new GatewayError('store_unavailable', message));
+  }
+}
+
+function isLasting(error: unknown): boolean {
+  return !(error instanceof AnalyticsStartError) || error.lasting;
+}

@@ -1,0 +1,148 @@
+import { createReadStream } from 'node:fs';
+import { readdir, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { JournalInventory, TableInventory } from '../../core/ports/journal-inspection.ts';
+import type { JournalTable } from '../../core/ports/journal.ts';
+import { hasCode } from './failure.ts';
+import { linesOf, readRow } from './row-lines.ts';
+import { byAge, parseSegmentName, sealedFile, type SegmentName } from './segment-name.ts';
+
+/** A segment as it stands in the folder: the bytes from `from` to `end` of the file at `path`. */
+export interface StandingSegment {
+  readonly name: SegmentName;
+  readonly path: string;
+  readonly from: number;
+  readonly end: number;
+  /** Bytes that the file has; fewer than `end` when it was cut from outside. */
+  readonly size: number;
+  readonly modified: Date;
+}
+
+type Counts = { -readonly [Key in Exclude<keyof TableInventory, 'quarantine'>]: TableInventory[Key] };
+
+/** Thrown when there is no journal in a folder. */
+export class NoJournal extends Error {
+  constructor(directory: string) {
+    super(`There is no journal in ${directory}. Name the data folder of the gateway (--data, WEIR_DATA).`);
+    this.name = 'NoJournal';
+  }
+}
+
+/**
+ * What is in the journal's folder. Changes nothing, so that it works beside a running gateway: segments that are
+ * shipped meanwhile are left out. Throws `NoJournal`.
+ */
+export async function readInventory(directory: string): Promise<JournalInventory> {
+  const counts: Record<JournalTable, Counts> = { requests: nothing(), bodies: nothing() };
+  for (const segment of await standingSegments(directory)) {
+    await ifThere(async () => {
+      const rows = await countLines(segment);
+      const count = counts[segment.name.table];
+      count.oldest ??= rows === 0 ? undefined : await acceptedAt(segment);
+      count.segments += 1;
+      count.rows += rows;
+      count.bytes += Math.max(0, segment.end - segment.from);
+    });
+  }
+  const quarantine = await readQuarantine(directory);
+  const tables = {
+    requests: { ...counts.requests, quarantine: quarantine.requests },
+    bodies: { ...counts.bodies, quarantine: quarantine.bodies },
+  };
+  return { directory, tables };
+}
+
+/** The segments whose rows wait, oldest first: of a split that was not finished, what the next start keeps. */
+export async function standingSegments(directory: string): Promise<StandingSegment[]> {
+  const names = (await listFolder(directory)).flatMap((file) => parseSegmentName(file) ?? []).sort(byAge);
+  const found: StandingSegment[] = [];
+  let last: SegmentName | undefined;
+  for (const name of names) {
+    if (name.kind === 'piece' && last?.base === name.base && name.from < last.end) continue;
+    last = name;
+    const segment = await ifThere(() => lookAt(directory, name));
+    if (segment !== undefined) found.push(segment);
+  }
+  return found;
+}
+
+/** Runs a step that reads a segment; undefined when the file is gone, because its rows have been shipped. */
+export async function ifThere<T>(step: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await step();
+  } catch (error) {
+    if (hasCode(error, 'ENOENT')) return undefined;
+    throw error;
+  }
+}
+
+async function listFolder(directory: string): Promise<string[]> {
+  const files = await ifThere(() => readdir(directory));
+  if (files === undefined) throw new NoJournal(directory);
+  return files;
+}
+
+async function lookAt(directory: string, name: SegmentName): Promise<StandingSegment> {
+  let path = join(directory, name.file);
+  let status = await ifThere(() => stat(path));
+  if (status === undefined && name.kind === 'open') path = join(directory, sealedFile(name.base));
+  status ??= await stat(path);
+  const { size, mtime: modified } = status;
+  const end = name.kind === 'piece' ? name.end : size;
+  return { name, path, from: name.from, end, size, modified };
+}
+
+/** Whole rows: what stands behind the last line break of an open segment is not one yet. */
+async function countLines({ path, from, end, size, name }: StandingSegment): Promise<number> {
+  if (Math.min(end, size) <= from) return 0;
+  let rows = 0;
+  let last = 10;
+  const stream = createReadStream(path, { start: from, end: end - 1, highWaterMark: 1024 * 1024 });
+  for await (const chunk of stream as AsyncIterable<Buffer>) {
+    for (let at = chunk.indexOf(10); at !== -1; at = chunk.indexOf(10, at + 1)) rows += 1;
+    last = chunk[chunk.length - 1] ?? last;
+  }
+  return last === 10 || name.kind === 'open' ? rows : rows + 1;
+}
+
+async function acceptedAt({ path, from, end, modified }: StandingSegment): Promise<string> {
+  for await (const line of linesOf(path, from, end)) {
+    const row = readRow(line);
+    const time = 'value' in row ? acceptanceOf(row.value) : undefined;
+    return new Date(time ?? modified).toISOString();
+  }
+  return modified.toISOString();
+}
+
+/** The acceptance time of a row in milliseconds; undefined when it says none. */
+export function acceptanceOf({ created_at: time }: Readonly<Record<string, unknown>>): number | undefined {
+  if (typeof time !== 'string' || !/^\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}\.\d{3}$/.test(time))
+    return undefined;
+  const ms = Date.parse(`${time.replace(' ', 'T')}Z`);
+  return Number.isNaN(ms) ? undefined : ms;
+}
+
+async function readQuarantine(
+  directory: string,
+): Promise<Record<JournalTable, { files: number; bytes: number }>> {
+  const kept = { requests: { files: 0, bytes: 0 }, bodies: { files: 0, bytes: 0 } };
+  const folder = join(directory, 'quarantine');
+  for (const file of (await ifThere(() => readdir(folder))) ?? []) {
+    const table = tableOf(file);
+    const status = await ifThere(() => stat(join(folder, file)));
+    if (status === undefined || table === undefined) continue;
+    kept[table].files += 1;
+    kept[table].bytes += status.size;
+  }
+  return kept;
+}
+
+/** The table that a file name of the journal begins with. */
+export function tableOf(file: string): JournalTable | undefined {
+  if (file.startsWith('requests-')) return 'requests';
+  return file.startsWith('bodies-') ? 'bodies' : undefined;
+}
+
+function nothing(): Counts {
+  return { segments: 0, rows: 0, bytes: 0, oldest: undefined };
+}

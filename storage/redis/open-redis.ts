@@ -1,0 +1,176 @@
+import { isIP } from 'node:net';
+import { Redis } from 'ioredis';
+import type { Clock } from '../../core/ports/clock.ts';
+import type { Log } from '../../core/ports/log.ts';
+import type { Metrics } from '../../core/ports/metrics.ts';
+import { CircuitBreaker } from './circuit-breaker.ts';
+import { OutageReport } from './outage-report.ts';
+import { parseRedisUrl, type RedisAddress } from './redis-address.ts';
+import { redisBudgetMs, type RedisCallOptions, type RedisConnection } from './redis-connection.ts';
+import { isReplyError } from './reply-error.ts';
+import { TimedCalls } from './timed-calls.ts';
+
+/** How long opening waits for the server; after that the gateway starts without it. */
+const firstContactMs = 1000;
+const handshakeMs = 2000;
+const deadAfterMs = 2000;
+const closingMs = 1000;
+const longestBackOffMs = 2000;
+const maxPending = 10_000;
+
+/** What `openRedis` needs. */
+export interface RedisOptions {
+  /** `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, `rediss://` for TLS. */
+  readonly url: string;
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly metrics?: Metrics;
+  /** What is kept there, for logs and metrics. Default `counters and cache`. */
+  readonly stores?: string;
+}
+
+/**
+ * Opens the connection to a Redis server, which need not be there: it is tried again for ever, pausing 50 ms to 2 s.
+ * Resolves when the server has answered, or after a second without it. Rejects only for an unusable address.
+ */
+export async function openRedis(options: RedisOptions): Promise<RedisConnection> {
+  const connection = new OwnedConnection(options, parseRedisUrl(options.url));
+  await connection.firstContact();
+  return connection;
+}
+
+class OwnedConnection implements RedisConnection {
+  private readonly clock: Clock;
+  private readonly client: Redis;
+  private readonly breaker: CircuitBreaker;
+  private readonly calls: TimedCalls;
+  private readonly report: OutageReport;
+  private ready = false;
+  private closing = false;
+  private cancelHandshake: (() => void) | undefined;
+
+  constructor({ log, clock, metrics, stores = 'counters and cache' }: RedisOptions, address: RedisAddress) {
+    this.clock = clock;
+    this.report = new OutageReport({ log, clock, metrics, label: address.label, stores });
+    this.client = createClient(address);
+    this.breaker = new CircuitBreaker({
+      ...{ clock, deadAfterMs, budgetMs: redisBudgetMs },
+      probe: () => this.client.ping(),
+      onOpen: () => this.report.begin(`no answer within ${redisBudgetMs} ms`),
+      onClose: () => this.update(),
+      onDead: () => this.client.disconnect(true),
+    });
+    this.calls = new TimedCalls({ clock, maxPending, onTimeout: () => this.breaker.trip() });
+    this.listen();
+  }
+
+  get available(): boolean {
+    return this.ready && !this.breaker.isOpen;
+  }
+
+  call<Reply>(
+    send: (client: Redis) => Promise<Reply>,
+    { budgetMs = redisBudgetMs, unhurried = false, late }: RedisCallOptions<Reply> = {},
+  ): Promise<Reply> {
+    if (!this.ready || (this.breaker.isOpen && !unhurried)) {
+      this.report.countFailed('away');
+      return Promise.reject(new Error(this.report.reason ?? 'not connected'));
+    }
+    const answer = this.calls.run(budgetMs, () => send(this.client), late);
+    return answer.catch((error: Error) => {
+      if (isReplyError(error)) this.report.replyError(error.message);
+      else this.report.countFailed('slow');
+      throw error;
+    });
+  }
+
+  async ping(): Promise<void> {
+    await this.call((client) => client.ping());
+  }
+
+  async close(): Promise<void> {
+    this.closing = true;
+    this.ready = false;
+    this.breaker.end();
+    this.calls.close();
+    this.cancelHandshake?.();
+    const { status } = this.client;
+    if (status === 'end') return;
+    // Between two tries there is nothing that could end.
+    if (status === 'reconnecting') return this.client.disconnect();
+    await new Promise<void>((resolve) => {
+      const cancel = this.clock.after(closingMs, resolve);
+      this.client.once('end', () => {
+        cancel();
+        resolve();
+      });
+      this.client.disconnect();
+    });
+  }
+
+  /** Resolves when the server can be used, or has not been reachable for a second. */
+  async firstContact(): Promise<void> {
+    await new Promise<void>((resolve) => {
+      const cancel = this.clock.after(firstContactMs, resolve);
+      this.client.once('ready', () => {
+        cancel();
+        resolve();
+      });
+    });
+    if (!this.ready && this.report.reason === undefined)
+      this.report.begin(`no connection within ${firstContactMs} ms`);
+  }
+
+  private listen(): void {
+    const { client } = this;
+    let lastError = '';
+    client.on('connect', () => {
+      // A server that hangs takes connections still; it only answers nothing.
+      this.cancelHandshake = this.clock.after(handshakeMs, () => {
+        lastError = 'it takes connections and answers nothing';
+        client.disconnect(true);
+      });
+    });
+    client.on('ready', () => {
+      this.cancelHandshake?.();
+      this.ready = true;
+      lastError = '';
+      this.breaker.probeNow();
+      this.update();
+    });
+    // Only the message: the error of a refused login carries the password.
+    client.on('error', (error: Error) => {
+      lastError = error.message === '' ? error.name : error.message;
+      if (!this.ready && !this.closing) this.report.begin(lastError);
+    });
+    client.on('close', () => {
+      this.cancelHandshake?.();
+      this.ready = false;
+      if (!this.closing) this.report.begin(lastError === '' ? 'the connection was closed' : lastError);
+    });
+  }
+
+  private update(): void {
+    if (this.available) this.report.end();
+  }
+}
+
+function createClient({ host, port, database, username, password, tls }: RedisAddress): Redis {
+  return new Redis({
+    ...{ host, port, db: database },
+    ...(username === undefined ? {} : { username }),
+    ...(password === undefined ? {} : { password }),
+    // A server's name goes with the handshake; an address must not.
+    ...(tls ? { tls: isIP(host) === 0 ? { servername: host } : {} } : {}),
+    connectionName: 'weir',
+    disableClientInfo: true,
+    // What cannot be sent now is decided without the server, and what was sent is never sent again.
+    enableOfflineQueue: false,
+    autoResendUnfulfilledCommands: false,
+    maxRetriesPerRequest: 0,
+    retryStrategy: (attempt) => Math.min(longestBackOffMs, 50 * 2 ** Math.min(attempt - 1, 10)),
+    connectTimeout: handshakeMs,
+    disconnectTimeout: 100,
+    keepAlive: 30_000,
+  });
+}

@@ -1,0 +1,70 @@
+import type { Cache } from '../../core/ports/cache.ts';
+import type { Clock } from '../../core/ports/clock.ts';
+import type { Counters } from '../../core/ports/counters.ts';
+import type { Log } from '../../core/ports/log.ts';
+import type { Metrics } from '../../core/ports/metrics.ts';
+import { createRedisCache } from './redis-cache.ts';
+import type { RedisConnection } from './redis-connection.ts';
+import { createRedisCounters } from './redis-counters.ts';
+
+/** What `openSharedStores` needs. */
+export interface SharedStoresOptions {
+  /** As configured; each `url` is `memory:` or a Redis server, the cache's by default that of the counters. */
+  readonly storage: {
+    readonly counters: { readonly url: string };
+    readonly cache: { readonly url?: string; readonly max_value_bytes: number };
+  };
+  /** What counts and caches in this process: for `memory:`, and while the server is away. */
+  readonly counters: Counters;
+  readonly cache: Cache;
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly metrics: Metrics;
+}
+
+/** The counters and the cache as configured. */
+export interface SharedStores {
+  readonly counters: Counters;
+  readonly cache: Cache;
+  /** The servers in use, for the readiness page. */
+  readonly dependencies: readonly { readonly name: string; check(): Promise<void> }[];
+  close(): Promise<void>;
+}
+
+/** Opens the servers that the addresses name, one connection per address. Rejects for an unusable address. */
+export async function openSharedStores(options: SharedStoresOptions): Promise<SharedStores> {
+  const { storage, log, clock, metrics } = options;
+  const { url: cacheUrl = storage.counters.url, max_value_bytes: maxValueBytes } = storage.cache;
+  const countersUrl = storage.counters.url;
+  const storesByUrl = new Map<string, string>();
+  if (countersUrl !== 'memory:') storesByUrl.set(countersUrl, 'counters');
+  if (cacheUrl !== 'memory:')
+    storesByUrl.set(cacheUrl, cacheUrl === countersUrl ? 'counters and cache' : 'cache');
+  const connections = new Map<string, RedisConnection>();
+  const close = async (): Promise<void> => {
+    await Promise.all([...connections.values()].map((connection) => connection.close()));
+  };
+  try {
+    for (const [url, stores] of storesByUrl) {
+      // Who needs no server loads no client.
+      const { openRedis } = await import('./open-redis.ts');
+      connections.set(url, await openRedis({ url, log, clock, metrics, stores }));
+    }
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  const forCounters = connections.get(countersUrl);
+  const forCache = connections.get(cacheUrl);
+  return {
+    counters: forCounters
+      ? createRedisCounters({ redis: forCounters, local: options.counters, metrics })
+      : options.counters,
+    cache: forCache ? createRedisCache({ redis: forCache, clock, maxValueBytes }) : options.cache,
+    dependencies: [...connections].map(([url, connection]) => ({
+      name: `redis (${storesByUrl.get(url) ?? ''})`,
+      check: () => connection.ping(),
+    })),
+    close,
+  };
+}

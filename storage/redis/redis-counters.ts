@@ -1,0 +1,174 @@
+import type { Redis } from 'ioredis';
+import { GatewayError } from '../../core/errors/gateway-error.ts';
+import type { Counters, Decision, OnStoreFailure, Window } from '../../core/ports/counters.ts';
+import type { Counter, Metrics } from '../../core/ports/metrics.ts';
+import type { RedisCallOptions, RedisConnection } from './redis-connection.ts';
+import { isReplyError } from './reply-error.ts';
+import { adjustScript, type Script, takeScript } from './window-scripts.ts';
+
+/** What a refusal for want of the store tells clients to wait, in seconds. */
+const retryAfterSeconds = 2;
+/** How long giving back may take; the server was slow a moment ago. */
+const giveBackMs = 5000;
+
+/** What `createRedisCounters` needs. */
+export interface RedisCountersOptions {
+  readonly redis: RedisConnection;
+  /** Counters in this process, which decide under the policy `local` while the server is away. */
+  readonly local: Counters;
+  readonly metrics?: Metrics;
+  /** The time of the windows in whole milliseconds. Default: the server's own clock. For tests. */
+  readonly now?: () => number;
+}
+
+/**
+ * Counters that all gateways with the same server share. One call decides all windows at once, on the server, by the
+ * server's clock.
+ *
+ * While the server is away or slow, `take` follows the policy that it is called with; `adjust` goes to the local
+ * counters then. A call that was given up is never sent again; when its answer comes late, what it took is given back
+ * if the request was refused meanwhile, and stays counted if it was let through.
+ */
+export function createRedisCounters(options: RedisCountersOptions): Counters {
+  return new RedisCounters(options);
+}
+
+class RedisCounters implements Counters {
+  private readonly redis: RedisConnection;
+  private readonly local: Counters;
+  private readonly now: (() => number) | undefined;
+  private readonly countWithout: Record<OnStoreFailure, Counter | undefined>;
+  /** Callers ask with the same list again and again; what is sent for it is put together once. */
+  private readonly prepared = new WeakMap<readonly Window[], readonly (string | number)[]>();
+
+  constructor({ redis, local, metrics, now }: RedisCountersOptions) {
+    this.redis = redis;
+    this.local = local;
+    this.now = now;
+    const without = metrics?.counter({
+      name: 'weir_limits_without_store_total',
+      help: 'Limit decisions made without the shared counters, by the policy that made them.',
+      labels: ['policy'],
+    });
+    const series = (policy: OnStoreFailure): Counter | undefined => without?.({ policy });
+    this.countWithout = { open: series('open'), closed: series('closed'), local: series('local') };
+  }
+
+  take(
+    windows: readonly Window[],
+    amount: number,
+    onFailure: OnStoreFailure = 'local',
+  ): Decision | Promise<Decision> {
+    if (!(amount >= 0 && amount < Infinity)) {
+      throw new RangeError(
+        `Cannot take ${amount} from a counter; take a number of zero or more, give back with adjust().`,
+      );
+    }
+    const prepared = this.prepare(windows);
+    if (!this.redis.available) return this.takeWithout(windows, amount, onFailure);
+    let refusedWithout = false;
+    const answer = this.redis.call((client) => this.run(client, takeScript, prepared, amount), {
+      late: (reply) => {
+        if (refusedWithout && decisionOf(windows, reply).allowed)
+          void this.adjustShared(prepared, -amount, { unhurried: true, budgetMs: giveBackMs });
+      },
+    });
+    return answer.then(
+      (reply) => decisionOf(windows, reply),
+      async () => {
+        refusedWithout = true;
+        const decision = await this.takeWithout(windows, amount, onFailure);
+        refusedWithout = !decision.allowed;
+        return decision;
+      },
+    );
+  }
+
+  adjust(windows: readonly Window[], delta: number): void | Promise<void> {
+    if (!Number.isFinite(delta)) {
+      throw new RangeError(`Cannot adjust a counter by ${delta}; give a finite number.`);
+    }
+    const prepared = this.prepare(windows);
+    if (delta === 0) return undefined;
+    if (!this.redis.available) return this.local.adjust(windows, delta);
+    return this.adjustShared(prepared, delta);
+  }
+
+  /** Never rejects. An adjustment without an answer may have happened, so it is not made elsewhere too. */
+  private async adjustShared(
+    prepared: readonly (string | number)[],
+    delta: number,
+    options: RedisCallOptions<unknown> = {},
+  ): Promise<void> {
+    const adjusting = this.redis.call((client) => this.run(client, adjustScript, prepared, delta), options);
+    await adjusting.catch(() => undefined);
+  }
+
+  private takeWithout(
+    windows: readonly Window[],
+    amount: number,
+    onFailure: OnStoreFailure,
+  ): Decision | Promise<Decision> {
+    this.countWithout[onFailure]?.inc();
+    if (onFailure === 'local') return this.local.take(windows, amount);
+    if (onFailure === 'open') return { allowed: true, refusedBy: -1, windows: [] };
+    throw new GatewayError(
+      'limits_unavailable',
+      'The limits of this request cannot be checked now, because the store that counts does not answer. Try again shortly.',
+      { headers: ['retry-after', String(retryAfterSeconds)] },
+    );
+  }
+
+  private run(
+    client: Redis,
+    { sha1, source }: Script,
+    [keys, ...rest]: readonly (string | number)[],
+    amount: number,
+  ): Promise<unknown> {
+    const values = [...rest, amount, this.now?.() ?? ''];
+    return client.evalsha(sha1, keys ?? 0, ...values).catch((error: unknown) => {
+      // The server has forgotten its scripts (a restart, SCRIPT FLUSH): nothing was run.
+      if (isReplyError(error) && error.message.startsWith('NOSCRIPT'))
+        return client.eval(source, keys ?? 0, ...values);
+      throw error;
+    });
+  }
+
+  /** The number of keys, the keys, and the limits and lengths. */
+  private prepare(windows: readonly Window[]): readonly (string | number)[] {
+    const known = this.prepared.get(windows);
+    if (known !== undefined) return known;
+    for (const { windowMs } of windows) {
+      if (!Number.isSafeInteger(windowMs) || windowMs <= 0)
+        throw new RangeError(`A window of ${windowMs} ms cannot be counted; give a whole number above zero.`);
+    }
+    const made = [
+      windows.length,
+      ...windows.map(keyOf),
+      ...windows.flatMap(({ limit, windowMs }) => [limit, windowMs]),
+    ];
+    this.prepared.set(windows, made);
+    return made;
+  }
+}
+
+/** What stands in braces places the key in a cluster: one organisation's keys are together. */
+function keyOf({ key, group = '', windowMs }: Window): string {
+  return `weir:{${group === '' ? '-' : encodeURIComponent(group)}}:counter:${windowMs}:${key}`;
+}
+
+function decisionOf(windows: readonly Window[], reply: unknown): Decision {
+  const numbers = String(reply).split(' ').map(Number);
+  return {
+    allowed: numbers[0] === 1,
+    refusedBy: numbers[1] ?? -1,
+    windows: windows.map(({ limit, windowMs }, index) => {
+      const total = numbers[2 + 2 * index] ?? 0;
+      return {
+        ...{ limit, windowMs },
+        remaining: total < limit ? limit - total : 0,
+        resetMs: numbers[3 + 2 * index] ?? 0,
+      };
+    }),
+  };
+}

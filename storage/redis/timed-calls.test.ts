@@ -1,0 +1,121 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { ManualClock } from '../../core/lifecycle/recording-services.test-support.ts';
+import { TimedCalls } from './timed-calls.ts';
+
+function begin(maxPending = 10) {
+  const clock = new ManualClock();
+  const counted = { timeouts: 0 };
+  const calls = new TimedCalls({ clock, maxPending, onTimeout: () => counted.timeouts++ });
+  return { clock, calls, counted };
+}
+
+/** A call whose answer the test gives. */
+function call(calls: TimedCalls, budgetMs: number) {
+  const state = { outcome: 'waiting', late: [] as string[] };
+  const { promise, resolve, reject } = withResolvers();
+  calls
+    .run(
+      budgetMs,
+      () => promise,
+      (reply) => state.late.push(reply),
+    )
+    .then(
+      (reply) => (state.outcome = reply),
+      (error: Error) => (state.outcome = error.message),
+    );
+  return { state, answer: resolve, fail: reject };
+}
+
+function withResolvers() {
+  let resolve: (reply: string) => void = () => undefined;
+  let reject: (error: Error) => void = () => undefined;
+  const promise = new Promise<string>((onReply, onError) => {
+    resolve = onReply;
+    reject = onError;
+  });
+  return { promise, resolve, reject };
+}
+
+describe('calls with a bound in time', () => {
+  test('are given up when it is over and not before, each at its own time', async () => {
+    const { clock, calls, counted } = begin();
+    const first = call(calls, 50);
+    await clock.advance(30);
+    const long = call(calls, 500);
+    const second = call(calls, 50);
+    await clock.advance(19);
+    assert.equal(first.state.outcome, 'waiting');
+    await clock.advance(1);
+    assert.equal(first.state.outcome, 'no answer within 50 ms');
+    assert.equal(second.state.outcome, 'waiting');
+    await clock.advance(30);
+    assert.equal(second.state.outcome, 'no answer within 50 ms');
+    assert.equal(long.state.outcome, 'waiting');
+    assert.equal(counted.timeouts, 2);
+    await clock.advance(450);
+    assert.equal(long.state.outcome, 'no answer within 500 ms');
+  });
+
+  test('a short one does not wait for a long one that came before', async () => {
+    const { clock, calls } = begin();
+    call(calls, 10_000);
+    const short = call(calls, 50);
+    await clock.advance(50);
+    assert.equal(short.state.outcome, 'no answer within 50 ms');
+  });
+
+  test('answers and errors in time pass through', async () => {
+    const { clock, calls, counted } = begin();
+    const [good, bad] = [call(calls, 50), call(calls, 50)];
+    good.answer('fine');
+    bad.fail(new Error('refused'));
+    await clock.advance(1000);
+    assert.deepEqual([good.state.outcome, bad.state.outcome], ['fine', 'refused']);
+    assert.deepEqual([good.state.late, counted.timeouts], [[], 0]);
+  });
+
+  test('a late answer is told, a late error is not', async () => {
+    const { clock, calls } = begin();
+    const [good, bad] = [call(calls, 50), call(calls, 50)];
+    await clock.advance(50);
+    good.answer('fine');
+    bad.fail(new Error('connection closed'));
+    await clock.advance(0);
+    assert.deepEqual([good.state.outcome, good.state.late], ['no answer within 50 ms', ['fine']]);
+    assert.deepEqual(bad.state.late, []);
+  });
+
+  test('an answer that is there when the timer is late still counts', async () => {
+    const { clock, calls } = begin();
+    const late = call(calls, 50);
+    // What happens when this process was busy: first the timer runs, then the loop reads what has come.
+    const advancing = clock.advance(80);
+    late.answer('fine');
+    await advancing;
+    assert.equal(late.state.outcome, 'fine');
+  });
+
+  test('are bounded in number, and one that ends makes room', async () => {
+    const { clock, calls } = begin(2);
+    const first = call(calls, 50);
+    call(calls, 50);
+    const third = call(calls, 50);
+    await clock.advance(0);
+    assert.match(third.state.outcome, /2 calls are waiting/);
+    first.answer('fine');
+    await clock.advance(0);
+    const fourth = call(calls, 50);
+    fourth.answer('fine');
+    await clock.advance(0);
+    assert.equal(fourth.state.outcome, 'fine');
+  });
+
+  test('leave one timer behind at the most, and none when closed', () => {
+    const { clock, calls } = begin();
+    for (let i = 0; i < 5; i += 1) call(calls, 50);
+    assert.equal(clock.pending, 1);
+    calls.close();
+    assert.equal(clock.pending, 0);
+  });
+});

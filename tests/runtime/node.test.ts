@@ -1,0 +1,3 @@
+import { describeRuntime } from './suite.ts';
+
+describeRuntime('node');

@@ -1,3 +1,4 @@
+import type { AnswerFacts } from '../dialects/dialect.ts';
 import type { DialectName } from '../dialects/endpoint.ts';
 import type { GatewayError } from '../errors/gateway-error.ts';
 import type { HeaderList } from '../ports/header-list.ts';
@@ -30,6 +31,8 @@ export interface Answer {
   readonly source?: 'gateway' | 'provider';
   /** The body is known to be one JSON object, so that the log need not escape it. */
   readonly isJson?: boolean;
+  /** What has been read from a whole body already. */
+  readonly facts?: AnswerFacts;
   /** The wire format of a streamed body, when taps may read it. */
   readonly dialect?: DialectName;
 }

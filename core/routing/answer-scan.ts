@@ -71,15 +71,18 @@ export class AnswerScan {
     return this.stripper?.finish();
   }
 
-  /** A collected answer, at once. */
-  pushWhole(body: Buffer): void {
+  /** A collected answer, at once. Returns what it tells; undefined when it has to be decoded first. */
+  pushWhole(body: Buffer): AnswerFacts | undefined {
     if (this.coding === 'identity') {
       const { exchange } = this;
       const found = exchange.dialect.scanAnswer(exchange.endpoint.id, body);
       // Large embeddings are scanned around their vectors and not parsed; for the others usage proves a whole parse.
       exchange.answerIsJson = found.usage !== undefined && exchange.endpoint.id !== 'embeddings';
       this.learn(found);
-    } else if (this.coding !== 'unknown') this.learnLater(body, this.coding);
+      return found;
+    }
+    if (this.coding !== 'unknown') this.learnLater(body, this.coding);
+    return undefined;
   }
 
   /** The stream is over, however it ended. */

@@ -111,14 +111,15 @@ export class UpstreamAnswer implements UpstreamHandler, StreamSource {
     }
     const body = this.chunks.length === 1 ? (this.chunks[0] as Buffer) : Buffer.concat(this.chunks);
     this.chunks = [];
-    this.scan?.pushWhole(body);
-    const empty = this.scan === undefined;
-    this.resolve({
-      status: this.status,
-      headers: forwardAnswerHeaders(this.headers, empty),
-      body: empty ? null : body,
-      source: 'provider',
-    });
+    const headers = forwardAnswerHeaders(this.headers, this.scan === undefined);
+    const { status } = this;
+    if (this.scan === undefined) return this.resolve({ status, headers, body: null, source: 'provider' });
+    const facts = this.scan.pushWhole(body);
+    this.resolve(
+      facts === undefined
+        ? { status, headers, body, source: 'provider' }
+        : { status, headers, body, source: 'provider', facts },
+    );
   }
 
   fail(error: GatewayError, facts: FailureFacts): void {

@@ -85,7 +85,8 @@ export class AnswerCache {
       return undefined;
     }
     if (Buffer.isBuffer(body)) {
-      this.keep(context, lookUp, { form: 'json', headers, body, found: wholeJson(context, body) });
+      const found = wholeJson(context, body, answer.facts);
+      this.keep(context, lookUp, { form: 'json', headers, body, found });
       return undefined;
     }
     const { maxValueBytes: maxBytes } = this.setup;
@@ -148,12 +149,14 @@ export class AnswerCache {
     context.addResponseHeader(this.setup.statusHeader, status);
   }
 
-  private keep(context: AttemptContext, { key, flight }: LookUp, { found, ...answered }: Answered): void {
+  private keep(context: AttemptContext, { key, flight }: LookUp, answered: Answered): void {
     const { cache, clock, maxAgeMs, maxValueBytes } = this.setup;
-    if (found === undefined || answered.body.length > maxValueBytes) return flight?.release();
+    const { form, headers, body, found } = answered;
+    if (found === undefined || body.length > maxValueBytes) return flight?.release();
     const stored: StoredAnswer = {
-      ...answered,
-      headers: headersToKeep(answered.headers),
+      form,
+      headers: headersToKeep(headers),
+      body,
       model: found.model ?? '',
       finishReason: found.finishReason ?? '',
       // The provider told the gateway, and maybe not the client.

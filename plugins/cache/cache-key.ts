@@ -36,12 +36,24 @@ export function cacheKey(context: AttemptContext): string | undefined {
   if (body === undefined) return undefined;
   const { organisationId, workspaceId } = facts;
   const namespace = context.service('cache-namespace') || undefined;
-  const place = [format, organisationId, workspaceId, endpoint.id, context.path, context.query];
+  const place =
+    format +
+    part(organisationId) +
+    part(workspaceId) +
+    part(endpoint.id) +
+    part(context.path) +
+    part(context.query) +
+    part(body);
   const partition =
     namespace === undefined
-      ? ['', context.attempt.target, ...versionHeaders(context), ...metadata(context)]
-      : ['namespace', namespace];
-  return sha256(JSON.stringify([place, partition, body]), 'base64url');
+      ? part(context.attempt.target) + versionHeaders(context) + metadata(context)
+      : part('namespace') + part(namespace);
+  return sha256(place + partition, 'base64url');
+}
+
+/** Text with its length, so that no two lists of parts make the same text. */
+function part(text: string): string {
+  return `${text.length}:${text}`;
 }
 
 /** Digests of the canonical form of bodies, remembered by their text. */
@@ -81,18 +93,19 @@ function isStateful(json: JsonObject): boolean {
 }
 
 /** `anthropic-version`, `anthropic-beta`, `openai-organization`, `openai-beta` and the like, which go on as they are. */
-function versionHeaders({ headers }: AttemptContext): string[] {
-  const found: string[] = [];
+function versionHeaders({ headers }: AttemptContext): string {
+  let found: string[] | undefined;
   for (let i = 0; i < headers.length; i += 2) {
     const header = headers[i] as string;
     if (!/^(?:openai|anthropic)-/i.test(header)) continue;
-    found.push(JSON.stringify([header.toLowerCase(), headers[i + 1]]));
+    (found ??= []).push(part(header.toLowerCase()) + part(headers[i + 1] as string));
   }
-  return found.sort();
+  return found === undefined ? '' : part('headers') + found.sort().join('');
 }
 
-function metadata({ facts }: AttemptContext): string[] {
-  return Object.keys(facts.metadata)
-    .sort()
-    .map((name) => JSON.stringify({ [name]: facts.metadata[name] }));
+function metadata({ facts }: AttemptContext): string {
+  const names = Object.keys(facts.metadata);
+  if (names.length === 0) return '';
+  const members = names.sort().map((name) => part(name) + part(facts.metadata[name] ?? ''));
+  return part('metadata') + members.join('');
 }

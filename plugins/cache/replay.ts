@@ -18,7 +18,9 @@ export function replay(context: AttemptContext, stored: StoredAnswer, now: numbe
   facts.finishReason = stored.finishReason;
   const streams = body === stored.body ? stored.form === 'stream' : facts.stream;
   const age = Math.max(0, Math.floor((now - stored.storedAt) / 1000));
-  const headers = typed(stored, streams).concat('age', String(age));
+  const headers: string[] = [];
+  for (const item of typed(stored, streams)) headers.push(item);
+  headers.push('age', String(age));
   return streams
     ? { status: 200, headers, source: 'provider', body: new ReplayedStream(body), dialect: endpoint.dialect }
     : { status: 200, headers, source: 'provider', body, isJson: true };

@@ -24,11 +24,16 @@ export interface StoredAnswer {
  */
 const keptHeaders: ReadonlySet<string> = new Set(['content-type', 'content-language', 'openai-version']);
 
+const keptLengths: ReadonlySet<number> = new Set([...keptHeaders].map((name) => name.length));
+
 /** The headers of a provider's answer that are kept with it. */
 export function headersToKeep(headers: HeaderList): HeaderList {
   const kept: string[] = [];
   for (let i = 0; i < headers.length; i += 2) {
-    const name = (headers[i] as string).toLowerCase();
+    const header = headers[i] as string;
+    // By length first: nearly every header is told apart without lower-casing it.
+    if (!keptLengths.has(header.length)) continue;
+    const name = header.toLowerCase();
     if (keptHeaders.has(name)) kept.push(name, headers[i + 1] as string);
   }
   return kept;

@@ -13,9 +13,16 @@ const generating: ReadonlySet<EndpointId> = new Set([
 /** Ends that are no answer. */
 const broken: ReadonlySet<string> = new Set(['error', 'failed', 'cancelled']);
 
-/** What a complete JSON answer tells of itself, when it is one worth keeping: whole, and without an error in it. */
-export function wholeJson({ dialect, endpoint }: AttemptContext, body: Buffer): AnswerFacts | undefined {
-  const facts = dialect.scanAnswer(endpoint.id, body);
+/**
+ * What a complete JSON answer tells of itself, when it is one worth keeping: whole, and without an error in it.
+ * `known`: what has been read from it already.
+ */
+export function wholeJson(
+  { dialect, endpoint }: AttemptContext,
+  body: Buffer,
+  known: AnswerFacts | undefined,
+): AnswerFacts | undefined {
+  const facts = known ?? dialect.scanAnswer(endpoint.id, body);
   // Facts are found only in what can be parsed; an answer without any still has to prove that it is JSON.
   if (facts.usage === undefined && facts.finishReason === undefined && !isJsonObject(body)) return undefined;
   return isGood(endpoint.id, facts) ? facts : undefined;

@@ -36,6 +36,8 @@ const insertSettings: ClickHouseSettings = {
   input_format_json_throw_on_bad_escape_sequence: 0,
   date_time_input_format: 'best_effort',
 };
+/** The store ends a query by itself, in seconds; an answer that is later than `queryTimeoutMs` will not come. */
+const queryTimeoutMs = 25_000;
 const querySettings: ClickHouseSettings = {
   max_execution_time: 20,
   max_memory_usage: '400000000',
@@ -179,6 +181,7 @@ export class ClickHouseAnalytics implements Analytics {
         query_params: parameters,
         format: 'JSONEachRow',
         clickhouse_settings: querySettings,
+        abort_signal: AbortSignal.timeout(queryTimeoutMs),
       });
       return await result.json<Row>();
     } catch (error) {

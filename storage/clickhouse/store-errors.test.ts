@@ -48,7 +48,8 @@ const queries: [what: string, error: unknown, code: string][] = [
   ['time', store('159', 'TIMEOUT_EXCEEDED'), 'query_timeout'],
   ['an estimate of too much time', store('160', 'TOO_SLOW'), 'query_timeout'],
   ['a statement that was ended', store('394', 'QUERY_WAS_CANCELLED'), 'query_timeout'],
-  ['no answer in time', new Error('Timeout error.'), 'query_timeout'],
+  ['no answer in time', new Error('Timeout error.'), 'store_unavailable'],
+  ['nothing at all', new Error('The user aborted a request.'), 'store_unavailable'],
   ['memory', store('241', 'MEMORY_LIMIT_EXCEEDED'), 'store_unavailable'],
   ['a refused connection', network('ECONNREFUSED'), 'store_unavailable'],
 ];

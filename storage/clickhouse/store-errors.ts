@@ -48,11 +48,8 @@ export function insertError(error: unknown, table: string): GatewayError | RowsR
 /** What a query throws: a `GatewayError` `query_timeout` or `store_unavailable`. */
 export function queryError(error: unknown): GatewayError {
   if (GatewayError.is(error)) return error;
-  const late =
-    error instanceof ClickHouseError
-      ? timeouts.has(error.code)
-      : error instanceof Error && error.message.startsWith('Timeout');
-  if (!late) return unavailable(error);
+  // A store that ends a query says so; one that says nothing is not busy but away, and a shorter window helps nobody.
+  if (!(error instanceof ClickHouseError && timeouts.has(error.code))) return unavailable(error);
   const message = 'The analytics query took too long and was stopped. Ask for a shorter time window.';
   return new GatewayError('query_timeout', message, { cause: error });
 }
@@ -70,7 +67,7 @@ function reasonOf(error: unknown): string {
     return `it answered with error ${error.code} ${error.type ?? ''}`.trimEnd();
   const code = error instanceof Error && 'code' in error ? String(error.code) : undefined;
   if (code !== undefined) return `the connection failed (${code})`;
-  return error instanceof Error && error.message.startsWith('Timeout')
+  return error instanceof Error && /^(Timeout|The user aborted|The operation was aborted)/.test(error.message)
     ? 'it did not answer in time'
     : 'the connection failed';
 }

@@ -166,6 +166,8 @@ function createClient({ host, port, database, username, password, tls }: RedisAd
     disableClientInfo: true,
     // What cannot be sent now is decided without the server, and what was sent is never sent again.
     enableOfflineQueue: false,
+    // Commands of one turn of the event loop leave in one write, and their answers come in one read.
+    enableAutoPipelining: true,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
     retryStrategy: (attempt) => Math.min(longestBackOffMs, 50 * 2 ** Math.min(attempt - 1, 10)),

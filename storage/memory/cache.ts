@@ -20,7 +20,11 @@ export interface MemoryCache extends Cache {
 }
 
 interface Entry extends CachedValue {
+  readonly key: string;
   readonly size: number;
+  /** Neighbours by when they were used last. */
+  newer: Entry | undefined;
+  older: Entry | undefined;
 }
 
 /** What an entry takes beside its bytes, roughly. */
@@ -33,8 +37,13 @@ export function createMemoryCache(options: MemoryCacheOptions): MemoryCache {
 
 class LruCache implements MemoryCache {
   private readonly options: MemoryCacheOptions;
-  /** A Map keeps the order of insertion: the first is the one used longest ago. */
   private readonly entries = new Map<string, Entry>();
+  /**
+   * The ends of the list. (A Map alone knows the order of insertion, too, but to find its first key it walks over all
+   * places of keys that have left: with many small values that costs more than everything else.)
+   */
+  private newest: Entry | undefined;
+  private oldest: Entry | undefined;
   private held = 0;
 
   constructor(options: MemoryCacheOptions) {
@@ -48,12 +57,14 @@ class LruCache implements MemoryCache {
   get(key: string): CachedValue | undefined {
     const entry = this.entries.get(key);
     if (entry === undefined) return undefined;
-    this.entries.delete(key);
     if (entry.expiresAt <= this.options.clock.now()) {
-      this.held -= entry.size;
+      this.remove(entry);
       return undefined;
     }
-    this.entries.set(key, entry);
+    if (entry !== this.newest) {
+      this.unlink(entry);
+      this.link(entry);
+    }
     return entry;
   }
 
@@ -63,18 +74,45 @@ class LruCache implements MemoryCache {
     const size = bytes.length + 2 * key.length + entryOverhead;
     if (!(ttlMs > 0) || bytes.length > maxValueBytes || size > maxBytes) return;
     const storedAt = clock.now();
-    this.entries.set(key, { bytes: new Uint8Array(bytes), storedAt, expiresAt: storedAt + ttlMs, size });
+    const entry: Entry = {
+      bytes: new Uint8Array(bytes),
+      storedAt,
+      expiresAt: storedAt + ttlMs,
+      key,
+      size,
+      newer: undefined,
+      older: undefined,
+    };
+    this.entries.set(key, entry);
+    this.link(entry);
     this.held += size;
-    for (const oldest of this.entries.keys()) {
-      if (this.held <= maxBytes) break;
-      this.delete(oldest);
-    }
+    while (this.held > maxBytes && this.oldest !== undefined) this.remove(this.oldest);
   }
 
   delete(key: string): void {
     const entry = this.entries.get(key);
-    if (entry === undefined) return;
-    this.entries.delete(key);
+    if (entry !== undefined) this.remove(entry);
+  }
+
+  private remove(entry: Entry): void {
+    this.entries.delete(entry.key);
+    this.unlink(entry);
     this.held -= entry.size;
+  }
+
+  private link(entry: Entry): void {
+    entry.older = this.newest;
+    if (this.newest === undefined) this.oldest = entry;
+    else this.newest.newer = entry;
+    this.newest = entry;
+  }
+
+  private unlink(entry: Entry): void {
+    const { newer, older } = entry;
+    if (newer === undefined) this.newest = older;
+    else newer.older = older;
+    if (older === undefined) this.oldest = newer;
+    else older.newer = newer;
+    entry.newer = entry.older = undefined;
   }
 }

@@ -15,6 +15,8 @@ import { startProvider, type SteerableProvider } from './steerable-provider.ts';
 const certificates = fileURLToPath(new URL('../fixtures/tls', import.meta.url));
 const key = { 'x-service-api-key': ownerKey };
 const largeBytes = 30_000_000;
+/** Of a client between two reads: all of them together take far longer than the stall timeout, each far less. */
+const pauseMs = 5;
 
 const large = `import { definePlugin } from 'weir/plugin';
 
@@ -134,7 +136,7 @@ export function describeDifferences(runtime: Runtime): void {
       client.socket.on('data', (chunk) => {
         taken += chunk.length;
         client.socket.pause();
-        setTimeout(() => client.socket.resume(), 1);
+        setTimeout(() => client.socket.resume(), pauseMs);
       });
       client.write(
         `GET /v1/large HTTP/1.1\r\nhost: x\r\nx-service-api-key: ${ownerKey}\r\nconnection: close\r\n\r\n`,
@@ -151,7 +153,7 @@ export function describeDifferences(runtime: Runtime): void {
       client.socket.on('data', (chunk) => {
         taken += chunk.length;
         client.socket.pause();
-        setTimeout(() => client.socket.resume(), 1);
+        setTimeout(() => client.socket.resume(), pauseMs);
       });
       client.write(
         `GET /v1/thing HTTP/1.1\r\nhost: x\r\nx-service-api-key: ${ownerKey}\r\nconnection: close\r\n\r\n`,

@@ -22,6 +22,26 @@ describe('the files of this project', () => {
   });
 });
 
+/** A change to a good file, and the problem that has to be found in what comes of it. */
+type Broken = [what: string, from: string, to: string, problem: RegExp];
+
+function findsBroken(
+  good: string,
+  check: (text: string) => readonly string[],
+  broken: readonly Broken[],
+): void {
+  for (const [what, from, to, problem] of broken) {
+    test(`found: ${what}`, () => {
+      assert.ok(good.includes(from), 'the case must change something');
+      const problems = check(good.replace(from, to));
+      assert.ok(
+        problems.some((text) => problem.test(text)),
+        problems.join('\n') || 'nothing was found',
+      );
+    });
+  }
+}
+
 describe('Dockerfile', () => {
   const good = [
     'ARG BASE=node:20.1-slim',
@@ -44,7 +64,7 @@ describe('Dockerfile', () => {
 
   test('a good one has no problem', () => assert.deepEqual(check(good), []));
 
-  const broken: [what: string, from: string, to: string, problem: RegExp][] = [
+  const broken: Broken[] = [
     ['an unknown instruction', 'EXPOSE 1', 'EXPOS 1', /:9: Unknown instruction: EXPOS/],
     ['an unknown flag', 'COPY --from=build', 'COPY --form=build', /:7: Unknown flag: form/],
     [
@@ -76,16 +96,7 @@ describe('Dockerfile', () => {
     ['a flag of Node that is forgotten', '"--flag=1", ', '', /lacks --flag=1/],
     ['a port that is not named', 'EXPOSE 1\n', '', /EXPOSE/],
   ];
-  for (const [what, from, to, problem] of broken) {
-    test(`found: ${what}`, () => {
-      assert.ok(good.includes(from), 'the case must change something');
-      const problems = check(good.replace(from, to));
-      assert.ok(
-        problems.some((text) => problem.test(text)),
-        problems.join('\n') || 'nothing was found',
-      );
-    });
-  }
+  findsBroken(good, check, broken);
 
   test('continued lines are one instruction, with the line where it begins', () => {
     const run = readDockerfile(good).find(({ keyword }) => keyword === 'RUN');
@@ -128,7 +139,7 @@ volumes: { kept: {} }
 
   test('a good one has no problem', () => assert.deepEqual(check(good), []));
 
-  const broken: [what: string, from: string, to: string, problem: RegExp][] = [
+  const broken: Broken[] = [
     ['no YAML', 'services:', 'services: [', /compose\.yaml: /],
     ['no services', 'services:', 'service:', /no services/],
     ['a moving tag', 'db:1', 'db:latest', /service db: the tag/],
@@ -148,16 +159,7 @@ volumes: { kept: {} }
     ['an open port', '127.0.0.1:1:1', '1:1', /open to every network/],
     ['too little time to end', '60s', '30s', /stop_grace_period must be 45s/],
   ];
-  for (const [what, from, to, problem] of broken) {
-    test(`found: ${what}`, () => {
-      assert.ok(good.includes(from), 'the case must change something');
-      const problems = check(good.replace(from, to));
-      assert.ok(
-        problems.some((text) => problem.test(text)),
-        problems.join('\n') || 'nothing was found',
-      );
-    });
-  }
+  findsBroken(good, check, broken);
 });
 
 describe('systemd unit', () => {
@@ -165,7 +167,7 @@ describe('systemd unit', () => {
   const flags = ['--max-semi-space-size=64'];
   const check = (text: string): string[] => checkUnit({ text, stopSeconds: 45, nodeFlags: flags });
 
-  const broken: [what: string, from: string, to: string, problem: RegExp][] = [
+  const broken: Broken[] = [
     ['root', 'User=weir', 'User=root', /User=root/],
     ['a section that does not exist', '[Install]', '[Installation]', /no section \[Installation\]/],
     ['a line that is none', 'RestartSec=2', 'RestartSec 2', /:\d+: this is neither/],
@@ -178,14 +180,5 @@ describe('systemd unit', () => {
     ['a relative program', 'ExecStart=/usr/bin/node', 'ExecStart=node', /ExecStart/],
     ['a flag that is forgotten', ' --max-semi-space-size=64', '', /lacks --max-semi-space-size=64/],
   ];
-  for (const [what, from, to, problem] of broken) {
-    test(`found: ${what}`, () => {
-      assert.ok(good.includes(from), 'the case must change something');
-      const problems = check(good.replace(from, to));
-      assert.ok(
-        problems.some((text) => problem.test(text)),
-        problems.join('\n') || 'nothing was found',
-      );
-    });
-  }
+  findsBroken(good, check, broken);
 });

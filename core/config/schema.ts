@@ -1,4 +1,5 @@
 import { Type, type Static } from 'typebox';
+import type { AnalyticsStoreSettings } from '../ports/analytics-store-settings.ts';
 import { ProviderRowSchema } from '../ports/provider-row.ts';
 import { section, strict } from './schema-section.ts';
 import { Storage } from './storage-schema.ts';
@@ -259,16 +260,7 @@ export interface GatewayConfig {
   readonly server: Filled<NonNullable<GatewayConfigInput['server']>>;
   readonly security: Filled<NonNullable<GatewayConfigInput['security']>>;
   readonly storage: {
-    readonly analytics: {
-      readonly url: string;
-      readonly username?: string;
-      readonly password?: string;
-      readonly ca_file?: string;
-      readonly cluster?: string;
-      readonly replicated: boolean;
-      readonly replica_path: string;
-      readonly replica_name: string;
-    };
+    readonly analytics: AnalyticsStoreSettings;
     readonly counters: { readonly url: string };
     readonly cache: { readonly url?: string; readonly max_bytes: number; readonly max_value_bytes: number };
     readonly journal: Filled<NonNullable<NonNullable<GatewayConfigInput['storage']>['journal']>>;

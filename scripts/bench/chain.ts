@@ -1,6 +1,5 @@
-import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { setTimeout as pause } from 'node:timers/promises';
-import net from 'node:net';
+import { redisMissing, startRedis } from '../../tests/kit/redis-server.ts';
 import { measured, median, type Burst } from './cpu.ts';
 import { load, type RequestSource } from './load.ts';
 import { benchConfig, removeFolder, startBare, startUpstream, startWeir, type Subject } from './subject.ts';
@@ -23,7 +22,8 @@ export async function measureChain(quick: boolean): Promise<ChainFigures> {
   const rounds = quick ? 3 : 7;
   const requests = quick ? 8000 : 20000;
   const upstream = await startUpstream();
-  const redis = await startRedis();
+  if (redisMissing !== false) console.log(`${redisMissing}: the figure with Redis is left out.`);
+  const redis = redisMissing === false ? await startRedis() : undefined;
   const bare = await startBare(upstream.port);
   const local = await startWeir({ upstreamPort: upstream.port, config: chainConfig(upstream.port) });
   const shared =
@@ -58,7 +58,7 @@ export async function measureChain(quick: boolean): Promise<ChainFigures> {
   } finally {
     await Promise.all([bare.stop(), local.stop(), shared?.stop()]);
     await upstream.stop();
-    redis?.stop();
+    await redis?.stop();
     await removeFolder(local.folder);
     if (shared) await removeFolder(shared.folder);
   }
@@ -86,28 +86,4 @@ function same(port: number): RequestSource {
 function unique(): (port: number) => RequestSource {
   let serial = 0;
   return (port) => () => requestBytes(port, false, `user-${String(serial++).padStart(9, '0')}`);
-}
-
-/** A Redis server that keeps nothing on disk, or undefined where none is installed. */
-async function startRedis(): Promise<{ port: number; stop(): void } | undefined> {
-  if (spawnSync('redis-server', ['--version']).status !== 0) {
-    console.log('redis-server is not installed: the figure with Redis is left out.');
-    return undefined;
-  }
-  const port = await freePort();
-  const options = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no'];
-  const child: ChildProcess = spawn('redis-server', options, { stdio: 'ignore' });
-  await pause(500);
-  return { port, stop: () => void child.kill() };
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = net.createServer();
-    server.once('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      server.close(() => resolve(typeof address === 'object' && address !== null ? address.port : 0));
-    });
-  });
 }

@@ -2,7 +2,8 @@ import type { Analytics } from '../../core/ports/analytics.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { createAnalytics } from './create-analytics.ts';
-import { serverOptions, type ServerSettings } from './server-options.ts';
+import type { AnalyticsStoreSettings } from '../../core/ports/analytics-store-settings.ts';
+import { serverOptions } from './server-options.ts';
 import { openWhenReachable } from './waiting-analytics.ts';
 
 /**
@@ -11,7 +12,7 @@ import { openWhenReachable } from './waiting-analytics.ts';
  * when a setting has to be changed, here or on the server.
  */
 export async function openServer(
-  settings: ServerSettings,
+  settings: AnalyticsStoreSettings,
   folder: string,
   { clock, log }: { readonly clock: Clock; readonly log: Log },
 ): Promise<Analytics> {

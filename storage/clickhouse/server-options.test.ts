@@ -3,9 +3,10 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { serverOptions, type ServerSettings } from './server-options.ts';
+import type { AnalyticsStoreSettings } from '../../core/ports/analytics-store-settings.ts';
+import { serverOptions } from './server-options.ts';
 
-const base: ServerSettings = {
+const base: AnalyticsStoreSettings = {
   url: 'https://h:8443',
   replicated: false,
   replica_path: '/p',
@@ -50,7 +51,7 @@ test('everything that can be set arrives', async () => {
   });
 });
 
-const refused: [what: string, settings: Partial<ServerSettings>, message: RegExp][] = [
+const refused: [what: string, settings: Partial<AnalyticsStoreSettings>, message: RegExp][] = [
   [
     'credentials in the address',
     { url: 'https://u:SECRET@h:1' },

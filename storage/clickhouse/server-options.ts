@@ -1,19 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
+import type { AnalyticsStoreSettings } from '../../core/ports/analytics-store-settings.ts';
 import type { ClickHouseOptions } from './create-analytics.ts';
-
-/** `storage.analytics` of the configuration, when its `url` names a server. */
-export interface ServerSettings {
-  /** `http://HOST:8123/DATABASE` or `https://…`; the database is `weir` when none is named. */
-  readonly url: string;
-  readonly username?: string;
-  readonly password?: string;
-  readonly ca_file?: string;
-  readonly cluster?: string;
-  readonly replicated: boolean;
-  readonly replica_path: string;
-  readonly replica_name: string;
-}
 
 const certificate = /-----BEGIN (TRUSTED )?CERTIFICATE-----/;
 
@@ -22,7 +10,7 @@ const certificate = /-----BEGIN (TRUSTED )?CERTIFICATE-----/;
  * Throws a sentence with the remedy when the settings do not fit together; a password is never part of it.
  */
 export async function serverOptions(
-  settings: ServerSettings,
+  settings: AnalyticsStoreSettings,
   folder: string,
 ): Promise<Omit<ClickHouseOptions, 'log'>> {
   const url = parse(settings.url);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { describe, test } from 'node:test';
+import { describe, test, type TestContext } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Analytics, StoredRows } from '../../core/ports/analytics.ts';
@@ -23,20 +23,26 @@ const table = (name: string, settings: string): string =>
   `CREATE TABLE ${name} (hour DateTime('UTC'), model String, requests UInt64)
    ENGINE = SummingMergeTree ORDER BY (hour, model) ${settings}`;
 
+/** The embedded engine with our schema, on a folder of its own in which row files may lie. */
+async function openStore(t: TestContext) {
+  const folder = await temporaryFolder();
+  const { engine, close } = await startTestChdb([folder.path]);
+  const { url, username, password } = engine;
+  const analytics = await createAnalytics({
+    ...{ url, username, password },
+    ...{ log: recordingLog(), readsFiles: true },
+  });
+  t.after(async () => {
+    await analytics.close();
+    await close();
+    await folder.remove();
+  });
+  return { engine, analytics, folder };
+}
+
 describe('a table with a materialized view', { skip: chdbMissing }, () => {
   test('a store killed between the two neither loses nor doubles a row', async (t) => {
-    const folder = await temporaryFolder();
-    const { engine, close } = await startTestChdb([folder.path]);
-    const { url, username, password } = engine;
-    const analytics = await createAnalytics({
-      ...{ url, username, password },
-      ...{ log: recordingLog(), readsFiles: true },
-    });
-    t.after(async () => {
-      await analytics.close();
-      await close();
-      await folder.remove();
-    });
+    const { engine, analytics, folder } = await openStore(t);
     const window = 'SETTINGS non_replicated_deduplication_window = 10000';
     await run(engine, table('hourly', window));
     await run(engine, rollUp('hourly'));
@@ -63,18 +69,7 @@ describe('a table with a materialized view', { skip: chdbMissing }, () => {
   });
 
   test('a target without a window of its own doubles, which is why migrations are checked for it', async (t) => {
-    const folder = await temporaryFolder();
-    const { engine, close } = await startTestChdb([folder.path]);
-    const { url, username, password } = engine;
-    const analytics = await createAnalytics({
-      ...{ url, username, password },
-      ...{ log: recordingLog(), readsFiles: true },
-    });
-    t.after(async () => {
-      await analytics.close();
-      await close();
-      await folder.remove();
-    });
+    const { engine, analytics, folder } = await openStore(t);
     await run(engine, table('careless', ''));
     await run(engine, rollUp('careless'));
     const rows = await fileOfRows(join(folder.path, 'a.sealed'));

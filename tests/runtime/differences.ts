@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import https from 'node:https';
 import type { AddressInfo } from 'node:net';
 import path from 'node:path';
-import { after, afterEach, before, describe, test } from 'node:test';
+import { after, afterEach, before, describe, test, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { brotliCompressSync } from 'node:zlib';
 import { makeHome, type Home } from '../kit/gateway-process.ts';
@@ -119,6 +119,22 @@ export function describeDifferences(runtime: Runtime): void {
     const through = (name: string): Promise<Received> =>
       send(weir.url, { path: '/v1/thing', headers: { ...key, 'x-service-provider': name } });
 
+    /** How many bytes of an answer come to a client that pauses after each that it reads. */
+    async function takeSlowly(t: TestContext, target: string): Promise<number> {
+      const client = await connect(t, weir.port);
+      let taken = 0;
+      client.socket.on('data', (chunk) => {
+        taken += chunk.length;
+        client.socket.pause();
+        setTimeout(() => client.socket.resume(), pauseMs);
+      });
+      client.write(
+        `GET ${target} HTTP/1.1\r\nhost: x\r\nx-service-api-key: ${ownerKey}\r\nconnection: close\r\n\r\n`,
+      );
+      await client.ended();
+      return taken;
+    }
+
     test('none: a server whose certificate an authority of NODE_EXTRA_CA_CERTS has signed', async () => {
       assert.equal((await through('certified')).text, '{"secure":true}');
     });
@@ -131,34 +147,14 @@ export function describeDifferences(runtime: Runtime): void {
     });
 
     test('a client that takes a large unstreamed answer more slowly than client_stall_timeout_ms', async (t) => {
-      const client = await connect(t, weir.port);
-      let taken = 0;
-      client.socket.on('data', (chunk) => {
-        taken += chunk.length;
-        client.socket.pause();
-        setTimeout(() => client.socket.resume(), pauseMs);
-      });
-      client.write(
-        `GET /v1/large HTTP/1.1\r\nhost: x\r\nx-service-api-key: ${ownerKey}\r\nconnection: close\r\n\r\n`,
-      );
-      await client.ended();
+      const taken = await takeSlowly(t, '/v1/large');
       if (runtime === 'node') assert.ok(taken > largeBytes, `only ${taken} bytes`);
       else assert.ok(taken < largeBytes, 'it came whole: the runtime now knows of progress within a write');
     });
 
     test('none: the same of an answer that is streamed', async (t) => {
       provider.answer = (response) => response.end(Buffer.alloc(largeBytes, 'x'));
-      const client = await connect(t, weir.port);
-      let taken = 0;
-      client.socket.on('data', (chunk) => {
-        taken += chunk.length;
-        client.socket.pause();
-        setTimeout(() => client.socket.resume(), pauseMs);
-      });
-      client.write(
-        `GET /v1/thing HTTP/1.1\r\nhost: x\r\nx-service-api-key: ${ownerKey}\r\nconnection: close\r\n\r\n`,
-      );
-      await client.ended();
+      const taken = await takeSlowly(t, '/v1/thing');
       assert.ok(taken > largeBytes, `only ${taken} bytes`);
     });
 

@@ -1,6 +1,8 @@
+import type { ChatClientCodec } from './canonical/chat-codec.ts';
 import type { GatewayError } from '../errors/gateway-error.ts';
 import type { DialectName, EndpointId } from './endpoint.ts';
 import type { StreamEvent, StreamFrame } from './stream-event.ts';
+import type { UpstreamCallFacts, UpstreamPlan } from './upstream-plan.ts';
 import type { Usage } from './usage.ts';
 
 /** What the gateway learns from an answer without changing it. */
@@ -73,12 +75,23 @@ export interface RequestIssue {
   readonly message: string;
 }
 
-/** A wire format, both directions, pure: no network, no clock. */
+/** What a request asks for, wherever its wire says it. */
+export interface RequestedCall {
+  /** Empty when it names none. */
+  readonly model: string;
+  readonly stream: boolean;
+}
+
+/** A wire format as clients speak it. Pure: no network, no clock. */
 export interface Dialect {
   readonly name: DialectName;
   /** The first rule that the body breaks, or undefined. `strict` is OpenAI compliance (default true). */
   validateRequest(endpoint: EndpointId, body: unknown, strict: boolean): RequestIssue | undefined;
   decodeConversation(endpoint: EndpointId, body: unknown): Conversation;
+  /** Where model and streaming do not stand in the body (`model`, `stream`): reads them from the raw path. */
+  readCall?(path: string): RequestedCall;
+  /** Present where the wire is for chat and can be translated. */
+  readonly chat?: ChatClientCodec;
   /** Facts of a complete (not streamed) answer. Never throws: an answer that is no JSON has no facts. */
   scanAnswer(endpoint: EndpointId, body: Uint8Array): AnswerFacts;
   streamScanner(endpoint: EndpointId): StreamScanner;
@@ -93,4 +106,11 @@ export interface Dialect {
   encodeError(error: GatewayError, requestId: string): Uint8Array;
   /** An error event for a stream whose head has been sent. */
   encodeStreamError(error: GatewayError, requestId: string): Uint8Array;
+}
+
+/** A wire format as hosts speak it. Pure. */
+export interface ProviderDialect {
+  readonly name: DialectName;
+  /** How a request reaches a host of this dialect. */
+  plan(call: UpstreamCallFacts): UpstreamPlan;
 }

@@ -6,8 +6,12 @@ export type EndpointId =
   | 'moderations'
   | 'responses'
   | 'messages'
+  | 'messages.count_tokens'
+  | 'generate-content'
   | 'rerank'
+  | 'images.generations'
   | 'images'
+  | 'audio.speech'
   | 'audio'
   | 'files'
   | 'fine_tuning.jobs'
@@ -15,7 +19,18 @@ export type EndpointId =
   | 'models'
   | 'proxy';
 
-export type DialectName = 'openai-chat' | 'openai-responses' | 'anthropic-messages';
+/** Every wire format, spoken by clients or by hosts. */
+export type DialectName =
+  | 'openai-chat'
+  | 'openai-completions'
+  | 'openai-responses'
+  | 'azure-openai'
+  | 'anthropic-messages'
+  | 'google-gemini'
+  | 'google-vertex'
+  | 'bedrock-converse'
+  | 'cohere-v2'
+  | 'workers-ai';
 
 export interface Endpoint {
   readonly id: EndpointId;

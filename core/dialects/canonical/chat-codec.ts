@@ -1,0 +1,86 @@
+import type { HostFacts } from '../host-facts.ts';
+import type { ChatAnswer } from './chat-answer.ts';
+import type { ChatEvent } from './chat-event.ts';
+import type { JsonObject } from './chat-part.ts';
+import type { ChatRequest } from './chat-request.ts';
+import type { EncodeReport } from './encode-report.ts';
+import type { ProviderError } from './provider-error.ts';
+
+/** A client's request as it came. */
+export interface ClientCall {
+  readonly body: JsonObject;
+  /** From the body, or from the path where the wire has it there. */
+  readonly model: string;
+  readonly stream: boolean;
+  /** Raw query with its `?`, or empty. */
+  readonly query: string;
+  readonly header: (name: string) => string | undefined;
+}
+
+/** What an answer needs beside its content. Time and randomness come in from here. */
+export interface AnswerContext {
+  readonly request: ChatRequest;
+  /** Raw query of the client's request (`?alt=sse`). */
+  readonly query: string;
+  /** OpenAI compliance: only members that the client's wire documents. */
+  readonly strict: boolean;
+  /** Name of the provider, to mark its errors with. */
+  readonly provider: string;
+  readonly requestId: string;
+  /** Unix seconds. */
+  readonly now: number;
+  /** A fresh id: `newId('call_')`. */
+  readonly newId: (prefix: string) => string;
+}
+
+/** Writes one streamed answer for a client. */
+export interface ChatEventWriter {
+  readonly contentType: string;
+  /** The bytes that say these events; undefined for none. */
+  write(events: readonly ChatEvent[]): Buffer | undefined;
+}
+
+/** The client's side of a chat wire: what a caller may speak to the gateway. */
+export interface ChatClientCodec {
+  /** Throws GatewayError `invalid_request` with the field that cannot be read, `not_supported` for what nobody but this wire's own host can serve. */
+  decodeRequest(call: ClientCall): ChatRequest;
+  encodeAnswer(answer: ChatAnswer, context: AnswerContext): Buffer;
+  eventWriter(context: AnswerContext): ChatEventWriter;
+  /** The body of an error answer. */
+  encodeProviderError(error: ProviderError, context: AnswerContext): Buffer;
+}
+
+/** A request as it goes to the provider. */
+export interface EncodedRequest {
+  /** Below the host's base URL, with a query where one is needed. Segments are percent-encoded. */
+  readonly path: string;
+  readonly body: string | Buffer;
+  /** Default `application/json`. */
+  readonly contentType?: string;
+  /** Flat list of further headers. */
+  readonly headers?: readonly string[];
+}
+
+/** What reading an answer needs. */
+export interface DecodeContext {
+  readonly request: ChatRequest;
+  /** A fresh id for what the wire does not number: `newId('call_')`. */
+  readonly newId: (prefix: string) => string;
+}
+
+/** Reads one streamed answer of a provider. */
+export interface ChatEventReader {
+  /** Never throws: what cannot be read becomes an `error` event. */
+  push(chunk: Uint8Array): readonly ChatEvent[];
+  /** The bytes have ended. A stream that did not say that it is complete ends in `error`, never in `end`. */
+  finish(): readonly ChatEvent[];
+}
+
+/** The provider's side of a chat wire: what the gateway may speak to a host. */
+export interface ChatProviderCodec {
+  encodeRequest(request: ChatRequest, host: HostFacts, report: EncodeReport): EncodedRequest;
+  /** Throws GatewayError `upstream_invalid` for what is no answer of this wire. */
+  decodeAnswer(body: Buffer, context: DecodeContext): ChatAnswer;
+  eventReader(contentType: string, context: DecodeContext): ChatEventReader;
+  decodeError(status: number, body: Buffer): ProviderError;
+}

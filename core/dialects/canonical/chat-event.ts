@@ -1,0 +1,74 @@
+import type { Usage } from '../usage.ts';
+import type { Finish, TokenLogprob } from './chat-answer.ts';
+import type { ChatPart, Citation, Extras } from './chat-part.ts';
+import type { ProviderError } from './provider-error.ts';
+
+/**
+ * What a streamed answer says, whatever the wire, in this order: `start` once; for every part `part-start`, its deltas
+ * and `part-end`; `finish` once for each choice; `usage` any number of times (the last one holds); `end` once. Parts of
+ * a choice are numbered from 0 in the order of their start. Several may be open at once (interleaved tool calls); no
+ * delta comes for a part that has ended. `error` may come anywhere and is the last event.
+ *
+ * `ChatEventBuilder` writes streams of this kind; decoders use it.
+ */
+export type ChatEvent =
+  | {
+      readonly type: 'start';
+      readonly id: string;
+      readonly model: string;
+      /** Unix seconds. */
+      readonly createdAt?: number | undefined;
+      readonly serviceTier?: string | undefined;
+      readonly systemFingerprint?: string | undefined;
+      /** What is known of the usage at the start (Anthropic tells the prompt's). */
+      readonly usage?: Usage | undefined;
+    }
+  | {
+      readonly type: 'part-start';
+      readonly choice: number;
+      readonly part: number;
+      /** The part with its text or arguments still empty; parts that come whole (images, provider tools) are complete. */
+      readonly head: ChatPart;
+    }
+  | {
+      readonly type: 'text-delta';
+      readonly choice: number;
+      readonly part: number;
+      /** Text of a `text` or `refusal` part. */
+      readonly text: string;
+      readonly logprobs?: readonly TokenLogprob[] | undefined;
+    }
+  | {
+      readonly type: 'reasoning-delta';
+      readonly choice: number;
+      readonly part: number;
+      readonly text: string;
+    }
+  | {
+      readonly type: 'arguments-delta';
+      readonly choice: number;
+      readonly part: number;
+      readonly text: string;
+    }
+  /** Base64 of an audio part, and what is said in it. */
+  | {
+      readonly type: 'audio-delta';
+      readonly choice: number;
+      readonly part: number;
+      readonly data: string;
+      readonly transcript: string;
+    }
+  | { readonly type: 'signature'; readonly choice: number; readonly part: number; readonly signature: string }
+  | { readonly type: 'citation'; readonly choice: number; readonly part: number; readonly citation: Citation }
+  | { readonly type: 'part-end'; readonly choice: number; readonly part: number }
+  | {
+      readonly type: 'finish';
+      readonly choice: number;
+      readonly finish: Finish;
+      readonly extras?: Extras | undefined;
+    }
+  | { readonly type: 'usage'; readonly usage: Usage }
+  /** What only one dialect can say of the whole answer. */
+  | { readonly type: 'extras'; readonly extras: Extras }
+  | { readonly type: 'error'; readonly error: ProviderError }
+  | { readonly type: 'end' };

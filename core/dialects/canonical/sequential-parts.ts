@@ -1,0 +1,63 @@
+import type { ChatEvent } from './chat-event.ts';
+
+type PartEvent = Extract<ChatEvent, { readonly part: number }>;
+
+/** Characters that may wait for an earlier part to end. */
+const maxHeldCharacters = 16 * 1024 * 1024;
+
+/**
+ * Puts the parts of a choice one behind the other, for wires whose blocks may not interleave (Anthropic, Responses): while
+ * one part is open, the events of later ones wait. The events of one part keep their order; other events pass.
+ * Throws a `RangeError` when more than 16 Mi characters would have to wait.
+ */
+export class SequentialParts {
+  private readonly choice: number;
+  private current: number | undefined;
+  private readonly waiting: PartEvent[][] = [];
+  private readonly order: number[] = [];
+  private held = 0;
+
+  /** Only the events of `choice` (default 0) pass: such wires have one choice. */
+  constructor(choice = 0) {
+    this.choice = choice;
+  }
+
+  /** The events that may be written now. */
+  push(event: ChatEvent): readonly ChatEvent[] {
+    if (!('choice' in event)) return [event];
+    if (event.choice !== this.choice) return [];
+    if (!('part' in event)) return [event];
+    if (this.current === undefined && event.type === 'part-start') this.current = event.part;
+    if (this.current !== event.part) {
+      this.hold(event);
+      return [];
+    }
+    if (event.type !== 'part-end') return [event];
+    this.current = undefined;
+    return [event, ...this.release()];
+  }
+
+  private hold(event: PartEvent): void {
+    if (event.type === 'part-start') this.order.push(event.part);
+    if ('text' in event) this.held += event.text.length;
+    if (this.held > maxHeldCharacters)
+      throw new RangeError('Too much of the answer waits for an earlier block.');
+    (this.waiting[event.part] ??= []).push(event);
+  }
+
+  private release(): PartEvent[] {
+    const released: PartEvent[] = [];
+    while (this.current === undefined) {
+      const next = this.order.shift();
+      if (next === undefined) break;
+      const events = this.waiting[next] ?? [];
+      delete this.waiting[next];
+      for (const event of events) {
+        released.push(event);
+        if ('text' in event) this.held -= event.text.length;
+      }
+      if (events.at(-1)?.type !== 'part-end') this.current = next;
+    }
+    return released;
+  }
+}

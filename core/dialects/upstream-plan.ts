@@ -1,0 +1,59 @@
+import type { ChatProviderCodec, EncodedRequest } from './canonical/chat-codec.ts';
+import type { JsonObject } from './canonical/chat-part.ts';
+import type { EncodeReport } from './canonical/encode-report.ts';
+import type { ProviderError } from './canonical/provider-error.ts';
+import type { DialectName, EndpointId } from './endpoint.ts';
+import type { HostFacts } from './host-facts.ts';
+import type { Usage } from './usage.ts';
+
+/** A request before it is known how its host wants it. */
+export interface UpstreamCallFacts {
+  readonly endpoint: EndpointId;
+  /** The dialect in which the client speaks. */
+  readonly spoken: DialectName;
+  readonly method: string;
+  /** Raw path below the gateway's base path. */
+  readonly path: string;
+  /** Raw query with its `?`, or empty. */
+  readonly query: string;
+  readonly stream: boolean;
+  readonly host: HostFacts;
+}
+
+/** The part of a body's interface that a plan may use. */
+export interface BodyEdits {
+  readonly json: unknown;
+  set(path: readonly (string | number)[], value: string | number | boolean | null): void;
+  remove(path: readonly (string | number)[]): void;
+}
+
+/**
+ * How a request reaches its host:
+ * - `pass`: the very bytes, at `path` below the base URL (with its query); `edit` changes what the host wants otherwise.
+ * - `chat`: through the canonical form.
+ * - `operation`: an OpenAI-shaped JSON request (embeddings, rerank, images, speech …) in the host's own shape.
+ * - `refuse`: the host has no such operation.
+ */
+export type UpstreamPlan =
+  | { readonly kind: 'pass'; readonly path: string; readonly edit?: (body: BodyEdits) => void }
+  | { readonly kind: 'chat'; readonly codec: ChatProviderCodec }
+  | { readonly kind: 'operation'; readonly codec: OperationCodec }
+  | { readonly kind: 'refuse'; readonly message: string };
+
+/** What came back, in the OpenAI shape of the operation. */
+export interface OperationAnswer {
+  readonly body: JsonObject | Buffer;
+  /** Default `application/json`; else that of the bytes (speech). */
+  readonly contentType?: string;
+  readonly usage?: Usage;
+  readonly model?: string;
+}
+
+/** An operation beyond chat whose client shape is OpenAI's, in a host's own shape. Pure. */
+export interface OperationCodec {
+  /** Throws GatewayError `invalid_request` for what the host cannot be asked at all. */
+  encodeRequest(body: JsonObject, host: HostFacts, report: EncodeReport): EncodedRequest;
+  /** Throws GatewayError `upstream_invalid`. `request` is the client's body. */
+  decodeAnswer(body: Buffer, contentType: string, request: JsonObject): OperationAnswer;
+  decodeError(status: number, body: Buffer): ProviderError;
+}

@@ -4,7 +4,9 @@ import { existsSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { dialects } from './adapters/dialects/index.ts';
+import { createCredentialFactory } from './adapters/credentials/index.ts';
+import { dialects, providerDialects } from './adapters/dialects/index.ts';
+import { modelListings } from './adapters/dialects/model-listings.ts';
 import { createGuardedFetch } from './adapters/guarded-fetch/guarded-fetch.ts';
 import { createMockTransport } from './adapters/mock/transport.ts';
 import { createPrices } from './adapters/pricing/genai-prices.ts';
@@ -176,6 +178,7 @@ async function serve({ command, file, config, log, opened }: Serving): Promise<v
   opened.push(() => sharedStores.close());
   const transport = openTransport(log, metrics);
   opened.push(() => transport.close());
+  const credentials = createCredentialFactory({ clock, transport, environment: env });
 
   const countError = pluginErrors(metrics);
   const hooks: HookRuntime = {
@@ -189,7 +192,10 @@ async function serve({ command, file, config, log, opened }: Serving): Promise<v
   const services = (next: GatewayConfig): Services => ({
     ...shared,
     guardedFetch: createGuardedFetch({ log, clock, metrics, trustedHosts: next.security.trusted_hosts }),
-    router: createRouter({ config: next, table: providerTable, transport, runtime: hooks }),
+    router: createRouter({
+      ...{ config: next, table: providerTable, wires: providerDialects, listings: modelListings },
+      ...{ transport, runtime: hooks, credentials },
+    }),
     headerPrefix: next.server.header_prefix,
     keyPrefix: next.security.key_prefix,
   });
@@ -262,6 +268,7 @@ function openTransport(log: Log, metrics: Metrics): Transport {
   const mock = createMockTransport({ clock });
   return {
     send: (request, handler) => (request.origin.startsWith('mock:') ? mock : network).send(request, handler),
+    upgrade: (request) => network.upgrade(request),
     close: async () => {
       await Promise.all([network.close(), mock.close()]);
     },

@@ -19,7 +19,7 @@ const invalid = new GatewayError('invalid_request', 'n must be smaller.', { para
 
 test('every dialect is registered under its own name', () => {
   for (const [name, { name: own }] of dialects) assert.equal(own, name);
-  assert.equal(dialects.size, 3);
+  assert.equal(dialects.size, 5);
 });
 
 test('the OpenAI shape has exactly its four members', () => {

@@ -56,6 +56,8 @@ export function encodeOpenAiUsage(usage: Usage, existing: JsonObject = {}): Json
       ...asObject(existing.prompt_tokens_details),
       cached_tokens: usage.cachedTokens,
       audio_tokens: usage.inputAudioTokens,
+      // OpenAI has no such member; hosts that count cache writes call it so.
+      ...(usage.cacheWriteTokens > 0 && { cache_write_tokens: usage.cacheWriteTokens }),
     },
     completion_tokens_details: {
       ...asObject(existing.completion_tokens_details),

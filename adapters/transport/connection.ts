@@ -109,6 +109,11 @@ export class Connection {
     return this.#served > 0 && !this.#receiving;
   }
 
+  /** The present call left HTTP and took the socket along: nothing is read for undici any more. */
+  switched(): void {
+    if (this.#socket !== null) Reflect.deleteProperty(this.#socket, 'read');
+  }
+
   /** Closes the socket, whatever it is doing. */
   destroy(): void {
     if (this.#gone) return;

@@ -295,7 +295,8 @@ export class HttpCall implements UpstreamCall, Dispatcher.DispatchHandler {
   }
 }
 
-function toHeaderList(rawHeaders: readonly Buffer[]): HeaderList {
+/** Raw header bytes of undici as a flat list. */
+export function toHeaderList(rawHeaders: readonly Buffer[]): HeaderList {
   const list = new Array<string>(rawHeaders.length);
   for (let i = 0; i < rawHeaders.length; i += 1) list[i] = (rawHeaders[i] as Buffer).toString('latin1');
   return list;

@@ -60,6 +60,11 @@ export class OriginPool implements ConnectionOwner {
       this.#unlink(connection);
       return connection;
     }
+    return this.open();
+  }
+
+  /** A new connection. */
+  open(): Connection {
     const fresh = new Connection(this.#origin, this, this.#owner, this.guard);
     this.#connections.add(fresh);
     return fresh;

@@ -8,6 +8,7 @@ import type {
   UpstreamHandler,
   UpstreamRequest,
 } from '../../core/ports/transport.ts';
+import type { UpgradeCall } from '../../core/ports/upgrade.ts';
 import type { GatewayError } from '../../core/errors/gateway-error.ts';
 import { createAddressGuard, type AddressGuard, type Resolve } from '../addresses/address-guard.ts';
 import { HttpCall, type HttpCallEnvironment } from './http-call.ts';
@@ -15,6 +16,7 @@ import { TlsSessions } from './open-socket.ts';
 import { OriginPool, type PoolOwner } from './origin-pool.ts';
 import { transportBusy, transportClosed, transportError } from './transport-errors.ts';
 import { transportMetrics, type TransportMetrics, type TransportStats } from './transport-metrics.ts';
+import { HttpUpgrade } from './upgrade-call.ts';
 
 export interface UndiciTransportOptions {
   readonly log: Log;
@@ -31,6 +33,7 @@ export interface UndiciTransportOptions {
 }
 
 export interface UndiciTransport extends Transport {
+  upgrade(request: UpstreamRequest): UpgradeCall;
   stats(): TransportStats;
 }
 
@@ -73,17 +76,20 @@ class PooledTransport implements UndiciTransport, PoolOwner {
   }
 
   send(request: UpstreamRequest, handler: UpstreamHandler): UpstreamCall {
-    if (this.#closing !== undefined) return this.#refuse(handler, transportClosed());
-    const guard = request.guarded === true ? this.#guard : undefined;
-    const pool = this.#poolsOf(guard).get(request.origin) ?? this.#open(request.origin, guard);
+    const pool = this.#admit(request);
     if (!(pool instanceof OriginPool)) return this.#refuse(handler, pool);
-    if (pool.inFlight >= this.#maxPerOrigin) {
-      const what = `${this.#maxPerOrigin} requests to ${pool.peer} are in flight, the most that are allowed`;
-      return this.#refuse(handler, transportBusy(what));
-    }
-    this.#calls += 1;
-    pool.lastUsed = this.#calls;
     const call = new HttpCall(request, handler, pool, this.#environment);
+    call.start();
+    return call;
+  }
+
+  upgrade(request: UpstreamRequest): UpgradeCall {
+    const pool = this.#admit(request);
+    if (!(pool instanceof OriginPool)) {
+      this.#metrics.failed(pool.code);
+      return { answer: Promise.reject(pool), abort: () => undefined };
+    }
+    const call = new HttpUpgrade(request, pool, this.#environment);
     call.start();
     return call;
   }
@@ -128,6 +134,21 @@ class PooledTransport implements UndiciTransport, PoolOwner {
     for (const pool of this.#allPools()) pool.close(transportClosed());
     // Those of calls that ended just before are not in a pool any more, but may still be closing.
     if (this.#sockets > 0) await new Promise<void>((resolve) => (this.#lastClosed = resolve));
+  }
+
+  /** The pool that takes one more call, or why there is none. */
+  #admit(request: UpstreamRequest): OriginPool | GatewayError {
+    if (this.#closing !== undefined) return transportClosed();
+    const guard = request.guarded === true ? this.#guard : undefined;
+    const pool = this.#poolsOf(guard).get(request.origin) ?? this.#open(request.origin, guard);
+    if (!(pool instanceof OriginPool)) return pool;
+    if (pool.inFlight >= this.#maxPerOrigin) {
+      const what = `${this.#maxPerOrigin} requests to ${pool.peer} are in flight, the most that are allowed`;
+      return transportBusy(what);
+    }
+    this.#calls += 1;
+    pool.lastUsed = this.#calls;
+    return pool;
   }
 
   #poolsOf(guard: AddressGuard | undefined): Map<string, OriginPool> {

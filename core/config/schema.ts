@@ -1,5 +1,6 @@
 import { Type, type Static } from 'typebox';
 import type { AnalyticsStoreSettings } from '../ports/analytics-store-settings.ts';
+import { providerFieldProperties, type ProviderFieldName } from '../ports/provider-fields.ts';
 import { ProviderRowSchema } from '../ports/provider-row.ts';
 import { section, strict } from './schema-section.ts';
 import { Storage } from './storage-schema.ts';
@@ -127,9 +128,21 @@ const Security = Type.Object(
   { ...section, description: 'What requests may do.' },
 );
 
+const sameAs = (field: ProviderFieldName) =>
+  Type.Optional(Type.String({ minLength: 1, description: `The same as ${field}.` }));
+
+/** Other names of fields, as existing configurations write them. */
+const providerFieldAliases = {
+  resource_name: sameAs('azure_resource_name'),
+  deployment_id: sameAs('azure_deployment_id'),
+  api_version: sameAs('azure_api_version'),
+};
+
 const Provider = Type.Object(
   {
     ...ProviderRowSchema.properties,
+    ...providerFieldProperties,
+    ...providerFieldAliases,
     api_key: Type.Optional(
       Type.String({
         minLength: 1,

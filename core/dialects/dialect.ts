@@ -44,11 +44,24 @@ export interface FrameReader {
   readonly heldBytes: number;
 }
 
+/**
+ * Rewrites the frames of one stream whose later frames repeat what earlier ones said. Every frame goes through it in
+ * order, changed or not.
+ */
+export interface FrameRewriter {
+  /** The frame saying `events`; the very frame while nothing that it says was changed, none when nothing is left of it. */
+  write(frame: StreamFrame, events: readonly StreamEvent[]): readonly StreamFrame[];
+  /** Frames for events that belong to no frame of the provider's: what was held back until the end. */
+  late(events: readonly StreamEvent[]): readonly StreamFrame[];
+}
+
 /** Reads and writes the frames of a streamed answer. */
 export interface FrameCodec {
   reader(endpoint: EndpointId): FrameReader;
   /** The frame again, saying `events` instead; unknown fields of the frame are kept. Undefined when nothing is left of it. */
   rewrite(frame: StreamFrame, events: readonly StreamEvent[]): Uint8Array | undefined;
+  /** Present where frames repeat each other: then taps use it, one per stream and tap, instead of `rewrite`. */
+  rewriter?(): FrameRewriter;
   /** The complete (not streamed) answer that these frames add up to, with `usage` where they tell none themselves. */
   assemble(endpoint: EndpointId, frames: readonly StreamFrame[], usage?: Usage): Uint8Array;
   /** A complete answer as stream frames; the inverse of `assemble`. */

@@ -17,6 +17,7 @@ export type EndpointId =
   | 'fine_tuning.jobs'
   | 'batches'
   | 'models'
+  | 'realtime'
   | 'proxy';
 
 /** Every wire format, spoken by clients or by hosts. */

@@ -5,12 +5,20 @@ import { matchEndpoint } from './match-endpoint.ts';
 
 const modelled: readonly (readonly [string, string, string])[] = [
   ['/chat/completions', 'chat.completions', 'openai-chat'],
-  ['/completions', 'completions', 'openai-chat'],
+  ['/completions', 'completions', 'openai-completions'],
   ['/embeddings', 'embeddings', 'openai-chat'],
   ['/moderations', 'moderations', 'openai-chat'],
   ['/rerank', 'rerank', 'openai-chat'],
   ['/responses', 'responses', 'openai-responses'],
   ['/messages', 'messages', 'anthropic-messages'],
+  ['/messages/count_tokens', 'messages.count_tokens', 'anthropic-messages'],
+  ['/v1beta/models/gemini-2.5-pro:generateContent', 'generate-content', 'google-gemini'],
+  ['/models/gemini-2.5-pro:streamGenerateContent', 'generate-content', 'google-gemini'],
+  [
+    '/v1/projects/p/locations/l/publishers/google/models/m:streamGenerateContent',
+    'generate-content',
+    'google-gemini',
+  ],
 ];
 
 test('a modelled endpoint is found by method and path', () => {
@@ -57,7 +65,11 @@ test('any mix of percent-encoding, case and extra slashes is the same endpoint',
 
 test('what is not modelled has a name for analytics and is not read', () => {
   const cases: readonly (readonly [string, string, string, string])[] = [
-    ['POST', '/images/generations', 'images', 'openai-chat'],
+    ['POST', '/images/generations', 'images.generations', 'openai-chat'],
+    ['POST', '/images/edits', 'images', 'openai-chat'],
+    ['POST', '/audio/speech', 'audio.speech', 'openai-chat'],
+    ['POST', '/v1beta/models/gemini-2.5-pro:countTokens', 'proxy', 'google-gemini'],
+    ['GET', '/v1beta/models/gemini-2.5-pro', 'proxy', 'openai-chat'],
     ['POST', '/audio/transcriptions', 'audio', 'openai-chat'],
     ['GET', '/files', 'files', 'openai-chat'],
     ['GET', '/files/file-1/content', 'files', 'openai-chat'],
@@ -66,10 +78,13 @@ test('what is not modelled has a name for analytics and is not read', () => {
     ['GET', '/fine_tuning/checkpoints', 'proxy', 'openai-chat'],
     ['POST', '/batches', 'batches', 'openai-chat'],
     ['GET', '/models/a%2Fb', 'models', 'openai-chat'],
+    ['GET', '/realtime', 'realtime', 'openai-chat'],
+    ['POST', '/Realtime/calls', 'realtime', 'openai-chat'],
+    ['GET', '/realtimes', 'proxy', 'openai-chat'],
     ['GET', '/modelsandmore', 'proxy', 'openai-chat'],
     ['GET', '/chat/completions', 'proxy', 'openai-chat'],
     ['GET', '/responses/resp_1', 'proxy', 'openai-responses'],
-    ['POST', '/messages/count_tokens', 'proxy', 'anthropic-messages'],
+    ['GET', '/messages/count_tokens', 'proxy', 'anthropic-messages'],
     ['POST', '/threads/thread_1/messages', 'proxy', 'openai-chat'],
     ['POST', '/', 'proxy', 'openai-chat'],
     ['POST', '/%zz/%', 'proxy', 'openai-chat'],

@@ -2,16 +2,26 @@ import type { DialectName, Endpoint, EndpointId } from './endpoint.ts';
 
 const proxy = endpoint('proxy', 'openai-chat', false);
 
-/** The endpoints whose JSON bodies the gateway reads, by their plain spelling. */
+/** The endpoints with a name of their own, by their plain spelling; the gateway reads the JSON bodies of most. */
 const modelled: ReadonlyMap<string, Endpoint> = new Map([
   ['/chat/completions', endpoint('chat.completions', 'openai-chat', true)],
-  ['/completions', endpoint('completions', 'openai-chat', true)],
+  ['/completions', endpoint('completions', 'openai-completions', true)],
   ['/embeddings', endpoint('embeddings', 'openai-chat', true)],
   ['/moderations', endpoint('moderations', 'openai-chat', true)],
   ['/rerank', endpoint('rerank', 'openai-chat', true)],
   ['/responses', endpoint('responses', 'openai-responses', true)],
   ['/messages', endpoint('messages', 'anthropic-messages', true)],
+  ['/messages/count_tokens', endpoint('messages.count_tokens', 'anthropic-messages', true)],
+  ['/images/generations', endpoint('images.generations', 'openai-chat', false)],
+  ['/audio/speech', endpoint('audio.speech', 'openai-chat', false)],
 ]);
+
+const generateContent = endpoint('generate-content', 'google-gemini', true);
+const otherOfGemini = endpoint('proxy', 'google-gemini', false);
+
+/** Gemini and Vertex name the model and the operation in the path: `/v1beta/models/gemini-2.5-pro:generateContent`. */
+const ofGemini =
+  /^\/(?:v1(?:alpha|beta)?\d*\/)?(?:projects\/.+\/)?(?:models|tunedmodels|endpoints)\/[^/]+:(stream)?(\w+)$/;
 
 /** The rest, by how the path begins: named for analytics, and in the right dialect for errors. */
 const families: readonly (readonly [string, Endpoint])[] = [
@@ -21,6 +31,7 @@ const families: readonly (readonly [string, Endpoint])[] = [
   ['/fine_tuning/jobs', endpoint('fine_tuning.jobs', 'openai-chat', false)],
   ['/batches', endpoint('batches', 'openai-chat', false)],
   ['/models', endpoint('models', 'openai-chat', false)],
+  ['/realtime', endpoint('realtime', 'openai-chat', false)],
   ['/responses', endpoint('proxy', 'openai-responses', false)],
   ['/messages', endpoint('proxy', 'anthropic-messages', false)],
 ];
@@ -42,6 +53,8 @@ export function matchEndpoint(method: string, path: string): Endpoint {
   if (method === 'POST') {
     const found = modelled.get(canonical);
     if (found !== undefined) return found;
+    const operation = ofGemini.exec(canonical)?.[2];
+    if (operation !== undefined) return operation === 'generatecontent' ? generateContent : otherOfGemini;
   }
   for (const [prefix, candidate] of families) {
     if (

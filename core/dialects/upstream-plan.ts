@@ -23,19 +23,25 @@ export interface UpstreamCallFacts {
 /** The part of a body's interface that a plan may use. */
 export interface BodyEdits {
   readonly json: unknown;
-  set(path: readonly (string | number)[], value: string | number | boolean | null): void;
+  /** Any JSON value; integers beyond 2^53 as BigInt. */
+  set(path: readonly (string | number)[], value: unknown): void;
   remove(path: readonly (string | number)[]): void;
 }
 
 /**
  * How a request reaches its host:
- * - `pass`: the very bytes, at `path` below the base URL (with its query); `edit` changes what the host wants otherwise.
+ * - `pass`: the very bytes, at `path` below the base URL (with its query); `edit` changes what the host wants otherwise
+ *   and reports what it leaves out.
  * - `chat`: through the canonical form.
  * - `operation`: an OpenAI-shaped JSON request (embeddings, rerank, images, speech …) in the host's own shape.
  * - `refuse`: the host has no such operation.
  */
 export type UpstreamPlan =
-  | { readonly kind: 'pass'; readonly path: string; readonly edit?: (body: BodyEdits) => void }
+  | {
+      readonly kind: 'pass';
+      readonly path: string;
+      readonly edit?: (body: BodyEdits, report?: EncodeReport) => void;
+    }
   | { readonly kind: 'chat'; readonly codec: ChatProviderCodec }
   | { readonly kind: 'operation'; readonly codec: OperationCodec }
   | { readonly kind: 'refuse'; readonly message: string };

@@ -37,11 +37,13 @@ export const errorTable = {
   query_timeout: { status: 504, type: 'timeout_error', admin: 'AB04' },
   shutting_down: { status: 503, type: 'service_unavailable_error', admin: 'AB04' },
   // What the provider did
+  provider_error: { status: 502, type: 'upstream_error', admin: 'AB04' },
   upstream_unreachable: { status: 502, type: 'upstream_error', admin: 'AB04' },
   upstream_reset: { status: 502, type: 'upstream_error', admin: 'AB04' },
   upstream_timeout: { status: 504, type: 'timeout_error', admin: 'AB04' },
   upstream_invalid: { status: 502, type: 'upstream_error', admin: 'AB04' },
   upstream_too_large: { status: 502, type: 'upstream_error', admin: 'AB04' },
+  credentials_failed: { status: 502, type: 'upstream_error', admin: 'AB04' },
   // How the request ended before its answer (a client that left never reads it; the log does)
   client_closed: { status: 499, type: 'client_closed_request', admin: 'AB01' },
   client_stalled: { status: 499, type: 'client_closed_request', admin: 'AB01' },

@@ -2,6 +2,14 @@ import { errorTable, type ErrorCode } from './codes.ts';
 
 const marker = Symbol.for('weir.error');
 
+/** What a provider said of its error, where it is passed on in another shape or after the head of a stream. */
+export interface ReportedError {
+  /** HTTP status that the provider's error has or stands for. */
+  readonly status: number;
+  readonly type?: string | undefined;
+  readonly code?: string | undefined;
+}
+
 /** What an error may carry beside its code and sentence; every field is optional. */
 export interface GatewayErrorDetails {
   /** The request field at fault, as the OpenAI error shape names it (`messages`, `top_logprobs`, …). */
@@ -12,6 +20,8 @@ export interface GatewayErrorDetails {
   extra?: Readonly<Record<string, unknown>>;
   /** Who raised it. Default `gateway`. */
   source?: 'gateway' | 'provider';
+  /** The provider's own status, type and code, which then stand instead of those of the table. Implies its source. */
+  reported?: ReportedError;
   /** The plugin that raised it; filled in by the pipeline. */
   plugin?: string;
   cause?: unknown;
@@ -28,6 +38,7 @@ export class GatewayError extends Error {
   readonly headers: readonly string[];
   readonly extra: Readonly<Record<string, unknown>> | undefined;
   readonly source: 'gateway' | 'provider';
+  readonly reported: ReportedError | undefined;
   plugin: string | undefined;
 
   constructor(code: ErrorCode, message: string, details: GatewayErrorDetails = {}) {
@@ -37,16 +48,22 @@ export class GatewayError extends Error {
     this.param = details.param ?? null;
     this.headers = details.headers ?? [];
     this.extra = details.extra;
-    this.source = details.source ?? 'gateway';
+    this.reported = details.reported;
+    this.source = details.source ?? (details.reported === undefined ? 'gateway' : 'provider');
     this.plugin = details.plugin;
   }
 
   get status(): number {
-    return errorTable[this.code].status;
+    return this.reported?.status ?? errorTable[this.code].status;
   }
 
   get type(): string {
-    return errorTable[this.code].type;
+    return this.reported?.type ?? errorTable[this.code].type;
+  }
+
+  /** The code that a client is shown: the provider's own, or null, for what a provider reported. */
+  get shownCode(): string | null {
+    return this.reported === undefined ? this.code : (this.reported.code ?? null);
   }
 
   get adminCode(): string {

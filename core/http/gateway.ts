@@ -18,6 +18,8 @@ import { BufferBudget, IncomingRequest, type BodyLimits } from './incoming.ts';
 import type { RouteTable } from './route-table.ts';
 import { ResponseSink } from './sink.ts';
 import { readTraceHeaders } from './trace-headers.ts';
+import type { ClientUpgrade } from './upgrade.ts';
+import { readUpgradeProtocols } from './upgrade-protocols.ts';
 
 /** The generation that serves, as far as the ingress needs it. */
 export interface ServingGeneration {
@@ -98,6 +100,23 @@ export class Gateway {
 
   /** Handles one request. `expectsContinue`: the client waits for `100 Continue` before it sends its body. */
   handle(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
+    this.take(request, response, { expectsContinue, upgrade: undefined });
+  }
+
+  /** Handles a request for WebSocket. Whatever is not switched is answered in HTTP, and its connection closed. */
+  handleUpgrade(request: IncomingMessage, upgrade: ClientUpgrade): void {
+    readUpgradeProtocols(request, this.setup.server);
+    this.take(request, upgrade.response, { expectsContinue: false, upgrade });
+  }
+
+  private take(
+    request: IncomingMessage,
+    response: ServerResponse,
+    {
+      expectsContinue,
+      upgrade,
+    }: { readonly expectsContinue: boolean; readonly upgrade: ClientUpgrade | undefined },
+  ): void {
     const { setup } = this;
     const { path: fullPath, query } = splitTarget(request.url ?? '/');
     if (setup.operations(fullPath, request, response)) return;
@@ -110,6 +129,7 @@ export class Gateway {
     const exchange = new Exchange({
       incoming,
       sink,
+      upgrade,
       matched: place.matched,
       dialect: setup.dialects.get(place.matched.endpoint.dialect) ?? fallbackDialect(setup.dialects),
       generation: generation.hash,
@@ -133,8 +153,8 @@ export class Gateway {
       this.settled();
     };
     const { runtime } = setup;
-    if (place.refusal) {
-      const { refusal } = place;
+    const refusal = place.refusal ?? upgrade?.refusal;
+    if (refusal) {
       void deliverSafely(exchange, runtime, () => refuse(exchange, refusal, 0, runtime));
       return;
     }

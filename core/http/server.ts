@@ -1,7 +1,10 @@
 import http, { type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import type { GatewayConfig } from '../config/schema.ts';
 import type { Gateway } from './gateway.ts';
+import { ClientUpgrade, serveWithoutUpgrade } from './upgrade.ts';
+import { upgradeWish } from './upgrade-handshake.ts';
 
 export interface RunningServer {
   readonly host: string;
@@ -34,11 +37,29 @@ export async function startServer(
     gateway.handle(request, response, expectsContinue);
   };
   server.on('connection', (socket: Socket) => {
+    // One that was handed back after an offer to upgrade is known already.
+    if (sockets.has(socket)) return;
     sockets.set(socket, undefined);
     socket.once('close', () => sockets.delete(socket));
   });
   server.on('request', (request, response) => handle(request, response, false));
   server.on('checkContinue', (request, response) => handle(request, response, true));
+  server.on('upgrade', (request: IncomingMessage, _socket: Duplex, head: Buffer) => {
+    const earlier = sockets.get(request.socket);
+    // Behind an answer that is still on its way nothing can be switched.
+    if (earlier !== undefined && !earlier.writableFinished) {
+      request.socket.destroy();
+      return;
+    }
+    const wish = upgradeWish(request);
+    if (wish.kind === 'ignorable') {
+      serveWithoutUpgrade(server, request, head);
+      return;
+    }
+    const upgrade = new ClientUpgrade(request, head, wish.kind === 'refused' ? wish.error : undefined);
+    sockets.set(request.socket, upgrade.response);
+    gateway.handleUpgrade(request, upgrade);
+  });
   server.on('clientError', (error, socket: Socket) =>
     answerBrokenRequest(error, socket, sockets.get(socket)),
   );
@@ -117,7 +138,10 @@ async function close(
     gateway.beginCut();
     for (const socket of sockets.keys()) socket.destroy();
   }
-  const lastBytes = setTimeout(() => server.closeAllConnections(), 1000);
+  // Connections that asked for WebSocket are among these alone.
+  const lastBytes = setTimeout(() => {
+    for (const socket of sockets.keys()) socket.destroy();
+  }, 1000);
   await closed;
   clearTimeout(lastBytes);
   return { cut };

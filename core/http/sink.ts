@@ -1,9 +1,11 @@
 import type { ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
 
 /** Where the answer goes: a head once, bytes with back-pressure, and an end or a cut. */
 export class ResponseSink {
   private readonly response: ServerResponse;
-  private readonly stallTimeoutMs: number;
+  /** Milliseconds for which a client may accept no byte. */
+  readonly stallTimeoutMs: number;
   private watching = false;
   private hearsTimeout = false;
   private hearsDrain = false;
@@ -43,6 +45,12 @@ export class ResponseSink {
     // Node types the flat list as a plain array; it writes it as it is, repeated names included.
     if (statusText === undefined) this.response.writeHead(status, headers);
     else this.response.writeHead(status, statusText, headers);
+  }
+
+  /** The connection was given away after another head than this answer's; it closes when its new owner is done. */
+  switchedAway(socket: Duplex): void {
+    this.headSent = true;
+    socket.once('close', () => this.closed());
   }
 
   /** Sends the head alone, before a first byte has come. */

@@ -2,14 +2,15 @@ import type { AnswerFacts } from '../dialects/dialect.ts';
 import type { DialectName } from '../dialects/endpoint.ts';
 import type { GatewayError } from '../errors/gateway-error.ts';
 import type { HeaderList } from '../ports/header-list.ts';
+import type { Duplex } from 'node:stream';
 
 /** Where streamed bytes go. */
 export interface StreamTarget {
   /** Returns false to pause the source; `resume` of the source continues it. */
   data(chunk: Buffer): boolean;
   end(): void;
-  /** The source broke: the client must be able to tell. */
-  fail(error: GatewayError): void;
+  /** The source broke: the client must be able to tell. `told` are the bytes that say it on the stream's wire, when the source knows how. */
+  fail(error: GatewayError, told?: Buffer): void;
 }
 
 /** Bytes that are still on their way. */
@@ -35,6 +36,15 @@ export interface Answer {
   readonly facts?: AnswerFacts;
   /** The wire format of a streamed body, when taps may read it. */
   readonly dialect?: DialectName;
+  /** The provider's connection, when it switched to WebSocket (status 101, no body). */
+  readonly switched?: SwitchedProvider;
+}
+
+/** A provider's connection that has left HTTP. */
+export interface SwitchedProvider {
+  readonly connection: Duplex;
+  /** Longest time without a byte in either direction, in milliseconds; 0 for no bound. */
+  readonly idleTimeoutMs: number;
 }
 
 export function isStreamSource(body: Answer['body']): body is StreamSource {

@@ -4,15 +4,18 @@ import { parseJson } from './parse-json.ts';
 import type { LazyBody } from './request-body.ts';
 import { requireJson } from './require-json.ts';
 
+/** What an attempt's body begins as. */
+export type BaseBody = Pick<LazyBody, 'loaded' | 'text' | 'bytes' | 'json' | 'outgoing' | 'hold'>;
+
 /** The body behind `context.attempt.body`: that of the request until this attempt changes it, then its own. */
 export class ChangedBody implements AttemptBody {
-  private readonly base: LazyBody;
+  private readonly base: BaseBody;
   private ownText: string | undefined;
   private ownBytes: Buffer | undefined;
   private ownJson: JsonValue | undefined;
   private isParsed = false;
 
-  constructor(base: LazyBody) {
+  constructor(base: BaseBody) {
     this.base = base;
   }
 

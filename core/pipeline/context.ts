@@ -103,6 +103,8 @@ export interface RequestContext {
   header(name: string): string | undefined;
   /** A header under the configured prefix or one of its aliases: `service('api-key')` reads `x-service-api-key`. */
   service(name: string): string | undefined;
+  /** What follows our prefixes in the request's own headers: `api-key`, `provider`, … */
+  serviceNames(): readonly string[];
   get<T>(key: ContextKey<T>): T | undefined;
   set<T>(key: ContextKey<T>, value: T): void;
   /** Adds a header to whatever answer leaves, refusals included. */

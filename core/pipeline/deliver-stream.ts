@@ -129,7 +129,7 @@ class StreamDelivery implements StreamTarget, RefusalPlace {
     this.finish(this.status, undefined);
   }
 
-  fail(error: GatewayError): void {
+  fail(error: GatewayError, told?: Buffer): void {
     if (this.finished) return;
     const { sink, dialect, id } = this.exchange;
     if (this.exchange.aborted) {
@@ -150,7 +150,9 @@ class StreamDelivery implements StreamTarget, RefusalPlace {
       readable &&
       this.atFrameEnd() &&
       headerValue(this.headers, 'content-length') === undefined;
-    sink.cut(canTell ? Buffer.from(dialect.encodeStreamError(error, id)) : undefined);
+    const last = told ?? (canTell ? Buffer.from(dialect.encodeStreamError(error, id)) : undefined);
+    if (last !== undefined) this.keep(last);
+    sink.cut(last);
     this.finish(this.status, error);
   }
 

@@ -1,6 +1,7 @@
 import { GatewayError } from '../errors/gateway-error.ts';
 import { codingOf, decodeWhole } from '../http/content-encoding.ts';
 import { asGatewayError, errorAnswer, sendHead } from '../http/reply.ts';
+import { deliverUpgrade } from '../http/upgrade-delivery.ts';
 import { headerValue } from '../ports/header-list.ts';
 import { isStreamSource, type Answer, type StreamSource } from './answer.ts';
 import { callHook, isPromise } from './call-hook.ts';
@@ -29,6 +30,7 @@ export function deliver(
   upTo: number,
   runtime: EngineRuntime,
 ): MaybePromise<void> {
+  if (answer.switched !== undefined) return deliverUpgrade(exchange, answer.headers, answer.switched, runtime);
   const steps = responseSteps(exchange, upTo);
   if (isStreamSource(answer.body)) {
     const stream = { ...answer, body: answer.body };

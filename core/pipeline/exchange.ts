@@ -5,6 +5,7 @@ import type { GatewayError } from '../errors/gateway-error.ts';
 import type { RouteDefinition } from '../http/define-route.ts';
 import type { IncomingRequest } from '../http/incoming.ts';
 import type { ResponseSink } from '../http/sink.ts';
+import type { ClientUpgrade } from '../http/upgrade.ts';
 import type { HeaderList } from '../ports/header-list.ts';
 import type { HeaderName, HeaderNames } from '../ports/header-names.ts';
 import type { CompiledPipeline } from './compile.ts';
@@ -35,6 +36,8 @@ export interface Matched {
 export interface ExchangeSetup {
   readonly incoming: IncomingRequest;
   readonly sink: ResponseSink;
+  /** Set for a request for WebSocket. */
+  readonly upgrade?: ClientUpgrade | undefined;
   readonly matched: Matched;
   readonly dialect: Dialect;
   readonly generation: string;
@@ -60,6 +63,8 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
   readonly facts: RequestFacts;
   readonly incoming: IncomingRequest;
   readonly sink: ResponseSink;
+  /** Set for a request for WebSocket. */
+  readonly upgrade: ClientUpgrade | undefined;
   readonly pipeline: CompiledPipeline;
   readonly matched: Matched;
   readonly dialect: Dialect;
@@ -91,6 +96,7 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
     const { incoming, matched } = setup;
     this.incoming = incoming;
     this.sink = setup.sink;
+    this.upgrade = setup.upgrade;
     this.matched = matched;
     this.pipeline = matched.pipeline;
     this.path = matched.path;
@@ -117,7 +123,7 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
   }
 
   get remoteAddress(): string {
-    return this.incoming.message.socket.remoteAddress ?? '';
+    return this.upgrade?.remoteAddress ?? this.incoming.message.socket.remoteAddress ?? '';
   }
 
   get json(): JsonValue | undefined {
@@ -175,6 +181,19 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
 
   addResponseHeader(name: string, value: string): void {
     this.responseHeaders.push(name, value);
+  }
+
+  serviceNames(): readonly string[] {
+    return this.serviceHeaders.map(({ service }) => service as string);
+  }
+
+  /** Sets a header of the answer again, for what each attempt says anew; undefined removes it. */
+  replaceResponseHeader(name: string, value: string | undefined): void {
+    const { responseHeaders } = this;
+    for (let i = 0; i < responseHeaders.length; i += 2) {
+      if (responseHeaders[i] === name) responseHeaders.splice(i, 2);
+    }
+    if (value !== undefined) responseHeaders.push(name, value);
   }
 
   onAbort(run: () => void): () => void {

@@ -22,6 +22,8 @@ export interface RequestFacts {
   resent: boolean;
   usage: Usage | undefined;
   finishReason: string;
+  /** What the request asked for and its target's wire cannot say; empty for most. */
+  dropped: readonly string[];
   metadata: Readonly<Record<string, string>>;
   traceId: string;
   spanId: string;
@@ -36,6 +38,7 @@ export interface RequestFacts {
   responseBytes: number;
 }
 
+const noneDropped: readonly string[] = Object.freeze([]);
 const noMetadata: Readonly<Record<string, string>> = Object.freeze({});
 
 /** The facts of a request of which nothing is known yet. */
@@ -59,6 +62,7 @@ export function emptyFacts(): RequestFacts {
     resent: false,
     usage: undefined,
     finishReason: '',
+    dropped: noneDropped,
     metadata: noMetadata,
     traceId: '',
     spanId: '',

@@ -60,11 +60,11 @@ export class TapChain implements StreamTarget {
     this.pump();
   }
 
-  fail(error: GatewayError): void {
+  fail(error: GatewayError, told?: Buffer): void {
     if (this.closed) return;
     this.closed = true;
     this.target.upTo = this.sourcePlace;
-    this.target.fail(error);
+    this.target.fail(error, told);
   }
 
   private enqueue(frames: readonly StreamFrame[]): void {

@@ -26,7 +26,7 @@ const hopByHop = new Set([
 ]);
 const ours = new Set(['host', 'expect', 'content-length', 'accept-encoding']);
 /** Where callers put provider credentials. */
-export const credentialHeaders = ['authorization', 'x-api-key', 'api-key'] as const;
+export const credentialHeaders = ['authorization', 'x-api-key', 'api-key', 'x-goog-api-key'] as const;
 const credentials: ReadonlySet<string> = new Set(credentialHeaders);
 
 /** Spellings that are remembered; beyond it a name is worked out each time. */

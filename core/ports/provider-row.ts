@@ -1,29 +1,81 @@
 import { Type, type Static } from 'typebox';
 
+const DialectNameSchema = Type.Union([
+  Type.Literal('openai-chat'),
+  Type.Literal('openai-completions'),
+  Type.Literal('openai-responses'),
+  Type.Literal('azure-openai'),
+  Type.Literal('anthropic-messages'),
+  Type.Literal('google-gemini'),
+  Type.Literal('google-vertex'),
+  Type.Literal('bedrock-converse'),
+  Type.Literal('cohere-v2'),
+  Type.Literal('workers-ai'),
+]);
+
+const names = (what: string) => Type.Record(Type.String(), Type.String(), { description: what });
+
+const Quirks = Type.Object(
+  {
+    rename: Type.Optional(names('Top-level request members under another name: { seed: random_seed }.')),
+    drop: Type.Optional(
+      Type.Array(Type.String({ minLength: 1 }), {
+        maxItems: 100,
+        description:
+          'Top-level request members that the host refuses. What is left out is reported as dropped.',
+      }),
+    ),
+    roles: Type.Optional(names('Roles of messages under another name: { developer: system }.')),
+    values: Type.Optional(
+      Type.Record(Type.String(), Type.Record(Type.String(), Type.String()), {
+        description: 'Values under another name, by member: { tool_choice: { required: any } }.',
+      }),
+    ),
+    paths: Type.Optional(
+      names("Path of an operation where it differs from the dialect's: { embeddings: /embed }."),
+    ),
+  },
+  { additionalProperties: false, description: 'Where the host departs from its dialect.' },
+);
+
 /** One row of the provider table, and the shape of a provider in YAML. */
 export const ProviderRowSchema = Type.Object(
   {
     dialect: Type.Optional(
-      Type.Union(
-        [Type.Literal('openai-chat'), Type.Literal('openai-responses'), Type.Literal('anthropic-messages')],
-        {
-          description: 'The wire format that the host speaks. Default openai-chat.',
-        },
-      ),
+      Type.Union(DialectNameSchema.anyOf, {
+        description: 'The wire format that the host speaks. Default openai-chat.',
+      }),
+    ),
+    also_speaks: Type.Optional(
+      Type.Array(DialectNameSchema, {
+        uniqueItems: true,
+        maxItems: 10,
+        description:
+          'Further wire formats that the host serves at the same address: requests in them are passed through instead of translated.',
+      }),
     ),
     base_url: Type.Optional(
       Type.String({
         description:
-          'Where the API begins, with its version path: https://api.openai.com/v1. `mock:` is the built-in provider.',
-        pattern: '^(https?://[^\\s]+|mock:.*)$',
+          'Where the API begins, with its version path: https://api.openai.com/v1 (the host alone for Gemini, Bedrock and Cohere). `{aws_region}` takes the value of that field. `mock:` is the built-in provider.',
+        pattern: '^(https?://([^\\s{}]|\\{[a-z][a-z0-9_]*\\})+|mock:.*)$',
       }),
     ),
     credentials: Type.Optional(
       Type.Union(
-        [Type.Literal('bearer'), Type.Literal('x-api-key'), Type.Literal('api-key'), Type.Literal('none')],
+        [
+          Type.Literal('bearer'),
+          Type.Literal('x-api-key'),
+          Type.Literal('api-key'),
+          Type.Literal('x-goog-api-key'),
+          Type.Literal('sigv4'),
+          Type.Literal('google'),
+          Type.Literal('entra'),
+          Type.Literal('none'),
+        ],
         {
           description:
-            'How the credential is sent: `Authorization: Bearer`, `x-api-key`, `api-key`, or not at all. Default bearer.',
+            'How the credential is sent: `Authorization: Bearer`, `x-api-key`, `api-key`, `x-goog-api-key`, an AWS signature (sigv4), a Google or Microsoft Entra token, or not at all. Default: what the vendor of the dialect wants, else bearer.',
         },
       ),
     ),
@@ -36,6 +88,13 @@ export const ProviderRowSchema = Type.Object(
       Type.Union([Type.Literal('always'), Type.Literal('on_request'), Type.Literal('never')], {
         description:
           'Whether streamed chat answers carry usage: always, only when `stream_options.include_usage` asks (default), or never.',
+      }),
+    ),
+    quirks: Type.Optional(Quirks),
+    on_drop: Type.Optional(
+      Type.Union([Type.Literal('report'), Type.Literal('refuse')], {
+        description:
+          'What happens when the host cannot be told a part of a request: it is left out and reported (default), or the request is refused.',
       }),
     ),
     service: Type.Optional(

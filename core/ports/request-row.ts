@@ -19,7 +19,7 @@ export interface RequestRow {
   stream: boolean;
   status: number;
   outcome: 'completed' | 'refused' | 'failed' | 'cancelled';
-  /** 2xx and completed. */
+  /** 2xx, or 101 (a WebSocket that was relayed), and completed. */
   is_success: boolean;
   error_code: string;
   error_source: '' | 'gateway' | 'provider';
@@ -66,6 +66,8 @@ export interface RequestRow {
   /** Sent again on a fresh connection after a stale pooled one was reset. */
   resent: boolean;
   finish_reason: string;
+  /** What the request asked for and its target's wire cannot say. */
+  dropped: string[];
   metadata: Record<string, string>;
   trace_id: string;
   span_id: string;

@@ -1,6 +1,8 @@
 import type { Answer } from '../pipeline/answer.ts';
-import type { RequestContext } from '../pipeline/context.ts';
+import type { MaybePromise, RequestContext } from '../pipeline/context.ts';
 import type { DialectName } from '../dialects/endpoint.ts';
+import type { Quirks } from '../dialects/host-facts.ts';
+import type { Credentials } from './credentials.ts';
 
 /** Which provider a request goes to and with whose credential. Holds a secret: never log it whole. */
 export interface Target {
@@ -18,6 +20,17 @@ export interface Target {
   /** The caller's own `authorization` is passed on. */
   readonly passAuthorization: boolean;
   readonly usageInStream: 'always' | 'on_request' | 'never';
+  /** Wire formats that the host serves beside its own. */
+  readonly alsoSpeaks: readonly DialectName[];
+  readonly quirks: Quirks;
+  /** Fields of the provider that are no secret, by name: `azure_api_version`, `vertex_region` … */
+  readonly settings: Readonly<Record<string, string>>;
+  /** Signs each request, or fetches its token. */
+  readonly credentials: Credentials | undefined;
+  /** The signature covers the body, which therefore has to be in memory. */
+  readonly signsBody: boolean;
+  /** What to do when its wire cannot say what the request asks for; undefined leaves it to the plugin's option. */
+  readonly onDrop: 'report' | 'refuse' | undefined;
 }
 
 /** Options of the `provider` plugin that the router needs. */
@@ -30,12 +43,17 @@ export interface RouteOptions {
   readonly maxAnswerBytes: number;
   /** Refuse what only some providers understand (`thinking`), unless the request's header says otherwise. */
   readonly strictOpenAiCompliance: boolean;
+  /** `refuse` what a target's wire cannot say instead of reporting it, unless the target says otherwise. */
+  readonly onDrop: 'report' | 'refuse';
 }
 
 /** Decides where a request goes and carries it there. Only the `provider` plugin uses it. */
 export interface Router {
-  /** The target that headers and options name. Throws `provider_missing`, `provider_unknown`, `provider_ambiguous`, `custom_host_refused`. */
-  resolve(context: RequestContext, options: RouteOptions): Target;
+  /**
+   * The target that headers, the model (`@slug/model`) and options name. A promise only when the body has to be read for
+   * it. Throws `provider_missing`, `provider_unknown`, `provider_ambiguous`, `custom_host_refused`, `invalid_request`.
+   */
+  resolve(context: RequestContext, options: RouteOptions): MaybePromise<Target>;
   /** Runs the attempt hooks, sends the request and returns the answer's head with its body still flowing when streamed. */
   execute(context: RequestContext, target: Target, options: RouteOptions): Promise<Answer>;
 }

@@ -1,6 +1,7 @@
 import type { Readable } from 'node:stream';
 import type { GatewayError } from '../errors/gateway-error.ts';
 import type { HeaderList } from './header-list.ts';
+import type { UpgradeCall } from './upgrade.ts';
 
 export interface UpstreamRequest {
   /** Scheme, host and port: `https://api.openai.com`. */
@@ -45,5 +46,7 @@ export interface UpstreamCall {
 /** Carries requests to providers. */
 export interface Transport {
   send(request: UpstreamRequest, handler: UpstreamHandler): UpstreamCall;
+  /** Asks the provider to switch to WebSocket, on a connection of its own. A transport without it has no such connections. */
+  upgrade?(request: UpstreamRequest): UpgradeCall;
   close(): Promise<void>;
 }

@@ -24,15 +24,16 @@ function check(exchange: Exchange, strictByDefault: boolean): void {
         : 'The request body is no JSON object.',
     );
   }
-  const model = json['model'];
+  const call = exchange.dialect.readCall?.(exchange.path);
+  const model = call === undefined ? json['model'] : call.model;
   facts.modelRequested = typeof model === 'string' ? model : '';
-  facts.stream = json['stream'] === true;
+  facts.stream = call === undefined ? json['stream'] === true : call.stream;
   const issue = exchange.dialect.validateRequest(endpoint.id, json, isStrict(exchange, strictByDefault));
   if (issue) throw new GatewayError('invalid_request', issue.message, { param: issue.param });
 }
 
 /** OpenAI compliance: the header decides (both spellings that clients use), else the plugin's option. */
-function isStrict(exchange: Exchange, byDefault: boolean): boolean {
+export function isStrict(exchange: Exchange, byDefault: boolean): boolean {
   const header =
     exchange.service('strict-open-ai-compliance') ?? exchange.service('strict-openai-compliance');
   return header === undefined ? byDefault : header.toLowerCase() !== 'false';

@@ -1,25 +1,43 @@
 import type { GatewayConfig } from '../config/schema.ts';
-import { ChangedBody } from '../pipeline/attempt-body.ts';
-import { clientLeft } from '../pipeline/client-left.ts';
+import { EncodeReport } from '../dialects/canonical/encode-report.ts';
+import type { EndpointId } from '../dialects/endpoint.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
 import type { Answer } from '../pipeline/answer.ts';
-import { callHook, isPromise, type HookRuntime } from '../pipeline/call-hook.ts';
-import type { AttemptStep } from '../pipeline/compile.ts';
-import type { AttemptBody, AttemptView, MaybePromise, RequestContext } from '../pipeline/context.ts';
+import { isPromise, type HookRuntime } from '../pipeline/call-hook.ts';
+import { clientLeft } from '../pipeline/client-left.ts';
+import type { MaybePromise, RequestContext } from '../pipeline/context.ts';
 import { Exchange } from '../pipeline/exchange.ts';
-import { setAt } from '../pipeline/json-splice.ts';
-import { loadBody } from '../pipeline/load-body.ts';
-import { callerKeyHeader } from '../pipeline/keys.ts';
-import { headerValue } from '../ports/header-list.ts';
+import type { CredentialFactory } from '../ports/credentials.ts';
 import { TrustedHosts } from '../ports/host-rules.ts';
 import type { ProviderTable } from '../ports/provider-row.ts';
 import type { RouteOptions, Router, Target } from '../ports/router.ts';
 import type { Transport, UpstreamRequest } from '../ports/transport.ts';
 import { runAttemptedHooks } from './attempted-hooks.ts';
-import { checkRequest } from './check-request.ts';
-import { forwardRequestHeaders } from './forward-headers.ts';
-import { resolveTarget } from './resolve-target.ts';
-import { targetIdentity } from './target-identity.ts';
+import { authorized } from './authorize.ts';
+import {
+  editedBody,
+  passedRequest,
+  sentBody,
+  translatedRequest,
+  type OutgoingRequest,
+  type RequestParts,
+} from './build-request.ts';
+import { catalogueTarget, listsModels, wantsCatalogue } from './catalogue-request.ts';
+import { checkRequest, isStrict } from './check-request.ts';
+import { CurrentAttempt, runAttemptHooks } from './current-attempt.ts';
+import { ModelCatalogue, type ModelListings } from './model-catalogue.ts';
+import { hostFacts, planCall, type ProviderDialects } from './plan-call.ts';
+import {
+  addressedModel,
+  defaultTarget,
+  resolveTarget,
+  slugTarget,
+  type TargetRules,
+} from './resolve-target.ts';
 import { compileTargets } from './targets.ts';
+import { translatedAnswer } from './translated-answer.ts';
+import { bodyObject, translateChat, translateOperation, type Translation } from './translation.ts';
+import { queryModel, sendUpgrade } from './upgrade.ts';
 import { FailedAttempt, UpstreamAnswer } from './upstream-answer.ts';
 
 export interface RouterSetup {
@@ -27,23 +45,56 @@ export interface RouterSetup {
   readonly table: ProviderTable;
   readonly transport: Transport;
   readonly runtime: HookRuntime;
+  /** The provider's side of every wire. */
+  readonly wires: ProviderDialects;
+  /** How hosts list their models. */
+  readonly listings: ModelListings;
+  readonly credentials: CredentialFactory;
 }
 
 /** The router of one generation: its providers compiled, the transport shared with other generations. */
 export function createRouter(setup: RouterSetup): Router {
-  const { config } = setup;
-  const known = compileTargets(config.providers, setup.table);
+  const { config, transport, listings } = setup;
   const { key_prefix: keyPrefix } = config.security;
-  const rules = {
-    known,
-    headerPrefix: config.server.header_prefix,
-    keyPrefix,
-    trustedHosts: new TrustedHosts(config.security.trusted_hosts),
-  };
+  const { header_prefix: headerPrefix } = config.server;
+  const known = compileTargets(config.providers, setup.table, { factory: setup.credentials, headerPrefix });
+  const trustedHosts = new TrustedHosts(config.security.trusted_hosts);
+  const rules = { known, headerPrefix, keyPrefix, trustedHosts };
+  const catalogue = new ModelCatalogue({ known, listings, transport, clock: setup.runtime.clock });
   return {
-    resolve: (context, options) => resolveTarget(context, rules, options.defaultProvider),
-    execute: (context, target, options) => execute(asExchange(context), target, options, setup, keyPrefix),
+    resolve(context, { defaultProvider }) {
+      const exchange = asExchange(context);
+      if (wantsCatalogue(exchange, defaultProvider)) return catalogueTarget;
+      return resolveTarget(context, rules) ?? addressedTarget(exchange, rules, defaultProvider);
+    },
+    execute(context, target, options) {
+      if (target === catalogueTarget) return catalogue.answer();
+      const exchange = asExchange(context);
+      const pass = (): Promise<Answer> => execute(exchange, target, options, setup, keyPrefix);
+      if (!listsModels(exchange)) return pass();
+      return catalogue.ofTarget(target, options).then((listed) => listed ?? pass());
+    },
   };
+}
+
+/** The target that the request's model names (`@slug/model`), which then loses the slug; else the default. */
+function addressedTarget(
+  exchange: Exchange,
+  rules: TargetRules,
+  defaultProvider: string | undefined,
+): MaybePromise<Target> {
+  const { body, endpoint } = exchange;
+  if (!endpoint.modelled) return defaultTarget(exchange, rules, defaultProvider);
+  if (!body.loaded) return body.load().then(() => addressedTarget(exchange, rules, defaultProvider));
+  const { json } = body;
+  const named =
+    typeof json === 'object' && json !== null && !Array.isArray(json)
+      ? addressedModel(json['model'], rules.known)
+      : undefined;
+  if (named === undefined) return defaultTarget(exchange, rules, defaultProvider);
+  const target = slugTarget(exchange, named.slug, rules);
+  body.set(['model'], named.model);
+  return target;
 }
 
 function asExchange(context: RequestContext): Exchange {
@@ -67,6 +118,7 @@ async function execute(
   if (checked !== undefined) await checked;
   const { facts } = exchange;
   facts.attempts++;
+  if (exchange.upgrade !== undefined) facts.modelRequested = queryModel(exchange.query);
   if (exchange.pipeline.attempt.length + exchange.pipeline.attempted.length > 0) {
     exchange.attempt = new CurrentAttempt(exchange, target, keyPrefix);
     const pending = runAttemptHooks(exchange, setup.runtime, 0);
@@ -78,168 +130,129 @@ async function execute(
     }
   }
   if (exchange.aborted) throw exchange.failure ?? clientLeft();
-  const outgoing = buildRequest(exchange, target, options, keyPrefix);
+  const parts: RequestParts = { exchange, target, options, keyPrefix };
+  if (needsBody(exchange, target) && !exchange.body.loaded) await exchange.body.load();
+  const { outgoing, translation } = prepare(parts, setup);
+  let { request } = outgoing;
+  if (target.credentials !== undefined) {
+    const signed = authorized(request, target.credentials);
+    request = isPromise(signed) ? await signed : signed;
+  }
   facts.upstreamHost = hostOf(target.origin);
   facts.upstreamStartedAt = setup.runtime.clock.monotonic();
-  let result = await send(exchange, options, setup, outgoing);
+  if (exchange.upgrade !== undefined) {
+    const { transport, runtime } = setup;
+    return sendUpgrade({ exchange, request, options, transport, clock: runtime.clock });
+  }
+  const sending = { exchange, options, setup, request, stripUsage: outgoing.stripUsage, translation };
+  let result = await send(sending);
   // A pooled connection that the provider had closed meanwhile: not the provider's failure, and nothing was served.
-  if (
-    result instanceof FailedAttempt &&
-    result.facts.stale &&
-    isResendable(outgoing.request) &&
-    !exchange.aborted
-  ) {
+  if (result instanceof FailedAttempt && result.facts.stale && isResendable(request) && !exchange.aborted) {
     facts.resent = true;
-    result = await send(exchange, options, setup, outgoing);
+    result = await send(sending);
   }
   if (result instanceof FailedAttempt) throw result.error;
+  if (translation !== undefined)
+    result = await translatedAnswer(exchange, result, translation, setup.runtime.clock);
   return exchange.pipeline.attempted.length > 0 ? runAttemptedHooks(exchange, result, setup.runtime) : result;
+}
+
+/** Operations whose bodies flow by unread, unless their host wants them in another shape. */
+const translatable: ReadonlySet<EndpointId> = new Set(['images.generations', 'audio.speech']);
+
+/** The body has to be in memory: it is signed, or said in other words. */
+function needsBody({ endpoint, body }: Exchange, target: Target): boolean {
+  if (!body.present) return false;
+  return target.signsBody || (translatable.has(endpoint.id) && target.dialect !== 'openai-chat');
+}
+
+interface Prepared {
+  readonly outgoing: OutgoingRequest;
+  /** Undefined: the bytes are passed on both ways. */
+  readonly translation: Translation | undefined;
+}
+
+/** The request as its target wants it. Throws what the target cannot be asked. */
+function prepare(parts: RequestParts, setup: RouterSetup): Prepared {
+  const { exchange, target, options } = parts;
+  const { facts } = exchange;
+  if (translatable.has(exchange.endpoint.id) && exchange.body.loaded) {
+    const model = bodyObject(exchange.body.json)['model'];
+    facts.modelRequested = typeof model === 'string' ? model : '';
+  }
+  const host = hostFacts(target, facts.modelRequested);
+  const plan = planCall(exchange, target, host, setup.wires);
+  const { header_prefix: prefix } = setup.config.server;
+  if (plan.kind === 'pass') {
+    let body = sentBody(exchange);
+    if (plan.edit !== undefined && body.loaded) {
+      const report = new EncodeReport();
+      body = editedBody(exchange, plan.edit, report);
+      reportDropped(parts, report.dropped, prefix);
+    }
+    return { outgoing: passedRequest(parts, plan.path, body), translation: undefined };
+  }
+  const translating = {
+    exchange,
+    host,
+    body: bodyObject(sentBody(exchange).json),
+    strict: isStrict(exchange, options.strictOpenAiCompliance),
+    now: setup.runtime.clock.now(),
+  };
+  const translation =
+    plan.kind === 'chat'
+      ? translateChat(translating, plan.codec)
+      : translateOperation(translating, plan.codec);
+  reportDropped(parts, translation.report.dropped, prefix);
+  return { outgoing: translatedRequest(parts, translation), translation };
+}
+
+/** Tells the client and the log what the target's wire cannot say, or refuses the request for it. */
+function reportDropped(
+  { exchange, target, options }: RequestParts,
+  dropped: readonly string[],
+  prefix: string,
+): void {
+  exchange.facts.dropped = dropped;
+  const header = `${prefix}-dropped`;
+  if (dropped.length === 0) {
+    exchange.replaceResponseHeader(header, undefined);
+    return;
+  }
+  if ((target.onDrop ?? options.onDrop) === 'refuse') {
+    throw new GatewayError(
+      'not_supported',
+      `The provider "${target.provider}" cannot be told ${dropped.join(', ')}. Leave it out, name another provider, or set on_drop: report.`,
+      { param: dropped[0] as string },
+    );
+  }
+  exchange.replaceResponseHeader(header, dropped.join(', ').replace(/[^\x20-\x7e]/g, '?'));
 }
 
 function isResendable(request: UpstreamRequest): boolean {
   return request.body === null || request.body instanceof Uint8Array;
 }
 
-class CurrentAttempt implements AttemptView {
-  readonly number: number;
-  readonly provider: string;
-  readonly aiService: string;
-  readonly model: string;
-  readonly body: AttemptBody;
-  // Private, so that no plugin gets at the credential of the target.
-  readonly #exchange: Exchange;
-  readonly #target: Target;
-  readonly #keyPrefix: string;
-
-  constructor(exchange: Exchange, target: Target, keyPrefix: string) {
-    this.number = exchange.facts.attempts;
-    this.provider = target.provider;
-    this.aiService = target.service;
-    this.model = exchange.facts.modelRequested;
-    this.body = new ChangedBody(exchange.body);
-    this.#exchange = exchange;
-    this.#target = target;
-    this.#keyPrefix = keyPrefix;
-  }
-
-  get target(): string {
-    return targetIdentity(this.#exchange, this.#target, this.#keyPrefix);
-  }
+interface Sending {
+  readonly exchange: Exchange;
+  readonly options: RouteOptions;
+  readonly setup: RouterSetup;
+  readonly request: UpstreamRequest;
+  readonly stripUsage: boolean;
+  readonly translation: Translation | undefined;
 }
 
-/** From the `from`-th hook on, until one answers. A promise only when a hook returns one, or a body has to come. */
-function runAttemptHooks(
-  exchange: Exchange,
-  runtime: HookRuntime,
-  from: number,
-): MaybePromise<Answer | undefined> {
-  const steps = exchange.pipeline.attempt;
-  for (let i = from; i < steps.length; i++) {
-    const step = steps[i] as AttemptStep;
-    const loading = loadBody(exchange, step.loadsBody);
-    if (loading !== undefined) return loading.then(() => runAttemptHooks(exchange, runtime, i));
-    const answer = callHook(step.instance, 'attempt', runtime, () => step.run(exchange));
-    if (isPromise(answer)) return answer.then((came) => came ?? runAttemptHooks(exchange, runtime, i + 1));
-    if (answer !== undefined) return answer;
-  }
-  return undefined;
-}
-
-function send(
-  exchange: Exchange,
-  options: RouteOptions,
-  setup: RouterSetup,
-  { request, stripUsage }: OutgoingRequest,
-): Promise<Answer | FailedAttempt> {
+function send(sending: Sending): Promise<Answer | FailedAttempt> {
+  const { exchange, options, setup, request, stripUsage, translation } = sending;
   return new Promise((resolve) => {
     const answer = new UpstreamAnswer(exchange, resolve, {
       clock: setup.runtime.clock,
       maxAnswerBytes: options.maxAnswerBytes,
       stripUsage,
+      translated: translation === undefined ? undefined : { streams: translation.streams },
     });
     const call = setup.transport.send(request, answer);
     answer.started(call);
     exchange.onAbort(() => call.abort(clientLeft()));
   });
-}
-
-/** The request's body, or what the attempt's hooks made of it. */
-type SentBody = Pick<AttemptBody, 'loaded' | 'changed' | 'json' | 'text' | 'outgoing'>;
-
-function sentBody(exchange: Exchange): SentBody {
-  const own = exchange.pipeline.attempt.length > 0 ? exchange.attempt.body : undefined;
-  return own?.changed === true ? own : exchange.body;
-}
-
-interface OutgoingRequest {
-  readonly request: UpstreamRequest;
-  /** Usage was asked for on the client's behalf. */
-  readonly stripUsage: boolean;
-}
-
-function buildRequest(
-  exchange: Exchange,
-  target: Target,
-  options: RouteOptions,
-  keyPrefix: string,
-): OutgoingRequest {
-  const { facts } = exchange;
-  const body = sentBody(exchange);
-  const usage = usageRequest(exchange, body, target);
-  const headers = forwardRequestHeaders(exchange.headers, exchange.headerNames, {
-    passCredentials: target.passAuthorization,
-    dropAuthorization: exchange.get(callerKeyHeader) === 'authorization',
-    keyPrefix,
-    bodyChanged: body.changed || usage !== undefined,
-  });
-  addTargetHeaders(headers, target);
-  const encoding = exchange.endpoint.modelled ? 'identity' : exchange.header('accept-encoding');
-  if (encoding !== undefined) headers.push('accept-encoding', encoding);
-  const outgoing = usage ?? (body.loaded ? body.outgoing : undefined);
-  let payload: UpstreamRequest['body'] = null;
-  if (outgoing !== undefined) {
-    payload = outgoing.length > 0 || exchange.body.present ? outgoing : null;
-    facts.requestBytes = outgoing.length;
-  } else if (exchange.body.present) {
-    payload = exchange.body.stream();
-    const length = exchange.header('content-length');
-    if (length !== undefined) headers.push('content-length', length);
-    facts.requestBytes = Number(length ?? 0);
-  }
-  const request: UpstreamRequest = {
-    origin: target.origin,
-    guarded: target.guarded,
-    method: exchange.method,
-    path: target.basePath + exchange.path + exchange.query,
-    headers,
-    body: payload,
-    connectTimeoutMs: options.connectTimeoutMs,
-    headTimeoutMs: options.headTimeoutMs,
-    idleTimeoutMs: options.idleTimeoutMs,
-  };
-  return { request, stripUsage: usage !== undefined };
-}
-
-/** The credential always; the row's other headers where the client has not sent its own. */
-function addTargetHeaders(headers: string[], target: Target): void {
-  const { headers: own } = target;
-  for (let i = 0; i < own.length; i += 2) {
-    const name = own[i] as string;
-    if (headerValue(headers, name.toLowerCase()) === undefined) headers.push(name, own[i + 1] as string);
-  }
-}
-
-/** The body with `stream_options.include_usage`, where a chat client streams without asking for usage; else undefined. */
-function usageRequest(exchange: Exchange, body: SentBody, target: Target): Buffer | undefined {
-  if (exchange.endpoint.id !== 'chat.completions' || target.usageInStream !== 'on_request') return undefined;
-  if (!exchange.facts.stream || exchange.dialect.usageStripper === undefined) return undefined;
-  const { json, text } = body;
-  if (typeof json !== 'object' || json === null || Array.isArray(json)) return undefined;
-  const options = json['stream_options'];
-  if (options === undefined || options === null) {
-    return Buffer.from(setAt(text, ['stream_options'], { include_usage: true }), 'utf8');
-  }
-  if (typeof options !== 'object' || Array.isArray(options) || options['include_usage'] === true)
-    return undefined;
-  return Buffer.from(setAt(text, ['stream_options', 'include_usage'], true), 'utf8');
 }

@@ -4,7 +4,10 @@ import { callerKeyHeader } from '../pipeline/keys.ts';
 import type { RequestContext } from '../pipeline/context.ts';
 import { refusedHost, type TrustedHosts } from '../ports/host-rules.ts';
 import type { Target } from '../ports/router.ts';
-import { credentialHeader, splitBaseUrl, type KnownProvider } from './targets.ts';
+import { providerFields, templateValue } from '../ports/provider-fields.ts';
+import { splitBaseUrl } from './base-url.ts';
+import { credentialHeader } from './provider-credential.ts';
+import type { Fields, KnownProvider } from './targets.ts';
 
 /** What decides over targets; compiled once per generation. */
 export interface TargetRules {
@@ -17,14 +20,10 @@ export interface TargetRules {
 }
 
 /**
- * The one target that a request names, or the default. Decided from headers alone, before the body is read.
- * A held credential is never combined with a host that the request named.
+ * The one target that a request names, or the default. Decided from headers alone, before the body is read; undefined when
+ * they name none, so that the model may (`@slug/model`). A held credential is never combined with a host that the request named.
  */
-export function resolveTarget(
-  context: RequestContext,
-  rules: TargetRules,
-  defaultProvider: string | undefined,
-): Target {
+export function resolveTarget(context: RequestContext, rules: TargetRules): Target | undefined {
   const named = context.service('provider') || undefined;
   const virtualKey = context.service('virtual-key') || undefined;
   if (context.service('config')) {
@@ -40,19 +39,90 @@ export function resolveTarget(
       `The headers name two providers, "${shown(named)}" and the virtual key "${shown(virtualKey)}". ${combinations(rules)}`,
     );
   }
-  const name = virtualKey ?? named ?? defaultProvider;
-  if (name === undefined)
-    throw new GatewayError('provider_missing', `The request names no provider. ${combinations(rules)}`);
+  const name = virtualKey ?? named;
+  if (name === undefined) return undefined;
+  if (virtualKey !== undefined) context.facts.virtualKey = virtualKey;
   const isSlug = virtualKey !== undefined || name.startsWith('@');
-  const provider = lookUp(name, rules.known, virtualKey !== undefined, isSlug);
+  return targetOf(context, lookUp(name, rules.known, virtualKey !== undefined, isSlug), isSlug, rules);
+}
+
+/** The target that the configuration names for requests that name none. Throws `provider_missing`. */
+export function defaultTarget(
+  context: RequestContext,
+  rules: TargetRules,
+  defaultProvider: string | undefined,
+): Target {
+  if (defaultProvider === undefined)
+    throw new GatewayError('provider_missing', `The request names no provider. ${combinations(rules)}`);
+  const isSlug = defaultProvider.startsWith('@');
+  return targetOf(context, lookUp(defaultProvider, rules.known, false, isSlug), isSlug, rules);
+}
+
+/** `@slug/model` as its two parts, when the slug is a configured provider; models of some hosts begin with `@`, too. */
+export function addressedModel(
+  model: unknown,
+  known: TargetRules['known'],
+): { readonly slug: string; readonly model: string } | undefined {
+  if (typeof model !== 'string' || !model.startsWith('@')) return undefined;
+  const at = model.indexOf('/');
+  if (at === -1) return undefined;
+  const name = model.slice(1, at);
+  return known.get(name)?.configured === true ? { slug: name, model: model.slice(at + 1) } : undefined;
+}
+
+/** The target of the provider that a model's `@slug/` names. */
+export function slugTarget(context: RequestContext, name: string, rules: TargetRules): Target {
+  return targetOf(context, lookUp(`@${name}`, rules.known, false, true), true, rules);
+}
+
+function targetOf(
+  context: RequestContext,
+  provider: KnownProvider,
+  isSlug: boolean,
+  rules: TargetRules,
+): Target {
   const { facts } = context;
-  if (virtualKey !== undefined) facts.virtualKey = virtualKey;
-  const customHost = context.service('custom-host') || undefined;
-  facts.provider = provider.target.provider;
-  facts.aiService = provider.target.service;
-  if (customHost !== undefined) return customTarget(context, provider, customHost, rules);
-  if (isSlug || provider.callerTarget === undefined) return provider.target;
-  return withCallerCredential(context, provider, provider.callerTarget, rules);
+  facts.provider = provider.name;
+  facts.aiService = provider.row.service ?? provider.name;
+  const takesCallers = provider.takesCallers && !isSlug;
+  const given = takesCallers || context.service('custom-host') ? givenFields(context, rules) : noFields;
+  const customHost = context.service('custom-host') || givenAddress(provider, given);
+  if (customHost) return customTarget(context, provider, customHost, { rules, given });
+  if (!takesCallers) return provider.target;
+  return withCallerCredential(context, provider, provider.callerTarget(given), rules);
+}
+
+const noFields: Fields = Object.freeze({});
+const fieldsByHeader = new Map(providerFields.map((field) => [field.header, field]));
+
+/** The provider's fields that the request's own headers hold. Throws `invalid_header` for one that cannot be part of an address. */
+function givenFields(context: RequestContext, rules: TargetRules): Fields {
+  let found: Record<string, string> | undefined;
+  for (const name of context.serviceNames()) {
+    const field = fieldsByHeader.get(name);
+    const value = field === undefined ? undefined : context.service(name);
+    if (field === undefined || value === undefined || value === '') continue;
+    if (field.template && !templateValue.test(value)) {
+      throw new GatewayError(
+        'invalid_header',
+        `${rules.headerPrefix}-${name} may hold letters, digits and hyphens, 63 at the most.`,
+        { param: field.name },
+      );
+    }
+    (found ??= {})[field.name] = value;
+  }
+  return found ?? noFields;
+}
+
+/** Fields that hold a whole address, by the row that they belong to. */
+const addressFields: Readonly<Record<string, string>> = {
+  huggingface: 'huggingface_base_url',
+  'azure-ai': 'azure_foundry_url',
+};
+
+function givenAddress(provider: KnownProvider, given: Fields): string | undefined {
+  const field = addressFields[provider.name];
+  return field === undefined ? undefined : given[field];
 }
 
 function combinations({ headerPrefix: prefix }: TargetRules): string {
@@ -97,7 +167,9 @@ function withCallerCredential(
   { keyPrefix }: TargetRules,
 ): Target {
   const kind = provider.row.credentials ?? 'bearer';
-  if (kind === 'bearer' || context.get(callerKeyHeader) === 'authorization') return target;
+  const isBearer = credentialHeader(kind, '').includes('authorization');
+  if (isBearer || target.credentials !== undefined || context.get(callerKeyHeader) === 'authorization')
+    return target;
   const bearer = /^Bearer\s+(.+)$/i.exec(context.header('authorization') ?? '')?.[1];
   if (bearer === undefined || bearer.startsWith(keyPrefix)) return target;
   return {
@@ -118,7 +190,7 @@ function customTarget(
   context: RequestContext,
   provider: KnownProvider,
   customHost: string,
-  rules: TargetRules,
+  { rules, given }: { readonly rules: TargetRules; readonly given: Fields },
 ): Target {
   const refusal = (reason: string): GatewayError =>
     new GatewayError('custom_host_refused', `The custom host is refused: ${reason}`, {
@@ -137,17 +209,6 @@ function customTarget(
   if (reason !== undefined) {
     throw refusal(`${reason}, and "${url.host}" is not listed in security.trusted_hosts.`);
   }
-  const { origin, basePath } = splitBaseUrl(customHost);
-  const { target } = provider;
-  // Built from the row alone: `target.headers` may hold a credential that this host must never see.
-  const rowHeaders = Object.entries(provider.row.headers ?? {}).flat();
-  const bare: Target = {
-    ...target,
-    origin,
-    basePath,
-    guarded: !trusted,
-    headers: provider.configured ? [] : rowHeaders,
-    passAuthorization: true,
-  };
-  return withCallerCredential(context, provider, bare, rules);
+  const bare = provider.customTarget(given, splitBaseUrl(customHost));
+  return withCallerCredential(context, provider, { ...bare, guarded: !trusted }, rules);
 }

@@ -22,7 +22,7 @@ export function strippedAnswer(
           pass(stripper.finish());
           target.end();
         },
-        fail: (error) => target.fail(error),
+        fail: (error, told) => target.fail(error, told),
       });
     },
     resume: () => source.resume(),

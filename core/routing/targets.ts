@@ -1,17 +1,153 @@
 import type { GatewayConfig } from '../config/schema.ts';
-import type { ProviderRow, ProviderTable } from '../ports/provider-row.ts';
+import type { DialectName } from '../dialects/endpoint.ts';
+import type { CredentialFactory } from '../ports/credentials.ts';
+import { parseJson } from '../pipeline/parse-json.ts';
 import { headerValue } from '../ports/header-list.ts';
-import type { Target } from '../ports/router.ts';
 import { credentialHeaders } from '../ports/header-names.ts';
+import { providerFieldAliases, providerFields } from '../ports/provider-fields.ts';
+import type { ProviderRow, ProviderTable } from '../ports/provider-row.ts';
+import type { Target } from '../ports/router.ts';
+import { fillBaseUrl, splitBaseUrl, type BaseUrl } from './base-url.ts';
+import { withDialectDefaults } from './dialect-defaults.ts';
+import { providerCredential } from './provider-credential.ts';
 
-/** A provider that can be addressed by name: its row laid out, and the credential that the gateway holds for it. */
-export interface KnownProvider {
-  /** With the credential that is held, or none: the caller's stays here. */
-  readonly target: Target;
-  /** With the caller's own credential. Only for a built-in name for which the gateway holds none. */
-  readonly callerTarget: Target | undefined;
+export type Fields = Readonly<Record<string, string>>;
+
+/** What making targets needs from outside. */
+export interface TargetMaker {
+  readonly factory: CredentialFactory;
+  /** Of the gateway's own headers, for messages: `x-service`. */
+  readonly headerPrefix: string;
+}
+
+const secretFields: ReadonlySet<string> = new Set(
+  providerFields.filter(({ secret }) => secret).map(({ name }) => name),
+);
+const fieldNames: ReadonlySet<string> = new Set(providerFields.map(({ name }) => name));
+
+/** Settings that travel as a header of their wire. */
+const settingHeaders: Readonly<Record<string, string>> = {
+  anthropic_beta: 'anthropic-beta',
+  anthropic_version: 'anthropic-version',
+  openai_organization: 'openai-organization',
+  openai_project: 'openai-project',
+  openai_beta: 'openai-beta',
+};
+
+/** A provider that can be addressed by name: its row laid out, and what the gateway holds for it. */
+export class KnownProvider {
+  readonly name: string;
   readonly row: ProviderRow;
   /** Defined in YAML, and so addressable as a slug or virtual key. */
+  readonly configured: boolean;
+  /** The caller's own credential may be used: a built-in name for which the gateway holds none. */
+  readonly takesCallers: boolean;
+  private readonly fields: Fields;
+  private readonly apiKey: string | undefined;
+  private readonly maker: TargetMaker;
+  private ownTarget: Target | undefined;
+  private plainCallerTarget: Target | undefined;
+
+  constructor(source: KnownProviderSource, maker: TargetMaker) {
+    const { name, fields, apiKey, builtIn, configured } = source;
+    const row = withDialectDefaults(source.row);
+    this.name = name;
+    this.row = row;
+    this.fields = fields;
+    this.apiKey = apiKey;
+    this.configured = configured;
+    this.maker = maker;
+    const inHeaders = credentialHeaders.some((one) => headerValue(rowHeaders(row), one) !== undefined);
+    const holds = row.credentials === 'none' || inHeaders || apiKey !== undefined || holdsCredential(fields);
+    this.takesCallers = builtIn && !holds;
+  }
+
+  /** With the credential that is held, or none. Throws `invalid_request` when a field is missing or wrong. */
+  get target(): Target {
+    const { fields, apiKey, configured } = this;
+    this.ownTarget ??= this.build({ fields, apiKey, configured }, this.address(fields), rowHeaders(this.row));
+    return this.ownTarget;
+  }
+
+  /** With the caller's own credential, and the caller's fields beside the settings of the configuration. */
+  callerTarget(given: Fields): Target {
+    if (Object.keys(given).length > 0) return this.buildForCaller(given);
+    this.plainCallerTarget ??= this.buildForCaller(given);
+    return this.plainCallerTarget;
+  }
+
+  /**
+   * At an address that the request named. Built without the gateway's secrets: that host must never see one. Headers of a
+   * row in YAML may hold one, too.
+   */
+  customTarget(given: Fields, address: BaseUrl): Target {
+    const holding = { fields: this.callerFields(given), apiKey: undefined, configured: false };
+    return passing(this.build(holding, address, this.configured ? [] : rowHeaders(this.row)));
+  }
+
+  private buildForCaller(given: Fields): Target {
+    const fields = this.callerFields(given);
+    const holding = { fields, apiKey: undefined, configured: false };
+    return passing(this.build(holding, this.address(fields), rowHeaders(this.row)));
+  }
+
+  private callerFields(given: Fields): Fields {
+    return { ...given, ...withoutSecrets(this.fields) };
+  }
+
+  private address(fields: Fields): BaseUrl {
+    const { name: provider, maker } = this;
+    return splitBaseUrl(
+      fillBaseUrl(this.row.base_url ?? '', fields, { provider, headerPrefix: maker.headerPrefix }),
+    );
+  }
+
+  private build(holding: Holding, address: BaseUrl, ownHeaders: readonly string[]): Target {
+    const { row, name } = this;
+    const found = providerCredential({ ...holding, row, factory: this.maker.factory });
+    const dialect = row.dialect ?? 'openai-chat';
+    const settings = settingsOf(holding.fields);
+    const headers = [...headersOfSettings(settings, dialect), ...ownHeaders, ...(found?.headers ?? [])];
+    return {
+      provider: name,
+      service: row.service ?? name,
+      dialect,
+      origin: address.origin,
+      basePath: address.basePath,
+      guarded: false,
+      headers,
+      passAuthorization: false,
+      usageInStream: row.usage_in_stream ?? 'on_request',
+      alsoSpeaks: row.also_speaks ?? [],
+      quirks: row.quirks ?? {},
+      settings,
+      credentials: found?.credentials,
+      signsBody: row.credentials === 'sigv4',
+      onDrop: row.on_drop,
+    };
+  }
+}
+
+/** The caller's Authorization goes along, unless his fields already make a credential. */
+function passing(target: Target): Target {
+  return { ...target, passAuthorization: target.credentials === undefined };
+}
+
+/** What a target is built with. */
+interface Holding {
+  readonly fields: Fields;
+  readonly apiKey: string | undefined;
+  /** The operator gave it. */
+  readonly configured: boolean;
+}
+
+/** Where a provider comes from: a row of the table, the configuration, or both. */
+export interface KnownProviderSource {
+  readonly name: string;
+  readonly row: ProviderRow;
+  readonly fields: Fields;
+  readonly apiKey: string | undefined;
+  readonly builtIn: boolean;
   readonly configured: boolean;
 }
 
@@ -19,56 +155,73 @@ export interface KnownProvider {
 export function compileTargets(
   providers: GatewayConfig['providers'],
   table: ProviderTable,
+  maker: TargetMaker,
 ): ReadonlyMap<string, KnownProvider> {
   const known = new Map<string, KnownProvider>();
-  for (const [name, row] of table) known.set(name, compile({ name, row, builtIn: true, configured: false }));
-  for (const [name, { api_key: apiKey, ...row }] of Object.entries(providers)) {
-    const merged = { ...table.get(name), ...row, headers: { ...table.get(name)?.headers, ...row.headers } };
-    if (merged.base_url === undefined) continue;
-    known.set(name, compile({ name, row: merged, apiKey, builtIn: table.has(name), configured: true }));
+  for (const [name, row] of table) {
+    const source = { name, row, fields: {}, apiKey: undefined, builtIn: true, configured: false };
+    known.set(name, new KnownProvider(source, maker));
+  }
+  for (const [name, { api_key: apiKey, ...given }] of Object.entries(providers)) {
+    const base = table.get(name);
+    const { row: own, fields } = separate(given);
+    // A wire that the operator names is the only one that the host is known to speak.
+    const inherited = own.dialect === undefined ? base : { ...base, also_speaks: [] };
+    const address = own.base_url ?? fields['azure_foundry_url'] ?? fields['huggingface_base_url'];
+    const row = { ...inherited, ...own, headers: { ...base?.headers, ...own.headers } };
+    if (address !== undefined) row.base_url = address;
+    const builtIn = base !== undefined;
+    known.set(name, new KnownProvider({ name, row, fields, apiKey, builtIn, configured: true }, maker));
   }
   return known;
 }
 
-interface Source {
-  readonly name: string;
-  readonly row: ProviderRow;
-  readonly apiKey?: string | undefined;
-  readonly builtIn: boolean;
-  readonly configured: boolean;
+function separate(given: Omit<GatewayConfig['providers'][string], 'api_key'>): {
+  row: ProviderRow;
+  fields: Fields;
+} {
+  const row: Record<string, unknown> = {};
+  const fields: Record<string, string> = {};
+  for (const [name, value] of Object.entries(given)) {
+    const field = providerFieldAliases[name] ?? name;
+    if (fieldNames.has(field) && typeof value === 'string') fields[field] = value;
+    else row[name] = value;
+  }
+  return { row, fields };
 }
 
-function compile({ name, row, apiKey, builtIn, configured }: Source): KnownProvider {
-  const { origin, basePath } = splitBaseUrl(row.base_url ?? '');
-  const credentials = row.credentials ?? 'bearer';
-  const headers = Object.entries(row.headers ?? {}).flat();
-  if (apiKey !== undefined) headers.push(...credentialHeader(credentials, apiKey));
-  const held =
-    credentials === 'none' || credentialHeaders.some((one) => headerValue(headers, one) !== undefined);
-  const target: Target = {
-    provider: name,
-    service: row.service ?? name,
-    dialect: row.dialect ?? 'openai-chat',
-    origin,
-    basePath,
-    guarded: false,
-    headers,
-    passAuthorization: false,
-    usageInStream: row.usage_in_stream ?? 'on_request',
-  };
-  const callerTarget = builtIn && !held ? { ...target, passAuthorization: true } : undefined;
-  return { row, configured, target, callerTarget };
+function rowHeaders(row: ProviderRow): string[] {
+  return Object.entries(row.headers ?? {}).flat();
 }
 
-/** The header in which a host expects its credential. */
-export function credentialHeader(kind: NonNullable<ProviderRow['credentials']>, secret: string): string[] {
-  if (kind === 'none') return [];
-  return kind === 'bearer' ? ['authorization', `Bearer ${secret}`] : [kind, secret];
+function headersOfSettings(settings: Fields, dialect: DialectName): string[] {
+  const family = dialect === 'anthropic-messages' ? 'anthropic-' : 'openai-';
+  const headers: string[] = [];
+  for (const [field, header] of Object.entries(settingHeaders)) {
+    const value = settings[field];
+    if (value !== undefined && header.startsWith(family)) headers.push(header, value);
+  }
+  return headers;
 }
 
-/** `https://host/v1/` → origin and `/v1`. The built-in provider's `mock:…` stays whole. */
-export function splitBaseUrl(baseUrl: string): { origin: string; basePath: string } {
-  if (baseUrl.startsWith('mock:')) return { origin: baseUrl, basePath: '' };
-  const url = new URL(baseUrl);
-  return { origin: url.origin, basePath: url.pathname.replace(/\/+$/, '') };
+/** What dialects may know of the fields. The project of a service account is that of its key unless another one is named. */
+function settingsOf(fields: Fields): Fields {
+  const settings = withoutSecrets(fields);
+  const { vertex_project_id: project, vertex_service_account_json: key } = fields;
+  if (project !== undefined || key === undefined) return settings;
+  const found: unknown = parseJson(key);
+  const own =
+    typeof found === 'object' && found !== null && 'project_id' in found ? found.project_id : undefined;
+  return typeof own === 'string' ? { ...settings, vertex_project_id: own } : settings;
+}
+
+/** A secret, or an identity of the machine that stands for one. */
+function holdsCredential(fields: Fields): boolean {
+  return Object.keys(fields).some(
+    (name) => secretFields.has(name) || name === 'azure_auth_mode' || name === 'aws_role_arn',
+  );
+}
+
+function withoutSecrets(fields: Fields): Fields {
+  return Object.fromEntries(Object.entries(fields).filter(([name]) => !secretFields.has(name)));
 }

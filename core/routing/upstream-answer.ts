@@ -14,6 +14,8 @@ export interface UpstreamAnswerOptions {
   readonly maxAnswerBytes: number;
   /** The gateway asked for usage on the client's behalf: the extra event must not reach the client. */
   readonly stripUsage: boolean;
+  /** The answer is read by a codec: nothing is scanned here, and only a stream that was asked for flows. */
+  readonly translated: { readonly streams: boolean } | undefined;
 }
 
 /** An attempt that brought no answer. */
@@ -40,6 +42,7 @@ export class UpstreamAnswer implements UpstreamHandler, StreamSource {
   private status = 0;
   private headers: HeaderList = [];
   private streaming = false;
+  private bodiless = false;
   private scan: AnswerScan | undefined;
   /** Collected bytes, or what came before `pipe`. */
   private chunks: Buffer[] = [];
@@ -67,7 +70,14 @@ export class UpstreamAnswer implements UpstreamHandler, StreamSource {
     const contentType = (headerValue(headers, 'content-type') ?? '').toLowerCase();
     const eventStream = contentType.startsWith('text/event-stream');
     const coding = codingOf(headerValue(headers, 'content-encoding'));
+    const { translated } = this.options;
+    if (translated !== undefined) {
+      this.streaming = translated.streams && status === 200 && !isWholeJson(contentType);
+      if (this.streaming) this.resolve({ status, headers: forwardAnswerHeaders(headers, false), body: this });
+      return;
+    }
     const bodiless = exchange.method === 'HEAD' || status === 204 || status === 304;
+    this.bodiless = bodiless;
     const strips = this.options.stripUsage && eventStream && status === 200;
     this.scan = bodiless ? undefined : new AnswerScan(exchange, contentType, coding, strips);
     this.streaming = !bodiless && (eventStream || !exchange.endpoint.modelled);
@@ -111,10 +121,10 @@ export class UpstreamAnswer implements UpstreamHandler, StreamSource {
     }
     const body = this.chunks.length === 1 ? (this.chunks[0] as Buffer) : Buffer.concat(this.chunks);
     this.chunks = [];
-    const headers = forwardAnswerHeaders(this.headers, this.scan === undefined);
+    const headers = forwardAnswerHeaders(this.headers, this.bodiless);
     const { status } = this;
-    if (this.scan === undefined) return this.resolve({ status, headers, body: null, source: 'provider' });
-    const facts = this.scan.pushWhole(body);
+    if (this.bodiless) return this.resolve({ status, headers, body: null, source: 'provider' });
+    const facts = this.scan?.pushWhole(body);
     this.resolve(
       facts === undefined
         ? { status, headers, body, source: 'provider' }
@@ -179,4 +189,9 @@ export class UpstreamAnswer implements UpstreamHandler, StreamSource {
     this.chunks.push(chunk);
     return true;
   }
+}
+
+/** One document. Some hosts stream under odd types, so that everything else may be a stream. */
+function isWholeJson(contentType: string): boolean {
+  return contentType.startsWith('application/json') || contentType.startsWith('text/html');
 }

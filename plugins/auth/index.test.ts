@@ -59,6 +59,15 @@ describe('auth: who is let in', () => {
       'owner',
       'authorization',
     ],
+    ['x-api-key, as Anthropic SDKs send theirs', { 'x-api-key': secret }, 'team', 'service'],
+    ['x-goog-api-key, as Google SDKs do', { 'x-goog-api-key': secret }, 'team', 'service'],
+    ['api-key, as Azure SDKs do', { 'api-key': secret, ...bearer('sk-provider') }, 'team', 'service'],
+    [
+      'the service header wins over those of SDKs',
+      { ...service(plain), 'x-api-key': secret },
+      'plain',
+      'service',
+    ],
     ['an empty service header is none', { ...service(''), ...bearer(secret) }, 'team', 'authorization'],
   ];
   const keys = [
@@ -119,6 +128,9 @@ describe('auth: who is refused', () => {
       { ...service('wrong-wrong-wrong'), ...bearer(secret) },
       'key_invalid',
     ],
+    ['an unknown key with the prefix in x-api-key', { 'x-api-key': 'wk_unknown_unknown' }, 'key_invalid'],
+    ["a provider's key in x-api-key", { 'x-api-key': 'sk-ant-provider' }, 'key_missing'],
+    ['a key without the prefix in x-api-key', { 'x-api-key': plain }, 'key_missing'],
     ['a key with something behind it', service(`${secret}x`), 'key_invalid'],
     ['the hash instead of the key', service(sha256(secret)), 'key_invalid'],
   ];

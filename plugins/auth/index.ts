@@ -8,7 +8,7 @@ import { AuthSchema } from './options.ts';
 export default definePlugin({
   name: 'auth',
   description:
-    'Identifies the caller by a service key, in the service header or as `Authorization: Bearer`, and refuses callers without one.',
+    'Identifies the caller by a service key, in the service header, as `Authorization: Bearer`, or where the SDKs of other dialects put theirs (`x-api-key`, `x-goog-api-key`, `api-key`), and refuses callers without one.',
   schema: AuthSchema,
   capabilities: { provides: ['key'] },
   create({ keys = [] }, scope) {
@@ -21,9 +21,11 @@ export default definePlugin({
         const bearer = bearerValue(context.header('authorization'));
         const bearerKey = bearer === undefined ? undefined : ring.find(bearer);
         const bearerIsOurs = bearerKey !== undefined || bearer?.startsWith(keyPrefix) === true;
-        const key = own ? ring.find(own) : bearerKey;
+        const boxed = own || bearerIsOurs ? undefined : keyOfSdk(context, keyPrefix);
+        const given = own || boxed?.value;
+        const key = given ? ring.find(given) : bearerKey;
         if (key === undefined) {
-          if (own || bearerIsOurs) throw invalid(own ? header : 'authorization');
+          if (given || bearerIsOurs) throw invalid(own ? header : (boxed?.name ?? 'authorization'));
           throw missing(header, keyPrefix, bearer !== undefined);
         }
         attribute(context, key);
@@ -34,6 +36,21 @@ export default definePlugin({
     };
   },
 });
+
+/** Where SDKs of other dialects put the one key that they know. */
+const sdkHeaders = ['x-api-key', 'x-goog-api-key', 'api-key'] as const;
+
+/** A service key, by its prefix, in one of those headers; a provider's own key stays where it is. */
+function keyOfSdk(
+  context: RequestContext,
+  keyPrefix: string,
+): { readonly name: string; readonly value: string } | undefined {
+  for (const name of sdkHeaders) {
+    const value = context.header(name);
+    if (value?.startsWith(keyPrefix) === true) return { name, value };
+  }
+  return undefined;
+}
 
 function bearerValue(authorization: string | undefined): string | undefined {
   if (authorization === undefined || authorization.length < 8) return undefined;

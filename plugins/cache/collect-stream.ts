@@ -65,9 +65,9 @@ export function collectStream(source: StreamSource, collecting: Collecting): Str
           if (kept !== undefined) collecting.whole(Buffer.concat(kept));
           target.end();
         },
-        fail(error) {
+        fail(error, told) {
           drop();
-          target.fail(error);
+          target.fail(error, told);
         },
       });
     },

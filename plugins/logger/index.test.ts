@@ -63,6 +63,7 @@ describe('logger: the request row', () => {
           attempts: 2,
           resent: true,
           finishReason: 'stop',
+          dropped: ['seed', 'messages[0].name'],
           metadata: { team: 'a "b"\n' },
           traceId: 't',
           spanId: 's',
@@ -136,6 +137,7 @@ describe('logger: the request row', () => {
       attempts: 2,
       resent: true,
       finish_reason: 'stop',
+      dropped: ['seed', 'messages[0].name'],
       metadata: { team: 'a "b"\n' },
       trace_id: 't',
       span_id: 's',
@@ -152,6 +154,7 @@ describe('logger: the request row', () => {
   const cases: [string, Partial<Outcome>, Partial<RequestFacts>, Partial<RequestRow>][] = [
     ['completed', {}, {}, { is_success: true, error_source: '' }],
     ['299 is a success', { status: 299 }, {}, { is_success: true }],
+    ['a WebSocket that was relayed is one', { status: 101 }, {}, { is_success: true }],
     ['300 is none', { status: 300 }, {}, { is_success: false, error_source: '' }],
     [
       'cancelled in mid-answer',

@@ -38,7 +38,7 @@ export function requestLine(context: RequestContext, outcome: Outcome, now: numb
     text('path', clip(context.originalPath, 2048)) +
     text('endpoint', context.endpoint.id) +
     flag('stream', facts.stream) +
-    flag('is_success', outcome.kind === 'completed' && outcome.status >= 200 && outcome.status < 300) +
+    flag('is_success', outcome.kind === 'completed' && isSuccess(outcome.status)) +
     (error === undefined
       ? ''
       : text('error_code', error.code) + text('error_message', clip(error.message, 1024))) +
@@ -67,6 +67,7 @@ export function requestLine(context: RequestContext, outcome: Outcome, now: numb
     number('attempts', facts.attempts) +
     flag('resent', facts.resent) +
     text('finish_reason', clip(facts.finishReason, 128)) +
+    list('dropped', facts.dropped) +
     metadata(facts.metadata) +
     text('trace_id', clip(facts.traceId, 255)) +
     text('span_id', clip(facts.spanId, 255)) +
@@ -76,6 +77,11 @@ export function requestLine(context: RequestContext, outcome: Outcome, now: numb
     text('user_agent', clip(context.header('user-agent') ?? '', 256)) +
     '}'
   );
+}
+
+/** 2xx, and a WebSocket that was relayed (101). */
+function isSuccess(status: number): boolean {
+  return (status >= 200 && status < 300) || status === 101;
 }
 
 function usageMembers(usage: Usage): string {
@@ -101,6 +107,10 @@ function number(name: keyof RequestRow, value: number): string {
 
 function flag(name: keyof RequestRow, value: boolean): string {
   return value ? `,"${name}":true` : '';
+}
+
+function list(name: keyof RequestRow, values: readonly string[]): string {
+  return values.length === 0 ? '' : `,"${name}":${JSON.stringify(values.map((value) => clip(value, 128)))}`;
 }
 
 function metadata(values: RequestFacts['metadata']): string {

@@ -59,6 +59,9 @@ export const LogMetrics = Type.Object({
   attempts: count,
   resent: flag,
   finish_reason: text,
+  dropped: Type.Array(text, {
+    description: "What the request asked for and its target's wire cannot say.",
+  }),
   metadata: Type.Record(text, text),
   trace_id: text,
   span_id: text,

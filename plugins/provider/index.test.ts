@@ -37,6 +37,7 @@ describe('provider', () => {
       idleTimeoutMs: 120_000,
       maxAnswerBytes: 67_108_864,
       strictOpenAiCompliance: true,
+      onDrop: 'report',
     });
     assert.deepEqual(asked.execute[0]?.[1], asked.resolve[0]);
   });
@@ -50,6 +51,7 @@ describe('provider', () => {
       idle_timeout_ms: 0,
       max_answer_bytes: 1024,
       strict_open_ai_compliance: false,
+      on_drop: 'refuse' as const,
     };
     assert.equal(optionErrors(provider, options), '');
     const hooks = await provider.create(options, testScope({ router }).scope);
@@ -61,7 +63,16 @@ describe('provider', () => {
       idleTimeoutMs: 0,
       maxAnswerBytes: 1024,
       strictOpenAiCompliance: false,
+      onDrop: 'refuse',
     });
+  });
+
+  test('a target that is only known when the body has come is waited for', async () => {
+    const { router, asked, target } = notingRouter();
+    const later: Router = { ...router, resolve: () => Promise.resolve(target) };
+    const hooks = await provider.create({}, testScope({ router: later }).scope);
+    assert.equal(await hooks.request?.(new TestContext({})), answer);
+    assert.equal(asked.execute[0]?.[0], target);
   });
 
   test('a target that cannot be resolved refuses before anything is sent', async () => {

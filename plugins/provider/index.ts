@@ -33,6 +33,13 @@ export default definePlugin({
             'Refuse parameters that only some providers understand (thinking). The header of the same name wins.',
         }),
       ),
+      on_drop: Type.Optional(
+        Type.Union([Type.Literal('report'), Type.Literal('refuse')], {
+          default: 'report',
+          description:
+            'What to do when the wire of a provider cannot say what a request asks for: name it in the header `x-service-dropped` and in the log, or refuse the request. A provider may decide otherwise for itself.',
+        }),
+      ),
     },
     { additionalProperties: false },
   ),
@@ -46,10 +53,16 @@ export default definePlugin({
       idleTimeoutMs: options.idle_timeout_ms ?? 120_000,
       maxAnswerBytes: options.max_answer_bytes ?? 67_108_864,
       strictOpenAiCompliance: options.strict_open_ai_compliance ?? true,
+      onDrop: options.on_drop ?? 'report',
     };
     const { router } = scope;
     return {
-      request: (context) => router.execute(context, router.resolve(context, route), route),
+      request(context) {
+        const target = router.resolve(context, route);
+        return target instanceof Promise
+          ? target.then((found) => router.execute(context, found, route))
+          : router.execute(context, target, route);
+      },
     };
   },
 });

@@ -1,4 +1,4 @@
-// `npm run bench -- [--quick] [--json FILE] [--only cpu,chain,deno,reload,kill]`: the gateway beside a bare proxy, in the same run.
+// `npm run bench -- [--quick] [--json FILE] [--only cpu,chain,translate,deno,reload,kill]`: the gateway beside a bare proxy, in the same run.
 import { writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import { parseArgs } from 'node:util';
@@ -7,11 +7,12 @@ import { measureCpu } from './cpu.ts';
 import { measureDeno } from './deno.ts';
 import { measureKill } from './kill.ts';
 import { measureReload } from './reload.ts';
+import { measureTranslation } from './translate.ts';
 
 const { values } = parseArgs({
   options: { quick: { type: 'boolean', default: false }, json: { type: 'string' }, only: { type: 'string' } },
 });
-const only = new Set(values.only?.split(',') ?? ['cpu', 'chain', 'deno', 'reload', 'kill']);
+const only = new Set(values.only?.split(',') ?? ['cpu', 'chain', 'translate', 'deno', 'reload', 'kill']);
 const { quick } = values;
 
 const machine = {
@@ -27,6 +28,7 @@ const machine = {
 console.log(`Machine: ${machine.cores} × ${machine.cpu}, ${machine.memory_gib} GiB, Node ${machine.node}`);
 const cpu = only.has('cpu') ? await measureCpu(quick) : undefined;
 const chain = only.has('chain') ? await measureChain(quick) : undefined;
+const translate = only.has('translate') ? await measureTranslation(quick) : undefined;
 const deno = only.has('deno') ? await measureDeno(quick) : undefined;
 const reload = only.has('reload') ? await measureReload(quick) : undefined;
 const kill = only.has('kill') ? await measureKill(quick) : undefined;
@@ -35,6 +37,7 @@ const result = {
   subjects: cpu?.subjects ?? {},
   ratios: cpu?.ratios ?? {},
   chain,
+  translate,
   deno,
   reload,
   kill,
@@ -67,6 +70,14 @@ if (chain) {
   verdict('CPU per cache miss / bare', chain.miss_us / chain.bare_us, 1.7);
   if (chain.redis_us !== undefined)
     verdict('CPU per miss with Redis / bare', chain.redis_us / chain.bare_us, 2.2);
+}
+if (translate) {
+  console.log(
+    `\nstreams translated from chat to messages: ${translate.translated_us_per_chunk.toFixed(1)} µs CPU per chunk, passed on: ${translate.passed_us_per_chunk.toFixed(1)}`,
+  );
+  verdict('CPU per translated chunk / passed on', translate.ratio, 3);
+  for (const { pair, longest_ms: longest } of translate.encodings)
+    verdict(`ms without a turn of the event loop, 100k tokens ${pair}`, longest, 10);
 }
 if (deno) {
   console.log(`\nat ${deno.requests_per_second} requests/s, the same sources on both runtimes:`);

@@ -21,8 +21,12 @@ export function requestBytes(port: number, stream: boolean, user?: string): Buff
     ...(stream ? { stream: true, stream_options: { include_usage: true } } : {}),
     ...(user === undefined ? {} : { user }),
   });
+  return postBytes(port, '/v1/chat/completions', body);
+}
+
+function postBytes(port: number, path: string, body: string): Buffer {
   const head = [
-    'POST /v1/chat/completions HTTP/1.1',
+    `POST ${path} HTTP/1.1`,
     `host: 127.0.0.1:${port}`,
     `x-service-api-key: ${benchKey}`,
     'x-service-provider: bench',
@@ -33,4 +37,18 @@ export function requestBytes(port: number, stream: boolean, user?: string): Buff
     `content-length: ${Buffer.byteLength(body)}`,
   ];
   return Buffer.from(`${head.join('\r\n')}\r\n\r\n${body}`);
+}
+
+/** The same question as a Messages client streams it: the gateway translates it both ways. */
+export function messagesRequestBytes(port: number): Buffer {
+  const [system, user] = question.messages;
+  const body = JSON.stringify({
+    model: question.model,
+    system: system?.content,
+    messages: [user],
+    temperature: question.temperature,
+    max_tokens: question.max_completion_tokens,
+    stream: true,
+  });
+  return postBytes(port, '/v1/messages', body);
 }

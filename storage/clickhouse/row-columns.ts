@@ -50,6 +50,7 @@ export const requestColumns = Object.keys({
   attempts: true,
   resent: true,
   finish_reason: true,
+  dropped: true,
   metadata: true,
   trace_id: true,
   span_id: true,

@@ -76,6 +76,7 @@ export function requestRow(given: Partial<RequestRow> = {}): RequestRow {
     attempts: 1,
     resent: false,
     finish_reason: 'stop',
+    dropped: [],
     metadata: { team: 'a', 'with space': 'b' },
     trace_id: '0af7651916cd43dd8448eb211c80319c',
     span_id: 'b7ad6b7169203331',

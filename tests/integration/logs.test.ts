@@ -31,7 +31,14 @@ before(async () => {
     yaml: {
       version: 1,
       storage: { journal: { ship_ms: 50 } },
-      providers: { remote: { base_url: `${mock.url}/v1`, service: 'openai', credentials: 'none' } },
+      providers: {
+        translated: { dialect: 'anthropic-messages', base_url: `${mock.url}/v1`, credentials: 'none' },
+        strict: {
+          ...{ dialect: 'anthropic-messages', base_url: `${mock.url}/v1`, credentials: 'none' },
+          on_drop: 'refuse',
+        },
+        remote: { base_url: `${mock.url}/v1`, service: 'openai', credentials: 'none' },
+      },
       pipelines: [
         { name: 'admin', match: { routes: 'contributed' }, plugins: [auth, 'management'] },
         {
@@ -136,6 +143,31 @@ describe('GET /logs/{id}', { skip: chdbMissing }, () => {
     assert.equal(log.metrics.finish_reason, 'stop');
     assert.equal(log.log_format, 'sse');
     assert.match(log.response.body, /data: \[DONE\]/);
+  });
+
+  for (const stream of [false, true]) {
+    test(`translated${stream ? ', streamed' : ''}: usage, and what the target could not be told`, async () => {
+      const received = await chat({ provider: 'translated', body: { seed: 7, presence_penalty: 1, stream } });
+      assert.equal(received.status, 200, received.text);
+      assert.equal(received.headers['x-service-dropped'], 'presence_penalty, seed');
+      const { metrics } = await entry(idOf(received));
+      assert.deepEqual(metrics.dropped, ['presence_penalty', 'seed']);
+      assert.deepEqual(
+        [metrics.provider, metrics.endpoint, metrics.model, metrics.finish_reason, metrics.stream],
+        ['translated', 'chat.completions', 'mock-gpt', 'end_turn', stream],
+      );
+      assert.ok(metrics.prompt_tokens > 0 && metrics.completion_tokens > 0);
+      if (stream) assert.ok(metrics.first_token_ms > 0);
+    });
+  }
+
+  test('on_drop: refuse refuses instead, and asks nobody', async () => {
+    const received = await chat({ provider: 'strict', body: { seed: 7 } });
+    assert.equal(received.status, 400);
+    assert.match(received.text, /cannot be told seed/);
+    const { metrics } = await entry(idOf(received));
+    assert.deepEqual([metrics.dropped, metrics.outcome], [['seed'], 'refused']);
+    assert.equal((await chat({ provider: 'strict' })).status, 200);
   });
 
   for (const encoding of ['gzip', 'br']) {

@@ -3,7 +3,9 @@
  * dialects around the plugins that a test gives it; no configuration file and no analytics store.
  */
 import type { TestContext as NodeTestContext } from 'node:test';
-import { dialects } from '../../adapters/dialects/index.ts';
+import { createCredentialFactory } from '../../adapters/credentials/index.ts';
+import { dialects, providerDialects } from '../../adapters/dialects/index.ts';
+import { modelListings } from '../../adapters/dialects/model-listings.ts';
 import { createMockTransport } from '../../adapters/mock/transport.ts';
 import { providerTable } from '../../adapters/providers.ts';
 import { createUndiciTransport, type UndiciTransport } from '../../adapters/transport/undici-transport.ts';
@@ -144,7 +146,17 @@ export async function startTestGateway(
       defaultOrganisationId: 'default-org',
       defaultWorkspaceId: 'default-ws',
     },
-    router: createRouter({ config, table: options.table ?? providerTable, transport, runtime }),
+    router: createRouter({
+      ...{
+        config,
+        table: options.table ?? providerTable,
+        transport,
+        runtime,
+        wires: providerDialects,
+        listings: modelListings,
+      },
+      credentials: createCredentialFactory({ clock, transport, environment: {} }),
+    }),
     headerPrefix: config.server.header_prefix,
     keyPrefix: config.security.key_prefix,
   };
@@ -247,9 +259,10 @@ async function createInstance(
   };
 }
 
-function withMock(network: Transport, mock: Transport): Transport {
+function withMock(network: UndiciTransport, mock: Transport): Transport {
   return {
     send: (request, handler) => (request.origin.startsWith('mock:') ? mock : network).send(request, handler),
+    upgrade: (request) => network.upgrade(request),
     close: async () => {
       await Promise.all([network.close(), mock.close()]);
     },

@@ -215,6 +215,10 @@ export class TestContext implements RequestContext {
     return headerValue(this.headers, name);
   }
 
+  serviceNames(): readonly string[] {
+    return [];
+  }
+
   service(name: string): string | undefined {
     return this.header(`x-service-${name}`);
   }

@@ -10,7 +10,7 @@ export function storedRow(line: Partial<RequestRow>): RequestRow {
   return {
     ...Object.fromEntries(texts.split(' ').map((name) => [name, ''])),
     ...Object.fromEntries(numbers.split(' ').map((name) => [name, 0])),
-    ...{ stream: false, is_success: false, resent: false, metadata: {} },
+    ...{ stream: false, is_success: false, resent: false, dropped: [], metadata: {} },
     ...line,
   } as RequestRow;
 }

@@ -3,11 +3,13 @@ import type { Runtime } from '../kit/runtimes.ts';
 import { describeDifferences } from './differences.ts';
 import { describeLife } from './life.ts';
 import { describeServing } from './serving.ts';
+import { describeWebSocket } from './websocket.ts';
 
 /** What the gateway promises on every runtime, seen from outside, and where this runtime differs (docs/runtimes.md). */
 export function describeRuntime(runtime: Runtime): void {
   describe(`the gateway on ${runtime}`, { timeout: 120_000 }, () => {
     describeServing(runtime);
+    describeWebSocket(runtime);
     describeLife(runtime);
     describeDifferences(runtime);
   });

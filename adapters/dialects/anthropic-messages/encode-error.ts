@@ -1,10 +1,14 @@
+import type { ErrorContext } from '../../../core/dialects/canonical/chat-codec.ts';
+import type { ProviderError } from '../../../core/dialects/canonical/provider-error.ts';
 import type { GatewayError } from '../../../core/errors/gateway-error.ts';
 import { writeSseFrame } from '../../framing/sse-frame.ts';
+import type { JsonObject } from '../json-reading.ts';
 import { encodeErrorJson } from '../openai-error.ts';
 
 /** The error types that Anthropic clients know, by status. Other 4xx are `invalid_request_error`, 5xx `api_error`. */
 const typeByStatus: ReadonlyMap<number, string> = new Map([
   [401, 'authentication_error'],
+  [402, 'billing_error'],
   [403, 'permission_error'],
   [404, 'not_found_error'],
   [408, 'timeout_error'],
@@ -12,6 +16,7 @@ const typeByStatus: ReadonlyMap<number, string> = new Map([
   [429, 'rate_limit_error'],
   [503, 'overloaded_error'],
   [504, 'timeout_error'],
+  [529, 'overloaded_error'],
 ]);
 
 /** The body of an error as Anthropic clients read it, with the error's `extra` members at its top level. */
@@ -24,13 +29,28 @@ export function encodeAnthropicStreamError(error: GatewayError, requestId: strin
   return writeSseFrame(errorJson(error, requestId), 'error');
 }
 
+/**
+ * A provider's error as Anthropic clients read it, as JSON: the kind by its status, the provider's own words for it, and
+ * its name in `provider`.
+ */
+export function providerErrorJson(error: ProviderError, { provider, requestId }: ErrorContext): string {
+  const { status, message, type, code, param } = error;
+  const own: JsonObject = { type: typeOf(status), message };
+  if (code !== undefined) own.code = code;
+  if (param !== undefined) own.param = param;
+  if (type !== undefined && type !== own.type) own.provider_type = type;
+  return encodeErrorJson({ type: 'error', error: own, request_id: requestId, provider });
+}
+
+function typeOf(status: number): string {
+  return typeByStatus.get(status) ?? (status >= 500 ? 'api_error' : 'invalid_request_error');
+}
+
 function errorJson(error: GatewayError, requestId: string): string {
-  const fallback = error.status >= 500 ? 'api_error' : 'invalid_request_error';
-  const type = typeByStatus.get(error.status) ?? fallback;
   return encodeErrorJson({
     ...error.extra,
     type: 'error',
-    error: { type, message: error.message },
+    error: { type: typeOf(error.status), message: error.message },
     request_id: requestId,
   });
 }

@@ -2,21 +2,32 @@ import type { Dialect } from '../../../core/dialects/dialect.ts';
 import { FrameScanner } from '../frame-scanner.ts';
 import { asBuffer, parseObject } from '../json-reading.ts';
 import { bodyIssue } from '../request-issue.ts';
+import { assembleAnswer, disassembleAnswer } from './assemble.ts';
+import { anthropicClient } from './client.ts';
 import { decodeConversation } from './decode-conversation.ts';
 import { encodeAnthropicError, encodeAnthropicStreamError } from './encode-error.ts';
+import { createFrameReader } from './frame-events.ts';
 import { messageFacts } from './message-facts.ts';
+import { rewriteFrame } from './rewrite-frame.ts';
 import { MessageStreamReader, watchedMembers } from './stream-reader.ts';
 
-/** The Anthropic Messages wire. Streams are passed through and scanned; it has no frame codec. */
+/** The Anthropic Messages wire. */
 export const anthropicMessages: Dialect = {
   name: 'anthropic-messages',
   validateRequest: (_endpoint, body) => bodyIssue(body),
   decodeConversation,
+  chat: anthropicClient,
   scanAnswer(_endpoint, body) {
     const message = parseObject(asBuffer(body).toString('utf8'));
     return message === undefined ? {} : messageFacts(message);
   },
   streamScanner: () => new FrameScanner(new MessageStreamReader(), watchedMembers),
+  frames: {
+    reader: () => createFrameReader(),
+    rewrite: rewriteFrame,
+    assemble: assembleAnswer,
+    disassemble: disassembleAnswer,
+  },
   encodeError: encodeAnthropicError,
   encodeStreamError: encodeAnthropicStreamError,
 };

@@ -24,6 +24,15 @@ const fromMessages = (member: string) => [
 describe('the texts of a request', () => {
   const cases: readonly [string, EndpointId, unknown, readonly (readonly string[])[]][] = [
     ['chat', 'chat.completions', { messages, prompt: 'not this' }, fromMessages('messages')],
+    [
+      'an answer that comes back with its blocks',
+      'chat.completions',
+      { messages: [{ role: 'assistant', content: 'a', content_blocks: [{ type: 'text', text: 'b' }] }] },
+      [
+        ['assistant', 'a', 'messages/0/content'],
+        ['assistant', 'b', 'messages/0/content_blocks/0/text'],
+      ],
+    ],
     ['chat under an unknown path', 'proxy', { messages }, fromMessages('messages')],
     [
       'completions under an unknown path',

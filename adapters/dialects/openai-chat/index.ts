@@ -3,6 +3,7 @@ import { FrameScanner } from '../frame-scanner.ts';
 import { encodeOpenAiError, encodeOpenAiStreamError } from '../openai-error.ts';
 import { scanAnswer } from './answer-facts.ts';
 import { assembleAnswer, disassembleAnswer } from './assemble.ts';
+import { openAiChatClient } from './client.ts';
 import { decodeConversation } from './decode-conversation.ts';
 import { createFrameReader } from './frame-events.ts';
 import { rewriteFrame } from './rewrite-frame.ts';
@@ -15,6 +16,7 @@ export const openAiChat: Dialect = {
   name: 'openai-chat',
   validateRequest,
   decodeConversation,
+  chat: openAiChatClient,
   scanAnswer,
   streamScanner: () => new FrameScanner(new ChatStreamReader(), watchedMembers),
   usageStripper: () => createUsageStripper(),

@@ -4,14 +4,16 @@ import { FrameScanner } from '../frame-scanner.ts';
 import { asBuffer, parseObject } from '../json-reading.ts';
 import { encodeErrorJson, encodeOpenAiError, openAiErrorMembers } from '../openai-error.ts';
 import { bodyIssue } from '../request-issue.ts';
+import { openAiResponsesClient } from './client.ts';
 import { decodeConversation } from './decode-conversation.ts';
 import { responseFacts, ResponsesStreamReader, watchedMembers } from './stream-reader.ts';
 
-/** The OpenAI Responses wire. Streams are passed through and scanned; it has no frame codec. */
+/** The OpenAI Responses wire as clients speak it. */
 export const openAiResponses: Dialect = {
   name: 'openai-responses',
   validateRequest: (_endpoint, body) => bodyIssue(body),
   decodeConversation,
+  chat: openAiResponsesClient,
   scanAnswer(_endpoint, body) {
     const response = parseObject(asBuffer(body).toString('utf8'));
     return response === undefined ? {} : responseFacts(response);

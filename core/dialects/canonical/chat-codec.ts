@@ -17,16 +17,20 @@ export interface ClientCall {
   readonly header: (name: string) => string | undefined;
 }
 
+/** What an error needs beside its content. */
+export interface ErrorContext {
+  /** Name of the provider, to mark its errors with. */
+  readonly provider: string;
+  readonly requestId: string;
+}
+
 /** What an answer needs beside its content. Time and randomness come in from here. */
-export interface AnswerContext {
+export interface AnswerContext extends ErrorContext {
   readonly request: ChatRequest;
   /** Raw query of the client's request (`?alt=sse`). */
   readonly query: string;
   /** OpenAI compliance: only members that the client's wire documents. */
   readonly strict: boolean;
-  /** Name of the provider, to mark its errors with. */
-  readonly provider: string;
-  readonly requestId: string;
   /** Unix seconds. */
   readonly now: number;
   /** A fresh id: `newId('call_')`. */
@@ -47,7 +51,7 @@ export interface ChatClientCodec {
   encodeAnswer(answer: ChatAnswer, context: AnswerContext): Buffer;
   eventWriter(context: AnswerContext): ChatEventWriter;
   /** The body of an error answer. */
-  encodeProviderError(error: ProviderError, context: AnswerContext): Buffer;
+  encodeProviderError(error: ProviderError, context: ErrorContext): Buffer;
 }
 
 /** A request as it goes to the provider. */

@@ -176,13 +176,13 @@ export class ChatEventBuilder {
   }
 
   /**
-   * The stream is complete. A choice that began and never finished means that it was torn: then an error is written
-   * instead.
+   * The stream is complete. A choice that began and never finished means that it was torn, and so does a stream without
+   * any: then an error is written instead.
    */
   complete(): void {
     if (this.over) return;
-    if (this.choices.some(({ finished }) => !finished)) return this.error(cutShort);
-    this.ensureStarted();
+    const isWhole = this.choices.length > 0 && this.choices.every(({ finished }) => finished);
+    if (!isWhole) return this.error(cutShort);
     this.over = true;
     this.events.push({ type: 'end' });
   }

@@ -130,7 +130,7 @@ export function mergeExtras(first: Extras | undefined, second: Extras | undefine
   for (const [dialect, members] of Object.entries(second)) {
     merged[dialect] = { ...(merged[dialect] as object | undefined), ...members };
   }
-  return merged as Extras;
+  return merged;
 }
 
 function wholeChoice({ index, parts, finish, logprobs, extras }: GrowingChoice): ChatChoice {

@@ -13,8 +13,8 @@ const maxHeldCharacters = 16 * 1024 * 1024;
 export class SequentialParts {
   private readonly choice: number;
   private current: number | undefined;
-  private readonly waiting: PartEvent[][] = [];
-  private readonly order: number[] = [];
+  /** By part, in the order of their start. */
+  private readonly waiting = new Map<number, PartEvent[]>();
   private held = 0;
 
   /** Only the events of `choice` (default 0) pass: such wires have one choice. */
@@ -38,25 +38,25 @@ export class SequentialParts {
   }
 
   private hold(event: PartEvent): void {
-    if (event.type === 'part-start') this.order.push(event.part);
     if ('text' in event) this.held += event.text.length;
     if (this.held > maxHeldCharacters)
       throw new RangeError('Too much of the answer waits for an earlier block.');
-    (this.waiting[event.part] ??= []).push(event);
+    const events = this.waiting.get(event.part);
+    if (events === undefined) this.waiting.set(event.part, [event]);
+    else events.push(event);
   }
 
   private release(): PartEvent[] {
     const released: PartEvent[] = [];
-    while (this.current === undefined) {
-      const next = this.order.shift();
-      if (next === undefined) break;
-      const events = this.waiting[next] ?? [];
-      delete this.waiting[next];
+    for (const [part, events] of this.waiting) {
+      this.waiting.delete(part);
       for (const event of events) {
         released.push(event);
         if ('text' in event) this.held -= event.text.length;
       }
-      if (events.at(-1)?.type !== 'part-end') this.current = next;
+      if (events.at(-1)?.type === 'part-end') continue;
+      this.current = part;
+      break;
     }
     return released;
   }

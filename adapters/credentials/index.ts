@@ -1,0 +1,54 @@
+import type { Clock } from '../../core/ports/clock.ts';
+import type {
+  CredentialFactory,
+  CredentialFields,
+  CredentialKind,
+  CredentialOptions,
+  Credentials,
+} from '../../core/ports/credentials.ts';
+import { sha256 } from '../../core/ports/sha256.ts';
+import type { Transport } from '../../core/ports/transport.ts';
+import { createAwsCredentials } from './aws-credentials.ts';
+import type { CredentialContext } from './credential-context.ts';
+import { createEntraCredentials } from './entra-token.ts';
+import { createGoogleCredentials } from './google-token.ts';
+import { createHttpTokenFetch } from './http-token-fetch.ts';
+
+export interface CredentialFactoryOptions {
+  readonly clock: Clock;
+  /** Carries the requests for tokens. */
+  readonly transport: Transport;
+  /** Variables of the process (`process.env`). */
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  /** Credentials that are remembered with their tokens; the least recently used go first. Default 1,000. */
+  readonly maxRemembered?: number;
+  /** Lets service accounts name a token endpoint on loopback. For tests; default false. */
+  readonly allowLoopback?: boolean;
+}
+
+const makers: Readonly<
+  Record<CredentialKind, (fields: CredentialFields, context: CredentialContext) => Credentials>
+> = { sigv4: createAwsCredentials, google: createGoogleCredentials, entra: createEntraCredentials };
+
+/** The credentials that have to be made for a request: signatures of AWS, tokens of Google and Microsoft Entra. */
+export function createCredentialFactory(options: CredentialFactoryOptions): CredentialFactory {
+  const { clock, transport, environment, maxRemembered = 1_000, allowLoopback = false } = options;
+  const shared = { clock, environment, allowLoopback, fetch: createHttpTokenFetch({ transport, clock }) };
+  const remembered = new Map<string, Credentials>();
+  return {
+    create(kind, fields, { machineIdentity = false }: CredentialOptions = {}) {
+      const key = keyOf(kind, fields, machineIdentity);
+      const credentials = remembered.get(key) ?? makers[kind](fields, { ...shared, machineIdentity });
+      remembered.delete(key);
+      remembered.set(key, credentials);
+      if (remembered.size > maxRemembered) remembered.delete(remembered.keys().next().value as string);
+      return credentials;
+    },
+  };
+}
+
+/** A hash, so that no secret lies about as a key. */
+function keyOf(kind: CredentialKind, fields: CredentialFields, machineIdentity: boolean): string {
+  const entries = Object.entries(fields).sort(([a], [b]) => (a < b ? -1 : 1));
+  return sha256(JSON.stringify([kind, machineIdentity, entries]), 'base64');
+}

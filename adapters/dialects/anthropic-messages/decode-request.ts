@@ -1,0 +1,160 @@
+import type { ClientCall } from '../../../core/dialects/canonical/chat-codec.ts';
+import type { ChatPart, Extras, JsonObject } from '../../../core/dialects/canonical/chat-part.ts';
+import type {
+  ChatMessage,
+  ChatRequest,
+  ReasoningSettings,
+} from '../../../core/dialects/canonical/chat-request.ts';
+import { asArray, asObject, asText } from '../json-reading.ts';
+import { contentBlocks, decodeBlock } from './decode-block.ts';
+import { decodeToolChoice, decodeTools, unreadable } from './decode-tools.ts';
+import { dialectName } from './own-dialect.ts';
+
+type Growing<T> = { -readonly [member in keyof T]: T[member] };
+
+const serviceTiers: Readonly<Record<string, string>> = { auto: 'auto', standard_only: 'default' };
+
+/** A Messages request in the canonical form. Throws `invalid_request` with the field that cannot be read. */
+export function decodeRequest({ body, model, stream }: ClientCall): ChatRequest {
+  const rest: JsonObject = { ...body };
+  for (const name of ['model', 'stream', 'provider_options']) delete rest[name];
+  const take = (name: string): unknown => {
+    const value = rest[name];
+    delete rest[name];
+    return value ?? undefined;
+  };
+  const request: Growing<ChatRequest> = {
+    model,
+    stream,
+    messages: [...decodeSystem(take('system')), ...decodeMessages(take('messages'))],
+    tools: decodeTools(take('tools')),
+    ...decodeToolChoice(take('tool_choice')),
+  };
+  const maxTokens = takeNumber(take, 'max_tokens');
+  if (maxTokens !== undefined) request.maxOutputTokens = maxTokens;
+  const temperature = takeNumber(take, 'temperature');
+  if (temperature !== undefined) request.temperature = temperature;
+  const topP = takeNumber(take, 'top_p');
+  if (topP !== undefined) request.topP = topP;
+  const topK = takeNumber(take, 'top_k');
+  if (topK !== undefined) request.topK = topK;
+  const stop = asArray(take('stop_sequences')).filter((value) => typeof value === 'string');
+  if (stop.length > 0) request.stop = stop;
+  decodeMetadata(request, rest);
+  decodeTier(request, rest);
+  decodeOutput(request, rest);
+  const extras = allExtras(rest, asObject(body.provider_options));
+  if (extras !== undefined) request.extras = extras;
+  return request;
+}
+
+function takeNumber(take: (name: string) => unknown, name: string): number | undefined {
+  const value = take(name);
+  if (value === undefined) return undefined;
+  if (typeof value !== 'number') throw unreadable(name, 'must be a number');
+  return value;
+}
+
+function decodeSystem(value: unknown): readonly ChatMessage[] {
+  const parts = contentBlocks(value).map(decodeBlock);
+  return parts.length === 0 ? [] : [{ role: 'system', parts }];
+}
+
+function decodeMessages(value: unknown): readonly ChatMessage[] {
+  if (!Array.isArray(value)) throw unreadable('messages', 'is required and must be an array');
+  return value.flatMap((item: unknown, i) => {
+    const message = asObject(item);
+    if (message === undefined) throw unreadable(`messages[${i}]`, 'must be an object');
+    const { role, content, ...rest } = message;
+    if (role !== 'user' && role !== 'assistant' && role !== 'system') {
+      throw unreadable(`messages[${i}].role`, "must be 'user', 'assistant' or 'system'");
+    }
+    if (typeof content !== 'string' && !Array.isArray(content)) {
+      throw unreadable(`messages[${i}].content`, 'is required and must be a string or an array');
+    }
+    const parts = contentBlocks(content).map(decodeBlock);
+    const extras = Object.keys(rest).length === 0 ? {} : { extras: { [dialectName]: rest } };
+    if (role === 'user') return turns(parts, extras);
+    // An entry of its own, though empty, tells the encoder that the client used the system role between turns.
+    if (role === 'system') return { role, parts, extras: { [dialectName]: rest } };
+    return { role, parts, ...extras };
+  });
+}
+
+/** A user turn, with the results of tools in messages of their own; the order stays. */
+function turns(parts: readonly ChatPart[], extras: { readonly extras?: Extras }): readonly ChatMessage[] {
+  const messages: { role: 'user' | 'tool'; parts: ChatPart[]; extras?: Extras }[] = [];
+  for (const part of parts) {
+    const role = part.type === 'tool-result' ? 'tool' : 'user';
+    const last = messages.at(-1);
+    if (last?.role === role) last.parts.push(part);
+    else messages.push({ role, parts: [part], ...(last === undefined ? extras : {}) });
+  }
+  return messages.length === 0 ? [{ role: 'user', parts: [], ...extras }] : messages;
+}
+
+function decodeMetadata(request: Growing<ChatRequest>, rest: JsonObject): void {
+  const metadata = asObject(rest.metadata);
+  const user = asText(metadata?.user_id);
+  if (metadata === undefined || user === undefined) return;
+  request.user = user;
+  const others = { ...metadata };
+  delete others.user_id;
+  keep(rest, 'metadata', others);
+}
+
+function decodeTier(request: Growing<ChatRequest>, rest: JsonObject): void {
+  const tier = asText(rest.service_tier);
+  if (tier === undefined || !Object.hasOwn(serviceTiers, tier)) return;
+  request.serviceTier = serviceTiers[tier] ?? tier;
+  delete rest.service_tier;
+}
+
+/** Thinking, effort and structured output: `output_config`, and `output_format` as it was called in beta. */
+function decodeOutput(request: Growing<ChatRequest>, rest: JsonObject): void {
+  const { effort, format: configured, ...others } = asObject(rest.output_config) ?? {};
+  const format = asObject(configured) ?? asObject(rest.output_format);
+  const schema = asObject(format?.schema);
+  if (format?.type === 'json_schema' && schema !== undefined) {
+    request.responseFormat = { type: 'json-schema', schema, strict: true };
+    delete rest.output_format;
+  } else if (configured !== undefined && configured !== null) others.format = configured;
+  keep(rest, 'output_config', others);
+  const reasoning = decodeThinking(rest, asText(effort));
+  if (reasoning !== undefined) request.reasoning = reasoning;
+}
+
+function decodeThinking(rest: JsonObject, effort: string | undefined): ReasoningSettings | undefined {
+  const settings: Growing<ReasoningSettings> = {};
+  if (effort !== undefined) settings.effort = effort;
+  const { type, budget_tokens: budget, display, ...others } = asObject(rest.thinking) ?? {};
+  if (type === 'enabled' && typeof budget === 'number') settings.budgetTokens = budget;
+  else if (type === 'disabled') settings.enabled = false;
+  else if (type === 'adaptive') settings.adaptive = true;
+  else if (type !== undefined) return effort === undefined ? undefined : { effort, adaptive: false };
+  // Effort alone does not ask for thinking.
+  else if (effort !== undefined) settings.adaptive = false;
+  if (display === 'omitted') settings.summary = 'none';
+  else if (display === 'summarized') settings.summary = 'auto';
+  keep(rest, 'thinking', others);
+  return Object.keys(settings).length === 0 ? undefined : settings;
+}
+
+/** What is left of a member goes to the extras; nothing when nothing is. */
+function keep(rest: JsonObject, name: string, members: JsonObject): void {
+  if (Object.keys(members).length === 0) delete rest[name];
+  else rest[name] = members;
+}
+
+/** Members that only this wire knows, and what the caller wants to tell single dialects. */
+function allExtras(rest: JsonObject, options: JsonObject | undefined): Extras | undefined {
+  const extras: Record<string, JsonObject> = {};
+  const own: JsonObject = {};
+  for (const [name, value] of Object.entries(rest)) if (value !== null) own[name] = value;
+  if (Object.keys(own).length > 0) extras[dialectName] = own;
+  for (const [dialect, value] of Object.entries(options ?? {})) {
+    const members = asObject(value);
+    if (members !== undefined) extras[dialect] = { ...extras[dialect], ...members };
+  }
+  return Object.keys(extras).length === 0 ? undefined : extras;
+}

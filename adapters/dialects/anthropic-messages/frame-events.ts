@@ -1,0 +1,176 @@
+import type { FrameReader } from '../../../core/dialects/dialect.ts';
+import type { StreamEvent, StreamFrame } from '../../../core/dialects/stream-event.ts';
+import { readSseFrame } from '../../framing/sse-frame.ts';
+import { SseSplitter } from '../../framing/sse.ts';
+import { parseExactObject, stringifyExact } from '../exact-json.ts';
+import { asObject, asText, type JsonObject } from '../json-reading.ts';
+import { anthropicErrorMessage, decodeAnthropicUsage } from './message-facts.ts';
+
+/** The events that carry text. */
+export type TextEvent = Extract<StreamEvent, { text: string }>;
+
+const opaque: readonly StreamEvent[] = Object.freeze([{ type: 'opaque' } as const]);
+const done: readonly StreamEvent[] = Object.freeze([{ type: 'done' } as const]);
+
+/**
+ * Where text that comes late could be added: known of frames that come from a reader. The blocks of the last text and of
+ * the last thoughts before the frame, and the number that a further block would have.
+ */
+export interface BlockPlace {
+  readonly text: number | undefined;
+  readonly thinking: number | undefined;
+  readonly next: number;
+}
+
+const places = new WeakMap<StreamFrame, BlockPlace>();
+
+/** What the reader knew of the blocks when it read this frame; undefined for frames that it did not read. */
+export function placeOf(frame: StreamFrame): BlockPlace | undefined {
+  return places.get(frame);
+}
+
+/**
+ * Cuts a message stream into frames with their events. The `call` of tool arguments is the number of their content
+ * block; usage is what `message_start` and later events tell together. `maxFrameBytes` as for `SseSplitter`.
+ */
+export function createFrameReader(maxFrameBytes?: number): FrameReader {
+  let frames: StreamFrame[] = [];
+  let ending = false;
+  const state = new StreamState();
+  const splitter = new SseSplitter((bytes, whole) => {
+    // A last frame may lack its blank line; a piece of a frame that is too long says nothing by itself.
+    frames.push(whole || ending ? state.frame(bytes) : { bytes, events: opaque, unread: true });
+  }, maxFrameBytes);
+  const take = (): readonly StreamFrame[] => {
+    const taken = frames;
+    frames = [];
+    return taken;
+  };
+  return {
+    push(chunk) {
+      splitter.push(chunk);
+      return take();
+    },
+    finish() {
+      ending = true;
+      splitter.finish();
+      return take();
+    },
+    get heldBytes() {
+      return splitter.heldBytes;
+    },
+  };
+}
+
+/** What later frames of a stream rest on. */
+class StreamState {
+  private readonly usage: JsonObject = {};
+  private place: BlockPlace = { text: undefined, thinking: undefined, next: 0 };
+
+  frame(bytes: Buffer): StreamFrame {
+    const { data, event } = readSseFrame(bytes);
+    const text = data?.trim() ?? '';
+    if (text === '') return { bytes, events: opaque };
+    const json = parseExactObject(text);
+    if (json === undefined) return { bytes, events: opaque, unread: true };
+    const { place } = this;
+    this.learn(json);
+    const events = eventsOf(json, event, this.usage);
+    const frame: StreamFrame = { bytes, events: events.length === 0 ? opaque : events };
+    places.set(frame, place);
+    return frame;
+  }
+
+  private learn(json: JsonObject): void {
+    const usage = usageHolder(json);
+    for (const [member, value] of Object.entries(usage ?? {})) {
+      if (value !== null) this.usage[member] = value;
+    }
+    if (json.type !== 'content_block_start' || typeof json.index !== 'number') return;
+    const type = asObject(json.content_block)?.type;
+    this.place = {
+      text: type === 'text' ? json.index : this.place.text,
+      thinking: type === 'thinking' ? json.index : this.place.thinking,
+      next: Math.max(this.place.next, json.index + 1),
+    };
+  }
+}
+
+/** Where an event tells usage. */
+export function usageHolder(json: JsonObject): JsonObject | undefined {
+  return asObject(asObject(json.message)?.usage) ?? asObject(json.usage);
+}
+
+function eventsOf(json: JsonObject, name: string, usage: JsonObject): readonly StreamEvent[] {
+  const type = asText(json.type) ?? name;
+  if (type === 'message_stop') return done;
+  const events: StreamEvent[] = [];
+  const message = anthropicErrorMessage(json, name);
+  if (message !== undefined) {
+    events.push({ type: 'error', message, code: asText(asObject(json.error)?.type) ?? '' });
+  }
+  const slot = textSlot(json);
+  if (slot !== undefined) events.push(slot.event);
+  const reason = asText(asObject(json.delta)?.stop_reason) ?? asText(asObject(json.message)?.stop_reason);
+  if (reason !== undefined) events.push({ type: 'finish', choice: 0, reason });
+  const counted = usageHolder(json) === undefined ? undefined : decodeAnthropicUsage(usage);
+  if (counted !== undefined) events.push({ type: 'usage', usage: counted });
+  return events;
+}
+
+/** The place in an event where text stands. */
+export interface TextSlot {
+  readonly event: TextEvent;
+  readonly holder: JsonObject;
+  readonly member: 'text' | 'thinking' | 'partial_json' | 'input';
+}
+
+/** The text of an event: of a delta, or of a block that begins with some. A call says its id and name when it begins. */
+export function textSlot(json: JsonObject): TextSlot | undefined {
+  const index = typeof json.index === 'number' ? json.index : 0;
+  const block = asObject(json.content_block);
+  const holder = json.type === 'content_block_delta' ? asObject(json.delta) : block;
+  if (holder === undefined) return undefined;
+  switch (holder.type) {
+    case 'text':
+    case 'text_delta':
+      return plainSlot('text-delta', holder, 'text');
+    case 'thinking':
+    case 'thinking_delta':
+      return plainSlot('reasoning-delta', holder, 'thinking');
+    case 'input_json_delta': {
+      const text = asText(holder.partial_json) ?? '';
+      const event = { type: 'tool-arguments-delta', choice: 0, call: index, text } as const;
+      return { event, holder, member: 'partial_json' };
+    }
+    case 'tool_use':
+    case 'server_tool_use':
+    case 'mcp_tool_use':
+      return { event: callEvent(holder, index), holder, member: 'input' };
+    default:
+      return undefined;
+  }
+}
+
+function plainSlot(
+  type: 'text-delta' | 'reasoning-delta',
+  holder: JsonObject,
+  member: 'text' | 'thinking',
+): TextSlot | undefined {
+  const text = asText(holder[member]);
+  return text === undefined ? undefined : { event: { type, choice: 0, text }, holder, member };
+}
+
+function callEvent(block: JsonObject, call: number): TextEvent {
+  const id = asText(block.id);
+  const name = asText(block.name);
+  const input = asObject(block.input) ?? {};
+  return {
+    type: 'tool-arguments-delta',
+    choice: 0,
+    call,
+    ...(id === undefined ? {} : { id }),
+    ...(name === undefined ? {} : { name }),
+    text: Object.keys(input).length === 0 ? '' : stringifyExact(input),
+  };
+}

@@ -1,0 +1,184 @@
+import type { ChatEventReader, DecodeContext } from '../../../core/dialects/canonical/chat-codec.ts';
+import { ChatEventBuilder, cutShort } from '../../../core/dialects/canonical/chat-event-builder.ts';
+import type { ChatEvent } from '../../../core/dialects/canonical/chat-event.ts';
+import { createPayloadReader, type PayloadReader, type StreamPayload } from '../../framing/payload-reader.ts';
+import { asArray, asCount, asObject, asText, parseObject, type JsonObject } from '../json-reading.ts';
+import { CallArguments } from './call-arguments.ts';
+import { decodeCitations, isOfText } from './citations.ts';
+import { planMark } from './decode-answer.ts';
+import { errorOf } from './decode-error.ts';
+import { decodeFinish } from './finish-reason.ts';
+import { decodeLogprob } from './logprobs.ts';
+import { decodeUsage } from './usage.ts';
+
+const planKey = 'plan';
+
+/** Reads the events of `POST /v2/chat` with `stream`: https://docs.cohere.com/v2/docs/streaming */
+export class CohereEventReader implements ChatEventReader {
+  private readonly payloads: PayloadReader;
+  private readonly context: DecodeContext;
+  private readonly builder = new ChatEventBuilder();
+  private readonly calls: CallArguments;
+  /** The text that citations stand on. It stays open after its end: they come behind it. */
+  private textKey = '';
+  private text = '';
+  private lastContent = -1;
+  /** Citations that stand on no text (on thoughts, on a plan, on a text that is over). */
+  private readonly unplaced: JsonObject[] = [];
+
+  constructor(contentType: string, context: DecodeContext) {
+    this.payloads = createPayloadReader(contentType);
+    this.context = context;
+    this.calls = new CallArguments(this.builder, context);
+  }
+
+  push(chunk: Uint8Array): readonly ChatEvent[] {
+    for (const payload of this.payloads.push(chunk)) this.read(payload);
+    return this.builder.take();
+  }
+
+  finish(): readonly ChatEvent[] {
+    for (const payload of this.payloads.finish()) this.read(payload);
+    this.builder.error(cutShort);
+    return this.builder.take();
+  }
+
+  private read({ data, event, error }: StreamPayload): void {
+    if (this.builder.ended) return;
+    if (error !== undefined) return this.fail(error);
+    const text = data.trim();
+    if (text === '' || text === '[DONE]') return;
+    const json = parseObject(text);
+    if (json === undefined) return this.fail('The provider sent an event that is no JSON object.');
+    this.handle(asText(json.type) ?? event, json);
+  }
+
+  private handle(type: string, json: JsonObject): void {
+    switch (type) {
+      case 'message-start':
+        this.builder.start({ id: asText(json.id) ?? '', model: this.context.request.model });
+        return;
+      case 'content-start':
+        return this.content(json, true);
+      case 'content-delta':
+        return this.content(json, false);
+      case 'content-end':
+        return this.endContent(json);
+      case 'tool-plan-delta':
+        return this.plan(json);
+      case 'tool-call-start':
+        this.endText();
+        this.builder.close(0, planKey);
+        return this.calls.start(json.index, asObject(messageOf(json).tool_calls) ?? {});
+      case 'tool-call-delta':
+        return this.calls.delta(json.index, asObject(messageOf(json).tool_calls) ?? {});
+      case 'tool-call-end':
+        return this.calls.end(json.index);
+      case 'citation-start':
+        return this.cite(messageOf(json).citations);
+      case 'message-end':
+        return this.end(asObject(json.delta) ?? {});
+      default:
+        if (json.error !== undefined || typeof json.message === 'string') this.reportError(json);
+    }
+  }
+
+  private content(json: JsonObject, starts: boolean): void {
+    const block = asObject(messageOf(json).content);
+    if (block === undefined) return;
+    const index = asCount(json.index) ?? (starts ? this.lastContent + 1 : Math.max(this.lastContent, 0));
+    const key = contentKey(index);
+    const isThinking = block.type === 'thinking' || typeof block.thinking === 'string';
+    const text = isThinking ? block.thinking : block.text;
+    if (starts || !this.builder.isOpen(0, key)) this.open(index, block, isThinking);
+    if (typeof text !== 'string') return;
+    if (isThinking) return this.builder.reasoning(0, key, text);
+    const logprob = decodeLogprob(json.logprobs);
+    this.builder.text(0, key, text, logprob === undefined ? undefined : [logprob]);
+    if (key === this.textKey) this.text += text;
+  }
+
+  private open(index: number, block: JsonObject, isThinking: boolean): void {
+    const key = contentKey(index);
+    if (this.builder.isOpen(0, key)) return;
+    this.endText();
+    this.builder.close(0, planKey);
+    this.lastContent = index;
+    if (isThinking) this.builder.open(0, key, { type: 'reasoning', text: '' });
+    else if (block.type === undefined || block.type === 'text') {
+      this.builder.open(0, key, { type: 'text', text: '' });
+      this.textKey = key;
+      this.text = '';
+    } else this.builder.open(0, key, { type: 'opaque', dialect: 'cohere-v2', value: block });
+  }
+
+  private endContent(json: JsonObject): void {
+    const key = contentKey(asCount(json.index) ?? Math.max(this.lastContent, 0));
+    if (key !== this.textKey) this.builder.close(0, key);
+  }
+
+  private endText(): void {
+    if (this.textKey === '') return;
+    this.builder.close(0, this.textKey);
+    this.textKey = '';
+  }
+
+  private plan(json: JsonObject): void {
+    const text = messageOf(json).tool_plan;
+    if (typeof text !== 'string' || text === '') return;
+    if (!this.builder.isOpen(0, planKey))
+      this.builder.open(0, planKey, { type: 'reasoning', text: '', extras: planMark });
+    this.builder.reasoning(0, planKey, text);
+  }
+
+  private cite(value: unknown): void {
+    const one = asObject(value);
+    for (const item of one === undefined ? asArray(value) : [one]) {
+      const citation = asObject(item);
+      if (citation === undefined) continue;
+      const index = asCount(citation.content_index);
+      const isHere = this.textKey !== '' && (index === undefined || contentKey(index) === this.textKey);
+      if (!isHere || !isOfText(citation)) this.unplaced.push(citation);
+      else
+        for (const decoded of decodeCitations(citation, this.text))
+          this.builder.citation(0, this.textKey, decoded);
+    }
+  }
+
+  private end(delta: JsonObject): void {
+    this.calls.endAll();
+    const usage = decodeUsage(delta.usage);
+    if (usage !== undefined) this.builder.usage(usage);
+    const extras: JsonObject = {};
+    const billed = asObject(delta.usage)?.billed_units;
+    if (billed !== undefined) extras.billed_units = billed;
+    if (this.unplaced.length > 0) extras.citations = this.unplaced;
+    if (Object.keys(extras).length > 0) this.builder.extras({ 'cohere-v2': extras });
+    const raw = asText(delta.finish_reason) ?? '';
+    const finish = decodeFinish(raw, this.calls.any);
+    if (finish.reason === 'error') {
+      const message = asText(delta.error) ?? `The provider ended its answer with ${raw}.`;
+      return this.builder.error({ status: raw === 'TIMEOUT' ? 504 : 500, message, type: raw });
+    }
+    this.builder.finish(0, finish);
+    this.builder.complete();
+  }
+
+  private reportError(json: JsonObject): void {
+    const status = asCount(json.status_code) ?? asCount(json.status) ?? 0;
+    const error = errorOf(json, status >= 400 && status <= 599 ? status : 502);
+    if (error !== undefined) this.builder.error(error);
+  }
+
+  private fail(message: string): void {
+    this.builder.error({ status: 502, message, type: 'upstream_error' });
+  }
+}
+
+function contentKey(index: number): string {
+  return `content:${index}`;
+}
+
+function messageOf(json: JsonObject): JsonObject {
+  return asObject(asObject(json.delta)?.message) ?? {};
+}

@@ -1,0 +1,115 @@
+import type { AnswerContext } from '../../../core/dialects/canonical/chat-codec.ts';
+import {
+  unreadableProviderError,
+  type ProviderError,
+} from '../../../core/dialects/canonical/provider-error.ts';
+import type { GatewayError } from '../../../core/errors/gateway-error.ts';
+import { asArray, asBuffer, asCount, asObject, asText, type JsonObject } from '../json-reading.ts';
+import { encodeErrorJson } from '../openai-error.ts';
+import { isStatusWord, statusOfWord, wordOfStatus } from './error-status.ts';
+
+const typePrefix = 'type.googleapis.com/google.rpc.';
+
+/** The body of an error as Google's clients read it, with the error's `extra` members at its top level. */
+export function encodeGeminiError(error: GatewayError, requestId: string): Buffer {
+  return Buffer.from(errorJson(error, requestId));
+}
+
+/** The same inside a stream of events. */
+export function encodeGeminiStreamError(error: GatewayError, requestId: string): Buffer {
+  return streamErrorFrame(errorJson(error, requestId));
+}
+
+/**
+ * An error object as an event of a stream. Its frame bears the same object once more on a bare line: readers of events
+ * ignore that (a field without a known name), while Google's own client, which would take the event for an empty answer,
+ * fails on it and shows it.
+ */
+export function streamErrorFrame(json: string): Buffer {
+  return Buffer.from(`data: ${json}\n${json}\n\n`);
+}
+
+/** A provider's error as JSON text, marked with the provider's name. */
+export function providerErrorJson(
+  error: ProviderError,
+  { provider, requestId }: Pick<AnswerContext, 'provider' | 'requestId'>,
+): string {
+  const details: JsonObject[] = [];
+  if (error.type !== undefined || error.code !== undefined) {
+    const info: JsonObject = { '@type': `${typePrefix}ErrorInfo`, reason: error.code ?? error.type };
+    if (error.code !== undefined && error.type !== undefined) info.metadata = { type: error.type };
+    details.push(info);
+  }
+  if (error.param !== undefined) {
+    const fieldViolations = [{ field: error.param, description: error.message }];
+    details.push({ '@type': `${typePrefix}BadRequest`, fieldViolations });
+  }
+  details.push({ '@type': `${typePrefix}RequestInfo`, requestId });
+  const status =
+    error.type !== undefined && isStatusWord(error.type) ? error.type : wordOfStatus(error.status);
+  return encodeErrorJson({
+    error: { code: error.status, message: error.message, status, details },
+    provider,
+  });
+}
+
+/** A provider's error body: an object, an array around one (streams without `alt=sse`), a bare string, or anything else. */
+export function decodeGeminiError(status: number, body: Buffer): ProviderError {
+  let json: unknown;
+  try {
+    json = JSON.parse(asBuffer(body).toString('utf8'));
+  } catch {
+    return unreadableProviderError(status, body);
+  }
+  const error = readError(Array.isArray(json) ? json[0] : json, status);
+  return error === undefined ? unreadableProviderError(status, body) : { ...error, status };
+}
+
+/** The error that an answer or an event holds; undefined when it holds none. `fallback` is the status where it tells none. */
+export function readError(value: unknown, fallback = 502): ProviderError | undefined {
+  const json = asObject(value);
+  if (json === undefined || json.error === undefined || json.error === null) return undefined;
+  const plain = asText(json.error);
+  if (plain !== undefined) return { status: fallback, message: asText(json.error_description) ?? plain };
+  const error = asObject(json.error);
+  if (error === undefined) return undefined;
+  const word = asText(error.status);
+  const number = asCount(error.code);
+  const status =
+    number !== undefined && number >= 400 && number < 600
+      ? number
+      : ((word === undefined ? undefined : statusOfWord(word)) ?? fallback);
+  const read: { -readonly [member in keyof ProviderError]: ProviderError[member] } = {
+    status,
+    message: asText(error.message) ?? word ?? `The provider reported an error (${status}).`,
+  };
+  if (word !== undefined) read.type = word;
+  readDetails(asArray(error.details), read);
+  return read;
+}
+
+function readDetails(details: readonly unknown[], error: { code?: string; param?: string }): void {
+  for (const value of details) {
+    const detail = asObject(value);
+    const reason = asText(detail?.reason);
+    if (reason !== undefined) error.code ??= reason;
+    const field = asText(asObject(asArray(detail?.fieldViolations)[0])?.field);
+    if (field !== undefined) error.param ??= field;
+  }
+}
+
+function errorJson(error: GatewayError, requestId: string): string {
+  const details: JsonObject[] = [
+    { '@type': `${typePrefix}ErrorInfo`, reason: error.code },
+    { '@type': `${typePrefix}RequestInfo`, requestId },
+  ];
+  if (error.param !== null) {
+    const fieldViolations = [{ field: error.param, description: error.message }];
+    details.push({ '@type': `${typePrefix}BadRequest`, fieldViolations });
+  }
+  const { status: code, message } = error;
+  return encodeErrorJson({
+    ...error.extra,
+    error: { code, message, status: wordOfStatus(code), details },
+  });
+}

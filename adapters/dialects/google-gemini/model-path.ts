@@ -1,0 +1,72 @@
+/** What a path of this wire names: `/v1beta/models/gemini-2.5-pro:generateContent`. */
+export interface ModelPath {
+  /** `v1beta`, `v1`, … or empty when the path begins with the collection. */
+  readonly version: string;
+  /** `models/gemini-2.5-pro`, `tunedModels/x`; decoded. */
+  readonly resource: string;
+  /** The resource without `models/`: what a client would call the model. */
+  readonly model: string;
+  /** `generateContent`; empty when the path names none. */
+  readonly method: string;
+}
+
+const version = /^v\d+(?:(?:alpha|beta)\d*)?$/;
+const collections = ['models', 'tunedModels', 'projects', 'publishers', 'endpoints', 'dynamic'];
+
+/**
+ * Reads a raw path below the gateway's base path. A leading `/proxy` does not matter. Undefined when it names no model.
+ * Full resource names (`projects/…/publishers/google/models/x`, as Vertex has them) are models, too.
+ */
+export function readModelPath(path: string): ModelPath | undefined {
+  const segments = path.split('/').filter((segment) => segment !== '');
+  if (segments[0] === 'proxy') segments.shift();
+  const first = segments[0];
+  const versionSegment = first !== undefined && version.test(first) ? first : '';
+  if (versionSegment !== '') segments.shift();
+  if (segments.length < 2 || !collections.includes(segments[0] as string)) return undefined;
+  const name = decode(segments.join('/'));
+  const slash = name.lastIndexOf('/');
+  const colon = name.lastIndexOf(':');
+  const resource = colon > slash ? name.slice(0, colon) : name;
+  return {
+    version: versionSegment,
+    resource,
+    model: resource.startsWith('models/') ? resource.slice('models/'.length) : resource,
+    method: colon > slash ? name.slice(colon + 1) : '',
+  };
+}
+
+/** The resource that a model's name stands for: `models/` is put before a bare name. */
+export function modelResource(model: string): string {
+  return model.includes('/') ? model : `models/${model}`;
+}
+
+/** A resource name as path segments, each percent-encoded. */
+export function encodeResource(resource: string): string {
+  return resource.split('/').map(encodeSegment).join('/');
+}
+
+/** One path segment. A colon may stand in it; a dot segment may not, as it would walk to another resource. */
+export function encodeSegment(segment: string): string {
+  if (segment === '.' || segment === '..') return segment.replaceAll('.', '%252E');
+  return encodeURIComponent(segment).replaceAll('%3A', ':').replaceAll('%40', '@');
+}
+
+/** The raw query without the client's `key`: the host gets the credential that is held for it, never the caller's. */
+export function withoutKey(query: string): string {
+  if (!query.includes('key=')) return query;
+  const kept = query
+    .slice(1)
+    .split('&')
+    .filter((pair) => !pair.startsWith('key='))
+    .join('&');
+  return kept === '' ? '' : `?${kept}`;
+}
+
+function decode(path: string): string {
+  try {
+    return decodeURIComponent(path);
+  } catch {
+    return path;
+  }
+}

@@ -1,0 +1,1 @@
+export { googleVertexHost } from './host.ts';

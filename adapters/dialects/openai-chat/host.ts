@@ -1,0 +1,35 @@
+import type { ProviderDialect } from '../../../core/dialects/dialect.ts';
+import type { UpstreamCallFacts, UpstreamPlan } from '../../../core/dialects/upstream-plan.ts';
+import { passOn, refused, translated } from '../chat-plan.ts';
+import { chatEdits } from './chat-edits.ts';
+import { openAiChatProvider } from './provider.ts';
+
+/** Hosts of the OpenAI wire: their own endpoints travel as they are, conversations in another dialect are translated. */
+export const openAiChatHost: ProviderDialect = {
+  name: 'openai-chat',
+  plan(call) {
+    switch (call.endpoint) {
+      case 'chat.completions':
+        return passChat(call);
+      case 'messages.count_tokens':
+        return refused(call, 'counting of tokens');
+      case 'completions':
+        return passAt(call);
+      default:
+        return translated(call, openAiChatProvider) ?? passAt(call);
+    }
+  },
+};
+
+/** The very bytes, but for what the row or the model wants otherwise. */
+function passChat(call: UpstreamCallFacts): UpstreamPlan {
+  const plan = passAt(call);
+  const edit = chatEdits(call.host);
+  return edit === undefined || plan.kind !== 'pass' ? plan : { ...plan, edit };
+}
+
+/** To the path that the row gives to the operation, else to the same. */
+function passAt(call: UpstreamCallFacts): UpstreamPlan {
+  const path = call.host.quirks.paths?.[call.endpoint];
+  return path === undefined ? passOn(call) : { kind: 'pass', path: path + call.query };
+}

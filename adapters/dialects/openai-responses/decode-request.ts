@@ -1,0 +1,156 @@
+import type { ClientCall } from '../../../core/dialects/canonical/chat-codec.ts';
+import type { Extras } from '../../../core/dialects/canonical/chat-part.ts';
+import type {
+  ChatMessage,
+  ChatRequest,
+  ReasoningSettings,
+  ResponseFormat,
+} from '../../../core/dialects/canonical/chat-request.ts';
+import { mergeExtras } from '../../../core/dialects/canonical/collect-answer.ts';
+import { GatewayError } from '../../../core/errors/gateway-error.ts';
+import { asArray, asObject, asText, type JsonObject } from '../json-reading.ts';
+import {
+  booleanMember,
+  given,
+  numberMember,
+  textMember,
+  unknownMembers,
+  unreadable,
+} from '../openai-chat/member-reading.ts';
+import { decodeInput } from './decode-input.ts';
+import { decodeToolChoice, decodeTools } from './decode-tools.ts';
+
+const dialect = 'openai-responses';
+
+/** Asks for the log probabilities of the answer's text. */
+export const logprobsIncluded = 'message.output_text.logprobs';
+/** Asks for reasoning items that can be sent back without a store. */
+export const encryptedReasoning = 'reasoning.encrypted_content';
+
+const knownMembers: ReadonlySet<string> = new Set(
+  `model input instructions stream tools tool_choice parallel_tool_calls max_output_tokens temperature top_p
+  top_logprobs include text reasoning metadata store user safety_identifier prompt_cache_key service_tier truncation
+  provider_options previous_response_id conversation background prompt`.split(/\s+/),
+);
+
+/** What needs a store that a provider of another dialect does not have, and what to do instead. */
+const stateful: readonly (readonly [string, string])[] = [
+  ['previous_response_id', 'Send the whole conversation in "input" instead.'],
+  ['conversation', 'Send the whole conversation in "input" instead.'],
+  ['background', 'Leave it out, and read the answer as a stream if it takes long.'],
+  ['prompt', 'Send the text of the prompt in "instructions" or "input" instead.'],
+];
+
+/** The request that a caller of `POST /responses` made. Errors as `ChatClientCodec.decodeRequest` says. */
+export function decodeRequest(call: ClientCall): ChatRequest {
+  const { body } = call;
+  refuseStateful(body);
+  const text = memberObject(body, 'text');
+  const reasoning = memberObject(body, 'reasoning');
+  const included = asArray(body.include);
+  const topLogprobs = numberMember(body, 'top_logprobs');
+  const wantsLogprobs = included.includes(logprobsIncluded) || (topLogprobs ?? 0) > 0;
+  const choice =
+    body.tool_choice === undefined || body.tool_choice === null
+      ? undefined
+      : decodeToolChoice(body.tool_choice);
+  return given<ChatRequest>({
+    model: call.model,
+    stream: call.stream,
+    messages: [...instructionMessages(body), ...decodeInput(body.input)],
+    tools: decodeTools(body.tools),
+    toolChoice: choice,
+    parallelToolCalls: booleanMember(body, 'parallel_tool_calls'),
+    maxOutputTokens: numberMember(body, 'max_output_tokens'),
+    temperature: numberMember(body, 'temperature'),
+    topP: numberMember(body, 'top_p'),
+    logprobs: wantsLogprobs ? true : undefined,
+    topLogprobs: (topLogprobs ?? 0) > 0 ? topLogprobs : undefined,
+    responseFormat: text === undefined ? undefined : decodeFormat(text.format),
+    verbosity: asText(text?.verbosity),
+    reasoning: decodeReasoning(reasoning),
+    user: textMember(body, 'user'),
+    safetyIdentifier: textMember(body, 'safety_identifier'),
+    promptCacheKey: textMember(body, 'prompt_cache_key'),
+    metadata: memberObject(body, 'metadata'),
+    serviceTier: textMember(body, 'service_tier'),
+    store: booleanMember(body, 'store'),
+    extras: requestExtras(body, choice === undefined),
+  });
+}
+
+function refuseStateful(body: JsonObject): void {
+  for (const [param, remedy] of stateful) {
+    const value = body[param];
+    if (value === undefined || value === null || value === false || value === '') continue;
+    throw new GatewayError(
+      'not_supported',
+      `"${param}" needs a provider that speaks the Responses API itself: the one that this request goes to keeps nothing of earlier requests. ${remedy}`,
+      { param },
+    );
+  }
+}
+
+function memberObject(body: JsonObject, name: string): JsonObject | undefined {
+  const value = body[name];
+  if (value === undefined || value === null) return undefined;
+  const object = asObject(value);
+  if (object === undefined) throw unreadable(name, 'be an object', value);
+  return object;
+}
+
+function instructionMessages(body: JsonObject): readonly ChatMessage[] {
+  const { instructions } = body;
+  if (instructions === undefined || instructions === null || instructions === '') return [];
+  if (Array.isArray(instructions)) return decodeInput(instructions);
+  if (typeof instructions !== 'string') throw unreadable('instructions', 'be a string', instructions);
+  return [{ role: 'system', parts: [{ type: 'text', text: instructions }] }];
+}
+
+function decodeFormat(value: unknown): ResponseFormat | undefined {
+  if (value === undefined || value === null) return undefined;
+  const format = asObject(value) ?? {};
+  if (format.type === 'text') return { type: 'text' };
+  if (format.type === 'json_object') return { type: 'json' };
+  const schema = asObject(format.schema);
+  if (format.type !== 'json_schema')
+    throw unreadable('text.format.type', "be 'text', 'json_object' or 'json_schema'", format.type);
+  if (schema === undefined) throw unreadable('text.format.schema', 'be an object', format.schema);
+  return given<ResponseFormat>({
+    type: 'json-schema',
+    name: asText(format.name),
+    description: asText(format.description),
+    schema,
+    strict: typeof format.strict === 'boolean' ? format.strict : undefined,
+  });
+}
+
+function decodeReasoning(reasoning: JsonObject | undefined): ReasoningSettings | undefined {
+  const effort = asText(reasoning?.effort);
+  const summary = asText(reasoning?.summary) ?? asText(reasoning?.generate_summary);
+  return effort === undefined && summary === undefined
+    ? undefined
+    : given<ReasoningSettings>({ effort, summary });
+}
+
+const formatMembers: ReadonlySet<string> = new Set(['format', 'verbosity']);
+const reasoningMembers: ReadonlySet<string> = new Set(['effort', 'summary', 'generate_summary']);
+
+/** What the canonical request has no place for, and what the caller put under `provider_options`. */
+function requestExtras(body: JsonObject, choiceIsForeign: boolean): Extras | undefined {
+  const own: JsonObject = { ...unknownMembers(body, knownMembers) };
+  const include = asArray(body.include).filter(
+    (value) => value !== logprobsIncluded && value !== encryptedReasoning,
+  );
+  if (include.length > 0) own.include = include;
+  if (choiceIsForeign && asObject(body.tool_choice) !== undefined) own.tool_choice = body.tool_choice;
+  // `disabled` is what every provider does.
+  if (asText(body.truncation) !== undefined && body.truncation !== 'disabled')
+    own.truncation = body.truncation;
+  const text = unknownMembers(asObject(body.text) ?? {}, formatMembers);
+  if (text !== undefined) own.text = text;
+  const reasoning = unknownMembers(asObject(body.reasoning) ?? {}, reasoningMembers);
+  if (reasoning !== undefined) own.reasoning = reasoning;
+  const options = asObject(body.provider_options) as Extras | undefined;
+  return mergeExtras(Object.keys(own).length === 0 ? undefined : { [dialect]: own }, options);
+}

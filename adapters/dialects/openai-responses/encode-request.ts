@@ -1,0 +1,169 @@
+import type { EncodedRequest } from '../../../core/dialects/canonical/chat-codec.ts';
+import type {
+  ChatRequest,
+  ReasoningSettings,
+  ResponseFormat,
+} from '../../../core/dialects/canonical/chat-request.ts';
+import { reportForeignExtras, type EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
+import type { HostFacts } from '../../../core/dialects/host-facts.ts';
+import { stringifyExact } from '../exact-json.ts';
+import { asArray, asObject, type JsonObject } from '../json-reading.ts';
+import { effortOfBudget } from '../reasoning-effort.ts';
+import { applyQuirks } from '../apply-quirks.ts';
+import { encryptedReasoning, logprobsIncluded } from './decode-request.ts';
+import { ownDialects } from './encode-content.ts';
+import { InputEncoder } from './encode-input.ts';
+import { encodeToolChoice, encodeTools } from './encode-tools.ts';
+
+const dialect = 'openai-responses';
+
+/** The request as `POST /responses` wants it. The provider keeps nothing of it unless the caller says `store`. */
+export function encodeRequest(request: ChatRequest, host: HostFacts, report: EncodeReport): EncodedRequest {
+  const body: JsonObject = { model: host.model };
+  encodeMessages(body, request, host, report);
+  encodeSettings(body, request, report);
+  encodeSampling(body, request);
+  body.store = request.store ?? false;
+  const include = includedMembers(request);
+  if (include.length > 0) body.include = include;
+  if (request.stream) body.stream = true;
+  addExtras(body, request, report);
+  reportUnsayable(request, report);
+  applyQuirks(body, host.quirks, report);
+  return { path: host.quirks.paths?.responses ?? '/responses', body: stringifyExact(body) };
+}
+
+/** The instructions are the first message when it is one text of the system; everything else are items. */
+function encodeMessages(body: JsonObject, request: ChatRequest, host: HostFacts, report: EncodeReport): void {
+  const { messages } = request;
+  const encoder = new InputEncoder({
+    report,
+    cacheMarkers: takesCacheMarkers(host.model),
+    stored: request.store === true,
+  });
+  const [first] = messages;
+  const [text, ...others] = first?.role === 'system' ? first.parts : [];
+  const isPlain =
+    text?.type === 'text' && others.length === 0 && text.cache === undefined && first?.name === undefined;
+  if (isPlain) {
+    body.instructions = text.text;
+    reportForeignExtras(text.extras, ownDialects, report, 'messages[0].content[0].');
+    reportForeignExtras(first?.extras, ownDialects, report, 'messages[0].');
+  }
+  const { roles } = host.quirks;
+  messages.forEach((message, i) => {
+    if (i > 0 || !isPlain) encoder.add(message, i, roles?.[message.role] ?? message.role);
+  });
+  body.input = encoder.items;
+}
+
+/** Explicit ends of reusable prefixes are documented for gpt-5.6 and later; earlier models refuse them. */
+function takesCacheMarkers(model: string): boolean {
+  const version = /(?:^|\/)gpt-(\d+)(?:\.(\d+))?/.exec(model);
+  if (version === null) return false;
+  const major = Number(version[1]);
+  return major > 5 || (major === 5 && Number(version[2] ?? 0) >= 6);
+}
+
+function encodeSettings(body: JsonObject, request: ChatRequest, report: EncodeReport): void {
+  if (request.tools.length > 0) {
+    const tools = encodeTools(request.tools, report);
+    if (tools.length > 0) body.tools = tools;
+  }
+  if (request.toolChoice !== undefined)
+    body.tool_choice = encodeToolChoice(request.toolChoice, request.tools);
+  if (request.parallelToolCalls !== undefined) body.parallel_tool_calls = request.parallelToolCalls;
+  const text: JsonObject = {};
+  if (request.responseFormat !== undefined) text.format = encodeFormat(request.responseFormat);
+  if (request.verbosity !== undefined) text.verbosity = request.verbosity;
+  if (Object.keys(text).length > 0) body.text = text;
+  const reasoning = request.reasoning === undefined ? {} : encodeReasoning(request.reasoning, report);
+  if (Object.keys(reasoning).length > 0) body.reasoning = reasoning;
+}
+
+/** A response format as `text.format`. The wire wants a name for a schema; `response` stands for none. */
+export function encodeFormat(format: ResponseFormat): JsonObject {
+  if (format.type !== 'json-schema') return { type: format.type === 'json' ? 'json_object' : 'text' };
+  return {
+    type: 'json_schema',
+    name: format.name ?? 'response',
+    ...(format.description !== undefined && { description: format.description }),
+    schema: format.schema,
+    ...(format.strict !== undefined && { strict: format.strict }),
+  };
+}
+
+/** Effort and summary; budgets become the effort that comes nearest. */
+function encodeReasoning(settings: ReasoningSettings, report: EncodeReport): JsonObject {
+  const reasoning: JsonObject = {};
+  const { effort, budgetTokens, enabled, summary } = settings;
+  if (effort !== undefined) reasoning.effort = effort;
+  else if (enabled === false) reasoning.effort = 'none';
+  else if (budgetTokens !== undefined) {
+    reasoning.effort = effortOfBudget(budgetTokens);
+    report.emulate('thinking.budget_tokens');
+  }
+  if (effort !== undefined && budgetTokens !== undefined) report.drop('thinking.budget_tokens');
+  if (summary !== undefined && summary !== 'none') reasoning.summary = summary;
+  return reasoning;
+}
+
+function encodeSampling(body: JsonObject, request: ChatRequest): void {
+  const members: JsonObject = {
+    max_output_tokens: request.maxOutputTokens,
+    temperature: request.temperature,
+    top_p: request.topP,
+    top_logprobs: request.topLogprobs,
+    user: request.user,
+    safety_identifier: request.safetyIdentifier,
+    prompt_cache_key: request.promptCacheKey,
+    metadata: request.metadata,
+    service_tier: request.serviceTier,
+  };
+  for (const [name, value] of Object.entries(members)) if (value !== undefined) body[name] = value;
+}
+
+/**
+ * The encrypted content of thoughts is documented for requests that are not stored; models that do not think refuse to be
+ * asked for it.
+ */
+function includedMembers(request: ChatRequest): string[] {
+  const include: string[] = [];
+  if (request.logprobs === true) include.push(logprobsIncluded);
+  const { reasoning } = request;
+  const thinks = reasoning !== undefined && reasoning.enabled !== false && reasoning.effort !== 'none';
+  if (request.store !== true && (thinks || hasThoughts(request))) include.push(encryptedReasoning);
+  return include;
+}
+
+/** A model that has thought in this conversation will think on. */
+function hasThoughts({ messages }: ChatRequest): boolean {
+  return messages.some(({ parts }) =>
+    parts.some((part) => part.type === 'reasoning' && part.signature !== undefined),
+  );
+}
+
+/** The caller's own words for this wire win. */
+function addExtras(body: JsonObject, request: ChatRequest, report: EncodeReport): void {
+  reportForeignExtras(request.extras, ownDialects, report);
+  for (const [name, value] of Object.entries(request.extras?.[dialect] ?? {})) {
+    const present = body[name];
+    if (name === 'include') body[name] = [...new Set([...asArray(present), ...asArray(value)])];
+    else if (asObject(present) !== undefined && asObject(value) !== undefined)
+      body[name] = { ...asObject(present), ...asObject(value) };
+    else body[name] = value;
+  }
+}
+
+/** What the wire has no member for, in the words of chat completions. */
+function reportUnsayable(request: ChatRequest, report: EncodeReport): void {
+  if (request.topK !== undefined) report.drop('top_k');
+  if (request.frequencyPenalty !== undefined) report.drop('frequency_penalty');
+  if (request.presencePenalty !== undefined) report.drop('presence_penalty');
+  if (request.seed !== undefined) report.drop('seed');
+  if (request.stop !== undefined && request.stop.length > 0) report.drop('stop');
+  if (request.n !== undefined && request.n > 1) report.drop('n');
+  if (request.logitBias !== undefined) report.drop('logit_bias');
+  if (request.modalities?.some((modality) => modality !== 'text') === true) report.drop('modalities');
+  if (request.audio !== undefined) report.drop('audio');
+}

@@ -1,0 +1,146 @@
+import type { Finish } from '../../../core/dialects/canonical/chat-answer.ts';
+import type { AnswerContext } from '../../../core/dialects/canonical/chat-codec.ts';
+import type { ChatEvent } from '../../../core/dialects/canonical/chat-event.ts';
+import type { Extras } from '../../../core/dialects/canonical/chat-part.ts';
+import { mergeExtras } from '../../../core/dialects/canonical/collect-answer.ts';
+import type { ProviderError } from '../../../core/dialects/canonical/provider-error.ts';
+import type { Usage } from '../../../core/dialects/usage.ts';
+import type { JsonObject } from '../json-reading.ts';
+import { encodeResponsesUsage } from './encode-usage.ts';
+import { OutputWriter } from './output-writer.ts';
+import { responseEnvelope } from './response-envelope.ts';
+import type { EventLines } from './event-lines.ts';
+
+const dialect = 'openai-responses';
+
+type StartEvent = Extract<ChatEvent, { type: 'start' }>;
+
+/** What the wire's statuses say of a finish. */
+interface Outcome {
+  readonly status: 'completed' | 'incomplete' | 'failed';
+  /** Of an incomplete response. */
+  readonly reason?: string;
+}
+
+/**
+ * Writes an answer as the events of a Responses stream into `lines`, and keeps the response object that they add up to.
+ * Events of parts must come one part after the other.
+ */
+export class ResponseWriter {
+  private readonly context: AnswerContext;
+  private readonly lines: EventLines;
+  private readonly output: OutputWriter;
+  private envelope: JsonObject | undefined;
+  private outcome: Outcome = { status: 'completed' };
+  private usage: Usage | undefined;
+  private extras: Extras | undefined;
+  private error: ProviderError | undefined;
+
+  constructor(context: AnswerContext, lines: EventLines) {
+    this.context = context;
+    this.lines = lines;
+    this.output = new OutputWriter(lines, context.newId);
+  }
+
+  write(event: ChatEvent): void {
+    switch (event.type) {
+      case 'start':
+        return this.start(event);
+      case 'finish':
+        this.outcome = outcomeOf(event.finish);
+        return this.output.finish(this.outcome.status);
+      case 'usage':
+        this.usage = event.usage;
+        return;
+      case 'extras':
+        this.extras = mergeExtras(this.extras, event.extras);
+        return;
+      case 'error':
+        return this.fail(event.error);
+      case 'end':
+        return this.lines.add(`response.${this.outcome.status}`, { response: this.response() });
+      default:
+        return this.output.write(event);
+    }
+  }
+
+  /** The response so far. */
+  response(): JsonObject {
+    const { status, reason } = this.outcome;
+    return {
+      ...this.extras?.[dialect],
+      ...(this.envelope ?? this.begin({ type: 'start', id: '', model: '' })),
+      status,
+      ...(status === 'completed' && { completed_at: this.context.now }),
+      error: this.error === undefined ? null : { code: codeOf(this.error), message: this.error.message },
+      incomplete_details: reason === undefined ? null : { reason },
+      output: this.output.items,
+      usage: this.usage === undefined ? null : encodeResponsesUsage(this.usage),
+      ...tierOf(this.extras),
+    };
+  }
+
+  private start(event: StartEvent): void {
+    this.usage ??= event.usage;
+    const response = this.begin(event);
+    this.lines.add('response.created', { response });
+    this.lines.add('response.in_progress', { response });
+  }
+
+  private begin({ id, model, createdAt, serviceTier }: StartEvent): JsonObject {
+    const { newId, now, request } = this.context;
+    this.envelope = responseEnvelope(
+      {
+        id: id.startsWith('resp_') ? id : newId('resp_'),
+        model: model === '' ? request.model : model,
+        createdAt: createdAt ?? now,
+        serviceTier,
+      },
+      this.context,
+    );
+    return this.envelope;
+  }
+
+  /** SDKs end a stream with an error when an event has an `error` member; others read the failed response behind it. */
+  private fail(error: ProviderError): void {
+    if (this.envelope === undefined) this.start({ type: 'start', id: '', model: '' });
+    const { message, param } = error;
+    const members = {
+      message,
+      type: error.type ?? 'upstream_error',
+      param: param ?? null,
+      code: error.code ?? null,
+    };
+    const { provider } = this.context;
+    this.lines.add('error', { code: members.code, message, param: members.param, error: members, provider });
+    this.error = error;
+    this.outcome = { status: 'failed' };
+    this.output.finish('failed');
+    this.lines.add('response.failed', { response: this.response() });
+  }
+}
+
+function outcomeOf({ reason, raw }: Finish): Outcome {
+  switch (reason) {
+    case 'length':
+      return { status: 'incomplete', reason: 'max_output_tokens' };
+    case 'content-filter':
+      return { status: 'incomplete', reason: 'content_filter' };
+    case 'pause':
+      return { status: 'incomplete', reason: raw === '' ? 'pause' : raw };
+    case 'error':
+      return { status: 'failed' };
+    default:
+      return { status: 'completed' };
+  }
+}
+
+function codeOf({ code, status }: ProviderError): string {
+  return code ?? (status === 429 ? 'rate_limit_exceeded' : 'server_error');
+}
+
+/** The tier that the end of a stream names is the one that served it. */
+function tierOf(extras: Extras | undefined): JsonObject {
+  const tier = extras?.[dialect]?.service_tier;
+  return tier === undefined ? {} : { service_tier: tier };
+}

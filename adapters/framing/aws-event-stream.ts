@@ -1,0 +1,133 @@
+import { crc32 } from 'node:zlib';
+import { asBuffer } from '../dialects/json-reading.ts';
+import { readAwsHeaders } from './aws-event-headers.ts';
+import { ByteStore } from './byte-store.ts';
+
+/** Messages longer than this are refused: 16 MiB. */
+export const defaultMaxAwsMessageBytes = 16 * 1024 * 1024;
+
+const preludeBytes = 12;
+const crcBytes = 4;
+/** Of the format itself: 128 KiB. */
+const maxHeadersBytes = 131_072;
+
+/** One message of an `application/vnd.amazon.eventstream` body, both checksums proved. */
+export interface AwsEventStreamMessage {
+  readonly kind: 'message';
+  /** By name (`:message-type`, `:event-type`, …), without a prototype; values of every type as text. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly payload: Buffer;
+}
+
+/** The stream cannot be read any further. */
+export interface AwsEventStreamFault {
+  readonly kind: 'broken';
+  /** What was wrong, at which byte of the stream. */
+  readonly reason: string;
+}
+
+/** What a portion of bytes completed. */
+export type AwsEventStreamItem = AwsEventStreamMessage | AwsEventStreamFault;
+
+/**
+ * Reads the binary framing in which AWS streams answers (https://smithy.io/2.0/aws/amazon-eventstream.html). A wrong
+ * checksum, an impossible length or a message beyond the bound ends the reading with one fault: nothing behind it
+ * can be trusted, so later bytes are ignored.
+ */
+export class AwsEventStreamParser {
+  readonly #maxMessageBytes: number;
+  readonly #store = new ByteStore();
+  /** Length of the unfinished message; 0 until its prelude has been read. */
+  #totalLength = 0;
+  #headersLength = 0;
+  /** Bytes of the messages that are complete. */
+  #offset = 0;
+  #broken = false;
+
+  /** `maxMessageBytes` counts a whole message with its framing. */
+  constructor(maxMessageBytes: number = defaultMaxAwsMessageBytes) {
+    this.#maxMessageBytes = maxMessageBytes;
+  }
+
+  /** Reads the next bytes. They may be kept until their message is complete and must not be overwritten. */
+  push(bytes: Uint8Array): readonly AwsEventStreamItem[] {
+    const items: AwsEventStreamItem[] = [];
+    const chunk = asBuffer(bytes);
+    let at = 0;
+    while (at < chunk.length && !this.#broken) {
+      const isWhole = this.#store.length === 0 && chunk.length - at >= preludeBytes;
+      at = isWhole ? this.#readFrom(chunk, at, items) : this.#collect(chunk, at, items);
+    }
+    return items;
+  }
+
+  /** The fault of a last message that was cut off; undefined when the bytes ended between two messages. */
+  finish(): AwsEventStreamFault | undefined {
+    if (this.#broken || this.#store.length === 0) return undefined;
+    const of = this.#totalLength === 0 ? '' : ` of ${this.#totalLength}`;
+    return this.#fail(`truncated: the stream ended after ${this.#store.length} bytes${of}`);
+  }
+
+  /** A message whose prelude lies within the chunk: read in place when all of it does. Returns where to go on. */
+  #readFrom(chunk: Buffer, at: number, items: AwsEventStreamItem[]): number {
+    const fault = this.#readPrelude(chunk.subarray(at, at + preludeBytes));
+    const end = at + this.#totalLength;
+    if (fault !== undefined) items.push(this.#fail(fault));
+    else if (end <= chunk.length) this.#complete(chunk.subarray(at, end), items);
+    else this.#store.append(chunk, at, chunk.length);
+    return Math.min(end, chunk.length);
+  }
+
+  /** Adds to the unfinished message what is missing of it, or of its prelude. Returns where to go on. */
+  #collect(chunk: Buffer, at: number, items: AwsEventStreamItem[]): number {
+    const wanted = this.#totalLength === 0 ? preludeBytes : this.#totalLength;
+    const end = Math.min(chunk.length, at + wanted - this.#store.length);
+    this.#store.append(chunk, at, end);
+    if (this.#store.length < wanted) return end;
+    if (this.#totalLength > 0) this.#complete(this.#store.take(), items);
+    else {
+      const fault = this.#readPrelude(this.#store.bytes);
+      if (fault !== undefined) items.push(this.#fail(fault));
+    }
+    return end;
+  }
+
+  #readPrelude(prelude: Buffer): string | undefined {
+    const total = prelude.readUInt32BE(0);
+    const headers = prelude.readUInt32BE(4);
+    if (crc32(prelude.subarray(0, 8)) !== prelude.readUInt32BE(8))
+      return 'the checksum of its prelude is wrong';
+    if (total > this.#maxMessageBytes) {
+      return `it is ${total} bytes long, more than the ${this.#maxMessageBytes} that are read`;
+    }
+    if (headers > maxHeadersBytes || total < preludeBytes + headers + crcBytes) {
+      return `its lengths are impossible: ${total} bytes with ${headers} bytes of headers`;
+    }
+    this.#totalLength = total;
+    this.#headersLength = headers;
+    return undefined;
+  }
+
+  #complete(message: Buffer, items: AwsEventStreamItem[]): void {
+    const payloadEnd = message.length - crcBytes;
+    const payloadStart = preludeBytes + this.#headersLength;
+    this.#totalLength = 0;
+    if (crc32(message.subarray(0, payloadEnd)) !== message.readUInt32BE(payloadEnd)) {
+      items.push(this.#fail('the checksum of the message is wrong'));
+      return;
+    }
+    const headers = readAwsHeaders(message.subarray(preludeBytes, payloadStart));
+    if (typeof headers === 'string') {
+      items.push(this.#fail(headers));
+      return;
+    }
+    this.#offset += message.length;
+    items.push({ kind: 'message', headers, payload: message.subarray(payloadStart, payloadEnd) });
+  }
+
+  #fail(reason: string): AwsEventStreamFault {
+    this.#broken = true;
+    this.#store.take();
+    return { kind: 'broken', reason: `AWS event stream, message at byte ${this.#offset}: ${reason}` };
+  }
+}

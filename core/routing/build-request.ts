@@ -1,0 +1,161 @@
+import type { EncodeReport } from '../dialects/canonical/encode-report.ts';
+import type { UpstreamPlan } from '../dialects/upstream-plan.ts';
+import { ChangedBody } from '../pipeline/attempt-body.ts';
+import type { AttemptBody, JsonValue } from '../pipeline/context.ts';
+import type { Exchange } from '../pipeline/exchange.ts';
+import { setAt } from '../pipeline/json-splice.ts';
+import { callerKeyHeader } from '../pipeline/keys.ts';
+import { headerValue } from '../ports/header-list.ts';
+import type { RouteOptions, Target } from '../ports/router.ts';
+import type { UpstreamRequest } from '../ports/transport.ts';
+import { forwardRequestHeaders } from './forward-headers.ts';
+import type { Translation } from './translation.ts';
+
+/** The request's body, or what the attempt's hooks made of it. */
+export type SentBody = Pick<
+  AttemptBody,
+  'loaded' | 'changed' | 'json' | 'text' | 'bytes' | 'outgoing' | 'hold'
+>;
+
+export interface OutgoingRequest {
+  readonly request: UpstreamRequest;
+  /** Usage was asked for on the client's behalf. */
+  readonly stripUsage: boolean;
+}
+
+/** What every request of one attempt is made of. */
+export interface RequestParts {
+  readonly exchange: Exchange;
+  readonly target: Target;
+  readonly options: RouteOptions;
+  /** What service keys begin with. */
+  readonly keyPrefix: string;
+}
+
+/** The body that this attempt sends. */
+export function sentBody(exchange: Exchange): SentBody {
+  const own = exchange.pipeline.attempt.length > 0 ? exchange.attempt.body : undefined;
+  return own?.changed === true ? own : exchange.body;
+}
+
+/** The body that this attempt sends, with what its host wants otherwise; `report` is told what that leaves out. */
+export function editedBody(
+  exchange: Exchange,
+  edit: NonNullable<Extract<UpstreamPlan, { readonly kind: 'pass' }>['edit']>,
+  report: EncodeReport,
+): SentBody {
+  const base = sentBody(exchange);
+  const body = new ChangedBody(base);
+  edit(
+    {
+      get json() {
+        return body.json;
+      },
+      set: (path, value) => body.set(path, value as JsonValue),
+      remove: (path) => body.remove(path),
+    },
+    report,
+  );
+  return body.changed ? body : base;
+}
+
+/** The client's own request, passed on in `body`. */
+export function passedRequest(parts: RequestParts, path: string, body: SentBody): OutgoingRequest {
+  const { exchange, target } = parts;
+  const { facts } = exchange;
+  const usage = usageRequest(exchange, body, target);
+  const headers = forwardedHeaders(parts, body.changed || usage !== undefined);
+  const encoding = exchange.endpoint.modelled ? 'identity' : exchange.header('accept-encoding');
+  if (encoding !== undefined) headers.push('accept-encoding', encoding);
+  const outgoing = usage ?? (body.loaded ? body.outgoing : undefined);
+  let payload: UpstreamRequest['body'] = null;
+  if (outgoing !== undefined) {
+    payload = outgoing.length > 0 || exchange.body.present ? outgoing : null;
+    facts.requestBytes = outgoing.length;
+  } else if (exchange.body.present) {
+    payload = exchange.body.stream();
+    const length = exchange.header('content-length');
+    if (length !== undefined) headers.push('content-length', length);
+    facts.requestBytes = Number(length ?? 0);
+  }
+  const request = upstreamRequest(parts, exchange.method, path, headers, payload);
+  return { request, stripUsage: usage !== undefined };
+}
+
+/** The request in the wire of its target. */
+export function translatedRequest(parts: RequestParts, { encoded }: Translation): OutgoingRequest {
+  const headers = forwardedHeaders(parts, true).filter(isForTranslated(parts.target));
+  const body = typeof encoded.body === 'string' ? Buffer.from(encoded.body, 'utf8') : encoded.body;
+  headers.push('content-type', encoded.contentType ?? 'application/json', 'accept-encoding', 'identity');
+  headers.push(...(encoded.headers ?? []));
+  parts.exchange.facts.requestBytes = body.length;
+  return { request: upstreamRequest(parts, 'POST', encoded.path, headers, body), stripUsage: false };
+}
+
+function upstreamRequest(
+  { target, options }: RequestParts,
+  method: string,
+  path: string,
+  headers: readonly string[],
+  body: UpstreamRequest['body'],
+): UpstreamRequest {
+  return {
+    origin: target.origin,
+    guarded: target.guarded,
+    method,
+    path: target.basePath + path,
+    headers,
+    body,
+    connectTimeoutMs: options.connectTimeoutMs,
+    headTimeoutMs: options.headTimeoutMs,
+    idleTimeoutMs: options.idleTimeoutMs,
+  };
+}
+
+function forwardedHeaders({ exchange, target, keyPrefix }: RequestParts, bodyChanged: boolean): string[] {
+  const headers = forwardRequestHeaders(exchange.headers, exchange.headerNames, {
+    passCredentials: target.passAuthorization,
+    dropAuthorization: exchange.get(callerKeyHeader) === 'authorization',
+    keyPrefix,
+    bodyChanged,
+  });
+  addTargetHeaders(headers, target);
+  return headers;
+}
+
+/** The credential always; the row's other headers where the client has not sent its own. */
+function addTargetHeaders(headers: string[], target: Target): void {
+  const { headers: own } = target;
+  for (let i = 0; i < own.length; i += 2) {
+    const name = own[i] as string;
+    if (headerValue(headers, name.toLowerCase()) === undefined) headers.push(name, own[i + 1] as string);
+  }
+}
+
+/** Headers of the client's own wire and SDK, which would only confuse a host of another. */
+const ofTheClientsWire = /^(?:content-type|content-md5|accept|x-stainless-|openai-|x-goog-(?!api-key$))/i;
+
+/** Keeps names with their values: a flat list is filtered by the name at the even place before. */
+function isForTranslated(target: Target): (value: string, index: number, list: readonly string[]) => boolean {
+  const speaksAnthropic = target.headers.some((name) => name === 'anthropic-version');
+  return (_value, index, list) => {
+    const name = list[index - (index % 2)] as string;
+    if (/^anthropic-/i.test(name)) return speaksAnthropic;
+    return !ofTheClientsWire.test(name);
+  };
+}
+
+/** The body with `stream_options.include_usage`, where a chat client streams without asking for usage; else undefined. */
+function usageRequest(exchange: Exchange, body: SentBody, target: Target): Buffer | undefined {
+  if (exchange.endpoint.id !== 'chat.completions' || target.usageInStream !== 'on_request') return undefined;
+  if (!exchange.facts.stream || exchange.dialect.usageStripper === undefined) return undefined;
+  const { json, text } = body;
+  if (typeof json !== 'object' || json === null || Array.isArray(json)) return undefined;
+  const options = json['stream_options'];
+  if (options === undefined || options === null) {
+    return Buffer.from(setAt(text, ['stream_options'], { include_usage: true }), 'utf8');
+  }
+  if (typeof options !== 'object' || Array.isArray(options) || options['include_usage'] === true)
+    return undefined;
+  return Buffer.from(setAt(text, ['stream_options', 'include_usage'], true), 'utf8');
+}

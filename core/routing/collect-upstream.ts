@@ -1,0 +1,43 @@
+import { GatewayError } from '../errors/gateway-error.ts';
+import type { HeaderList } from '../ports/header-list.ts';
+import type { Transport, UpstreamCall, UpstreamRequest } from '../ports/transport.ts';
+
+export interface CollectedAnswer {
+  readonly status: number;
+  readonly headers: HeaderList;
+  readonly body: Buffer;
+}
+
+/** Sends a request of the gateway's own and collects its answer. Rejects with the transport's error, or `upstream_too_large`. */
+export function collectUpstream(
+  transport: Transport,
+  request: UpstreamRequest,
+  maxBytes: number,
+): Promise<CollectedAnswer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    let status = 0;
+    let headers: HeaderList = [];
+    const tooLarge = new GatewayError('upstream_too_large', `The answer is larger than ${maxBytes} bytes.`, {
+      source: 'provider',
+    });
+    const call: UpstreamCall = transport.send(request, {
+      head(received, fields) {
+        status = received;
+        headers = fields;
+      },
+      data(chunk) {
+        size += chunk.length;
+        if (size > maxBytes) {
+          call.abort(tooLarge);
+          return false;
+        }
+        chunks.push(chunk);
+        return true;
+      },
+      end: () => resolve({ status, headers, body: Buffer.concat(chunks) }),
+      fail: (error) => reject(error),
+    });
+  });
+}

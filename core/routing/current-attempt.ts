@@ -1,0 +1,55 @@
+import type { Answer } from '../pipeline/answer.ts';
+import { ChangedBody } from '../pipeline/attempt-body.ts';
+import { callHook, isPromise, type HookRuntime } from '../pipeline/call-hook.ts';
+import type { AttemptStep } from '../pipeline/compile.ts';
+import type { AttemptBody, AttemptView, MaybePromise } from '../pipeline/context.ts';
+import type { Exchange } from '../pipeline/exchange.ts';
+import { loadBody } from '../pipeline/load-body.ts';
+import type { Target } from '../ports/router.ts';
+import { targetIdentity } from './target-identity.ts';
+
+/** What attempt hooks see of the try at one target. */
+export class CurrentAttempt implements AttemptView {
+  readonly number: number;
+  readonly provider: string;
+  readonly aiService: string;
+  readonly model: string;
+  readonly body: AttemptBody;
+  // Private, so that no plugin gets at the credential of the target.
+  readonly #exchange: Exchange;
+  readonly #target: Target;
+  readonly #keyPrefix: string;
+
+  constructor(exchange: Exchange, target: Target, keyPrefix: string) {
+    this.number = exchange.facts.attempts;
+    this.provider = target.provider;
+    this.aiService = target.service;
+    this.model = exchange.facts.modelRequested;
+    this.body = new ChangedBody(exchange.body);
+    this.#exchange = exchange;
+    this.#target = target;
+    this.#keyPrefix = keyPrefix;
+  }
+
+  get target(): string {
+    return targetIdentity(this.#exchange, this.#target, this.#keyPrefix);
+  }
+}
+
+/** From the `from`-th hook on, until one answers. A promise only when a hook returns one, or a body has to come. */
+export function runAttemptHooks(
+  exchange: Exchange,
+  runtime: HookRuntime,
+  from: number,
+): MaybePromise<Answer | undefined> {
+  const steps = exchange.pipeline.attempt;
+  for (let i = from; i < steps.length; i++) {
+    const step = steps[i] as AttemptStep;
+    const loading = loadBody(exchange, step.loadsBody);
+    if (loading !== undefined) return loading.then(() => runAttemptHooks(exchange, runtime, i));
+    const answer = callHook(step.instance, 'attempt', runtime, () => step.run(exchange));
+    if (isPromise(answer)) return answer.then((came) => came ?? runAttemptHooks(exchange, runtime, i + 1));
+    if (answer !== undefined) return answer;
+  }
+  return undefined;
+}

@@ -1,0 +1,49 @@
+import type { ProviderDialect } from '../dialects/dialect.ts';
+import type { DialectName } from '../dialects/endpoint.ts';
+import type { HostFacts } from '../dialects/host-facts.ts';
+import type { UpstreamPlan } from '../dialects/upstream-plan.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
+import type { Exchange } from '../pipeline/exchange.ts';
+import type { Target } from '../ports/router.ts';
+
+/** The provider's side of every wire, by name. */
+export type ProviderDialects = ReadonlyMap<DialectName, ProviderDialect>;
+
+/** Every plan but a refusal. */
+export type ServedPlan = Exclude<UpstreamPlan, { readonly kind: 'refuse' }>;
+
+/** What the codecs may know of the target, for this request's model. */
+export function hostFacts(target: Target, model: string): HostFacts {
+  return {
+    provider: target.provider,
+    model,
+    quirks: target.quirks,
+    usageInStream: target.usageInStream,
+    settings: target.settings,
+  };
+}
+
+/** How this request reaches its target. Throws `not_supported` when the target has no such operation. */
+export function planCall(
+  exchange: Exchange,
+  target: Target,
+  host: HostFacts,
+  wires: ProviderDialects,
+): ServedPlan {
+  const spoken = exchange.dialect.name;
+  const { endpoint, method, path, query, facts } = exchange;
+  if (target.alsoSpeaks.includes(spoken)) return { kind: 'pass', path: path + query };
+  const wire = wires.get(target.dialect);
+  if (wire === undefined) throw new Error(`The dialect "${target.dialect}" is missing.`);
+  const plan = wire.plan({
+    endpoint: endpoint.id,
+    spoken,
+    method,
+    path,
+    query,
+    stream: facts.stream,
+    host,
+  });
+  if (plan.kind === 'refuse') throw new GatewayError('not_supported', plan.message, { param: 'provider' });
+  return plan;
+}

@@ -1,0 +1,87 @@
+import type { FinishReason } from '../../core/dialects/canonical/chat-answer.ts';
+import type { DialectName } from '../../core/dialects/endpoint.ts';
+import type { JsonObject } from '../../adapters/dialects/json-reading.ts';
+
+/** One tool call as a client sees it. */
+export interface HeardCall {
+  readonly id: string;
+  readonly name: string;
+  /** JSON text. */
+  readonly arguments: string;
+}
+
+/** Tokens as a client counts them: the prompt with what was cached, the completion with what was thought. */
+export interface HeardUsage {
+  readonly prompt: number;
+  readonly completion: number;
+  readonly cached: number;
+  /** Undefined where the wire does not tell. */
+  readonly reasoning: number | undefined;
+}
+
+/** What somebody who knows nothing but the client's wire understands of an answer. */
+export interface Heard {
+  text: string;
+  reasoning: string;
+  readonly signatures: string[];
+  readonly calls: HeardCall[];
+  refusal: string;
+  /** Addresses of the sources that the answer cites. */
+  readonly sources: string[];
+  /** The words of the answer that citations mark, where the wire says which. */
+  readonly cited: string[];
+  /** The wire's own word. */
+  finish: string;
+  usage: HeardUsage | undefined;
+  error: string | undefined;
+  /** The answer said, in its wire's own way, that it is whole. */
+  ended: boolean;
+  /** Breaches of the wire's grammar. */
+  readonly problems: string[];
+}
+
+/** An answer of which nothing has been heard yet. */
+export function nothingHeard(): Heard {
+  return {
+    ...{
+      text: '',
+      reasoning: '',
+      signatures: [],
+      calls: [],
+      refusal: '',
+      sources: [],
+      cited: [],
+      finish: '',
+    },
+    ...{ usage: undefined, error: undefined, ended: false, problems: [] },
+  };
+}
+
+/** One server-sent event. */
+export interface Frame {
+  /** Empty when it has none. */
+  readonly event: string;
+  readonly data: string;
+}
+
+/** A caller that speaks one wire. */
+export interface GoldenClient {
+  readonly name: 'chat' | 'responses' | 'messages' | 'gemini';
+  readonly dialect: DialectName;
+  path(model: string, stream: boolean): string;
+  /** The request file's content as this wire asks for a model and a stream. */
+  body(request: JsonObject, model: string, stream: boolean): JsonObject;
+  hear(answer: JsonObject): Heard;
+  hearStream(frames: readonly Frame[]): Heard;
+  /** What an error answer says; undefined when it has not this wire's shape. */
+  hearError(answer: JsonObject): string | undefined;
+  /** The next request: the conversation with this answer as it came, and this result of its first call. */
+  next(request: JsonObject, answer: JsonObject, result: string): JsonObject;
+  /** The word for a finish reason. */
+  readonly finishWords: Readonly<Partial<Record<FinishReason, string>>>;
+}
+
+/** A text of the wire; empty for everything else. */
+export function words(value: unknown): string {
+  return typeof value === 'string' ? value : '';
+}

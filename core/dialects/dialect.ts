@@ -45,27 +45,49 @@ export interface FrameReader {
 }
 
 /**
- * Rewrites the frames of one stream whose later frames repeat what earlier ones said. Every frame goes through it in
- * order, changed or not.
+ * Rewrites the frames of one stream whose frames rest on each other: they are numbered, or later ones repeat what earlier
+ * ones said. Every frame goes through it in order, changed or not.
  */
 export interface FrameRewriter {
-  /** The frame saying `events`; the very frame while nothing that it says was changed, none when nothing is left of it. */
+  /**
+   * The frame saying `events`; none when nothing is left of it. As long as nothing at all was changed, the very frame;
+   * the very array `frame.events` says that nothing of this one is. A frame that closes a changed text may wait for more
+   * of that text and leave with a later one.
+   */
   write(frame: StreamFrame, events: readonly StreamEvent[]): readonly StreamFrame[];
-  /** Frames for events that belong to no frame of the provider's: what was held back until the end. */
+  /**
+   * Frames for events that belong to no frame of the provider's, and whatever still waits. Called before the end marker,
+   * or when the stream ends without one; also when there are no such events.
+   */
   late(events: readonly StreamEvent[]): readonly StreamFrame[];
 }
 
 /** Reads and writes the frames of a streamed answer. */
 export interface FrameCodec {
   reader(endpoint: EndpointId): FrameReader;
-  /** The frame again, saying `events` instead; unknown fields of the frame are kept. Undefined when nothing is left of it. */
-  rewrite(frame: StreamFrame, events: readonly StreamEvent[]): Uint8Array | undefined;
-  /** Present where frames repeat each other: then taps use it, one per stream and tap, instead of `rewrite`. */
+  /**
+   * The frame again, saying `events` instead; unknown fields of the frame are kept. Undefined when nothing is left of it.
+   * Present where every frame can be written alone.
+   */
+  rewrite?(frame: StreamFrame, events: readonly StreamEvent[]): Uint8Array | undefined;
+  /** Present where frames rest on each other: one per stream and tap. */
   rewriter?(): FrameRewriter;
   /** The complete (not streamed) answer that these frames add up to, with `usage` where they tell none themselves. */
   assemble(endpoint: EndpointId, frames: readonly StreamFrame[], usage?: Usage): Uint8Array;
   /** A complete answer as stream frames; the inverse of `assemble`. */
   disassemble(endpoint: EndpointId, answer: Uint8Array): readonly Uint8Array[];
+  /** An error after the last frame, where frames do not stand alone; `begun`: a frame has been sent. Default: the dialect's `encodeStreamError`. */
+  encodeError?(error: GatewayError, requestId: string, begun: boolean): Uint8Array;
+  /** Present where streams of this wire come in several framings. */
+  readonly framings?: StreamFramings;
+}
+
+/** The framings of a wire that has several. */
+export interface StreamFramings {
+  /** Content type of the stream that a request with this query (`?…`, or empty) gets. */
+  contentTypeFor(query: string): string;
+  /** How streams of this content type are read and written. */
+  codecFor(contentType: string): FrameCodec;
 }
 
 /** One text of a conversation and where it stands in the JSON body. */

@@ -14,6 +14,7 @@ const modelled: readonly (readonly [string, string, string])[] = [
   ['/messages/count_tokens', 'messages.count_tokens', 'anthropic-messages'],
   ['/v1beta/models/gemini-2.5-pro:generateContent', 'generate-content', 'google-gemini'],
   ['/models/gemini-2.5-pro:streamGenerateContent', 'generate-content', 'google-gemini'],
+  ['/v1beta/models/@router/vendor/model:generateContent', 'generate-content', 'google-gemini'],
   [
     '/v1/projects/p/locations/l/publishers/google/models/m:streamGenerateContent',
     'generate-content',

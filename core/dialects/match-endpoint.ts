@@ -21,7 +21,7 @@ const otherOfGemini = endpoint('proxy', 'google-gemini', false);
 
 /** Gemini and Vertex name the model and the operation in the path: `/v1beta/models/gemini-2.5-pro:generateContent`. */
 const ofGemini =
-  /^\/(?:v1(?:alpha|beta)?\d*\/)?(?:projects\/.+\/)?(?:models|tunedmodels|endpoints)\/[^/]+:(stream)?(\w+)$/;
+  /^\/(?:v1(?:alpha|beta)?\d*\/)?(?:projects\/.+\/)?(?:models|tunedmodels|endpoints)\/.+:(stream)?(\w+)$/;
 
 /** The rest, by how the path begins: named for analytics, and in the right dialect for errors. */
 const families: readonly (readonly [string, Endpoint])[] = [

@@ -100,22 +100,20 @@ export class Gateway {
 
   /** Handles one request. `expectsContinue`: the client waits for `100 Continue` before it sends its body. */
   handle(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
-    this.take(request, response, { expectsContinue, upgrade: undefined });
+    this.take(request, response, expectsContinue, undefined);
   }
 
   /** Handles a request for WebSocket. Whatever is not switched is answered in HTTP, and its connection closed. */
   handleUpgrade(request: IncomingMessage, upgrade: ClientUpgrade): void {
     readUpgradeProtocols(request, this.setup.server);
-    this.take(request, upgrade.response, { expectsContinue: false, upgrade });
+    this.take(request, upgrade.response, false, upgrade);
   }
 
   private take(
     request: IncomingMessage,
     response: ServerResponse,
-    {
-      expectsContinue,
-      upgrade,
-    }: { readonly expectsContinue: boolean; readonly upgrade: ClientUpgrade | undefined },
+    expectsContinue: boolean,
+    upgrade: ClientUpgrade | undefined,
   ): void {
     const { setup } = this;
     const { path: fullPath, query } = splitTarget(request.url ?? '/');

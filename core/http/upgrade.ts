@@ -38,6 +38,8 @@ export class ClientUpgrade {
     this.earlyBytes = head.length;
     this.response = answerOf(request);
     this.socket.on('error', () => undefined);
+    // A limit between requests, as Node may have set one, is none for this.
+    this.socket.setTimeout(0);
     this.socket.on('data', this.hear).on('end', this.leave).resume();
   }
 

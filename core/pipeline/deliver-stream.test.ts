@@ -15,7 +15,7 @@ async function streaming(t: TestContext, answer: Answering, options: TestGateway
   const upstream = await startUpstream(t, answer);
   const gateway = await startTestGateway(t, {
     plugins: [providerPlugin({ default: 'up' })],
-    providers: { up: { base_url: upstream.url } },
+    providers: { up: { base_url: upstream.url, also_speaks: ['anthropic-messages'] } },
     ...options,
   });
   return { gateway, upstream };

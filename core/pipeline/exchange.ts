@@ -55,7 +55,8 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
   readonly startedAt: number;
   readonly startedMonotonic: number;
   readonly method: string;
-  readonly path: string;
+  /** Only the router replaces it, when it names the provider within the model. */
+  path: string;
   readonly query: string;
   readonly endpoint: Endpoint;
   readonly generation: string;

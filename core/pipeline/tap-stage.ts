@@ -1,4 +1,4 @@
-import type { FrameCodec } from '../dialects/dialect.ts';
+import type { FrameCodec, FrameRewriter } from '../dialects/dialect.ts';
 import type { EndpointId } from '../dialects/endpoint.ts';
 import type { StreamEvent, StreamFrame } from '../dialects/stream-event.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
@@ -26,6 +26,7 @@ export class TapStage implements Stage {
   private readonly step: TapStep;
   private readonly tap: StreamTap;
   private readonly codec: FrameCodec;
+  private readonly rewriter: FrameRewriter | undefined;
   private readonly runtime: HookRuntime;
   private emitted: StreamEvent[] = [];
   private template: StreamFrame = { bytes: new Uint8Array(), events: [] };
@@ -43,6 +44,7 @@ export class TapStage implements Stage {
     this.step = step;
     this.tap = tap;
     this.codec = codec;
+    this.rewriter = codec.rewriter?.();
     this.runtime = runtime;
   }
 
@@ -101,10 +103,14 @@ export class TapStage implements Stage {
 
   /** What a tap held back must leave before the end marker: after it no client reads on. */
   private beforeDone(done: StreamEvent, out: StreamFrame[]): MaybePromise<void> {
+    // The frame may say more than its end, and keeps that.
+    const own = this.emitted;
+    this.emitted = [];
     const pending = this.callEnd();
     const then = (): void => {
-      out.push(...this.lateFrames());
-      this.emitted.push(done);
+      for (const late of this.lateFrames()) out.push(late);
+      own.push(done);
+      this.emitted = own;
     };
     return isPromise(pending) ? pending.then(then) : then();
   }
@@ -134,13 +140,18 @@ export class TapStage implements Stage {
   private closeFrame(frame: StreamFrame, out: StreamFrame[]): void {
     const events = this.emitted;
     this.emitted = [];
+    const isSame = sameEvents(events, frame.events);
+    if (this.rewriter !== undefined) {
+      for (const written of this.rewriter.write(frame, isSame ? frame.events : events)) out.push(written);
+      return;
+    }
     this.remember(frame);
-    if (sameEvents(events, frame.events)) {
+    if (isSame) {
       out.push(frame);
       return;
     }
     if (events.length === 0) return;
-    const bytes = this.codec.rewrite(frame, events);
+    const bytes = this.codec.rewrite?.(frame, events);
     if (bytes !== undefined) out.push({ bytes, events });
   }
 
@@ -156,8 +167,9 @@ export class TapStage implements Stage {
   private lateFrames(): readonly StreamFrame[] {
     const events = this.emitted;
     this.emitted = [];
+    if (this.rewriter !== undefined) return this.rewriter.late(events);
     if (events.length === 0) return [];
-    const bytes = this.codec.rewrite(this.template, events);
+    const bytes = this.codec.rewrite?.(this.template, events);
     return bytes === undefined ? [] : [{ bytes, events }];
   }
 }

@@ -28,7 +28,7 @@ const Quirks = Type.Object(
     roles: Type.Optional(names('Roles of messages under another name: { developer: system }.')),
     values: Type.Optional(
       Type.Record(Type.String(), Type.Record(Type.String(), Type.String()), {
-        description: 'Values under another name, by member: { tool_choice: { required: any } }.',
+        description: 'Values under another name, by member: { tool_choice: { required: "any" } }.',
       }),
     ),
     paths: Type.Optional(

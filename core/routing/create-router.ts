@@ -86,15 +86,24 @@ function addressedTarget(
   const { body, endpoint } = exchange;
   if (!endpoint.modelled) return defaultTarget(exchange, rules, defaultProvider);
   if (!body.loaded) return body.load().then(() => addressedTarget(exchange, rules, defaultProvider));
+  const inPath = exchange.dialect.readCall?.(exchange.path);
   const { json } = body;
-  const named =
-    typeof json === 'object' && json !== null && !Array.isArray(json)
-      ? addressedModel(json['model'], rules.known)
-      : undefined;
+  const inBody =
+    typeof json === 'object' && json !== null && !Array.isArray(json) ? json['model'] : undefined;
+  const named = addressedModel(inPath === undefined ? inBody : inPath.model, rules.known);
   if (named === undefined) return defaultTarget(exchange, rules, defaultProvider);
   const target = slugTarget(exchange, named.slug, rules);
-  body.set(['model'], named.model);
+  if (inPath === undefined) body.set(['model'], named.model);
+  else exchange.path = withoutSlug(exchange.path, named.slug);
   return target;
+}
+
+/** The path without the first `@slug/`, however it is encoded. */
+function withoutSlug(path: string, slug: string): string {
+  const at = /(?:@|%40)/i.exec(path);
+  if (at === null) return path;
+  const rest = path.slice(at.index + at[0].length + slug.length).replace(/^(?:\/|%2f)/i, '');
+  return path.slice(0, at.index) + rest;
 }
 
 function asExchange(context: RequestContext): Exchange {

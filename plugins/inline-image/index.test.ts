@@ -37,11 +37,12 @@ async function inlining(
   const weir = await startTestGateway(t, {
     plugins: [{ plugin: inlineImage, options }, providerPlugin({ default: 'up' })],
     providers: {
-      up: { base_url: provider.url, api_key: 'held' },
+      up: { base_url: provider.url, api_key: 'held', also_speaks: ['openai-responses'] },
       claude: {
         base_url: provider.url,
         api_key: 'held',
         dialect: 'anthropic-messages',
+        also_speaks: ['openai-chat'],
         service: 'anthropic',
       },
     },

@@ -25,7 +25,14 @@ export class Normaliser {
       return this.#known.includes(String(value)) ? value : '<time>';
     }
     if (typeof value !== 'string') return value;
-    return idName.test(name) ? this.#id(value) : value.replace(address, '<provider>');
+    return idName.test(name) ? this.#id(value) : this.#text(value);
+  }
+
+  /** Ids may stand within other texts, too. */
+  #text(value: string): string {
+    let text = value.replace(address, '<provider>');
+    for (const [id, shown] of this.#ids) text = text.replaceAll(id, shown);
+    return text;
   }
 
   #id(value: string): string {

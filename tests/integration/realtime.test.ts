@@ -20,10 +20,10 @@ import { startWebSocketProvider } from '../kit/websocket-provider.ts';
 
 describe('what is relayed', () => {
   test('text and binary messages, both ways, and the close', async (t) => {
-    let address = '';
+    let seen: string[] = [];
     const witness = definePlugin({
       name: 'witness',
-      create: () => ({ settled: (context) => void (address = context.remoteAddress) }),
+      create: () => ({ settled: (context) => void (seen = [context.endpoint.id, context.remoteAddress]) }),
     });
     const { open, provider, gateway } = await startRealtime(t, { plugins: [witness] });
     const client = await open();
@@ -41,7 +41,7 @@ describe('what is relayed', () => {
     assert.deepEqual([outcome.kind, outcome.status, outcome.error], ['completed', 101, undefined]);
     assert.ok(facts.requestBytes > 70_000 && facts.responseBytes > 70_000);
     assert.equal(facts.requestBytes, provider.sockets[0]?.received);
-    assert.equal(address, '127.0.0.1');
+    assert.deepEqual(seen, ['realtime', '127.0.0.1']);
     assert.equal(facts.modelRequested, 'gpt-realtime');
     assert.equal(facts.apiKeyId, 'key-1');
     assert.equal(facts.provider, 'up');
@@ -193,6 +193,40 @@ describe('the handshake', () => {
     client.socket.close();
     assert.equal((await gateway.untilSettled()).facts.apiKeyId, 'key-1');
   });
+
+  const azure = { dialect: 'azure-openai', credentials: 'api-key', api_key: held } as const;
+  const gemini = { dialect: 'google-gemini', credentials: 'x-goog-api-key', api_key: held } as const;
+  const live = '/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent';
+  for (const [what, path, provider, url, credential] of [
+    [
+      'Azure, dated',
+      '/v1/realtime?model=m',
+      { ...azure, azure_api_version: '2024-10-01-preview' },
+      '/realtime?model=m&api-version=2024-10-01-preview&deployment=m',
+      'api-key',
+    ],
+    [
+      'Azure',
+      '/v1/realtime?model=m',
+      { ...azure, azure_api_version: 'v1' },
+      '/v1/realtime?model=m',
+      'api-key',
+    ],
+    ["Gemini's live API", live, gemini, live, 'x-goog-api-key'],
+  ] as const) {
+    test(`another provider: ${what}`, async (t) => {
+      const other = await startWebSocketProvider();
+      t.after(() => other.close());
+      const { open } = await startRealtime(
+        t,
+        { providers: { other: { ...provider, base_url: `http://${other.host}` } } },
+        { default: 'other' },
+      );
+      await open(path);
+      const [socket] = other.sockets;
+      assert.deepEqual([socket?.url, socket?.headers[credential]], [url, held]);
+    });
+  }
 
   test("a caller's own credential goes to a custom host, guarded unless it is trusted", async (t) => {
     const provider = await startWebSocketProvider();

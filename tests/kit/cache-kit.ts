@@ -60,7 +60,11 @@ export async function cachedGateway(t: TestContext, { answer, cache: options, ..
       wk_two: testKey({ id: 'key-3', workspaceId: 'ws-2' }),
     },
     providers: {
-      up: { base_url: upstream.url, api_key: 'held' },
+      up: {
+        base_url: upstream.url,
+        api_key: 'held',
+        also_speaks: ['openai-responses', 'anthropic-messages'],
+      },
       other: { base_url: upstream.url, api_key: 'held-too' },
     },
     ...rest,

@@ -18,7 +18,7 @@ const switching = [
 
 const configuration = (provider: string, comment: string): string => `version: 1
 # ${comment}
-server: { shutdown_timeout_ms: 200 }
+server: { shutdown_timeout_ms: 200, keep_alive_timeout_ms: 1000 }
 storage: { analytics: { url: "none:" } }
 providers:
   local: { base_url: "http://${provider}", credentials: none }
@@ -75,6 +75,20 @@ export function describeWebSocket(runtime: Runtime): void {
       const client = await connect(t, weir.port);
       client.write(`GET /v1/realtime HTTP/1.1\r\n${switching}\r\nx-service-api-key: ${ownerKey}\r\n\r\n`);
       assert.match(await client.ended(), /^HTTP\/1\.1 403 Forbidden\r\n[^]*\r\n\r\nno$/);
+    });
+
+    test('a connection that served a request before is switched, and lives longer than an idle one', async (t) => {
+      provider.greeting = 'hello';
+      t.after(() => (provider.greeting = undefined));
+      const client = await connect(t, weir.port);
+      const head = `HTTP/1.1\r\nx-service-api-key: ${ownerKey}\r\n${switching}\r\n\r\n`;
+      client.write(`GET /v1/any HTTP/1.1\r\nhost: x\r\nx-service-api-key: ${ownerKey}\r\n\r\n`);
+      await client.until('plain 0');
+      client.write(`GET /v1/realtime ${head}`);
+      assert.match(await client.until('hello'), /\r\n\r\nplain 0HTTP\/1\.1 101 [^]*hello$/);
+      await new Promise((resolve) => setTimeout(resolve, 1500));
+      provider.sockets[0]?.send('still there');
+      await client.until('still there');
     });
 
     test('either side sees the end of the other', async () => {

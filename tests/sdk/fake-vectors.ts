@@ -47,7 +47,9 @@ export async function startFakeVectors(t: TestContext): Promise<FakeVectors> {
 
 function answerTo(path: string, body: JsonObject): JsonObject | undefined {
   if (path.endsWith(':batchEmbedContents')) {
-    return { embeddings: objectsOf(body.requests).map(({ content }) => ({ values: vectorOfContent(content) })) };
+    return {
+      embeddings: objectsOf(body.requests).map(({ content }) => ({ values: vectorOfContent(content) })),
+    };
   }
   if (path.endsWith(':embedContent')) return { embedding: { values: vectorOfContent(body.content) } };
   if (path === '/v2/embed') {

@@ -66,7 +66,11 @@ const bothCalls = [
 
 /** A streamed answer in one piece: the parts of all chunks, and what the last ones say beside them. */
 async function joined(chunks: AsyncIterable<GenerateContentResponse>) {
-  const whole = { text: '', content: { role: 'model', parts: [] as NonNullable<Content['parts']> }, calls: 0 };
+  const whole = {
+    text: '',
+    content: { role: 'model', parts: [] as NonNullable<Content['parts']> },
+    calls: 0,
+  };
   let finish: FinishReason | undefined;
   let usage: GenerateContentResponse['usageMetadata'];
   for await (const chunk of chunks) {
@@ -81,7 +85,9 @@ async function joined(chunks: AsyncIterable<GenerateContentResponse>) {
 }
 
 function callsOf(content: Content | undefined): unknown[] {
-  return (content?.parts ?? []).flatMap(({ functionCall: call }) => (call ? [[call.name, call.args ?? {}]] : []));
+  return (content?.parts ?? []).flatMap(({ functionCall: call }) =>
+    call ? [[call.name, call.args ?? {}]] : [],
+  );
 }
 
 async function failureOf(promise: PromiseLike<unknown>): Promise<Error> {
@@ -189,7 +195,8 @@ for (const wire of wires) {
       const second = await chat.sendMessage({ message: 'And plus 1?' });
       assert.equal(second.text, riverText);
       const said = JSON.stringify(setting.lastSeen().body);
-      for (const text of ['3 × 17 − 9?', 'The answer is 42.', 'And plus 1?']) assert.ok(said.includes(text));
+      for (const text of ['3 × 17 − 9?', 'The answer is 42.', 'And plus 1?'])
+        assert.ok(said.includes(text), said);
       if (signing.has(wire)) assert.ok(said.includes(signature), said);
     });
 

@@ -34,7 +34,11 @@ const wires: readonly ProviderWire[] = [
   'cohere-v2',
 ];
 /** Wires that give a proof of what was thought. */
-const signing: ReadonlySet<ProviderWire> = new Set(['anthropic-messages', 'bedrock-converse', 'google-gemini']);
+const signing: ReadonlySet<ProviderWire> = new Set([
+  'anthropic-messages',
+  'bedrock-converse',
+  'google-gemini',
+]);
 
 function clientOf(baseURL: string, defaultHeaders: Record<string, string>): OpenAI {
   return new OpenAI({ apiKey: serviceKey, baseURL, maxRetries: 0, defaultHeaders });
@@ -128,9 +132,7 @@ for (const wire of wires) {
     });
 
     await t.test('function calls, answered in a second turn', async () => {
-      const input: ResponseInput = [
-        { role: 'user', content: 'Weather in Lübeck and tide in Travemünde?' },
-      ];
+      const input: ResponseInput = [{ role: 'user', content: 'Weather in Lübeck and tide in Travemünde?' }];
       for (const streamed of [false, true]) {
         setting.play('grid-parallel-tools');
         const first = streamed

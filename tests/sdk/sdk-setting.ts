@@ -74,10 +74,7 @@ export async function startSdkSetting(t: TestContext): Promise<SdkSetting> {
         ...{ aws_access_key_id: 'AKIAGRID', aws_secret_access_key: 'wJalrXUtnFEMI' },
       },
     },
-    plugins: [
-      { plugin: auth, options: { keys: [{ name: 'sdk', key: serviceKey }] } },
-      providerPlugin(),
-    ],
+    plugins: [{ plugin: auth, options: { keys: [{ name: 'sdk', key: serviceKey }] } }, providerPlugin()],
     security: { trusted_hosts: [`127.0.0.1:${providers.port}`, `127.0.0.1:${vectors.port}`] },
   });
   const seen = (): readonly SeenRequest[] => {

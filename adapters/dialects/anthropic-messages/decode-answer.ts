@@ -8,6 +8,7 @@ import { asArray, asObject, asText, type JsonObject } from '../json-reading.ts';
 import { answerToolName } from './answer-tool.ts';
 import { decodeBlock } from './decode-block.ts';
 import { anthropicErrorMessage, decodeAnthropicUsage } from './message-facts.ts';
+import { decodeTier } from './encode-usage.ts';
 import { dialectName } from './own-dialect.ts';
 import { finishOf } from './stop-reason.ts';
 
@@ -41,7 +42,7 @@ export function decodeAnswer(body: Buffer, { request }: DecodeContext): ChatAnsw
   const calls = new CallReading(request);
   const parts = blocks.map(decodeBlock).map((part) => calls.read(part));
   const usage = decodeAnthropicUsage(message.usage);
-  const tier = asText(asObject(message.usage)?.service_tier);
+  const tier = decodeTier(asObject(message.usage)?.service_tier);
   const extras = messageExtras(message, asObject(message.usage) ?? {});
   return {
     id: asText(message.id) ?? '',

@@ -8,14 +8,19 @@ import type {
 import { asArray, asObject, asText } from '../json-reading.ts';
 import { contentBlocks, decodeBlock } from './decode-block.ts';
 import { decodeToolChoice, decodeTools, unreadable } from './decode-tools.ts';
+import { refuseThread } from './message-threads.ts';
 import { dialectName } from './own-dialect.ts';
 
 type Growing<T> = { -readonly [member in keyof T]: T[member] };
 
 const serviceTiers: Readonly<Record<string, string>> = { auto: 'auto', standard_only: 'default' };
 
-/** A Messages request in the canonical form. Throws `invalid_request` with the field that cannot be read. */
+/**
+ * A Messages request in the canonical form. Throws `invalid_request` with the field that cannot be read, and
+ * `not_supported` for message threads.
+ */
 export function decodeRequest({ body, model, stream }: ClientCall): ChatRequest {
+  refuseThread(body);
   const rest: JsonObject = { ...body };
   for (const name of ['model', 'stream', 'provider_options']) delete rest[name];
   const take = (name: string): unknown => {

@@ -4,6 +4,7 @@ import type { GatewayError } from '../../../core/errors/gateway-error.ts';
 import { writeSseFrame } from '../../framing/sse-frame.ts';
 import type { JsonObject } from '../json-reading.ts';
 import { encodeErrorJson } from '../openai-error.ts';
+import { errorDetails } from './message-threads.ts';
 
 /** The error types that Anthropic clients know, by status. Other 4xx are `invalid_request_error`, 5xx `api_error`. */
 const typeByStatus: ReadonlyMap<number, string> = new Map([
@@ -50,7 +51,7 @@ function errorJson(error: GatewayError, requestId: string): string {
   return encodeErrorJson({
     ...error.extra,
     type: 'error',
-    error: { type: typeOf(error.status), message: error.message },
+    error: { type: typeOf(error.status), message: error.message, details: errorDetails(error) },
     request_id: requestId,
   });
 }

@@ -5,6 +5,7 @@ import type { DialectName } from '../../../core/dialects/endpoint.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
 import { parseExactObject } from '../exact-json.ts';
 import type { JsonObject } from '../json-reading.ts';
+import { isOpenAiSignature } from '../openai-signature.ts';
 import { encodeText, encodeToolUse } from './encode-block.ts';
 import { encodeFile, encodeImage } from './media.ts';
 import { addCommon, dialectName, ownExtras } from './own-dialect.ts';
@@ -188,16 +189,13 @@ export class ConversationEncoder {
   }
 }
 
-/** How the encrypted reasoning of OpenAI begins (a Fernet token of our time). */
-const openAiToken = 'gAAAA';
-
 /**
  * Unsigned thinking is refused, and so is what another provider signed. Thoughts of Anthropic's that went through a
  * Responses client come back as items with its signature, so that only the signature itself tells.
  */
 function thinkingBlock(part: Extract<ChatPart, { type: 'reasoning' }>): JsonObject | undefined {
   if (part.redacted !== undefined) return addCommon({ type: 'redacted_thinking', data: part.redacted }, part);
-  if (part.signature === undefined || part.signature.startsWith(openAiToken)) return undefined;
+  if (part.signature === undefined || isOpenAiSignature(part.signature)) return undefined;
   return addCommon({ type: 'thinking', thinking: part.text, signature: part.signature }, part);
 }
 

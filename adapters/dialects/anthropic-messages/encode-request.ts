@@ -6,6 +6,7 @@ import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import { stringifyExact } from '../exact-json.ts';
 import { asObject, type JsonObject } from '../json-reading.ts';
 import { applyQuirks } from '../apply-quirks.ts';
+import { reportUnsayable, type Setting } from '../report-unsayable.ts';
 import { answerTool } from './answer-tool.ts';
 import { ConversationEncoder } from './encode-messages.ts';
 import { planThinking, type ThinkingPlan } from './encode-thinking.ts';
@@ -29,20 +30,18 @@ export interface AnthropicHostForm {
 const serviceTiers: Readonly<Record<string, string>> = { auto: 'auto', default: 'standard_only' };
 
 /** Members of the canonical form that the wire cannot say, under the names that chat clients know. */
-const unsayable = [
-  ['frequencyPenalty', 'frequency_penalty', 0],
-  ['presencePenalty', 'presence_penalty', 0],
-  ['seed', 'seed', undefined],
-  ['n', 'n', 1],
-  ['logprobs', 'logprobs', false],
-  ['topLogprobs', 'top_logprobs', 0],
-  ['logitBias', 'logit_bias', undefined],
-  ['verbosity', 'verbosity', undefined],
-  ['promptCacheKey', 'prompt_cache_key', undefined],
-  ['metadata', 'metadata', undefined],
-  ['store', 'store', false],
-  ['audio', 'audio', undefined],
-] as const satisfies readonly (readonly [keyof ChatRequest, string, unknown])[];
+const unsayable: readonly Setting[] = [
+  ...([
+    'frequency_penalty',
+    'presence_penalty',
+    'seed',
+    'n',
+    'logprobs',
+    'top_logprobs',
+    'logit_bias',
+  ] as const),
+  ...(['verbosity', 'prompt_cache_key', 'metadata', 'store', 'modalities', 'audio'] as const),
+];
 
 /** A request as Anthropic, or a host of its wire, takes it. Throws `invalid_request`. */
 export function encodeRequest(
@@ -71,7 +70,7 @@ export function encodeRequest(
   encodeStop(body, request, report);
   encodeUser(body, request, report);
   encodeTier(body, request, report);
-  reportUnsayable(request, report);
+  reportUnsayable(request, unsayable, report);
   reportForeignExtras(request.extras, own, report);
   for (const dialect of own) addMembers(body, request.extras?.[dialect] ?? {});
   applyQuirks(body, host.quirks, report);
@@ -155,14 +154,6 @@ function encodeTier(body: JsonObject, { serviceTier }: ChatRequest, report: Enco
     body.service_tier = 'auto';
     report.emulate('service_tier');
   } else report.drop('service_tier');
-}
-
-function reportUnsayable(request: ChatRequest, report: EncodeReport): void {
-  for (const [member, name, unsaid] of unsayable) {
-    const value = request[member];
-    if (value !== undefined && value !== unsaid) report.drop(name);
-  }
-  if (request.modalities?.some((modality) => modality !== 'text') === true) report.drop('modalities');
 }
 
 /** The caller's own members win; those of an object are joined with what stands there. */

@@ -1,5 +1,5 @@
 import type { Usage } from '../../../core/dialects/usage.ts';
-import type { JsonObject } from '../json-reading.ts';
+import { asText, type JsonObject } from '../json-reading.ts';
 
 const tiers: Readonly<Record<string, string>> = {
   standard: 'standard',
@@ -7,6 +7,12 @@ const tiers: Readonly<Record<string, string>> = {
   priority: 'priority',
   batch: 'batch',
 };
+
+/** The tier that an answer tells, in the words of OpenAI, which the canonical form speaks. */
+export function decodeTier(value: unknown): string | undefined {
+  const tier = asText(value);
+  return tier === 'standard' ? 'default' : tier;
+}
 
 /**
  * An Anthropic `usage` object: `input_tokens` leave out what was read from and written to the cache. `details` are

@@ -98,7 +98,7 @@ test('tools that the provider runs are whole parts and no calls, so that their s
     ...{ promptTokens: 100, completionTokens: 38, totalTokens: 138, cachedTokens: 90, cacheWriteTokens: 4 },
     ...{ reasoningTokens: 18, inputAudioTokens: 0, outputAudioTokens: 0 },
   });
-  assert.equal(serviceTier, 'standard');
+  assert.equal(serviceTier, 'default');
   assert.deepEqual(extras, {
     'anthropic-messages': {
       container: { id: 'container_1', expires_at: '2026-12-01T00:00:00Z' },

@@ -8,6 +8,7 @@ import { CallReading, messageExtras } from './decode-answer.ts';
 import { streamError } from './decode-error.ts';
 import { decodeAnthropicUsage } from './message-facts.ts';
 import { OpenBlock } from './open-block.ts';
+import { decodeTier } from './encode-usage.ts';
 import { dialectName } from './own-dialect.ts';
 import { finishOf } from './stop-reason.ts';
 
@@ -94,7 +95,7 @@ export class MessageEventReader implements ChatEventReader {
     this.builder.start({
       id: asText(message.id) ?? '',
       model: asText(message.model) ?? '',
-      serviceTier: asText(this.usage.service_tier),
+      serviceTier: decodeTier(this.usage.service_tier),
       usage: decodeAnthropicUsage(this.usage),
     });
     this.learnMembers(message);

@@ -3,7 +3,7 @@ import type { StreamEvent, StreamFrame } from '../../../core/dialects/stream-eve
 import { readSseFrame } from '../../framing/sse-frame.ts';
 import { SseSplitter } from '../../framing/sse.ts';
 import { parseExactObject, stringifyExact } from '../exact-json.ts';
-import { asObject, asText, type JsonObject } from '../json-reading.ts';
+import { asArray, asObject, asText, type JsonObject } from '../json-reading.ts';
 import { anthropicErrorMessage, decodeAnthropicUsage } from './message-facts.ts';
 
 /** The events that carry text. */
@@ -11,23 +11,6 @@ export type TextEvent = Extract<StreamEvent, { text: string }>;
 
 const opaque: readonly StreamEvent[] = Object.freeze([{ type: 'opaque' } as const]);
 const done: readonly StreamEvent[] = Object.freeze([{ type: 'done' } as const]);
-
-/**
- * Where text that comes late could be added: known of frames that come from a reader. The blocks of the last text and of
- * the last thoughts before the frame, and the number that a further block would have.
- */
-export interface BlockPlace {
-  readonly text: number | undefined;
-  readonly thinking: number | undefined;
-  readonly next: number;
-}
-
-const places = new WeakMap<StreamFrame, BlockPlace>();
-
-/** What the reader knew of the blocks when it read this frame; undefined for frames that it did not read. */
-export function placeOf(frame: StreamFrame): BlockPlace | undefined {
-  return places.get(frame);
-}
 
 /**
  * Cuts a message stream into frames with their events. The `call` of tool arguments is the number of their content
@@ -65,20 +48,15 @@ export function createFrameReader(maxFrameBytes?: number): FrameReader {
 /** What later frames of a stream rest on. */
 class StreamState {
   private readonly usage: JsonObject = {};
-  private place: BlockPlace = { text: undefined, thinking: undefined, next: 0 };
-
   frame(bytes: Buffer): StreamFrame {
     const { data, event } = readSseFrame(bytes);
     const text = data?.trim() ?? '';
     if (text === '') return { bytes, events: opaque };
     const json = parseExactObject(text);
     if (json === undefined) return { bytes, events: opaque, unread: true };
-    const { place } = this;
     this.learn(json);
     const events = eventsOf(json, event, this.usage);
-    const frame: StreamFrame = { bytes, events: events.length === 0 ? opaque : events };
-    places.set(frame, place);
-    return frame;
+    return { bytes, events: events.length === 0 ? opaque : events };
   }
 
   private learn(json: JsonObject): void {
@@ -86,13 +64,6 @@ class StreamState {
     for (const [member, value] of Object.entries(usage ?? {})) {
       if (value !== null) this.usage[member] = value;
     }
-    if (json.type !== 'content_block_start' || typeof json.index !== 'number') return;
-    const type = asObject(json.content_block)?.type;
-    this.place = {
-      text: type === 'text' ? json.index : this.place.text,
-      thinking: type === 'thinking' ? json.index : this.place.thinking,
-      next: Math.max(this.place.next, json.index + 1),
-    };
   }
 }
 
@@ -109,8 +80,7 @@ function eventsOf(json: JsonObject, name: string, usage: JsonObject): readonly S
   if (message !== undefined) {
     events.push({ type: 'error', message, code: asText(asObject(json.error)?.type) ?? '' });
   }
-  const slot = textSlot(json);
-  if (slot !== undefined) events.push(slot.event);
+  for (const slot of textSlots(json)) events.push(slot.event);
   const reason = asText(asObject(json.delta)?.stop_reason) ?? asText(asObject(json.message)?.stop_reason);
   if (reason !== undefined) events.push({ type: 'finish', choice: 0, reason });
   const counted = usageHolder(json) === undefined ? undefined : decodeAnthropicUsage(usage);
@@ -125,11 +95,20 @@ export interface TextSlot {
   readonly member: 'text' | 'thinking' | 'partial_json' | 'input';
 }
 
-/** The text of an event: of a delta, or of a block that begins with some. A call says its id and name when it begins. */
-export function textSlot(json: JsonObject): TextSlot | undefined {
+/** The texts of an event: of a delta, of a block that begins with some, or of the blocks with which a message begins. */
+export function textSlots(json: JsonObject): readonly TextSlot[] {
   const index = typeof json.index === 'number' ? json.index : 0;
-  const block = asObject(json.content_block);
-  const holder = json.type === 'content_block_delta' ? asObject(json.delta) : block;
+  if (json.type === 'message_start') {
+    const content = asArray(asObject(json.message)?.content);
+    return content.flatMap((block, i) => blockSlot(asObject(block), i) ?? []);
+  }
+  const holder = json.type === 'content_block_delta' ? asObject(json.delta) : asObject(json.content_block);
+  const slot = blockSlot(holder, index);
+  return slot === undefined ? [] : [slot];
+}
+
+/** A call says its id and name when it begins. */
+function blockSlot(holder: JsonObject | undefined, index: number): TextSlot | undefined {
   if (holder === undefined) return undefined;
   switch (holder.type) {
     case 'text':

@@ -2,13 +2,11 @@ import type { Dialect } from '../../../core/dialects/dialect.ts';
 import { FrameScanner } from '../frame-scanner.ts';
 import { asBuffer, parseObject } from '../json-reading.ts';
 import { bodyIssue } from '../request-issue.ts';
-import { assembleAnswer, disassembleAnswer } from './assemble.ts';
 import { anthropicClient } from './client.ts';
 import { decodeConversation } from './decode-conversation.ts';
 import { encodeAnthropicError, encodeAnthropicStreamError } from './encode-error.ts';
-import { createFrameReader } from './frame-events.ts';
+import { messageFrames } from './frames.ts';
 import { messageFacts } from './message-facts.ts';
-import { rewriteFrame } from './rewrite-frame.ts';
 import { MessageStreamReader, watchedMembers } from './stream-reader.ts';
 
 /** The Anthropic Messages wire. */
@@ -22,12 +20,7 @@ export const anthropicMessages: Dialect = {
     return message === undefined ? {} : messageFacts(message);
   },
   streamScanner: () => new FrameScanner(new MessageStreamReader(), watchedMembers),
-  frames: {
-    reader: () => createFrameReader(),
-    rewrite: rewriteFrame,
-    assemble: assembleAnswer,
-    disassemble: disassembleAnswer,
-  },
+  frames: messageFrames,
   encodeError: encodeAnthropicError,
   encodeStreamError: encodeAnthropicStreamError,
 };

@@ -184,7 +184,7 @@ const answers: fc.Arbitrary<ChatAnswer> = fc
     finish: finishes,
     counts: fc.array(fc.nat(1000), { minLength: 5, maxLength: 5 }),
     more: some<Partial<ChatAnswer>>({
-      serviceTier: fc.constantFrom('standard', 'priority'),
+      serviceTier: fc.constantFrom('default', 'priority'),
       extras: fc.constant({
         'anthropic-messages': {
           container: { id: 'c' },

@@ -2,8 +2,8 @@ import type { JsonObject } from '../../../core/dialects/canonical/chat-part.ts';
 import type { EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import type { OperationCodec } from '../../../core/dialects/upstream-plan.ts';
-import type { Usage } from '../../../core/dialects/usage.ts';
 import { asArray, asCount, asObject, asText } from '../json-reading.ts';
+import { embeddingsAnswer } from '../embeddings-answer.ts';
 import { modelOfHost } from './bedrock-model.ts';
 import { decodeBedrockError } from './decode-error.ts';
 import { answerObject, cannotAsk, noAnswer, RequestMembers, unknownModel } from './invoke.ts';
@@ -28,18 +28,8 @@ export const embeddingsOperation: OperationCodec = {
     const answer = answerObject(body);
     const vectors = vectorsOf(answer);
     if (vectors.length === 0) throw noAnswer('it holds no embedding');
-    const base64 = request.encoding_format === 'base64';
-    const usage = usageOf(answer);
-    const data = vectors.map((vector, index) => ({
-      object: 'embedding',
-      index,
-      embedding: base64 ? packed(vector) : vector,
-    }));
-    const told: JsonObject = { object: 'list', data, model: request.model };
-    if (usage !== undefined) {
-      told.usage = { prompt_tokens: usage.promptTokens, total_tokens: usage.totalTokens };
-    }
-    return { body: told, ...(usage === undefined ? {} : { usage }) };
+    // Only Titan counts its tokens in the answer.
+    return embeddingsAnswer(vectors, request, asCount(answer.inputTextTokenCount));
   },
   decodeError: decodeBedrockError,
 };
@@ -150,27 +140,4 @@ function vectorsOf(answer: JsonObject): readonly (readonly unknown[])[] {
     const vector = Array.isArray(item) ? (item as unknown[]) : asObject(item)?.embedding;
     return Array.isArray(vector) ? [vector as unknown[]] : [];
   });
-}
-
-/** Four bytes a number, least significant first. */
-function packed(vector: readonly unknown[]): string {
-  const bytes = Buffer.alloc(vector.length * 4);
-  vector.forEach((value, at) => bytes.writeFloatLE(typeof value === 'number' ? value : 0, at * 4));
-  return bytes.toString('base64');
-}
-
-/** Only Titan counts its tokens in the answer. */
-function usageOf(answer: JsonObject): Usage | undefined {
-  const tokens = asCount(answer.inputTextTokenCount);
-  if (tokens === undefined) return undefined;
-  return {
-    promptTokens: tokens,
-    completionTokens: 0,
-    totalTokens: tokens,
-    cachedTokens: 0,
-    cacheWriteTokens: 0,
-    reasoningTokens: 0,
-    inputAudioTokens: 0,
-    outputAudioTokens: 0,
-  };
 }

@@ -289,10 +289,16 @@ const rows: readonly Row[] = [
     role: 'assistant',
   },
   {
-    says: 'a reasoning item of Responses',
-    part: { type: 'reasoning', text: 'Hm', signature: 'enc', itemId: 'rs_1' },
+    says: 'a reasoning item of OpenAI',
+    part: { type: 'reasoning', text: 'Hm', signature: 'gAAAAABpEm2k', itemId: 'rs_1' },
     blocks: [],
     dropped: [place],
+    role: 'assistant',
+  },
+  {
+    says: 'thinking of its own that comes back as a reasoning item',
+    part: { type: 'reasoning', text: 'Hm', signature: 'EqQB', itemId: 'rs_1', summary: true },
+    blocks: [{ reasoningContent: { reasoningText: { text: 'Hm', signature: 'EqQB' } } }],
     role: 'assistant',
   },
   {

@@ -9,6 +9,7 @@ import type {
 import { reportForeignExtras, type EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
 import { parseExactObject } from '../exact-json.ts';
 import { asObject } from '../json-reading.ts';
+import { isOpenAiSignature } from '../openai-signature.ts';
 import { hasPromptCache, type BedrockModel } from './bedrock-model.ts';
 import { fileBlock, mediaBlock, type DocumentNames } from './media-blocks.ts';
 import { toolUseId } from './tool-ids.ts';
@@ -178,9 +179,9 @@ function encodeReasoning(
   place: string,
   { model, report }: ContentContext,
 ): JsonObject | undefined {
-  // Items of another wire carry encrypted content that no model here can read.
-  if (part.itemId !== undefined) return dropped(report, place);
   if (part.redacted !== undefined) return { reasoningContent: { redactedContent: part.redacted } };
+  // No model here can read it.
+  if (part.signature !== undefined && isOpenAiSignature(part.signature)) return dropped(report, place);
   if (part.signature === undefined || part.signature === '') {
     // Claude refuses thinking whose signature is missing; the others have none.
     if (model.vendor === 'anthropic' || model.vendor === '' || part.text === '')

@@ -6,6 +6,7 @@ import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import { stringifyExact } from '../exact-json.ts';
 import { abilitiesOf, type ModelAbilities } from '../anthropic-messages/model-abilities.ts';
 import { asObject } from '../json-reading.ts';
+import { reportUnsayable, type Setting } from '../report-unsayable.ts';
 import { applyQuirks } from '../apply-quirks.ts';
 import { hasStructuredOutput, modelOfHost, modelPath, type BedrockModel } from './bedrock-model.ts';
 import type { ContentContext } from './encode-content.ts';
@@ -53,25 +54,30 @@ export function converseBody(request: ChatRequest, host: HostFacts, report: Enco
   return mergeOwnExtras(body, request);
 }
 
+const unsayable: readonly Setting[] = [
+  ...([
+    'frequency_penalty',
+    'presence_penalty',
+    'seed',
+    'n',
+    'logprobs',
+    'top_logprobs',
+    'logit_bias',
+  ] as const),
+  ...([
+    'verbosity',
+    'user',
+    'safety_identifier',
+    'prompt_cache_key',
+    'store',
+    'modalities',
+    'audio',
+  ] as const),
+];
+
 /** What the API has no words for, whatever the model. */
 function reportUnsaid(request: ChatRequest, model: BedrockModel, report: EncodeReport): void {
-  const unsaid: Readonly<Record<string, unknown>> = {
-    frequency_penalty: request.frequencyPenalty,
-    presence_penalty: request.presencePenalty,
-    seed: request.seed,
-    n: request.n === 1 ? undefined : request.n,
-    logprobs: request.logprobs === true ? true : undefined,
-    top_logprobs: request.topLogprobs,
-    logit_bias: request.logitBias,
-    verbosity: request.verbosity,
-    user: request.user,
-    safety_identifier: request.safetyIdentifier,
-    prompt_cache_key: request.promptCacheKey,
-    store: request.store === true ? true : undefined,
-    modalities: request.modalities?.some((one) => one !== 'text') === true ? true : undefined,
-    audio: request.audio,
-  };
-  for (const [name, value] of Object.entries(unsaid)) if (value !== undefined) report.drop(name);
+  reportUnsayable(request, unsayable, report);
   if (request.responseFormat?.type === 'json') report.drop('response_format');
   const { 'anthropic-messages': claude, ...others } = request.extras ?? {};
   reportForeignExtras(others, ['bedrock-converse'], report);

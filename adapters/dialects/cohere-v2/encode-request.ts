@@ -9,6 +9,7 @@ import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import { stringifyExact } from '../exact-json.ts';
 import { asArray, type JsonObject } from '../json-reading.ts';
 import { applyQuirks } from '../apply-quirks.ts';
+import { reportUnsayable, type Setting } from '../report-unsayable.ts';
 import { budgetOfEffort } from '../reasoning-effort.ts';
 import { encodeMessages } from './encode-messages.ts';
 import { encodeTools } from './encode-tools.ts';
@@ -40,7 +41,7 @@ export function encodeCohereRequest(
   encodeSampling(body, request, report);
   encodeResponseFormat(body, request.responseFormat);
   if (request.reasoning !== undefined) encodeThinking(body, request.reasoning, report);
-  reportUnsayable(request, report);
+  reportUnsayable(request, unsayable, report);
   encodeExtras(body, request, report);
   // Files come first: `doc:0` in a citation is then the first of them.
   if (documents.length > 0) body.documents = [...documents, ...asArray(body.documents)];
@@ -98,23 +99,10 @@ function encodeThinking(body: JsonObject, settings: ReasoningSettings, report: E
   else if (enabled === true || adaptive === true) body.thinking = { type: 'enabled' };
 }
 
-function reportUnsayable(request: ChatRequest, report: EncodeReport): void {
-  const unsayable: Readonly<Record<string, unknown>> = {
-    n: request.n === 1 ? undefined : request.n,
-    top_logprobs: request.topLogprobs,
-    logit_bias: request.logitBias,
-    verbosity: request.verbosity,
-    user: request.user,
-    safety_identifier: request.safetyIdentifier,
-    prompt_cache_key: request.promptCacheKey,
-    metadata: request.metadata,
-    service_tier: request.serviceTier,
-    store: request.store === true ? true : undefined,
-    modalities: request.modalities?.some((one) => one !== 'text') === true ? true : undefined,
-    audio: request.audio,
-  };
-  for (const [name, value] of Object.entries(unsayable)) if (value !== undefined) report.drop(name);
-}
+const unsayable: readonly Setting[] = [
+  ...(['n', 'top_logprobs', 'logit_bias', 'verbosity', 'user', 'safety_identifier'] as const),
+  ...(['prompt_cache_key', 'metadata', 'service_tier', 'store', 'modalities', 'audio'] as const),
+];
 
 function encodeExtras(body: JsonObject, request: ChatRequest, report: EncodeReport): void {
   for (const [dialect, members] of Object.entries(request.extras ?? {})) {

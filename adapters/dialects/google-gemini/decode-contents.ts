@@ -48,9 +48,15 @@ class CallIds {
   }
 }
 
+/** A message that still grows. */
+interface OpenMessage {
+  readonly role: ChatMessage['role'];
+  readonly parts: ChatPart[];
+}
+
 /** The messages of `systemInstruction` and `contents`. Throws `invalid_request` naming the field that cannot be read. */
 export function decodeContents(body: JsonObject): readonly ChatMessage[] {
-  const messages: ChatMessage[] = [];
+  const messages: OpenMessage[] = [];
   const reader = new ContentReader();
   const instruction = member(body, 'systemInstruction');
   if (instruction !== undefined && instruction !== null) {
@@ -63,14 +69,33 @@ export function decodeContents(body: JsonObject): readonly ChatMessage[] {
   list.forEach((value, i) => {
     const content = contentOf(value, `contents[${i}]`);
     const parts = reader.parts(content, `contents[${i}]`);
-    messages.push(...turns(parts, content.role === 'model' ? 'assistant' : 'user'));
+    const last = messages.at(-1);
+    if (content.role === 'model' && last?.role === 'assistant') joinPieces(last.parts, parts);
+    else messages.push(...turns(parts, content.role === 'model' ? 'assistant' : 'user'));
   });
   return messages;
 }
 
+/**
+ * Google's own client keeps a streamed answer as it came: every chunk is a content of the model, with a piece of a text or
+ * of a thought. Pieces that stand together are one again; a signature ends what it proves.
+ */
+function joinPieces(said: ChatPart[], more: readonly ChatPart[]): void {
+  for (const part of more) {
+    const last = said.at(-1);
+    if (isPiece(last) && isPiece(part) && last.type === part.type && last.signature === undefined) {
+      said[said.length - 1] = { ...last, ...part, text: last.text + part.text };
+    } else if (!isPiece(part) || part.text !== '' || part.signature !== undefined) said.push(part);
+  }
+}
+
+function isPiece(part: ChatPart | undefined): part is Extract<ChatPart, { type: 'text' | 'reasoning' }> {
+  return (part?.type === 'text' || part?.type === 'reasoning') && part.extras === undefined;
+}
+
 /** One content as messages: results of tools stand in messages of their own. */
-function turns(parts: readonly ChatPart[], role: 'assistant' | 'user'): ChatMessage[] {
-  const messages: { role: ChatMessage['role']; parts: ChatPart[] }[] = [];
+function turns(parts: readonly ChatPart[], role: 'assistant' | 'user'): OpenMessage[] {
+  const messages: OpenMessage[] = [];
   for (const part of parts) {
     const speaker = part.type === 'tool-result' ? 'tool' : role;
     const last = messages.at(-1);

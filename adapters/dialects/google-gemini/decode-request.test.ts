@@ -57,6 +57,40 @@ describe('request of a Gemini client', () => {
     assert.ok(last?.type === 'tool-result' && last.isError === true);
   });
 
+  test('an answer that a client kept in the pieces of its stream is one message again', () => {
+    const said = (...parts: object[]): object => ({ role: 'model', parts });
+    const { messages } = decode({
+      contents: [
+        ...contents,
+        said({ text: '3 × ', thought: true }),
+        said({ text: '17', thought: true }),
+        said({ text: '', thought: true, thoughtSignature: 'proof' }),
+        said({ text: 'Fifty' }),
+        said({ text: '-one' }),
+        said({ functionCall: { id: 'c1', name: 'f', args: {} } }),
+        said({ text: '' }),
+        { role: 'user', parts: [{ text: 'And ' }, { text: 'now?' }] },
+      ],
+    });
+    assert.deepEqual(messages.slice(1), [
+      {
+        role: 'assistant',
+        parts: [
+          { type: 'reasoning', text: '3 × 17', signature: 'proof' },
+          { type: 'text', text: 'Fifty-one' },
+          { type: 'tool-call', kind: 'function', id: 'c1', name: 'f', arguments: '{}' },
+        ],
+      },
+      {
+        role: 'user',
+        parts: [
+          { type: 'text', text: 'And ' },
+          { type: 'text', text: 'now?' },
+        ],
+      },
+    ]);
+  });
+
   test('parts of every kind, in either spelling', () => {
     const { messages } = decode({
       system_instruction: { parts: [{ text: 'Be brief.' }] },

@@ -3,7 +3,8 @@ import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import type { OperationAnswer, OperationCodec } from '../../../core/dialects/upstream-plan.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
 import { stringifyExact } from '../exact-json.ts';
-import { asArray, asCount, asObject, asText } from '../json-reading.ts';
+import { asArray, asCount, asObject } from '../json-reading.ts';
+import { embeddingsAnswer } from '../embeddings-answer.ts';
 import { describeValue } from '../request-issue.ts';
 import type { ModelPathOf } from './encode-request.ts';
 import { decodeGeminiError } from './error-shape.ts';
@@ -57,28 +58,5 @@ function decodeAnswer(body: Buffer, _contentType: string, request: JsonObject): 
   const answer = requireAnswer(body);
   const embeddings = asArray(answer.embeddings).map((one) => asArray(asObject(one)?.values));
   const tokens = asCount(asObject(answer.usageMetadata)?.promptTokenCount);
-  return embeddingsAnswer(embeddings, asText(request.model) ?? '', tokens);
-}
-
-/** Vectors in OpenAI's shape. Its clients read `usage`: where the host counts nothing it says zero, and no usage is recorded. */
-export function embeddingsAnswer(
-  embeddings: readonly (readonly unknown[])[],
-  model: string,
-  tokens: number | undefined,
-): OperationAnswer {
-  const data = embeddings.map((embedding, index) => ({ object: 'embedding', index, embedding }));
-  const usage = { prompt_tokens: tokens ?? 0, total_tokens: tokens ?? 0 };
-  const body: JsonObject = { object: 'list', data, model, usage };
-  if (tokens === undefined) return { body, model };
-  const recorded = {
-    promptTokens: tokens,
-    completionTokens: 0,
-    totalTokens: tokens,
-    cachedTokens: 0,
-    cacheWriteTokens: 0,
-    reasoningTokens: 0,
-    inputAudioTokens: 0,
-    outputAudioTokens: 0,
-  };
-  return { body, model, usage: recorded };
+  return embeddingsAnswer(embeddings, request, tokens);
 }

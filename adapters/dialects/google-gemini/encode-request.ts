@@ -7,6 +7,7 @@ import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import { stringifyExact } from '../exact-json.ts';
 import { asObject } from '../json-reading.ts';
 import { applyQuirks } from '../apply-quirks.ts';
+import { reportUnsayable, type Setting } from '../report-unsayable.ts';
 import { encodeContents } from './encode-contents.ts';
 import { encodeGenerationConfig } from './encode-generation-config.ts';
 import { encodeTools } from './encode-tools.ts';
@@ -32,7 +33,8 @@ export function encodeGeminiRequest(
   if (tools.length > 0) body.tools = tools;
   if (functionCallingConfig !== undefined) body.toolConfig = { functionCallingConfig };
   if (Object.keys(generationConfig).length > 0) body.generationConfig = generationConfig;
-  reportUnsaid(request, report);
+  reportUnsayable(request, unsayable, report);
+  reportForeignExtras(request.extras, ['google-gemini', 'google-vertex'], report);
   applyExtras(body, request);
   applyQuirks(body, host.quirks, report);
   const path = pathOf(host, request.stream ? 'streamGenerateContent' : 'generateContent');
@@ -40,18 +42,10 @@ export function encodeGeminiRequest(
 }
 
 /** What no member of this wire says. */
-function reportUnsaid(request: ChatRequest, report: EncodeReport): void {
-  if (request.logitBias !== undefined) report.drop('logit_bias');
-  if (request.parallelToolCalls === false) report.drop('parallel_tool_calls');
-  if (request.user !== undefined) report.drop('user');
-  if (request.safetyIdentifier !== undefined) report.drop('safety_identifier');
-  if (request.promptCacheKey !== undefined) report.drop('prompt_cache_key');
-  if (request.metadata !== undefined) report.drop('metadata');
-  if (request.serviceTier !== undefined && request.serviceTier !== 'auto') report.drop('service_tier');
-  if (request.store === true) report.drop('store');
-  if (request.verbosity !== undefined) report.drop('verbosity');
-  reportForeignExtras(request.extras, ['google-gemini', 'google-vertex'], report);
-}
+const unsayable: readonly Setting[] = [
+  ...(['logit_bias', 'parallel_tool_calls', 'user', 'safety_identifier', 'prompt_cache_key'] as const),
+  ...(['metadata', 'service_tier', 'store', 'verbosity'] as const),
+];
 
 function applyExtras(body: JsonObject, { extras }: ChatRequest): void {
   const gemini = extras?.['google-gemini'];

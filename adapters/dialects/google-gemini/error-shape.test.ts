@@ -56,7 +56,7 @@ describe('errors of this wire', () => {
   test('in a stream an error is an event, and fails a reader that takes events for answers', () => {
     const text = encodeGeminiStreamError(new GatewayError('internal', 'Broken.'), 'r-1').toString();
     const { data = '' } = readSseFrame(Buffer.from(text));
-    assert.equal(text, `data: ${data}\n${data}\n\n`);
+    assert.equal(text, `data:${data}\n\n`);
     assert.equal((JSON.parse(data) as { error: { code: number } }).error.code, 500);
   });
 

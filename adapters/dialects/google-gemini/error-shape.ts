@@ -21,12 +21,12 @@ export function encodeGeminiStreamError(error: GatewayError, requestId: string):
 }
 
 /**
- * An error object as an event of a stream. Its frame bears the same object once more on a bare line: readers of events
- * ignore that (a field without a known name), while Google's own client, which would take the event for an empty answer,
- * fails on it and shows it.
+ * An error object as an event of a stream. Its frame has no space behind the colon, which readers of events allow: Google's
+ * own client throws the error; versions of it that would take the event for an empty answer do not know such a frame, and
+ * fail on it.
  */
 export function streamErrorFrame(json: string): Buffer {
-  return Buffer.from(`data: ${json}\n${json}\n\n`);
+  return Buffer.from(`data:${json}\n\n`);
 }
 
 /** A provider's error as JSON text, marked with the provider's name. */

@@ -1,10 +1,11 @@
 import type { JsonObject } from '../../../core/dialects/canonical/chat-part.ts';
 import type { OperationAnswer, OperationCodec } from '../../../core/dialects/upstream-plan.ts';
 import { stringifyExact } from '../exact-json.ts';
-import { embeddingsAnswer, textsOf } from '../google-gemini/embeddings-operation.ts';
+import { embeddingsAnswer } from '../embeddings-answer.ts';
+import { textsOf } from '../google-gemini/embeddings-operation.ts';
 import { decodeGeminiError } from '../google-gemini/error-shape.ts';
 import { reportUnknown, requireAnswer } from '../google-gemini/operation-body.ts';
-import { asArray, asCount, asObject, asText } from '../json-reading.ts';
+import { asArray, asCount, asObject } from '../json-reading.ts';
 import { readVertexModel, vertexPath } from './model-name.ts';
 
 /** Embeddings through `:predict`. What stands under `provider_options.google-vertex` goes into every instance. */
@@ -32,5 +33,5 @@ function decodeAnswer(body: Buffer, _contentType: string, request: JsonObject): 
     if (counted !== undefined) tokens = (tokens ?? 0) + counted;
     return asArray(embedding?.values);
   });
-  return embeddingsAnswer(vectors, asText(request.model) ?? '', tokens);
+  return embeddingsAnswer(vectors, request, tokens);
 }

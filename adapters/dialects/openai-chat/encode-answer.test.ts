@@ -167,7 +167,14 @@ test('a strict stream says the role first, indexes its calls and ends in usage a
       { content: 'It flows.' },
       { tool_calls: [{ index: 0, id: 'c1', type: 'function', function: { name: 'depth', arguments: '' } }] },
       { tool_calls: [{ index: 0, function: { arguments: '{"river":"Elbe"}' } }] },
-      { tool_calls: [{ index: 0, extra_content: { google: { thought_signature: 'proof-2' } } }] },
+      {
+        tool_calls: [
+          {
+            ...{ index: 0, function: { arguments: '' } },
+            extra_content: { google: { thought_signature: 'proof-2' } },
+          },
+        ],
+      },
       { tool_calls: [{ index: 1, id: 'c2', type: 'custom', custom: { name: 'sql', input: '' } }] },
       { tool_calls: [{ index: 1, custom: { input: 'select' } }] },
       {},

@@ -237,7 +237,9 @@ export class OpenAiChatEventWriter implements ChatEventWriter {
     if (head.type === 'tool-call') {
       if (index === -1 || this.style.legacy) return;
       const extra = JSON.stringify(signatureContent(signature));
-      this.delta(event.choice, `{"tool_calls":[{"index":${index},"extra_content":${extra}}]}`);
+      // Clients that check what they read want the call's own member in every piece of it.
+      const nothing = head.kind === 'custom' ? '"custom":{"input":""}' : '"function":{"arguments":""}';
+      this.delta(event.choice, `{"tool_calls":[{"index":${index},${nothing},"extra_content":${extra}}]}`);
     } else if (!this.style.strict) {
       this.block(event.choice, event.part, JSON.stringify({ signature }));
     }

@@ -5,6 +5,7 @@ import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import { stringifyExact } from '../exact-json.ts';
 import type { JsonObject } from '../json-reading.ts';
 import { addGiven, addSampling, applyQuirks } from '../openai-chat/encode-request.ts';
+import { reportUnsayable, type Setting } from '../report-unsayable.ts';
 import { encodePrompt } from './encode-prompt.ts';
 
 /** A text completions request as the host wants it. */
@@ -18,7 +19,8 @@ export function encodeRequest(request: ChatRequest, host: HostFacts, report: Enc
     body.stream = true;
     if (host.usageInStream === 'on_request') body.stream_options = { include_usage: true };
   }
-  reportUnsayable(request, report);
+  request.tools.forEach((_tool, i) => report.drop(`tools[${i}]`));
+  reportUnsayable(request, unsayable, report);
   reportForeignExtras(request.extras, ['openai-completions'], report);
   return {
     path: host.quirks.paths?.completions ?? '/completions',
@@ -29,23 +31,8 @@ export function encodeRequest(request: ChatRequest, host: HostFacts, report: Enc
 }
 
 /** Settings of a conversation that a prompt has no words for. */
-function reportUnsayable(request: ChatRequest, report: EncodeReport): void {
-  request.tools.forEach((_tool, i) => report.drop(`tools[${i}]`));
-  const { responseFormat } = request;
-  const settings: JsonObject = {
-    tool_choice: request.toolChoice,
-    parallel_tool_calls: request.parallelToolCalls,
-    response_format: responseFormat?.type === 'text' ? undefined : responseFormat,
-    reasoning_effort: request.reasoning,
-    verbosity: request.verbosity,
-    safety_identifier: request.safetyIdentifier,
-    prompt_cache_key: request.promptCacheKey,
-    metadata: request.metadata,
-    service_tier: request.serviceTier,
-    store: request.store,
-    modalities:
-      request.modalities?.every((modality) => modality === 'text') === true ? undefined : request.modalities,
-    audio: request.audio,
-  };
-  for (const [name, value] of Object.entries(settings)) if (value !== undefined) report.drop(name);
-}
+const unsayable: readonly Setting[] = [
+  ...(['tool_choice', 'parallel_tool_calls', 'response_format', 'reasoning_effort', 'verbosity'] as const),
+  ...(['safety_identifier', 'prompt_cache_key', 'metadata', 'service_tier', 'store', 'modalities'] as const),
+  'audio',
+];

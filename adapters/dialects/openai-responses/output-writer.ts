@@ -26,6 +26,8 @@ interface OpenPart {
   /** The members of its deltas before the text, as JSON. */
   readonly prefix: string;
   readonly annotations: JsonObject[];
+  /** Citations that stand for the whole part: their place is known when it ends. */
+  readonly unplaced: Citation[];
   readonly logprobs: JsonObject[];
   text: string;
   signature: string;
@@ -131,7 +133,8 @@ export class OutputWriter {
 
   private open(head: ChatPart, id: string, place: string): OpenPart {
     const prefix = `"item_id":${JSON.stringify(id)},"output_index":${this.items.length}${place}`;
-    return { head, id, prefix, annotations: [], logprobs: [], text: '', signature: head.signature ?? '' };
+    const { signature = '' } = head;
+    return { head, id, prefix, annotations: [], unplaced: [], logprobs: [], text: '', signature };
   }
 
   private text(part: OpenPart, text: string, logprobs?: readonly TokenLogprob[]): void {
@@ -167,6 +170,11 @@ export class OutputWriter {
   }
 
   private citation(part: OpenPart, citation: Citation): void {
+    if (citation.start === undefined && citation.end === undefined) part.unplaced.push(citation);
+    else this.annotate(part, citation);
+  }
+
+  private annotate(part: OpenPart, citation: Citation): void {
     const annotation = encodeAnnotation(citation, part.text.length);
     const index = part.annotations.push(annotation) - 1;
     this.lines.addRaw(
@@ -179,6 +187,7 @@ export class OutputWriter {
     switch (part.head.type) {
       case 'text':
       case 'audio':
+        for (const citation of part.unplaced) this.annotate(part, citation);
         this.endContent(part, {
           type: 'output_text',
           annotations: part.annotations,

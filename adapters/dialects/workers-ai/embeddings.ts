@@ -1,9 +1,10 @@
 import type { OperationAnswer, OperationCodec } from '../../../core/dialects/upstream-plan.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
 import { stringifyExact } from '../exact-json.ts';
-import { asArray, asObject, asText, type JsonObject } from '../json-reading.ts';
+import { asObject, type JsonObject } from '../json-reading.ts';
 import { decodeOpenAiError } from '../openai-error.ts';
 import { decodeOpenAiUsage } from '../openai-usage.ts';
+import { embeddingsAnswer } from '../embeddings-answer.ts';
 import { unreadable } from '../openai-chat/member-reading.ts';
 import { parseResult } from './provider.ts';
 import { runPath } from './run-path.ts';
@@ -46,27 +47,9 @@ function decodeEmbeddings(body: Buffer, request: JsonObject): OperationAnswer {
       { source: 'provider' },
     );
   }
-  const asBase64 = request.encoding_format === 'base64';
-  const model = asText(request.model) ?? '';
-  const answer: JsonObject = {
-    object: 'list',
-    data: asArray(result.data).map((vector, index) => ({
-      object: 'embedding',
-      index,
-      embedding: asBase64 ? packed(vector) : vector,
-    })),
-    model,
-  };
-  const usage = decodeOpenAiUsage(result.usage);
-  if (usage === undefined) return { body: answer, model };
-  answer.usage = { prompt_tokens: usage.promptTokens, total_tokens: usage.totalTokens };
-  return { body: answer, model, usage };
-}
-
-/** A vector as OpenAI packs it: little-endian 32-bit floats in base64. */
-function packed(vector: unknown): string {
-  const numbers = asArray(vector);
-  const bytes = Buffer.alloc(numbers.length * 4);
-  numbers.forEach((value, i) => bytes.writeFloatLE(typeof value === 'number' ? value : 0, i * 4));
-  return bytes.toString('base64');
+  return embeddingsAnswer(
+    result.data as readonly unknown[][],
+    request,
+    decodeOpenAiUsage(result.usage)?.promptTokens,
+  );
 }

@@ -3,10 +3,11 @@ import type { ChatRequest, ResponseFormat } from '../../../core/dialects/canonic
 import { reportForeignExtras, type EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import { stringifyExact } from '../exact-json.ts';
-import { asObject, type JsonObject } from '../json-reading.ts';
+import type { JsonObject } from '../json-reading.ts';
 import { encodeMessages } from '../openai-chat/encode-messages.ts';
 import { addGiven, applyQuirks } from '../openai-chat/encode-request.ts';
 import { given } from '../openai-chat/member-reading.ts';
+import { reportUnsayable, type Setting } from '../report-unsayable.ts';
 import { runPath } from './run-path.ts';
 
 /** A request to `POST /run/{model}`: https://developers.cloudflare.com/workers-ai/models/ */
@@ -24,7 +25,7 @@ export function encodeRequest(request: ChatRequest, host: HostFacts, report: Enc
     response_format: responseFormat(request.responseFormat, report),
   });
   if (request.stream) body.stream = true;
-  reportUnsayable(request, report);
+  reportUnsayable(request, unsayable, report);
   reportForeignExtras(request.extras, ['workers-ai'], report);
   const fitted = applyQuirks(body, host, report);
   return { path: runPath(host), body: stringifyExact(Object.assign(fitted, request.extras?.['workers-ai'])) };
@@ -72,24 +73,16 @@ function responseFormat(format: ResponseFormat | undefined, report: EncodeReport
 }
 
 /** Settings that the wire has no words for. */
-function reportUnsayable(request: ChatRequest, report: EncodeReport): void {
-  const settings: JsonObject = {
-    parallel_tool_calls: request.parallelToolCalls,
-    stop: request.stop,
-    n: request.n === 1 ? undefined : request.n,
-    logprobs: request.logprobs === false ? undefined : request.logprobs,
-    top_logprobs: request.topLogprobs,
-    logit_bias: request.logitBias,
-    reasoning_effort: request.reasoning,
-    verbosity: request.verbosity,
-    user: request.user,
-    safety_identifier: request.safetyIdentifier,
-    prompt_cache_key: request.promptCacheKey,
-    metadata: request.metadata,
-    service_tier: request.serviceTier,
-    store: request.store,
-    modalities: asObject(request.audio) === undefined ? undefined : request.modalities,
-    audio: request.audio,
-  };
-  for (const [name, value] of Object.entries(settings)) if (value !== undefined) report.drop(name);
-}
+const unsayable: readonly Setting[] = [
+  ...([
+    'parallel_tool_calls',
+    'stop',
+    'n',
+    'logprobs',
+    'top_logprobs',
+    'logit_bias',
+    'reasoning_effort',
+  ] as const),
+  ...(['verbosity', 'user', 'safety_identifier', 'prompt_cache_key', 'metadata', 'service_tier'] as const),
+  ...(['store', 'modalities', 'audio'] as const),
+];

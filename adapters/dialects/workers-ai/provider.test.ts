@@ -37,6 +37,7 @@ test('a request runs a model: its path, flat tools and a bare schema', () => {
     topK: 3,
     stop: ['x'],
     user: 'ann',
+    modalities: ['text', 'audio'],
     responseFormat: { type: 'json-schema', schema: { type: 'object' } },
     extras: { 'workers-ai': { raw: true }, 'openai-chat': { prediction: {} } },
   };
@@ -58,7 +59,7 @@ test('a request runs a model: its path, flat tools and a bare schema', () => {
     stream: true,
     raw: true,
   });
-  assert.deepEqual(report.dropped, ['stop', 'user', 'prediction']);
+  assert.deepEqual(report.dropped, ['stop', 'user', 'modalities', 'prediction']);
 });
 
 test('a model cannot lead out of its place in the path', () => {
@@ -165,6 +166,7 @@ test("embeddings come in OpenAI's shape, packed for a client that wants them so"
         { object: 'embedding', index: 1, embedding: [0, -2] },
       ],
       model: 'x',
+      usage: { prompt_tokens: 0, total_tokens: 0 },
     },
   });
   const packed = workersAiEmbeddings.decodeAnswer(answer, 'application/json', {

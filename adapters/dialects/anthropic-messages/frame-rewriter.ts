@@ -1,0 +1,343 @@
+import type { FrameRewriter } from '../../../core/dialects/dialect.ts';
+import type { StreamEvent, StreamFrame } from '../../../core/dialects/stream-event.ts';
+import { replaceSseData } from '../../framing/sse-frame.ts';
+import { parseExactObject, stringifyExact } from '../exact-json.ts';
+import { asBuffer, asObject, asText, type JsonObject } from '../json-reading.ts';
+import {
+  argumentsOnly,
+  deltaFrame,
+  errorFrame,
+  eventFrame,
+  numbered,
+  startFrame,
+  stopFrame,
+  wholeBlock,
+} from './block-frames.ts';
+import {
+  blockNumber,
+  contentLength,
+  frameJson,
+  impliedBlock,
+  isPlainDelta,
+  newBlock,
+  ofType,
+  type Block,
+} from './message-block.ts';
+import { textSlots, usageHolder, type TextEvent, type TextSlot } from './frame-events.ts';
+import { writeMembers } from './frame-members.ts';
+import { WantedTexts } from './wanted-texts.ts';
+
+type CallEvent = Extract<TextEvent, { type: 'tool-arguments-delta' }>;
+
+/**
+ * Writes the frames of one stream with other events. Text that comes late goes into its block as long as that has not
+ * ended, the end of a block whose text was changed waits for the next block or the end of the message, and what comes
+ * later still becomes a block of its own; blocks behind it get other numbers.
+ */
+export class MessageFrameRewriter implements FrameRewriter {
+  private readonly blocks = new Map<number, Block>();
+  private readonly usage: JsonObject = {};
+  /** The block that has begun and not ended in the stream that is written. */
+  private current: Block | undefined;
+  private next = 0;
+  /** The begin of the current block, until anything is said in it: an empty one is not told. */
+  private opening: StreamFrame | undefined;
+  private isClean = true;
+  /** Text that cannot be said before the open block has ended. */
+  private pending: TextEvent[] = [];
+  /** Frames behind the last block that wait with it. */
+  private readonly tail: StreamFrame[] = [];
+
+  write(frame: StreamFrame, events: readonly StreamEvent[]): readonly StreamFrame[] {
+    const bytes = asBuffer(frame.bytes);
+    if (this.isClean && this.opening === undefined && events === frame.events && isPlainDelta(bytes, events))
+      return [frame];
+    const json = frame.unread === true ? undefined : frameJson(bytes);
+    const wanted = new WantedTexts(events);
+    const out: StreamFrame[] = [];
+    if (json === undefined) {
+      this.sayAll(wanted.rest(), out);
+      if (events.length > 0) this.put({ bytes: frame.bytes, events: wanted.without(events) }, frame, out);
+      return out;
+    }
+    this.learnUsage(json);
+    switch (json.type) {
+      case 'content_block_start':
+        this.begin(frame, json, { wanted, events }, out);
+        break;
+      case 'content_block_delta':
+        this.delta(frame, json, { wanted, events }, out);
+        break;
+      case 'content_block_stop':
+        this.stop(frame, json, { wanted, events }, out);
+        break;
+      default:
+        this.message(frame, json, { wanted, events }, out);
+    }
+    return out;
+  }
+
+  late(events: readonly StreamEvent[]): readonly StreamFrame[] {
+    const out: StreamFrame[] = [];
+    // A block that was torn off takes no more of another kind.
+    if (this.current?.state === 'open') this.flushPending(out);
+    for (const event of new WantedTexts(events).rest()) this.say(event, out, true);
+    this.release(out);
+    return out;
+  }
+
+  private learnUsage(json: JsonObject): void {
+    const usage = usageHolder(json);
+    if (usage === undefined) return;
+    for (const member of Object.keys(usage)) if (usage[member] !== null) this.usage[member] = usage[member];
+  }
+
+  private begin(frame: StreamFrame, json: JsonObject, said: Said, out: StreamFrame[]): void {
+    const number = blockNumber(json);
+    const start = asObject(json.content_block) ?? {};
+    const slot = textSlots(json)[0];
+    const own = slot === undefined ? undefined : said.wanted.take(slot.event);
+    this.sayAll(said.wanted.rest(), out);
+    this.release(out);
+    const block = newBlock(asText(start.type) ?? '', this.next, json);
+    this.blocks.set(number, block);
+    if (slot?.member === 'input' && own === undefined) {
+      block.state = 'gone';
+      this.isClean = false;
+      return;
+    }
+    this.next++;
+    this.current = block;
+    const more = slot === undefined ? undefined : this.writeSlot(slot, own, block);
+    const begun: StreamFrame[] = [];
+    this.putOwn(frame, json, this.renumbered(json, block) || block.changed, said, begun);
+    const isEmpty = slot === undefined && (block.type === 'text' || block.type === 'thinking');
+    if (isEmpty) this.opening = begun[0];
+    else for (const one of begun) this.emit(out, one);
+    if (more !== undefined) this.emit(out, deltaFrame(block.index, more));
+  }
+
+  private delta(frame: StreamFrame, json: JsonObject, said: Said, out: StreamFrame[]): void {
+    const block = this.blockOf(json);
+    const slot = textSlots(json)[0];
+    if (block.state === 'gone' || slot === undefined) {
+      this.sayAll(said.wanted.rest(), out);
+      // What proves or names the source of a text is worth nothing beside another one.
+      if (block.state === 'gone' || said.events.length === 0 || block.changed) return;
+      this.putOwn(frame, json, this.renumbered(json, block), said, out);
+      return;
+    }
+    const own = said.wanted.take(slot.event);
+    this.sayAll(said.wanted.rest(), out);
+    const renumbered = this.renumbered(json, block);
+    const before = slot.event.text;
+    this.writeSlot(slot, own, block);
+    if (own === undefined) return;
+    this.putOwn(frame, json, renumbered || own.text !== before, said, out);
+  }
+
+  private stop(frame: StreamFrame, json: JsonObject, said: Said, out: StreamFrame[]): void {
+    const block = this.blockOf(json);
+    this.sayAll(said.wanted.rest(), out);
+    block.ended = true;
+    if (block.state === 'gone') return;
+    if (block.changed && block === this.current) {
+      block.state = 'closing';
+      return;
+    }
+    block.state = 'closed';
+    if (block === this.current) this.current = undefined;
+    this.putOwn(frame, json, this.renumbered(json, block), said, out);
+    this.flushPending(out);
+  }
+
+  /** Whatever belongs to no block: begin and end of the message, errors, keep-alives. */
+  private message(frame: StreamFrame, json: JsonObject, said: Said, out: StreamFrame[]): void {
+    let changed = false;
+    for (const slot of textSlots(json)) {
+      const own = said.wanted.take(slot.event);
+      if (own?.text === slot.event.text) continue;
+      changed = true;
+      this.writeSlot(slot, own, undefined);
+    }
+    const says = (type: StreamEvent['type']): boolean => said.events.some((event) => event.type === type);
+    const rest = said.wanted.rest();
+    const isStart = json.type === 'message_start';
+    if (!isStart) this.sayAll(rest, out);
+    if (json.type === 'message_stop' || json.type === 'error') this.release(out);
+    const isTold =
+      isStart ||
+      (json.type === 'message_stop' ? says('done') : said.events.some((event) => !('text' in event)));
+    if (isTold) {
+      if (json.type !== 'message_stop' && writeMembers(json, said.events, this.usage)) changed = true;
+      this.putOwn(frame, json, changed, said, out);
+    }
+    if (isStart) {
+      this.next = Math.max(this.next, contentLength(json));
+      this.sayAll(rest, out);
+    }
+    for (const event of said.events) {
+      if (event.type === 'error' && json.type !== 'error') this.emit(out, errorFrame(event));
+      else if (event.type === 'done' && json.type !== 'message_stop') {
+        this.release(out);
+        this.emit(out, eventFrame('message_stop', {}, [event]));
+      }
+    }
+  }
+
+  /** Writes the text that shall be said; returns arguments that are no JSON object and need a delta of their own. */
+  private writeSlot(
+    slot: TextSlot,
+    own: TextEvent | undefined,
+    block: Block | undefined,
+  ): TextEvent | undefined {
+    const { event, holder, member } = slot;
+    if (own?.type === 'tool-arguments-delta' && own.name !== undefined && own.name !== holder.name) {
+      holder.name = own.name;
+      if (block !== undefined) block.changed = true;
+    }
+    const text = own?.text ?? '';
+    if (text === event.text) return undefined;
+    this.isClean = false;
+    if (block !== undefined) block.changed = true;
+    delete holder.citations;
+    if (member !== 'input') {
+      holder[member] = text;
+      if (member === 'thinking' && 'signature' in holder) holder.signature = '';
+      return undefined;
+    }
+    const input = parseExactObject(text);
+    holder.input = input ?? {};
+    return input !== undefined || text === '' || own?.type !== 'tool-arguments-delta'
+      ? undefined
+      : argumentsOnly(own);
+  }
+
+  private renumbered(json: JsonObject, block: Block): boolean {
+    if (json.index === block.index) return false;
+    json.index = block.index;
+    return true;
+  }
+
+  /** A block whose begin never came is taken as begun. */
+  private blockOf(json: JsonObject): Block {
+    const number = blockNumber(json);
+    const known = this.blocks.get(number);
+    if (known !== undefined) return known;
+    const block = impliedBlock(json);
+    this.blocks.set(number, block);
+    this.next = Math.max(this.next, number + 1);
+    this.current = block;
+    return block;
+  }
+
+  private sayAll(events: readonly TextEvent[], out: StreamFrame[]): void {
+    for (const event of events) this.say(event, out, false);
+  }
+
+  /** Says what no frame of the provider's has a place for. `isEnd`: nothing else will come. */
+  private say(event: TextEvent, out: StreamFrame[], isEnd: boolean): void {
+    if (event.text === '' && event.type !== 'tool-arguments-delta') return;
+    this.isClean = false;
+    const { current } = this;
+    const own =
+      event.type === 'tool-arguments-delta' ? this.blocks.get(event.call) : ofType(current, event.type);
+    if (own !== undefined && own.state !== 'gone') {
+      if (event.text === '') return;
+      own.changed = true;
+      const more = event.type === 'tool-arguments-delta' ? argumentsOnly(event) : event;
+      this.emit(out, deltaFrame(own.index, more));
+      return;
+    }
+    if (current?.state === 'open' && !isEnd) {
+      this.pending.push(event);
+      return;
+    }
+    this.endBlock(out);
+    if (own !== undefined && event.type === 'tool-arguments-delta') this.revive(own, event, out);
+    else {
+      for (const frame of wholeBlock(this.next++, event)) this.emit(out, frame);
+    }
+  }
+
+  /** A call that was held back is told after all. */
+  private revive(block: Block, event: CallEvent, out: StreamFrame[]): void {
+    block.index = this.next++;
+    block.state = block.ended ? 'closed' : 'open';
+    block.changed = true;
+    const content = { ...asObject(block.start.content_block), input: {} } as JsonObject;
+    if (event.name !== undefined) content.name = event.name;
+    this.emit(out, startFrame(block.index, content, event));
+    if (event.text !== '') this.emit(out, deltaFrame(block.index, argumentsOnly(event)));
+    if (block.ended) this.emit(out, stopFrame(block.index));
+    else this.current = block;
+  }
+
+  /** Tells the end of the block whose end waits. */
+  private endBlock(out: StreamFrame[]): void {
+    const { current } = this;
+    if (current?.state !== 'closing') return;
+    current.state = 'closed';
+    this.current = undefined;
+    if (this.opening === undefined) return this.emit(out, stopFrame(current.index));
+    this.opening = undefined;
+    this.next = current.index;
+  }
+
+  private flushPending(out: StreamFrame[]): void {
+    const { pending } = this;
+    this.pending = [];
+    for (const event of pending) this.say(event, out, true);
+  }
+
+  /** Everything that waits. */
+  private release(out: StreamFrame[]): void {
+    this.endBlock(out);
+    this.flushPending(out);
+    for (const frame of this.tail.splice(0)) this.emit(out, frame);
+  }
+
+  private putOwn(
+    frame: StreamFrame,
+    json: JsonObject,
+    changed: boolean,
+    said: Said,
+    out: StreamFrame[],
+  ): void {
+    if (changed) this.isClean = false;
+    const events = this.ownEvents(said);
+    const bytes = changed ? replaceSseData(asBuffer(frame.bytes), stringifyExact(json)) : frame.bytes;
+    const own = !changed && events === frame.events ? frame : { bytes, events };
+    // Nothing but the end of the message follows the reason for it.
+    if (!this.isClean && json.type === 'message_delta') this.tail.push(own);
+    else this.put(own, frame, out);
+  }
+
+  private ownEvents({ wanted, events }: Said): readonly StreamEvent[] {
+    const own = wanted.without(events);
+    if (!own.some((event) => event.type === 'tool-arguments-delta')) return own;
+    return own.map((event) => {
+      const block = event.type === 'tool-arguments-delta' ? this.blocks.get(event.call) : undefined;
+      return block === undefined || !('text' in event) ? event : numbered(event, block.index);
+    });
+  }
+
+  private emit(out: StreamFrame[], frame: StreamFrame): void {
+    const { opening } = this;
+    this.opening = undefined;
+    if (opening !== undefined) out.push(opening);
+    out.push(frame);
+  }
+
+  private put(own: StreamFrame, frame: StreamFrame, out: StreamFrame[]): void {
+    const written = own.bytes === frame.bytes && own.events === frame.events ? frame : own;
+    if (this.tail.length > 0) this.tail.push(written);
+    else this.emit(out, written);
+  }
+}
+
+/** What shall be said instead of a frame. */
+interface Said {
+  readonly wanted: WantedTexts;
+  readonly events: readonly StreamEvent[];
+}

@@ -19,7 +19,6 @@ function make(fields: CredentialFields, environment: Record<string, string> = {}
     fetch: () => Promise.reject(new Error('no fetch')),
     environment,
     machineIdentity,
-    allowLoopback: false,
   });
 }
 
@@ -117,7 +116,7 @@ describe('assuming a role', () => {
     const clock = new ManualClock();
     const server = await tokenServer(t, clock, answer);
     const environment = { AWS_ENDPOINT_URL_STS: server.origin };
-    const context = { clock, fetch: server.fetch, environment, machineIdentity: true, allowLoopback: false };
+    const context = { clock, fetch: server.fetch, environment, machineIdentity: true };
     return { clock, ...server, credentials: createAwsCredentials(fields, context) };
   }
   const hourFrom = (clock: { now(): number }): string => new Date(clock.now() + 3_600_000).toISOString();

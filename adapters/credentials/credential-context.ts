@@ -8,10 +8,8 @@ export interface CredentialContext {
   readonly fetch: TokenFetch;
   /** Variables of the process; only those named in the documentation of a credential are read. */
   readonly environment: Readonly<Record<string, string | undefined>>;
-  /** Identities of the machine may be used: the operator asks for it. */
+  /** The operator wrote the fields: identities of the machine may be used, and addresses within them are trusted. */
   readonly machineIdentity: boolean;
-  /** Token endpoints named by a service account may be plain HTTP on loopback; for tests. */
-  readonly allowLoopback: boolean;
 }
 
 /** Throws `invalid_request` when fields that a request brought would act as the machine. */

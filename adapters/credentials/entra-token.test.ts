@@ -21,7 +21,6 @@ function make(fields: CredentialFields, environment: Record<string, string> = {}
     fetch: () => Promise.reject(new Error('no fetch')),
     environment,
     machineIdentity,
-    allowLoopback: false,
   });
 }
 
@@ -45,7 +44,6 @@ async function start(t: TestContext, { fields, environment = {}, answer = issue 
       ...environment,
     },
     machineIdentity: true,
-    allowLoopback: false,
   });
   return { clock, ...server, credentials };
 }

@@ -24,13 +24,12 @@ const account = {
   token_uri: 'https://oauth2.googleapis.com/token',
 };
 
-function make(fields: Record<string, string>, allowLoopback = false) {
+function make(fields: Record<string, string>, machineIdentity = false) {
   return createGoogleCredentials(fields, {
     clock: new ManualClock(),
     fetch: () => Promise.reject(new Error('no fetch')),
     environment: {},
-    machineIdentity: false,
-    allowLoopback,
+    machineIdentity,
   });
 }
 
@@ -43,7 +42,7 @@ async function start(t: TestContext, answer: Answer, change: Record<string, unkn
   const server = await tokenServer(t, clock, answer);
   const tokenUri = `${server.origin}/token`;
   const credentials = createGoogleCredentials(json({ token_uri: tokenUri, ...change }), {
-    ...{ clock, fetch: server.fetch, environment: {}, machineIdentity: false, allowLoopback: true },
+    ...{ clock, fetch: server.fetch, environment: {}, machineIdentity: true },
   });
   return { clock, ...server, tokenUri, credentials };
 }
@@ -133,9 +132,11 @@ describe('an account that cannot serve is refused, by what is wrong and without 
     });
   }
 
-  test('loopback only by plain HTTP and when it is allowed', () => {
+  test('an operator may name another token endpoint', () => {
     assert.ok(make(json({ token_uri: 'http://127.0.0.1:1/token' }), true));
-    assert.throws(() => make(json({ token_uri: 'http://10.0.0.1/token' }), true), /not Google's/);
+    assert.ok(make(json({ token_uri: 'https://tokens.corp.example/' }), true));
+    for (const uri of ['ftp://a.example/', 'https://user@a.example/', 'not a url'])
+      assert.throws(() => make(json({ token_uri: uri }), true), /not Google's/);
   });
 });
 

@@ -2,7 +2,7 @@ import { createPrivateKey, sign, type KeyObject } from 'node:crypto';
 import type { CredentialFields, Credentials } from '../../core/ports/credentials.ts';
 import { asText, parseObject } from '../dialects/json-reading.ts';
 import { cachedBearer, staticBearer } from './bearer.ts';
-import { isLoopback, type CredentialContext } from './credential-context.ts';
+import type { CredentialContext } from './credential-context.ts';
 import { fieldOf, fieldProblem, type TokenStep } from './credential-errors.ts';
 import { fetchOAuthToken, formRequest } from './oauth-token.ts';
 import { TokenCache } from './token-cache.ts';
@@ -35,7 +35,7 @@ export function createGoogleCredentials(fields: CredentialFields, context: Crede
       'is missing: give the key file of a service account, or an access token as api_key.',
     );
   }
-  const account = readServiceAccount(json, context.allowLoopback);
+  const account = readServiceAccount(json, context.machineIdentity);
   const { clock, fetch } = context;
   const cache = new TokenCache<string>({
     clock,
@@ -53,7 +53,7 @@ export function createGoogleCredentials(fields: CredentialFields, context: Crede
   return cachedBearer(cache);
 }
 
-function readServiceAccount(json: string, allowLoopback: boolean): ServiceAccount {
+function readServiceAccount(json: string, isOperators: boolean): ServiceAccount {
   const file = parseObject(json);
   if (file === undefined) throw fieldProblem(field, 'is no JSON object. Give the whole key file, unchanged.');
   const type = asText(file.type) ?? 'service_account';
@@ -70,7 +70,7 @@ function readServiceAccount(json: string, allowLoopback: boolean): ServiceAccoun
     email: read('client_email'),
     privateKey: rsaKey(read('private_key')),
     privateKeyId: asText(file.private_key_id),
-    tokenUri: tokenUriOf(asText(file.token_uri) ?? defaultTokenUri, allowLoopback),
+    tokenUri: tokenUriOf(asText(file.token_uri) ?? defaultTokenUri, isOperators),
   };
 }
 
@@ -89,14 +89,14 @@ function rsaKey(pem: string): KeyObject {
   );
 }
 
-/** A service account may come with a request: its token endpoint must be Google's. */
-function tokenUriOf(uri: string, allowLoopback: boolean): string {
+/** What the operator wrote is trusted; a service account that comes with a request has Google's own token endpoint. */
+function tokenUriOf(uri: string, isOperators: boolean): string {
   const url = URL.canParse(uri) ? new URL(uri) : undefined;
   const isGoogle =
     url?.protocol === 'https:' &&
-    url.username === '' &&
     (url.host === 'accounts.google.com' || url.host.endsWith('.googleapis.com'));
-  if (url !== undefined && (isGoogle || (allowLoopback && isLoopback(url)))) return uri;
+  const isPlain = url !== undefined && /^https?:$/.test(url.protocol) && url.username === '';
+  if (isPlain && (isGoogle || isOperators)) return uri;
   throw fieldProblem(field, `has a "token_uri" that is not Google's. Use ${defaultTokenUri}.`);
 }
 

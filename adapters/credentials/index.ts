@@ -22,8 +22,6 @@ export interface CredentialFactoryOptions {
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** Credentials that are remembered with their tokens; the least recently used go first. Default 1,000. */
   readonly maxRemembered?: number;
-  /** Lets service accounts name a token endpoint on loopback. For tests; default false. */
-  readonly allowLoopback?: boolean;
 }
 
 const makers: Readonly<
@@ -32,8 +30,8 @@ const makers: Readonly<
 
 /** The credentials that have to be made for a request: signatures of AWS, tokens of Google and Microsoft Entra. */
 export function createCredentialFactory(options: CredentialFactoryOptions): CredentialFactory {
-  const { clock, transport, environment, maxRemembered = 1_000, allowLoopback = false } = options;
-  const shared = { clock, environment, allowLoopback, fetch: createHttpTokenFetch({ transport, clock }) };
+  const { clock, transport, environment, maxRemembered = 1_000 } = options;
+  const shared = { clock, environment, fetch: createHttpTokenFetch({ transport, clock }) };
   const remembered = new Map<string, Credentials>();
   return {
     create(kind, fields, { machineIdentity = false }: CredentialOptions = {}) {

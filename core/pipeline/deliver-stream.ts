@@ -30,7 +30,9 @@ export function deliverStream(
     const taps = isEventStream(answer) ? activeTaps(exchange, upTo) : [];
     const judge = taps.find((tap) => tap.judges);
     const coding = codingOf(headerValue(headers, 'content-encoding'));
-    const codec = coding === 'unknown' ? undefined : exchange.dialect.frames;
+    const { frames } = exchange.dialect;
+    const type = headerValue(headers, 'content-type') ?? '';
+    const codec = coding === 'unknown' ? undefined : (frames?.framings?.codecFor(type) ?? frames);
     if (judge !== undefined && codec === undefined) throw unjudged(delivery, judge);
     const stages = codec === undefined ? [] : buildStages(taps, exchange, codec, runtime, delivery);
     if (stages.length === 0 || codec === undefined) {

@@ -22,6 +22,8 @@ export interface RefusalPlace {
  */
 export class TapChain implements StreamTarget {
   private readonly stages: readonly Stage[];
+  private readonly codec: FrameCodec;
+  private readonly requestId: string;
   private readonly reader: ReturnType<FrameCodec['reader']>;
   private readonly source: StreamSource;
   private readonly target: StreamTarget & RefusalPlace;
@@ -31,6 +33,7 @@ export class TapChain implements StreamTarget {
   private queuedBytes = 0;
   private busy = false;
   private inputEnded = false;
+  private begun = false;
   private closed = false;
 
   constructor(
@@ -41,6 +44,8 @@ export class TapChain implements StreamTarget {
     target: StreamTarget & RefusalPlace,
   ) {
     this.stages = stages;
+    this.codec = codec;
+    this.requestId = exchange.id;
     this.reader = codec.reader(exchange.endpoint.id);
     this.source = source;
     this.target = target;
@@ -153,6 +158,7 @@ export class TapChain implements StreamTarget {
   private send(frames: readonly StreamFrame[]): boolean {
     if (this.closed) return false;
     let room = true;
+    if (frames.length > 0) this.begun = true;
     for (const frame of frames) {
       const { bytes } = frame;
       room = this.target.data(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength));
@@ -167,7 +173,8 @@ export class TapChain implements StreamTarget {
       ? error
       : new GatewayError('internal', 'The stream could not be processed.', { cause: error });
     this.source.cancel(refusal);
-    this.target.fail(refusal);
+    const told = this.codec.encodeError?.(refusal, this.requestId, this.begun);
+    this.target.fail(refusal, told === undefined ? undefined : Buffer.from(told));
   }
 }
 

@@ -6,6 +6,7 @@ import type { Cache, CachedValue } from '../../core/ports/cache.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import { headerValue, type HeaderList } from '../../core/ports/header-list.ts';
 import { cacheKey } from './cache-key.ts';
+import { streamTypeOf } from './convert.ts';
 import { CollectingBudget, collectStream } from './collect-stream.ts';
 import { Flight, type Flights, type Landing } from './flights.ts';
 import { replay } from './replay.ts';
@@ -79,14 +80,18 @@ export class AnswerCache {
     const { status, headers, body } = answer;
     const coding = headerValue(headers, 'content-encoding') ?? 'identity';
     const type = headerValue(headers, 'content-type') ?? '';
-    const readable = coding === 'identity' && (Buffer.isBuffer(body) || /^text\/event-stream/i.test(type));
+    const streamType = streamTypeOf(context);
+    const isStream = /^text\/event-stream/i.test(type) || type.toLowerCase().startsWith(streamType);
+    const readable = coding === 'identity' && (Buffer.isBuffer(body) || isStream);
     if (status !== 200 || body === null || !readable) {
       lookUp.flight?.release();
       return undefined;
     }
     if (Buffer.isBuffer(body)) {
       const found = wholeJson(context, body, answer.facts);
-      this.keep(context, lookUp, { form: 'json', headers, body, found });
+      // A stream that is one JSON document may have been collected.
+      const form = context.facts.stream && streamType === 'application/json' ? 'stream' : 'json';
+      this.keep(context, lookUp, { form, headers, body, found });
       return undefined;
     }
     const { maxValueBytes: maxBytes } = this.setup;

@@ -41,14 +41,32 @@ export function cacheKey(context: AttemptContext): string | undefined {
     part(organisationId) +
     part(workspaceId) +
     part(endpoint.id) +
-    part(context.path) +
-    part(context.query) +
+    part(pathOf(context)) +
+    part(queryOf(context)) +
     part(body);
   const partition =
     namespace === undefined
       ? part(context.attempt.target) + versionHeaders(context) + metadata(context)
       : part('namespace') + part(namespace);
   return sha256(place + partition, 'base64url');
+}
+
+/** Some wires say in the path whether the answer shall be streamed: behind its last colon. */
+function pathOf(context: AttemptContext): string {
+  const { path } = context;
+  return saysDeliveryOutside(context) ? path.slice(0, path.lastIndexOf(':')) : path;
+}
+
+/** And in the query how the stream is framed. */
+function queryOf(context: AttemptContext): string {
+  const { query } = context;
+  if (!saysDeliveryOutside(context)) return query;
+  const members = query.slice(1).split('&');
+  return members.filter((member) => member !== '' && !member.startsWith('alt=')).join('&');
+}
+
+function saysDeliveryOutside(context: AttemptContext): boolean {
+  return context.dialect.readCall !== undefined && isConvertible(context);
 }
 
 /** Text with its length, so that no two lists of parts make the same text. */

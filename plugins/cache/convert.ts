@@ -1,12 +1,26 @@
 import type { FrameCodec } from '../../core/dialects/dialect.ts';
+import type { EndpointId } from '../../core/dialects/endpoint.ts';
 import type { AttemptContext } from '../../core/pipeline/context.ts';
+import { headerValue } from '../../core/ports/header-list.ts';
 import type { StoredAnswer } from './stored-answer.ts';
+
+/** Endpoints whose answers are one JSON document or a stream of it, as the request asks. */
+const ofTwoForms: ReadonlySet<EndpointId> = new Set([
+  'chat.completions',
+  'completions',
+  'responses',
+  'messages',
+  'generate-content',
+]);
 
 /** Whether one form of an answer can be made of the other. If not, each form has a key of its own. */
 export function isConvertible({ dialect, endpoint }: AttemptContext): boolean {
-  return (
-    dialect.frames !== undefined && (endpoint.id === 'chat.completions' || endpoint.id === 'completions')
-  );
+  return dialect.frames !== undefined && ofTwoForms.has(endpoint.id);
+}
+
+/** Content type of the stream that this request asks for. */
+export function streamTypeOf({ dialect, query }: AttemptContext): string {
+  return dialect.frames?.framings?.contentTypeFor(query) ?? 'text/event-stream';
 }
 
 /**
@@ -27,26 +41,42 @@ export function bodyFor(context: AttemptContext, stored: StoredAnswer): Buffer |
   }
 }
 
-function asJson(
-  { endpoint }: AttemptContext,
-  codec: FrameCodec,
-  { form, body, usage }: StoredAnswer,
-): Buffer {
+function asJson({ endpoint }: AttemptContext, frames: FrameCodec, stored: StoredAnswer): Buffer {
+  const { form, body, usage } = stored;
   if (form === 'json') return body;
+  const codec = codecFor(frames, storedType(stored));
   const reader = codec.reader(endpoint.id);
-  const frames = [...reader.push(body), ...reader.finish()];
-  return Buffer.from(codec.assemble(endpoint.id, frames, usage));
+  return Buffer.from(codec.assemble(endpoint.id, [...reader.push(body), ...reader.finish()], usage));
 }
 
-function asStream(context: AttemptContext, codec: FrameCodec, stored: StoredAnswer): Buffer {
+function asStream(context: AttemptContext, frames: FrameCodec, stored: StoredAnswer): Buffer {
   const wantsUsage = asksForUsage(context);
   const missesUsage = wantsUsage && !stored.tellsUsage && stored.usage !== undefined;
-  if (stored.form === 'json' || missesUsage) {
-    const whole = asJson(context, codec, stored);
+  if (stored.form === 'json' || missesUsage || !isFramedAlike(context, stored)) {
+    const whole = asJson(context, frames, stored);
+    const codec = codecFor(frames, streamTypeOf(context));
     const stream = Buffer.concat(codec.disassemble(context.endpoint.id, whole));
     return wantsUsage ? stream : withoutUsage(context, stream);
   }
   return wantsUsage || !stored.tellsUsage ? stored.body : withoutUsage(context, stored.body);
+}
+
+/** The kept stream has the framing that this request asks for. */
+export function isFramedAlike(context: AttemptContext, stored: StoredAnswer): boolean {
+  if (context.dialect.frames?.framings === undefined) return true;
+  return bareType(storedType(stored)) === streamTypeOf(context);
+}
+
+function codecFor(frames: FrameCodec, contentType: string): FrameCodec {
+  return frames.framings?.codecFor(contentType) ?? frames;
+}
+
+function storedType({ headers }: StoredAnswer): string {
+  return headerValue(headers, 'content-type') ?? '';
+}
+
+function bareType(contentType: string): string {
+  return (contentType.split(';')[0] as string).trim().toLowerCase();
 }
 
 function asksForUsage({ attempt }: AttemptContext): boolean {

@@ -10,6 +10,7 @@ export const cacheableEndpoints = [
   'rerank',
   'responses',
   'messages',
+  'generate-content',
 ] as const satisfies readonly EndpointId[];
 
 /** Options of `cache`. */
@@ -58,6 +59,7 @@ export const CacheSchema = Type.Object(
           Type.Literal('rerank'),
           Type.Literal('responses'),
           Type.Literal('messages'),
+          Type.Literal('generate-content'),
         ]),
         {
           default: [...cacheableEndpoints],

@@ -1,6 +1,6 @@
 import type { Answer, StreamSource, StreamTarget } from '../../core/pipeline/answer.ts';
 import type { AttemptContext } from '../../core/pipeline/context.ts';
-import { bodyFor } from './convert.ts';
+import { bodyFor, isFramedAlike, streamTypeOf } from './convert.ts';
 import type { StoredAnswer } from './stored-answer.ts';
 
 /** How much of a replayed stream is handed on at once. */
@@ -19,20 +19,22 @@ export function replay(context: AttemptContext, stored: StoredAnswer, now: numbe
   const streams = body === stored.body ? stored.form === 'stream' : facts.stream;
   const age = Math.max(0, Math.floor((now - stored.storedAt) / 1000));
   const headers: string[] = [];
-  for (const item of typed(stored, streams)) headers.push(item);
+  for (const item of typed(context, stored, streams)) headers.push(item);
   headers.push('age', String(age));
   return streams
     ? { status: 200, headers, source: 'provider', body: new ReplayedStream(body), dialect: endpoint.dialect }
     : { status: 200, headers, source: 'provider', body, isJson: true };
 }
 
-function typed({ form, headers }: StoredAnswer, streams: boolean): readonly string[] {
-  if ((form === 'stream') === streams) return headers;
+function typed(context: AttemptContext, stored: StoredAnswer, streams: boolean): readonly string[] {
+  const { form, headers } = stored;
+  if ((form === 'stream') === streams && (!streams || isFramedAlike(context, stored))) return headers;
   const others: string[] = [];
   for (let i = 0; i < headers.length; i += 2) {
     if (headers[i] !== 'content-type') others.push(headers[i] as string, headers[i + 1] as string);
   }
-  return ['content-type', streams ? 'text/event-stream; charset=utf-8' : 'application/json', ...others];
+  const type = streams ? `${streamTypeOf(context)}; charset=utf-8` : 'application/json';
+  return ['content-type', type, ...others];
 }
 
 /** Bytes as a stream, at the pace of whoever reads it. */

@@ -8,6 +8,7 @@ const generating: ReadonlySet<EndpointId> = new Set([
   'completions',
   'responses',
   'messages',
+  'generate-content',
 ]);
 
 /** Ends that are no answer. */

@@ -334,7 +334,7 @@ for (const wire of wires) {
   });
 }
 
-test('tokens are counted where the provider counts them, and refused elsewhere', async (t) => {
+test('counting tokens is refused clearly where the provider counts none', async (t) => {
   const setting = await startSdkSetting(t);
   for (const wire of ['openai-chat', 'cohere-v2'] as const) {
     setting.play('grid-text');
@@ -347,6 +347,40 @@ test('tokens are counted where the provider counts them, and refused elsewhere',
     assert.match(error.message, /count/i);
     assert.equal(setting.seen().length, 0);
   }
+});
+
+test('the key is taken from the header of earlier versions, too', async (t) => {
+  const setting = await startSdkSetting(t);
+  setting.play('grid-text');
+  const headers = { ...providerHeaders('openai-chat'), 'x-api-key': serviceKey, authorization: null };
+  const anthropic = new Anthropic({
+    ...{ apiKey: serviceKey, baseURL: setting.url, maxRetries: 0, defaultHeaders: headers },
+  });
+  const message = await anthropic.messages.create({
+    ...{ model: 'gpt-5.1', max_tokens: 9, messages: [{ role: 'user', content: 'Name a river.' }] },
+  });
+  assert.equal(textOf(message), riverText);
+});
+
+test('a conversation that the provider keeps is refused, and the remedy works', async (t) => {
+  const setting = await startSdkSetting(t);
+  const anthropic = clientOf(setting.url, providerHeaders('google-gemini'));
+  setting.play('grid-text');
+  const body = { model: modelOf['google-gemini'], max_tokens: 99 };
+  const question = { role: 'user' as const, content: 'Name a river.' };
+  const error = await failureOf(anthropic.beta.messages.thread(body).send(question));
+  assert.ok(error instanceof BadRequestError, String(error));
+  assert.match(error.message, /thread/);
+  assert.equal(setting.seen().length, 0);
+  const thread = anthropic.beta.messages.thread({
+    ...body,
+    unsupportedRequestBehavior: 'continue_unthreaded',
+  });
+  await thread.send(question);
+  setting.play('grid-text');
+  await thread.send({ role: 'user', content: 'And another.' });
+  const said = JSON.stringify(setting.lastSeen().body);
+  for (const text of ['Name a river.', 'The Danube flows', 'And another.']) assert.ok(said.includes(text));
 });
 
 test('a wrong key is refused in the shape of the SDK', async (t) => {

@@ -257,8 +257,7 @@ for (const wire of wires) {
       let text = '';
       let thought = '';
       for await (const { choices } of await openai.chat.completions.create({ ...body, stream: true })) {
-        const delta = choices[0]?.delta as
-          { content?: string | null; reasoning_content?: string } | undefined;
+        const delta = choices[0]?.delta;
         text += delta?.content ?? '';
         thought += delta?.reasoning_content ?? '';
       }

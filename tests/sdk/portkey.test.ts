@@ -47,7 +47,8 @@ for (const wire of wires) {
       let text = '';
       let finish: string | null | undefined;
       for await (const chunk of stream) {
-        text += chunk.choices?.[0]?.delta?.content ?? '';
+        const content: unknown = chunk.choices?.[0]?.delta?.content;
+        if (typeof content === 'string') text += content;
         finish = chunk.choices?.[0]?.finish_reason ?? finish;
       }
       assert.equal(text, riverText);
@@ -111,6 +112,14 @@ test('the provider’s own words come where they are wanted, and responses and e
     ['thinking', 'text'],
   );
   assert.equal(completion.choices?.[0]?.finish_reason, 'end_turn');
+  const other = new Portkey({
+    ...{ apiKey: serviceKey, baseURL: setting.baseUrl, provider: '@p-openai-responses' },
+  });
+  setting.play('grid-tool-call');
+  const called = await other.chat.completions.create({
+    ...{ model: 'gpt-5.1', messages: [{ role: 'user', content: 'How warm is it in Lübeck?' }] },
+  });
+  assert.equal(called.choices?.[0]?.finish_reason, 'tool_calls');
   setting.play('grid-text');
   const response = (await portkey.responses.create({
     ...{ model: modelOf['anthropic-messages'], input: 'Name a river.' },

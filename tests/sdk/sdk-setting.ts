@@ -81,7 +81,11 @@ export async function startSdkSetting(t: TestContext): Promise<SdkSetting> {
     for (const request of providers.seen) {
       assert.doesNotMatch(JSON.stringify(request.headers), /wk_sdk/, 'the service key went to a provider');
       const wire = fakeWires.find((one) => one.asked(request) !== undefined);
-      assert.deepEqual(wire?.violations(request), [], `${wire?.dialect} would refuse ${request.bytes}`);
+      assert.deepEqual(
+        wire?.violations(request),
+        [],
+        `${wire?.dialect} would refuse ${request.bytes.toString()}`,
+      );
     }
     return providers.seen;
   };
@@ -102,6 +106,3 @@ export async function startSdkSetting(t: TestContext): Promise<SdkSetting> {
 export function providerHeaders(wire: ProviderWire): Record<string, string> {
   return { 'x-service-provider': `@p-${wire}` };
 }
-
-/** Every error status a provider may answer with, for tables of error classes. */
-export const faultStatuses = [400, 401, 429, 500] as const;

@@ -2,7 +2,8 @@ import type { ChatClientCodec, ChatProviderCodec } from '../../../core/dialects/
 import type { ProviderDialect } from '../../../core/dialects/dialect.ts';
 import type { EndpointId } from '../../../core/dialects/endpoint.ts';
 import { passOn, refused, translated } from '../chat-plan.ts';
-import { countTokensOperation } from './count-tokens.ts';
+import { countTokensOperation } from '../count-tokens.ts';
+import { bedrockTokenCounting } from './count-tokens.ts';
 import { decodeConverse } from './decode-answer.ts';
 import { decodeBedrockError } from './decode-error.ts';
 import { embeddingsOperation } from './embeddings.ts';
@@ -40,7 +41,7 @@ export interface BedrockConverseParts {
 /** A host of Bedrock's runtime. Paths that the gateway does not model (`/model/{id}/invoke`) pass as they are. */
 export function createBedrockConverseHost({ anthropicClient }: BedrockConverseParts): ProviderDialect {
   const operations = new Map([
-    ['messages.count_tokens', countTokensOperation(anthropicClient)],
+    ['messages.count_tokens', countTokensOperation(anthropicClient, bedrockTokenCounting)],
     ['embeddings', embeddingsOperation],
     ['images.generations', imagesOperation],
     ['rerank', rerankOperation],

@@ -14,6 +14,7 @@ function usage(promptTokens: number, completionTokens: number, details: Partial<
 dialectConformance({
   dialect: googleGemini,
   endpoints: ['generate-content', 'proxy'],
+  endMarker: false,
   streams: [
     {
       file: 'text.sse',

@@ -25,6 +25,13 @@ export function encodeGeminiRequest(
   report: EncodeReport,
   pathOf: ModelPathOf,
 ): EncodedRequest {
+  const path = pathOf(host, request.stream ? 'streamGenerateContent' : 'generateContent');
+  const body = stringifyExact(geminiBody(request, host, report));
+  return { path: request.stream ? `${path}?alt=sse` : path, body };
+}
+
+/** The body of such a request. */
+export function geminiBody(request: ChatRequest, host: HostFacts, report: EncodeReport): JsonObject {
   const { contents, systemInstruction } = encodeContents(request.messages, host.model, report);
   const { tools, functionCallingConfig } = encodeTools(request, report);
   const generationConfig = encodeGenerationConfig(request, host.model, report);
@@ -37,8 +44,7 @@ export function encodeGeminiRequest(
   reportForeignExtras(request.extras, ['google-gemini', 'google-vertex'], report);
   applyExtras(body, request);
   applyQuirks(body, host.quirks, report);
-  const path = pathOf(host, request.stream ? 'streamGenerateContent' : 'generateContent');
-  return { path: request.stream ? `${path}?alt=sse` : path, body: stringifyExact(body) };
+  return body;
 }
 
 /** What no member of this wire says. */

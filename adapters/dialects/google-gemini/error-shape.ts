@@ -98,7 +98,8 @@ function readDetails(details: readonly unknown[], error: { code?: string; param?
   }
 }
 
-function errorJson(error: GatewayError, requestId: string): string {
+/** An error of the gateway as JSON text. */
+export function errorJson(error: GatewayError, requestId: string): string {
   const details: JsonObject[] = [
     { '@type': `${typePrefix}ErrorInfo`, reason: error.code },
     { '@type': `${typePrefix}RequestInfo`, requestId },

@@ -10,6 +10,7 @@ import { encodeModelPart } from './encode-part.ts';
 import { providerErrorJson, streamErrorFrame } from './error-shape.ts';
 import { encodeGrounding } from './grounding.ts';
 import { encodeLogprobs } from './logprobs.ts';
+import { streamContentType } from './stream-content-type.ts';
 import { encodeGeminiUsage } from './usage.ts';
 
 /** A part that has begun. Calls and recordings of this wire come whole and are collected; texts are written as they come. */
@@ -46,8 +47,8 @@ export class GeminiEventWriter implements ChatEventWriter {
 
   constructor(context: AnswerContext) {
     this.context = context;
-    this.isArray = !/[?&]alt=sse(?:&|$)/.test(context.query);
-    this.contentType = this.isArray ? 'application/json' : 'text/event-stream';
+    this.contentType = streamContentType(context.query);
+    this.isArray = this.contentType === 'application/json';
   }
 
   write(events: readonly ChatEvent[]): Buffer | undefined {

@@ -72,7 +72,7 @@ describe('host', () => {
       kind: 'pass',
       path: '/v1beta/models',
     });
-    for (const endpoint of ['rerank', 'moderations', 'messages.count_tokens'] as const)
+    for (const endpoint of ['rerank', 'moderations'] as const)
       assert.equal(plan({ endpoint }).kind, 'refuse');
   });
 });

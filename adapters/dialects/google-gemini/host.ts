@@ -2,7 +2,10 @@ import type { ProviderDialect } from '../../../core/dialects/dialect.ts';
 import type { ChatProviderCodec } from '../../../core/dialects/canonical/chat-codec.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import type { UpstreamCallFacts, UpstreamPlan } from '../../../core/dialects/upstream-plan.ts';
+import { anthropicClient } from '../anthropic-messages/client.ts';
 import { passOn, refused, translated } from '../chat-plan.ts';
+import { countTokensOperation } from '../count-tokens.ts';
+import { geminiTokenCounting } from './count-tokens.ts';
 import { createGeminiEmbeddings } from './embeddings-operation.ts';
 import { createGeminiImages } from './images-operation.ts';
 import { encodeResource, modelResource, readModelPath, withoutKey } from './model-path.ts';
@@ -20,6 +23,7 @@ export const geminiProvider: ChatProviderCodec = createGeminiProvider(modelPath)
 const embeddings = createGeminiEmbeddings(modelPath);
 const images = createGeminiImages(modelPath);
 const speech = createGeminiSpeech(modelPath);
+const tokenCount = countTokensOperation(anthropicClient, geminiTokenCounting(modelPath));
 
 /** The Gemini API (`generativelanguage.googleapis.com`). Its base URL is the host's root. */
 export const googleGeminiHost: ProviderDialect = {
@@ -42,7 +46,7 @@ export const googleGeminiHost: ProviderDialect = {
       case 'rerank':
         return refused(call, 'reranking');
       case 'messages.count_tokens':
-        return refused(call, 'token counting for the Messages API');
+        return { kind: 'operation', codec: tokenCount };
       default:
         return passOn(call);
     }

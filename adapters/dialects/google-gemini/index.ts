@@ -5,13 +5,14 @@ import { answerFacts } from './answer-facts.ts';
 import { geminiClient } from './client-codec.ts';
 import { decodeConversation } from './decode-conversation.ts';
 import { encodeGeminiError, encodeGeminiStreamError } from './error-shape.ts';
+import { geminiFrames } from './frames.ts';
 import { readModelPath } from './model-path.ts';
 import { GeminiStreamScanner } from './stream-scanner.ts';
 
 export { geminiClient } from './client-codec.ts';
 export { geminiProvider, googleGeminiHost } from './host.ts';
 
-/** Google's generateContent wire. Model and streaming stand in the path. It has no frame codec. */
+/** Google's generateContent wire. Model and streaming stand in the path. */
 export const googleGemini: Dialect = {
   name: 'google-gemini',
   validateRequest: (endpoint, body) =>
@@ -24,6 +25,7 @@ export const googleGemini: Dialect = {
   chat: geminiClient,
   scanAnswer: (_endpoint, body) => answerFacts(body),
   streamScanner: () => new GeminiStreamScanner(),
+  frames: geminiFrames,
   encodeError: encodeGeminiError,
   encodeStreamError: encodeGeminiStreamError,
 };

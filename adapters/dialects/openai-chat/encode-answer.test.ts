@@ -124,6 +124,14 @@ test('finish reasons are those that OpenAI documents, and a failure never looks 
   assert.deepEqual(words, ['stop', 'length', 'tool_calls', 'content_filter', 'stop', 'length', 'stop']);
 });
 
+test('the status of a whole response is no finish reason, strict or not', () => {
+  for (const strict of [true, false]) {
+    const finish = { reason: 'tool-calls' as const, raw: 'completed' };
+    const said = answer([], { choices: [{ index: 0, parts: [], finish }] });
+    assert.equal(asObject(asArray(encode(said, strict).choices)[0])?.finish_reason, 'tool_calls');
+  }
+});
+
 test('a client of the legacy form gets one function_call', () => {
   const request: ChatRequest = { ...plainRequest, legacyFunctions: true };
   const choice = asObject(asArray(encode(answer([call]), true, request).choices)[0]);

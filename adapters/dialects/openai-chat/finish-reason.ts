@@ -50,13 +50,17 @@ export function decodeFinish(raw: string, hasCalls: boolean, choice: JsonObject)
   return stopSequence === undefined ? { reason, raw } : { reason, raw, stopSequence };
 }
 
-/** The words that OpenAI documents: where a host writes one of them, what it means is said and not what it wrote. */
+/**
+ * The words that OpenAI documents, and the status of a response that is whole, which tells no reason: where a host writes
+ * one of them, what it means is said and not what it wrote.
+ */
 const documented: ReadonlySet<string> = new Set([
   'stop',
   'length',
   'tool_calls',
   'function_call',
   'content_filter',
+  'completed',
 ]);
 
 /**

@@ -138,5 +138,5 @@ test('the host takes its own wire as it is, translates other chat and passes the
   assert.deepEqual(plan('proxy', '/responses/resp_1'), { path: '/responses/resp_1?a=1' });
   for (const endpoint of ['chat.completions', 'completions', 'messages', 'generate-content'] as const)
     assert.equal(plan(endpoint, '/x'), 'chat');
-  assert.equal(plan('messages.count_tokens', '/messages/count_tokens'), 'refuse');
+  assert.equal(plan('messages.count_tokens', '/messages/count_tokens'), 'operation');
 });

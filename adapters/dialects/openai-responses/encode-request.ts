@@ -19,6 +19,12 @@ const dialect = 'openai-responses';
 
 /** The request as `POST /responses` wants it. The provider keeps nothing of it unless the caller says `store`. */
 export function encodeRequest(request: ChatRequest, host: HostFacts, report: EncodeReport): EncodedRequest {
+  const body = stringifyExact(responsesBody(request, host, report));
+  return { path: host.quirks.paths?.responses ?? '/responses', body };
+}
+
+/** The body of such a request. */
+export function responsesBody(request: ChatRequest, host: HostFacts, report: EncodeReport): JsonObject {
   const body: JsonObject = { model: host.model };
   encodeMessages(body, request, host, report);
   encodeSettings(body, request, report);
@@ -30,7 +36,7 @@ export function encodeRequest(request: ChatRequest, host: HostFacts, report: Enc
   addExtras(body, request, report);
   reportUnsayable(request, report);
   applyQuirks(body, host.quirks, report);
-  return { path: host.quirks.paths?.responses ?? '/responses', body: stringifyExact(body) };
+  return body;
 }
 
 /** The instructions are the first message when it is one text of the system; everything else are items. */

@@ -6,6 +6,7 @@ import { encodeErrorJson, encodeOpenAiError, openAiErrorMembers } from '../opena
 import { bodyIssue } from '../request-issue.ts';
 import { openAiResponsesClient } from './client.ts';
 import { decodeConversation } from './decode-conversation.ts';
+import { responsesFrames } from './frames.ts';
 import { responseFacts, ResponsesStreamReader, watchedMembers } from './stream-reader.ts';
 
 /** The OpenAI Responses wire as clients speak it. */
@@ -19,6 +20,7 @@ export const openAiResponses: Dialect = {
     return response === undefined ? {} : responseFacts(response);
   },
   streamScanner: () => new FrameScanner(new ResponsesStreamReader(), watchedMembers),
+  frames: responsesFrames,
   encodeError: encodeOpenAiError,
   encodeStreamError(error) {
     const members = openAiErrorMembers(error);

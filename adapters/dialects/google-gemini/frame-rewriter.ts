@@ -1,0 +1,271 @@
+import type { FrameRewriter } from '../../../core/dialects/dialect.ts';
+import type { StreamEvent, StreamFrame } from '../../../core/dialects/stream-event.ts';
+import { asArray, asObject, asText, type JsonObject } from '../json-reading.ts';
+import { encodeArguments } from './call-arguments.ts';
+import type { FrameFraming } from './frame-json.ts';
+import { writeMembers } from './frame-members.ts';
+import { opaque } from './frame-reader.ts';
+import { CallNumbers, channelOf, frameSlots, type FrameSlot, type TextEvent } from './frame-slots.ts';
+import { candidateIndex, partsOf } from './join-calls.ts';
+import { member } from './member.ts';
+
+type CallEvent = Extract<TextEvent, { type: 'tool-arguments-delta' }>;
+
+/** Members of a candidate that repeat its text or count places in it. */
+const aboutTheText = [
+  ...['logprobsResult', 'logprobs_result', 'avgLogprobs', 'avg_logprobs'],
+  ...['groundingMetadata', 'grounding_metadata', 'citationMetadata', 'citation_metadata'],
+];
+/** Members that stand in every object of a stream. */
+const commonMembers = ['modelVersion', 'model_version', 'responseId', 'response_id', 'createTime'];
+
+/**
+ * Writes the frames of one stream with other events. What repeats a text of a candidate is taken out once that has been
+ * changed, and from then on the frame that ends it waits for more text.
+ */
+export class GeminiFrameRewriter implements FrameRewriter {
+  private readonly framing: FrameFraming;
+  private readonly numbers = new CallNumbers();
+  private readonly written = new CallNumbers();
+  /** Names of calls that were taken out of their frames: they may be told later. */
+  private readonly heldCalls = new Map<string, CallEvent>();
+  private readonly changedChoices = new Set<number>();
+  private isClean = true;
+  private begun = false;
+  private template: StreamFrame | undefined;
+  private readonly waiting: StreamFrame[] = [];
+
+  constructor(framing: FrameFraming) {
+    this.framing = framing;
+  }
+
+  write(frame: StreamFrame, events: readonly StreamEvent[]): readonly StreamFrame[] {
+    if (this.isClean && events === frame.events) {
+      this.countCalls(events);
+      this.template ??= frame.events === opaque ? undefined : frame;
+      this.begun = true;
+      return [frame];
+    }
+    const json = frame.unread === true ? undefined : (this.framing.read(frame.bytes) ?? undefined);
+    if (json === undefined) return this.unread(frame, events);
+    this.template ??= frame;
+    const wanted = joinedTexts(events);
+    let changed = this.writeSlots(json, wanted);
+    const own = this.own(events, wanted);
+    if (this.add(json, [...wanted.values()], own)) changed = true;
+    if (writeMembers(json, events)) changed = true;
+    if (this.stripRepeats(json)) changed = true;
+    if (changed) this.isClean = false;
+    if (changed && !saysAnything(json)) return [];
+    const bytes = changed ? this.framing.replace(frame.bytes, json) : frame.bytes;
+    const out: StreamFrame[] = [];
+    this.put(
+      { bytes, events: own.length === 0 ? opaque : own },
+      !this.isClean && events.some(({ type }) => type === 'finish'),
+      out,
+    );
+    return out;
+  }
+
+  late(events: readonly StreamEvent[]): readonly StreamFrame[] {
+    const out: StreamFrame[] = [];
+    const texts = [...joinedTexts(events).values()];
+    if (texts.length > 0) {
+      const json = this.envelope();
+      const own: StreamEvent[] = [];
+      this.add(json, texts, own);
+      if (own.length > 0) this.emit({ bytes: this.framing.write(json, this.begun), events: own }, out);
+    }
+    this.release(out);
+    return out;
+  }
+
+  private countCalls(events: readonly StreamEvent[]): void {
+    for (const event of events) {
+      if (event.type !== 'tool-arguments-delta') continue;
+      this.numbers.take(event.choice);
+      this.written.take(event.choice);
+    }
+  }
+
+  private unread(frame: StreamFrame, events: readonly StreamEvent[]): readonly StreamFrame[] {
+    const out: StreamFrame[] = [];
+    const texts = events.filter((event) => 'text' in event);
+    if (texts.length > 0) for (const late of this.late(texts)) out.push(late);
+    const isEnd = frame.events[0]?.type === 'done';
+    if (isEnd) this.release(out);
+    const own = events.filter((event) => !('text' in event));
+    if (own.length > 0) this.put({ ...frame, events: own }, false, out);
+    else if (events.length > 0) this.put({ ...frame, events: opaque }, false, out);
+    return out;
+  }
+
+  /** Writes each text where it stood; the whole text of a channel goes where its first piece was. */
+  private writeSlots(json: JsonObject, wanted: Map<string, TextEvent>): boolean {
+    const channels = new Map<string, FrameSlot[]>();
+    for (const slot of frameSlots(json, this.numbers)) {
+      const key = channelOf(slot.event);
+      const slots = channels.get(key);
+      if (slots === undefined) channels.set(key, [slot]);
+      else slots.push(slot);
+    }
+    let changed = false;
+    for (const [key, slots] of channels) {
+      const event = wanted.get(key);
+      wanted.delete(key);
+      const first = slots[0] as FrameSlot;
+      if (first.event.type === 'tool-arguments-delta') {
+        if (this.writeCall(first, first.event, event)) changed = true;
+      } else if (event?.text !== slots.map((slot) => slot.event.text).join('')) {
+        changed = true;
+        this.changedChoices.add(first.event.choice);
+        slots.forEach((slot, i) => {
+          writeText(slot, i === 0 ? (event?.text ?? '') : '');
+        });
+      }
+    }
+    return changed;
+  }
+
+  private writeCall({ candidate, part }: FrameSlot, was: CallEvent, now: TextEvent | undefined): boolean {
+    if (now?.type !== 'tool-arguments-delta') {
+      this.heldCalls.set(channelOf(was), was);
+      removePart(candidate, part);
+      return true;
+    }
+    const call = member(part, 'functionCall') as JsonObject;
+    const isSame = now.text === was.text && (now.name === undefined || now.name === was.name);
+    if (isSame) return false;
+    if (now.name !== undefined) call.name = now.name;
+    if (now.text !== was.text) call.args = encodeArguments({ kind: 'function', arguments: now.text });
+    return true;
+  }
+
+  /** The events that the frame itself says, calls with the number that they have in the stream that is written. */
+  private own(events: readonly StreamEvent[], rest: ReadonlyMap<string, TextEvent>): StreamEvent[] {
+    const own: StreamEvent[] = [];
+    for (const event of events) {
+      if (!('text' in event)) own.push(event);
+      else if (rest.has(channelOf(event))) continue;
+      else if (event.type !== 'tool-arguments-delta') own.push(event);
+      else own.push({ ...event, call: this.written.take(event.choice) });
+    }
+    return own;
+  }
+
+  /** Adds texts to an object that has no place for them yet, before what it says itself. */
+  private add(json: JsonObject, texts: readonly TextEvent[], own: StreamEvent[]): boolean {
+    let added = false;
+    for (const event of texts) {
+      const part = this.partOf(event, own);
+      if (part === undefined) continue;
+      added = true;
+      const candidate = candidateOf(json, event.choice);
+      const content = asObject(candidate.content) ?? { role: 'model' };
+      candidate.content = content;
+      content.parts = [part, ...asArray(content.parts)];
+    }
+    return added;
+  }
+
+  private partOf(event: TextEvent, own: StreamEvent[]): JsonObject | undefined {
+    if (event.type === 'tool-arguments-delta') {
+      const held = this.heldCalls.get(channelOf(event));
+      this.heldCalls.delete(channelOf(event));
+      const name = event.name ?? held?.name ?? '';
+      const id = event.id ?? held?.id;
+      const call: JsonObject = id === undefined ? { name } : { id, name };
+      call.args = encodeArguments({ kind: 'function', arguments: event.text });
+      own.unshift({ ...event, name, call: this.written.take(event.choice) });
+      return { functionCall: call };
+    }
+    if (event.text === '') return undefined;
+    this.changedChoices.add(event.choice);
+    own.unshift(event);
+    return event.type === 'text-delta' ? { text: event.text } : { text: event.text, thought: true };
+  }
+
+  private stripRepeats(json: JsonObject): boolean {
+    let changed = false;
+    asArray(json.candidates).forEach((value, position) => {
+      const candidate = asObject(value) ?? {};
+      if (!this.changedChoices.has(candidateIndex(candidate, position))) return;
+      for (const name of aboutTheText) {
+        if (!(name in candidate)) continue;
+        delete candidate[name];
+        changed = true;
+      }
+    });
+    return changed;
+  }
+
+  private envelope(): JsonObject {
+    const json = this.template === undefined ? undefined : this.framing.read(this.template.bytes);
+    const common: JsonObject = { candidates: [] };
+    for (const name of commonMembers) if (json?.[name] !== undefined) common[name] = json[name];
+    return common;
+  }
+
+  private put(frame: StreamFrame, waits: boolean, out: StreamFrame[]): void {
+    if (waits || this.waiting.length > 0) this.waiting.push(frame);
+    else this.emit(frame, out);
+  }
+
+  private release(out: StreamFrame[]): void {
+    for (const frame of this.waiting.splice(0)) this.emit(frame, out);
+  }
+
+  private emit(frame: StreamFrame, out: StreamFrame[]): void {
+    const bytes = this.framing.place(frame.bytes, this.begun);
+    this.begun = true;
+    out.push(bytes === frame.bytes ? frame : { ...frame, bytes });
+  }
+}
+
+function joinedTexts(events: readonly StreamEvent[]): Map<string, TextEvent> {
+  const joined = new Map<string, TextEvent>();
+  for (const event of events) {
+    if (!('text' in event)) continue;
+    const key = channelOf(event);
+    const before = joined.get(key);
+    joined.set(key, before === undefined ? event : { ...before, text: before.text + event.text });
+  }
+  return joined;
+}
+
+/** What proves a thought proves no other one. */
+function writeText({ candidate, part }: FrameSlot, text: string): void {
+  part.text = text;
+  if (part.thought === true) {
+    delete part.thoughtSignature;
+    delete part.thought_signature;
+  }
+  if (text === '' && member(part, 'thoughtSignature') === undefined) removePart(candidate, part);
+}
+
+function removePart(candidate: JsonObject, part: JsonObject): void {
+  const content = asObject(candidate.content);
+  if (content !== undefined) content.parts = partsOf(candidate).filter((one) => one !== part);
+}
+
+/** The candidate with this number, added when the object has none. */
+function candidateOf(json: JsonObject, choice: number): JsonObject {
+  const candidates = asArray(json.candidates);
+  for (const [position, value] of candidates.entries()) {
+    const candidate = asObject(value);
+    if (candidate !== undefined && candidateIndex(candidate, position) === choice) return candidate;
+  }
+  const added: JsonObject = { content: { parts: [], role: 'model' }, index: choice };
+  json.candidates = [...candidates, added];
+  return added;
+}
+
+/** False when all texts and marks of an object have been taken out. */
+function saysAnything(json: JsonObject): boolean {
+  if (json.error !== undefined || member(json, 'promptFeedback') !== undefined) return true;
+  if (member(json, 'usageMetadata') !== undefined) return true;
+  return asArray(json.candidates).some((value) => {
+    const candidate = asObject(value) ?? {};
+    return partsOf(candidate).length > 0 || asText(member(candidate, 'finishReason')) !== undefined;
+  });
+}

@@ -1,6 +1,11 @@
 import type { ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 
+/** Larger chunks are not copied. */
+const maxFramedBytes = 8 * 1024;
+/** Deno's answers do not stand on the socket that they show. */
+const joinsFrames = process.versions['deno'] === undefined;
+
 /** Where the answer goes: a head once, bytes with back-pressure, and an end or a cut. */
 export class ResponseSink {
   private readonly response: ServerResponse;
@@ -12,6 +17,8 @@ export class ResponseSink {
   private isClosed = false;
   private flushed = true;
   private wasCut = false;
+  /** The head has gone out, and this runtime's answers write to the socket that they name. */
+  private framesItself = false;
   private drainListener: (() => void) | undefined;
   private closeListener: ((complete: boolean) => void) | undefined;
   headSent = false;
@@ -60,9 +67,36 @@ export class ResponseSink {
 
   /** False: stop until `onDrain`. */
   write(chunk: Buffer): boolean {
+    if (this.framesItself && this.writeFramed(chunk)) return true;
+    this.framesItself = joinsFrames;
     const room = this.response.write(chunk);
     if (!room) this.watchStall();
     return room;
+  }
+
+  /**
+   * One chunk of a chunked answer as one buffer straight to an idle socket. Node would write its length, its end and the
+   * chunk as four buffers, which costs more than everything else that happens to a small chunk. Only behind the head,
+   * which goes out with the first write, and while nothing waits: whatever needs back-pressure goes Node's own way.
+   */
+  private writeFramed(chunk: Buffer): boolean {
+    const { response } = this;
+    const { socket } = response;
+    if (socket === null || !response.chunkedEncoding || response.writableLength > 0 || !socket.writable)
+      return false;
+    const { length } = chunk;
+    if (length === 0 || length > maxFramedBytes) return false;
+    const size = length.toString(16);
+    const frame = Buffer.allocUnsafe(size.length + 4 + length);
+    frame.write(size, 'latin1');
+    let at = size.length;
+    frame[at++] = 0x0d;
+    frame[at++] = 0x0a;
+    at += chunk.copy(frame, at);
+    frame[at++] = 0x0d;
+    frame[at] = 0x0a;
+    socket.write(frame);
+    return true;
   }
 
   /** Called whenever a full buffer has drained. */

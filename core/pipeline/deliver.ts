@@ -30,11 +30,13 @@ export function deliver(
   upTo: number,
   runtime: EngineRuntime,
 ): MaybePromise<void> {
-  if (answer.switched !== undefined) return deliverUpgrade(exchange, answer.headers, answer.switched, runtime);
+  if (answer.switched !== undefined)
+    return deliverUpgrade(exchange, answer.headers, answer.switched, runtime);
   const steps = responseSteps(exchange, upTo);
   if (isStreamSource(answer.body)) {
     const stream = { ...answer, body: answer.body };
-    if (steps.length > 0 && isJson(answer)) return deliverCollected(exchange, stream, upTo, runtime);
+    const isDocument = answer.dialect === undefined && isJson(answer);
+    if (steps.length > 0 && isDocument) return deliverCollected(exchange, stream, upTo, runtime);
     return deliverStream(exchange, stream, upTo, runtime, (error, from) =>
       deliverSafely(exchange, runtime, () => refuse(exchange, error, from, runtime)),
     );

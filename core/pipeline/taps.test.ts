@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import zlib from 'node:zlib';
+import type { Dialect } from '../dialects/dialect.ts';
 import { dialects } from '../../adapters/dialects/index.ts';
 import { defaultMaxFrameBytes } from '../../adapters/framing/sse.ts';
 import {
@@ -483,14 +484,16 @@ describe('what a judging tap cannot read does not pass', () => {
 
   test('a dialect without frames refuses the stream of a judging tap, and passes an observer', async (t) => {
     const body = { model: 'm', max_tokens: 1, stream: true, messages: [{ role: 'user', content: 'x' }] };
-    assert.equal(dialects.get('anthropic-messages')?.frames, undefined);
-    const judged = await tapped(t, [judging]);
+    const { frames, ...unread } = dialects.get('anthropic-messages') as Dialect;
+    assert.ok(frames !== undefined);
+    const without = { dialects: new Map(dialects).set('anthropic-messages', unread) };
+    const judged = await tapped(t, [judging], undefined, without);
     const answer = await send(judged.gateway.url, { path: '/v1/messages', body });
     assert.equal(answer.status, 400);
     assert.match(answer.text, /"tapping\\" has to judge this stream/);
     assert.equal((await judged.gateway.untilSettled()).outcome.error?.code, 'not_supported');
     await until(() => judged.upstream.open.size === 0, 'the end of the call');
-    const observed = await tapped(t, [observing]);
+    const observed = await tapped(t, [observing], undefined, without);
     assert.equal((await send(observed.gateway.url, { path: '/v1/messages', body })).text, whole.join(''));
   });
 

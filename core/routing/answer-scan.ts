@@ -2,6 +2,7 @@ import type { Transform } from 'node:stream';
 import { createDecoder, decodeWhole, type Coding } from '../http/content-encoding.ts';
 import type { AnswerFacts, StreamScanner, UsageStripper } from '../dialects/dialect.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
+import { isStreamType } from './stream-type.ts';
 
 /** Copies of answers that are kept for scanning stay under this; a longer one goes unscanned. */
 const maxScanBytes = 1024 * 1024;
@@ -34,7 +35,7 @@ export class AnswerScan {
     this.exchange = exchange;
     this.coding = coding;
     const { dialect, endpoint } = exchange;
-    const eventStream = contentType.startsWith('text/event-stream');
+    const eventStream = isStreamType(exchange, contentType);
     this.keepsCopy = !eventStream && contentType.includes('json') && coding !== 'unknown';
     if (!eventStream || coding === 'unknown') return;
     this.scanner = dialect.streamScanner(endpoint.id);

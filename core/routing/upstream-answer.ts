@@ -7,6 +7,7 @@ import { headerValue, type HeaderList } from '../ports/header-list.ts';
 import type { FailureFacts, UpstreamCall, UpstreamHandler } from '../ports/transport.ts';
 import { AnswerScan } from './answer-scan.ts';
 import { forwardAnswerHeaders } from './forward-headers.ts';
+import { isStreamType } from './stream-type.ts';
 import { strippedAnswer } from './stripped-answer.ts';
 
 export interface UpstreamAnswerOptions {
@@ -68,7 +69,8 @@ export class UpstreamAnswer implements UpstreamHandler, StreamSource {
     this.status = status;
     this.headers = headers;
     const contentType = (headerValue(headers, 'content-type') ?? '').toLowerCase();
-    const eventStream = contentType.startsWith('text/event-stream');
+    const isStream = isStreamType(exchange, contentType);
+    const eventStream = isStream && (status === 200 || contentType.startsWith('text/event-stream'));
     const coding = codingOf(headerValue(headers, 'content-encoding'));
     const { translated } = this.options;
     if (translated !== undefined) {

@@ -115,8 +115,22 @@ describe('no key', () => {
   });
 });
 
-test('a wire whose forms cannot be converted keeps them apart', async () => {
-  const ask = { path: '/messages', body: { model: 'm', messages: [] } };
-  const stream = { ...ask, body: { ...ask.body, stream: true } };
-  assert.notEqual(await keyOf(ask), await keyOf(stream));
+test('both forms of an answer have one key in every wire, wherever it says which', async () => {
+  for (const path of ['/responses', '/messages', '/completions']) {
+    const ask = { path, body: { model: 'm', input: 'x' } };
+    assert.equal(await keyOf(ask), await keyOf({ path, body: { ...ask.body, stream: true } }), path);
+  }
+  const body = { contents: [] };
+  const whole = await keyOf({ path: '/v1beta/models/a:generateContent', body });
+  const path = '/v1beta/models/a:streamGenerateContent';
+  assert.equal(await keyOf({ path, body }), whole);
+  assert.equal(await keyOf({ path, body, query: '?alt=sse' }), whole);
+  assert.notEqual(await keyOf({ path, body, query: '?alt=sse&x=1' }), whole);
+  assert.notEqual(await keyOf({ path: path.replace('/a:', '/b:'), body }), whole);
+  assert.notEqual(await keyOf({ path: path.replace('v1beta', 'v1'), body }), whole);
+});
+
+test('an endpoint whose answers have one form keeps different bodies apart', async () => {
+  const ask = { path: '/embeddings', body: { model: 'm', input: 'x' } };
+  assert.notEqual(await keyOf(ask), await keyOf({ ...ask, body: { ...ask.body, stream: true } }));
 });

@@ -2,11 +2,13 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { definePlugin, GatewayError } from '../../core/pipeline/plugin.ts';
 import { delta, done, finish, frame, pieces, role, said, usage } from '../../tests/kit/chat-stream-kit.ts';
-import { providerPlugin } from '../../tests/kit/gateway-kit.ts';
+import { startFakeProviders } from '../../tests/kit/fake-providers/fake-providers.ts';
+import { providerPlugin, startTestGateway } from '../../tests/kit/gateway-kit.ts';
 import auth from '../auth/index.ts';
 import cache from './index.ts';
-import { begin, type Answering } from '../../tests/kit/http-kit.ts';
-import { asking, cachedGateway, completion } from '../../tests/kit/cache-kit.ts';
+import { begin, send, type Answering, type Received } from '../../tests/kit/http-kit.ts';
+import { testKey } from '../../tests/kit/plugin-kit.ts';
+import { asking, cachedGateway, completion, question } from '../../tests/kit/cache-kit.ts';
 
 const streaming = { body: { stream: true } };
 const withUsage = { body: { stream: true, stream_options: { include_usage: true } } };
@@ -160,33 +162,96 @@ describe('a stream that is not kept', () => {
   });
 });
 
-describe('a wire whose forms cannot be converted', () => {
-  const events = [
-    ['message_start', { message: { model: 'c', usage: { input_tokens: 1 } } }],
-    ['message_delta', { delta: { stop_reason: 'end_turn' }, usage: { output_tokens: 2 } }],
-    ['message_stop', {}],
-  ] as const;
-  const stream = events
-    .map(([type, rest]) => `event: ${type}\ndata: ${JSON.stringify({ type, ...rest })}\n\n`)
-    .join('');
-  const message = { type: 'message', stop_reason: 'end_turn', content: [] };
-
-  test('has an answer of each form', async (t) => {
-    const { ask, upstream } = await cachedGateway(t, {
-      answer: (request, response) => {
-        const streams = request.body.toString().includes('"stream":true');
-        response.writeHead(200, streams ? sse : { 'content-type': 'application/json' });
-        response.end(streams ? stream : JSON.stringify(message));
-      },
-    });
-    const path = '/v1/messages';
-    await ask({ path, ...streaming });
-    assert.equal((await ask({ path })).headers['x-service-cache-status'], 'MISS');
-    assert.equal((await ask({ path, ...streaming })).text, stream);
-    assert.deepEqual((await ask({ path })).json(), message);
-    assert.equal(upstream.requests.length, 2);
-  });
+describe('in every dialect of clients', () => {
+  const contents = [{ role: 'user', parts: [{ text: 'x' }] }];
+  const gemini = '/v1beta/models/m:';
+  const wires = [
+    {
+      name: 'responses',
+      whole: { path: '/v1/responses', body: { model: 'm', input: 'x' } },
+      streams: [{ path: '/v1/responses', body: { model: 'm', input: 'x', stream: true } }],
+    },
+    {
+      name: 'messages',
+      whole: { path: '/v1/messages', body: { model: 'm', max_tokens: 9, messages: question.messages } },
+      streams: [
+        {
+          path: '/v1/messages',
+          body: { model: 'm', max_tokens: 9, messages: question.messages, stream: true },
+        },
+      ],
+    },
+    {
+      name: 'gemini',
+      whole: { path: `${gemini}generateContent`, body: { contents } },
+      streams: [
+        { path: `${gemini}streamGenerateContent?alt=sse`, body: { contents } },
+        { path: `${gemini}streamGenerateContent`, body: { contents } },
+      ],
+    },
+  ];
+  const dialectOf = {
+    responses: 'openai-responses',
+    messages: 'anthropic-messages',
+    gemini: 'google-gemini',
+  };
+  for (const { name, whole: json, streams } of wires) {
+    const forms = [json, ...streams];
+    for (const target of ['openai-chat', dialectOf[name as keyof typeof dialectOf]]) {
+      test(`${name} at ${target}: each form is made of each`, async (t) => {
+        const providers = await startFakeProviders(t);
+        const base = { 'openai-chat': '/openai/v1', 'openai-responses': '/openai/v1' } as const;
+        const root =
+          target === 'anthropic-messages' ? '/anthropic/v1' : (base[target as keyof typeof base] ?? '');
+        const start = () =>
+          startTestGateway(t, {
+            plugins: [auth, cache, providerPlugin({ default: 'up' })],
+            keys: { wk_one: testKey() },
+            providers: {
+              up: { dialect: target as 'openai-chat', base_url: `${providers.url}${root}`, api_key: 'k' },
+            },
+            security: { trusted_hosts: [`127.0.0.1:${providers.port}`] },
+          });
+        for (const first of forms) {
+          const gateway = await start();
+          providers.play({ fixture: 'grid-text' });
+          const told = (form: object) =>
+            send(gateway.url, { ...form, headers: { 'x-service-api-key': 'wk_one' } });
+          await told(first);
+          for (const form of forms) {
+            const answer = await told(form);
+            assert.equal(answer.headers['x-service-cache-status'], 'HIT', answer.text);
+            assert.match(textIn(answer), /^The Danube flows through Vienna, Budapest and Belgrade. 🌊/);
+            const type = answer.headers['content-type']?.split(';')[0];
+            const isEvents = form !== json && !/streamGenerateContent$/.test(form.path);
+            assert.equal(type, isEvents ? 'text/event-stream' : 'application/json');
+            const isArray = form !== json && !isEvents;
+            assert.equal(answer.text.startsWith('['), isArray, answer.text);
+          }
+          assert.equal(providers.seen.length, 1);
+        }
+      });
+    }
+  }
 });
+
+/** Every text of an answer, in one: of the deltas of a stream, else of the whole. */
+function textIn({ text }: Received): string {
+  const objects = text.startsWith('{') || text.startsWith('[') ? [text] : text.match(/(?<=^data: )\{.*$/gm);
+  const texts: string[] = [];
+  const collect = (value: unknown): void => {
+    if (typeof value !== 'object' || value === null) return;
+    for (const [name, inner] of Object.entries(value)) {
+      if (typeof inner === 'string' && (name === 'text' || name === 'delta')) texts.push(inner);
+      else if (name !== 'response' && name !== 'item' && name !== 'part') collect(inner);
+    }
+  };
+  for (const json of objects ?? []) {
+    const object = JSON.parse(json) as { type?: string };
+    if (object.type?.endsWith('.done') !== true) collect(object);
+  }
+  return texts.join('');
+}
 
 test('a long replayed stream arrives whole at a client that reads slowly', async (t) => {
   const long = [role, ...Array.from({ length: 400 }, () => delta('x'.repeat(2000))), finish, done];

@@ -9,7 +9,7 @@ import { objectsOf } from '../kit/fake-providers/violations.ts';
 /** Numbers that 32 bits hold exactly: what an SDK unpacks must be what the provider said. */
 export const vectorOf = (text: string): readonly number[] => [text.length, 0.5, -0.25];
 
-/** Embeddings and rankings as Google, Cohere and Bedrock serve them. */
+/** Embeddings, rankings and counts of tokens as Google, Cohere and Bedrock serve them. */
 export interface FakeVectors {
   readonly url: string;
   readonly port: number;
@@ -52,6 +52,8 @@ function answerTo(path: string, body: JsonObject): JsonObject | undefined {
     };
   }
   if (path.endsWith(':embedContent')) return { embedding: { values: vectorOfContent(body.content) } };
+  if (path.endsWith(':countTokens')) return { totalTokens: 12 };
+  if (/^\/model\/.+\/count-tokens$/.test(path)) return { inputTokens: 12 };
   if (path === '/v2/embed') {
     return {
       id: 'vectors-1',

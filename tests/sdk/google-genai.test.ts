@@ -12,6 +12,7 @@ import {
 } from '@google/genai';
 import { vectorOf } from './fake-vectors.ts';
 import {
+  failureOf,
   modelOf,
   providerHeaders,
   riverText,
@@ -88,15 +89,6 @@ function callsOf(content: Content | undefined): unknown[] {
   return (content?.parts ?? []).flatMap(({ functionCall: call }) =>
     call ? [[call.name, call.args ?? {}]] : [],
   );
-}
-
-async function failureOf(promise: PromiseLike<unknown>): Promise<Error> {
-  const failure: unknown = await promise.then(
-    (value) => assert.fail(`it succeeded: ${JSON.stringify(value)}`),
-    (error: unknown) => error,
-  );
-  assert.ok(failure instanceof Error);
-  return failure;
 }
 
 for (const wire of wires) {

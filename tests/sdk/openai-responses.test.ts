@@ -17,6 +17,7 @@ import type {
 } from 'openai/resources/responses/responses';
 import { z } from 'zod';
 import {
+  failureOf,
   modelOf,
   providerHeaders,
   riverText,
@@ -72,15 +73,6 @@ function callsOf(response: Response): unknown[] {
   return response.output.flatMap((item) =>
     item.type === 'function_call' ? [[item.name, JSON.parse(item.arguments)]] : [],
   );
-}
-
-async function failureOf(promise: PromiseLike<unknown>): Promise<Error> {
-  const failure: unknown = await promise.then(
-    (value) => assert.fail(`it succeeded: ${JSON.stringify(value)}`),
-    (error: unknown) => error,
-  );
-  assert.ok(failure instanceof Error);
-  return failure;
 }
 
 for (const wire of wires) {

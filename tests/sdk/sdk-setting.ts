@@ -106,3 +106,13 @@ export async function startSdkSetting(t: TestContext): Promise<SdkSetting> {
 export function providerHeaders(wire: ProviderWire): Record<string, string> {
   return { 'x-service-provider': `@p-${wire}` };
 }
+
+/** What the promise is rejected with. Fails when it is fulfilled, showing its value. */
+export async function failureOf(promise: PromiseLike<unknown>): Promise<Error> {
+  const failure: unknown = await promise.then(
+    (value) => assert.fail(`it succeeded: ${JSON.stringify(value)}`),
+    (error: unknown) => error,
+  );
+  assert.ok(failure instanceof Error);
+  return failure;
+}

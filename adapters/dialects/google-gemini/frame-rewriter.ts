@@ -70,7 +70,9 @@ export class GeminiFrameRewriter implements FrameRewriter {
   late(events: readonly StreamEvent[]): readonly StreamFrame[] {
     const out: StreamFrame[] = [];
     const texts = [...joinedTexts(events).values()];
-    if (texts.length > 0) {
+    const [ending] = this.waiting;
+    if (texts.length > 0 && ending !== undefined) this.waiting[0] = this.extended(ending, texts);
+    else if (texts.length > 0) {
       const json = this.envelope();
       const own: StreamEvent[] = [];
       this.add(json, texts, own);
@@ -78,6 +80,26 @@ export class GeminiFrameRewriter implements FrameRewriter {
     }
     this.release(out);
     return out;
+  }
+
+  /** The frame that ends a candidate, with more text before its end. */
+  private extended(frame: StreamFrame, texts: readonly TextEvent[]): StreamFrame {
+    const json = this.framing.read(frame.bytes) ?? {};
+    const own: StreamEvent[] = [];
+    for (const event of texts) {
+      const part = this.partOf(event, own);
+      if (part === undefined) continue;
+      const candidate = candidateOf(json, event.choice);
+      candidate.content = {
+        role: 'model',
+        ...asObject(candidate.content),
+        parts: [...partsOf(candidate), part],
+      };
+    }
+    this.stripRepeats(json);
+    const said = frame.events.filter((event) => 'text' in event);
+    const marks = frame.events.filter((event) => !('text' in event));
+    return { bytes: this.framing.replace(frame.bytes, json), events: [...said, ...own.reverse(), ...marks] };
   }
 
   private countCalls(events: readonly StreamEvent[]): void {

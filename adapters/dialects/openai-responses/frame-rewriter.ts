@@ -2,14 +2,14 @@ import type { FrameRewriter } from '../../../core/dialects/dialect.ts';
 import type { StreamEvent, StreamFrame } from '../../../core/dialects/stream-event.ts';
 import { readSseFrame, replaceSseData, writeSseFrame } from '../../framing/sse-frame.ts';
 import { parseExactObject, stringifyExact } from '../exact-json.ts';
-import { asArray, asBuffer, asObject, type JsonObject } from '../json-reading.ts';
-import { decodeOpenAiUsage } from '../openai-usage.ts';
-import { encodeResponsesUsage } from './encode-usage.ts';
-import { EventLines } from './event-lines.ts';
+import { asArray, asBuffer, asObject, asText, type JsonObject } from '../json-reading.ts';
+import { addedFrames, addedItem } from './added-items.ts';
+import { changeEnding } from './frame-ending.ts';
 import { textEvent } from './frame-reader.ts';
-import { frameSlots, newText, slotText, type Channel, type FrameSlot } from './frame-slots.ts';
-import { writeItem } from './replay-response.ts';
-import { responseFacts } from './stream-reader.ts';
+import { frameSlots, newText, slotText, textKeyOf, type Channel, type FrameSlot } from './frame-slots.ts';
+import { WantedTexts, type TextEvent } from './wanted-texts.ts';
+
+type CallEvent = Extract<TextEvent, { type: 'tool-arguments-delta' }>;
 
 const opaque: readonly StreamEvent[] = Object.freeze([{ type: 'opaque' } as const]);
 
@@ -20,179 +20,328 @@ interface Said {
   readonly delta: JsonObject | undefined;
   was: string;
   now: string;
+  /** Its end has been told. */
+  closed: boolean;
+}
+
+/** A frame that is written later, with what is said by then. */
+interface Waiting {
+  readonly frame: StreamFrame;
+  readonly json: JsonObject;
+  readonly events: readonly StreamEvent[];
 }
 
 /**
  * Writes the frames of one stream with other events. The wire repeats every text when it is finished, in its part, its
  * item and the final response: what was changed once is changed in all of them, and what lay beside it (annotations, log
- * probabilities) is taken out. Every frame must come through here, in order.
+ * probabilities) is taken out. The end of a changed text waits until something else begins; text that comes later still
+ * becomes an item of its own at the end.
  */
 export class ResponsesFrameRewriter implements FrameRewriter {
   private readonly said = new Map<string, Said>();
   private readonly names = new Map<number, string>();
   /** The text of each channel that was said last. */
   private readonly last = new Map<Channel, Said>();
+  /** Calls that nobody may be told of, by their place in the output: how they begin and end. */
+  private readonly gone = new Map<number, Waiting[]>();
   private readonly added: JsonObject[] = [];
+  private waiting: Waiting[] = [];
+  private pending: TextEvent[] = [];
   private outputs = 0;
+  /** The number of the next event; undefined where the provider gives none. */
+  private sequence: number | undefined;
 
   write(frame: StreamFrame, events: readonly StreamEvent[]): readonly StreamFrame[] {
-    const bytes = asBuffer(frame.bytes);
-    const { data } = readSseFrame(bytes);
+    const { data, event } = readSseFrame(asBuffer(frame.bytes));
     const json = data === undefined || frame.unread === true ? undefined : parseExactObject(data);
-    if (json === undefined) return events.length === 0 ? [] : [frame];
-    this.count(json);
-    const wanted = new Wanted(events);
-    let changed = this.rename(json, events);
-    let gone = false;
-    for (const slot of frameSlots(json)) {
-      const piece = newText(slot, this.said.get(slot.key)?.was ?? '');
-      const text = piece === '' ? '' : wanted.take(slot);
-      if (this.apply(slot, json, piece, text)) changed = true;
-      gone ||= !slot.isWhole && piece !== '' && text === '';
+    if (json !== undefined) {
+      json.type ??= event;
+      if (typeof json.sequence_number === 'number') this.sequence ??= json.sequence_number;
     }
-    if (changeEnd(json, events)) changed = true;
-    const before = this.rest(wanted);
-    if (this.addOutputs(json)) changed = true;
-    if (gone || events.length === 0) return before;
-    if (!changed && before.length === 0) return [frame];
-    const own = events.filter((event) => !wanted.isLeft(event));
-    const left = own.length === 0 ? opaque : own;
-    return [...before, { bytes: changed ? rewritten(bytes, json) : bytes, events: left }];
+    return this.numbered(this.written(frame, json, events), frame, json);
+  }
+
+  private written(
+    frame: StreamFrame,
+    json: JsonObject | undefined,
+    events: readonly StreamEvent[],
+  ): readonly StreamFrame[] {
+    const wanted = new WantedTexts(events);
+    const out: StreamFrame[] = [];
+    if (json === undefined) {
+      this.sayAll(wanted.rest(), out);
+      if (events.length > 0) out.push({ ...frame, events: events.some(isText) ? opaque : events });
+      return out;
+    }
+    const index = outputIndexOf(json);
+    if (index !== undefined) this.outputs = Math.max(this.outputs, index + 1);
+    for (const one of events)
+      if (one.type === 'tool-arguments-delta' && one.name !== undefined) this.names.set(one.call, one.name);
+    if (index !== undefined && this.isGone(index, frame, json, wanted)) {
+      this.sayAll(wanted.rest(), out);
+      return out;
+    }
+    const call = index === undefined ? undefined : this.calledIn(json, index, wanted);
+    const { changed, own, dropped } = this.writeSlots(json, wanted, call);
+    this.sayAll(wanted.rest(), out);
+    for (const one of events) if (!isText(one) && one.type !== 'opaque') own.push(one);
+    if (dropped || events.length === 0 || this.isAboutChanged(json)) return out;
+    if (closes(json)) this.close({ frame, json, events: own }, changed, out);
+    else {
+      this.release(out);
+      if (asObject(json.response) !== undefined && isFinal(json)) this.flushPending(out);
+      out.push(this.finished({ frame, json, events: own }, changed));
+    }
+    return out;
   }
 
   late(events: readonly StreamEvent[]): readonly StreamFrame[] {
-    return this.rest(new Wanted(events));
+    const out: StreamFrame[] = [];
+    this.sayAll(new WantedTexts(events).rest(), out);
+    this.release(out);
+    this.flushPending(out);
+    return this.numbered(out);
   }
 
-  private count(json: JsonObject): void {
-    if (typeof json.output_index === 'number') this.outputs = Math.max(this.outputs, json.output_index + 1);
+  /** Gives the frames the numbers that follow from those before them. `own` is the provider's, with what it says. */
+  private numbered(
+    frames: readonly StreamFrame[],
+    own?: StreamFrame,
+    ownJson?: JsonObject,
+  ): readonly StreamFrame[] {
+    if (this.sequence === undefined) return frames;
+    return frames.map((frame) => {
+      const json = frame === own ? ownJson : jsonOf(frame);
+      if (json === undefined || typeof json.sequence_number !== 'number') return frame;
+      const number = this.sequence ?? 0;
+      this.sequence = number + 1;
+      if (json.sequence_number === number) return frame;
+      json.sequence_number = number;
+      return { ...frame, bytes: rewritten(asBuffer(frame.bytes), json) };
+    });
   }
 
-  /** Takes note of a text, and writes what it says now; true when that is something else. */
-  private apply(slot: FrameSlot, json: JsonObject, piece: string, text: string): boolean {
+  /** Takes note of the texts of an event and writes those that are pieces; the whole ones are written when it leaves. */
+  private writeSlots(
+    json: JsonObject,
+    wanted: WantedTexts,
+    call: CallEvent | undefined,
+  ): { changed: boolean; own: StreamEvent[]; dropped: boolean } {
+    const own: StreamEvent[] = call === undefined ? [] : [call];
+    let changed = false;
+    let dropped = false;
+    for (const slot of frameSlots(json)) {
+      const before = this.said.get(slot.key);
+      const piece = newText(slot, before?.was ?? '');
+      const text = (slot.isWhole ? '' : this.takePending(slot)) + (piece === '' ? '' : wanted.take(slot));
+      const said = this.note(slot, json, piece, text);
+      if (text !== '') own.push(textEvent(slot, text));
+      if (!slot.isWhole && piece !== text) {
+        replaceText(slot, text);
+        changed = true;
+        dropped ||= text === '';
+      } else if (slot.isWhole && said.now !== slotText(slot)) changed = true;
+    }
+    return { changed, own, dropped };
+  }
+
+  private note(slot: FrameSlot, json: JsonObject, piece: string, text: string): Said {
     const delta = slot.isWhole ? undefined : json;
     let said = this.said.get(slot.key);
     if (said === undefined || (delta !== undefined && said.delta === undefined)) {
-      said = { slot, delta, was: said?.was ?? '', now: said?.now ?? '' };
+      said = { slot, delta, was: said?.was ?? '', now: said?.now ?? '', closed: false };
       this.said.set(slot.key, said);
     }
     said.was = slot.isWhole ? slotText(slot) : said.was + piece;
     said.now += text;
     this.last.set(slot.channel, said);
-    const wanted = slot.isWhole ? said.now : text;
-    if (slotText(slot) === wanted) return false;
-    slot.holder[slot.member] = wanted;
-    if ('annotations' in slot.holder) slot.holder.annotations = [];
-    if ('logprobs' in slot.holder) slot.holder.logprobs = [];
-    delete slot.holder.obfuscation;
+    return said;
+  }
+
+  /** The begin of a call that the frame tells. */
+  private calledIn(json: JsonObject, index: number, wanted: WantedTexts): CallEvent | undefined {
+    if (!beginsCall(json)) return undefined;
+    const event = wanted.takeCall(index);
+    if (event?.type !== 'tool-arguments-delta') return undefined;
+    return event.text === '' ? event : { ...event, text: '' };
+  }
+
+  /** A call whose begin was taken out is gone with all its frames, unless more of it is told after all. */
+  private isGone(index: number, frame: StreamFrame, json: JsonObject, wanted: WantedTexts): boolean {
+    const known = this.gone.get(index);
+    if (known === undefined && (!beginsCall(json) || wanted.tellsCall(index))) return false;
+    const frames = known ?? [];
+    this.gone.set(index, frames);
+    for (const slot of frameSlots(json))
+      this.note(slot, json, newText(slot, this.said.get(slot.key)?.was ?? ''), '');
+    const isPiece = frameSlots(json).some(({ isWhole }) => !isWhole);
+    if (!isPiece || frames.length === 1) frames.push({ frame, json, events: opaque });
     return true;
   }
 
+  /** Tells of a call that was held back: its begin now, its end when its time comes. */
+  private revive(event: CallEvent, frames: readonly Waiting[], out: StreamFrame[]): void {
+    this.gone.delete(event.call);
+    const [begin, ...more] = frames;
+    this.release(out);
+    if (begin !== undefined) out.push(this.finished({ ...begin, events: [{ ...event, text: '' }] }, false));
+    for (const one of more) if (closes(one.json)) this.waiting.push(one);
+  }
+
+  private sayAll(events: readonly TextEvent[], out: StreamFrame[]): void {
+    for (const event of events) this.say(event, out);
+  }
+
+  /** Says what was not the text of a slot of its frame: more of the text that is open, or an item of its own later. */
+  private say(event: TextEvent, out: StreamFrame[]): void {
+    if (event.type === 'tool-arguments-delta') return this.sayArguments(event, out);
+    const last = this.last.get(event.type === 'text-delta' ? 'text' : 'reasoning');
+    if (last?.delta === undefined || last.closed) {
+      this.pending.push(event);
+      return;
+    }
+    last.now += event.text;
+    out.push({ bytes: deltaFrame(last.delta, event.text), events: [textEvent(last.slot, event.text)] });
+  }
+
+  private sayArguments(event: CallEvent, out: StreamFrame[]): void {
+    const frames = this.gone.get(event.call);
+    if (frames !== undefined) this.revive(event, frames, out);
+    const said = this.said.get(String(event.call));
+    if (said === undefined) {
+      this.pending.push(event);
+      return;
+    }
+    said.now += event.text;
+    const delta = said.delta ?? argumentsDelta(said.slot, event.call);
+    out.push({ bytes: deltaFrame(delta, event.text), events: [textEvent(said.slot, event.text)] });
+  }
+
+  private takePending(slot: FrameSlot): string {
+    let text = '';
+    if (this.pending.length === 0) return text;
+    this.pending = this.pending.filter((event) => {
+      const isOf =
+        slot.channel === 'arguments'
+          ? event.type === 'tool-arguments-delta' && event.call === slot.outputIndex
+          : event.type === `${slot.channel}-delta`;
+      if (isOf) text += event.text;
+      return !isOf;
+    });
+    return text;
+  }
+
+  /** The end of a text waits as long as more of it may come. */
+  private close(one: Waiting, changed: boolean, out: StreamFrame[]): void {
+    if (changed || this.waiting.length > 0) this.waiting.push(one);
+    else out.push(this.finished(one, false));
+  }
+
+  private release(out: StreamFrame[]): void {
+    const { waiting } = this;
+    this.waiting = [];
+    for (const one of waiting) out.push(this.finished(one, true));
+  }
+
+  private flushPending(out: StreamFrame[]): void {
+    const { pending } = this;
+    this.pending = [];
+    for (const event of pending) {
+      const index = this.outputs++;
+      const item = addedItem(event, index);
+      this.added.push(item);
+      for (const frame of addedFrames(item, index)) out.push(frame);
+    }
+  }
+
+  /** The frame as it leaves now. */
+  private finished({ frame, json, events }: Waiting, changed: boolean): StreamFrame {
+    let isOther = changed;
+    for (const slot of frameSlots(json)) {
+      const said = this.said.get(slot.key);
+      if (!slot.isWhole || said === undefined) continue;
+      said.closed = true;
+      if (said.now === slotText(slot)) continue;
+      replaceText(slot, said.now);
+      isOther = true;
+    }
+    if (this.rename(json)) isOther = true;
+    if (changeEnding(json, events)) isOther = true;
+    if (this.changeOutputs(json)) isOther = true;
+    if (!isOther) return frame;
+    return { bytes: rewritten(asBuffer(frame.bytes), json), events: events.length === 0 ? opaque : events };
+  }
+
+  /** A source of a text that has become another. */
+  private isAboutChanged(json: JsonObject): boolean {
+    if (json.type !== 'response.output_text.annotation.added') return false;
+    const said = this.said.get(textKeyOf(json));
+    return said !== undefined && said.was !== said.now;
+  }
+
   /** A call may have been given another name. */
-  private rename(json: JsonObject, events: readonly StreamEvent[]): boolean {
-    for (const event of events)
-      if (event.type === 'tool-arguments-delta' && event.name !== undefined)
-        this.names.set(event.call, event.name);
+  private rename(json: JsonObject): boolean {
     if (this.names.size === 0) return false;
-    const response = asObject(json.response);
     const holders: (readonly [unknown, unknown])[] = [[json.output_index, json.item ?? json]];
-    asArray(response?.output).forEach((item, i) => holders.push([i, item]));
+    asArray(asObject(json.response)?.output).forEach((item, i) => holders.push([i, item]));
     let changed = false;
     for (const [index, value] of holders) {
       const holder = asObject(value);
       const name = typeof index === 'number' ? this.names.get(index) : undefined;
-      if (
-        holder === undefined ||
-        name === undefined ||
-        typeof holder.name !== 'string' ||
-        holder.name === name
-      )
-        continue;
+      if (holder === undefined || name === undefined) continue;
+      if (typeof holder.name !== 'string' || holder.name === name) continue;
       holder.name = name;
       changed = true;
     }
     return changed;
   }
 
-  /** What was not the text of a slot of this frame: more of the last text of its channel, or a message of its own. */
-  private rest(wanted: Wanted): StreamFrame[] {
-    const frames: StreamFrame[] = [];
-    for (const channel of ['reasoning', 'text', 'arguments'] as const) {
-      const text = wanted.rest(channel);
-      if (text === '') continue;
-      const last = this.last.get(channel);
-      if (last?.delta !== undefined) {
-        last.now += text;
-        frames.push({ bytes: deltaFrame(last.delta, text), events: [textEvent(last.slot, text)] });
-      } else if (channel === 'text') frames.push(...this.message(text));
-    }
-    return frames;
-  }
-
-  private message(text: string): readonly StreamFrame[] {
-    const content = [{ type: 'output_text', annotations: [], logprobs: [], text }];
-    const index = this.outputs++;
-    const item = {
-      id: `msg_added_${index}`,
-      type: 'message',
-      status: 'completed',
-      content,
-      role: 'assistant',
-    };
-    this.added.push(item);
-    const lines = new EventLines();
-    const frames: StreamFrame[] = [];
-    writeItem(lines, item, index, () => {
-      const bytes = Buffer.from(lines.take());
-      const saysIt = bytes.includes('.delta"');
-      frames.push({ bytes, events: saysIt ? [{ type: 'text-delta', choice: 0, text }] : opaque });
-    });
-    return frames;
-  }
-
-  private addOutputs(json: JsonObject): boolean {
+  /** The final response without what is gone and with what was added. */
+  private changeOutputs(json: JsonObject): boolean {
     const response = asObject(json.response);
-    if (this.added.length === 0 || response === undefined || response.status === 'in_progress') return false;
-    response.output = [...asArray(response.output), ...this.added];
+    if (response === undefined || !isFinal(json)) return false;
+    if (this.added.length === 0 && this.gone.size === 0) return false;
+    const kept = asArray(response.output).filter((_item, index) => !this.gone.has(index));
+    response.output = [...kept, ...this.added];
     return true;
   }
 }
 
-/** The texts that shall be said, by channel; each is taken once. */
-class Wanted {
-  private readonly texts = new Map<string, string>();
-
-  constructor(events: readonly StreamEvent[]) {
-    for (const event of events) {
-      if (!('text' in event)) continue;
-      const key = keyOf(event);
-      this.texts.set(key, (this.texts.get(key) ?? '') + event.text);
-    }
-  }
-
-  /** What the slot shall say. The first slot of a channel in a frame takes all of it. */
-  take(slot: FrameSlot): string {
-    const key = slot.channel === 'arguments' ? `arguments:${slot.outputIndex}` : `${slot.channel}-delta`;
-    const text = this.texts.get(key) ?? '';
-    this.texts.delete(key);
-    return text;
-  }
-
-  /** The event says what no slot of its frame has taken. */
-  isLeft(event: StreamEvent): boolean {
-    return 'text' in event && event.text !== '' && this.texts.has(keyOf(event));
-  }
-
-  /** What no slot has taken. */
-  rest(channel: Channel): string {
-    let rest = '';
-    for (const [key, text] of this.texts) if (key.startsWith(channel)) rest += text;
-    return rest;
-  }
+function jsonOf(frame: StreamFrame): JsonObject | undefined {
+  const { data } = readSseFrame(asBuffer(frame.bytes));
+  return data === undefined || frame.unread === true ? undefined : parseExactObject(data);
 }
 
-function keyOf(event: Extract<StreamEvent, { text: string }>): string {
-  return event.type === 'tool-arguments-delta' ? `arguments:${event.call}` : event.type;
+function isText(event: StreamEvent): event is TextEvent {
+  return 'text' in event;
+}
+
+function outputIndexOf(json: JsonObject): number | undefined {
+  return typeof json.output_index === 'number' ? json.output_index : undefined;
+}
+
+function beginsCall(json: JsonObject): boolean {
+  const type = asObject(json.item)?.type;
+  if (json.type !== 'response.output_item.added') return false;
+  return type === 'function_call' || type === 'custom_tool_call';
+}
+
+/** It ends a text, a part or an item. */
+function closes(json: JsonObject): boolean {
+  const type = asText(json.type) ?? '';
+  return type.endsWith('.done');
+}
+
+function isFinal(json: JsonObject): boolean {
+  return ['response.completed', 'response.incomplete', 'response.failed'].includes(String(json.type));
+}
+
+/** What lay beside the text says something of another one. */
+function replaceText({ holder, member }: FrameSlot, text: string): void {
+  holder[member] = text;
+  if ('annotations' in holder) holder.annotations = [];
+  if ('logprobs' in holder) holder.logprobs = [];
+  delete holder.obfuscation;
 }
 
 /** The frame with this event; its name follows when it has become another. */
@@ -211,34 +360,8 @@ function deltaFrame(delta: JsonObject, text: string): Buffer {
   return writeSseFrame(stringifyExact(json), String(json.type));
 }
 
-/** Why it ended, the usage and the error, where they shall be other than the frame says. */
-function changeEnd(json: JsonObject, events: readonly StreamEvent[]): boolean {
-  const response = asObject(json.response);
-  let changed = false;
-  for (const event of events) {
-    if (event.type === 'error') changed = changeError(response ?? json, event.message) || changed;
-    if (response === undefined) continue;
-    if (event.type === 'finish' && event.reason !== responseFacts(response).finishReason) {
-      response.status = 'incomplete';
-      response.incomplete_details = { reason: event.reason };
-      json.type = 'response.incomplete';
-      changed = true;
-    }
-    if (
-      event.type === 'usage' &&
-      JSON.stringify(event.usage) !== JSON.stringify(decodeOpenAiUsage(response.usage))
-    ) {
-      response.usage = encodeResponsesUsage(event.usage);
-      changed = true;
-    }
-  }
-  return changed;
-}
-
-function changeError(holder: JsonObject, message: string): boolean {
-  const error = asObject(holder.error) ?? holder;
-  if (error.message === message) return false;
-  error.message = message;
-  if (holder.message !== undefined) holder.message = message;
-  return true;
+/** Of a call whose arguments the provider told only as a whole. */
+function argumentsDelta({ holder, member }: FrameSlot, output_index: number): JsonObject {
+  const kind = member === 'input' ? 'custom_tool_call_input' : 'function_call_arguments';
+  return { type: `response.${kind}.delta`, item_id: holder.item_id ?? holder.id, output_index };
 }

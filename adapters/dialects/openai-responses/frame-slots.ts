@@ -89,6 +89,11 @@ function eventSlot(json: JsonObject, channel: Channel, member: string, isWhole: 
   return { key, channel, outputIndex, holder: json, member, isWhole };
 }
 
+/** The key of the text part that an event is about. */
+export function textKeyOf(json: JsonObject): string {
+  return `${indexOf(json.output_index)}.${placeOf(json)}`;
+}
+
 function placeOf(json: JsonObject): string {
   return json.summary_index === undefined
     ? `content:${indexOf(json.content_index)}`

@@ -8,6 +8,7 @@ import type { TapStep } from './compile.ts';
 import type { MaybePromise } from './context.ts';
 import { decodedSource } from './decoded-source.ts';
 import type { Exchange } from './exchange.ts';
+import { GrowingBytes } from './growing-bytes.ts';
 import { withoutHeader } from './response-view.ts';
 import { settle, type EngineRuntime } from './settle.ts';
 import { activeTaps, buildStages, TapChain, type RefusalPlace } from './tap-chain.ts';
@@ -80,8 +81,7 @@ class StreamDelivery implements StreamTarget, RefusalPlace {
   private readonly runtime: EngineRuntime;
   private readonly refuse: Refuse;
   private headers: HeaderList = [];
-  private kept: Buffer[] = [];
-  private keptBytes = 0;
+  private readonly kept: GrowingBytes;
   private truncated = false;
   private lastChunk: Buffer | undefined;
   private cancelHeadTimer: (() => void) | undefined;
@@ -90,6 +90,7 @@ class StreamDelivery implements StreamTarget, RefusalPlace {
   constructor(exchange: Exchange, status: number, runtime: EngineRuntime, refuse: Refuse, upTo: number) {
     this.upTo = upTo;
     this.exchange = exchange;
+    this.kept = new GrowingBytes(exchange.pipeline.keepsResponseBytes);
     this.status = status;
     this.runtime = runtime;
     this.refuse = refuse;
@@ -178,14 +179,7 @@ class StreamDelivery implements StreamTarget, RefusalPlace {
   }
 
   private keep(chunk: Buffer): void {
-    const room = this.exchange.pipeline.keepsResponseBytes - this.keptBytes;
-    if (room <= 0) {
-      this.truncated = true;
-      return;
-    }
-    this.kept.push(chunk.length > room ? chunk.subarray(0, room) : chunk);
-    this.keptBytes += Math.min(room, chunk.length);
-    if (chunk.length > room) this.truncated = true;
+    if (!this.kept.append(chunk)) this.truncated = true;
   }
 
   private finish(status: number, error: GatewayError | undefined): void {
@@ -196,7 +190,7 @@ class StreamDelivery implements StreamTarget, RefusalPlace {
       this.exchange,
       {
         status,
-        body: this.kept.length > 0 ? Buffer.concat(this.kept) : undefined,
+        body: this.kept.bytes,
         truncated: this.truncated,
         contentType: headerValue(this.headers, 'content-type') ?? '',
         contentEncoding: headerValue(this.headers, 'content-encoding') ?? '',

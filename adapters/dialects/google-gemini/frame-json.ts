@@ -21,16 +21,18 @@ export interface FrameFraming {
 /** Server-sent events (`alt=sse`). */
 export const eventFraming: FrameFraming = {
   read(bytes) {
+    const all = asBuffer(bytes);
+    if (isOneEvent(all)) return asOne(readSseFrame(all).data);
     const texts: (string | undefined)[] = [];
     const splitter = new SseSplitter((frame) => texts.push(readSseFrame(frame).data));
-    splitter.push(bytes);
+    splitter.push(all);
     splitter.finish();
     return joined(texts.filter((text) => text !== undefined && text.trim() !== ''));
   },
   replace(bytes, json) {
     if (json.error !== undefined) return streamErrorFrame(stringifyExact(json));
-    const isOne = asBuffer(bytes).indexOf('data:') === asBuffer(bytes).lastIndexOf('\ndata:') + 1;
-    return isOne ? replaceSseData(asBuffer(bytes), stringifyExact(json)) : this.write(json, true);
+    const all = asBuffer(bytes);
+    return isOneEvent(all) ? replaceSseData(all, stringifyExact(json)) : this.write(json, true);
   },
   write: (json) => writeSseFrame(stringifyExact(json)),
   place: (bytes) => bytes,
@@ -39,13 +41,16 @@ export const eventFraming: FrameFraming = {
 /** Elements of one JSON array. */
 export const arrayFraming: FrameFraming = {
   read(bytes) {
+    const all = asBuffer(bytes);
+    const one = parseExactObject(all.subarray(Math.max(0, all.indexOf('{'))).toString('utf8'));
+    if (one !== undefined) return one;
     const texts: string[] = [];
     let isWhole = true;
     const splitter = new ArraySplitter((element, kind) => {
       if (kind === 'element') texts.push(element.subarray(element.indexOf('{')).toString('utf8'));
       else if (kind === 'unread') isWhole = false;
     });
-    splitter.push(asBuffer(bytes));
+    splitter.push(all);
     splitter.finish();
     return isWhole ? joined(texts) : null;
   },
@@ -57,10 +62,21 @@ export const arrayFraming: FrameFraming = {
   place(bytes, begun) {
     const all = asBuffer(bytes);
     const at = all.indexOf('{');
-    if (begun || at === -1) return begun ? bytes : Buffer.concat([Buffer.from('['), all]);
-    return all.subarray(0, at).includes('[') ? bytes : Buffer.concat([Buffer.from('['), all.subarray(at)]);
+    const opening = all.subarray(0, at === -1 ? all.length : at).indexOf('[');
+    if (begun === (opening === -1)) return bytes;
+    if (at === -1) return begun ? all.subarray(opening + 1) : Buffer.concat([Buffer.from('['), all]);
+    return Buffer.concat([Buffer.from(begun ? ',\n' : '['), all.subarray(at)]);
   },
 };
+
+/** The frame has one line of data. */
+function isOneEvent(frame: Buffer): boolean {
+  return frame.lastIndexOf('\ndata:') + 1 === Math.max(0, frame.indexOf('data:'));
+}
+
+function asOne(text: string | undefined): JsonObject | undefined | null {
+  return text === undefined || text.trim() === '' ? undefined : (parseExactObject(text) ?? null);
+}
 
 function joined(texts: readonly (string | undefined)[]): JsonObject | undefined | null {
   const objects: JsonObject[] = [];

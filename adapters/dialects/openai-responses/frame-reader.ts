@@ -1,7 +1,7 @@
 import type { FrameReader } from '../../../core/dialects/dialect.ts';
 import type { StreamEvent, StreamFrame } from '../../../core/dialects/stream-event.ts';
 import { readSseFrame } from '../../framing/sse-frame.ts';
-import { SseSplitter } from '../../framing/sse.ts';
+import { defaultMaxFrameBytes, SseSplitter } from '../../framing/sse.ts';
 import { asObject, asText, parseObject, type JsonObject } from '../json-reading.ts';
 import { decodeOpenAiUsage } from '../openai-usage.ts';
 import { frameSlots, newText, slotText, type FrameSlot } from './frame-slots.ts';
@@ -21,7 +21,7 @@ const finals: ReadonlySet<unknown> = new Set([
 export function createFrameReader(maxFrameBytes?: number): FrameReader {
   let frames: StreamFrame[] = [];
   let ending = false;
-  const said = new Map<string, string>();
+  const said = new SaidTexts(maxFrameBytes ?? defaultMaxFrameBytes);
   const splitter = new SseSplitter((bytes, whole) => {
     frames.push(whole || ending ? readFrame(bytes, said) : { bytes, events: opaque, unread: true });
   }, maxFrameBytes);
@@ -46,7 +46,31 @@ export function createFrameReader(maxFrameBytes?: number): FrameReader {
   };
 }
 
-function readFrame(bytes: Buffer, said: Map<string, string>): StreamFrame {
+/** The texts of a stream so far; together they stay under a bound, as the event does that repeats them all. */
+class SaidTexts {
+  private readonly texts = new Map<string, string>();
+  private readonly maxLength: number;
+  private length = 0;
+
+  constructor(maxLength: number) {
+    this.maxLength = maxLength;
+  }
+
+  of(key: string): string {
+    return this.texts.get(key) ?? '';
+  }
+
+  /** False when there is no room for it. */
+  keep(key: string, text: string): boolean {
+    const length = this.length + text.length - this.of(key).length;
+    if (length > this.maxLength) return false;
+    this.length = length;
+    this.texts.set(key, text);
+    return true;
+  }
+}
+
+function readFrame(bytes: Buffer, said: SaidTexts): StreamFrame {
   const { data, event } = readSseFrame(bytes);
   const text = data?.trim() ?? '';
   if (text === '') return { bytes, events: opaque };
@@ -56,9 +80,11 @@ function readFrame(bytes: Buffer, said: Map<string, string>): StreamFrame {
   json.type ??= event;
   const events: StreamEvent[] = callStart(json);
   for (const slot of frameSlots(json)) {
-    const before = said.get(slot.key) ?? '';
+    const before = said.of(slot.key);
     const piece = newText(slot, before);
-    said.set(slot.key, slot.isWhole ? slotText(slot) : before + piece);
+    // What is too long to be remembered cannot be told from its repeats.
+    if (!said.keep(slot.key, slot.isWhole ? slotText(slot) : before + piece))
+      return { bytes, events: opaque, unread: true };
     if (piece !== '') events.push(textEvent(slot, piece));
   }
   addEnd(events, json);

@@ -5,6 +5,7 @@ import type { StreamEvent, StreamFrame } from '../../../core/dialects/stream-eve
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
 import { parseObject, type JsonObject } from '../json-reading.ts';
 import { ResponsesFrameRewriter } from './frame-rewriter.ts';
+import { createFrameReader } from './frame-reader.ts';
 import { responsesFrames } from './frames.ts';
 import { streamOf } from './responses.test-support.ts';
 
@@ -182,4 +183,69 @@ test('a frame that cannot be read is marked, and no answer is made of it', () =>
     (error) => GatewayError.is(error) && error.code === 'upstream_invalid',
   );
   assert.throws(() => responsesFrames.disassemble('responses', Buffer.from('[')), /replayed/);
+});
+
+const textDelta = (delta: string): JsonObject => ({
+  ...{ type: 'response.output_text.delta', output_index: 0, content_index: 0 },
+  ...{ item_id: 'msg_1', sequence_number: 1, delta },
+});
+
+test('more text than is remembered cannot be read', () => {
+  const reader = createFrameReader(300);
+  const frames = reader.push(streamOf(Array.from({ length: 5 }, () => textDelta('x'.repeat(100)))));
+  assert.deepEqual(
+    frames.map(({ unread }) => unread === true),
+    [false, false, false, true, true],
+  );
+});
+
+test('a text that comes when its item is over is an item of its own at the end; numbers stay in order', () => {
+  const call = { type: 'function_call', id: 'fc_1', call_id: 'call_1', name: 'f', arguments: '' };
+  const done = { ...call, arguments: '{}' };
+  const events = [
+    {
+      type: 'response.output_item.added',
+      output_index: 0,
+      item: { type: 'message', id: 'msg_1', content: [] },
+    },
+    textDelta('one'),
+    { type: 'response.output_text.done', output_index: 0, content_index: 0, text: 'one' },
+    { type: 'response.output_item.done', output_index: 0, item: message('one') },
+    { type: 'response.output_item.added', output_index: 1, item: call },
+    { type: 'response.output_item.done', output_index: 1, item: done },
+    completed(message('one'), done),
+  ];
+  const bytes = streamOf(events.map((event, sequence_number) => ({ ...event, sequence_number })));
+  const held: StreamEvent[] = [];
+  const hold = (event: StreamEvent): readonly StreamEvent[] => {
+    if (event.type !== 'text-delta') return [event];
+    held.push(event);
+    return [];
+  };
+  through(bytes, hold);
+  const late = held.splice(0);
+  const written = read(through(bytes, hold, late)).map(
+    (frame) =>
+      parseObject(/^data: (.*)$/m.exec(Buffer.from(frame.bytes).toString())?.[1] ?? '') as JsonObject,
+  );
+  assert.deepEqual(
+    written.map(({ sequence_number: number }) => number),
+    written.map((_event, i) => i),
+  );
+  const { output } = written.at(-1)?.response as { output: JsonObject[] };
+  assert.deepEqual(
+    output.map(({ type, content }) => [type, (content as JsonObject[] | undefined)?.[0]?.text]),
+    [
+      ['message', ''],
+      ['function_call', undefined],
+      ['message', 'one'],
+    ],
+  );
+});
+
+test('a call that is taken out is in no frame and not in the final response', () => {
+  const bytes = fixture('mixed.sse');
+  const without = through(bytes, (event) => (event.type === 'tool-arguments-delta' ? [] : [event]));
+  assert.match(bytes.toString(), /function_call/);
+  assert.doesNotMatch(without.toString(), /"type":"function_call"|custom_tool_call/);
 });

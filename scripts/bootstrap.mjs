@@ -8,6 +8,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { denoArguments, denoProgram } from './deno-command.mjs';
 import { runtimeFlags } from './runtime-flags.mjs';
+import { groups } from './test-groups.mjs';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const modules = path.join(root, 'node_modules');
@@ -25,7 +26,7 @@ const tsx = ['--import', 'tsx'];
 if (command === 'start') run([...runtimeFlags, ...tsx, 'main.ts', 'start', ...rest]);
 else if (command === 'start:deno') run([...denoArguments, 'main.ts', 'start', ...rest], { program: deno() });
 else if (command === 'test')
-  run([...tsx, '--test', '--test-concurrency=2', ...(rest.length > 0 ? rest : testFiles())]);
+  run([...tsx, '--test', '--test-concurrency=2', ...(rest.length > 0 ? rest : allTests())]);
 else if (command === 'test:deno')
   run([...tsx, '--test', '--test-concurrency=2', ...(rest.length > 0 ? rest : gatewayTests())], {
     env: { ...process.env, WEIR_TEST_RUNTIME: 'deno' },
@@ -58,6 +59,16 @@ function testFiles() {
   };
   walk(root);
   return found.sort();
+}
+
+/** What `npm test` runs: some folders as groups, and nothing that `npm run test:deno` runs anyhow. */
+function allTests() {
+  const grouped = [...Object.values(groups).flat(), 'tests/runtime/deno.test.ts'];
+  const alone = testFiles().filter((file) => {
+    const name = file.replaceAll('\\', '/');
+    return !grouped.some((one) => name === one || name.startsWith(`${one}/`));
+  });
+  return [...Object.keys(groups).map((name) => path.join('tests', 'groups', `${name}.ts`)), ...alone];
 }
 
 /** The tests that see the gateway from outside, as a process of its own. */

@@ -1,0 +1,1 @@
+export declare const groups: Readonly<Record<'core' | 'plugins' | 'pure', readonly string[]>>;

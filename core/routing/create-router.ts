@@ -70,9 +70,10 @@ export function createRouter(setup: RouterSetup): Router {
     execute(context, target, options) {
       if (target === catalogueTarget) return catalogue.answer();
       const exchange = asExchange(context);
-      const pass = (): Promise<Answer> => execute(exchange, target, options, setup, keyPrefix);
-      if (!listsModels(exchange)) return pass();
-      return catalogue.ofTarget(target, options).then((listed) => listed ?? pass());
+      if (!listsModels(exchange)) return execute(exchange, target, options, setup, keyPrefix);
+      return catalogue
+        .ofTarget(target, options)
+        .then((listed) => listed ?? execute(exchange, target, options, setup, keyPrefix));
     },
   };
 }

@@ -6,7 +6,7 @@ import { providerFields, templateFields, templateValue } from '../core/ports/pro
 import { ProviderRowSchema } from '../core/ports/provider-row.ts';
 import { providerTable } from './providers.ts';
 
-const validate = new Ajv2020({ strict: true }).compile(ProviderRowSchema);
+const validate = new Ajv2020({ strict: true, keywords: ['x-expected'] }).compile(ProviderRowSchema);
 
 /** A value for every field that a template may name. */
 const samples: Readonly<Record<string, string>> = {

@@ -234,10 +234,13 @@ describe('compileSchema', () => {
       password: 's3',
       keys: ['s3'],
       authToken: 's3',
+      aws_access_key_id: 's3',
+      vertex_service_account_json: 's3',
+      awsExternalId: 's3',
       max_tokens_x: 'shown',
     };
     const texts = messages(schema, value);
-    assert.equal(texts.length, 7);
+    assert.equal(texts.length, 10);
     assert.deepEqual(
       texts.filter((text) => text.includes('s3')),
       [],

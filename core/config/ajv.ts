@@ -28,7 +28,7 @@ export type Checker = (value: unknown, hide?: Hide) => readonly Issue[];
 
 /** Values under these names are secrets, also when they are written in the file itself. */
 const secretName =
-  /(^|[-_])(key|keys|secret|secrets|token|tokens|password|passwords|passphrase|authorization|cookie)$/i;
+  /(^|[-_])(key|keys|secret|secrets|token|tokens|password|passwords|passphrase|authorization|cookie|service_account_json|access_key_id|external_id)$/i;
 const camelBoundary = /([a-z0-9])([A-Z])/g;
 
 /** Hides scalars that stand under a key whose name says that it is secret, or directly within such a list or object. */

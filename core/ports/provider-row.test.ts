@@ -5,7 +5,7 @@ import type { DialectName } from '../dialects/endpoint.ts';
 import type { Quirks } from '../dialects/host-facts.ts';
 import { ProviderRowSchema, type ProviderRow } from './provider-row.ts';
 
-const validate = new Ajv2020({ strict: true }).compile(ProviderRowSchema);
+const validate = new Ajv2020({ strict: true, keywords: ['x-expected'] }).compile(ProviderRowSchema);
 
 describe('the schema of a provider row', () => {
   const addresses: readonly (readonly [string, boolean])[] = [
@@ -20,6 +20,8 @@ describe('the schema of a provider row', () => {
     ['https://host/with blank', false],
     ['https://{Azure}.host', false],
     ['https://{}.host', false],
+    ['https://bedrock-runtime.{aws_regoin}.amazonaws.com', false],
+    ['https://{aws_secret_access_key}.host', false],
     ['https://{open.host', false],
     ['https://close}.host', false],
   ];

@@ -1,4 +1,8 @@
 import { Type, type Static } from 'typebox';
+import { providerFields } from './provider-fields.ts';
+
+/** Fields that may stand in an address. */
+const templateNames = providerFields.filter(({ template }) => template).map(({ name }) => name);
 
 const DialectNameSchema = Type.Union([
   Type.Literal('openai-chat'),
@@ -58,7 +62,8 @@ export const ProviderRowSchema = Type.Object(
       Type.String({
         description:
           'Where the API begins, with its version path: https://api.openai.com/v1 (the host alone for Gemini, Bedrock and Cohere). `{aws_region}` takes the value of that field. `mock:` is the built-in provider.',
-        pattern: '^(https?://([^\\s{}]|\\{[a-z][a-z0-9_]*\\})+|mock:.*)$',
+        pattern: `^(https?://([^\\s{}]|\\{(${templateNames.join('|')})\\})+|mock:.*)$`,
+        'x-expected': `an address that begins with https:// or http://, in which {fields} may stand: ${templateNames.join(', ')}`,
       }),
     ),
     credentials: Type.Optional(

@@ -7,7 +7,7 @@ import type { Exchange } from '../pipeline/exchange.ts';
 import type { Clock } from '../ports/clock.ts';
 import { headerValue, type HeaderList } from '../ports/header-list.ts';
 import { TranslatedStream } from './translated-stream.ts';
-import type { Translation } from './translation.ts';
+import type { TranslatedBody, Translation } from './translation.ts';
 
 /** A compressed answer may grow to this. */
 const maxDecodedBytes = 64 * 1024 * 1024;
@@ -52,11 +52,30 @@ export async function translatedAnswer(
     const headers = headersAs(raw.headers, 'application/json');
     return { status: raw.status, headers, body: told, source: 'provider', isJson: true };
   }
-  const whole = translation.whole(bytes, contentType);
+  const whole = readWhole(exchange, translation, bytes, contentType);
   learn(exchange, whole.facts);
   const isJson = whole.contentType === 'application/json';
   const headers = headersAs(raw.headers, whole.contentType);
   return { status: raw.status, headers, body: whole.body, source: 'provider', isJson, facts: whole.facts };
+}
+
+/** An answer that cannot be read is the provider's fault, and says whose. */
+function readWhole(
+  exchange: Exchange,
+  translation: Translation,
+  bytes: Buffer,
+  contentType: string,
+): TranslatedBody {
+  try {
+    return translation.whole(bytes, contentType);
+  } catch (error) {
+    if (!GatewayError.is(error) || error.code !== 'upstream_invalid') throw error;
+    throw new GatewayError(error.code, error.message, {
+      source: 'provider',
+      extra: { provider: exchange.facts.provider },
+      cause: error,
+    });
+  }
 }
 
 function invalid(message: string): GatewayError {

@@ -2,6 +2,7 @@ import type { Transform } from 'node:stream';
 import { createDecoder, decodeWhole, type Coding } from '../http/content-encoding.ts';
 import type { AnswerFacts, StreamScanner, UsageStripper } from '../dialects/dialect.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
+import { learnFacts } from './learn-facts.ts';
 import { isStreamType } from './stream-type.ts';
 
 /** Copies of answers that are kept for scanning stay under this; a longer one goes unscanned. */
@@ -79,7 +80,7 @@ export class AnswerScan {
       const found = exchange.dialect.scanAnswer(exchange.endpoint.id, body);
       // Large embeddings are scanned around their vectors and not parsed; for the others usage proves a whole parse.
       exchange.answerIsJson = found.usage !== undefined && exchange.endpoint.id !== 'embeddings';
-      this.learn(found);
+      learnFacts(this.exchange, found);
       return found;
     }
     if (this.coding !== 'unknown') this.learnLater(body, this.coding);
@@ -89,7 +90,7 @@ export class AnswerScan {
   /** The stream is over, however it ended. */
   finish(): void {
     if (this.decoder) this.decoder.end();
-    else if (this.scanner) this.learn(this.scanner.facts);
+    else if (this.scanner) learnFacts(this.exchange, this.scanner.facts);
     else if (this.copied > 0 && this.copied <= maxScanBytes) this.pushWhole(Buffer.concat(this.copy));
     this.copy = [];
   }
@@ -101,7 +102,7 @@ export class AnswerScan {
     // The answer has left as it came; a copy that cannot be decoded only means that nothing is known of it.
     this.exchange.pendingFacts = new Promise((resolve) => {
       const done = (): void => {
-        this.learn(scanner.facts);
+        learnFacts(this.exchange, scanner.facts);
         resolve();
       };
       decoder.once('end', done).once('error', done).once('close', done);
@@ -112,15 +113,8 @@ export class AnswerScan {
   private learnLater(body: Buffer, coding: Coding): void {
     const { dialect, endpoint } = this.exchange;
     this.exchange.pendingFacts = decodeWhole(body, coding, maxDecodedBytes).then(
-      (decoded) => this.learn(dialect.scanAnswer(endpoint.id, decoded)),
+      (decoded) => learnFacts(this.exchange, dialect.scanAnswer(endpoint.id, decoded)),
       () => undefined,
     );
-  }
-
-  private learn(found: AnswerFacts): void {
-    const { facts } = this.exchange;
-    if (found.usage) facts.usage = found.usage;
-    if (found.model) facts.modelAnswered = found.model;
-    if (found.finishReason) facts.finishReason = found.finishReason;
   }
 }

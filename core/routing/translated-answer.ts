@@ -1,4 +1,3 @@
-import type { AnswerFacts } from '../dialects/dialect.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { codingOf, decodeWhole } from '../http/content-encoding.ts';
 import { isStreamSource, type Answer } from '../pipeline/answer.ts';
@@ -6,6 +5,7 @@ import { decodedSource } from '../pipeline/decoded-source.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import type { Clock } from '../ports/clock.ts';
 import { headerValue, type HeaderList } from '../ports/header-list.ts';
+import { learnFacts } from './learn-facts.ts';
 import { TranslatedStream } from './translated-stream.ts';
 import type { TranslatedBody, Translation } from './translation.ts';
 
@@ -53,7 +53,7 @@ export async function translatedAnswer(
     return { status: raw.status, headers, body: told, source: 'provider', isJson: true };
   }
   const whole = readWhole(exchange, translation, bytes, contentType);
-  learn(exchange, whole.facts);
+  learnFacts(exchange, whole.facts);
   const isJson = whole.contentType === 'application/json';
   const headers = headersAs(raw.headers, whole.contentType);
   return { status: raw.status, headers, body: whole.body, source: 'provider', isJson, facts: whole.facts };
@@ -102,11 +102,4 @@ function headersAs(headers: HeaderList, contentType: string): string[] {
     }
   }
   return kept;
-}
-
-function learn(exchange: Exchange, found: AnswerFacts): void {
-  const { facts } = exchange;
-  if (found.usage) facts.usage = found.usage;
-  if (found.model) facts.modelAnswered = found.model;
-  if (found.finishReason) facts.finishReason = found.finishReason;
 }

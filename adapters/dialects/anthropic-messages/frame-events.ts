@@ -1,15 +1,14 @@
 import type { FrameReader } from '../../../core/dialects/dialect.ts';
 import type { StreamEvent, StreamFrame } from '../../../core/dialects/stream-event.ts';
 import { readSseFrame } from '../../framing/sse-frame.ts';
-import { SseSplitter } from '../../framing/sse.ts';
 import { parseExactObject, stringifyExact } from '../exact-json.ts';
 import { asArray, asObject, asText, type JsonObject } from '../json-reading.ts';
+import { createSseFrameReader, opaqueEvents } from '../sse-frame-reader.ts';
 import { anthropicErrorMessage, decodeAnthropicUsage } from './message-facts.ts';
 
 /** The events that carry text. */
 export type TextEvent = Extract<StreamEvent, { text: string }>;
 
-const opaque: readonly StreamEvent[] = Object.freeze([{ type: 'opaque' } as const]);
 const done: readonly StreamEvent[] = Object.freeze([{ type: 'done' } as const]);
 
 /**
@@ -17,32 +16,8 @@ const done: readonly StreamEvent[] = Object.freeze([{ type: 'done' } as const]);
  * block; usage is what `message_start` and later events tell together. `maxFrameBytes` as for `SseSplitter`.
  */
 export function createFrameReader(maxFrameBytes?: number): FrameReader {
-  let frames: StreamFrame[] = [];
-  let ending = false;
   const state = new StreamState();
-  const splitter = new SseSplitter((bytes, whole) => {
-    // A last frame may lack its blank line; a piece of a frame that is too long says nothing by itself.
-    frames.push(whole || ending ? state.frame(bytes) : { bytes, events: opaque, unread: true });
-  }, maxFrameBytes);
-  const take = (): readonly StreamFrame[] => {
-    const taken = frames;
-    frames = [];
-    return taken;
-  };
-  return {
-    push(chunk) {
-      splitter.push(chunk);
-      return take();
-    },
-    finish() {
-      ending = true;
-      splitter.finish();
-      return take();
-    },
-    get heldBytes() {
-      return splitter.heldBytes;
-    },
-  };
+  return createSseFrameReader((bytes) => state.frame(bytes), maxFrameBytes);
 }
 
 /** What later frames of a stream rest on. */
@@ -51,12 +26,12 @@ class StreamState {
   frame(bytes: Buffer): StreamFrame {
     const { data, event } = readSseFrame(bytes);
     const text = data?.trim() ?? '';
-    if (text === '') return { bytes, events: opaque };
+    if (text === '') return { bytes, events: opaqueEvents };
     const json = parseExactObject(text);
-    if (json === undefined) return { bytes, events: opaque, unread: true };
+    if (json === undefined) return { bytes, events: opaqueEvents, unread: true };
     this.learn(json);
     const events = eventsOf(json, event, this.usage);
-    return { bytes, events: events.length === 0 ? opaque : events };
+    return { bytes, events: events.length === 0 ? opaqueEvents : events };
   }
 
   private learn(json: JsonObject): void {

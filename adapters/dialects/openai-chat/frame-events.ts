@@ -1,55 +1,30 @@
 import type { FrameReader } from '../../../core/dialects/dialect.ts';
 import type { StreamEvent, StreamFrame } from '../../../core/dialects/stream-event.ts';
 import { readSseFrame } from '../../framing/sse-frame.ts';
-import { SseSplitter } from '../../framing/sse.ts';
 import { asArray, asObject, asText, parseObject, type JsonObject } from '../json-reading.ts';
 import { openAiErrorMessage } from '../openai-error.ts';
+import { createSseFrameReader, opaqueEvents } from '../sse-frame-reader.ts';
 import { usageOf } from './answer-facts.ts';
 import { choiceIndex } from './stream-reader.ts';
 import { choiceSlots } from './text-slots.ts';
 
-const opaque: readonly StreamEvent[] = Object.freeze([{ type: 'opaque' } as const]);
 const done: readonly StreamEvent[] = Object.freeze([{ type: 'done' } as const]);
 
 /** Cuts a chat or completions stream into frames with their events. `maxFrameBytes` as for `SseSplitter`. */
 export function createFrameReader(maxFrameBytes?: number): FrameReader {
-  let frames: StreamFrame[] = [];
-  let ending = false;
-  const splitter = new SseSplitter((bytes, whole) => {
-    // A last frame may lack its blank line; a piece of a frame that is too long says nothing by itself.
-    frames.push(whole || ending ? readFrame(bytes) : { bytes, events: opaque, unread: true });
-  }, maxFrameBytes);
-  const take = (): readonly StreamFrame[] => {
-    const taken = frames;
-    frames = [];
-    return taken;
-  };
-  return {
-    push(chunk) {
-      splitter.push(chunk);
-      return take();
-    },
-    finish() {
-      ending = true;
-      splitter.finish();
-      return take();
-    },
-    get heldBytes() {
-      return splitter.heldBytes;
-    },
-  };
+  return createSseFrameReader(readFrame, maxFrameBytes);
 }
 
 /** One frame with what it says. */
 function readFrame(bytes: Buffer): StreamFrame {
   const { data, event } = readSseFrame(bytes);
   const text = data?.trim() ?? '';
-  if (text === '') return { bytes, events: opaque };
+  if (text === '') return { bytes, events: opaqueEvents };
   if (text === '[DONE]') return { bytes, events: done };
   const json = parseObject(text);
-  if (json === undefined) return { bytes, events: opaque, unread: true };
+  if (json === undefined) return { bytes, events: opaqueEvents, unread: true };
   const events = chunkEvents(json, event);
-  return { bytes, events: events.length === 0 ? opaque : events };
+  return { bytes, events: events.length === 0 ? opaqueEvents : events };
 }
 
 function chunkEvents(json: JsonObject, eventName: string): readonly StreamEvent[] {

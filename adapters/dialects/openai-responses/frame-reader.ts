@@ -1,14 +1,14 @@
 import type { FrameReader } from '../../../core/dialects/dialect.ts';
 import type { StreamEvent, StreamFrame } from '../../../core/dialects/stream-event.ts';
 import { readSseFrame } from '../../framing/sse-frame.ts';
-import { defaultMaxFrameBytes, SseSplitter } from '../../framing/sse.ts';
+import { defaultMaxFrameBytes } from '../../framing/sse.ts';
 import { asObject, asText, parseObject, type JsonObject } from '../json-reading.ts';
 import { decodeOpenAiUsage } from '../openai-usage.ts';
+import { createSseFrameReader, opaqueEvents } from '../sse-frame-reader.ts';
 import { frameSlots, newText, slotText, type FrameSlot } from './frame-slots.ts';
 import { responseFacts } from './stream-reader.ts';
 import { eventError, responseError } from './stream-errors.ts';
 
-const opaque: readonly StreamEvent[] = Object.freeze([{ type: 'opaque' } as const]);
 const done: StreamEvent = Object.freeze({ type: 'done' });
 
 const finals: ReadonlySet<unknown> = new Set([
@@ -19,31 +19,8 @@ const finals: ReadonlySet<unknown> = new Set([
 
 /** Cuts a Responses stream into frames with their events. A text that is repeated is said once. */
 export function createFrameReader(maxFrameBytes?: number): FrameReader {
-  let frames: StreamFrame[] = [];
-  let ending = false;
   const said = new SaidTexts(maxFrameBytes ?? defaultMaxFrameBytes);
-  const splitter = new SseSplitter((bytes, whole) => {
-    frames.push(whole || ending ? readFrame(bytes, said) : { bytes, events: opaque, unread: true });
-  }, maxFrameBytes);
-  const take = (): readonly StreamFrame[] => {
-    const taken = frames;
-    frames = [];
-    return taken;
-  };
-  return {
-    push(chunk) {
-      splitter.push(chunk);
-      return take();
-    },
-    finish() {
-      ending = true;
-      splitter.finish();
-      return take();
-    },
-    get heldBytes() {
-      return splitter.heldBytes;
-    },
-  };
+  return createSseFrameReader((bytes) => readFrame(bytes, said), maxFrameBytes);
 }
 
 /** The texts of a stream so far; together they stay under a bound, as the event does that repeats them all. */
@@ -73,10 +50,10 @@ class SaidTexts {
 function readFrame(bytes: Buffer, said: SaidTexts): StreamFrame {
   const { data, event } = readSseFrame(bytes);
   const text = data?.trim() ?? '';
-  if (text === '') return { bytes, events: opaque };
+  if (text === '') return { bytes, events: opaqueEvents };
   if (text === '[DONE]') return { bytes, events: [done] };
   const json = parseObject(text);
-  if (json === undefined) return { bytes, events: opaque, unread: true };
+  if (json === undefined) return { bytes, events: opaqueEvents, unread: true };
   json.type ??= event;
   const events: StreamEvent[] = callStart(json);
   for (const slot of frameSlots(json)) {
@@ -84,11 +61,11 @@ function readFrame(bytes: Buffer, said: SaidTexts): StreamFrame {
     const piece = newText(slot, before);
     // What is too long to be remembered cannot be told from its repeats.
     if (!said.keep(slot.key, slot.isWhole ? slotText(slot) : before + piece))
-      return { bytes, events: opaque, unread: true };
+      return { bytes, events: opaqueEvents, unread: true };
     if (piece !== '') events.push(textEvent(slot, piece));
   }
   addEnd(events, json);
-  return { bytes, events: events.length === 0 ? opaque : events };
+  return { bytes, events: events.length === 0 ? opaqueEvents : events };
 }
 
 /** The event that says a piece of a slot. Calls are numbered as the wire numbers the items that hold them. */

@@ -64,7 +64,8 @@ export function passedRequest(parts: RequestParts, path: string, body: SentBody)
   const { exchange, target } = parts;
   const { facts } = exchange;
   const usage = usageRequest(exchange, body, target);
-  const headers = forwardedHeaders(parts, body.changed || usage !== undefined);
+  const headers = clientHeaders(parts, body.changed || usage !== undefined);
+  addTargetHeaders(headers, target);
   const encoding = exchange.endpoint.modelled ? 'identity' : exchange.header('accept-encoding');
   if (encoding !== undefined) headers.push('accept-encoding', encoding);
   const outgoing = usage ?? (body.loaded ? body.outgoing : undefined);
@@ -84,7 +85,8 @@ export function passedRequest(parts: RequestParts, path: string, body: SentBody)
 
 /** The request in the wire of its target. */
 export function translatedRequest(parts: RequestParts, { encoded }: Translation): OutgoingRequest {
-  const headers = forwardedHeaders(parts, true).filter(isForTranslated(parts.target));
+  const headers = clientHeaders(parts, true).filter(isForTranslated(parts.target));
+  addTargetHeaders(headers, parts.target);
   const body = typeof encoded.body === 'string' ? Buffer.from(encoded.body, 'utf8') : encoded.body;
   headers.push('content-type', encoded.contentType ?? 'application/json', 'accept-encoding', 'identity');
   headers.push(...(encoded.headers ?? []));
@@ -112,15 +114,13 @@ function upstreamRequest(
   };
 }
 
-function forwardedHeaders({ exchange, target, keyPrefix }: RequestParts, bodyChanged: boolean): string[] {
-  const headers = forwardRequestHeaders(exchange.headers, exchange.headerNames, {
+function clientHeaders({ exchange, target, keyPrefix }: RequestParts, bodyChanged: boolean): string[] {
+  return forwardRequestHeaders(exchange.headers, exchange.headerNames, {
     passCredentials: target.passAuthorization,
     dropAuthorization: exchange.get(callerKeyHeader) === 'authorization',
     keyPrefix,
     bodyChanged,
   });
-  addTargetHeaders(headers, target);
-  return headers;
 }
 
 /** The credential always; the row's other headers where the client has not sent its own. */

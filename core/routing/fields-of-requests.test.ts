@@ -31,13 +31,14 @@ async function cloud(t: TestContext) {
         aws_secret_access_key: 'held-secret',
         aws_region: 'eu-west-1',
       },
+      organised: { base_url: upstream.url, api_key: 'sk-held', openai_organization: 'org-1' },
       nowhere: { api_key: 'sk-held' },
       endpoint: { api_key: 'sk-held', huggingface_base_url: `${upstream.url}/own` },
       unfinished: { base_url: 'https://{azure_resource_name}.example', api_key: 'sk-held' },
     },
   });
-  const ask = (headers: Record<string, string>, body = '{}') =>
-    send(gateway.url, { path: '/v1/x/a%3Ab', headers, body });
+  const ask = (headers: Record<string, string>, body = '{}', path = '/v1/x/a%3Ab') =>
+    send(gateway.url, { path, headers, body });
   const authorization = () => upstream.requests.at(-1)?.headers['authorization'] ?? '';
   return { ask, port, upstream, authorization };
 }
@@ -69,6 +70,21 @@ describe('credential and setting fields', () => {
     const nowhere = await ask({ 'x-service-provider': '@nowhere' });
     assert.match(nowhere.text, /no address of its own. Set base_url under providers\.nowhere/);
     assert.equal(upstream.requests.length, 0);
+  });
+
+  test('that are headers of the host’s wire go along when the request is translated; the client’s own do not', async (t) => {
+    const { ask, upstream } = await cloud(t);
+    const question = { model: 'm', max_tokens: 5, messages: [{ role: 'user', content: 'Hi' }] };
+    await ask(
+      { 'x-service-provider': '@organised', 'openai-project': 'callers', 'anthropic-beta': 'callers' },
+      JSON.stringify(question),
+      '/v1/messages',
+    );
+    const { url, headers } = upstream.requests.at(-1) ?? {};
+    assert.deepEqual(
+      [url, headers?.['openai-organization'], headers?.['openai-project'], headers?.['anthropic-beta']],
+      ['/chat/completions', 'org-1', undefined, undefined],
+    );
   });
 
   test('an address of the configuration is where its provider is', async (t) => {

@@ -1,6 +1,7 @@
 import type { Conversation, Dialect } from '../dialects/dialect.ts';
 import type { Endpoint } from '../dialects/endpoint.ts';
 import type { GatewayError } from '../errors/gateway-error.ts';
+import type { CacheSettings } from '../ports/cache-settings.ts';
 import type { HeaderList } from '../ports/header-list.ts';
 import type { Price } from '../ports/prices.ts';
 import type { Readable } from 'node:stream';
@@ -155,6 +156,13 @@ export interface AttemptView {
    * and the caller's own credential where that is passed on. Equal for equal targets; tells nothing else.
    */
   readonly target: string;
+  /** What the config that was used says about caching; undefined when it says nothing. */
+  readonly cache: CacheSettings | undefined;
+  /**
+   * Runs when nothing will be served from this attempt: it failed and another one follows, or it lost a race. Not when
+   * its answer leaves, nor when the request ends with it (`settled` tells that).
+   */
+  onAbandon(run: () => void): void;
 }
 
 /** How a request ended. */

@@ -4,6 +4,7 @@ import { callHook, isPromise, type HookRuntime } from '../pipeline/call-hook.ts'
 import type { AttemptStep } from '../pipeline/compile.ts';
 import type { AttemptBody, AttemptView, MaybePromise } from '../pipeline/context.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
+import type { CacheSettings } from '../ports/cache-settings.ts';
 import { loadBody } from '../pipeline/load-body.ts';
 import type { Target } from '../ports/router.ts';
 import { targetIdentity } from './target-identity.ts';
@@ -15,6 +16,8 @@ export class CurrentAttempt implements AttemptView {
   readonly aiService: string;
   readonly model: string;
   readonly body: AttemptBody;
+  readonly cache: CacheSettings | undefined = undefined;
+  private abandonListeners: (() => void)[] | undefined;
   // Private, so that no plugin gets at the credential of the target.
   readonly #exchange: Exchange;
   readonly #target: Target;
@@ -33,6 +36,17 @@ export class CurrentAttempt implements AttemptView {
 
   get target(): string {
     return targetIdentity(this.#exchange, this.#target, this.#keyPrefix);
+  }
+
+  onAbandon(run: () => void): void {
+    (this.abandonListeners ??= []).push(run);
+  }
+
+  /** Nothing will be served from this attempt. */
+  abandon(): void {
+    const listeners = this.abandonListeners ?? [];
+    this.abandonListeners = undefined;
+    for (const run of listeners) run();
   }
 }
 

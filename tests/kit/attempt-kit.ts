@@ -3,29 +3,42 @@ import type { Dialect } from '../../core/dialects/dialect.ts';
 import { ChangedBody } from '../../core/pipeline/attempt-body.ts';
 import type { AttemptContext, AttemptView } from '../../core/pipeline/context.ts';
 import type { RequestFacts } from '../../core/pipeline/facts.ts';
+import type { CacheSettings } from '../../core/ports/cache-settings.ts';
 import { TestContext, type TestRequest } from './plugin-kit.ts';
 
 /** What a test says about an attempt; the defaults are a chat with one provider. */
 export interface TestAttempt extends TestRequest {
   readonly target?: string;
   readonly facts?: Partial<RequestFacts>;
+  /** What the config says about caching. */
+  readonly cache?: CacheSettings;
+}
+
+/** An attempt that a test can abandon. */
+export interface TestAttemptContext extends AttemptContext {
+  abandon(): void;
 }
 
 /** A request as an `attempt` hook sees it: body read and checked, target known. */
 export async function attemptContext({
   target,
   facts,
+  cache,
   ...request
-}: TestAttempt = {}): Promise<AttemptContext> {
+}: TestAttempt = {}): Promise<TestAttemptContext> {
   const context = new TestContext({ body: { model: 'm', messages: [] }, ...request });
   await context.body.load();
   const { json } = context;
   const stream = typeof json === 'object' && json !== null && !Array.isArray(json) && json['stream'] === true;
   Object.assign(context.facts, { organisationId: 'org-1', workspaceId: 'ws-1', stream, ...facts });
+  const abandoned: (() => void)[] = [];
   const attempt: AttemptView = {
+    cache,
+    onAbandon: (run) => void abandoned.push(run),
     ...{ number: 1, provider: 'up', aiService: 'up', model: 'm', target: target ?? 'target-1' },
     body: new ChangedBody(context.body),
   };
   const dialect = dialects.get(context.endpoint.dialect) as Dialect;
-  return Object.assign(context, { attempt, dialect });
+  const abandon = (): void => abandoned.splice(0).forEach((run) => run());
+  return Object.assign(context, { attempt, dialect, abandon });
 }

@@ -1,0 +1,68 @@
+import type { FieldPath } from './field-path.ts';
+import type { PlanBranch, PlanLeaf, StrategyMode } from './plan-node.ts';
+
+/** Everything that a strategy may know; the generators themselves are pure. One object per request. */
+export interface PlanEnvironment {
+  /** A number of at least 0 and below 1. */
+  random(): number;
+  /** Value of a field of the request: `metadata.…`, `params.…`, `url.pathname`, `trace_id`, `api_key`. Undefined when it has none. */
+  field(path: FieldPath): unknown;
+  /** The breaker of this target is open: it is left out while others are not. */
+  isOpen(leaf: PlanLeaf): boolean;
+  /** Moving average of the time to the first token, in milliseconds; undefined before the first measurement. */
+  latency(leaf: PlanLeaf): number | undefined;
+  /** Estimated price of this request there, in US dollars; undefined when no price is known. */
+  cost(leaf: PlanLeaf): number | undefined;
+  /** Counts the requests of a branch from 0 on. */
+  turn(branch: PlanBranch): number;
+  /** The child to which a hash was assigned, while that holds. */
+  assigned(branch: PlanBranch, hash: string): number | undefined;
+  assign(branch: PlanBranch, hash: string, child: number, ttlMs: number): void;
+  /** Set when somebody wants to know why. */
+  readonly trace: PlanTrace | undefined;
+}
+
+/** Hears how a plan came about. */
+export interface PlanTrace {
+  branch(decision: BranchDecision): void;
+}
+
+/** What one branch decided. */
+export interface BranchDecision {
+  readonly path: string;
+  readonly mode: StrategyMode;
+  /** In file order. */
+  readonly candidates: readonly CandidateNote[];
+  /** Why it came out so, where the candidates do not tell: `condition 2 matched`. */
+  readonly reason?: string;
+}
+
+/** How a branch looked at one of its children. */
+export interface CandidateNote {
+  readonly path: string;
+  readonly name?: string;
+  /** Place in the order of trying, from 1 on; absent for one that will not be tried. */
+  readonly order?: number;
+  /** What it was ranked by: weight, milliseconds or US dollars. */
+  readonly score?: number;
+  /** Why it was left out: `breaker open`, `weight 0`. */
+  readonly skipped?: string;
+}
+
+/** One try of the plan, and who may race it. */
+export interface PlanStep {
+  readonly leaf: PlanLeaf;
+  /** Who is started beside it, one after the other, each after `afterMs` without a byte; undefined without hedging. */
+  readonly hedge: { readonly afterMs: number; readonly others: readonly PlanLeaf[] } | undefined;
+}
+
+/** How a step came out; a step of several is told by the one that won, else by the last that failed. */
+export interface StepResult {
+  /** What a client would see: the provider's status, or the status of the gateway's error. */
+  readonly status: number;
+  /** No other target would do better: the client has left, or its request is wrong. */
+  readonly final: boolean;
+}
+
+/** The steps of a plan, given the result of each before the next one. */
+export type PlanWalk = Generator<PlanStep, void, StepResult>;

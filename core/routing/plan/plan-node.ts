@@ -1,0 +1,132 @@
+import type { CacheSettings } from '../../ports/cache-settings.ts';
+import type { ParamEdits } from '../params/param-edits.ts';
+import type { Condition } from './condition.ts';
+import type { FieldPath } from './field-path.ts';
+
+/** A compiled config: where requests go, and how each try is made. Immutable; shared by all requests that use it. */
+export interface CompiledConfig {
+  /** The slug, or `inline:` and a digest of the text: names its state (breakers, turns, latencies) across requests and reloads. */
+  readonly id: string;
+  /** Undefined for one that a request brought along. */
+  readonly slug: string | undefined;
+  readonly root: PlanNode;
+  /** All of them, in file order. */
+  readonly leaves: readonly PlanLeaf[];
+  /** A condition, a hash or an estimate reads the request's body, which therefore has to be in memory before the plan is made. */
+  readonly readsBody: boolean;
+}
+
+export type PlanNode = PlanLeaf | PlanBranch;
+
+/** One target, everything that it inherits filled in. */
+export interface PlanLeaf {
+  readonly kind: 'leaf';
+  /** `${CompiledConfig.id}#${path}`. */
+  readonly id: string;
+  /** Where it stands: `config.targets[1].targets[0]`; `config` for a config without targets. */
+  readonly path: string;
+  readonly name: string | undefined;
+  /** Share of its branch's requests; 0 takes it out of weighted choices. Default 1. */
+  readonly weight: number;
+  /** As addressed (`openai`, `@slug`); undefined leaves it to the request. */
+  readonly provider: LeafProvider | undefined;
+  readonly settings: AttemptSettings;
+  readonly breaker: BreakerSettings | undefined;
+  readonly hedge: HedgeSettings | undefined;
+}
+
+/** Which provider a target names. */
+export interface LeafProvider {
+  readonly name: string;
+  /** `virtual-key`: named as one, and so always a provider of the configuration. */
+  readonly kind: 'provider' | 'virtual-key';
+}
+
+/** A strategy over further nodes. */
+export interface PlanBranch {
+  readonly kind: 'branch';
+  readonly id: string;
+  readonly path: string;
+  readonly name: string | undefined;
+  readonly weight: number;
+  readonly strategy: Strategy;
+  readonly children: readonly PlanNode[];
+  readonly hedge: HedgeSettings | undefined;
+}
+
+export type Strategy =
+  | { readonly mode: 'single' }
+  /** Without codes every answer but 2xx goes on to the next target. */
+  | { readonly mode: 'fallback'; readonly onStatusCodes: ReadonlySet<number> | undefined }
+  | { readonly mode: 'loadbalance'; readonly sticky: StickySettings | undefined }
+  | {
+      readonly mode: 'conditional';
+      readonly conditions: readonly { readonly test: Condition; readonly then: number }[];
+      /** Index of the child for requests that meet no condition; undefined refuses them. */
+      readonly otherwise: number | undefined;
+    }
+  | { readonly mode: 'least-latency' }
+  | { readonly mode: 'least-cost' }
+  | { readonly mode: 'round-robin' }
+  /** The second child gets `percentage` of the requests, the first one the others. */
+  | { readonly mode: 'canary'; readonly percentage: number; readonly hashFields: readonly FieldPath[] };
+
+export type StrategyMode = Strategy['mode'];
+
+/** Requests with equal values of these fields go to the same target. */
+export interface StickySettings {
+  readonly hashFields: readonly FieldPath[];
+  /** How long an assignment outlives its last use. */
+  readonly ttlMs: number;
+}
+
+/** Starts another try when the first has brought no byte after a while; the first good answer wins. */
+export interface HedgeSettings {
+  readonly afterMs: number;
+  /** Tries beside the first one, 1 to 3. */
+  readonly max: number;
+}
+
+/** When a target is left alone for a while. */
+export interface BreakerSettings {
+  /** Failures within a minute that open it. */
+  readonly failureThreshold: number;
+  /** Share of failures, in percent, that opens it as well, once `minimumRequests` were made within the minute. */
+  readonly failureThresholdPercentage: number | undefined;
+  readonly minimumRequests: number;
+  /** How long it stays open before one request may try. */
+  readonly cooldownMs: number;
+  /** What counts as a failure; undefined: every status of 500 and above, and no answer at all. */
+  readonly failureStatusCodes: ReadonlySet<number> | undefined;
+}
+
+/** How the tries at one target are made. Undefined leaves a matter to the options of the `provider` plugin. */
+export interface AttemptSettings {
+  readonly params: ParamEdits | undefined;
+  readonly retry: RetrySettings | undefined;
+  /** The whole try, streams to their last byte. */
+  readonly requestTimeoutMs: number | undefined;
+  /** From sending until the first token (first byte where the answer has none). */
+  readonly firstTokenTimeoutMs: number | undefined;
+  /** Between two pieces of an answer. */
+  readonly idleTimeoutMs: number | undefined;
+  readonly cache: CacheSettings | undefined;
+  readonly customHost: string | undefined;
+  /** Lower-case names of the client's headers that reach the provider in any case. */
+  readonly forwardHeaders: readonly string[];
+  readonly strictOpenAiCompliance: boolean | undefined;
+  readonly onDrop: 'report' | 'refuse' | undefined;
+  /** The provider's credential, as the config brings it along. A secret. */
+  readonly apiKey: string | undefined;
+  /** Fields of the provider (`azure_resource_name`, `aws_region` …), secrets among them. */
+  readonly fields: Readonly<Record<string, string>>;
+}
+
+/** Trying the same target again. */
+export interface RetrySettings {
+  /** Tries after the first one, 0 to 5. */
+  readonly attempts: number;
+  readonly onStatusCodes: ReadonlySet<number>;
+  /** Waits as long as an answer with 429 asks. */
+  readonly useRetryAfter: boolean;
+}

@@ -320,7 +320,10 @@ async function attempts(
   const sent: string[][] = [];
   for (const [index, provider] of providers.entries()) {
     const body = new ChangedBody(context.body);
-    const attempt = { number: index + 1, provider, aiService: provider, model: 'm', target: provider, body };
+    const attempt = {
+      ...{ number: index + 1, provider, aiService: provider, model: 'm', target: provider, body },
+      ...{ cache: undefined, onAbandon: () => undefined },
+    };
     await hooks.attempt?.(Object.assign(context, { attempt, dialect: undefined as never }));
     sent.push(urlsOf(JSON.parse(body.outgoing.toString())));
   }

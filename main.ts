@@ -15,6 +15,8 @@ import { createLog } from './adapters/telemetry/line-log.ts';
 import { createMetrics } from './adapters/telemetry/prometheus.ts';
 import { createUndiciTransport } from './adapters/transport/undici-transport.ts';
 import { readArguments, usage, type Command } from './core/cli/arguments.ts';
+import { runExplainCommand } from './core/cli/explain-command.ts';
+import { explainUsage } from './core/cli/explain-arguments.ts';
 import { journalUsage } from './core/cli/journal-arguments.ts';
 import { runJournalCommand } from './core/cli/journal-command.ts';
 import { welcome } from './core/cli/welcome.ts';
@@ -44,7 +46,12 @@ import type { Log } from './core/ports/log.ts';
 import type { Metrics } from './core/ports/metrics.ts';
 import { systemClock as clock } from './core/ports/system-clock.ts';
 import type { Transport } from './core/ports/transport.ts';
+import { Breakers } from './core/routing/attempts/breakers.ts';
 import { createRouter } from './core/routing/create-router.ts';
+import { createEmbeddings } from './core/routing/embed-text.ts';
+import { compileTargets } from './core/routing/targets.ts';
+import { RoutingState } from './core/routing/plan/routing-state.ts';
+import { explainTools } from './main/explain-tools.ts';
 import { journalTools } from './main/journal-tools.ts';
 import { openAnalytics } from './main/open-analytics.ts';
 import { builtInPlugins } from './plugins/index.ts';
@@ -53,16 +60,18 @@ import { openIdentity } from './storage/identity/open-identity.ts';
 import { openJournal } from './storage/journal/journal.ts';
 import { createMemoryCache } from './storage/memory/cache.ts';
 import { createMemoryCounters } from './storage/memory/counters.ts';
+import { createMemoryVectorIndex } from './storage/memory/vector-index.ts';
 import { openSharedStores } from './storage/redis/open-shared-stores.ts';
 
 const root = path.dirname(fileURLToPath(import.meta.url));
 const env = process.env;
 
 const builtIns = new Map(builtInPlugins.map((plugin) => [plugin.name, plugin]));
+const providerNames = new Set(providerTable.keys());
 
 async function run(command: Command): Promise<number | undefined> {
   if (command.name === 'help') {
-    const text = command.topic === 'journal' ? journalUsage : usage;
+    const text = { journal: journalUsage, explain: explainUsage, all: usage }[command.topic ?? 'all'];
     if (command.problem === undefined) console.log(text);
     else console.error(`${command.problem}\n\n${text}`);
     return command.problem === undefined ? 0 : 2;
@@ -71,8 +80,12 @@ async function run(command: Command): Promise<number | undefined> {
     console.log(JSON.stringify(configJsonSchema(builtInPlugins), null, 2));
     return 0;
   }
+  const load = (file: string) => loadConfig(file, { env });
+  if (command.name === 'explain') {
+    const output = { print: console.log, complain: console.error };
+    return runExplainCommand(command, explainTools({ configFile, load, clock, environment: env, ...output }));
+  }
   if (command.name === 'journal') {
-    const load = (file: string) => loadConfig(file, { env });
     return runJournalCommand(
       command,
       journalTools({ configFile, load, clock, print: console.log, complain: console.error }),
@@ -97,7 +110,7 @@ async function check(file: string): Promise<number> {
     clock,
   });
   const bundler = new PluginBundler({ folder: path.resolve('data', 'plugins'), clock, log });
-  const sources = { builtIns, bundler };
+  const sources = { builtIns, bundler, providerNames };
   if (!loaded.ok) {
     const { draft, problems } = loaded;
     return report(draft === undefined ? problems : await checkPlugins({ ...draft, ...sources }, problems));
@@ -171,9 +184,10 @@ async function serve({ command, file, config, log, opened }: Serving): Promise<v
   const { max_bytes: maxBytesCached, max_value_bytes: maxValueBytes } = config.storage.cache;
   const memoryCounters = createMemoryCounters({ clock, log });
   opened.push(() => memoryCounters.close());
-  const { counters, cache, ...sharedStores } = await openSharedStores({
+  const { counters, cache, vectors, ...sharedStores } = await openSharedStores({
     ...{ storage: config.storage, log, clock, metrics, counters: memoryCounters },
     cache: createMemoryCache({ clock, maxBytes: maxBytesCached, maxValueBytes }),
+    vectors: createMemoryVectorIndex({ clock }),
   });
   opened.push(() => sharedStores.close());
   const transport = openTransport(log, metrics);
@@ -187,21 +201,30 @@ async function serve({ command, file, config, log, opened }: Serving): Promise<v
     countPluginError: (plugin, hook) => countError({ plugin, hook }).inc(),
   };
   const prices = createPrices({ log });
-  const stores = { counters, cache, journal, analytics };
+  const routingState = new RoutingState(clock);
+  const breakers = new Breakers({ counters, clock, log, metrics });
+  const stores = { counters, cache, vectors, journal, analytics };
   const shared = { log, clock, metrics, prices, directory: identity.directory, ...stores };
   const services = (next: GatewayConfig): Services => ({
     ...shared,
     guardedFetch: createGuardedFetch({ log, clock, metrics, trustedHosts: next.security.trusted_hosts }),
     router: createRouter({
       ...{ config: next, table: providerTable, wires: providerDialects, listings: modelListings },
-      ...{ transport, runtime: hooks, credentials },
+      ...{ transport, runtime: hooks, credentials, prices, state: routingState, breakers },
+    }),
+    embeddings: createEmbeddings({
+      known: compileTargets(next.providers, providerTable, {
+        factory: credentials,
+        headerPrefix: next.server.header_prefix,
+      }),
+      ...{ transport, wires: providerDialects, clock, metrics },
     }),
     headerPrefix: next.server.header_prefix,
     keyPrefix: next.security.key_prefix,
   });
   const bundler = new PluginBundler({ folder: path.join(data, 'plugins'), clock, log });
   const reloader = new Reloader({
-    ...{ builtIns, bundler, restartNeeded, log, metrics, clock, services },
+    ...{ builtIns, bundler, providerNames, restartNeeded, log, metrics, clock, services },
     compile: (pipelines) =>
       compilePipelines(pipelines.map(({ config, instances }) => compilePipeline(config, instances))),
     load: () => loadConfig(file, { env }),

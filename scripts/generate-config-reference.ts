@@ -106,23 +106,29 @@ function cell(text: string): string {
 
 const deepest = 6;
 
-/** One row for every key below a schema: `url`, `journal.flush_ms`, `<name>.api_key`, `[].match.path`. */
-function rows(schema: SchemaObject, path: string, root: SchemaObject, depth = 0): Row[] {
-  if (depth > deepest) return [];
+/**
+ * One row for every key below a schema: `url`, `journal.flush_ms`, `<name>.api_key`, `[].match.path`. What holds itself
+ * (a config's targets are configs) is described once: `around` are the definitions that a schema stands within.
+ */
+function rows(
+  schema: SchemaObject,
+  path: string,
+  root: SchemaObject,
+  around: readonly SchemaObject[] = [],
+): Row[] {
   const resolved = resolveReference(schema, root);
+  if (around.length > deepest || around.includes(resolved)) return [];
+  const within = [...around, resolved];
   const required = new Set(requiredKeys(resolved));
   const members = [...schemaMap(resolved, 'properties')].flatMap(([name, member]) => {
     const key = path === '' ? name : `${path}.${name}`;
-    return [
-      rowOf(key, member, { root, required: required.has(name) }),
-      ...rows(member, key, root, depth + 1),
-    ];
+    return [rowOf(key, member, { root, required: required.has(name) }), ...rows(member, key, root, within)];
   });
   const named = [...schemaMap(resolved, 'patternProperties').values()].flatMap((member) =>
-    rows(member, `${path}.<name>`, root, depth + 1),
+    rows(member, `${path}.<name>`, root, within),
   );
-  const items = isObject(resolved.items) ? rows(resolved.items, `${path}[]`, root, depth + 1) : [];
-  const branches = unionBranches(resolved).flatMap((branch) => rows(branch, path, root, depth + 1));
+  const items = isObject(resolved.items) ? rows(resolved.items, `${path}[]`, root, within) : [];
+  const branches = unionBranches(resolved).flatMap((branch) => rows(branch, path, root, within));
   // A union may name a key again, to require it; its first row is the one that describes it.
   const all = [...members, ...named, ...items, ...branches];
   return all.filter((row, index) => all.findIndex(({ key }) => key === row.key) === index);

@@ -39,6 +39,9 @@ export class Connection {
   readonly #guard: AddressGuard | undefined;
   readonly #filter = new InformationalFilter();
   #connecting: Socket | null = null;
+  /** Of the socket that is connecting. */
+  #openedAt = 0;
+  #connected: buildConnector.Callback | undefined;
   #socket: Socket | null = null;
   /** Answers that the present socket has delivered. */
   #served = 0;
@@ -46,9 +49,9 @@ export class Connection {
   #held = false;
   #gone = false;
 
-  /** With a `guard` it connects to public addresses only. */
+  /** With a `guard` it connects to public addresses only. As a `URL`, `origin` is shared, not copied. */
   constructor(
-    origin: string,
+    origin: string | URL,
     owner: ConnectionOwner,
     observer: SocketObserver,
     guard: AddressGuard | undefined,
@@ -57,7 +60,7 @@ export class Connection {
     this.#owner = owner;
     this.#observer = observer;
     this.#client = new Client(origin, {
-      connect: this.#connect,
+      connect: this.#connect.bind(this),
       pipelining: 1,
       // The call holds its own timers.
       headersTimeout: 0,
@@ -123,7 +126,8 @@ export class Connection {
     this.#client.destroy(noop);
   }
 
-  readonly #connect = (options: buildConnector.Options, callback: buildConnector.Callback): void => {
+  // What its listeners can reach stays in memory as long as the socket is open: thousands of streams may be.
+  #connect(options: buildConnector.Options, callback: buildConnector.Callback): void {
     const secure = options.protocol === 'https:';
     const guard = this.#guard;
     const refused = guard?.refusal(options.hostname);
@@ -131,50 +135,63 @@ export class Connection {
       queueMicrotask(() => callback(refused, null));
       return;
     }
-    const target = {
-      secure,
-      host: options.hostname,
-      port: Number(options.port) || (secure ? 443 : 80),
-      servername: options.servername ?? undefined,
-      lookup: guard?.lookup,
-    };
-    const socket = openSocket(target, this.#observer.sessions);
+    const socket = openSocket(
+      {
+        secure,
+        host: options.hostname,
+        port: Number(options.port) || (secure ? 443 : 80),
+        servername: options.servername ?? undefined,
+        lookup: guard?.lookup,
+      },
+      this.#observer.sessions,
+    );
     this.#connecting = socket;
+    this.#connected = callback;
     this.#served = 0;
-    const openedAt = this.#observer.opened();
-    const settle = (error: Error | null): void => {
-      if (this.#connecting !== socket) return;
-      this.#connecting = null;
-      if (error !== null) {
-        callback(error, null);
-        return;
-      }
-      this.#socket = socket;
-      this.#observer.connected(openedAt);
-      this.#watch(socket);
-      callback(null, socket);
-    };
+    this.#openedAt = this.#observer.opened();
     // Before anything else hears that the socket stands, so that a refused peer gets not one byte.
-    if (guard !== undefined) {
-      socket.prependOnceListener('connect', () => {
-        const peer = socket.remoteAddress;
-        const error = peer === undefined ? endedAtOnce() : guard.remoteRefusal(options.hostname, peer);
-        if (error === undefined) return;
-        settle(error);
-        socket.destroy();
-      });
-    }
-    socket.once(secure ? 'secureConnect' : 'connect', () => settle(null));
+    if (guard !== undefined) this.#checkPeer(socket, options.hostname, guard);
+    this.#listen(socket, secure);
+  }
+
+  #checkPeer(socket: Socket, hostname: string, guard: AddressGuard): void {
+    socket.prependOnceListener('connect', () => {
+      const peer = socket.remoteAddress;
+      const error = peer === undefined ? endedAtOnce() : guard.remoteRefusal(hostname, peer);
+      if (error === undefined) return;
+      this.#settle(socket, error);
+      socket.destroy();
+    });
+  }
+
+  #listen(socket: Socket, secure: boolean): void {
+    socket.once(secure ? 'secureConnect' : 'connect', () => this.#settle(socket, null));
     socket.on('error', (error: NodeJS.ErrnoException) => {
       if (this.#socket === socket) disguiseReset(error);
-      settle(error);
+      this.#settle(socket, error);
     });
     socket.once('close', () => {
       if (this.#socket === socket) this.#socket = null;
-      settle(new Error('the socket was closed while it connected'));
+      this.#settle(socket, new Error('the socket was closed while it connected'));
       this.#observer.closed();
     });
-  };
+  }
+
+  /** Tells undici how connecting ended; only the first time for each socket. */
+  #settle(socket: Socket, error: Error | null): void {
+    const callback = this.#connected;
+    if (this.#connecting !== socket || callback === undefined) return;
+    this.#connecting = null;
+    this.#connected = undefined;
+    if (error !== null) {
+      callback(error, null);
+      return;
+    }
+    this.#socket = socket;
+    this.#observer.connected(this.#openedAt);
+    this.#watch(socket);
+    callback(null, socket);
+  }
 
   /** Sees every byte before undici does: to hold it, to tell a stale connection, to drop informational answers. */
   #watch(socket: Socket): void {

@@ -37,7 +37,11 @@ let handlerDepth = 0;
  * it paused (at most what the socket buffers, about 128 KiB); the rest stays in the socket.
  */
 export class HttpCall implements UpstreamCall, Dispatcher.DispatchHandler {
-  readonly #request: UpstreamRequest;
+  /** Until it is dispatched: an answer may flow for long, and its question is of no more use here. */
+  #request: UpstreamRequest | null;
+  readonly #connectTimeoutMs: number;
+  readonly #headTimeoutMs: number;
+  readonly #idleTimeoutMs: number;
   readonly #handler: UpstreamHandler;
   readonly #pool: OriginPool;
   readonly #environment: HttpCallEnvironment;
@@ -60,6 +64,9 @@ export class HttpCall implements UpstreamCall, Dispatcher.DispatchHandler {
     environment: HttpCallEnvironment,
   ) {
     this.#request = request;
+    this.#connectTimeoutMs = request.connectTimeoutMs;
+    this.#headTimeoutMs = request.headTimeoutMs;
+    this.#idleTimeoutMs = request.idleTimeoutMs;
     this.#handler = handler;
     this.#pool = pool;
     this.#environment = environment;
@@ -81,7 +88,7 @@ export class HttpCall implements UpstreamCall, Dispatcher.DispatchHandler {
     }
     if (!this.#paused || this.#phase === 'done') return;
     this.#paused = false;
-    if (this.#phase === 'body') this.#deadline.set(this.#request.idleTimeoutMs);
+    if (this.#phase === 'body') this.#deadline.set(this.#idleTimeoutMs);
     this.#deliverBacklog();
     if (this.#paused || this.#over()) return;
     if (this.#phase === 'draining') this.#finish(undefined, false);
@@ -99,14 +106,14 @@ export class HttpCall implements UpstreamCall, Dispatcher.DispatchHandler {
     this.#pool.pending -= 1;
     this.#pool.running += 1;
     this.#connection?.requestStarts();
-    this.#deadline.set(this.#request.headTimeoutMs);
+    this.#deadline.set(this.#headTimeoutMs);
   }
 
   onHeaders(status: number, rawHeaders: Buffer[]): boolean {
     if (this.#phase !== 'head' || status < 200) return true;
     this.#phase = 'body';
     this.#status = status;
-    this.#deadline.set(this.#request.idleTimeoutMs);
+    this.#deadline.set(this.#idleTimeoutMs);
     handlerDepth += 1;
     try {
       this.#handler.head(status, toHeaderList(rawHeaders));
@@ -187,15 +194,17 @@ export class HttpCall implements UpstreamCall, Dispatcher.DispatchHandler {
   }
 
   #dispatch(): void {
-    if (this.#phase === 'done') return;
+    const request = this.#request;
+    this.#request = null;
+    if (this.#phase === 'done' || request === null) return;
     if (this.#pool.closed) {
       this.#finish(transportClosed(), false);
       return;
     }
-    const { method, path, headers, body, connectTimeoutMs } = this.#request;
+    const { method, path, headers, body } = request;
     this.#connection = this.#pool.acquire();
     this.#connection.call = this;
-    this.#deadline.set(connectTimeoutMs);
+    this.#deadline.set(this.#connectTimeoutMs);
     this.#connection.dispatch(
       {
         method,
@@ -221,15 +230,15 @@ export class HttpCall implements UpstreamCall, Dispatcher.DispatchHandler {
   #timedOut(): void {
     switch (this.#phase) {
       case 'connecting':
-        this.#finish(connectTimedOut(this.#pool.peer, this.#request.connectTimeoutMs), false);
+        this.#finish(connectTimedOut(this.#pool.peer, this.#connectTimeoutMs), false);
         return;
       case 'head':
-        if (this.#uploading()) this.#deadline.set(this.#request.headTimeoutMs);
-        else this.#finish(answerTimedOut(this.#place(), this.#request.headTimeoutMs), false);
+        if (this.#uploading()) this.#deadline.set(this.#headTimeoutMs);
+        else this.#finish(answerTimedOut(this.#place(), this.#headTimeoutMs), false);
         return;
       case 'body':
         // While the reader is slow the server owes nothing; `resume` sets the limit anew.
-        if (!this.#paused) this.#finish(answerTimedOut(this.#place(), this.#request.idleTimeoutMs), false);
+        if (!this.#paused) this.#finish(answerTimedOut(this.#place(), this.#idleTimeoutMs), false);
         return;
       case 'draining':
       case 'done':

@@ -30,7 +30,7 @@ export class OriginPool implements ConnectionOwner {
   /** Set when its connections go to public addresses only. */
   readonly guard: AddressGuard | undefined;
 
-  readonly #origin: string;
+  readonly #origin: URL;
   readonly #owner: PoolOwner;
   readonly #connections = new Set<Connection>();
   #top: Connection | null = null;
@@ -44,7 +44,7 @@ export class OriginPool implements ConnectionOwner {
     }
     this.key = origin;
     this.guard = guard;
-    this.#origin = url.origin;
+    this.#origin = new URL(url.origin);
     this.peer = `${url.hostname}:${url.port === '' ? (url.protocol === 'https:' ? '443' : '80') : url.port}`;
     this.#owner = owner;
   }

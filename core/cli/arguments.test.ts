@@ -67,6 +67,20 @@ describe('readArguments', () => {
     ],
     ['journal alone', ['journal'], {}, { name: 'help', topic: 'journal' }],
     ['journal --help', ['journal', 'replay', '--help'], {}, { name: 'help', topic: 'journal' }],
+    [
+      'explain',
+      ['explain', '--config', 'c', '--request', 'r.json', '--json'],
+      { WEIR_CONFIG: 'e.yaml' },
+      { name: 'explain', config: 'c', request: 'r.json', file: 'e.yaml', json: true },
+    ],
+    [
+      'explain with a configuration',
+      ['explain', '--file=f.yaml', '--config', '{"provider":"x"}', '--request', 'r'],
+      { WEIR_CONFIG: 'e.yaml' },
+      { name: 'explain', config: '{"provider":"x"}', request: 'r', file: 'f.yaml', json: false },
+    ],
+    ['explain alone', ['explain'], {}, { name: 'help', topic: 'explain' }],
+    ['explain --help', ['explain', '--config', 'c', '-h'], {}, { name: 'help', topic: 'explain' }],
     ['help', ['start', '--help'], {}, { name: 'help' }],
   ];
   for (const [name, args, env, expected] of cases) {
@@ -83,6 +97,9 @@ describe('readArguments', () => {
     ['schema', 'more'],
     ['start', '--port', '65536'],
     ['start', '--config'],
+    ['explain', '--config', 'c'],
+    ['explain', '--request', 'r'],
+    ['explain', '--config', 'c', '--request', 'r', 'more'],
     ['journal', 'stat'],
     ['journal', 'status', 'more'],
     ['journal', 'verify', '--config', 'x'],

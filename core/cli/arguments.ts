@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util';
+import { readExplainArguments, type ExplainCommand } from './explain-arguments.ts';
 import { readJournalArguments, type JournalCommand } from './journal-arguments.ts';
 
 /** What the command line and the environment ask for. */
@@ -14,13 +15,15 @@ export type Command =
   | { readonly name: 'check'; readonly file: string | undefined }
   | { readonly name: 'schema' }
   | JournalCommand
-  | { readonly name: 'help'; readonly problem?: string; readonly topic?: 'journal' };
+  | ExplainCommand
+  | { readonly name: 'help'; readonly problem?: string; readonly topic?: 'journal' | 'explain' };
 
 export const usage = `weir: a gateway in front of model providers
 
   weir start [--config FILE] [--port N] [--data DIR]   serve (environment: WEIR_CONFIG, PORT, WEIR_DATA)
              [--host ADDRESS]                          listen there instead of server.host (WEIR_HOST)
   weir check [FILE]                                    name every mistake in a configuration, start nothing
+  weir explain --config X --request FILE               show how a config would route a request, send nothing
   weir schema                                          print the JSON Schema of the configuration
   weir journal status|verify|replay                    look after the log rows on disk (weir journal --help)
   weir help                                            print this
@@ -36,6 +39,7 @@ export function readArguments(
   const name = first.startsWith('-') ? 'start' : first;
   const rest = first.startsWith('-') ? [...args] : others;
   if (name === 'journal') return journal(rest, env);
+  if (name === 'explain') return explain(rest, env);
   if (name === 'help' || rest.includes('--help') || rest.includes('-h')) return { name: 'help' };
   try {
     if (name === 'start') return start(rest, env);
@@ -67,6 +71,21 @@ function journal(args: string[], env: Readonly<Record<string, string | undefined
     return {
       name: 'help',
       topic: 'journal',
+      problem: error instanceof Error ? error.message : String(error),
+    };
+  }
+}
+
+function explain(args: string[], env: Readonly<Record<string, string | undefined>>): Command {
+  if (args.length === 0 || args.includes('--help') || args.includes('-h')) {
+    return { name: 'help', topic: 'explain' };
+  }
+  try {
+    return readExplainArguments(args, given(env['WEIR_CONFIG']));
+  } catch (error) {
+    return {
+      name: 'help',
+      topic: 'explain',
       problem: error instanceof Error ? error.message : String(error),
     };
   }

@@ -14,10 +14,12 @@ export interface CheckOptions {
    */
   readonly coerce?: boolean;
   /**
-   * Report every issue. Default false: stop at the first, which keeps the cost of a hostile value small. Leave
-   * it off for what strangers send.
+   * Report every issue. Default false: stop at the first, which keeps the cost of a hostile value small. For what
+   * strangers send leave it off, or set `most` as well.
    */
   readonly all?: boolean;
+  /** How many of the errors are explained at most. Default: all of them. */
+  readonly most?: number;
 }
 
 /**
@@ -90,7 +92,8 @@ const checkers = new WeakMap<object, Map<string, Checker>>();
  * check(query); // [{ path: '/limit', message: 'expected a whole number of at most 100, found 500', … }]
  */
 export function compileSchema(schema: TSchema, options: CheckOptions = {}): Checker {
-  const identity = `${options.coerce ?? false}/${options.all ?? false}`;
+  const { most } = options;
+  const identity = `${options.coerce ?? false}/${options.all ?? false}/${most ?? ''}`;
   const compiled = checkers.get(schema) ?? new Map<string, Checker>();
   checkers.set(schema, compiled);
   const present = compiled.get(identity);
@@ -100,7 +103,7 @@ export function compileSchema(schema: TSchema, options: CheckOptions = {}): Chec
   const validate = compile(ajv, root);
   const check = branchChecker(ajv, root);
   const checker: Checker = (value, hide = hideSecrets) =>
-    validate(value) ? none : explain(validate.errors ?? [], { root, check, hide });
+    validate(value) ? none : explain((validate.errors ?? []).slice(0, most), { root, check, hide });
   compiled.set(identity, checker);
   return checker;
 }

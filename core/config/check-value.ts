@@ -1,12 +1,12 @@
 import type { TSchema } from 'typebox';
-import { compileSchema, hideSecrets } from './ajv.ts';
+import { hideSecrets } from './ajv.ts';
+import type { Origin } from './config-node.ts';
 import type { ConfigSource } from './config-source.ts';
 import type { Hide, Issue } from './issue.ts';
-import { childPointer, parentPointer, pointerSegments } from './pointer.ts';
-import { prepareValue } from './prepare-value.ts';
+import { pointerSegments } from './pointer.ts';
 import { arrangeProblems } from './problem-list.ts';
 import type { Problem } from './problem.ts';
-import { schemaObject } from './schema-object.ts';
+import { validateValue } from './validate-value.ts';
 import { quoted } from './word-list.ts';
 
 /** A value as its schema describes it, and what is wrong with it. */
@@ -27,23 +27,15 @@ export interface ValuePlace {
  * `Error` when the schema itself is wrong.
  */
 export function checkValue(schema: TSchema, value: unknown, { pointer, source }: ValuePlace): CheckedValue {
-  const check = compileSchema(schema, { all: true });
-  const prepared = prepareValue(schemaObject(schema), value, (path) => source.origin(pointer + path));
   const hide: Hide = (path, found) =>
     originText(pointer + path, source) ?? hideSecrets(pointer + path, found);
-  const issues = [...prepared.issues, ...check(prepared.value, hide)];
-  // A misspelled key that is required would be reported twice.
-  const meant = new Set(
-    issues.flatMap(({ path, suggestion }) =>
-      suggestion === undefined ? [] : childPointer(parentPointer(path), suggestion),
-    ),
-  );
-  const problems = issues
-    .filter(({ missing = [] }) => !missing.some((path) => meant.has(path)))
+  const origin = (path: string): Origin | undefined => source.origin(pointer + path);
+  const found = validateValue(schema, value, { origin, hide });
+  const problems = found.issues
     // What could not be resolved has been reported; its value is not known.
     .filter((issue) => issue.part === 'key' || source.origin(pointer + issue.path)?.resolved !== false)
     .map((issue) => problemOfIssue(issue, { pointer, source }));
-  return { value: prepared.value, problems: arrangeProblems(problems) };
+  return { value: found.value, problems: arrangeProblems(problems) };
 }
 
 function originText(pointer: string, source: ConfigSource): string | undefined {

@@ -22,10 +22,22 @@ export function spellingOf(key: string): string {
   return variants.get(snake) ?? snake;
 }
 
+/** Spellings of the keys of schemas: the same ones are looked for again and again. */
+const spellingsOfKnown = new Map<string, string>();
+const maxRemembered = 10_000;
+
+function spellingOfKnown(key: string): string {
+  const present = spellingsOfKnown.get(key);
+  if (present !== undefined) return present;
+  const spelling = spellingOf(key);
+  if (spellingsOfKnown.size < maxRemembered) spellingsOfKnown.set(key, spelling);
+  return spelling;
+}
+
 /** The key of `known` that was meant: itself, or the one with the same spelling in another style. */
 export function knownKey(written: string, known: ReadonlySet<string>): string | undefined {
   if (known.has(written)) return written;
   const spelling = spellingOf(written);
-  for (const key of known) if (spellingOf(key) === spelling) return key;
+  for (const key of known) if (spellingOfKnown(key) === spelling) return key;
   return undefined;
 }

@@ -1,5 +1,5 @@
 import type { Static } from 'typebox';
-import { checkValue } from './check-value.ts';
+import { checkValue, type CheckedValue } from './check-value.ts';
 import { nodeValue } from './config-node.ts';
 import { createSource, digestOf, type ConfigSource } from './config-source.ts';
 import { gatherConfig } from './include.ts';
@@ -9,6 +9,7 @@ import { splitPluginEntries } from './plugin-entries.ts';
 import { arrangeProblems } from './problem-list.ts';
 import type { Problem } from './problem.ts';
 import type { ReadFile } from './read-file.ts';
+import { isObject } from './schema-object.ts';
 import { GatewayConfigSchema, type GatewayConfig } from './schema.ts';
 
 /** What loading takes beside the name of the file. */
@@ -32,13 +33,14 @@ export type LoadResult =
       readonly problems: Problem[];
       /** What to watch for a correction; as in `ConfigSource`. */
       readonly files: readonly string[];
-      /** The pipelines, when nothing is wrong with their own shape: their plugins can be checked nevertheless. */
+      /** The pipelines, when nothing is wrong with their own shape: their plugins, and configs, can be checked nevertheless. */
       readonly draft?: ConfigDraft;
     };
 
 /** The part of a configuration with mistakes elsewhere that can still be checked. */
 export interface ConfigDraft {
-  readonly config: Pick<GatewayConfig, 'pipelines'>;
+  /** Without any configs when something is wrong with the shape of one. */
+  readonly config: Pick<GatewayConfig, 'pipelines' | 'providers' | 'configs'>;
   readonly source: ConfigSource;
 }
 
@@ -84,10 +86,17 @@ export async function loadConfig(file: string, { env, readFile }: LoadOptions): 
       ok: false,
       problems,
       files,
-      ...(isShaped && { draft: { config: { pipelines: pipelines() }, source } }),
+      ...(isShaped && { draft: { config: { pipelines: pipelines(), ...routes(checked) }, source } }),
     };
   }
   return { ok: true, config: { ...filled, pipelines: pipelines() }, source, warnings: problems };
+}
+
+/** Configs, when their own shape is sound, and the providers that they may name, sound or not. */
+function routes({ value, problems }: CheckedValue): Pick<GatewayConfig, 'providers' | 'configs'> {
+  const { providers, configs } = value as Partial<GatewayConfig>;
+  const isSound = isObject(configs) && !problems.some(({ path }) => path.startsWith('/configs'));
+  return { providers: isObject(providers) ? providers : {}, configs: isSound ? configs : {} };
 }
 
 /** The plugin entries of every pipeline, as far as they can be told from a value that may be wrong. */

@@ -19,20 +19,24 @@ export interface Prepared {
  * Brings a written value into the form of its schema before it is validated: keys in either spelling, texts
  * that came whole from a variable as numbers and booleans where the schema wants those, defaults. Objects are
  * strict even if their schema forgot to say so; one that declares no members at all stays open, except at
- * the top, where it means that there are no options.
+ * the top, where it means that there are no options. Beyond `most` issues no more are worked out (default: all are).
  */
 export function prepareValue(
   schema: SchemaObject,
   value: unknown,
   origin: (path: string) => Origin | undefined,
+  most = Number.POSITIVE_INFINITY,
 ): Prepared {
-  const preparation = new Preparation(schema, origin);
+  const preparation = new Preparation(schema, origin, most);
   return { value: preparation.walk(schema, value, ''), issues: preparation.issues };
 }
 
 /** What the plain schemas of one object say about its keys. */
 interface Members {
   readonly known: ReadonlyMap<string, SchemaObject>;
+  readonly names: ReadonlySet<string>;
+  /** Those of the known keys that have a default. */
+  readonly defaults: readonly (readonly [name: string, schema: SchemaObject])[];
   readonly patterns: readonly { readonly expression: RegExp; readonly schema: SchemaObject }[];
   /** Schema of all other keys; undefined when they are not allowed. */
   readonly others: SchemaObject | undefined;
@@ -42,10 +46,12 @@ class Preparation {
   readonly issues: Issue[] = [];
   readonly #root: SchemaObject;
   readonly #origin: (path: string) => Origin | undefined;
+  readonly #most: number;
 
-  constructor(root: SchemaObject, origin: (path: string) => Origin | undefined) {
+  constructor(root: SchemaObject, origin: (path: string) => Origin | undefined, most: number) {
     this.#root = root;
     this.#origin = origin;
+    this.#most = most;
   }
 
   walk(schema: SchemaObject, value: unknown, path: string): unknown {
@@ -65,7 +71,7 @@ class Preparation {
     path: string,
   ): Record<string, unknown> {
     const members = membersOf(facets, path === '');
-    const known = new Set(members.known.keys());
+    const known = members.names;
     const present = new Set(Object.keys(value).flatMap((key) => knownKey(key, known) ?? []));
     const result = new Map<string, unknown>();
     const written = new Map<string, string>();
@@ -73,13 +79,15 @@ class Preparation {
       const name = knownKey(key, known) ?? key;
       const schema = members.known.get(name) ?? matching(members, key) ?? members.others;
       const first = written.get(name);
-      if (schema === undefined)
-        this.issues.push(
-          known.size === 0 && members.patterns.length > 0
-            ? badNameIssue(childPointer(path, key), key, members)
-            : unknownKeyIssue(childPointer(path, key), key, { known, present }),
-        );
-      else if (first !== undefined)
+      if (schema === undefined) {
+        // Looking for the key that was meant is the dear part.
+        if (this.issues.length < this.#most)
+          this.issues.push(
+            known.size === 0 && members.patterns.length > 0
+              ? badNameIssue(childPointer(path, key), key, members)
+              : unknownKeyIssue(childPointer(path, key), key, { known, present }),
+          );
+      } else if (first !== undefined)
         this.issues.push({
           path: childPointer(path, key),
           message: `${quoted(first)} and ${quoted(key)} are two spellings of the same key; keep one`,
@@ -91,8 +99,8 @@ class Preparation {
         result.set(name, this.walk(schema, child, childPointer(path, name)));
       }
     }
-    for (const [name, schema] of members.known)
-      if (!result.has(name) && schema.default !== undefined)
+    for (const [name, schema] of members.defaults)
+      if (!result.has(name))
         result.set(name, this.walk(schema, structuredClone(schema.default), childPointer(path, name)));
     return Object.fromEntries(result);
   }
@@ -117,7 +125,18 @@ function itemSchema(facets: readonly SchemaObject[], index: number): SchemaObjec
   return {};
 }
 
+/** Of plain schemas that stand alone below the top; a schema does not change. */
+const membersOfSchema = new WeakMap<SchemaObject, Members>();
+
 function membersOf(facets: readonly SchemaObject[], top: boolean): Members {
+  const [only] = facets;
+  if (top || only === undefined || facets.length > 1) return gatherMembers(facets, top);
+  let members = membersOfSchema.get(only);
+  if (members === undefined) membersOfSchema.set(only, (members = gatherMembers(facets, top)));
+  return members;
+}
+
+function gatherMembers(facets: readonly SchemaObject[], top: boolean): Members {
   const known = new Map<string, SchemaObject>();
   const patterns: Members['patterns'][number][] = [];
   let others: SchemaObject | undefined;
@@ -141,7 +160,13 @@ function membersOf(facets: readonly SchemaObject[], top: boolean): Members {
   const declaresNothing = known.size === 0 && patterns.length === 0;
   const namesType = facets.some((facet) => facet.type === 'object');
   const open = !closed && others === undefined && declaresNothing && !(top && namesType);
-  return { known, patterns, others: open ? {} : others };
+  return {
+    known,
+    names: new Set(known.keys()),
+    defaults: [...known].filter(([, schema]) => schema.default !== undefined),
+    patterns,
+    others: open ? {} : others,
+  };
 }
 
 function matching({ patterns }: Members, key: string): SchemaObject | undefined {

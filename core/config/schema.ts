@@ -1,7 +1,8 @@
 import { Type, type Static } from 'typebox';
 import type { AnalyticsStoreSettings } from '../ports/analytics-store-settings.ts';
-import { providerFieldProperties, type ProviderFieldName } from '../ports/provider-fields.ts';
+import { providerAliasProperties, providerFieldProperties } from '../ports/provider-fields.ts';
 import { ProviderRowSchema } from '../ports/provider-row.ts';
+import { RouteConfigSchema, type RouteConfigInput } from '../ports/route-config.ts';
 import { section, strict } from './schema-section.ts';
 import { Storage } from './storage-schema.ts';
 
@@ -128,21 +129,11 @@ const Security = Type.Object(
   { ...section, description: 'What requests may do.' },
 );
 
-const sameAs = (field: ProviderFieldName) =>
-  Type.Optional(Type.String({ minLength: 1, description: `The same as ${field}.` }));
-
-/** Other names of fields, as existing configurations write them. */
-const providerFieldAliases = {
-  resource_name: sameAs('azure_resource_name'),
-  deployment_id: sameAs('azure_deployment_id'),
-  api_version: sameAs('azure_api_version'),
-};
-
 const Provider = Type.Object(
   {
     ...ProviderRowSchema.properties,
     ...providerFieldProperties,
-    ...providerFieldAliases,
+    ...providerAliasProperties,
     api_key: Type.Optional(
       Type.String({
         minLength: 1,
@@ -253,6 +244,13 @@ export const GatewayConfigSchema = Type.Object(
         description: 'Providers by name. A built-in name overrides that row.',
       }),
     ),
+    configs: Type.Optional(
+      Type.Record(Type.String(name), RouteConfigSchema, {
+        default: {},
+        description:
+          'Where requests go and how each try is made, by name: strategies, retries, timeouts, caching. A request selects one with its config header. [configs.md](configs.md) explains every key.',
+      }),
+    ),
     pipelines: Type.Array(Pipeline, {
       minItems: 1,
       maxItems: 64,
@@ -280,6 +278,7 @@ export interface GatewayConfig {
   };
   readonly log: Filled<NonNullable<GatewayConfigInput['log']>>;
   readonly providers: Readonly<Record<string, Static<typeof Provider>>>;
+  readonly configs: Readonly<Record<string, RouteConfigInput>>;
   readonly pipelines: readonly PipelineConfig[];
 }
 

@@ -133,30 +133,6 @@ describe('headers', () => {
     assert.ok(answer.headers['x-acme-request-id']);
   });
 
-  test('traces: the service headers win over traceparent', async (t) => {
-    const { url } = await mirroring(t);
-    const traceparent = `00-${'ab'.repeat(16)}-${'cd'.repeat(8)}-01`;
-    const seen = async (headers: Record<string, string>) => {
-      const { trace, span, parent, name } = (await send(url, { headers })).json();
-      return { trace, span, parent, name };
-    };
-    assert.deepEqual(await seen({ traceparent }), {
-      ...{ trace: 'ab'.repeat(16), span: '', parent: 'cd'.repeat(8), name: '' },
-    });
-    assert.deepEqual(
-      await seen({
-        traceparent,
-        'x-service-trace-id': 't',
-        'x-portkey-span-id': 's',
-        'x-service-parent-span-id': 'p',
-        'x-service-span-name': 'n',
-      }),
-      { trace: 't', span: 's', parent: 'p', name: 'n' },
-    );
-    const broken = await send(url, { headers: { traceparent: '00-zz-1-01' } });
-    assert.equal(broken.json().trace, broken.json().id, 'a broken traceparent is ignored');
-  });
-
   test('a trace id is echoed without what no header may carry', async (t) => {
     const { port } = await mirroring(t);
     const client = await connect(t, port);

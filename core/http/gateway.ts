@@ -7,12 +7,14 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import { clientStalled } from '../pipeline/client-left.ts';
 import { refuse } from '../pipeline/deliver.ts';
 import { deliverSafely } from '../pipeline/deliver-safely.ts';
+import { DecisionTrace } from '../pipeline/decision-trace.ts';
 import { Exchange, type Matched } from '../pipeline/exchange.ts';
 import { compilePipeline } from '../pipeline/compile.ts';
 import { runExchange } from '../pipeline/run.ts';
 import type { EngineRuntime } from '../pipeline/settle.ts';
 import type { Clock } from '../ports/clock.ts';
 import { HeaderNames } from '../ports/header-names.ts';
+import { AnswerHeaders } from './answer-headers.ts';
 import { handleRoute } from './handle-route.ts';
 import { BufferBudget, IncomingRequest, type BodyLimits } from './incoming.ts';
 import type { RouteTable } from './route-table.ts';
@@ -51,8 +53,7 @@ export class Gateway {
   private readonly basePath: string;
   private readonly proxyPrefix = '/proxy/';
   private readonly headerNames: HeaderNames;
-  private readonly idHeader: string;
-  private readonly traceHeader: string;
+  private readonly answerHeaders: AnswerHeaders;
   private active = 0;
   private draining = false;
   private cutting = false;
@@ -68,10 +69,9 @@ export class Gateway {
       budget: this.budget,
     };
     this.basePath = server.base_path === '/' ? '' : server.base_path;
-    const prefixes = [server.header_prefix, ...server.header_aliases];
-    this.headerNames = new HeaderNames(prefixes.map((prefix) => `${prefix}-`));
-    this.idHeader = `${server.header_prefix}-request-id`;
-    this.traceHeader = `${server.header_prefix}-trace-id`;
+    const prefixes = [server.header_prefix, ...server.header_aliases].map((prefix) => `${prefix}-`);
+    this.headerNames = new HeaderNames(prefixes);
+    this.answerHeaders = new AnswerHeaders(prefixes);
   }
 
   /** Requests that have not settled yet. */
@@ -134,10 +134,11 @@ export class Gateway {
       query,
       maxBodyBytes: setup.server.max_body_bytes,
       headerNames: this.headerNames,
+      answerHeaders: this.answerHeaders,
       now: setup.clock.now(),
       monotonic: setup.clock.monotonic(),
     });
-    exchange.responseHeaders.push(this.idHeader, exchange.id);
+    exchange.responseHeaders.push(this.answerHeaders.requestId, exchange.id);
     if (this.draining) exchange.responseHeaders.push('connection', 'close');
     sink.onClose((complete) => {
       if (complete) return;
@@ -160,14 +161,28 @@ export class Gateway {
       readTraceHeaders(exchange);
       const { traceId } = exchange.facts;
       exchange.responseHeaders.push(
-        this.traceHeader,
+        this.answerHeaders.traceId,
         traceId === exchange.id ? traceId : headerSafe(traceId),
       );
     } catch (error) {
       void deliverSafely(exchange, runtime, () => refuse(exchange, error, 0, runtime));
       return;
     }
+    if (exchange.service('explain') === 'true') this.trace(exchange);
     void runExchange(exchange, (one) => handleRoute(one, setup.runtime.log), runtime);
+  }
+
+  /** Notes from now on why the request is served as it is. Administration routes decide nothing. */
+  private trace(exchange: Exchange): void {
+    if (exchange.matched.route !== undefined) return;
+    const { clock, server } = this.setup;
+    const trace = new DecisionTrace({
+      prefix: `${server.header_prefix}-`,
+      link: `${this.basePath}/logs/${exchange.id}`,
+      now: () => clock.monotonic(),
+    });
+    exchange.trace = trace;
+    exchange.body.onRead = () => trace.bodyRead();
   }
 
   private place(

@@ -122,15 +122,19 @@ export class IncomingRequest {
 
 const deadlines = new DeadlineWheel();
 
-/** Gathers one body within its bounds. */
+/** What a collector needs until the body is there or refused. */
+interface Collecting {
+  readonly resolve: (body: Buffer) => void;
+  readonly reject: (error: GatewayError) => void;
+  readonly deadline: Deadline;
+  readonly chunks: Buffer[];
+}
+
+/** Gathers one body within its bounds. Its listeners keep it alive as long as the request; the rest it lets go at once. */
 class BodyCollector {
   private readonly limits: BodyLimits;
-  private readonly resolve: (body: Buffer) => void;
-  private readonly reject: (error: GatewayError) => void;
-  private readonly deadline: Deadline;
-  private chunks: Buffer[] = [];
+  private collecting: Collecting | undefined;
   private taken = 0;
-  private over = false;
 
   constructor(
     message: IncomingMessage,
@@ -139,14 +143,13 @@ class BodyCollector {
     reject: (error: GatewayError) => void,
   ) {
     this.limits = limits;
-    this.resolve = resolve;
-    this.reject = reject;
-    this.deadline = deadlines.create(() => this.refuse(tooSlow(limits.idleTimeoutMs)));
-    this.deadline.set(limits.idleTimeoutMs);
+    const deadline = deadlines.create(() => this.refuse(tooSlow(limits.idleTimeoutMs)));
+    deadline.set(limits.idleTimeoutMs);
+    this.collecting = { resolve, reject, deadline, chunks: [] };
     message.on('data', (chunk: Buffer) => this.add(chunk));
     message.on('end', () => this.finish());
     message.on('close', () => {
-      if (!this.over) this.refuse(leftWhileSending());
+      if (this.collecting !== undefined) this.refuse(leftWhileSending());
     });
   }
 
@@ -156,28 +159,30 @@ class BodyCollector {
   }
 
   private add(chunk: Buffer): void {
+    const { collecting, limits } = this;
     // After a refusal the rest is thrown away unread, so that the client can still read why.
-    if (this.over) return;
-    this.deadline.refresh();
-    if (this.taken + chunk.length > this.limits.maxBytes) return this.refuse(tooLarge(this.limits.maxBytes));
-    if (!this.limits.budget.take(chunk.length)) return this.refuse(overloaded());
+    if (collecting === undefined) return;
+    collecting.deadline.refresh();
+    if (this.taken + chunk.length > limits.maxBytes) return this.refuse(tooLarge(limits.maxBytes));
+    if (!limits.budget.take(chunk.length)) return this.refuse(overloaded());
     this.taken += chunk.length;
-    this.chunks.push(chunk);
+    collecting.chunks.push(chunk);
   }
 
   private finish(): void {
-    if (this.over) return;
-    this.over = true;
-    this.deadline.clear();
-    this.resolve(this.chunks.length === 1 ? (this.chunks[0] as Buffer) : Buffer.concat(this.chunks));
-    this.chunks = [];
+    const { collecting } = this;
+    if (collecting === undefined) return;
+    this.collecting = undefined;
+    const { deadline, chunks, resolve } = collecting;
+    deadline.clear();
+    resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks));
   }
 
   private refuse(error: GatewayError): void {
-    if (this.over) return;
-    this.over = true;
-    this.deadline.clear();
-    this.chunks = [];
-    this.reject(error);
+    const { collecting } = this;
+    if (collecting === undefined) return;
+    this.collecting = undefined;
+    collecting.deadline.clear();
+    collecting.reject(error);
   }
 }

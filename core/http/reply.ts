@@ -19,7 +19,7 @@ export function sendHead(
 ): void {
   const list = [...headers];
   if (contentLength !== undefined) list.push('content-length', String(contentLength));
-  for (const item of exchange.responseHeaders) list.push(item);
+  exchange.answerHeaders.append(exchange, list);
   if (exchange.incoming.awaitsContinue) list.push('connection', 'close');
   exchange.sink.head(status, list, statusTexts[status]);
 }

@@ -1,23 +1,60 @@
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
+import type { RequestFacts } from '../pipeline/facts.ts';
+import { readBaggage } from './baggage.ts';
+import { readTraceParent } from './traceparent.ts';
 
 const maxIdLength = 255;
 const maxMetadataKeys = 64;
 const maxMetadataLength = 128;
 
 /**
- * Takes trace ids and metadata from the headers: the service headers first, then W3C `traceparent`. A request
- * without a trace id is its own trace. Throws `invalid_header` for metadata that is no object of short strings.
+ * Takes trace ids and metadata from the headers: the service headers first, then W3C `traceparent` and `baggage`. A
+ * request without a trace id is its own trace. One that came with a `traceparent` is a span of that trace, with an id
+ * made of the request's and the name `METHOD path` unless it names its own. Throws `invalid_header` for metadata that is
+ * no object of short strings; what is wrong in the W3C headers is ignored, as the standards ask.
  */
 export function readTraceHeaders(exchange: Exchange): void {
   const { facts } = exchange;
-  const parent = traceparent(exchange.header('traceparent'));
+  const header = exchange.header('traceparent');
+  const parent = header === undefined ? undefined : readTraceParent(header);
   facts.traceId = identifier(exchange, 'trace-id') ?? parent?.traceId ?? exchange.id;
-  facts.spanId = identifier(exchange, 'span-id') ?? '';
   facts.parentSpanId = identifier(exchange, 'parent-span-id') ?? parent?.parentId ?? '';
-  facts.spanName = identifier(exchange, 'span-name') ?? '';
+  const spanId = identifier(exchange, 'span-id');
+  const spanName = identifier(exchange, 'span-name');
+  facts.spanId = spanId ?? (parent === undefined ? '' : spanIdOf(exchange.id));
+  facts.spanName = spanName ?? (parent === undefined ? '' : nameOf(exchange));
   const metadata = exchange.service('metadata');
   if (metadata !== undefined) facts.metadata = parseMetadata(metadata);
+  const baggage = exchange.header('baggage');
+  if (baggage !== undefined) facts.metadata = withBaggage(facts.metadata, readBaggage(baggage));
+}
+
+/** 16 hexadecimal digits, never all zero: a random UUID holds the digit of its version among its first ones. */
+function spanIdOf(id: string): string {
+  return id.slice(0, 8) + id.slice(9, 13) + id.slice(14, 18);
+}
+
+function nameOf({ method, originalPath }: Exchange): string {
+  return `${method} ${originalPath}`.slice(0, maxIdLength);
+}
+
+/** What the metadata header says wins; a member that it could not hold is left out, and so are those that find no room. */
+function withBaggage(
+  metadata: RequestFacts['metadata'],
+  baggage: ReadonlyMap<string, string>,
+): RequestFacts['metadata'] {
+  if (baggage.size === 0) return metadata;
+  const merged: Record<string, string> = { ...metadata };
+  let keys = Object.keys(merged).length;
+  for (const [key, value] of baggage) {
+    if (keys >= maxMetadataKeys) break;
+    if (Object.hasOwn(merged, key) || key.length > maxMetadataLength || value.length > maxMetadataLength)
+      continue;
+    merged[key] = value;
+    keys++;
+  }
+  return merged;
 }
 
 function identifier(exchange: Exchange, name: string): string | undefined {
@@ -29,13 +66,6 @@ function identifier(exchange: Exchange, name: string): string | undefined {
     });
   }
   return value;
-}
-
-/** W3C Trace Context: `00-<32 hex>-<16 hex>-<2 hex>`. Anything else is ignored, as the standard asks. */
-function traceparent(header: string | undefined): { traceId: string; parentId: string } | undefined {
-  const match =
-    header === undefined ? null : /^[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}/.exec(header);
-  return match ? { traceId: match[1] as string, parentId: match[2] as string } : undefined;
 }
 
 function parseMetadata(header: string): Record<string, string> {

@@ -21,9 +21,11 @@ export function deliverUpgrade(
     settle(exchange, { status: left.status }, left, runtime);
     return;
   }
+  const own: string[] = [];
+  exchange.answerHeaders.append(exchange, own);
   let client;
   try {
-    client = upgrade.switch([...headers, ...withoutConnection(exchange.responseHeaders)]);
+    client = upgrade.switch([...headers, ...withoutConnection(own)]);
   } catch (error) {
     connection.destroy();
     throw error;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { CreatedPipeline } from './create-instances.ts';
 import type { Generation } from './generation.ts';
-import { ManualClock, settle } from './recording-services.test-support.ts';
+import { ManualClock, settle } from '../../tests/conformance/manual-clock.ts';
 import { testBench, type TestBench } from './running-gateway.test-support.ts';
 
 type Built = Generation<readonly CreatedPipeline[]>;
@@ -217,16 +217,16 @@ test('a create that never ends is given up after ten seconds and named; what it 
   await bench.configure(['auth', 'hanging', 'provider']);
   const building = bad(bench);
   while (!bench.life.includes('+auth')) await settle();
-  await clock.advance(9_999);
+  await clock.pass(9_999);
   assert.deepEqual(bench.life, ['+auth']);
-  await clock.advance(1);
+  await clock.pass(1);
   const [problem] = await building;
   assert.match(
     problem ?? '',
     /:7:9: plugin "hanging" could not be created: it has not finished within 10000 ms/,
   );
   assert.deepEqual(bench.life, ['+auth', '-auth']);
-  assert.equal(clock.pending, 0);
+  assert.equal(clock.waiting, 0);
 });
 
 test('the hash covers the text and the code of plugins, and only them', async (t) => {

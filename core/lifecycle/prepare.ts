@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import type { ConfigDraft } from '../config/load-config.ts';
 import { arrangeProblems } from '../config/problem-list.ts';
 import type { Problem } from '../config/problem.ts';
 import type { GatewayConfig, PipelineConfig, PluginEntry } from '../config/schema.ts';
@@ -12,16 +13,23 @@ import {
   type PluginLoad,
   type PluginSources,
 } from './load-plugin.ts';
+import { checkConfigs } from './check-configs.ts';
 
-/** A configuration as read, and where its plugins come from. */
-export interface PrepareInput extends PluginSources {
+/** What a configuration may name: plugins, and the providers that it need not define. */
+export interface PrepareSources extends PluginSources {
+  /** The rows of the provider table. */
+  readonly providerNames: ReadonlySet<string>;
+}
+
+/** A configuration as read, and what it may name. */
+export interface PrepareInput extends PrepareSources {
   readonly config: GatewayConfig;
   readonly source: ConfigSource;
 }
 
-/** The same of a configuration of which only the pipelines are sound. */
-export interface CheckInput extends PluginSources {
-  readonly config: Pick<GatewayConfig, 'pipelines'>;
+/** The same of a configuration of which only these parts are sound. */
+export interface CheckInput extends PrepareSources {
+  readonly config: ConfigDraft['config'];
   readonly source: ConfigSource;
 }
 
@@ -61,7 +69,7 @@ export type PrepareResult =
   | { readonly ok: false; readonly problems: readonly Problem[]; readonly pluginInputs: readonly string[] };
 
 /**
- * Loads every plugin, validates every option and checks every pipeline, and creates nothing: this is also what
+ * Loads every plugin, validates every option, checks every pipeline and every config, and creates nothing: this is also what
  * `weir check` does. Returns all problems at once, in the order of the file. Runs the top level of plugins' modules.
  */
 export async function prepareGeneration(input: PrepareInput): Promise<PrepareResult> {
@@ -84,7 +92,7 @@ export async function prepareGeneration(input: PrepareInput): Promise<PrepareRes
 }
 
 /**
- * What is wrong with the plugins of a configuration that has mistakes elsewhere (`known`): all problems together,
+ * What is wrong with the plugins and configs of a configuration that has mistakes elsewhere (`known`): all problems together,
  * in the order of the file. What lies within a place that is known to be wrong is left out.
  */
 export async function checkPlugins(input: CheckInput, known: readonly Problem[]): Promise<Problem[]> {
@@ -100,7 +108,7 @@ async function examine(input: CheckInput): Promise<Examined> {
     preparePipeline(config, index, { input, loads }),
   );
   const problems = arrangeProblems(
-    parts.flatMap((part) => part.problems),
+    [...checkConfigs(input), ...parts.flatMap((part) => part.problems)],
     namesOf(input),
   );
   return { loads, parts, problems };

@@ -4,51 +4,6 @@ import type { MetricDefinition, Metrics } from '../ports/metrics.ts';
 import { systemClock } from '../ports/system-clock.ts';
 import type { Services } from './scope.ts';
 
-/** A clock that moves only when told to. */
-export class ManualClock implements Clock {
-  #now = 1_700_000_000_000;
-  readonly #timers = new Set<{ at: number; run: () => void }>();
-
-  now(): number {
-    return this.#now;
-  }
-
-  monotonic(): number {
-    return this.#now;
-  }
-
-  after(ms: number, run: () => void): () => void {
-    const timer = { at: this.#now + ms, run };
-    this.#timers.add(timer);
-    return () => void this.#timers.delete(timer);
-  }
-
-  /** Timers that wait. */
-  get pending(): number {
-    return this.#timers.size;
-  }
-
-  /** Moves on, runs what falls due in its order, and lets promises settle after each. */
-  async advance(ms: number): Promise<void> {
-    const end = this.#now + ms;
-    for (;;) {
-      await settle();
-      const [next] = [...this.#timers].filter(({ at }) => at <= end).sort((a, b) => a.at - b.at);
-      if (next === undefined) break;
-      this.#timers.delete(next);
-      this.#now = Math.max(this.#now, next.at);
-      next.run();
-    }
-    this.#now = end;
-    await settle();
-  }
-}
-
-/** Lets every promise that can settle without input do so. */
-export function settle(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
-}
-
 /** The clock of the machine. Its timers keep the process alive, so that a test waits, and hangs on one left behind. */
 export const realClock: Clock = {
   now: () => systemClock.now(),

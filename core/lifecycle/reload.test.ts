@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
-import { ManualClock, settle } from './recording-services.test-support.ts';
+import { ManualClock, settle } from '../../tests/conformance/manual-clock.ts';
 import { testBench } from './running-gateway.test-support.ts';
 
 const theirs = (name: string, more = ''): string => `
@@ -224,9 +224,9 @@ test('a request keeps its generation through swaps, and twenty reloads leave not
   const count = (event: string): number => bench.life.filter((one) => one === event).length;
   assert.deepEqual([count('+provider'), count('-provider')], [21, 20]);
   assert.deepEqual([count('+limit'), count('-limit')], [20, 19]);
-  assert.equal(clock.pending, 3, 'one interval for each of the three instances that serve');
+  assert.equal(clock.waiting, 3, 'one interval for each of the three instances that serve');
   await reloader.stop();
-  assert.equal(clock.pending, 0);
+  assert.equal(clock.waiting, 0);
   assert.equal(count('-provider'), 21);
 });
 

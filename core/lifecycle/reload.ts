@@ -3,11 +3,10 @@ import { formatProblem, type Problem } from '../config/problem.ts';
 import type { GatewayConfig } from '../config/schema.ts';
 import type { Gauge, Metrics } from '../ports/metrics.ts';
 import { startGeneration, type Generation, type StartOptions } from './generation.ts';
-import type { PluginSources } from './load-plugin.ts';
 import type { ConfigSource } from '../config/config-source.ts';
 import { describeThrown } from './plugin-errors.ts';
 import type { PluginBundler } from './plugin-bundler.ts';
-import { prepareGeneration } from './prepare.ts';
+import { prepareGeneration, type PrepareSources } from './prepare.ts';
 
 /** The configuration as read, or why it cannot be; `files` are those that took part in the attempt. */
 export type ConfigLoad =
@@ -20,7 +19,7 @@ export type ConfigLoad =
   | { readonly ok: false; readonly problems: readonly Problem[]; readonly files: readonly string[] };
 
 /** What a `Reloader` needs. */
-export interface ReloaderOptions<C> extends StartOptions<C>, PluginSources {
+export interface ReloaderOptions<C> extends StartOptions<C>, PrepareSources {
   readonly bundler: PluginBundler;
   readonly metrics: Metrics;
   /** Reads the configuration anew, environment included. */
@@ -179,11 +178,11 @@ export class Reloader<C> {
   }
 
   async #build(reason: string): Promise<'swapped' | 'unchanged' | FailedAttempt> {
-    const { load, builtIns, bundler } = this.#options;
+    const { load, builtIns, bundler, providerNames } = this.#options;
     const loaded = await load();
     if (!loaded.ok) return loaded;
     const { config, source } = loaded;
-    const result = await prepareGeneration({ config, source, builtIns, bundler });
+    const result = await prepareGeneration({ config, source, builtIns, bundler, providerNames });
     if (!result.ok) return { problems: result.problems, files: [...source.files, ...result.pluginInputs] };
     const { prepared } = result;
     this.#warn([...loaded.warnings, ...prepared.warnings]);

@@ -68,6 +68,7 @@ export async function testBench(t: TestContext, clock: Clock = realClock): Promi
   add(definePlugin({ name: 'hanging', create: () => new Promise(() => undefined) }));
   const start = {
     ...{ builtIns, bundler: where.bundler, clock, log: services.log },
+    providerNames: new Set(['openai', 'anthropic']),
     services: () => services,
     compile: (pipelines: readonly CreatedPipeline[]) => pipelines,
   };

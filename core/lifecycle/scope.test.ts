@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ManualClock, recordingServices, settle } from './recording-services.test-support.ts';
+import { ManualClock, settle } from '../../tests/conformance/manual-clock.ts';
+import { recordingServices } from './recording-services.test-support.ts';
 import { createPluginScope } from './scope.ts';
 
 function start() {
@@ -30,11 +31,11 @@ for (const { name, fail } of failures) {
     scope.setTimeout(fail, 5);
     scope.setInterval(fail, 5);
     scope.clock.after(5, () => fail() as undefined);
-    await clock.advance(5);
+    await clock.pass(5);
     assert.equal(metrics.values.get('weir_plugin_errors_total{plugin=watcher,hook=timer}'), 3);
     assert.match(lines[0]?.message ?? '', /plugin "watcher" failed in its timer/);
     assert.match(String(lines[0]?.fields['error']), /boom/);
-    await clock.advance(5);
+    await clock.pass(5);
     assert.equal(metrics.values.get('weir_plugin_errors_total{plugin=watcher,hook=timer}'), 4);
   });
 }
@@ -45,12 +46,12 @@ test('a timer can be cancelled, and an interval goes on until it is', async () =
   let turns = 0;
   const cancel = scope.setTimeout(() => void once++, 10);
   const stop = scope.setInterval(() => void turns++, 10);
-  await clock.advance(9);
+  await clock.pass(9);
   cancel();
-  await clock.advance(21);
+  await clock.pass(21);
   stop();
-  await clock.advance(30);
-  assert.deepEqual([once, turns, clock.pending], [0, 3, 0]);
+  await clock.pass(30);
+  assert.deepEqual([once, turns, clock.waiting], [0, 3, 0]);
 });
 
 test('an interval leaves out turns while one is running', async () => {
@@ -61,10 +62,10 @@ test('an interval leaves out turns while one is running', async () => {
     turns += 1;
     return new Promise((resolve) => (finish = resolve));
   }, 10);
-  await clock.advance(35);
+  await clock.pass(35);
   assert.equal(turns, 1);
   finish();
-  await clock.advance(10);
+  await clock.pass(10);
   assert.equal(turns, 2);
 });
 
@@ -75,15 +76,15 @@ test('disposing stops the timers before the clean-up, and starts none afterwards
   scope.setInterval(() => void seen.push('interval'), 1);
   scope.onDispose(() => void seen.push('first'));
   scope.onDispose(async () => {
-    await clock.advance(5);
+    await clock.pass(5);
     seen.push('second');
   });
   await dispose();
   scope.setTimeout(() => void seen.push('late'), 1);
   scope.onDispose(() => void seen.push('registered late'));
-  await clock.advance(5);
+  await clock.pass(5);
   assert.deepEqual(seen, ['second', 'first', 'registered late']);
-  assert.equal(clock.pending, 0);
+  assert.equal(clock.waiting, 0);
 });
 
 test('a clean-up step that fails is logged and counted, and the others run', async () => {
@@ -120,7 +121,7 @@ test('a scope whose timers fail with something that is no error still reports', 
   scope.setTimeout(() => {
     throw Object.create(null);
   }, 1);
-  await clock.advance(1);
+  await clock.pass(1);
   await settle();
   assert.equal(lines.length, 1);
 });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ManualClock, settle } from './recording-services.test-support.ts';
+import { ManualClock, settle } from '../../tests/conformance/manual-clock.ts';
 import { SharedPool } from './shared.ts';
 
 function start(lingerMs?: number) {
@@ -56,12 +56,12 @@ test('a creation that failed is forgotten', async () => {
 test('within the linger a value survives a holder that releases before the next acquires', async () => {
   const { pool, create, destroyed, clock } = start(100);
   (await pool.acquire('x', create)).release();
-  await clock.advance(99);
+  await clock.pass(99);
   const again = await pool.acquire('x', create);
-  await clock.advance(500);
+  await clock.pass(500);
   assert.deepEqual([again.value, destroyed], [1, []]);
   again.release();
-  await clock.advance(100);
+  await clock.pass(100);
   assert.deepEqual([destroyed, pool.snapshot().size], [[1], 0]);
 });
 
@@ -71,7 +71,7 @@ test('closing ends what lingers and leaves what is held', async () => {
   (await pool.acquire('idle', create)).release();
   await pool.close();
   assert.deepEqual(destroyed, [2]);
-  assert.equal(clock.pending, 0);
+  assert.equal(clock.waiting, 0);
 });
 
 test('a successor with the same options waits until its predecessor has ended', async () => {

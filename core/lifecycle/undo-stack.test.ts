@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { ManualClock } from './recording-services.test-support.ts';
+import { ManualClock } from '../../tests/conformance/manual-clock.ts';
 import { UndoStack } from './undo-stack.ts';
 
 function stackOf(): { stack: UndoStack; errors: string[]; clock: ManualClock } {
@@ -57,11 +57,11 @@ test('a step that never ends is reported and does not keep the others from runni
   stack.push(() => void (ran = true));
   stack.push(() => new Promise(() => undefined));
   const disposal = stack.dispose();
-  await clock.advance(50);
+  await clock.pass(50);
   await disposal;
   assert.equal(ran, true);
   assert.match(errors.join(), /has not ended within 50 ms/);
-  assert.equal(clock.pending, 0);
+  assert.equal(clock.waiting, 0);
 });
 
 test('what is pushed while disposing or afterwards is taken back too', async () => {

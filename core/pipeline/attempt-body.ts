@@ -78,7 +78,11 @@ export class ChangedBody implements AttemptBody {
     this.base.hold(bytes);
   }
 
-  private become(text: string, json: JsonValue | undefined): void {
+  /**
+   * Takes over a text that was changed elsewhere, with what it says, so that it need not be read again. `json` may share
+   * parts with what it was before, and must not have changed them.
+   */
+  become(text: string, json: JsonValue | undefined): void {
     this.ownText = text;
     this.ownBytes = undefined;
     this.ownJson = json;

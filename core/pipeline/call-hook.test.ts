@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { GatewayError } from '../errors/gateway-error.ts';
-import { ManualClock, recordingLog, type Line } from '../lifecycle/recording-services.test-support.ts';
+import { ManualClock } from '../../tests/conformance/manual-clock.ts';
+import { recordingLog, type Line } from '../lifecycle/recording-services.test-support.ts';
 import { callHook, isPromise } from './call-hook.ts';
 import type { PluginInstance } from './plugin-instance.ts';
 import { definePlugin } from './plugin.ts';
@@ -30,19 +31,19 @@ describe('callHook', () => {
       call(() => 7),
       7,
     );
-    assert.equal(clock.pending, 0);
+    assert.equal(clock.waiting, 0);
   });
 
   it('bounds a promise, and stops its timer when it has settled', async () => {
     const { call, clock, errors } = bench();
     const quick = call(() => Promise.resolve(7));
-    assert.equal(clock.pending, 1);
+    assert.equal(clock.waiting, 1);
     assert.equal(await quick, 7);
-    await clock.advance(0);
-    assert.equal(clock.pending, 0);
+    await clock.pass(0);
+    assert.equal(clock.waiting, 0);
     const slow = call(() => new Promise(() => undefined));
     const refused = assert.rejects(Promise.resolve(slow), { code: 'plugin_timeout', plugin: 'one' });
-    await clock.advance(100);
+    await clock.pass(100);
     await refused;
     assert.deepEqual(errors, ['one/request']);
   });
@@ -50,7 +51,7 @@ describe('callHook', () => {
   it('0 is no bound', () => {
     const { call, clock } = bench({ timeoutMs: 0 });
     assert.ok(isPromise(call(() => Promise.resolve())));
-    assert.equal(clock.pending, 0);
+    assert.equal(clock.waiting, 0);
   });
 
   it('a refusal is thrown on with the name of the plugin, and is no failure', async () => {
@@ -98,7 +99,7 @@ describe('callHook', () => {
     );
     assert.equal(await call(() => Promise.reject(new Error('broken'))), undefined);
     const late = call(() => new Promise<number>(() => undefined));
-    await clock.advance(100);
+    await clock.pass(100);
     assert.equal(await late, undefined);
     assert.equal(errors.length, 3);
   });

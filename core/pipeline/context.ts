@@ -110,6 +110,11 @@ export interface RequestContext {
   set<T>(key: ContextKey<T>, value: T): void;
   /** Adds a header to whatever answer leaves, refusals included. */
   addResponseHeader(name: string, value: string): void;
+  /**
+   * The same for what each attempt says anew: it takes the place of every header that was added under this very name;
+   * undefined only removes them.
+   */
+  replaceResponseHeader(name: string, value: string | undefined): void;
   /** Runs when the client leaves before its answer is complete. Returns the function that unregisters. */
   onAbort(run: () => void): () => void;
   /** Set when the client has left. */

@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { describe, test, type TestContext } from 'node:test';
 import zlib from 'node:zlib';
 import fc from 'fast-check';
 import { definePlugin } from './plugin.ts';
 import { providerPlugin, startTestGateway, type TestGatewayOptions } from '../../tests/kit/gateway-kit.ts';
 import { ask, asking, delta, done, finish, pieces, usage } from '../../tests/kit/chat-stream-kit.ts';
+import { ManualClock } from '../../tests/conformance/manual-clock.ts';
 import { begin, connect, send, startUpstream, until, type Answering } from '../../tests/kit/http-kit.ts';
 
 const whole = [': hello\n\n', delta('Hel'), delta('lo €😀', { odd: 1 }), finish, usage, done].join('');
@@ -391,5 +393,37 @@ describe('what is kept for the log', () => {
     const { gateway } = await streaming(t, pieces([whole]));
     await send(gateway.url, asking);
     assert.equal((await gateway.untilSettled()).outcome.responseBody, undefined);
+  });
+});
+
+describe('while a stream goes on', () => {
+  test('of the request only its bytes are kept, and whoever wants more of it gets it', async (t) => {
+    const seen: unknown[] = [];
+    const reading = definePlugin({
+      name: 'reading',
+      capabilities: { reads: ['request.json'] },
+      create: () => ({
+        request: (context) => void seen.push(context.json),
+        settled: (context, outcome) => void seen.push(context.json, outcome.requestIsJson),
+      }),
+    });
+    const { gateway } = await streaming(t, pieces([whole]), {
+      plugins: [reading, providerPlugin({ default: 'up' })],
+    });
+    await send(gateway.url, asking);
+    await gateway.untilSettled();
+    const [before, after, isJson] = seen;
+    assert.deepEqual([after, isJson], [before, true]);
+    assert.notEqual(after, before);
+  });
+
+  test('the timer of its head has ended with the first byte', async (t) => {
+    const clock = new ManualClock();
+    const { gateway } = await streaming(t, pieces([delta('a')], {}, 'hang'), { clock });
+    const waiting = clock.waiting;
+    const { request, response } = await begin(gateway.url, asking);
+    await once(response, 'data');
+    assert.equal(clock.waiting, waiting);
+    request.destroy();
   });
 });

@@ -15,6 +15,9 @@ import { activeTaps, buildStages, TapChain, type RefusalPlace } from './tap-chai
 
 /** A head whose first byte does not follow is sent alone after this long. */
 const headDelayMs = 100;
+const noHeaders: HeaderList = [];
+const lineFeed = 0x0a;
+const carriageReturn = 0x0d;
 
 /** Streams an answer to the client, through the taps of the plugins before `upTo` where there are any. */
 export function deliverStream(
@@ -80,10 +83,15 @@ class StreamDelivery implements StreamTarget, RefusalPlace {
   private readonly status: number;
   private readonly runtime: EngineRuntime;
   private readonly refuse: Refuse;
-  private headers: HeaderList = [];
+  /** Until the head has been sent. */
+  private headers = noHeaders;
+  private contentType = '';
+  private contentEncoding = '';
+  private hasLength = false;
   private readonly kept: GrowingBytes;
   private truncated = false;
-  private lastChunk: Buffer | undefined;
+  /** The last bytes that were sent end a frame. */
+  private atFrameEnd = true;
   private cancelHeadTimer: (() => void) | undefined;
   private finished = false;
 
@@ -99,7 +107,11 @@ class StreamDelivery implements StreamTarget, RefusalPlace {
   /** `judged`: the head waits for the first byte, so that a refusal before it still has its own status. */
   start(source: StreamSource, headers: HeaderList, judged: boolean): void {
     this.headers = headers;
-    const { sink } = this.exchange;
+    this.contentType = headerValue(headers, 'content-type') ?? '';
+    this.contentEncoding = headerValue(headers, 'content-encoding') ?? '';
+    this.hasLength = headerValue(headers, 'content-length') !== undefined;
+    const { sink, body } = this.exchange;
+    body.keepBytesOnly();
     sink.onDrain(() => source.resume());
     if (!judged) {
       this.cancelHeadTimer = this.runtime.clock.after(headDelayMs, () => {
@@ -120,7 +132,7 @@ class StreamDelivery implements StreamTarget, RefusalPlace {
     if (!sink.headSent) this.sendHead();
     if (facts.firstByteAt === 0) facts.firstByteAt = this.runtime.clock.monotonic();
     facts.responseBytes += chunk.length;
-    this.lastChunk = chunk;
+    this.atFrameEnd = endsFrame(chunk);
     this.keep(chunk);
     return sink.write(chunk);
   }
@@ -141,18 +153,14 @@ class StreamDelivery implements StreamTarget, RefusalPlace {
     }
     if (!sink.headSent) {
       this.finished = true;
-      this.cancelHeadTimer?.();
+      this.stopHeadTimer();
       void this.refuse(error, this.upTo);
       return;
     }
-    const eventStream = headerValue(this.headers, 'content-type')?.startsWith('text/event-stream') ?? false;
-    const readable = codingOf(headerValue(this.headers, 'content-encoding')) === 'identity';
+    const eventStream = this.contentType.startsWith('text/event-stream');
+    const readable = codingOf(this.contentEncoding) === 'identity';
     // An error event fits only between two frames; in the middle of one the cut alone has to say it.
-    const canTell =
-      eventStream &&
-      readable &&
-      this.atFrameEnd() &&
-      headerValue(this.headers, 'content-length') === undefined;
+    const canTell = eventStream && readable && this.atFrameEnd && !this.hasLength;
     const last = told ?? (canTell ? Buffer.from(dialect.encodeStreamError(error, id)) : undefined);
     if (last !== undefined) this.keep(last);
     sink.cut(last);
@@ -166,16 +174,14 @@ class StreamDelivery implements StreamTarget, RefusalPlace {
   }
 
   private sendHead(): void {
+    this.stopHeadTimer();
     sendHead(this.exchange, this.status, this.headers);
+    this.headers = noHeaders;
   }
 
-  private atFrameEnd(): boolean {
-    const last = this.lastChunk;
-    return (
-      last === undefined ||
-      last.subarray(-2).toString('latin1') === '\n\n' ||
-      last.subarray(-4).toString('latin1') === '\r\n\r\n'
-    );
+  private stopHeadTimer(): void {
+    this.cancelHeadTimer?.();
+    this.cancelHeadTimer = undefined;
   }
 
   private keep(chunk: Buffer): void {
@@ -185,18 +191,27 @@ class StreamDelivery implements StreamTarget, RefusalPlace {
   private finish(status: number, error: GatewayError | undefined): void {
     if (this.finished) return;
     this.finished = true;
-    this.cancelHeadTimer?.();
+    this.stopHeadTimer();
     settle(
       this.exchange,
       {
         status,
         body: this.kept.bytes,
         truncated: this.truncated,
-        contentType: headerValue(this.headers, 'content-type') ?? '',
-        contentEncoding: headerValue(this.headers, 'content-encoding') ?? '',
+        contentType: this.contentType,
+        contentEncoding: this.contentEncoding,
       },
       error,
       this.runtime,
     );
   }
+}
+
+/** A blank line is the last that came, with either line end. */
+function endsFrame(chunk: Buffer): boolean {
+  const { length } = chunk;
+  if (length < 2 || chunk[length - 1] !== lineFeed) return false;
+  const before = chunk[length - 2];
+  if (before === lineFeed) return true;
+  return before === carriageReturn && chunk[length - 3] === lineFeed && chunk[length - 4] === carriageReturn;
 }

@@ -4,7 +4,8 @@ import { asGatewayError, errorAnswer, sendHead } from '../http/reply.ts';
 import { deliverUpgrade } from '../http/upgrade-delivery.ts';
 import { headerValue } from '../ports/header-list.ts';
 import { isStreamSource, type Answer, type StreamSource } from './answer.ts';
-import { callHook, isPromise } from './call-hook.ts';
+import { isPromise } from './call-hook.ts';
+import { callStep } from './call-step.ts';
 import { clientLeft } from './client-left.ts';
 import { collectSource } from './collect-source.ts';
 import type { Step } from './compile.ts';
@@ -129,7 +130,7 @@ async function deliverThroughHooks(
     exchange.response = view;
     for (const step of steps) {
       position = step.index;
-      const pending = callHook(step.instance, 'response', runtime, () => step.run(exchange));
+      const pending = callStep(step, exchange, runtime, () => step.run(exchange));
       if (isPromise(pending)) await pending;
     }
     const unread = view.bytes === bytes && coding !== 'identity';

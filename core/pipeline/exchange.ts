@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Conversation, Dialect } from '../dialects/dialect.ts';
 import type { Endpoint } from '../dialects/endpoint.ts';
 import type { GatewayError } from '../errors/gateway-error.ts';
+import type { AnswerHeaders } from '../http/answer-headers.ts';
 import type { RouteDefinition } from '../http/define-route.ts';
 import type { IncomingRequest } from '../http/incoming.ts';
 import type { ResponseSink } from '../http/sink.ts';
@@ -10,6 +11,7 @@ import type { HeaderList } from '../ports/header-list.ts';
 import type { HeaderName, HeaderNames } from '../ports/header-names.ts';
 import type { CompiledPipeline } from './compile.ts';
 import type {
+  AttemptBody,
   AttemptContext,
   AttemptView,
   JsonValue,
@@ -18,6 +20,7 @@ import type {
   ResponseView,
 } from './context.ts';
 import type { ContextKey } from './context-key.ts';
+import type { DecisionTrace } from './decision-trace.ts';
 import { emptyFacts, type RequestFacts } from './facts.ts';
 import { LazyBody } from './request-body.ts';
 
@@ -44,6 +47,7 @@ export interface ExchangeSetup {
   readonly query: string;
   readonly maxBodyBytes: number;
   readonly headerNames: HeaderNames;
+  readonly answerHeaders: AnswerHeaders;
   /** Wall clock and monotonic time of acceptance. */
   readonly now: number;
   readonly monotonic: number;
@@ -61,7 +65,10 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
   readonly endpoint: Endpoint;
   readonly generation: string;
   readonly body: LazyBody;
-  readonly facts: RequestFacts;
+  /** Replaced only by those of the try that won a race. */
+  facts: RequestFacts;
+  /** The body as the present try sends it, once something may change it. */
+  sent: AttemptBody | undefined;
   readonly incoming: IncomingRequest;
   readonly sink: ResponseSink;
   /** Set for a request for WebSocket. */
@@ -71,8 +78,14 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
   readonly dialect: Dialect;
   /** What is known of the names in `headers`, in their order. */
   readonly headerNames: readonly HeaderName[];
+  /** All header names of this gateway, with its prefixes. */
+  readonly knownNames: HeaderNames;
+  /** What the gateway adds to the head of every answer. */
+  readonly answerHeaders: AnswerHeaders;
+  /** Places, among the prefixes, of the aliases that the request's own headers use; undefined when they use none. */
+  aliasRanks: number[] | undefined;
   /** Headers that every answer gets, flat. */
-  readonly responseHeaders: string[] = [];
+  responseHeaders: string[] = [];
   aborted = false;
   /** `settled` hooks have been started. */
   settled = false;
@@ -82,12 +95,14 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
   answerIsJson = false;
   /** Settling waits for it: facts that are still being read from a compressed copy. */
   pendingFacts: Promise<void> | undefined;
+  /** Notes why the request is served as it is, when somebody asked. */
+  trace: DecisionTrace | undefined;
   /** Gives back what the ingress holds for this request; called once, after it has settled. */
   release: (() => void) | undefined;
   /** The gateway's own headers of this request: few, and asked for many times. */
   private readonly serviceHeaders: HeaderName[] = [];
   /** Keys and values in turn: a handful of slots is found faster by looking than by hashing. */
-  private readonly slots: unknown[] = [];
+  private slots: unknown[] = [];
   private abortListeners: (() => void)[] | undefined;
   private decodedConversation: Conversation | undefined;
   private currentResponse: ResponseView | undefined;
@@ -106,7 +121,9 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
     this.generation = setup.generation;
     this.query = setup.query;
     this.headerNames = setup.headerNames.ofList(incoming.message.rawHeaders);
-    for (const name of this.headerNames) if (name.service !== undefined) this.serviceHeaders.push(name);
+    this.knownNames = setup.headerNames;
+    this.answerHeaders = setup.answerHeaders;
+    for (const name of this.headerNames) if (name.service !== undefined) this.noteServiceHeader(name);
     this.startedAt = setup.now;
     this.startedMonotonic = setup.monotonic;
     this.method = incoming.message.method ?? 'GET';
@@ -157,6 +174,11 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
     this.currentAttempt = view;
   }
 
+  /** The present or latest try, if hooks were shown one. */
+  get latestAttempt(): AttemptView | undefined {
+    return this.currentAttempt;
+  }
+
   header(name: string): string | undefined {
     return this.incoming.header(name);
   }
@@ -167,6 +189,13 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
       if (one.service === name && (preferred === undefined || one.rank < preferred.rank)) preferred = one;
     }
     return preferred === undefined ? undefined : this.incoming.header(preferred.lower);
+  }
+
+  private noteServiceHeader(name: HeaderName): void {
+    this.serviceHeaders.push(name);
+    const { rank } = name;
+    if (rank === 0 || this.aliasRanks?.includes(rank) === true) return;
+    (this.aliasRanks ??= []).push(rank);
   }
 
   get<T>(key: ContextKey<T>): T | undefined {
@@ -201,7 +230,8 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
     if (this.aborted) run();
     else (this.abortListeners ??= []).push(run);
     return () => {
-      this.abortListeners = this.abortListeners?.filter((listener) => listener !== run);
+      const at = this.abortListeners?.indexOf(run) ?? -1;
+      if (at !== -1) this.abortListeners?.splice(at, 1);
     };
   }
 
@@ -212,5 +242,35 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
     const listeners = this.abortListeners ?? [];
     this.abortListeners = undefined;
     for (const run of listeners) run();
+  }
+
+  /**
+   * The same request for one of several tries that run at once: what one of them learns, sets or changes stays its own
+   * until it is `adopt`ed. Aborting it ends that try alone; it is aborted with the request.
+   */
+  fork(): Exchange {
+    const fork = Object.create(this) as Exchange;
+    fork.facts = { ...this.facts };
+    fork.responseHeaders = [...this.responseHeaders];
+    fork.slots = [...this.slots];
+    fork.sent = undefined;
+    fork.currentAttempt = undefined;
+    fork.path = this.path;
+    fork.aborted = false;
+    fork.abortListeners = undefined;
+    this.onAbort(() => fork.abort());
+    return fork;
+  }
+
+  /** Goes on with what a fork has come to. */
+  adopt(fork: Exchange): void {
+    this.facts = fork.facts;
+    this.responseHeaders = fork.responseHeaders;
+    this.slots = fork.slots;
+    this.sent = fork.sent;
+    this.currentAttempt = fork.currentAttempt;
+    this.path = fork.path;
+    this.answerIsJson = fork.answerIsJson;
+    this.pendingFacts = fork.pendingFacts;
   }
 }

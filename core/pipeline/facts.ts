@@ -19,6 +19,16 @@ export interface RequestFacts {
   virtualKey: string;
   cacheStatus: string;
   attempts: number;
+  /** Tries after the first one at the target that answered; -1 when all of them failed. */
+  retries: number;
+  /** Where the target that was tried last stands in the config: `config.targets[1]`; `config` without targets. */
+  option: string;
+  /** In the order in which they ended; empty unless a plan was carried out. */
+  tries: readonly TryRecord[];
+  /** What tries cost from which nothing was served, in US dollars. */
+  lostCost: number;
+  /** JSON of what the gateway decided and why; empty unless the request asked for it. Complete when it settles. */
+  decision: string;
   resent: boolean;
   usage: Usage | undefined;
   finishReason: string;
@@ -38,6 +48,24 @@ export interface RequestFacts {
   responseBytes: number;
 }
 
+/** One try of a plan, for whoever asks how a request was served. */
+export interface TryRecord {
+  /** Place of the target in its config. */
+  readonly option: string;
+  readonly provider: string;
+  readonly model: string;
+  /** What the client would have seen. */
+  readonly status: number;
+  /** The gateway's code, when the try brought no answer. */
+  readonly error: string;
+  /** Milliseconds after the request was accepted. */
+  readonly startedMs: number;
+  readonly endedMs: number;
+  /** Nothing was served from it: another try followed, or won. */
+  lost: boolean;
+}
+
+const noTries: readonly TryRecord[] = Object.freeze([]);
 const noneDropped: readonly string[] = Object.freeze([]);
 const noMetadata: Readonly<Record<string, string>> = Object.freeze({});
 
@@ -59,6 +87,11 @@ export function emptyFacts(): RequestFacts {
     virtualKey: '',
     cacheStatus: '',
     attempts: 0,
+    tries: noTries,
+    lostCost: 0,
+    decision: '',
+    retries: 0,
+    option: 'config',
     resent: false,
     usage: undefined,
     finishReason: '',

@@ -26,3 +26,13 @@ test('the bytes are a copy', () => {
   chunk.fill(0);
   assert.equal(kept.bytes?.toString(), 'abc');
 });
+
+test('little takes little room, and what goes on is not copied at every chunk', () => {
+  const kept = new GrowingBytes(100_000);
+  const rooms = new Set<number | undefined>();
+  for (let length = 0; length < 8000; length += 200) {
+    kept.append(Buffer.alloc(200));
+    rooms.add(kept.bytes?.buffer.byteLength);
+  }
+  assert.deepEqual([...rooms], [512, 4096, 8192]);
+});

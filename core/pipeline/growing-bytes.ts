@@ -1,4 +1,7 @@
-const firstBytes = 4096;
+/** Enough for the first event of a stream, behind which it may stay silent for long. */
+const firstBytes = 512;
+/** One that goes on grows to this at once. */
+const secondBytes = 4096;
 
 /**
  * A bounded copy of what flows by, in one buffer that doubles. A list of the chunks themselves would keep thousands of
@@ -31,7 +34,10 @@ export class GrowingBytes {
   }
 
   private grow(needed: number): void {
-    const wanted = Math.max(needed, firstBytes, (this.store?.length ?? 0) * 2);
+    const wanted =
+      this.store === undefined
+        ? Math.max(needed, firstBytes)
+        : Math.max(needed, secondBytes, this.store.length * 2);
     const grown = Buffer.allocUnsafeSlow(Math.min(wanted, this.maxBytes));
     this.store?.copy(grown, 0, 0, this.length);
     this.store = grown;

@@ -137,12 +137,17 @@ function membersNamed(text: string, container: number, name: string | number) {
 }
 
 function sameKey(text: string, start: number, end: number, name: string | number): boolean {
+  return keyAt(text, start, end) === name;
+}
+
+/** The name that the string from `start` to `end` says, its quotes included. */
+export function keyAt(text: string, start: number, end: number): string {
   const raw = text.slice(start + 1, end - 1);
-  return raw === name || (raw.includes('\\') && JSON.parse(text.slice(start, end)) === name);
+  return raw.includes('\\') ? String(JSON.parse(text.slice(start, end))) : raw;
 }
 
 /** Offset just behind the value that begins at `at`. Iterative: nesting cannot overflow the stack. */
-function skipValue(text: string, at: number): number {
+export function skipValue(text: string, at: number): number {
   const first = text[at];
   if (first === '"') return skipString(text, at);
   if (first !== '{' && first !== '[') {
@@ -159,7 +164,8 @@ function skipValue(text: string, at: number): number {
   return at;
 }
 
-function skipString(text: string, at: number): number {
+/** Offset just behind the string that begins at `at`. */
+export function skipString(text: string, at: number): number {
   let end = text.indexOf('"', at + 1);
   while (end !== -1 && isEscaped(text, end)) end = text.indexOf('"', end + 1);
   return end === -1 ? text.length : end + 1;
@@ -171,7 +177,8 @@ function isEscaped(text: string, quote: number): boolean {
   return backslashes % 2 === 1;
 }
 
-function skipSpace(text: string, at: number): number {
+/** Offset of the first character from `at` on that is no white space of JSON. */
+export function skipSpace(text: string, at: number): number {
   while (isSpace(text.charCodeAt(at))) at++;
   return at;
 }

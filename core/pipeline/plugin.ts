@@ -8,6 +8,7 @@ import type { Analytics } from '../ports/analytics.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Cache } from '../ports/cache.ts';
 import type { Counters } from '../ports/counters.ts';
+import type { Embeddings } from '../ports/embeddings.ts';
 import type { GuardedFetch } from '../ports/guarded-fetch.ts';
 import type { Directory } from '../ports/directory.ts';
 import type { Journal } from '../ports/journal.ts';
@@ -15,6 +16,7 @@ import type { Log } from '../ports/log.ts';
 import type { Metrics } from '../ports/metrics.ts';
 import type { Prices } from '../ports/prices.ts';
 import type { Router } from '../ports/router.ts';
+import type { VectorIndex } from '../ports/vector-index.ts';
 import type { StreamEvent } from '../dialects/stream-event.ts';
 import type { Answer } from './answer.ts';
 import type {
@@ -79,6 +81,10 @@ export interface Scope {
   readonly journal: Journal;
   readonly analytics: Analytics;
   readonly router: Router;
+  /** Vectors of texts, made by a configured provider. */
+  readonly embeddings: Embeddings;
+  /** Vectors of answered questions; all plugins of all generations share it. */
+  readonly vectors: VectorIndex;
   /** Prefix of the gateway's own headers, lower-case, without the dash behind it: `x-service`. */
   readonly headerPrefix: string;
   /** What service keys begin with (`wk_`): it tells them from provider keys in an Authorization header. */

@@ -54,6 +54,27 @@ describe('a request body', () => {
     assert.deepEqual([text.json, text.isJsonDocument], [undefined, false]);
   });
 
+  it('of which only the bytes are kept is parsed again for whoever asks, and stays what it was', async () => {
+    const { body, asked } = lazy('{"a":1}');
+    body.keepBytesOnly();
+    assert.equal(body.loaded, false);
+    await body.load();
+    const { json } = body;
+    body.set(['a'], { b: 2 });
+    const changed = body.json;
+    body.keepBytesOnly();
+    body.keepBytesOnly();
+    assert.equal(body.isJsonDocument, true);
+    assert.deepEqual([body.changed, body.outgoing.toString(), asked.reads], [true, '{"a":{"b":2}}', 1]);
+    assert.deepEqual([json, body.json, body.text], [{ a: 1 }, changed, '{"a":{"b":2}}']);
+    assert.notEqual(body.json, changed);
+    const text = lazy('no JSON').body;
+    await text.load();
+    assert.equal(text.json, undefined);
+    text.keepBytesOnly();
+    assert.deepEqual([text.isJsonDocument, text.json], [false, undefined]);
+  });
+
   it('is changed by splicing, and says so', async () => {
     const { body } = lazy('{ "a":1, "seed":9007199254740993 , "b":[] }');
     await body.load();

@@ -28,10 +28,13 @@ export class LazyBody implements RequestBody {
   private decodedText: string | undefined;
   private parsed: JsonValue | undefined;
   private isParsed = false;
+  private isDocument = false;
   private loading: Promise<void> | undefined;
   private passesUnread = false;
   private consumed = false;
   changed = false;
+  /** Runs when the bytes have come; set before. */
+  onRead: (() => void) | undefined;
 
   constructor(source: BodyBytes, maxBytes: number) {
     this.source = source;
@@ -71,6 +74,7 @@ export class LazyBody implements RequestBody {
     }
     this.consumed = true;
     const received = await this.source.readBody();
+    this.onRead?.();
     this.received = received;
     if (coding === 'identity') {
       this.decoded = received;
@@ -106,7 +110,19 @@ export class LazyBody implements RequestBody {
 
   /** The bytes have been parsed already, and are a JSON object or list. */
   get isJsonDocument(): boolean {
-    return this.isParsed && typeof this.parsed === 'object' && this.parsed !== null;
+    return this.isParsed ? typeof this.parsed === 'object' && this.parsed !== null : this.isDocument;
+  }
+
+  /**
+   * Lets go of the text and of the parsed JSON, which take several times the room of the bytes: for when the answer has
+   * begun and may last. Whoever asks for them again gets them made again.
+   */
+  keepBytesOnly(): void {
+    if (this.decoded === undefined) return;
+    this.isDocument = this.isJsonDocument;
+    this.isParsed = false;
+    this.parsed = undefined;
+    this.decodedText = undefined;
   }
 
   /** Counts memory that is kept for this request beside its body. Throws `overloaded` when there is no room. */
@@ -158,6 +174,7 @@ export class LazyBody implements RequestBody {
     this.decodedText = text;
     this.decoded = Buffer.from(text, 'utf8');
     this.isParsed = false;
+    this.isDocument = false;
     this.parsed = undefined;
     this.changed = true;
   }

@@ -1,6 +1,7 @@
 import { GatewayError } from '../errors/gateway-error.ts';
 import { isStreamSource, type Answer } from './answer.ts';
-import { callHook, isPromise } from './call-hook.ts';
+import { isPromise } from './call-hook.ts';
+import { callStep } from './call-step.ts';
 import type { MaybePromise } from './context.ts';
 import { clientLeft } from './client-left.ts';
 import { deliver, refuse } from './deliver.ts';
@@ -26,9 +27,10 @@ export async function runExchange(
   try {
     for (const step of exchange.pipeline.request) {
       position = step.index;
+      if (exchange.trace !== undefined) exchange.trace.authorise(exchange);
       const loading = loadBody(exchange, step.loadsBody);
       if (loading !== undefined) await loading;
-      const pending = callHook(step.instance, 'request', runtime, () => step.run(exchange));
+      const pending = callStep(step, exchange, runtime, () => step.run(exchange));
       const result = (isPromise(pending) ? await pending : pending) ?? undefined;
       if (exchange.aborted) return leave(exchange, result, runtime);
       if (result !== undefined) {

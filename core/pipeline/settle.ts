@@ -33,6 +33,8 @@ export function settle(
   if (exchange.settled) return;
   exchange.settled = true;
   const latencyMs = runtime.clock.monotonic() - exchange.startedMonotonic;
+  const { trace } = exchange;
+  if (trace !== undefined) exchange.facts.decision = trace.json(exchange, sent.status, error?.code ?? '');
   const outcome = new SettledOutcome(exchange, sent, error, latencyMs, runtime.prices);
   if (exchange.pendingFacts) void exchange.pendingFacts.finally(() => runSettled(exchange, outcome, runtime));
   else runSettled(exchange, outcome, runtime);

@@ -13,7 +13,8 @@ export interface HeaderName {
   readonly credential: boolean;
 }
 
-const hopByHop = new Set([
+/** Headers that belong to one connection, in lower case. */
+export const hopByHopHeaders: ReadonlySet<string> = new Set([
   'connection',
   'keep-alive',
   'proxy-authenticate',
@@ -24,7 +25,13 @@ const hopByHop = new Set([
   'transfer-encoding',
   'upgrade',
 ]);
-const ours = new Set(['host', 'expect', 'content-length', 'accept-encoding']);
+/** Headers that are set anew for every provider, or answered by the gateway itself, in lower case. */
+export const headersSetAnew: ReadonlySet<string> = new Set([
+  'host',
+  'expect',
+  'content-length',
+  'accept-encoding',
+]);
 /** Where callers put provider credentials. */
 export const credentialHeaders = ['authorization', 'x-api-key', 'api-key', 'x-goog-api-key'] as const;
 const credentials: ReadonlySet<string> = new Set(credentialHeaders);
@@ -34,7 +41,8 @@ const maxRemembered = 4096;
 
 /** The header names that have been seen, each looked at once: they repeat on every request. */
 export class HeaderNames {
-  private readonly prefixes: readonly string[];
+  /** The gateway's own, each with its dash, the preferred one first. */
+  readonly prefixes: readonly string[];
   private readonly known = new Map<string, HeaderName>();
 
   /** `servicePrefixes` are the gateway's own, each with its dash (`x-service-`), the preferred one first. */
@@ -60,8 +68,8 @@ export class HeaderNames {
       lower,
       service: rank === -1 ? undefined : lower.slice((this.prefixes[rank] as string).length),
       rank,
-      hopByHop: hopByHop.has(lower),
-      ours: ours.has(lower),
+      hopByHop: hopByHopHeaders.has(lower),
+      ours: headersSetAnew.has(lower),
       credential: credentials.has(lower),
     };
     if (this.known.size < maxRemembered) this.known.set(spelling, name);

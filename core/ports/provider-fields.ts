@@ -90,7 +90,16 @@ export const providerFieldProperties = {
 
 export type ProviderFieldName = keyof typeof providerFieldProperties;
 
-/** Other names of a field. */
+const sameAs = (field: ProviderFieldName) => text(`The same as ${field}.`);
+
+/** The aliases below as properties of a schema, to stand beside `providerFieldProperties`. */
+export const providerAliasProperties = {
+  resource_name: sameAs('azure_resource_name'),
+  deployment_id: sameAs('azure_deployment_id'),
+  api_version: sameAs('azure_api_version'),
+} as const;
+
+/** Other names of a field, as existing configurations write them. */
 export const providerFieldAliases: Readonly<Record<string, ProviderFieldName>> = {
   resource_name: 'azure_resource_name',
   deployment_id: 'azure_deployment_id',

@@ -60,9 +60,19 @@ export interface RequestRow {
   output_audio_tokens: number;
   /** Decimal string, US dollars, 12 digits after the point. */
   cost: string;
+  /** Estimated price of tries that were broken off because another one won; as `cost`, and not part of it. */
+  lost_cost: string;
   pricing: 'priced' | 'unpriced' | 'none';
   price_version: string;
   attempts: number;
+  /** Where the target that was tried last stands in its config (`config.targets[1]`); empty without a config. */
+  option: string;
+  /** Tries after the first one at that target; -1 when all of them failed. */
+  retries: number;
+  /** JSON list of the tries of a plan, in the order in which they ended; empty without one. */
+  tries: string;
+  /** JSON of what the gateway decided and why; empty unless the request asked for it. */
+  decision: string;
   /** Sent again on a fresh connection after a stale pooled one was reset. */
   resent: boolean;
   finish_reason: string;

@@ -33,27 +33,43 @@ export interface Target {
   readonly onDrop: 'report' | 'refuse' | undefined;
 }
 
-/** Options of the `provider` plugin that the router needs. */
-export interface RouteOptions {
-  /** Provider to use when the request names none. */
-  readonly defaultProvider: string | undefined;
+/** How a try at a target is made. Times are milliseconds, 0 for no bound. */
+export interface TryOptions {
   readonly connectTimeoutMs: number;
   readonly headTimeoutMs: number;
   readonly idleTimeoutMs: number;
+  /** The whole try, streams to their last byte. */
+  readonly requestTimeoutMs: number;
+  /** From sending until the first token. */
+  readonly firstTokenTimeoutMs: number;
   readonly maxAnswerBytes: number;
   /** Refuse what only some providers understand (`thinking`), unless the request's header says otherwise. */
   readonly strictOpenAiCompliance: boolean;
-  /** `refuse` what a target's wire cannot say instead of reporting it, unless the target says otherwise. */
+  /** `refuse` what a target's wire cannot say instead of reporting it, unless config or target say otherwise. */
   readonly onDrop: 'report' | 'refuse';
+  /** What the config says of it, which then counts. */
+  readonly configOnDrop: 'report' | 'refuse' | undefined;
+  /** Lower-case names of client headers that reach the provider in any case, and of those that never do. */
+  readonly forwardHeaders: readonly string[];
+  readonly sensitiveHeaders: readonly string[];
+}
+
+/** Options of the `provider` plugin that the router needs. */
+export interface RouteOptions extends TryOptions {
+  /** Provider to use when the request names none. */
+  readonly defaultProvider: string | undefined;
+  /** Slug of the config to use when the request names neither a config nor a provider. */
+  readonly defaultConfig: string | undefined;
 }
 
 /** Decides where a request goes and carries it there. Only the `provider` plugin uses it. */
 export interface Router {
   /**
-   * The target that headers, the model (`@slug/model`) and options name. A promise only when the body has to be read for
-   * it. Throws `provider_missing`, `provider_unknown`, `provider_ambiguous`, `custom_host_refused`, `invalid_request`.
+   * Carries the request to the target, or through the plan, that its headers, its model (`@slug/model`) or the options
+   * name, runs the attempt hooks for every try, and returns the answer's head with its body still flowing when streamed.
+   * Throws what refuses or fails the request: `provider_missing`, `config_unknown`, `upstream_unreachable` …
    */
-  resolve(context: RequestContext, options: RouteOptions): MaybePromise<Target>;
-  /** Runs the attempt hooks, sends the request and returns the answer's head with its body still flowing when streamed. */
-  execute(context: RequestContext, target: Target, options: RouteOptions): Promise<Answer>;
+  answer(context: RequestContext, options: RouteOptions): MaybePromise<Answer>;
+  /** Whether there is a config of this name; a sentence that says so when not. */
+  missingConfig(slug: string): string | undefined;
 }

@@ -49,6 +49,11 @@ export class AnswerScan {
     return this.stripper !== undefined;
   }
 
+  /** `push` will tell when a token comes. */
+  get tellsTokens(): boolean {
+    return this.scanner !== undefined;
+  }
+
   /** Returns true once a token has been seen. */
   push(chunk: Buffer): boolean {
     if (this.decoder) {

@@ -1,6 +1,7 @@
 import { asGatewayError } from '../http/reply.ts';
 import { isStreamSource, type Answer } from '../pipeline/answer.ts';
-import { callHook, isPromise, type HookRuntime } from '../pipeline/call-hook.ts';
+import { isPromise, type HookRuntime } from '../pipeline/call-hook.ts';
+import { callStep } from '../pipeline/call-step.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 
 /**
@@ -11,7 +12,7 @@ export function runAttemptedHooks(exchange: Exchange, received: Answer, runtime:
   let answer = received;
   for (const step of exchange.pipeline.attempted) {
     try {
-      const replaced = callHook(step.instance, 'attempted', runtime, () => step.run(exchange, answer));
+      const replaced = callStep(step, exchange, runtime, () => step.run(exchange, answer));
       if (replaced !== undefined && !isPromise(replaced)) answer = replaced;
     } catch (error) {
       if (isStreamSource(answer.body)) answer.body.cancel(asGatewayError(error));

@@ -6,12 +6,13 @@ import type { Exchange } from '../pipeline/exchange.ts';
 import { setAt } from '../pipeline/json-splice.ts';
 import { callerKeyHeader } from '../pipeline/keys.ts';
 import { headerValue } from '../ports/header-list.ts';
-import type { RouteOptions, Target } from '../ports/router.ts';
+import type { Target } from '../ports/router.ts';
 import type { UpstreamRequest } from '../ports/transport.ts';
 import { forwardRequestHeaders } from './forward-headers.ts';
 import type { Translation } from './translation.ts';
+import type { TryParts } from './try-parts.ts';
 
-/** The request's body, or what the attempt's hooks made of it. */
+/** The request's body, or what config and attempt hooks made of it. */
 export type SentBody = Pick<
   AttemptBody,
   'loaded' | 'changed' | 'json' | 'text' | 'bytes' | 'outgoing' | 'hold'
@@ -23,19 +24,10 @@ export interface OutgoingRequest {
   readonly stripUsage: boolean;
 }
 
-/** What every request of one attempt is made of. */
-export interface RequestParts {
-  readonly exchange: Exchange;
-  readonly target: Target;
-  readonly options: RouteOptions;
-  /** What service keys begin with. */
-  readonly keyPrefix: string;
-}
-
 /** The body that this attempt sends. */
 export function sentBody(exchange: Exchange): SentBody {
-  const own = exchange.pipeline.attempt.length > 0 ? exchange.attempt.body : undefined;
-  return own?.changed === true ? own : exchange.body;
+  const { sent } = exchange;
+  return sent?.changed === true ? sent : exchange.body;
 }
 
 /** The body that this attempt sends, with what its host wants otherwise; `report` is told what that leaves out. */
@@ -60,7 +52,7 @@ export function editedBody(
 }
 
 /** The client's own request, passed on in `body`. */
-export function passedRequest(parts: RequestParts, path: string, body: SentBody): OutgoingRequest {
+export function passedRequest(parts: TryParts, path: string, body: SentBody): OutgoingRequest {
   const { exchange, target } = parts;
   const { facts } = exchange;
   const usage = usageRequest(exchange, body, target);
@@ -84,8 +76,9 @@ export function passedRequest(parts: RequestParts, path: string, body: SentBody)
 }
 
 /** The request in the wire of its target. */
-export function translatedRequest(parts: RequestParts, { encoded }: Translation): OutgoingRequest {
-  const headers = clientHeaders(parts, true).filter(isForTranslated(parts.target));
+export function translatedRequest(parts: TryParts, { encoded }: Translation): OutgoingRequest {
+  const speaksAnthropic = parts.target.headers.includes('anthropic-version');
+  const headers = clientHeaders(parts, true, { speaksAnthropic });
   addTargetHeaders(headers, parts.target);
   const body = typeof encoded.body === 'string' ? Buffer.from(encoded.body, 'utf8') : encoded.body;
   headers.push('content-type', encoded.contentType ?? 'application/json', 'accept-encoding', 'identity');
@@ -95,7 +88,7 @@ export function translatedRequest(parts: RequestParts, { encoded }: Translation)
 }
 
 function upstreamRequest(
-  { target, options }: RequestParts,
+  { target, options }: TryParts,
   method: string,
   path: string,
   headers: readonly string[],
@@ -114,12 +107,19 @@ function upstreamRequest(
   };
 }
 
-function clientHeaders({ exchange, target, keyPrefix }: RequestParts, bodyChanged: boolean): string[] {
+function clientHeaders(
+  { exchange, target, options, keyPrefix }: TryParts,
+  bodyChanged: boolean,
+  translated?: { readonly speaksAnthropic: boolean },
+): string[] {
   return forwardRequestHeaders(exchange.headers, exchange.headerNames, {
     passCredentials: target.passAuthorization,
     dropAuthorization: exchange.get(callerKeyHeader) === 'authorization',
     keyPrefix,
     bodyChanged,
+    translated,
+    forward: options.forwardHeaders,
+    sensitive: options.sensitiveHeaders,
   });
 }
 
@@ -130,19 +130,6 @@ function addTargetHeaders(headers: string[], target: Target): void {
     const name = own[i] as string;
     if (headerValue(headers, name.toLowerCase()) === undefined) headers.push(name, own[i + 1] as string);
   }
-}
-
-/** Headers of the client's own wire and SDK, which would only confuse a host of another. */
-const ofTheClientsWire = /^(?:content-type|content-md5|accept|x-stainless-|openai-|x-goog-(?!api-key$))/i;
-
-/** Keeps names with their values: a flat list is filtered by the name at the even place before. */
-function isForTranslated(target: Target): (value: string, index: number, list: readonly string[]) => boolean {
-  const speaksAnthropic = target.headers.some((name) => name === 'anthropic-version');
-  return (_value, index, list) => {
-    const name = list[index - (index % 2)] as string;
-    if (/^anthropic-/i.test(name)) return speaksAnthropic;
-    return !ofTheClientsWire.test(name);
-  };
 }
 
 /** The body with `stream_options.include_usage`, where a chat client streams without asking for usage; else undefined. */

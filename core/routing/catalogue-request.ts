@@ -1,24 +1,5 @@
 import type { Exchange } from '../pipeline/exchange.ts';
-import type { Target } from '../ports/router.ts';
-
-/** Stands for the gateway's own list of models, to which no host belongs. */
-export const catalogueTarget: Target = Object.freeze({
-  provider: '',
-  service: '',
-  dialect: 'openai-chat',
-  origin: '',
-  basePath: '',
-  guarded: false,
-  headers: [],
-  passAuthorization: false,
-  usageInStream: 'never',
-  alsoSpeaks: [],
-  quirks: {},
-  settings: {},
-  credentials: undefined,
-  signsBody: false,
-  onDrop: undefined,
-});
+import type { RouteOptions } from '../ports/router.ts';
 
 /** `GET /models`. */
 export function listsModels({ endpoint, method, path }: Exchange): boolean {
@@ -26,9 +7,12 @@ export function listsModels({ endpoint, method, path }: Exchange): boolean {
 }
 
 /** A list of models is asked for and nothing says whose, or the header `fetch-integrated-models` asks for all. */
-export function wantsCatalogue(exchange: Exchange, defaultProvider: string | undefined): boolean {
+export function wantsCatalogue(
+  exchange: Exchange,
+  { defaultProvider, defaultConfig }: Pick<RouteOptions, 'defaultProvider' | 'defaultConfig'>,
+): boolean {
   if (!listsModels(exchange)) return false;
   if (exchange.service('fetch-integrated-models')?.toLowerCase() === 'true') return true;
   const named = exchange.service('provider') || exchange.service('virtual-key') || exchange.service('config');
-  return !named && defaultProvider === undefined;
+  return !named && defaultProvider === undefined && defaultConfig === undefined;
 }

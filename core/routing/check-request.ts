@@ -1,20 +1,13 @@
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
+import type { SentBody } from './build-request.ts';
 
 /**
- * Reads a modelled endpoint's body and checks it against the rules of its dialect, after every plugin has had
- * its say. Bodies of other endpoints stay unread. A promise only when the body has not come yet. Throws `invalid_json` or `invalid_request` with the field.
+ * Checks what a try is about to send to a modelled endpoint against the rules of its dialect, after plugins and config
+ * have had their say, and learns what is asked for. Throws `invalid_json` or `invalid_request` with the field.
  */
-export function checkRequest(exchange: Exchange, strictByDefault: boolean): Promise<void> | undefined {
-  const { body, endpoint } = exchange;
-  if (!endpoint.modelled) return undefined;
-  if (!body.loaded) return body.load().then(() => check(exchange, strictByDefault));
-  check(exchange, strictByDefault);
-  return undefined;
-}
-
-function check(exchange: Exchange, strictByDefault: boolean): void {
-  const { body, endpoint, facts } = exchange;
+export function checkRequest(exchange: Exchange, body: SentBody, strictByDefault: boolean): void {
+  const { endpoint, facts } = exchange;
   const { json } = body;
   if (typeof json !== 'object' || json === null || Array.isArray(json)) {
     throw new GatewayError(

@@ -8,11 +8,15 @@ export interface CollectedAnswer {
   readonly body: Buffer;
 }
 
-/** Sends a request of the gateway's own and collects its answer. Rejects with the transport's error, or `upstream_too_large`. */
+/**
+ * Sends a request of the gateway's own and collects its answer. Rejects with the transport's error, `upstream_too_large`, or
+ * the reason of `signal`, a GatewayError with which the call is given up.
+ */
 export function collectUpstream(
   transport: Transport,
   request: UpstreamRequest,
   maxBytes: number,
+  signal?: AbortSignal,
 ): Promise<CollectedAnswer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
@@ -39,5 +43,6 @@ export function collectUpstream(
       end: () => resolve({ status, headers, body: Buffer.concat(chunks) }),
       fail: (error) => reject(error),
     });
+    signal?.addEventListener('abort', () => call.abort(signal.reason as GatewayError), { once: true });
   });
 }

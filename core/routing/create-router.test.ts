@@ -50,7 +50,8 @@ describe('which provider', () => {
       /no virtual key "plain"/,
     ],
     ['a name of every object', { 'x-acme-provider': 'constructor' }, 'provider_unknown', /no provider/],
-    ['a config', { 'x-acme-config': '{}' }, 'not_supported', /x-acme-config.*x-acme-provider/],
+    ['a config that says nothing', { 'x-acme-config': '{}' }, 'invalid_config', /config/],
+    ['a config that is not there', { 'x-acme-config': 'pc-none' }, 'config_unknown', /"pc-none"/],
   ];
   for (const [name, headers, code, message] of refused) {
     test(`${name}: 400 ${code}`, async (t) => {

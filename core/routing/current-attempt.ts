@@ -1,12 +1,13 @@
 import type { Answer } from '../pipeline/answer.ts';
-import { ChangedBody } from '../pipeline/attempt-body.ts';
-import { callHook, isPromise, type HookRuntime } from '../pipeline/call-hook.ts';
+import { isPromise, type HookRuntime } from '../pipeline/call-hook.ts';
+import { callStep } from '../pipeline/call-step.ts';
 import type { AttemptStep } from '../pipeline/compile.ts';
 import type { AttemptBody, AttemptView, MaybePromise } from '../pipeline/context.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import type { CacheSettings } from '../ports/cache-settings.ts';
 import { loadBody } from '../pipeline/load-body.ts';
 import type { Target } from '../ports/router.ts';
+import type { TryParts } from './try-parts.ts';
 import { targetIdentity } from './target-identity.ts';
 
 /** What attempt hooks see of the try at one target. */
@@ -16,19 +17,21 @@ export class CurrentAttempt implements AttemptView {
   readonly aiService: string;
   readonly model: string;
   readonly body: AttemptBody;
-  readonly cache: CacheSettings | undefined = undefined;
-  private abandonListeners: (() => void)[] | undefined;
+  readonly cache: CacheSettings | undefined;
   // Private, so that no plugin gets at the credential of the target.
   readonly #exchange: Exchange;
   readonly #target: Target;
   readonly #keyPrefix: string;
+  #abandonListeners: (() => void)[] | undefined;
 
-  constructor(exchange: Exchange, target: Target, keyPrefix: string) {
+  /** `body` is what this try sends, which hooks may change. */
+  constructor({ exchange, target, keyPrefix, cache }: TryParts, body: AttemptBody) {
     this.number = exchange.facts.attempts;
     this.provider = target.provider;
     this.aiService = target.service;
     this.model = exchange.facts.modelRequested;
-    this.body = new ChangedBody(exchange.body);
+    this.body = body;
+    this.cache = cache;
     this.#exchange = exchange;
     this.#target = target;
     this.#keyPrefix = keyPrefix;
@@ -39,13 +42,13 @@ export class CurrentAttempt implements AttemptView {
   }
 
   onAbandon(run: () => void): void {
-    (this.abandonListeners ??= []).push(run);
+    (this.#abandonListeners ??= []).push(run);
   }
 
   /** Nothing will be served from this attempt. */
   abandon(): void {
-    const listeners = this.abandonListeners ?? [];
-    this.abandonListeners = undefined;
+    const listeners = this.#abandonListeners ?? [];
+    this.#abandonListeners = undefined;
     for (const run of listeners) run();
   }
 }
@@ -61,7 +64,7 @@ export function runAttemptHooks(
     const step = steps[i] as AttemptStep;
     const loading = loadBody(exchange, step.loadsBody);
     if (loading !== undefined) return loading.then(() => runAttemptHooks(exchange, runtime, i));
-    const answer = callHook(step.instance, 'attempt', runtime, () => step.run(exchange));
+    const answer = callStep(step, exchange, runtime, () => step.run(exchange));
     if (isPromise(answer)) return answer.then((came) => came ?? runAttemptHooks(exchange, runtime, i + 1));
     if (answer !== undefined) return answer;
   }

@@ -70,6 +70,53 @@ describe('forwardRequestHeaders', () => {
       {},
       ['Content-Encoding', 'gzip'],
     ],
+    ['drops what is sensitive', ['X-Secret', '1', 'x-a', '2'], { sensitive: ['x-secret'] }, ['x-a', '2']],
+    [
+      'drops what is sensitive although it is to be forwarded',
+      ['X-Secret', '1'],
+      { sensitive: ['x-secret'], forward: ['x-secret'] },
+      [],
+    ],
+    [
+      'keeps a sensitive credential that the provider needs, and what describes the body',
+      ['Authorization', 'Bearer sk', 'content-type', 'a/b', 'content-encoding', 'gzip'],
+      { sensitive: ['authorization', 'content-type', 'content-encoding'] },
+      ['Authorization', 'Bearer sk', 'content-type', 'a/b', 'content-encoding', 'gzip'],
+    ],
+    [
+      'leaves the client’s own wire behind where the request is translated',
+      [
+        ...['Content-Type', 'a/b', 'Accept', '*/*', 'accept-language', 'de', 'X-Stainless-Lang', 'js'],
+        ...['OpenAI-Beta', '1', 'Anthropic-Beta', '1', 'x-goog-user-project', 'p', 'Content-MD5', 'x'],
+        ...['x-goog-api-key', 'sk', 'User-Agent', 'u', 'traceparent', 't'],
+      ],
+      { bodyChanged: true, translated: { speaksAnthropic: false } },
+      ['x-goog-api-key', 'sk', 'User-Agent', 'u', 'traceparent', 't'],
+    ],
+    [
+      'keeps Anthropic’s headers for a host that speaks its wire',
+      ['Anthropic-Beta', '1', 'OpenAI-Beta', '1'],
+      { translated: { speaksAnthropic: true } },
+      ['Anthropic-Beta', '1'],
+    ],
+    [
+      'takes along what is to be forwarded, but never what describes another body',
+      ['OpenAI-Beta', '1', 'Accept-Language', 'de', 'Content-Type', 'a/b', 'openai-project', 'p'],
+      { translated: { speaksAnthropic: false }, forward: ['openai-beta', 'accept-language', 'content-type'] },
+      ['OpenAI-Beta', '1', 'Accept-Language', 'de'],
+    ],
+    [
+      'forwards nothing that belongs to the connection, to the gateway or to somebody’s credentials',
+      [
+        ...['Connection', 'x-hop', 'x-hop', '1', 'TE', 'trailers', 'host', 'h', 'x-service-provider', 'p'],
+        ...['authorization', 'Bearer sk'],
+      ],
+      {
+        passCredentials: false,
+        forward: ['connection', 'x-hop', 'te', 'host', 'x-service-provider', 'authorization'],
+      },
+      [],
+    ],
   ];
   for (const [name, headers, change, expected] of cases) {
     it(name, () => {
@@ -104,5 +151,25 @@ describe('forwardAnswerHeaders', () => {
       '3',
     ]);
     assert.equal(forwardAnswerHeaders(headers, false).includes('Content-Length'), false);
+  });
+
+  it('leaves to the gateway what it says itself under its prefixes', () => {
+    const own = [
+      'request-id',
+      'trace-id',
+      'provider',
+      'cache-status',
+      'retry-attempt-count',
+      'dropped',
+      'explain',
+    ];
+    const said = [...own, 'last-used-option-index', 'version'].flatMap((name) => [`X-Portkey-${name}`, '1']);
+    assert.deepEqual(forwardAnswerHeaders([...said, 'x-a', '2'], true, names), [
+      'X-Portkey-version',
+      '1',
+      'x-a',
+      '2',
+    ]);
+    assert.deepEqual(forwardAnswerHeaders(said, true), said, 'no prefix is known');
   });
 });

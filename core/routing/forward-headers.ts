@@ -10,12 +10,19 @@ export interface ForwardOptions {
   readonly keyPrefix: string;
   /** Replaces the body: its description no longer holds. */
   readonly bodyChanged: boolean;
+  /** Set where the request is translated: what belongs to the client's own wire stays behind. */
+  readonly translated?: { readonly speaksAnthropic: boolean } | undefined;
+  /** Lower-case names that translation does not leave behind. Default none. */
+  readonly forward?: readonly string[] | undefined;
+  /** Lower-case names that stay behind, those in `forward` too. Default none. */
+  readonly sensitive?: readonly string[] | undefined;
 }
 
 /**
  * The client's headers that go on to the provider, in their order and case; `names` describes them. Left out:
  * hop-by-hop headers and those that `Connection` names, everything under our prefixes, the service key wherever it
- * was, and headers that are set anew (host, length, accept-encoding).
+ * was, headers that are set anew (host, length, accept-encoding), and what the request calls sensitive. Credentials keep
+ * to rules of their own, and what describes the body goes with it, whatever is called sensitive.
  */
 export function forwardRequestHeaders(
   headers: HeaderList,
@@ -30,9 +37,30 @@ export function forwardRequestHeaders(
     const value = headers[2 * i + 1] as string;
     if (name.credential && !mayPassCredential(name.lower, value, options)) continue;
     if (options.bodyChanged && name.lower === 'content-encoding') continue;
+    if (staysBehind(name, options)) continue;
     forwarded.push(headers[2 * i] as string, value);
   }
   return forwarded;
+}
+
+/** Says what the body is; nobody could read it without. */
+const describesBody: ReadonlySet<string> = new Set(['content-type', 'content-encoding', 'content-md5']);
+
+function staysBehind(
+  { lower, credential }: HeaderName,
+  { translated, forward, sensitive }: ForwardOptions,
+): boolean {
+  if (sensitive?.includes(lower) === true && !credential && !describesBody.has(lower)) return true;
+  if (translated === undefined) return false;
+  const isForced = forward?.includes(lower) === true && !describesBody.has(lower);
+  return !isForced && isOfTheClientsWire(lower, translated.speaksAnthropic);
+}
+
+/** Headers of the client's own wire and SDK, which would only confuse a host of another. */
+const clientsWire = /^(?:content-type|content-md5|accept|x-stainless-|openai-|x-goog-(?!api-key$))/;
+
+function isOfTheClientsWire(lower: string, speaksAnthropic: boolean): boolean {
+  return lower.startsWith('anthropic-') ? !speaksAnthropic : clientsWire.test(lower);
 }
 
 /** What decides over the caller's credential headers. */
@@ -45,17 +73,37 @@ export function mayPassCredential(name: string, value: string, options: Credenti
   return !secret.startsWith(options.keyPrefix);
 }
 
-/** Providers' answers know none of our prefixes. */
-const answerNames = new HeaderNames([]);
+/** Without prefixes of the gateway. */
+const anyNames = new HeaderNames([]);
 
-/** The provider's headers that go on to the client: all but hop-by-hop ones, and the length unless it is kept. */
-export function forwardAnswerHeaders(headers: HeaderList, keepLength: boolean): string[] {
+/** What the gateway says under its prefixes of each answer: nobody else may say it. */
+const ofTheGateway: ReadonlySet<string> = new Set([
+  'request-id',
+  'trace-id',
+  'provider',
+  'cache-status',
+  'retry-attempt-count',
+  'last-used-option-index',
+  'dropped',
+  'explain',
+]);
+
+/**
+ * The provider's headers that go on to the client: all but hop-by-hop ones, the length unless it is kept, and what the
+ * gateway itself says under the prefixes of `known`, as a provider that is a gateway, too, would say it.
+ */
+export function forwardAnswerHeaders(
+  headers: HeaderList,
+  keepLength: boolean,
+  known: HeaderNames = anyNames,
+): string[] {
   const forwarded: string[] = [];
-  const names = answerNames.ofList(headers);
+  const names = known.ofList(headers);
   const named = connectionNames(headers, names);
   for (let i = 0; i < names.length; i++) {
-    const { lower, hopByHop } = names[i] as HeaderName;
+    const { lower, hopByHop, service } = names[i] as HeaderName;
     if (hopByHop || named?.has(lower) || (!keepLength && lower === 'content-length')) continue;
+    if (service !== undefined && ofTheGateway.has(service)) continue;
     forwarded.push(headers[2 * i] as string, headers[2 * i + 1] as string);
   }
   return forwarded;

@@ -5,7 +5,7 @@ import { jsonAnswer } from '../http/reply.ts';
 import type { Answer } from '../pipeline/answer.ts';
 import { isPromise } from '../pipeline/call-hook.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { RouteOptions, Target } from '../ports/router.ts';
+import type { TryOptions, Target } from '../ports/router.ts';
 import type { Transport, UpstreamRequest } from '../ports/transport.ts';
 import { authorized } from './authorize.ts';
 import { collectUpstream } from './collect-upstream.ts';
@@ -58,7 +58,7 @@ export class ModelCatalogue {
   }
 
   /** One provider's models in OpenAI's shape, for hosts whose list stands elsewhere. Undefined for all others. */
-  async ofTarget(target: Target, options: RouteOptions): Promise<Answer | undefined> {
+  async ofTarget(target: Target, options: TryOptions): Promise<Answer | undefined> {
     const listing = this.setup.listings[target.dialect];
     if (listing === undefined || listing.path(hostFacts(target, '')).split('?')[0] === '/models')
       return undefined;

@@ -23,9 +23,15 @@ export function hostFacts(target: Target, model: string): HostFacts {
   };
 }
 
+/** What of a request decides how it reaches its target. */
+export interface PlannedCall extends Pick<Exchange, 'endpoint' | 'method' | 'path' | 'query'> {
+  readonly dialect: Pick<Exchange['dialect'], 'name'>;
+  readonly facts: Pick<Exchange['facts'], 'stream'>;
+}
+
 /** How this request reaches its target. Throws `not_supported` when the target has no such operation. */
 export function planCall(
-  exchange: Exchange,
+  exchange: PlannedCall,
   target: Target,
   host: HostFacts,
   wires: ProviderDialects,

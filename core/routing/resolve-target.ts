@@ -7,7 +7,8 @@ import type { Target } from '../ports/router.ts';
 import { providerFields, templateValue } from '../ports/provider-fields.ts';
 import { splitBaseUrl } from './base-url.ts';
 import { credentialHeader } from './provider-credential.ts';
-import type { Fields, KnownProvider } from './targets.ts';
+import type { LeafProvider } from './plan/plan-node.ts';
+import { holdsSecret, type Fields, type KnownProvider } from './targets.ts';
 
 /** What decides over targets; compiled once per generation. */
 export interface TargetRules {
@@ -23,16 +24,13 @@ export interface TargetRules {
  * The one target that a request names, or the default. Decided from headers alone, before the body is read; undefined when
  * they name none, so that the model may (`@slug/model`). A held credential is never combined with a host that the request named.
  */
-export function resolveTarget(context: RequestContext, rules: TargetRules): Target | undefined {
+export function resolveTarget(
+  context: RequestContext,
+  rules: TargetRules,
+  brought?: BroughtSettings,
+): Target | undefined {
   const named = context.service('provider') || undefined;
   const virtualKey = context.service('virtual-key') || undefined;
-  if (context.service('config')) {
-    throw new GatewayError(
-      'not_supported',
-      `Configs in ${rules.headerPrefix}-config are not served yet. Name a provider in ${rules.headerPrefix}-provider instead.`,
-      { param: 'config' },
-    );
-  }
   if (named !== undefined && virtualKey !== undefined && slug(named) !== slug(virtualKey)) {
     throw new GatewayError(
       'provider_ambiguous',
@@ -43,7 +41,21 @@ export function resolveTarget(context: RequestContext, rules: TargetRules): Targ
   if (name === undefined) return undefined;
   if (virtualKey !== undefined) context.facts.virtualKey = virtualKey;
   const isSlug = virtualKey !== undefined || name.startsWith('@');
-  return targetOf(context, lookUp(name, rules.known, virtualKey !== undefined, isSlug), isSlug, rules);
+  const provider = lookUp(name, rules.known, virtualKey !== undefined, isSlug);
+  return targetOf(context, provider, { isSlug, rules, brought });
+}
+
+/** The target that a config names. Throws what keeps it from being made. */
+export function leafTarget(
+  context: RequestContext,
+  { name, kind }: LeafProvider,
+  rules: TargetRules,
+  brought: BroughtSettings,
+): Target {
+  const isVirtualKey = kind === 'virtual-key';
+  const isSlug = isVirtualKey || name.startsWith('@');
+  context.facts.virtualKey = isVirtualKey ? name : '';
+  return targetOf(context, lookUp(name, rules.known, isVirtualKey, isSlug), { isSlug, rules, brought });
 }
 
 /** The target that the configuration names for requests that name none. Throws `provider_missing`. */
@@ -51,11 +63,13 @@ export function defaultTarget(
   context: RequestContext,
   rules: TargetRules,
   defaultProvider: string | undefined,
+  brought?: BroughtSettings,
 ): Target {
   if (defaultProvider === undefined)
     throw new GatewayError('provider_missing', `The request names no provider. ${combinations(rules)}`);
   const isSlug = defaultProvider.startsWith('@');
-  return targetOf(context, lookUp(defaultProvider, rules.known, false, isSlug), isSlug, rules);
+  const provider = lookUp(defaultProvider, rules.known, false, isSlug);
+  return targetOf(context, provider, { isSlug, rules, brought });
 }
 
 /** `@slug/model` as its two parts, when the slug is a configured provider; models of some hosts begin with `@`, too. */
@@ -71,25 +85,94 @@ export function addressedModel(
 }
 
 /** The target of the provider that a model's `@slug/` names. */
-export function slugTarget(context: RequestContext, name: string, rules: TargetRules): Target {
-  return targetOf(context, lookUp(`@${name}`, rules.known, false, true), true, rules);
+export function slugTarget(
+  context: RequestContext,
+  name: string,
+  rules: TargetRules,
+  brought?: BroughtSettings,
+): Target {
+  return targetOf(context, lookUp(`@${name}`, rules.known, false, true), { isSlug: true, rules, brought });
 }
 
-function targetOf(
-  context: RequestContext,
-  provider: KnownProvider,
-  isSlug: boolean,
-  rules: TargetRules,
-): Target {
+/** What a config says about the target that it is used for. */
+export interface BroughtSettings {
+  readonly apiKey: string | undefined;
+  readonly fields: Fields;
+  readonly customHost: string | undefined;
+  /** The request brought the config along; else the operator wrote it. */
+  readonly inline: boolean;
+}
+
+interface TargetChoice {
+  /** Addressed as one of the configuration's own. */
+  readonly isSlug: boolean;
+  readonly rules: TargetRules;
+  readonly brought: BroughtSettings | undefined;
+}
+
+function targetOf(context: RequestContext, provider: KnownProvider, choice: TargetChoice): Target {
   const { facts } = context;
+  const { isSlug, rules, brought } = choice;
   facts.provider = provider.name;
   facts.aiService = provider.row.service ?? provider.name;
   const takesCallers = provider.takesCallers && !isSlug;
-  const given = takesCallers || context.service('custom-host') ? givenFields(context, rules) : noFields;
-  const customHost = context.service('custom-host') || givenAddress(provider, given);
+  const headerHost = context.service('custom-host') || undefined;
+  const given = takesCallers || headerHost ? givenFields(context, rules) : noFields;
+  if (brought !== undefined && saysSomething(brought)) {
+    return broughtTarget(context, provider, { brought, given, headerHost, takesCallers, rules });
+  }
+  const customHost = headerHost ?? givenAddress(provider, given);
   if (customHost) return customTarget(context, provider, customHost, { rules, given });
   if (!takesCallers) return provider.target;
   return withCallerCredential(context, provider, provider.callerTarget(given), rules);
+}
+
+function saysSomething({ apiKey, fields, customHost }: BroughtSettings): boolean {
+  if (apiKey !== undefined || customHost !== undefined) return true;
+  for (const _name in fields) return true;
+  return false;
+}
+
+interface Bringing {
+  readonly brought: BroughtSettings;
+  readonly given: Fields;
+  readonly headerHost: string | undefined;
+  readonly takesCallers: boolean;
+  readonly rules: TargetRules;
+}
+
+/** The target with what its config says of address and credential; what the config itself names wins. */
+function broughtTarget(context: RequestContext, provider: KnownProvider, bringing: Bringing): Target {
+  const { brought, given, headerHost, takesCallers, rules } = bringing;
+  const { apiKey, inline } = brought;
+  const fields = { ...given, ...brought.fields };
+  const host = headerHost ?? brought.customHost ?? givenAddress(provider, fields);
+  if (host !== undefined) {
+    // A credential of the operator's config is a held one: it never meets a host that the request named.
+    const isForeign = headerHost !== undefined && !inline;
+    return customTarget(context, provider, host, {
+      rules,
+      given: isForeign ? given : fields,
+      apiKey: isForeign ? undefined : apiKey,
+      isTrusted: headerHost === undefined && !inline,
+    });
+  }
+  if (apiKey !== undefined || holdsSecret(brought.fields)) {
+    return provider.configTarget({ fields, apiKey, configured: !inline });
+  }
+  if (takesCallers)
+    return withCallerCredential(
+      context,
+      provider,
+      provider.configTarget({ fields, apiKey, configured: false }),
+      rules,
+    );
+  if (!inline) return provider.heldTarget(brought.fields);
+  throw new GatewayError(
+    'invalid_config',
+    `The config sets ${Object.keys(brought.fields).join(', ')} for "${provider.name}", whose credential the gateway holds. Leave it out, or send the config's own api_key.`,
+    { param: 'config' },
+  );
 }
 
 const noFields: Fields = Object.freeze({});
@@ -179,6 +262,15 @@ function withCallerCredential(
   };
 }
 
+interface CustomHost {
+  readonly rules: TargetRules;
+  readonly given: Fields;
+  /** What came with the address. */
+  readonly apiKey?: string | undefined;
+  /** The operator wrote the address. */
+  readonly isTrusted?: boolean;
+}
+
 /** Longest custom host, in characters. */
 const maxCustomHost = 2048;
 
@@ -190,7 +282,7 @@ function customTarget(
   context: RequestContext,
   provider: KnownProvider,
   customHost: string,
-  { rules, given }: { readonly rules: TargetRules; readonly given: Fields },
+  { rules, given, apiKey, isTrusted }: CustomHost,
 ): Target {
   const refusal = (reason: string): GatewayError =>
     new GatewayError('custom_host_refused', `The custom host is refused: ${reason}`, {
@@ -204,11 +296,12 @@ function customTarget(
     throw refusal('it carries credentials. Send them in Authorization.');
   if (url.search !== '' || url.hash !== '')
     throw refusal('it has a query or a fragment. Send only scheme, host and path.');
-  const trusted = rules.trustedHosts.has(url);
+  const trusted = isTrusted === true || rules.trustedHosts.has(url);
   const reason = trusted ? undefined : refusedHost(url.hostname);
   if (reason !== undefined) {
     throw refusal(`${reason}, and "${url.host}" is not listed in security.trusted_hosts.`);
   }
-  const bare = provider.customTarget(given, splitBaseUrl(customHost));
+  const bare = provider.customTarget(given, splitBaseUrl(customHost), apiKey);
+  if (apiKey !== undefined) return { ...bare, guarded: !trusted };
   return withCallerCredential(context, provider, { ...bare, guarded: !trusted }, rules);
 }

@@ -77,12 +77,26 @@ export class KnownProvider {
   }
 
   /**
-   * At an address that the request named. Built without the gateway's secrets: that host must never see one. Headers of a
-   * row in YAML may hold one, too.
+   * At an address that the request or a config named. Built without the gateway's secrets: that host must never see one.
+   * Headers of a row in YAML may hold one, too. `apiKey` is what came with the address.
    */
-  customTarget(given: Fields, address: BaseUrl): Target {
-    const holding = { fields: this.callerFields(given), apiKey: undefined, configured: false };
-    return passing(this.build(holding, address, this.configured ? [] : rowHeaders(this.row)));
+  customTarget(given: Fields, address: BaseUrl, apiKey?: string): Target {
+    const holding = { fields: this.callerFields(given), apiKey, configured: false };
+    return passing(this.build(holding, address, this.configured ? [] : rowHeaders(this.row)), apiKey);
+  }
+
+  /** With the credential that a config brings along; `configured`: the operator wrote it. */
+  configTarget({ fields: given, apiKey, configured }: Holding): Target {
+    const fields = { ...withoutSecrets(this.fields), ...given };
+    const holding = { fields, apiKey, configured };
+    return passing(this.build(holding, this.address(fields), rowHeaders(this.row)), apiKey);
+  }
+
+  /** With the credential that is held, and settings that the operator's config has beside it. */
+  heldTarget(given: Fields): Target {
+    const { apiKey, configured } = this;
+    const fields = { ...this.fields, ...given };
+    return this.build({ fields, apiKey, configured }, this.address(fields), rowHeaders(this.row));
   }
 
   private buildForCaller(given: Fields): Target {
@@ -128,13 +142,13 @@ export class KnownProvider {
   }
 }
 
-/** The caller's Authorization goes along, unless his fields already make a credential. */
-function passing(target: Target): Target {
-  return { ...target, passAuthorization: target.credentials === undefined };
+/** The caller's Authorization goes along, unless a key or his fields already make a credential. */
+function passing(target: Target, apiKey?: string): Target {
+  return { ...target, passAuthorization: target.credentials === undefined && apiKey === undefined };
 }
 
 /** What a target is built with. */
-interface Holding {
+export interface Holding {
   readonly fields: Fields;
   readonly apiKey: string | undefined;
   /** The operator gave it. */
@@ -220,6 +234,11 @@ function holdsCredential(fields: Fields): boolean {
   return Object.keys(fields).some(
     (name) => secretFields.has(name) || name === 'azure_auth_mode' || name === 'aws_role_arn',
   );
+}
+
+/** One of the fields is a secret. */
+export function holdsSecret(fields: Fields): boolean {
+  return Object.keys(fields).some((name) => secretFields.has(name));
 }
 
 function withoutSecrets(fields: Fields): Fields {

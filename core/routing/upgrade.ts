@@ -3,7 +3,7 @@ import type { Answer } from '../pipeline/answer.ts';
 import { clientLeft } from '../pipeline/client-left.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { RouteOptions } from '../ports/router.ts';
+import type { TryOptions } from '../ports/router.ts';
 import type { Transport, UpstreamRequest } from '../ports/transport.ts';
 import { forwardAnswerHeaders } from './forward-headers.ts';
 
@@ -11,7 +11,7 @@ import { forwardAnswerHeaders } from './forward-headers.ts';
 export interface UpgradeSending {
   readonly exchange: Exchange;
   readonly request: UpstreamRequest;
-  readonly options: RouteOptions;
+  readonly options: TryOptions;
   readonly transport: Transport;
   readonly clock: Clock;
 }
@@ -38,7 +38,7 @@ export async function sendUpgrade(sending: UpgradeSending): Promise<Answer> {
   try {
     const answer = await call.answer;
     facts.firstByteAt = clock.monotonic();
-    const headers = forwardAnswerHeaders(answer.headers, false);
+    const headers = forwardAnswerHeaders(answer.headers, false, exchange.knownNames);
     if (answer.kind === 'switched') {
       const switched = { connection: answer.connection, idleTimeoutMs: options.idleTimeoutMs };
       return { status: 101, headers, body: null, source: 'provider', switched };

@@ -6,6 +6,7 @@ import type { Clock } from '../ports/clock.ts';
 import { headerValue, type HeaderList } from '../ports/header-list.ts';
 import type { FailureFacts, UpstreamCall, UpstreamHandler } from '../ports/transport.ts';
 import { AnswerScan } from './answer-scan.ts';
+import type { TryTimers } from './attempts/try-timers.ts';
 import { forwardAnswerHeaders } from './forward-headers.ts';
 import { isStreamType } from './stream-type.ts';
 import { strippedAnswer } from './stripped-answer.ts';
@@ -17,6 +18,8 @@ export interface UpstreamAnswerOptions {
   readonly stripUsage: boolean;
   /** The answer is read by a codec: nothing is scanned here, and only a stream that was asked for flows. */
   readonly translated: { readonly streams: boolean } | undefined;
+  /** Bounds that reach across the answer's phases. */
+  readonly timers: TryTimers | undefined;
 }
 
 /** An attempt that brought no answer. */
@@ -75,7 +78,12 @@ export class UpstreamAnswer implements UpstreamHandler, StreamSource {
     const { translated } = this.options;
     if (translated !== undefined) {
       this.streaming = translated.streams && status === 200 && !isWholeJson(contentType);
-      if (this.streaming) this.resolve({ status, headers: forwardAnswerHeaders(headers, false), body: this });
+      if (this.streaming)
+        this.resolve({
+          status,
+          headers: forwardAnswerHeaders(headers, false, exchange.knownNames),
+          body: this,
+        });
       return;
     }
     const bodiless = exchange.method === 'HEAD' || status === 204 || status === 304;
@@ -86,7 +94,7 @@ export class UpstreamAnswer implements UpstreamHandler, StreamSource {
     if (!this.streaming) return;
     const answer: Answer & { body: StreamSource } = {
       status,
-      headers: forwardAnswerHeaders(headers, !strips),
+      headers: forwardAnswerHeaders(headers, !strips, exchange.knownNames),
       body: this,
       source: 'provider',
       ...(eventStream ? { dialect: exchange.endpoint.dialect } : {}),
@@ -103,17 +111,16 @@ export class UpstreamAnswer implements UpstreamHandler, StreamSource {
     if (!this.streaming) return this.collect(chunk);
     const first = this.scan?.push(chunk) ?? false;
     if (first && facts.firstTokenAt === 0) facts.firstTokenAt = this.options.clock.monotonic();
-    const bytes = this.scan?.strips ? this.scan.strip(chunk) : chunk;
-    if (bytes === undefined) return true;
-    if (this.target) return this.target.data(bytes);
-    this.chunks.push(bytes);
-    return false;
+    const room = this.pass(chunk);
+    // Whoever translates the stream has seen its tokens by now.
+    if (this.options.timers !== undefined && (facts.firstTokenAt !== 0 || !this.tellsTokens))
+      this.options.timers.firstToken();
+    return room;
   }
 
   end(): void {
     if (this.over !== 'no') return;
-    this.over = 'ended';
-    this.exchange.facts.upstreamEndedAt = this.options.clock.monotonic();
+    this.finish('ended');
     if (this.streaming) {
       const rest = this.scan?.strips ? this.scan.stripRest() : undefined;
       if (rest !== undefined) this.chunks.push(rest);
@@ -123,7 +130,7 @@ export class UpstreamAnswer implements UpstreamHandler, StreamSource {
     }
     const body = this.chunks.length === 1 ? (this.chunks[0] as Buffer) : Buffer.concat(this.chunks);
     this.chunks = [];
-    const headers = forwardAnswerHeaders(this.headers, this.bodiless);
+    const headers = forwardAnswerHeaders(this.headers, this.bodiless, this.exchange.knownNames);
     const { status } = this;
     if (this.bodiless) return this.resolve({ status, headers, body: null, source: 'provider' });
     const facts = this.scan?.pushWhole(body);
@@ -136,8 +143,7 @@ export class UpstreamAnswer implements UpstreamHandler, StreamSource {
 
   fail(error: GatewayError, facts: FailureFacts): void {
     if (this.over !== 'no') return;
-    this.over = error;
-    this.exchange.facts.upstreamEndedAt = this.options.clock.monotonic();
+    this.finish(error);
     if (!this.streaming) {
       this.resolve(new FailedAttempt(error, facts));
       return;
@@ -163,10 +169,28 @@ export class UpstreamAnswer implements UpstreamHandler, StreamSource {
 
   cancel(error: GatewayError): void {
     if (this.over !== 'no') return;
-    this.over = error;
-    this.exchange.facts.upstreamEndedAt = this.options.clock.monotonic();
+    this.finish(error);
     this.scan?.finish();
     this.call?.abort(error);
+  }
+
+  private pass(chunk: Buffer): boolean {
+    const bytes = this.scan?.strips ? this.scan.strip(chunk) : chunk;
+    if (bytes === undefined) return true;
+    if (this.target) return this.target.data(bytes);
+    this.chunks.push(bytes);
+    return false;
+  }
+
+  /** Events can be told apart, here or by whoever translates them. */
+  private get tellsTokens(): boolean {
+    return this.options.translated !== undefined || this.scan?.tellsTokens === true;
+  }
+
+  private finish(how: 'ended' | GatewayError): void {
+    this.over = how;
+    this.exchange.facts.upstreamEndedAt = this.options.clock.monotonic();
+    this.options.timers?.over();
   }
 
   private flushEnd(target: StreamTarget): void {
@@ -176,6 +200,7 @@ export class UpstreamAnswer implements UpstreamHandler, StreamSource {
   }
 
   private collect(chunk: Buffer): boolean {
+    this.options.timers?.firstToken();
     this.size += chunk.length;
     if (this.size > this.options.maxAnswerBytes) {
       const error = new GatewayError(
@@ -183,7 +208,7 @@ export class UpstreamAnswer implements UpstreamHandler, StreamSource {
         `The provider's answer is larger than ${this.options.maxAnswerBytes} bytes (max_answer_bytes of the provider plugin).`,
         { source: 'provider' },
       );
-      this.over = error;
+      this.finish(error);
       this.call?.abort(error);
       this.resolve(new FailedAttempt(error, { stale: false }));
       return false;

@@ -105,9 +105,10 @@ describe('the store', () => {
   test('that has forgotten, or holds what nobody wrote, is a miss', async (t) => {
     const values = [undefined, 'no line', 'no json\n{}', '{}\n{}', '{"form":"json","headers":[1]}\n{}'];
     let at = 0;
+    let asked: string | undefined;
     const store = {
-      get: () => {
-        const value = values[at++];
+      get: (key: string) => {
+        const value = key === (asked ??= key) ? values[at++] : undefined;
         if (value === undefined) return undefined;
         return { bytes: Buffer.from(value), storedAt: 0, expiresAt: Infinity };
       },
@@ -120,8 +121,9 @@ describe('the store', () => {
 });
 
 describe('calls on their way', () => {
-  const begin = () => {
+  const begin = (store: Partial<Cache> = {}) => {
     const { scope } = testScope();
+    const cache: Cache = Object.assign(Object.create(scope.cache) as Cache, store);
     const flights = new Flights();
     const taken: string[] = [];
     const noting = {
@@ -132,8 +134,10 @@ describe('calls on their way', () => {
       },
     };
     const answers = new AnswerCache({
-      ...{ cache: scope.cache, clock: scope.clock, flights: noting, statusHeader: 'x-service-cache-status' },
-      ...{ maxAgeMs: 1000, maxValueBytes: 1000, maxWaitMs: 1000, endpoints: new Set(['chat.completions']) },
+      ...{ cache, clock: scope.clock, log: scope.log, flights: noting },
+      ...{ statusHeader: 'x-service-cache-status', mode: 'simple', similar: undefined },
+      ...{ maxAgeMs: 1000, maxAgeLimitMs: 1000, maxValueBytes: 1000, maxWaitMs: 1000 },
+      endpoints: new Set(['chat.completions']),
     });
     return { answers, open: () => taken.filter((key) => flights.find(key) !== undefined).length, taken };
   };
@@ -149,7 +153,7 @@ describe('calls on their way', () => {
     }
   });
 
-  test('end when their request tries another target', async () => {
+  test('end when their attempt is given up, and only then', async () => {
     const { answers, open, taken } = begin();
     const context = await attemptContext();
     void answers.attempt(context);
@@ -157,7 +161,30 @@ describe('calls on their way', () => {
       Object.assign(context, { attempt: (await attemptContext({ target: 'target-2' })).attempt }),
     );
     assert.equal(taken.length, 2);
+    assert.equal(open(), 2, 'two tries may run at once');
+    context.abandon();
     assert.equal(open(), 1);
+  });
+
+  test('are passed on by an attempt that is given up before it is its turn', async () => {
+    const { answers, open } = begin();
+    const [leader, late] = [await attemptContext(), await attemptContext()];
+    void answers.attempt(leader);
+    const waiting = answers.attempt(late);
+    late.abandon();
+    answers.settled(leader, testOutcome({ kind: 'cancelled' }));
+    await waiting;
+    assert.equal(open(), 0);
+  });
+
+  test('are not taken for an attempt that was given up while the store was read', async () => {
+    const { answers, taken } = begin({ get: () => Promise.resolve(undefined) });
+    const context = await attemptContext();
+    const looking = answers.attempt(context);
+    assert.equal(taken.length, 1);
+    context.abandon();
+    await looking;
+    assert.equal(taken.length, 1);
   });
 
   test('are handed on by a request that is over before it is its turn', async () => {

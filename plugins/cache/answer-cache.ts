@@ -1,72 +1,73 @@
 import type { Answer } from '../../core/pipeline/answer.ts';
 import { defineKey } from '../../core/pipeline/context-key.ts';
 import type { AnswerFacts } from '../../core/dialects/dialect.ts';
-import type { AttemptContext, HookResult, Outcome, RequestContext } from '../../core/pipeline/context.ts';
-import type { Cache, CachedValue } from '../../core/ports/cache.ts';
-import type { Clock } from '../../core/ports/clock.ts';
+import type {
+  AttemptContext,
+  HookResult,
+  MaybePromise,
+  Outcome,
+  RequestContext,
+} from '../../core/pipeline/context.ts';
+import type { Cache } from '../../core/ports/cache.ts';
 import { headerValue, type HeaderList } from '../../core/ports/header-list.ts';
-import { cacheKey } from './cache-key.ts';
+import type { Similar } from '../../core/ports/vector-index.ts';
+import { AnswerStore } from './answer-store.ts';
 import { streamTypeOf } from './convert.ts';
 import { CollectingBudget, collectStream } from './collect-stream.ts';
 import { Flight, type Flights, type Landing } from './flights.ts';
+import { LookUps, type LookUp, type LookUpSetup } from './look-up.ts';
 import { replay } from './replay.ts';
-import { decodeAnswer, encodeAnswer, headersToKeep, type StoredAnswer } from './stored-answer.ts';
+import { headersToKeep, type StoredAnswer } from './stored-answer.ts';
 import { wholeJson, wholeStream } from './whole-answer.ts';
 
 /** What all streams that are being collected may hold together. */
 const maxCollectedBytes = 64 * 1024 * 1024;
+/** Of the present attempt: each replaces it, and undefined says that nothing is wanted of this one. */
+const lookUpKey = defineKey<LookUp | undefined>('cache-look-up');
 
-/** A request whose answer is wanted for the cache. */
-interface LookUp {
-  readonly key: string;
-  /** Others wait for this request's answer. */
-  flight: Flight | undefined;
-  /** The request is over; a lead that comes now has to be passed on. */
-  settled: boolean;
-}
+type Status = 'HIT' | 'SEMANTIC HIT' | 'MISS' | 'SEMANTIC MISS' | 'REFRESH' | 'DISABLED';
 
-const lookUpKey = defineKey<LookUp>('cache-look-up');
-
-export interface AnswerCacheSetup {
+export interface AnswerCacheSetup extends LookUpSetup {
   readonly cache: Cache;
-  readonly clock: Clock;
   readonly flights: Pick<Flights, 'find' | 'takeOff'>;
   /** Of the header that tells what the cache did. */
   readonly statusHeader: string;
-  readonly maxAgeMs: number;
   readonly maxValueBytes: number;
   readonly maxWaitMs: number;
-  readonly endpoints: ReadonlySet<string>;
 }
 
 /** What the cache does at the attempts of one pipeline: answers from the store, or keeps what the provider answers. */
 export class AnswerCache {
   private readonly setup: AnswerCacheSetup;
+  private readonly lookUps: LookUps;
+  private readonly store: AnswerStore;
   private readonly budget = new CollectingBudget(maxCollectedBytes);
 
   constructor(setup: AnswerCacheSetup) {
     this.setup = setup;
+    this.lookUps = new LookUps(setup);
+    this.store = new AnswerStore(setup.cache, setup.clock);
   }
 
   /** Looks the answer up; waits for it when the same is being asked already. */
   attempt(context: AttemptContext): HookResult {
-    const { cache, clock, flights, maxWaitMs, endpoints } = this.setup;
-    const wanted = endpoints.has(context.endpoint.id) && context.service('debug') !== 'false';
-    const key = wanted ? cacheKey(context) : undefined;
-    if (key === undefined) return this.tell(context, 'DISABLED');
-    // Of an attempt before this one, which brought nothing.
-    context.get(lookUpKey)?.flight?.release();
-    const lookUp: LookUp = { key, flight: undefined, settled: false };
+    const { clock, flights, maxWaitMs } = this.setup;
+    const lookUp = this.lookUps.of(context);
     context.set(lookUpKey, lookUp);
+    if (lookUp === undefined) return this.tell(context, 'DISABLED');
+    context.attempt.onAbandon(() => {
+      lookUp.over = true;
+      lookUp.flight?.release();
+    });
     if (context.service('cache-force-refresh')?.toLowerCase() === 'true')
       return this.tell(context, 'REFRESH');
-    const flying = maxWaitMs === 0 ? undefined : flights.find(key);
+    const flying = maxWaitMs === 0 ? undefined : flights.find(lookUp.key);
     if (flying !== undefined) {
       const landing = flying.follow(clock, maxWaitMs, context);
-      if (landing === undefined) return this.tell(context, 'MISS');
+      if (landing === undefined) return this.miss(context, lookUp);
       return landing.then((landed) => this.landed(context, lookUp, landed));
     }
-    const found = cache.get(key);
+    const found = this.store.read(lookUp.key, lookUp.area, lookUp.maxAgeMs);
     if (found === undefined || !('then' in found)) return this.read(context, lookUp, found);
     // Who asks the same while the store is being read waits for that, too.
     this.lead(lookUp);
@@ -109,54 +110,99 @@ export class AnswerCache {
   settled(context: RequestContext, { kind }: Outcome): void {
     const lookUp = context.get(lookUpKey);
     if (lookUp === undefined) return;
-    lookUp.settled = true;
+    lookUp.over = true;
     if (kind === 'cancelled') lookUp.flight?.handOver();
     else lookUp.flight?.release();
   }
 
-  private read(context: AttemptContext, lookUp: LookUp, value: CachedValue | undefined): Answer | undefined {
-    const stored = value === undefined ? undefined : decodeAnswer(value.bytes, value.storedAt);
-    const answer = stored === undefined ? undefined : this.hit(context, stored);
-    if (stored !== undefined && answer !== undefined) {
-      lookUp.flight?.land(stored);
-      return answer;
-    }
+  private read(
+    context: AttemptContext,
+    lookUp: LookUp,
+    stored: StoredAnswer | undefined,
+  ): MaybePromise<Answer | undefined> {
+    const answer = stored === undefined ? undefined : this.hit(context, lookUp, stored);
+    if (answer !== undefined) return answer;
     this.lead(lookUp);
-    return this.tell(context, 'MISS');
+    const { similar } = this.setup;
+    if (lookUp.question === undefined || similar === undefined) return this.miss(context, lookUp);
+    const found = similar.find(lookUp.question, lookUp.threshold);
+    if (found === undefined || !('then' in found)) return this.readSimilar(context, lookUp, found);
+    return found.then((one) => this.readSimilar(context, lookUp, one));
+  }
+
+  private readSimilar(
+    context: AttemptContext,
+    lookUp: LookUp,
+    similar: Similar | undefined,
+  ): MaybePromise<Answer | undefined> {
+    if (similar === undefined) return this.miss(context, lookUp);
+    const found = this.store.read(similar.id, lookUp.area, lookUp.maxAgeMs);
+    if (found === undefined || !('then' in found)) return this.similarRead(context, lookUp, similar, found);
+    return found.then((stored) => this.similarRead(context, lookUp, similar, stored));
+  }
+
+  private similarRead(
+    context: AttemptContext,
+    lookUp: LookUp,
+    { id, similarity }: Similar,
+    stored: StoredAnswer | undefined,
+  ): Answer | undefined {
+    const answer = stored === undefined ? undefined : this.hit(context, lookUp, stored, similarity);
+    if (answer !== undefined) return answer;
+    if (stored === undefined && lookUp.question !== undefined)
+      this.setup.similar?.forget(lookUp.question, id);
+    return this.miss(context, lookUp);
   }
 
   private landed(context: AttemptContext, lookUp: LookUp, landing: Landing): Answer | undefined {
     if (landing instanceof Flight) {
       lookUp.flight = landing;
-      if (lookUp.settled) landing.handOver();
+      if (lookUp.over) landing.handOver();
     } else if (landing !== undefined) {
-      const answer = this.hit(context, landing);
+      const { answer: stored, similarity } = landing;
+      // Its leader may have been content with less.
+      const isWanted =
+        similarity === undefined || (lookUp.question !== undefined && similarity >= lookUp.threshold);
+      const answer = isWanted ? this.hit(context, lookUp, stored, similarity) : undefined;
       if (answer !== undefined) return answer;
     }
-    return this.tell(context, 'MISS');
+    return this.miss(context, lookUp);
   }
 
-  private hit(context: AttemptContext, stored: StoredAnswer): Answer | undefined {
+  /** `similarity` of the answered question; undefined: it is the very same. */
+  private hit(
+    context: AttemptContext,
+    lookUp: LookUp,
+    stored: StoredAnswer,
+    similarity?: number,
+  ): Answer | undefined {
     const answer = replay(context, stored, this.setup.clock.now());
-    if (answer !== undefined) this.tell(context, 'HIT');
+    if (answer === undefined) return undefined;
+    this.tell(context, similarity === undefined ? 'HIT' : 'SEMANTIC HIT');
+    lookUp.flight?.land(stored, similarity);
     return answer;
   }
 
-  /** From now on, whoever asks the same waits for this request's answer. */
+  private miss(context: AttemptContext, { question }: LookUp): undefined {
+    return this.tell(context, question === undefined ? 'MISS' : 'SEMANTIC MISS');
+  }
+
+  /** From now on, whoever asks the same waits for this attempt's answer. */
   private lead(lookUp: LookUp): void {
     const { flights, maxWaitMs } = this.setup;
-    if (maxWaitMs === 0 || lookUp.flight !== undefined || flights.find(lookUp.key) !== undefined) return;
-    lookUp.flight = flights.takeOff(lookUp.key);
+    if (maxWaitMs === 0 || lookUp.over || lookUp.flight !== undefined) return;
+    if (flights.find(lookUp.key) === undefined) lookUp.flight = flights.takeOff(lookUp.key);
   }
 
-  private tell(context: AttemptContext, status: 'HIT' | 'MISS' | 'REFRESH' | 'DISABLED'): undefined {
+  private tell(context: AttemptContext, status: Status): undefined {
     context.facts.cacheStatus = status;
-    context.addResponseHeader(this.setup.statusHeader, status);
+    context.replaceResponseHeader(this.setup.statusHeader, status);
   }
 
-  private keep(context: AttemptContext, { key, flight }: LookUp, answered: Answered): void {
-    const { cache, clock, maxAgeMs, maxValueBytes } = this.setup;
+  private keep(context: AttemptContext, lookUp: LookUp, answered: Answered): void {
+    const { clock, maxValueBytes, similar } = this.setup;
     const { form, headers, body, found } = answered;
+    const { key, question, maxAgeMs, askedAt, flight } = lookUp;
     if (found === undefined || body.length > maxValueBytes) return flight?.release();
     const stored: StoredAnswer = {
       form,
@@ -167,11 +213,12 @@ export class AnswerCache {
       // The provider told the gateway, and maybe not the client.
       usage: found.usage ?? context.facts.usage,
       tellsUsage: found.usage !== undefined,
+      askedAt,
       storedAt: clock.now(),
     };
-    // Not waited for: a store that is away or slow has forgotten, which is all.
-    void cache.set(key, encodeAnswer(stored), maxAgeMs);
+    this.store.write(key, stored, maxAgeMs);
     flight?.land(stored);
+    if (question !== undefined) similar?.remember(question, key, maxAgeMs);
   }
 }
 

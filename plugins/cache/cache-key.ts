@@ -4,7 +4,9 @@ import { canonicalJson } from './canonical-json.ts';
 import { isConvertible } from './convert.ts';
 
 /** Part of every key: what an older version of the gateway has stored is not found. */
-const format = 'weir-answer-2';
+const format = 'weir-answer-3';
+/** Of the key of questions that may be compared. */
+const questionFormat = 'weir-question-1';
 
 /**
  * How the answer is delivered, not what it says: either form of an answer is made of the other. Everything else counts:
@@ -29,17 +31,34 @@ const statefulMembers = ['background', 'conversation', 'container'] as const;
  * Undefined for a request whose answer must not be kept.
  */
 export function cacheKey(context: AttemptContext): string | undefined {
-  const { facts, endpoint } = context;
   const { json, text } = context.attempt.body;
   if (typeof json !== 'object' || json === null || Array.isArray(json) || isStateful(json)) return undefined;
   const body = isConvertible(context) ? digestsOfAnyForm.of(text, json) : digests.of(text, json);
+  return body === undefined ? undefined : keyOf(context, format, body);
+}
+
+/**
+ * The same for questions that are compared with each other: whatever makes two keys differ makes these differ, too, but for
+ * what `rest` leaves out of the body. `space` says by what the questions are compared.
+ */
+export function questionKey(context: AttemptContext, rest: JsonObject, space: string): string | undefined {
+  const body = canonicalJson(rest, isConvertible(context) ? deliveryMembers : none);
   if (body === undefined) return undefined;
-  const { organisationId, workspaceId } = facts;
-  const namespace = context.service('cache-namespace') || undefined;
+  return keyOf(context, questionFormat, part(space) + sha256(body, 'base64url'));
+}
+
+/** The namespace that the request names; undefined for none. */
+export function namespaceOf(context: AttemptContext): string | undefined {
+  return context.service('cache-namespace') || undefined;
+}
+
+function keyOf(context: AttemptContext, kind: string, body: string): string {
+  const { facts, endpoint } = context;
+  const namespace = namespaceOf(context);
   const place =
-    format +
-    part(organisationId) +
-    part(workspaceId) +
+    kind +
+    part(facts.organisationId) +
+    part(facts.workspaceId) +
     part(endpoint.id) +
     part(pathOf(context)) +
     part(queryOf(context)) +

@@ -6,7 +6,7 @@ import type { StoredAnswer } from './stored-answer.ts';
 
 const answer: StoredAnswer = {
   ...{ form: 'json', headers: [], body: Buffer.from('{}'), model: 'm', finishReason: 'stop' },
-  ...{ usage: undefined, tellsUsage: false, storedAt: 0 },
+  ...{ usage: undefined, tellsUsage: false, askedAt: 0, storedAt: 0 },
 };
 
 /** A client that stays until it is told to leave. */
@@ -47,7 +47,8 @@ test('who asks the same finds the call; who asks something else does not', () =>
 });
 
 const endings: readonly (readonly [string, (flight: Flight) => void, Landing])[] = [
-  ['an answer reaches everybody', (flight) => flight.land(answer), answer],
+  ['an answer reaches everybody', (flight) => flight.land(answer), { answer, similarity: undefined }],
+  ['and what it answers', (flight) => flight.land(answer, 0.97), { answer, similarity: 0.97 }],
   ['a release lets everybody go, at once', (flight) => flight.release(), undefined],
 ];
 for (const [name, end, landing] of endings) {
@@ -77,8 +78,8 @@ test('a leader that leaves hands over to one, and the others wait for that one',
   flight.land(answer);
   await turn();
   assert.deepEqual(landed.slice(1), [
-    ['b', answer],
-    ['c', answer],
+    ['b', { answer, similarity: undefined }],
+    ['c', { answer, similarity: undefined }],
   ]);
 });
 
@@ -110,7 +111,7 @@ test('nobody waits longer than told, and the others wait on', async () => {
   assert.deepEqual(landed, [['short', undefined]]);
   flight.land(answer);
   await turn();
-  assert.deepEqual(landed[1], ['long', answer]);
+  assert.deepEqual(landed[1], ['long', { answer, similarity: undefined }]);
 });
 
 test('a follower that leaves is not handed the lead', async () => {

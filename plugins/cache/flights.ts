@@ -4,8 +4,15 @@ import type { StoredAnswer } from './stored-answer.ts';
 /** Requests that may wait for one answer; the others make their own call. */
 const maxFollowers = 256;
 
+/** An answer for everybody who waits. */
+export interface Landed {
+  readonly answer: StoredAnswer;
+  /** Of the question that it answers; undefined when that is the very same. */
+  readonly similarity: number | undefined;
+}
+
 /** What became of waiting: the answer, the lead (its own call is what the others wait for now), or nothing. */
-export type Landing = StoredAnswer | Flight | undefined;
+export type Landing = Landed | Flight | undefined;
 
 /** Anything whose client may leave. */
 interface Leaving {
@@ -58,8 +65,8 @@ export class Flight {
   }
 
   /** Here is the answer. */
-  land(answer: StoredAnswer): void {
-    this.end(answer);
+  land(answer: StoredAnswer, similarity?: number): void {
+    this.end({ answer, similarity });
   }
 
   /** There will be no answer to share: everybody goes on alone, all at once. */
@@ -74,7 +81,7 @@ export class Flight {
     this.end(undefined);
   }
 
-  private end(landing: StoredAnswer | undefined): void {
+  private end(landing: Landed | undefined): void {
     if (this.over) return;
     this.over = true;
     this.close();

@@ -3,7 +3,8 @@ import { describe, test } from 'node:test';
 import { definePlugin } from '../../core/pipeline/plugin.ts';
 import { ManualClock } from '../../tests/conformance/manual-clock.ts';
 import { providerPlugin } from '../../tests/kit/gateway-kit.ts';
-import { optionErrors } from '../../tests/kit/plugin-kit.ts';
+import { RecordingMetrics } from '../../core/lifecycle/recording-services.test-support.ts';
+import { optionErrors, testScope } from '../../tests/kit/plugin-kit.ts';
 import auth from '../auth/index.ts';
 import rateLimit from '../rate-limit/index.ts';
 import { cachedGateway } from '../../tests/kit/cache-kit.ts';
@@ -145,7 +146,11 @@ test('options', () => {
     '',
   );
   for (const [wrong, options] of [
-    [/constant/, { mode: 'semantic' }],
+    [/anyOf/, { mode: 'vague' }],
+    [/provider/, { semantic: {} }],
+    [/<= 1/, { semantic: { provider: 'openai', threshold: 1.1 } }],
+    [/additional/, { semantic: { provider: 'openai', url: 'x' } }],
+    [/<= 7776000/, { max_age_limit: 7_776_001 }],
     [/>= 1/, { max_age: 0 }],
     [/<= 7776000/, { max_age: 7_776_001 }],
     [/integer/, { max_age: 1.5 }],
@@ -155,6 +160,37 @@ test('options', () => {
   ] as const) {
     assert.match(optionErrors(cache, options), wrong);
   }
+});
+
+describe('options that do not fit are refused when they are read', () => {
+  const refusal = (options: Parameters<typeof cache.create>[0], problem?: string): RegExp | string => {
+    const embeddings = { problem: () => problem, embed: () => Promise.reject(new Error('not asked')) };
+    try {
+      void cache.create(options, testScope({ embeddings, metrics: new RecordingMetrics() }).scope);
+      return 'taken';
+    } catch (error) {
+      return (error as Error).message;
+    }
+  };
+  const semantic = { provider: 'openai' };
+
+  test('semantic without a provider', () => {
+    assert.match(
+      String(refusal({ mode: 'semantic' })),
+      /needs a provider .* semantic: \{ provider: openai \}/,
+    );
+  });
+
+  test('a provider that makes no vectors', () => {
+    assert.equal(refusal({ mode: 'semantic', semantic }, 'There is none.'), 'semantic: There is none.');
+    assert.equal(refusal({ semantic }, 'There is none.'), 'semantic: There is none.');
+  });
+
+  test('the others are taken', () => {
+    assert.equal(refusal({ mode: 'semantic', semantic }), 'taken');
+    assert.equal(refusal({ mode: 'config', semantic }), 'taken');
+    assert.equal(refusal({ mode: 'config' }), 'taken');
+  });
 });
 
 test('without a known caller there is no cache', () => {

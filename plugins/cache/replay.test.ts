@@ -13,6 +13,7 @@ const stored: StoredAnswer = {
   finishReason: 'stop',
   usage: undefined,
   tellsUsage: false,
+  askedAt: 9000,
   storedAt: 10_000,
 };
 

@@ -14,7 +14,9 @@ export interface StoredAnswer {
   readonly usage: Usage | undefined;
   /** The body tells the usage. */
   readonly tellsUsage: boolean;
-  /** Milliseconds since the epoch. */
+  /** When it was asked for, in milliseconds since the epoch. */
+  readonly askedAt: number;
+  /** The same for when it was kept. */
   readonly storedAt: number;
 }
 
@@ -41,8 +43,8 @@ export function headersToKeep(headers: HeaderList): HeaderList {
 
 /** A line of JSON that describes the body, and the body. */
 export function encodeAnswer(answer: StoredAnswer): Buffer {
-  const { form, headers, model, finishReason, usage, tellsUsage, body } = answer;
-  const head: Head = { form, headers, model, finishReason, usage, tellsUsage };
+  const { form, headers, model, finishReason, usage, tellsUsage, askedAt, body } = answer;
+  const head: Head = { form, headers, model, finishReason, usage, tellsUsage, askedAt };
   return Buffer.concat([Buffer.from(`${JSON.stringify(head)}\n`, 'utf8'), body]);
 }
 
@@ -69,15 +71,16 @@ function decode(bytes: Uint8Array, storedAt: number): StoredAnswer | undefined {
     return undefined;
   }
   if (!isHead(head)) return undefined;
-  const { form, headers, model, finishReason, usage, tellsUsage } = head;
-  return { form, headers, model, finishReason, usage, tellsUsage, body: stored.subarray(end + 1), storedAt };
+  const { form, headers, model, finishReason, usage, tellsUsage, askedAt } = head;
+  const body = stored.subarray(end + 1);
+  return { form, headers, model, finishReason, usage, tellsUsage, askedAt, body, storedAt };
 }
 
 type Head = Omit<StoredAnswer, 'body' | 'storedAt'>;
 
 function isHead(value: unknown): value is Head {
   if (typeof value !== 'object' || value === null) return false;
-  const { form, headers, model, finishReason, usage, tellsUsage } = value as Partial<
+  const { form, headers, model, finishReason, usage, tellsUsage, askedAt } = value as Partial<
     Record<keyof Head, unknown>
   >;
   return (
@@ -87,6 +90,7 @@ function isHead(value: unknown): value is Head {
     typeof model === 'string' &&
     typeof finishReason === 'string' &&
     typeof tellsUsage === 'boolean' &&
+    typeof askedAt === 'number' &&
     (usage === undefined || isUsage(usage))
   );
 }

@@ -61,6 +61,16 @@ describe('logger: the request row', () => {
           virtualKey: 'v',
           cacheStatus: 'MISS',
           attempts: 2,
+          option: 'config.targets[1]',
+          retries: -1,
+          lostCost: 0.0000005,
+          tries: [
+            {
+              ...{ option: 'config.targets[1]', provider: 'p'.repeat(300), model: '"m"', status: 504 },
+              ...{ error: 'upstream_timeout', startedMs: 1.00049, endedMs: 30, lost: true },
+            },
+          ],
+          decision: '{"cache":"MISS"}',
           resent: true,
           finishReason: 'stop',
           dropped: ['seed', 'messages[0].name'],
@@ -132,9 +142,14 @@ describe('logger: the request row', () => {
       input_audio_tokens: 7,
       output_audio_tokens: 8,
       cost: '0.000123000000',
+      lost_cost: '0.000000500000',
       pricing: 'priced',
       price_version: 'v1',
       attempts: 2,
+      option: 'config.targets[1]',
+      retries: -1,
+      tries: `[{"option":"config.targets[1]","provider":"${'p'.repeat(255)}","model":"\\"m\\"","status":504,"error":"upstream_timeout","start_ms":1,"end_ms":30,"lost":true}]`,
+      decision: '{"cache":"MISS"}',
       resent: true,
       finish_reason: 'stop',
       dropped: ['seed', 'messages[0].name'],
@@ -155,6 +170,12 @@ describe('logger: the request row', () => {
     ['completed', {}, {}, { is_success: true, error_source: '' }],
     ['299 is a success', { status: 299 }, {}, { is_success: true }],
     ['a WebSocket that was relayed is one', { status: 101 }, {}, { is_success: true }],
+    [
+      'without a config',
+      {},
+      { option: 'config', retries: 0 },
+      { option: '', retries: 0, tries: '', decision: '' },
+    ],
     ['300 is none', { status: 300 }, {}, { is_success: false, error_source: '' }],
     [
       'cancelled in mid-answer',
@@ -225,6 +246,27 @@ describe('logger: the request row', () => {
     const { row } = await log({}, { request: { headers: { 'user-agent': `${'a'.repeat(255)}😀` } } });
     assert.equal(row.user_agent, 'a'.repeat(255));
   });
+
+  for (const [name, sensitive, shown] of [
+    ['is digested when the request calls it sensitive', 'x-a, User-Agent', /^sha256:[0-9a-f]{64}$/],
+    ['is logged when another header is sensitive', 'x-user-agent', /^sdk\/1\.0$/],
+  ] as const) {
+    test(`the user agent ${name}`, async () => {
+      const headers = { 'user-agent': 'sdk/1.0', 'x-service-sensitive-headers': sensitive };
+      const { row } = await log({}, { request: { headers } });
+      assert.match(row.user_agent, shown);
+    });
+  }
+
+  test('equal user agents have equal digests', async () => {
+    const digest = async (agent: string) => {
+      const headers = { 'user-agent': agent, 'x-service-sensitive-headers': 'user-agent' };
+      return (await log({}, { request: { headers } })).row.user_agent;
+    };
+    assert.equal(await digest('a'), await digest('a'));
+    assert.notEqual(await digest('a'), await digest('b'));
+    assert.equal(await digest(''), '');
+  });
 });
 
 describe('logger: bodies', () => {
@@ -251,6 +293,7 @@ describe('logger: bodies', () => {
   const none: [string, Partial<Outcome>, { request?: TestRequest; options?: object }][] = [
     ['bodies: false', both, { options: { bodies: false } }],
     ['the debug header says false', both, { request: { headers: { 'x-service-debug': 'false' } } }],
+    ['it says so in capitals', both, { request: { headers: { 'x-service-debug': 'False' } } }],
     ['the caller is not known', { ...both, kind: 'refused', status: 401, error: unknownKey }, {}],
     ['there are none', {}, {}],
     ['both are empty', { requestBody: Buffer.alloc(0), responseBody: Buffer.alloc(0) }, {}],

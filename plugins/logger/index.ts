@@ -100,5 +100,5 @@ function rowStart({ id, startedAt, facts }: RequestContext): string {
 /** Nothing is kept of a stranger's request, of one that asked not to be remembered, or of one without bodies. */
 function wantsBodies(context: RequestContext, { error, requestBody, responseBody }: Outcome): boolean {
   if (!requestBody?.length && !responseBody?.length) return false;
-  return error?.type !== 'authentication_error' && context.service('debug') !== 'false';
+  return error?.type !== 'authentication_error' && context.service('debug')?.toLowerCase() !== 'false';
 }

@@ -1,7 +1,10 @@
 import type { Outcome, RequestContext } from '../../core/pipeline/context.ts';
 import type { RequestFacts } from '../../core/pipeline/facts.ts';
 import type { Usage } from '../../core/dialects/usage.ts';
+import { headerNameList } from '../../core/ports/header-name-list.ts';
+import { loggedTry } from '../../core/ports/logged-try.ts';
 import type { RequestRow } from '../../core/ports/request-row.ts';
+import { sha256 } from '../../core/ports/sha256.ts';
 import { createdAt } from './created-at.ts';
 import { quote } from './quote.ts';
 
@@ -64,7 +67,10 @@ export function requestLine(context: RequestContext, outcome: Outcome, now: numb
     (usage === noUsage ? '' : usageMembers(usage)) +
     `,"cost":"${price.cost}"` +
     text('price_version', price.version) +
+    (facts.lostCost === 0 ? '' : `,"lost_cost":"${facts.lostCost.toFixed(12)}"`) +
     number('attempts', facts.attempts) +
+    (facts.config === '' ? '' : planMembers(facts)) +
+    text('decision', facts.decision) +
     flag('resent', facts.resent) +
     text('finish_reason', clip(facts.finishReason, 128)) +
     list('dropped', facts.dropped) +
@@ -74,9 +80,24 @@ export function requestLine(context: RequestContext, outcome: Outcome, now: numb
     text('parent_span_id', clip(facts.parentSpanId, 255)) +
     text('span_name', clip(facts.spanName, 255)) +
     text('client_address', context.remoteAddress) +
-    text('user_agent', clip(context.header('user-agent') ?? '', 256)) +
+    text('user_agent', userAgent(context)) +
     '}'
   );
+}
+
+/** Where the request went within its config, and what it took. */
+function planMembers(facts: RequestFacts): string {
+  const tries = facts.tries.length === 0 ? '' : text('tries', JSON.stringify(facts.tries.map(loggedTry)));
+  return text('option', facts.option) + number('retries', facts.retries) + tries;
+}
+
+/** As a digest where the request calls this header sensitive: equal ones stay equal, and tell nothing else. */
+function userAgent(context: RequestContext): string {
+  const value = context.header('user-agent') ?? '';
+  const sensitive = context.service('sensitive-headers');
+  if (sensitive === undefined || value === '' || !headerNameList(sensitive).includes('user-agent'))
+    return clip(value, 256);
+  return `sha256:${sha256(value, 'hex')}`;
 }
 
 /** 2xx, and a WebSocket that was relayed (101). */

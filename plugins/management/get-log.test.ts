@@ -77,6 +77,7 @@ test('an entry in the shape of the API', async () => {
       total_tokens: 3,
       model: 'm',
       ai_service: 'openai',
+      lost_cost: '0.000000500000',
       metadata: { team: 'a' },
     },
   );
@@ -93,13 +94,28 @@ test('an entry in the shape of the API', async () => {
       request: { method: 'POST', url: '/v1/chat/completions', body: { model: 'm' }, truncated: false },
       response: { status: 200, response_time: 12.5, body: { id: 1 }, truncated: false },
       metrics: undefined,
+      tries: null,
+      decision: null,
     },
   );
   const { metrics } = reply;
   assert.deepEqual([metrics.cost, metrics.cost_currency, metrics.metadata], [0.000123, 'USD', { team: 'a' }]);
+  assert.equal(metrics.lost_cost, 0.0000005);
   assert.deepEqual([metrics.req_units, metrics.res_units, metrics.total_units], [1, 2, 3]);
   assert.deepEqual([metrics.ai_org, metrics.ai_model, metrics.response_status_code], ['openai', 'm', 200]);
   assert.equal(metrics.created_at, '2026-11-21T09:00:00.000Z');
+});
+
+test('tries and decision as JSON', async () => {
+  const one = {
+    ...{ option: 'config.targets[0]', provider: 'p', model: 'm', status: 500, error: '' },
+    ...{ start_ms: 1, end_ms: 2.5, lost: true },
+  };
+  const decision = { config: 'main', plan: [] };
+  const stored = record(null, { tries: JSON.stringify([one]), decision: JSON.stringify(decision) });
+  const { reply } = await getLog([stored]);
+  assert.deepEqual([reply.tries, reply.decision], [[one], decision]);
+  assert.ok(!('tries' in reply.metrics) && !('decision' in reply.metrics));
 });
 
 describe('how a body is shown', () => {

@@ -57,6 +57,7 @@ describe('management: the routes', () => {
         ['logs.get', 'GET', '/logs/{id}', 'logs.view', null],
         ['analytics.groups', 'GET', '/analytics/groups/{groupBy}', 'analytics.view', null],
         ['logs.groups', 'GET', '/logs/groups/{groupBy}', 'analytics.view', null],
+        ['cache.delete', 'DELETE', '/cache', 'cache.delete', 'delete'],
       ],
     );
   });

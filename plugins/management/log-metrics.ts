@@ -53,10 +53,18 @@ export const LogMetrics = Type.Object({
   input_audio_tokens: count,
   output_audio_tokens: count,
   cost: Type.Number({ description: 'US dollars.' }),
+  lost_cost: Type.Number({
+    description:
+      'US dollars, estimated, of tries that were broken off because another one won; no part of `cost`.',
+  }),
   cost_currency: Type.Literal('USD'),
   pricing: text,
   price_version: text,
   attempts: count,
+  option: Type.String({
+    description: 'Where the target that was tried last stands in its config; empty without a config.',
+  }),
+  retries: Type.Integer({ description: 'Tries after the first one at that target; -1 when all failed.' }),
   resent: flag,
   finish_reason: text,
   dropped: Type.Array(text, {

@@ -8,6 +8,17 @@ const Body = Type.Unknown({
     'The JSON value where the body is complete JSON whose integers survive it, else its text (base64 when `log_format` says so); null when it was not kept.',
 });
 
+const Try = Type.Object({
+  option: Type.String({ description: 'Where the target stands in the config.' }),
+  provider: Type.String(),
+  model: Type.String(),
+  status: Type.Integer({ description: 'What the client would have seen; 0 for one that was broken off.' }),
+  error: Type.String(),
+  start_ms: Type.Number({ description: 'Milliseconds after acceptance, as `end_ms`.' }),
+  end_ms: Type.Number(),
+  lost: Type.Boolean({ description: 'Nothing was served from it: another try followed, or won.' }),
+});
+
 /** One log entry as the API shows it. */
 export const LogReply = Type.Object({
   id: Type.String(),
@@ -33,10 +44,18 @@ export const LogReply = Type.Object({
     truncated: Type.Boolean(),
   }),
   metrics: LogMetrics,
+  tries: Type.Union([Type.Array(Try), Type.Null()], {
+    description: 'The tries of a config, in the order in which they ended; null without a config.',
+  }),
+  decision: Type.Unknown({
+    description:
+      'What the gateway decided and why, for a request with the header `explain: true`; else null.',
+  }),
 });
 
 /** Puts a stored record into the shape of the API. */
-export function logReply({ request: row, body }: LogRecord): Static<typeof LogReply> {
+export function logReply({ request, body }: LogRecord): Static<typeof LogReply> {
+  const { tries, decision, ...row } = request;
   const format = body?.log_format ?? 'none';
   const isText = format !== 'base64';
   return {
@@ -62,6 +81,7 @@ export function logReply({ request: row, body }: LogRecord): Static<typeof LogRe
       ...row,
       created_at: isoTime(row.created_at),
       cost: Number(row.cost),
+      lost_cost: Number(row.lost_cost),
       cost_currency: 'USD',
       ai_org: row.ai_service,
       ai_model: row.model,
@@ -75,6 +95,8 @@ export function logReply({ request: row, body }: LogRecord): Static<typeof LogRe
       upstream_response_time: row.upstream_ms,
       gateway_processing_time: row.gateway_ms,
     },
+    tries: tries === '' ? null : (JSON.parse(tries) as Static<typeof Try>[]),
+    decision: decision === '' ? null : JSON.parse(decision),
   };
 }
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Answer } from '../../core/pipeline/plugin.ts';
-import type { RouteOptions, Router, Target } from '../../core/ports/router.ts';
+import type { RouteOptions, Router } from '../../core/ports/router.ts';
 import { optionErrors, TestContext, testScope } from '../../tests/kit/plugin-kit.ts';
 import provider from './index.ts';
 
@@ -9,46 +9,51 @@ const answer: Answer = { status: 200, headers: [], body: null };
 
 /** A router that notes what it was asked. */
 function notingRouter() {
-  const asked: { resolve: RouteOptions[]; execute: [Target, RouteOptions][] } = { resolve: [], execute: [] };
-  const target = { provider: 'up' } as Target;
+  const asked: RouteOptions[] = [];
   const router: Router = {
-    resolve(_context, options) {
-      asked.resolve.push(options);
-      return target;
-    },
-    execute(_context, given, options) {
-      asked.execute.push([given, options]);
+    answer(_context, options) {
+      asked.push(options);
       return Promise.resolve(answer);
     },
+    missingConfig: (slug) => (slug === 'known' ? undefined : `There is no config "${slug}".`),
   };
-  return { router, asked, target };
+  return { router, asked };
 }
 
 describe('provider', () => {
-  test('answers with what the router brings from the target that it resolved', async () => {
-    const { router, asked, target } = notingRouter();
+  test('answers with what the router brings', async () => {
+    const { router, asked } = notingRouter();
     const hooks = await provider.create({}, testScope({ router }).scope);
     assert.equal(await hooks.request?.(new TestContext({})), answer);
-    assert.equal(asked.execute[0]?.[0], target);
-    assert.deepEqual(asked.resolve[0], {
-      defaultProvider: undefined,
-      connectTimeoutMs: 10_000,
-      headTimeoutMs: 600_000,
-      idleTimeoutMs: 120_000,
-      maxAnswerBytes: 67_108_864,
-      strictOpenAiCompliance: true,
-      onDrop: 'report',
-    });
-    assert.deepEqual(asked.execute[0]?.[1], asked.resolve[0]);
+    assert.deepEqual(asked, [
+      {
+        defaultProvider: undefined,
+        defaultConfig: undefined,
+        connectTimeoutMs: 10_000,
+        headTimeoutMs: 600_000,
+        idleTimeoutMs: 120_000,
+        requestTimeoutMs: 0,
+        firstTokenTimeoutMs: 0,
+        maxAnswerBytes: 67_108_864,
+        strictOpenAiCompliance: true,
+        onDrop: 'report',
+        configOnDrop: undefined,
+        forwardHeaders: [],
+        sensitiveHeaders: [],
+      },
+    ]);
   });
 
   test('every option reaches the router', async () => {
     const { router, asked } = notingRouter();
     const options = {
       default: 'up',
+      config: 'known',
       connect_timeout_ms: 1,
       head_timeout_ms: 2,
       idle_timeout_ms: 0,
+      request_timeout_ms: 3,
+      first_token_timeout_ms: 4,
       max_answer_bytes: 1024,
       strict_open_ai_compliance: false,
       on_drop: 'refuse' as const,
@@ -56,36 +61,40 @@ describe('provider', () => {
     assert.equal(optionErrors(provider, options), '');
     const hooks = await provider.create(options, testScope({ router }).scope);
     await hooks.request?.(new TestContext({}));
-    assert.deepEqual(asked.resolve[0], {
-      defaultProvider: 'up',
-      connectTimeoutMs: 1,
-      headTimeoutMs: 2,
-      idleTimeoutMs: 0,
-      maxAnswerBytes: 1024,
-      strictOpenAiCompliance: false,
-      onDrop: 'refuse',
-    });
+    assert.deepEqual(asked, [
+      {
+        defaultProvider: 'up',
+        defaultConfig: 'known',
+        connectTimeoutMs: 1,
+        headTimeoutMs: 2,
+        idleTimeoutMs: 0,
+        requestTimeoutMs: 3,
+        firstTokenTimeoutMs: 4,
+        maxAnswerBytes: 1024,
+        strictOpenAiCompliance: false,
+        onDrop: 'refuse',
+        configOnDrop: undefined,
+        forwardHeaders: [],
+        sensitiveHeaders: [],
+      },
+    ]);
   });
 
-  test('a target that is only known when the body has come is waited for', async () => {
-    const { router, asked, target } = notingRouter();
-    const later: Router = { ...router, resolve: () => Promise.resolve(target) };
-    const hooks = await provider.create({}, testScope({ router: later }).scope);
-    assert.equal(await hooks.request?.(new TestContext({})), answer);
-    assert.equal(asked.execute[0]?.[0], target);
+  test('a config that is not there keeps the generation from starting', () => {
+    const { router } = notingRouter();
+    assert.throws(() => provider.create({ config: 'other' }, testScope({ router }).scope), /no config "other"/);
   });
 
-  test('a target that cannot be resolved refuses before anything is sent', async () => {
-    const { router, asked } = notingRouter();
+  test('what the router refuses at once is thrown', async () => {
+    const { router } = notingRouter();
     const refusing: Router = {
       ...router,
-      resolve() {
+      answer() {
         throw new TypeError('no target');
       },
     };
     const hooks = await provider.create({}, testScope({ router: refusing }).scope);
     assert.throws(() => hooks.request?.(new TestContext({})), /no target/);
-    assert.equal(asked.execute.length, 0);
   });
 
   const wrong: readonly [string, unknown, RegExp][] = [

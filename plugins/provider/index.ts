@@ -6,17 +6,32 @@ const milliseconds = (description: string, fallback: number) =>
 /** Sends the request to the provider that it names and answers with what comes back. */
 export default definePlugin({
   name: 'provider',
-  description: 'Sends the request to the provider that its headers name, and returns the answer unchanged.',
+  description:
+    'Sends the request to the provider that its headers name, or through the targets of its config, and returns the answer.',
   schema: Type.Object(
     {
       default: Type.Optional(
         Type.String({ minLength: 1, description: 'Provider for requests that name none.' }),
+      ),
+      config: Type.Optional(
+        Type.String({
+          minLength: 1,
+          description: 'Config (a name under `configs:`) for requests that name neither a config nor a provider.',
+        }),
       ),
       connect_timeout_ms: milliseconds('Longest wait for a connection to the provider.', 10_000),
       head_timeout_ms: milliseconds('Longest wait for the head of the answer; 0 for no bound.', 600_000),
       idle_timeout_ms: milliseconds(
         'Longest pause between two pieces of an answer; 0 for no bound.',
         120_000,
+      ),
+      request_timeout_ms: milliseconds(
+        'Longest time for a whole try, streams to their last byte; 0 for no bound. Configs and the header `request-timeout` win.',
+        0,
+      ),
+      first_token_timeout_ms: milliseconds(
+        'Longest wait for the first token of an answer; 0 for no bound. Configs win.',
+        0,
       ),
       max_answer_bytes: Type.Optional(
         Type.Integer({
@@ -46,23 +61,25 @@ export default definePlugin({
   // No bound of its own: its timeouts above rule, and a stream may be long.
   capabilities: { answers: true, timeoutMs: 0 },
   create(options, scope) {
+    const { router } = scope;
+    const missing = options.config === undefined ? undefined : router.missingConfig(options.config);
+    if (missing !== undefined) throw new Error(missing);
+    const nothing: readonly string[] = [];
     const route = {
       defaultProvider: options.default,
+      defaultConfig: options.config,
       connectTimeoutMs: options.connect_timeout_ms ?? 10_000,
       headTimeoutMs: options.head_timeout_ms ?? 600_000,
       idleTimeoutMs: options.idle_timeout_ms ?? 120_000,
       maxAnswerBytes: options.max_answer_bytes ?? 67_108_864,
       strictOpenAiCompliance: options.strict_open_ai_compliance ?? true,
+      requestTimeoutMs: options.request_timeout_ms ?? 0,
+      firstTokenTimeoutMs: options.first_token_timeout_ms ?? 0,
       onDrop: options.on_drop ?? 'report',
+      configOnDrop: undefined,
+      forwardHeaders: nothing,
+      sensitiveHeaders: nothing,
     };
-    const { router } = scope;
-    return {
-      request(context) {
-        const target = router.resolve(context, route);
-        return target instanceof Promise
-          ? target.then((found) => router.execute(context, found, route))
-          : router.execute(context, target, route);
-      },
-    };
+    return { request: (context) => router.answer(context, route) };
   },
 });

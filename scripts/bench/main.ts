@@ -1,4 +1,4 @@
-// `npm run bench -- [--quick] [--json FILE] [--only cpu,chain,translate,deno,reload,kill]`: the gateway beside a bare proxy, in the same run.
+// `npm run bench -- [--quick] [--json FILE] [--only cpu,chain,plan,translate,deno,streams,reload,kill]`: the gateway beside a bare proxy, in the same run.
 import { writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import { parseArgs } from 'node:util';
@@ -6,13 +6,17 @@ import { measureChain } from './chain.ts';
 import { measureCpu } from './cpu.ts';
 import { measureDeno } from './deno.ts';
 import { measureKill } from './kill.ts';
+import { measurePlan } from './plan.ts';
 import { measureReload } from './reload.ts';
+import { measureIdleStreams } from './streams.ts';
 import { measureTranslation } from './translate.ts';
 
 const { values } = parseArgs({
   options: { quick: { type: 'boolean', default: false }, json: { type: 'string' }, only: { type: 'string' } },
 });
-const only = new Set(values.only?.split(',') ?? ['cpu', 'chain', 'translate', 'deno', 'reload', 'kill']);
+const only = new Set(
+  values.only?.split(',') ?? ['cpu', 'chain', 'plan', 'translate', 'deno', 'streams', 'reload', 'kill'],
+);
 const { quick } = values;
 
 const machine = {
@@ -28,8 +32,10 @@ const machine = {
 console.log(`Machine: ${machine.cores} × ${machine.cpu}, ${machine.memory_gib} GiB, Node ${machine.node}`);
 const cpu = only.has('cpu') ? await measureCpu(quick) : undefined;
 const chain = only.has('chain') ? await measureChain(quick) : undefined;
+const plan = only.has('plan') ? await measurePlan(quick) : undefined;
 const translate = only.has('translate') ? await measureTranslation(quick) : undefined;
 const deno = only.has('deno') ? await measureDeno(quick) : undefined;
+const streams = only.has('streams') ? await measureIdleStreams(quick) : undefined;
 const reload = only.has('reload') ? await measureReload(quick) : undefined;
 const kill = only.has('kill') ? await measureKill(quick) : undefined;
 const result = {
@@ -37,8 +43,10 @@ const result = {
   subjects: cpu?.subjects ?? {},
   ratios: cpu?.ratios ?? {},
   chain,
+  plan,
   translate,
   deno,
+  streams,
   reload,
   kill,
 };
@@ -71,6 +79,13 @@ if (chain) {
   if (chain.redis_us !== undefined)
     verdict('CPU per miss with Redis / bare', chain.redis_us / chain.bare_us, 2.2);
 }
+if (plan) {
+  console.log(
+    `\na plan of ${plan.levels} levels and ${plan.targets} targets; a request without one ${plan.plain_us_per_request.toFixed(1)} µs CPU, with it ${plan.planned_us_per_request.toFixed(1)}:`,
+  );
+  verdict('µs CPU of the walk alone', plan.walk_us, 5);
+  verdict('µs CPU more per request, saturated', plan.added_us_per_request, 5);
+}
 if (translate) {
   console.log(
     `\nstreams translated from chat to messages: ${translate.translated_us_per_chunk.toFixed(1)} µs CPU per chunk, passed on: ${translate.passed_us_per_chunk.toFixed(1)}`,
@@ -82,6 +97,17 @@ if (translate) {
 if (deno) {
   console.log(`\nat ${deno.requests_per_second} requests/s, the same sources on both runtimes:`);
   verdict('CPU per request, Deno / Node', deno.ratio, 2);
+}
+if (streams) {
+  const kibibytes = (bytes: number): string => `${(bytes / 1024).toFixed(1)} KiB`;
+  console.log(
+    `\n${streams.streams} idle streams, each: resident ${kibibytes(streams.bare.resident)} bare, ${kibibytes(streams.weir.resident)} weir; living objects and buffers ${kibibytes(streams.bare.heap_and_external)}, ${kibibytes(streams.weir.heap_and_external)}`,
+  );
+  if (streams.fewer_because !== undefined)
+    console.log(`Fewer streams than wanted: ${streams.fewer_because}.`);
+  verdict('resident memory per idle stream, weir / bare', streams.ratios.resident, 1.3);
+  verdict('objects and buffers per idle stream, weir / bare', streams.ratios.heap_and_external, 1.3);
+  verdict('idle streams that ended', streams.ended, 0);
 }
 if (reload) {
   console.log(

@@ -2,7 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import { runtimeFlags } from '../runtime-flags.mjs';
 import { benchKey } from './workload.ts';
 
@@ -28,9 +28,21 @@ export async function startUpstream(): Promise<{ port: number; stop(): Promise<v
   return { port: await announcedPort(child, /^port (\d+)/m), stop: () => end(child) };
 }
 
+/** How a subject is started, beside what it is. */
+export interface SubjectOptions {
+  /** It answers questions of `memory-probe.ts` over its IPC channel. */
+  readonly memoryProbe?: boolean;
+}
+
 /** The yardstick proxy in front of the upstream. */
-export async function startBare(upstreamPort: number): Promise<Subject> {
-  const child = launch(['--import', 'tsx', path.join(here, 'bare.ts'), String(upstreamPort)]);
+export async function startBare(upstreamPort: number, options: SubjectOptions = {}): Promise<Subject> {
+  const child = launch([
+    '--import',
+    'tsx',
+    ...probeArguments(options),
+    path.join(here, 'bare.ts'),
+    String(upstreamPort),
+  ]);
   const port = await announcedPort(child, /^port (\d+)/m);
   const read = async (): Promise<{ cpu_us: number; rss: number }> =>
     (await (await fetch(`http://127.0.0.1:${port}/cpu`)).json()) as { cpu_us: number; rss: number };
@@ -73,7 +85,7 @@ ${extraPlugins.map((line) => `      - ${line}\n`).join('')}      - provider
 `;
 }
 
-export interface WeirOptions {
+export interface WeirOptions extends SubjectOptions {
   readonly upstreamPort: number;
   /** An existing folder from an earlier run; a new one is made otherwise. */
   readonly folder?: string;
@@ -91,6 +103,7 @@ export async function startWeir({
   config,
   flags = runtimeFlags,
   runtime,
+  memoryProbe = false,
 }: WeirOptions): Promise<WeirSubject> {
   const home = folder ?? (await mkdtemp(path.join(os.tmpdir(), 'weir-bench-')));
   const configFile = path.join(home, 'gateway.config.yaml');
@@ -103,6 +116,7 @@ export async function startWeir({
       ...flags,
       '--import',
       'tsx',
+      ...probeArguments({ memoryProbe }),
     ]),
     'main.ts',
     'start',
@@ -138,6 +152,11 @@ export async function startWeir({
 /** Removes what a gateway of the bench left on disk. */
 export async function removeFolder(folder: string): Promise<void> {
   await rm(folder, { recursive: true, force: true });
+}
+
+function probeArguments({ memoryProbe }: SubjectOptions): readonly string[] {
+  if (memoryProbe !== true) return [];
+  return ['--expose-gc', '--import', pathToFileURL(path.join(here, 'memory-probe.ts')).href];
 }
 
 function launch(

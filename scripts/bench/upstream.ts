@@ -1,7 +1,7 @@
 // The provider of the bench, a process of its own: fixed answers, as cheap as Node allows. Prints its port.
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { chunksPerStream } from './workload.ts';
+import { chunksPerStream, idleUser } from './workload.ts';
 
 const answer = Buffer.from(
   JSON.stringify({
@@ -61,6 +61,8 @@ function frame(value: object): Buffer {
   return Buffer.from(`data: ${JSON.stringify(value)}\n\n`);
 }
 
+/** A stream that holds it goes silent after its first event. */
+const idleMarker = `"user":"${idleUser}"`;
 const chunks = Array.from({ length: chunksPerStream }, (_, index) => chunk(index));
 const streams = new Set<{ response: http.ServerResponse; next: number }>();
 
@@ -79,12 +81,17 @@ const server = http.createServer((request, response) => {
   const parts: Buffer[] = [];
   request.on('data', (part: Buffer) => parts.push(part));
   request.on('end', () => {
-    if (!Buffer.concat(parts).includes('"stream":true')) {
+    const body = Buffer.concat(parts);
+    if (!body.includes('"stream":true')) {
       response.writeHead(200, ['content-type', 'application/json', 'content-length', String(answer.length)]);
       response.end(answer);
       return;
     }
     response.writeHead(200, ['content-type', 'text/event-stream']);
+    if (body.includes(idleMarker)) {
+      response.write(chunks[0]);
+      return;
+    }
     const stream = { response, next: 0 };
     streams.add(stream);
     response.on('close', () => streams.delete(stream));

@@ -4,7 +4,8 @@ export const chunksPerStream = 66;
 /** The key that the bench sets for the gateway. */
 export const benchKey = 'wk_bench_0123456789abcdef';
 
-const question = {
+/** What every request of the bench asks. */
+export const question = {
   model: 'gpt-4o-mini',
   messages: [
     { role: 'system', content: 'You are a careful hydrologist who answers in short sentences.' },
@@ -13,6 +14,9 @@ const question = {
   temperature: 0.2,
   max_completion_tokens: 200,
 };
+
+/** The user whose streams the bench's provider leaves open after their first event. */
+export const idleUser = 'bench-idle';
 
 /** A whole HTTP request as bytes: 310-byte chat question, streamed or not; `user` makes it one of its own. */
 export function requestBytes(port: number, stream: boolean, user?: string): Buffer {
@@ -24,12 +28,22 @@ export function requestBytes(port: number, stream: boolean, user?: string): Buff
   return postBytes(port, '/v1/chat/completions', body);
 }
 
-function postBytes(port: number, path: string, body: string): Buffer {
+/** A chat question whose streamed answer stays silent after its first event. */
+export function idleRequestBytes(port: number): Buffer {
+  return requestBytes(port, true, idleUser);
+}
+
+/** The same chat question without streaming, routed by the config of this name instead of by a provider's. */
+export function configuredRequestBytes(port: number, slug: string): Buffer {
+  return postBytes(port, '/v1/chat/completions', JSON.stringify(question), `x-service-config: ${slug}`);
+}
+
+function postBytes(port: number, path: string, body: string, route = 'x-service-provider: bench'): Buffer {
   const head = [
     `POST ${path} HTTP/1.1`,
     `host: 127.0.0.1:${port}`,
     `x-service-api-key: ${benchKey}`,
-    'x-service-provider: bench',
+    route,
     'authorization: Bearer sk-bench',
     'content-type: application/json',
     'user-agent: weir-bench/1',

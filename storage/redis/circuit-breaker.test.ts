@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { ManualClock } from '../../core/lifecycle/recording-services.test-support.ts';
+import { ManualClock } from '../../tests/conformance/manual-clock.ts';
 import { CircuitBreaker } from './circuit-breaker.ts';
 
 function begin() {
@@ -34,25 +34,25 @@ describe('the breaker', () => {
     breaker.trip();
     breaker.trip();
     assert.equal(breaker.isOpen, true);
-    await clock.advance(99);
+    await clock.pass(99);
     assert.deepEqual(events, ['open']);
-    await clock.advance(31);
+    await clock.pass(31);
     answer();
-    await clock.advance(0);
+    await clock.pass(0);
     assert.deepEqual(events, ['open', 'probe at 100', 'close']);
     assert.equal(breaker.isOpen, false);
-    assert.equal(clock.pending, 0);
+    assert.equal(clock.waiting, 0);
   });
 
   test('stays open when the probe is answered late or fails, and asks again', async () => {
     const { clock, events, breaker, answer, fail } = begin();
     breaker.trip();
-    await clock.advance(100);
-    await clock.advance(51);
+    await clock.pass(100);
+    await clock.pass(51);
     answer();
-    await clock.advance(100);
+    await clock.pass(100);
     fail();
-    await clock.advance(100);
+    await clock.pass(100);
     assert.deepEqual(events, ['open', 'probe at 100', 'probe at 251', 'probe at 351']);
     assert.equal(breaker.isOpen, true);
   });
@@ -61,13 +61,13 @@ describe('the breaker', () => {
     const { clock, events, breaker, answer } = begin();
     const pauses: number[] = [];
     for (let trip = 0; trip < 9; trip += 1) {
-      if (trip === 8) await clock.advance(31_000);
+      if (trip === 8) await clock.pass(31_000);
       const before = clock.now();
       breaker.trip();
-      while (events.at(-1)?.startsWith('probe') !== true) await clock.advance(100);
+      while (events.at(-1)?.startsWith('probe') !== true) await clock.pass(100);
       pauses.push(clock.now() - before);
       answer();
-      await clock.advance(0);
+      await clock.pass(0);
     }
     assert.deepEqual(pauses, [100, 200, 400, 800, 1600, 3200, 5000, 5000, 100]);
   });
@@ -75,9 +75,9 @@ describe('the breaker', () => {
   test('reports a connection as dead that answers no probe at all, and one probe is under way at most', async () => {
     const { clock, events, breaker } = begin();
     breaker.trip();
-    await clock.advance(100);
+    await clock.pass(100);
     breaker.probeNow();
-    await clock.advance(10_000);
+    await clock.pass(10_000);
     assert.deepEqual(events, ['open', 'probe at 100', 'dead at 5100']);
   });
 
@@ -87,19 +87,19 @@ describe('the breaker', () => {
     breaker.trip();
     breaker.probeNow();
     answer();
-    await clock.advance(1000);
+    await clock.pass(1000);
     assert.deepEqual(events, ['open', 'probe at 0', 'close']);
   });
 
   test('leaves nothing behind when it ends', async () => {
     const { clock, events, breaker, fail } = begin();
     breaker.trip();
-    await clock.advance(100);
+    await clock.pass(100);
     breaker.end();
     fail();
     breaker.trip();
-    await clock.advance(1000);
+    await clock.pass(1000);
     assert.deepEqual(events, ['open', 'probe at 100']);
-    assert.equal(clock.pending, 0);
+    assert.equal(clock.waiting, 0);
   });
 });

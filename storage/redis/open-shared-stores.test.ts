@@ -6,6 +6,7 @@ import { eventually } from '../../tests/kit/process-kit.ts';
 import { patientClock, redisMissing, type RedisServer, startRedis } from '../../tests/kit/redis-server.ts';
 import { createMemoryCache } from '../memory/cache.ts';
 import { createMemoryCounters } from '../memory/counters.ts';
+import { createMemoryVectorIndex } from '../memory/vector-index.ts';
 import { openSharedStores } from './open-shared-stores.ts';
 
 async function open(t: TestContext, countersUrl: string, cacheUrl?: string) {
@@ -14,6 +15,7 @@ async function open(t: TestContext, countersUrl: string, cacheUrl?: string) {
   const counters = createMemoryCounters({ clock, log });
   t.after(() => counters.close());
   const cache = createMemoryCache({ clock, maxBytes: 10_000, maxValueBytes: 1000 });
+  const vectors = createMemoryVectorIndex({ clock });
   const storage = {
     counters: { url: countersUrl },
     cache: { max_value_bytes: 1000, ...(cacheUrl === undefined ? {} : { url: cacheUrl }) },
@@ -22,18 +24,20 @@ async function open(t: TestContext, countersUrl: string, cacheUrl?: string) {
     storage,
     counters,
     cache,
+    vectors,
     log,
     clock,
     metrics: new RecordingMetrics(),
   });
   t.after(() => stores.close());
-  return { stores, counters, cache, names: stores.dependencies.map(({ name }) => name) };
+  return { stores, counters, cache, vectors, names: stores.dependencies.map(({ name }) => name) };
 }
 
 test('with memory: nothing is shared and no server is needed', async (t) => {
-  const { stores, counters, cache, names } = await open(t, 'memory:');
+  const { stores, counters, cache, vectors, names } = await open(t, 'memory:');
   assert.equal(stores.counters, counters);
   assert.equal(stores.cache, cache);
+  assert.equal(stores.vectors, vectors);
   assert.deepEqual(names, []);
 });
 
@@ -69,9 +73,11 @@ describe('shared stores', { skip: redisMissing }, () => {
     const cached = await open(t, 'memory:', server.url);
     assert.deepEqual(cached.names, ['redis (cache)']);
     assert.equal(cached.stores.counters, cached.counters);
+    assert.notEqual(cached.stores.vectors, cached.vectors);
     const counted = await open(t, server.url, 'memory:');
     assert.deepEqual(counted.names, ['redis (counters)']);
     assert.equal(counted.stores.cache, counted.cache);
+    assert.equal(counted.stores.vectors, counted.vectors);
   });
 
   test('are closed again when the second address cannot be used', async (t) => {

@@ -3,9 +3,11 @@ import type { Clock } from '../../core/ports/clock.ts';
 import type { Counters } from '../../core/ports/counters.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type { Metrics } from '../../core/ports/metrics.ts';
+import type { VectorIndex } from '../../core/ports/vector-index.ts';
 import { createRedisCache } from './redis-cache.ts';
 import type { RedisConnection } from './redis-connection.ts';
 import { createRedisCounters } from './redis-counters.ts';
+import { createRedisVectorIndex } from './redis-vector-index.ts';
 
 /** What `openSharedStores` needs. */
 export interface SharedStoresOptions {
@@ -17,15 +19,19 @@ export interface SharedStoresOptions {
   /** What counts and caches in this process: for `memory:`, and while the server is away. */
   readonly counters: Counters;
   readonly cache: Cache;
+  /** For `memory:`, and for a server that keeps no vectors. */
+  readonly vectors: VectorIndex;
   readonly log: Log;
   readonly clock: Clock;
   readonly metrics: Metrics;
 }
 
-/** The counters and the cache as configured. */
+/** The counters, the cache and its vectors as configured. */
 export interface SharedStores {
   readonly counters: Counters;
   readonly cache: Cache;
+  /** Where the cache is, so that answers and their questions are shared by the same gateways. */
+  readonly vectors: VectorIndex;
   /** The servers in use, for the readiness page. */
   readonly dependencies: readonly { readonly name: string; check(): Promise<void> }[];
   close(): Promise<void>;
@@ -61,6 +67,9 @@ export async function openSharedStores(options: SharedStoresOptions): Promise<Sh
       ? createRedisCounters({ redis: forCounters, local: options.counters, metrics })
       : options.counters,
     cache: forCache ? createRedisCache({ redis: forCache, clock, maxValueBytes }) : options.cache,
+    vectors: forCache
+      ? createRedisVectorIndex({ redis: forCache, local: options.vectors, log })
+      : options.vectors,
     dependencies: [...connections].map(([url, connection]) => ({
       name: `redis (${storesByUrl.get(url) ?? ''})`,
       check: () => connection.ping(),

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { ManualClock } from '../../core/lifecycle/recording-services.test-support.ts';
+import { ManualClock } from '../../tests/conformance/manual-clock.ts';
 import { TimedCalls } from './timed-calls.ts';
 
 function begin(maxPending = 10) {
@@ -41,19 +41,19 @@ describe('calls with a bound in time', () => {
   test('are given up when it is over and not before, each at its own time', async () => {
     const { clock, calls, counted } = begin();
     const first = call(calls, 50);
-    await clock.advance(30);
+    await clock.pass(30);
     const long = call(calls, 500);
     const second = call(calls, 50);
-    await clock.advance(19);
+    await clock.pass(19);
     assert.equal(first.state.outcome, 'waiting');
-    await clock.advance(1);
+    await clock.pass(1);
     assert.equal(first.state.outcome, 'no answer within 50 ms');
     assert.equal(second.state.outcome, 'waiting');
-    await clock.advance(30);
+    await clock.pass(30);
     assert.equal(second.state.outcome, 'no answer within 50 ms');
     assert.equal(long.state.outcome, 'waiting');
     assert.equal(counted.timeouts, 2);
-    await clock.advance(450);
+    await clock.pass(450);
     assert.equal(long.state.outcome, 'no answer within 500 ms');
   });
 
@@ -61,7 +61,7 @@ describe('calls with a bound in time', () => {
     const { clock, calls } = begin();
     call(calls, 10_000);
     const short = call(calls, 50);
-    await clock.advance(50);
+    await clock.pass(50);
     assert.equal(short.state.outcome, 'no answer within 50 ms');
   });
 
@@ -70,7 +70,7 @@ describe('calls with a bound in time', () => {
     const [good, bad] = [call(calls, 50), call(calls, 50)];
     good.answer('fine');
     bad.fail(new Error('refused'));
-    await clock.advance(1000);
+    await clock.pass(1000);
     assert.deepEqual([good.state.outcome, bad.state.outcome], ['fine', 'refused']);
     assert.deepEqual([good.state.late, counted.timeouts], [[], 0]);
   });
@@ -78,10 +78,10 @@ describe('calls with a bound in time', () => {
   test('a late answer is told, a late error is not', async () => {
     const { clock, calls } = begin();
     const [good, bad] = [call(calls, 50), call(calls, 50)];
-    await clock.advance(50);
+    await clock.pass(50);
     good.answer('fine');
     bad.fail(new Error('connection closed'));
-    await clock.advance(0);
+    await clock.pass(0);
     assert.deepEqual([good.state.outcome, good.state.late], ['no answer within 50 ms', ['fine']]);
     assert.deepEqual(bad.state.late, []);
   });
@@ -90,7 +90,7 @@ describe('calls with a bound in time', () => {
     const { clock, calls } = begin();
     const late = call(calls, 50);
     // What happens when this process was busy: first the timer runs, then the loop reads what has come.
-    const advancing = clock.advance(80);
+    const advancing = clock.pass(80);
     late.answer('fine');
     await advancing;
     assert.equal(late.state.outcome, 'fine');
@@ -101,21 +101,21 @@ describe('calls with a bound in time', () => {
     const first = call(calls, 50);
     call(calls, 50);
     const third = call(calls, 50);
-    await clock.advance(0);
+    await clock.pass(0);
     assert.match(third.state.outcome, /2 calls are waiting/);
     first.answer('fine');
-    await clock.advance(0);
+    await clock.pass(0);
     const fourth = call(calls, 50);
     fourth.answer('fine');
-    await clock.advance(0);
+    await clock.pass(0);
     assert.equal(fourth.state.outcome, 'fine');
   });
 
   test('leave one timer behind at the most, and none when closed', () => {
     const { clock, calls } = begin();
     for (let i = 0; i < 5; i += 1) call(calls, 50);
-    assert.equal(clock.pending, 1);
+    assert.equal(clock.waiting, 1);
     calls.close();
-    assert.equal(clock.pending, 0);
+    assert.equal(clock.waiting, 0);
   });
 });

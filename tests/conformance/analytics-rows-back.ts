@@ -46,6 +46,9 @@ export function storesRows(analytics: () => Analytics): void {
         error_message: text,
         user_agent: text,
         prompt: text,
+        option: text,
+        tries: text,
+        decision: text,
         metadata: { [text]: text },
       };
       return requestRow({ organisation_id, ...texts });

@@ -1,6 +1,6 @@
 import type { Clock } from '../../core/ports/clock.ts';
 
-/** A clock for tests that stands still until `advance` moves it; timers that fall due run in order. */
+/** A clock for tests that stands still until `advance` or `pass` moves it; timers that fall due run in order. */
 export class ManualClock implements Clock {
   private time: number;
   private readonly timers = new Set<{ readonly at: number; readonly run: () => void }>();
@@ -20,7 +20,7 @@ export class ManualClock implements Clock {
   after(ms: number, run: () => void): () => void {
     const timer = { at: this.time + ms, run };
     this.timers.add(timer);
-    return () => this.timers.delete(timer);
+    return () => void this.timers.delete(timer);
   }
 
   /** Timers that wait, for asserting that they were cancelled. */
@@ -28,16 +28,43 @@ export class ManualClock implements Clock {
     return this.timers.size;
   }
 
+  /** Milliseconds until the next timer falls due; undefined without one. */
+  get nextIn(): number | undefined {
+    const [first] = this.dueBy(Infinity);
+    return first === undefined ? undefined : Math.max(0, first.at - this.time);
+  }
+
   /** Moves time by `ms`, also backwards, and runs what has fallen due. */
   advance(ms: number): void {
     const end = this.time + ms;
-    for (;;) {
-      const due = [...this.timers].filter((timer) => timer.at <= end).sort((a, b) => a.at - b.at)[0];
-      if (due === undefined) break;
-      this.timers.delete(due);
-      this.time = Math.max(this.time, due.at);
-      due.run();
-    }
+    while (this.runNext(end));
     this.time = end;
   }
+
+  /** Moves on like `advance`, and lets promises and callbacks settle before, after, and between the timers. */
+  async pass(ms: number): Promise<void> {
+    const end = this.time + ms;
+    await settle();
+    while (this.runNext(end)) await settle();
+    this.time = end;
+    await settle();
+  }
+
+  private runNext(end: number): boolean {
+    const [due] = this.dueBy(end);
+    if (due === undefined) return false;
+    this.timers.delete(due);
+    this.time = Math.max(this.time, due.at);
+    due.run();
+    return true;
+  }
+
+  private dueBy(end: number) {
+    return [...this.timers].filter(({ at }) => at <= end).sort((a, b) => a.at - b.at);
+  }
+}
+
+/** Lets every promise and every callback that can come without input do so. */
+export async function settle(): Promise<void> {
+  for (let round = 0; round < 4; round++) await new Promise((resolve) => setImmediate(resolve));
 }

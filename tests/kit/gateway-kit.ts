@@ -33,10 +33,15 @@ import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { GuardedFetch } from '../../core/ports/guarded-fetch.ts';
 import type { ProviderTable } from '../../core/ports/provider-row.ts';
 import type { Transport } from '../../core/ports/transport.ts';
+import { Breakers } from '../../core/routing/attempts/breakers.ts';
 import { createRouter } from '../../core/routing/create-router.ts';
+import { createEmbeddings } from '../../core/routing/embed-text.ts';
+import { compileTargets } from '../../core/routing/targets.ts';
+import { RoutingState } from '../../core/routing/plan/routing-state.ts';
 import provider from '../../plugins/provider/index.ts';
 import { createMemoryCache } from '../../storage/memory/cache.ts';
 import { createMemoryCounters } from '../../storage/memory/counters.ts';
+import { createMemoryVectorIndex } from '../../storage/memory/vector-index.ts';
 import { sha256, testAnalytics, TestJournal } from './plugin-kit.ts';
 
 /** A plugin and how it stands in the pipeline. */
@@ -60,6 +65,7 @@ export interface TestGatewayOptions {
     readonly plugins: readonly (AnyPlugin | PlacedPlugin)[];
   }[];
   readonly providers?: GatewayConfig['providers'];
+  readonly configs?: GatewayConfig['configs'];
   readonly guardedFetch?: GuardedFetch;
   /** Built-in rows. Default: those of the gateway. */
   readonly table?: ProviderTable;
@@ -73,6 +79,8 @@ export interface TestGatewayOptions {
   readonly clock?: Clock;
   /** Instead of the network. */
   readonly transport?: Transport;
+  /** Instead of `Math.random`, for what strategies and retries leave to chance. */
+  readonly random?: () => number;
 }
 
 /** One request that has settled. */
@@ -91,6 +99,8 @@ export interface TestGateway {
   readonly transport: UndiciTransport;
   /** The gateway's own log. */
   readonly lines: readonly Line[];
+  /** Last values by `name{label=value}`. */
+  readonly metrics: ReadonlyMap<string, number>;
   /** In the order in which they settled. */
   readonly settled: readonly SettledRequest[];
   /** Failures of plugins, as `plugin/hook`. */
@@ -135,6 +145,9 @@ export async function startTestGateway(
     },
   };
   const counters = createMemoryCounters({ clock, log });
+  const credentials = createCredentialFactory({ clock, transport, environment: {} });
+  const table = options.table ?? providerTable;
+  const headerPrefix = config.server.header_prefix;
   const services: Services = {
     ...{ log, clock, metrics, counters, prices: runtime.prices },
     ...{ journal: new TestJournal(), analytics: testAnalytics() },
@@ -149,15 +162,21 @@ export async function startTestGateway(
     router: createRouter({
       ...{
         config,
-        table: options.table ?? providerTable,
+        table,
         transport,
         runtime,
         wires: providerDialects,
         listings: modelListings,
       },
-      credentials: createCredentialFactory({ clock, transport, environment: {} }),
+      ...{ credentials, prices: runtime.prices, state: new RoutingState(clock), random: options.random },
+      breakers: new Breakers({ counters, clock, log }),
     }),
-    headerPrefix: config.server.header_prefix,
+    embeddings: createEmbeddings({
+      known: compileTargets(config.providers, table, { factory: credentials, headerPrefix }),
+      ...{ transport, wires: providerDialects, clock, metrics },
+    }),
+    vectors: createMemoryVectorIndex({ clock }),
+    headerPrefix,
     keyPrefix: config.security.key_prefix,
   };
   const disposers: (() => Promise<void>)[] = [];
@@ -188,6 +207,7 @@ export async function startTestGateway(
   });
   return {
     ...{ url: `http://127.0.0.1:${server.port}`, port: server.port, gateway, server, transport: network },
+    metrics: metrics.values,
     ...{ lines, settled, pluginErrors, held: () => generation.held },
     untilSettled(count = 1) {
       const found = settled[count - 1];
@@ -204,7 +224,7 @@ const noFetch: GuardedFetch = {
 };
 
 /** A configuration as the loader fills it in, with short timeouts nowhere. */
-export function testConfig({ providers, server, security }: TestGatewayOptions = {}): GatewayConfig {
+export function testConfig({ providers, configs, server, security }: TestGatewayOptions = {}): GatewayConfig {
   return {
     version: 1,
     server: {
@@ -232,6 +252,7 @@ export function testConfig({ providers, server, security }: TestGatewayOptions =
     },
     log: { level: 'info', format: 'text' },
     providers: providers ?? {},
+    configs: configs ?? {},
     pipelines: [],
   };
 }

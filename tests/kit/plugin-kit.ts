@@ -24,6 +24,7 @@ import type { Journal, JournalLine, JournalTable } from '../../core/ports/journa
 import type { Log } from '../../core/ports/log.ts';
 import { createMemoryCache } from '../../storage/memory/cache.ts';
 import { createMemoryCounters } from '../../storage/memory/counters.ts';
+import { createMemoryVectorIndex } from '../../storage/memory/vector-index.ts';
 
 /** The moment at which every test clock starts. */
 export const testStart = Date.parse('2026-11-21T09:00:00.000Z');
@@ -138,7 +139,9 @@ export function testScope(overrides: Partial<Scope> & { keys?: Readonly<Record<s
     },
     journal,
     analytics: testAnalytics(),
-    router: { resolve: absent, execute: absent },
+    router: { answer: absent, missingConfig: absent },
+    embeddings: { problem: absent, embed: absent },
+    vectors: createMemoryVectorIndex({ clock }),
     headerPrefix: 'x-service',
     keyPrefix: 'wk_',
     onDispose() {},
@@ -233,6 +236,11 @@ export class TestContext implements RequestContext {
 
   addResponseHeader(name: string, value: string): void {
     this.responseHeaders[name] = value;
+  }
+
+  replaceResponseHeader(name: string, value: string | undefined): void {
+    if (value === undefined) delete this.responseHeaders[name];
+    else this.responseHeaders[name] = value;
   }
 
   onAbort(): () => void {

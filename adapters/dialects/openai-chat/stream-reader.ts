@@ -27,7 +27,7 @@ export class ChatStreamReader implements EventReader {
   readonly facts: AnswerFacts = {};
   /** The end marker is `[DONE]`, which is no event. */
   readonly ended = false;
-  private readonly reasons = new Map<number, string>();
+  private reasons: Map<number, string> | undefined;
 
   read(json: JsonObject, event: string): boolean {
     const { facts } = this;
@@ -50,8 +50,9 @@ export class ChatStreamReader implements EventReader {
   private learnReason(choice: JsonObject, position: number): void {
     const reason = asText(choice.finish_reason);
     if (reason === undefined) return;
-    this.reasons.set(choiceIndex(choice, position), reason);
-    const inOrder = [...this.reasons].sort(([left], [right]) => left - right);
+    const reasons = (this.reasons ??= new Map<number, string>());
+    reasons.set(choiceIndex(choice, position), reason);
+    const inOrder = [...reasons].sort(([left], [right]) => left - right);
     this.facts.finishReason = inOrder.map(([, text]) => text).join(',');
   }
 }

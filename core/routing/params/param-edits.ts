@@ -7,5 +7,5 @@ export interface ParamEdits {
   /** Top-level members that are set in any case. */
   readonly overrides: readonly (readonly [name: string, value: JsonValue])[];
   /** Paths that are removed where they exist; `*` stands for every item of a list. */
-  readonly drops: readonly (readonly (string | number | '*')[])[];
+  readonly drops: readonly (readonly (string | number)[])[];
 }

@@ -30,6 +30,11 @@ export interface PlanLeaf {
   readonly weight: number;
   /** As addressed (`openai`, `@slug`); undefined leaves it to the request. */
   readonly provider: LeafProvider | undefined;
+  /**
+   * The config that provider, credential and host come from, when a reference to another config led there. That one is
+   * the operator's, also where a request brought along what refers to it: its credential is a held one.
+   */
+  readonly definedIn?: string | undefined;
   readonly settings: AttemptSettings;
   readonly breaker: BreakerSettings | undefined;
   readonly hedge: HedgeSettings | undefined;

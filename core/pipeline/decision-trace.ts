@@ -1,0 +1,209 @@
+import { GatewayError } from '../errors/gateway-error.ts';
+import type { KeyRecord } from '../ports/directory.ts';
+import { loggedTry, roundedMs, type LoggedTry } from '../ports/logged-try.ts';
+import { BoundedJson } from './bounded-json.ts';
+import { isPromise } from './call-hook.ts';
+import type { Exchange } from './exchange.ts';
+import { callerKey } from './keys.ts';
+import type { BranchDecision, CandidateNote, PlanTrace } from './plan-trace.ts';
+
+/** One call of a plugin. */
+export interface HookNote {
+  readonly plugin: string;
+  readonly hook: string;
+  /** Number of the try, for hooks of tries. */
+  readonly attempt?: number;
+  ms: number;
+  /** Code of the refusal, or `failed`. */
+  error?: string;
+}
+
+/** What a trace is made with. */
+export interface DecisionTraceSetup {
+  /** Of the gateway's own headers, with its dash: `x-service-`. */
+  readonly prefix: string;
+  /** Where the log entry of this request can be read: `/v1/logs/ID`. */
+  readonly link: string;
+  /** Monotonic milliseconds. */
+  readonly now: () => number;
+}
+
+/** The scope that a key needs. */
+const scope = 'logs.view';
+/** Candidates of one trace. */
+const maxCandidates = 512;
+/** Calls of plugins in one trace. */
+const maxHooks = 256;
+/** Longest name of a candidate, in UTF-16 units. */
+const maxName = 128;
+/** Bytes of the JSON of one trace. */
+const maxBytes = 65_536;
+
+/**
+ * Why a request was served as it was, for one that asked (`x-service-explain: true`) with a key that may read logs.
+ * Begins at acceptance, so that nothing is missed; kept only once the key has been seen to be allowed. Holds neither
+ * credentials nor values of the request's headers nor texts of its body.
+ */
+export class DecisionTrace implements PlanTrace {
+  private readonly setup: DecisionTraceSetup;
+  private readonly branches: BranchDecision[] = [];
+  private readonly hooks: HookNote[] = [];
+  private candidates = 0;
+  private truncated = false;
+  private allowed = false;
+  private bodyReadAt = 0;
+  private configId: string | undefined;
+
+  constructor(setup: DecisionTraceSetup) {
+    this.setup = setup;
+  }
+
+  /** Keeps the trace, and links to it from the answer, once a key is known. Throws `scope_missing` for one that may not have it. */
+  authorise(exchange: Exchange): void {
+    if (this.allowed) return;
+    const key = exchange.get(callerKey);
+    if (key === undefined) return;
+    if (!mayExplain(key)) throw this.refusal(`"${key.name}" has not`);
+    const { prefix, link } = this.setup;
+    this.allowed = true;
+    exchange.addResponseHeader(`${prefix}explain`, link);
+  }
+
+  /** The same where every key has been seen that will be: throws `scope_missing` for a request without one, too. */
+  require(exchange: Exchange): void {
+    this.authorise(exchange);
+    if (!this.allowed) throw this.refusal('this request came without one');
+  }
+
+  private refusal(reason: string): GatewayError {
+    return new GatewayError(
+      'scope_missing',
+      `"${this.setup.prefix}explain: true" needs an owner's key or one with the scope "${scope}", and ${reason}. Leave the header out, or use such a key.`,
+      { param: 'explain' },
+    );
+  }
+
+  /** The config whose plan follows. */
+  config(id: string): void {
+    this.configId = id;
+  }
+
+  branch(decision: BranchDecision): void {
+    const room = maxCandidates - this.candidates;
+    const kept = decision.candidates.slice(0, room).map(withShortName);
+    if (kept.length < decision.candidates.length) this.truncated = true;
+    if (kept.length === 0) return;
+    this.candidates += kept.length;
+    this.branches.push({ ...decision, candidates: kept });
+  }
+
+  /** The request's body is in memory. */
+  bodyRead(): void {
+    this.bodyReadAt = this.setup.now();
+  }
+
+  /** A hook of a plugin is about to run; `attempt` is the number of the try, for hooks of tries. */
+  begin(plugin: string, hook: string, attempt: number | undefined): HookNote {
+    const note: HookNote = { plugin, hook, ...(attempt !== undefined && { attempt }), ms: 0 };
+    if (this.hooks.length < maxHooks) this.hooks.push(note);
+    else this.truncated = true;
+    return note;
+  }
+
+  /** Runs the hook and notes how long it took; a promise counts until it settles. */
+  measure<T>(note: HookNote, run: () => T | Promise<T>): T | Promise<T> {
+    const startedAt = this.setup.now();
+    const ended = (error?: unknown): void => {
+      note.ms = roundedMs(this.setup.now() - startedAt);
+      if (error !== undefined) note.error = GatewayError.is(error) ? error.code : 'failed';
+    };
+    try {
+      const result = run();
+      if (!isPromise(result)) {
+        ended();
+        return result;
+      }
+      return result.then(
+        (value) => {
+          ended();
+          return value;
+        },
+        (error: unknown) => {
+          ended(error ?? 'failed');
+          throw error;
+        },
+      );
+    } catch (error) {
+      ended(error ?? 'failed');
+      throw error;
+    }
+  }
+
+  /** The trace as JSON of 64 KiB at the most; empty when its caller was not allowed to have it. */
+  json(exchange: Exchange, status: number, error: string): string {
+    if (!this.allowed) return '';
+    const endedAt = this.setup.now();
+    const json = new BoundedJson(maxBytes);
+    json.member('config', this.configId ?? null);
+    json.member('cache', exchange.facts.cacheStatus || 'DISABLED');
+    json.member('timings', this.timings(exchange, endedAt));
+    const limits = limitsOf(exchange, this.setup.prefix);
+    if (limits !== undefined) json.member('limits', limits);
+    const { tries } = exchange.facts;
+    json.list(
+      'attempts',
+      tries.length > 0 ? tries.map(loggedTry) : onlyTry(exchange, status, error, endedAt),
+    );
+    json.list('plugins', this.hooks);
+    json.list('plan', this.branches);
+    return json.end(this.truncated);
+  }
+
+  private timings(
+    { facts, startedAt, startedMonotonic }: Exchange,
+    endedAt: number,
+  ): Record<string, string | number> {
+    const timings: Record<string, string | number> = { accepted: new Date(startedAt).toISOString() };
+    const moments = {
+      body_read_ms: this.bodyReadAt,
+      upstream_started_ms: facts.upstreamStartedAt,
+      first_byte_ms: facts.firstByteAt,
+      first_token_ms: facts.firstTokenAt,
+      upstream_ended_ms: facts.upstreamEndedAt,
+      end_ms: endedAt,
+    };
+    for (const [name, at] of Object.entries(moments)) {
+      if (at > 0) timings[name] = roundedMs(at - startedMonotonic);
+    }
+    return timings;
+  }
+}
+
+function mayExplain({ kind, scopes }: KeyRecord): boolean {
+  return kind === 'owner' || scopes.includes('*') || scopes.includes(scope);
+}
+
+function withShortName(note: CandidateNote): CandidateNote {
+  const { name } = note;
+  return name === undefined || name.length <= maxName ? note : { ...note, name: name.slice(0, maxName) };
+}
+
+/** The one try of a request without a config, if a provider was asked. */
+function onlyTry(exchange: Exchange, status: number, error: string, endedAt: number): readonly LoggedTry[] {
+  const { facts, startedMonotonic: accepted } = exchange;
+  const { provider, option, modelRequested: model, upstreamStartedAt: startedAt } = facts;
+  if (startedAt === 0) return [];
+  const times = { startedMs: startedAt - accepted, endedMs: (facts.upstreamEndedAt || endedAt) - accepted };
+  return [loggedTry({ option, provider, model, status, error, ...times, lost: false })];
+}
+
+/** What limits told the client in the headers of the answer (`x-service-ratelimit-remaining`), by what is left of their names. */
+function limitsOf({ responseHeaders }: Exchange, servicePrefix: string): Record<string, string> | undefined {
+  const prefix = `${servicePrefix}ratelimit-`;
+  let found: Record<string, string> | undefined;
+  for (let i = 0; i < responseHeaders.length; i += 2) {
+    const name = responseHeaders[i] as string;
+    if (name.startsWith(prefix)) (found ??= {})[name.slice(prefix.length)] = responseHeaders[i + 1] as string;
+  }
+  return found;
+}

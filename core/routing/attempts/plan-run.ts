@@ -1,0 +1,214 @@
+import type { GatewayError } from '../../errors/gateway-error.ts';
+import { asGatewayError } from '../../http/reply.ts';
+import type { Answer } from '../../pipeline/answer.ts';
+import type { Exchange } from '../../pipeline/exchange.ts';
+import type { TryRecord } from '../../pipeline/facts.ts';
+import type { RouteOptions, Target, TryOptions } from '../../ports/router.ts';
+import { sentUsage } from '../estimated-usage.ts';
+import type { PlanStep } from '../plan/plan-environment.ts';
+import type { CompiledConfig, PlanLeaf } from '../plan/plan-node.ts';
+import { RequestEnvironment, type SharedEnvironment } from '../plan/request-environment.ts';
+import { walkPlan } from '../plan/walk-plan.ts';
+import { isFinal, runTry, type TrySetup } from '../run-try.ts';
+import { lostRace, race, type Contender } from './race.ts';
+import { retryDelay } from './retry-delay.ts';
+import { leaveTry, pause } from './try-ends.ts';
+import type { TryResult } from './try-result.ts';
+
+/** What runs of plans need; one per generation. */
+export interface PlanRunSetup extends TrySetup, SharedEnvironment {
+  /** What service keys begin with. */
+  readonly keyPrefix: string;
+  /** Throws what keeps this target from being made. */
+  targetOf(exchange: Exchange, leaf: PlanLeaf, place: TargetPlace): Target;
+  /** The options with what the target's settings and the request's headers say instead. */
+  optionsOf(exchange: Exchange, leaf: PlanLeaf, options: RouteOptions): TryOptions;
+}
+
+/** Whose target it is. */
+export interface TargetPlace {
+  readonly config: CompiledConfig;
+  readonly options: RouteOptions;
+}
+
+/** Most tries of one request that are remembered one by one. */
+const maxRecords = 64;
+
+/** The one loop in which requests with a config are tried: target after target, each as often as its settings allow. */
+export class PlanRun {
+  private readonly exchange: Exchange;
+  private readonly config: CompiledConfig;
+  private readonly options: RouteOptions;
+  private readonly setup: PlanRunSetup;
+  /** As it was before any try named another model in it. */
+  private readonly path: string;
+  /** The body can be sent more than once. */
+  private readonly repeatable: boolean;
+
+  /** A body that has not been read by now is streamed, and so is sent once at the most. */
+  constructor(exchange: Exchange, config: CompiledConfig, options: RouteOptions, setup: PlanRunSetup) {
+    this.exchange = exchange;
+    this.config = config;
+    this.options = options;
+    this.setup = setup;
+    this.path = exchange.path;
+    this.repeatable = exchange.upgrade === undefined && (exchange.body.loaded || !exchange.body.present);
+  }
+
+  /** The answer of the last try that was made. Throws the failure of that one. */
+  async run(): Promise<Answer> {
+    const { exchange, config, setup } = this;
+    const walk = walkPlan(config.root, new RequestEnvironment(exchange, setup, exchange.trace));
+    let last: TryResult | undefined;
+    for (let step = walk.next(); step.done !== true;) {
+      if (last !== undefined) this.lose(last);
+      const { value } = step;
+      const { hedge } = value;
+      last = await (hedge === undefined || !this.repeatable
+        ? this.tries(exchange, value.leaf)
+        : this.race(value.leaf, hedge));
+      if (!this.repeatable) break;
+      step = walk.next({ status: last.status, final: last.final });
+    }
+    if (last === undefined) throw new Error(`The config "${config.id}" names no target to try.`);
+    exchange.facts.option = last.leaf.path;
+    if (last.answer !== undefined) return last.answer;
+    throw last.error as GatewayError;
+  }
+
+  /** Tries one target until it answers well, its retries are used up, or its failure is none that a retry mends. */
+  private async tries(exchange: Exchange, leaf: PlanLeaf): Promise<TryResult> {
+    const { runtime, random } = this.setup;
+    const { retry } = leaf.settings;
+    let waitedMs = 0;
+    for (let made = 0; ; made++) {
+      const result = await this.try(exchange, leaf);
+      const { status, final, answer, error } = result;
+      const isWanted = retry?.onStatusCodes.has(status) === true && !final;
+      const state = {
+        ...{ retry: made, status, waitedMs, now: runtime.clock.now() },
+        headers: answer?.headers ?? error?.headers ?? [],
+      };
+      const delay =
+        isWanted && this.repeatable && !exchange.aborted ? retryDelay(retry, state, random) : undefined;
+      if (delay === undefined) {
+        const isGood = status >= 200 && status <= 299;
+        exchange.facts.retries = isWanted || (made > 0 && !isGood) ? -1 : made;
+        return result;
+      }
+      this.lose(result);
+      waitedMs += delay;
+      const left = await pause(exchange, delay, runtime.clock);
+      if (left !== undefined)
+        return { exchange, leaf, status: left.status, final: true, answer: undefined, error: left };
+    }
+  }
+
+  private async try(exchange: Exchange, leaf: PlanLeaf): Promise<TryResult> {
+    const { setup, options, config } = this;
+    const { breakers, runtime, keyPrefix } = setup;
+    const { params, cache } = leaf.settings;
+    exchange.path = this.path;
+    exchange.facts.upstreamStartedAt = 0;
+    const watched = breakers.begin(leaf, exchange.facts.organisationId);
+    const startedAt = runtime.clock.monotonic();
+    let answer: Answer | undefined;
+    let error: GatewayError | undefined;
+    try {
+      const target = setup.targetOf(exchange, leaf, { config, options });
+      const tryOptions = setup.optionsOf(exchange, leaf, options);
+      const judged = this.judges(leaf);
+      answer = await runTry(
+        { exchange, target, options: tryOptions, keyPrefix, params, cache, judged },
+        setup,
+      );
+    } catch (thrown) {
+      error = asGatewayError(thrown);
+    }
+    const status = answer?.status ?? (error as GatewayError).status;
+    const result = { exchange, leaf, status, final: error !== undefined && isFinal(error), answer, error };
+    // Whoever was not asked, or not waited for, has not failed.
+    const counts = exchange.facts.upstreamStartedAt !== 0 && exchange.failure !== lostRace;
+    watched?.end(counts ? { status } : 'abandoned');
+    this.learn(result, startedAt);
+    return result;
+  }
+
+  /** Whether a stream has to prove itself: something else could be tried instead. */
+  private judges(leaf: PlanLeaf): boolean {
+    if (!this.repeatable) return false;
+    const { retry } = leaf.settings;
+    return this.config.leaves.length > 1 || leaf.hedge !== undefined || (retry?.attempts ?? 0) > 0;
+  }
+
+  /** Tells latencies and the log how a try came out. */
+  private learn({ exchange, leaf, status, error }: TryResult, startedAt: number): void {
+    const { state } = this.setup;
+    const { facts } = exchange;
+    if (exchange.failure === lostRace) return;
+    if (facts.upstreamStartedAt !== 0 && status !== 499) {
+      if (status >= 500 || error !== undefined) state.recordFailure(leaf.id);
+      else state.recordLatency(leaf.id, (facts.firstByteAt || this.now()) - facts.upstreamStartedAt);
+    }
+    this.record(exchange, { option: leaf.path, status, error: error?.code ?? '', startedAt, lost: false });
+  }
+
+  private record({ facts }: Exchange, { option, status, error, startedAt, lost }: TryNote): void {
+    const { facts: kept, startedMonotonic: accepted } = this.exchange;
+    if (kept.tries.length >= maxRecords) return;
+    const { provider, modelRequested: model } = facts;
+    const times = { startedMs: startedAt - accepted, endedMs: this.now() - accepted };
+    kept.tries = [...kept.tries, { option, provider, model, status, error, ...times, lost }];
+  }
+
+  private now(): number {
+    return this.setup.runtime.clock.monotonic();
+  }
+
+  /** Nothing is served from this try: another one follows. */
+  private lose(result: TryResult): void {
+    leaveTry(result);
+    const record = this.exchange.facts.tries.findLast(
+      ({ option, lost }) => option === result.leaf.path && !lost,
+    );
+    if (record !== undefined) record.lost = true;
+  }
+
+  private async race(leaf: PlanLeaf, { afterMs, others }: Hedge): Promise<TryResult> {
+    const { exchange, setup } = this;
+    const { clock } = setup.runtime;
+    const { winner, losers, started } = await race([leaf, ...others], {
+      ...{ clock, afterMs },
+      start: (one) => this.contender(one),
+      tooLate: (late) => leaveTry(late),
+    });
+    const { attempts, tries, lostCost } = exchange.facts;
+    exchange.adopt(winner.exchange);
+    exchange.facts.tries = tries;
+    exchange.facts.lostCost = lostCost;
+    exchange.facts.attempts = started.reduce(
+      (sum, { fork }) => sum + fork.facts.attempts - attempts,
+      attempts,
+    );
+    for (const loser of losers) this.recordLoser(loser);
+    return winner;
+  }
+
+  private contender(leaf: PlanLeaf): Contender {
+    const fork = this.exchange.fork();
+    return { leaf, fork, startedAt: this.now(), result: this.tries(fork, leaf) };
+  }
+
+  /** What a try that was broken off has cost: the provider had the request, and bills at least that. */
+  private recordLoser({ fork, leaf, startedAt }: Contender): void {
+    const { facts, startedAt: at } = fork;
+    this.record(fork, { option: leaf.path, status: 0, error: 'lost_race', startedAt, lost: true });
+    if (facts.upstreamStartedAt === 0) return;
+    const usage = facts.usage ?? sentUsage(fork);
+    const { cost } = this.setup.prices.price(usage, facts.aiService, facts.modelRequested, at);
+    this.exchange.facts.lostCost += Number(cost);
+  }
+}
+
+type Hedge = NonNullable<PlanStep['hedge']>;
+type TryNote = Pick<TryRecord, 'option' | 'status' | 'error' | 'lost'> & { readonly startedAt: number };

@@ -1,0 +1,135 @@
+import { GatewayError } from '../../errors/gateway-error.ts';
+import type { Exchange } from '../../pipeline/exchange.ts';
+import type { BranchDecision, CandidateNote, PlanTrace } from '../../pipeline/plan-trace.ts';
+import type { CompiledConfig, PlanBranch, PlanLeaf, PlanNode } from '../plan/plan-node.ts';
+import { RequestEnvironment, type SharedEnvironment } from '../plan/request-environment.ts';
+import { usesWeights } from '../plan/strategy-traits.ts';
+import { walkPlan } from '../plan/walk-plan.ts';
+import { failureRules, type FailureRule } from './failure-rules.ts';
+
+/** How a request would go through a config if every try failed, so that all of it is seen. */
+export interface PlanPreview {
+  /** In the order in which they decide. */
+  readonly branches: readonly BranchPreview[];
+  readonly tries: readonly TryPreview[];
+  /** Why the request would be refused instead. */
+  readonly refused: GatewayError | undefined;
+}
+
+/** A decision, and whether chance had a part in it: another request may come out differently. */
+export interface BranchPreview extends Omit<BranchDecision, 'candidates'> {
+  readonly random: boolean;
+  readonly candidates: readonly CandidatePreview[];
+}
+
+/** A child, with its chance of being tried first, 0 to 1, where chance decides. */
+export interface CandidatePreview extends CandidateNote {
+  readonly chance?: number;
+}
+
+/** One try. */
+export interface TryPreview {
+  readonly leaf: PlanLeaf;
+  /** Who is started beside it. */
+  readonly hedge: { readonly afterMs: number; readonly others: readonly PlanLeaf[] } | undefined;
+  /** Where a failure leads, the first rule that names its status; nowhere without any. */
+  readonly rules: readonly FailureRule[];
+}
+
+/** Walks the plan of a request without carrying it out. Breakers, latencies and turns are those that `shared` knows. */
+export function previewPlan(
+  exchange: Exchange,
+  config: CompiledConfig,
+  shared: SharedEnvironment,
+): PlanPreview {
+  const chance = new CountedChance(() => shared.random());
+  const trace = new PreviewTrace(config.root, chance);
+  const environment = new RequestEnvironment(
+    exchange,
+    {
+      ...{ state: shared.state, breakers: shared.breakers, prices: shared.prices },
+      random: () => chance.next(),
+      serviceOf: (leaf) => shared.serviceOf(leaf),
+    },
+    trace,
+  );
+  const tries: TryPreview[] = [];
+  let refused: GatewayError | undefined;
+  try {
+    const walk = walkPlan(config.root, environment);
+    for (let step = walk.next(); step.done !== true;) {
+      const { leaf, hedge } = step.value;
+      const rules = failureRules(config.root, leaf);
+      step = walk.next({ status: rules[0]?.statuses?.[0] ?? 500, final: false });
+      // A race may have tried the next child already, and a branch is entered at one of its targets.
+      const next = step.done === true ? undefined : step.value.leaf.path;
+      const [first, ...others] = rules;
+      const reached = first === undefined || next === undefined ? [] : [{ ...first, then: next }, ...others];
+      tries.push({ leaf, hedge, rules: reached });
+    }
+  } catch (error) {
+    if (!GatewayError.is(error)) throw error;
+    refused = error;
+  }
+  return { branches: trace.branches, tries, refused };
+}
+
+class CountedChance {
+  private used = false;
+  private readonly random: () => number;
+
+  constructor(random: () => number) {
+    this.random = random;
+  }
+
+  next(): number {
+    this.used = true;
+    return this.random();
+  }
+
+  /** Whether it was asked since the last time. */
+  wasUsed(): boolean {
+    const { used } = this;
+    this.used = false;
+    return used;
+  }
+}
+
+class PreviewTrace implements PlanTrace {
+  readonly branches: BranchPreview[] = [];
+  private readonly chance: CountedChance;
+  private readonly byPath = new Map<string, PlanBranch>();
+
+  constructor(root: PlanNode, chance: CountedChance) {
+    this.chance = chance;
+    this.remember(root);
+  }
+
+  branch({ candidates, ...decision }: BranchDecision): void {
+    const random = this.chance.wasUsed();
+    const branch = random ? this.byPath.get(decision.path) : undefined;
+    const chances = branch === undefined ? undefined : chancesOf(branch);
+    this.branches.push({
+      ...decision,
+      random,
+      candidates: candidates.map((note, index) => {
+        const chance = chances?.[index];
+        return chance === undefined ? note : { ...note, chance };
+      }),
+    });
+  }
+
+  private remember(node: PlanNode): void {
+    if (node.kind === 'leaf') return;
+    this.byPath.set(node.path, node);
+    for (const child of node.children) this.remember(child);
+  }
+}
+
+/** How likely each child is to be picked first, as long as no breaker is open and nothing was measured. */
+function chancesOf({ strategy, children }: PlanBranch): readonly number[] | undefined {
+  if (strategy.mode === 'canary') return [1 - strategy.percentage / 100, strategy.percentage / 100];
+  if (!usesWeights(strategy.mode)) return undefined;
+  const total = children.reduce((sum, { weight }) => sum + weight, 0);
+  return total === 0 ? undefined : children.map(({ weight }) => weight / total);
+}

@@ -1,0 +1,114 @@
+import type { JsonObject, JsonValue } from '../../pipeline/context.ts';
+import { encode } from '../../pipeline/json-splice.ts';
+import type { ParamEdits } from './param-edits.ts';
+import { parseParamPath } from './param-path.ts';
+
+/** `default_params`, `override_params` and `drop_params` as a config has them; undefined where it has none. */
+export interface ParamSources {
+  readonly defaults?: unknown;
+  readonly overrides?: unknown;
+  readonly drops?: unknown;
+}
+
+/** What is wrong with them, by the place below the target: `drop_params[2]`. */
+export interface ParamIssue {
+  readonly path: string;
+  readonly message: string;
+}
+
+const maxDrops = 64;
+const maxSteps = 16;
+const maxValueBytes = 256 * 1024;
+const maxDepth = 64;
+
+/**
+ * Checks and compiles what a config changes in request bodies. `edits` is undefined when nothing is to be changed;
+ * what has issues is left out of it.
+ */
+export function compileParamEdits(sources: ParamSources): {
+  readonly edits: ParamEdits | undefined;
+  readonly issues: ParamIssue[];
+} {
+  const issues: ParamIssue[] = [];
+  const defaults = readMembers('default_params', sources.defaults, issues);
+  const overrides = readMembers('override_params', sources.overrides, issues);
+  const drops = readDrops(sources.drops, issues);
+  const bytes = sizeOf(defaults) + sizeOf(overrides);
+  if (bytes > maxValueBytes) {
+    const message = `default_params and override_params are ${bytes} bytes of JSON; together they may be ${maxValueBytes}.`;
+    issues.push({ path: 'override_params', message });
+  }
+  const isEmpty = defaults.length + overrides.length + drops.length === 0;
+  return { edits: isEmpty ? undefined : { defaults, overrides, drops }, issues };
+}
+
+type Member = readonly [name: string, value: JsonValue];
+
+function readMembers(path: string, source: unknown, issues: ParamIssue[]): Member[] {
+  if (source === undefined || source === null) return [];
+  if (!isObject(source)) {
+    issues.push({ path, message: `${path} must be an object of parameters and their values.` });
+    return [];
+  }
+  const members: Member[] = [];
+  for (const [name, value] of Object.entries(source)) {
+    if (value === undefined) continue;
+    if (name === '__proto__') {
+      issues.push({ path: `${path}.${name}`, message: `${name} cannot be a parameter. Remove it.` });
+    } else if (!isJson(value, maxDepth)) {
+      const message = `The value of ${name} is no JSON value, or is nested deeper than ${maxDepth} levels.`;
+      issues.push({ path: `${path}.${name}`, message });
+    } else {
+      members.push([name, value]);
+    }
+  }
+  return members;
+}
+
+function readDrops(source: unknown, issues: ParamIssue[]): (string | number)[][] {
+  if (source === undefined || source === null) return [];
+  if (!Array.isArray(source)) {
+    issues.push({ path: 'drop_params', message: 'drop_params must be a list of paths.' });
+    return [];
+  }
+  if (source.length > maxDrops) {
+    const message = `drop_params has ${source.length} paths; it may have ${maxDrops}.`;
+    issues.push({ path: 'drop_params', message });
+    return [];
+  }
+  const drops: (string | number)[][] = [];
+  for (const [index, text] of (source as unknown[]).entries()) {
+    const path = typeof text === 'string' ? parseParamPath(text) : undefined;
+    const message = path === undefined ? malformed(text) : path.length > maxSteps ? tooLong(path) : undefined;
+    if (message !== undefined) issues.push({ path: `drop_params[${index}]`, message });
+    else if (path !== undefined) drops.push(path);
+  }
+  return drops;
+}
+
+function malformed(text: unknown): string {
+  const given = typeof text === 'string' ? JSON.stringify(text.slice(0, 100)) : 'This';
+  return `${given} is no path to a parameter. Write it like a, a.b, tools[0].x, tools[*].x or a["b.c"].`;
+}
+
+function tooLong(path: readonly unknown[]): string {
+  return `This path has ${path.length} steps; it may have ${maxSteps}.`;
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function isJson(value: unknown, depth: number): value is JsonValue {
+  if (value === null || typeof value === 'string' || typeof value === 'boolean' || typeof value === 'bigint')
+    return true;
+  if (typeof value === 'number') return Number.isFinite(value);
+  if (typeof value !== 'object' || depth === 0) return false;
+  if (!Array.isArray(value) && Object.prototype.toString.call(value) !== '[object Object]') return false;
+  return Object.values(value).every((inner) => isJson(inner, depth - 1));
+}
+
+function sizeOf(members: readonly Member[]): number {
+  const object: JsonObject = Object.fromEntries(members);
+  return members.length === 0 ? 0 : Buffer.byteLength(encode(object));
+}

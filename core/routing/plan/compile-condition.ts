@@ -1,0 +1,183 @@
+import { describeValue } from '../../config/describe-value.ts';
+import { didYouMean } from '../../config/did-you-mean.ts';
+import { isObject } from '../../config/schema-object.ts';
+import { listWords } from '../../config/word-list.ts';
+import type { Condition } from './condition.ts';
+import { conditionOperators } from './condition-operators.ts';
+import type { FieldPath } from './field-path.ts';
+import { describeFieldPath, parseFieldPath } from './parse-field-path.ts';
+
+/** How deep `$and` and `$or` may stand within each other. */
+const maxDepth = 16;
+/** Comparisons of one query. */
+const maxConditions = 256;
+
+const operatorNames = [...conditionOperators.keys()];
+
+/** What is wrong with a query, and where in it: `$or[1].metadata.user.$in`; an empty path for the query itself. */
+export interface ConditionIssue {
+  readonly path: string;
+  readonly message: string;
+}
+
+export type CompiledCondition =
+  | { readonly ok: true; readonly test: Condition; readonly reads: readonly FieldPath[] }
+  | { readonly ok: false; readonly issues: readonly ConditionIssue[] };
+
+/**
+ * A query of a conditional strategy as a test, with the fields that it reads. All members of an object must hold:
+ * fields, `$and` and `$or` alike. A field is given a value that it must equal, or an object of operators all of which
+ * must hold.
+ *
+ * - `$eq`, `$ne`, `$in`, `$nin` and bare values compare as text where both sides are a text, number or boolean, for
+ *   metadata are always texts: 3 equals "3". Lists and objects are compared with all that they hold, null with null.
+ * - `$gt`, `$gte`, `$lt`, `$lte` compare numbers and texts that are decimal numbers; nothing else ever matches.
+ * - `$regex` is JavaScript's syntax without flags, found anywhere in the first 4,096 characters of a text or number
+ *   (the first 256, for one with several `.*`); one that some text could keep busy for long is refused.
+ * - A field that the request does not have meets `$ne` and `$nin` alone.
+ *
+ * Everything wrong is told here, nothing when a request is tested. At most 256 comparisons, 16 levels of `$and`, `$or`.
+ */
+export function compileCondition(query: unknown): CompiledCondition {
+  const compiler = new ConditionCompiler();
+  const test = compiler.group(query, '', 0);
+  return compiler.issues.length > 0 || test === undefined
+    ? { ok: false, issues: compiler.issues }
+    : { ok: true, test, reads: [...compiler.reads.values()] };
+}
+
+class ConditionCompiler {
+  readonly issues: ConditionIssue[] = [];
+  readonly reads = new Map<string, FieldPath>();
+  #conditions = 0;
+
+  /** All members of one object of fields. */
+  group(query: unknown, path: string, depth: number): Condition | undefined {
+    if (!isObject(query))
+      return this.#refuse(
+        path,
+        `must be an object of fields such as { "metadata.user": "a" }, not ${describeValue(query)}`,
+      );
+    const members = Object.entries(query);
+    if (members.length === 0)
+      return this.#refuse(
+        path,
+        'is empty and says nothing; name a field, or use the default of the strategy',
+      );
+    const tests: Condition[] = [];
+    for (const [name, value] of members) {
+      const test = this.#member(name, value, { path: path === '' ? name : `${path}.${name}`, depth });
+      if (test !== undefined) tests.push(test);
+      if (this.#conditions > maxConditions) return undefined;
+    }
+    return every(tests);
+  }
+
+  #member(name: string, value: unknown, at: { path: string; depth: number }): Condition | undefined {
+    if (name === '$and' || name === '$or') return this.#list(name, value, at);
+    if (name.startsWith('$')) return this.#refuse(at.path, misplaced(name));
+    const field = parseFieldPath(name);
+    if (field === undefined) return this.#refuse(at.path, unknownField(name));
+    this.reads.set(describeFieldPath(field), field);
+    return this.#field(field, value, at.path);
+  }
+
+  #list(name: '$and' | '$or', value: unknown, at: { path: string; depth: number }): Condition | undefined {
+    if (!Array.isArray(value) || value.length === 0)
+      return this.#refuse(at.path, `must be a list of at least one query, not ${describeValue(value)}`);
+    if (at.depth >= maxDepth)
+      return this.#refuse(at.path, `stands more than ${maxDepth} levels deep; write it flatter`);
+    const tests: Condition[] = [];
+    for (const [index, query] of value.entries()) {
+      const test = this.group(query, `${at.path}[${index}]`, at.depth + 1);
+      if (test !== undefined) tests.push(test);
+      if (this.#conditions > maxConditions) return undefined;
+    }
+    return name === '$and' ? every(tests) : some(tests);
+  }
+
+  #field(field: FieldPath, value: unknown, path: string): Condition | undefined {
+    if (!isObject(value)) return this.#operator(field, '$eq', { operand: value, path });
+    const members = Object.entries(value);
+    if (members.length === 0)
+      return this.#refuse(path, 'has no operator; write a value or for example { "$eq": "a" }');
+    const tests: Condition[] = [];
+    for (const [name, operand] of members) {
+      const test = this.#operator(field, name, { operand, path: `${path}.${name}` });
+      if (test !== undefined) tests.push(test);
+      if (this.#conditions > maxConditions) return undefined;
+    }
+    return every(tests);
+  }
+
+  #operator(
+    field: FieldPath,
+    name: string,
+    { operand, path }: { operand: unknown; path: string },
+  ): Condition | undefined {
+    const compile = conditionOperators.get(name);
+    if (compile === undefined) return this.#refuse(path, unknownOperator(name));
+    const meets = compile(operand);
+    if (typeof meets === 'string') return this.#refuse(path, meets);
+    if (!this.#hasRoom(path)) return undefined;
+    return (valueOf) => meets(valueOf(field));
+  }
+
+  #refuse(path: string, message: string): undefined {
+    if (this.#hasRoom(path)) this.issues.push({ path, message });
+    return undefined;
+  }
+
+  /** Counts what was looked at, so that no query is too long to be refused. */
+  #hasRoom(path: string): boolean {
+    this.#conditions++;
+    if (this.#conditions === maxConditions + 1)
+      this.issues.push({
+        path,
+        message: `is comparison ${maxConditions + 1}, and a query has at most ${maxConditions}; use "$in" for lists of values`,
+      });
+    return this.#conditions <= maxConditions;
+  }
+}
+
+function every(tests: readonly Condition[]): Condition | undefined {
+  if (tests.length < 2) return tests[0];
+  return (field) => {
+    for (const test of tests) if (!test(field)) return false;
+    return true;
+  };
+}
+
+function some(tests: readonly Condition[]): Condition | undefined {
+  if (tests.length < 2) return tests[0];
+  return (field) => {
+    for (const test of tests) if (test(field)) return true;
+    return false;
+  };
+}
+
+function misplaced(name: string): string {
+  if (conditionOperators.has(name)) return `compares no field; write { "metadata.user": { "${name}": … } }`;
+  return `is no operator here${hint(name, ['$and', '$or', ...operatorNames])}; only $and and $or stand beside fields`;
+}
+
+function unknownOperator(name: string): string {
+  if (!name.startsWith('$'))
+    return 'is no operator; to reach into an object name the whole path ("params.a.b"), to compare with one use "$eq"';
+  if (name === '$and' || name === '$or')
+    return `stands beside fields, not within one; write { "${name}": [{ "metadata.user": … }] }`;
+  return `is no operator${hint(name, operatorNames)}; known are ${listWords(operatorNames, 'and')}`;
+}
+
+function unknownField(name: string): string {
+  const root = /^[^.[]*/.exec(name)?.[0] ?? '';
+  if (root === 'metadata')
+    return 'is no field: metadata are one level deep; quote a name with dots as metadata["a.b"]';
+  const near = hint(root, ['metadata', 'params', 'url', 'trace_id', 'api_key']);
+  return `is no field${near}; fields are metadata.NAME, params.PATH[0].TO, url.pathname, trace_id and api_key.id`;
+}
+
+function hint(name: string, known: readonly string[]): string {
+  const near = didYouMean(name, known);
+  return near === undefined || near === name ? '' : `, did you mean "${near}"?`;
+}

@@ -1,0 +1,249 @@
+import { didYouMean } from '../../config/did-you-mean.ts';
+import { quoted } from '../../config/word-list.ts';
+import type { RouteConfigInput } from '../../ports/route-config.ts';
+import { compileParamEdits } from '../params/compile-param-edits.ts';
+import type { ParamEdits } from '../params/param-edits.ts';
+import { attemptSettings, breakerSettings } from './attempt-settings.ts';
+import { checkDestination, checkNode, saysNothing, type Refuse } from './check-node.ts';
+import { compileStrategy } from './compile-strategy.ts';
+import { ConfigIssues, placeText, type ConfigIssue, type ConfigPlace } from './config-issue.ts';
+import { reporter, spotOf, type Spot } from './config-spot.ts';
+import { noDestination } from './inherit-destination.ts';
+import { inheritSettings, nothingInherited, type Inherited } from './inherit-settings.ts';
+import type { CompiledConfig, HedgeSettings, PlanBranch, PlanLeaf, PlanNode } from './plan-node.ts';
+import type { KnowsProvider } from './provider-names.ts';
+
+/** What a config is compiled with. */
+export interface CompileSetup {
+  /** `CompiledConfig.id`. */
+  readonly id: string;
+  /** Its name; undefined for one that a request brought along. */
+  readonly slug: string | undefined;
+  /** All configs that targets may refer to, this one included. */
+  readonly configs: ReadonlyMap<string, RouteConfigInput>;
+  readonly knowsProvider: KnowsProvider;
+}
+
+/** A compiled config, or everything that is wrong with it; `warnings` are what has no effect. */
+export type CompileResult =
+  | { readonly ok: true; readonly config: CompiledConfig; readonly warnings: readonly ConfigIssue[] }
+  | {
+      readonly ok: false;
+      readonly issues: readonly ConfigIssue[];
+      readonly warnings: readonly ConfigIssue[];
+    };
+
+/** Deepest nesting of targets, references to other configs included. */
+export const maxDepth = 16;
+/** Most targets without targets of their own, references followed. */
+export const maxLeaves = 256;
+/** Most parameters that all targets together change, each with what it inherits. */
+const maxParams = 4096;
+
+/**
+ * Compiles a config that the schema has passed: fills in what targets inherit, resolves references to other configs, and
+ * checks all that a schema cannot. Never throws; reports all mistakes at once.
+ */
+export function compileConfig(input: RouteConfigInput, setup: CompileSetup): CompileResult {
+  const compilation = new Compilation(setup);
+  if (saysNothing(input))
+    compilation.issues.add(
+      [],
+      'it says nothing; give it "provider", "virtual_key", "config", "passthrough" or "targets", or settings such as "retry", "cache", "request_timeout", "override_params", "default_params", "drop_params" or "forward_headers"',
+    );
+  const spot: Spot = {
+    path: [],
+    name: input.name,
+    weight: input.weight ?? 1,
+    depth: 0,
+    slugs: setup.slug === undefined ? [] : [setup.slug],
+    reference: undefined,
+  };
+  const root = compilation.node(input, spot, nothingInherited);
+  const { issues, warnings, leaves, readsBody } = compilation;
+  if (root === undefined || issues.found.length > 0)
+    return { ok: false, issues: issues.found, warnings: warnings.found };
+  const config = { id: setup.id, slug: setup.slug, root, leaves, readsBody };
+  return { ok: true, config, warnings: warnings.found };
+}
+
+class Compilation {
+  readonly issues = new ConfigIssues();
+  readonly warnings = new ConfigIssues();
+  readonly leaves: PlanLeaf[] = [];
+  readsBody = false;
+  readonly #setup: CompileSetup;
+  /** Ends of the tree, sound or not. */
+  #ends = 0;
+  /** Parameters that the targets so far change, those of equal targets once. */
+  #params = 0;
+  #lastParams:
+    | (Pick<Inherited, 'defaults' | 'overrides' | 'drops'> & { readonly edits: ParamEdits | undefined })
+    | undefined;
+
+  constructor(setup: CompileSetup) {
+    this.#setup = setup;
+  }
+
+  node(input: RouteConfigInput, spot: Spot, parent: Inherited): PlanNode | undefined {
+    if (this.#ends > maxLeaves) return undefined;
+    if (spot.depth > maxDepth) return this.#tooLarge(spot, `targets are nested more than ${maxDepth} deep`);
+    if (input.config !== undefined) return this.#referred(input, input.config, spot, parent);
+    const refuse = reporter(this.issues, spot);
+    checkNode(input, this.#setup.knowsProvider, refuse);
+    reportParams(input, refuse);
+    const own = inheritSettings(parent, input);
+    const { targets } = input;
+    if (input.strategy === undefined && targets === undefined) return this.#leaf(input, spot, own);
+    if (targets === undefined || targets.length === 0) {
+      this.#ends++;
+      refuse(['targets'], 'there is nothing to choose from: give the strategy a list of "targets"');
+      return undefined;
+    }
+    return this.#branch(input, spot, { own, targets });
+  }
+
+  #leaf(input: RouteConfigInput, spot: Spot, own: Inherited): PlanLeaf | undefined {
+    this.#ends++;
+    if (this.#ends > maxLeaves) return this.#tooLarge(spot, `there are more than ${maxLeaves} targets`);
+    const refuse = reporter(this.issues, spot);
+    checkDestination(own.destination, refuse);
+    const params = this.#paramEdits(own, spot, refuse);
+    const path = placeText(spot.path);
+    const leaf: PlanLeaf = {
+      kind: 'leaf',
+      id: `${this.#setup.id}#${path}`,
+      path,
+      name: spot.name,
+      weight: spot.weight,
+      provider: own.destination.provider,
+      definedIn: spot.reference?.slug,
+      settings: attemptSettings(own, params),
+      breaker: breakerSettings(own.breaker),
+      hedge: hedgeSettings(input.hedge),
+    };
+    this.leaves.push(leaf);
+    return leaf;
+  }
+
+  #paramEdits({ defaults, overrides, drops }: Inherited, spot: Spot, refuse: Refuse): ParamEdits | undefined {
+    const last = this.#lastParams;
+    // Targets side by side mostly inherit the very same.
+    if (last?.defaults === defaults && last.overrides === overrides && last.drops === drops)
+      return last.edits;
+    this.#params += Object.keys(defaults).length + Object.keys(overrides).length + drops.length;
+    if (this.#params > maxParams)
+      return this.#tooLarge(spot, `all targets together change more than ${maxParams} parameters`);
+    const { edits, issues } = compileParamEdits({ defaults, overrides, drops });
+    // Mistakes have been reported where they are written; what is left comes of what a target inherits.
+    if (this.issues.found.length === 0)
+      for (const { path, message } of issues) refuse(placeOfParam(path), message);
+    this.#lastParams = { defaults, overrides, drops, edits };
+    return edits;
+  }
+
+  #branch(
+    input: RouteConfigInput,
+    spot: Spot,
+    { own, targets }: { own: Inherited; targets: readonly RouteConfigInput[] },
+  ): PlanBranch {
+    const refuse = reporter(this.issues, spot);
+    const warn = reporter(this.warnings, spot);
+    if (input.strategy === undefined && targets.length > 1)
+      refuse(['targets'], 'a "strategy" is missing: it says how one of several targets is chosen');
+    const { strategy, readsBody } = compileStrategy(input.strategy ?? { mode: 'single' }, {
+      targets: targets.map((target) => ({ name: this.#nameOf(target), weight: target.weight ?? 1 })),
+      refuse: (place, message) => refuse(['strategy', ...place], message),
+      warn: (place, message) => warn(['strategy', ...place], message),
+    });
+    this.readsBody ||= readsBody;
+    const children = targets.flatMap(
+      (target, index) => this.node(target, spotOf(target, index, spot), own) ?? [],
+    );
+    const path = placeText(spot.path);
+    return {
+      kind: 'branch',
+      id: `${this.#setup.id}#${path}`,
+      path,
+      name: spot.name,
+      weight: spot.weight,
+      strategy,
+      children,
+      hedge: hedgeSettings(input.hedge),
+    };
+  }
+
+  /** Another config in the place of this target. It takes over settings, but neither provider nor credential nor host. */
+  #referred(input: RouteConfigInput, slug: string, spot: Spot, parent: Inherited): PlanNode | undefined {
+    const { configs, slug: ownSlug } = this.#setup;
+    const refuse = reporter(this.issues, spot);
+    for (const [key, value] of Object.entries(input)) {
+      if (value !== undefined && key !== 'config' && key !== 'name' && key !== 'weight')
+        refuse([key], 'only "name" and "weight" may stand beside "config"; write it into that config');
+    }
+    const referred = configs.get(slug);
+    const circle = spot.slugs.indexOf(slug);
+    if (referred === undefined || circle !== -1) {
+      this.#ends++;
+      if (referred === undefined) refuse(['config'], unknownConfig(slug, configs.keys()));
+      else {
+        const names = [...spot.slugs.slice(circle), slug].join(' → ');
+        const message = `the configs refer to each other in a circle: ${names}`;
+        // A circle through this very config is its own mistake, wherever it closes.
+        if (circle === 0 && ownSlug !== undefined)
+          this.issues.add(spot.reference?.place ?? [...spot.path, 'config'], message);
+        else refuse(['config'], message);
+      }
+      return undefined;
+    }
+    const within: Spot = {
+      ...spot,
+      name: spot.name ?? referred.name,
+      depth: spot.depth + 1,
+      slugs: [...spot.slugs, slug],
+      reference: {
+        slug,
+        place: spot.reference?.place ?? [...spot.path, 'config'],
+        start: spot.path.length,
+      },
+    };
+    return this.node(referred, within, { ...parent, destination: noDestination });
+  }
+
+  #nameOf(target: RouteConfigInput): string | undefined {
+    if (target.name !== undefined || target.config === undefined) return target.name;
+    return this.#setup.configs.get(target.config)?.name;
+  }
+
+  /** Ends the walk: the rest would only be more of the same. */
+  #tooLarge(spot: Spot, message: string): undefined {
+    this.issues.add(spot.reference?.place ?? spot.path, `${message}; a config this large is refused`);
+    this.#ends = maxLeaves + 1;
+    return undefined;
+  }
+}
+
+/** That a config does not exist, and what may have been meant. */
+export function unknownConfig(slug: string, slugs: Iterable<string>): string {
+  const meant = didYouMean(slug, slugs);
+  const remedy =
+    meant === undefined ? 'define it under "configs" in the configuration' : `did you mean ${quoted(meant)}?`;
+  return `there is no config ${quoted(slug)}; ${remedy}`;
+}
+
+function reportParams(own: RouteConfigInput, refuse: Refuse): void {
+  const { default_params: defaults, override_params: overrides, drop_params: drops } = own;
+  if (defaults === undefined && overrides === undefined && drops === undefined) return;
+  const { issues } = compileParamEdits({ defaults, overrides, drops });
+  for (const { path, message } of issues) refuse(placeOfParam(path), message);
+}
+
+/** `drop_params[2]` as a place. */
+function placeOfParam(path: string): ConfigPlace {
+  const [, name = path, index] = /^(\w+)(?:\[(\d+)\])?/.exec(path) ?? [];
+  return index === undefined ? [name] : [name, Number(index)];
+}
+
+function hedgeSettings(hedge: RouteConfigInput['hedge']): HedgeSettings | undefined {
+  return hedge === undefined ? undefined : { afterMs: hedge.after_ms, max: hedge.max ?? 1 };
+}

@@ -1,0 +1,39 @@
+/** Where in a config something stands: `['targets', 1, 'provider']`. */
+export type ConfigPlace = readonly (string | number)[];
+
+/** Something wrong in what a config means. */
+export interface ConfigIssue {
+  /** For people: `config.targets[1].provider`. */
+  readonly path: string;
+  /** Without a full stop. */
+  readonly message: string;
+  /** The same place for programs, without the leading `config`. */
+  readonly place: ConfigPlace;
+  /** The config that it is in, when that is another one that is referred to; `place` is then the reference. */
+  readonly within: string | undefined;
+}
+
+/** Nobody reads more at once, and a hostile config may have thousands. */
+const maxIssues = 100;
+
+/** Collects what is wrong with one config; what is beyond 100 is left out. */
+export class ConfigIssues {
+  readonly found: ConfigIssue[] = [];
+
+  add(place: ConfigPlace, message: string, within?: string): void {
+    if (this.found.length < maxIssues)
+      this.found.push({ path: placeText(place), message: message.replace(/\.$/, ''), place, within });
+  }
+}
+
+const plainName = /^[A-Za-z_$][\w$-]*$/;
+
+/** A place as people write it: `config.targets[1].metadata["a.b"]`. */
+export function placeText(place: ConfigPlace): string {
+  let text = 'config';
+  for (const part of place) {
+    if (typeof part === 'number') text += `[${part}]`;
+    else text += plainName.test(part) ? `.${part}` : `[${JSON.stringify(part)}]`;
+  }
+  return text;
+}

@@ -1,0 +1,33 @@
+import { didYouMean } from '../../config/did-you-mean.ts';
+import { quoted } from '../../config/word-list.ts';
+import type { LeafProvider } from './plan-node.ts';
+
+/** Undefined for a provider that exists, else a sentence that says that it does not and what may have been meant. */
+export type KnowsProvider = (provider: LeafProvider) => string | undefined;
+
+/** The providers that a configuration has. */
+export interface ProviderNames {
+  /** Rows of the provider table. */
+  readonly builtIn: Iterable<string>;
+  /** Those under `providers` in the configuration: only they can be named as virtual key or with an `@`. */
+  readonly configured: Iterable<string>;
+}
+
+/** Looks names up among the providers of one configuration. */
+export function providerLookup(names: ProviderNames): KnowsProvider {
+  const configured = new Set(names.configured);
+  const all = new Set([...configured, ...names.builtIn]);
+  return ({ name, kind }) => {
+    const isSlug = name.startsWith('@');
+    const candidates = isSlug || kind === 'virtual-key' ? configured : all;
+    const bare = isSlug ? name.slice(1) : name;
+    if (candidates.has(bare)) return undefined;
+    const meant = didYouMean(bare, candidates);
+    const what = kind === 'virtual-key' ? 'virtual key' : isSlug ? 'provider slug' : 'provider';
+    const remedy =
+      meant === undefined
+        ? 'define it under "providers" in the configuration'
+        : `did you mean ${quoted(isSlug ? `@${meant}` : meant)}?`;
+    return `there is no ${what} ${quoted(name)}; ${remedy}`;
+  };
+}

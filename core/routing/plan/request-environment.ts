@@ -1,0 +1,97 @@
+import type { Exchange } from '../../pipeline/exchange.ts';
+import type { Prices } from '../../ports/prices.ts';
+import type { Breakers } from '../attempts/breakers.ts';
+import { estimatedUsage } from '../estimated-usage.ts';
+import type { FieldPath } from './field-path.ts';
+import type { PlanEnvironment, PlanTrace } from './plan-environment.ts';
+import type { PlanBranch, PlanLeaf } from './plan-node.ts';
+import { readField, type RequestFields } from './read-field.ts';
+import type { RoutingState } from './routing-state.ts';
+import { callerKey } from '../../pipeline/keys.ts';
+
+/** What plans of all requests share. */
+export interface SharedEnvironment {
+  readonly state: RoutingState;
+  readonly breakers: Breakers;
+  readonly prices: Prices;
+  /** A number of at least 0 and below 1. */
+  random(): number;
+  /** Kind of the provider that a target names (`openai`), for prices; empty when the request names it. */
+  serviceOf(leaf: PlanLeaf): string;
+}
+
+/** What the strategies of one request may know. */
+export class RequestEnvironment implements PlanEnvironment {
+  readonly trace: PlanTrace | undefined;
+  private readonly exchange: Exchange;
+  private readonly shared: SharedEnvironment;
+  private fields: RequestFields | undefined;
+
+  constructor(exchange: Exchange, shared: SharedEnvironment, trace: PlanTrace | undefined) {
+    this.exchange = exchange;
+    this.shared = shared;
+    this.trace = trace;
+  }
+
+  random(): number {
+    return this.shared.random();
+  }
+
+  field(path: FieldPath): unknown {
+    const { exchange } = this;
+    const { facts, body } = exchange;
+    this.fields ??= {
+      metadata: facts.metadata,
+      params: body.loaded ? body.json : undefined,
+      url: { pathname: exchange.originalPath },
+      traceId: facts.traceId,
+      apiKeyId: exchange.get(callerKey)?.id ?? '',
+    };
+    return readField(this.fields, path);
+  }
+
+  isOpen(leaf: PlanLeaf): boolean {
+    return this.shared.breakers.isOpen(leaf, this.exchange.facts.organisationId);
+  }
+
+  latency(leaf: PlanLeaf): number | undefined {
+    return this.shared.state.latency(leaf.id);
+  }
+
+  cost(leaf: PlanLeaf): number | undefined {
+    const { exchange, shared } = this;
+    const price = shared.prices.price(
+      estimatedUsage(exchange),
+      shared.serviceOf(leaf),
+      modelAt(leaf, exchange),
+      exchange.startedAt,
+    );
+    return price.status === 'priced' ? Number(price.cost) : undefined;
+  }
+
+  turn(branch: PlanBranch): number {
+    return this.shared.state.turn(branch.id);
+  }
+
+  assigned(branch: PlanBranch, hash: string): number | undefined {
+    return this.shared.state.assigned(branch.id, hash);
+  }
+
+  assign(branch: PlanBranch, hash: string, child: number, ttlMs: number): void {
+    this.shared.state.assign(branch.id, hash, child, ttlMs);
+  }
+}
+
+/** The model that a target would be asked for: what its config sets, else what the request names, else its default. */
+function modelAt({ settings: { params } }: PlanLeaf, { body, dialect, path }: Exchange): string {
+  const set = params?.overrides.find(([name]) => name === 'model')?.[1];
+  if (typeof set === 'string') return set;
+  const call = dialect.readCall?.(path);
+  const json = body.loaded ? body.json : undefined;
+  const named =
+    call?.model ??
+    (typeof json === 'object' && json !== null && !Array.isArray(json) ? json['model'] : undefined);
+  if (typeof named === 'string' && named !== '') return named;
+  const fallback = params?.defaults.find(([name]) => name === 'model')?.[1];
+  return typeof fallback === 'string' ? fallback : '';
+}

@@ -1,0 +1,126 @@
+import type { GatewayError } from '../errors/gateway-error.ts';
+import { isStreamSource, type Answer, type StreamSource } from '../pipeline/answer.ts';
+import { ChangedBody } from '../pipeline/attempt-body.ts';
+import { isPromise, type HookRuntime } from '../pipeline/call-hook.ts';
+import { clientLeft } from '../pipeline/client-left.ts';
+import type { Exchange } from '../pipeline/exchange.ts';
+import type { RequestFacts } from '../pipeline/facts.ts';
+import type { Transport } from '../ports/transport.ts';
+import { HeldStream } from './attempts/held-stream.ts';
+import { runAttemptedHooks } from './attempted-hooks.ts';
+import { authorized } from './authorize.ts';
+import { sentBody } from './build-request.ts';
+import { checkRequest } from './check-request.ts';
+import { CurrentAttempt, runAttemptHooks } from './current-attempt.ts';
+import { applyParams } from './apply-params.ts';
+import { needsBody, prepareRequest, type PrepareSetup } from './prepare-request.ts';
+import { sendRequest } from './send-request.ts';
+import { translatedAnswer } from './translated-answer.ts';
+import type { TryParts } from './try-parts.ts';
+import { queryModel, sendUpgrade } from './upgrade.ts';
+
+/** What tries need beside their parts; one per generation. */
+export interface TrySetup extends PrepareSetup {
+  readonly transport: Transport;
+  readonly runtime: HookRuntime;
+}
+
+/**
+ * One try at one target: hooks, the request in the target's wire, its credential, and the head of the answer with the
+ * body still flowing when it streams. Throws what refuses or fails it.
+ */
+export async function runTry(parts: TryParts, setup: TrySetup): Promise<Answer> {
+  const { exchange, target, options, params } = parts;
+  const { body, pipeline } = exchange;
+  const hooked = pipeline.attempt.length + pipeline.attempted.length > 0;
+  if (exchange.endpoint.modelled && !body.loaded) await body.load();
+  forgetTry(exchange.facts);
+  if (needsBody(exchange, parts) && !body.loaded) await body.load();
+  const sent = hooked || params !== undefined ? new ChangedBody(body) : undefined;
+  exchange.sent = sent;
+  if (params !== undefined && sent !== undefined && body.loaded) applyParams(params, exchange, sent);
+  if (exchange.endpoint.modelled) checkRequest(exchange, sentBody(exchange), options.strictOpenAiCompliance);
+  const { facts } = exchange;
+  facts.attempts++;
+  if (exchange.upgrade !== undefined) facts.modelRequested = queryModel(exchange.query);
+  if (sent !== undefined && hooked) {
+    exchange.attempt = new CurrentAttempt(parts, sent);
+    const pending = runAttemptHooks(exchange, setup.runtime, 0);
+    const early = isPromise(pending) ? await pending : pending;
+    if (early !== undefined) {
+      // Nobody was asked.
+      facts.attempts--;
+      return early;
+    }
+  }
+  stopIfLeft(exchange);
+  const { outgoing, translation } = prepareRequest(parts, setup);
+  let { request } = outgoing;
+  if (target.credentials !== undefined) {
+    const signed = authorized(request, target.credentials);
+    request = isPromise(signed) ? await signed : signed;
+    // A token may have taken its time.
+    stopIfLeft(exchange);
+  }
+  // Hooks and tokens take their time: nobody is asked for a client that has left meanwhile.
+  if (exchange.aborted) throw exchange.failure ?? clientLeft();
+  const { transport, runtime } = setup;
+  const { clock } = runtime;
+  facts.upstreamHost = hostOf(target.origin);
+  facts.upstreamStartedAt = clock.monotonic();
+  if (exchange.upgrade !== undefined) return sendUpgrade({ exchange, request, options, transport, clock });
+  const { stripUsage } = outgoing;
+  const translated = translation === undefined ? undefined : { streams: translation.streams };
+  let answer = await sendRequest({ exchange, options, transport, clock, request, stripUsage, translated });
+  if (translation !== undefined) answer = await translatedAnswer(exchange, answer, translation, clock);
+  if (parts.judged && isStreamSource(answer.body)) answer = await begun(exchange, answer, answer.body);
+  return pipeline.attempted.length > 0 ? runAttemptedHooks(exchange, answer, runtime) : answer;
+}
+
+/** Throws when nobody waits for an answer any more. */
+function stopIfLeft(exchange: Exchange): void {
+  if (exchange.aborted) throw exchange.failure ?? clientLeft();
+}
+
+/** The answer once its stream has begun well. Throws why it has not. */
+async function begun(exchange: Exchange, answer: Answer, body: StreamSource): Promise<Answer> {
+  const { dialect, endpoint } = exchange;
+  const canTell = answer.dialect !== undefined && endpoint.modelled;
+  const held = new HeldStream(body, canTell ? dialect.streamScanner(endpoint.id) : undefined);
+  const failure = await held.begun();
+  if (failure !== undefined) throw failure;
+  return { ...answer, body: held };
+}
+
+/** What an earlier try has left behind. */
+function forgetTry(facts: RequestFacts): void {
+  if (facts.attempts === 0) return;
+  facts.usage = undefined;
+  facts.modelAnswered = '';
+  facts.finishReason = '';
+  facts.upstreamStartedAt = facts.upstreamEndedAt = 0;
+  facts.firstByteAt = facts.firstTokenAt = 0;
+  facts.requestBytes = 0;
+}
+
+/** `https://host:port` → `host:port`; the built-in provider has none and is called `mock`. */
+function hostOf(origin: string): string {
+  return origin.startsWith('mock:') ? 'mock' : origin.slice(origin.indexOf('//') + 2);
+}
+
+/** A refusal that no other target would lift: the client has left, or its request is wrong. */
+export function isFinal(error: GatewayError): boolean {
+  return finalCodes.has(error.code);
+}
+
+const finalCodes: ReadonlySet<string> = new Set<GatewayError['code']>([
+  'client_closed',
+  'client_stalled',
+  'invalid_json',
+  'body_too_large',
+  'body_encoding_unsupported',
+  'body_timeout',
+  'overloaded',
+  'shutting_down',
+  'internal',
+]);

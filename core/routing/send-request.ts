@@ -1,0 +1,57 @@
+import type { Answer } from '../pipeline/answer.ts';
+import { clientLeft } from '../pipeline/client-left.ts';
+import type { Exchange } from '../pipeline/exchange.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { TryOptions } from '../ports/router.ts';
+import type { Transport, UpstreamRequest } from '../ports/transport.ts';
+import { TryTimers } from './attempts/try-timers.ts';
+import { FailedAttempt, UpstreamAnswer } from './upstream-answer.ts';
+
+/** One request on its way to its provider. */
+export interface Sending {
+  readonly exchange: Exchange;
+  readonly options: TryOptions;
+  readonly transport: Transport;
+  readonly clock: Clock;
+  readonly request: UpstreamRequest;
+  /** The usage event for which the gateway asked is taken out again. */
+  readonly stripUsage: boolean;
+  /** Set when a codec reads the answer. */
+  readonly translated: { readonly streams: boolean } | undefined;
+}
+
+/** Sends it, once more on a fresh connection when a pooled one turns out to be stale. Throws what it fails with. */
+export async function sendRequest(sending: Sending): Promise<Answer> {
+  const { exchange } = sending;
+  let result = await sendOnce(sending);
+  // A pooled connection that the provider had closed meanwhile: not the provider's failure, and nothing was served.
+  if (result instanceof FailedAttempt && result.facts.stale && isResendable(sending) && !exchange.aborted) {
+    exchange.facts.resent = true;
+    result = await sendOnce(sending);
+  }
+  if (result instanceof FailedAttempt) throw result.error;
+  return result;
+}
+
+function sendOnce(sending: Sending): Promise<Answer | FailedAttempt> {
+  const { exchange, options, clock, stripUsage, translated } = sending;
+  return new Promise((resolve) => {
+    const isBound = options.requestTimeoutMs > 0 || options.firstTokenTimeoutMs > 0;
+    const timers = isBound ? new TryTimers(options, clock, (error) => call.abort(error)) : undefined;
+    const { maxAnswerBytes } = options;
+    const answer = new UpstreamAnswer(exchange, resolve, {
+      clock,
+      maxAnswerBytes,
+      stripUsage,
+      translated,
+      timers,
+    });
+    const call = sending.transport.send(sending.request, answer);
+    answer.started(call);
+    exchange.onAbort(() => call.abort(exchange.failure ?? clientLeft()));
+  });
+}
+
+function isResendable({ request: { body } }: Sending): boolean {
+  return body === null || body instanceof Uint8Array;
+}

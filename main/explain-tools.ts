@@ -1,0 +1,63 @@
+// A part of the composition root: what the command `weir explain` works with.
+import type { ExplainTools } from '../core/cli/explain-command.ts';
+import type { LoadResult } from '../core/config/load-config.ts';
+import { GatewayError } from '../core/errors/gateway-error.ts';
+import type { Clock } from '../core/ports/clock.ts';
+import type { Transport } from '../core/ports/transport.ts';
+import { Breakers } from '../core/routing/attempts/breakers.ts';
+import { offlinePlan } from '../core/routing/explain/offline-plan.ts';
+import { RoutingState } from '../core/routing/plan/routing-state.ts';
+import { compileTargets } from '../core/routing/targets.ts';
+import { createCredentialFactory } from '../adapters/credentials/index.ts';
+import { dialects } from '../adapters/dialects/index.ts';
+import { createPrices } from '../adapters/pricing/genai-prices.ts';
+import { providerTable } from '../adapters/providers.ts';
+import { createLog } from '../adapters/telemetry/line-log.ts';
+import { createMemoryCounters } from '../storage/memory/counters.ts';
+
+/** The tools of `runExplainCommand`; `configFile` gives the file that is named, or the usual one. */
+export function explainTools(parts: {
+  readonly configFile: (named: string | undefined) => string;
+  readonly load: (file: string) => Promise<LoadResult>;
+  readonly clock: Clock;
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly print: (text: string) => void;
+  readonly complain: (text: string) => void;
+}): ExplainTools {
+  const { clock, environment, ...rest } = parts;
+  return {
+    ...rest,
+    providerNames: new Set(providerTable.keys()),
+    async plan(request, config, gateway) {
+      const write = (line: string): void => void process.stderr.write(line);
+      const log = createLog({ level: 'warn', format: 'text', write, clock });
+      const factory = createCredentialFactory({ clock, transport: noTransport, environment });
+      const counters = createMemoryCounters({ clock, log });
+      try {
+        return await offlinePlan(request, config, {
+          ...{ gateway, dialects, clock },
+          known: compileTargets(gateway.providers, providerTable, {
+            factory,
+            headerPrefix: gateway.server.header_prefix,
+          }),
+          shared: {
+            state: new RoutingState(clock),
+            breakers: new Breakers({ counters, clock }),
+            prices: createPrices({ log }),
+            random: Math.random,
+          },
+        });
+      } finally {
+        counters.close();
+      }
+    },
+  };
+}
+
+/** Nothing leaves this process. */
+const noTransport: Transport = {
+  send() {
+    throw new GatewayError('internal', 'A plan that is only explained sends nothing.');
+  },
+  close: () => Promise.resolve(),
+};

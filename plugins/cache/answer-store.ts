@@ -1,0 +1,85 @@
+import type { Cache, CachedValue } from '../../core/ports/cache.ts';
+import { invalidationKey, type CacheArea } from '../../core/ports/cache-namespace.ts';
+import type { Clock } from '../../core/ports/clock.ts';
+import { decodeAnswer, encodeAnswer, type StoredAnswer } from './stored-answer.ts';
+
+type MaybePromise<T> = T | Promise<T>;
+
+/** Areas whose keys are remembered; making one costs as much as the rest of a hit's look-up. */
+const maxRememberedAreas = 1000;
+
+/** Answers in the store of bytes, as far as they still hold. */
+export class AnswerStore {
+  private readonly cache: Cache;
+  private readonly clock: Clock;
+  private readonly markKeys = new Map<string, MarkKeys>();
+
+  constructor(cache: Cache, clock: Clock) {
+    this.cache = cache;
+    this.clock = clock;
+  }
+
+  /**
+   * The answer, unless it is as old as `maxAgeMs`, or was asked for before its area was invalidated. The marks are read only
+   * when a value was found, or together with it where the store answers later: they cost no way of their own.
+   */
+  read(key: string, area: CacheArea, maxAgeMs: number): MaybePromise<StoredAnswer | undefined> {
+    const found = this.cache.get(key);
+    if (found === undefined) return undefined;
+    const { ofWorkspace, ofNamespace } = this.marksOf(area);
+    const ofAll = this.cache.get(ofWorkspace);
+    const ofOne = ofNamespace === undefined ? undefined : this.cache.get(ofNamespace);
+    if (!isLater(found) && !isLater(ofAll) && !isLater(ofOne)) {
+      return this.judged(key, found, maxAgeMs, [ofAll, ofOne]);
+    }
+    return Promise.all([found, ofAll, ofOne]).then(([value, ...marks]) =>
+      this.judged(key, value, maxAgeMs, marks),
+    );
+  }
+
+  /** Not waited for: a store that is away or slow has forgotten, which is all. */
+  write(key: string, answer: StoredAnswer, ttlMs: number): void {
+    void this.cache.set(key, encodeAnswer(answer), ttlMs);
+  }
+
+  private marksOf(area: CacheArea): MarkKeys {
+    const { organisationId, workspaceId, namespace } = area;
+    const name = `${organisationId}\n${workspaceId}\n${namespace ?? ''}`;
+    const known = this.markKeys.get(name);
+    if (known !== undefined) return known;
+    const keys: MarkKeys = {
+      ofWorkspace: invalidationKey({ organisationId, workspaceId, namespace: undefined }),
+      ofNamespace: namespace === undefined ? undefined : invalidationKey(area),
+    };
+    if (this.markKeys.size >= maxRememberedAreas) this.markKeys.clear();
+    this.markKeys.set(name, keys);
+    return keys;
+  }
+
+  private judged(
+    key: string,
+    value: CachedValue | undefined,
+    maxAgeMs: number,
+    marks: readonly (CachedValue | undefined)[],
+  ): StoredAnswer | undefined {
+    const stored = value === undefined ? undefined : decodeAnswer(value.bytes, value.storedAt);
+    if (stored === undefined || this.clock.now() - stored.storedAt >= maxAgeMs) return undefined;
+    for (const mark of marks) {
+      if (mark === undefined || stored.askedAt > mark.storedAt) continue;
+      // Gone for good, even should the mark be forgotten.
+      void this.cache.delete(key);
+      return undefined;
+    }
+    return stored;
+  }
+}
+
+/** Under which keys invalidations of an area are marked. */
+interface MarkKeys {
+  readonly ofWorkspace: string;
+  readonly ofNamespace: string | undefined;
+}
+
+function isLater(value: MaybePromise<CachedValue | undefined>): value is Promise<CachedValue | undefined> {
+  return value !== undefined && 'then' in value;
+}

@@ -1,0 +1,176 @@
+import { compileConfig } from '../../core/routing/plan/compile-config.ts';
+import { parseInlineConfig } from '../../core/routing/plan/parse-inline-config.ts';
+import type { PlanEnvironment } from '../../core/routing/plan/plan-environment.ts';
+import type { PlanNode } from '../../core/routing/plan/plan-node.ts';
+import { readField, type RequestFields } from '../../core/routing/plan/read-field.ts';
+import { walkPlan } from '../../core/routing/plan/walk-plan.ts';
+import { measured, median } from './cpu.ts';
+import { load } from './load.ts';
+import { benchConfig, removeFolder, startUpstream, startWeir } from './subject.ts';
+import { configuredRequestBytes, question, requestBytes } from './workload.ts';
+
+/** What a plan of three levels and twenty targets costs, medians over the rounds. */
+export interface PlanFigures {
+  /** Levels of strategies over the targets. */
+  readonly levels: number;
+  readonly targets: number;
+  /** The walk alone, in this process: from the compiled config to the one target that answers. */
+  readonly walk_us: number;
+  /** A chat request without a config, through the gateway, saturated. */
+  readonly plain_us_per_request: number;
+  /** The same request, with the config named in its header. */
+  readonly planned_us_per_request: number;
+  /** The median of the rounds' differences. */
+  readonly added_us_per_request: number;
+}
+
+const slug = 'bench-plan';
+const walksPerRound = 200_000;
+const connections = 32;
+const warmRequests = 20_000;
+
+/** CPU of a plan by itself, and of requests with one beside requests without, in turns. */
+export async function measurePlan(quick: boolean): Promise<PlanFigures> {
+  const rounds = quick ? 5 : 15;
+  const root = compiledRoot();
+  const walk = measureWalk(root, rounds);
+  const requests = quick ? 8000 : 20_000;
+  const upstream = await startUpstream();
+  const weir = await startWeir({
+    upstreamPort: upstream.port,
+    config: `${benchConfig(upstream.port)}configs: ${JSON.stringify({ [slug]: benchPlan })}\n`,
+  });
+  const plain: number[] = [];
+  const planned: number[] = [];
+  try {
+    const kinds = [
+      { request: requestBytes(weir.port, false), costs: plain },
+      { request: configuredRequestBytes(weir.port, slug), costs: planned },
+    ];
+    for (const { request } of kinds) await load(weir.port, request, warmRequests, connections);
+    for (let round = 0; round < rounds; round++) {
+      for (const { request, costs } of kinds) {
+        const one = await measured(weir, () => load(weir.port, request, requests, connections));
+        costs.push(one.cpuMicroseconds / one.completed);
+      }
+    }
+  } finally {
+    await weir.stop();
+    await upstream.stop();
+    await removeFolder(weir.folder);
+  }
+  return {
+    levels: levelsOf(root),
+    targets: targetsOf(root),
+    walk_us: walk,
+    plain_us_per_request: median(plain),
+    planned_us_per_request: median(planned),
+    added_us_per_request: median(planned.map((cost, round) => cost - (plain[round] ?? NaN))),
+  };
+}
+
+function weighted(name: string, count: number): object {
+  const targets = Array.from({ length: count }, (_, index) => ({ provider: 'bench', weight: index + 1 }));
+  return { name, strategy: { mode: 'loadbalance' }, targets };
+}
+
+/** The bench's requests meet the second condition, and take one of eight targets below it. */
+const benchPlan = {
+  strategy: {
+    mode: 'conditional',
+    conditions: [
+      { query: { 'metadata.plan': { $eq: 'paid' } }, then: 'paid' },
+      {
+        query: { 'params.model': { $in: ['gpt-4o', 'gpt-4o-mini'] }, 'params.temperature': { $lte: 1 } },
+        then: 'small',
+      },
+    ],
+    default: 'other',
+  },
+  targets: [
+    { name: 'paid', strategy: { mode: 'fallback' }, targets: [weighted('first', 3), weighted('second', 3)] },
+    { name: 'small', strategy: { mode: 'fallback' }, targets: [weighted('first', 4), weighted('second', 4)] },
+    { name: 'other', strategy: { mode: 'fallback' }, targets: [weighted('first', 3), weighted('second', 3)] },
+  ],
+};
+
+function compiledRoot(): PlanNode {
+  const parsed = parseInlineConfig(JSON.stringify(benchPlan));
+  if (!parsed.ok) throw new Error(`The plan of the bench is no config: ${JSON.stringify(parsed.issues)}`);
+  const setup = { id: slug, slug, configs: new Map(), knowsProvider: () => undefined };
+  const compiled = compileConfig(parsed.config, setup);
+  if (!compiled.ok) throw new Error(`The plan of the bench is not valid: ${JSON.stringify(compiled.issues)}`);
+  return compiled.config.root;
+}
+
+/** Microseconds of CPU for one walk: one target is taken and answers. */
+function measureWalk(root: PlanNode, rounds: number): number {
+  const costs: number[] = [];
+  // The first round pays for the compiler.
+  for (let round = 0; round <= rounds; round++) {
+    const before = process.cpuUsage();
+    for (let run = 0; run < walksPerRound; run++) takeOne(root);
+    const { user, system } = process.cpuUsage(before);
+    if (round > 0) costs.push((user + system) / walksPerRound);
+  }
+  return median(costs);
+}
+
+function takeOne(root: PlanNode): void {
+  const walk = walkPlan(root, new BenchEnvironment());
+  if (walk.next().done === true) throw new Error('The plan of the bench takes no target.');
+  if (walk.next({ status: 200, final: false }).done !== true)
+    throw new Error('The plan of the bench goes on after an answer.');
+}
+
+/** What is known of the bench's request; no breaker is open. One object per walk, as one per request. */
+class BenchEnvironment implements PlanEnvironment {
+  readonly trace = undefined;
+  private readonly fields: RequestFields = {
+    metadata: {},
+    params: question,
+    url: { pathname: '/v1/chat/completions' },
+    traceId: 'bench',
+    apiKeyId: 'bench',
+  };
+
+  random(): number {
+    return Math.random();
+  }
+
+  field(path: readonly (string | number)[]): unknown {
+    return readField(this.fields, path);
+  }
+
+  isOpen(): boolean {
+    return false;
+  }
+
+  latency(): undefined {
+    return undefined;
+  }
+
+  cost(): undefined {
+    return undefined;
+  }
+
+  turn(): number {
+    return 0;
+  }
+
+  assigned(): undefined {
+    return undefined;
+  }
+
+  assign(): void {
+    // No branch of the bench's plan keeps assignments.
+  }
+}
+
+function levelsOf(node: PlanNode): number {
+  return node.kind === 'leaf' ? 0 : 1 + Math.max(...node.children.map(levelsOf));
+}
+
+function targetsOf(node: PlanNode): number {
+  return node.kind === 'leaf' ? 1 : node.children.reduce((sum, child) => sum + targetsOf(child), 0);
+}

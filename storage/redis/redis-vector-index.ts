@@ -1,0 +1,169 @@
+import type { ChainableCommander } from 'ioredis';
+import type { Log } from '../../core/ports/log.ts';
+import type { Similar, VectorBounds, VectorIndex, VectorPartition } from '../../core/ports/vector-index.ts';
+import type { RedisConnection } from './redis-connection.ts';
+
+/** What one partition may hold. A search takes the logarithm of it, and nobody waits for it in this process. */
+const maxPerPartition = 100_000;
+/** How many leave when a partition is full: it may have shrunk its bound, but not all in one call. */
+const leavingAtOnce = 10;
+
+/** What `createRedisVectorIndex` needs. */
+export interface RedisVectorIndexOptions {
+  readonly redis: RedisConnection;
+  /** In this process: for a server that has no vector sets. */
+  readonly local: VectorIndex;
+  readonly log: Log;
+}
+
+/**
+ * Vectors that all gateways with the same server share, as the vector sets of Redis 8 (`VADD`, `VSIM`), unquantised. An older
+ * server has none: that is looked for at the first use, said once, and the index in this process is used instead.
+ *
+ * A set leaves as a whole, when the last vector that came to it expires; vectors have no time of their own there. In a full
+ * one any may leave. Everything that goes wrong finds nothing.
+ */
+export function createRedisVectorIndex(options: RedisVectorIndexOptions): VectorIndex {
+  return new RedisVectorIndex(options);
+}
+
+class RedisVectorIndex implements VectorIndex {
+  private readonly redis: RedisConnection;
+  private readonly local: VectorIndex;
+  private readonly log: Log;
+  /** Undefined until the server has said it. */
+  private hasSets: boolean | undefined;
+  private asking: Promise<void> | undefined;
+
+  constructor({ redis, local, log }: RedisVectorIndexOptions) {
+    this.redis = redis;
+    this.local = local;
+    this.log = log;
+  }
+
+  nearest(
+    partition: VectorPartition,
+    vector: Float32Array,
+    threshold: number,
+  ): Similar | undefined | Promise<Similar | undefined> {
+    if (this.hasSets === false) return this.local.nearest(partition, vector, threshold);
+    if (!this.redis.available || !pointsSomewhere(vector)) return undefined;
+    if (this.hasSets === true) return this.search(partition, vector, threshold);
+    return this.ask().then(() =>
+      this.hasSets === undefined ? undefined : this.nearest(partition, vector, threshold),
+    );
+  }
+
+  add(
+    partition: VectorPartition,
+    id: string,
+    vector: Float32Array,
+    bounds: VectorBounds,
+  ): void | Promise<void> {
+    if (this.hasSets === false) return this.local.add(partition, id, vector, bounds);
+    if (!this.redis.available) return undefined;
+    if (this.hasSets === undefined)
+      return this.ask().then(() =>
+        this.hasSets === undefined ? undefined : this.add(partition, id, vector, bounds),
+      );
+    return pointsSomewhere(vector) && bounds.ttlMs > 0 && bounds.maxEntries >= 1
+      ? this.keep(partition, id, vector, bounds)
+      : this.remove(partition, id);
+  }
+
+  remove(partition: VectorPartition, id: string): void | Promise<void> {
+    if (this.hasSets === false) return this.local.remove(partition, id);
+    if (!this.redis.available || this.hasSets === undefined) return undefined;
+    return this.send((set) => set.call('VREM', nameOf(partition), id)).then(() => undefined);
+  }
+
+  private async search(
+    partition: VectorPartition,
+    vector: Float32Array,
+    threshold: number,
+  ): Promise<Similar | undefined> {
+    const found = await this.redis
+      .call((client) =>
+        client.call('VSIM', nameOf(partition), 'FP32', blobOf(vector), 'WITHSCORES', 'COUNT', 1),
+      )
+      .catch(() => undefined);
+    if (!Array.isArray(found) || found.length < 2) return undefined;
+    // The server maps -1 … 1 to 0 … 1.
+    const similarity = 2 * Number(found[1]) - 1;
+    return similarity >= threshold - rounding ? { id: String(found[0]), similarity } : undefined;
+  }
+
+  private async keep(
+    partition: VectorPartition,
+    id: string,
+    vector: Float32Array,
+    { ttlMs, maxEntries }: VectorBounds,
+  ): Promise<void> {
+    const name = nameOf(partition);
+    const lifeMs = Math.ceil(ttlMs);
+    // In one transaction: a set that nothing ends must not come about.
+    const replies = await this.send((set) =>
+      set
+        .call('VADD', name, 'FP32', blobOf(vector), id, 'NOQUANT')
+        .pexpire(name, lifeMs, 'NX')
+        .pexpire(name, lifeMs, 'GT')
+        .call('VCARD', name),
+    );
+    const size = Number(replies?.[3]?.[1]);
+    const tooMany = size - Math.min(maxEntries, maxPerPartition);
+    if (!(tooMany > 0)) return;
+    const picked = await this.redis
+      .call((client) => client.call('VRANDMEMBER', name, Math.min(tooMany, leavingAtOnce) + 1))
+      .catch(() => undefined);
+    const leaving = (Array.isArray(picked) ? picked.map(String) : []).filter((one) => one !== id);
+    if (leaving.length === 0) return;
+    await this.send((set) =>
+      leaving.slice(0, tooMany).reduce((all, one) => all.call('VREM', name, one), set),
+    );
+  }
+
+  /** What each command said, with its error; undefined when nobody knows. */
+  private async send(
+    fill: (transaction: ChainableCommander) => ChainableCommander,
+  ): Promise<[Error | null, unknown][] | undefined> {
+    const replies = await this.redis.call((client) => fill(client.multi()).exec()).catch(() => undefined);
+    return replies ?? undefined;
+  }
+
+  private ask(): Promise<void> {
+    this.asking ??= this.redis
+      .call((client) => client.call('COMMAND', 'INFO', 'VADD'))
+      .then(
+        (reply) => {
+          this.hasSets = Array.isArray(reply) && Array.isArray(reply[0]);
+          if (!this.hasSets)
+            this.log.info(
+              'The Redis server has no vector sets (Redis 8 has): similar questions are found only in the process that was asked',
+            );
+        },
+        // Away just now, which the connection has told the log: asked again next time.
+        () => undefined,
+      )
+      .finally(() => (this.asking = undefined));
+    return this.asking;
+  }
+}
+
+/** 32-bit numbers must not hide a vector that is the same. */
+const rounding = 1e-6;
+
+/** What stands in braces places the key in a cluster: one organisation's keys are together. */
+function nameOf({ organisationId, digest }: VectorPartition): string {
+  return `weir:{${organisationId === '' ? '-' : encodeURIComponent(organisationId)}}:vectors:${digest}`;
+}
+
+/** Little-endian, as the server wants it and every machine that runs this has it. */
+function blobOf({ buffer, byteOffset, byteLength }: Float32Array): Buffer {
+  return Buffer.from(buffer, byteOffset, byteLength);
+}
+
+function pointsSomewhere(vector: Float32Array): boolean {
+  let squares = 0;
+  for (const value of vector) squares += value * value;
+  return squares > 0 && Number.isFinite(squares);
+}

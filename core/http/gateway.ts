@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { GatewayConfig } from '../config/schema.ts';
+import { servicePrefixes } from '../config/service-prefixes.ts';
 import type { Dialect } from '../dialects/dialect.ts';
 import type { DialectName } from '../dialects/endpoint.ts';
 import { matchEndpoint } from '../dialects/match-endpoint.ts';
@@ -69,7 +70,7 @@ export class Gateway {
       budget: this.budget,
     };
     this.basePath = server.base_path === '/' ? '' : server.base_path;
-    const prefixes = [server.header_prefix, ...server.header_aliases].map((prefix) => `${prefix}-`);
+    const prefixes = servicePrefixes(server);
     this.headerNames = new HeaderNames(prefixes);
     this.answerHeaders = new AnswerHeaders(prefixes);
   }

@@ -5,11 +5,12 @@ import type { GatewayConfig } from '../config/schema.ts';
 import { compileConfig } from '../routing/plan/compile-config.ts';
 import { placeText, type ConfigIssue } from '../routing/plan/config-issue.ts';
 import { providerLookup } from '../routing/plan/provider-names.ts';
+import { servicePrefixes } from '../config/service-prefixes.ts';
 import { problemAt } from './problem-at.ts';
 
 /** What configs are checked in. */
 export interface ConfigsCheck {
-  readonly config: Pick<GatewayConfig, 'configs' | 'providers'>;
+  readonly config: Pick<GatewayConfig, 'configs' | 'providers'> & Partial<Pick<GatewayConfig, 'server'>>;
   readonly source: ConfigSource;
   /** The rows of the provider table. */
   readonly providerNames: Iterable<string>;
@@ -22,8 +23,11 @@ export function checkConfigs({ config, source, providerNames }: ConfigsCheck): P
     builtIn: providerNames,
     configured: Object.keys(config.providers),
   });
+  // The draft of a configuration with mistakes elsewhere may have no server section that could be trusted.
+  const prefixes = config.server === undefined ? [] : servicePrefixes(config.server);
+  const setup = { configs, knowsProvider, servicePrefixes: prefixes };
   return [...configs].flatMap(([slug, input]) => {
-    const result = compileConfig(input, { id: slug, slug, configs, knowsProvider });
+    const result = compileConfig(input, { id: slug, slug, ...setup });
     const problems = (issues: readonly ConfigIssue[]): Problem[] =>
       issues
         // What is wrong within a config that this one refers to is told where it stands.

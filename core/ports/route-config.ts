@@ -147,7 +147,7 @@ const ownProperties = {
   override_params: Type.Optional(anyObject("Members that are set in the request's body in any case.")),
   drop_params: Type.Optional(
     Type.Array(Type.String({ minLength: 1, maxLength: 512 }), {
-      maxItems: 256,
+      maxItems: 64,
       description: "Paths that are removed from the request's body: `user`, `tools[*].strict`.",
     }),
   ),

@@ -45,7 +45,7 @@ export const BreakerSchema = Type.Object(
       description: 'Milliseconds until one request may try again.',
     }),
     failure_status_codes: statusCodes(
-      'What counts as a failure. Default: every status of 500 and above, and no answer at all.',
+      'What counts as a failure. Default: every status of 500 and above, no answer at all, and none in time (408).',
     ),
   },
   { ...strict, description: 'Circuit breaker of this target, or of every target below this one.' },

@@ -152,6 +152,49 @@ describe('a config’s own address', () => {
   });
 });
 
+test('a credential of the operator’s config that a request’s config refers to stays the operator’s', async (t) => {
+  const foreign = await startUpstream(t, ok);
+  const { gateway, upstream } = await routed(t, {
+    configs: { own: { provider: 'plain', api_key: 'of-the-config' } },
+    security: { trusted_hosts: [new URL(foreign.url).host] },
+  });
+  const config = { strategy: { mode: 'single' as const }, targets: [{ config: 'own' }] };
+  await send(gateway.url, { path, headers: asHeader(config), body });
+  assert.equal(credentialsOf(upstream).authorization, 'Bearer of-the-config');
+  const headers = { ...asHeader(config), 'x-service-custom-host': foreign.url };
+  const answer = await send(gateway.url, { path, headers, body });
+  assert.equal(answer.status, 200, answer.text);
+  assert.deepEqual(credentialsOf(foreign), none);
+  assert.equal(foreign.requests.length, 1);
+});
+
+test('the gateway’s own headers cannot be forwarded by a config', async (t) => {
+  const { gateway } = await routed(t);
+  const config = { provider: 'plain', forward_headers: ['x-portkey-api-key'] };
+  const answer = await send(gateway.url, { path, headers: asHeader(config), body });
+  assert.deepEqual([answer.status, answer.json().error.code], [400, 'invalid_config']);
+});
+
+test('a condition on a body that is not modelled reads it; uploads are not read', async (t) => {
+  const { gateway, upstream } = await routed(t);
+  const config: RouteConfigInput = {
+    strategy: {
+      mode: 'conditional',
+      conditions: [{ query: { 'params.kind': 'b' }, then: 'b' }],
+      default: 'a',
+    },
+    targets: [
+      { name: 'a', provider: '@held' },
+      { name: 'b', provider: '@held-boxed' },
+    ],
+  };
+  await send(gateway.url, { path: '/v1/threads', headers: asHeader(config), body: { kind: 'b' } });
+  assert.deepEqual(credentialsOf(upstream), { ...none, boxed: 'held-secret' });
+  const upload = { ...asHeader(config), 'content-type': 'application/octet-stream' };
+  await send(gateway.url, { path: '/v1/threads', headers: upload, body: '{"kind":"b"}' });
+  assert.deepEqual(credentialsOf(upstream), { ...none, authorization: 'Bearer held-secret' });
+});
+
 test('fields of a request’s config never steer a held credential; those of the operator’s do', async (t) => {
   const upstream = await startUpstream(t, ok);
   const providers = {

@@ -18,6 +18,7 @@ import type { ProviderDialects } from './plan-call.ts';
 import type { CompiledConfig, PlanLeaf } from './plan/plan-node.ts';
 import { ConfigStore } from './plan/config-store.ts';
 import { providerLookup } from './plan/provider-names.ts';
+import { servicePrefixes } from '../config/service-prefixes.ts';
 import type { RoutingState } from './plan/routing-state.ts';
 import { namesProvider, requestTarget, takeAddress } from './request-target.ts';
 import { leafTarget, type BroughtSettings, type TargetRules } from './resolve-target.ts';
@@ -65,7 +66,9 @@ class GenerationRouter implements Router {
     this.rules = { known, headerPrefix, keyPrefix, trustedHosts };
     this.catalogue = new ModelCatalogue({ known, listings, transport, clock: runtime.clock });
     const names = { builtIn: setup.table.keys(), configured: Object.keys(config.providers) };
-    this.configs = new ConfigStore({ configs: config.configs, knowsProvider: providerLookup(names) });
+    const knowsProvider = providerLookup(names);
+    const { configs } = config;
+    this.configs = new ConfigStore({ configs, knowsProvider, servicePrefixes: servicePrefixes(config.server) });
     this.run = {
       ...{ config, wires, transport, runtime, prices, state, breakers, keyPrefix, clock: runtime.clock },
       random: setup.random ?? Math.random,
@@ -145,7 +148,9 @@ class GenerationRouter implements Router {
     let brought = this.brought.get(leaf);
     if (brought === undefined) {
       const { apiKey, fields, customHost } = leaf.settings;
-      this.brought.set(leaf, (brought = { apiKey, fields, customHost, inline: config.slug === undefined }));
+      // What a request's config takes over from one of the operator's stays the operator's.
+      const isInline = config.slug === undefined && leaf.definedIn === undefined;
+      this.brought.set(leaf, (brought = { apiKey, fields, customHost, inline: isInline }));
     }
     if (leaf.provider !== undefined) return leafTarget(exchange, leaf.provider, this.rules, brought);
     return requestTarget(exchange, this.rules, options.defaultProvider, brought);
@@ -158,10 +163,11 @@ class GenerationRouter implements Router {
 }
 
 /** Several tries, edits and conditions need the body in memory; uploads that nobody reads are streamed. */
-function mustLoad({ body, endpoint, header }: Exchange, { readsBody }: CompiledConfig): boolean {
+function mustLoad(exchange: Exchange, { readsBody }: CompiledConfig): boolean {
+  const { body, endpoint } = exchange;
   if (!body.present || body.loaded) return false;
   if (endpoint.modelled) return true;
-  return readsBody && /^application\/(?:[\w.+-]+\+)?json\b/i.test(header('content-type') ?? '');
+  return readsBody && /^application\/(?:[\w.+-]+\+)?json\b/i.test(exchange.header('content-type') ?? '');
 }
 
 function asExchange(context: RequestContext): Exchange {

@@ -53,14 +53,11 @@ export async function runTry(parts: TryParts, setup: TrySetup): Promise<Answer> 
       return early;
     }
   }
-  stopIfLeft(exchange);
   const { outgoing, translation } = prepareRequest(parts, setup);
   let { request } = outgoing;
   if (target.credentials !== undefined) {
     const signed = authorized(request, target.credentials);
     request = isPromise(signed) ? await signed : signed;
-    // A token may have taken its time.
-    stopIfLeft(exchange);
   }
   // Hooks and tokens take their time: nobody is asked for a client that has left meanwhile.
   if (exchange.aborted) throw exchange.failure ?? clientLeft();
@@ -75,11 +72,6 @@ export async function runTry(parts: TryParts, setup: TrySetup): Promise<Answer> 
   if (translation !== undefined) answer = await translatedAnswer(exchange, answer, translation, clock);
   if (parts.judged && isStreamSource(answer.body)) answer = await begun(exchange, answer, answer.body);
   return pipeline.attempted.length > 0 ? runAttemptedHooks(exchange, answer, runtime) : answer;
-}
-
-/** Throws when nobody waits for an answer any more. */
-function stopIfLeft(exchange: Exchange): void {
-  if (exchange.aborted) throw exchange.failure ?? clientLeft();
 }
 
 /** The answer once its stream has begun well. Throws why it has not. */

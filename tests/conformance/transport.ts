@@ -247,6 +247,12 @@ const ending: readonly Case[] = [
     heard: ['head 200', 'data abcdef', 'end'],
   },
   {
+    name: 'an answer whose pauses are within the limit, but not their sum',
+    scene: scenes.slowly(40, 'abcdefgh'),
+    request: { idleTimeoutMs: 250 },
+    heard: ['head 200', 'data abcdefgh', 'end'],
+  },
+  {
     name: 'a stream',
     scene: scenes.streams(['data: 1\n\n', 'data: [DONE]\n\n'], 5),
     heard: ['head 200', 'data data: 1\n\ndata: [DONE]\n\n', 'end'],
@@ -385,6 +391,19 @@ function pauses(start: Start): void {
     listener.call.resume();
     await subject.come(listener.ended);
     assert.deepEqual(listener.heard, ['head 200', 'data abc', 'fail upstream_timeout']);
+  });
+
+  test('an answer that has come whole stays whole, whatever its connection does then', async (t) => {
+    const subject = await start(t);
+    const steps = [head(200, length(3)), data('abc'), wait(30), { then: 'reset' }] as const;
+    const listener = begin(subject, { origin: await subject.play(scene(...steps)) });
+    listener.onData = () => false;
+    await subject.come(listener.fed);
+    await subject.pass(100);
+    assert.deepEqual(listener.heard, ['head 200', 'data abc']);
+    listener.call.resume();
+    await subject.come(listener.ended);
+    assert.deepEqual(listener.heard, ['head 200', 'data abc', 'end']);
   });
 
   test('a reset is told while the reader has no room', async (t) => {

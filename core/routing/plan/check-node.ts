@@ -28,8 +28,19 @@ export function saysNothing(config: RouteConfigInput): boolean {
   return !Object.entries(config).some(([key, value]) => value !== undefined && !silentKeys.has(key));
 }
 
+/** What decides over the keys of a node. */
+export interface NodeRules {
+  readonly knowsProvider: KnowsProvider;
+  /** What the gateway's own headers begin with, each with its dash. Default none. */
+  readonly servicePrefixes?: readonly string[];
+}
+
 /** What is wrong with the keys of one node by themselves, its strategy and its targets left aside. */
-export function checkNode(own: RouteConfigInput, knowsProvider: KnowsProvider, refuse: Refuse): void {
+export function checkNode(
+  own: RouteConfigInput,
+  { knowsProvider, servicePrefixes }: NodeRules,
+  refuse: Refuse,
+): void {
   for (const key of unservedChecks) {
     // An empty list checks nothing, and nothing is lost.
     if ((own[key]?.length ?? 0) > 0)
@@ -43,7 +54,7 @@ export function checkNode(own: RouteConfigInput, knowsProvider: KnowsProvider, r
   checkProviders(own, knowsProvider, refuse);
   checkFields(own, refuse);
   own.forward_headers?.forEach((name, index) => {
-    const reason = refusedForwardName(name);
+    const reason = refusedForwardName(name, servicePrefixes);
     if (reason !== undefined) refuse(['forward_headers', index], `${quoted(name)} cannot be here: ${reason}`);
   });
 }

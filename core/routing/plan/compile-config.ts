@@ -22,6 +22,8 @@ export interface CompileSetup {
   /** All configs that targets may refer to, this one included. */
   readonly configs: ReadonlyMap<string, RouteConfigInput>;
   readonly knowsProvider: KnowsProvider;
+  /** What the gateway's own headers begin with, each with its dash: none of them can be forwarded. Default none. */
+  readonly servicePrefixes?: readonly string[];
 }
 
 /** A compiled config, or everything that is wrong with it; `warnings` are what has no effect. */
@@ -90,7 +92,7 @@ class Compilation {
     if (spot.depth > maxDepth) return this.#tooLarge(spot, `targets are nested more than ${maxDepth} deep`);
     if (input.config !== undefined) return this.#referred(input, input.config, spot, parent);
     const refuse = reporter(this.issues, spot);
-    checkNode(input, this.#setup.knowsProvider, refuse);
+    checkNode(input, this.#setup, refuse);
     reportParams(input, refuse);
     const own = inheritSettings(parent, input);
     const { targets } = input;

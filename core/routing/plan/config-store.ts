@@ -15,6 +15,8 @@ export interface ConfigStoreOptions {
   readonly configs: Readonly<Record<string, RouteConfigInput>>;
   /** The providers that targets may name: `providerLookup`. */
   readonly knowsProvider: KnowsProvider;
+  /** As in `CompileSetup`. */
+  readonly servicePrefixes?: readonly string[];
 }
 
 /** Texts that are remembered, each of 64 KiB at the most. */
@@ -36,9 +38,9 @@ export class ConfigStore {
   readonly #inline = new RecentMap<Compiled>(maxTexts);
 
   /** Throws an `Error` for a config that is not valid; `checkConfigs` has reported it before. */
-  constructor({ configs, knowsProvider }: ConfigStoreOptions) {
+  constructor({ configs, knowsProvider, servicePrefixes = [] }: ConfigStoreOptions) {
     const byName = new Map(Object.entries(configs));
-    this.#setup = { configs: byName, knowsProvider };
+    this.#setup = { configs: byName, knowsProvider, servicePrefixes };
     for (const [slug, input] of byName) {
       const result = compileConfig(input, { ...this.#setup, id: slug, slug });
       if (!result.ok) throw new Error(`The config "${slug}" is not valid. ${sentence(result.issues)}`);

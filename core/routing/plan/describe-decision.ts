@@ -1,6 +1,6 @@
 import type { BranchChoice } from './branch-choice.ts';
 import { isNodeOpen } from './open-node.ts';
-import type { BranchDecision, CandidateNote } from './plan-environment.ts';
+import type { BranchDecision, CandidateNote } from '../../pipeline/plan-trace.ts';
 import type { PlanBranch } from './plan-node.ts';
 import { costOfChild } from './strategies/least-cost.ts';
 import { latencyOfChild } from './strategies/least-latency.ts';

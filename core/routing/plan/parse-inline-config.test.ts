@@ -132,7 +132,8 @@ describe('parseInlineConfig', () => {
   it('works out a bounded number of issues', () => {
     const unknown = (count: number): string =>
       `{${Array.from({ length: count }, (_, index) => `"zz${index}":1`).join()}}`;
-    const wrong = (count: number): string => `{"targets":[${Array.from({ length: count }, () => '1').join()}]}`;
+    const wrong = (count: number): string =>
+      `{"targets":[${Array.from({ length: count }, () => '1').join()}]}`;
     assert.equal(issuesOf(unknown(1500)).length, 100);
     assert.equal(issuesOf(wrong(1500)).length, 100);
     for (const text of [unknown(5000), wrong(20_000)]) assert.equal(issuesOf(text).length, 1);

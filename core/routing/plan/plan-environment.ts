@@ -1,5 +1,6 @@
+import type { PlanTrace } from '../../pipeline/plan-trace.ts';
 import type { FieldPath } from './field-path.ts';
-import type { PlanBranch, PlanLeaf, StrategyMode } from './plan-node.ts';
+import type { PlanBranch, PlanLeaf } from './plan-node.ts';
 
 /** Everything that a strategy may know; the generators themselves are pure. One object per request. */
 export interface PlanEnvironment {
@@ -20,33 +21,6 @@ export interface PlanEnvironment {
   assign(branch: PlanBranch, hash: string, child: number, ttlMs: number): void;
   /** Set when somebody wants to know why. */
   readonly trace: PlanTrace | undefined;
-}
-
-/** Hears how a plan came about. */
-export interface PlanTrace {
-  branch(decision: BranchDecision): void;
-}
-
-/** What one branch decided. */
-export interface BranchDecision {
-  readonly path: string;
-  readonly mode: StrategyMode;
-  /** In file order. */
-  readonly candidates: readonly CandidateNote[];
-  /** Why it came out so, where the candidates do not tell: `condition 2 matched`. */
-  readonly reason?: string;
-}
-
-/** How a branch looked at one of its children. */
-export interface CandidateNote {
-  readonly path: string;
-  readonly name?: string;
-  /** Place in the order of trying, from 1 on; absent for one that will not be tried. */
-  readonly order?: number;
-  /** What it was ranked by: weight, milliseconds or US dollars. */
-  readonly score?: number;
-  /** Why it was left out: `breaker open`, `weight 0`. */
-  readonly skipped?: string;
 }
 
 /** One try of the plan, and who may race it. */

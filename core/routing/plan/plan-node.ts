@@ -101,7 +101,7 @@ export interface BreakerSettings {
   readonly minimumRequests: number;
   /** How long it stays open before one request may try. */
   readonly cooldownMs: number;
-  /** What counts as a failure; undefined: every status of 500 and above, and no answer at all. */
+  /** What counts as a failure; undefined: every status of 500 and above, no answer at all, and none in time (408). */
   readonly failureStatusCodes: ReadonlySet<number> | undefined;
 }
 
@@ -132,6 +132,6 @@ export interface RetrySettings {
   /** Tries after the first one, 0 to 5. */
   readonly attempts: number;
   readonly onStatusCodes: ReadonlySet<number>;
-  /** Waits as long as an answer with 429 asks. */
+  /** Waits as long as an answer with 429 or 503 asks. */
   readonly useRetryAfter: boolean;
 }

@@ -1,7 +1,8 @@
 import type { FieldPath } from './field-path.ts';
 import { hashFraction } from './hash-fraction.ts';
 import { describeFieldPath } from './parse-field-path.ts';
-import type { BranchDecision, PlanEnvironment, PlanStep } from './plan-environment.ts';
+import type { BranchDecision } from '../../pipeline/plan-trace.ts';
+import type { PlanEnvironment, PlanStep } from './plan-environment.ts';
 import type {
   AttemptSettings,
   BreakerSettings,

@@ -14,10 +14,8 @@ import { providerTable } from './adapters/providers.ts';
 import { createLog } from './adapters/telemetry/line-log.ts';
 import { createMetrics } from './adapters/telemetry/prometheus.ts';
 import { createUndiciTransport } from './adapters/transport/undici-transport.ts';
-import { readArguments, usage, type Command } from './core/cli/arguments.ts';
+import { helpText, readArguments, type Command } from './core/cli/arguments.ts';
 import { runExplainCommand } from './core/cli/explain-command.ts';
-import { explainUsage } from './core/cli/explain-arguments.ts';
-import { journalUsage } from './core/cli/journal-arguments.ts';
 import { runJournalCommand } from './core/cli/journal-command.ts';
 import { welcome } from './core/cli/welcome.ts';
 import { restartNeeded } from './core/config/diff.ts';
@@ -71,7 +69,7 @@ const providerNames = new Set(providerTable.keys());
 
 async function run(command: Command): Promise<number | undefined> {
   if (command.name === 'help') {
-    const text = { journal: journalUsage, explain: explainUsage, all: usage }[command.topic ?? 'all'];
+    const text = helpText(command.topic);
     if (command.problem === undefined) console.log(text);
     else console.error(`${command.problem}\n\n${text}`);
     return command.problem === undefined ? 0 : 2;

@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
-import { readExplainArguments, type ExplainCommand } from './explain-arguments.ts';
-import { readJournalArguments, type JournalCommand } from './journal-arguments.ts';
+import { explainUsage, readExplainArguments, type ExplainCommand } from './explain-arguments.ts';
+import { journalUsage, readJournalArguments, type JournalCommand } from './journal-arguments.ts';
 
 /** What the command line and the environment ask for. */
 export type Command =
@@ -16,9 +16,12 @@ export type Command =
   | { readonly name: 'schema' }
   | JournalCommand
   | ExplainCommand
-  | { readonly name: 'help'; readonly problem?: string; readonly topic?: 'journal' | 'explain' };
+  | { readonly name: 'help'; readonly problem?: string; readonly topic?: HelpTopic };
 
-export const usage = `weir: a gateway in front of model providers
+/** A command with a help text of its own. */
+export type HelpTopic = 'journal' | 'explain';
+
+const usage = `weir: a gateway in front of model providers
 
   weir start [--config FILE] [--port N] [--data DIR]   serve (environment: WEIR_CONFIG, PORT, WEIR_DATA)
              [--host ADDRESS]                          listen there instead of server.host (WEIR_HOST)
@@ -29,6 +32,11 @@ export const usage = `weir: a gateway in front of model providers
   weir help                                            print this
 
   WEIR_ADMIN_KEY presets the owner key (at least 16 characters); without it one is generated and shown once.`;
+
+/** The help of one command, or of all. */
+export function helpText(topic: HelpTopic | undefined): string {
+  return { journal: journalUsage, explain: explainUsage, all: usage }[topic ?? 'all'];
+}
 
 /** Reads the command line; the command line wins over the environment. Anything unclear becomes `help` with the reason. */
 export function readArguments(

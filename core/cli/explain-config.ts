@@ -6,6 +6,7 @@ import type { LoadResult } from '../config/load-config.ts';
 import { parseYaml } from '../config/parse-yaml.ts';
 import { childPointer } from '../config/pointer.ts';
 import type { Problem } from '../config/problem.ts';
+import { servicePrefixes } from '../config/service-prefixes.ts';
 import { maxConfigFileBytes, readText } from '../config/read-file.ts';
 import { problemOfConfig } from '../lifecycle/check-configs.ts';
 import { RouteConfigSchema, type RouteConfigInput } from '../ports/route-config.ts';
@@ -66,9 +67,10 @@ function compiled(
   { input, base, source, slug }: Written,
   { loaded, providerNames }: ConfigPlace,
 ): FoundConfig {
-  const { configs, providers } = loaded.config;
+  const { configs, providers, server } = loaded.config;
   const result = compileConfig(input, {
     ...{ id: slug ?? 'inline', slug, configs: new Map(Object.entries(configs)) },
+    servicePrefixes: servicePrefixes(server),
     knowsProvider: providerLookup({ builtIn: providerNames, configured: Object.keys(providers) }),
   });
   const warnings = result.warnings.map((issue): Problem => ({

@@ -13,6 +13,7 @@ import {
   type PluginLoad,
   type PluginSources,
 } from './load-plugin.ts';
+import { checkConfigUses } from './check-config-uses.ts';
 import { checkConfigs } from './check-configs.ts';
 
 /** What a configuration may name: plugins, and the providers that it need not define. */
@@ -108,7 +109,7 @@ async function examine(input: CheckInput): Promise<Examined> {
     preparePipeline(config, index, { input, loads }),
   );
   const problems = arrangeProblems(
-    [...checkConfigs(input), ...parts.flatMap((part) => part.problems)],
+    [...checkConfigs(input), ...checkConfigUses(input), ...parts.flatMap((part) => part.problems)],
     namesOf(input),
   );
   return { loads, parts, problems };

@@ -68,7 +68,11 @@ class GenerationRouter implements Router {
     const names = { builtIn: setup.table.keys(), configured: Object.keys(config.providers) };
     const knowsProvider = providerLookup(names);
     const { configs } = config;
-    this.configs = new ConfigStore({ configs, knowsProvider, servicePrefixes: servicePrefixes(config.server) });
+    this.configs = new ConfigStore({
+      configs,
+      knowsProvider,
+      servicePrefixes: servicePrefixes(config.server),
+    });
     this.run = {
       ...{ config, wires, transport, runtime, prices, state, breakers, keyPrefix, clock: runtime.clock },
       random: setup.random ?? Math.random,

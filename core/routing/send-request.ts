@@ -3,7 +3,7 @@ import { clientLeft } from '../pipeline/client-left.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { TryOptions } from '../ports/router.ts';
-import type { Transport, UpstreamRequest } from '../ports/transport.ts';
+import type { Transport, UpstreamCall, UpstreamRequest } from '../ports/transport.ts';
 import { TryTimers } from './attempts/try-timers.ts';
 import { FailedAttempt, UpstreamAnswer } from './upstream-answer.ts';
 
@@ -34,22 +34,27 @@ export async function sendRequest(sending: Sending): Promise<Answer> {
 }
 
 function sendOnce(sending: Sending): Promise<Answer | FailedAttempt> {
+  return new Promise((resolve) => begin(sending, resolve));
+}
+
+function begin(sending: Sending, resolve: (result: Answer | FailedAttempt) => void): void {
   const { exchange, options, clock, stripUsage, translated } = sending;
-  return new Promise((resolve) => {
-    const isBound = options.requestTimeoutMs > 0 || options.firstTokenTimeoutMs > 0;
-    const timers = isBound ? new TryTimers(options, clock, (error) => call.abort(error)) : undefined;
-    const { maxAnswerBytes } = options;
-    const answer = new UpstreamAnswer(exchange, resolve, {
-      clock,
-      maxAnswerBytes,
-      stripUsage,
-      translated,
-      timers,
-    });
-    const call = sending.transport.send(sending.request, answer);
-    answer.started(call);
-    exchange.onAbort(() => call.abort(exchange.failure ?? clientLeft()));
-  });
+  const { maxAnswerBytes } = options;
+  const answer = new UpstreamAnswer(exchange, resolve, { clock, maxAnswerBytes, stripUsage, translated });
+  const call = sending.transport.send(sending.request, answer);
+  answer.started(call, timersOf(options, clock, call));
+  exchange.onAbort(abortOf(exchange, call));
+}
+
+// Closures that live as long as a stream are made where they hold nothing but what they need.
+
+function timersOf(options: TryOptions, clock: Clock, call: UpstreamCall): TryTimers | undefined {
+  if (options.requestTimeoutMs === 0 && options.firstTokenTimeoutMs === 0) return undefined;
+  return new TryTimers(options, clock, (error) => call.abort(error));
+}
+
+function abortOf(exchange: Exchange, call: UpstreamCall): () => void {
+  return () => call.abort(exchange.failure ?? clientLeft());
 }
 
 function isResendable({ request: { body } }: Sending): boolean {

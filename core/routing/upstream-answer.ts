@@ -18,8 +18,6 @@ export interface UpstreamAnswerOptions {
   readonly stripUsage: boolean;
   /** The answer is read by a codec: nothing is scanned here, and only a stream that was asked for flows. */
   readonly translated: { readonly streams: boolean } | undefined;
-  /** Bounds that reach across the answer's phases. */
-  readonly timers: TryTimers | undefined;
 }
 
 /** An attempt that brought no answer. */
@@ -39,9 +37,10 @@ export class FailedAttempt {
  */
 export class UpstreamAnswer implements UpstreamHandler, StreamSource {
   private readonly exchange: Exchange;
-  private readonly resolve: (result: Answer | FailedAttempt) => void;
+  private resolve: (result: Answer | FailedAttempt) => void;
   private readonly options: UpstreamAnswerOptions;
   private call: UpstreamCall | undefined;
+  private timers: TryTimers | undefined;
   private target: StreamTarget | undefined;
   private status = 0;
   private headers: HeaderList = [];
@@ -63,8 +62,12 @@ export class UpstreamAnswer implements UpstreamHandler, StreamSource {
     this.options = options;
   }
 
-  started(call: UpstreamCall): void {
+  /** `timers` are the bounds that reach across the answer's phases. */
+  started(call: UpstreamCall, timers?: TryTimers): void {
     this.call = call;
+    this.timers = timers;
+    // The answer may have failed before.
+    if (this.over !== 'no') timers?.over();
   }
 
   head(status: number, headers: HeaderList): void {
@@ -78,12 +81,8 @@ export class UpstreamAnswer implements UpstreamHandler, StreamSource {
     const { translated } = this.options;
     if (translated !== undefined) {
       this.streaming = translated.streams && status === 200 && !isWholeJson(contentType);
-      if (this.streaming)
-        this.resolve({
-          status,
-          headers: forwardAnswerHeaders(headers, false, exchange.knownNames),
-          body: this,
-        });
+      if (!this.streaming) return;
+      this.flow({ status, headers: forwardAnswerHeaders(headers, false, exchange.knownNames), body: this });
       return;
     }
     const bodiless = exchange.method === 'HEAD' || status === 204 || status === 304;
@@ -101,7 +100,15 @@ export class UpstreamAnswer implements UpstreamHandler, StreamSource {
     };
     // It was asked for identity and compressed all the same: the event that the client did not ask for is inside.
     const compressed = strips && coding !== 'identity' && coding !== 'unknown';
-    this.resolve(compressed ? strippedAnswer(answer, coding, exchange.dialect) : answer);
+    this.flow(compressed ? strippedAnswer(answer, coding, exchange.dialect) : answer);
+  }
+
+  /** Hands the answer on, and keeps nothing of its head: a stream may be open for long. */
+  private flow(answer: Answer): void {
+    const { resolve } = this;
+    this.resolve = ignore;
+    this.headers = noHeaders;
+    resolve(answer);
   }
 
   data(chunk: Buffer): boolean {
@@ -113,8 +120,8 @@ export class UpstreamAnswer implements UpstreamHandler, StreamSource {
     if (first && facts.firstTokenAt === 0) facts.firstTokenAt = this.options.clock.monotonic();
     const room = this.pass(chunk);
     // Whoever translates the stream has seen its tokens by now.
-    if (this.options.timers !== undefined && (facts.firstTokenAt !== 0 || !this.tellsTokens))
-      this.options.timers.firstToken();
+    if (this.timers !== undefined && (facts.firstTokenAt !== 0 || !this.tellsTokens))
+      this.timers.firstToken();
     return room;
   }
 
@@ -190,7 +197,7 @@ export class UpstreamAnswer implements UpstreamHandler, StreamSource {
   private finish(how: 'ended' | GatewayError): void {
     this.over = how;
     this.exchange.facts.upstreamEndedAt = this.options.clock.monotonic();
-    this.options.timers?.over();
+    this.timers?.over();
   }
 
   private flushEnd(target: StreamTarget): void {
@@ -200,7 +207,7 @@ export class UpstreamAnswer implements UpstreamHandler, StreamSource {
   }
 
   private collect(chunk: Buffer): boolean {
-    this.options.timers?.firstToken();
+    this.timers?.firstToken();
     this.size += chunk.length;
     if (this.size > this.options.maxAnswerBytes) {
       const error = new GatewayError(
@@ -216,6 +223,12 @@ export class UpstreamAnswer implements UpstreamHandler, StreamSource {
     this.chunks.push(chunk);
     return true;
   }
+}
+
+const noHeaders: HeaderList = Object.freeze([]);
+
+function ignore(): void {
+  // An answer has been handed on already.
 }
 
 /** One document. Some hosts stream under odd types, so that everything else may be a stream. */

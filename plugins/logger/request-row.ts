@@ -87,8 +87,12 @@ export function requestLine(context: RequestContext, outcome: Outcome, now: numb
 
 /** Where the request went within its config, and what it took. */
 function planMembers(facts: RequestFacts): string {
-  const tries = facts.tries.length === 0 ? '' : text('tries', JSON.stringify(facts.tries.map(loggedTry)));
-  return text('option', facts.option) + number('retries', facts.retries) + tries;
+  const { tries, option, retries } = facts;
+  // One good try is told by the other columns already.
+  const isPlain =
+    tries.length === 0 || (tries.length === 1 && tries[0]?.error === '' && isSuccess(tries[0].status));
+  const told = isPlain ? '' : text('tries', JSON.stringify(tries.map(loggedTry)));
+  return text('option', option) + number('retries', retries) + told;
 }
 
 /** As a digest where the request calls this header sensitive: equal ones stay equal, and tell nothing else. */

@@ -168,6 +168,27 @@ describe('x-service-explain', { skip: chdbMissing }, () => {
     assert.deepEqual([one.provider, one.status, decision.attempts.length], ['mock', 200, 1]);
   });
 
+  test('tries that run at once', async () => {
+    const config = {
+      ...{ strategy: { mode: 'loadbalance' }, hedge: { after_ms: 50 } },
+      targets: [
+        { provider: 'mock', weight: 1000, override_params: { model: 'mock:latency_ms=20000' } },
+        { provider: 'mock', weight: 0.001, override_params: { model: 'mock-gpt' } },
+      ],
+    };
+    const headers = { 'x-service-explain': 'true', 'x-service-config': JSON.stringify(config) };
+    const { decision, tries, metrics } = await explained(await ask(headers));
+    assert.deepEqual(
+      tries.map(({ option, status, error, lost }: Record<string, unknown>) => [option, status, error, lost]),
+      [
+        ['config.targets[1]', 200, '', false],
+        ['config.targets[0]', 0, 'lost_race', true],
+      ],
+    );
+    assert.match(decision.config, /^inline:/);
+    assert.deepEqual([metrics.config, metrics.option], ['inline', 'config.targets[1]']);
+  });
+
   test('an answer from the cache', async () => {
     const headers = {
       'x-service-explain': 'true',

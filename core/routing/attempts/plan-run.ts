@@ -85,12 +85,12 @@ export class PlanRun {
       const result = await this.try(exchange, leaf);
       const { status, final, answer, error } = result;
       const isWanted = retry?.onStatusCodes.has(status) === true && !final;
-      const state = {
-        ...{ retry: made, status, waitedMs, now: runtime.clock.now() },
-        headers: answer?.headers ?? error?.headers ?? [],
-      };
-      const delay =
-        isWanted && this.repeatable && !exchange.aborted ? retryDelay(retry, state, random) : undefined;
+      let delay: number | undefined;
+      if (isWanted && this.repeatable && !exchange.aborted) {
+        const headers = answer?.headers ?? error?.headers ?? [];
+        const now = runtime.clock.now();
+        delay = retryDelay(retry, { retry: made, status, headers, waitedMs, now }, random);
+      }
       if (delay === undefined) {
         const isGood = status >= 200 && status <= 299;
         exchange.facts.retries = isWanted || (made > 0 && !isGood) ? -1 : made;
@@ -157,8 +157,10 @@ export class PlanRun {
     const { facts: kept, startedMonotonic: accepted } = this.exchange;
     if (kept.tries.length >= maxRecords) return;
     const { provider, modelRequested: model } = facts;
-    const times = { startedMs: startedAt - accepted, endedMs: this.now() - accepted };
-    kept.tries = [...kept.tries, { option, provider, model, status, error, ...times, lost }];
+    const startedMs = startedAt - accepted;
+    const endedMs = this.now() - accepted;
+    const note: TryRecord = { option, provider, model, status, error, startedMs, endedMs, lost };
+    kept.tries = kept.tries.length === 0 ? [note] : [...kept.tries, note];
   }
 
   private now(): number {

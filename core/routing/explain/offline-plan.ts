@@ -1,4 +1,5 @@
 import type { GatewayConfig } from '../../config/schema.ts';
+import { servicePrefixes } from '../../config/service-prefixes.ts';
 import type { Exchange } from '../../pipeline/exchange.ts';
 import { TrustedHosts } from '../../ports/host-rules.ts';
 import type { Target } from '../../ports/router.ts';
@@ -36,7 +37,7 @@ export async function offlinePlan(
   { gateway, known, shared, dialects, clock }: OfflineParts,
 ): Promise<OfflinePlan> {
   const { server, security } = gateway;
-  const prefixes = [server.header_prefix, ...server.header_aliases].map((prefix) => `${prefix}-`);
+  const prefixes = servicePrefixes(server);
   const exchange = await offlineExchange(request, { dialects, clock, prefixes, basePath: server.base_path });
   const rules = {
     known,

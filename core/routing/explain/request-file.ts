@@ -39,7 +39,7 @@ export function readRequestFile(text: string): RequestFile {
     method: method.toUpperCase(),
     path,
     headers: textsOf(headers),
-    body: body as JsonValue | undefined,
+    body: body,
   };
 }
 

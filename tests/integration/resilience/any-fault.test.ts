@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { delta, done, finish, frame, role, said } from '../../kit/chat-stream-kit.ts';
+import { messageError, messageEvents, messageOf } from '../../kit/messages-stream-kit.ts';
 import { providerPlugin } from '../../kit/gateway-kit.ts';
 import { startPlanGateway, type Asked, type ScriptedProvider } from '../../kit/plan-kit.ts';
 import * as up from '../../kit/upstream-scenes.ts';
@@ -11,34 +12,35 @@ const error = frame({ error: { message: 'overloaded', type: 'server_error' } });
 const milliseconds = fc.integer({ min: 0, max: 900 });
 
 /** Everything that a provider may do, good and bad; what it says names it. */
-function scenes(name: ScriptedProvider, streams: boolean): fc.Arbitrary<UpstreamScene> {
-  const good = [role, delta(`from ${name}`), finish, done];
-  const pieces = fc.tuple(
-    milliseconds,
-    fc.integer({ min: 0, max: 3 }),
-    fc.constantFrom('close', 'reset', 'hang'),
-  );
-  const chat = { choices: [{ index: 0, message: { role: 'assistant', content: `from ${name}` } }] };
-  const whole = fc.constantFrom(up.chat(`from ${name}`), up.slowly(10, JSON.stringify(chat)));
-  const streamed = fc.oneof(
-    milliseconds.map((ms) => up.streams(good, ms)),
-    pieces.map(([ms, said, last]) => up.streams(good.slice(0, said), ms, last as 'close')),
-    fc.tuple(milliseconds, fc.integer({ min: 0, max: 3 })).map(([ms, at]) => {
-      return up.streams([...good.slice(0, at), error], ms);
-    }),
-  );
+function scenes(name: ScriptedProvider, isStreamed: boolean): fc.Arbitrary<UpstreamScene> {
+  const text = `from ${name}`;
+  const isClaude = name === 'claude';
   const faults: UpstreamScene[] = [
     ...[up.refuses(), up.neverConnects(), up.resetsBeforeHead(), up.resetsBeforeHead({ reused: true })],
     ...[up.silent(), up.stallsAfterHead(), up.resetsInBody(), up.tooShort()],
     ...[400, 404, 429, 500, 503].map((status) => up.fails(status)),
     up.fails(429, ['retry-after', '2']),
   ];
-  const answer = streams ? streamed : whole;
+  const whole = isClaude ? messageOf(text) : { choices: [{ index: 0, message: { content: text } }] };
+  const events = isClaude ? messageEvents(text) : [role, delta(text), finish, done];
+  const answer = isStreamed
+    ? streams(events, isClaude ? messageError : error)
+    : fc.constantFrom(up.answers(200, whole), up.slowly(10, JSON.stringify(whole)));
+  const now = fc.oneof(answer, answer, fc.constantFrom(...faults));
   return fc.oneof(
-    answer,
-    fc.tuple(milliseconds, answer).map(([ms, scene]) => up.after(ms, scene)),
-    fc.constantFrom(...faults),
-    fc.tuple(milliseconds, fc.constantFrom(...faults)).map(([ms, scene]) => up.after(ms, scene)),
+    now,
+    fc.tuple(milliseconds, now).map(([ms, scene]) => up.after(ms, scene)),
+  );
+}
+
+/** A stream that is whole, breaks, stops or turns into an error. */
+function streams(events: readonly string[], failure: string): fc.Arbitrary<UpstreamScene> {
+  const said = fc.integer({ min: 0, max: events.length - 1 }).map((count) => events.slice(0, count));
+  const last = fc.constantFrom<'close' | 'reset' | 'hang'>('close', 'reset', 'hang');
+  return fc.oneof(
+    milliseconds.map((ms) => up.streams(events, ms)),
+    fc.tuple(milliseconds, said, last).map(([ms, some, how]) => up.streams(some, ms, how)),
+    fc.tuple(milliseconds, said).map(([ms, some]) => up.streams([...some, failure], ms)),
   );
 }
 
@@ -55,19 +57,25 @@ const settings = fc.record(
 const configs = fc
   .record({
     own: settings,
-    targets: fc.tuple(settings, settings),
+    targets: fc.tuple(settings, settings, settings),
     mode: fc.constantFrom('fallback', 'loadbalance', 'single', 'least-latency', 'round-robin'),
     hedge: fc.option(fc.record({ after_ms: fc.integer({ min: 1, max: 900 }), max: fc.constantFrom(1, 2) })),
     breaks: fc.boolean(),
   })
-  .map(({ own, targets: [a, b], mode, hedge, breaks }) => ({
+  .map(({ own, targets: [a, b, claude], mode, hedge, breaks }) => ({
     ...own,
     ...(hedge === null ? {} : { hedge }),
     ...(breaks ? { cb_config: { failure_threshold: 1, cooldown_interval: 30_000 } } : {}),
     strategy: { mode },
     targets: [
       { provider: '@a', ...a },
-      { provider: '@b', ...b },
+      {
+        strategy: { mode: 'fallback' },
+        targets: [
+          { provider: '@claude', override_params: { max_tokens: 9 }, ...claude },
+          { provider: '@b', ...b },
+        ],
+      },
     ],
   }));
 
@@ -76,6 +84,7 @@ const cases = fc.boolean().chain((stream) =>
     stream: fc.constant(stream),
     a: fc.array(scenes('a', stream), { minLength: 1, maxLength: 3 }),
     b: fc.array(scenes('b', stream), { minLength: 1, maxLength: 3 }),
+    claude: fc.array(scenes('claude', stream), { minLength: 1, maxLength: 3 }),
     config: configs,
     leavesAfter: fc.option(fc.integer({ min: 0, max: 5000 })),
   }),
@@ -88,13 +97,13 @@ function assertOneAnswer(answer: Asked, stream: boolean): void {
   if (!stream || status !== 200) {
     assert.equal(complete, true, text);
     const { error: told, choices } = answer.json();
-    if (status === 200) assert.match(choices[0].message.content, /^from [ab]$/);
+    if (status === 200) assert.match(choices[0].message.content, /^from (?:a|b|claude)$/);
     else assert.equal(typeof told.message, 'string');
     return;
   }
   const isWhole = text.endsWith(done);
-  if (isWhole) assert.match(said(text), /^from [ab]$/);
-  else assert.ok(['', 'from a', 'from b'].includes(said(text)), text);
+  if (isWhole) assert.match(said(text), /^from (?:a|b|claude)$/);
+  else assert.ok(['', 'from a', 'from b', 'from claude'].includes(said(text)), text);
   assert.equal(text.split('[DONE]').length - 1, isWhole ? 1 : 0, text);
   assert.ok(isWhole || text.includes('"error"'), `it ends as nothing: ${text}`);
 }
@@ -105,9 +114,10 @@ describe('whatever providers do, however a config is written, whenever the clien
     const kit = await startPlanGateway(t, {}, { plugins: [providerPlugin(bounds)] });
     let run = 0;
     await fc.assert(
-      fc.asyncProperty(cases, async ({ stream, a, b, config, leavesAfter }) => {
+      fc.asyncProperty(cases, async ({ stream, a, b, claude, config, leavesAfter }) => {
         kit.transport.script('http://a.test', ...a);
         kit.transport.script('http://b.test', ...b);
+        kit.transport.script('http://claude.test', ...claude);
         run += 1;
         // A name of its own: what breakers and latencies learn belongs to one run.
         const one = await kit.ask({ name: `run ${run}`, ...config }, { body: { stream } });
@@ -128,5 +138,6 @@ describe('whatever providers do, however a config is written, whenever the clien
       }),
       { numRuns: 120 },
     );
+    assert.deepEqual([...new Set(kit.called())].sort(), ['a', 'b', 'claude'], 'all of them had their turn');
   });
 });

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { headerValue } from '../../../core/ports/header-list.ts';
+import { messageOf } from '../../kit/messages-stream-kit.ts';
 import { startPlanGateway } from '../../kit/plan-kit.ts';
 import * as up from '../../kit/upstream-scenes.ts';
 
@@ -194,14 +195,9 @@ describe('what reaches each target', () => {
   });
 
   test('the request in its own words, and its answer in the client’s', async (t) => {
-    const message = {
-      ...{ id: 'm', type: 'message', role: 'assistant', model: 'claude-1', stop_reason: 'end_turn' },
-      content: [{ type: 'text', text: 'from claude' }],
-      usage: { input_tokens: 3, output_tokens: 4 },
-    };
     const kit = await startPlanGateway(t, {
       a: [up.fails(503)],
-      claude: [up.fails(529), up.answers(200, message)],
+      claude: [up.fails(529), up.answers(200, messageOf('from claude'))],
       b: [up.chat('from b')],
     });
     const claude = { provider: '@claude', override_params: { model: 'claude-1', max_tokens: 9 } };

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { delta, done, finish, frame, role, said } from '../../kit/chat-stream-kit.ts';
 import { until } from '../../kit/http-kit.ts';
+import { messageError, messageEvents } from '../../kit/messages-stream-kit.ts';
 import { startPlanGateway } from '../../kit/plan-kit.ts';
 import * as up from '../../kit/upstream-scenes.ts';
 import type { UpstreamScene } from '../../kit/upstream-scenes.ts';
@@ -124,15 +125,7 @@ describe('a stream of a target alone', () => {
 });
 
 describe('a stream of another wire', () => {
-  const event = (type: string, more: object): string =>
-    `event: ${type}\ndata: ${JSON.stringify({ type, ...more })}\n\n`;
-  const message = { id: 'm', type: 'message', role: 'assistant', model: 'claude-1', content: [] };
-  const start = event('message_start', {
-    message: { ...message, usage: { input_tokens: 3, output_tokens: 0 } },
-  });
-  const block = event('content_block_start', { index: 0, content_block: { type: 'text', text: '' } });
-  const text = event('content_block_delta', { index: 0, delta: { type: 'text_delta', text: 'from claude' } });
-  const refusal = event('error', { error: { type: 'overloaded_error', message: 'we are overloaded' } });
+  const begun = messageEvents('from claude').slice(0, 3);
   const both = {
     ...config,
     targets: [{ provider: '@claude', override_params: { max_tokens: 9 } }, { provider: '@b' }],
@@ -140,7 +133,7 @@ describe('a stream of another wire', () => {
   const silentScenes: readonly [string, UpstreamScene][] = [
     ['a stall after the head', up.streams([], 5, 'hang')],
     ['a cut after the head', up.streams([], 5, 'reset')],
-    ['an error as its first event', up.streams([refusal], 5)],
+    ['an error as its first event', up.streams([messageError], 5)],
   ];
   for (const [name, scene] of silentScenes) {
     test(`${name}: gives way to the next target`, async (t) => {
@@ -151,8 +144,8 @@ describe('a stream of another wire', () => {
   }
 
   for (const [name, scene] of [
-    ['a cut', up.streams([start, block, text], 5, 'reset')],
-    ['an error', up.streams([start, block, text, refusal], 5)],
+    ['a cut', up.streams(begun, 5, 'reset')],
+    ['an error', up.streams([...begun, messageError], 5)],
   ] as const) {
     test(`${name} after its first words: it ends as an error in the client’s wire`, async (t) => {
       const kit = await startPlanGateway(t, { claude: [scene], b: [fromB] });

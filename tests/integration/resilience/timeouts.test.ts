@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { messageEvents } from '../../kit/messages-stream-kit.ts';
 import { startPlanGateway, type Asked } from '../../kit/plan-kit.ts';
 import { delta, done, role } from '../../kit/chat-stream-kit.ts';
 import * as up from '../../kit/upstream-scenes.ts';
@@ -102,18 +103,7 @@ describe('request_timeout', () => {
   });
 
   test('ends a stream of another wire as an error in the client’s', async (t) => {
-    const event = (type: string, more: object) =>
-      `event: ${type}\ndata: ${JSON.stringify({ type, ...more })}\n\n`;
-    const message = { id: 'm', type: 'message', role: 'assistant', model: 'claude-1', content: [] };
-    const scene = up.streams(
-      [
-        event('message_start', { message: { ...message, usage: { input_tokens: 3, output_tokens: 0 } } }),
-        event('content_block_start', { index: 0, content_block: { type: 'text', text: '' } }),
-        event('content_block_delta', { index: 0, delta: { type: 'text_delta', text: 'so far' } }),
-      ],
-      100,
-      'hang',
-    );
+    const scene = up.streams(messageEvents('so far').slice(0, 3), 100, 'hang');
     const kit = await startPlanGateway(t, { claude: [scene], b: [up.chat('from b')] });
     const claude = { provider: '@claude', override_params: { max_tokens: 9 } };
     const answer = await kit.answer({ request_timeout: 500, ...fallback(claude, b) }, streaming);

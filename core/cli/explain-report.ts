@@ -108,7 +108,8 @@ function timeoutsText({
 function retryText(retry: NonNullable<OfflineTry['target']['retry']>): string {
   const codes = listWords([...retry.onStatusCodes].map(String), 'or', 20);
   const waits = retry.useRetryAfter ? ', waiting as long as the answer asks' : '';
-  return `up to ${retry.attempts} times on ${codes}${waits}`;
+  const times = retry.attempts === 1 ? 'once' : `up to ${retry.attempts} times`;
+  return `${times} on ${codes}${waits}`;
 }
 
 function cacheText({ mode, maxAgeMs, threshold }: NonNullable<OfflineTry['target']['cache']>): string {

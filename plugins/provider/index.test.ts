@@ -82,7 +82,10 @@ describe('provider', () => {
 
   test('a config that is not there keeps the generation from starting', () => {
     const { router } = notingRouter();
-    assert.throws(() => provider.create({ config: 'other' }, testScope({ router }).scope), /no config "other"/);
+    assert.throws(
+      () => provider.create({ config: 'other' }, testScope({ router }).scope),
+      /no config "other"/,
+    );
   });
 
   test('what the router refuses at once is thrown', async () => {

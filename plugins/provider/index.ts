@@ -16,7 +16,8 @@ export default definePlugin({
       config: Type.Optional(
         Type.String({
           minLength: 1,
-          description: 'Config (a name under `configs:`) for requests that name neither a config nor a provider.',
+          description:
+            'Config (a name under `configs:`) for requests that name neither a config nor a provider.',
         }),
       ),
       connect_timeout_ms: milliseconds('Longest wait for a connection to the provider.', 10_000),

@@ -261,7 +261,7 @@ describe('weir explain', { concurrency: 2 }, () => {
       'left out: weight 0',
       '1. config.targets[1].targets[0]\n   provider  held at https://models.example.com/v1\n   model     mock:status=500',
       'set model = "mock:status=500"',
-      'up to 1 times on 429, 500, 502, 503, 504 or 529',
+      'retry     once on 429, 500, 502, 503, 504 or 529',
       'if it fails with anything but 2xx → config.targets[1].targets[1].targets[0] (config.targets[1])',
       '2. config.targets[1].targets[1].targets[0]',
       'the end: its failure is the answer',

@@ -31,6 +31,7 @@ import type { EngineRuntime } from '../../core/pipeline/settle.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { GuardedFetch } from '../../core/ports/guarded-fetch.ts';
+import type { Prices } from '../../core/ports/prices.ts';
 import type { ProviderTable } from '../../core/ports/provider-row.ts';
 import type { Transport } from '../../core/ports/transport.ts';
 import { Breakers } from '../../core/routing/attempts/breakers.ts';
@@ -79,6 +80,8 @@ export interface TestGatewayOptions {
   readonly clock?: Clock;
   /** Instead of the network. */
   readonly transport?: Transport;
+  /** Default: nothing has a price. */
+  readonly prices?: Prices;
   /** Instead of `Math.random`, for what strategies and retries leave to chance. */
   readonly random?: () => number;
 }
@@ -133,7 +136,7 @@ export async function startTestGateway(
   const pluginErrors: string[] = [];
   const runtime: EngineRuntime = {
     ...{ log, clock },
-    prices: { price: () => ({ cost: '0', status: 'none', version: '' }) },
+    prices: options.prices ?? { price: () => ({ cost: '0', status: 'none', version: '' }) },
     countPluginError: (plugin, hook) => void pluginErrors.push(`${plugin}/${hook}`),
     onSettled(exchange, outcome) {
       settled.push({ id: exchange.id, outcome, facts: exchange.facts });

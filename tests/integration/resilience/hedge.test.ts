@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { delta, done, finish, role, said } from '../../kit/chat-stream-kit.ts';
+import type { Prices } from '../../../core/ports/prices.ts';
 import { startPlanGateway, type Asked } from '../../kit/plan-kit.ts';
 import * as up from '../../kit/upstream-scenes.ts';
 
@@ -42,6 +43,24 @@ describe('a hedge', () => {
     const { facts, outcome } = await answer.settled();
     assert.deepEqual([facts.provider, facts.attempts, outcome.kind], ['b', 2, 'completed']);
     assert.equal(facts.usage?.totalTokens, 7);
+  });
+
+  test('what the loser has cost is estimated from what it was sent, at its own price', async (t) => {
+    const prices: Prices = {
+      price: (usage, provider, model) => ({
+        cost: String((usage?.promptTokens ?? 0) * (provider === 'a' && model === 'm-a' ? 2 : 100)),
+        ...{ status: 'priced', version: '1' },
+      }),
+    };
+    const scenes = { a: [up.silent()], b: [up.chat('from b')] };
+    const kit = await startPlanGateway(t, scenes, { prices });
+    const targets = [{ provider: '@a', override_params: { model: 'm-a' } }, { provider: '@b' }];
+    const answer = await kit.answer({ ...pair, targets });
+    const { facts } = await answer.settled();
+    const sent = kit.callsOf('b')[0]?.body.length ?? 0;
+    assert.equal(facts.lostCost, Math.ceil(sent / 4) * 2);
+    const lost = facts.tries.filter((one) => one.lost).map(({ option: place, error }) => [place, error]);
+    assert.deepEqual(lost, [['config.targets[0]', 'lost_race']]);
   });
 
   test('is broken off when the first answers after all', async (t) => {

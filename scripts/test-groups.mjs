@@ -4,6 +4,6 @@ export const groups = {
   /** Code that knows no process, file or socket. */
   pure: ['adapters/dialects', 'adapters/framing', 'core/dialects'],
   /** Requests through a gateway in the same process. */
-  core: ['core/http', 'core/pipeline', 'core/ports', 'core/routing'],
+  core: ['core/http', 'core/pipeline', 'core/ports', 'core/routing', 'tests/integration/resilience'],
   plugins: ['plugins', 'tests/golden'],
 };

@@ -23,7 +23,7 @@ export interface RequestFacts {
   retries: number;
   /** Where the target that was tried last stands in the config: `config.targets[1]`; `config` without targets. */
   option: string;
-  /** In the order in which they ended; empty unless a plan was carried out. */
+  /** In the order in which they ended; empty without a config, and when the first one was served and nobody asked why. */
   tries: readonly TryRecord[];
   /** What tries cost from which nothing was served, in US dollars. */
   lostCost: number;

@@ -133,12 +133,23 @@ class GenerationRouter implements Router {
     return this.catalogue.ofTarget(target, tryOptions).then((listed) => listed ?? runTry(parts, run));
   }
 
-  private async planned(exchange: Exchange, config: CompiledConfig, options: RouteOptions): Promise<Answer> {
+  private planned(exchange: Exchange, config: CompiledConfig, options: RouteOptions): Promise<Answer> {
     exchange.facts.config = config.slug ?? 'inline';
     if (exchange.trace !== undefined) exchange.trace.config(config.id);
+    const isReady = config.isComplete && !mustLoad(exchange, config) && !listsModels(exchange);
+    return isReady
+      ? new PlanRun(exchange, config, options, this.run).run()
+      : this.preparedPlan(exchange, config, options);
+  }
+
+  /** The same where something has to be known of the request before its plan is made. */
+  private async preparedPlan(
+    exchange: Exchange,
+    config: CompiledConfig,
+    options: RouteOptions,
+  ): Promise<Answer> {
     if (mustLoad(exchange, config)) await exchange.body.load();
-    const isComplete = config.leaves.every(({ provider }) => provider !== undefined);
-    if (!isComplete && !namesProvider(exchange)) await takeAddress(exchange, this.rules);
+    if (!config.isComplete && !namesProvider(exchange)) await takeAddress(exchange, this.rules);
     const [first] = config.leaves;
     if (listsModels(exchange) && first !== undefined) {
       const target = this.targetOf(exchange, first, { config, options });

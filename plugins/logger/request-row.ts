@@ -88,10 +88,7 @@ export function requestLine(context: RequestContext, outcome: Outcome, now: numb
 /** Where the request went within its config, and what it took. */
 function planMembers(facts: RequestFacts): string {
   const { tries, option, retries } = facts;
-  // One good try is told by the other columns already.
-  const isPlain =
-    tries.length === 0 || (tries.length === 1 && tries[0]?.error === '' && isSuccess(tries[0].status));
-  const told = isPlain ? '' : text('tries', JSON.stringify(tries.map(loggedTry)));
+  const told = tries.length === 0 ? '' : text('tries', JSON.stringify(tries.map(loggedTry)));
   return text('option', option) + number('retries', retries) + told;
 }
 

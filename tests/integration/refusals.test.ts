@@ -30,7 +30,7 @@ describe('a request that cannot be routed is refused with what to do', () => {
       { 'x-service-provider': 'openai', 'x-service-virtual-key': 'local' },
       /two providers/,
     ],
-    ['a config', 'not_supported', 400, { 'x-service-config': 'pc-1' }, /not served yet/],
+    ['a config that is not there', 'config_unknown', 400, { 'x-service-config': 'pc-1' }, /"pc-1"/],
     [
       'an untrusted host',
       'custom_host_refused',

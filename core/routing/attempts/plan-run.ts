@@ -65,7 +65,7 @@ export class PlanRun {
       const { value } = step;
       const { hedge } = value;
       last = await (hedge === undefined || !this.repeatable
-        ? this.tries(exchange, value.leaf)
+        ? this.tryLeaf(exchange, value.leaf)
         : this.race(value.leaf, hedge));
       if (!this.repeatable) break;
       step = walk.next({ status: last.status, final: last.final });
@@ -74,6 +74,12 @@ export class PlanRun {
     exchange.facts.option = last.leaf.path;
     if (last.answer !== undefined) return last.answer;
     throw last.error as GatewayError;
+  }
+
+  private tryLeaf(exchange: Exchange, leaf: PlanLeaf): Promise<TryResult> {
+    if (leaf.settings.retry !== undefined) return this.tries(exchange, leaf);
+    exchange.facts.retries = 0;
+    return this.try(exchange, leaf);
   }
 
   /** Tries one target until it answers well, its retries are used up, or its failure is none that a retry mends. */
@@ -146,10 +152,14 @@ export class PlanRun {
     const { state } = this.setup;
     const { facts } = exchange;
     if (exchange.failure === lostRace) return;
-    if (facts.upstreamStartedAt !== 0 && status !== 499) {
+    if (this.config.ranksByLatency && facts.upstreamStartedAt !== 0 && status !== 499) {
       if (status >= 500 || error !== undefined) state.recordFailure(leaf.id);
       else state.recordLatency(leaf.id, (facts.firstByteAt || this.now()) - facts.upstreamStartedAt);
     }
+    // The facts of a request that was served by its first try tell everything already.
+    const { trace, facts: kept } = this.exchange;
+    const isFirst = exchange === this.exchange && kept.tries.length === 0;
+    if (status === 200 && error === undefined && trace === undefined && isFirst) return;
     this.record(exchange, { option: leaf.path, status, error: error?.code ?? '', startedAt, lost: false });
   }
 
@@ -198,7 +208,7 @@ export class PlanRun {
 
   private contender(leaf: PlanLeaf): Contender {
     const fork = this.exchange.fork();
-    return { leaf, fork, startedAt: this.now(), result: this.tries(fork, leaf) };
+    return { leaf, fork, startedAt: this.now(), result: this.tryLeaf(fork, leaf) };
   }
 
   /** What a try that was broken off has cost: the provider had the request, and bills at least that. */

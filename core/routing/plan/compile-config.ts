@@ -65,7 +65,9 @@ export function compileConfig(input: RouteConfigInput, setup: CompileSetup): Com
   const { issues, warnings, leaves, readsBody } = compilation;
   if (root === undefined || issues.found.length > 0)
     return { ok: false, issues: issues.found, warnings: warnings.found };
-  const config = { id: setup.id, slug: setup.slug, root, leaves, readsBody };
+  const isComplete = leaves.every(({ provider }) => provider !== undefined);
+  const ranksByLatency = usesLatency(root);
+  const config = { id: setup.id, slug: setup.slug, root, leaves, readsBody, isComplete, ranksByLatency };
   return { ok: true, config, warnings: warnings.found };
 }
 
@@ -223,6 +225,11 @@ class Compilation {
     this.#ends = maxLeaves + 1;
     return undefined;
   }
+}
+
+function usesLatency(node: PlanNode): boolean {
+  if (node.kind === 'leaf') return false;
+  return node.strategy.mode === 'least-latency' || node.children.some(usesLatency);
 }
 
 /** That a config does not exist, and what may have been meant. */

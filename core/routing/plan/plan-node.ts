@@ -14,6 +14,10 @@ export interface CompiledConfig {
   readonly leaves: readonly PlanLeaf[];
   /** A condition, a hash or an estimate reads the request's body, which therefore has to be in memory before the plan is made. */
   readonly readsBody: boolean;
+  /** Every target names its provider: nothing is left to the request. */
+  readonly isComplete: boolean;
+  /** A strategy ranks its targets by their latency, which is measured only then. */
+  readonly ranksByLatency: boolean;
 }
 
 export type PlanNode = PlanLeaf | PlanBranch;

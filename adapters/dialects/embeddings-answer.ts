@@ -1,3 +1,4 @@
+import { noUsage } from '../../core/dialects/usage.ts';
 import type { OperationAnswer } from '../../core/dialects/upstream-plan.ts';
 import { asText, type JsonObject } from './json-reading.ts';
 import { encodedVector } from './packed-vector.ts';
@@ -16,15 +17,5 @@ export function embeddingsAnswer(
   const usage = { prompt_tokens: tokens ?? 0, total_tokens: tokens ?? 0 };
   const body: JsonObject = { object: 'list', data, model, usage };
   if (tokens === undefined) return { body, model };
-  const recorded = {
-    promptTokens: tokens,
-    completionTokens: 0,
-    totalTokens: tokens,
-    cachedTokens: 0,
-    cacheWriteTokens: 0,
-    reasoningTokens: 0,
-    inputAudioTokens: 0,
-    outputAudioTokens: 0,
-  };
-  return { body, model, usage: recorded };
+  return { body, model, usage: { ...noUsage, promptTokens: tokens, totalTokens: tokens } };
 }

@@ -12,3 +12,15 @@ export interface Usage {
   inputAudioTokens: number;
   outputAudioTokens: number;
 }
+
+/** No tokens at all; spread it below what is known. */
+export const noUsage: Readonly<Usage> = Object.freeze({
+  promptTokens: 0,
+  completionTokens: 0,
+  totalTokens: 0,
+  cachedTokens: 0,
+  cacheWriteTokens: 0,
+  reasoningTokens: 0,
+  inputAudioTokens: 0,
+  outputAudioTokens: 0,
+});

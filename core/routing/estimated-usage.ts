@@ -1,4 +1,4 @@
-import type { Usage } from '../dialects/usage.ts';
+import { noUsage, type Usage } from '../dialects/usage.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 
 /** Bytes of JSON that are taken for one token: near enough to rank prices. */
@@ -23,14 +23,5 @@ export function sentUsage({ body }: Exchange): Usage {
 }
 
 function usageOf(promptTokens: number, completionTokens: number): Usage {
-  return {
-    promptTokens,
-    completionTokens,
-    totalTokens: promptTokens + completionTokens,
-    cachedTokens: 0,
-    cacheWriteTokens: 0,
-    reasoningTokens: 0,
-    inputAudioTokens: 0,
-    outputAudioTokens: 0,
-  };
+  return { ...noUsage, promptTokens, completionTokens, totalTokens: promptTokens + completionTokens };
 }

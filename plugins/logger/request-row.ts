@@ -1,23 +1,12 @@
 import type { Outcome, RequestContext } from '../../core/pipeline/context.ts';
 import type { RequestFacts } from '../../core/pipeline/facts.ts';
-import type { Usage } from '../../core/dialects/usage.ts';
+import { noUsage, type Usage } from '../../core/dialects/usage.ts';
 import { headerNameList } from '../../core/ports/header-name-list.ts';
 import { loggedTry } from '../../core/ports/logged-try.ts';
 import type { RequestRow } from '../../core/ports/request-row.ts';
 import { sha256 } from '../../core/ports/sha256.ts';
 import { createdAt } from './created-at.ts';
 import { quote } from './quote.ts';
-
-const noUsage: Usage = {
-  promptTokens: 0,
-  completionTokens: 0,
-  totalTokens: 0,
-  cachedTokens: 0,
-  cacheWriteTokens: 0,
-  reasoningTokens: 0,
-  inputAudioTokens: 0,
-  outputAudioTokens: 0,
-};
 
 /**
  * The log row of one request as a line of JSON; `now` is the monotonic clock at its end. Members that say nothing

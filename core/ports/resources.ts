@@ -1,0 +1,247 @@
+/**
+ * What is administered: organisations, workspaces, service keys, and the record of who changed them. The request path
+ * never asks it (see `Directory`).
+ */
+export interface Resources {
+  /**
+   * Runs `work` in one transaction that holds the organisation's counter row: what it writes becomes visible together,
+   * its audit rows included, and counts as one change of the organisation; or nothing of it does, when `work` throws.
+   * Rejects with `GatewayError` `store_unavailable` when the database is away. Keep it short: no network calls inside.
+   */
+  write<T>(organisationId: string, work: (writer: ResourcesWriter) => Promise<T>): Promise<T>;
+  /** Runs `work` on one consistent view. */
+  read<T>(work: (reader: ResourcesReader) => Promise<T>): Promise<T>;
+  /** The number of the last change of every organisation. */
+  changes(): Promise<ReadonlyMap<string, number>>;
+  /** Calls `look` when something may have changed, here or elsewhere. A notification may be lost: look now and then as well. */
+  onChange(look: () => void): () => void;
+  /** Rejects when the database does not answer. */
+  ping(): Promise<void>;
+  close(): Promise<void>;
+}
+
+export interface ResourcesReader {
+  readonly organisations: OrganisationsReader;
+  readonly workspaces: WorkspacesReader;
+  readonly apiKeys: ApiKeysReader;
+  readonly audit: AuditReader;
+}
+
+export interface ResourcesWriter {
+  readonly organisations: OrganisationsReader & OrganisationsWriter;
+  readonly workspaces: WorkspacesReader & WorkspacesWriter;
+  readonly apiKeys: ApiKeysReader & ApiKeysWriter;
+  readonly audit: AuditReader & AuditWriter;
+}
+
+/** A part of a list: `current` counts from 0, `size` is 1 to 100. */
+export interface Page {
+  readonly current: number;
+  readonly size: number;
+}
+
+export interface Paged<T> {
+  /** Of the whole list. */
+  readonly total: number;
+  readonly data: readonly T[];
+}
+
+/** Times are milliseconds since the epoch. `version` counts the changes of a record, from 1. */
+export interface OrganisationRecord {
+  readonly id: string;
+  readonly name: string;
+  readonly createdAt: number;
+}
+
+export interface OrganisationsReader {
+  byId(id: string): Promise<OrganisationRecord | undefined>;
+  list(): Promise<readonly OrganisationRecord[]>;
+}
+
+export interface OrganisationsWriter {
+  /** Does nothing when it exists. */
+  ensure(record: OrganisationRecord): Promise<void>;
+}
+
+export interface WorkspaceRecord {
+  readonly id: string;
+  readonly organisationId: string;
+  /** `ws-` and letters; unique in the organisation. */
+  readonly slug: string;
+  readonly name: string;
+  readonly description: string;
+  readonly icon: string;
+  readonly status: 'active' | 'archived';
+  readonly isDefault: boolean;
+  readonly defaults: WorkspaceDefaults;
+  readonly usageLimits: readonly UsageLimit[];
+  readonly rateLimits: readonly RateLimit[];
+  readonly createdAt: number;
+  readonly updatedAt: number;
+  readonly version: number;
+}
+
+export interface WorkspaceDefaults {
+  readonly metadata?: Readonly<Record<string, string>>;
+  readonly configId?: string;
+}
+
+/** Money in US dollars or tokens that may be used. */
+export interface UsageLimit {
+  readonly type: 'cost' | 'tokens';
+  readonly creditLimit: number;
+  readonly alertThreshold?: number;
+  readonly periodicReset?: 'monthly' | 'weekly';
+  /** 1 to 365; instead of `periodicReset`. */
+  readonly periodicResetDays?: number;
+  readonly nextResetAt?: number;
+}
+
+export interface RateLimit {
+  readonly type: 'requests' | 'tokens';
+  /** Per second, minute, hour, day, week. */
+  readonly unit: 'rps' | 'rpm' | 'rph' | 'rpd' | 'rpw';
+  readonly value: number;
+}
+
+export interface WorkspaceFilter {
+  /** Part of the name, in any case. */
+  readonly name?: string;
+  readonly exactName?: string;
+  readonly statuses?: readonly WorkspaceRecord['status'][];
+}
+
+export interface WorkspacesReader {
+  /** By id or slug. */
+  find(organisationId: string, idOrSlug: string): Promise<WorkspaceRecord | undefined>;
+  /** Oldest first. */
+  list(organisationId: string, filter: WorkspaceFilter, page: Page): Promise<Paged<WorkspaceRecord>>;
+}
+
+export interface WorkspacesWriter {
+  /** Rejects with `already_exists` when the slug or the name is taken. */
+  insert(record: WorkspaceRecord): Promise<void>;
+  /** Stores the record when the stored one has the version before; false when it has another one, or is gone. */
+  replace(record: WorkspaceRecord): Promise<boolean>;
+}
+
+export interface ApiKeyRecord {
+  readonly id: string;
+  readonly organisationId: string;
+  /** Undefined for keys of the organisation. */
+  readonly workspaceId: string | undefined;
+  /** Empty unless `type` is `workspace-user`. */
+  readonly userId: string;
+  readonly name: string;
+  readonly description: string;
+  readonly type: 'organisation-service' | 'workspace-service' | 'workspace-user';
+  readonly status: 'active' | 'exhausted' | 'expired';
+  readonly scopes: readonly string[];
+  readonly rateLimits: readonly RateLimit[];
+  readonly usageLimits: UsageLimit | undefined;
+  readonly defaults: ApiKeyDefaults;
+  readonly alertEmails: readonly string[];
+  /** What lists show of the secret: `wk_ab…yz`. */
+  readonly masked: string;
+  /** The present secret, and after a rotation for a while the one before. At most 2. */
+  readonly secrets: readonly ApiKeySecret[];
+  readonly creationMode: 'ui' | 'api' | 'auto';
+  readonly expiresAt: number | undefined;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+  readonly version: number;
+}
+
+export interface ApiKeySecret {
+  /** SHA-256 of the secret, base64. The secret itself is stored nowhere. */
+  readonly hash: string;
+  /** Undefined for the present one. */
+  readonly expiresAt: number | undefined;
+}
+
+export interface ApiKeyDefaults {
+  readonly metadata?: Readonly<Record<string, string>>;
+  readonly configId?: string;
+  /** Default true. */
+  readonly allowConfigOverride?: boolean;
+}
+
+export interface ApiKeyFilter {
+  readonly workspaceId?: string;
+  readonly ids?: readonly string[];
+}
+
+export interface ApiKeysReader {
+  find(organisationId: string, id: string): Promise<ApiKeyRecord | undefined>;
+  /** Oldest first. */
+  list(organisationId: string, filter: ApiKeyFilter, page: Page): Promise<Paged<ApiKeyRecord>>;
+  /** Every key of every organisation, for the directory, in pages of 1,000 by id: those after `afterId`. */
+  all(afterId: string): Promise<readonly ApiKeyRecord[]>;
+}
+
+export interface ApiKeysWriter {
+  /** Rejects with `already_exists` when its workspace (or the organisation) has a key of this name and type. */
+  insert(record: ApiKeyRecord): Promise<void>;
+  replace(record: ApiKeyRecord): Promise<boolean>;
+  /** False when there is none. */
+  remove(organisationId: string, id: string): Promise<boolean>;
+}
+
+/** What somebody did, or was not allowed to do. */
+export interface AuditEntry {
+  readonly id: string;
+  readonly organisationId: string;
+  /** Empty for actions on the organisation. */
+  readonly workspaceId: string;
+  readonly at: number;
+  readonly actorType: 'api_key' | 'user' | 'system';
+  readonly actorId: string;
+  readonly actorName: string;
+  /** `create`, `update`, `delete`, `rotate` … */
+  readonly action: string;
+  /** `workspaces`, `api_keys` … */
+  readonly resourceType: string;
+  readonly resourceId: string;
+  readonly method: string;
+  /** Path as received. */
+  readonly uri: string;
+  readonly requestId: string;
+  readonly status: number;
+  readonly clientIp: string;
+  /** Body, query and headers of the request as JSON, secrets masked, 16 KiB at the most. */
+  readonly details: string;
+}
+
+/** An entry with its place in the organisation's chain. */
+export interface AuditRecord extends AuditEntry {
+  /** From 1, without gaps. */
+  readonly number: number;
+  /** SHA-256 (hex) over the hash of the record before and everything in this one. */
+  readonly hash: string;
+}
+
+export interface AuditFilter {
+  readonly from?: number;
+  readonly to?: number;
+  readonly action?: string;
+  readonly resourceType?: string;
+  readonly actorId?: string;
+  readonly workspaceId?: string;
+  readonly method?: string;
+  readonly uri?: string;
+  readonly requestId?: string;
+  readonly status?: number;
+  readonly clientIp?: string;
+}
+
+export interface AuditReader {
+  /** Newest first. */
+  list(organisationId: string, filter: AuditFilter, page: Page): Promise<Paged<AuditRecord>>;
+  /** In their order, those after `afterNumber`, 1,000 at the most: for verifying the chain. */
+  chain(organisationId: string, afterNumber: number): Promise<readonly AuditRecord[]>;
+}
+
+export interface AuditWriter {
+  /** Appends to the organisation's chain. */
+  append(entry: AuditEntry): Promise<void>;
+}

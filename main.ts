@@ -25,8 +25,8 @@ import { formatProblem, type Problem } from './core/config/problem.ts';
 import type { GatewayConfig } from './core/config/schema.ts';
 import { watchFiles } from './core/config/watch.ts';
 import { Gateway } from './core/http/gateway.ts';
-import { reportJournal } from './core/http/journal-metrics.ts';
 import { createOperationsAccess } from './core/http/operations-access.ts';
+import { createReferencePages } from './core/http/openapi/reference-pages.ts';
 import { createOperations } from './core/http/operations.ts';
 import { createRequestMetrics } from './core/http/request-metrics.ts';
 import { startServer } from './core/http/server.ts';
@@ -51,15 +51,10 @@ import { compileTargets } from './core/routing/targets.ts';
 import { RoutingState } from './core/routing/plan/routing-state.ts';
 import { explainTools } from './main/explain-tools.ts';
 import { journalTools } from './main/journal-tools.ts';
-import { openAnalytics } from './main/open-analytics.ts';
+import { openStores } from './main/open-stores.ts';
 import { builtInPlugins } from './plugins/index.ts';
 import { lockData } from './storage/embedded/data-lock.ts';
 import { openIdentity } from './storage/identity/open-identity.ts';
-import { openJournal } from './storage/journal/journal.ts';
-import { createMemoryCache } from './storage/memory/cache.ts';
-import { createMemoryCounters } from './storage/memory/counters.ts';
-import { createMemoryVectorIndex } from './storage/memory/vector-index.ts';
-import { openSharedStores } from './storage/redis/open-shared-stores.ts';
 
 const root = path.dirname(fileURLToPath(import.meta.url));
 const env = process.env;
@@ -169,25 +164,9 @@ async function serve({ command, file, config, log, opened }: Serving): Promise<v
   opened.push(() => lock.release());
   const metrics = createMetrics();
   const identity = await openIdentity(data, env['WEIR_ADMIN_KEY'], config.security.key_prefix);
-  const analytics = await openAnalytics({ config, file, data, log, clock, opened });
-  const hasStore = config.storage.analytics.url !== 'none:';
-  const { flush_ms: flushMs, ship_ms: shipMs, max_bytes: maxBytes } = config.storage.journal;
-  const journal = await openJournal({
-    directory: path.join(data, 'journal'),
-    insert: hasStore ? (table, rows, token) => analytics.insert(table, rows, token) : undefined,
-    ...{ clock, log, flushMs, shipMs, maxBytes },
+  const { counters, directory, dependencies, ...stores } = await openStores({
+    ...{ config, file, data, log, clock, metrics, opened, identity: identity.directory },
   });
-  opened.push(() => journal.close(5000));
-  reportJournal(metrics, journal);
-  const { max_bytes: maxBytesCached, max_value_bytes: maxValueBytes } = config.storage.cache;
-  const memoryCounters = createMemoryCounters({ clock, log });
-  opened.push(() => memoryCounters.close());
-  const { counters, cache, vectors, ...sharedStores } = await openSharedStores({
-    ...{ storage: config.storage, log, clock, metrics, counters: memoryCounters },
-    cache: createMemoryCache({ clock, maxBytes: maxBytesCached, maxValueBytes }),
-    vectors: createMemoryVectorIndex({ clock }),
-  });
-  opened.push(() => sharedStores.close());
   const transport = openTransport(log, metrics);
   opened.push(() => transport.close());
   const credentials = createCredentialFactory({ clock, transport, environment: env });
@@ -201,8 +180,7 @@ async function serve({ command, file, config, log, opened }: Serving): Promise<v
   const prices = createPrices({ log });
   const routingState = new RoutingState(clock);
   const breakers = new Breakers({ counters, clock, log, metrics });
-  const stores = { counters, cache, vectors, journal, analytics };
-  const shared = { log, clock, metrics, prices, directory: identity.directory, ...stores };
+  const shared = { log, clock, metrics, prices, counters, directory, ...stores };
   const services = (next: GatewayConfig): Services => ({
     ...shared,
     guardedFetch: createGuardedFetch({ log, clock, metrics, trustedHosts: next.security.trusted_hosts }),
@@ -237,24 +215,14 @@ async function serve({ command, file, config, log, opened }: Serving): Promise<v
 
   const gateway: Gateway = new Gateway({
     server: config.server,
-    dialects,
-    clock,
+    ...{ dialects, clock, resources: stores.resources },
     runtime: { ...hooks, prices, onSettled: createRequestMetrics(metrics) },
     current: () => reloader.current,
     operations: createOperations({
       metrics,
-      dependencies: [
-        { name: 'analytics', check: () => analytics.ping() },
-        {
-          name: 'journal',
-          check: () =>
-            journal.lastError === undefined
-              ? Promise.resolve()
-              : Promise.reject(new Error(journal.lastError)),
-        },
-        ...sharedStores.dependencies,
-      ],
-      refusal: createOperationsAccess(config.server, identity.directory),
+      dependencies,
+      refusal: createOperationsAccess(config.server, directory),
+      reference: createReferencePages(config.server, () => reloader.current),
       draining: () => gateway.isDraining,
       status: () => status(reloader, gateway),
     }),
@@ -271,16 +239,20 @@ async function serve({ command, file, config, log, opened }: Serving): Promise<v
       url: `http://${server.host.includes(':') ? `[${server.host}]` : server.host}:${server.port}`,
       config: path.relative('', file) || file,
       data: path.relative('', data) || data,
-      analytics: hasStore
-        ? config.storage.analytics.url.startsWith('http')
-          ? `ClickHouse at ${config.storage.analytics.url}`
-          : `embedded ClickHouse in ${path.join(path.relative('', data) || data, 'analytics')}`
-        : 'kept in the journal (storage.analytics.url is "none:")',
+      analytics: analyticsPlace(config, path.relative('', data) || data),
       basePath: config.server.base_path,
       headerPrefix: config.server.header_prefix,
       newOwnerKey: identity.newOwnerKey,
     }),
   );
+}
+
+/** Where log rows are kept, in words. */
+function analyticsPlace({ storage }: GatewayConfig, data: string): string {
+  const { url } = storage.analytics;
+  if (url === 'none:') return 'kept in the journal (storage.analytics.url is "none:")';
+  if (url.startsWith('http')) return `ClickHouse at ${url}`;
+  return `embedded ClickHouse in ${path.join(data, 'analytics')}`;
 }
 
 /** The built-in provider answers in this process; everything else goes over the network. */

@@ -3,7 +3,7 @@ import { importsOf, type Source } from './read-sources.ts';
 
 /** The part of core that the other layers may see. */
 const contracts = [
-  /^core\/(ports|errors)\//,
+  /^core\/(access|errors|ports)\//,
   /^core\/dialects\/(?:canonical\/)?[a-z-]+\.ts$/,
   /^core\/pipeline\/(plugin|context|context-key|facts|answer|keys)\.ts$/,
   /^core\/http\/define-route\.ts$/,

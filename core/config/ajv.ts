@@ -33,12 +33,16 @@ const secretName =
   /(^|[-_])(key|keys|secret|secrets|token|tokens|password|passwords|passphrase|authorization|cookie|service_account_json|access_key_id|external_id)$/i;
 const camelBoundary = /([a-z0-9])([A-Z])/g;
 
+/** Whether what stands under this name (of a key, a header, a parameter) is a secret. */
+export function isSecretName(name: string): boolean {
+  return secretName.test(name.replace(camelBoundary, '$1_$2'));
+}
+
 /** Hides scalars that stand under a key whose name says that it is secret, or directly within such a list or object. */
 export const hideSecrets: Hide = (path, value) => {
   if (typeof value === 'object' || value === undefined) return undefined;
   const [parent = '', name = ''] = path.split('/').slice(-2);
-  const secret = [parent, name].some((each) => secretName.test(each.replace(camelBoundary, '$1_$2')));
-  return secret ? 'a value that is not shown' : undefined;
+  return isSecretName(parent) || isSecretName(name) ? 'a value that is not shown' : undefined;
 };
 
 const none: readonly Issue[] = Object.freeze([]);

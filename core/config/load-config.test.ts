@@ -13,6 +13,7 @@ describe('loadConfig: defaults', () => {
     assert.deepEqual(config.server.header_aliases, ['x-portkey']);
     assert.deepEqual(config.security, { trusted_hosts: [], key_prefix: 'wk_' });
     assert.deepEqual(config.storage, {
+      resources: { url: 'pglite:' },
       analytics: {
         url: 'chdb:',
         replicated: false,

@@ -2,6 +2,7 @@ import { Type, type Static } from 'typebox';
 import type { AnalyticsStoreSettings } from '../ports/analytics-store-settings.ts';
 import { providerAliasProperties, providerFieldProperties } from '../ports/provider-fields.ts';
 import { ProviderRowSchema } from '../ports/provider-row.ts';
+import type { ResourcesStoreSettings } from '../ports/resources-store-settings.ts';
 import { RouteConfigSchema, type RouteConfigInput } from '../ports/route-config.ts';
 import { section, strict } from './schema-section.ts';
 import { Storage } from './storage-schema.ts';
@@ -53,7 +54,7 @@ const Server = Type.Object(
       Type.Union([Type.Literal('open'), Type.Literal('loopback'), Type.Literal('key')], {
         default: 'loopback',
         description:
-          'Who may read /status and /metrics: anybody, callers on loopback (others need an owner key), or only an owner key. /healthz and /readyz are always open.',
+          'Who may read /status, /metrics, /openapi.json and /docs: anybody, callers on loopback (others need an owner key), or only an owner key. /healthz and /readyz are always open.',
       }),
     ),
     max_body_bytes: Type.Optional(
@@ -271,6 +272,7 @@ export interface GatewayConfig {
   readonly server: Filled<NonNullable<GatewayConfigInput['server']>>;
   readonly security: Filled<NonNullable<GatewayConfigInput['security']>>;
   readonly storage: {
+    readonly resources: ResourcesStoreSettings;
     readonly analytics: AnalyticsStoreSettings;
     readonly counters: { readonly url: string };
     readonly cache: { readonly url?: string; readonly max_bytes: number; readonly max_value_bytes: number };

@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
 import { AnalyticsStore } from './analytics-store-schema.ts';
+import { ResourcesStore } from './resources-store-schema.ts';
 import { section } from './schema-section.ts';
 
 const Store = (options: { default: string; pattern: string; 'x-expected': string; description: string }) =>
@@ -8,6 +9,7 @@ const Store = (options: { default: string; pattern: string; 'x-expected': string
 /** Section `storage`: where things are kept. */
 export const Storage = Type.Object(
   {
+    resources: Type.Optional(ResourcesStore),
     analytics: Type.Optional(AnalyticsStore),
     counters: Type.Optional(
       Store({

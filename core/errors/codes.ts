@@ -23,10 +23,14 @@ export const errorTable = {
   body_timeout: { status: 408, type: 'timeout_error', admin: 'AB01' },
   route_not_found: { status: 404, type: 'invalid_request_error', admin: 'AB08' },
   resource_not_found: { status: 404, type: 'invalid_request_error', admin: 'AB08' },
+  already_exists: { status: 409, type: 'invalid_request_error', admin: 'AB07' },
+  resource_conflict: { status: 409, type: 'invalid_request_error', admin: 'AB07' },
+  version_mismatch: { status: 412, type: 'invalid_request_error', admin: 'AB01' },
   // Who the client is
   key_missing: { status: 401, type: 'authentication_error', admin: 'AB05' },
   key_invalid: { status: 401, type: 'authentication_error', admin: 'AB05' },
   key_expired: { status: 401, type: 'authentication_error', admin: 'AB05' },
+  workspace_archived: { status: 403, type: 'permission_error', admin: 'AB03' },
   scope_missing: { status: 403, type: 'permission_error', admin: 'AB03' },
   // What the operator's rules say
   hooks_failed: { status: 446, type: 'hooks_failed', admin: 'AB01' },

@@ -1,6 +1,7 @@
 import type { Static, TSchema } from 'typebox';
 import type { KeyRecord } from '../ports/directory.ts';
 import type { RequestContext } from '../pipeline/context.ts';
+import type { ResourcesReader, ResourcesWriter } from '../ports/resources.ts';
 
 /** What a handler gets: plain, validated data. */
 export interface RouteInput<P, Q, B> {
@@ -9,24 +10,54 @@ export interface RouteInput<P, Q, B> {
   readonly body: B;
   readonly key: KeyRecord;
   readonly context: RequestContext;
+  /** One consistent view of what is administered. Rejects with `not_supported` when `storage.resources` is off. */
+  readonly read: <T>(work: (reader: ResourcesReader) => Promise<T>) => Promise<T>;
+  /**
+   * Runs `work` and appends the entry of the audit trail, in one transaction of the key's organisation: both become
+   * visible, or neither. For routes that have an audit action. Rejects with `not_supported` when `storage.resources`
+   * is off. No network calls inside.
+   */
+  readonly write: <T>(work: (writer: ResourcesWriter) => Promise<AuditedChange<T>>) => Promise<T>;
+  /** Throws `version_mismatch` when the client asked, with `If-Match`, for another version of the record. */
+  readonly requireVersion: (version: number) => void;
+  /** Tells the client, with `ETag`, which version of the record it is answered about. */
+  readonly sendVersion: (version: number) => void;
+}
+
+/** What a transaction did, for the audit trail, and what it leads to. */
+export interface AuditedChange<T> {
+  /** Of the record that was changed. */
+  readonly id: string;
+  /** Its workspace; undefined for what belongs to the organisation. */
+  readonly workspaceId?: string | undefined;
+  readonly result: T;
+}
+
+/** What the reference shows: valid by the route's own schemas. */
+export interface RouteExamples {
+  /** The body, for a route that takes one. */
+  readonly request?: unknown;
+  readonly response: unknown;
 }
 
 /** An administration endpoint, declared once. Mounted, validated and documented from this one object. */
 export interface RouteDefinition {
-  /** Stable operation id (`logs.get`). */
+  /** Stable operation id: what it is about and what is done (`logs.get`). The first part names it in the audit trail. */
   readonly id: string;
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** Pattern below the base path: `/logs/{id}`. */
   readonly path: string;
   readonly summary: string;
-  /** The scope that the key must hold (`logs.view`). */
-  readonly scope: string;
+  /** The scope that the key must hold (`logs.view`), or several, any one of which lets it in. */
+  readonly scope: string | readonly string[];
   /** The audit action, or null with a reason in a comment for routes that change nothing. */
   readonly audit: string | null;
   readonly params?: TSchema;
   readonly query?: TSchema;
   readonly body?: TSchema;
   readonly reply: TSchema;
+  /** Default: made of the schemas. */
+  readonly examples?: RouteExamples;
   handle(input: RouteInput<unknown, unknown, unknown>): unknown;
 }
 
@@ -43,12 +74,13 @@ export function defineRoute<
   method: RouteDefinition['method'];
   path: string;
   summary: string;
-  scope: string;
+  scope: string | readonly string[];
   audit: string | null;
   params?: P;
   query?: Q;
   body?: B;
   reply: R;
+  examples?: RouteExamples;
   handle(input: RouteInput<Data<P>, Data<Q>, Data<B>>): Static<R> | Promise<Static<R>>;
 }): RouteDefinition {
   return route;

@@ -3,6 +3,8 @@ import { describe, test, type TestContext } from 'node:test';
 import { callerKey } from '../pipeline/keys.ts';
 import { definePlugin, defineRoute, GatewayError, Type } from '../pipeline/plugin.ts';
 import type { KeyRecord } from '../ports/directory.ts';
+import type { AuditEntry, Resources, ResourcesWriter } from '../ports/resources.ts';
+import type { RouteDefinition } from './define-route.ts';
 import { startTestGateway } from '../../tests/kit/gateway-kit.ts';
 import { send } from '../../tests/kit/http-kit.ts';
 import { testKey } from '../../tests/kit/plugin-kit.ts';
@@ -49,17 +51,25 @@ const routes = [
   }),
 ];
 
-async function administration(t: TestContext, key: KeyRecord | undefined = testKey({ name: 'ann' })) {
+async function administration(
+  t: TestContext,
+  key: KeyRecord | undefined = testKey({ name: 'ann' }),
+  contributed: readonly RouteDefinition[] = routes,
+  resources?: Resources,
+) {
   const admin = definePlugin({
     name: 'admin',
     create: () => ({
       request(context) {
         if (key !== undefined && context.header('x-nobody') === undefined) context.set(callerKey, key);
       },
-      routes,
+      routes: contributed,
     }),
   });
-  return startTestGateway(t, { pipelines: [{ match: { routes: 'contributed' }, plugins: [admin] }] });
+  return startTestGateway(t, {
+    ...(resources !== undefined && { resources }),
+    pipelines: [{ match: { routes: 'contributed' }, plugins: [admin] }],
+  });
 }
 
 describe('administration routes', () => {
@@ -97,7 +107,7 @@ describe('administration routes', () => {
     ['a parameter', { path: `/things/${'x'.repeat(21)}` }, 400, 'AB01', /path is not valid/],
     ['a broken escape', { path: '/things/%zz' }, 400, 'AB01', /broken percent-encoding in "id"/],
     ['no JSON', { path: '/things', body: '{' }, 400, 'AB01', /no valid JSON/],
-    ['an empty body', { path: '/things', method: 'POST' }, 400, 'AB01', /no valid JSON/],
+    ['an empty body', { path: '/things', method: 'POST' }, 400, 'AB01', /missing key "name"/],
     ['a wrong body', { path: '/things', body: { name: 1 } }, 400, 'AB01', /body is not valid.*name/],
     [
       'a body is not coerced',
@@ -113,8 +123,9 @@ describe('administration routes', () => {
       const { url } = await administration(t);
       const answer = await send(url, request);
       assert.equal(answer.status, status);
-      const { success, data, ...more } = answer.json();
+      const { success, data, errors, ...more } = answer.json();
       assert.deepEqual([success, data.errorCode, more], [false, errorCode, {}]);
+      for (const error of errors ?? []) assert.deepEqual(Object.keys(error), ['path', 'message']);
       assert.match(data.message, message);
       assert.ok(answer.headers['x-service-request-id']);
     });
@@ -146,5 +157,50 @@ describe('administration routes', () => {
     assert.equal(answer.status, 500);
     assert.doesNotMatch(answer.text, /many/);
     assert.match(gateway.lines.map(({ message }) => message).join(), /outside of its schema/);
+  });
+
+  test('several scopes: any one of them lets in, and all are named when none is there', async (t) => {
+    const either = defineRoute({
+      ...{ id: 'things.either', method: 'GET', path: '/either', summary: '', scope: ['a.view', 'b.view'] },
+      audit: null,
+      reply: Type.Object({}),
+      handle: () => ({}),
+    });
+    const ask = async (...scopes: string[]) => {
+      const { url } = await administration(t, testKey({ name: 'ann', scopes }), [either]);
+      return send(url, { path: '/either' });
+    };
+    assert.equal((await ask('b.view')).status, 200);
+    const refusal = await ask('c.view');
+    assert.equal(refusal.status, 403);
+    assert.match(refusal.json().data.message, /lacks the scope "a\.view" or "b\.view"/);
+  });
+
+  test('what changes something is audited, once, and a route that does not say so cannot', async (t) => {
+    const appended: string[] = [];
+    const audit = {
+      append: ({ action, resourceId }: AuditEntry) =>
+        Promise.resolve(void appended.push(`${action} ${resourceId}`)),
+    };
+    const resources: Partial<Resources> = {
+      write: (_, work) => work({ audit } as unknown as ResourcesWriter),
+    };
+    const changing = (id: string, method: 'PUT' | 'POST' | 'DELETE', action: string | null) =>
+      defineRoute({
+        ...{ id, method, path: '/change', summary: '', scope: 'things.view', audit: action },
+        reply: Type.Object({}),
+        handle: ({ write, context }) =>
+          context.query === '?by-itself' ? {} : write(() => Promise.resolve({ id: 'one', result: {} })),
+      });
+    const all = [
+      changing('a.a', 'PUT', 'update'),
+      changing('a.b', 'POST', 'create'),
+      changing('a.c', 'DELETE', null),
+    ];
+    const { url } = await administration(t, testKey(), all, resources as Resources);
+    assert.equal((await send(url, { path: '/change', method: 'PUT' })).status, 200);
+    assert.equal((await send(url, { path: '/change?by-itself', method: 'POST' })).status, 200);
+    assert.equal((await send(url, { path: '/change', method: 'DELETE' })).status, 500);
+    assert.deepEqual(appended, ['update one', 'create ']);
   });
 });

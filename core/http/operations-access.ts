@@ -9,12 +9,12 @@ loopback.addSubnet('127.0.0.0', 8, 'ipv4');
 loopback.addAddress('::1', 'ipv6');
 
 /**
- * Decides who may read /status and /metrics (`server.operations`): anybody, callers on loopback, or holders of an
+ * Decides who may read /status, /metrics, /openapi.json and /docs (`server.operations`): anybody, callers on loopback, or holders of an
  * owner's key. Returns the refusal, or undefined when the caller may.
  */
 export function createOperationsAccess(
   server: GatewayConfig['server'],
-  directory: Directory,
+  directory: Pick<Directory, 'keyByHash'>,
 ): (request: IncomingMessage) => string | undefined {
   const headers = [server.header_prefix, ...server.header_aliases].map((prefix) => `${prefix}-api-key`);
   return (request) => {

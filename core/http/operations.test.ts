@@ -25,14 +25,16 @@ async function operating(t: TestContext, setup: Setup = {}) {
         : hash === sha256('service-key')
           ? testKey()
           : undefined,
-    defaultOrganisationId: '',
-    defaultWorkspaceId: '',
   });
   const gateway = await startTestGateway(t, {
     ...setup,
     plugins: [],
     operations: createOperations({
       ...{ metrics, dependencies: setup.dependencies ?? [], status: () => ({ generation: 'abc' }) },
+      reference: {
+        document: () => ({ body: '{"openapi":"3.1.1"}', headers: { etag: '"one"' } }),
+        reading: () => ({ body: '<p>', headers: { etag: '"two"', 'content-type': 'text/html' } }),
+      },
       draining: () => setup.draining ?? false,
       refusal: (request) => {
         if (setup.remote === undefined) return refusal(request);
@@ -92,6 +94,23 @@ describe('operational pages', () => {
     assert.match(metrics.text, /^weir_test_total 3$/m);
   });
 
+  test('/openapi.json and /docs, and not again for who has them', async (t) => {
+    const { url } = await operating(t);
+    for (const [path, text, etag] of [
+      ['/openapi.json', '{"openapi":"3.1.1"}', '"one"'],
+      ['/docs', '<p>', '"two"'],
+    ] as const) {
+      const answer = await send(url, { path });
+      assert.deepEqual([answer.status, answer.text, answer.headers['etag']], [200, text, etag]);
+      for (const known of [etag, `W/${etag}`, `"x", ${etag}`, '*']) {
+        const again = await send(url, { path, headers: { 'if-none-match': known } });
+        assert.deepEqual([again.status, again.text, again.headers['etag']], [304, '', etag]);
+      }
+      const other = await send(url, { path, headers: { 'if-none-match': '"x"' } });
+      assert.deepEqual([other.status, other.text], [200, text]);
+    }
+  });
+
   test('HEAD has no body, another method no page, and a query changes nothing', async (t) => {
     const { url } = await operating(t);
     const head = await send(url, { path: '/healthz', method: 'HEAD' });
@@ -109,7 +128,7 @@ describe('operational pages', () => {
   });
 });
 
-describe('who may read /status and /metrics', () => {
+describe('who may read the pages for operators', () => {
   const owner = { 'x-service-api-key': 'owner-key' };
   const cases: readonly [
     mode: 'open' | 'loopback' | 'key',
@@ -140,7 +159,7 @@ describe('who may read /status and /metrics', () => {
         server: { operations: mode },
         ...(remote === undefined ? {} : { remote }),
       });
-      for (const path of ['/status', '/metrics']) {
+      for (const path of ['/status', '/metrics', '/openapi.json', '/docs']) {
         const answer = await send(url, { path, headers });
         assert.equal(answer.status, status);
         if (status !== 401) continue;

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { getRequestListener } from '@hono/node-server';
 import { Hono } from 'hono';
 import type { Metrics } from '../ports/metrics.ts';
+import { isPresent, type ReferencePages } from './openapi/reference-pages.ts';
 
 export interface Dependency {
   readonly name: string;
@@ -12,7 +13,8 @@ export interface Dependency {
 export interface OperationsSetup {
   readonly metrics: Metrics;
   readonly dependencies: readonly Dependency[];
-  /** Says why this caller may not read /status and /metrics, or undefined when it may. */
+  readonly reference: ReferencePages;
+  /** Says why this caller may not read the pages for operators, or undefined when it may. */
   refusal(request: IncomingMessage): string | undefined;
   status(): Record<string, unknown>;
   readonly draining: () => boolean;
@@ -25,7 +27,7 @@ export function createOperations(
   setup: OperationsSetup,
 ): (path: string, request: IncomingMessage, response: ServerResponse) => boolean {
   const app = new Hono<{ Bindings: { incoming: IncomingMessage } }>();
-  const guarded = new Set(['/status', '/metrics']);
+  const guarded = new Set(['/status', '/metrics', '/openapi.json', '/docs']);
   app.use('*', async (context, next) => {
     const refusal = guarded.has(context.req.path) ? setup.refusal(context.env.incoming) : undefined;
     if (refusal === undefined) return next();
@@ -51,6 +53,17 @@ export function createOperations(
     const { contentType, text } = await setup.metrics.render();
     return context.body(text, 200, { 'content-type': contentType });
   });
+  for (const [path, read] of [
+    ['/openapi.json', setup.reference.document],
+    ['/docs', setup.reference.reading],
+  ] as const) {
+    app.get(path, (context) => {
+      const { body, headers } = read();
+      return isPresent(context.req.header('if-none-match'), headers['etag'])
+        ? context.body(null, 304, { ...headers })
+        : context.body(body, 200, { ...headers });
+    });
+  }
   // Load balancers check health in HTTP/1.0, which knows no Host.
   const listener = getRequestListener(app.fetch, { overrideGlobalObjects: false, hostname: 'localhost' });
   const paths = new Set(['/healthz', '/readyz', ...guarded]);

@@ -22,6 +22,7 @@ import type {
 import type { ContextKey } from './context-key.ts';
 import type { DecisionTrace } from './decision-trace.ts';
 import { emptyFacts, type RequestFacts } from './facts.ts';
+import { matchedRoute } from './keys.ts';
 import { LazyBody } from './request-body.ts';
 
 /** Where a request goes within the gateway, decided from its method and path alone. */
@@ -114,6 +115,7 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
     this.sink = setup.sink;
     this.upgrade = setup.upgrade;
     this.matched = matched;
+    if (matched.route !== undefined) this.set(matchedRoute, matched.route);
     this.pipeline = matched.pipeline;
     this.path = matched.path;
     this.endpoint = matched.endpoint;

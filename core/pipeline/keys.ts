@@ -1,4 +1,5 @@
 import type { KeyRecord } from '../ports/directory.ts';
+import type { RouteDefinition } from '../http/define-route.ts';
 import { defineKey } from './context-key.ts';
 
 /** The service key that the caller proved to hold. Set by `auth`; absent before it has run and after it has refused. */
@@ -9,3 +10,6 @@ export const callerKey = defineKey<KeyRecord>('key');
  * the service header does too: it must then never be sent to a provider. Set by `auth` together with `callerKey`.
  */
 export const callerKeyHeader = defineKey<'service' | 'authorization'>('key-header');
+
+/** The administration route that the request is for; absent for every other request. */
+export const matchedRoute = defineKey<RouteDefinition>('route');

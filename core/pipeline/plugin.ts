@@ -15,6 +15,7 @@ import type { Journal } from '../ports/journal.ts';
 import type { Log } from '../ports/log.ts';
 import type { Metrics } from '../ports/metrics.ts';
 import type { Prices } from '../ports/prices.ts';
+import type { Resources } from '../ports/resources.ts';
 import type { Router } from '../ports/router.ts';
 import type { VectorIndex } from '../ports/vector-index.ts';
 import type { StreamEvent } from '../dialects/stream-event.ts';
@@ -80,6 +81,8 @@ export interface Scope {
   readonly directory: Directory;
   readonly journal: Journal;
   readonly analytics: Analytics;
+  /** What is administered; undefined when `storage.resources` is `none:`. */
+  readonly resources: Resources | undefined;
   readonly router: Router;
   /** Vectors of texts, made by a configured provider. */
   readonly embeddings: Embeddings;

@@ -169,14 +169,46 @@ export interface ApiKeyDefaults {
 export interface ApiKeyFilter {
   readonly workspaceId?: string;
   readonly ids?: readonly string[];
+  /** Only keys of these types. */
+  readonly types?: readonly ApiKeyRecord['type'][];
 }
+
+/** What the directory needs of a key: all of them are read at every start. */
+export type DirectoryKey = Pick<
+  ApiKeyRecord,
+  | 'id'
+  | 'organisationId'
+  | 'workspaceId'
+  | 'userId'
+  | 'name'
+  | 'type'
+  | 'status'
+  | 'scopes'
+  | 'secrets'
+  | 'expiresAt'
+  | 'updatedAt'
+>;
 
 export interface ApiKeysReader {
   find(organisationId: string, id: string): Promise<ApiKeyRecord | undefined>;
   /** Oldest first. */
   list(organisationId: string, filter: ApiKeyFilter, page: Page): Promise<Paged<ApiKeyRecord>>;
   /** Every key of every organisation, for the directory, in pages of 1,000 by id: those after `afterId`. */
-  all(afterId: string): Promise<readonly ApiKeyRecord[]>;
+  all(afterId: string): Promise<readonly DirectoryKey[]>;
+  /**
+   * For the directory: the organisation's keys that its changes after number `afterChange` (see `Resources.changes`)
+   * stored, as they are now, in pages of 1,000 by id: those after `afterId`.
+   */
+  changedSince(
+    organisationId: string,
+    afterChange: number,
+    afterId: string,
+  ): Promise<readonly DirectoryKey[]>;
+  /**
+   * For the directory: ids of the organisation's keys that its changes after number `afterChange` removed. Removals
+   * are remembered for a day at least.
+   */
+  removedSince(organisationId: string, afterChange: number): Promise<readonly string[]>;
 }
 
 export interface ApiKeysWriter {
@@ -225,6 +257,7 @@ export interface AuditFilter {
   readonly to?: number;
   readonly action?: string;
   readonly resourceType?: string;
+  readonly actorType?: AuditEntry['actorType'];
   readonly actorId?: string;
   readonly workspaceId?: string;
   readonly method?: string;

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { GatewayError } from '../../core/errors/gateway-error.ts';
+import { GatewayError } from '../../core/errors/gateway-error.ts';
 import { callerKey, callerKeyHeader } from '../../core/pipeline/keys.ts';
+import type { KeyRecord } from '../../core/ports/directory.ts';
 import {
   optionErrors,
   sha256,
@@ -175,6 +176,48 @@ describe('auth: who is refused', () => {
     assert.throws(() => hooks.request?.(context), { code: 'key_expired' });
     assert.equal(context.facts.apiKeyId, 'old');
     assert.equal(context.get(callerKey), undefined);
+  });
+});
+
+describe('auth: keys whose time is over for another reason', () => {
+  const refusalOf = async (key: Partial<KeyRecord>, archived = '') => {
+    const keys = { 'a-secret-of-the-store': testKey(key) };
+    const { scope } = testScope({ keys });
+    const directory = { ...scope.directory, isArchived: (id: string) => id === archived };
+    const hooks = await auth.create({}, { ...scope, directory });
+    const context = new TestContext({ headers: service('a-secret-of-the-store') });
+    try {
+      await hooks.request?.(context);
+    } catch (error) {
+      assert.ok(GatewayError.is(error));
+      assert.equal(context.facts.apiKeyId, 'key-1', 'the log knows whose request was refused');
+      return { code: error.code, status: error.status, message: error.message };
+    }
+    return undefined;
+  };
+
+  test('the secret before a rotation ends with the time of transition', async () => {
+    assert.equal(await refusalOf({ expiresAt: testStart + 1, isReplaced: true }), undefined);
+    assert.deepEqual(await refusalOf({ expiresAt: testStart, isReplaced: true }), {
+      code: 'key_expired',
+      status: 401,
+      message:
+        'This secret of the service key "first key" was replaced, and has ended at 2026-11-21T09:00:00.000Z. Use the new one.',
+    });
+  });
+
+  test('keys of an archived workspace are refused, those of the organisation are not', async () => {
+    for (const kind of ['workspace-service', 'workspace-user'] as const) {
+      assert.deepEqual(await refusalOf({ kind }, 'ws-1'), {
+        code: 'workspace_archived',
+        status: 403,
+        message:
+          'The workspace of the service key "first key" is archived, and its keys with it. Use a key of another workspace.',
+      });
+      assert.equal(await refusalOf({ kind }, 'ws-2'), undefined);
+    }
+    for (const kind of ['owner', 'organisation-service'] as const)
+      assert.equal(await refusalOf({ kind }, 'ws-1'), undefined);
   });
 });
 

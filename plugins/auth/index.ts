@@ -4,7 +4,7 @@ import type { KeyRecord } from '../../core/ports/directory.ts';
 import { KeyRing } from './key-ring.ts';
 import { AuthSchema } from './options.ts';
 
-/** Finds out who is calling. Refuses with `key_missing`, `key_invalid` or `key_expired`. */
+/** Finds out who is calling. Refuses with `key_missing`, `key_invalid`, `key_expired` or `workspace_archived`. */
 export default definePlugin({
   name: 'auth',
   description:
@@ -30,6 +30,7 @@ export default definePlugin({
         }
         attribute(context, key);
         if (key.expiresAt !== null && context.startedAt >= key.expiresAt) throw expired(key, key.expiresAt);
+        if (isOfWorkspace(key) && scope.directory.isArchived(key.workspaceId)) throw archived(key);
         context.set(callerKey, key);
         context.set(callerKeyHeader, bearerIsOurs ? 'authorization' : 'service');
       },
@@ -86,10 +87,25 @@ function invalid(header: string): GatewayError {
   );
 }
 
-function expired(key: KeyRecord, at: number): GatewayError {
+function expired({ name, isReplaced }: KeyRecord, at: number): GatewayError {
+  const when = new Date(at).toISOString();
   return new GatewayError(
     'key_expired',
-    `The service key "${key.name}" expired at ${new Date(at).toISOString()}. Ask for a new one.`,
+    isReplaced === true
+      ? `This secret of the service key "${name}" was replaced, and has ended at ${when}. Use the new one.`
+      : `The service key "${name}" expired at ${when}. Ask for a new one.`,
     challenge,
+  );
+}
+
+/** Keys of the organisation do not end with a workspace. */
+function isOfWorkspace({ kind }: KeyRecord): boolean {
+  return kind === 'workspace-service' || kind === 'workspace-user';
+}
+
+function archived({ name }: KeyRecord): GatewayError {
+  return new GatewayError(
+    'workspace_archived',
+    `The workspace of the service key "${name}" is archived, and its keys with it. Use a key of another workspace.`,
   );
 }

@@ -10,6 +10,7 @@ import {
   testAnalytics,
   testKey,
   testOutcome,
+  testRouteInput,
   testScope,
   testStart,
 } from '../../tests/kit/plugin-kit.ts';
@@ -56,7 +57,7 @@ async function getLog(
   const { scope, journal } = testScope({ analytics });
   journal.pending = { requests, bodies };
   const route = getLogRoute(scope);
-  const input = { params: { id }, query: {}, body: {}, key, context: new TestContext({}) };
+  const input = testRouteInput({ params: { id }, key });
   const reply = await Promise.resolve(route.handle(input)).catch((error: unknown) => error);
   if (!(reply instanceof Error)) {
     const validate = formats.default(new Ajv2020()).compile(route.reply);
@@ -197,6 +198,6 @@ test('the store is asked for the last 366 days of what the key may see', async (
 test('a store that is away is an error, not a missing entry', async () => {
   const analytics = testAnalytics({ requestById: () => Promise.reject(new Error('away')) });
   const route = getLogRoute(testScope({ analytics }).scope);
-  const input = { params: { id }, query: {}, body: {}, key: testKey(), context: new TestContext({}) };
+  const input = testRouteInput({ params: { id } });
   await assert.rejects(async () => route.handle(input), /away/);
 });

@@ -1,7 +1,7 @@
+import { reachOf } from '../../core/access/access.ts';
 import { defineRoute, GatewayError, Type, type Scope } from '../../core/pipeline/plugin.ts';
 import type { LogRecord } from '../../core/ports/analytics.ts';
 import type { RouteDefinition } from '../../core/http/define-route.ts';
-import { visibilityOf } from './visibility.ts';
 import { isoTime } from './iso-time.ts';
 import { LogReply, logReply } from './log-record.ts';
 
@@ -40,7 +40,7 @@ export function getLogRoute({ analytics, clock, journal }: Scope): RouteDefiniti
     async handle({ params, key }) {
       const now = clock.now();
       const window = { from: now - reachMs, to: now + aheadMs };
-      const find = () => analytics.requestById(params.id, window, visibilityOf(key));
+      const find = () => analytics.requestById(params.id, window, reachOf(key));
       let record = await find();
       if (mayBeOnItsWay(record)) {
         await journal.settle(settleMs);

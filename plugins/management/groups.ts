@@ -1,3 +1,4 @@
+import { reachOf } from '../../core/access/access.ts';
 import { defineRoute, GatewayError, Type, type Scope } from '../../core/pipeline/plugin.ts';
 import {
   groupColumns,
@@ -7,7 +8,6 @@ import {
   type Grouping,
 } from '../../core/ports/analytics.ts';
 import type { RouteDefinition } from '../../core/http/define-route.ts';
-import { visibilityOf } from './visibility.ts';
 import { isoTime } from './iso-time.ts';
 import { nearest } from './nearest.ts';
 import { timeWindow } from './time-window.ts';
@@ -74,6 +74,9 @@ function groupRoute(area: 'analytics' | 'logs', { analytics, clock }: Scope): Ro
     params: Params,
     query: Query,
     reply: Reply,
+    examples: {
+      response: { object: 'list', total: 1, data: [{ model: 'gpt-5-mini', requests: 12, cost: 0.34 }] },
+    },
     async handle({ params, query, key }) {
       const by = known('groupBy', params.groupBy, groupings);
       const { page_size: limit = defaultPageSize, current_page: page = 0 } = query;
@@ -81,7 +84,7 @@ function groupRoute(area: 'analytics' | 'logs', { analytics, clock }: Scope): Ro
         by,
         columns: columnsOf(query.columns),
         window: timeWindow(query, clock.now()),
-        visibility: visibilityOf(key),
+        visibility: reachOf(key),
         limit,
         offset: page * limit,
       });

@@ -7,9 +7,9 @@ import { groupColumns, groupings, type Analytics, type GroupQuery } from '../../
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import {
   optionErrors,
-  TestContext,
   testAnalytics,
   testKey,
+  testRouteInput,
   testScope,
   testStart,
 } from '../../tests/kit/plugin-kit.ts';
@@ -37,13 +37,7 @@ async function groups(
   });
   const route = all.find((one) => one.id === id);
   assert.ok(route);
-  const reply = await route.handle({
-    params: { groupBy },
-    query,
-    body: {},
-    key,
-    context: new TestContext({}),
-  });
+  const reply = await route.handle(testRouteInput({ params: { groupBy }, query, key }));
   const validate = formats.default(new Ajv2020()).compile(route.reply);
   assert.ok(validate(reply), JSON.stringify(validate.errors));
   return { reply: reply as { object: string; total: number; data: object[] }, asked: asked[0] as GroupQuery };
@@ -51,6 +45,21 @@ async function groups(
 
 describe('management: the routes', () => {
   test('are these, each with its scope', async () => {
+    const keys = (action: string): string[] =>
+      ['organisation_service', 'workspace_service', 'workspace_user'].map(
+        (type) => `${type}_api_keys.${action}`,
+      );
+    const workspaces = (path: string, suffix: string): unknown[] => [
+      [`workspaces.create${suffix}`, 'POST', path, 'workspaces.create', 'create'],
+      [`workspaces.list${suffix}`, 'GET', path, 'workspaces.list', null],
+      [`workspaces.get${suffix}`, 'GET', `${path}/{workspaceId}`, 'workspaces.read', null],
+      [`workspaces.update${suffix}`, 'PUT', `${path}/{workspaceId}`, 'workspaces.update', 'update'],
+      [`workspaces.delete${suffix}`, 'DELETE', `${path}/{workspaceId}`, 'workspaces.delete', 'delete'],
+    ];
+    const create = (type: string, path: string): unknown[] => [
+      `api_keys.create_${type}`,
+      ...['POST', path, `${type}_api_keys.create`, 'create'],
+    ];
     assert.deepEqual(
       (await routes()).map(({ id, method, path, scope, audit }) => [id, method, path, scope, audit]),
       [
@@ -58,14 +67,25 @@ describe('management: the routes', () => {
         ['analytics.groups', 'GET', '/analytics/groups/{groupBy}', 'analytics.view', null],
         ['logs.groups', 'GET', '/logs/groups/{groupBy}', 'analytics.view', null],
         ['cache.delete', 'DELETE', '/cache', 'cache.delete', 'delete'],
+        ...workspaces('/admin/workspaces', ''),
+        ...workspaces('/workspaces', '_plain'),
+        create('organisation_service', '/api-keys/organisation/service'),
+        create('workspace_service', '/api-keys/workspace/service'),
+        create('workspace_user', '/api-keys/workspace/user'),
+        ['api_keys.list', 'GET', '/api-keys', keys('list'), null],
+        ['api_keys.get', 'GET', '/api-keys/{id}', keys('read'), null],
+        ['api_keys.update', 'PUT', '/api-keys/{id}', keys('update'), 'update'],
+        ['api_keys.delete', 'DELETE', '/api-keys/{id}', keys('delete'), 'delete'],
+        ['api_keys.rotate', 'POST', '/api-keys/{id}/rotate', keys('rotate'), 'rotate'],
+        ['audit_logs.list', 'GET', '/audit-logs', 'audit_logs.list', null],
       ],
     );
   });
 
   test('every schema compiles in strict mode', async () => {
     const ajv = formats.default(new Ajv2020({ strict: true, allowUnionTypes: true }));
-    for (const { params, query, reply } of await routes()) {
-      for (const schema of [params, query, reply]) if (schema) ajv.compile(schema);
+    for (const { params, query, body, reply } of await routes()) {
+      for (const schema of [params, query, body, reply]) if (schema) ajv.compile(schema);
     }
   });
 
@@ -233,13 +253,7 @@ describe('groups: the answer', () => {
 
   test('a store that is away is said to be', async () => {
     const [, route] = await routes({ groups: () => Promise.reject(new Error('away')) });
-    const input = {
-      params: { groupBy: 'model' },
-      query: {},
-      body: {},
-      key: testKey(),
-      context: new TestContext({}),
-    };
+    const input = testRouteInput({ params: { groupBy: 'model' } });
     await assert.rejects(async () => route?.handle(input), /away/);
   });
 });

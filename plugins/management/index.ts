@@ -1,16 +1,30 @@
 import { definePlugin, Type } from '../../core/pipeline/plugin.ts';
+import { apiKeyRoutes } from './api-keys.ts';
+import { auditLogsRoute } from './audit-logs.ts';
+import { DeniedAttempts } from './denied-attempts.ts';
 import { getLogRoute } from './get-log.ts';
 import { groupRoutes } from './groups.ts';
 import { invalidateCacheRoute } from './invalidate-cache.ts';
+import { workspaceRoutes } from './workspaces.ts';
 
 /** The administration API: contributes its routes to a pipeline that matches `routes: contributed`. */
 export default definePlugin({
   name: 'management',
   description:
-    'Serves the administration API: log entries and analytics of what the key may see, and the invalidation of cached answers.',
+    'Serves the administration API: workspaces, service keys and the audit trail; log entries and analytics of what the key may see; the invalidation of cached answers.',
   schema: Type.Object({}, { additionalProperties: false }),
   capabilities: { needs: ['key'] },
   create(_, scope) {
-    return { routes: [getLogRoute(scope), ...groupRoutes(scope), invalidateCacheRoute(scope)] };
+    const routes = [
+      getLogRoute(scope),
+      ...groupRoutes(scope),
+      invalidateCacheRoute(scope),
+      ...workspaceRoutes(scope),
+      ...apiKeyRoutes(scope),
+      auditLogsRoute(),
+    ];
+    if (scope.resources === undefined) return { routes };
+    const denied = new DeniedAttempts(scope, scope.resources);
+    return { routes, settled: (context, outcome) => denied.settled(context, outcome) };
   },
 });

@@ -4,14 +4,14 @@ import type { RouteDefinition } from '../../core/http/define-route.ts';
 import { invalidationKey, type CacheArea } from '../../core/ports/cache-namespace.ts';
 import type { Cache } from '../../core/ports/cache.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
-import { TestContext, testKey, testScope, testStart } from '../../tests/kit/plugin-kit.ts';
+import { testKey, testRouteInput, testScope, testStart } from '../../tests/kit/plugin-kit.ts';
 import { invalidateCacheRoute } from './invalidate-cache.ts';
 
 function begin(store?: Cache) {
   const { scope, clock } = testScope(store === undefined ? {} : { cache: store });
   const route: RouteDefinition = invalidateCacheRoute(scope);
   const call = async (query: object, key: KeyRecord = testKey()): Promise<unknown> =>
-    route.handle({ params: {}, query, body: {}, key, context: new TestContext({}) });
+    route.handle(testRouteInput({ query, key }));
   const marked = (change: Partial<CacheArea>): boolean => {
     const area = { organisationId: 'org-1', workspaceId: 'ws-1', namespace: undefined, ...change };
     return scope.cache.get(invalidationKey(area)) !== undefined;

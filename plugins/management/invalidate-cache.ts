@@ -1,8 +1,8 @@
+import { reachOf } from '../../core/access/access.ts';
 import { defineRoute, GatewayError, Type, type Scope } from '../../core/pipeline/plugin.ts';
 import { invalidationKey, invalidationKeptMs, type CacheArea } from '../../core/ports/cache-namespace.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { RouteDefinition } from '../../core/http/define-route.ts';
-import { visibilityOf } from './visibility.ts';
 
 const Query = Type.Object(
   {
@@ -100,7 +100,7 @@ function areaOf(
       { param: 'namespace' },
     );
   }
-  const { organisationId, workspaceId: reach } = visibilityOf(key);
+  const { organisationId, workspaceId: reach } = reachOf(key);
   if (reach !== undefined && named !== undefined && named !== reach) {
     throw new GatewayError('scope_missing', `The key "${key.name}" belongs to another workspace.`, {
       param: 'workspace_id',

@@ -15,8 +15,8 @@ export interface TimeQuery {
  * Throws `invalid_request` when it is empty, turned round or longer than 366 days.
  */
 export function timeWindow(query: TimeQuery, now: number): TimeWindow {
-  const to = instant('time_of_generation_max', query.time_of_generation_max) ?? now;
-  const from = instant('time_of_generation_min', query.time_of_generation_min) ?? to - dayMs;
+  const to = instantOr(now, 'time_of_generation_max', query.time_of_generation_max);
+  const from = instantOr(to - dayMs, 'time_of_generation_min', query.time_of_generation_min);
   if (from >= to) {
     throw refused(
       'time_of_generation_min',
@@ -29,8 +29,12 @@ export function timeWindow(query: TimeQuery, now: number): TimeWindow {
   return { from, to };
 }
 
-function instant(param: string, text: string | undefined): number | undefined {
-  if (text === undefined) return undefined;
+function instantOr(fallback: number, param: string, text: string | undefined): number {
+  return text === undefined ? fallback : readInstant(param, text);
+}
+
+/** A time of a request, in milliseconds since the epoch. Throws `invalid_request` when there is no such time. */
+export function readInstant(param: string, text: string): number {
   const at = Date.parse(text);
   if (Number.isNaN(at)) throw refused(param, 'must be an ISO 8601 time like 2030-01-31T00:00:00Z');
   return at;

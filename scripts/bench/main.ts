@@ -1,10 +1,11 @@
-// `npm run bench -- [--quick] [--json FILE] [--only cpu,chain,plan,translate,deno,streams,reload,kill]`: the gateway beside a bare proxy, in the same run.
+// `npm run bench -- [--quick] [--json FILE] [--only cpu,chain,plan,translate,deno,streams,reload,kill,keys]`: the gateway beside a bare proxy, in the same run.
 import { writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import { parseArgs } from 'node:util';
 import { measureChain } from './chain.ts';
 import { measureCpu } from './cpu.ts';
 import { measureDeno } from './deno.ts';
+import { measureKeys } from './keys.ts';
 import { measureKill } from './kill.ts';
 import { measurePlan } from './plan.ts';
 import { measureReload } from './reload.ts';
@@ -15,7 +16,17 @@ const { values } = parseArgs({
   options: { quick: { type: 'boolean', default: false }, json: { type: 'string' }, only: { type: 'string' } },
 });
 const only = new Set(
-  values.only?.split(',') ?? ['cpu', 'chain', 'plan', 'translate', 'deno', 'streams', 'reload', 'kill'],
+  values.only?.split(',') ?? [
+    'cpu',
+    'chain',
+    'plan',
+    'translate',
+    'deno',
+    'streams',
+    'reload',
+    'kill',
+    'keys',
+  ],
 );
 const { quick } = values;
 
@@ -38,6 +49,7 @@ const deno = only.has('deno') ? await measureDeno(quick) : undefined;
 const streams = only.has('streams') ? await measureIdleStreams(quick) : undefined;
 const reload = only.has('reload') ? await measureReload(quick) : undefined;
 const kill = only.has('kill') ? await measureKill(quick) : undefined;
+const keys = only.has('keys') ? await measureKeys(quick) : undefined;
 const result = {
   machine,
   subjects: cpu?.subjects ?? {},
@@ -49,6 +61,7 @@ const result = {
   streams,
   reload,
   kill,
+  keys,
 };
 
 if (cpu) {
@@ -125,6 +138,16 @@ if (kill) {
   );
   verdict('flushed rows missing after restart', kill.missing, 0);
   verdict('rows stored twice', kill.doubled, 0);
+}
+if (keys) {
+  console.log(
+    `\n${keys.keys} service keys in the embedded store; a start without them ${keys.start_seconds_without.toFixed(1)} s:`,
+  );
+  verdict('µs CPU to find a key', keys.lookup_us, 2);
+  verdict('bytes of memory per key', keys.bytes_per_key, 1024);
+  verdict('seconds until it listens', keys.start_seconds, 3);
+  verdict('ms for the first page of keys', keys.list_ms, 20);
+  verdict('ms for the last page of keys', keys.list_far_ms, 20);
 }
 if (values.json !== undefined) await writeFile(values.json, `${JSON.stringify(result, null, 2)}\n`);
 

@@ -105,7 +105,8 @@ async function measure(subject: Subject, count: number): Promise<{ memory: Strea
   }
 }
 
-function readMemory(child: ChildProcess, snapshot: string | undefined): Promise<MemoryReading> {
+/** Asks a process that was started with `memoryProbe`; writes a heap snapshot there as well. */
+export function readMemory(child: ChildProcess, snapshot?: string): Promise<MemoryReading> {
   return new Promise((resolve, reject) => {
     const gone = (): void => reject(new Error('A process of the bench ended under the measurement.'));
     child.once('exit', gone);

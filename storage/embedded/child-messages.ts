@@ -17,10 +17,13 @@ export interface ReadyMessage {
   readonly port: number;
 }
 
-/** Child → parent: it cannot start. `absent` means that a package is missing, so that trying again is useless. */
+/**
+ * Child → parent: it cannot start. `absent` means that a package is missing, so that trying again is useless; `busy`
+ * that another process uses the data folder.
+ */
 export interface FailedMessage {
   readonly type: 'failed';
-  readonly reason: 'absent' | 'other';
+  readonly reason: 'absent' | 'busy' | 'other';
   readonly message: string;
 }
 
@@ -30,7 +33,8 @@ export function readChildMessage(message: unknown): ReadyMessage | FailedMessage
   const { type, port, reason, message: text } = message as Readonly<Record<string, unknown>>;
   if (type === 'ready' && typeof port === 'number') return { type, port };
   if (type === 'failed' && typeof text === 'string') {
-    return { type, reason: reason === 'absent' ? 'absent' : 'other', message: text };
+    const known = reason === 'absent' || reason === 'busy' ? reason : 'other';
+    return { type, reason: known, message: text };
   }
   return undefined;
 }

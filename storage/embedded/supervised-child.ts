@@ -3,7 +3,12 @@ import { fileURLToPath } from 'node:url';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { childArguments, typeScriptLoader } from './child-arguments.ts';
-import { readChildMessage, type StartMessage, type StopMessage } from './child-messages.ts';
+import {
+  readChildMessage,
+  type FailedMessage,
+  type StartMessage,
+  type StopMessage,
+} from './child-messages.ts';
 import { OutputTail } from './output-tail.ts';
 
 /** What a child process needs to be started and kept alive. Times are milliseconds. */
@@ -29,11 +34,11 @@ export interface SupervisedChildOptions {
 
 /** A child that did not become ready. */
 export class ChildStartError extends Error {
-  readonly reason: 'absent' | 'other';
+  readonly reason: FailedMessage['reason'];
   /** The last of what the child wrote on standard error. */
   readonly output: string;
 
-  constructor(message: string, reason: 'absent' | 'other', output: string) {
+  constructor(message: string, reason: FailedMessage['reason'], output: string) {
     super(message);
     this.name = 'ChildStartError';
     this.reason = reason;
@@ -80,6 +85,11 @@ export class SupervisedChild {
   /** Starts the child and resolves when it is ready. Throws a `ChildStartError`; nothing is retried then. */
   async start(): Promise<void> {
     await this.#launch();
+  }
+
+  /** Ends the child at once; it counts as an unexpected end, so another one takes its place. */
+  kill(): void {
+    this.#child?.kill('SIGKILL');
   }
 
   /** Asks the child to end, kills it when it does not, and resolves when it is gone. */

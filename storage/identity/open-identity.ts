@@ -91,6 +91,7 @@ function directoryOf(identity: Static<typeof StoredIdentity>): Directory {
   };
   return {
     keyByHash: (hash) => (hash === identity.owner_key_sha256 ? owner : undefined),
+    isArchived: () => false,
     defaultOrganisationId: identity.organisation_id,
     defaultWorkspaceId: identity.workspace_id,
   };

@@ -5,6 +5,7 @@ import { after, before, describe, test, type TestContext } from 'node:test';
 import { type Line, realClock, recordingLog } from '../../core/lifecycle/recording-services.test-support.ts';
 import { eventually, stopEverything, temporaryFolder } from '../../tests/kit/process-kit.ts';
 import { redisMissing, type RedisServer, startRedis } from '../../tests/kit/redis-server.ts';
+import { certificate, certificateKey } from '../../tests/kit/test-certificate.ts';
 import { openRedis } from './open-redis.ts';
 
 describe('rediss:', { skip: redisMissing }, () => {
@@ -12,8 +13,8 @@ describe('rediss:', { skip: redisMissing }, () => {
   before(async () => {
     const folder = await temporaryFolder();
     const [keyFile, certFile] = [path.join(folder, 'key.pem'), path.join(folder, 'cert.pem')];
-    await writeFile(keyFile, key);
-    await writeFile(certFile, cert);
+    await writeFile(keyFile, certificateKey);
+    await writeFile(certFile, certificate);
     server = await startRedis((port) => [
       ...['--port', '0', '--tls-port', String(port), '--tls-auth-clients', 'no'],
       ...['--tls-key-file', keyFile, '--tls-cert-file', certFile, '--tls-ca-cert-file', certFile],
@@ -46,23 +47,3 @@ describe('rediss:', { skip: redisMissing }, () => {
     assert.equal((await open(t, 'redis')).redis.available, false, 'the port speaks nothing else');
   });
 });
-
-// For localhost and 127.0.0.1, used nowhere else, valid for a hundred years.
-const key = `-----BEGIN PRIVATE KEY-----
-MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgHhcqF99oxx2j4xox
-rxxUsea+VXef1Te81DXOSaYoUQ+hRANCAAQBkkcGp+xI1seCNHZLRJSmnN79zcAI
-mg5132Owvx2aD2lEXNKXWyr6+l2PuFL5m0I358AiLXm3K+kHubtLu9Sk
------END PRIVATE KEY-----
-`;
-const cert = `-----BEGIN CERTIFICATE-----
-MIIBmjCCAUGgAwIBAgIUQZDkpRMWRs2/cm958KOUVaFnKdwwCgYIKoZIzj0EAwIw
-FDESMBAGA1UEAwwJbG9jYWxob3N0MCAXDTI2MTEyMTEzMTkxNloYDzIxMjYxMDI4
-MTMxOTE2WjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjOPQIBBggqhkjO
-PQMBBwNCAAQBkkcGp+xI1seCNHZLRJSmnN79zcAImg5132Owvx2aD2lEXNKXWyr6
-+l2PuFL5m0I358AiLXm3K+kHubtLu9Sko28wbTAdBgNVHQ4EFgQUk/s23asCwVIt
-quNAOrekKx3rD6EwHwYDVR0jBBgwFoAUk/s23asCwVItquNAOrekKx3rD6EwDwYD
-VR0TAQH/BAUwAwEB/zAaBgNVHREEEzARgglsb2NhbGhvc3SHBH8AAAEwCgYIKoZI
-zj0EAwIDRwAwRAIgXoehDTwOnBpvzNV3WFISBsvZr/gk1vF1Px8fAfxXHrcCIFrT
-mILgujx+/Ch5aDMYmhqElcYzlnH998pJDZyht4Gu
------END CERTIFICATE-----
-`;

@@ -33,6 +33,7 @@ import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { GuardedFetch } from '../../core/ports/guarded-fetch.ts';
 import type { Prices } from '../../core/ports/prices.ts';
 import type { ProviderTable } from '../../core/ports/provider-row.ts';
+import type { Resources } from '../../core/ports/resources.ts';
 import type { Transport } from '../../core/ports/transport.ts';
 import { Breakers } from '../../core/routing/attempts/breakers.ts';
 import { createRouter } from '../../core/routing/create-router.ts';
@@ -82,6 +83,8 @@ export interface TestGatewayOptions {
   readonly transport?: Transport;
   /** Default: nothing has a price. */
   readonly prices?: Prices;
+  /** What administration routes read and change. Default: none. */
+  readonly resources?: Resources;
   /** Instead of `Math.random`, for what strategies and retries leave to chance. */
   readonly random?: () => number;
 }
@@ -153,10 +156,11 @@ export async function startTestGateway(
   const headerPrefix = config.server.header_prefix;
   const services: Services = {
     ...{ log, clock, metrics, counters, prices: runtime.prices },
-    ...{ journal: new TestJournal(), analytics: testAnalytics() },
+    ...{ journal: new TestJournal(), analytics: testAnalytics(), resources: options.resources },
     cache: createMemoryCache({ clock, maxBytes: 64_000_000, maxValueBytes: 4_000_000 }),
     guardedFetch: options.guardedFetch ?? noFetch,
     directory: {
+      isArchived: () => false,
       keyByHash: (hash) =>
         Object.entries(options.keys ?? {}).find(([secret]) => sha256(secret) === hash)?.[1],
       defaultOrganisationId: 'default-org',
@@ -193,6 +197,7 @@ export async function startTestGateway(
   const generation = { hash: 'generation-1', compiled: compilePipelines(compiled), held: 0 };
   const gateway = new Gateway({
     ...{ server: config.server, dialects: options.dialects ?? dialects, clock, runtime },
+    resources: options.resources,
     current: () => ({
       ...generation,
       acquire: () => void generation.held++,
@@ -248,6 +253,7 @@ export function testConfig({ providers, configs, server, security }: TestGateway
     },
     security: { trusted_hosts: [], key_prefix: 'wk_', ...security },
     storage: {
+      resources: { url: 'none:' },
       analytics: { url: 'none:', replicated: false, replica_path: '', replica_name: '' },
       counters: { url: 'memory:' },
       cache: { max_bytes: 64_000_000, max_value_bytes: 4_000_000 },

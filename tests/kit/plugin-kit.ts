@@ -7,6 +7,7 @@ import formats from 'ajv-formats';
 import { createHash, randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import type { Endpoint } from '../../core/dialects/endpoint.ts';
+import type { RouteInput } from '../../core/http/define-route.ts';
 import { matchEndpoint } from '../../core/dialects/match-endpoint.ts';
 import type { ContextKey } from '../../core/pipeline/context-key.ts';
 import type { JsonValue, Outcome, RequestContext } from '../../core/pipeline/context.ts';
@@ -134,11 +135,13 @@ export function testScope(overrides: Partial<Scope> & { keys?: Readonly<Record<s
     prices: { price: absent },
     directory: {
       keyByHash: (hash) => Object.entries(keys).find(([secret]) => sha256(secret) === hash)?.[1],
+      isArchived: () => false,
       defaultOrganisationId: 'default-org',
       defaultWorkspaceId: 'default-ws',
     },
     journal,
     analytics: testAnalytics(),
+    resources: undefined,
     router: { answer: absent, missingConfig: absent },
     embeddings: { problem: absent, embed: absent },
     vectors: createMemoryVectorIndex({ clock }),
@@ -253,6 +256,20 @@ export async function contextFor(plugin: AnyPlugin, request: TestRequest): Promi
   const context = new TestContext(request);
   await loadBody(context, bodyNeed(plugin));
   return context;
+}
+
+/** What the handler of an administration route gets, where it needs no store; override what the test is about. */
+export function testRouteInput(
+  overrides: Partial<RouteInput<unknown, unknown, unknown>> = {},
+): RouteInput<unknown, unknown, unknown> {
+  const absent = (): never => {
+    throw new Error('What is administered is not there in plugin tests.');
+  };
+  return {
+    ...{ params: {}, query: {}, body: {}, key: testKey(), context: new TestContext({}) },
+    ...{ read: absent, write: absent, requireVersion: absent, sendVersion: absent },
+    ...overrides,
+  };
 }
 
 /** How the request ended; completed with 200 unless the test says otherwise. */

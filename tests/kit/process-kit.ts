@@ -85,7 +85,7 @@ export async function stopEverything(): Promise<void> {
 
 /** Deletes what a data folder has outside of itself (its locks, its engine's settings). Nobody may use it any more. */
 export async function removeRuntimeFolders(data: string): Promise<void> {
-  for (const folder of [data, path.join(data, 'analytics')]) {
+  for (const folder of [data, path.join(data, 'analytics'), path.join(data, 'resources')]) {
     if (existsSync(folder)) await rm(await runtimeFolder(folder), { recursive: true, force: true });
   }
 }

@@ -2,10 +2,10 @@
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
-import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import type { Clock } from '../../core/ports/clock.ts';
+import { freePort } from './free-port.ts';
 import { eventually } from './process-kit.ts';
 
 const required = process.env['WEIR_REQUIRE_SERVERS'] === '1';
@@ -105,13 +105,4 @@ export async function startRedis(
     pause: () => void child?.kill('SIGSTOP'),
     resume: () => void child?.kill('SIGCONT'),
   };
-}
-
-async function freePort(): Promise<number> {
-  const probe = net.createServer().listen(0, '127.0.0.1');
-  await once(probe, 'listening');
-  const { port } = probe.address() as net.AddressInfo;
-  probe.close();
-  await once(probe, 'close');
-  return port;
 }

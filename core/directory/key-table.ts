@@ -1,0 +1,76 @@
+import type { KeyRecord } from '../ports/directory.ts';
+import type { DirectoryKey, ApiKeySecret } from '../ports/resources.ts';
+import { SharedTexts } from './shared-texts.ts';
+
+/** Says which workspace the requests of an organisation's own keys belong to. */
+export type WorkspaceOf = (organisationId: string) => string;
+
+/** The keys of the store by the hashes of their secrets. Its records are small and share what they have in common. */
+export class KeyTable {
+  readonly #byHash = new Map<string, KeyRecord>();
+  /** The hashes of each key by its id: one of them as it is, several as a list. */
+  readonly #hashes = new Map<string, string | readonly string[]>();
+  readonly #shared = new SharedTexts();
+  readonly #workspaceOf: WorkspaceOf;
+
+  constructor(workspaceOf: WorkspaceOf) {
+    this.#workspaceOf = workspaceOf;
+  }
+
+  /** How many keys there are. */
+  get size(): number {
+    return this.#hashes.size;
+  }
+
+  /** The key one of whose secrets has this SHA-256 (base64), also when that secret has ended. */
+  find(sha256: string): KeyRecord | undefined {
+    return this.#byHash.get(sha256);
+  }
+
+  /** Adds the key, or puts it in the place of the one with its id. */
+  put(key: DirectoryKey): void {
+    this.remove(key.id);
+    const base = this.#present(key);
+    const hashes: string[] = [];
+    for (const secret of key.secrets) {
+      this.#byHash.set(secret.hash, secret.expiresAt === undefined ? base : replaced(base, secret.expiresAt));
+      hashes.push(secret.hash);
+    }
+    this.#hashes.set(base.id, hashes.length === 1 ? (hashes[0] ?? []) : hashes);
+  }
+
+  /** Forgets the key with this id; does nothing when there is none. */
+  remove(id: string): void {
+    const hashes = this.#hashes.get(id);
+    if (hashes === undefined) return;
+    this.#hashes.delete(id);
+    if (typeof hashes === 'string') this.#byHash.delete(hashes);
+    else for (const hash of hashes) this.#byHash.delete(hash);
+  }
+
+  #present(key: DirectoryKey): KeyRecord {
+    const organisationId = this.#shared.text(key.organisationId);
+    return {
+      id: key.id,
+      name: key.name,
+      kind: key.type,
+      organisationId,
+      workspaceId: this.#shared.text(key.workspaceId ?? this.#workspaceOf(organisationId)),
+      userId: this.#shared.text(key.userId),
+      scopes: this.#shared.list(key.scopes),
+      expiresAt: endOf(key),
+      isReplaced: false,
+    };
+  }
+}
+
+/** A key that was marked expired has ended, whatever its date says. */
+function endOf({ status, expiresAt, updatedAt }: DirectoryKey): number | null {
+  if (status !== 'expired') return expiresAt ?? null;
+  return Math.min(expiresAt ?? updatedAt, updatedAt);
+}
+
+function replaced(base: KeyRecord, secretEndsAt: NonNullable<ApiKeySecret['expiresAt']>): KeyRecord {
+  if (base.expiresAt !== null && base.expiresAt <= secretEndsAt) return base;
+  return { ...base, expiresAt: secretEndsAt, isReplaced: true };
+}

@@ -1,0 +1,179 @@
+import { Type, type TSchema } from 'typebox';
+import { component, oneOf } from './component.ts';
+
+const Penalty = (description: string) =>
+  Type.Optional(Type.Number({ minimum: -2, maximum: 2, description: `${description} -2 to 2.` }));
+
+const ContentPart = Type.Object(
+  { type: Type.String({ description: '`text`, `image_url`, `input_audio`, `file`, `refusal` …' }) },
+  { additionalProperties: true },
+);
+
+const Message = Type.Object({
+  role: oneOf(['system', 'developer', 'user', 'assistant', 'tool', 'function']),
+  content: Type.Optional(
+    Type.Union([Type.String(), Type.Array(ContentPart), Type.Null()], {
+      description: 'A text, or parts of several kinds.',
+    }),
+  ),
+  name: Type.Optional(Type.String({ description: 'Who says it, or the function that answered.' })),
+  tool_calls: Type.Optional(
+    Type.Array(component('ChatToolCall'), { description: 'What the assistant has called.' }),
+  ),
+  tool_call_id: Type.Optional(Type.String({ description: 'The call that a tool message answers.' })),
+  function_call: Type.Optional(
+    Type.Object(
+      { name: Type.String(), arguments: Type.String() },
+      { deprecated: true, description: 'Use `tool_calls`.' },
+    ),
+  ),
+});
+
+const FunctionDefinition = Type.Object({
+  name: Type.String({ minLength: 1 }),
+  description: Type.Optional(Type.String()),
+  parameters: Type.Optional(
+    Type.Record(Type.String(), Type.Unknown(), { description: 'A JSON Schema of the arguments.' }),
+  ),
+  strict: Type.Optional(Type.Union([Type.Boolean(), Type.Null()])),
+});
+
+const Tool = Type.Object({
+  type: Type.String({ description: '`function`.' }),
+  function: Type.Optional(component('FunctionDefinition')),
+});
+
+const NamedTool = Type.Object({
+  type: Type.Literal('function'),
+  function: Type.Object({ name: Type.String() }),
+});
+
+const ResponseFormat = Type.Union(
+  [
+    Type.Object({ type: Type.Literal('text') }),
+    Type.Object({ type: Type.Literal('json_object') }),
+    Type.Object({
+      type: Type.Literal('json_schema'),
+      json_schema: Type.Object({
+        name: Type.String(),
+        description: Type.Optional(Type.String()),
+        schema: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
+        strict: Type.Optional(Type.Union([Type.Boolean(), Type.Null()])),
+      }),
+    }),
+  ],
+  { description: 'Text, any JSON object, or JSON of a schema.' },
+);
+
+const Thinking = Type.Object(
+  { type: oneOf(['enabled', 'disabled', 'adaptive']), budget_tokens: Type.Optional(Type.Integer()) },
+  {
+    description:
+      'Returns reasoning tokens, for the models that have them; needs `strict-open-ai-compliance: false`.',
+  },
+);
+
+const tools = {
+  tools: Type.Optional(
+    Type.Array(component('ChatTool'), { maxItems: 128, description: 'At most 128 functions.' }),
+  ),
+  tool_choice: Type.Optional(
+    Type.Union([oneOf(['none', 'auto', 'required']), NamedTool], {
+      description: 'Default `none` without tools, `auto` with tools.',
+    }),
+  ),
+  parallel_tool_calls: Type.Optional(Type.Boolean()),
+  functions: Type.Optional(
+    Type.Array(component('FunctionDefinition'), {
+      minItems: 1,
+      maxItems: 128,
+      deprecated: true,
+      description: 'Use `tools`.',
+    }),
+  ),
+  function_call: Type.Optional(
+    Type.Union([oneOf(['none', 'auto']), Type.Object({ name: Type.String() })], {
+      deprecated: true,
+      description: 'Use `tool_choice`.',
+    }),
+  ),
+};
+
+const sampling = {
+  frequency_penalty: Penalty('Against words that were used often.'),
+  presence_penalty: Penalty('Against words that were used at all.'),
+  temperature: Type.Optional(
+    Type.Number({
+      ...{ minimum: 0, maximum: 2, default: 1 },
+      description: '0 to 2. Alter this or `top_p`, not both.',
+    }),
+  ),
+  top_p: Type.Optional(Type.Number({ minimum: 0, maximum: 1, default: 1, description: '0 to 1.' })),
+  seed: Type.Optional(
+    Type.Integer({
+      format: 'int64',
+      description: 'For answers that repeat, as far as the model can: within ±9.2e18.',
+    }),
+  ),
+  logit_bias: Type.Optional(
+    Type.Record(Type.String(), Type.Number({ minimum: -100, maximum: 100 }), {
+      description: 'Bias by token id, -100 to 100.',
+    }),
+  ),
+  logprobs: Type.Optional(Type.Boolean()),
+  top_logprobs: Type.Optional(
+    Type.Integer({ minimum: 0, maximum: 20, description: '0 to 20; needs `logprobs: true`.' }),
+  ),
+};
+
+const Request = Type.Object(
+  {
+    model: Type.String({
+      description: 'A model of the provider, or `@slug/model` for a provider of the configuration.',
+    }),
+    messages: Type.Array(component('ChatMessage'), { minItems: 1 }),
+    max_completion_tokens: Type.Optional(
+      Type.Integer({ minimum: 0, description: 'Most tokens to write, reasoning included.' }),
+    ),
+    max_tokens: Type.Optional(
+      Type.Integer({ minimum: 0, deprecated: true, description: 'Use `max_completion_tokens`.' }),
+    ),
+    n: Type.Optional(
+      Type.Integer({ minimum: 1, maximum: 128, default: 1, description: 'How many answers.' }),
+    ),
+    stop: Type.Optional(
+      Type.Union([Type.String(), Type.Array(Type.String(), { maxItems: 4 })], {
+        description: 'Up to 4 texts at which to stop.',
+      }),
+    ),
+    stream: Type.Optional(Type.Boolean({ description: 'Server-sent events, the last one `data: [DONE]`.' })),
+    stream_options: Type.Optional(
+      Type.Object(
+        {
+          include_usage: Type.Optional(Type.Boolean({ description: 'A last event with the usage.' })),
+        },
+        { description: 'Only with `stream: true`.' },
+      ),
+    ),
+    ...sampling,
+    ...tools,
+    response_format: Type.Optional(ResponseFormat),
+    thinking: Type.Optional(Thinking),
+    user: Type.Optional(Type.String({ description: 'Your name for the end user.' })),
+  },
+  {
+    description: 'Members that are not named here are sent on.',
+    dependentSchemas: {
+      top_logprobs: { properties: { logprobs: { const: true } }, required: ['logprobs'] },
+      stream_options: { properties: { stream: { const: true } }, required: ['stream'] },
+    },
+  },
+);
+
+/** What clients of the chat wire send, by the names of the components. */
+export const chatRequestSchemas: Readonly<Record<string, TSchema>> = {
+  ChatCompletionRequest: Request,
+  ChatMessage: Message,
+  ChatTool: Tool,
+  FunctionDefinition,
+};

@@ -1,0 +1,78 @@
+import {
+  allowedValues,
+  resolveReference,
+  schemaMap,
+  schemaObject,
+  schemaTypes,
+  unionBranches,
+  type SchemaObject,
+} from '../../config/schema-object.ts';
+
+/** Where a schema that holds itself ends. */
+const deepest = 6;
+
+const textByFormat: Readonly<Record<string, string>> = {
+  uuid: '0198a1c2-7b3e-7c4d-8e5f-6a7b8c9d0e1f',
+  'date-time': '2026-11-21T09:00:00.000Z',
+  date: '2026-11-21',
+  email: 'ann@example.com',
+  uri: 'https://service.example/path',
+};
+
+/**
+ * A value as the schema asks for, for the reference: what the schema itself calls an example or a default, else one that
+ * is made of its types, with every member. Undefined where only a person can say (a pattern).
+ */
+export function exampleOfSchema(schema: unknown, name = ''): unknown {
+  const root = schemaObject(schema);
+  return make(root, { root, name, depth: 0 });
+}
+
+interface Place {
+  readonly root: SchemaObject;
+  /** Of the member: what a text without a format says. */
+  readonly name: string;
+  readonly depth: number;
+}
+
+function make(given: SchemaObject, place: Place): unknown {
+  const schema = resolveReference(given, place.root);
+  const { examples } = schema;
+  if (Array.isArray(examples) && examples.length > 0) return examples[0] as unknown;
+  if (schema['default'] !== undefined) return schema['default'];
+  const allowed = allowedValues(schema);
+  if (allowed !== undefined) return allowed[0];
+  const deeper = { ...place, depth: place.depth + 1 };
+  const branches = unionBranches(schema);
+  const useful = branches.find((branch) => branch['type'] !== 'null');
+  if (useful !== undefined) return make(useful, deeper);
+  const type = schemaTypes(schema).find((one) => one !== 'null');
+  if (type === 'object') return place.depth > deepest ? {} : makeObject(schema, deeper);
+  if (type === 'array') {
+    const item = place.depth > deepest ? undefined : make(schemaObject(schema['items']), deeper);
+    return item === undefined ? [] : [item];
+  }
+  return makeScalar(schema, type, place.name);
+}
+
+function makeObject(schema: SchemaObject, place: Place): Record<string, unknown> {
+  const members: Record<string, unknown> = {};
+  for (const [name, member] of schemaMap(schema, 'properties')) {
+    const value = member['deprecated'] === true ? undefined : make(member, { ...place, name });
+    if (value !== undefined) members[name] = value;
+  }
+  return members;
+}
+
+function makeScalar(schema: SchemaObject, type: string | undefined, name: string): unknown {
+  if (type === 'boolean') return true;
+  if (type === 'integer' || type === 'number') {
+    return typeof schema['minimum'] === 'number' ? Math.max(schema['minimum'], 1) : 1;
+  }
+  if (type !== 'string') return null;
+  const { format, pattern, maxLength } = schema;
+  if (typeof format === 'string') return textByFormat[format];
+  if (typeof pattern === 'string') return undefined;
+  if (typeof maxLength !== 'number' && /_at$|^timestamp$/.test(name)) return textByFormat['date-time'];
+  return name.slice(0, typeof maxLength === 'number' ? maxLength : undefined) || 'text';
+}

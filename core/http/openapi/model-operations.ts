@@ -1,0 +1,214 @@
+import { bytes, events, inPath, json, type GatewayOperation } from './gateway-operation.ts';
+import { moderationCategories } from './model-schemas.ts';
+
+const question = [{ role: 'user', content: 'Say hello.' }];
+const usage = { prompt_tokens: 9, completion_tokens: 3, total_tokens: 12 };
+const created = 1795212000;
+
+const chat: readonly GatewayOperation[] = [
+  {
+    endpoint: 'chat.completions',
+    ...{ id: 'chat.completions.create', method: 'POST', path: '/chat/completions' },
+    summary: 'An answer to a conversation',
+    description:
+      'Served by every provider for chat: where its wire is another one, the request and the answer are translated.',
+    request: [json('ChatCompletionRequest', { model: 'gpt-5-mini', messages: question })],
+    response: [
+      json('ChatCompletion', {
+        ...{ id: 'chatcmpl-1', object: 'chat.completion', created, model: 'gpt-5-mini' },
+        choices: [
+          {
+            index: 0,
+            message: { role: 'assistant', content: 'Hello!' },
+            logprobs: null,
+            finish_reason: 'stop',
+          },
+        ],
+        usage,
+      }),
+      events(
+        `data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":${created},"model":"gpt-5-mini","choices":[{"index":0,"delta":{"content":"Hello!"},"finish_reason":null}]}\n\ndata: [DONE]\n\n`,
+      ),
+    ],
+  },
+  {
+    endpoint: 'completions',
+    ...{ id: 'completions.create', method: 'POST', path: '/completions' },
+    summary: 'The continuation of a text',
+    request: [json('CompletionRequest', { model: 'gpt-3.5-turbo-instruct', prompt: 'Once upon a time' })],
+    response: [
+      json('TextCompletion', {
+        ...{ id: 'cmpl-1', object: 'text_completion', created, model: 'gpt-3.5-turbo-instruct' },
+        choices: [{ index: 0, text: ' there was a gateway.', finish_reason: 'stop' }],
+        usage,
+      }),
+      events('data: {"id":"cmpl-1","object":"text_completion","choices":[]}\n\ndata: [DONE]\n\n'),
+    ],
+  },
+  {
+    endpoint: 'responses',
+    ...{ id: 'responses.create', method: 'POST', path: '/responses' },
+    summary: 'An answer in the Responses wire',
+    request: [json('ResponsesRequest', { model: 'gpt-5-mini', input: 'Say hello.' })],
+    response: [
+      json('Response', {
+        ...{ id: 'resp_1', object: 'response', status: 'completed', model: 'gpt-5-mini' },
+        output: [{ type: 'message', role: 'assistant', content: [{ type: 'output_text', text: 'Hello!' }] }],
+      }),
+      events(
+        'event: response.created\ndata: {"type":"response.created","response":{"id":"resp_1","object":"response","output":[]}}\n\n',
+      ),
+    ],
+  },
+  {
+    endpoint: 'messages',
+    ...{ id: 'messages.create', method: 'POST', path: '/messages', errors: 'anthropic' },
+    summary: 'An answer in the Messages wire',
+    request: [json('MessagesRequest', { model: 'claude-sonnet-4-5', max_tokens: 256, messages: question })],
+    response: [
+      json('Message', {
+        ...{ id: 'msg_1', type: 'message', role: 'assistant', model: 'claude-sonnet-4-5' },
+        content: [{ type: 'text', text: 'Hello!' }],
+        ...{ stop_reason: 'end_turn', usage: { input_tokens: 9, output_tokens: 3 } },
+      }),
+      events('event: message_stop\ndata: {"type":"message_stop"}\n\n'),
+    ],
+  },
+  {
+    endpoint: 'messages.count_tokens',
+    ...{ id: 'messages.count_tokens', method: 'POST', path: '/messages/count_tokens', errors: 'anthropic' },
+    summary: 'How many tokens a message would use',
+    request: [json('CountTokensRequest', { model: 'claude-sonnet-4-5', messages: question })],
+    response: [json('TokenCount', { input_tokens: 9 })],
+  },
+];
+
+const contents = [{ role: 'user', parts: [{ text: 'Say hello.' }] }];
+const geminiModel = inPath('model', 'gemini-2.5-flash', 'A model of the provider.');
+const generated = {
+  candidates: [{ content: { role: 'model', parts: [{ text: 'Hello!' }] }, finishReason: 'STOP' }],
+  modelVersion: 'gemini-2.5-flash',
+};
+
+const gemini: readonly GatewayOperation[] = [
+  {
+    endpoint: 'generate-content',
+    ...{ id: 'generate_content.create', method: 'POST', unprefixed: true, errors: 'gemini' },
+    path: '/v1beta/models/{model}:generateContent',
+    summary: 'An answer in the Gemini wire',
+    parameters: [geminiModel],
+    request: [json('GenerateContentRequest', { contents })],
+    response: [json('GeneratedContent', generated)],
+  },
+  {
+    endpoint: 'generate-content',
+    ...{ id: 'generate_content.stream', method: 'POST', unprefixed: true, errors: 'gemini' },
+    path: '/v1beta/models/{model}:streamGenerateContent',
+    summary: 'The same as a stream',
+    parameters: [
+      geminiModel,
+      {
+        ...{ name: 'alt', in: 'query', required: false, schema: { type: 'string', enum: ['sse'] } },
+        description: 'Server-sent events. Without it a JSON array arrives piece by piece.',
+      },
+    ],
+    request: [json('GenerateContentRequest', { contents })],
+    response: [
+      events(`data: ${JSON.stringify(generated)}\n\n`),
+      {
+        type: 'application/json',
+        schema: { type: 'array', items: { $ref: '#/components/schemas/GeneratedContent' } },
+        example: [generated],
+      },
+    ],
+  },
+];
+
+const scores = Object.fromEntries(moderationCategories.map((name) => [name, 0.01]));
+const flags = Object.fromEntries(moderationCategories.map((name) => [name, false]));
+
+const measures: readonly GatewayOperation[] = [
+  {
+    endpoint: 'embeddings',
+    ...{ id: 'embeddings.create', method: 'POST', path: '/embeddings' },
+    summary: 'Vectors of texts',
+    request: [json('EmbeddingsRequest', { model: 'text-embedding-3-small', input: 'A text.' })],
+    response: [
+      json('Embeddings', {
+        ...{ object: 'list', model: 'text-embedding-3-small' },
+        data: [{ object: 'embedding', index: 0, embedding: [0.12, -0.03] }],
+        usage: { prompt_tokens: 3, total_tokens: 3 },
+      }),
+    ],
+  },
+  {
+    endpoint: 'moderations',
+    ...{ id: 'moderations.create', method: 'POST', path: '/moderations' },
+    summary: 'Whether a text is harmful',
+    request: [json('ModerationRequest', { input: 'A text.' })],
+    response: [
+      json('Moderation', {
+        ...{ id: 'modr-1', model: 'text-moderation-latest' },
+        results: [{ flagged: false, categories: flags, category_scores: scores }],
+      }),
+    ],
+  },
+  {
+    endpoint: 'rerank',
+    ...{ id: 'rerank.create', method: 'POST', path: '/rerank' },
+    summary: 'Documents by how well they fit a question',
+    request: [
+      json('RerankRequest', { model: 'rerank-v3.5', query: 'A gateway?', documents: ['A gate.', 'A way.'] }),
+    ],
+    response: [json('Rerank', { id: 'rerank-1', results: [{ index: 1, relevance_score: 0.98 }] })],
+  },
+];
+
+const anyJson = (example: unknown) => ({ type: 'application/json', schema: { type: 'object' }, example });
+const image = anyJson({ created, data: [{ b64_json: 'iVBORw0KGgo=' }] });
+const transcript = anyJson({ text: 'Hello.' });
+
+const media: readonly GatewayOperation[] = [
+  {
+    endpoint: 'images.generations',
+    ...{ id: 'images.generate', method: 'POST', path: '/images/generations' },
+    summary: 'Images of a description',
+    request: [anyJson({ model: 'gpt-image-1', prompt: 'A weir at dawn.' })],
+    response: [image],
+  },
+  {
+    endpoint: 'images',
+    ...{ id: 'images.edit', method: 'POST', path: '/images/edits' },
+    summary: 'An image, changed',
+    request: [bytes('multipart/form-data')],
+    response: [image],
+  },
+  {
+    endpoint: 'audio.speech',
+    ...{ id: 'audio.speech.create', method: 'POST', path: '/audio/speech' },
+    summary: 'A text, spoken',
+    request: [anyJson({ model: 'gpt-4o-mini-tts', input: 'Hello.', voice: 'alloy' })],
+    response: [bytes('audio/*')],
+  },
+  {
+    endpoint: 'audio',
+    ...{ id: 'audio.transcriptions.create', method: 'POST', path: '/audio/transcriptions' },
+    summary: 'The words of a recording',
+    request: [bytes('multipart/form-data')],
+    response: [transcript],
+  },
+  {
+    endpoint: 'audio',
+    ...{ id: 'audio.translations.create', method: 'POST', path: '/audio/translations' },
+    summary: 'The words of a recording, in English',
+    request: [bytes('multipart/form-data')],
+    response: [transcript],
+  },
+];
+
+/** Endpoints for models. */
+export const modelOperations: readonly (readonly [tag: string, operations: readonly GatewayOperation[]])[] = [
+  ['Chat', [...chat, ...gemini]],
+  ['Vectors and judgements', measures],
+  ['Images and sound', media],
+];

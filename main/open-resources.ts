@@ -1,0 +1,46 @@
+// A part of the composition root: which relational store a configuration means.
+import path from 'node:path';
+import type { GatewayConfig } from '../core/config/schema.ts';
+import type { UndoStack } from '../core/lifecycle/undo-stack.ts';
+import type { Clock } from '../core/ports/clock.ts';
+import type { Log } from '../core/ports/log.ts';
+import { startPglite } from '../storage/embedded/start-pglite.ts';
+import type { Database } from '../storage/postgres/database.ts';
+import { openDatabase } from '../storage/postgres/open-database.ts';
+import { postgresPlace } from '../storage/postgres/postgres-address.ts';
+
+/** What `openResources` needs. */
+export interface ResourcesOptions {
+  readonly config: Pick<GatewayConfig, 'storage'>;
+  /** The configuration's file: relative names in it are meant from there. */
+  readonly file: string;
+  /** The data folder, absolute. */
+  readonly data: string;
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly opened: UndoStack;
+}
+
+/**
+ * Opens the relational store that the configuration names and brings its schema up to date; undefined for `none:`.
+ * What has to be closed again goes onto `opened`. Throws one sentence with the remedy.
+ */
+export async function openResources(options: ResourcesOptions): Promise<Database | undefined> {
+  const { config, file, data, log, clock, opened } = options;
+  const settings = config.storage.resources;
+  if (settings.url === 'none:') return undefined;
+  if (settings.url.startsWith('pglite:')) {
+    const named = settings.url.slice('pglite:'.length);
+    const directory = named === '' ? path.join(data, 'resources') : path.resolve(named);
+    const engine = await startPglite({ directory, log, clock });
+    opened.push(() => engine.close());
+    return closedWith(opened, await openDatabase({ place: engine, log, clock }));
+  }
+  const place = await postgresPlace(settings, path.dirname(file));
+  return closedWith(opened, await openDatabase({ place, log, clock }));
+}
+
+function closedWith(opened: UndoStack, database: Database): Database {
+  opened.push(() => database.close());
+  return database;
+}

@@ -1,0 +1,119 @@
+// A part of the composition root: everything that is kept somewhere, opened in the order in which it is needed.
+import path from 'node:path';
+import type { GatewayConfig } from '../core/config/schema.ts';
+import { createDirectory } from '../core/directory/live-directory.ts';
+import type { Dependency } from '../core/http/operations.ts';
+import { reportJournal } from '../core/http/journal-metrics.ts';
+import type { UndoStack } from '../core/lifecycle/undo-stack.ts';
+import type { Analytics } from '../core/ports/analytics.ts';
+import type { Cache } from '../core/ports/cache.ts';
+import type { Clock } from '../core/ports/clock.ts';
+import type { Counters } from '../core/ports/counters.ts';
+import type { Directory } from '../core/ports/directory.ts';
+import type { Journal } from '../core/ports/journal.ts';
+import type { Log } from '../core/ports/log.ts';
+import type { Metrics } from '../core/ports/metrics.ts';
+import type { Resources } from '../core/ports/resources.ts';
+import type { VectorIndex } from '../core/ports/vector-index.ts';
+import { openJournal } from '../storage/journal/journal.ts';
+import { createMemoryCache } from '../storage/memory/cache.ts';
+import { createMemoryCounters } from '../storage/memory/counters.ts';
+import { createMemoryVectorIndex } from '../storage/memory/vector-index.ts';
+import { createResources } from '../storage/postgres/resources.ts';
+import { openSharedStores } from '../storage/redis/open-shared-stores.ts';
+import { openAnalytics } from './open-analytics.ts';
+import { openResources } from './open-resources.ts';
+
+/** What `openStores` needs. */
+export interface StoresOptions {
+  readonly config: Pick<GatewayConfig, 'storage'>;
+  /** The configuration's file: relative names in it are meant from there. */
+  readonly file: string;
+  /** The data folder, absolute; its lock is ours. */
+  readonly data: string;
+  /** What is known without a store. */
+  readonly identity: Directory;
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly metrics: Metrics;
+  readonly opened: UndoStack;
+}
+
+/** The open stores, and what `/readyz` asks of them. */
+export interface Stores {
+  readonly analytics: Analytics;
+  readonly journal: Journal;
+  readonly counters: Counters;
+  readonly cache: Cache;
+  readonly vectors: VectorIndex;
+  /** Undefined when `storage.resources` is `none:`. */
+  readonly resources: Resources | undefined;
+  readonly directory: Directory;
+  readonly dependencies: readonly Dependency[];
+}
+
+/**
+ * Opens every store that the configuration names; what has to be closed again goes onto `opened`. Throws one sentence
+ * with the remedy.
+ */
+export async function openStores(options: StoresOptions): Promise<Stores> {
+  const { config, log, clock, metrics, opened } = options;
+  // Both embedded engines take seconds when they are new: at the same time.
+  const [analytics, administration] = await Promise.all([
+    openAnalytics(options),
+    openAdministration(options),
+  ]);
+  const journal = await openLogRows(options, analytics);
+  const { max_bytes: maxBytes, max_value_bytes: maxValueBytes } = config.storage.cache;
+  const memoryCounters = createMemoryCounters({ clock, log });
+  opened.push(() => memoryCounters.close());
+  const shared = await openSharedStores({
+    ...{ storage: config.storage, log, clock, metrics, counters: memoryCounters },
+    cache: createMemoryCache({ clock, maxBytes, maxValueBytes }),
+    vectors: createMemoryVectorIndex({ clock }),
+  });
+  opened.push(() => shared.close());
+  const { counters, cache, vectors } = shared;
+  const { resources, directory } = administration;
+  const dependencies: Dependency[] = [
+    { name: 'analytics', check: () => analytics.ping() },
+    { name: 'journal', check: () => checkJournal(journal) },
+    ...shared.dependencies,
+  ];
+  if (resources !== undefined) dependencies.push({ name: 'resources', check: () => resources.ping() });
+  return { analytics, journal, counters, cache, vectors, resources, directory, dependencies };
+}
+
+async function openLogRows(
+  { config, data, log, clock, metrics, opened }: StoresOptions,
+  analytics: Analytics,
+): Promise<Journal> {
+  const { flush_ms: flushMs, ship_ms: shipMs, max_bytes: maxBytes } = config.storage.journal;
+  const journal = await openJournal({
+    directory: path.join(data, 'journal'),
+    insert:
+      config.storage.analytics.url === 'none:'
+        ? undefined
+        : (table, rows, token) => analytics.insert(table, rows, token),
+    ...{ clock, log, flushMs, shipMs, maxBytes },
+  });
+  opened.push(() => journal.close(5000));
+  reportJournal(metrics, journal);
+  return journal;
+}
+
+async function checkJournal(journal: Journal): Promise<void> {
+  if (journal.lastError !== undefined) throw new Error(journal.lastError);
+}
+
+/** Without a store, requests are let in by what is known without one. */
+async function openAdministration(options: StoresOptions): Promise<Pick<Stores, 'resources' | 'directory'>> {
+  const { identity, log, clock, metrics, opened } = options;
+  const database = await openResources(options);
+  if (database === undefined) return { resources: undefined, directory: identity };
+  const store = createResources({ database, clock, log });
+  const directory = createDirectory({ base: identity, resources: store, clock, log, metrics });
+  opened.push(() => directory.close());
+  await directory.start();
+  return { resources: directory.resources, directory };
+}

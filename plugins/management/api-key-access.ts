@@ -1,0 +1,81 @@
+import { holds, reachOf, refuseScopes } from '../../core/access/access.ts';
+import { managesKeys } from '../../core/access/roles.ts';
+import { canonicalScope, type ApiKeyType } from '../../core/access/scopes.ts';
+import { GatewayError } from '../../core/pipeline/plugin.ts';
+import type { KeyRecord } from '../../core/ports/directory.ts';
+import type { ApiKeyRecord, ResourcesReader } from '../../core/ports/resources.ts';
+
+/** What can be done with a key; the second part of its scope. */
+export type ApiKeyAction = 'create' | 'read' | 'update' | 'delete' | 'list' | 'rotate';
+
+const resources: Readonly<Record<ApiKeyType, string>> = {
+  'organisation-service': 'organisation_service_api_keys',
+  'workspace-service': 'workspace_service_api_keys',
+  'workspace-user': 'workspace_user_api_keys',
+};
+
+/** All types of keys. */
+export const apiKeyTypes: readonly ApiKeyType[] = [
+  'organisation-service',
+  'workspace-service',
+  'workspace-user',
+];
+
+/** The scope that something with keys of a type needs. */
+export function keyScope(type: ApiKeyType, action: ApiKeyAction): string {
+  return `${resources[type]}.${action}`;
+}
+
+/** The scopes one of which is needed to do something with keys. */
+export function keyScopes(action: ApiKeyAction): readonly string[] {
+  return apiKeyTypes.map((type) => keyScope(type, action));
+}
+
+/** Throws `scope_missing` when the actor's role does not manage keys of this type. */
+export function requireManager(actor: KeyRecord, type: ApiKeyType): void {
+  if (managesKeys(actor, type)) return;
+  const who =
+    type === 'organisation-service'
+      ? 'Keys of the organisation are managed with owner and organisation keys'
+      : 'Keys of a workspace are managed with owner and organisation keys and with its service keys';
+  throw new GatewayError('scope_missing', `${who}; the key "${actor.name}" is a ${actor.kind} key.`);
+}
+
+/** The key with this id. Throws `resource_not_found` outside of the actor's reach, `scope_missing` without the scope. */
+export async function visibleKey(
+  { apiKeys }: Pick<ResourcesReader, 'apiKeys'>,
+  actor: KeyRecord,
+  id: string,
+  action: ApiKeyAction,
+): Promise<ApiKeyRecord> {
+  const { organisationId, workspaceId } = reachOf(actor);
+  const found = await apiKeys.find(organisationId, id);
+  if (found === undefined || (workspaceId !== undefined && found.workspaceId !== workspaceId)) {
+    throw new GatewayError(
+      'resource_not_found',
+      `No key "${id.slice(0, 64)}" is visible to this key. Check its id.`,
+    );
+  }
+  const scope = keyScope(found.type, action);
+  if (!holds(actor, scope))
+    throw new GatewayError('scope_missing', `The key "${actor.name}" lacks the scope "${scope}".`);
+  if (action !== 'read') requireManager(actor, found.type);
+  return found;
+}
+
+/**
+ * The scopes of a body, in their own spelling and once each. Throws `invalid_request` for scopes that there are not or
+ * that keys of this type cannot hold, `scope_missing` for those that the actor cannot give.
+ */
+export function readScopes(actor: KeyRecord, type: ApiKeyType, scopes: readonly string[]): readonly string[] {
+  const issues = refuseScopes(actor, type, scopes);
+  if (issues.length === 0) return [...new Set(scopes.map((scope) => canonicalScope(scope)))];
+  const errors = issues.map(({ path, message }) => ({ path: `/scopes${path}`, message }));
+  const named = errors.slice(0, 20).map(({ path, message }) => `${path} ${message}`);
+  const wrong = issues.some(({ kind }) => kind !== 'escalation');
+  throw new GatewayError(
+    wrong ? 'invalid_request' : 'scope_missing',
+    `${wrong ? 'The body is not valid' : 'A key gives no more than it has'}: ${named.join('; ')}.`,
+    { param: errors[0]?.path ?? null, extra: { errors } },
+  );
+}

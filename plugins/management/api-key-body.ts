@@ -1,0 +1,115 @@
+import { GatewayError, Type, type Scope, type Static } from '../../core/pipeline/plugin.ts';
+import type { ApiKeyDefaults, ApiKeyRecord } from '../../core/ports/resources.ts';
+import { RateLimits, readRateLimits, readUsageLimit, UsageLimitSchema } from './limits-schema.ts';
+import { Description, Instant, Metadata, Name, orNull, strict } from './text-schema.ts';
+import { readInstant } from './time-window.ts';
+import { readDefaults } from './workspace-body.ts';
+
+const Scopes = Type.Array(Type.String({ minLength: 1, maxLength: 255 }), {
+  minItems: 1,
+  maxItems: 300,
+  description: 'What it may do: `completions.write`, `logs.view` …',
+});
+
+const fields = {
+  description: Type.Optional(orNull(Description)),
+  rate_limits: Type.Optional(orNull(RateLimits)),
+  usage_limits: Type.Optional(orNull(UsageLimitSchema)),
+  defaults: Type.Optional(
+    Type.Object(
+      {
+        metadata: Type.Optional(Metadata),
+        config_id: Type.Optional(orNull(Name('A config of this gateway.'))),
+        allow_config_override: Type.Optional(Type.Boolean()),
+      },
+      strict,
+    ),
+  ),
+  alert_emails: Type.Optional(
+    orNull(Type.Array(Type.String({ format: 'email', maxLength: 255 }), { maxItems: 50 })),
+  ),
+  expires_at: Type.Optional(
+    orNull(Instant('From when on it is refused, ISO 8601 with a time zone. Default: never.')),
+  ),
+};
+
+const KeyName = Name('Unique among the keys of its type in the workspace, or in the organisation.');
+const OrganisationId = Type.Optional(Name("Default, and nothing else: the caller's organisation."));
+const WorkspaceId = Type.Optional(
+  Name("Id or slug. Default for workspace keys: the caller's workspace; others must say it."),
+);
+const made = { name: KeyName, scopes: Scopes, organisation_id: OrganisationId, ...fields };
+
+/** What makes a key of the organisation. */
+export const CreateOrganisationKey = Type.Object(made, strict);
+/** What makes a service key of a workspace. */
+export const CreateServiceKey = Type.Object({ ...made, workspace_id: WorkspaceId }, strict);
+/** What makes a key for somebody. */
+export const CreateUserKey = Type.Object(
+  {
+    ...made,
+    workspace_id: WorkspaceId,
+    user_id: Type.Optional(Name('Whose it is. Default: the caller, where the caller is somebody.')),
+  },
+  strict,
+);
+
+/** What changes a key; what is not given stays. */
+export const UpdateKey = Type.Object(
+  { name: Type.Optional(KeyName), scopes: Type.Optional(Scopes), ...fields },
+  strict,
+);
+
+/** The part of a record that a body can say, its scopes apart. */
+export type KeyContent = Pick<
+  ApiKeyRecord,
+  'name' | 'description' | 'rateLimits' | 'usageLimits' | 'defaults' | 'alertEmails' | 'expiresAt'
+>;
+
+type Body = Omit<Static<typeof UpdateKey>, 'scopes'>;
+
+/** What the body makes of a key as it is. Throws `invalid_request`, with its place, for what cannot be. */
+export function changedKey(
+  body: Body,
+  before: KeyContent,
+  scope: Pick<Scope, 'clock' | 'router'>,
+): KeyContent {
+  const { usage_limits: usage, rate_limits: rates, alert_emails: emails } = body;
+  return {
+    name: body.name ?? before.name,
+    description: body.description === undefined ? before.description : (body.description ?? ''),
+    rateLimits: rates === undefined ? before.rateLimits : readRateLimits(rates ?? [], '/rate_limits'),
+    usageLimits:
+      usage === undefined
+        ? before.usageLimits
+        : usage === null
+          ? undefined
+          : readUsageLimit(usage, '/usage_limits'),
+    defaults: body.defaults === undefined ? before.defaults : readKeyDefaults(body.defaults, scope.router),
+    alertEmails: emails === undefined ? before.alertEmails : (emails ?? []),
+    expiresAt: readExpiry(body.expires_at, before.expiresAt, scope.clock.now()),
+  };
+}
+
+function readKeyDefaults(defaults: NonNullable<Body['defaults']>, router: Scope['router']): ApiKeyDefaults {
+  const override = defaults.allow_config_override;
+  return {
+    ...readDefaults(defaults, router),
+    ...(override !== undefined && { allowConfigOverride: override }),
+  };
+}
+
+function readExpiry(
+  text: string | null | undefined,
+  before: number | undefined,
+  now: number,
+): number | undefined {
+  if (text === undefined) return before;
+  if (text === null) return undefined;
+  const at = readInstant('/expires_at', text);
+  if (at > now) return at;
+  throw new GatewayError('invalid_request', 'The body is not valid: /expires_at lies in the past.', {
+    param: '/expires_at',
+    extra: { errors: [{ path: '/expires_at', message: 'lies in the past' }] },
+  });
+}

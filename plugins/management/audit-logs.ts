@@ -1,0 +1,139 @@
+import type { RouteDefinition } from '../../core/http/define-route.ts';
+import { defineRoute, GatewayError, Type, type Static } from '../../core/pipeline/plugin.ts';
+import type { AuditFilter, AuditRecord } from '../../core/ports/resources.ts';
+import { listReply, pageOf, pageQuery } from './page-query.ts';
+import { Instant, Name, strict } from './text-schema.ts';
+import { readInstant } from './time-window.ts';
+
+const Actor = Type.Union([Type.Literal('user'), Type.Literal('api_key'), Type.Literal('system')]);
+const optional = (description: string) => Type.Optional(Name(description));
+
+const Query = Type.Object(
+  {
+    ...pageQuery,
+    start_time: Type.Optional(Instant('From when on. Default: the beginning.')),
+    end_time: Type.Optional(Instant('Until when, itself included. Default: now.')),
+    organisation_id: optional("Default, and nothing else: the key's organisation."),
+    method: Type.Optional(
+      Type.Union(['GET', 'POST', 'PUT', 'PATCH', 'DELETE'].map((method) => Type.Literal(method))),
+    ),
+    uri: Type.Optional(Type.String({ minLength: 1, maxLength: 2048, description: 'The path as received.' })),
+    request_id: optional('As in the response header `request-id`.'),
+    user_id: optional('Who did it: the id of the key, user or part of the gateway.'),
+    user_type: Type.Optional(Actor),
+    workspace_id: optional('Its id.'),
+    response_status_code: Type.Optional(Type.Integer({ minimum: 100, maximum: 599 })),
+    resource_type: optional('`workspaces`, `api_keys` …'),
+    action: optional('`create`, `update`, `delete`, `rotate` …'),
+    client_ip: optional('Where the request came from.'),
+  },
+  strict,
+);
+
+const Entry = Type.Object({
+  id: Type.String(),
+  number: Type.Integer({ description: 'Its place in the chain of the organisation, from 1.' }),
+  hash: Type.String({ description: 'SHA-256 over this entry and the hash of the one before.' }),
+  timestamp: Type.String(),
+  method: Type.String(),
+  uri: Type.String(),
+  request_id: Type.String(),
+  request_body: Type.String({ description: 'JSON, secrets masked; empty when there was none.' }),
+  query_params: Type.String({ description: 'JSON, secrets masked.' }),
+  request_headers: Type.String({ description: 'JSON, secrets masked.' }),
+  user_id: Type.String(),
+  user_name: Type.String(),
+  user_type: Actor,
+  organisation_id: Type.String(),
+  workspace_id: Type.String(),
+  response_status_code: Type.Integer(),
+  resource_type: Type.String(),
+  resource_id: Type.String(),
+  action: Type.String(),
+  client_ip: Type.String(),
+});
+
+/** `GET /audit-logs`: who changed what, or was not allowed to. */
+export function auditLogsRoute(): RouteDefinition {
+  const { object, total } = listReply;
+  return defineRoute({
+    id: 'audit_logs.list',
+    method: 'GET',
+    path: '/audit-logs',
+    summary: 'Who changed what in the organisation, or was not allowed to, newest first',
+    scope: 'audit_logs.list',
+    // Reads only.
+    audit: null,
+    query: Query,
+    reply: Type.Object({ object, total, records: Type.Array(Entry) }),
+    async handle({ query, key, read }) {
+      if (query.organisation_id !== undefined && query.organisation_id !== key.organisationId) {
+        throw new GatewayError(
+          'invalid_request',
+          'A key reads the audit trail of its own organisation alone.',
+          {
+            param: 'organisation_id',
+          },
+        );
+      }
+      const page = pageOf(query);
+      const filter = filterOf(query);
+      const found = await read(({ audit }) => audit.list(key.organisationId, filter, page));
+      return {
+        object: 'list' as const,
+        total: found.total,
+        records: found.data.map((record) => showEntry(record)),
+      };
+    },
+  });
+}
+
+function filterOf(query: Static<typeof Query>): AuditFilter {
+  const { start_time: start, end_time: end } = query;
+  return {
+    ...(start !== undefined && { from: readInstant('start_time', start) }),
+    ...(end !== undefined && { to: readInstant('end_time', end) }),
+    ...(query.method !== undefined && { method: query.method }),
+    ...(query.uri !== undefined && { uri: query.uri }),
+    ...(query.request_id !== undefined && { requestId: query.request_id }),
+    ...(query.user_id !== undefined && { actorId: query.user_id }),
+    ...(query.user_type !== undefined && { actorType: query.user_type }),
+    ...(query.workspace_id !== undefined && { workspaceId: query.workspace_id }),
+    ...(query.response_status_code !== undefined && { status: query.response_status_code }),
+    ...(query.resource_type !== undefined && { resourceType: query.resource_type }),
+    ...(query.action !== undefined && { action: query.action }),
+    ...(query.client_ip !== undefined && { clientIp: query.client_ip }),
+  };
+}
+
+function showEntry(record: AuditRecord): Static<typeof Entry> {
+  const { body, query, headers } = JSON.parse(record.details) as Readonly<Record<string, unknown>>;
+  return {
+    id: record.id,
+    number: record.number,
+    hash: record.hash,
+    timestamp: new Date(record.at).toISOString(),
+    method: record.method,
+    uri: record.uri,
+    request_id: record.requestId,
+    request_body: jsonText(body),
+    query_params: jsonText(query),
+    request_headers: jsonText(headers),
+    user_id: record.actorId,
+    user_name: record.actorName,
+    user_type: record.actorType,
+    organisation_id: record.organisationId,
+    workspace_id: record.workspaceId,
+    response_status_code: record.status,
+    resource_type: record.resourceType,
+    resource_id: record.resourceId,
+    action: record.action,
+    client_ip: record.clientIp,
+  };
+}
+
+/** What was too long to keep whole is a text already. */
+function jsonText(value: unknown): string {
+  if (value === undefined) return '';
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}

@@ -1,0 +1,79 @@
+import os from 'node:os';
+import type { FailedMessage, ReadyMessage, StartMessage, StopMessage } from './child-messages.ts';
+
+/** What a child process does when its parent says so. */
+export interface ChildWork<Options> {
+  /** Opens what it serves and returns the port, 0 for none. What it throws is told to the parent, and the process ends. */
+  start(message: StartMessage<Options>): Promise<number>;
+  /** Ends what runs within so many milliseconds and closes everything; the process ends then. */
+  stop(graceMs: number): Promise<void>;
+}
+
+/** Thrown by `start` when the child cannot start for a reason that its parent should know. */
+export class ChildCannotStart extends Error {
+  readonly reason: FailedMessage['reason'];
+
+  constructor(reason: FailedMessage['reason'], cause: unknown) {
+    super(textOf(cause), { cause });
+    this.name = 'ChildCannotStart';
+    this.reason = reason;
+  }
+}
+
+const stopGraceMs = 5000;
+const orphanGraceMs = 500;
+/** Work that cannot be ended must not keep the folder from the next start. The engines survive a hard exit. */
+const hardExitMs = 4000;
+
+/** Makes this process the child of a `SupervisedChild`: it starts and stops when told to, and ends with its parent. */
+export function runAsChild<Options>(work: ChildWork<Options>): void {
+  let stopping = false;
+
+  async function start(message: StartMessage<Options>): Promise<void> {
+    yieldToServing();
+    try {
+      await tell({ type: 'ready', port: await work.start(message) });
+    } catch (error) {
+      const reason = error instanceof ChildCannotStart ? error.reason : 'other';
+      await tell({ type: 'failed', reason, message: textOf(error) });
+      process.exit(1);
+    }
+  }
+
+  async function stop(graceMs: number): Promise<void> {
+    if (stopping) return;
+    stopping = true;
+    setTimeout(() => process.exit(1), graceMs + hardExitMs).unref();
+    await work.stop(graceMs);
+    process.exit(0);
+  }
+
+  process.on('message', (message: StartMessage<Options> | StopMessage) => {
+    void (message.type === 'start' ? start(message) : stop(stopGraceMs));
+  });
+  // Without its parent nobody can reach this process any more, and it would hold the data folder.
+  process.on('disconnect', () => void stop(orphanGraceMs));
+  // A terminal or a service manager signals the whole group. The parent still ships its last rows, so it decides
+  // when this process ends.
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => undefined);
+}
+
+/** Serving comes first: on a machine with few cores the engine's bursts would else delay requests. Best effort. */
+function yieldToServing(): void {
+  try {
+    os.setPriority(os.constants.priority.PRIORITY_BELOW_NORMAL);
+  } catch {
+    // Some systems forbid it; then both share the machine as they are.
+  }
+}
+
+function tell(message: ReadyMessage | FailedMessage): Promise<void> {
+  return new Promise((resolve) => {
+    if (process.send === undefined) return resolve();
+    process.send(message, () => resolve());
+  });
+}
+
+function textOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,48 @@
+import { rm } from 'node:fs/promises';
+import { PGlite } from '@electric-sql/pglite';
+import { PGLiteSocketServer } from '@electric-sql/pglite-socket';
+import { systemClock } from '../../core/ports/system-clock.ts';
+import { ChildCannotStart, runAsChild } from './child-side.ts';
+import { DataFolderInUse, lockData, type DataLock } from './data-lock.ts';
+
+/** What the parent says at start. */
+export interface PgliteChildOptions {
+  readonly directory: string;
+  /** Path of the Unix socket, in a folder that only this user can open. */
+  readonly socket: string;
+}
+
+/** One is in use. The engine has one session, so further ones only bridge the moments when a lost one is replaced. */
+const maxConnections = 4;
+
+let lock: DataLock | undefined;
+let engine: PGlite | undefined;
+let server: PGLiteSocketServer | undefined;
+
+async function open({ directory, socket }: PgliteChildOptions): Promise<void> {
+  // Held by this process and not by its parent: of a gateway that was killed the engine may live for a moment
+  // longer, and two engines in one folder destroy each other's data without a word.
+  lock = await lockData(directory, { clock: systemClock });
+  engine = await PGlite.create({ dataDir: directory });
+  // The lock is ours, so this is what a killed engine left.
+  await rm(socket, { force: true });
+  server = new PGLiteSocketServer({ db: engine, path: socket, maxConnections });
+  await server.start();
+}
+
+runAsChild<PgliteChildOptions>({
+  async start({ options }) {
+    try {
+      await open(options);
+    } catch (error) {
+      await lock?.release();
+      throw error instanceof DataFolderInUse ? new ChildCannotStart('busy', error) : error;
+    }
+    return 0;
+  },
+  async stop() {
+    await server?.stop();
+    await engine?.close();
+    await lock?.release();
+  },
+});

@@ -1,0 +1,91 @@
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Clock } from '../../core/ports/clock.ts';
+import type { Log } from '../../core/ports/log.ts';
+import type { PgliteChildOptions } from './pglite-child.ts';
+import { DataFolderInUse, dataFolderHolder } from './data-lock.ts';
+import { runtimeFolder } from './runtime-folder.ts';
+import { ChildStartError, SupervisedChild } from './supervised-child.ts';
+
+/** Where the embedded relational engine keeps its data. */
+export interface PgliteOptions {
+  readonly directory: string;
+  readonly log: Log;
+  readonly clock: Clock;
+  /** How long to wait for a folder that another process holds, milliseconds. Default 6,000. */
+  readonly patienceMs?: number;
+}
+
+/** A running embedded engine that speaks PostgreSQL's protocol on a Unix socket. It has one session for everybody. */
+export interface EmbeddedPglite {
+  /** The folder of the socket, which is named `.s.PGSQL.5432` as clients expect. */
+  readonly socketFolder: string;
+  /** How often its process has been replaced since the start. */
+  readonly restarts: number;
+  /** Why it stays down after too many failures, or undefined. */
+  readonly failure: string | undefined;
+  /** The process as it is now; undefined between two. */
+  readonly pid: number | undefined;
+  /** Ends a process that answers nothing any more, at once; another one takes its place. Committed rows stay. */
+  replace(): void;
+  /** Ends the process in order and releases the folder. */
+  close(): Promise<void>;
+}
+
+/** The first start creates the database, which takes seconds, on a busy machine many. */
+const startTimeoutMs = 120_000;
+const folderPatienceMs = 6000;
+
+/**
+ * Starts the embedded relational engine (PGlite) in a process of its own and keeps it running. Resolves when it
+ * answers. Throws one sentence with the remedy when the folder is in use by another process, or cannot be opened.
+ */
+export async function startPglite(options: PgliteOptions): Promise<EmbeddedPglite> {
+  const { directory, log, clock, patienceMs = folderPatienceMs } = options;
+  const socketFolder = await runtimeFolder(directory);
+  const child: PgliteChildOptions = { directory, socket: join(socketFolder, '.s.PGSQL.5432') };
+  const entry = new URL('./pglite-child.ts', import.meta.url);
+  const name = 'resources engine';
+  const supervised = new SupervisedChild({ name, entry, options: child, log, clock, startTimeoutMs });
+  await waitUntilFree(directory, clock, patienceMs);
+  try {
+    await supervised.start();
+  } catch (error) {
+    throw error instanceof ChildStartError ? explained(directory, error) : error;
+  }
+  return {
+    socketFolder,
+    get restarts() {
+      return supervised.restarts;
+    },
+    get failure() {
+      return supervised.failure;
+    },
+    get pid() {
+      return supervised.pid;
+    },
+    replace: () => supervised.kill(),
+    close: () => supervised.stop(),
+  };
+}
+
+/** An engine whose gateway was killed needs a moment to notice and to let go of the folder. */
+async function waitUntilFree(directory: string, clock: Clock, patienceMs: number): Promise<void> {
+  const deadline = clock.monotonic() + patienceMs;
+  for (;;) {
+    const holder = await dataFolderHolder(directory);
+    if (holder === undefined) return;
+    if (clock.monotonic() >= deadline) throw new DataFolderInUse(directory, holder);
+    await delay(100);
+  }
+}
+
+function explained(directory: string, error: ChildStartError): Error {
+  if (error.reason === 'busy') return new Error(error.message, { cause: error });
+  const reason = error.message.split('\n', 1)[0] as string;
+  return new Error(
+    `the embedded resources engine could not open ${directory}: ${reason}. ` +
+      'Check that the folder can be written to, or restore it from a backup; storage.resources.url can name a PostgreSQL server instead',
+    { cause: error },
+  );
+}

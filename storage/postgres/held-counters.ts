@@ -1,0 +1,78 @@
+import { eq } from 'drizzle-orm';
+import { GatewayError } from '../../core/errors/gateway-error.ts';
+import { chainStart, type ChainPlace } from './audit-hash.ts';
+import type { Statements } from './database.ts';
+import { organisationCounters } from './schema.ts';
+
+/**
+ * The counter row of one organisation while a transaction holds it. Whoever holds it is the only writer of the
+ * organisation, so that its changes and its audit records are numbered without gaps.
+ */
+export class HeldCounters {
+  readonly organisationId: string;
+  /** The number that this change has, if anything is written. */
+  readonly change: number;
+  /** The end of the organisation's audit chain. */
+  chain: ChainPlace;
+  private written = false;
+  private released = false;
+
+  private constructor(organisationId: string, changes: number, chain: ChainPlace) {
+    this.organisationId = organisationId;
+    this.change = changes + 1;
+    this.chain = chain;
+  }
+
+  /** Waits until no other transaction holds the row, and holds it until this one ends. */
+  static async hold(statements: Statements, organisationId: string): Promise<HeldCounters> {
+    const row = (await lock(statements, organisationId)) ?? (await create(statements, organisationId));
+    return new HeldCounters(organisationId, row.changes, { number: row.audits, hash: row.auditHash });
+  }
+
+  /** Refuses writing for another organisation, whose row is not held, and writing after the transaction. */
+  check(organisationId: string): void {
+    if (this.released)
+      throw new GatewayError('internal', 'A writer was used after its transaction had ended.');
+    if (organisationId === this.organisationId) return;
+    throw new GatewayError(
+      'internal',
+      'A record of one organisation was given to the writer of another one.',
+    );
+  }
+
+  /** Notes that something was written. */
+  mark(): void {
+    this.written = true;
+  }
+
+  /** Stores the counters when something was written. The last statement of the transaction. */
+  async release(statements: Statements): Promise<void> {
+    this.released = true;
+    if (!this.written) return;
+    await statements
+      .update(organisationCounters)
+      .set({ changes: this.change, audits: this.chain.number, auditHash: this.chain.hash })
+      .where(eq(organisationCounters.organisationId, this.organisationId));
+  }
+}
+
+async function lock(statements: Statements, organisationId: string) {
+  const found = await statements
+    .select()
+    .from(organisationCounters)
+    .where(eq(organisationCounters.organisationId, organisationId))
+    .for('update');
+  return found[0];
+}
+
+/** The row of an organisation that nobody has written in; two that write at once end up with the same row. */
+async function create(statements: Statements, organisationId: string) {
+  await statements
+    .insert(organisationCounters)
+    .values({ organisationId, auditHash: chainStart.hash })
+    .onConflictDoNothing();
+  const row = await lock(statements, organisationId);
+  if (row === undefined)
+    throw new GatewayError('internal', 'The counters of an organisation could not be stored.');
+  return row;
+}

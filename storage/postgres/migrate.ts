@@ -1,0 +1,108 @@
+import type { ClientBase } from 'pg';
+import type { Log } from '../../core/ports/log.ts';
+import type { Migration } from './migrations.ts';
+
+/** What `migrate` needs. */
+export interface MigrateOptions {
+  /** A connection that nobody else uses meanwhile. */
+  readonly client: ClientBase;
+  readonly migrations: readonly Migration[];
+  readonly log: Log;
+  /** The embedded engine has one session for everybody and nobody beside us, hence no lock. */
+  readonly embedded: boolean;
+}
+
+/** The database and this version do not belong together; nothing was changed. */
+export class SchemaMismatch extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = 'SchemaMismatch';
+  }
+}
+
+/** A step that failed; nothing of it remains. `cause` is the database's error. */
+export class MigrationFailed extends Error {
+  constructor(migration: Migration, cause: unknown) {
+    super(`migration ${migration.name} failed: ${cause instanceof Error ? cause.message : String(cause)}`, {
+      cause,
+    });
+    this.name = 'MigrationFailed';
+  }
+}
+
+const createTable = `CREATE TABLE IF NOT EXISTS weir_migrations
+(
+    id integer PRIMARY KEY,
+    name text NOT NULL,
+    sha256 text NOT NULL,
+    applied_at timestamptz NOT NULL DEFAULT now()
+)`;
+/** Any number that nobody else locks; the same in all versions. */
+const lockNumber = '7310579625114301';
+const lockTimeout = '60s';
+
+interface Applied {
+  readonly id: number;
+  readonly name: string;
+  readonly sha256: string;
+}
+
+/**
+ * Brings the schema up to date: each step in a transaction of its own, in their order, each once, however many
+ * gateways start at the same moment. Throws `SchemaMismatch` for a step that was applied with other contents and for
+ * a database that is newer than these steps, `MigrationFailed` for a step that the database refuses.
+ */
+export async function migrate({ client, migrations, log, embedded }: MigrateOptions): Promise<void> {
+  if (embedded) return run(client, migrations, log);
+  await client.query(`SET lock_timeout = '${lockTimeout}'`);
+  await client.query(`SELECT pg_advisory_lock(${lockNumber})`);
+  try {
+    await run(client, migrations, log);
+  } finally {
+    await client.query(`SELECT pg_advisory_unlock(${lockNumber})`).catch(() => undefined);
+  }
+}
+
+async function run(client: ClientBase, migrations: readonly Migration[], log: Log): Promise<void> {
+  // Looking first: a user without the right to create tables may use a database that is up to date.
+  const found = await client.query(`SELECT to_regclass('weir_migrations') IS NOT NULL AS exists`);
+  const exists = (found.rows as readonly { exists: boolean }[])[0]?.exists === true;
+  if (!exists) await client.query(createTable);
+  const { rows } = await client.query<Applied>('SELECT id, name, sha256 FROM weir_migrations ORDER BY id');
+  compare(rows, migrations);
+  for (const migration of migrations.slice(rows.length)) {
+    await apply(client, migration);
+    log.info('Schema of the resources store brought up to date', { migration: migration.name });
+  }
+}
+
+/** What was applied must be the beginning of what this version knows, file for file. */
+function compare(applied: readonly Applied[], migrations: readonly Migration[]): void {
+  for (const [index, row] of applied.entries()) {
+    const known = migrations[index];
+    if (known === undefined)
+      throw new SchemaMismatch(
+        `it has migration ${row.name}, which this version does not know: start the newer version that made it, or restore a backup from before`,
+      );
+    if (row.id !== known.id || row.sha256 !== known.sha256)
+      throw new SchemaMismatch(
+        `migration ${known.name} was applied with other contents (then ${row.name}, SHA-256 ${row.sha256.slice(0, 12)}…, now ${known.sha256.slice(0, 12)}…): restore the file, and put changes into a new one`,
+      );
+  }
+}
+
+async function apply(client: ClientBase, migration: Migration): Promise<void> {
+  try {
+    await client.query('BEGIN');
+    // Without parameters a whole file is one message, which the database itself splits into its statements.
+    await client.query(migration.sql);
+    await client.query({
+      text: 'INSERT INTO weir_migrations (id, name, sha256) VALUES ($1, $2, $3)',
+      values: [migration.id, migration.name, migration.sha256],
+    });
+    await client.query('COMMIT');
+  } catch (error) {
+    await client.query('ROLLBACK').catch(() => undefined);
+    throw new MigrationFailed(migration, error);
+  }
+}

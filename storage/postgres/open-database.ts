@@ -1,0 +1,182 @@
+import { sql } from 'drizzle-orm';
+import pg from 'pg';
+import { GatewayError } from '../../core/errors/gateway-error.ts';
+import type { Clock } from '../../core/ports/clock.ts';
+import type { Log } from '../../core/ports/log.ts';
+import { ChangeListener } from './change-listener.ts';
+import { Connections, type Progress } from './connections.ts';
+import type { Database, Statements, TransactionOptions } from './database.ts';
+import { migrate } from './migrate.ts';
+import { readMigrations, type Migration } from './migrations.ts';
+import type { PostgresPlace } from './postgres-address.ts';
+import { checkVersion, explainStart } from './start-error.ts';
+
+/** The embedded engine: PostgreSQL's protocol on a socket, one session for everybody. */
+export interface EmbeddedPlace {
+  /** The folder of the socket `.s.PGSQL.5432`. */
+  readonly socketFolder: string;
+  /** Has the engine's process replaced; called when it takes statements and answers nothing. */
+  replace(): void;
+}
+
+/** What `openDatabase` needs. */
+export interface DatabaseOptions {
+  readonly place: PostgresPlace | EmbeddedPlace;
+  readonly log: Log;
+  readonly clock: Clock;
+  /** Default: those that this version knows. */
+  readonly migrations?: readonly Migration[];
+  /** How long a server that is away is waited for, milliseconds. Default 30,000. */
+  readonly patienceMs?: number;
+  /** How long an answer is waited for, milliseconds. Default 20,000; a server itself ends a statement after 15,000. */
+  readonly answerTimeoutMs?: number;
+}
+
+const connectTimeoutMs = 5000;
+const statementTimeoutMs = 15_000;
+const answerTimeout = 20_000;
+const idleTransactionMs = 15_000;
+const poolSize = 10;
+const startPatienceMs = 30_000;
+const startRetryMs = 500;
+/** The embedded engine is back within a second or two when its process has ended. */
+const enginePatienceMs = 5000;
+
+/**
+ * Opens the relational store and brings its schema up to date. A server that is away or starting is waited for.
+ * Throws one sentence with the remedy when it cannot be opened.
+ */
+export async function openDatabase(options: DatabaseOptions): Promise<Database> {
+  const { place, log, clock } = options;
+  const label = 'label' in place ? place.label : 'embedded';
+  await prepare(label, options);
+  const onStuck = (): void => {
+    if ('label' in place) return;
+    log.error('The embedded resources engine answers nothing and is replaced');
+    place.replace();
+  };
+  const patienceMs = 'label' in place ? 0 : enginePatienceMs;
+  const connections = new Connections({ settings: poolSettings(options), log, clock, patienceMs, onStuck });
+  const listener = new ChangeListener({
+    connection: 'label' in place ? clientSettings(place) : undefined,
+    ...{ log, clock },
+  });
+  return new OpenDatabase(connections, listener, !('label' in place));
+}
+
+class OpenDatabase implements Database {
+  readonly embedded: boolean;
+  readonly #connections: Connections;
+  readonly #listener: ChangeListener;
+  #closing: Promise<void> | undefined;
+
+  constructor(connections: Connections, listener: ChangeListener, embedded: boolean) {
+    this.#connections = connections;
+    this.#listener = listener;
+    this.embedded = embedded;
+  }
+
+  query<T>(work: (statements: Statements) => Promise<T>): Promise<T> {
+    return this.#connections.use(work);
+  }
+
+  async transaction<T>(
+    work: (statements: Statements) => Promise<T>,
+    { readOnly = false, notify }: TransactionOptions = {},
+  ): Promise<T> {
+    const result = await this.#connections.use(async (statements, progress) => {
+      await statements.execute(
+        readOnly
+          ? sql`BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY`
+          : sql`BEGIN ISOLATION LEVEL READ COMMITTED`,
+      );
+      try {
+        const value = await work(statements);
+        if (notify !== undefined && !this.embedded)
+          await statements.execute(sql`SELECT pg_notify(${notify}, '')`);
+        await commit(statements, progress);
+        return value;
+      } catch (error) {
+        // After a lost connection there is nothing to roll back, and the first error says why.
+        if (!progress.committing) await statements.execute(sql`ROLLBACK`).catch(() => undefined);
+        throw error;
+      }
+    });
+    // At once for this process; a server tells the others, and this one once more.
+    if (notify !== undefined) this.#listener.tell(notify);
+    return result;
+  }
+
+  listen(channel: string, look: () => void): () => void {
+    return this.#listener.listen(channel, look);
+  }
+
+  async ping(): Promise<void> {
+    await this.query((statements) => statements.execute(sql`SELECT 1`));
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#listener.close().then(() => this.#connections.close());
+    return this.#closing;
+  }
+}
+
+/** The database answers a commit after a failed statement with a silent rollback. */
+async function commit(statements: Statements, progress: Progress): Promise<void> {
+  progress.committing = true;
+  const { command } = await statements.execute(sql`COMMIT`);
+  if (command === 'COMMIT') return;
+  throw new GatewayError(
+    'internal',
+    'A statement of a change had failed, so the resources store kept nothing of it.',
+  );
+}
+
+/** Waits for the database, checks its version and applies what it lacks. */
+async function prepare(label: string, options: DatabaseOptions): Promise<void> {
+  const { place, log, clock, patienceMs = startPatienceMs } = options;
+  const migrations = options.migrations ?? (await readMigrations());
+  const deadline = clock.monotonic() + patienceMs;
+  for (let attempt = 1; ; attempt += 1) {
+    const client = new pg.Client(clientSettings(place));
+    // The statement that is under way says it as well.
+    client.on('error', () => undefined);
+    try {
+      await client.connect();
+      const { rows } = await client.query<{ server_version_num: string }>('SHOW server_version_num');
+      checkVersion(label, Number(rows[0]?.server_version_num));
+      return await migrate({ client, migrations, log, embedded: !('label' in place) });
+    } catch (error) {
+      const failure = explainStart(label, error);
+      if (failure.lasting || clock.monotonic() >= deadline) throw failure;
+      if (attempt === 1) log.warn(`Waiting for the resources store: ${failure.message}`);
+    } finally {
+      await client.end().catch(() => undefined);
+    }
+    await new Promise<void>((resolve) => clock.after(startRetryMs, resolve));
+  }
+}
+
+function clientSettings(place: PostgresPlace | EmbeddedPlace): pg.ClientConfig {
+  const common = { connectionTimeoutMillis: connectTimeoutMs, application_name: 'weir', keepAlive: true };
+  if ('label' in place) return { ...common, ...place.connection };
+  return {
+    ...common,
+    host: place.socketFolder,
+    port: 5432,
+    user: 'postgres',
+    database: 'postgres',
+    ssl: false,
+  };
+}
+
+function poolSettings({ place, answerTimeoutMs = answerTimeout }: DatabaseOptions): pg.PoolConfig {
+  const settings = { ...clientSettings(place), query_timeout: answerTimeoutMs, idleTimeoutMillis: 30_000 };
+  if (!('label' in place)) return { ...settings, max: 1 };
+  return {
+    ...settings,
+    max: poolSize,
+    statement_timeout: statementTimeoutMs,
+    idle_in_transaction_session_timeout: idleTransactionMs,
+  };
+}

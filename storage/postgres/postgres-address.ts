@@ -1,0 +1,83 @@
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import type { ConnectionConfig } from 'pg';
+import type { ResourcesStoreSettings } from '../../core/ports/resources-store-settings.ts';
+
+/** Where a database is and how to get in. Holds a secret: log only `label`. */
+export interface PostgresPlace {
+  /** The address without its credentials, for logs and errors. */
+  readonly label: string;
+  readonly connection: Readonly<ConnectionConfig>;
+}
+
+const protocols = /^postgres(ql)?:$/;
+const modes = new Set(['disable', 'require', 'verify-full']);
+
+/**
+ * Reads `postgres://USER[:PASSWORD]@HOST[:PORT]/DATABASE[?sslmode=disable|require|verify-full]`; port 5432, no TLS
+ * and the database `weir` when none is named. `folder` is where the configuration lies. Throws an Error that says
+ * what is wrong and never repeats the address, which may hold a password.
+ */
+export async function postgresPlace(
+  settings: ResourcesStoreSettings,
+  folder: string,
+): Promise<PostgresPlace> {
+  const parsed = URL.canParse(settings.url) ? new URL(settings.url) : undefined;
+  if (parsed === undefined || !protocols.test(parsed.protocol) || parsed.hostname === '')
+    throw refused('it is no address; write "?", "#", "/" or "@" in a password as %3F, %23, %2F or %40');
+  const host = parsed.hostname.replace(/^\[(.*)\]$/, '$1');
+  const user = decode(parsed.username);
+  const password = settings.password ?? decode(parsed.password);
+  if (user === '') throw refused('it names no user');
+  if (settings.password !== undefined && parsed.password !== '')
+    throw refused('the password stands in it and in storage.resources.password; keep one');
+  const database = decode(parsed.pathname.slice(1)) || 'weir';
+  if (database.includes('/')) throw refused('only the database follows the port');
+  const port = parsed.port === '' ? 5432 : Number(parsed.port);
+  const mode = sslMode(parsed);
+  if (settings.ca_file !== undefined && mode !== 'verify-full')
+    throw refused('storage.resources.ca_file needs ?sslmode=verify-full');
+  const tls = await tlsOptions(mode, settings.ca_file, folder);
+  return {
+    label: `${parsed.hostname}:${port}/${database}`,
+    connection: { host, port, user, database, ssl: tls, ...(password !== '' && { password }) },
+  };
+}
+
+function sslMode(url: URL): string {
+  const { sslmode = 'disable', ...others } = Object.fromEntries(url.searchParams);
+  const [other] = Object.keys(others);
+  if (other !== undefined || url.hash !== '')
+    throw refused('only sslmode may follow the database; write "?" or "#" in a password as %3F or %23');
+  if (!modes.has(sslmode)) throw refused('sslmode is disable, require or verify-full');
+  return sslmode;
+}
+
+async function tlsOptions(
+  mode: string,
+  authorities: string | undefined,
+  folder: string,
+): Promise<Exclude<ConnectionConfig['ssl'], undefined>> {
+  if (mode === 'disable') return false;
+  if (mode === 'require') return { rejectUnauthorized: false };
+  if (authorities === undefined) return { rejectUnauthorized: true };
+  const file = path.resolve(folder, authorities);
+  const ca = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    throw new Error(`storage.resources.ca_file cannot be read (${error.code ?? error.message}): ${file}`);
+  });
+  return { rejectUnauthorized: true, ca };
+}
+
+function decode(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    throw refused('a "%" in it must be written as %25');
+  }
+}
+
+function refused(reason: string): Error {
+  return new Error(
+    `The address of the PostgreSQL server cannot be used: ${reason}. Write postgres://USER:PASSWORD@HOST:5432/DATABASE (?sslmode=verify-full for TLS) in storage.resources.url.`,
+  );
+}

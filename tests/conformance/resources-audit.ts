@@ -1,0 +1,112 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { AuditEntry, AuditFilter, AuditRecord, Resources } from '../../core/ports/resources.ts';
+import { chainStart, verifyChain } from '../../storage/postgres/audit-hash.ts';
+import type { Subject } from './resources.ts';
+import { anEntry, newOrganisation } from './resources-records.ts';
+
+/** What every implementation promises of the audit log. */
+export function auditIsChained(subject: Subject): void {
+  test('entries are numbered from 1, chained, and come back as they were, newest first', async () => {
+    const resources = subject();
+    const id = await newOrganisation(resources);
+    const entries = [
+      anEntry(id),
+      anEntry(id, { workspaceId: '', details: '' }),
+      anEntry(id, { status: 403 }),
+    ];
+    await append(resources, id, entries.slice(0, 2));
+    await append(resources, id, entries.slice(2));
+    const chain = await chainOf(resources, id);
+    assert.deepEqual(
+      chain,
+      entries.map((entry, index) => ({ ...entry, number: index + 1, hash: chain[index]?.hash })),
+    );
+    assert.deepEqual(verifyChain(chain, chainStart), { ok: true });
+    const listed = await resources.read(({ audit }) => audit.list(id, {}, { current: 0, size: 2 }));
+    assert.deepEqual(listed, { total: 3, data: chain.slice(1).toReversed() });
+    const rest = await resources.read(({ audit }) => audit.chain(id, 2));
+    assert.deepEqual(rest, chain.slice(2));
+  });
+
+  test('an entry that its caller filled with too much or with unusable text is recorded all the same', async () => {
+    const resources = subject();
+    const id = await newOrganisation(resources);
+    const long = '𝄞'.repeat(5000);
+    const given: Partial<AuditEntry> = {
+      ...{ actorName: long, requestId: long, resourceId: long, clientIp: long, method: long, uri: long },
+      ...{ actorId: 'a\0b', details: '{"half":"\ud800","nul":"\0"}', at: 1_700_000_000_000.75 },
+    };
+    await append(resources, id, [anEntry(id, given), anEntry(id)]);
+    const chain = await chainOf(resources, id);
+    assert.deepEqual(verifyChain(chain, chainStart), { ok: true });
+    const [first] = chain;
+    assert.ok(first !== undefined);
+    assert.equal(first.uri, long);
+    assert.equal(first.actorId, 'a\ufffdb');
+    assert.equal(first.details, '{"half":"\ufffd","nul":"\ufffd"}');
+    assert.equal(first.at, 1_700_000_000_000);
+    assert.equal(first.method.length, 255);
+    const found = await resources.read(({ audit }) => audit.list(id, { uri: long }, { current: 0, size: 1 }));
+    assert.equal(found.total, 1);
+  });
+
+  test('an entry with details above 16 KiB is refused', async () => {
+    const resources = subject();
+    const id = await newOrganisation(resources);
+    await append(resources, id, [anEntry(id, { details: 'x'.repeat(16_384) })]);
+    await assert.rejects(append(resources, id, [anEntry(id, { details: 'x'.repeat(16_385) })]));
+    assert.equal((await chainOf(resources, id)).length, 1);
+  });
+
+  test('every filter finds what it asks for and nothing else', async () => {
+    const resources = subject();
+    const id = await newOrganisation(resources);
+    const at = 1_750_000_000_000;
+    const different: Partial<AuditEntry> = {
+      ...{
+        action: 'delete',
+        resourceType: 'api_keys',
+        actorId: 'other',
+        workspaceId: 'other',
+        method: 'DELETE',
+      },
+      ...{ uri: '/v1/other', requestId: 'other', status: 403, clientIp: '2001:db8::1' },
+    };
+    const fields = Object.keys(different) as (keyof typeof different & keyof AuditFilter)[];
+    const entries = fields.map((field, index) => anEntry(id, { at: at + index, [field]: different[field] }));
+    await append(resources, id, entries);
+    const cases: readonly { filter: AuditFilter; found: readonly number[] }[] = [
+      ...fields.map((field, index) => ({ filter: { [field]: different[field] }, found: [index + 1] })),
+      { filter: { from: at + 2, to: at + 4 }, found: [5, 4, 3] },
+      { filter: { from: at + 7 }, found: [9, 8] },
+      { filter: { to: at + 1 }, found: [2, 1] },
+      { filter: { action: 'create', to: at + 1 }, found: [2] },
+      { filter: { action: 'nothing' }, found: [] },
+      { filter: { actorType: 'api_key', from: at + 7 }, found: [9, 8] },
+      { filter: { actorType: 'user' }, found: [] },
+      { filter: { status: undefined }, found: [9, 8, 7, 6, 5, 4, 3, 2, 1] },
+    ];
+    for (const { filter, found } of cases) {
+      const { total, data } = await resources.read(({ audit }) =>
+        audit.list(id, filter, { current: 0, size: 100 }),
+      );
+      assert.deepEqual(
+        data.map(({ number }) => number),
+        found,
+        JSON.stringify(filter),
+      );
+      assert.equal(total, found.length);
+    }
+  });
+}
+
+async function append(resources: Resources, id: string, entries: readonly AuditEntry[]): Promise<void> {
+  await resources.write(id, async (writer) => {
+    for (const entry of entries) await writer.audit.append(entry);
+  });
+}
+
+function chainOf(resources: Resources, id: string): Promise<readonly AuditRecord[]> {
+  return resources.read(({ audit }) => audit.chain(id, 0));
+}

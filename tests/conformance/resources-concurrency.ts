@@ -1,0 +1,92 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { chainStart, verifyChain } from '../../storage/postgres/audit-hash.ts';
+import type { Subject } from './resources.ts';
+import { aKey, anEntry, anOrganisation, aWorkspace, changeOf, newOrganisation } from './resources-records.ts';
+
+const writes = 20;
+
+/** What every implementation promises to those who write at once, here and (`other`) in another process. */
+export function writersTakeTurns(subject: Subject, other: Subject): void {
+  test('writes at once are numbered without gaps, and so is their audit chain', async () => {
+    const [here, there] = [subject(), other()];
+    const id = await newOrganisation(here);
+    await Promise.all(
+      Array.from({ length: writes }, (_, index) =>
+        (index % 2 === 0 ? here : there).write(id, async (writer) => {
+          await writer.apiKeys.insert(aKey(id));
+          await writer.audit.append(anEntry(id));
+          if (index % 3 === 0) await writer.audit.append(anEntry(id));
+        }),
+      ),
+    );
+    assert.equal(await changeOf(there, id), 1 + writes);
+    await there.read(async ({ apiKeys, audit }) => {
+      // One key per change: each number was given once.
+      for (let change = 1; change <= 1 + writes; change++)
+        assert.equal((await apiKeys.changedSince(id, change, '')).length, 1 + writes - change);
+      const chain = await audit.chain(id, 0);
+      assert.equal(chain.length, writes + 7);
+      assert.deepEqual(verifyChain(chain, chainStart), { ok: true });
+    });
+  });
+
+  test('writes that fail in between leave no gap', async () => {
+    const [here, there] = [subject(), other()];
+    const id = await newOrganisation(here);
+    const outcomes = await Promise.allSettled(
+      Array.from({ length: 12 }, (_, index) =>
+        (index % 2 === 0 ? here : there).write(id, async (writer) => {
+          await writer.audit.append(anEntry(id));
+          if (index % 3 === 0) throw new Error('refused');
+        }),
+      ),
+    );
+    assert.equal(outcomes.filter(({ status }) => status === 'rejected').length, 4);
+    const chain = await here.read(({ audit }) => audit.chain(id, 0));
+    assert.equal(chain.length, 8);
+    assert.deepEqual(verifyChain(chain, chainStart), { ok: true });
+    assert.equal(await changeOf(here, id), 9);
+  });
+
+  test('an organisation that several store at once is there once', async () => {
+    const organisation = anOrganisation();
+    const storing = [subject(), other(), subject(), other()].map((resources) =>
+      resources.write(organisation.id, (writer) => writer.organisations.ensure(organisation)),
+    );
+    await Promise.all(storing);
+    assert.equal(await changeOf(subject(), organisation.id), 1);
+  });
+
+  test('of two that replace the same version one succeeds', async () => {
+    const id = await newOrganisation(subject());
+    const workspace = aWorkspace(id);
+    const key = aKey(id);
+    await subject().write(id, async (writer) => {
+      await writer.workspaces.insert(workspace);
+      await writer.apiKeys.insert(key);
+    });
+    for (const replace of [
+      (resources: ReturnType<Subject>, name: string) =>
+        resources.write(id, (writer) => writer.workspaces.replace({ ...workspace, name, version: 2 })),
+      (resources: ReturnType<Subject>, name: string) =>
+        resources.write(id, (writer) => writer.apiKeys.replace({ ...key, name, version: 2 })),
+    ]) {
+      const won = await Promise.all([replace(subject(), 'One'), replace(other(), 'Two')]);
+      assert.deepEqual(won.sort(), [false, true]);
+    }
+    assert.equal(await changeOf(subject(), id), 4);
+  });
+
+  test('of two that take the same name one is refused', async () => {
+    const id = await newOrganisation(subject());
+    const outcomes = await Promise.allSettled(
+      [subject(), other()].map((resources) =>
+        resources.write(id, (writer) => writer.workspaces.insert(aWorkspace(id, { name: 'Only one' }))),
+      ),
+    );
+    const refused = outcomes.filter((outcome) => outcome.status === 'rejected');
+    assert.equal(refused.length, 1);
+    assert.equal(refused[0]?.reason.code, 'already_exists');
+  });
+}

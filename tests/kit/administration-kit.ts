@@ -1,0 +1,85 @@
+/** The administration API for tests: a gateway with the management plugin in front of a real store. */
+import { randomUUID } from 'node:crypto';
+import type { TestContext as NodeTestContext } from 'node:test';
+import auth from '../../plugins/auth/index.ts';
+import management from '../../plugins/management/index.ts';
+import type { KeyRecord } from '../../core/ports/directory.ts';
+import type { Resources } from '../../core/ports/resources.ts';
+import { recordingLog, testClock } from '../../storage/embedded/chdb-fixture.ts';
+import { createResources } from '../../storage/postgres/resources.ts';
+import { startTestGateway, type TestGateway } from './gateway-kit.ts';
+import { send, type Received } from './http-kit.ts';
+import { testKey } from './plugin-kit.ts';
+import { openTestDatabase, type Closing } from './postgres-kit.ts';
+
+/** What is administered, in an embedded store of its own; takes a second or two, so once per file is best. */
+export async function openTestResources(closing: Closing): Promise<Resources> {
+  const database = await openTestDatabase(closing);
+  return createResources({ database, clock: testClock, log: recordingLog() });
+}
+
+/** An organisation that no other test uses, with its default workspace and its keys. */
+export interface TestTenant {
+  readonly organisationId: string;
+  readonly workspaceId: string;
+  readonly owner: KeyRecord;
+  /** Another key of this organisation. */
+  key(overrides: Partial<KeyRecord>): KeyRecord;
+}
+
+/** A call of the administration API. */
+export interface AdminCall {
+  readonly method?: string;
+  readonly path: string;
+  readonly body?: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+export interface Administration {
+  readonly gateway: TestGateway;
+  /** Makes an organisation; its ids and names begin with `name`. */
+  tenant(name: string): Promise<TestTenant>;
+  /** Calls with this key; undefined for nobody. */
+  call(key: KeyRecord | undefined, call: AdminCall): Promise<Received>;
+}
+
+/** Starts a gateway in front of the store; without `resources`, of one that administers nothing. */
+export async function startAdministration(
+  t: NodeTestContext,
+  resources?: Resources,
+): Promise<Administration> {
+  const keys: Record<string, KeyRecord> = {};
+  const gateway = await startTestGateway(t, {
+    ...{ keys, providers: {}, configs: { main: { provider: 'mock' } } },
+    ...(resources !== undefined && { resources }),
+    server: { max_body_bytes: 8_000_000 },
+    pipelines: [{ match: { routes: 'contributed' }, plugins: [auth, management] }],
+  });
+  return {
+    gateway,
+    async tenant(name) {
+      const organisationId = `${name}-${randomUUID()}`;
+      const workspaceId = `${name}-ws-${randomUUID()}`;
+      await resources?.write(organisationId, async ({ organisations, workspaces }) => {
+        await organisations.ensure({ id: organisationId, name, createdAt: 1 });
+        await workspaces.insert({
+          ...{ id: workspaceId, organisationId, slug: `ws-${name}-default`, name: `${name} default` },
+          ...{ description: '', icon: '', status: 'active', isDefault: true, defaults: {} },
+          ...{ usageLimits: [], rateLimits: [], createdAt: 1, updatedAt: 1, version: 1 },
+        });
+      });
+      const key = (overrides: Partial<KeyRecord>): KeyRecord =>
+        testKey({ id: randomUUID(), organisationId, workspaceId, ...overrides });
+      return { organisationId, workspaceId, key, owner: key({ kind: 'owner', name: `${name} owner` }) };
+    },
+    call(key, { method, path, body, headers = {} }) {
+      const secret = key === undefined ? undefined : `wk_${key.id}`;
+      if (key !== undefined && secret !== undefined) keys[secret] = key;
+      return send(gateway.url, {
+        ...{ path: `/v1${path}`, method: method ?? (body === undefined ? 'GET' : 'POST') },
+        ...(body !== undefined && { body }),
+        headers: { ...(secret !== undefined && { 'x-service-api-key': secret }), ...headers },
+      });
+    },
+  };
+}

@@ -1,0 +1,84 @@
+import { compilePipeline } from '../../core/pipeline/compile.ts';
+import type { PluginInstance } from '../../core/pipeline/plugin-instance.ts';
+import type { AnyPlugin } from '../../core/pipeline/plugin.ts';
+import { compilePipelines, type CompiledPipelines } from '../../core/http/serving.ts';
+import { builtInPlugins } from '../../plugins/index.ts';
+import { testScope } from './plugin-kit.ts';
+import { compileSchema } from '../../core/config/ajv.ts';
+import type { Issue } from '../../core/config/issue.ts';
+import { buildOpenApi } from '../../core/http/openapi/document.ts';
+import type { OpenApiDocument } from '../../core/http/openapi/document-writer.ts';
+
+/** A pipeline of plugins that are only created, not run. */
+export interface DescribedPipeline {
+  readonly match: Parameters<typeof compilePipeline>[0]['match'];
+  readonly plugins: readonly AnyPlugin[];
+}
+
+/** The pipelines as a generation has them. */
+export async function describedPipelines(
+  pipelines: readonly DescribedPipeline[],
+): Promise<CompiledPipelines> {
+  const { scope } = testScope();
+  const compiled = [];
+  for (const [index, { match, plugins }] of pipelines.entries()) {
+    const instances: PluginInstance[] = [];
+    for (const definition of plugins) {
+      const hooks = await definition.create({}, scope);
+      const { name } = definition;
+      instances.push({ definition, name, hooks, onError: 'fail', timeoutMs: 0, builtIn: true });
+    }
+    compiled.push(compilePipeline({ name: `pipeline-${index}`, match, plugins: [] }, instances));
+  }
+  return compilePipelines(compiled);
+}
+
+/** The document of everything: all routes of the built-in plugins, and every endpoint of providers. */
+export async function wholeDocument(): Promise<{
+  document: OpenApiDocument;
+  compiled: CompiledPipelines;
+}> {
+  const contributing = builtInPlugins.filter(({ name }) => name === 'management');
+  const compiled = await describedPipelines([
+    { match: { routes: 'contributed' }, plugins: contributing },
+    { match: {}, plugins: [] },
+  ]);
+  const described = buildOpenApi(compiled, { base_path: '/v1', header_prefix: 'x-service' });
+  return { document: JSON.parse(JSON.stringify(described)) as OpenApiDocument, compiled };
+}
+
+/** Every operation of a document with its place. */
+export function operationsIn(document: OpenApiDocument) {
+  return Object.entries(document.paths).flatMap(([path, item]) =>
+    Object.entries(item)
+      .filter(([, operation]) => 'operationId' in operation)
+      .map(([method, operation]) => ({ path, method, operation: operation as Record<string, any> })),
+  );
+}
+
+/** What is wrong with a value by a schema of the document. */
+export function issuesOf(document: OpenApiDocument, schema: unknown, value: unknown): readonly Issue[] {
+  const definitions: Record<string, unknown> = {};
+  const moved = (part: unknown): object =>
+    JSON.parse(
+      JSON.stringify(part).replaceAll(/#\/components\/schemas\/([\w.-]+)/g, (_, name: string) => {
+        if (!(name in definitions)) {
+          definitions[name] = true;
+          definitions[name] = moved(document.components['schemas']?.[name]);
+        }
+        return `#/$defs/${name}`;
+      }),
+    ) as object;
+  const allOf = [moved(schema)];
+  return compileSchema({ $defs: definitions, allOf }, { all: true })(value, () => undefined);
+}
+
+/** Every object within a value, with the path to it. */
+export function* objectsWithin(
+  value: unknown,
+  path = '#',
+): Generator<readonly [string, Record<string, any>]> {
+  if (typeof value !== 'object' || value === null) return;
+  if (!Array.isArray(value)) yield [path, value as Record<string, any>];
+  for (const [name, member] of Object.entries(value)) yield* objectsWithin(member, `${path}/${name}`);
+}

@@ -101,6 +101,8 @@ export interface BroughtSettings {
   readonly customHost: string | undefined;
   /** The request brought the config along; else the operator wrote it. */
   readonly inline: boolean;
+  /** The target that all this comes to for requests that add nothing to it; kept here once it has been made. */
+  fixed?: Target;
 }
 
 interface TargetChoice {
@@ -158,7 +160,8 @@ function broughtTarget(context: RequestContext, provider: KnownProvider, bringin
     });
   }
   if (apiKey !== undefined || holdsSecret(brought.fields)) {
-    return provider.configTarget({ fields, apiKey, configured: !inline });
+    if (given !== noFields) return provider.configTarget({ fields, apiKey, configured: !inline });
+    return (brought.fixed ??= provider.configTarget({ fields, apiKey, configured: !inline }));
   }
   if (takesCallers)
     return withCallerCredential(
@@ -167,7 +170,7 @@ function broughtTarget(context: RequestContext, provider: KnownProvider, bringin
       provider.configTarget({ fields, apiKey, configured: false }),
       rules,
     );
-  if (!inline) return provider.heldTarget(brought.fields);
+  if (!inline) return (brought.fixed ??= provider.heldTarget(brought.fields));
   throw new GatewayError(
     'invalid_config',
     `The config sets ${Object.keys(brought.fields).join(', ')} for "${provider.name}", whose credential the gateway holds. Leave it out, or send the config's own api_key.`,

@@ -3,8 +3,8 @@ import type { RouteOptions, TryOptions } from '../ports/router.ts';
 import type { PlanLeaf } from './plan/plan-node.ts';
 import { readRoutingHeaders } from './request-headers.ts';
 
-/** By the plugin's options, then by target: both live as long as their generation. */
-const merged = new WeakMap<RouteOptions, WeakMap<PlanLeaf, TryOptions>>();
+/** By target, for the plugin's options with which it was tried last: nearly always there is one plugin. */
+const merged = new WeakMap<PlanLeaf, { readonly options: RouteOptions; readonly made: TryOptions }>();
 
 /**
  * The plugin's options with what the target's settings say instead, and what the request's own headers say instead of
@@ -31,10 +31,8 @@ export function tryOptionsOf(
 }
 
 function leafOptions(leaf: PlanLeaf, options: RouteOptions): TryOptions {
-  let byLeaf = merged.get(options);
-  if (byLeaf === undefined) merged.set(options, (byLeaf = new WeakMap()));
-  const known = byLeaf.get(leaf);
-  if (known !== undefined) return known;
+  const known = merged.get(leaf);
+  if (known?.options === options) return known.made;
   const { settings } = leaf;
   const requestTimeoutMs = settings.requestTimeoutMs ?? options.requestTimeoutMs;
   const made: TryOptions = {
@@ -47,7 +45,7 @@ function leafOptions(leaf: PlanLeaf, options: RouteOptions): TryOptions {
     configOnDrop: settings.onDrop,
     forwardHeaders: settings.forwardHeaders,
   };
-  byLeaf.set(leaf, made);
+  merged.set(leaf, { options, made });
   return made;
 }
 

@@ -10,8 +10,10 @@ import type { CompiledConfig, PlanLeaf } from '../plan/plan-node.ts';
 import { RequestEnvironment, type SharedEnvironment } from '../plan/request-environment.ts';
 import { walkPlan } from '../plan/walk-plan.ts';
 import { isFinal, runTry, type TrySetup } from '../run-try.ts';
+import type { TryParts } from '../try-parts.ts';
 import { lostRace, race, type Contender } from './race.ts';
 import { retryDelay } from './retry-delay.ts';
+import type { BreakerTry } from './breaker.ts';
 import { leaveTry, pause } from './try-ends.ts';
 import type { TryResult } from './try-result.ts';
 
@@ -62,11 +64,18 @@ export class PlanRun {
     let last: TryResult | undefined;
     for (let step = walk.next(); step.done !== true;) {
       if (last !== undefined) this.lose(last);
-      const { value } = step;
-      const { hedge } = value;
-      last = await (hedge === undefined || !this.repeatable
-        ? this.tryLeaf(exchange, value.leaf)
-        : this.race(value.leaf, hedge));
+      const { leaf, hedge } = step.value;
+      if (hedge !== undefined && this.repeatable) last = await this.race(leaf, hedge);
+      else if (leaf.settings.retry !== undefined) last = await this.tries(exchange, leaf);
+      else {
+        // Written out instead of called: most targets have no retries, and each frame that waits has its price.
+        const opening = this.open(exchange, leaf);
+        try {
+          last = this.ended(opening, await this.send(opening), undefined);
+        } catch (thrown) {
+          last = this.ended(opening, undefined, asGatewayError(thrown));
+        }
+      }
       if (!this.repeatable) break;
       step = walk.next({ status: last.status, final: last.final });
     }
@@ -74,12 +83,6 @@ export class PlanRun {
     exchange.facts.option = last.leaf.path;
     if (last.answer !== undefined) return last.answer;
     throw last.error as GatewayError;
-  }
-
-  private tryLeaf(exchange: Exchange, leaf: PlanLeaf): Promise<TryResult> {
-    if (leaf.settings.retry !== undefined) return this.tries(exchange, leaf);
-    exchange.facts.retries = 0;
-    return this.try(exchange, leaf);
   }
 
   /** Tries one target until it answers well, its retries are used up, or its failure is none that a retry mends. */
@@ -111,26 +114,44 @@ export class PlanRun {
   }
 
   private async try(exchange: Exchange, leaf: PlanLeaf): Promise<TryResult> {
-    const { setup, options, config } = this;
-    const { breakers, runtime, keyPrefix } = setup;
-    const { params, cache } = leaf.settings;
-    exchange.path = this.path;
-    exchange.facts.upstreamStartedAt = 0;
-    const watched = breakers.begin(leaf, exchange.facts.organisationId);
-    const startedAt = runtime.clock.monotonic();
-    let answer: Answer | undefined;
-    let error: GatewayError | undefined;
+    const opening = this.open(exchange, leaf);
     try {
-      const target = setup.targetOf(exchange, leaf, { config, options });
-      const tryOptions = setup.optionsOf(exchange, leaf, options);
-      const judged = this.judges(leaf);
-      answer = await runTry(
-        { exchange, target, options: tryOptions, keyPrefix, params, cache, judged },
-        setup,
-      );
+      return this.ended(opening, await this.send(opening), undefined);
     } catch (thrown) {
-      error = asGatewayError(thrown);
+      return this.ended(opening, undefined, asGatewayError(thrown));
     }
+  }
+
+  private open(exchange: Exchange, leaf: PlanLeaf): Opening {
+    const { breakers } = this.setup;
+    const { facts } = exchange;
+    exchange.path = this.path;
+    facts.upstreamStartedAt = 0;
+    facts.retries = 0;
+    return { exchange, leaf, watched: breakers.begin(leaf, facts.organisationId), startedAt: this.now() };
+  }
+
+  /** Throws what keeps the target from being made or asked. */
+  private send({ exchange, leaf }: Opening): Promise<Answer> {
+    const { setup, options, config } = this;
+    const { params, cache } = leaf.settings;
+    const parts: TryParts = {
+      exchange,
+      target: setup.targetOf(exchange, leaf, { config, options }),
+      options: setup.optionsOf(exchange, leaf, options),
+      keyPrefix: setup.keyPrefix,
+      params,
+      cache,
+      judged: this.judges(leaf),
+    };
+    return runTry(parts, setup);
+  }
+
+  private ended(
+    { exchange, leaf, watched, startedAt }: Opening,
+    answer: Answer | undefined,
+    error: GatewayError | undefined,
+  ): TryResult {
     const status = answer?.status ?? (error as GatewayError).status;
     const result = { exchange, leaf, status, final: error !== undefined && isFinal(error), answer, error };
     // Whoever was not asked, or not waited for, has not failed.
@@ -208,7 +229,7 @@ export class PlanRun {
 
   private contender(leaf: PlanLeaf): Contender {
     const fork = this.exchange.fork();
-    return { leaf, fork, startedAt: this.now(), result: this.tryLeaf(fork, leaf) };
+    return { leaf, fork, startedAt: this.now(), result: this.tries(fork, leaf) };
   }
 
   /** What a try that was broken off has cost: the provider had the request, and bills at least that. */
@@ -220,6 +241,14 @@ export class PlanRun {
     const { cost } = this.setup.prices.price(usage, facts.aiService, facts.modelRequested, at);
     this.exchange.facts.lostCost += Number(cost);
   }
+}
+
+/** A try that has begun. */
+interface Opening {
+  readonly exchange: Exchange;
+  readonly leaf: PlanLeaf;
+  readonly watched: BreakerTry | undefined;
+  readonly startedAt: number;
 }
 
 type Hedge = NonNullable<PlanStep['hedge']>;

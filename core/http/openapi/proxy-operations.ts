@@ -5,17 +5,15 @@ const anything = inPath(
   'assistants',
   'Any path of the provider; it may hold slashes, which are sent as they are.',
 );
-/** Any media type; written in two parts, because together they look like the end of a comment. */
-const anyType = ['*', '*'].join('/');
-const body = { type: anyType, schema: {}, example: { name: 'Helper' } };
-const answered = { type: anyType, schema: {}, example: { id: 'asst_1', object: 'assistant' } };
+const body = { type: '*/*', schema: {}, example: { name: 'Helper' } };
+const answered = { type: '*/*', schema: {}, example: { id: 'asst_1', object: 'assistant' } };
 
 const passed =
   'Bodies pass both ways as they are, whatever their type; the request is logged as any other. This serves every path that has no operation of its own.';
 const always =
   'The same, also for paths that are an administration route here: what follows `/proxy` always goes to the provider.';
 
-/** One operation per method: any path below the base path, and any path below `/proxy`. */
+/** One operation per method, for every path below the base path or below `/proxy`. */
 function passThrough(method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'): readonly GatewayOperation[] {
   const verb = method.toLowerCase();
   const sendsBody = method !== 'GET' && method !== 'DELETE';

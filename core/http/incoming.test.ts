@@ -300,12 +300,12 @@ describe('bodies that nobody reads', () => {
     );
     const gateway = await startTestGateway(t, {
       providers: { up: { base_url: upstream.url } },
-      server: { body_idle_timeout_ms: 100 },
+      server: { body_idle_timeout_ms: 500 },
     });
     const size = 8_000_000;
     const answer = send(gateway.url, { path: '/v1/files', body: Buffer.alloc(size, 'x') });
     await until(() => goOn !== undefined, 'the upload');
-    await new Promise((resolve) => setTimeout(resolve, 300));
+    await new Promise((resolve) => setTimeout(resolve, 1200));
     assert.equal(gateway.settled.length, 0);
     goOn?.();
     assert.equal((await answer).text, String(size));

@@ -22,7 +22,11 @@ const start = (): Promise<WeirProcess> =>
     ...{ data },
     yaml: {
       version: 1,
-      storage: { journal: { ship_ms: 50 }, ...(chdbMissing && { analytics: { url: 'none:' } }) },
+      storage: {
+        resources: { url: 'pglite:' },
+        journal: { ship_ms: 50 },
+        ...(chdbMissing && { analytics: { url: 'none:' } }),
+      },
       pipelines: [
         { name: 'admin', match: { routes: 'contributed' }, plugins: ['auth', 'management'] },
         { name: 'gateway', match: { path: '/**' }, plugins: ['auth', 'provider', 'logger'] },

@@ -1,7 +1,7 @@
 import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { ownerKey, removeRuntimeFolders, startWeir } from './process-kit.ts';
+import { ownerKey, removeRuntimeFolders, startWeir, withoutAdministration } from './process-kit.ts';
 
 /** A folder with a configuration in it; the gateway's data go below it. */
 export interface Home {
@@ -22,7 +22,7 @@ export async function makeHome(config: string): Promise<Home> {
     data: path.join(folder, 'data'),
     async write(name, text) {
       const file = path.join(folder, name);
-      await writeFile(`${file}.new`, text);
+      await writeFile(`${file}.new`, name === 'gateway.config.yaml' ? withoutAdministration(text) : text);
       await rename(`${file}.new`, file);
       return file;
     },

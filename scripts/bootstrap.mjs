@@ -31,9 +31,13 @@ else if (command === 'test:deno')
   run([...tsx, '--test', '--test-concurrency=2', ...(rest.length > 0 ? rest : gatewayTests())], {
     env: { ...process.env, WEIR_TEST_RUNTIME: 'deno' },
   });
+else if (command === 'test:postgres') run([...tsx, '--test', '--test-concurrency=2', ...storeTests()]);
 else if (command === 'check') run([...tsx, 'scripts/check.ts', ...rest]);
 else if (command === 'bench') run([...tsx, 'scripts/bench/main.ts', ...rest]);
-else fail(`Unknown command "${command}". Use start, start:deno, test, test:deno, check or bench.`);
+else
+  fail(
+    `Unknown command "${command}". Use start, start:deno, test, test:deno, test:postgres, check or bench.`,
+  );
 
 function install() {
   const lock = createHash('sha256')
@@ -61,9 +65,14 @@ function testFiles() {
   return found.sort();
 }
 
-/** What `npm test` runs: some folders as groups, and nothing that `npm run test:deno` runs anyhow. */
+/** The relational store by itself, on both engines: each suite makes databases, which takes seconds. */
+function storeTests() {
+  return testFiles().filter((file) => file.replaceAll('\\', '/').startsWith('storage/postgres/'));
+}
+
+/** What `npm test` runs: some folders as groups, and nothing that `test:deno` and `test:postgres` run anyhow. */
 function allTests() {
-  const grouped = [...Object.values(groups).flat(), 'tests/runtime/deno.test.ts'];
+  const grouped = [...Object.values(groups).flat(), 'tests/runtime/deno.test.ts', 'storage/postgres'];
   const alone = testFiles().filter((file) => {
     const name = file.replaceAll('\\', '/');
     return !grouped.some((one) => name === one || name.startsWith(`${one}/`));

@@ -9,7 +9,7 @@ const body = { type: '*/*', schema: {}, example: { name: 'Helper' } };
 const answered = { type: '*/*', schema: {}, example: { id: 'asst_1', object: 'assistant' } };
 
 const passed =
-  'Bodies pass both ways as they are, whatever their type; the request is logged as any other. This serves every path that has no operation of its own.';
+  'Bodies pass both ways as they are, whatever their type; the request is logged like every other one. This serves every path that has no operation of its own.';
 const always =
   'The same, also for paths that are an administration route here: what follows `/proxy` always goes to the provider.';
 

@@ -135,7 +135,7 @@ describe('calls on their way', () => {
     };
     const answers = new AnswerCache({
       ...{ cache, clock: scope.clock, log: scope.log, flights: noting },
-      ...{ statusHeader: 'x-service-cache-status', mode: 'simple', similar: undefined },
+      ...{ mode: 'simple', similar: undefined },
       ...{ maxAgeMs: 1000, maxAgeLimitMs: 1000, maxValueBytes: 1000, maxWaitMs: 1000 },
       endpoints: new Set(['chat.completions']),
     });

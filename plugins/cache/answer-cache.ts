@@ -30,8 +30,6 @@ type Status = 'HIT' | 'SEMANTIC HIT' | 'MISS' | 'SEMANTIC MISS' | 'REFRESH' | 'D
 export interface AnswerCacheSetup extends LookUpSetup {
   readonly cache: Cache;
   readonly flights: Pick<Flights, 'find' | 'takeOff'>;
-  /** Of the header that tells what the cache did. */
-  readonly statusHeader: string;
   readonly maxValueBytes: number;
   readonly maxWaitMs: number;
 }
@@ -196,7 +194,6 @@ export class AnswerCache {
 
   private tell(context: AttemptContext, status: Status): undefined {
     context.facts.cacheStatus = status;
-    context.replaceResponseHeader(this.setup.statusHeader, status);
   }
 
   private keep(context: AttemptContext, lookUp: LookUp, answered: Answered): void {

@@ -19,7 +19,7 @@ export default definePlugin({
   // bodies of all endpoints that can be cached, and others are to stream by. No bound: `max_wait_ms` rules.
   capabilities: { needs: ['key'], timeoutMs: 0 },
   create(options, scope) {
-    const { cache, clock, log, headerPrefix } = scope;
+    const { cache, clock, log } = scope;
     const { mode = 'simple', semantic } = options;
     if (mode === 'semantic' && semantic === undefined) {
       throw new Error(
@@ -31,7 +31,6 @@ export default definePlugin({
     const maxAgeLimitMs = (options.max_age_limit ?? 7_776_000) * 1000;
     const answers = new AnswerCache({
       ...{ cache, clock, log, flights, mode, maxAgeLimitMs },
-      statusHeader: `${headerPrefix}-cache-status`,
       maxAgeMs: (options.max_age ?? 3600) * 1000,
       maxValueBytes: options.max_value_bytes ?? 1_048_576,
       maxWaitMs: options.max_wait_ms ?? 30_000,

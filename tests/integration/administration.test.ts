@@ -1,9 +1,10 @@
 // Workspaces and keys made through the API, and the requests made with them.
 import assert from 'node:assert/strict';
-import { readdir, readFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { chdbMissing } from '../../storage/embedded/chdb-fixture.ts';
+import { engineOf } from '../kit/engine-of.ts';
 import { send, type Received } from '../kit/http-kit.ts';
 import {
   eventually,
@@ -83,21 +84,6 @@ function makeKey(name: string, workspace: string): Promise<Made> {
   return manage({ method: 'POST', path: '/api-keys/workspace/service', body });
 }
 
-/** The process of the embedded store, found in /proc. */
-async function storeProcess(): Promise<number> {
-  return eventually(async () => {
-    for (const entry of await readdir('/proc')) {
-      if (!/^\d+$/.test(entry)) continue;
-      const [stat = '', command = ''] = await Promise.all(
-        ['stat', 'cmdline'].map((name) => readFile(`/proc/${entry}/${name}`, 'utf8').catch(() => '')),
-      );
-      const parent = Number(stat.split(') ').at(-1)?.split(' ')[1]);
-      if (parent === weir.child.pid && command.includes('pglite-child')) return Number(entry);
-    }
-    return undefined;
-  });
-}
-
 describe('administration', () => {
   test('the default workspace is there from the start', async () => {
     const { data: workspaces } = await manage({ method: 'GET', path: '/admin/workspaces' });
@@ -169,7 +155,7 @@ describe('administration', () => {
     async () => {
       const workspace = await makeWorkspace('Outage');
       const { id, key } = await makeKey('known', workspace);
-      process.kill(await storeProcess(), 'SIGKILL');
+      process.kill(await engineOf(weir, 'pglite-child'), 'SIGKILL');
       for (let number = 0; number < 20; number += 1) assert.equal((await chat(key)).status, 200);
       await eventually(
         async () => {

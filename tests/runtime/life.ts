@@ -15,7 +15,7 @@ import {
 } from '../kit/process-kit.ts';
 import type { Runtime } from '../kit/runtimes.ts';
 import { journalIds } from '../kit/stored-copies.ts';
-import { engineOf } from './engine-of.ts';
+import { engineOf } from '../kit/engine-of.ts';
 
 const headers = { 'x-service-api-key': ownerKey, 'x-service-provider': 'mock' };
 const slowly = { model: 'mock:chunk_latency_ms=40,tokens=20', stream: true };

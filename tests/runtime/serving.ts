@@ -8,7 +8,7 @@ import { chdbMissing } from '../../storage/embedded/chdb-fixture.ts';
 import { begin, connect, send, type Sending } from '../kit/http-kit.ts';
 import { eventually, ownerKey, startWeir, stopEverything, type WeirProcess } from '../kit/process-kit.ts';
 import type { Runtime } from '../kit/runtimes.ts';
-import { engineOf } from './engine-of.ts';
+import { engineOf } from '../kit/engine-of.ts';
 import { startProvider, type Arrived, type SteerableProvider } from './steerable-provider.ts';
 
 const key = { 'x-service-api-key': ownerKey };

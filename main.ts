@@ -14,6 +14,7 @@ import { providerTable } from './adapters/providers.ts';
 import { createLog } from './adapters/telemetry/line-log.ts';
 import { createMetrics } from './adapters/telemetry/prometheus.ts';
 import { createUndiciTransport } from './adapters/transport/undici-transport.ts';
+import { readFeatures } from './core/access/read-features.ts';
 import { helpText, readArguments, type Command } from './core/cli/arguments.ts';
 import { runExplainCommand } from './core/cli/explain-command.ts';
 import { runJournalCommand } from './core/cli/journal-command.ts';
@@ -59,6 +60,7 @@ import { openIdentity } from './storage/identity/open-identity.ts';
 const root = path.dirname(fileURLToPath(import.meta.url));
 const env = process.env;
 
+const features = readFeatures(env);
 const builtIns = new Map(builtInPlugins.map((plugin) => [plugin.name, plugin]));
 const providerNames = new Set(providerTable.keys());
 
@@ -180,7 +182,7 @@ async function serve({ command, file, config, log, opened }: Serving): Promise<v
   const prices = createPrices({ log });
   const routingState = new RoutingState(clock);
   const breakers = new Breakers({ counters, clock, log, metrics });
-  const shared = { log, clock, metrics, prices, counters, directory, ...stores };
+  const shared = { log, clock, metrics, prices, counters, directory, features, ...stores };
   const services = (next: GatewayConfig): Services => ({
     ...shared,
     guardedFetch: createGuardedFetch({ log, clock, metrics, trustedHosts: next.security.trusted_hosts }),
@@ -215,7 +217,7 @@ async function serve({ command, file, config, log, opened }: Serving): Promise<v
 
   const gateway: Gateway = new Gateway({
     server: config.server,
-    ...{ dialects, clock, resources: stores.resources },
+    ...{ dialects, clock, administration: { resources: stores.resources, directory, features } },
     runtime: { ...hooks, prices, onSettled: createRequestMetrics(metrics) },
     current: () => reloader.current,
     operations: createOperations({

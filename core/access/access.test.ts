@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { testKey } from '../../tests/kit/plugin-kit.ts';
+import { withoutStore } from '../ports/directory-without-store.ts';
 import type { KeyRecord } from '../ports/directory.ts';
 import { holds, reachOf, refuseScopes } from './access.ts';
 import { managesKeys, rightsByRole, roleOf, type Role } from './roles.ts';
@@ -117,13 +118,13 @@ describe('reach and roles', () => {
   for (const [kind, role, workspaceId, managed] of table) {
     test(kind, () => {
       const key = testKey({ kind });
-      assert.equal(roleOf(key), role);
+      assert.equal(roleOf(key, withoutStore), role);
       assert.deepEqual(reachOf(key), {
         organisationId: 'org-1',
         ...(workspaceId !== undefined && { workspaceId }),
       });
       assert.deepEqual(
-        types.filter((type) => managesKeys(key, type)),
+        types.filter((type) => managesKeys(role, type)),
         managed,
       );
     });

@@ -1,4 +1,5 @@
-import type { KeyRecord } from '../ports/directory.ts';
+import type { Directory, KeyRecord } from '../ports/directory.ts';
+import type { OrganisationRole, WorkspaceRole } from '../ports/people.ts';
 import type { ApiKeyType } from './scopes.ts';
 
 /** What somebody is in an organisation or in one of its workspaces. */
@@ -22,20 +23,41 @@ export const rightsByRole: Readonly<Record<Role, RoleRights>> = {
   member: { organisationKeys: false, workspaceKeys: 'none', archived: false },
 };
 
-const roles: Readonly<Record<KeyRecord['kind'], Role>> = {
-  owner: 'owner',
-  'organisation-service': 'admin',
-  'workspace-service': 'manager',
-  'workspace-user': 'member',
-};
+const ranks: readonly Role[] = ['member', 'manager', 'admin', 'owner'];
 
-/** The role that a key acts in: keys of people act as members, a workspace's service key as its manager. */
-export function roleOf({ kind }: KeyRecord): Role {
-  return roles[kind];
+/** Who is who: what roles are looked up in. */
+export type People = Pick<Directory, 'user' | 'memberRole'>;
+
+/**
+ * The role that a key acts in. Keys of people act as what their people are in the key's one workspace: owners and
+ * admins of the organisation manage every workspace. A workspace's service key acts as its manager.
+ */
+export function roleOf({ kind, organisationId, workspaceId, userId }: KeyRecord, people: People): Role {
+  if (kind === 'owner') return 'owner';
+  if (kind === 'organisation-service') return 'admin';
+  if (kind === 'workspace-service') return 'manager';
+  return userId === '' ? 'member' : workspaceRoleOf(organisationId, workspaceId, userId, people);
+}
+
+/** What the user is in the workspace: `member` also for those who belong to nothing. */
+export function workspaceRoleOf(
+  organisationId: string,
+  workspaceId: string,
+  userId: string,
+  people: People,
+): WorkspaceRole {
+  const user = people.user(organisationId, userId);
+  if (user !== undefined && user.role !== 'member') return 'manager';
+  return people.memberRole(workspaceId, userId) ?? 'member';
 }
 
 /** Whether the role of this key creates, changes, rotates and deletes keys of this type; scope and reach come on top. */
-export function managesKeys(actor: KeyRecord, type: ApiKeyType): boolean {
-  const rights = rightsByRole[roleOf(actor)];
+export function managesKeys(role: Role, type: ApiKeyType): boolean {
+  const rights = rightsByRole[role];
   return type === 'organisation-service' ? rights.organisationKeys : rights.workspaceKeys !== 'none';
+}
+
+/** Whether somebody in this role may give, change or take away the other one: nobody reaches above themselves. */
+export function mayGrant(actor: Role, role: OrganisationRole | WorkspaceRole): boolean {
+  return actor !== 'member' && ranks.indexOf(role) <= ranks.indexOf(actor);
 }

@@ -6,6 +6,7 @@ import type { Directory, KeyRecord } from '../ports/directory.ts';
 import type { Resources } from '../ports/resources.ts';
 import { createDirectory, type LiveDirectory } from './live-directory.ts';
 import { StoreInMemory, storedKey } from './store.test-support.ts';
+import { withoutStore } from '../ports/directory-without-store.ts';
 
 const owner: KeyRecord = {
   ...{ id: 'owner', name: 'owner', kind: 'owner', organisationId: 'org-1', workspaceId: 'ws-0' },
@@ -13,7 +14,7 @@ const owner: KeyRecord = {
 };
 const base: Directory = {
   keyByHash: (hash) => (hash === 'hash of owner' ? owner : undefined),
-  isArchived: () => false,
+  ...withoutStore,
   defaultOrganisationId: 'org-1',
   defaultWorkspaceId: 'ws-0',
 };

@@ -43,8 +43,8 @@ export function readChanges(
       more = page.length === keysAPage;
     }
     const archived: string[] = [];
-    for (let current = 0, more = true; more; current += 1) {
-      const part = { current, size: workspacesAPage };
+    for (let more = true; more;) {
+      const part = { offset: archived.length, limit: workspacesAPage };
       const { data, total } = await workspaces.list(organisationId, { statuses: ['archived'] }, part);
       for (const { id } of data) archived.push(id);
       more = data.length > 0 && archived.length < total;

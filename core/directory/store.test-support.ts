@@ -105,12 +105,12 @@ export class StoreInMemory implements Resources {
         find: async (_, id) => workspaces.get(id),
         insert: async (record) => void workspaces.set(record.id, record),
         replace: async (record) => (workspaces.set(record.id, record), true),
-        list: async (organisationId, filter, { current, size }) => {
+        list: async (organisationId, filter, { offset, limit }) => {
           const all = [...workspaces.values()].filter(
             (one) =>
               one.organisationId === organisationId && (filter.statuses ?? [one.status]).includes(one.status),
           );
-          return { total: all.length, data: all.slice(current * size, (current + 1) * size) };
+          return { total: all.length, data: all.slice(offset, offset + limit) };
         },
       },
       apiKeys: {

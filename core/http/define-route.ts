@@ -1,4 +1,6 @@
 import type { Static, TSchema } from 'typebox';
+import type { Feature } from '../access/features.ts';
+import type { Role } from '../access/roles.ts';
 import type { KeyRecord } from '../ports/directory.ts';
 import type { RequestContext } from '../pipeline/context.ts';
 import type { ResourcesReader, ResourcesWriter } from '../ports/resources.ts';
@@ -8,7 +10,10 @@ export interface RouteInput<P, Q, B> {
   readonly params: P;
   readonly query: Q;
   readonly body: B;
+  /** Who is calling. */
   readonly key: KeyRecord;
+  /** What the caller is in the key's workspace, or in the organisation. */
+  readonly role: Role;
   readonly context: RequestContext;
   /** One consistent view of what is administered. Rejects with `not_supported` when `storage.resources` is off. */
   readonly read: <T>(work: (reader: ResourcesReader) => Promise<T>) => Promise<T>;
@@ -50,6 +55,13 @@ export interface RouteDefinition {
   readonly summary: string;
   /** The scope that the key must hold (`logs.view`), or several, any one of which lets it in. */
   readonly scope: string | readonly string[];
+  /** The feature that it belongs to: refused, with a sentence, while that is switched off. */
+  readonly feature?: Feature;
+  /**
+   * For routes whose callers have no service key: finds out, from the credential in the validated body, who is calling.
+   * Throws `key_invalid` for strangers. Whom it names must hold the scope, like everybody.
+   */
+  identify?(credentials: unknown, read: RouteInput<unknown, unknown, unknown>['read']): Promise<KeyRecord>;
   /** The audit action, or null with a reason in a comment for routes that change nothing. */
   readonly audit: string | null;
   readonly params?: TSchema;
@@ -75,6 +87,8 @@ export function defineRoute<
   path: string;
   summary: string;
   scope: string | readonly string[];
+  feature?: Feature;
+  identify?(credentials: Data<B>, read: RouteInput<unknown, unknown, unknown>['read']): Promise<KeyRecord>;
   audit: string | null;
   params?: P;
   query?: Q;

@@ -14,10 +14,9 @@ import { compilePipeline } from '../pipeline/compile.ts';
 import { runExchange } from '../pipeline/run.ts';
 import type { EngineRuntime } from '../pipeline/settle.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { Resources } from '../ports/resources.ts';
 import { HeaderNames } from '../ports/header-names.ts';
 import { AnswerHeaders } from './answer-headers.ts';
-import { handleRoute } from './handle-route.ts';
+import { handleRoute, type Administration } from './handle-route.ts';
 import { BufferBudget, IncomingRequest, type BodyLimits } from './incoming.ts';
 import type { RouteTable } from './route-table.ts';
 import { ResponseSink } from './sink.ts';
@@ -38,8 +37,7 @@ export interface GatewaySetup {
   readonly dialects: ReadonlyMap<DialectName, Dialect>;
   readonly runtime: EngineRuntime;
   readonly clock: Clock;
-  /** What administration routes read and change; undefined when `storage.resources` is `none:`. */
-  readonly resources: Resources | undefined;
+  readonly administration: Administration;
   /** The generation for the next request. */
   current(): ServingGeneration;
   /** Answers the reserved operational paths. */
@@ -173,7 +171,7 @@ export class Gateway {
       return;
     }
     if (exchange.service('explain') === 'true') this.trace(exchange);
-    void runExchange(exchange, (one) => handleRoute(one, runtime.log, setup.resources), runtime);
+    void runExchange(exchange, (one) => handleRoute(one, runtime.log, setup.administration), runtime);
   }
 
   /** Notes from now on why the request is served as it is. Administration routes decide nothing. */

@@ -1,31 +1,39 @@
 import { holds } from '../access/access.ts';
+import type { Features } from '../access/features.ts';
 import { compileSchema } from '../config/ajv.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { Answer } from '../pipeline/answer.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import { callerKey } from '../pipeline/keys.ts';
-import type { KeyRecord } from '../ports/directory.ts';
+import type { Directory, KeyRecord } from '../ports/directory.ts';
 import type { Log } from '../ports/log.ts';
 import type { Resources } from '../ports/resources.ts';
 import type { RouteDefinition } from './define-route.ts';
 import { jsonAnswer } from './reply.ts';
-import { RouteCall } from './route-call.ts';
+import { RouteCall, storeReader } from './route-call.ts';
 import { describeIssues, readRouteParts } from './route-parts.ts';
 
-/**
- * Handles one administration route: scope → validate → handle, what it changes audited → validate the reply → JSON.
- * `resources` is undefined when `storage.resources` is off.
- */
+/** What administration routes work on. */
+export interface Administration {
+  /** Undefined when `storage.resources` is `none:`. */
+  readonly resources: Resources | undefined;
+  readonly directory: Directory;
+  readonly features: Features;
+}
+
+/** Handles one administration route: scope → validate → handle, what it changes audited → validate the reply → JSON. */
 export async function handleRoute(
   exchange: Exchange,
   log: Log,
-  resources: Resources | undefined,
+  administration: Administration,
 ): Promise<Answer> {
   const { route } = exchange.matched;
   if (!route) throw new TypeError('This request matched no administration route.');
-  const key = authorised(exchange, route);
+  const caller = route.identify === undefined ? authorised(route, exchange.get(callerKey)) : undefined;
   const parts = await readRouteParts(exchange, route);
-  const call = new RouteCall(parts, key, exchange, { route, resources });
+  const read = storeReader(administration.resources);
+  const key = caller ?? authorised(route, await route.identify?.(parts.body, read));
+  const call = new RouteCall(parts, key, exchange, { route, ...administration });
   const reply = await route.handle(call);
   await call.auditAction();
   const issues = compileSchema(route.reply)(reply);
@@ -39,8 +47,7 @@ export async function handleRoute(
   return jsonAnswer(200, reply);
 }
 
-function authorised(exchange: Exchange, route: RouteDefinition): KeyRecord {
-  const key = exchange.get(callerKey);
+function authorised(route: RouteDefinition, key: KeyRecord | undefined): KeyRecord {
   if (!key)
     throw new GatewayError(
       'key_missing',

@@ -1,7 +1,8 @@
 import { auditEntry } from '../access/audit-entry.ts';
+import { roleOf, type Role } from '../access/roles.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
-import type { KeyRecord } from '../ports/directory.ts';
+import type { Directory, KeyRecord } from '../ports/directory.ts';
 import type { Resources, ResourcesReader, ResourcesWriter } from '../ports/resources.ts';
 import type { AuditedChange, RouteDefinition, RouteInput } from './define-route.ts';
 
@@ -10,6 +11,13 @@ export interface RouteParts {
   readonly params: unknown;
   readonly query: unknown;
   readonly body: unknown;
+}
+
+/** What a call of a route is made of beside what was sent. */
+export interface RoutePlace {
+  readonly route: RouteDefinition;
+  readonly resources: Resources | undefined;
+  readonly directory: Directory;
 }
 
 /** One call of an administration route, as its handler sees it. */
@@ -21,14 +29,10 @@ export class RouteCall implements RouteInput<unknown, unknown, unknown> {
   readonly context: Exchange;
   private readonly route: RouteDefinition;
   private readonly resources: Resources | undefined;
+  private readonly directory: Directory;
   private audited = false;
 
-  constructor(
-    parts: RouteParts,
-    key: KeyRecord,
-    exchange: Exchange,
-    place: { readonly route: RouteDefinition; readonly resources: Resources | undefined },
-  ) {
+  constructor(parts: RouteParts, key: KeyRecord, exchange: Exchange, place: RoutePlace) {
     this.params = parts.params;
     this.query = parts.query;
     this.body = parts.body;
@@ -36,16 +40,21 @@ export class RouteCall implements RouteInput<unknown, unknown, unknown> {
     this.context = exchange;
     this.route = place.route;
     this.resources = place.resources;
+    this.directory = place.directory;
+  }
+
+  get role(): Role {
+    return roleOf(this.key, this.directory);
   }
 
   // Handlers take these out of their input one by one.
   readonly read = async <T>(work: (reader: ResourcesReader) => Promise<T>): Promise<T> =>
-    this.store().read(work);
+    storeReader(this.resources)(work);
 
   readonly write = async <T>(work: (writer: ResourcesWriter) => Promise<AuditedChange<T>>): Promise<T> => {
     if (this.route.audit === null)
       throw new TypeError(`The route "${this.route.id}" changes something and names no audit action.`);
-    const result = await this.store().write(this.key.organisationId, async (writer) => {
+    const result = await storeOf(this.resources).write(this.key.organisationId, async (writer) => {
       const change = await work(writer);
       await writer.audit.append(this.entry(change.id, change.workspaceId ?? ''));
       return change.result;
@@ -85,12 +94,17 @@ export class RouteCall implements RouteInput<unknown, unknown, unknown> {
       status: 200,
     });
   }
+}
 
-  private store(): Resources {
-    if (this.resources !== undefined) return this.resources;
-    throw new GatewayError(
-      'not_supported',
-      'This gateway administers nothing: its storage.resources is "none:". Set storage.resources.url to "pglite:./data/resources" or to a PostgreSQL server (postgres://…), and restart it.',
-    );
-  }
+/** Reads what is administered; rejects with `not_supported` when there is no store. */
+export function storeReader(resources: Resources | undefined): RouteInput<unknown, unknown, unknown>['read'] {
+  return async (work) => storeOf(resources).read(work);
+}
+
+function storeOf(resources: Resources | undefined): Resources {
+  if (resources !== undefined) return resources;
+  throw new GatewayError(
+    'not_supported',
+    'This gateway administers nothing: its storage.resources is "none:". Set storage.resources.url to "pglite:./data/resources" or to a PostgreSQL server (postgres://…), and restart it.',
+  );
 }

@@ -3,6 +3,7 @@
  * @module
  */
 import type { Static, TSchema } from 'typebox';
+import type { Features } from '../access/features.ts';
 import type { RouteDefinition } from '../http/define-route.ts';
 import type { Analytics } from '../ports/analytics.ts';
 import type { Clock } from '../ports/clock.ts';
@@ -83,6 +84,8 @@ export interface Scope {
   readonly analytics: Analytics;
   /** What is administered; undefined when `storage.resources` is `none:`. */
   readonly resources: Resources | undefined;
+  /** What the operator has switched off. */
+  readonly features: Features;
   readonly router: Router;
   /** Vectors of texts, made by a configured provider. */
   readonly embeddings: Embeddings;

@@ -1,3 +1,7 @@
+import type { ApiKeyDefaults } from './resources.ts';
+import type { OrganisationRole, WorkspaceRole } from './people.ts';
+import type { OrganisationDefaults, SecuritySettings } from './organisation-settings.ts';
+
 /** A service key as the request path sees it. Secrets are not part of it. */
 export interface KeyRecord {
   readonly id: string;
@@ -12,6 +16,16 @@ export interface KeyRecord {
   readonly expiresAt: number | null;
   /** True for the secret before a rotation: `expiresAt` is then the end of the time of transition. */
   readonly isReplaced?: boolean;
+  /** What its requests begin with; absent for nothing. */
+  readonly defaults?: ApiKeyDefaults;
+  /** True for the bearer of a verified JSON Web Token: it is no key of the store. */
+  readonly isToken?: boolean;
+}
+
+/** A user as the request path sees them. */
+export interface DirectoryUser {
+  readonly id: string;
+  readonly role: OrganisationRole;
 }
 
 /** The request path's only view of administration: in memory, compiled, never a database call. */
@@ -20,6 +34,16 @@ export interface Directory {
   keyByHash(sha256: string): KeyRecord | undefined;
   /** True for the id of a workspace that was archived: its keys are refused. */
   isArchived(workspaceId: string): boolean;
+  /** The id of the organisation's workspace with this id or slug, archived ones too; undefined when there is none. */
+  workspaceId(organisationId: string, idOrSlug: string): string | undefined;
+  /** What requests of this workspace begin with: its own defaults before the organisation's. */
+  defaultsOf(organisationId: string, workspaceId: string): OrganisationDefaults;
+  /** What holds in the workspace; with an empty id, in the organisation. */
+  settingsIn(organisationId: string, workspaceId: string): SecuritySettings;
+  /** By id, or by e-mail address in any case. */
+  user(organisationId: string, idOrEmail: string): DirectoryUser | undefined;
+  /** What the user was made in this workspace; undefined for nothing. Owners and admins need not be members. */
+  memberRole(workspaceId: string, userId: string): WorkspaceRole | undefined;
   readonly defaultOrganisationId: string;
   readonly defaultWorkspaceId: string;
 }

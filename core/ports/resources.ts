@@ -1,3 +1,15 @@
+import type {
+  GroupMappingsReader,
+  GroupMappingsWriter,
+  InvitesReader,
+  InvitesWriter,
+  MembersReader,
+  MembersWriter,
+  UsersReader,
+  UsersWriter,
+} from './people.ts';
+import type { SettingsReader, SettingsWriter } from './organisation-settings.ts';
+
 /**
  * What is administered: organisations, workspaces, service keys, and the record of who changed them. The request path
  * never asks it (see `Directory`).
@@ -24,20 +36,40 @@ export interface ResourcesReader {
   readonly organisations: OrganisationsReader;
   readonly workspaces: WorkspacesReader;
   readonly apiKeys: ApiKeysReader;
+  readonly users: UsersReader;
+  readonly members: MembersReader;
+  readonly invites: InvitesReader;
+  readonly groupMappings: GroupMappingsReader;
+  readonly settings: SettingsReader;
   readonly audit: AuditReader;
+  /** For the directory: which of what it keeps has changed since it looked. */
+  marks(organisationId: string): Promise<ChangeMarks>;
+}
+
+/** The number of the organisation's last change that touched each of these; 0 when none did. */
+export interface ChangeMarks {
+  readonly workspaces: number;
+  /** Users and members. */
+  readonly people: number;
+  readonly settings: number;
 }
 
 export interface ResourcesWriter {
   readonly organisations: OrganisationsReader & OrganisationsWriter;
   readonly workspaces: WorkspacesReader & WorkspacesWriter;
   readonly apiKeys: ApiKeysReader & ApiKeysWriter;
+  readonly users: UsersReader & UsersWriter;
+  readonly members: MembersReader & MembersWriter;
+  readonly invites: InvitesReader & InvitesWriter;
+  readonly groupMappings: GroupMappingsReader & GroupMappingsWriter;
+  readonly settings: SettingsReader & SettingsWriter;
   readonly audit: AuditReader & AuditWriter;
 }
 
-/** A part of a list: `current` counts from 0, `size` is 1 to 100. */
+/** A part of a list: `limit` entries (0 to 100; 0 only counts) behind the first `offset`. */
 export interface Page {
-  readonly current: number;
-  readonly size: number;
+  readonly offset: number;
+  readonly limit: number;
 }
 
 export interface Paged<T> {
@@ -171,6 +203,10 @@ export interface ApiKeyFilter {
   readonly ids?: readonly string[];
   /** Only keys of these types. */
   readonly types?: readonly ApiKeyRecord['type'][];
+  /** Only keys of this user. */
+  readonly userId?: string;
+  /** Only those that have not ended by then. */
+  readonly aliveAt?: number;
 }
 
 /** What the directory needs of a key: all of them are read at every start. */
@@ -185,6 +221,7 @@ export type DirectoryKey = Pick<
   | 'status'
   | 'scopes'
   | 'secrets'
+  | 'defaults'
   | 'expiresAt'
   | 'updatedAt'
 >;
@@ -217,6 +254,13 @@ export interface ApiKeysWriter {
   replace(record: ApiKeyRecord): Promise<boolean>;
   /** False when there is none. */
   remove(organisationId: string, id: string): Promise<boolean>;
+  /** Removes all keys of the user, or only those in one workspace; how many. */
+  removeOfUser(organisationId: string, userId: string, workspaceId?: string): Promise<number>;
+  /**
+   * Marks active and exhausted keys of the organisation that have ended by `now` (`expired`), and drops secrets whose
+   * time of transition has; 1,000 keys at the most. The ids of those that changed.
+   */
+  expireDue(organisationId: string, now: number): Promise<readonly string[]>;
 }
 
 /** What somebody did, or was not allowed to do. */
@@ -272,6 +316,8 @@ export interface AuditReader {
   list(organisationId: string, filter: AuditFilter, page: Page): Promise<Paged<AuditRecord>>;
   /** In their order, those after `afterNumber`, 1,000 at the most: for verifying the chain. */
   chain(organisationId: string, afterNumber: number): Promise<readonly AuditRecord[]>;
+  /** Where the chain ends, kept apart from it: what was cut off its end is missed by it. Number 0 when it is empty. */
+  head(organisationId: string): Promise<{ readonly number: number; readonly hash: string }>;
 }
 
 export interface AuditWriter {

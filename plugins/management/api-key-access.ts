@@ -1,6 +1,7 @@
 import { holds, reachOf, refuseScopes } from '../../core/access/access.ts';
 import { managesKeys } from '../../core/access/roles.ts';
 import { canonicalScope, type ApiKeyType } from '../../core/access/scopes.ts';
+import type { RouteInput } from '../../core/http/define-route.ts';
 import { GatewayError } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { ApiKeyRecord, ResourcesReader } from '../../core/ports/resources.ts';
@@ -31,9 +32,12 @@ export function keyScopes(action: ApiKeyAction): readonly string[] {
   return apiKeyTypes.map((type) => keyScope(type, action));
 }
 
+/** Who does something: the input of every route says it. */
+export type Actor = Pick<RouteInput<unknown, unknown, unknown>, 'key' | 'role'>;
+
 /** Throws `scope_missing` when the actor's role does not manage keys of this type. */
-export function requireManager(actor: KeyRecord, type: ApiKeyType): void {
-  if (managesKeys(actor, type)) return;
+export function requireManager({ key: actor, role }: Actor, type: ApiKeyType): void {
+  if (managesKeys(role, type)) return;
   const who =
     type === 'organisation-service'
       ? 'Keys of the organisation are managed with owner and organisation keys'
@@ -44,11 +48,11 @@ export function requireManager(actor: KeyRecord, type: ApiKeyType): void {
 /** The key with this id. Throws `resource_not_found` outside of the actor's reach, `scope_missing` without the scope. */
 export async function visibleKey(
   { apiKeys }: Pick<ResourcesReader, 'apiKeys'>,
-  actor: KeyRecord,
+  actor: Actor,
   id: string,
   action: ApiKeyAction,
 ): Promise<ApiKeyRecord> {
-  const { organisationId, workspaceId } = reachOf(actor);
+  const { organisationId, workspaceId } = reachOf(actor.key);
   const found = await apiKeys.find(organisationId, id);
   if (found === undefined || (workspaceId !== undefined && found.workspaceId !== workspaceId)) {
     throw new GatewayError(
@@ -57,8 +61,8 @@ export async function visibleKey(
     );
   }
   const scope = keyScope(found.type, action);
-  if (!holds(actor, scope))
-    throw new GatewayError('scope_missing', `The key "${actor.name}" lacks the scope "${scope}".`);
+  if (!holds(actor.key, scope))
+    throw new GatewayError('scope_missing', `The key "${actor.key.name}" lacks the scope "${scope}".`);
   if (action !== 'read') requireManager(actor, found.type);
   return found;
 }

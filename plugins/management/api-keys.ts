@@ -81,8 +81,8 @@ function getRoute({ clock }: Scope): RouteDefinition {
     audit: null,
     params: Params,
     reply: ApiKeyReply,
-    async handle({ params, key, read, sendVersion }) {
-      const record = await read((reader) => visibleKey(reader, key, params.id, 'read'));
+    async handle({ params, key, role, read, sendVersion }) {
+      const record = await read((reader) => visibleKey(reader, { key, role }, params.id, 'read'));
       sendVersion(record.version);
       return showApiKey(record, clock.now());
     },
@@ -100,10 +100,10 @@ function updateRoute(scope: Scope): RouteDefinition {
     params: Params,
     body: UpdateKey,
     reply: ApiKeyReply,
-    async handle({ params, body, key, write, requireVersion, sendVersion }) {
+    async handle({ params, body, key, role, write, requireVersion, sendVersion }) {
       const now = scope.clock.now();
       const record = await write(async (writer) => {
-        const before = await visibleKey(writer, key, params.id, 'update');
+        const before = await visibleKey(writer, { key, role }, params.id, 'update');
         requireVersion(before.version);
         const after = {
           ...before,
@@ -130,9 +130,9 @@ function deleteRoute(): RouteDefinition {
     audit: 'delete',
     params: Params,
     reply: Type.Object({}),
-    async handle({ params, key, write, requireVersion }) {
+    async handle({ params, key, role, write, requireVersion }) {
       await write(async (writer) => {
-        const before = await visibleKey(writer, key, params.id, 'delete');
+        const before = await visibleKey(writer, { key, role }, params.id, 'delete');
         requireVersion(before.version);
         if (!(await writer.apiKeys.remove(before.organisationId, before.id))) throw staleVersion();
         return { id: before.id, workspaceId: before.workspaceId, result: undefined };

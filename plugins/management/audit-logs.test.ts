@@ -14,7 +14,7 @@ after(async () => {
 });
 
 const trailOf = async (organisationId: string): Promise<readonly AuditRecord[]> =>
-  (await resources.read(({ audit }) => audit.list(organisationId, {}, { current: 0, size: 100 }))).data;
+  (await resources.read(({ audit }) => audit.list(organisationId, {}, { offset: 0, limit: 100 }))).data;
 
 describe('the audit trail', () => {
   test('says who did what to what, with the secrets of the request masked', async (t) => {

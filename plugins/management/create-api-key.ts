@@ -39,8 +39,8 @@ export function createApiKeyRoutes(scope: Scope): readonly RouteDefinition[] {
       audit: 'create',
       body: schema,
       reply: Reply,
-      async handle({ body, key, write }) {
-        requireManager(key, type);
+      async handle({ body, key, role, write }) {
+        requireManager({ key, role }, type);
         requireOrganisation(key, body.organisation_id);
         const secret = newSecret(scope.keyPrefix);
         const now = scope.clock.now();

@@ -1,8 +1,7 @@
 import { reachOf } from '../../core/access/access.ts';
-import { rightsByRole, roleOf } from '../../core/access/roles.ts';
+import { rightsByRole, type Role } from '../../core/access/roles.ts';
 import type { RouteDefinition } from '../../core/http/define-route.ts';
 import { defineRoute, GatewayError, Type } from '../../core/pipeline/plugin.ts';
-import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { Paged, WorkspaceFilter, WorkspaceRecord } from '../../core/ports/resources.ts';
 import { listReply, pageOf, pageQuery } from './page-query.ts';
 import { Name, strict } from './text-schema.ts';
@@ -39,26 +38,26 @@ export function listWorkspacesRoute({ path, suffix }: WorkspacePlace): RouteDefi
     audit: null,
     query: Query,
     reply: Type.Object({ ...listReply, data: Type.Array(WorkspaceReply) }),
-    async handle({ query, key, read }) {
+    async handle({ query, key, role, read }) {
       const page = pageOf(query);
       const filter: WorkspaceFilter = {
         ...(query.name !== undefined && { name: query.name }),
         ...(query.exact_name !== undefined && { exactName: query.exact_name }),
-        statuses: statusesOf(query.status, key),
+        statuses: statusesOf(query.status, role),
       };
       const { organisationId, workspaceId } = reachOf(key);
       const { total, data } = await read(async ({ workspaces }): Promise<Paged<WorkspaceRecord>> => {
         if (workspaceId === undefined) return workspaces.list(organisationId, filter, page);
         const own = await workspaces.find(organisationId, workspaceId);
         const listed = own !== undefined && own.id === workspaceId && passes(own, filter) ? [own] : [];
-        return { total: listed.length, data: page.current === 0 ? listed : [] };
+        return { total: listed.length, data: page.offset === 0 ? listed : [] };
       });
       return { object: 'list' as const, total, data: data.map((record) => showWorkspace(record)) };
     },
   });
 }
 
-function statusesOf(text: string | undefined, key: KeyRecord): readonly WorkspaceRecord['status'][] {
+function statusesOf(text: string | undefined, role: Role): readonly WorkspaceRecord['status'][] {
   if (text === undefined) return ['active'];
   const wanted = text.split(',').map((name) => {
     const found = statuses.find((one) => one === name.trim());
@@ -69,7 +68,7 @@ function statusesOf(text: string | undefined, key: KeyRecord): readonly Workspac
       { param: 'status' },
     );
   });
-  if (wanted.includes('archived') && !rightsByRole[roleOf(key)].archived) {
+  if (wanted.includes('archived') && !rightsByRole[role].archived) {
     throw new GatewayError(
       'scope_missing',
       'Archived workspaces are listed for owner and organisation keys alone.',

@@ -21,10 +21,9 @@ export interface PageQuery {
 
 /** The page that a query asks for: the first 50 entries by default. Throws when one thing is said in both spellings. */
 export function pageOf(query: PageQuery): Page {
-  return {
-    current: one('current_page', query.current_page, query.currentPage) ?? 0,
-    size: one('page_size', query.page_size, query.pageSize) ?? defaultSize,
-  };
+  const number = one('current_page', query.current_page, query.currentPage) ?? 0;
+  const limit = one('page_size', query.page_size, query.pageSize) ?? defaultSize;
+  return { offset: number * limit, limit };
 }
 
 function one(name: string, plain: number | undefined, camel: number | undefined): number | undefined {

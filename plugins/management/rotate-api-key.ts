@@ -39,12 +39,12 @@ export function rotateApiKeyRoute({ clock, keyPrefix }: Scope): RouteDefinition 
       key: Type.String({ description: 'The new secret. It is shown now and never again.' }),
       key_transition_expires_at: Type.String({ description: 'Until when the secret before is taken.' }),
     }),
-    async handle({ params, body, key, write, requireVersion }) {
+    async handle({ params, body, key, role, write, requireVersion }) {
       const now = clock.now();
       const secret = newSecret(keyPrefix);
       const until = now + (body.key_transition_period_ms ?? defaultTransitionMs);
       await write(async (writer) => {
-        const before = await visibleKey(writer, key, params.id, 'rotate');
+        const before = await visibleKey(writer, { key, role }, params.id, 'rotate');
         requireVersion(before.version);
         // Whoever rotates a key holds its secret, and with it its scopes.
         readScopes(key, before.type, before.scopes);

@@ -135,7 +135,7 @@ describe('a workspace', () => {
     const { tenant, call } = await startAdministration(t, resources);
     const { owner, organisationId } = await tenant('twice');
     const audited = () =>
-      resources.read(({ audit }) => audit.list(organisationId, {}, { current: 0, size: 100 }));
+      resources.read(({ audit }) => audit.list(organisationId, {}, { offset: 0, limit: 100 }));
     assert.equal((await call(owner, { path: '/workspaces', body: { name: 'One' } })).status, 200);
     const answer = await call(owner, { path: '/workspaces', body: { name: 'One' } });
     assert.deepEqual([answer.status, answer.json().data.errorCode], [409, 'AB07']);

@@ -14,6 +14,7 @@ import { median } from './cpu.ts';
 import { readMemory } from './streams.ts';
 import { removeFolder, startWeir, type WeirSubject } from './subject.ts';
 import { benchKey } from './workload.ts';
+import { withoutStore } from '../../core/ports/directory-without-store.ts';
 
 /** What many service keys in the embedded store cost. */
 export interface KeyFigures {
@@ -138,7 +139,7 @@ async function measureLookup(database: Database, data: string, keys: number): Pr
   const directory = createDirectory({
     base: {
       keyByHash: () => undefined,
-      isArchived: () => false,
+      ...withoutStore,
       defaultOrganisationId: identity.organisation_id,
       defaultWorkspaceId: identity.workspace_id,
     },

@@ -4,6 +4,7 @@ import path from 'node:path';
 import { Type, type Static } from 'typebox';
 import { Value } from 'typebox/value';
 import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
+import { withoutStore } from '../../core/ports/directory-without-store.ts';
 
 const StoredIdentity = Type.Object({
   organisation_id: Type.String({ format: 'uuid' }),
@@ -91,7 +92,7 @@ function directoryOf(identity: Static<typeof StoredIdentity>): Directory {
   };
   return {
     keyByHash: (hash) => (hash === identity.owner_key_sha256 ? owner : undefined),
-    isArchived: () => false,
+    ...withoutStore,
     defaultOrganisationId: identity.organisation_id,
     defaultWorkspaceId: identity.workspace_id,
   };

@@ -3,11 +3,10 @@ import type { Page } from '../../core/ports/resources.ts';
 
 const largestPage = 100;
 
-/** How many rows a page has, and how many are before it. Refuses what is no page (`invalid_request`). */
-export function pageBounds({ current, size }: Page): { readonly limit: number; readonly offset: number } {
-  const offset = current * size;
-  const valid = Number.isInteger(size) && size >= 1 && size <= largestPage && current >= 0;
-  if (valid && Number.isSafeInteger(current) && Number.isSafeInteger(offset)) return { limit: size, offset };
-  const message = `Pages are counted from 0 and have 1 to ${largestPage} entries; page ${current} of ${size} was asked for.`;
+/** The page as it is, when it is one. Refuses what is none (`invalid_request`). */
+export function pageBounds({ offset, limit }: Page): Page {
+  const valid = Number.isInteger(limit) && limit >= 0 && limit <= largestPage;
+  if (valid && Number.isSafeInteger(offset) && offset >= 0) return { offset, limit };
+  const message = `A page has 0 to ${largestPage} entries behind a number of others; ${limit} behind ${offset} were asked for.`;
   throw new GatewayError('invalid_request', message, { param: valid ? 'current_page' : 'page_size' });
 }

@@ -17,7 +17,7 @@ import type { Database } from './database.ts';
 import { openDatabase } from './open-database.ts';
 import { createResources } from './resources.ts';
 
-const page = { current: 0, size: 1 };
+const page = { offset: 0, limit: 1 };
 
 // What needs several connections.
 describe('resources of two processes on a server', { skip: postgresMissing }, () => {

@@ -23,7 +23,7 @@ export function auditIsChained(subject: Subject): void {
       entries.map((entry, index) => ({ ...entry, number: index + 1, hash: chain[index]?.hash })),
     );
     assert.deepEqual(verifyChain(chain, chainStart), { ok: true });
-    const listed = await resources.read(({ audit }) => audit.list(id, {}, { current: 0, size: 2 }));
+    const listed = await resources.read(({ audit }) => audit.list(id, {}, { offset: 0, limit: 2 }));
     assert.deepEqual(listed, { total: 3, data: chain.slice(1).toReversed() });
     const rest = await resources.read(({ audit }) => audit.chain(id, 2));
     assert.deepEqual(rest, chain.slice(2));
@@ -47,7 +47,7 @@ export function auditIsChained(subject: Subject): void {
     assert.equal(first.details, '{"half":"\ufffd","nul":"\ufffd"}');
     assert.equal(first.at, 1_700_000_000_000);
     assert.equal(first.method.length, 255);
-    const found = await resources.read(({ audit }) => audit.list(id, { uri: long }, { current: 0, size: 1 }));
+    const found = await resources.read(({ audit }) => audit.list(id, { uri: long }, { offset: 0, limit: 1 }));
     assert.equal(found.total, 1);
   });
 
@@ -89,7 +89,7 @@ export function auditIsChained(subject: Subject): void {
     ];
     for (const { filter, found } of cases) {
       const { total, data } = await resources.read(({ audit }) =>
-        audit.list(id, filter, { current: 0, size: 100 }),
+        audit.list(id, filter, { offset: 0, limit: 100 }),
       );
       assert.deepEqual(
         data.map(({ number }) => number),

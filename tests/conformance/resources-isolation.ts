@@ -5,7 +5,7 @@ import type { Resources } from '../../core/ports/resources.ts';
 import type { Subject } from './resources.ts';
 import { aKey, anEntry, aWorkspace, changeOf, newOrganisation } from './resources-records.ts';
 
-const page = { current: 0, size: 100 };
+const page = { offset: 0, limit: 100 };
 
 /** What every implementation promises of organisations that share a store. */
 export function organisationsAreApart(subject: Subject): void {

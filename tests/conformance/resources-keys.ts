@@ -148,7 +148,7 @@ export function keysAreStored(subject: Subject): void {
       { filter: { types: [] }, found: [] },
     ];
     for (const { filter, found } of cases) {
-      const all = await resources.read(({ apiKeys }) => apiKeys.list(id, filter, { current: 0, size: 100 }));
+      const all = await resources.read(({ apiKeys }) => apiKeys.list(id, filter, { offset: 0, limit: 100 }));
       assert.deepEqual(
         all.data,
         found.map((index) => records[index]),
@@ -156,7 +156,7 @@ export function keysAreStored(subject: Subject): void {
       );
       assert.equal(all.total, found.length);
     }
-    const second = await resources.read(({ apiKeys }) => apiKeys.list(id, {}, { current: 1, size: 3 }));
+    const second = await resources.read(({ apiKeys }) => apiKeys.list(id, {}, { offset: 3, limit: 3 }));
     assert.deepEqual(second, { total: 4, data: [records[0]] });
   });
 

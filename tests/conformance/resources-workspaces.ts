@@ -86,7 +86,7 @@ export function workspacesAreStored(subject: Subject): void {
     ];
     for (const { filter, found } of cases) {
       const { total, data } = await resources.read(({ workspaces }) =>
-        workspaces.list(id, filter, { current: 0, size: 100 }),
+        workspaces.list(id, filter, { offset: 0, limit: 100 }),
       );
       assert.deepEqual(
         data.map(({ name }) => name),
@@ -107,9 +107,9 @@ export function workspacesAreStored(subject: Subject): void {
     await insert(resources, id, records);
     const expected = [2, 1, 3, 4, 0].map((index) => `${id}-${index}`);
     const seen: string[] = [];
-    for (const current of [0, 1, 2, 3]) {
+    for (const offset of [0, 2, 4, 6]) {
       const { total, data } = await resources.read(({ workspaces }) =>
-        workspaces.list(id, {}, { current, size: 2 }),
+        workspaces.list(id, {}, { offset, limit: 2 }),
       );
       assert.equal(total, 5);
       seen.push(...data.map((workspace) => workspace.id));
@@ -118,14 +118,14 @@ export function workspacesAreStored(subject: Subject): void {
   });
 
   for (const page of [
-    { current: 0, size: 0 },
-    { current: 0, size: 101 },
-    { current: -1, size: 10 },
-    { current: 0.5, size: 10 },
-    { current: 0, size: NaN },
-    { current: Number.MAX_SAFE_INTEGER, size: 100 },
+    { offset: 0, limit: 0 },
+    { offset: 0, limit: 101 },
+    { offset: -1, limit: 10 },
+    { offset: 0.5, limit: 10 },
+    { offset: 0, limit: NaN },
+    { offset: Number.MAX_SAFE_INTEGER + 1, limit: 100 },
   ]) {
-    test(`page ${page.current} of ${page.size} is refused`, async () => {
+    test(`a page of ${page.limit} behind ${page.offset} is refused`, async () => {
       const resources = subject();
       const id = await newOrganisation(resources);
       await resources.read(async ({ workspaces, apiKeys, audit }) => {

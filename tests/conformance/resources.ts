@@ -75,7 +75,7 @@ function changesAreNumbered(subject: Subject): void {
     await resources.write(id, async (writer) => {
       assert.equal(await writer.apiKeys.remove(id, 'nobody'), false);
       assert.equal(await writer.workspaces.replace(aWorkspace(id, { version: 2 })), false);
-      assert.equal((await writer.workspaces.list(id, {}, { current: 0, size: 10 })).total, 1);
+      assert.equal((await writer.workspaces.list(id, {}, { offset: 0, limit: 10 })).total, 1);
     });
     assert.equal(await changeOf(resources, id), 2);
   });
@@ -169,7 +169,7 @@ function changesAreNumbered(subject: Subject): void {
 }
 
 async function assertEmpty(resources: Resources, organisationId: string): Promise<void> {
-  const page = { current: 0, size: 1 };
+  const page = { offset: 0, limit: 1 };
   await resources.read(async ({ workspaces, apiKeys, audit }) => {
     assert.equal((await workspaces.list(organisationId, {}, page)).total, 0);
     assert.equal((await apiKeys.list(organisationId, {}, page)).total, 0);

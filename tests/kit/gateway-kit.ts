@@ -2,6 +2,8 @@
  * A whole gateway for tests, on 127.0.0.1 and a port of its own: the real server, engine, router, transport and
  * dialects around the plugins that a test gives it; no configuration file and no analytics store.
  */
+import type { Features } from '../../core/access/features.ts';
+import { readFeatures } from '../../core/access/read-features.ts';
 import type { TestContext as NodeTestContext } from 'node:test';
 import { createCredentialFactory } from '../../adapters/credentials/index.ts';
 import { dialects, providerDialects } from '../../adapters/dialects/index.ts';
@@ -29,7 +31,7 @@ import type { PluginInstance } from '../../core/pipeline/plugin-instance.ts';
 import type { AnyPlugin } from '../../core/pipeline/plugin.ts';
 import type { EngineRuntime } from '../../core/pipeline/settle.ts';
 import type { Clock } from '../../core/ports/clock.ts';
-import type { KeyRecord } from '../../core/ports/directory.ts';
+import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
 import type { GuardedFetch } from '../../core/ports/guarded-fetch.ts';
 import type { Prices } from '../../core/ports/prices.ts';
 import type { ProviderTable } from '../../core/ports/provider-row.ts';
@@ -45,6 +47,7 @@ import { createMemoryCache } from '../../storage/memory/cache.ts';
 import { createMemoryCounters } from '../../storage/memory/counters.ts';
 import { createMemoryVectorIndex } from '../../storage/memory/vector-index.ts';
 import { sha256, testAnalytics, TestJournal } from './plugin-kit.ts';
+import { withoutStore } from '../../core/ports/directory-without-store.ts';
 
 /** A plugin and how it stands in the pipeline. */
 export interface PlacedPlugin {
@@ -85,6 +88,10 @@ export interface TestGatewayOptions {
   readonly prices?: Prices;
   /** What administration routes read and change. Default: none. */
   readonly resources?: Resources;
+  /** What the operator has switched off; nothing by default. */
+  readonly features?: Features;
+  /** Instead of what a gateway without a store knows. */
+  readonly directory?: Partial<Directory>;
   /** Instead of `Math.random`, for what strategies and retries leave to chance. */
   readonly random?: () => number;
 }
@@ -156,11 +163,13 @@ export async function startTestGateway(
   const headerPrefix = config.server.header_prefix;
   const services: Services = {
     ...{ log, clock, metrics, counters, prices: runtime.prices },
+    features: options.features ?? readFeatures({}),
     ...{ journal: new TestJournal(), analytics: testAnalytics(), resources: options.resources },
     cache: createMemoryCache({ clock, maxBytes: 64_000_000, maxValueBytes: 4_000_000 }),
     guardedFetch: options.guardedFetch ?? noFetch,
     directory: {
-      isArchived: () => false,
+      ...withoutStore,
+      ...options.directory,
       keyByHash: (hash) =>
         Object.entries(options.keys ?? {}).find(([secret]) => sha256(secret) === hash)?.[1],
       defaultOrganisationId: 'default-org',
@@ -197,7 +206,11 @@ export async function startTestGateway(
   const generation = { hash: 'generation-1', compiled: compilePipelines(compiled), held: 0 };
   const gateway = new Gateway({
     ...{ server: config.server, dialects: options.dialects ?? dialects, clock, runtime },
-    resources: options.resources,
+    administration: {
+      resources: options.resources,
+      directory: services.directory,
+      features: services.features,
+    },
     current: () => ({
       ...generation,
       acquire: () => void generation.held++,

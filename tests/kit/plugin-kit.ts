@@ -2,6 +2,8 @@
  * What plugin tests need: a scope and request contexts over real parts where the gateway has them (body, counters),
  * and the plainest stand-ins for the rest.
  */
+import { roleOf } from '../../core/access/roles.ts';
+import { readFeatures } from '../../core/access/read-features.ts';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 import { createHash, randomUUID } from 'node:crypto';
@@ -26,6 +28,7 @@ import type { Log } from '../../core/ports/log.ts';
 import { createMemoryCache } from '../../storage/memory/cache.ts';
 import { createMemoryCounters } from '../../storage/memory/counters.ts';
 import { createMemoryVectorIndex } from '../../storage/memory/vector-index.ts';
+import { withoutStore } from '../../core/ports/directory-without-store.ts';
 
 /** The moment at which every test clock starts. */
 export const testStart = Date.parse('2026-11-21T09:00:00.000Z');
@@ -135,13 +138,14 @@ export function testScope(overrides: Partial<Scope> & { keys?: Readonly<Record<s
     prices: { price: absent },
     directory: {
       keyByHash: (hash) => Object.entries(keys).find(([secret]) => sha256(secret) === hash)?.[1],
-      isArchived: () => false,
+      ...withoutStore,
       defaultOrganisationId: 'default-org',
       defaultWorkspaceId: 'default-ws',
     },
     journal,
     analytics: testAnalytics(),
     resources: undefined,
+    features: readFeatures({}),
     router: { answer: absent, missingConfig: absent },
     embeddings: { problem: absent, embed: absent },
     vectors: createMemoryVectorIndex({ clock }),
@@ -265,8 +269,10 @@ export function testRouteInput(
   const absent = (): never => {
     throw new Error('What is administered is not there in plugin tests.');
   };
+  const key = overrides.key ?? testKey();
   return {
-    ...{ params: {}, query: {}, body: {}, key: testKey(), context: new TestContext({}) },
+    ...{ params: {}, query: {}, body: {}, key, context: new TestContext({}) },
+    role: roleOf(key, withoutStore),
     ...{ read: absent, write: absent, requireVersion: absent, sendVersion: absent },
     ...overrides,
   };

@@ -1,0 +1,33 @@
+import { featureVariables, type Feature, type Features } from './features.ts';
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+const names = Object.keys(featureVariables) as Feature[];
+
+/**
+ * What the environment switches off (`GUARDRAILS_ENABLED=OFF`, in any case), and the periods that it has shown
+ * (`LOG_RETENTION_DISPLAY`, `METRICS_RETENTION_DISPLAY`, days). Throws one sentence for a value that is none of these.
+ */
+export function readFeatures(environment: Environment): Features {
+  const off = names.filter((name) => isOff(featureVariables[name], environment));
+  return {
+    off,
+    isOn: (feature) => !off.includes(feature),
+    logRetentionDays: days('LOG_RETENTION_DISPLAY', 90, environment),
+    metricsRetentionDays: days('METRICS_RETENTION_DISPLAY', 365, environment),
+  };
+}
+
+function isOff(variable: string, environment: Environment): boolean {
+  const value = environment[variable]?.trim().toUpperCase() ?? '';
+  if (value === 'OFF') return true;
+  if (value === '' || value === 'ON') return false;
+  throw new Error(`${variable} must be ON or OFF; it is "${value.slice(0, 64)}".`);
+}
+
+function days(variable: string, fallback: number, environment: Environment): number {
+  const value = environment[variable]?.trim() ?? '';
+  if (value === '') return fallback;
+  if (/^[1-9]\d{0,4}$/.test(value)) return Number(value);
+  throw new Error(`${variable} must be a number of days, 1 to 99999; it is "${value.slice(0, 64)}".`);
+}

@@ -1,0 +1,17 @@
+import { defaultSecurity } from './organisation-settings.ts';
+import type { Directory } from './directory.ts';
+
+/** What a directory knows of a store that there is none of, or that has not been read. */
+export const withoutStore: Pick<
+  Directory,
+  'isArchived' | 'workspaceId' | 'defaultsOf' | 'settingsIn' | 'user' | 'memberRole'
+> = {
+  isArchived: () => false,
+  workspaceId: () => undefined,
+  defaultsOf: () => nothing,
+  settingsIn: () => defaultSecurity,
+  user: () => undefined,
+  memberRole: () => undefined,
+};
+
+const nothing = {};

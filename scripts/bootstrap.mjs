@@ -8,7 +8,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { denoArguments, denoProgram } from './deno-command.mjs';
 import { runtimeFlags } from './runtime-flags.mjs';
-import { groups } from './test-groups.mjs';
+import { groups, hasOwnCommand, suites } from './test-groups.mjs';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const modules = path.join(root, 'node_modules');
@@ -25,18 +25,18 @@ const [command, ...rest] = process.argv.slice(2);
 const tsx = ['--import', 'tsx'];
 if (command === 'start') run([...runtimeFlags, ...tsx, 'main.ts', 'start', ...rest]);
 else if (command === 'start:deno') run([...denoArguments, 'main.ts', 'start', ...rest], { program: deno() });
-else if (command === 'test')
-  run([...tsx, '--test', '--test-concurrency=2', ...(rest.length > 0 ? rest : allTests())]);
-else if (command === 'test:deno')
-  run([...tsx, '--test', '--test-concurrency=2', ...(rest.length > 0 ? rest : gatewayTests())], {
-    env: { ...process.env, WEIR_TEST_RUNTIME: 'deno' },
-  });
-else if (command === 'test:postgres') run([...tsx, '--test', '--test-concurrency=2', ...storeTests()]);
-else if (command === 'check') run([...tsx, 'scripts/check.ts', ...rest]);
+else if (command === 'test') test(rest.length > 0 ? rest : allTests());
+else if (command?.startsWith('test:') && Object.hasOwn(suites, command.slice('test:'.length))) {
+  const suite = command.slice('test:'.length);
+  const env = suite === 'deno' ? { ...process.env, WEIR_TEST_RUNTIME: 'deno' } : process.env;
+  test(rest.length > 0 ? rest : suiteFiles(suite), env);
+} else if (command === 'check') run([...tsx, 'scripts/check.ts', ...rest]);
 else if (command === 'bench') run([...tsx, 'scripts/bench/main.ts', ...rest]);
 else
   fail(
-    `Unknown command "${command}". Use start, start:deno, test, test:deno, test:postgres, check or bench.`,
+    `Unknown command "${command}". Use start, start:deno, test, ${Object.keys(suites)
+      .map((suite) => `test:${suite}`)
+      .join(', ')}, check or bench.`,
   );
 
 function install() {
@@ -65,24 +65,19 @@ function testFiles() {
   return found.sort();
 }
 
-/** The relational store by itself, on both engines: each suite makes databases, which takes seconds. */
-function storeTests() {
-  return testFiles().filter((file) => file.replaceAll('\\', '/').startsWith('storage/postgres/'));
+/** The files of a suite that has its own command. */
+function suiteFiles(name) {
+  return testFiles().filter((file) => suites[name].test(file.replaceAll('\\', '/')));
 }
 
-/** What `npm test` runs: some folders as groups, and nothing that `test:deno` and `test:postgres` run anyhow. */
+/** What `npm test` runs: some folders as groups, and every other file that has no command of its own. */
 function allTests() {
-  const grouped = [...Object.values(groups).flat(), 'tests/runtime/deno.test.ts', 'storage/postgres'];
+  const grouped = Object.values(groups).flat();
   const alone = testFiles().filter((file) => {
     const name = file.replaceAll('\\', '/');
-    return !grouped.some((one) => name === one || name.startsWith(`${one}/`));
+    return !hasOwnCommand(name) && !grouped.some((folder) => name.startsWith(`${folder}/`));
   });
   return [...Object.keys(groups).map((name) => path.join('tests', 'groups', `${name}.ts`)), ...alone];
-}
-
-/** The tests that see the gateway from outside, as a process of its own. */
-function gatewayTests() {
-  return testFiles().filter((file) => /^tests\/(runtime\/deno|integration|chaos|sdk)\b/.test(file));
 }
 
 function deno() {
@@ -90,6 +85,10 @@ function deno() {
     denoProgram() ??
     fail('Deno is not here: the package "deno" is not installed, or has none for this system.')
   );
+}
+
+function test(files, env = process.env) {
+  run([...tsx, '--test', '--test-concurrency=2', ...files], { env });
 }
 
 /** Runs in a child, hands signals on, and ends as the child ended. */

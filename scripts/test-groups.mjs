@@ -7,3 +7,18 @@ export const groups = {
   core: ['core/http', 'core/pipeline', 'core/ports', 'core/routing', 'tests/integration/resilience'],
   plugins: ['plugins', 'tests/golden'],
 };
+
+// Suites with a command of their own (`npm run test:…`), which `npm test` leaves out: paths of their files, with `/`.
+export const suites = {
+  /** The relational store on both engines, and what administers it: each file opens a store, which takes seconds. */
+  postgres: /^(storage\/postgres|plugins\/management|tests\/property)\//,
+  /** Gateways as processes that are killed, fed and looked at from outside. */
+  processes: /^tests\/(chaos\/|runtime\/node|integration\/journal-command)/,
+  /** Everything that sees a gateway from outside, against one on Deno. */
+  deno: /^tests\/(runtime\/deno|integration\/|chaos\/|sdk\/)/,
+};
+
+/** True for the files that `npm test` leaves to another command. */
+export function hasOwnCommand(file) {
+  return suites.postgres.test(file) || suites.processes.test(file) || file.startsWith('tests/runtime/deno');
+}

@@ -13,9 +13,11 @@ import { createPrices } from './adapters/pricing/genai-prices.ts';
 import { providerTable } from './adapters/providers.ts';
 import { createLog } from './adapters/telemetry/line-log.ts';
 import { createMetrics } from './adapters/telemetry/prometheus.ts';
+import { createTokens } from './adapters/tokens/tokens.ts';
 import { createUndiciTransport } from './adapters/transport/undici-transport.ts';
 import { readFeatures } from './core/access/read-features.ts';
 import { helpText, readArguments, type Command } from './core/cli/arguments.ts';
+import { runAdministrationCommand } from './core/cli/administration-command.ts';
 import { runExplainCommand } from './core/cli/explain-command.ts';
 import { runJournalCommand } from './core/cli/journal-command.ts';
 import { welcome } from './core/cli/welcome.ts';
@@ -26,12 +28,13 @@ import { formatProblem, type Problem } from './core/config/problem.ts';
 import type { GatewayConfig } from './core/config/schema.ts';
 import { watchFiles } from './core/config/watch.ts';
 import { Gateway } from './core/http/gateway.ts';
+import { createInvitePage } from './core/http/invite-page.ts';
 import { createOperationsAccess } from './core/http/operations-access.ts';
 import { createReferencePages } from './core/http/openapi/reference-pages.ts';
 import { createOperations } from './core/http/operations.ts';
 import { createRequestMetrics } from './core/http/request-metrics.ts';
 import { startServer } from './core/http/server.ts';
-import { compilePipelines } from './core/http/serving.ts';
+import { compilePipelines, leftOutPlugins } from './core/http/serving.ts';
 import { PluginBundler } from './core/lifecycle/plugin-bundler.ts';
 import { checkPlugins, prepareGeneration } from './core/lifecycle/prepare.ts';
 import { installProcessGuards } from './core/lifecycle/process-guards.ts';
@@ -50,6 +53,7 @@ import { createRouter } from './core/routing/create-router.ts';
 import { createEmbeddings } from './core/routing/embed-text.ts';
 import { compileTargets } from './core/routing/targets.ts';
 import { RoutingState } from './core/routing/plan/routing-state.ts';
+import { administrationTools } from './main/administration-tools.ts';
 import { explainTools } from './main/explain-tools.ts';
 import { journalTools } from './main/journal-tools.ts';
 import { openStores } from './main/open-stores.ts';
@@ -60,7 +64,6 @@ import { openIdentity } from './storage/identity/open-identity.ts';
 const root = path.dirname(fileURLToPath(import.meta.url));
 const env = process.env;
 
-const features = readFeatures(env);
 const builtIns = new Map(builtInPlugins.map((plugin) => [plugin.name, plugin]));
 const providerNames = new Set(providerTable.keys());
 
@@ -76,17 +79,13 @@ async function run(command: Command): Promise<number | undefined> {
     return 0;
   }
   const load = (file: string) => loadConfig(file, { env });
-  if (command.name === 'explain') {
-    const output = { print: console.log, complain: console.error };
-    return runExplainCommand(command, explainTools({ configFile, load, clock, environment: env, ...output }));
-  }
-  if (command.name === 'journal') {
-    return runJournalCommand(
-      command,
-      journalTools({ configFile, load, clock, print: console.log, complain: console.error }),
-    );
-  }
-  return command.name === 'check' ? check(configFile(command.file)) : start(command);
+  const parts = { configFile, load, clock, print: console.log, complain: console.error };
+  if (command.name === 'explain')
+    return runExplainCommand(command, explainTools({ ...parts, environment: env }));
+  if (command.name === 'journal') return runJournalCommand(command, journalTools(parts));
+  if (command.name === 'check') return check(configFile(command.file));
+  if (command.name === 'start') return start(command);
+  return runAdministrationCommand(command, administrationTools(parts));
 }
 
 /** The file named, the one in this folder, or the one that comes with the gateway. */
@@ -153,6 +152,7 @@ interface Serving {
 }
 
 async function serve({ command, file, config, log, opened }: Serving): Promise<void> {
+  const features = readFeatures(env);
   const data = path.resolve(command.data);
   await mkdir(data, { recursive: true }).catch((cause: Error) => {
     throw new Error(
@@ -165,9 +165,12 @@ async function serve({ command, file, config, log, opened }: Serving): Promise<v
   const lock = await lockData(data, { clock });
   opened.push(() => lock.release());
   const metrics = createMetrics();
-  const identity = await openIdentity(data, env['WEIR_ADMIN_KEY'], config.security.key_prefix);
-  const { counters, directory, dependencies, ...stores } = await openStores({
-    ...{ config, file, data, log, clock, metrics, opened, identity: identity.directory },
+  const identity = await openIdentity(data, {
+    ...{ presetKey: env['WEIR_ADMIN_KEY'], ownerEmail: env['WEIR_OWNER_EMAIL'] },
+    keyPrefix: config.security.key_prefix,
+  });
+  const { counters, directory, dependencies, fileRecords, ...stores } = await openStores({
+    ...{ config, file, data, log, clock, metrics, opened, identity, features },
   });
   const transport = openTransport(log, metrics);
   opened.push(() => transport.close());
@@ -183,12 +186,16 @@ async function serve({ command, file, config, log, opened }: Serving): Promise<v
   const routingState = new RoutingState(clock);
   const breakers = new Breakers({ counters, clock, log, metrics });
   const shared = { log, clock, metrics, prices, counters, directory, features, ...stores };
+  const guarded = (trustedHosts: readonly string[]): Pick<Services, 'guardedFetch' | 'tokens'> => {
+    const guardedFetch = createGuardedFetch({ log, clock, metrics, trustedHosts });
+    return { guardedFetch, tokens: createTokens({ fetch: guardedFetch, clock, log }) };
+  };
   const services = (next: GatewayConfig): Services => ({
     ...shared,
-    guardedFetch: createGuardedFetch({ log, clock, metrics, trustedHosts: next.security.trusted_hosts }),
+    ...guarded(next.security.trusted_hosts),
     router: createRouter({
       ...{ config: next, table: providerTable, wires: providerDialects, listings: modelListings },
-      ...{ transport, runtime: hooks, credentials, prices, state: routingState, breakers },
+      ...{ transport, runtime: hooks, credentials, prices, state: routingState, breakers, directory },
     }),
     embeddings: createEmbeddings({
       known: compileTargets(next.providers, providerTable, {
@@ -199,12 +206,19 @@ async function serve({ command, file, config, log, opened }: Serving): Promise<v
     }),
     headerPrefix: next.server.header_prefix,
     keyPrefix: next.security.key_prefix,
+    publicUrl: next.server.public_url || undefined,
   });
   const bundler = new PluginBundler({ folder: path.join(data, 'plugins'), clock, log });
   const reloader = new Reloader({
-    ...{ builtIns, bundler, providerNames, restartNeeded, log, metrics, clock, services },
+    ...{ builtIns, bundler, providerNames, restartNeeded, log, metrics, clock },
+    services(next) {
+      fileRecords.prepare(next.organisation);
+      return services(next);
+    },
     compile: (pipelines) =>
-      compilePipelines(pipelines.map(({ config, instances }) => compilePipeline(config, instances))),
+      compilePipelines(
+        pipelines.map(({ config, instances }) => compilePipeline(config, instances, features)),
+      ),
     load: () => loadConfig(file, { env }),
     watch: (files, onChange, since) => watchFiles(files, onChange, { clock, log, since }),
   });
@@ -214,6 +228,7 @@ async function serve({ command, file, config, log, opened }: Serving): Promise<v
     throw new Error('The configuration is not valid; nothing was started.');
   }
   opened.push(() => reloader.stop());
+  fileRecords.follow(() => reloader.current.config.organisation);
 
   const gateway: Gateway = new Gateway({
     server: config.server,
@@ -225,6 +240,7 @@ async function serve({ command, file, config, log, opened }: Serving): Promise<v
       dependencies,
       refusal: createOperationsAccess(config.server, directory),
       reference: createReferencePages(config.server, () => reloader.current),
+      invitePage: createInvitePage(config.server),
       draining: () => gateway.isDraining,
       status: () => status(reloader, gateway),
     }),
@@ -245,6 +261,7 @@ async function serve({ command, file, config, log, opened }: Serving): Promise<v
       basePath: config.server.base_path,
       headerPrefix: config.server.header_prefix,
       newOwnerKey: identity.newOwnerKey,
+      ...{ off: features.off, leftOut: leftOutPlugins(reloader.current.compiled) },
     }),
   );
 }

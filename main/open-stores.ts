@@ -1,6 +1,11 @@
 // A part of the composition root: everything that is kept somewhere, opened in the order in which it is needed.
 import path from 'node:path';
+import type { Features } from '../core/access/features.ts';
 import type { GatewayConfig } from '../core/config/schema.ts';
+import { warnOfTwins } from '../core/directory/file-record-twins.ts';
+import { directoryWithFile } from '../core/directory/file-records-directory.ts';
+import { FileRecordsInUse } from '../core/directory/file-records-in-use.ts';
+import { withFileRecords } from '../core/directory/file-records-resources.ts';
 import { createDirectory } from '../core/directory/live-directory.ts';
 import type { Dependency } from '../core/http/operations.ts';
 import { reportJournal } from '../core/http/journal-metrics.ts';
@@ -15,6 +20,7 @@ import type { Log } from '../core/ports/log.ts';
 import type { Metrics } from '../core/ports/metrics.ts';
 import type { Resources } from '../core/ports/resources.ts';
 import type { VectorIndex } from '../core/ports/vector-index.ts';
+import type { Identity } from '../storage/identity/open-identity.ts';
 import { openJournal } from '../storage/journal/journal.ts';
 import { createMemoryCache } from '../storage/memory/cache.ts';
 import { createMemoryCounters } from '../storage/memory/counters.ts';
@@ -22,17 +28,19 @@ import { createMemoryVectorIndex } from '../storage/memory/vector-index.ts';
 import { createResources } from '../storage/postgres/resources.ts';
 import { openSharedStores } from '../storage/redis/open-shared-stores.ts';
 import { openAnalytics } from './open-analytics.ts';
+import { openJobs } from './open-jobs.ts';
 import { openResources } from './open-resources.ts';
 
 /** What `openStores` needs. */
 export interface StoresOptions {
-  readonly config: Pick<GatewayConfig, 'storage'>;
+  readonly config: Pick<GatewayConfig, 'storage' | 'organisation'>;
   /** The configuration's file: relative names in it are meant from there. */
   readonly file: string;
   /** The data folder, absolute; its lock is ours. */
   readonly data: string;
-  /** What is known without a store. */
-  readonly identity: Directory;
+  /** What is known without a store, and who owns it. */
+  readonly identity: Pick<Identity, 'directory' | 'owner'>;
+  readonly features: Features;
   readonly log: Log;
   readonly clock: Clock;
   readonly metrics: Metrics;
@@ -49,6 +57,8 @@ export interface Stores {
   /** Undefined when `storage.resources` is `none:`. */
   readonly resources: Resources | undefined;
   readonly directory: Directory;
+  /** What the configuration owns of `resources` and `directory`: it has to follow the one that serves. */
+  readonly fileRecords: FileRecordsInUse;
   readonly dependencies: readonly Dependency[];
 }
 
@@ -74,14 +84,15 @@ export async function openStores(options: StoresOptions): Promise<Stores> {
   });
   opened.push(() => shared.close());
   const { counters, cache, vectors } = shared;
-  const { resources, directory } = administration;
+  const { resources, directory, fileRecords } = administration;
   const dependencies: Dependency[] = [
     { name: 'analytics', check: () => analytics.ping() },
     { name: 'journal', check: () => checkJournal(journal) },
     ...shared.dependencies,
+    ...(await openJobs(options, resources)),
   ];
   if (resources !== undefined) dependencies.push({ name: 'resources', check: () => resources.ping() });
-  return { analytics, journal, counters, cache, vectors, resources, directory, dependencies };
+  return { analytics, journal, counters, cache, vectors, resources, directory, fileRecords, dependencies };
 }
 
 async function openLogRows(
@@ -107,13 +118,23 @@ async function checkJournal(journal: Journal): Promise<void> {
 }
 
 /** Without a store, requests are let in by what is known without one. */
-async function openAdministration(options: StoresOptions): Promise<Pick<Stores, 'resources' | 'directory'>> {
+async function openAdministration(
+  options: StoresOptions,
+): Promise<Pick<Stores, 'resources' | 'directory' | 'fileRecords'>> {
   const { identity, log, clock, metrics, opened } = options;
+  const fileRecords = new FileRecordsInUse(options.config.organisation, identity.directory, clock);
+  const { current } = fileRecords;
   const database = await openResources(options);
-  if (database === undefined) return { resources: undefined, directory: identity };
+  if (database === undefined) {
+    const directory = directoryWithFile(identity.directory, current);
+    return { resources: undefined, directory, fileRecords };
+  }
   const store = createResources({ database, clock, log });
-  const directory = createDirectory({ base: identity, resources: store, clock, log, metrics });
+  const { directory: base, owner } = identity;
+  const directory = createDirectory({ base, owner, resources: store, clock, log, metrics });
   opened.push(() => directory.close());
   await directory.start();
-  return { resources: directory.resources, directory };
+  fileRecords.onChange((records) => void warnOfTwins(store, records, log));
+  const resources = withFileRecords(directory.resources, current);
+  return { resources, directory: directoryWithFile(directory, current), fileRecords };
 }

@@ -2,7 +2,10 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { TestContext, testKey } from '../../tests/kit/plugin-kit.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
+import { matchedRoute } from '../pipeline/keys.ts';
 import { defineRoute, Type } from '../pipeline/plugin.ts';
+import type { KeyRecord } from '../ports/directory.ts';
 import { auditEntry } from './audit-entry.ts';
 import { maskSecrets } from './mask-secrets.ts';
 
@@ -50,6 +53,36 @@ describe('auditEntry', () => {
     assert.deepEqual(JSON.parse(entry.details), { query: {}, headers: {} });
   });
 
+  const actors: readonly [Partial<KeyRecord>, expected: readonly string[]][] = [
+    [{ kind: 'owner' }, ['api_key', 'key-1', 'first key', '']],
+    [{ kind: 'workspace-service', userId: 'u' }, ['api_key', 'key-1', 'first key', '']],
+    [{ kind: 'workspace-user', userId: '' }, ['api_key', 'key-1', 'first key', '']],
+    [{ kind: 'workspace-user', userId: 'u' }, ['user', 'u', 'first key', 'key-1']],
+    [
+      { kind: 'workspace-user', userId: 'u', isToken: true, id: 'jwt:1' },
+      ['user', 'u', 'first key', 'jwt:1'],
+    ],
+  ];
+  for (const [overrides, expected] of actors) {
+    test(`of ${JSON.stringify(overrides)} names who did it`, () => {
+      const entry = auditEntry(new TestContext({}), route, testKey(overrides), subject);
+      const { api_key_id: keyId = '' } = JSON.parse(entry.details);
+      assert.deepEqual([entry.actorType, entry.actorId, entry.actorName, keyId], expected);
+    });
+  }
+
+  test('says why something was refused, and nothing of what goes to a provider', async () => {
+    const context = new TestContext({ body: { prompt: 'private' } });
+    await context.body.load();
+    const error = new GatewayError('scope_missing', 'no');
+    const action = { id: 'tokens.verify', audit: 'verify' };
+    const entry = auditEntry(context, action, undefined, { ...subject, error });
+    assert.deepEqual(JSON.parse(entry.details).error, { code: 'scope_missing', message: 'no' });
+    assert.ok(!entry.details.includes('private'));
+    context.set(matchedRoute, route);
+    assert.ok(auditEntry(context, route, undefined, subject).details.includes('private'));
+  });
+
   test('never has details over 16 KiB, or details that are no JSON', async () => {
     const text = fc.string({ unit: 'binary', maxLength: 30_000 });
     await fc.assert(
@@ -58,8 +91,11 @@ describe('auditEntry', () => {
           ...{ query: `?q=${encodeURIComponent(Buffer.from(query).toString())}`, headers: { 'x-a': header } },
           body: { body, api_key: 's3cret' },
         });
+        context.set(matchedRoute, route);
         await context.body.load();
-        const { details } = auditEntry(context, route, testKey(), subject);
+        const error = new GatewayError('internal', body);
+        const key = testKey({ kind: 'workspace-user', userId: 'u', id: body });
+        const { details } = auditEntry(context, route, key, { ...subject, error });
         assert.ok(Buffer.byteLength(details) <= 16_384);
         assert.equal(typeof JSON.parse(details), 'object');
         assert.ok(!details.includes('s3cret'));

@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
+import type { GatewayError } from '../errors/gateway-error.ts';
 import type { RouteDefinition } from '../http/define-route.ts';
 import type { RequestContext } from '../pipeline/context.ts';
+import { matchedRoute } from '../pipeline/keys.ts';
 import type { KeyRecord } from '../ports/directory.ts';
 import type { HeaderList } from '../ports/header-list.ts';
 import type { AuditEntry } from '../ports/resources.ts';
@@ -8,7 +10,7 @@ import { maskSecrets } from './mask-secrets.ts';
 
 const maxDetailsBytes = 16_384;
 /** Of the texts that stand for query, headers and body when these are too long: together, and as UTF-8, within the bound. */
-const shortened = { query: 1000, headers: 1500, body: 2500 };
+const shortened = { query: 1000, headers: 1500, body: 1500, message: 300 };
 
 /** What an entry is about. */
 export interface AuditSubject {
@@ -19,22 +21,31 @@ export interface AuditSubject {
   readonly resourceId: string;
   /** The status that the client sees. */
   readonly status: number;
+  /** Why it was refused. */
+  readonly error?: GatewayError | undefined;
 }
 
-/** An action for the audit trail. `key` is undefined for callers that are not known. */
+/** What was done: `api_keys.create` is about `api_keys`. */
+export type AuditedAction = Pick<RouteDefinition, 'id' | 'audit'>;
+
+/**
+ * An action for the audit trail. `key` is undefined for callers that are not known. People who come with a token or
+ * with a key of their own are named by their user id, everybody else by the key.
+ */
 export function auditEntry(
   context: RequestContext,
-  route: RouteDefinition,
+  route: AuditedAction,
   key: KeyRecord | undefined,
   subject: AuditSubject,
 ): AuditEntry {
+  const userId = key?.kind === 'workspace-user' ? key.userId : '';
   return {
     id: randomUUID(),
     organisationId: subject.organisationId,
     workspaceId: subject.workspaceId,
     at: context.startedAt,
-    actorType: 'api_key',
-    actorId: key?.id ?? '',
+    actorType: userId === '' ? 'api_key' : 'user',
+    actorId: userId === '' ? (key?.id ?? '') : userId,
     actorName: key?.name ?? '',
     action: route.audit ?? 'read',
     resourceType: resourceTypeOf(route),
@@ -44,25 +55,34 @@ export function auditEntry(
     requestId: context.id,
     status: subject.status,
     clientIp: context.remoteAddress,
-    details: detailsOf(context),
+    details: detailsOf(context, subject.error, userId === '' ? undefined : key?.id),
   };
 }
 
 /** `api_keys` of `api_keys.create`. */
-function resourceTypeOf({ id }: RouteDefinition): string {
+function resourceTypeOf({ id }: AuditedAction): string {
   return id.slice(0, id.indexOf('.'));
 }
 
-function detailsOf(context: RequestContext): string {
+/** What was asked for, and of a person with which of their keys. What goes to a provider is not administration: its body is left out. */
+function detailsOf(
+  context: RequestContext,
+  refusal: GatewayError | undefined,
+  keyId: string | undefined,
+): string {
+  const error = refusal === undefined ? undefined : { code: refusal.code, message: refusal.message };
   const query = maskSecrets(Object.fromEntries(new URLSearchParams(context.query)));
   const headers = maskSecrets(headersOf(context.headers));
-  const body = context.body.loaded ? maskSecrets(context.json) : undefined;
-  const details = JSON.stringify({ query, headers, body });
+  const isRecorded = context.body.loaded && context.get(matchedRoute) !== undefined;
+  const body = isRecorded ? maskSecrets(context.json) : undefined;
+  const details = JSON.stringify({ query, headers, body, error, api_key_id: keyId });
   if (Buffer.byteLength(details) <= maxDetailsBytes) return details;
   return JSON.stringify({
     query: JSON.stringify(query).slice(0, shortened.query),
     headers: JSON.stringify(headers).slice(0, shortened.headers),
     body: JSON.stringify(body)?.slice(0, shortened.body),
+    error: error && { code: error.code, message: error.message.slice(0, shortened.message) },
+    api_key_id: keyId?.slice(0, 255),
     truncated: true,
   });
 }

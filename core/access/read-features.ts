@@ -19,9 +19,9 @@ export function readFeatures(environment: Environment): Features {
 }
 
 function isOff(variable: string, environment: Environment): boolean {
-  const value = environment[variable]?.trim().toUpperCase() ?? '';
-  if (value === 'OFF') return true;
-  if (value === '' || value === 'ON') return false;
+  const value = environment[variable]?.trim() ?? '';
+  if (/^off$/i.test(value)) return true;
+  if (/^(on)?$/i.test(value)) return false;
   throw new Error(`${variable} must be ON or OFF; it is "${value.slice(0, 64)}".`);
 }
 

@@ -65,6 +65,33 @@ describe('readArguments', () => {
         ...{ quarantine: false, files: ['a', 'b'], table: 'bodies' },
       },
     ],
+    [
+      'export',
+      ['export'],
+      { WEIR_DATA: 'd', WEIR_CONFIG: 'c.yaml' },
+      { name: 'export', data: 'd', config: 'c.yaml', out: undefined, organisation: undefined },
+    ],
+    [
+      'export of one organisation into a file',
+      ['export', '--out', 'o.yaml', '--organisation=x', '--data', 'd', '--config', 'c'],
+      { WEIR_DATA: 'e' },
+      { name: 'export', data: 'd', config: 'c', out: 'o.yaml', organisation: 'x' },
+    ],
+    [
+      'import',
+      ['import', 'o.yaml', '--replace'],
+      {},
+      { name: 'import', data: 'data', config: undefined, file: 'o.yaml', replace: true },
+    ],
+    [
+      'audit verify',
+      ['audit', 'verify', '--organisation', 'x'],
+      {},
+      { name: 'audit', data: 'data', config: undefined, organisation: 'x' },
+    ],
+    ['import alone', ['import'], {}, { name: 'help', topic: 'import' }],
+    ['audit alone', ['audit'], {}, { name: 'help', topic: 'audit' }],
+    ['export --help', ['export', '--help'], {}, { name: 'help', topic: 'export' }],
     ['journal alone', ['journal'], {}, { name: 'help', topic: 'journal' }],
     ['journal --help', ['journal', 'replay', '--help'], {}, { name: 'help', topic: 'journal' }],
     [

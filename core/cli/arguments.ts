@@ -1,4 +1,9 @@
 import { parseArgs } from 'node:util';
+import {
+  administrationUsage,
+  readAdministrationArguments,
+  type AdministrationCommand,
+} from './administration-arguments.ts';
 import { explainUsage, readExplainArguments, type ExplainCommand } from './explain-arguments.ts';
 import { journalUsage, readJournalArguments, type JournalCommand } from './journal-arguments.ts';
 
@@ -16,10 +21,11 @@ export type Command =
   | { readonly name: 'schema' }
   | JournalCommand
   | ExplainCommand
+  | AdministrationCommand
   | { readonly name: 'help'; readonly problem?: string; readonly topic?: HelpTopic };
 
 /** A command with a help text of its own. */
-export type HelpTopic = 'journal' | 'explain';
+export type HelpTopic = 'journal' | 'explain' | AdministrationCommand['name'];
 
 const usage = `weir: a gateway in front of model providers
 
@@ -29,13 +35,16 @@ const usage = `weir: a gateway in front of model providers
   weir explain --config X --request FILE               show how a config would route a request, send nothing
   weir schema                                          print the JSON Schema of the configuration
   weir journal status|verify|replay                    look after the log rows on disk (weir journal --help)
+  weir export [--out FILE]                             what the store holds, as YAML (weir export --help)
+  weir import FILE [--replace]                         put an export into the store (weir import --help)
+  weir audit verify                                    prove that no audit trail was changed (weir audit --help)
   weir help                                            print this
 
   WEIR_ADMIN_KEY presets the owner key (at least 16 characters); without it one is generated and shown once.`;
 
 /** The help of one command, or of all. */
 export function helpText(topic: HelpTopic | undefined): string {
-  return { journal: journalUsage, explain: explainUsage, all: usage }[topic ?? 'all'];
+  return { journal: journalUsage, explain: explainUsage, ...administrationUsage, all: usage }[topic ?? 'all'];
 }
 
 /** Reads the command line; the command line wins over the environment. Anything unclear becomes `help` with the reason. */
@@ -46,8 +55,7 @@ export function readArguments(
   const [first = 'start', ...others] = args;
   const name = first.startsWith('-') ? 'start' : first;
   const rest = first.startsWith('-') ? [...args] : others;
-  if (name === 'journal') return journal(rest, env);
-  if (name === 'explain') return explain(rest, env);
+  if (isTopic(name)) return withTopic(name, rest, env);
   if (name === 'help' || rest.includes('--help') || rest.includes('-h')) return { name: 'help' };
   try {
     if (name === 'start') return start(rest, env);
@@ -66,37 +74,36 @@ export function readArguments(
   return { name: 'help', problem: `There is no command "${name}".` };
 }
 
-function journal(args: string[], env: Readonly<Record<string, string | undefined>>): Command {
-  if (args.length === 0 || args.includes('--help') || args.includes('-h')) {
-    return { name: 'help', topic: 'journal' };
-  }
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** How the commands with a help text of their own read what follows them. Each throws the reason for anything unclear. */
+const readers: Readonly<Record<HelpTopic, (args: readonly string[], env: Environment) => Command>> = {
+  journal: (args, env) => readJournalArguments(args, placeOf(env)),
+  explain: (args, env) => readExplainArguments(args, given(env['WEIR_CONFIG'])),
+  export: (args, env) => readAdministrationArguments('export', args, placeOf(env)),
+  import: (args, env) => readAdministrationArguments('import', args, placeOf(env)),
+  audit: (args, env) => readAdministrationArguments('audit', args, placeOf(env)),
+};
+
+function isTopic(name: string): name is HelpTopic {
+  return Object.hasOwn(readers, name);
+}
+
+/** `weir export` needs nothing more; the others say what they are for when nothing follows them. */
+const standsAlone = new Set<HelpTopic>(['export']);
+
+function withTopic(topic: HelpTopic, args: readonly string[], env: Environment): Command {
+  const isQuestion = args.includes('--help') || args.includes('-h');
+  if (isQuestion || (args.length === 0 && !standsAlone.has(topic))) return { name: 'help', topic };
   try {
-    return readJournalArguments(args, {
-      data: given(env['WEIR_DATA']) ?? 'data',
-      config: given(env['WEIR_CONFIG']),
-    });
+    return readers[topic](args, env);
   } catch (error) {
-    return {
-      name: 'help',
-      topic: 'journal',
-      problem: error instanceof Error ? error.message : String(error),
-    };
+    return { name: 'help', topic, problem: error instanceof Error ? error.message : String(error) };
   }
 }
 
-function explain(args: string[], env: Readonly<Record<string, string | undefined>>): Command {
-  if (args.length === 0 || args.includes('--help') || args.includes('-h')) {
-    return { name: 'help', topic: 'explain' };
-  }
-  try {
-    return readExplainArguments(args, given(env['WEIR_CONFIG']));
-  } catch (error) {
-    return {
-      name: 'help',
-      topic: 'explain',
-      problem: error instanceof Error ? error.message : String(error),
-    };
-  }
+function placeOf(env: Environment): { readonly data: string; readonly config: string | undefined } {
+  return { data: given(env['WEIR_DATA']) ?? 'data', config: given(env['WEIR_CONFIG']) };
 }
 
 function start(args: string[], env: Readonly<Record<string, string | undefined>>): Command {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { featureVariables, type Feature } from '../access/features.ts';
 import { welcome, type WelcomeFacts } from './welcome.ts';
 
 const facts: WelcomeFacts = {
@@ -10,6 +11,8 @@ const facts: WelcomeFacts = {
   basePath: '/v1',
   headerPrefix: 'x-acme',
   newOwnerKey: 'wk_secret',
+  off: [],
+  leftOut: [],
 };
 
 describe('welcome', () => {
@@ -39,6 +42,23 @@ describe('welcome', () => {
     const later = welcome({ ...facts, newOwnerKey: undefined });
     assert.doesNotMatch(later, /Owner key|wk_/);
     assert.match(later, /x-acme-api-key: <your key>/);
+  });
+
+  it('says what is switched off, a line each, and which plugins do not run for it', () => {
+    assert.doesNotMatch(welcome(facts), /OFF/);
+    const off = Object.keys(featureVariables) as Feature[];
+    const lines = welcome({ ...facts, off, leftOut: ['inline-image', 'own'] })
+      .split('\n')
+      .filter((line) => line.includes('=OFF: '));
+    assert.deepEqual(
+      lines.map((line) => /^ {2}Off +(\w+)=OFF: \S/.exec(line)?.[1]),
+      Object.values(featureVariables),
+    );
+    assert.deepEqual(
+      lines.filter((line) => line.endsWith('do not run (inline-image, own)')),
+      lines.slice(0, 1),
+    );
+    assert.match(welcome({ ...facts, off: ['guardrails'] }), /=OFF: guardrails do not run\n/);
   });
 
   it('without a base path', () => {

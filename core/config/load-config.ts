@@ -39,8 +39,8 @@ export type LoadResult =
 
 /** The part of a configuration with mistakes elsewhere that can still be checked. */
 export interface ConfigDraft {
-  /** Without any configs when something is wrong with the shape of one. */
-  readonly config: Pick<GatewayConfig, 'pipelines' | 'providers' | 'configs'>;
+  /** Without any configs, or without `organisation`, when something is wrong with the shape of one of them. */
+  readonly config: Pick<GatewayConfig, 'pipelines' | 'providers' | 'configs' | 'organisation'>;
   readonly source: ConfigSource;
 }
 
@@ -92,11 +92,18 @@ export async function loadConfig(file: string, { env, readFile }: LoadOptions): 
   return { ok: true, config: { ...filled, pipelines: pipelines() }, source, warnings: problems };
 }
 
-/** Configs, when their own shape is sound, and the providers that they may name, sound or not. */
-function routes({ value, problems }: CheckedValue): Pick<GatewayConfig, 'providers' | 'configs'> {
-  const { providers, configs } = value as Partial<GatewayConfig>;
-  const isSound = isObject(configs) && !problems.some(({ path }) => path.startsWith('/configs'));
-  return { providers: isObject(providers) ? providers : {}, configs: isSound ? configs : {} };
+/** Configs and `organisation`, when their own shape is sound, and the providers that configs may name, sound or not. */
+function routes({ value, problems }: CheckedValue): Omit<ConfigDraft['config'], 'pipelines'> {
+  const { providers, configs, organisation } = value as Partial<GatewayConfig>;
+  const isSound = (section: unknown, pointer: string): boolean =>
+    isObject(section) && !problems.some(({ path }) => path.startsWith(pointer));
+  return {
+    providers: isObject(providers) ? providers : {},
+    configs: configs !== undefined && isSound(configs, '/configs') ? configs : {},
+    ...(organisation !== undefined &&
+      isSound(configs, '/configs') &&
+      isSound(organisation, '/organisation') && { organisation }),
+  };
 }
 
 /** The plugin entries of every pipeline, as far as they can be told from a value that may be wrong. */

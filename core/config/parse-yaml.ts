@@ -31,8 +31,11 @@ export interface ParsedYaml {
   readonly problems: readonly Problem[];
 }
 
-/** Parses one YAML 1.2 document, keeping places; every problem of the text at once. Never throws. */
-export function parseYaml(text: string, file: ConfigFile): ParsedYaml {
+/**
+ * Parses one YAML 1.2 document of at most `most` values, keeping places; every problem of the text at once. Never
+ * throws.
+ */
+export function parseYaml(text: string, file: ConfigFile, most = maxValues): ParsedYaml {
   const lines = lineCounterOf(text);
   const placeAt = (offset: number): NodePlace => {
     const { line, col } = lines.linePos(offset);
@@ -60,7 +63,7 @@ export function parseYaml(text: string, file: ConfigFile): ParsedYaml {
       problemAtNode(placeAt(0), '', 'only YAML 1.2 is understood; remove the %YAML line or write 1.2'),
     );
   if (problems.length > 0 || document.contents === null) return { root: undefined, problems };
-  const builder = new TreeBuilder(placeAt, problems);
+  const builder = new TreeBuilder(placeAt, problems, most);
   const root = builder.build(document);
   return { root: problems.length > 0 ? undefined : root, problems };
 }
@@ -94,14 +97,16 @@ function sentenceFor(error: YAMLError): string {
 class TreeBuilder {
   readonly #placeAt: (offset: number) => NodePlace;
   readonly #problems: Problem[];
+  readonly #most: number;
   readonly #anchors = new Map<string, Node>();
   /** Nodes that are being built: an alias to one of them would never end. */
   readonly #open = new Set<Node>();
   #values = 0;
 
-  constructor(placeAt: (offset: number) => NodePlace, problems: Problem[]) {
+  constructor(placeAt: (offset: number) => NodePlace, problems: Problem[], most: number) {
     this.#placeAt = placeAt;
     this.#problems = problems;
+    this.#most = most;
   }
 
   build(document: Document): ConfigNode {
@@ -110,13 +115,13 @@ class TreeBuilder {
 
   #node(node: unknown, fallback: NodePlace, pointer: string): ConfigNode {
     const empty: ScalarNode = { kind: 'scalar', place: fallback, value: null };
-    if (this.#values === maxValues)
+    if (this.#values === this.#most)
       this.#report(
         fallback,
         pointer,
-        `the file holds more than ${maxValues} values (aliases count each time)`,
+        `the file holds more than ${this.#most} values (aliases count each time)`,
       );
-    if (++this.#values > maxValues) return empty;
+    if (++this.#values > this.#most) return empty;
     if (isAlias(node)) {
       const target = this.#anchors.get(node.source);
       const place = this.#placeOf(node, fallback);

@@ -4,6 +4,8 @@ import { providerAliasProperties, providerFieldProperties } from '../ports/provi
 import { ProviderRowSchema } from '../ports/provider-row.ts';
 import type { ResourcesStoreSettings } from '../ports/resources-store-settings.ts';
 import { RouteConfigSchema, type RouteConfigInput } from '../ports/route-config.ts';
+import { Organisation, type OrganisationBlock } from './organisation-schema.ts';
+import { addressRangePattern } from './address-range-pattern.ts';
 import { section, strict } from './schema-section.ts';
 import { Storage } from './storage-schema.ts';
 
@@ -36,6 +38,15 @@ const Server = Type.Object(
         description: 'Prefix of every API path. The same paths are served without it.',
       }),
     ),
+    public_url: Type.Optional(
+      Type.String({
+        default: '',
+        pattern: '^(https?://[^\\s/?#]+)?$',
+        'x-expected': 'an origin such as "https://gateway.example.com"',
+        description:
+          'Where people reach this gateway, for the links of invites. Empty: http and the Host of the request that asks for one.',
+      }),
+    ),
     header_prefix: Type.Optional(
       Type.String({
         default: 'x-service',
@@ -56,6 +67,20 @@ const Server = Type.Object(
         description:
           'Who may read /status, /metrics, /openapi.json and /docs: anybody, callers on loopback (others need an owner key), or only an owner key. /healthz and /readyz are always open.',
       }),
+    ),
+    trusted_proxies: Type.Optional(
+      Type.Array(
+        Type.String({
+          pattern: addressRangePattern,
+          'x-expected': 'an address, a range such as "10.0.0.0/8" or "fd00::/8", "loopback" or "private"',
+        }),
+        {
+          default: [],
+          maxItems: 1000,
+          description:
+            'Proxies in front of the gateway: addresses, ranges (`10.0.0.0/8`), `loopback`, `private`. What they say in `X-Forwarded-For` (or `Forwarded`) is believed, so that logs and the audit trail show the address of the client. Default: none is believed.',
+        },
+      ),
     ),
     max_body_bytes: Type.Optional(
       Type.Integer({
@@ -252,6 +277,7 @@ export const GatewayConfigSchema = Type.Object(
           'Where requests go and how each try is made, by name: strategies, retries, timeouts, caching. A request selects one with its config header. [configs.md](configs.md) explains every key.',
       }),
     ),
+    organisation: Type.Optional(Organisation),
     pipelines: Type.Array(Pipeline, {
       minItems: 1,
       maxItems: 64,
@@ -276,11 +302,14 @@ export interface GatewayConfig {
     readonly analytics: AnalyticsStoreSettings;
     readonly counters: { readonly url: string };
     readonly cache: { readonly url?: string; readonly max_bytes: number; readonly max_value_bytes: number };
+    readonly jobs: { readonly url?: string };
     readonly journal: Filled<NonNullable<NonNullable<GatewayConfigInput['storage']>['journal']>>;
   };
   readonly log: Filled<NonNullable<GatewayConfigInput['log']>>;
   readonly providers: Readonly<Record<string, Static<typeof Provider>>>;
   readonly configs: Readonly<Record<string, RouteConfigInput>>;
+  /** Undefined when the file owns nothing that is administered. */
+  readonly organisation?: OrganisationBlock;
   readonly pipelines: readonly PipelineConfig[];
 }
 

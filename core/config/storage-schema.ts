@@ -50,6 +50,21 @@ export const Storage = Type.Object(
         { ...section, description: 'Cached answers.' },
       ),
     ),
+    jobs: Type.Optional(
+      Type.Object(
+        {
+          url: Type.Optional(
+            Type.String({
+              pattern: '^(file:|rediss?://.+)$',
+              'x-expected': '"file:" or "redis://HOST:6379"',
+              description:
+                'Where jobs wait that are done beside requests: `file:` (this process alone, in the data folder) or a Redis server that gateways share. Default: the server where rate limits are counted, else `file:`. See docs/jobs.md.',
+            }),
+          ),
+        },
+        { ...section, description: 'What is done beside requests: keys and invites that end.' },
+      ),
+    ),
     journal: Type.Optional(
       Type.Object(
         {

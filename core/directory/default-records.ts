@@ -1,32 +1,62 @@
 import type { Clock } from '../ports/clock.ts';
 import type { Directory } from '../ports/directory.ts';
+import type { UserRecord } from '../ports/people.ts';
 import type { Resources, WorkspaceRecord } from '../ports/resources.ts';
+import { defaultWorkspaceSlug } from './default-workspace.ts';
+
+/** The first user of the default organisation. */
+export interface DefaultOwner {
+  readonly id: string;
+  /** Lower-case. */
+  readonly email: string;
+}
+
+/** What `ensureDefaultRecords` makes records of. */
+export interface DefaultRecords {
+  readonly base: Pick<Directory, 'defaultOrganisationId' | 'defaultWorkspaceId'>;
+  readonly owner: DefaultOwner;
+  readonly clock: Clock;
+}
 
 /**
- * Puts the default organisation and workspace into the store, once: everything administered hangs below them. Does
- * nothing when they are there. Rejects like `Resources.write`.
+ * Puts the default organisation and workspace into the store, once, for everything administered hangs below them; and
+ * the owner, while the organisation has no users at all. Does nothing when they are there. Rejects like
+ * `Resources.write`.
  */
 export async function ensureDefaultRecords(
   resources: Pick<Resources, 'read' | 'write'>,
-  { defaultOrganisationId: organisationId, defaultWorkspaceId: workspaceId }: Directory,
-  clock: Clock,
+  { base, owner, clock }: DefaultRecords,
 ): Promise<void> {
-  const known = await resources.read((reader) => reader.workspaces.find(organisationId, workspaceId));
-  if (known !== undefined) return;
+  const { defaultOrganisationId: organisationId, defaultWorkspaceId: workspaceId } = base;
+  const isThere = await resources.read(
+    async ({ workspaces, users }) =>
+      (await workspaces.find(organisationId, workspaceId)) !== undefined &&
+      (await users.list(organisationId, {}, { offset: 0, limit: 0 })).total > 0,
+  );
+  if (isThere) return;
   const now = clock.now();
-  await resources.write(organisationId, async ({ organisations, workspaces }) => {
+  await resources.write(organisationId, async ({ organisations, workspaces, users }) => {
     await organisations.ensure({ id: organisationId, name: 'Default organisation', createdAt: now });
     // Another replica may have been first.
     if ((await workspaces.find(organisationId, workspaceId)) === undefined)
       await workspaces.insert(defaultWorkspace(organisationId, workspaceId, now));
+    if ((await users.list(organisationId, {}, { offset: 0, limit: 0 })).total === 0)
+      await users.insert(ownerOf(organisationId, owner, now));
   });
+}
+
+function ownerOf(organisationId: string, { id, email }: DefaultOwner, now: number): UserRecord {
+  return {
+    ...{ id, organisationId, email, firstName: '', lastName: '', role: 'owner' },
+    ...{ createdAt: now, updatedAt: now, version: 1 },
+  };
 }
 
 function defaultWorkspace(organisationId: string, id: string, now: number): WorkspaceRecord {
   return {
     id,
     organisationId,
-    slug: 'ws-default',
+    slug: defaultWorkspaceSlug,
     name: 'Default workspace',
     description: 'Requests without a workspace of their own belong here.',
     icon: '',

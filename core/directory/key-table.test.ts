@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { KeyTable } from './key-table.ts';
-import { storedKey } from './store.test-support.ts';
+import { storedKey } from './stored-records.test-support.ts';
 
 const newTable = (): KeyTable => new KeyTable((organisationId) => `default of ${organisationId}`);
 const secret = (hash: string, expiresAt?: number) => ({ hash, expiresAt });

@@ -1,5 +1,5 @@
 import type { KeyRecord } from '../ports/directory.ts';
-import type { DirectoryKey, ApiKeySecret } from '../ports/resources.ts';
+import type { ApiKeyDefaults, ApiKeySecret, DirectoryKey } from '../ports/resources.ts';
 import { SharedTexts } from './shared-texts.ts';
 
 /** Says which workspace the requests of an organisation's own keys belong to. */
@@ -50,7 +50,7 @@ export class KeyTable {
 
   #present(key: DirectoryKey): KeyRecord {
     const organisationId = this.#shared.text(key.organisationId);
-    return {
+    const record = {
       id: key.id,
       name: key.name,
       kind: key.type,
@@ -61,7 +61,14 @@ export class KeyTable {
       expiresAt: endOf(key),
       isReplaced: false,
     };
+    // Most keys have none, and there may be many keys.
+    return saysSomething(key.defaults) ? { ...record, defaults: key.defaults } : record;
   }
+}
+
+function saysSomething({ metadata, configId, allowConfigOverride }: ApiKeyDefaults): boolean {
+  if (configId !== undefined || allowConfigOverride === false) return true;
+  return metadata !== undefined && Object.keys(metadata).length > 0;
 }
 
 /** A key that was marked expired has ended, whatever its date says. */

@@ -5,12 +5,13 @@ import { RecordingMetrics, recordingLog, type Line } from '../lifecycle/recordin
 import type { Directory, KeyRecord } from '../ports/directory.ts';
 import type { Resources } from '../ports/resources.ts';
 import { createDirectory, type LiveDirectory } from './live-directory.ts';
-import { StoreInMemory, storedKey } from './store.test-support.ts';
+import { StoreInMemory } from './store.test-support.ts';
+import { storedKey } from './stored-records.test-support.ts';
 import { withoutStore } from '../ports/directory-without-store.ts';
 
 const owner: KeyRecord = {
   ...{ id: 'owner', name: 'owner', kind: 'owner', organisationId: 'org-1', workspaceId: 'ws-0' },
-  ...{ userId: '', scopes: ['*'], expiresAt: null },
+  ...{ userId: 'user-0', scopes: ['*'], expiresAt: null },
 };
 const base: Directory = {
   keyByHash: (hash) => (hash === 'hash of owner' ? owner : undefined),
@@ -29,7 +30,10 @@ function setUp(store = new StoreInMemory()) {
   const clock = new ManualClock();
   const lines: Line[] = [];
   const metrics = new RecordingMetrics();
-  const directory = createDirectory({ base, resources: store, clock, log: recordingLog(lines), metrics });
+  const directory = createDirectory({
+    ...{ base, owner: { id: 'user-0', email: 'boss@example.com' }, resources: store },
+    ...{ clock, log: recordingLog(lines), metrics },
+  });
   open.push(directory);
   const scrape = (): void => metrics.scrapes.forEach((collect) => collect());
   return { store, clock, lines, metrics, directory, scrape };

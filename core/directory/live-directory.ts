@@ -1,21 +1,26 @@
 import { bounded } from '../lifecycle/bounded.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { Directory, KeyRecord } from '../ports/directory.ts';
+import type { Directory, DirectoryUser, KeyRecord } from '../ports/directory.ts';
 import type { Log } from '../ports/log.ts';
 import type { Metrics } from '../ports/metrics.ts';
+import type { OrganisationDefaults, SecuritySettings } from '../ports/organisation-settings.ts';
+import type { WorkspaceRole } from '../ports/people.ts';
 import type { Resources } from '../ports/resources.ts';
-import { ensureDefaultRecords } from './default-records.ts';
+import { ensureDefaultRecords, type DefaultOwner } from './default-records.ts';
 import { DirectoryReport } from './directory-report.ts';
 import { KeyTable } from './key-table.ts';
-import { readAllKeys, readChanges, type OrganisationChanges } from './read-changes.ts';
+import { OrganisationTable } from './organisation-table.ts';
+import { readAllKeys, readChanged, type Known, type StoreReader } from './read-changes.ts';
 
 /** Notifications may be lost: this often the numbers of changes are read anyway. */
 const lookEveryMs = 2000;
 /** Between attempts while nothing has been read yet. */
 const retryMs = 500;
 const startMs = 30_000;
-const lookTimeoutMs = 10_000;
-const loadTimeoutMs = 60_000;
+/** One question to the store. */
+const questionTimeoutMs = 10_000;
+/** All questions of one look. */
+const lookTimeoutMs = 60_000;
 /** The store remembers removals for a day; who was away for longer than this reads everything again. */
 const forgetsAfterMs = 12 * 3_600_000;
 
@@ -23,6 +28,8 @@ const forgetsAfterMs = 12 * 3_600_000;
 export interface DirectoryOptions {
   /** What is known without a store: the default organisation and workspace, the owner's key. Its keys come first. */
   readonly base: Directory;
+  /** Who owns the default organisation when it is made. */
+  readonly owner: DefaultOwner;
   readonly resources: Resources;
   readonly clock: Clock;
   readonly log: Log;
@@ -58,11 +65,10 @@ class StoreDirectory implements LiveDirectory {
   readonly resources: Resources;
   readonly #options: DirectoryOptions;
   readonly #report: DirectoryReport;
-  #keys: KeyTable;
-  readonly #archived = new Set<string>();
-  readonly #archivedOf = new Map<string, readonly string[]>();
-  /** The number of each organisation's last change that is known. */
-  #known: Map<string, number> | undefined;
+  readonly #store: StoreReader & Pick<Resources, 'changes'>;
+  #known: Known;
+  /** The number of each organisation's last change that is known; undefined until everything has been read. */
+  #numbers: Map<string, number> | undefined;
   #lookedAt = 0;
   #hasDefaults = false;
   /** Counts looks: one that was given up must not change anything when it ends late. */
@@ -78,8 +84,14 @@ class StoreDirectory implements LiveDirectory {
     this.#options = options;
     this.defaultOrganisationId = base.defaultOrganisationId;
     this.defaultWorkspaceId = base.defaultWorkspaceId;
-    this.#keys = this.#newTable();
-    this.#report = new DirectoryReport({ clock, log, metrics, keys: () => this.#keys.size });
+    const late = (): Error => new Error(`no answer within ${questionTimeoutMs} ms`);
+    const bound = { clock, ms: questionTimeoutMs, late };
+    this.#store = {
+      read: (work) => bounded(() => resources.read(work), bound),
+      changes: () => bounded(() => resources.changes(), bound),
+    };
+    this.#known = this.#nothingKnown();
+    this.#report = new DirectoryReport({ clock, log, metrics, keys: () => this.#known.keys.size });
     this.resources = {
       write: async (organisationId, work) => {
         const result = await resources.write(organisationId, work);
@@ -95,11 +107,31 @@ class StoreDirectory implements LiveDirectory {
   }
 
   keyByHash(sha256: string): KeyRecord | undefined {
-    return this.#options.base.keyByHash(sha256) ?? this.#keys.find(sha256);
+    return this.#options.base.keyByHash(sha256) ?? this.#known.keys.find(sha256);
   }
 
   isArchived(workspaceId: string): boolean {
-    return this.#archived.has(workspaceId);
+    return this.#known.organisations.isArchived(workspaceId);
+  }
+
+  workspaceId(organisationId: string, idOrSlug: string): string | undefined {
+    return this.#known.organisations.workspaceId(organisationId, idOrSlug);
+  }
+
+  defaultsOf(organisationId: string, workspaceId: string): OrganisationDefaults {
+    return this.#known.organisations.defaultsOf(organisationId, workspaceId);
+  }
+
+  settingsIn(organisationId: string, workspaceId: string): SecuritySettings {
+    return this.#known.organisations.settingsIn(organisationId, workspaceId);
+  }
+
+  user(organisationId: string, idOrEmail: string): DirectoryUser | undefined {
+    return this.#known.organisations.user(organisationId, idOrEmail);
+  }
+
+  memberRole(workspaceId: string, userId: string): WorkspaceRole | undefined {
+    return this.#known.organisations.memberRole(workspaceId, userId);
   }
 
   async start(): Promise<void> {
@@ -121,7 +153,7 @@ class StoreDirectory implements LiveDirectory {
 
   async #firstLook(): Promise<void> {
     await this.refresh();
-    while (this.#known === undefined && !this.#closed) {
+    while (this.#numbers === undefined && !this.#closed) {
       await new Promise<void>((resolve) => void this.#options.clock.after(retryMs, resolve));
       await this.refresh();
     }
@@ -160,11 +192,11 @@ class StoreDirectory implements LiveDirectory {
     this.#turn += 1;
     const turn = this.#turn;
     const startedAt = clock.monotonic();
-    const isWhole = this.#known === undefined || startedAt - this.#lookedAt > forgetsAfterMs;
-    const ms = isWhole ? loadTimeoutMs : lookTimeoutMs;
-    const late = (): Error => new Error(`no answer within ${ms} ms`);
+    const isWhole = this.#numbers === undefined || startedAt - this.#lookedAt > forgetsAfterMs;
+    const late = (): Error => new Error(`no end within ${lookTimeoutMs} ms`);
+    const bound = { clock, ms: lookTimeoutMs, late };
     try {
-      await bounded(() => (isWhole ? this.#readAll(turn) : this.#readMoved(turn)), { clock, ms, late });
+      await bounded(() => (isWhole ? this.#readAll(turn) : this.#readMoved(turn)), bound);
       this.#lookedAt = startedAt;
       this.#report.succeeded();
     } catch (error) {
@@ -174,50 +206,42 @@ class StoreDirectory implements LiveDirectory {
   }
 
   async #readAll(turn: number): Promise<void> {
-    const { base, clock, resources } = this.#options;
+    const { base, clock, resources, owner } = this.#options;
     if (!this.#hasDefaults) {
-      await ensureDefaultRecords(resources, base, clock);
+      await ensureDefaultRecords(resources, { base, owner, clock });
       this.#hasDefaults = true;
     }
-    // Before the keys: what changes while they are read has a higher number, and is read again.
-    const numbers = await resources.changes();
-    const keys = this.#newTable();
-    await readAllKeys(resources, (key) => keys.put(key));
-    const archived = new Map<string, OrganisationChanges>();
-    for (const [id, number] of numbers) archived.set(id, await readChanges(resources, id, number));
-    if (turn !== this.#turn) return;
-    this.#keys = keys;
-    this.#known = new Map(numbers);
-    for (const [id, changes] of archived) this.#apply(id, changes);
+    const isWanted = (): boolean => turn === this.#turn;
+    // Before the rest: what changes while that is read has a higher number, and is read again.
+    const numbers = await this.#store.changes();
+    const known = this.#nothingKnown();
+    await readAllKeys(this.#store, (key) => known.keys.put(key));
+    for (const [organisationId, after] of numbers)
+      await readChanged(this.#store, { organisationId, after, known, isWanted });
+    if (!isWanted()) return;
+    this.#known = known;
+    this.#numbers = new Map(numbers);
   }
 
   async #readMoved(turn: number): Promise<void> {
-    const { resources } = this.#options;
-    for (const [id, number] of await resources.changes()) {
-      const known = this.#known?.get(id) ?? 0;
-      if (number === known) continue;
+    const isWanted = (): boolean => turn === this.#turn;
+    for (const [organisationId, number] of await this.#store.changes()) {
+      const after = this.#numbers?.get(organisationId) ?? 0;
+      if (number === after) continue;
       // Numbers only grow: this is another store, or an older state of it. Nothing that is known holds.
-      if (number < known) return this.#readAll(turn);
-      const changes = await readChanges(resources, id, known);
-      if (turn !== this.#turn) return;
-      this.#apply(id, changes);
-      this.#known?.set(id, number);
+      if (number < after) return this.#readAll(turn);
+      await readChanged(this.#store, { organisationId, after, known: this.#known, isWanted });
+      if (!isWanted()) return;
+      this.#numbers?.set(organisationId, number);
     }
   }
 
-  #apply(organisationId: string, { removed, stored, archived }: OrganisationChanges): void {
-    for (const id of removed) this.#keys.remove(id);
-    for (const key of stored) this.#keys.put(key);
-    for (const id of this.#archivedOf.get(organisationId) ?? []) this.#archived.delete(id);
-    for (const id of archived) this.#archived.add(id);
-    this.#archivedOf.set(organisationId, archived);
-  }
-
-  #newTable(): KeyTable {
+  #nothingKnown(): Known {
     const { defaultOrganisationId, defaultWorkspaceId } = this.#options.base;
-    return new KeyTable((organisationId) =>
+    const keys = new KeyTable((organisationId) =>
       organisationId === defaultOrganisationId ? defaultWorkspaceId : '',
     );
+    return { keys, organisations: new OrganisationTable() };
   }
 
   close(): void {

@@ -1,54 +1,151 @@
-import type { DirectoryKey, Resources } from '../ports/resources.ts';
+import type { ChangeMarks, DirectoryKey, Resources } from '../ports/resources.ts';
+import type { KeyTable } from './key-table.ts';
+import type { OrganisationTable } from './organisation-table.ts';
+import type { DirectoryWorkspace, KnownMember, KnownUser } from './organisation-view.ts';
 
-/** `ApiKeysReader.all` and `changedSince` give so many at once. */
-const keysAPage = 1000;
+/** What `all` and `changedSince` of the store give at once. */
+const rowsAPage = 1000;
 const workspacesAPage = 100;
 
-/** What changes of an organisation left behind, as the directory needs it. */
-export interface OrganisationChanges {
-  readonly stored: readonly DirectoryKey[];
-  readonly removed: readonly string[];
-  /** Ids of all archived workspaces, whenever they were archived. */
-  readonly archived: readonly string[];
+/** What the directory knows of the store. */
+export interface Known {
+  readonly keys: KeyTable;
+  readonly organisations: OrganisationTable;
 }
 
+/** What reading needs of the store. */
+export type StoreReader = Pick<Resources, 'read'>;
+
 /** Calls `add` with every key of the store, a page at a time. Changes meanwhile may be missing: read those after. */
-export async function readAllKeys(
-  resources: Pick<Resources, 'read'>,
-  add: (key: DirectoryKey) => void,
-): Promise<void> {
-  let after = '';
-  for (;;) {
-    const from = after;
-    const page = await resources.read((reader) => reader.apiKeys.all(from));
-    for (const key of page) add(key);
-    const last = page.at(-1);
-    if (last === undefined || page.length < keysAPage) return;
-    after = last.id;
+export async function readAllKeys(store: StoreReader, add: (key: DirectoryKey) => void): Promise<void> {
+  await inPages(
+    (after: string) => store.read(({ apiKeys }) => apiKeys.all(after)),
+    '',
+    ({ id }) => id,
+    add,
+  );
+}
+
+/** What `readChanged` reads, and where to. */
+export interface ChangedPart {
+  readonly organisationId: string;
+  /** The organisation's change up to which its keys are known. */
+  readonly after: number;
+  readonly known: Known;
+  /** False once nobody wants the result any more: nothing is changed from then on. */
+  readonly isWanted: () => boolean;
+}
+
+/**
+ * Reads what the changes of an organisation left behind: the keys that they touched, and of workspaces, settings and
+ * people those parts that have changed since they were read. What is read first has changed again when it is torn: its
+ * mark was taken before.
+ */
+export async function readChanged(store: StoreReader, part: ChangedPart): Promise<void> {
+  const { organisationId, known, isWanted } = part;
+  const { stored, removed, marks } = await readKeyChanges(store, part);
+  if (!isWanted()) return;
+  for (const id of removed) known.keys.remove(id);
+  for (const key of stored) known.keys.put(key);
+  const { organisations } = known;
+  const seen = organisations.view(organisationId);
+  if (marks.workspaces !== seen.marks.workspaces) {
+    const workspaces = await readWorkspaces(store, organisationId);
+    if (!isWanted()) return;
+    organisations.putWorkspaces(organisationId, workspaces);
+    seen.marks.workspaces = marks.workspaces;
+  }
+  if (marks.settings !== seen.marks.settings) {
+    const [own, overriding] = await store.read(
+      async ({ settings }) =>
+        [await settings.ofOrganisation(organisationId), await settings.ofWorkspaces(organisationId)] as const,
+    );
+    if (!isWanted()) return;
+    seen.putSettings(own, overriding);
+    seen.marks.settings = marks.settings;
+  }
+  if (marks.people !== seen.marks.people) {
+    const users = await readUsers(store, organisationId);
+    const members = await readMembers(store, organisationId);
+    if (!isWanted()) return;
+    organisations.putPeople(organisationId, users, members);
+    seen.marks.people = marks.people;
   }
 }
 
-/** Reads what the changes of an organisation after this number left behind, on one consistent view. */
-export function readChanges(
-  resources: Pick<Resources, 'read'>,
-  organisationId: string,
-  afterChange: number,
-): Promise<OrganisationChanges> {
-  return resources.read(async ({ apiKeys, workspaces }) => {
-    const removed = await apiKeys.removedSince(organisationId, afterChange);
+interface KeyChanges {
+  readonly stored: readonly DirectoryKey[];
+  readonly removed: readonly string[];
+  readonly marks: ChangeMarks;
+}
+
+/** On one consistent view. */
+function readKeyChanges(store: StoreReader, { organisationId, after }: ChangedPart): Promise<KeyChanges> {
+  return store.read(async ({ apiKeys, marks }) => {
+    const removed = await apiKeys.removedSince(organisationId, after);
     const stored: DirectoryKey[] = [];
-    for (let more = true; more;) {
-      const page = await apiKeys.changedSince(organisationId, afterChange, stored.at(-1)?.id ?? '');
-      for (const key of page) stored.push(key);
-      more = page.length === keysAPage;
-    }
-    const archived: string[] = [];
-    for (let more = true; more;) {
-      const part = { offset: archived.length, limit: workspacesAPage };
-      const { data, total } = await workspaces.list(organisationId, { statuses: ['archived'] }, part);
-      for (const { id } of data) archived.push(id);
-      more = data.length > 0 && archived.length < total;
-    }
-    return { stored, removed, archived };
+    await inPages(
+      (afterId: string) => apiKeys.changedSince(organisationId, after, afterId),
+      '',
+      ({ id }) => id,
+      (key) => stored.push(key),
+    );
+    return { stored, removed, marks: await marks(organisationId) };
   });
+}
+
+async function readWorkspaces(
+  store: StoreReader,
+  organisationId: string,
+): Promise<readonly DirectoryWorkspace[]> {
+  return store.read(async ({ workspaces }) => {
+    const found: DirectoryWorkspace[] = [];
+    for (let more = true; more;) {
+      const page = { offset: found.length, limit: workspacesAPage };
+      const { data, total } = await workspaces.list(organisationId, {}, page);
+      for (const { id, slug, status, defaults } of data) found.push({ id, slug, status, defaults });
+      more = data.length > 0 && found.length < total;
+    }
+    return found;
+  });
+}
+
+async function readUsers(store: StoreReader, organisationId: string): Promise<readonly KnownUser[]> {
+  const found: KnownUser[] = [];
+  await inPages(
+    (after: string) => store.read(({ users }) => users.all(organisationId, after)),
+    '',
+    ({ id }) => id,
+    ({ id, email, role }) => found.push({ id, email, role }),
+  );
+  return found;
+}
+
+async function readMembers(store: StoreReader, organisationId: string): Promise<readonly KnownMember[]> {
+  const found: KnownMember[] = [];
+  await inPages(
+    (after: { readonly workspaceId: string; readonly userId: string }) =>
+      store.read(({ members }) => members.all(organisationId, after)),
+    { workspaceId: '', userId: '' },
+    (last) => last,
+    ({ workspaceId, userId, role }) => found.push({ workspaceId, userId, role }),
+  );
+  return found;
+}
+
+/** Goes through pages, each of which begins behind the last row of the one before. */
+async function inPages<T, A>(
+  pageAfter: (after: A) => Promise<readonly T[]>,
+  from: A,
+  placeOf: (row: T) => A,
+  add: (row: T) => void,
+): Promise<void> {
+  let after = from;
+  for (;;) {
+    const page = await pageAfter(after);
+    for (const row of page) add(row);
+    const last = page.at(-1);
+    if (last === undefined || page.length < rowsAPage) return;
+    after = placeOf(last);
+  }
 }

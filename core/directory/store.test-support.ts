@@ -1,51 +1,56 @@
+import { defaultSettings } from '../ports/organisation-settings.ts';
+import type {
+  OrganisationSettings,
+  SettingsReader,
+  SettingsWriter,
+  WorkspaceSettings,
+} from '../ports/organisation-settings.ts';
+import type {
+  MemberRecord,
+  MembersReader,
+  MembersWriter,
+  UserRecord,
+  UsersReader,
+  UsersWriter,
+} from '../ports/people.ts';
 import type {
   ApiKeyRecord,
   ApiKeysReader,
+  ApiKeysWriter,
+  ChangeMarks,
   OrganisationRecord,
   Resources,
   ResourcesReader,
   ResourcesWriter,
   WorkspaceRecord,
+  WorkspacesReader,
+  WorkspacesWriter,
 } from '../ports/resources.ts';
 
-/** A key of a store; override what the test is about. */
-export function storedKey(overrides: Partial<ApiKeyRecord> = {}): ApiKeyRecord {
-  const id = overrides.id ?? 'key-1';
-  return {
-    id,
-    organisationId: 'org-1',
-    workspaceId: 'ws-1',
-    userId: '',
-    name: `name of ${id}`,
-    description: '',
-    type: 'workspace-service',
-    status: 'active',
-    scopes: ['completions.write'],
-    rateLimits: [],
-    usageLimits: undefined,
-    defaults: {},
-    alertEmails: [],
-    masked: 'wk_ab…yz',
-    secrets: [{ hash: `hash of ${id}`, expiresAt: undefined }],
-    creationMode: 'api',
-    expiresAt: undefined,
-    createdAt: 1,
-    updatedAt: 1,
-    version: 1,
-    ...overrides,
-  };
-}
+type Marks = { -readonly [K in keyof ChangeMarks]: number };
 
-/** A store of keys and workspaces in memory that follows the port's rules for changes; nothing else of it is there. */
+/**
+ * A store of what the directory reads, in memory, that follows the port's rules for changes; nothing else of it is
+ * there.
+ */
 export class StoreInMemory implements Resources {
   readonly keys = new Map<string, ApiKeyRecord & { readonly change: number }>();
   readonly workspaces = new Map<string, WorkspaceRecord>();
   readonly organisations = new Map<string, OrganisationRecord>();
+  readonly users = new Map<string, UserRecord>();
+  /** By workspace and user, with a blank between them. */
+  readonly members = new Map<string, MemberRecord>();
+  readonly settings = new Map<string, OrganisationSettings>();
+  /** By workspace. */
+  readonly overrides = new Map<string, WorkspaceSettings>();
+  readonly marks = new Map<string, Marks>();
   readonly removed: { readonly organisationId: string; readonly id: string; readonly change: number }[] = [];
   readonly numbers = new Map<string, number>();
   readonly lookers = new Set<() => void>();
   /** What was asked, in order. */
   readonly calls: string[] = [];
+  /** Which tables were read, in order. */
+  readonly reads: string[] = [];
   /** Thrown at every call while it is set. */
   away: Error | undefined;
   /** What `changes` waits for with its answer. */
@@ -88,59 +93,175 @@ export class StoreInMemory implements Resources {
     if (this.away !== undefined) throw this.away;
   }
 
-  #writer(change: number): ResourcesWriter {
-    const { keys, workspaces, organisations, removed } = this;
-    const absent = (): never => {
-      throw new Error('This part of the store is not there.');
-    };
-    const put = (record: ApiKeyRecord): void => void keys.set(record.id, { ...record, change });
+  #writer(change: number): ResourcesReader & ResourcesWriter {
+    const { organisations } = this;
     return {
-      audit: { list: absent, chain: absent, append: absent },
+      audit: { list: absent, chain: absent, head: absent, append: async () => undefined },
+      invites: {
+        find: absent,
+        byTokenHash: absent,
+        list: absent,
+        insert: absent,
+        replace: absent,
+        expireDue: absent,
+      },
+      groupMappings: { find: absent, list: absent, insert: absent, remove: absent },
       organisations: {
         byId: async (id) => organisations.get(id),
         list: async () => [...organisations.values()],
         ensure: async (record) => void organisations.set(record.id, record),
       },
-      workspaces: {
-        find: async (_, id) => workspaces.get(id),
-        insert: async (record) => void workspaces.set(record.id, record),
-        replace: async (record) => (workspaces.set(record.id, record), true),
-        list: async (organisationId, filter, { offset, limit }) => {
-          const all = [...workspaces.values()].filter(
-            (one) =>
-              one.organisationId === organisationId && (filter.statuses ?? [one.status]).includes(one.status),
-          );
-          return { total: all.length, data: all.slice(offset, offset + limit) };
-        },
-      },
-      apiKeys: {
-        ...this.#keys(),
-        insert: async (record) => put(record),
-        replace: async (record) => (put(record), true),
-        remove: async (organisationId, id) => {
-          removed.push({ organisationId, id, change });
-          return keys.delete(id);
-        },
+      workspaces: this.#workspaces(change),
+      apiKeys: this.#keys(change),
+      users: this.#users(change),
+      members: this.#members(change),
+      settings: this.#settings(change),
+      marks: async (id) => ({ ...this.#marksOf(id) }),
+    };
+  }
+
+  #marksOf(organisationId: string): Marks {
+    const known = this.marks.get(organisationId) ?? { workspaces: 0, people: 0, settings: 0 };
+    this.marks.set(organisationId, known);
+    return known;
+  }
+
+  #workspaces(change: number): WorkspacesReader & WorkspacesWriter {
+    const put = (record: WorkspaceRecord): void => {
+      this.workspaces.set(record.id, record);
+      this.#marksOf(record.organisationId).workspaces = change;
+    };
+    return {
+      find: async (_, id) => this.workspaces.get(id),
+      insert: async (record) => put(record),
+      replace: async (record) => (put(record), true),
+      list: async (organisationId, filter, { offset, limit }) => {
+        this.reads.push('workspaces');
+        const wanted = filter.statuses;
+        const all = ofOrganisation(this.workspaces, organisationId).filter(
+          ({ status }) => wanted === undefined || wanted.includes(status),
+        );
+        return { total: all.length, data: all.slice(offset, offset + limit) };
       },
     };
   }
 
-  #keys(): ApiKeysReader {
+  #users(change: number): UsersReader & UsersWriter {
+    const put = (record: UserRecord): void => {
+      this.users.set(record.id, record);
+      this.#marksOf(record.organisationId).people = change;
+    };
+    return {
+      find: absent,
+      byEmail: absent,
+      workspaceIds: absent,
+      list: async (organisationId) => ({
+        total: ofOrganisation(this.users, organisationId).length,
+        data: [],
+      }),
+      all: async (organisationId, afterId) => {
+        this.reads.push('users');
+        return ofOrganisation(this.users, organisationId)
+          .filter(({ id }) => id > afterId)
+          .sort((a, b) => (a.id < b.id ? -1 : 1))
+          .slice(0, 1000);
+      },
+      insert: async (record) => put(record),
+      replace: async (record) => (put(record), true),
+      remove: async (organisationId, id) => {
+        this.#marksOf(organisationId).people = change;
+        for (const [place, { userId }] of this.members) if (userId === id) this.members.delete(place);
+        return this.users.delete(id);
+      },
+    };
+  }
+
+  #members(change: number): MembersReader & MembersWriter {
+    const place = ({ workspaceId, userId }: Pick<MemberRecord, 'workspaceId' | 'userId'>): string =>
+      `${workspaceId} ${userId}`;
+    const put = (record: MemberRecord): void => {
+      this.members.set(place(record), record);
+      this.#marksOf(record.organisationId).people = change;
+    };
+    return {
+      find: absent,
+      list: absent,
+      all: async (organisationId, after) => {
+        this.reads.push('members');
+        return ofOrganisation(this.members, organisationId)
+          .filter((one) => place(one) > place(after))
+          .sort((a, b) => (place(a) < place(b) ? -1 : 1))
+          .slice(0, 1000);
+      },
+      insert: async (record) => put(record),
+      replace: async (record) => (put(record), true),
+      remove: async (organisationId, workspaceId, userId) => {
+        this.#marksOf(organisationId).people = change;
+        return this.members.delete(place({ workspaceId, userId }));
+      },
+    };
+  }
+
+  #settings(change: number): SettingsReader & SettingsWriter {
+    return {
+      ofOrganisation: async (id) => {
+        this.reads.push('settings');
+        return this.settings.get(id) ?? defaultSettings(id);
+      },
+      ofWorkspace: absent,
+      ofWorkspaces: async (id) => ofOrganisation(this.overrides, id),
+      replaceOrganisation: async (settings) => {
+        this.settings.set(settings.organisationId, settings);
+        this.#marksOf(settings.organisationId).settings = change;
+        return true;
+      },
+      replaceWorkspace: async (settings) => {
+        this.overrides.set(settings.workspaceId, settings);
+        this.#marksOf(settings.organisationId).settings = change;
+        return true;
+      },
+    };
+  }
+
+  #keys(change: number): ApiKeysReader & ApiKeysWriter {
     const page = (wanted: (key: ApiKeyRecord & { readonly change: number }) => boolean) =>
       [...this.keys.values()]
         .filter(wanted)
         .sort((a, b) => (a.id < b.id ? -1 : 1))
         .slice(0, 1000);
+    const put = (record: ApiKeyRecord): void => void this.keys.set(record.id, { ...record, change });
     return {
       find: async (_, id) => this.keys.get(id),
       list: () => Promise.reject(new Error('The directory never pages through lists.')),
-      all: async (after) => page(({ id }) => id > after),
+      all: async (after) => {
+        this.reads.push('keys');
+        return page(({ id }) => id > after);
+      },
       changedSince: async (organisationId, number, after) =>
         page((key) => key.organisationId === organisationId && key.change > number && key.id > after),
       removedSince: async (organisationId, number) =>
         this.removed
           .filter((one) => one.organisationId === organisationId && one.change > number)
           .map(({ id }) => id),
+      insert: async (record) => put(record),
+      replace: async (record) => (put(record), true),
+      remove: async (organisationId, id) => {
+        this.removed.push({ organisationId, id, change });
+        return this.keys.delete(id);
+      },
+      removeOfUser: absent,
+      expireDue: absent,
     };
   }
+}
+
+const absent = (): never => {
+  throw new Error('This part of the store is not there.');
+};
+
+function ofOrganisation<T extends { readonly organisationId: string }>(
+  records: ReadonlyMap<string, T>,
+  organisationId: string,
+): T[] {
+  return [...records.values()].filter((one) => one.organisationId === organisationId);
 }

@@ -30,8 +30,12 @@ export const errorTable = {
   key_missing: { status: 401, type: 'authentication_error', admin: 'AB05' },
   key_invalid: { status: 401, type: 'authentication_error', admin: 'AB05' },
   key_expired: { status: 401, type: 'authentication_error', admin: 'AB05' },
+  token_invalid: { status: 401, type: 'authentication_error', admin: 'AB05' },
+  token_keys_unavailable: { status: 503, type: 'service_unavailable_error', admin: 'AB04' },
   workspace_archived: { status: 403, type: 'permission_error', admin: 'AB03' },
   scope_missing: { status: 403, type: 'permission_error', admin: 'AB03' },
+  config_override_denied: { status: 403, type: 'permission_error', admin: 'AB03' },
+  feature_disabled: { status: 403, type: 'permission_error', admin: 'AB03' },
   // What the operator's rules say
   hooks_failed: { status: 446, type: 'hooks_failed', admin: 'AB01' },
   limits_unavailable: { status: 503, type: 'service_unavailable_error', admin: 'AB04' },
@@ -40,6 +44,7 @@ export const errorTable = {
   overloaded: { status: 503, type: 'overloaded_error', admin: 'AB04' },
   upstream_busy: { status: 503, type: 'overloaded_error', admin: 'AB04' },
   store_unavailable: { status: 503, type: 'service_unavailable_error', admin: 'AB04' },
+  too_many_jobs: { status: 503, type: 'overloaded_error', admin: 'AB04' },
   query_timeout: { status: 504, type: 'timeout_error', admin: 'AB04' },
   shutting_down: { status: 503, type: 'service_unavailable_error', admin: 'AB04' },
   // What the provider did

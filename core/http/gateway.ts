@@ -16,6 +16,7 @@ import type { EngineRuntime } from '../pipeline/settle.ts';
 import type { Clock } from '../ports/clock.ts';
 import { HeaderNames } from '../ports/header-names.ts';
 import { AnswerHeaders } from './answer-headers.ts';
+import { ClientAddresses } from './client-address.ts';
 import { handleRoute, type Administration } from './handle-route.ts';
 import { BufferBudget, IncomingRequest, type BodyLimits } from './incoming.ts';
 import type { RouteTable } from './route-table.ts';
@@ -56,6 +57,7 @@ export class Gateway {
   private readonly proxyPrefix = '/proxy/';
   private readonly headerNames: HeaderNames;
   private readonly answerHeaders: AnswerHeaders;
+  private readonly clientAddresses: ClientAddresses;
   private active = 0;
   private draining = false;
   private cutting = false;
@@ -74,6 +76,7 @@ export class Gateway {
     const prefixes = servicePrefixes(server);
     this.headerNames = new HeaderNames(prefixes);
     this.answerHeaders = new AnswerHeaders(prefixes);
+    this.clientAddresses = new ClientAddresses(server.trusted_proxies);
   }
 
   /** Requests that have not settled yet. */
@@ -137,6 +140,7 @@ export class Gateway {
       maxBodyBytes: setup.server.max_body_bytes,
       headerNames: this.headerNames,
       answerHeaders: this.answerHeaders,
+      clientAddresses: this.clientAddresses,
       now: setup.clock.now(),
       monotonic: setup.clock.monotonic(),
     });

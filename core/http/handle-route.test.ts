@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
+import { readFeatures } from '../access/read-features.ts';
 import { callerKey } from '../pipeline/keys.ts';
 import { definePlugin, defineRoute, GatewayError, Type } from '../pipeline/plugin.ts';
 import type { KeyRecord } from '../ports/directory.ts';
@@ -56,6 +57,7 @@ async function administration(
   key: KeyRecord | undefined = testKey({ name: 'ann' }),
   contributed: readonly RouteDefinition[] = routes,
   resources?: Resources,
+  off: Readonly<Record<string, 'OFF'>> = {},
 ) {
   const admin = definePlugin({
     name: 'admin',
@@ -68,7 +70,31 @@ async function administration(
   });
   return startTestGateway(t, {
     ...(resources !== undefined && { resources }),
+    features: readFeatures(off),
     pipelines: [{ match: { routes: 'contributed' }, plugins: [admin] }],
+  });
+}
+
+/** A store that only remembers what is audited. */
+function auditing() {
+  const appended: string[] = [];
+  const audit = {
+    append: ({ action, resourceId }: AuditEntry) =>
+      Promise.resolve(void appended.push(`${action} ${resourceId}`)),
+  };
+  const resources: Partial<Resources> = {
+    write: (_, work) => work({ audit } as unknown as ResourcesWriter),
+  };
+  return { appended, resources: resources as Resources };
+}
+
+/** A route that changes one record, or with `?by-itself` nothing of the store. */
+function changing(id: string, method: 'PUT' | 'POST' | 'DELETE', action: string | null) {
+  return defineRoute({
+    ...{ id, method, path: '/change', summary: '', scope: 'things.view', audit: action },
+    reply: Type.Object({}),
+    handle: ({ write, context }) =>
+      context.query === '?by-itself' ? {} : write(() => Promise.resolve({ id: 'one', result: {} })),
   });
 }
 
@@ -177,30 +203,56 @@ describe('administration routes', () => {
   });
 
   test('what changes something is audited, once, and a route that does not say so cannot', async (t) => {
-    const appended: string[] = [];
-    const audit = {
-      append: ({ action, resourceId }: AuditEntry) =>
-        Promise.resolve(void appended.push(`${action} ${resourceId}`)),
-    };
-    const resources: Partial<Resources> = {
-      write: (_, work) => work({ audit } as unknown as ResourcesWriter),
-    };
-    const changing = (id: string, method: 'PUT' | 'POST' | 'DELETE', action: string | null) =>
-      defineRoute({
-        ...{ id, method, path: '/change', summary: '', scope: 'things.view', audit: action },
-        reply: Type.Object({}),
-        handle: ({ write, context }) =>
-          context.query === '?by-itself' ? {} : write(() => Promise.resolve({ id: 'one', result: {} })),
-      });
+    const { appended, resources } = auditing();
     const all = [
       changing('a.a', 'PUT', 'update'),
       changing('a.b', 'POST', 'create'),
       changing('a.c', 'DELETE', null),
     ];
-    const { url } = await administration(t, testKey(), all, resources as Resources);
+    const { url } = await administration(t, testKey(), all, resources);
     assert.equal((await send(url, { path: '/change', method: 'PUT' })).status, 200);
     assert.equal((await send(url, { path: '/change?by-itself', method: 'POST' })).status, 200);
     assert.equal((await send(url, { path: '/change', method: 'DELETE' })).status, 500);
     assert.deepEqual(appended, ['update one', 'create ']);
   });
+
+  test('without an audit trail, changes are made and nothing is written down', async (t) => {
+    const { appended, resources } = auditing();
+    const all = [changing('a.a', 'PUT', 'update'), changing('a.b', 'POST', 'create')];
+    const off = { AUDIT_LOGS_ENABLED: 'OFF' } as const;
+    const { url } = await administration(t, testKey(), all, resources, off);
+    assert.equal((await send(url, { path: '/change', method: 'PUT' })).status, 200);
+    assert.equal((await send(url, { path: '/change?by-itself', method: 'POST' })).status, 200);
+    assert.deepEqual(appended, []);
+  });
+
+  const scim = defineRoute({
+    ...{ id: 'scim.list', method: 'GET', path: '/scim', summary: '', scope: 'things.view', feature: 'scim' },
+    audit: null,
+    reply: Type.Object({}),
+    handle: () => ({}),
+  });
+  const switches: readonly [variable: string, path: string, status: number, message: RegExp][] = [
+    ['SCIM_ENABLED', '/scim', 403, /^This route is switched off: SCIM_ENABLED is OFF\. Set it to ON/],
+    ['SCIM_ENABLED', '/things/1', 200, /^$/],
+    [
+      'API_ACCESS_ENABLED',
+      '/scim',
+      403,
+      /^The administration API is switched off: API_ACCESS_ENABLED is OFF/,
+    ],
+    ['API_ACCESS_ENABLED', '/things/1', 403, /^The administration API is switched off/],
+    ['DATA_EXPORTS_ENABLED', '/scim', 200, /^$/],
+  ];
+  for (const [variable, path, status, message] of switches) {
+    test(`${variable}=OFF: ${path} ${status}`, async (t) => {
+      const all = [...routes, scim];
+      const { url } = await administration(t, testKey(), all, undefined, { [variable]: 'OFF' });
+      const answer = await send(url, { path });
+      assert.equal(answer.status, status);
+      assert.match(answer.json().data?.message ?? '', message);
+      // feature_disabled
+      if (status === 403) assert.equal(answer.json().data.errorCode, 'AB03');
+    });
+  }
 });

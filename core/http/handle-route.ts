@@ -1,5 +1,5 @@
 import { holds } from '../access/access.ts';
-import type { Features } from '../access/features.ts';
+import { featureVariables, type Feature, type Features } from '../access/features.ts';
 import { compileSchema } from '../config/ajv.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { Answer } from '../pipeline/answer.ts';
@@ -21,7 +21,7 @@ export interface Administration {
   readonly features: Features;
 }
 
-/** Handles one administration route: scope → validate → handle, what it changes audited → validate the reply → JSON. */
+/** Handles one administration route: switched on → scope → validate → handle, what it changes audited → validate the reply → JSON. */
 export async function handleRoute(
   exchange: Exchange,
   log: Log,
@@ -29,6 +29,7 @@ export async function handleRoute(
 ): Promise<Answer> {
   const { route } = exchange.matched;
   if (!route) throw new TypeError('This request matched no administration route.');
+  requireFeatures(route, administration.features);
   const caller = route.identify === undefined ? authorised(route, exchange.get(callerKey)) : undefined;
   const parts = await readRouteParts(exchange, route);
   const read = storeReader(administration.resources);
@@ -45,6 +46,20 @@ export async function handleRoute(
     );
   }
   return jsonAnswer(200, reply);
+}
+
+/** Routes of what is switched off refuse, and all of them without the administration API. */
+function requireFeatures({ feature }: RouteDefinition, features: Features): void {
+  if (!features.isOn('api_access')) throw switchedOff('api_access', 'The administration API');
+  if (feature !== undefined && !features.isOn(feature)) throw switchedOff(feature, 'This route');
+}
+
+function switchedOff(feature: Feature, what: string): GatewayError {
+  const variable = featureVariables[feature];
+  return new GatewayError(
+    'feature_disabled',
+    `${what} is switched off: ${variable} is OFF. Set it to ON and restart the gateway.`,
+  );
 }
 
 function authorised(route: RouteDefinition, key: KeyRecord | undefined): KeyRecord {

@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import { BlockList } from 'node:net';
 import type { GatewayConfig } from '../config/schema.ts';
 import type { Directory } from '../ports/directory.ts';
+import { ClientAddresses } from './client-address.ts';
 
 const loopback = new BlockList();
 loopback.addSubnet('127.0.0.0', 8, 'ipv4');
@@ -17,9 +18,10 @@ export function createOperationsAccess(
   directory: Pick<Directory, 'keyByHash'>,
 ): (request: IncomingMessage) => string | undefined {
   const headers = [server.header_prefix, ...server.header_aliases].map((prefix) => `${prefix}-api-key`);
+  const addresses = new ClientAddresses(server.trusted_proxies);
   return (request) => {
     if (server.operations === 'open') return undefined;
-    if (server.operations === 'loopback' && isLoopback(request.socket.remoteAddress)) return undefined;
+    if (server.operations === 'loopback' && isLocal(request, addresses)) return undefined;
     const given = [...headers.map((name) => request.headers[name]), bearer(request.headers.authorization)];
     const isOwner = given.some(
       (secret) => typeof secret === 'string' && directory.keyByHash(sha256(secret))?.kind === 'owner',
@@ -38,9 +40,13 @@ function sha256(secret: string): string {
   return createHash('sha256').update(secret).digest('base64');
 }
 
-/** A proxy in front of the gateway connects from loopback, too: its own address says nothing of the caller then. */
-function isLoopback(address: string | undefined): boolean {
-  if (address === undefined) return false;
+/** A trusted proxy on this machine connects from loopback too: then its client must be on loopback as well. */
+function isLocal({ socket, rawHeaders }: IncomingMessage, addresses: ClientAddresses): boolean {
+  const peer = socket.remoteAddress;
+  return peer !== undefined && isLoopback(peer) && isLoopback(addresses.of(peer, rawHeaders));
+}
+
+function isLoopback(address: string): boolean {
   const plain = address.startsWith('::ffff:') ? address.slice('::ffff:'.length) : address;
   return loopback.check(plain, plain.includes(':') ? 'ipv6' : 'ipv4');
 }

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
+import { Script } from 'node:vm';
 import { describe, test, type TestContext } from 'node:test';
 import { createMetrics } from '../../adapters/telemetry/prometheus.ts';
 import { createOperations, type Dependency } from './operations.ts';
+import { createInvitePage } from './invite-page.ts';
 import { createOperationsAccess } from './operations-access.ts';
 import { startTestGateway, testConfig, type TestGatewayOptions } from '../../tests/kit/gateway-kit.ts';
 import { send } from '../../tests/kit/http-kit.ts';
@@ -35,11 +37,16 @@ async function operating(t: TestContext, setup: Setup = {}) {
         document: () => ({ body: '{"openapi":"3.1.1"}', headers: { etag: '"one"' } }),
         reading: () => ({ body: '<p>', headers: { etag: '"two"', 'content-type': 'text/html' } }),
       },
+      invitePage: createInvitePage(server),
       draining: () => setup.draining ?? false,
       refusal: (request) => {
         if (setup.remote === undefined) return refusal(request);
         const socket = { remoteAddress: setup.remote };
-        return refusal({ headers: request.headers, socket } as typeof request);
+        return refusal({
+          headers: request.headers,
+          rawHeaders: request.rawHeaders,
+          socket,
+        } as typeof request);
       },
     }),
   });
@@ -109,6 +116,19 @@ describe('operational pages', () => {
       const other = await send(url, { path, headers: { 'if-none-match': '"x"' } });
       assert.deepEqual([other.status, other.text], [200, text]);
     }
+  });
+
+  test('/invite is a page that runs its own script alone and sends its token nowhere else', async (t) => {
+    const { url } = await operating(t, { remote: '203.0.113.7' });
+    const { status, text, headers } = await send(url, { path: '/invite' });
+    assert.equal(status, 200, 'whoever is invited has no key yet');
+    assert.match(text, /data-accept="\/v1\/invites\/accept"/);
+    const script = /<script>([^]*)<\/script>/.exec(text)?.[1] ?? '';
+    const policy = String(headers['content-security-policy']);
+    assert.ok(policy.includes(`script-src 'sha256-${sha256(script)}'`), policy);
+    assert.match(policy, /connect-src 'self'/);
+    assert.equal(headers['referrer-policy'], 'no-referrer');
+    assert.doesNotThrow(() => new Script(script));
   });
 
   test('HEAD has no body, another method no page, and a query changes nothing', async (t) => {

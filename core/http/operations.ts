@@ -2,7 +2,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { getRequestListener } from '@hono/node-server';
 import { Hono } from 'hono';
 import type { Metrics } from '../ports/metrics.ts';
-import { isPresent, type ReferencePages } from './openapi/reference-pages.ts';
+import type { ReferencePages } from './openapi/reference-pages.ts';
+import { isPresent, type StaticPage } from './static-page.ts';
 
 export interface Dependency {
   readonly name: string;
@@ -14,6 +15,8 @@ export interface OperationsSetup {
   readonly metrics: Metrics;
   readonly dependencies: readonly Dependency[];
   readonly reference: ReferencePages;
+  /** Where the links of invites lead. */
+  readonly invitePage: StaticPage;
   /** Says why this caller may not read the pages for operators, or undefined when it may. */
   refusal(request: IncomingMessage): string | undefined;
   status(): Record<string, unknown>;
@@ -56,6 +59,7 @@ export function createOperations(
   for (const [path, read] of [
     ['/openapi.json', setup.reference.document],
     ['/docs', setup.reference.reading],
+    ['/invite', () => setup.invitePage],
   ] as const) {
     app.get(path, (context) => {
       const { body, headers } = read();
@@ -66,7 +70,7 @@ export function createOperations(
   }
   // Load balancers check health in HTTP/1.0, which knows no Host.
   const listener = getRequestListener(app.fetch, { overrideGlobalObjects: false, hostname: 'localhost' });
-  const paths = new Set(['/healthz', '/readyz', ...guarded]);
+  const paths = new Set(['/healthz', '/readyz', '/invite', ...guarded]);
   return (path, request, response) => {
     if (!paths.has(path)) return false;
     void listener(request, response);

@@ -1,4 +1,5 @@
 import { auditEntry } from '../access/audit-entry.ts';
+import type { Features } from '../access/features.ts';
 import { roleOf, type Role } from '../access/roles.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
@@ -18,6 +19,7 @@ export interface RoutePlace {
   readonly route: RouteDefinition;
   readonly resources: Resources | undefined;
   readonly directory: Directory;
+  readonly features: Features;
 }
 
 /** One call of an administration route, as its handler sees it. */
@@ -30,6 +32,8 @@ export class RouteCall implements RouteInput<unknown, unknown, unknown> {
   private readonly route: RouteDefinition;
   private readonly resources: Resources | undefined;
   private readonly directory: Directory;
+  /** False while the operator has switched the audit trail off. */
+  private readonly audits: boolean;
   private audited = false;
 
   constructor(parts: RouteParts, key: KeyRecord, exchange: Exchange, place: RoutePlace) {
@@ -41,6 +45,7 @@ export class RouteCall implements RouteInput<unknown, unknown, unknown> {
     this.route = place.route;
     this.resources = place.resources;
     this.directory = place.directory;
+    this.audits = place.features.isOn('audit_logs');
   }
 
   get role(): Role {
@@ -56,7 +61,7 @@ export class RouteCall implements RouteInput<unknown, unknown, unknown> {
       throw new TypeError(`The route "${this.route.id}" changes something and names no audit action.`);
     const result = await storeOf(this.resources).write(this.key.organisationId, async (writer) => {
       const change = await work(writer);
-      await writer.audit.append(this.entry(change.id, change.workspaceId ?? ''));
+      if (this.audits) await writer.audit.append(this.entry(change.id, change.workspaceId ?? ''));
       return change.result;
     });
     this.audited = true;
@@ -82,7 +87,7 @@ export class RouteCall implements RouteInput<unknown, unknown, unknown> {
   /** The entry of an action that changed no record: those have been audited together with the change. */
   async auditAction(): Promise<void> {
     const { route, resources, key } = this;
-    if (route.audit === null || this.audited || resources === undefined) return;
+    if (route.audit === null || this.audited || !this.audits || resources === undefined) return;
     const entry = this.entry('', key.workspaceId);
     await resources.write(key.organisationId, (writer) => writer.audit.append(entry));
   }

@@ -97,6 +97,23 @@ describe('the table of routes', () => {
     assert.equal(table.match('GET', '/keys/other', false)?.pipeline.name, 'proxy');
   });
 
+  it('a word is found before a parameter, whichever was contributed first', () => {
+    const patterns: ['GET', string][] = [
+      ['GET', '/users/{id}'],
+      ['GET', '/users/{id}/keys'],
+      ['GET', '/users/invites'],
+      ['GET', '/users/invites/{invite}'],
+    ];
+    for (const routes of [patterns, [...patterns].reverse()]) {
+      const table = buildRouteTable([pipeline('any', { routes: 'contributed' }, routes)]);
+      const found = (path: string) => table.match('GET', path, false)?.params;
+      assert.deepEqual(found('/users/invites'), {});
+      assert.deepEqual(found('/users/ann'), { id: 'ann' });
+      assert.deepEqual(found('/users/ann/keys'), { id: 'ann' });
+      assert.deepEqual(found('/users/invites/7'), { invite: '7' });
+    }
+  });
+
   it('an endpoint is named for every match', () => {
     const table = buildRouteTable(tables['several proxies']);
     assert.equal(table.match('POST', '/chat/completions', false)?.endpoint.id, 'chat.completions');

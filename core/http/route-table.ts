@@ -79,7 +79,10 @@ function proxyPlace(pipeline: CompiledPipeline): Place {
 /** The routes that a pipeline's plugins contribute, by their exact patterns. */
 function routesPlace(pipeline: CompiledPipeline): Place {
   const router = new SmartRouter<RouteDefinition>({ routers: [new RegExpRouter(), new TrieRouter()] });
-  for (const { route } of pipeline.routes) {
+  const routes = pipeline.routes.map(({ route }) => route);
+  // The first that matches is found: words stand before parameters, `/users/invites` before `/users/{userId}`.
+  routes.sort((one, other) => (wordsFirst(one.path) < wordsFirst(other.path) ? -1 : 1));
+  for (const route of routes) {
     router.add(route.method, route.path.replace(/\{(\w+)\}/g, ':$1'), route);
   }
   return ({ method, path, proxyOnly }) => {
@@ -90,6 +93,11 @@ function routesPlace(pipeline: CompiledPipeline): Place {
     const [route, positions] = found as [RouteDefinition, Record<string, string | number>];
     return { pipeline, route, params: readParams(positions, captured) };
   };
+}
+
+/** The path with what sorts behind every word in the place of its parameters. */
+function wordsFirst(path: string): string {
+  return path.replace(/\{\w+\}/g, '\uffff');
 }
 
 function readParams(

@@ -15,3 +15,8 @@ export function compilePipelines(pipelines: readonly CompiledPipeline[]): Compil
   routes.match('GET', '/', true);
   return { pipelines, routes };
 }
+
+/** The names of the plugins that do not run because guardrails are switched off, each once. */
+export function leftOutPlugins({ pipelines }: CompiledPipelines): readonly string[] {
+  return [...new Set(pipelines.flatMap(({ leftOut }) => leftOut.map(({ name }) => name)))];
+}

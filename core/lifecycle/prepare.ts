@@ -15,6 +15,7 @@ import {
 } from './load-plugin.ts';
 import { checkConfigUses } from './check-config-uses.ts';
 import { checkConfigs } from './check-configs.ts';
+import { checkOrganisation } from './check-organisation.ts';
 
 /** What a configuration may name: plugins, and the providers that it need not define. */
 export interface PrepareSources extends PluginSources {
@@ -109,7 +110,12 @@ async function examine(input: CheckInput): Promise<Examined> {
     preparePipeline(config, index, { input, loads }),
   );
   const problems = arrangeProblems(
-    [...checkConfigs(input), ...checkConfigUses(input), ...parts.flatMap((part) => part.problems)],
+    [
+      ...checkConfigs(input),
+      ...checkConfigUses(input),
+      ...checkOrganisation(input),
+      ...parts.flatMap((part) => part.problems),
+    ],
     namesOf(input),
   );
   return { loads, parts, problems };

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { readFeatures } from '../access/read-features.ts';
 import { compilePipeline } from './compile.ts';
 import type { PluginInstance } from './plugin-instance.ts';
 import { definePlugin, type Capabilities, type Hooks } from './plugin.ts';
@@ -34,6 +35,22 @@ describe('a compiled pipeline', () => {
     assert.equal(places(compiled.response), 'd3 c2 a0');
     assert.equal(places(compiled.taps), 'd3 c2');
     assert.equal(places(compiled.settled), 'a0 c2');
+  });
+
+  it('leaves out guardrails while these are switched off, and says which', () => {
+    const placed = [
+      instance('a', { request: nothing }),
+      instance('b', { request: nothing }, { guardrail: true }),
+      instance('c', { settled: nothing }),
+    ];
+    const config = { name: 'p', match: { path: '/**' }, plugins: [] };
+    const names = ({ instances, leftOut }: ReturnType<typeof compile>) =>
+      [instances, leftOut].map((list) => list.map(({ name }) => name).join(' '));
+    const off = compilePipeline(config, placed, readFeatures({ GUARDRAILS_ENABLED: 'OFF' }));
+    assert.deepEqual(names(off), ['a c', 'b']);
+    assert.deepEqual([off.request.length, off.settled[0]?.index], [1, 1]);
+    assert.deepEqual(names(compilePipeline(config, placed, readFeatures({}))), ['a b c', '']);
+    assert.deepEqual(names(compile(...placed)), ['a b c', '']);
   });
 
   it('keeps `this` of a plugin whose hooks are methods', () => {

@@ -1,3 +1,4 @@
+import type { Features } from '../access/features.ts';
 import type { PipelineConfig } from '../config/schema.ts';
 import type { RouteDefinition } from '../http/define-route.ts';
 import type { PluginInstance } from './plugin-instance.ts';
@@ -36,6 +37,8 @@ export interface CompiledPipeline {
   readonly name: string;
   readonly match: PipelineConfig['match'];
   readonly instances: readonly PluginInstance[];
+  /** Guardrails that do not run, because the operator has switched them off. */
+  readonly leftOut: readonly PluginInstance[];
   readonly request: readonly RequestStep[];
   readonly attempt: readonly AttemptStep[];
   /** In reverse file order. */
@@ -49,16 +52,20 @@ export interface CompiledPipeline {
   readonly keepsResponseBytes: number;
 }
 
-/** Lays out the phases of one pipeline. Called once per generation. */
+/** Lays out the phases of one pipeline. Called once per generation; without `features`, nothing is switched off. */
 export function compilePipeline(
   config: PipelineConfig,
-  instances: readonly PluginInstance[],
+  placed: readonly PluginInstance[],
+  features?: Pick<Features, 'isOn'>,
 ): CompiledPipeline {
+  const leftOut = features?.isOn('guardrails') === false ? placed.filter(isGuardrail) : [];
+  const instances = leftOut.length === 0 ? placed : placed.filter((instance) => !isGuardrail(instance));
   const backwards = instances.map((instance, index) => ({ instance, index })).reverse();
   return {
     name: config.name,
     match: config.match,
     instances,
+    leftOut,
     request: stepsOf(instances, 'request').map((step) => withBodyNeed(step)),
     attempt: stepsOf(instances, 'attempt').map((step) => withBodyNeed(step)),
     attempted: stepsOf(instances, 'attempted').reverse(),
@@ -73,6 +80,10 @@ export function compilePipeline(
       ...instances.map((one) => one.definition.capabilities?.keepsResponseBytes ?? 0),
     ),
   };
+}
+
+function isGuardrail({ definition }: PluginInstance): boolean {
+  return definition.capabilities?.guardrail === true;
 }
 
 function stepsOf<H extends Exclude<keyof Hooks, 'routes'>>(

@@ -90,6 +90,7 @@ export interface RequestContext {
   /** Raw query with its `?`, or empty. */
   readonly query: string;
   readonly headers: HeaderList;
+  /** Of the client: that of the connection, or what trusted proxies say (`server.trusted_proxies`). */
   readonly remoteAddress: string;
   readonly endpoint: Endpoint;
   /** Hash of the generation that serves this request. */

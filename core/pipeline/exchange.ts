@@ -3,6 +3,7 @@ import type { Conversation, Dialect } from '../dialects/dialect.ts';
 import type { Endpoint } from '../dialects/endpoint.ts';
 import type { GatewayError } from '../errors/gateway-error.ts';
 import type { AnswerHeaders } from '../http/answer-headers.ts';
+import type { ClientAddresses } from '../http/client-address.ts';
 import type { RouteDefinition } from '../http/define-route.ts';
 import type { IncomingRequest } from '../http/incoming.ts';
 import type { ResponseSink } from '../http/sink.ts';
@@ -49,6 +50,7 @@ export interface ExchangeSetup {
   readonly maxBodyBytes: number;
   readonly headerNames: HeaderNames;
   readonly answerHeaders: AnswerHeaders;
+  readonly clientAddresses: ClientAddresses;
   /** Wall clock and monotonic time of acceptance. */
   readonly now: number;
   readonly monotonic: number;
@@ -83,6 +85,7 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
   readonly knownNames: HeaderNames;
   /** What the gateway adds to the head of every answer. */
   readonly answerHeaders: AnswerHeaders;
+  private readonly clientAddresses: ClientAddresses;
   /** Places, among the prefixes, of the aliases that the request's own headers use; undefined when they use none. */
   aliasRanks: number[] | undefined;
   /** Headers that every answer gets, flat. */
@@ -125,6 +128,7 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
     this.headerNames = setup.headerNames.ofList(incoming.message.rawHeaders);
     this.knownNames = setup.headerNames;
     this.answerHeaders = setup.answerHeaders;
+    this.clientAddresses = setup.clientAddresses;
     for (const name of this.headerNames) if (name.service !== undefined) this.noteServiceHeader(name);
     this.startedAt = setup.now;
     this.startedMonotonic = setup.monotonic;
@@ -143,7 +147,8 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
   }
 
   get remoteAddress(): string {
-    return this.upgrade?.remoteAddress ?? this.incoming.message.socket.remoteAddress ?? '';
+    const peer = this.upgrade?.remoteAddress ?? this.incoming.message.socket.remoteAddress ?? '';
+    return this.clientAddresses.of(peer, this.headers);
   }
 
   get json(): JsonValue | undefined {

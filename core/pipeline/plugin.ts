@@ -18,6 +18,7 @@ import type { Metrics } from '../ports/metrics.ts';
 import type { Prices } from '../ports/prices.ts';
 import type { Resources } from '../ports/resources.ts';
 import type { Router } from '../ports/router.ts';
+import type { Tokens } from '../ports/token-verifier.ts';
 import type { VectorIndex } from '../ports/vector-index.ts';
 import type { StreamEvent } from '../dialects/stream-event.ts';
 import type { Answer } from './answer.ts';
@@ -58,6 +59,8 @@ export interface Capabilities {
    * that has a `response` hook.
    */
   readonly stream?: 'ignore' | 'observe' | 'window' | 'hold';
+  /** It judges or mends what goes through: it does not run while the operator has switched guardrails off. */
+  readonly guardrail?: true;
   /** Its `request` hook always answers: nothing behind it runs a request hook. */
   readonly answers?: boolean;
   /** Context that it needs an earlier plugin to provide: `key` is provided by `auth`. */
@@ -87,6 +90,8 @@ export interface Scope {
   /** What the operator has switched off. */
   readonly features: Features;
   readonly router: Router;
+  /** Verifies JSON Web Tokens. */
+  readonly tokens: Tokens;
   /** Vectors of texts, made by a configured provider. */
   readonly embeddings: Embeddings;
   /** Vectors of answered questions; all plugins of all generations share it. */
@@ -95,6 +100,8 @@ export interface Scope {
   readonly headerPrefix: string;
   /** What service keys begin with (`wk_`): it tells them from provider keys in an Authorization header. */
   readonly keyPrefix: string;
+  /** Where people reach this gateway (`server.public_url`), for links; undefined when nobody said. */
+  readonly publicUrl: string | undefined;
   /** Runs on retirement, last registered first. */
   onDispose(dispose: () => MaybePromise<void>): void;
   /** Like the global one; ends with the generation, and a throw is logged with the plugin's name. */

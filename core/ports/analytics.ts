@@ -41,6 +41,10 @@ export interface Visibility {
   readonly organisationId: string;
   /** Undefined: every workspace of the organisation. */
   readonly workspaceId?: string;
+  /** Only requests that were sent with keys of this user. */
+  readonly userId?: string;
+  /** Only requests that were sent with this key. */
+  readonly apiKeyId?: string;
 }
 
 export interface GroupQuery {
@@ -57,6 +61,22 @@ export interface GroupRow {
   readonly value: string;
   readonly requests: number;
   readonly columns: Readonly<Partial<Record<GroupColumn, number | string | null>>>;
+}
+
+/** What to count for each of some keys. */
+export interface KeyUsageQuery {
+  /** At most 100, each once. `since`: from when on, milliseconds since the epoch, itself included. */
+  readonly keys: readonly { readonly id: string; readonly since: number }[];
+  /** Until when, itself excluded. */
+  readonly to: number;
+  readonly visibility: Visibility;
+}
+
+/** What requests of a key used. */
+export interface KeyUsage {
+  /** US dollars, a decimal number. */
+  readonly cost: string;
+  readonly tokens: number;
 }
 
 export interface LogRecord {
@@ -88,6 +108,11 @@ export interface Analytics {
    */
   storedIds(table: JournalTable, ids: readonly string[], window: TimeWindow): Promise<ReadonlySet<string>>;
   groups(query: GroupQuery): Promise<{ total: number; rows: readonly GroupRow[] }>;
+  /**
+   * What each of these keys has used, by its id; nothing for keys that sent no request. Ends by itself after five
+   * seconds, with `query_timeout`.
+   */
+  usageOfKeys(query: KeyUsageQuery): Promise<ReadonlyMap<string, KeyUsage>>;
   /** One request by its id, or undefined. */
   requestById(id: string, window: TimeWindow, visibility: Visibility): Promise<LogRecord | undefined>;
   /** Resolves when the store answers; rejects with the reason otherwise. */

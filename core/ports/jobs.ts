@@ -3,9 +3,9 @@ export interface JobRun<T> {
   /** The same for every attempt at the same job: handlers are run at least once, so they must not mind a second time. */
   readonly id: string;
   readonly data: T;
-  /** From 1. */
+  /** From 1. One that the end of the gateway cut is not counted. */
   readonly attempt: number;
-  /** Ends when the gateway stops. */
+  /** Ends when the gateway begins to stop, and when the attempt takes too long. */
   readonly signal: AbortSignal;
 }
 
@@ -23,13 +23,13 @@ export interface JobDefinition<T> {
 /** A job that comes again and again, once for all replicas that share the store. */
 export interface RepeatedJob {
   readonly name: string;
-  /** From one beginning to the next, at least 1,000 ms. What was missed while nobody ran is made up once. */
+  /** From one beginning to the next, at least 1,000 ms. What was missed while nobody ran is made up once. The first comes at once. */
   readonly everyMs: number;
 }
 
 /**
  * Work that is done beside requests: at least once, also when the process is killed in between. A job is known by its
- * id; adding one that waits already does nothing. Data are plain JSON, 64 KiB at the most; 10,000 jobs wait at the most.
+ * id; adding one that waits or runs already does nothing. Data are plain JSON, 64 KiB at the most; 10,000 jobs wait at the most.
  */
 export interface Jobs {
   /** Says how jobs of a name are done. Before `start`; throws `TypeError` for a second one of the same name. */
@@ -39,8 +39,9 @@ export interface Jobs {
   /** Begins to run jobs. Resolves at once when the store is away: it begins when the store answers. */
   start(): Promise<void>;
   /**
-   * Resolves when the job is stored. Rejects with `store_unavailable` when the store is away, `too_many_jobs` when the
-   * queue is full.
+   * Resolves when the job is stored. Rejects with `store_unavailable` when the store is away (after 2 s at the most; it
+   * may still be stored then), `too_many_jobs` when the queue is full, `shutting_down` after `close`, and `TypeError`
+   * for a name that is not defined, an id that is empty or above 255 characters, and data that cannot be stored.
    */
   add<T>(name: string, id: string, data: T, options?: { readonly delayMs?: number }): Promise<void>;
   /** What waits, runs and was given up, for metrics and `/readyz`. */

@@ -90,7 +90,10 @@ export interface OrganisationSettings {
   readonly version: number;
 }
 
-/** What requests of an organisation begin with. A workspace's and a key's own defaults come before these. */
+/**
+ * What requests of an organisation begin with. A workspace's own defaults come before these; a key's config does, too,
+ * but not its metadata (see `beginWithDefaults`).
+ */
 export interface OrganisationDefaults {
   readonly metadata?: Readonly<Record<string, string>>;
   readonly configId?: string;

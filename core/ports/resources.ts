@@ -108,6 +108,8 @@ export interface WorkspaceRecord {
   readonly defaults: WorkspaceDefaults;
   readonly usageLimits: readonly UsageLimit[];
   readonly rateLimits: readonly RateLimit[];
+  /** `file` for one that the configuration owns: it is not in the store. Absent for all others. */
+  readonly managedBy?: 'file';
   readonly createdAt: number;
   readonly updatedAt: number;
   readonly version: number;
@@ -178,6 +180,8 @@ export interface ApiKeyRecord {
   /** The present secret, and after a rotation for a while the one before. At most 2. */
   readonly secrets: readonly ApiKeySecret[];
   readonly creationMode: 'ui' | 'api' | 'auto';
+  /** `file` for one that the configuration owns: it is not in the store. Absent for all others. */
+  readonly managedBy?: 'file';
   readonly expiresAt: number | undefined;
   readonly createdAt: number;
   readonly updatedAt: number;

@@ -4,7 +4,9 @@ import type { Answer } from '../pipeline/answer.ts';
 import type { HookRuntime } from '../pipeline/call-hook.ts';
 import type { MaybePromise, RequestContext } from '../pipeline/context.ts';
 import { Exchange } from '../pipeline/exchange.ts';
+import { callerKey } from '../pipeline/keys.ts';
 import type { CredentialFactory } from '../ports/credentials.ts';
+import type { KeyRecord } from '../ports/directory.ts';
 import { TrustedHosts } from '../ports/host-rules.ts';
 import type { Prices } from '../ports/prices.ts';
 import type { ProviderTable } from '../ports/provider-row.ts';
@@ -12,7 +14,14 @@ import type { RouteOptions, Router, Target } from '../ports/router.ts';
 import type { Transport } from '../ports/transport.ts';
 import type { Breakers } from './attempts/breakers.ts';
 import { PlanRun, type PlanRunSetup, type TargetPlace } from './attempts/plan-run.ts';
-import { listsModels, wantsCatalogue } from './catalogue-request.ts';
+import { listsModels, namesNobody, wantsCatalogue } from './catalogue-request.ts';
+import {
+  defaultConfigOf,
+  defaultMissing,
+  mayOverride,
+  overrideDenied,
+  type Defaults,
+} from './default-config.ts';
 import { ModelCatalogue, type ModelListings } from './model-catalogue.ts';
 import type { ProviderDialects } from './plan-call.ts';
 import type { CompiledConfig, PlanLeaf } from './plan/plan-node.ts';
@@ -20,7 +29,7 @@ import { ConfigStore } from './plan/config-store.ts';
 import { providerLookup } from './plan/provider-names.ts';
 import { servicePrefixes } from '../config/service-prefixes.ts';
 import type { RoutingState } from './plan/routing-state.ts';
-import { namesProvider, requestTarget, takeAddress } from './request-target.ts';
+import { addressesProvider, namesProvider, requestTarget, takeAddress } from './request-target.ts';
 import { leafTarget, type BroughtSettings, type TargetRules } from './resolve-target.ts';
 import { runTry } from './run-try.ts';
 import { compileTargets } from './targets.ts';
@@ -41,6 +50,8 @@ export interface RouterSetup {
   /** What strategies and breakers remember; outlives generations. */
   readonly state: RoutingState;
   readonly breakers: Breakers;
+  /** What requests of a workspace begin with. */
+  readonly directory: Defaults;
   /** A number of at least 0 and below 1. Default `Math.random`. */
   readonly random?: (() => number) | undefined;
 }
@@ -54,6 +65,7 @@ class GenerationRouter implements Router {
   private readonly rules: TargetRules;
   private readonly catalogue: ModelCatalogue;
   private readonly configs: ConfigStore;
+  private readonly defaults: Defaults;
   private readonly run: PlanRunSetup;
   private readonly brought = new WeakMap<PlanLeaf, BroughtSettings>();
 
@@ -68,6 +80,7 @@ class GenerationRouter implements Router {
     const names = { builtIn: setup.table.keys(), configured: Object.keys(config.providers) };
     const knowsProvider = providerLookup(names);
     const { configs } = config;
+    this.defaults = setup.directory;
     this.configs = new ConfigStore({
       configs,
       knowsProvider,
@@ -95,18 +108,62 @@ class GenerationRouter implements Router {
   answer(context: RequestContext, options: RouteOptions): MaybePromise<Answer> {
     const exchange = asExchange(context);
     if (exchange.trace !== undefined) exchange.trace.require(exchange);
-    if (wantsCatalogue(exchange, options)) return this.catalogue.answer();
-    const config = this.configOf(exchange, options);
-    return config === undefined ? this.direct(exchange, options) : this.planned(exchange, config, options);
+    if (listsModels(exchange) && this.wantsAll(exchange, options)) return this.catalogue.answer();
+    const key = exchange.get(callerKey);
+    const byDefault = defaultConfigOf(key, this.defaults);
+    const named = exchange.service('config') || undefined;
+    if (key !== undefined && named !== undefined && named !== byDefault && !mayOverride(key))
+      throw overrideDenied(key);
+    if (named !== undefined) return this.planned(exchange, this.configOf(named), options);
+    if (key !== undefined && byDefault !== undefined)
+      return this.beginning(exchange, this.defaultConfig(byDefault, key), options);
+    const { defaultConfig } = options;
+    if (defaultConfig === undefined || namesProvider(exchange)) return this.direct(exchange, options);
+    return this.planned(exchange, this.configs.bySlug(defaultConfig), options);
   }
 
-  /** The config that the request names or brings along, or the one that is used for requests that name nothing. */
-  private configOf(exchange: Exchange, { defaultConfig }: RouteOptions): CompiledConfig | undefined {
-    const named = exchange.service('config') || undefined;
-    if (named !== undefined)
-      return named.startsWith('{') ? this.configs.inline(named) : this.configs.bySlug(named);
-    if (defaultConfig === undefined) return undefined;
-    return namesProvider(exchange) ? undefined : this.configs.bySlug(defaultConfig);
+  /** The models of all providers are asked for, or nothing says whose. */
+  private wantsAll(exchange: Exchange, options: RouteOptions): boolean {
+    if (wantsCatalogue(exchange)) return true;
+    if (!namesNobody(exchange, options)) return false;
+    const key = exchange.get(callerKey);
+    const slug = defaultConfigOf(key, this.defaults);
+    return key === undefined || slug === undefined || !this.defaultConfig(slug, key).isComplete;
+  }
+
+  /** The config that the request names or brings along. */
+  private configOf(named: string): CompiledConfig {
+    return named.startsWith('{') ? this.configs.inline(named) : this.configs.bySlug(named);
+  }
+
+  /** The config that requests of this key begin with. Throws `config_unknown`. */
+  private defaultConfig(slug: string, key: KeyRecord): CompiledConfig {
+    const found = this.configs.find(slug);
+    if (found === undefined) throw defaultMissing(slug, key, this.defaults);
+    return found;
+  }
+
+  /**
+   * The default config of a request's key, workspace or organisation. One that leaves the provider to the request is used
+   * in any case; one that names its own gives way to a provider that the request names, where the key allows it.
+   */
+  private beginning(exchange: Exchange, config: CompiledConfig, options: RouteOptions): MaybePromise<Answer> {
+    if (!config.isComplete || !mayOverride(exchange.get(callerKey)))
+      return this.planned(exchange, config, options);
+    if (namesProvider(exchange)) return this.directly(exchange, options);
+    const addressing = takeAddress(exchange, this.rules);
+    if (addressing === undefined) return this.unlessAddressed(exchange, config, options);
+    return addressing.then(() => this.unlessAddressed(exchange, config, options));
+  }
+
+  private unlessAddressed(
+    exchange: Exchange,
+    config: CompiledConfig,
+    options: RouteOptions,
+  ): Promise<Answer> {
+    return addressesProvider(exchange)
+      ? this.directly(exchange, options)
+      : this.planned(exchange, config, options);
   }
 
   /** One try at the one target that the request names. */

@@ -19,6 +19,11 @@ export function namesProvider(exchange: Exchange): boolean {
   return Boolean(exchange.service('provider') || exchange.service('virtual-key'));
 }
 
+/** Whether the model named a provider, as `takeAddress` has found. */
+export function addressesProvider(exchange: Exchange): boolean {
+  return exchange.get(addressedSlug) !== undefined;
+}
+
 /**
  * Takes the `@slug/` off the request's model, where it addresses a provider of the configuration, and remembers it for
  * `requestTarget`. A promise only when the body has to be read for it.

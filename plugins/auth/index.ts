@@ -1,40 +1,78 @@
-import { callerKey, callerKeyHeader } from '../../core/pipeline/keys.ts';
-import { definePlugin, GatewayError, type RequestContext } from '../../core/pipeline/plugin.ts';
+import { beginWithDefaults } from '../../core/access/begin-with-defaults.ts';
+import { callerKey, callerKeyHeader, matchedRoute } from '../../core/pipeline/keys.ts';
+import { definePlugin, type RequestContext } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import { KeyRing } from './key-ring.ts';
 import { AuthSchema } from './options.ts';
+import { archived, expired, invalid, missing } from './refusals.ts';
+import { isTokenForm } from './token-form.ts';
+import { TokenRefusals } from './token-refusals.ts';
+import { TokenRing } from './token-ring.ts';
 
-/** Finds out who is calling. Refuses with `key_missing`, `key_invalid`, `key_expired` or `workspace_archived`. */
+/**
+ * Finds out who is calling. Refuses with `key_missing`, `key_invalid`, `key_expired` or `workspace_archived`, and tokens
+ * with `token_invalid` or `token_keys_unavailable`.
+ */
 export default definePlugin({
   name: 'auth',
   description:
-    'Identifies the caller by a service key, in the service header, as `Authorization: Bearer`, or where the SDKs of other dialects put theirs (`x-api-key`, `x-goog-api-key`, `api-key`), and refuses callers without one.',
+    'Identifies the caller by a service key, in the service header, as `Authorization: Bearer`, or where the SDKs of other dialects put theirs (`x-api-key`, `x-goog-api-key`, `api-key`), or by a JSON Web Token in one of the first two, and refuses callers without one.',
   schema: AuthSchema,
   capabilities: { provides: ['key'] },
-  create({ keys = [] }, scope) {
-    const { keyPrefix } = scope;
-    const ring = new KeyRing(keys, scope.directory);
+  create({ keys = [], jwt }, scope) {
+    const { keyPrefix, directory } = scope;
+    const ring = new KeyRing(keys, directory);
+    const tokens = jwt === undefined ? undefined : new TokenRing(jwt, scope);
     const header = `${scope.headerPrefix}-api-key`;
-    return {
-      request(context) {
+
+    const admit = (context: RequestContext, key: KeyRecord, bearerIsOurs: boolean): void => {
+      attribute(context, key);
+      // How long a token lives is judged where it is remembered, with the tolerance of its issuer's clock.
+      if (key.isToken !== true && key.expiresAt !== null && context.startedAt >= key.expiresAt)
+        throw expired(key, key.expiresAt);
+      if (isOfWorkspace(key) && directory.isArchived(key.workspaceId)) throw archived(key);
+      context.set(callerKey, key);
+      context.set(callerKeyHeader, bearerIsOurs ? 'authorization' : 'service');
+      beginWithDefaults(context, key, directory);
+    };
+    /** The key of a token, and whether the Authorization header holds a token of ours, once both are known. */
+    const admitLater = async (
+      context: RequestContext,
+      key: KeyRecord | Promise<KeyRecord>,
+      bearerIsOurs: boolean | Promise<boolean>,
+    ): Promise<void> => admit(context, await key, await bearerIsOurs);
+
+    const hooks = {
+      request(context: RequestContext): void | Promise<void> {
+        // Its callers have a credential of another kind.
+        if (context.get(matchedRoute)?.identify !== undefined) return undefined;
         const own = context.service('api-key');
         const bearer = bearerValue(context.header('authorization'));
-        const bearerKey = bearer === undefined ? undefined : ring.find(bearer);
-        const bearerIsOurs = bearerKey !== undefined || bearer?.startsWith(keyPrefix) === true;
-        const boxed = own || bearerIsOurs ? undefined : keyOfSdk(context, keyPrefix);
+        const bearerIsToken = tokens !== undefined && bearer !== undefined && isTokenForm(bearer);
+        const bearerKey = bearer === undefined || bearerIsToken ? undefined : ring.find(bearer);
+        const bearerIsKey = bearerKey !== undefined || bearer?.startsWith(keyPrefix) === true;
+        const boxed = own || bearerIsKey ? undefined : keyOfSdk(context, keyPrefix);
         const given = own || boxed?.value;
-        const key = given ? ring.find(given) : bearerKey;
+        const now = context.startedAt;
+        let key: KeyRecord | Promise<KeyRecord> | undefined;
+        if (!given) key = bearerIsToken ? tokens.find(bearer, now) : bearerKey;
+        else key = tokens !== undefined && isTokenForm(given) ? tokens.find(given, now) : ring.find(given);
         if (key === undefined) {
-          if (given || bearerIsOurs) throw invalid(own ? header : (boxed?.name ?? 'authorization'));
+          if (given || bearerIsKey) throw invalid(own ? header : (boxed?.name ?? 'authorization'));
           throw missing(header, keyPrefix, bearer !== undefined);
         }
-        attribute(context, key);
-        if (key.expiresAt !== null && context.startedAt >= key.expiresAt) throw expired(key, key.expiresAt);
-        if (isOfWorkspace(key) && scope.directory.isArchived(key.workspaceId)) throw archived(key);
-        context.set(callerKey, key);
-        context.set(callerKeyHeader, bearerIsOurs ? 'authorization' : 'service');
+        let bearerIsOurs: boolean | Promise<boolean> = bearerIsKey;
+        if (bearerIsToken) bearerIsOurs = !given || bearer === given || tokens.owns(bearer, now);
+        if (key instanceof Promise || bearerIsOurs instanceof Promise)
+          return admitLater(context, key, bearerIsOurs);
+        admit(context, key, bearerIsOurs);
+        return undefined;
       },
     };
+    if (tokens === undefined || scope.resources === undefined || !scope.features.isOn('audit_logs'))
+      return hooks;
+    const refusals = new TokenRefusals(scope, scope.resources);
+    return { ...hooks, settled: (context, outcome) => refusals.settled(context, outcome) };
   },
 });
 
@@ -66,46 +104,7 @@ function attribute({ facts }: RequestContext, key: KeyRecord): void {
   facts.userId = key.userId;
 }
 
-const challenge = { headers: ['www-authenticate', 'Bearer'] };
-
-function missing(header: string, keyPrefix: string, hasBearer: boolean): GatewayError {
-  const seen = hasBearer
-    ? ` The Authorization header holds another key: service keys begin with "${keyPrefix}".`
-    : '';
-  return new GatewayError(
-    'key_missing',
-    `No service key. Send it as "${header}: KEY" or as "Authorization: Bearer KEY".${seen}`,
-    challenge,
-  );
-}
-
-function invalid(header: string): GatewayError {
-  return new GatewayError(
-    'key_invalid',
-    `The service key in ${header} is not known here. Check that it was copied whole and still exists.`,
-    challenge,
-  );
-}
-
-function expired({ name, isReplaced }: KeyRecord, at: number): GatewayError {
-  const when = new Date(at).toISOString();
-  return new GatewayError(
-    'key_expired',
-    isReplaced === true
-      ? `This secret of the service key "${name}" was replaced, and has ended at ${when}. Use the new one.`
-      : `The service key "${name}" expired at ${when}. Ask for a new one.`,
-    challenge,
-  );
-}
-
 /** Keys of the organisation do not end with a workspace. */
 function isOfWorkspace({ kind }: KeyRecord): boolean {
   return kind === 'workspace-service' || kind === 'workspace-user';
-}
-
-function archived({ name }: KeyRecord): GatewayError {
-  return new GatewayError(
-    'workspace_archived',
-    `The workspace of the service key "${name}" is archived, and its keys with it. Use a key of another workspace.`,
-  );
 }

@@ -1,3 +1,4 @@
+import { keySecretHash } from '../../core/access/key-secret-schema.ts';
 import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
 import { sha256 } from '../../core/ports/sha256.ts';
 import { GatewayError } from '../../core/pipeline/plugin.ts';
@@ -72,10 +73,9 @@ function newRecord(options: KeyOptions, place: string, directory: Directory): Ke
 }
 
 function hashOf(options: KeyOptions, place: string): string {
-  if (options.key !== undefined) return sha256(options.key, 'base64');
-  if (options.key_sha256 === undefined) throw problem(place, 'give the key as key or as key_sha256');
-  const encoding = options.key_sha256.length === 64 ? 'hex' : 'base64';
-  return Buffer.from(options.key_sha256, encoding).toString('base64');
+  const hash = keySecretHash(options);
+  if (hash === undefined) throw problem(place, 'give the key as key or as key_sha256');
+  return hash;
 }
 
 function problem(place: string, message: string): GatewayError {

@@ -1,31 +1,16 @@
+import { keySecretProperties, oneKeySecret } from '../../core/access/key-secret-schema.ts';
 import { Type, type Static } from '../../core/pipeline/plugin.ts';
+import { TokenSchema } from './token-options.ts';
 
 const strict = { additionalProperties: false };
 
 const Identifier = (description: string) => Type.String({ minLength: 1, maxLength: 255, description });
 
-/** `properties` repeats the name because strict ajv wants every required property declared where it is required. */
-const needs = (property: string) => ({ required: [property], properties: { [property]: {} } });
-
 const KeySchema = Type.Object(
   {
     name: Identifier('What people call the key; shown in messages.'),
     id: Type.Optional(Identifier('What logs, analytics and rate limits know it by. Default: its name.')),
-    key: Type.Optional(
-      Type.String({
-        minLength: 16,
-        maxLength: 512,
-        pattern: '^[!-~]+$',
-        description:
-          'The secret itself, best from the environment: "${TEAM_KEY}". Any 16 or more visible ASCII characters.',
-      }),
-    ),
-    key_sha256: Type.Optional(
-      Type.String({
-        pattern: '^([A-Za-z0-9+/]{43}=|[0-9A-Fa-f]{64})$',
-        description: 'Instead of `key`: the SHA-256 of the secret, in base64 or hex.',
-      }),
-    ),
+    ...keySecretProperties,
     kind: Type.Optional(
       Type.Union(
         [
@@ -60,7 +45,7 @@ const KeySchema = Type.Object(
       }),
     ),
   },
-  { ...strict, oneOf: [needs('key'), needs('key_sha256')] },
+  { ...strict, ...oneKeySecret },
 );
 
 /** Options of `auth`. */
@@ -73,6 +58,7 @@ export const AuthSchema = Type.Object(
         description: 'Service keys that this file defines, beside those that the gateway holds itself.',
       }),
     ),
+    jwt: Type.Optional(TokenSchema),
   },
   strict,
 );

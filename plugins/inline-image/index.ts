@@ -18,7 +18,7 @@ export default definePlugin({
   schema: InlineImageSchema,
   // Its own timeoutMs bounds it. No `changes`: that would hold the uploads of other endpoints in memory, and modelled
   // bodies are read before an attempt.
-  capabilities: { timeoutMs: 0 },
+  capabilities: { guardrail: true, timeoutMs: 0 },
   create(options, scope) {
     const { maxSizeBytes = 20_971_520, timeoutMs = 30_000, failOnError = false } = options;
     const providers = options.providers && new Set(options.providers.map(withoutAt));

@@ -4,7 +4,7 @@ import { canonicalScope, type ApiKeyType } from '../../core/access/scopes.ts';
 import type { RouteInput } from '../../core/http/define-route.ts';
 import { GatewayError } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
-import type { ApiKeyRecord, ResourcesReader } from '../../core/ports/resources.ts';
+import type { ApiKeyFilter, ApiKeyRecord, ResourcesReader } from '../../core/ports/resources.ts';
 
 /** What can be done with a key; the second part of its scope. */
 export type ApiKeyAction = 'create' | 'read' | 'update' | 'delete' | 'list' | 'rotate';
@@ -45,16 +45,27 @@ export function requireManager({ key: actor, role }: Actor, type: ApiKeyType): v
   throw new GatewayError('scope_missing', `${who}; the key "${actor.name}" is a ${actor.kind} key.`);
 }
 
-/** The key with this id. Throws `resource_not_found` outside of the actor's reach, `scope_missing` without the scope. */
+/** The keys that the actor sees: what its key reaches, and of that its own alone when it acts as a member. */
+export function visibleKeys({ key, role }: Actor): Pick<ApiKeyFilter, 'workspaceId' | 'userId' | 'ids'> {
+  const { workspaceId } = reachOf(key);
+  if (role !== 'member') return { workspaceId };
+  return key.userId === '' ? { workspaceId, ids: [key.id] } : { workspaceId, userId: key.userId };
+}
+
+/** The key with this id. Throws `resource_not_found` when the actor does not see it, `scope_missing` without the scope. */
 export async function visibleKey(
   { apiKeys }: Pick<ResourcesReader, 'apiKeys'>,
   actor: Actor,
   id: string,
   action: ApiKeyAction,
 ): Promise<ApiKeyRecord> {
-  const { organisationId, workspaceId } = reachOf(actor.key);
-  const found = await apiKeys.find(organisationId, id);
-  if (found === undefined || (workspaceId !== undefined && found.workspaceId !== workspaceId)) {
+  const { workspaceId, userId, ids } = visibleKeys(actor);
+  const found = await apiKeys.find(actor.key.organisationId, id);
+  const isVisible =
+    (workspaceId === undefined || found?.workspaceId === workspaceId) &&
+    (userId === undefined || found?.userId === userId) &&
+    (ids === undefined || ids.includes(id));
+  if (found === undefined || !isVisible) {
     throw new GatewayError(
       'resource_not_found',
       `No key "${id.slice(0, 64)}" is visible to this key. Check its id.`,

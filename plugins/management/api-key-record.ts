@@ -1,7 +1,9 @@
 import { Type, type Static } from '../../core/pipeline/plugin.ts';
 import type { ApiKeyRecord } from '../../core/ports/resources.ts';
-import { RateLimits, showUsageLimit, UsageLimitSchema } from './limits-schema.ts';
-import { Metadata, orNull } from './text-schema.ts';
+import { KeyUsageLimit } from './api-key-body.ts';
+import { RateLimits, showUsageLimit } from './limits-schema.ts';
+import type { UsageOfKeys } from './api-key-usage.ts';
+import { ManagedBy, Metadata, orNull } from './text-schema.ts';
 
 /** A key as the API shows it: never its secret. */
 export const ApiKeyReply = Type.Object({
@@ -22,7 +24,13 @@ export const ApiKeyReply = Type.Object({
   last_updated_at: Type.String(),
   creation_mode: Type.Union([Type.Literal('ui'), Type.Literal('api'), Type.Literal('auto')]),
   rate_limits: RateLimits,
-  usage_limits: orNull(UsageLimitSchema),
+  usage_limits: orNull(KeyUsageLimit),
+  current_usage: orNull(
+    Type.Number({
+      description:
+        'What was used since the period of `usage_limits` began, in its unit. Null without such a limit, and while the analytics store does not answer.',
+    }),
+  ),
   scopes: Type.Array(Type.String()),
   defaults: Type.Object({
     metadata: Metadata,
@@ -34,12 +42,18 @@ export const ApiKeyReply = Type.Object({
   key_transition_expires_at: orNull(
     Type.String({ description: 'Until when the secret before the last rotation is taken as well.' }),
   ),
+  managed_by: ManagedBy,
   object: Type.Literal('api-key'),
 });
 
-/** Puts a stored key into the shape of the API. `now` decides whether it has expired. */
-export function showApiKey(record: ApiKeyRecord, now: number): Static<typeof ApiKeyReply> {
+/** Puts a stored key into the shape of the API. `now` decides whether it has expired; `usage` is that of several keys. */
+export function showApiKey(
+  record: ApiKeyRecord,
+  now: number,
+  usage: UsageOfKeys,
+): Static<typeof ApiKeyReply> {
   const { expiresAt, usageLimits, defaults } = record;
+  const used = usage.get(record.id) ?? null;
   const isExpired = expiresAt !== undefined && expiresAt <= now;
   return {
     id: record.id,
@@ -55,7 +69,8 @@ export function showApiKey(record: ApiKeyRecord, now: number): Static<typeof Api
     last_updated_at: isoOf(record.updatedAt),
     creation_mode: record.creationMode,
     rate_limits: record.rateLimits.map(({ type, unit, value }) => ({ type, unit, value })),
-    usage_limits: usageLimits === undefined ? null : showUsageLimit(usageLimits),
+    usage_limits: usageLimits === undefined ? null : { ...showUsageLimit(usageLimits), current_usage: used },
+    current_usage: used,
     scopes: [...record.scopes],
     defaults: {
       metadata: { ...defaults.metadata },
@@ -65,6 +80,7 @@ export function showApiKey(record: ApiKeyRecord, now: number): Static<typeof Api
     alert_emails: [...record.alertEmails],
     expires_at: expiresAt === undefined ? null : isoOf(expiresAt),
     key_transition_expires_at: transitionEnd(record, now),
+    managed_by: record.managedBy ?? 'api',
     object: 'api-key',
   };
 }

@@ -1,15 +1,20 @@
-import { holds, reachOf } from '../../core/access/access.ts';
+import { holds } from '../../core/access/access.ts';
 import type { RouteDefinition } from '../../core/http/define-route.ts';
-import { defineRoute, Type, type Scope } from '../../core/pipeline/plugin.ts';
-import type { ApiKeyFilter } from '../../core/ports/resources.ts';
-import { apiKeyTypes, keyScope, keyScopes, readScopes, visibleKey } from './api-key-access.ts';
+import { defineRoute, GatewayError, Type, type Scope } from '../../core/pipeline/plugin.ts';
+import type { ApiKeyFilter, ApiKeyRecord, ResourcesReader } from '../../core/ports/resources.ts';
+import { apiKeyTypes, keyScope, keyScopes, readScopes, visibleKey, visibleKeys } from './api-key-access.ts';
 import { changedKey, UpdateKey } from './api-key-body.ts';
+import { apiKeyExample } from './api-key-examples.ts';
 import { ApiKeyReply, showApiKey } from './api-key-record.ts';
+import { usageOfKeys } from './api-key-usage.ts';
 import { createApiKeyRoutes } from './create-api-key.ts';
 import { listReply, pageOf, pageQuery } from './page-query.ts';
 import { rotateApiKeyRoute } from './rotate-api-key.ts';
+import { settingsInForce } from './settings-in-force.ts';
 import { staleVersion } from './stale-version.ts';
 import { Identifier, strict } from './text-schema.ts';
+import { endOfKey } from './user-key-rules.ts';
+import { requireSamePath } from './visible-member.ts';
 import { visibleWorkspace } from './visible-workspace.ts';
 
 const Params = Type.Object({ id: Identifier });
@@ -27,7 +32,7 @@ export function apiKeyRoutes(scope: Scope): readonly RouteDefinition[] {
   ];
 }
 
-function listRoute({ clock }: Scope): RouteDefinition {
+function listRoute(scope: Scope): RouteDefinition {
   return defineRoute({
     id: 'api_keys.list',
     method: 'GET',
@@ -42,7 +47,7 @@ function listRoute({ clock }: Scope): RouteDefinition {
         workspace_id: Type.Optional(Identifier),
         ids: Type.Optional(
           Type.String({
-            maxLength: 4096,
+            maxLength: 8192,
             description: `Only these, with commas between them: at most ${maxIds}.`,
           }),
         ),
@@ -50,27 +55,41 @@ function listRoute({ clock }: Scope): RouteDefinition {
       strict,
     ),
     reply: Type.Object({ ...listReply, data: Type.Array(ApiKeyReply) }),
-    async handle({ query, key, read }) {
+    examples: { response: { object: 'list', total: 1, data: [apiKeyExample] } },
+    async handle({ query, key, role, read }) {
       const page = pageOf(query);
-      const { organisationId, workspaceId: reach } = reachOf(key);
+      const { workspaceId: reach, ...visible } = visibleKeys({ key, role });
+      const wanted = query.ids === undefined ? undefined : idsOf(query.ids);
       const types = apiKeyTypes.filter((type) => holds(key, keyScope(type, 'list')));
       const { total, data } = await read(async (reader) => {
         const named = query.workspace_id;
         const workspaceId = named === undefined ? reach : (await visibleWorkspace(reader, key, named)).id;
         const filter: ApiKeyFilter = {
           types,
+          ...visible,
           ...(workspaceId !== undefined && { workspaceId }),
-          ...(query.ids !== undefined && { ids: query.ids.split(',').slice(0, maxIds) }),
+          ...(wanted !== undefined && { ids: wanted.filter((id) => visible.ids?.includes(id) ?? true) }),
         };
-        return reader.apiKeys.list(organisationId, filter, page);
+        return reader.apiKeys.list(key.organisationId, filter, page);
       });
-      const now = clock.now();
-      return { object: 'list' as const, total, data: data.map((record) => showApiKey(record, now)) };
+      const usage = await usageOfKeys(data, key, scope);
+      const now = scope.clock.now();
+      return { object: 'list' as const, total, data: data.map((record) => showApiKey(record, now, usage)) };
     },
   });
 }
 
-function getRoute({ clock }: Scope): RouteDefinition {
+function idsOf(list: string): readonly string[] {
+  const ids = [...new Set(list.split(','))];
+  if (ids.length <= maxIds) return ids;
+  throw new GatewayError(
+    'invalid_request',
+    `"ids" names ${ids.length} keys, and ${maxIds} is the most. Ask for them in parts.`,
+    { param: 'ids' },
+  );
+}
+
+function getRoute(scope: Scope): RouteDefinition {
   return defineRoute({
     id: 'api_keys.get',
     method: 'GET',
@@ -81,10 +100,11 @@ function getRoute({ clock }: Scope): RouteDefinition {
     audit: null,
     params: Params,
     reply: ApiKeyReply,
+    examples: { response: apiKeyExample },
     async handle({ params, key, role, read, sendVersion }) {
       const record = await read((reader) => visibleKey(reader, { key, role }, params.id, 'read'));
       sendVersion(record.version);
-      return showApiKey(record, clock.now());
+      return showApiKey(record, scope.clock.now(), await usageOfKeys([record], key, scope));
     },
   });
 }
@@ -100,14 +120,18 @@ function updateRoute(scope: Scope): RouteDefinition {
     params: Params,
     body: UpdateKey,
     reply: ApiKeyReply,
+    examples: { request: { name: 'nightly', scopes: ['logs.view'] }, response: apiKeyExample },
     async handle({ params, body, key, role, write, requireVersion, sendVersion }) {
       const now = scope.clock.now();
       const record = await write(async (writer) => {
+        requireSamePath(body, params);
         const before = await visibleKey(writer, { key, role }, params.id, 'update');
         requireVersion(before.version);
+        const content = changedKey(body, before, scope);
         const after = {
           ...before,
-          ...changedKey(body, before, scope),
+          ...content,
+          expiresAt: await endFor(writer, before, body.expires_at, content.expiresAt),
           scopes: body.scopes === undefined ? before.scopes : readScopes(key, before.type, body.scopes),
           ...{ updatedAt: now, version: before.version + 1 },
         };
@@ -115,9 +139,22 @@ function updateRoute(scope: Scope): RouteDefinition {
         return { id: after.id, workspaceId: after.workspaceId, result: after };
       });
       sendVersion(record.version);
-      return showApiKey(record, now);
+      return showApiKey(record, now, await usageOfKeys([record], key, scope));
     },
   });
+}
+
+/** When the changed key ends: what the body says, within what the settings let keys of people live. */
+async function endFor(
+  reader: Pick<ResourcesReader, 'settings'>,
+  before: ApiKeyRecord,
+  given: string | null | undefined,
+  read: number | undefined,
+): Promise<number | undefined> {
+  const { type, organisationId, workspaceId = '', createdAt } = before;
+  if (given === undefined || type !== 'workspace-user') return read;
+  const { user_api_keys: rules } = await settingsInForce(reader, organisationId, workspaceId);
+  return endOfKey(read ?? null, rules, createdAt);
 }
 
 function deleteRoute(): RouteDefinition {
@@ -130,6 +167,7 @@ function deleteRoute(): RouteDefinition {
     audit: 'delete',
     params: Params,
     reply: Type.Object({}),
+    examples: { response: {} },
     async handle({ params, key, role, write, requireVersion }) {
       await write(async (writer) => {
         const before = await visibleKey(writer, { key, role }, params.id, 'delete');

@@ -51,6 +51,8 @@ const Entry = Type.Object({
   resource_id: Type.String(),
   action: Type.String(),
   client_ip: Type.String(),
+  api_key_id: Type.String({ description: 'The key or token with which a user did it; empty for others.' }),
+  error: Type.String({ description: 'Why it was refused; empty when it was not.' }),
 });
 
 /** `GET /audit-logs`: who changed what, or was not allowed to. */
@@ -62,6 +64,7 @@ export function auditLogsRoute(): RouteDefinition {
     path: '/audit-logs',
     summary: 'Who changed what in the organisation, or was not allowed to, newest first',
     scope: 'audit_logs.list',
+    feature: 'audit_logs',
     // Reads only.
     audit: null,
     query: Query,
@@ -107,7 +110,8 @@ function filterOf(query: Static<typeof Query>): AuditFilter {
 }
 
 function showEntry(record: AuditRecord): Static<typeof Entry> {
-  const { body, query, headers } = JSON.parse(record.details) as Readonly<Record<string, unknown>>;
+  const details = JSON.parse(record.details) as Readonly<Record<string, unknown>>;
+  const { body, query, headers, error, api_key_id: keyId } = details;
   return {
     id: record.id,
     number: record.number,
@@ -129,6 +133,8 @@ function showEntry(record: AuditRecord): Static<typeof Entry> {
     resource_id: record.resourceId,
     action: record.action,
     client_ip: record.clientIp,
+    api_key_id: jsonText(keyId),
+    error: jsonText((error as { message?: unknown } | undefined)?.message),
   };
 }
 

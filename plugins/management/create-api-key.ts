@@ -2,13 +2,16 @@ import { randomUUID } from 'node:crypto';
 import { reachOf } from '../../core/access/access.ts';
 import type { ApiKeyType } from '../../core/access/scopes.ts';
 import type { RouteDefinition } from '../../core/http/define-route.ts';
-import { defineRoute, GatewayError, Type, type Scope } from '../../core/pipeline/plugin.ts';
+import { defineRoute, GatewayError, Type, type Scope, type Static } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
-import type { ApiKeyRecord, ResourcesReader } from '../../core/ports/resources.ts';
-import { keyScope, readScopes, requireManager } from './api-key-access.ts';
+import type { ApiKeyRecord, ResourcesReader, ResourcesWriter } from '../../core/ports/resources.ts';
+import { keyScope, readScopes, requireManager, type Actor } from './api-key-access.ts';
 import { changedKey, CreateOrganisationKey, CreateServiceKey, CreateUserKey } from './api-key-body.ts';
+import { apiKeyExample, scopesExample, secretExample } from './api-key-examples.ts';
 import { newSecret } from './key-secret.ts';
-import { visibleWorkspace } from './visible-workspace.ts';
+import { refusedBody } from './refused-body.ts';
+import { settingsInForce } from './settings-in-force.ts';
+import { ownerOfKey, endOfKey, requireRoom } from './user-key-rules.ts';
 
 const kinds = [
   { type: 'organisation-service', path: '/api-keys/organisation/service', body: CreateOrganisationKey },
@@ -39,6 +42,13 @@ export function createApiKeyRoutes(scope: Scope): readonly RouteDefinition[] {
       audit: 'create',
       body: schema,
       reply: Reply,
+      examples: {
+        request: {
+          ...{ name: 'batch', scopes: scopesExample[type], expires_at: '2030-01-01T00:00:00Z' },
+          ...(type !== 'organisation-service' && { workspace_id: 'ws-laboratory-abcdef' }),
+        },
+        response: { id: apiKeyExample.id, key: secretExample, object: 'api-key' },
+      },
       async handle({ body, key, role, write }) {
         requireManager({ key, role }, type);
         requireOrganisation(key, body.organisation_id);
@@ -47,7 +57,7 @@ export function createApiKeyRoutes(scope: Scope): readonly RouteDefinition[] {
         const record: Omit<ApiKeyRecord, 'workspaceId'> = {
           id: randomUUID(),
           organisationId: key.organisationId,
-          userId: ('user_id' in body ? body.user_id : undefined) ?? userOf(type, key),
+          userId: '',
           type,
           status: 'active',
           scopes: readScopes(key, type, body.scopes),
@@ -60,7 +70,10 @@ export function createApiKeyRoutes(scope: Scope): readonly RouteDefinition[] {
         await write(async (writer) => {
           const named = 'workspace_id' in body ? body.workspace_id : undefined;
           const workspaceId = await workspaceFor(writer, key, type, named);
-          await writer.apiKeys.insert({ ...record, workspaceId });
+          const placed = { ...record, workspaceId };
+          const made =
+            type === 'workspace-user' ? await forSomebody(writer, { key, role }, placed, body) : placed;
+          await writer.apiKeys.insert(made);
           return { id: record.id, workspaceId, result: undefined };
         });
         return { id: record.id, key: secret.text, object: 'api-key' as const };
@@ -69,37 +82,48 @@ export function createApiKeyRoutes(scope: Scope): readonly RouteDefinition[] {
   );
 }
 
-function userOf(type: ApiKeyType, key: KeyRecord): string {
-  return type === 'workspace-user' ? key.userId : '';
+/** The key with whose it is and when it ends, as the settings in force in its workspace allow. */
+async function forSomebody(
+  writer: ResourcesWriter,
+  actor: Actor,
+  record: ApiKeyRecord,
+  body: Pick<Static<typeof CreateUserKey>, 'user_id' | 'expires_at'>,
+): Promise<ApiKeyRecord> {
+  const { organisationId, workspaceId = '', createdAt, expiresAt } = record;
+  const { user_api_keys: rules } = await settingsInForce(writer, organisationId, workspaceId);
+  const userId = await ownerOfKey(writer, actor, workspaceId, body.user_id);
+  await requireRoom(writer, record, rules, createdAt);
+  const wanted = body.expires_at === undefined ? undefined : (expiresAt ?? null);
+  return { ...record, userId, expiresAt: endOfKey(wanted, rules, createdAt) };
 }
 
 function requireOrganisation({ organisationId }: KeyRecord, named: string | undefined): void {
   if (named === undefined || named === organisationId) return;
-  throw new GatewayError(
-    'invalid_request',
-    'A key creates keys of its own organisation alone. Leave organisation_id out.',
-    { param: '/organisation_id' },
-  );
+  const message = 'is not your organisation, and a key creates keys of its own alone; leave it out';
+  throw refusedBody([{ path: '/organisation_id', message }]);
 }
 
 /** The id of the workspace that the new key is for; undefined for a key of the organisation. */
 async function workspaceFor(
-  reader: Pick<ResourcesReader, 'workspaces'>,
+  { workspaces }: Pick<ResourcesReader, 'workspaces'>,
   actor: KeyRecord,
   type: ApiKeyType,
   named: string | undefined,
 ): Promise<string | undefined> {
   if (type === 'organisation-service') return undefined;
-  const wanted = named ?? reachOf(actor).workspaceId;
-  if (wanted === undefined) {
-    throw new GatewayError('invalid_request', 'For which workspace? Give "workspace_id", an id or a slug.', {
-      param: '/workspace_id',
-    });
-  }
-  const workspace = await visibleWorkspace(reader, actor, wanted);
+  const { organisationId, workspaceId: reach } = reachOf(actor);
+  const wanted = named ?? reach;
+  if (wanted === undefined) throw refusedWorkspace('is needed: the id or slug of the workspace of the key');
+  const workspace = await workspaces.find(organisationId, wanted);
+  if (workspace === undefined || (reach !== undefined && workspace.id !== reach))
+    throw refusedWorkspace(`names "${wanted.slice(0, 64)}", and no such workspace is visible to this key`);
   if (workspace.status === 'active') return workspace.id;
   throw new GatewayError(
     'resource_conflict',
     `The workspace "${workspace.name}" is archived: a key of it would be refused.`,
   );
+}
+
+function refusedWorkspace(message: string): GatewayError {
+  return refusedBody([{ path: '/workspace_id', message }]);
 }

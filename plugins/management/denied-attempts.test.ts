@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { readFeatures } from '../../core/access/read-features.ts';
 import { RecordingMetrics } from '../../core/lifecycle/recording-services.test-support.ts';
 import { callerKey, matchedRoute } from '../../core/pipeline/keys.ts';
 import { defineRoute, Type } from '../../core/pipeline/plugin.ts';
 import type { AuditEntry, Resources, ResourcesWriter } from '../../core/ports/resources.ts';
 import { TestContext, testKey, testOutcome, testScope } from '../../tests/kit/plugin-kit.ts';
 import { DeniedAttempts } from './denied-attempts.ts';
+import management from './index.ts';
 
 const route = defineRoute({
   ...{ id: 'things.change', method: 'PUT', path: '/things', summary: '', scope: 'x.y', audit: 'update' },
@@ -113,5 +115,20 @@ describe('refused attempts', () => {
       written.flat().map(({ status }) => status),
       [403, 401],
     );
+  });
+
+  test('are not written down while the audit trail is switched off', async () => {
+    const resources = { write: () => Promise.reject(new Error('not to be asked')) };
+    const made = async (environment: Record<string, string>) => {
+      const { scope } = testScope({
+        metrics: new RecordingMetrics(),
+        resources: resources as unknown as Resources,
+        features: readFeatures(environment),
+        setInterval: () => () => undefined,
+      });
+      return management.create({}, scope);
+    };
+    assert.equal((await made({ AUDIT_LOGS_ENABLED: 'OFF' })).settled, undefined);
+    assert.equal(typeof (await made({})).settled, 'function');
   });
 });

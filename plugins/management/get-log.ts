@@ -1,7 +1,7 @@
-import { reachOf } from '../../core/access/access.ts';
 import { defineRoute, GatewayError, Type, type Scope } from '../../core/pipeline/plugin.ts';
 import type { LogRecord } from '../../core/ports/analytics.ts';
 import type { RouteDefinition } from '../../core/http/define-route.ts';
+import { dataVisibility } from './data-visibility.ts';
 import { isoTime } from './iso-time.ts';
 import { LogReply, logReply } from './log-record.ts';
 
@@ -15,7 +15,7 @@ const settleMs = 2_000;
 const freshMs = 10_000;
 
 /** `GET /logs/{id}`: one request with its bodies. Finds a request that has only just ended, too. */
-export function getLogRoute({ analytics, clock, journal }: Scope): RouteDefinition {
+export function getLogRoute({ analytics, clock, directory, journal }: Scope): RouteDefinition {
   function mayBeOnItsWay(record: LogRecord | undefined): boolean {
     if (record === undefined) return journal.state('requests').pending > 0;
     if (record.body !== undefined || journal.state('bodies').pending === 0) return false;
@@ -37,10 +37,11 @@ export function getLogRoute({ analytics, clock, journal }: Scope): RouteDefiniti
       }),
     }),
     reply: LogReply,
-    async handle({ params, key }) {
+    async handle({ params, key, role }) {
       const now = clock.now();
       const window = { from: now - reachMs, to: now + aheadMs };
-      const find = () => analytics.requestById(params.id, window, reachOf(key));
+      const visibility = dataVisibility({ key, role }, directory);
+      const find = () => analytics.requestById(params.id, window, visibility);
       let record = await find();
       if (mayBeOnItsWay(record)) {
         await journal.settle(settleMs);

@@ -1,4 +1,3 @@
-import { reachOf } from '../../core/access/access.ts';
 import { defineRoute, GatewayError, Type, type Scope } from '../../core/pipeline/plugin.ts';
 import {
   groupColumns,
@@ -8,6 +7,7 @@ import {
   type Grouping,
 } from '../../core/ports/analytics.ts';
 import type { RouteDefinition } from '../../core/http/define-route.ts';
+import { dataVisibility, requireAnalytics } from './data-visibility.ts';
 import { isoTime } from './iso-time.ts';
 import { nearest } from './nearest.ts';
 import { timeWindow } from './time-window.ts';
@@ -62,7 +62,7 @@ export function groupRoutes(scope: Scope): readonly RouteDefinition[] {
   return [groupRoute('analytics', scope), groupRoute('logs', scope)];
 }
 
-function groupRoute(area: 'analytics' | 'logs', { analytics, clock }: Scope): RouteDefinition {
+function groupRoute(area: 'analytics' | 'logs', { analytics, clock, directory }: Scope): RouteDefinition {
   return defineRoute({
     id: `${area}.groups`,
     method: 'GET',
@@ -77,14 +77,15 @@ function groupRoute(area: 'analytics' | 'logs', { analytics, clock }: Scope): Ro
     examples: {
       response: { object: 'list', total: 1, data: [{ model: 'gpt-5-mini', requests: 12, cost: 0.34 }] },
     },
-    async handle({ params, query, key }) {
+    async handle({ params, query, key, role }) {
+      requireAnalytics({ key, role }, directory);
       const by = known('groupBy', params.groupBy, groupings);
       const { page_size: limit = defaultPageSize, current_page: page = 0 } = query;
       const { total, rows } = await analytics.groups({
         by,
         columns: columnsOf(query.columns),
         window: timeWindow(query, clock.now()),
-        visibility: reachOf(key),
+        visibility: dataVisibility({ key, role }, directory),
         limit,
         offset: page * limit,
       });

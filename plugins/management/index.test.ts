@@ -56,6 +56,32 @@ describe('management: the routes', () => {
       [`workspaces.update${suffix}`, 'PUT', `${path}/{workspaceId}`, 'workspaces.update', 'update'],
       [`workspaces.delete${suffix}`, 'DELETE', `${path}/{workspaceId}`, 'workspaces.delete', 'delete'],
     ];
+    const members = (base: string, suffix: string): unknown[] => {
+      const path = `${base}/{workspaceId}/users`;
+      return [
+        [`workspace_users.create${suffix}`, 'POST', path, 'workspace_users.create', 'create'],
+        [`workspace_users.list${suffix}`, 'GET', path, 'workspace_users.list', null],
+        [`workspace_users.get${suffix}`, 'GET', `${path}/{userId}`, 'workspace_users.read', null],
+        [`workspace_users.update${suffix}`, 'PUT', `${path}/{userId}`, 'workspace_users.update', 'update'],
+        [`workspace_users.delete${suffix}`, 'DELETE', `${path}/{userId}`, 'workspace_users.delete', 'delete'],
+      ];
+    };
+    const ofOrganisation = (what: string): unknown[] => {
+      const path = `/admin/organisation/${what}`;
+      return [
+        [`organisation_${what}.get`, 'GET', path, 'organisation_settings.read', null],
+        [`organisation_${what}.update`, 'PUT', path, 'organisation_settings.update', 'update'],
+      ];
+    };
+    const ofWorkspace = (base: string, suffix: string): unknown[] => {
+      const path = `${base}/{workspaceId}/settings`;
+      return [
+        [`workspace_settings.get${suffix}`, 'GET', path, 'organisation_settings.read', null],
+        [`workspace_settings.update${suffix}`, 'PUT', path, 'organisation_settings.update', 'update'],
+      ];
+    };
+    const resend = '/admin/users/invites/{inviteId}/resend';
+    const groupOf = '/scim/workspaces/{scimWorkspaceGroupId}';
     const create = (type: string, path: string): unknown[] => [
       `api_keys.create_${type}`,
       ...['POST', path, `${type}_api_keys.create`, 'create'],
@@ -67,8 +93,33 @@ describe('management: the routes', () => {
         ['analytics.groups', 'GET', '/analytics/groups/{groupBy}', 'analytics.view', null],
         ['logs.groups', 'GET', '/logs/groups/{groupBy}', 'analytics.view', null],
         ['cache.delete', 'DELETE', '/cache', 'cache.delete', 'delete'],
+        ...ofOrganisation('settings'),
+        ...ofOrganisation('defaults'),
+        ...ofWorkspace('/admin/workspaces', ''),
+        ...ofWorkspace('/workspaces', '_plain'),
+        ['users.list', 'GET', '/admin/users', 'organisation_users.list', null],
+        ['users.get', 'GET', '/admin/users/{userId}', 'organisation_users.read', null],
+        ['users.update', 'PUT', '/admin/users/{userId}', 'organisation_users.update', 'update'],
+        ['users.delete', 'DELETE', '/admin/users/{userId}', 'organisation_users.delete', 'delete'],
         ...workspaces('/admin/workspaces', ''),
         ...workspaces('/workspaces', '_plain'),
+        ...members('/admin/workspaces', ''),
+        ...members('/workspaces', '_plain'),
+        ['invites.create', 'POST', '/admin/users/invites', 'organisation_users.create', 'create'],
+        ['invites.list', 'GET', '/admin/users/invites', 'organisation_users.list', null],
+        ['invites.get', 'GET', '/admin/users/invites/{inviteId}', 'organisation_users.read', null],
+        [
+          'invites.delete',
+          'DELETE',
+          '/admin/users/invites/{inviteId}',
+          'organisation_users.delete',
+          'delete',
+        ],
+        ['invites.resend', 'POST', resend, 'organisation_users.create', 'update'],
+        ['invites.accept', 'POST', '/invites/accept', 'invites.accept', 'accept'],
+        ['scim_workspaces.create', 'POST', '/scim/workspaces', 'organisation_settings.update', 'create'],
+        ['scim_workspaces.list', 'GET', '/scim/workspaces', 'organisation_settings.read', null],
+        ['scim_workspaces.delete', 'DELETE', groupOf, 'organisation_settings.update', 'delete'],
         create('organisation_service', '/api-keys/organisation/service'),
         create('workspace_service', '/api-keys/workspace/service'),
         create('workspace_user', '/api-keys/workspace/user'),

@@ -6,7 +6,7 @@ import type { Paged, WorkspaceFilter, WorkspaceRecord } from '../../core/ports/r
 import { listReply, pageOf, pageQuery } from './page-query.ts';
 import { Name, strict } from './text-schema.ts';
 import { showWorkspace, WorkspaceReply } from './workspace-record.ts';
-import type { WorkspacePlace } from './workspaces.ts';
+import type { WorkspacePlace } from './workspace-places.ts';
 
 const statuses = ['active', 'archived'] as const;
 

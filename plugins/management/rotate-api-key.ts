@@ -1,9 +1,11 @@
 import type { RouteDefinition } from '../../core/http/define-route.ts';
 import { defineRoute, GatewayError, Type, type Scope } from '../../core/pipeline/plugin.ts';
+import { apiKeyExample, secretExample } from './api-key-examples.ts';
 import { keyScopes, readScopes, visibleKey } from './api-key-access.ts';
 import { newSecret } from './key-secret.ts';
 import { staleVersion } from './stale-version.ts';
 import { Identifier, strict } from './text-schema.ts';
+import { requireNotAbove } from './user-key-rules.ts';
 
 const minuteMs = 60_000;
 const defaultTransitionMs = 30 * minuteMs;
@@ -39,6 +41,14 @@ export function rotateApiKeyRoute({ clock, keyPrefix }: Scope): RouteDefinition 
       key: Type.String({ description: 'The new secret. It is shown now and never again.' }),
       key_transition_expires_at: Type.String({ description: 'Until when the secret before is taken.' }),
     }),
+    examples: {
+      request: { key_transition_period_ms: 60 * minuteMs },
+      response: {
+        id: apiKeyExample.id,
+        key: secretExample,
+        key_transition_expires_at: '2026-11-21T10:00:00.000Z',
+      },
+    },
     async handle({ params, body, key, role, write, requireVersion }) {
       const now = clock.now();
       const secret = newSecret(keyPrefix);
@@ -48,6 +58,7 @@ export function rotateApiKeyRoute({ clock, keyPrefix }: Scope): RouteDefinition 
         requireVersion(before.version);
         // Whoever rotates a key holds its secret, and with it its scopes.
         readScopes(key, before.type, before.scopes);
+        await requireNotAbove(writer, { key, role }, before);
         const [present, ...others] = before.secrets.filter(
           ({ expiresAt }) => expiresAt === undefined || expiresAt > now,
         );

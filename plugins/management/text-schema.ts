@@ -1,27 +1,11 @@
-import { Type } from '../../core/pipeline/plugin.ts';
-
-/** Objects of bodies and queries take no member that is not known. */
-export const strict = { additionalProperties: false };
-
-/** A name or another short text: 1 to 255 characters. */
-export const Name = (description: string) => Type.String({ minLength: 1, maxLength: 255, description });
-
-/** A longer text for people; may be empty. */
-export const Description = Type.String({ maxLength: 1000, description: 'For people.' });
-
-/** An id or a slug within a path. */
-export const Identifier = Type.String({ minLength: 1, maxLength: 255, pattern: '^[A-Za-z0-9_.:-]+$' });
-
-/** Values with names that requests carry to the logs. */
-export const Metadata = Type.Record(Type.String(), Type.String({ maxLength: 1024 }), {
-  maxProperties: 50,
-  propertyNames: { minLength: 1, maxLength: 255 },
-  description: 'At most 50 texts by name.',
-});
-
-/** The value, or null. */
-export const orNull = <S extends Parameters<typeof Type.Union>[0][number]>(schema: S) =>
-  Type.Union([schema, Type.Null()]);
-
-/** A time, ISO 8601 with a time zone. */
-export const Instant = (description: string) => Type.String({ format: 'date-time', description });
+// One definition for what people send and for what stands in files.
+export {
+  Description,
+  Identifier,
+  Instant,
+  ManagedBy,
+  Metadata,
+  Name,
+  orNull,
+  strict,
+} from '../../core/access/text-schema.ts';

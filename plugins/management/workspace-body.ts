@@ -1,6 +1,7 @@
-import { GatewayError, Type, type Scope, type Static } from '../../core/pipeline/plugin.ts';
+import { Type, type Scope, type Static } from '../../core/pipeline/plugin.ts';
 import type { WorkspaceDefaults, WorkspaceRecord } from '../../core/ports/resources.ts';
 import { RateLimits, readRateLimits, readUsageLimit, UsageLimitSchema } from './limits-schema.ts';
+import { refusedBody } from './refused-body.ts';
 import { Description, Metadata, Name, orNull, strict } from './text-schema.ts';
 
 const fields = {
@@ -22,7 +23,19 @@ const fields = {
 const WorkspaceName = Name('Unique in the organisation.');
 
 /** What makes a workspace. */
-export const CreateWorkspace = Type.Object({ name: WorkspaceName, ...fields }, strict);
+export const CreateWorkspace = Type.Object(
+  {
+    name: WorkspaceName,
+    ...fields,
+    users: Type.Optional(
+      Type.Array(Name('The id or the e-mail address of somebody of the organisation.'), {
+        maxItems: 100,
+        description: 'Who its members are from the beginning, with the role `member`.',
+      }),
+    ),
+  },
+  strict,
+);
 
 /** What changes one; what is not given stays, and lists are replaced as a whole. */
 export const UpdateWorkspace = Type.Object({ name: Type.Optional(WorkspaceName), ...fields }, strict);
@@ -53,19 +66,17 @@ export function changedWorkspace(
   };
 }
 
-/** Metadata and config that requests begin with. Throws `invalid_request` when there is no such config. */
+/**
+ * Metadata and config that requests begin with, at `pointer` of the body. Throws `invalid_request` when there is no such
+ * config.
+ */
 export function readDefaults(
   { metadata, config_id: configId }: { metadata?: Record<string, string>; config_id?: string | null },
   router: Scope['router'],
+  pointer = '/defaults',
 ): WorkspaceDefaults {
   const missing = typeof configId === 'string' ? router.missingConfig(configId) : undefined;
-  if (missing !== undefined) {
-    const path = '/defaults/config_id';
-    throw new GatewayError('invalid_request', `The body is not valid: ${path}: ${missing}`, {
-      param: path,
-      extra: { errors: [{ path, message: missing }] },
-    });
-  }
+  if (missing !== undefined) throw refusedBody([{ path: `${pointer}/config_id`, message: missing }]);
   return {
     ...(metadata !== undefined && { metadata }),
     ...(typeof configId === 'string' && { configId }),

@@ -7,6 +7,7 @@ import {
   startAdministration,
   type AdminCall,
 } from '../../tests/kit/administration-kit.ts';
+import { addUser } from './people.test-support.ts';
 
 let resources: Resources;
 const closing: (() => Promise<void>)[] = [];
@@ -116,7 +117,8 @@ describe('a workspace', () => {
       { name: 'a', rate_limits: [limits.rate_limits[0], limits.rate_limits[0]] },
       ['/rate_limits/1'],
     ],
-    ['members, which are not there yet', { name: 'a', users: ['u'] }, ['/users']],
+    ['members who are not there', { name: 'a', users: ['u', 'v@example.com'] }, ['/users/0', '/users/1']],
+    ['101 members', { name: 'a', users: Array.from({ length: 101 }, () => 'u') }, ['/users']],
   ];
   for (const [name, body, places] of bad) {
     test(`is not created with ${name}`, async (t) => {
@@ -165,6 +167,44 @@ describe('a workspace', () => {
     assert.equal(answer.status, 409);
     assert.match(answer.json().data.message, /default workspace cannot be archived/);
   });
+});
+
+test('a workspace has the members that it was made with, by id or address, and shows them', async (t) => {
+  const { tenant, call } = await startAdministration(t, resources);
+  const { owner, key, organisationId } = await tenant('users');
+  const [ann, bob] = [
+    await addUser(resources, organisationId, { email: 'ann@example.com' }),
+    await addUser(resources, organisationId, { email: 'bob@example.com' }),
+  ];
+  const body = { name: 'Team', users: ['Ann@Example.com', bob.id] };
+  const made = await call(owner, { path: '/admin/workspaces', body });
+  assert.equal(made.status, 200, made.text);
+  const { id, users, ...workspace } = made.json();
+  assert.deepEqual(
+    new Map(users.map((one: { id: string; role: string }) => [one.id, one.role])),
+    new Map([ann, bob].map((user) => [user.id, 'member'])),
+  );
+  const listed = (await call(owner, { path: `/workspaces/${id}/users` })).json();
+  assert.deepEqual(listed.data, users);
+  assert.deepEqual((await call(owner, { path: `/workspaces/${id}` })).json(), { id, users, ...workspace });
+  const again = await call(owner, {
+    path: '/workspaces',
+    body: { ...body, name: 'Twice', users: [ann.id, ann.email] },
+  });
+  assert.deepEqual([again.status, again.json().errors[0].path], [400, '/users/1']);
+
+  const scopes = ['workspaces.read', 'workspaces.list', 'workspaces.update'];
+  const blind = key({ kind: 'organisation-service', scopes });
+  const asked: readonly AdminCall[] = [
+    { path: `/workspaces/${id}` },
+    { path: '/workspaces' },
+    { method: 'PUT', path: `/workspaces/${id}`, body: { icon: 'x' } },
+  ];
+  for (const one of asked) {
+    const answer = await call(blind, one);
+    assert.equal(answer.status, 200);
+    assert.ok(!answer.text.includes('example.com'), 'people are shown to who may list them');
+  }
 });
 
 describe('the list of workspaces', () => {

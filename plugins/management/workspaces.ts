@@ -1,32 +1,27 @@
 import { randomBytes, randomUUID } from 'node:crypto';
+import { holds } from '../../core/access/access.ts';
 import type { RouteDefinition } from '../../core/http/define-route.ts';
 import { defineRoute, GatewayError, Type, type Scope } from '../../core/pipeline/plugin.ts';
-import type { WorkspaceRecord } from '../../core/ports/resources.ts';
+import type { KeyRecord } from '../../core/ports/directory.ts';
+import type { Member } from '../../core/ports/people.ts';
+import type { ResourcesReader, WorkspaceRecord } from '../../core/ports/resources.ts';
+import { insertMembers } from './add-members.ts';
+import { listWorkspacesRoute } from './list-workspaces.ts';
+import { requireActive } from './require-active.ts';
 import { staleVersion } from './stale-version.ts';
 import { Identifier } from './text-schema.ts';
 import { visibleWorkspace } from './visible-workspace.ts';
+import { namedUsers } from './visible-user.ts';
 import { changedWorkspace, CreateWorkspace, UpdateWorkspace } from './workspace-body.ts';
-import { listWorkspacesRoute } from './list-workspaces.ts';
-import { showWorkspace, WorkspaceReply } from './workspace-record.ts';
-
-/** Where the routes of workspaces stand, and how their operations are told apart. */
-export interface WorkspacePlace {
-  readonly path: '/admin/workspaces' | '/workspaces';
-  /** Behind the operation id. */
-  readonly suffix: '' | '_plain';
-}
-
-const places: readonly WorkspacePlace[] = [
-  { path: '/admin/workspaces', suffix: '' },
-  { path: '/workspaces', suffix: '_plain' },
-];
+import { workspacePlaces, type WorkspacePlace } from './workspace-places.ts';
+import { shownMembers, showWithUsers, WorkspaceWithUsers } from './workspace-record.ts';
 
 const Params = Type.Object({ workspaceId: Identifier });
 const empty = { description: '', icon: '', defaults: {}, usageLimits: [], rateLimits: [] };
 
 /** The routes of workspaces, under both of their paths. */
 export function workspaceRoutes(scope: Scope): readonly RouteDefinition[] {
-  return places.flatMap((place) => [
+  return workspacePlaces.flatMap((place) => [
     createRoute(scope, place),
     listWorkspacesRoute(place),
     getRoute(place),
@@ -44,7 +39,7 @@ function createRoute({ clock, router }: Scope, { path, suffix }: WorkspacePlace)
     scope: 'workspaces.create',
     audit: 'create',
     body: CreateWorkspace,
-    reply: WorkspaceReply,
+    reply: WorkspaceWithUsers,
     async handle({ body, key, write, sendVersion }) {
       const now = clock.now();
       const record: WorkspaceRecord = {
@@ -56,12 +51,17 @@ function createRoute({ clock, router }: Scope, { path, suffix }: WorkspacePlace)
         ...changedWorkspace(body, { ...empty, name: body.name }, router),
         ...{ createdAt: now, updatedAt: now, version: 1 },
       };
-      await write(async ({ workspaces }) => {
-        await workspaces.insert(record);
-        return { id: record.id, workspaceId: record.id, result: undefined };
+      const named = (body.users ?? []).map((idOrEmail, index) => ({ path: `/users/${index}`, idOrEmail }));
+      const members = await write(async (writer) => {
+        const users = await namedUsers(writer, key.organisationId, named);
+        await writer.workspaces.insert(record);
+        const wanted = users.map((user) => ({ user, role: 'member' as const }));
+        await insertMembers(writer, record, { wanted, now });
+        const result = await membersFor(writer, key, record);
+        return { id: record.id, workspaceId: record.id, result };
       });
       sendVersion(record.version);
-      return showWorkspace(record);
+      return showWithUsers(record, members);
     },
   });
 }
@@ -76,11 +76,14 @@ function getRoute({ path, suffix }: WorkspacePlace): RouteDefinition {
     // Reads only.
     audit: null,
     params: Params,
-    reply: WorkspaceReply,
+    reply: WorkspaceWithUsers,
     async handle({ params, key, read, sendVersion }) {
-      const record = await read((reader) => visibleWorkspace(reader, key, params.workspaceId));
+      const { record, members } = await read(async (reader) => {
+        const record = await visibleWorkspace(reader, key, params.workspaceId);
+        return { record, members: await membersFor(reader, key, record) };
+      });
       sendVersion(record.version);
-      return showWorkspace(record);
+      return showWithUsers(record, members);
     },
   });
 }
@@ -95,19 +98,20 @@ function updateRoute({ clock, router }: Scope, { path, suffix }: WorkspacePlace)
     audit: 'update',
     params: Params,
     body: UpdateWorkspace,
-    reply: WorkspaceReply,
+    reply: WorkspaceWithUsers,
     async handle({ params, body, key, write, requireVersion, sendVersion }) {
-      const record = await write(async (writer) => {
+      const { record, members } = await write(async (writer) => {
         const before = await visibleWorkspace(writer, key, params.workspaceId);
         requireVersion(before.version);
-        if (before.status === 'archived') throw archived(before);
+        requireActive(before);
         const change = { updatedAt: clock.now(), version: before.version + 1 };
         const after = { ...before, ...changedWorkspace(body, before, router), ...change };
         if (!(await writer.workspaces.replace(after))) throw staleVersion();
-        return { id: after.id, workspaceId: after.id, result: after };
+        const result = { record: after, members: await membersFor(writer, key, after) };
+        return { id: after.id, workspaceId: after.id, result };
       });
       sendVersion(record.version);
-      return showWorkspace(record);
+      return showWithUsers(record, members);
     },
   });
 }
@@ -145,11 +149,14 @@ function archiveRoute({ clock }: Scope, { path, suffix }: WorkspacePlace): Route
   });
 }
 
-function archived({ name }: WorkspaceRecord): GatewayError {
-  return new GatewayError(
-    'resource_conflict',
-    `The workspace "${name}" is archived and cannot be changed any more.`,
-  );
+/** The members that an answer shows; undefined for keys that may not list them. */
+async function membersFor(
+  { members }: Pick<ResourcesReader, 'members'>,
+  key: KeyRecord,
+  { organisationId, id }: WorkspaceRecord,
+): Promise<readonly Member[] | undefined> {
+  if (!holds(key, 'workspace_users.list')) return undefined;
+  return (await members.list(organisationId, id, {}, { offset: 0, limit: shownMembers })).data;
 }
 
 /** `ws-`, the letters of the name that an address can have, and six that make it unique. */

@@ -26,9 +26,12 @@ export interface KeyFigures {
   /** From starting the process until it listens, on a store that was opened before; without keys, and with them. */
   readonly start_seconds_without: number;
   readonly start_seconds: number;
-  /** A page of 100 keys over HTTP, the first and one far behind. */
+  /** A page of 100 keys over HTTP: the first, one in the middle, and the last. */
   readonly list_ms: number;
-  readonly list_far_ms: number;
+  readonly list_middle_ms: number;
+  readonly list_last_ms: number;
+  /** Changes of keys over HTTP, each with its audit row, several under way at once. */
+  readonly audited_writes_per_second: number;
 }
 
 const config = `version: 1
@@ -40,6 +43,8 @@ pipelines:
 `;
 const write = (line: string): void => void process.stderr.write(line);
 const log = createLog({ level: 'warn', format: 'text', write, clock });
+/** So many change something at once. */
+const callers = 8;
 const secretOf = (number: number): string => `wk_bench_key_${number}`;
 
 /** 100,000 keys (10,000 when `quick`) of 100 workspaces. */
@@ -65,7 +70,9 @@ export async function measureKeys(quick: boolean): Promise<KeyFigures> {
         start_seconds_without: without.seconds,
         start_seconds: full.seconds,
         list_ms: await listMs(full.weir, 0),
-        list_far_ms: await listMs(full.weir, keys / 100 - 1),
+        list_middle_ms: await listMs(full.weir, keys / 200),
+        list_last_ms: await listMs(full.weir, keys / 100 - 1),
+        audited_writes_per_second: await writesPerSecond(full.weir, quick ? 200 : 1000),
       };
     } finally {
       await full.weir.stop();
@@ -103,9 +110,14 @@ async function atStore<T>(data: string, work: (database: Database) => Promise<T>
 }
 
 /** The default organisation and workspace of a data folder. */
-async function identityOf(data: string): Promise<{ organisation_id: string; workspace_id: string }> {
-  const text = await readFile(path.join(data, 'identity.json'), 'utf8');
-  return JSON.parse(text) as { organisation_id: string; workspace_id: string };
+interface StoredIds {
+  readonly organisation_id: string;
+  readonly workspace_id: string;
+  readonly owner_user_id: string;
+}
+
+async function identityOf(data: string): Promise<StoredIds> {
+  return JSON.parse(await readFile(path.join(data, 'identity.json'), 'utf8')) as StoredIds;
 }
 
 /** Statement by statement over the API it would take many minutes. */
@@ -116,17 +128,12 @@ async function seed(database: Database, data: string, keys: number): Promise<voi
     await database.query((statements) =>
       statements.execute(sql`
         INSERT INTO api_keys (id, organisation_id, workspace_id, user_id, name, description, type, status, scopes,
-          rate_limits, defaults, alert_emails, masked, creation_mode, created_at, updated_at, version, change)
+          rate_limits, defaults, alert_emails, masked, creation_mode, created_at, updated_at, version, change,
+          secret_hash)
         SELECT md5('id' || number)::uuid::text, ${organisation}::text, md5('workspace' || number % 100)::uuid::text,
           '', 'key of team ' || number, '', 'workspace-service', 'active', ARRAY['completions.write', 'logs.view'],
           '[]', '{}', ARRAY[]::text[], 'wk_be…' || number % 100, 'api',
-          now() + number * interval '1 ms', now(), 1, 1
-        FROM ${numbers}`),
-    );
-    await database.query((statements) =>
-      statements.execute(sql`
-        INSERT INTO api_key_secrets (organisation_id, api_key_id, position, hash)
-        SELECT ${organisation}::text, md5('id' || number)::uuid::text, 0,
+          now() + number * interval '1 ms', now(), 1, 1,
           encode(sha256(convert_to('wk_bench_key_' || number, 'UTF8')), 'base64')
         FROM ${numbers}`),
     );
@@ -143,6 +150,7 @@ async function measureLookup(database: Database, data: string, keys: number): Pr
       defaultOrganisationId: identity.organisation_id,
       defaultWorkspaceId: identity.workspace_id,
     },
+    owner: { id: identity.owner_user_id, email: 'owner@localhost' },
     resources: createResources({ database, clock, log }),
     ...{ clock, log, metrics: createMetrics() },
   });
@@ -166,16 +174,35 @@ function sha256(text: string): string {
   return createHash('sha256').update(text).digest('base64');
 }
 
-async function listMs({ port }: WeirSubject, page: number): Promise<number> {
+async function listMs(weir: WeirSubject, page: number): Promise<number> {
   const times: number[] = [];
   for (let round = 0; round < 30; round += 1) {
     const from = performance.now();
-    const answer = await fetch(`http://127.0.0.1:${port}/v1/api-keys?current_page=${page}&page_size=100`, {
-      headers: { 'x-service-api-key': benchKey },
-    });
-    const text = await answer.text();
-    if (!answer.ok) throw new Error(`The list of keys answered ${answer.status}: ${text}`);
+    await call(weir, `/v1/api-keys?current_page=${page}&page_size=100`);
     times.push(performance.now() - from);
   }
   return median(times);
+}
+
+async function writesPerSecond(weir: WeirSubject, writes: number): Promise<number> {
+  const { data } = (await call(weir, '/v1/api-keys?page_size=100')) as { data: readonly { id: string }[] };
+  let next = 0;
+  const caller = async (): Promise<void> => {
+    for (let number = next++; number < writes; number = next++) {
+      const body = JSON.stringify({ description: `change ${number}` });
+      await call(weir, `/v1/api-keys/${data[number % data.length]?.id}`, { method: 'PUT', body });
+    }
+  };
+  const from = performance.now();
+  await Promise.all(Array.from({ length: callers }, caller));
+  return writes / ((performance.now() - from) / 1000);
+}
+
+/** The answer of the administration API as JSON. */
+async function call({ port }: WeirSubject, target: string, options: RequestInit = {}): Promise<unknown> {
+  const headers = { 'x-service-api-key': benchKey, 'content-type': 'application/json' };
+  const answer = await fetch(`http://127.0.0.1:${port}${target}`, { ...options, headers });
+  const text = await answer.text();
+  if (!answer.ok) throw new Error(`${target} answered ${answer.status}: ${text}`);
+  return JSON.parse(text);
 }

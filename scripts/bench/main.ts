@@ -147,7 +147,9 @@ if (keys) {
   verdict('bytes of memory per key', keys.bytes_per_key, 1024);
   verdict('seconds until it listens', keys.start_seconds, 3);
   verdict('ms for the first page of keys', keys.list_ms, 20);
-  verdict('ms for the last page of keys', keys.list_far_ms, 20);
+  verdict('ms for the page in the middle', keys.list_middle_ms, 20);
+  verdict('ms for the last page of keys', keys.list_last_ms, 20);
+  console.log(`     audited writes per second: ${keys.audited_writes_per_second.toFixed(0)}`);
 }
 if (values.json !== undefined) await writeFile(values.json, `${JSON.stringify(result, null, 2)}\n`);
 

@@ -8,6 +8,8 @@ import type {
   GroupColumn,
   GroupQuery,
   GroupRow,
+  KeyUsage,
+  KeyUsageQuery,
   LogRecord,
   StoredRows,
   TimeWindow,
@@ -16,6 +18,7 @@ import type {
 import type { JournalTable } from '../../core/ports/journal.ts';
 import type { BodyRow, RequestRow } from '../../core/ports/request-row.ts';
 import { alias, groupSql } from './group-sql.ts';
+import { keyUsageSql, type KeyUsageRow } from './key-usage-sql.ts';
 import { bodyColumns, requestColumns } from './row-columns.ts';
 import { insertError, queryError, unavailable } from './store-errors.ts';
 
@@ -36,10 +39,11 @@ const insertSettings: ClickHouseSettings = {
   input_format_json_throw_on_bad_escape_sequence: 0,
   date_time_input_format: 'best_effort',
 };
-/** The store ends a query by itself, in seconds; an answer that is later than `queryTimeoutMs` will not come. */
-const queryTimeoutMs = 25_000;
+/** The store ends a query by itself, in seconds; an answer that is later by `lateMs` will not come. */
+const querySeconds = 20;
+const usageSeconds = 5;
+const lateMs = 5000;
 const querySettings: ClickHouseSettings = {
-  max_execution_time: 20,
   max_memory_usage: '400000000',
   max_bytes_before_external_group_by: '200000000',
   output_format_json_quote_64bit_integers: 0,
@@ -54,6 +58,7 @@ const inserts: Readonly<Record<JournalTable, string>> = {
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 const maxPage = 10_000;
 const maxOffset = 1_000_000;
+const maxKeys = 100;
 /** The last moment that the store's time type can hold, in the year 2299. */
 const endOfTime = 10_413_791_999_999;
 
@@ -153,14 +158,28 @@ export class ClickHouseAnalytics implements Analytics {
     };
   }
 
+  async usageOfKeys({ keys, to, visibility }: KeyUsageQuery): Promise<ReadonlyMap<string, KeyUsage>> {
+    checkRange('keys', keys.length, maxKeys);
+    if (keys.length === 0) return new Map();
+    const since = keys.map((key) => moment(key.since));
+    const { where, parameters } = visible({ from: Math.min(...since), to }, visibility);
+    const rows = await this.#select<KeyUsageRow>(
+      keyUsageSql(where),
+      { ...parameters, keys: keys.map(({ id }) => id), since },
+      usageSeconds,
+    );
+    return new Map(rows.map((row) => [row.usage_key, { cost: row.usage_cost, tokens: row.usage_tokens }]));
+  }
+
   async requestById(id: string, window: TimeWindow, visibility: Visibility): Promise<LogRecord | undefined> {
     if (!uuid.test(id)) return undefined;
-    const { where, parameters } = visible(window, visibility);
-    const one = (columns: readonly string[], table: JournalTable): string =>
-      `SELECT ${columns.join(', ')} FROM ${table} WHERE id = {id:UUID} AND ${where} LIMIT 1`;
+    const { where, place, parameters } = visible(window, visibility);
+    const one = (columns: readonly string[], table: JournalTable, condition: string): string =>
+      `SELECT ${columns.join(', ')} FROM ${table} WHERE id = {id:UUID} AND ${condition} LIMIT 1`;
+    // Bodies do not say who sent them: they are told only together with their request.
     const [requests, bodies] = await Promise.all([
-      this.#select<RequestRow>(one(requestColumns, 'requests'), { ...parameters, id }),
-      this.#select<BodyRow>(one(bodyColumns, 'bodies'), { ...parameters, id }),
+      this.#select<RequestRow>(one(requestColumns, 'requests', where), { ...parameters, id }),
+      this.#select<BodyRow>(one(bodyColumns, 'bodies', place), { ...parameters, id }),
     ]);
     return requests[0] && { request: requests[0], body: bodies[0] };
   }
@@ -174,14 +193,18 @@ export class ClickHouseAnalytics implements Analytics {
     await this.#client.close();
   }
 
-  async #select<Row>(sql: string, parameters: Readonly<Record<string, unknown>>): Promise<Row[]> {
+  async #select<Row>(
+    sql: string,
+    parameters: Readonly<Record<string, unknown>>,
+    seconds = querySeconds,
+  ): Promise<Row[]> {
     try {
       const result = await this.#client.query({
         query: sql,
         query_params: parameters,
         format: 'JSONEachRow',
-        clickhouse_settings: querySettings,
-        abort_signal: AbortSignal.timeout(queryTimeoutMs),
+        clickhouse_settings: { ...querySettings, max_execution_time: seconds },
+        abort_signal: AbortSignal.timeout(seconds * 1000 + lateMs),
       });
       return await result.json<Row>();
     } catch (error) {
@@ -206,26 +229,41 @@ async function* bytesOf({ path, from, end }: StoredRows): AsyncGenerator<Buffer>
   if (left > 0) throw new Error('The file of rows is shorter than it was.');
 }
 
-/** The condition that every query carries, with its values apart from it. */
+/** The conditions that every query carries, with their values apart from them. */
 function visible(
   window: TimeWindow,
-  visibility: Visibility,
-): { where: string; parameters: Record<string, unknown> } {
+  { organisationId, workspaceId, userId, apiKeyId }: Visibility,
+): {
+  /** For requests. */
+  where: string;
+  /** For bodies, which have no column for who sent them. */
+  place: string;
+  parameters: Record<string, unknown>;
+} {
   const conditions = ['organisation_id = {organisation:String}', inWindow];
-  if (visibility.workspaceId !== undefined) conditions.push('workspace_id = {workspace:String}');
+  if (workspaceId !== undefined) conditions.push('workspace_id = {workspace:String}');
+  const place = conditions.join(' AND ');
+  if (userId !== undefined) conditions.push('user_id = {user:String}');
+  if (apiKeyId !== undefined) conditions.push('api_key_id = {key:String}');
   return {
     where: conditions.join(' AND '),
+    place,
     parameters: {
-      organisation: visibility.organisationId,
-      workspace: visibility.workspaceId ?? '',
+      organisation: organisationId,
+      workspace: workspaceId ?? '',
+      user: userId ?? '',
+      key: apiKeyId ?? '',
       ...moments(window),
     },
   };
 }
 
 function moments({ from, to }: TimeWindow): { from: number; to: number } {
-  const moment = (time: number): number => Math.min(Math.max(Math.ceil(time), 0), endOfTime);
   return { from: moment(from), to: moment(to) };
+}
+
+function moment(time: number): number {
+  return Math.min(Math.max(Math.ceil(time), 0), endOfTime);
 }
 
 function groupRow(result: GroupResult, wanted: readonly GroupColumn[]): GroupRow {
@@ -238,7 +276,7 @@ function groupRow(result: GroupResult, wanted: readonly GroupColumn[]): GroupRow
   return { value: result.group_value, requests: result.group_requests, columns };
 }
 
-function checkRange(name: 'limit' | 'offset', value: number, max: number): void {
+function checkRange(name: 'limit' | 'offset' | 'keys', value: number, max: number): void {
   if (Number.isInteger(value) && value >= 0 && value <= max) return;
   const message = `\`${name}\` must be a whole number from 0 to ${max}.`;
   throw new GatewayError('invalid_request', message, { param: name });

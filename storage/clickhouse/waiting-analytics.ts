@@ -1,6 +1,13 @@
 import { randomInt } from 'node:crypto';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
-import type { Analytics, GroupQuery, GroupRow, LogRecord } from '../../core/ports/analytics.ts';
+import type {
+  Analytics,
+  GroupQuery,
+  GroupRow,
+  KeyUsage,
+  KeyUsageQuery,
+  LogRecord,
+} from '../../core/ports/analytics.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { AnalyticsStartError } from './start-error.ts';
@@ -74,6 +81,10 @@ class WaitingAnalytics implements Analytics {
 
   groups(query: GroupQuery): Promise<{ total: number; rows: readonly GroupRow[] }> {
     return this.#store?.groups(query) ?? this.#refuse();
+  }
+
+  usageOfKeys(query: KeyUsageQuery): Promise<ReadonlyMap<string, KeyUsage>> {
+    return this.#store?.usageOfKeys(query) ?? this.#refuse();
   }
 
   requestById(...wanted: Parameters<Analytics['requestById']>): Promise<LogRecord | undefined> {

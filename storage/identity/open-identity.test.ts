@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { sha256 } from '../../tests/kit/plugin-kit.ts';
-import { openIdentity } from './open-identity.ts';
+import { openIdentity, type IdentityOptions } from './open-identity.ts';
 
 const preset = 'a-preset-owner-key';
 
@@ -14,6 +14,9 @@ async function folder(t: TestContext): Promise<string> {
   return directory;
 }
 
+const open = (directory: string, options: Partial<IdentityOptions> = {}) =>
+  openIdentity(directory, { presetKey: undefined, ownerEmail: undefined, keyPrefix: 'wk_', ...options });
+
 const ids = ({ directory }: Awaited<ReturnType<typeof openIdentity>>) => [
   directory.defaultOrganisationId,
   directory.defaultWorkspaceId,
@@ -22,7 +25,7 @@ const ids = ({ directory }: Awaited<ReturnType<typeof openIdentity>>) => [
 describe('the identity of a data folder', () => {
   test('the first start makes an organisation, a workspace and an owner key', async (t) => {
     const data = path.join(await folder(t), 'not', 'there', 'yet');
-    const identity = await openIdentity(data, undefined, 'zz_');
+    const identity = await open(data, { keyPrefix: 'zz_' });
     const key = identity.newOwnerKey ?? '';
     assert.match(key, /^zz_[A-Za-z0-9_-]{40}$/);
     const owner = identity.directory.keyByHash(sha256(key));
@@ -38,7 +41,7 @@ describe('the identity of a data folder', () => {
 
   test('only the hash is stored, readable by its owner alone', async (t) => {
     const data = await folder(t);
-    const { newOwnerKey = '' } = await openIdentity(data, undefined, 'wk_');
+    const { newOwnerKey = '' } = await open(data);
     const file = path.join(data, 'identity.json');
     const text = await readFile(file, 'utf8');
     assert.ok(!text.includes(newOwnerKey.slice(3)));
@@ -49,30 +52,71 @@ describe('the identity of a data folder', () => {
 
   test('the next start knows the same, and shows no key again', async (t) => {
     const data = await folder(t);
-    const first = await openIdentity(data, undefined, 'wk_');
-    const second = await openIdentity(data, undefined, 'wk_');
+    const first = await open(data);
+    const second = await open(data);
     assert.equal(second.newOwnerKey, undefined);
     assert.deepEqual(ids(second), ids(first));
     const hash = sha256(first.newOwnerKey ?? '');
     assert.equal(second.directory.keyByHash(hash)?.id, first.directory.keyByHash(hash)?.id);
   });
 
+  test('the owner key belongs to a user, the same at every start', async (t) => {
+    const data = await folder(t);
+    const first = await open(data, { presetKey: preset });
+    assert.match(first.owner.id, /^[0-9a-f-]{36}$/);
+    assert.equal(first.directory.keyByHash(sha256(preset))?.userId, first.owner.id);
+    assert.equal((await open(data)).owner.id, first.owner.id);
+  });
+
+  test('a file of before, without a user, gets one and keeps the rest', async (t) => {
+    const data = await folder(t);
+    const file = path.join(data, 'identity.json');
+    const first = await open(data, { presetKey: preset });
+    const before = JSON.parse(await readFile(file, 'utf8')) as Record<string, string>;
+    delete before['owner_user_id'];
+    await writeFile(file, JSON.stringify(before));
+    const second = await open(data);
+    assert.deepEqual(ids(second), ids(first));
+    assert.notEqual(second.owner.id, first.owner.id);
+    assert.equal(second.directory.keyByHash(sha256(preset))?.userId, second.owner.id);
+    assert.equal((await open(data)).owner.id, second.owner.id);
+  });
+
+  const addresses: readonly [string | undefined, string][] = [
+    [undefined, 'owner@localhost'],
+    [' ', 'owner@localhost'],
+    [' Kim@Example.COM ', 'kim@example.com'],
+  ];
+  for (const [ownerEmail, email] of addresses) {
+    test(`the e-mail address of the owner: ${JSON.stringify(ownerEmail)}`, async (t) => {
+      assert.equal((await open(await folder(t), { ownerEmail })).owner.email, email);
+    });
+  }
+
+  for (const ownerEmail of ['kim', 'kim@', 'a b@c', `${'x'.repeat(250)}@y.de`]) {
+    test(`no e-mail address: ${ownerEmail.slice(0, 8)}`, async (t) => {
+      const data = await folder(t);
+      await assert.rejects(open(data, { ownerEmail }), /^Error: WEIR_OWNER_EMAIL must be an e-mail address/);
+      assert.deepEqual(await readdir(data), []);
+    });
+  }
+
   test('a preset key becomes the owner key, now and later', async (t) => {
     const data = await folder(t);
-    const first = await openIdentity(data, preset, 'wk_');
+    const first = await open(data, { presetKey: preset });
     assert.equal(first.newOwnerKey, undefined);
     assert.equal(first.directory.keyByHash(sha256(preset))?.kind, 'owner');
-    const changed = await openIdentity(data, 'another-owner-key', 'wk_');
+    const changed = await open(data, { presetKey: 'another-owner-key' });
     assert.deepEqual(ids(changed), ids(first));
     assert.equal(changed.directory.keyByHash(sha256(preset)), undefined);
     assert.equal(changed.directory.keyByHash(sha256('another-owner-key'))?.kind, 'owner');
-    const without = await openIdentity(data, undefined, 'wk_');
+    const without = await open(data);
     assert.equal(without.directory.keyByHash(sha256('another-owner-key'))?.kind, 'owner');
   });
 
   test('a preset key that is too short is refused before anything is written', async (t) => {
     const data = await folder(t);
-    await assert.rejects(openIdentity(data, 'x'.repeat(15), 'wk_'), {
+    await assert.rejects(open(data, { presetKey: 'x'.repeat(15) }), {
       message: 'WEIR_ADMIN_KEY is shorter than 16 characters. Choose a longer key.',
     });
     assert.deepEqual(await readdir(data), []);
@@ -88,11 +132,11 @@ describe('the identity of a data folder', () => {
   for (const [name, damage] of damaged) {
     test(`a damaged file is named and left as it is: ${name}`, async (t) => {
       const data = await folder(t);
-      await openIdentity(data, undefined, 'wk_');
+      await open(data);
       const file = path.join(data, 'identity.json');
       const broken = damage(await readFile(file, 'utf8'));
       await writeFile(file, broken);
-      await assert.rejects(openIdentity(data, preset, 'wk_'), (error: Error) => {
+      await assert.rejects(open(data, { presetKey: preset }), (error: Error) => {
         assert.ok(error.message.startsWith(`${file} is damaged. Restore it from a backup`));
         return true;
       });

@@ -9,32 +9,50 @@ import { withoutStore } from '../../core/ports/directory-without-store.ts';
 const StoredIdentity = Type.Object({
   organisation_id: Type.String({ format: 'uuid' }),
   workspace_id: Type.String({ format: 'uuid' }),
+  /** Files of earlier versions lack it. */
+  owner_user_id: Type.Optional(Type.String({ format: 'uuid' })),
   owner_key_id: Type.String({ format: 'uuid' }),
   /** SHA-256 of the owner key, base64. The key itself is stored nowhere. */
   owner_key_sha256: Type.String({ minLength: 44, maxLength: 44 }),
 });
 
-const minKeyLength = 16;
+/** What is written: the file as it is now. */
+type StoredIds = Required<Static<typeof StoredIdentity>>;
 
+const minKeyLength = 16;
+const maxEmailLength = 254;
+
+/** What `openIdentity` is told from outside. */
+export interface IdentityOptions {
+  /** `WEIR_ADMIN_KEY`: becomes the owner key, now and later. */
+  readonly presetKey: string | undefined;
+  /** `WEIR_OWNER_EMAIL`: address of the first user. Default `owner@localhost`. */
+  readonly ownerEmail: string | undefined;
+  /** What generated keys begin with. */
+  readonly keyPrefix: string;
+}
+
+/** The default organisation of a data folder, and who owns it. */
 export interface Identity {
   readonly directory: Directory;
+  /** The user that the owner key belongs to; the e-mail address is lower-case. */
+  readonly owner: { readonly id: string; readonly email: string };
   /** The owner key in plain text, only when it was generated just now: show it once. */
   readonly newOwnerKey: string | undefined;
 }
 
 /**
- * Opens the default organisation, workspace and owner key of a data folder, and makes them at the first start.
- * `presetKey` (from `WEIR_ADMIN_KEY`) becomes the owner key, now and later. Throws when it is too short or when the
- * file is damaged.
+ * Opens the default organisation, workspace, owner and owner key of a data folder, and makes them at the first start.
+ * Throws when the preset key is too short, when the address is none, or when the file is damaged.
  */
 export async function openIdentity(
   directory: string,
-  presetKey: string | undefined,
-  keyPrefix: string,
+  { presetKey, ownerEmail, keyPrefix }: IdentityOptions,
 ): Promise<Identity> {
   if (presetKey !== undefined && presetKey.length < minKeyLength) {
     throw new Error(`WEIR_ADMIN_KEY is shorter than ${minKeyLength} characters. Choose a longer key.`);
   }
+  const email = readEmail(ownerEmail);
   const file = path.join(directory, 'identity.json');
   const stored = await read(file);
   const newOwnerKey =
@@ -42,14 +60,24 @@ export async function openIdentity(
       ? keyPrefix + randomBytes(30).toString('base64url')
       : undefined;
   const key = presetKey ?? newOwnerKey;
-  const identity: Static<typeof StoredIdentity> = {
+  const identity = {
     organisation_id: stored?.organisation_id ?? randomUUID(),
     workspace_id: stored?.workspace_id ?? randomUUID(),
+    owner_user_id: stored?.owner_user_id ?? randomUUID(),
     owner_key_id: stored?.owner_key_id ?? randomUUID(),
     owner_key_sha256: key === undefined ? (stored?.owner_key_sha256 ?? '') : sha256(key),
   };
-  if (identity.owner_key_sha256 !== stored?.owner_key_sha256) await write(file, identity);
-  return { directory: directoryOf(identity), newOwnerKey };
+  const isKnown =
+    identity.owner_key_sha256 === stored?.owner_key_sha256 && identity.owner_user_id === stored.owner_user_id;
+  if (!isKnown) await write(file, identity);
+  return { directory: directoryOf(identity), owner: { id: identity.owner_user_id, email }, newOwnerKey };
+}
+
+function readEmail(given: string | undefined): string {
+  const email = given?.trim().toLowerCase() ?? '';
+  if (email === '') return 'owner@localhost';
+  if (email.length <= maxEmailLength && /^[^\s@]+@[^\s@]+$/.test(email)) return email;
+  throw new Error(`WEIR_OWNER_EMAIL must be an e-mail address; it is "${email.slice(0, 64)}".`);
 }
 
 async function read(file: string): Promise<Static<typeof StoredIdentity> | undefined> {
@@ -72,21 +100,21 @@ async function read(file: string): Promise<Static<typeof StoredIdentity> | undef
   );
 }
 
-async function write(file: string, identity: Static<typeof StoredIdentity>): Promise<void> {
+async function write(file: string, identity: StoredIds): Promise<void> {
   await mkdir(path.dirname(file), { recursive: true });
   const temporary = `${file}.${process.pid}.tmp`;
   await writeFile(temporary, `${JSON.stringify(identity, null, 2)}\n`, { mode: 0o600 });
   await rename(temporary, file);
 }
 
-function directoryOf(identity: Static<typeof StoredIdentity>): Directory {
+function directoryOf(identity: StoredIds): Directory {
   const owner: KeyRecord = {
     id: identity.owner_key_id,
     name: 'owner',
     kind: 'owner',
     organisationId: identity.organisation_id,
     workspaceId: identity.workspace_id,
-    userId: '',
+    userId: identity.owner_user_id,
     scopes: ['*'],
     expiresAt: null,
   };

@@ -14,6 +14,7 @@ export function createNoAnalytics(): Analytics {
     insert: refuse,
     storedIds: refuse,
     groups: refuse,
+    usageOfKeys: refuse,
     requestById: refuse,
     ping: () => Promise.resolve(),
     close: () => Promise.resolve(),

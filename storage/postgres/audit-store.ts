@@ -1,10 +1,10 @@
-import { and, asc, count, desc, eq, gt, gte, lte, max, type SQL, sql } from 'drizzle-orm';
+import { and, asc, eq, gt, gte, lte, max, type SQL, sql } from 'drizzle-orm';
 import type { AuditEntry, AuditFilter, AuditReader, AuditWriter } from '../../core/ports/resources.ts';
-import { auditHash } from './audit-hash.ts';
+import { auditHash, chainStart } from './audit-hash.ts';
 import type { Statements } from './database.ts';
 import type { HeldCounters } from './held-counters.ts';
-import { pageBounds } from './page-bounds.ts';
-import { auditLogs } from './schema.ts';
+import { auditLogs, organisationCounters } from './schema.ts';
+import { countRows, pagedList, type PageFromEnd } from './stored-records.ts';
 
 const chainPage = 1000;
 const longestText = 255;
@@ -12,18 +12,20 @@ const longestText = 255;
 /** Reads audit records with the statements of one transaction. */
 export function auditReader(statements: Statements): AuditReader {
   return {
-    async list(organisationId, filter, page) {
-      const { limit, offset } = pageBounds(page);
+    list(organisationId, filter, page) {
       const where = matching(organisationId, filter);
-      const total = await totalOf(statements, where, filter);
-      const data = await statements
-        .select()
-        .from(auditLogs)
-        .where(where)
-        .orderBy(desc(auditLogs.number))
-        .limit(limit)
-        .offset(offset);
-      return { total, data };
+      const lists = {
+        total: () => totalOf(statements, where, filter),
+        rows: async ({ limit, offset, towards }: PageFromEnd) =>
+          statements
+            .select()
+            .from(auditLogs)
+            .where(where)
+            .orderBy(towards(auditLogs.number))
+            .limit(limit)
+            .offset(offset),
+      };
+      return pagedList(page, lists, 'descending');
     },
     async chain(organisationId, afterNumber) {
       return statements
@@ -32,6 +34,13 @@ export function auditReader(statements: Statements): AuditReader {
         .where(and(eq(auditLogs.organisationId, organisationId), gt(auditLogs.number, afterNumber)))
         .orderBy(asc(auditLogs.number))
         .limit(chainPage);
+    },
+    async head(organisationId) {
+      const [found] = await statements
+        .select({ number: organisationCounters.audits, hash: organisationCounters.auditHash })
+        .from(organisationCounters)
+        .where(eq(organisationCounters.organisationId, organisationId));
+      return found ?? chainStart;
     },
   };
 }
@@ -54,9 +63,12 @@ export function auditWriter(statements: Statements, held: HeldCounters): AuditWr
 /** Without a filter the chain itself says how long it is. */
 async function totalOf(statements: Statements, where: SQL | undefined, filter: AuditFilter): Promise<number> {
   const whole = Object.values(filter).every((value) => value === undefined);
-  const total = whole ? max(auditLogs.number) : count();
-  const [counted] = await statements.select({ total }).from(auditLogs).where(where);
-  return Number(counted?.total ?? 0);
+  if (!whole) return countRows(statements, auditLogs, where);
+  const [last] = await statements
+    .select({ number: max(auditLogs.number) })
+    .from(auditLogs)
+    .where(where);
+  return last?.number ?? 0;
 }
 
 function matching(organisationId: string, filter: AuditFilter): SQL | undefined {

@@ -1,5 +1,6 @@
 import { eq } from 'drizzle-orm';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
+import type { ChangeMarks } from '../../core/ports/resources.ts';
 import { chainStart, type ChainPlace } from './audit-hash.ts';
 import type { Statements } from './database.ts';
 import { organisationCounters } from './schema.ts';
@@ -14,6 +15,7 @@ export class HeldCounters {
   readonly change: number;
   /** The end of the organisation's audit chain. */
   chain: ChainPlace;
+  private readonly touched = new Set<keyof ChangeMarks>();
   private written = false;
   private released = false;
 
@@ -40,18 +42,28 @@ export class HeldCounters {
     );
   }
 
-  /** Notes that something was written. */
-  mark(): void {
+  /** Notes that something was written; `what` for that of which the directory is told by itself. */
+  mark(what?: keyof ChangeMarks): void {
     this.written = true;
+    if (what !== undefined) this.touched.add(what);
   }
 
   /** Stores the counters when something was written. The last statement of the transaction. */
   async release(statements: Statements): Promise<void> {
     this.released = true;
     if (!this.written) return;
+    // `undefined` leaves a column as it is.
+    const ifTouched = (what: keyof ChangeMarks) => (this.touched.has(what) ? this.change : undefined);
     await statements
       .update(organisationCounters)
-      .set({ changes: this.change, audits: this.chain.number, auditHash: this.chain.hash })
+      .set({
+        changes: this.change,
+        audits: this.chain.number,
+        auditHash: this.chain.hash,
+        workspacesChange: ifTouched('workspaces'),
+        peopleChange: ifTouched('people'),
+        settingsChange: ifTouched('settings'),
+      })
       .where(eq(organisationCounters.organisationId, this.organisationId));
   }
 }
@@ -75,4 +87,17 @@ async function create(statements: Statements, organisationId: string) {
   if (row === undefined)
     throw new GatewayError('internal', 'The counters of an organisation could not be stored.');
   return row;
+}
+
+/** The numbers of the last changes that touched these; 0 for an organisation that nobody has written in. */
+export async function marksOf(statements: Statements, organisationId: string): Promise<ChangeMarks> {
+  const [found] = await statements
+    .select({
+      workspaces: organisationCounters.workspacesChange,
+      people: organisationCounters.peopleChange,
+      settings: organisationCounters.settingsChange,
+    })
+    .from(organisationCounters)
+    .where(eq(organisationCounters.organisationId, organisationId));
+  return found ?? { workspaces: 0, people: 0, settings: 0 };
 }

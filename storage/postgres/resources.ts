@@ -2,12 +2,18 @@ import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type { Resources, ResourcesReader, ResourcesWriter } from '../../core/ports/resources.ts';
-import { apiKeysReader, apiKeysWriter } from './api-keys-store.ts';
+import { apiKeysReader } from './api-keys-store.ts';
+import { apiKeysWriter } from './api-keys-writer.ts';
 import { auditReader, auditWriter } from './audit-store.ts';
 import type { Database, Statements } from './database.ts';
-import { HeldCounters } from './held-counters.ts';
+import { HeldCounters, marksOf } from './held-counters.ts';
+import { groupMappingsReader, groupMappingsWriter } from './group-mappings-store.ts';
+import { invitesReader, invitesWriter } from './invites-store.ts';
+import { membersReader, membersWriter } from './members-store.ts';
 import { organisationsReader, organisationsWriter } from './organisations-store.ts';
 import { organisationCounters } from './schema.ts';
+import { settingsReader, settingsWriter } from './settings-store.ts';
+import { usersReader, usersWriter } from './users-store.ts';
 import { workspacesReader, workspacesWriter } from './workspaces-store.ts';
 
 const changesChannel = 'weir_changes';
@@ -75,7 +81,13 @@ function readerOf(statements: Statements): ResourcesReader {
     organisations: organisationsReader(statements),
     workspaces: workspacesReader(statements),
     apiKeys: apiKeysReader(statements),
+    users: usersReader(statements),
+    members: membersReader(statements),
+    invites: invitesReader(statements),
+    groupMappings: groupMappingsReader(statements),
+    settings: settingsReader(statements),
     audit: auditReader(statements),
+    marks: (organisationId) => marksOf(statements, organisationId),
   };
 }
 
@@ -84,6 +96,11 @@ function writerOf(statements: Statements, held: HeldCounters, clock: Clock): Res
     organisations: { ...organisationsReader(statements), ...organisationsWriter(statements, held) },
     workspaces: { ...workspacesReader(statements), ...workspacesWriter(statements, held) },
     apiKeys: { ...apiKeysReader(statements), ...apiKeysWriter(statements, held, clock) },
+    users: { ...usersReader(statements), ...usersWriter(statements, held) },
+    members: { ...membersReader(statements), ...membersWriter(statements, held) },
+    invites: { ...invitesReader(statements), ...invitesWriter(statements, held) },
+    groupMappings: { ...groupMappingsReader(statements), ...groupMappingsWriter(statements, held) },
+    settings: { ...settingsReader(statements), ...settingsWriter(statements, held) },
     audit: { ...auditReader(statements), ...auditWriter(statements, held) },
   };
 }

@@ -1,14 +1,10 @@
-import {
-  bigint,
-  boolean,
-  customType,
-  integer,
-  jsonb,
-  pgTable,
-  primaryKey,
-  smallint,
-  text,
-} from 'drizzle-orm/pg-core';
+import { bigint, boolean, customType, integer, jsonb, pgTable, primaryKey, text } from 'drizzle-orm/pg-core';
+import type {
+  OrganisationDefaults,
+  SecuritySettings,
+  SettingsCategory,
+} from '../../core/ports/organisation-settings.ts';
+import type { InviteRecord, UserRecord, WorkspaceRole } from '../../core/ports/people.ts';
 import type {
   ApiKeyDefaults,
   ApiKeyRecord,
@@ -27,7 +23,7 @@ const moment = customType<{ data: number; driverData: string }>({
   toDriver: (milliseconds) => new Date(milliseconds).toISOString(),
   fromDriver: (written) => Date.parse(written),
 });
-const count = () => bigint({ mode: 'number' });
+const count = (name = '') => bigint(name, { mode: 'number' });
 
 /** Organisations. */
 export const organisations = pgTable('organisations', {
@@ -36,12 +32,18 @@ export const organisations = pgTable('organisations', {
   createdAt: moment('created_at').notNull(),
 });
 
-/** One row per organisation: number of its last change, number and hash of the last record of its audit chain. */
+/**
+ * One row per organisation: number of its last change, number and hash of the last record of its audit chain, and
+ * numbers of the last changes that touched workspaces, people and settings.
+ */
 export const organisationCounters = pgTable('organisation_counters', {
   organisationId: text('organisation_id').primaryKey(),
   changes: count().notNull().default(0),
   audits: count().notNull().default(0),
   auditHash: text('audit_hash').notNull(),
+  workspacesChange: count('workspaces_change').notNull().default(0),
+  peopleChange: count('people_change').notNull().default(0),
+  settingsChange: count('settings_change').notNull().default(0),
 });
 
 /** Workspaces. */
@@ -62,7 +64,10 @@ export const workspaces = pgTable('workspaces', {
   version: integer().notNull(),
 });
 
-/** Service keys, without their secrets. `change` is the number of the organisation's change that stored the row. */
+/**
+ * Service keys with the hashes of their secrets: the present one, and after a rotation the one before it. `change` is
+ * the number of the organisation's change that stored the row.
+ */
 export const apiKeys = pgTable('api_keys', {
   id: text().primaryKey(),
   organisationId: text('organisation_id').notNull(),
@@ -84,19 +89,23 @@ export const apiKeys = pgTable('api_keys', {
   updatedAt: moment('updated_at').notNull(),
   version: integer().notNull(),
   change: count().notNull(),
+  secretHash: text('secret_hash'),
+  secretEndsAt: moment('secret_ends_at'),
+  replacedHash: text('replaced_hash'),
+  replacedEndsAt: moment('replaced_ends_at'),
 });
 
-/** Hashes of the keys' secrets: the present one at position 0, the one before it at 1. */
-export const apiKeySecrets = pgTable(
-  'api_key_secrets',
+/** How many rows lists have, kept by triggers. */
+export const listTotals = pgTable(
+  'list_totals',
   {
     organisationId: text('organisation_id').notNull(),
-    apiKeyId: text('api_key_id').notNull(),
-    position: smallint().notNull(),
-    hash: text().notNull(),
-    expiresAt: moment('expires_at'),
+    list: text().notNull(),
+    part: text().notNull(),
+    kind: text().notNull(),
+    total: count().notNull(),
   },
-  (table) => [primaryKey({ columns: [table.organisationId, table.apiKeyId, table.position] })],
+  (table) => [primaryKey({ columns: [table.organisationId, table.list, table.part, table.kind] })],
 );
 
 /** Keys that are gone, with the number of the change that removed them. */
@@ -109,6 +118,86 @@ export const apiKeyRemovals = pgTable(
     removedAt: moment('removed_at').notNull(),
   },
   (table) => [primaryKey({ columns: [table.organisationId, table.apiKeyId] })],
+);
+
+/** People of organisations. */
+export const users = pgTable('users', {
+  id: text().primaryKey(),
+  organisationId: text('organisation_id').notNull(),
+  email: text().notNull(),
+  firstName: text('first_name').notNull(),
+  lastName: text('last_name').notNull(),
+  role: text().$type<UserRecord['role']>().notNull(),
+  createdAt: moment('created_at').notNull(),
+  updatedAt: moment('updated_at').notNull(),
+  version: integer().notNull(),
+});
+
+/** Who belongs to which workspace. */
+export const members = pgTable(
+  'members',
+  {
+    organisationId: text('organisation_id').notNull(),
+    workspaceId: text('workspace_id').notNull(),
+    userId: text('user_id').notNull(),
+    role: text().$type<WorkspaceRole>().notNull(),
+    createdAt: moment('created_at').notNull(),
+    updatedAt: moment('updated_at').notNull(),
+    version: integer().notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.organisationId, table.workspaceId, table.userId] })],
+);
+
+/** Invitations into organisations, without their tokens. */
+export const invites = pgTable('invites', {
+  id: text().primaryKey(),
+  organisationId: text('organisation_id').notNull(),
+  email: text().notNull(),
+  role: text().$type<InviteRecord['role']>().notNull(),
+  workspaces: jsonb().$type<InviteRecord['workspaces']>().notNull(),
+  keyScopes: text('key_scopes').array().notNull(),
+  status: text().$type<InviteRecord['status']>().notNull(),
+  tokenHash: text('token_hash').notNull(),
+  invitedBy: text('invited_by').notNull(),
+  expiresAt: moment('expires_at').notNull(),
+  acceptedAt: moment('accepted_at'),
+  createdAt: moment('created_at').notNull(),
+  updatedAt: moment('updated_at').notNull(),
+  version: integer().notNull(),
+});
+
+/** Groups of the identity provider and the workspaces that they lead to. */
+export const groupMappings = pgTable('group_mappings', {
+  id: text().primaryKey(),
+  organisationId: text('organisation_id').notNull(),
+  workspaceId: text('workspace_id').notNull(),
+  role: text().$type<WorkspaceRole>().notNull(),
+  groupId: text('group_id').notNull(),
+  groupName: text('group_name').notNull(),
+  createdAt: moment('created_at').notNull(),
+});
+
+/** Settings of the organisations in which somebody has changed them. */
+export const organisationSettings = pgTable('organisation_settings', {
+  organisationId: text('organisation_id').primaryKey(),
+  security: jsonb().$type<SecuritySettings>().notNull(),
+  overridable: text().array().$type<SettingsCategory[]>().notNull(),
+  defaults: jsonb().$type<OrganisationDefaults>().notNull(),
+  updatedAt: moment('updated_at').notNull(),
+  version: integer().notNull(),
+});
+
+/** What workspaces say instead of their organisation. */
+export const workspaceSettings = pgTable(
+  'workspace_settings',
+  {
+    organisationId: text('organisation_id').notNull(),
+    workspaceId: text('workspace_id').notNull(),
+    overrides: jsonb().$type<Partial<SecuritySettings>>().notNull(),
+    updatedAt: moment('updated_at').notNull(),
+    version: integer().notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.organisationId, table.workspaceId] })],
 );
 
 /** The audit chains. Append-only: a trigger refuses everything else. */

@@ -1,4 +1,4 @@
-import { and, asc, count, desc, eq, ilike, inArray, or, type SQL } from 'drizzle-orm';
+import { and, desc, eq, ilike, inArray, or, type SQL } from 'drizzle-orm';
 import type {
   WorkspaceFilter,
   WorkspaceRecord,
@@ -7,9 +7,9 @@ import type {
 } from '../../core/ports/resources.ts';
 import type { Statements } from './database.ts';
 import type { HeldCounters } from './held-counters.ts';
-import { pageBounds } from './page-bounds.ts';
+import { keptTotal } from './list-totals.ts';
 import { workspaces } from './schema.ts';
-import { refusedAsTaken } from './taken.ts';
+import { countRows, insertRow, pagedList, replaceRow, type Taken } from './stored-records.ts';
 
 /** Reads workspaces with the statements of one transaction. */
 export function workspacesReader(statements: Statements): WorkspacesReader {
@@ -25,18 +25,22 @@ export function workspacesReader(statements: Statements): WorkspacesReader {
         .limit(1);
       return found;
     },
-    async list(organisationId, filter, page) {
-      const { limit, offset } = pageBounds(page);
+    list(organisationId, filter, page) {
       const where = matching(organisationId, filter);
-      const [counted] = await statements.select({ total: count() }).from(workspaces).where(where);
-      const data = await statements
-        .select()
-        .from(workspaces)
-        .where(where)
-        .orderBy(asc(workspaces.createdAt), asc(workspaces.id))
-        .limit(limit)
-        .offset(offset);
-      return { total: counted?.total ?? 0, data };
+      return pagedList(page, {
+        total: () =>
+          filter.name === undefined && filter.exactName === undefined
+            ? keptTotal(statements, { table: workspaces, organisationId, kinds: filter.statuses })
+            : countRows(statements, workspaces, where),
+        rows: async ({ limit, offset, towards }) =>
+          statements
+            .select()
+            .from(workspaces)
+            .where(where)
+            .orderBy(towards(workspaces.createdAt), towards(workspaces.id))
+            .limit(limit)
+            .offset(offset),
+      });
     },
   };
 }
@@ -46,11 +50,8 @@ export function workspacesWriter(statements: Statements, held: HeldCounters): Wo
   return {
     async insert(record) {
       held.check(record.organisationId);
-      await statements
-        .insert(workspaces)
-        .values(record)
-        .catch(refusedAsTaken(taken(record)));
-      held.mark();
+      await insertRow(statements, workspaces, record, taken(record));
+      held.mark('workspaces');
     },
     async replace(record) {
       held.check(record.organisationId);
@@ -59,14 +60,10 @@ export function workspacesWriter(statements: Statements, held: HeldCounters): Wo
         eq(workspaces.id, record.id),
         eq(workspaces.version, record.version - 1),
       );
-      const replaced = await statements
-        .update(workspaces)
-        .set(record)
-        .where(stored)
-        .returning({ id: workspaces.id })
-        .catch(refusedAsTaken(taken(record)));
-      if (replaced.length > 0) held.mark();
-      return replaced.length > 0;
+      const replacement = { table: workspaces, row: record, stored, taken: taken(record) };
+      const replaced = await replaceRow(statements, replacement);
+      if (replaced) held.mark('workspaces');
+      return replaced;
     },
   };
 }
@@ -85,7 +82,7 @@ function withoutWildcards(text: string): string {
   return text.replace(/[\\%_]/g, '\\$&');
 }
 
-function taken({ slug, name, id }: WorkspaceRecord): Readonly<Record<string, string>> {
+function taken({ slug, name, id }: WorkspaceRecord): Taken {
   return {
     workspaces_slug_taken: `A workspace with the slug "${slug}" exists already; choose another slug.`,
     workspaces_name_taken: `A workspace named "${name}" exists already; choose another name.`,

@@ -1,4 +1,3 @@
-import { isIP } from 'node:net';
 import { Redis } from 'ioredis';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
@@ -8,14 +7,13 @@ import { OutageReport } from './outage-report.ts';
 import { parseRedisUrl, type RedisAddress } from './redis-address.ts';
 import { redisBudgetMs, type RedisCallOptions, type RedisConnection } from './redis-connection.ts';
 import { isReplyError } from './reply-error.ts';
+import { handshakeMs, serverOptions } from './server-options.ts';
 import { TimedCalls } from './timed-calls.ts';
 
 /** How long opening waits for the server; after that the gateway starts without it. */
 const firstContactMs = 1000;
-const handshakeMs = 2000;
 const deadAfterMs = 2000;
 const closingMs = 1000;
-const longestBackOffMs = 2000;
 const maxPending = 10_000;
 
 /** What `openRedis` needs. */
@@ -155,24 +153,14 @@ class OwnedConnection implements RedisConnection {
   }
 }
 
-function createClient({ host, port, database, username, password, tls }: RedisAddress): Redis {
+function createClient(address: RedisAddress): Redis {
   return new Redis({
-    ...{ host, port, db: database },
-    ...(username === undefined ? {} : { username }),
-    ...(password === undefined ? {} : { password }),
-    // A server's name goes with the handshake; an address must not.
-    ...(tls ? { tls: isIP(host) === 0 ? { servername: host } : {} } : {}),
-    connectionName: 'weir',
-    disableClientInfo: true,
+    ...serverOptions(address),
     // What cannot be sent now is decided without the server, and what was sent is never sent again.
     enableOfflineQueue: false,
     // Commands of one turn of the event loop leave in one write, and their answers come in one read.
     enableAutoPipelining: true,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
-    retryStrategy: (attempt) => Math.min(longestBackOffMs, 50 * 2 ** Math.min(attempt - 1, 10)),
-    connectTimeout: handshakeMs,
-    disconnectTimeout: 100,
-    keepAlive: 30_000,
   });
 }

@@ -4,6 +4,7 @@ import type { Counter, Gauge, Metrics } from '../../core/ports/metrics.ts';
 
 /** Errors that the server answers with are logged so often at most. */
 const replyErrorEveryMs = 60_000;
+const limitsAndCache = 'Limits follow their on_store_failure and caches miss until it is back.';
 
 /** What `OutageReport` needs. */
 export interface OutageReportOptions {
@@ -14,6 +15,8 @@ export interface OutageReportOptions {
   readonly label: string;
   /** What is kept there: `counters`, `cache` or `counters and cache`. */
   readonly stores: string;
+  /** What is so meanwhile, as a sentence. Default: that of counters and cache. */
+  readonly consequence?: string | undefined;
 }
 
 /** Tells of a server's outages: in the log once when one begins and once when it ends, in metrics all along. */
@@ -49,12 +52,12 @@ export class OutageReport {
   begin(reason: string): void {
     this.reason = reason;
     if (this.since !== undefined) return;
-    const { clock, log, label, stores } = this.options;
+    const { clock, log, label, stores, consequence = limitsAndCache } = this.options;
     this.since = clock.monotonic();
     this.failedCalls = 0;
     this.up?.set(0);
     log.warn(
-      `Redis at ${label} (${stores}) cannot be used: ${reason}. Limits follow their on_store_failure and caches miss until it is back; it is tried again all the time.`,
+      `Redis at ${label} (${stores}) cannot be used: ${reason}. ${consequence} It is tried again all the time.`,
     );
   }
 

@@ -37,6 +37,47 @@ export function showsOnlyOnesOwn(analytics: () => Analytics): void {
     }
   });
 
+  test('rows of other users and keys are never seen, nor their bodies', async () => {
+    const organisation_id = randomUUID();
+    const users = ['ann', "ann' OR 1=1 --"];
+    const keys = ['one', '\\'];
+    const created_at = storedTime(dayStart + 9);
+    const rows = users.flatMap((user_id) =>
+      keys.map((api_key_id) => requestRow({ organisation_id, user_id, api_key_id, created_at })),
+    );
+    await analytics().insert('requests', ndjson(rows), newToken());
+    await analytics().insert('bodies', ndjson(rows.map((row) => bodyRow(row))), newToken());
+    const window = { from: dayStart + 9, to: dayStart + 10 };
+    for (const userId of [undefined, ...users]) {
+      for (const apiKeyId of [undefined, ...keys]) {
+        const visibility = {
+          organisationId: organisation_id,
+          workspaceId: 'workspace',
+          ...(userId !== undefined && { userId }),
+          ...(apiKeyId !== undefined && { apiKeyId }),
+        };
+        const expected = rows.filter(
+          (row) => (userId ?? row.user_id) === row.user_id && (apiKeyId ?? row.api_key_id) === row.api_key_id,
+        );
+        const query = { by: 'api_key', columns: [], window, visibility, limit: 100, offset: 0 } as const;
+        const groups = (await analytics().groups(query)).rows;
+        assert.deepEqual(
+          new Set(groups.map((group) => group.value)),
+          new Set(expected.map((row) => row.api_key_id)),
+        );
+        assert.equal(
+          groups.reduce((sum, group) => sum + group.requests, 0),
+          expected.length,
+        );
+        for (const row of rows) {
+          const found = await analytics().requestById(row.id, window, visibility);
+          assert.equal(found?.request.id, expected.includes(row) ? row.id : undefined);
+          assert.equal(found?.body?.id, expected.includes(row) ? row.id : undefined);
+        }
+      }
+    }
+  });
+
   test('a window holds its first millisecond and not its last', async () => {
     const row = requestRow({ organisation_id: randomUUID(), created_at: storedTime(dayStart + 500) });
     await analytics().insert('requests', ndjson([row]), newToken());

@@ -5,6 +5,7 @@ import { rejectsPoisonedRows } from './analytics-poisoned.ts';
 import { storesExactlyOnce } from './analytics-once.ts';
 import { storesRowsOfFiles } from './analytics-files.ts';
 import { storesRows } from './analytics-rows-back.ts';
+import { countsUsageOfKeys } from './analytics-usage.ts';
 import { showsOnlyOnesOwn } from './analytics-visibility.ts';
 
 /** An analytics store opened for the suite, and how to close it again. */
@@ -36,5 +37,6 @@ export function analyticsConformance(name: string, open: () => Promise<OpenedAna
     storesRowsOfFiles(current, () => opened.folder);
     showsOnlyOnesOwn(current);
     groupsRows(current);
+    countsUsageOfKeys(current);
   });
 }

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import type { AuditEntry, AuditFilter, AuditRecord, Resources } from '../../core/ports/resources.ts';
 import { chainStart, verifyChain } from '../../storage/postgres/audit-hash.ts';
 import type { Subject } from './resources.ts';
-import { anEntry, newOrganisation } from './resources-records.ts';
+import { aKey, anEntry, newOrganisation } from './resources-records.ts';
 
 /** What every implementation promises of the audit log. */
 export function auditIsChained(subject: Subject): void {
@@ -27,6 +27,21 @@ export function auditIsChained(subject: Subject): void {
     assert.deepEqual(listed, { total: 3, data: chain.slice(1).toReversed() });
     const rest = await resources.read(({ audit }) => audit.chain(id, 2));
     assert.deepEqual(rest, chain.slice(2));
+  });
+
+  test('the end of the chain is known by itself, and is that of the last entry', async () => {
+    const resources = subject();
+    const id = await newOrganisation(resources);
+    const head = (of: string) => resources.read(({ audit }) => audit.head(of));
+    assert.deepEqual(await head(id), chainStart);
+    assert.deepEqual(await head(`${id}-not`), chainStart);
+    await append(resources, id, [anEntry(id), anEntry(id)]);
+    const { number, hash } = (await chainOf(resources, id))[1] ?? {};
+    assert.deepEqual(await head(id), { number, hash });
+    await resources.write(id, (writer) => writer.apiKeys.insert(aKey(id)));
+    assert.deepEqual(await head(id), { number, hash });
+    await append(resources, id, [anEntry(id)]);
+    assert.equal((await head(id)).number, 3);
   });
 
   test('an entry that its caller filled with too much or with unusable text is recorded all the same', async () => {

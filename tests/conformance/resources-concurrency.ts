@@ -1,8 +1,19 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { defaultSettings } from '../../core/ports/organisation-settings.ts';
+import type { Resources } from '../../core/ports/resources.ts';
 import { chainStart, verifyChain } from '../../storage/postgres/audit-hash.ts';
 import type { Subject } from './resources.ts';
-import { aKey, anEntry, anOrganisation, aWorkspace, changeOf, newOrganisation } from './resources-records.ts';
+import {
+  aKey,
+  anEntry,
+  anInvite,
+  anOrganisation,
+  aUser,
+  aWorkspace,
+  changeOf,
+  newOrganisation,
+} from './resources-records.ts';
 
 const writes = 20;
 
@@ -67,15 +78,61 @@ export function writersTakeTurns(subject: Subject, other: Subject): void {
       await writer.apiKeys.insert(key);
     });
     for (const replace of [
-      (resources: ReturnType<Subject>, name: string) =>
+      (resources: Resources, name: string) =>
         resources.write(id, (writer) => writer.workspaces.replace({ ...workspace, name, version: 2 })),
-      (resources: ReturnType<Subject>, name: string) =>
+      (resources: Resources, name: string) =>
         resources.write(id, (writer) => writer.apiKeys.replace({ ...key, name, version: 2 })),
     ]) {
       const won = await Promise.all([replace(subject(), 'One'), replace(other(), 'Two')]);
       assert.deepEqual(won.sort(), [false, true]);
     }
     assert.equal(await changeOf(subject(), id), 4);
+  });
+
+  test('of two that change the same settings first, and then again, one succeeds', async () => {
+    const id = await newOrganisation(subject());
+    for (const version of [1, 2]) {
+      const won = await Promise.all(
+        [subject(), other()].map((resources, index) =>
+          resources.write(id, ({ settings }) =>
+            settings.replaceOrganisation({ ...defaultSettings(id), version, updatedAt: index }),
+          ),
+        ),
+      );
+      assert.deepEqual(won.sort(), [false, true]);
+    }
+    assert.equal(await changeOf(subject(), id), 3);
+  });
+
+  test('of two that invite or add the same person one is refused', async () => {
+    const id = await newOrganisation(subject());
+    const email = 'ada@example.com';
+    for (const insert of [
+      (resources: Resources) => resources.write(id, ({ users }) => users.insert(aUser(id, { email }))),
+      (resources: Resources) => resources.write(id, ({ invites }) => invites.insert(anInvite(id, { email }))),
+    ]) {
+      const outcomes = await Promise.allSettled([subject(), other()].map(insert));
+      const refused = outcomes.filter((outcome) => outcome.status === 'rejected');
+      assert.deepEqual(
+        refused.map(({ reason }) => reason.code),
+        ['already_exists'],
+      );
+    }
+  });
+
+  test('of two that mark what has ended each key is marked by one', async () => {
+    const id = await newOrganisation(subject());
+    const keys = Array.from({ length: 5 }, () => aKey(id, { expiresAt: 5000 }));
+    await subject().write(id, async ({ apiKeys }) => {
+      for (const key of keys) await apiKeys.insert(key);
+    });
+    const marked = await Promise.all(
+      [subject(), other()].map((resources) =>
+        resources.write(id, ({ apiKeys }) => apiKeys.expireDue(id, 6000)),
+      ),
+    );
+    assert.deepEqual(marked.flat().sort(), keys.map((key) => key.id).sort());
+    assert.equal(await changeOf(subject(), id), 3);
   });
 
   test('of two that take the same name one is refused', async () => {

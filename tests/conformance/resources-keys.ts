@@ -212,7 +212,7 @@ export function keysAreStored(subject: Subject): void {
 /** What the directory sees of a key. */
 function directoryKey(key: ApiKeyRecord): DirectoryKey {
   const { id, organisationId, workspaceId, userId, name, type } = key;
-  const { status, scopes, secrets, expiresAt, updatedAt } = key;
+  const { status, scopes, secrets, defaults, expiresAt, updatedAt } = key;
   return {
     id,
     organisationId,
@@ -223,6 +223,7 @@ function directoryKey(key: ApiKeyRecord): DirectoryKey {
     status,
     scopes,
     secrets,
+    defaults,
     expiresAt,
     updatedAt,
   };

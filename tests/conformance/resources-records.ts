@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { sha256 } from '../../core/ports/sha256.ts';
+import type { GroupMappingRecord, InviteRecord, MemberRecord, UserRecord } from '../../core/ports/people.ts';
 import type {
   ApiKeyRecord,
   AuditEntry,
@@ -53,6 +54,55 @@ export function aKey(organisationId: string, given: Partial<ApiKeyRecord> = {}):
     ...{ alertEmails: ['ops@example.com'], masked: 'wk_ab…yz', creationMode: 'api' },
     secrets: [{ hash: sha256(`secret of ${id}`, 'base64'), expiresAt: undefined }],
     ...{ expiresAt: createdAt + 86_400_001, createdAt, updatedAt: createdAt + 2, version: 1 },
+    ...given,
+  };
+}
+
+/** A user with every field set, some of them as given. */
+export function aUser(organisationId: string, given: Partial<UserRecord> = {}): UserRecord {
+  const id = given.id ?? randomUUID();
+  return {
+    ...{ id, organisationId, email: `${id}@example.com`, firstName: 'Ada', lastName: 'Löwe 🦁' },
+    ...{ role: 'member', createdAt, updatedAt: createdAt + 3, version: 1 },
+    ...given,
+  };
+}
+
+/** The user's membership of `the-workspace`, some fields as given. */
+export function aMember(user: UserRecord, given: Partial<MemberRecord> = {}): MemberRecord {
+  return {
+    ...{ organisationId: user.organisationId, workspaceId: 'the-workspace', userId: user.id },
+    ...{ role: 'member', createdAt, updatedAt: createdAt + 4, version: 1 },
+    ...given,
+  };
+}
+
+/** An invite with every field set, some of them as given. It ends a day after it was made. */
+export function anInvite(organisationId: string, given: Partial<InviteRecord> = {}): InviteRecord {
+  const id = given.id ?? randomUUID();
+  return {
+    ...{ id, organisationId, email: `${id}@example.com`, role: 'member', status: 'pending' },
+    workspaces: [
+      { id: 'the-workspace', role: 'manager' },
+      { id: 'another "one"', role: 'member' },
+    ],
+    keyScopes: ['completions.write', 'odd "scope", {x} \\ NULL'],
+    ...{ tokenHash: sha256(`token of ${id}`, 'base64'), invitedBy: 'user-1' },
+    ...{ expiresAt: createdAt + 86_400_000, acceptedAt: undefined },
+    ...{ createdAt, updatedAt: createdAt + 5, version: 1 },
+    ...given,
+  };
+}
+
+/** A group mapping with every field set, some of them as given. */
+export function aGroupMapping(
+  organisationId: string,
+  given: Partial<GroupMappingRecord> = {},
+): GroupMappingRecord {
+  const id = given.id ?? randomUUID();
+  return {
+    ...{ id, organisationId, workspaceId: 'the-workspace', role: 'member' },
+    ...{ groupId: `group-${id}`, groupName: '', createdAt },
     ...given,
   };
 }

@@ -1,12 +1,30 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
+import { defaultSettings } from '../../core/ports/organisation-settings.ts';
 import type { Resources } from '../../core/ports/resources.ts';
 import { writersTakeTurns } from './resources-concurrency.ts';
+import { groupMappingsAreStored, invitesAreStored } from './resources-invites.ts';
+import { keysEnd } from './resources-key-ends.ts';
 import { keysAreStored } from './resources-keys.ts';
 import { auditIsChained } from './resources-audit.ts';
 import { organisationsAreApart } from './resources-isolation.ts';
-import { aKey, anEntry, anOrganisation, aWorkspace, changeOf, newOrganisation } from './resources-records.ts';
+import { peopleAreApart } from './resources-isolation-people.ts';
+import { listsHavePages } from './resources-pages.ts';
+import { peopleAreStored } from './resources-people.ts';
+import {
+  aGroupMapping,
+  aKey,
+  aMember,
+  anEntry,
+  anInvite,
+  anOrganisation,
+  aUser,
+  aWorkspace,
+  changeOf,
+  newOrganisation,
+} from './resources-records.ts';
+import { changesAreMarked, settingsAreStored } from './resources-settings.ts';
 import { workspacesAreStored } from './resources-workspaces.ts';
 
 /** Resources that were opened for a suite. */
@@ -37,10 +55,20 @@ export function resourcesConformance(name: string, open: () => Promise<Resources
     describe('organisations and changes', () => changesAreNumbered(subject));
     describe('workspaces', () => workspacesAreStored(subject));
     describe('keys', () => keysAreStored(subject));
+    describe('keys that end', () => keysEnd(subject));
+    describe('people', () => peopleAreStored(subject));
+    describe('invites', () => invitesAreStored(subject));
+    describe('group mappings', () => groupMappingsAreStored(subject));
+    describe('settings', () => settingsAreStored(subject));
+    describe('marks', () => changesAreMarked(subject));
+    describe('lists', () => listsHavePages(subject));
     describe('audit', () => auditIsChained(subject));
     const other: Subject = () => opened?.other ?? subject();
     describe('concurrency', () => writersTakeTurns(subject, other));
-    describe('isolation', () => organisationsAreApart(subject));
+    describe('isolation', () => {
+      organisationsAreApart(subject);
+      peopleAreApart(subject);
+    });
   });
 }
 
@@ -149,6 +177,24 @@ function changesAreNumbered(subject: Subject): void {
         (writer) => writer.apiKeys.insert(aKey(two)),
         (writer) => writer.apiKeys.replace(aKey(two)),
         (writer) => writer.apiKeys.remove(two, 'any'),
+        (writer) => writer.apiKeys.removeOfUser(two, 'any'),
+        (writer) => writer.apiKeys.expireDue(two, 1),
+        (writer) => writer.users.insert(aUser(two)),
+        (writer) => writer.users.replace(aUser(two)),
+        (writer) => writer.users.remove(two, 'any'),
+        (writer) => writer.members.insert(aMember(aUser(two))),
+        (writer) => writer.members.replace(aMember(aUser(two))),
+        (writer) => writer.members.remove(two, 'any', 'any'),
+        (writer) => writer.invites.insert(anInvite(two)),
+        (writer) => writer.invites.replace(anInvite(two)),
+        (writer) => writer.invites.expireDue(two, 1),
+        (writer) => writer.groupMappings.insert(aGroupMapping(two)),
+        (writer) => writer.groupMappings.remove(two, 'any'),
+        (writer) => writer.settings.replaceOrganisation({ ...defaultSettings(two), version: 1 }),
+        (writer) =>
+          writer.settings.replaceWorkspace({
+            ...{ organisationId: two, workspaceId: 'any', overrides: {}, updatedAt: 1, version: 1 },
+          }),
         (writer) => writer.audit.append(anEntry(two)),
       ];
     for (const verb of verbs) await assert.rejects(resources.write(one, verb), { code: 'internal' });

@@ -10,6 +10,7 @@ import { dialects, providerDialects } from '../../adapters/dialects/index.ts';
 import { modelListings } from '../../adapters/dialects/model-listings.ts';
 import { createMockTransport } from '../../adapters/mock/transport.ts';
 import { providerTable } from '../../adapters/providers.ts';
+import { createTokens } from '../../adapters/tokens/tokens.ts';
 import { createUndiciTransport, type UndiciTransport } from '../../adapters/transport/undici-transport.ts';
 import type { GatewayConfig, PipelineConfig } from '../../core/config/schema.ts';
 import type { Dialect } from '../../core/dialects/dialect.ts';
@@ -30,6 +31,7 @@ import type { RequestFacts } from '../../core/pipeline/facts.ts';
 import type { PluginInstance } from '../../core/pipeline/plugin-instance.ts';
 import type { AnyPlugin } from '../../core/pipeline/plugin.ts';
 import type { EngineRuntime } from '../../core/pipeline/settle.ts';
+import type { Analytics } from '../../core/ports/analytics.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
 import type { GuardedFetch } from '../../core/ports/guarded-fetch.ts';
@@ -92,6 +94,8 @@ export interface TestGatewayOptions {
   readonly features?: Features;
   /** Instead of what a gateway without a store knows. */
   readonly directory?: Partial<Directory>;
+  /** What the analytics store answers; nothing by default. */
+  readonly analytics?: Partial<Analytics>;
   /** Instead of `Math.random`, for what strategies and retries leave to chance. */
   readonly random?: () => number;
 }
@@ -161,20 +165,25 @@ export async function startTestGateway(
   const credentials = createCredentialFactory({ clock, transport, environment: {} });
   const table = options.table ?? providerTable;
   const headerPrefix = config.server.header_prefix;
+  const directory: Directory = {
+    ...withoutStore,
+    ...options.directory,
+    keyByHash: (hash) => Object.entries(options.keys ?? {}).find(([secret]) => sha256(secret) === hash)?.[1],
+    defaultOrganisationId: 'default-org',
+    defaultWorkspaceId: 'default-ws',
+  };
   const services: Services = {
     ...{ log, clock, metrics, counters, prices: runtime.prices },
     features: options.features ?? readFeatures({}),
-    ...{ journal: new TestJournal(), analytics: testAnalytics(), resources: options.resources },
+    ...{
+      journal: new TestJournal(),
+      analytics: testAnalytics(options.analytics),
+      resources: options.resources,
+    },
     cache: createMemoryCache({ clock, maxBytes: 64_000_000, maxValueBytes: 4_000_000 }),
     guardedFetch: options.guardedFetch ?? noFetch,
-    directory: {
-      ...withoutStore,
-      ...options.directory,
-      keyByHash: (hash) =>
-        Object.entries(options.keys ?? {}).find(([secret]) => sha256(secret) === hash)?.[1],
-      defaultOrganisationId: 'default-org',
-      defaultWorkspaceId: 'default-ws',
-    },
+    tokens: createTokens({ fetch: options.guardedFetch ?? noFetch, clock, log }),
+    directory,
     router: createRouter({
       ...{
         config,
@@ -186,6 +195,7 @@ export async function startTestGateway(
       },
       ...{ credentials, prices: runtime.prices, state: new RoutingState(clock), random: options.random },
       breakers: new Breakers({ counters, clock, log }),
+      directory,
     }),
     embeddings: createEmbeddings({
       known: compileTargets(config.providers, table, { factory: credentials, headerPrefix }),
@@ -194,6 +204,7 @@ export async function startTestGateway(
     vectors: createMemoryVectorIndex({ clock }),
     headerPrefix,
     keyPrefix: config.security.key_prefix,
+    publicUrl: config.server.public_url || undefined,
   };
   const disposers: (() => Promise<void>)[] = [];
   const compiled = [];
@@ -201,7 +212,7 @@ export async function startTestGateway(
     const instances: PluginInstance[] = [];
     for (const placed of pipeline.plugins) instances.push(await createInstance(placed, services, disposers));
     const { name = 'gateway', match = { path: '/**' } } = pipeline;
-    compiled.push(compilePipeline({ name, match, plugins: [] }, instances));
+    compiled.push(compilePipeline({ name, match, plugins: [] }, instances, services.features));
   }
   const generation = { hash: 'generation-1', compiled: compilePipelines(compiled), held: 0 };
   const gateway = new Gateway({
@@ -252,9 +263,11 @@ export function testConfig({ providers, configs, server, security }: TestGateway
       host: '127.0.0.1',
       port: 0,
       base_path: '/v1',
+      public_url: '',
       header_prefix: 'x-service',
       header_aliases: ['x-portkey'],
       operations: 'loopback',
+      trusted_proxies: [],
       max_body_bytes: 1_000_000,
       max_buffered_bytes: 64_000_000,
       header_timeout_ms: 15_000,
@@ -270,6 +283,7 @@ export function testConfig({ providers, configs, server, security }: TestGateway
       analytics: { url: 'none:', replicated: false, replica_path: '', replica_name: '' },
       counters: { url: 'memory:' },
       cache: { max_bytes: 64_000_000, max_value_bytes: 4_000_000 },
+      jobs: {},
       journal: { flush_ms: 20, ship_ms: 1000, max_bytes: 1_048_576 },
     },
     log: { level: 'info', format: 'text' },

@@ -1,6 +1,7 @@
 import { compilePipeline } from '../../core/pipeline/compile.ts';
 import type { PluginInstance } from '../../core/pipeline/plugin-instance.ts';
 import type { AnyPlugin } from '../../core/pipeline/plugin.ts';
+import type { RouteDefinition } from '../../core/http/define-route.ts';
 import { compilePipelines, type CompiledPipelines } from '../../core/http/serving.ts';
 import { builtInPlugins } from '../../plugins/index.ts';
 import { testScope } from './plugin-kit.ts';
@@ -33,12 +34,35 @@ export async function describedPipelines(
   return compilePipelines(compiled);
 }
 
+/** The built-in plugins that contribute routes. */
+export async function contributingPlugins(): Promise<readonly AnyPlugin[]> {
+  const found: AnyPlugin[] = [];
+  for (const plugin of builtInPlugins) {
+    if (plugin.schema !== undefined && compileSchema(plugin.schema)({}).length > 0) continue;
+    const { routes = [] } = await plugin.create({}, testScope().scope);
+    if (routes.length > 0) found.push(plugin);
+  }
+  return found;
+}
+
+/** The administration routes of the built-in plugins, as a generation has them. */
+export async function contributedPipelines(): Promise<CompiledPipelines> {
+  const plugins = await contributingPlugins();
+  return describedPipelines([{ match: { routes: 'contributed' }, plugins }]);
+}
+
+/** Every administration route of the built-in plugins. */
+export async function contributedRoutes(): Promise<readonly RouteDefinition[]> {
+  const { pipelines } = await contributedPipelines();
+  return pipelines.flatMap((pipeline) => pipeline.routes.map(({ route }) => route));
+}
+
 /** The document of everything: all routes of the built-in plugins, and every endpoint of providers. */
 export async function wholeDocument(): Promise<{
   document: OpenApiDocument;
   compiled: CompiledPipelines;
 }> {
-  const contributing = builtInPlugins.filter(({ name }) => name === 'management');
+  const contributing = await contributingPlugins();
   const compiled = await describedPipelines([
     { match: { routes: 'contributed' }, plugins: contributing },
     { match: {}, plugins: [] },
@@ -58,6 +82,15 @@ export function operationsIn(document: OpenApiDocument) {
 
 /** What is wrong with a value by a schema of the document. */
 export function issuesOf(document: OpenApiDocument, schema: unknown, value: unknown): readonly Issue[] {
+  return checkerOf(document, schema)(value);
+}
+
+const checkers = new WeakMap<object, (value: unknown) => readonly Issue[]>();
+
+/** Says what is wrong with a value by this schema of the document; made once for each schema. */
+export function checkerOf(document: OpenApiDocument, schema: unknown): (value: unknown) => readonly Issue[] {
+  const present = checkers.get(schema as object);
+  if (present !== undefined) return present;
   const definitions: Record<string, unknown> = {};
   const moved = (part: unknown): object =>
     JSON.parse(
@@ -70,7 +103,10 @@ export function issuesOf(document: OpenApiDocument, schema: unknown, value: unkn
       }),
     ) as object;
   const allOf = [moved(schema)];
-  return compileSchema({ $defs: definitions, allOf }, { all: true })(value, () => undefined);
+  const check = compileSchema({ $defs: definitions, allOf }, { all: true });
+  const checker = (value: unknown): readonly Issue[] => check(value, () => undefined);
+  checkers.set(schema as object, checker);
+  return checker;
 }
 
 /** Every object within a value, with the path to it. */

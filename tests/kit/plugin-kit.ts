@@ -25,6 +25,7 @@ import type { KeyRecord } from '../../core/ports/directory.ts';
 import { headerValue } from '../../core/ports/header-list.ts';
 import type { Journal, JournalLine, JournalTable } from '../../core/ports/journal.ts';
 import type { Log } from '../../core/ports/log.ts';
+import { createTokens } from '../../adapters/tokens/tokens.ts';
 import { createMemoryCache } from '../../storage/memory/cache.ts';
 import { createMemoryCounters } from '../../storage/memory/counters.ts';
 import { createMemoryVectorIndex } from '../../storage/memory/vector-index.ts';
@@ -113,6 +114,7 @@ export function testAnalytics(overrides: Partial<Analytics> = {}): Analytics {
     insert: () => Promise.resolve(),
     storedIds: () => Promise.resolve(new Set()),
     groups: () => Promise.resolve({ total: 0, rows: [] }),
+    usageOfKeys: () => Promise.resolve(new Map()),
     requestById: () => Promise.resolve(undefined),
     ping: () => Promise.resolve(),
     close: () => Promise.resolve(),
@@ -147,10 +149,12 @@ export function testScope(overrides: Partial<Scope> & { keys?: Readonly<Record<s
     resources: undefined,
     features: readFeatures({}),
     router: { answer: absent, missingConfig: absent },
+    tokens: createTokens({ fetch: rest.guardedFetch ?? { fetch: absent }, clock, log: silent }),
     embeddings: { problem: absent, embed: absent },
     vectors: createMemoryVectorIndex({ clock }),
     headerPrefix: 'x-service',
     keyPrefix: 'wk_',
+    publicUrl: undefined,
     onDispose() {},
     setTimeout: absent,
     setInterval: absent,

@@ -1,3 +1,4 @@
+import { featureVariables } from '../../access/features.ts';
 import { requiredKeys, schemaMap, schemaObject } from '../../config/schema-object.ts';
 import type { RouteDefinition } from '../define-route.ts';
 import { exampleOfSchema } from './example-of-schema.ts';
@@ -11,7 +12,7 @@ const ifMatch: OperationParameter = {
 
 /** What the document says of an administration route, from its declaration alone. */
 export function administrationOperation(route: RouteDefinition): Operation {
-  const { id, method, path, summary, audit, examples } = route;
+  const { id, method, path, summary, audit, examples, feature } = route;
   const scopes = typeof route.scope === 'string' ? [route.scope] : route.scope;
   const parameters = [...parametersOf(route.params, 'path'), ...parametersOf(route.query, 'query')];
   const declared = new Set(parameters.filter((one) => one.in === 'path').map(({ name }) => name));
@@ -25,7 +26,8 @@ export function administrationOperation(route: RouteDefinition): Operation {
     tag: tagOf(path),
     description:
       `Needs the scope ${scopes.map((scope) => `\`${scope}\``).join(' or ')}.` +
-      (audit === null ? '' : ' Stands in the audit log.'),
+      (audit === null ? '' : ' Stands in the audit log.') +
+      (feature === undefined ? '' : ` Refused while \`${featureVariables[feature]}\` is \`OFF\`.`),
     ...(route.body === undefined
       ? {}
       : {
@@ -46,7 +48,8 @@ export function administrationOperation(route: RouteDefinition): Operation {
         ...exampleOf(examples?.response ?? exampleOfSchema(route.reply)),
       },
     ],
-    ...{ errors: 'admin', access: 'key' },
+    errors: 'admin',
+    access: route.identify === undefined ? 'key' : 'anybody',
     extensions: { 'x-required-scope': route.scope, 'x-audit-action': audit },
   };
 }

@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { knownScopes } from '../../access/scopes.ts';
 import { errorTable } from '../../errors/codes.ts';
 import type { EndpointId } from '../../dialects/endpoint.ts';
 import { matchEndpoint } from '../../dialects/match-endpoint.ts';
 import { definePlugin, defineRoute, Type } from '../../pipeline/plugin.ts';
-import { builtInPlugins } from '../../../plugins/index.ts';
 import { testScope } from '../../../tests/kit/plugin-kit.ts';
 import { buildOpenApi } from './document.ts';
 import {
+  contributingPlugins,
   describedPipelines,
   issuesOf,
   objectsWithin,
@@ -140,16 +141,24 @@ describe('administration routes', () => {
   test('every route of the built-in plugins is there, with its scope, audit decision and example', async () => {
     const { scope } = testScope();
     let count = 0;
-    for (const plugin of builtInPlugins.filter(({ name }) => name === 'management')) {
+    for (const plugin of await contributingPlugins()) {
       for (const route of (await plugin.create({}, scope)).routes ?? []) {
         count++;
         const operation = document.paths[route.path]?.[route.method.toLowerCase()] as any;
         assert.equal(operation?.operationId, route.id);
+        const scopes = typeof route.scope === 'string' ? [route.scope] : route.scope;
+        assert.ok(
+          scopes.length > 0 &&
+            scopes.every((scope) => knownScopes.has(scope) || route.identify !== undefined),
+          route.id,
+        );
+        assert.ok(route.audit === null || /^[a-z_]+$/.test(route.audit), route.id);
         assert.deepEqual(operation['x-required-scope'], route.scope);
         assert.equal(operation['x-audit-action'], route.audit);
         assert.notEqual(operation.responses['200'].content['application/json'].example, undefined, route.id);
         assert.ok(operation.responses['403'] && operation.responses['401'], route.id);
-        assert.deepEqual(operation.security, [{ ServiceKey: [] }, { BearerKey: [] }]);
+        const keys = route.identify === undefined ? [{ ServiceKey: [] }, { BearerKey: [] }] : [];
+        assert.deepEqual(operation.security, keys);
       }
     }
     assert.ok(count >= 4);
@@ -158,7 +167,7 @@ describe('administration routes', () => {
   test('what a route declares is what stands there', async () => {
     const route = defineRoute({
       ...{ id: 'things.update', method: 'PUT', path: '/things/{id}', summary: 'Changes a thing' },
-      ...{ scope: ['things.update', 'things.write'], audit: 'update' },
+      ...{ scope: ['things.update', 'things.write'], audit: 'update', feature: 'scim' },
       params: Type.Object({ id: Type.String({ description: 'Which.' }) }),
       query: Type.Object({ deep: Type.Optional(Type.Boolean({ default: false })), by: Type.Integer() }),
       body: Type.Object({ name: Type.String() }),
@@ -181,7 +190,7 @@ describe('administration routes', () => {
     const { put } = described.paths['/things/{id}'] as any;
     assert.equal(
       put.description,
-      'Needs the scope `things.update` or `things.write`. Stands in the audit log.',
+      'Needs the scope `things.update` or `things.write`. Stands in the audit log. Refused while `SCIM_ENABLED` is `OFF`.',
     );
     assert.deepEqual(
       put.parameters.map((one: any) => [one.in, one.name, one.required, one.example]),

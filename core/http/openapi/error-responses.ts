@@ -13,6 +13,15 @@ const schemas = {
       message: Type.String({ description: 'What is wrong, and what to do.' }),
       errorCode: Type.String({ pattern: '^AB0[1-9]$' }),
     }),
+    errors: Type.Optional(
+      Type.Array(
+        Type.Object({
+          path: Type.String({ description: 'JSON pointer to what is wrong.' }),
+          message: Type.String(),
+        }),
+        { description: 'Every mistake in what was sent.' },
+      ),
+    ),
   }),
   OpenAiError: Type.Object({
     error: Type.Object({

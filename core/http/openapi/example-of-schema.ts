@@ -21,7 +21,7 @@ const textByFormat: Readonly<Record<string, string>> = {
 
 /**
  * A value as the schema asks for, for the reference: what the schema itself calls an example or a default, else one that
- * is made of its types, with every member. Undefined where only a person can say (a pattern).
+ * is made of its types, with every member. Undefined where only a person can say (most patterns).
  */
 export function exampleOfSchema(schema: unknown, name = ''): unknown {
   const root = schemaObject(schema);
@@ -66,13 +66,33 @@ function makeObject(schema: SchemaObject, place: Place): Record<string, unknown>
 
 function makeScalar(schema: SchemaObject, type: string | undefined, name: string): unknown {
   if (type === 'boolean') return true;
-  if (type === 'integer' || type === 'number') {
-    return typeof schema['minimum'] === 'number' ? Math.max(schema['minimum'], 1) : 1;
-  }
-  if (type !== 'string') return null;
-  const { format, pattern, maxLength } = schema;
-  if (typeof format === 'string') return textByFormat[format];
-  if (typeof pattern === 'string') return undefined;
-  if (typeof maxLength !== 'number' && /_at$|^timestamp$/.test(name)) return textByFormat['date-time'];
-  return name.slice(0, typeof maxLength === 'number' ? maxLength : undefined) || 'text';
+  if (type === 'integer' || type === 'number') return makeNumber(schema);
+  return type === 'string' ? makeText(schema, name) : null;
 }
+
+function makeNumber({ minimum, maximum }: SchemaObject): number {
+  const least = typeof minimum === 'number' ? Math.max(minimum, 1) : 1;
+  return typeof maximum === 'number' ? Math.min(least, maximum) : least;
+}
+
+function makeText(schema: SchemaObject, name: string): string | undefined {
+  const { format, pattern, minLength = 0, maxLength } = schema;
+  if (typeof format === 'string') return textByFormat[format];
+  const isInstant = typeof maxLength !== 'number' && /_at$|^timestamp$/.test(name);
+  const longest = typeof maxLength === 'number' ? maxLength : undefined;
+  const words = isInstant
+    ? (textByFormat['date-time'] as string)
+    : name.replace(/^\$/, '').slice(0, longest) || 'text';
+  const candidates = [words, ...plausibleTexts].filter(
+    (text) => text.length >= Number(minLength) && text.length <= (longest ?? Infinity),
+  );
+  if (typeof pattern !== 'string') return candidates[0] ?? words.padEnd(Number(minLength), words);
+  const expression = new RegExp(pattern, 'u');
+  return candidates.find((text) => expression.test(text));
+}
+
+/** What patterns are usually made for: an id, a slug, an address, a version, a moment. */
+const plausibleTexts = [
+  ...Object.values(textByFormat),
+  ...['ws-laboratory-abcdef', 'laboratory', 'Laboratory', '1.0.0', '2026-11-21', '1'],
+];

@@ -10,7 +10,9 @@ import { describedPipelines, issuesOf, operationsIn, wholeDocument } from '../..
 import { administrationOperation } from './administration-operation.ts';
 import { DocumentWriter } from './document-writer.ts';
 import { renderReference } from './render-reference.ts';
-import { createReferencePages, isPresent } from './reference-pages.ts';
+import { createInvitePage } from '../invite-page.ts';
+import { isPresent } from '../static-page.ts';
+import { createReferencePages } from './reference-pages.ts';
 import { anchorOf } from './render-schema.ts';
 
 const server = { base_path: '/v1', header_prefix: 'x-service' };
@@ -119,6 +121,7 @@ test('a gateway serves both, and its answers are what they say', async (t) => {
       ...{ metrics: createMetrics(), dependencies: [], draining: () => false, refusal: () => undefined },
       status: () => ({ status: 'serving', generation: '0f3a91b2c4d5' }),
       reference: createReferencePages(server, () => ({ compiled })),
+      invitePage: createInvitePage(server),
     }),
   });
   for (const { path, operation } of operationsIn(document).filter(({ operation: { operationId } }) =>

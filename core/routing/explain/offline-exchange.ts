@@ -5,6 +5,7 @@ import type { Dialect } from '../../dialects/dialect.ts';
 import type { DialectName } from '../../dialects/endpoint.ts';
 import { matchEndpoint } from '../../dialects/match-endpoint.ts';
 import { AnswerHeaders } from '../../http/answer-headers.ts';
+import { ClientAddresses } from '../../http/client-address.ts';
 import { BufferBudget, IncomingRequest } from '../../http/incoming.ts';
 import { ResponseSink } from '../../http/sink.ts';
 import { readTraceHeaders } from '../../http/trace-headers.ts';
@@ -57,6 +58,7 @@ export async function offlineExchange(request: RequestFile, setup: OfflineSetup)
     ...{ dialect, generation: 'offline', query, maxBodyBytes },
     headerNames: new HeaderNames(prefixes),
     answerHeaders: new AnswerHeaders(prefixes),
+    clientAddresses: new ClientAddresses([]),
     now: clock.now(),
     monotonic: clock.monotonic(),
   });

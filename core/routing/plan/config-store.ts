@@ -7,7 +7,7 @@ import { compileConfig, type CompileSetup } from './compile-config.ts';
 import { parseInlineConfig } from './parse-inline-config.ts';
 import type { CompiledConfig } from './plan-node.ts';
 import type { KnowsProvider } from './provider-names.ts';
-import { RecentMap } from './recent-map.ts';
+import { RecentMap } from '../../ports/recent-map.ts';
 
 /** What a generation knows of configs. */
 export interface ConfigStoreOptions {
@@ -48,9 +48,14 @@ export class ConfigStore {
     }
   }
 
+  /** The config of this name, if there is one. */
+  find(slug: string): CompiledConfig | undefined {
+    return this.#compiled.get(slug);
+  }
+
   /** Throws `config_unknown` when there is none of this name. */
   bySlug(slug: string): CompiledConfig {
-    const found = this.#compiled.get(slug);
+    const found = this.find(slug);
     if (found !== undefined) return found;
     const meant = didYouMean(slug, this.#compiled.keys());
     const message =

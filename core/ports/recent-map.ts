@@ -33,4 +33,12 @@ export class RecentMap<Value> {
     const oldest = this.#entries.keys().next();
     if (oldest.done !== true) this.#entries.delete(oldest.value);
   }
+
+  delete(key: string): void {
+    this.#entries.delete(key);
+  }
+
+  clear(): void {
+    this.#entries.clear();
+  }
 }

@@ -1,0 +1,71 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { TestContext } from 'node:test';
+import { exportJWK, generateKeyPair, SignJWT, type CryptoKey, type JWK, type JWTPayload } from 'jose';
+
+/** A key with which a test signs. */
+export interface SigningKey {
+  readonly kid: string | undefined;
+  readonly algorithm: string;
+  readonly privateKey: CryptoKey;
+  readonly publicKey: JWK;
+}
+
+/** Makes a key pair. Without a `kid` for undefined. */
+export async function signingKey(algorithm = 'ES256', kid: string | undefined = 'one'): Promise<SigningKey> {
+  const { privateKey, publicKey } = await generateKeyPair(algorithm, { extractable: true });
+  const jwk = await exportJWK(publicKey);
+  return { kid, algorithm, privateKey, publicKey: kid === undefined ? jwk : { ...jwk, kid } };
+}
+
+/** Signs these claims; `header` replaces what it says of its key. */
+export function sign(
+  key: SigningKey,
+  claims: JWTPayload,
+  header: Readonly<Record<string, unknown>> = {},
+): Promise<string> {
+  const kid = key.kid === undefined ? {} : { kid: key.kid };
+  return new SignJWT(claims)
+    .setProtectedHeader({ alg: key.algorithm, ...kid, ...header })
+    .sign(key.privateKey);
+}
+
+/** The same header and claims with another signature. */
+export function forged(token: string): string {
+  const [header, claims, signature = ''] = token.split('.');
+  const bytes = Buffer.from(signature, 'base64url');
+  bytes[0] = (bytes[0] ?? 0) ^ 1;
+  return `${header}.${claims}.${bytes.toString('base64url')}`;
+}
+
+/** A server of key sets that counts, and does what the test says. */
+export interface KeyServer {
+  readonly url: string;
+  readonly host: string;
+  /** Times that it was asked. */
+  asked: number;
+  /** What it answers: a set, another status, a text, or nothing at all (`hang`). */
+  answer: { keys: readonly JWK[] } | number | string;
+}
+
+/** Starts one on 127.0.0.1; it ends with the test. */
+export async function startKeyServer(t: TestContext, ...keys: readonly SigningKey[]): Promise<KeyServer> {
+  const state: KeyServer = {
+    ...{ url: '', host: '', asked: 0 },
+    answer: { keys: keys.map(({ publicKey }) => publicKey) },
+  };
+  const server = createServer((_request, response) => {
+    state.asked += 1;
+    const { answer } = state;
+    if (answer === 'hang') return;
+    if (typeof answer === 'number') response.writeHead(answer).end('{}');
+    else response.end(typeof answer === 'string' ? answer : JSON.stringify(answer));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  const host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return Object.assign(state, { host, url: `http://${host}/keys?secret=s3cret` });
+}

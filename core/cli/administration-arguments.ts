@@ -1,0 +1,82 @@
+import { parseArgs } from 'node:util';
+
+/** Where the store of a command is found. */
+export interface StorePlace {
+  readonly config: string | undefined;
+  readonly data: string;
+}
+
+/** `weir export`, `weir import`, `weir audit verify`. */
+export type AdministrationCommand =
+  | (StorePlace & {
+      readonly name: 'export';
+      /** Undefined: standard output. */
+      readonly out: string | undefined;
+      /** Undefined: all of them. */
+      readonly organisation: string | undefined;
+    })
+  | (StorePlace & { readonly name: 'import'; readonly file: string; readonly replace: boolean })
+  | (StorePlace & { readonly name: 'audit'; readonly organisation: string | undefined });
+
+const common = `  The store is the one of storage.resources: [--config FILE] (WEIR_CONFIG), and for the embedded one [--data DIR]
+  (WEIR_DATA), which no gateway may be using meanwhile. A PostgreSQL server is used beside its gateways.`;
+
+/** The help of each of them. */
+export const administrationUsage = {
+  export: `weir export: what the store holds as YAML, without its audit trails
+
+  weir export [--out FILE] [--organisation ID]
+
+  Organisations with their settings, workspaces, users, members, keys, pending invites and group mappings. Secrets are
+  not in it, only their hashes. What the configuration file owns is not in it either.
+
+${common}`,
+  import: `weir import: puts what weir export wrote into the store
+
+  weir import FILE [--replace]
+
+  What is not there is added under its own id; what is there and says the same is left alone, so that an import can be
+  repeated. What differs is named and stays as it is, and import ends with 1; --replace overwrites it. Each
+  organisation is one transaction with an entry of its audit trail: a mistake in it leaves nothing of it behind.
+
+${common}`,
+  audit: `weir audit verify: reads every audit trail, and names the first record that is not as it was written
+
+  weir audit verify [--organisation ID]
+
+  Finds records that were changed, removed, moved or added, and ends that were cut off; ends with 1 then.
+
+${common}`,
+} as const;
+
+/** Reads what follows the command. Throws an error with the reason for anything unclear. */
+export function readAdministrationArguments(
+  name: AdministrationCommand['name'],
+  args: readonly string[],
+  defaults: StorePlace,
+): AdministrationCommand {
+  const text = { type: 'string' } as const;
+  const place = { config: text, data: text };
+  const placeOf = (values: { config?: string; data?: string }): StorePlace => ({
+    config: values.config ?? defaults.config,
+    data: values.data ?? defaults.data,
+  });
+  if (name === 'export') {
+    const { values } = parseArgs({ args: [...args], options: { ...place, out: text, organisation: text } });
+    return { name, ...placeOf(values), out: values.out, organisation: values.organisation };
+  }
+  if (name === 'audit') {
+    const [action, ...rest] = args;
+    if (action !== 'verify') throw new Error(`There is no command "audit ${action}".`);
+    const { values } = parseArgs({ args: rest, options: { ...place, organisation: text } });
+    return { name, ...placeOf(values), organisation: values.organisation };
+  }
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    options: { ...place, replace: { type: 'boolean' } },
+    allowPositionals: true,
+  });
+  const [file, ...more] = positionals;
+  if (file === undefined || more.length > 0) throw new Error('weir import takes one file.');
+  return { name, ...placeOf(values), file, replace: values.replace ?? false };
+}

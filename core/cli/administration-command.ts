@@ -1,0 +1,43 @@
+import type { Clock } from '../ports/clock.ts';
+import type { AuditRecord, Resources } from '../ports/resources.ts';
+import type { AdministrationCommand, StorePlace } from './administration-arguments.ts';
+import { runAuditCommand } from './audit-command.ts';
+import { runExportCommand } from './export-command.ts';
+import { runImportCommand } from './import-command.ts';
+
+/** A place in an audit chain: number 0 before its first record. */
+export interface ChainPlace {
+  readonly number: number;
+  readonly hash: string;
+}
+
+/** What these commands need from outside. Everything rejects with an error whose message is for the operator. */
+export interface AdministrationTools {
+  /** Opens the store of the configuration, and closes it when `use` has settled. */
+  atStore(place: StorePlace, use: (resources: Resources) => Promise<number>): Promise<number>;
+  /** The place before the first record of every chain. */
+  readonly chainStart: ChainPlace;
+  /** Whether these are the records that were appended after `previous`; the first that is not, and why. */
+  verifyChain(
+    records: readonly AuditRecord[],
+    previous: ChainPlace,
+  ): { readonly ok: true } | { readonly ok: false; readonly number: number; readonly reason: string };
+  readonly clock: Pick<Clock, 'now'>;
+  print(text: string): void;
+  complain(text: string): void;
+}
+
+/** Runs `weir export`, `weir import` or `weir audit verify` and resolves to its exit code: 0, or 1 when something is wrong. */
+export async function runAdministrationCommand(
+  command: AdministrationCommand,
+  tools: AdministrationTools,
+): Promise<number> {
+  try {
+    if (command.name === 'export') return await runExportCommand(command, tools);
+    if (command.name === 'import') return await runImportCommand(command, tools);
+    return await runAuditCommand(command, tools);
+  } catch (error) {
+    tools.complain(error instanceof Error ? error.message : String(error));
+    return 1;
+  }
+}

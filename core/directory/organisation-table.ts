@@ -1,0 +1,78 @@
+import { withoutStore } from '../ports/directory-without-store.ts';
+import type { Directory } from '../ports/directory.ts';
+import type { WorkspaceRole } from '../ports/people.ts';
+import {
+  OrganisationView,
+  rolesOf,
+  type DirectoryWorkspace,
+  type KnownMember,
+  type KnownUser,
+} from './organisation-view.ts';
+
+/** Everything of the store that the directory knows beside keys: workspaces, settings and people by organisation. */
+export class OrganisationTable implements Pick<
+  Directory,
+  'isArchived' | 'workspaceId' | 'defaultsOf' | 'settingsIn' | 'user' | 'memberRole'
+> {
+  readonly #views = new Map<string, OrganisationView>();
+  readonly #archived = new Set<string>();
+  readonly #archivedOf = new Map<string, readonly string[]>();
+  /** Of all organisations, by workspace and user. */
+  readonly #roles = new Map<string, ReadonlyMap<string, WorkspaceRole>>();
+  readonly #rolesIn = new Map<string, readonly string[]>();
+
+  isArchived(workspaceId: string): boolean {
+    return this.#archived.has(workspaceId);
+  }
+
+  workspaceId(organisationId: string, idOrSlug: string): string | undefined {
+    return this.#views.get(organisationId)?.workspaceId(idOrSlug);
+  }
+
+  defaultsOf(organisationId: string, workspaceId: string): ReturnType<Directory['defaultsOf']> {
+    return (this.#views.get(organisationId) ?? withoutView).defaultsOf(workspaceId);
+  }
+
+  settingsIn(organisationId: string, workspaceId: string): ReturnType<Directory['settingsIn']> {
+    return (this.#views.get(organisationId) ?? withoutView).settingsIn(workspaceId);
+  }
+
+  user(organisationId: string, idOrEmail: string): ReturnType<Directory['user']> {
+    return this.#views.get(organisationId)?.user(idOrEmail);
+  }
+
+  memberRole(workspaceId: string, userId: string): WorkspaceRole | undefined {
+    return this.#roles.get(workspaceId)?.get(userId);
+  }
+
+  /** What is known of the organisation; nothing yet, when it has not been heard of. */
+  view(organisationId: string): OrganisationView {
+    let view = this.#views.get(organisationId);
+    if (view === undefined) this.#views.set(organisationId, (view = new OrganisationView(organisationId)));
+    return view;
+  }
+
+  /** All workspaces of the organisation, in the place of those that were known. */
+  putWorkspaces(organisationId: string, workspaces: readonly DirectoryWorkspace[]): void {
+    this.view(organisationId).putWorkspaces(workspaces);
+    for (const id of this.#archivedOf.get(organisationId) ?? []) this.#archived.delete(id);
+    const archived = workspaces.filter(({ status }) => status === 'archived').map(({ id }) => id);
+    for (const id of archived) this.#archived.add(id);
+    this.#archivedOf.set(organisationId, archived);
+  }
+
+  /** Everybody of the organisation and what they are in its workspaces, in the place of those who were known. */
+  putPeople(organisationId: string, users: readonly KnownUser[], members: readonly KnownMember[]): void {
+    this.view(organisationId).putUsers(users);
+    for (const id of this.#rolesIn.get(organisationId) ?? []) this.#roles.delete(id);
+    const roles = rolesOf(members);
+    for (const [id, ofWorkspace] of roles) this.#roles.set(id, ofWorkspace);
+    this.#rolesIn.set(organisationId, [...roles.keys()]);
+  }
+}
+
+/** An organisation of which nothing is known. */
+const withoutView = {
+  defaultsOf: (workspaceId: string) => withoutStore.defaultsOf('', workspaceId),
+  settingsIn: (workspaceId: string) => withoutStore.settingsIn('', workspaceId),
+};

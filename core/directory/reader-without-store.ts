@@ -1,0 +1,19 @@
+import type { GatewayError } from '../errors/gateway-error.ts';
+import type { ResourcesReader } from '../ports/resources.ts';
+
+/** Stands for the reader of a store that is away: everything that it is asked rejects with `error`. */
+export function readerWithoutStore(error: GatewayError): ResourcesReader {
+  const refuse = (): Promise<never> => Promise.reject(error);
+  return {
+    organisations: { byId: refuse, list: refuse },
+    workspaces: { find: refuse, list: refuse },
+    apiKeys: { find: refuse, list: refuse, all: refuse, changedSince: refuse, removedSince: refuse },
+    users: { find: refuse, byEmail: refuse, list: refuse, workspaceIds: refuse, all: refuse },
+    members: { find: refuse, list: refuse, all: refuse },
+    invites: { find: refuse, byTokenHash: refuse, list: refuse },
+    groupMappings: { find: refuse, list: refuse },
+    settings: { ofOrganisation: refuse, ofWorkspace: refuse, ofWorkspaces: refuse },
+    audit: { list: refuse, chain: refuse, head: refuse },
+    marks: refuse,
+  };
+}

@@ -1,0 +1,83 @@
+import type { MemberRecord, UserRecord } from '../ports/people.ts';
+import type { ApiKeyRecord, WorkspaceRecord } from '../ports/resources.ts';
+
+/** A key of a store; override what the test is about. */
+export function storedKey(overrides: Partial<ApiKeyRecord> = {}): ApiKeyRecord {
+  const id = overrides.id ?? 'key-1';
+  return {
+    id,
+    organisationId: 'org-1',
+    workspaceId: 'ws-1',
+    userId: '',
+    name: `name of ${id}`,
+    description: '',
+    type: 'workspace-service',
+    status: 'active',
+    scopes: ['completions.write'],
+    rateLimits: [],
+    usageLimits: undefined,
+    defaults: {},
+    alertEmails: [],
+    masked: 'wk_ab…yz',
+    secrets: [{ hash: `hash of ${id}`, expiresAt: undefined }],
+    creationMode: 'api',
+    expiresAt: undefined,
+    createdAt: 1,
+    updatedAt: 1,
+    version: 1,
+    ...overrides,
+  };
+}
+
+/** A workspace of a store; override what the test is about. */
+export function storedWorkspace(overrides: Partial<WorkspaceRecord> = {}): WorkspaceRecord {
+  const id = overrides.id ?? 'ws-1';
+  return {
+    id,
+    organisationId: 'org-1',
+    slug: `slug-of-${id}`,
+    name: `name of ${id}`,
+    description: '',
+    icon: '',
+    status: 'active',
+    isDefault: false,
+    defaults: {},
+    usageLimits: [],
+    rateLimits: [],
+    createdAt: 1,
+    updatedAt: 1,
+    version: 1,
+    ...overrides,
+  };
+}
+
+/** Somebody of a store; override what the test is about. */
+export function storedUser(overrides: Partial<UserRecord> = {}): UserRecord {
+  const id = overrides.id ?? 'user-1';
+  return {
+    id,
+    organisationId: 'org-1',
+    email: `${id}@example.com`,
+    firstName: '',
+    lastName: '',
+    role: 'member',
+    createdAt: 1,
+    updatedAt: 1,
+    version: 1,
+    ...overrides,
+  };
+}
+
+/** A membership of a store; override what the test is about. */
+export function storedMember(overrides: Partial<MemberRecord> = {}): MemberRecord {
+  return {
+    organisationId: 'org-1',
+    workspaceId: 'ws-1',
+    userId: 'user-1',
+    role: 'member',
+    createdAt: 1,
+    updatedAt: 1,
+    version: 1,
+    ...overrides,
+  };
+}

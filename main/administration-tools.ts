@@ -1,0 +1,53 @@
+// A part of the composition root: what `weir export`, `weir import` and `weir audit verify` work with.
+import path from 'node:path';
+import type { AdministrationTools } from '../core/cli/administration-command.ts';
+import type { LoadResult } from '../core/config/load-config.ts';
+import { formatProblem } from '../core/config/problem.ts';
+import { UndoStack } from '../core/lifecycle/undo-stack.ts';
+import type { Clock } from '../core/ports/clock.ts';
+import { createLog } from '../adapters/telemetry/line-log.ts';
+import { openResources } from './open-resources.ts';
+import { lockData } from '../storage/embedded/data-lock.ts';
+import { chainStart, verifyChain } from '../storage/postgres/audit-hash.ts';
+import { createResources } from '../storage/postgres/resources.ts';
+
+/** The tools of `runAdministrationCommand`; `configFile` gives the file that is named, or the usual one. */
+export function administrationTools(parts: {
+  readonly configFile: (named: string | undefined) => string;
+  readonly load: (file: string) => Promise<LoadResult>;
+  readonly clock: Clock;
+  readonly print: (text: string) => void;
+  readonly complain: (text: string) => void;
+}): AdministrationTools {
+  const { configFile, load, clock, print, complain } = parts;
+  return {
+    ...{ chainStart, verifyChain, clock, print, complain },
+    async atStore({ config: named, data: folder }, use) {
+      const file = configFile(named);
+      const loaded = await load(file);
+      if (!loaded.ok) throw new Error(loaded.problems.map(formatProblem).join('\n'));
+      const { config } = loaded;
+      const data = path.resolve(folder);
+      const write = (line: string): void => void process.stderr.write(line);
+      const log = createLog({ level: 'warn', format: 'text', write, clock });
+      const opened = new UndoStack({
+        clock,
+        timeoutMs: 20_000,
+        onError: (error) => log.error('A part could not be closed', { error }),
+      });
+      try {
+        // A server takes several processes, the embedded engine one.
+        if (config.storage.resources.url.startsWith('pglite:')) {
+          const lock = await lockData(data, { clock });
+          opened.push(() => lock.release());
+        }
+        const database = await openResources({ config, file, data, log, clock, opened });
+        if (database === undefined)
+          throw new Error('There is no store: storage.resources.url is "none:". Name one there.');
+        return await use(createResources({ database, clock, log }));
+      } finally {
+        await opened.dispose();
+      }
+    },
+  };
+}

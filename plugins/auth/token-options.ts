@@ -1,0 +1,121 @@
+import { Type, type Static } from '../../core/pipeline/plugin.ts';
+import { tokenAlgorithms, type TokenAlgorithm } from '../../core/ports/token-verifier.ts';
+
+const strict = { additionalProperties: false };
+const Text = Type.String({ minLength: 1, maxLength: 255 });
+
+/** Several names of a claim; the first one that a token has counts. */
+const Names = (names: readonly string[], description: string) =>
+  Type.Optional(Type.Array(Text, { default: [...names], minItems: 1, maxItems: 10, description }));
+
+const OneOrMore = (description: string) =>
+  Type.Optional(Type.Union([Text, Type.Array(Text, { minItems: 1, maxItems: 20 })], { description }));
+
+const needs = (property: string) => ({ required: [property], properties: { [property]: {} } });
+
+/** The names of claims, where a configuration says nothing else. */
+export const defaultClaims = {
+  organisation: ['organisation_id', 'service_oid', 'portkey_oid'],
+  workspace: ['workspace_slug', 'service_workspace', 'portkey_workspace'],
+  scopes: ['scope', 'scopes'],
+  user: ['email_id', 'sub', 'uid'],
+  defaults: ['defaults'],
+} as const;
+
+const Claims = Type.Object(
+  {
+    organisation: Names(defaultClaims.organisation, 'The id of the organisation.'),
+    workspace: Names(defaultClaims.workspace, 'The id or slug of the workspace.'),
+    scopes: Names(defaultClaims.scopes, 'Scopes, separated by spaces or as a list.'),
+    user: Names(defaultClaims.user, 'Who it is: an e-mail address, or an id.'),
+    defaults: Names(defaultClaims.defaults, 'An object with `config_id` and `metadata`.'),
+  },
+  { ...strict, description: 'What the claims are called; the first name that a token has counts.' },
+);
+
+/** Of a default set: RSA, elliptic curves and Ed25519, as issuers use them. */
+export const defaultAlgorithms: readonly TokenAlgorithm[] = [
+  ...(['RS256', 'RS384', 'RS512', 'PS256', 'ES256', 'ES384', 'EdDSA'] as const),
+];
+
+/** Option `jwt`: JSON Web Tokens in the place of service keys. */
+export const TokenSchema = Type.Object(
+  {
+    jwks_url: Type.Optional(
+      Type.String({
+        maxLength: 2048,
+        pattern: '^https?://[^\\s@]+$',
+        description:
+          "Address of the issuer's JSON Web Key Set. A private host must be one of `security.trusted_hosts`.",
+      }),
+    ),
+    jwks: Type.Optional(
+      Type.Object(
+        { keys: Type.Array(Type.Record(Type.String(), Type.Unknown()), { minItems: 1, maxItems: 100 }) },
+        { ...strict, description: 'Instead of `jwks_url`: the set itself, public keys alone.' },
+      ),
+    ),
+    issuer: OneOrMore('The `iss` that tokens must have, or several. Without it every one is accepted.'),
+    audience: OneOrMore(
+      'An `aud` that tokens must name, or several, one of which they must. Without it every one is accepted.',
+    ),
+    algorithms: Type.Optional(
+      Type.Array(Type.Union(tokenAlgorithms.map((name) => Type.Literal(name))), {
+        default: [...defaultAlgorithms],
+        minItems: 1,
+        maxItems: tokenAlgorithms.length,
+        description: 'How they may be signed. Never without a signature or with a shared secret.',
+      }),
+    ),
+    clock_tolerance_s: Type.Optional(
+      Type.Number({
+        default: 5,
+        minimum: 0,
+        maximum: 300,
+        description: 'Seconds that clocks may differ by.',
+      }),
+    ),
+    claims: Type.Optional(Claims),
+    scope_prefixes: Type.Optional(
+      Type.Array(Type.String({ pattern: '^[A-Za-z0-9_-]+$', maxLength: 64 }), {
+        default: ['service', 'portkey'],
+        maxItems: 10,
+        description: 'Names of products that may stand before a scope: `service.logs.view` is `logs.view`.',
+      }),
+    ),
+    default_scopes: Type.Optional(
+      Type.Array(Type.String({ pattern: '^[a-z_]+[.:][a-z_]+$' }), {
+        default: ['completions.write'],
+        maxItems: 200,
+        description: 'What a token may do that has no claim of scopes.',
+      }),
+    ),
+    cache_max: Type.Optional(
+      Type.Integer({
+        default: 10000,
+        minimum: 1,
+        maximum: 1000000,
+        description: 'Verified tokens that are remembered; the one that was used least recently makes room.',
+      }),
+    ),
+    jwks_max_age_s: Type.Optional(
+      Type.Integer({
+        default: 600,
+        minimum: 30,
+        maximum: 86400,
+        description: 'Seconds after which the set at `jwks_url` is read again, behind the requests.',
+      }),
+    ),
+    jwks_timeout_ms: Type.Optional(
+      Type.Integer({ default: 5000, minimum: 100, maximum: 25000, description: 'Of one fetch of the set.' }),
+    ),
+  },
+  {
+    ...strict,
+    oneOf: [needs('jwks_url'), needs('jwks')],
+    description: 'Takes JSON Web Tokens of an identity provider in the place of service keys.',
+  },
+);
+
+/** The option as written in YAML. */
+export type TokenOptions = Static<typeof TokenSchema>;

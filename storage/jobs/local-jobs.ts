@@ -1,0 +1,263 @@
+import { GatewayError } from '../../core/errors/gateway-error.ts';
+import type { Clock } from '../../core/ports/clock.ts';
+import { JobRegistry, type AttemptResult } from '../../core/ports/job-registry.ts';
+import type { JobDefinition, Jobs, RepeatedJob } from '../../core/ports/jobs.ts';
+import type { Log } from '../../core/ports/log.ts';
+import type { Metrics } from '../../core/ports/metrics.ts';
+import { DueQueue } from './due-queue.ts';
+import { JobFile } from './job-file.ts';
+import type { JobRecord, StoredJob } from './job-record.ts';
+
+/** Jobs that were given up are remembered so far, for counting. */
+const mostGivenUp = 1000;
+const atOnce = 4;
+/** The wall clock may be set: it is looked at again so often. */
+const longestSleepMs = 60_000;
+
+/** What `openLocalJobs` needs. */
+export interface LocalJobsOptions {
+  /** Where jobs are kept; made when it is missing, used by this process alone. */
+  readonly directory: string;
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly metrics?: Metrics;
+  /** Wait after the first attempt that fails. Default 1,000 ms. */
+  readonly firstWaitMs?: number;
+  /** Jobs that wait at the most. Default 10,000. */
+  readonly maxWaiting?: number;
+}
+
+/** Jobs that this process alone runs, kept in a folder. Rejects when the folder cannot be read or written. */
+export async function openLocalJobs(options: LocalJobsOptions): Promise<Jobs> {
+  const jobs = new LocalJobs(options);
+  await jobs.load();
+  return jobs;
+}
+
+interface Job {
+  stored: StoredJob;
+  /** Until the job is on disk. */
+  storing: Promise<void> | undefined;
+}
+
+class LocalJobs implements Jobs {
+  private readonly options: LocalJobsOptions;
+  private readonly registry: JobRegistry;
+  private readonly file: JobFile;
+  private readonly jobs = new Map<string, Job>();
+  private readonly givenUp = new Map<string, string>();
+  private readonly waiting = new DueQueue<StoredJob>();
+  private readonly running = new Set<Promise<void>>();
+  /** `closing` stores what becomes of jobs that run still, `closed` nothing more. */
+  private state: 'new' | 'started' | 'closing' | 'closed' = 'new';
+  private cancelTimer: (() => void) | undefined;
+
+  constructor(options: LocalJobsOptions) {
+    this.options = options;
+    this.registry = new JobRegistry(options);
+    const { directory, log } = options;
+    this.file = new JobFile({ directory, log, snapshot: () => this.snapshot() });
+  }
+
+  async load(): Promise<void> {
+    const { directory } = this.options;
+    try {
+      for (const record of await this.file.read()) this.apply(record);
+      await this.file.rewrite();
+    } catch (cause) {
+      throw new Error(
+        `Jobs cannot be kept in ${directory}: ${sentence(cause)}. Mend it, or name another data folder.`,
+        {
+          cause,
+        },
+      );
+    }
+    for (const { stored } of this.jobs.values()) this.waiting.add(stored);
+  }
+
+  define<T>(definition: JobDefinition<T>): void {
+    this.registry.define(definition);
+  }
+
+  repeat(job: RepeatedJob): void {
+    this.registry.repeat(job);
+  }
+
+  async start(): Promise<void> {
+    this.registry.seal();
+    const now = this.options.clock.now();
+    for (const { name, everyMs } of this.registry.repeated) {
+      const key = `repeat:${name}`;
+      const known = this.jobs.get(key)?.stored;
+      if (known?.every?.ms === everyMs) continue;
+      // Only one of the two entries in the queue is the stored one: the other is passed over.
+      this.put({
+        key,
+        name,
+        id: `${name}@${now}`,
+        data: '{}',
+        due: now,
+        failed: 0,
+        every: { ms: everyMs, slot: now },
+      });
+    }
+    const repeated = new Set(this.registry.repeated.map(({ name }) => `repeat:${name}`));
+    for (const key of [...this.jobs.keys()])
+      if (key.startsWith('repeat:') && !repeated.has(key)) this.drop(key);
+    this.state = 'started';
+    this.runDue();
+    return Promise.resolve();
+  }
+
+  async add<T>(
+    name: string,
+    id: string,
+    data: T,
+    { delayMs = 0 }: { readonly delayMs?: number } = {},
+  ): Promise<void> {
+    const text = this.registry.check(name, id, data);
+    if (this.state === 'closing' || this.state === 'closed')
+      throw new GatewayError('shutting_down', 'The gateway stops and takes no more jobs.');
+    const key = `job:${id}`;
+    const known = this.jobs.get(key);
+    if (known !== undefined) return known.storing;
+    const { maxWaiting = 10_000 } = this.options;
+    if (this.jobs.size >= maxWaiting)
+      throw new GatewayError(
+        'too_many_jobs',
+        `${maxWaiting} jobs wait already; try again when some are done.`,
+      );
+    const due = this.options.clock.now() + Math.max(0, delayMs);
+    const job: Job = { stored: { key, name, id, data: text, due, failed: 0 }, storing: undefined };
+    this.jobs.set(key, job);
+    job.storing = this.file.append({ put: job.stored }).then(
+      () => {
+        job.storing = undefined;
+        this.givenUp.delete(key);
+        this.waiting.add(job.stored);
+        this.runDue();
+      },
+      (cause: unknown) => {
+        this.jobs.delete(key);
+        const message = `The job "${name}" could not be stored: ${sentence(cause)}. Free the disk of the data folder or repair it.`;
+        throw new GatewayError('store_unavailable', message, { cause });
+      },
+    );
+    return job.storing;
+  }
+
+  counts(): ReturnType<Jobs['counts']> {
+    const running = this.running.size;
+    return Promise.resolve({ waiting: this.jobs.size - running, running, failed: this.givenUp.size });
+  }
+
+  async close(): Promise<void> {
+    if (this.state === 'closing' || this.state === 'closed') return;
+    this.state = 'closing';
+    this.cancelTimer?.();
+    await this.registry.stop(Promise.all(this.running));
+    this.state = 'closed';
+    await this.file.close();
+  }
+
+  private apply(record: JobRecord): void {
+    if ('put' in record) {
+      this.jobs.set(record.put.key, { stored: record.put, storing: undefined });
+      this.givenUp.delete(record.put.key);
+    } else if ('drop' in record) {
+      this.jobs.delete(record.drop);
+    } else {
+      this.jobs.delete(record.givenUp);
+      this.remember(record.givenUp, record.name);
+    }
+  }
+
+  private remember(key: string, name: string): void {
+    this.givenUp.delete(key);
+    this.givenUp.set(key, name);
+    const [oldest] = this.givenUp.keys();
+    if (this.givenUp.size > mostGivenUp && oldest !== undefined) this.givenUp.delete(oldest);
+  }
+
+  private *snapshot(): Iterable<JobRecord> {
+    for (const [givenUp, name] of this.givenUp) yield { givenUp, name };
+    for (const { stored } of this.jobs.values()) yield { put: stored };
+  }
+
+  private runDue(): void {
+    if (this.state !== 'started') return;
+    const { clock } = this.options;
+    this.cancelTimer?.();
+    for (;;) {
+      const due = this.waiting.firstDue;
+      if (due === undefined || this.running.size >= atOnce) return;
+      const now = clock.now();
+      if (due > now) {
+        this.cancelTimer = clock.after(Math.min(due - now, longestSleepMs), () => this.runDue());
+        return;
+      }
+      const stored = this.waiting.take();
+      if (stored !== undefined && this.jobs.get(stored.key)?.stored === stored) this.run(stored);
+    }
+  }
+
+  private run(stored: StoredJob): void {
+    const { name, id, failed } = stored;
+    const data: unknown = JSON.parse(stored.data);
+    const run = this.registry.attempt({ name, id, data, attempt: failed + 1 }).then(({ outcome }) => {
+      this.running.delete(run);
+      // Nothing is stored of an end that comes so late: the next process runs the job again.
+      if (this.state !== 'closed' && outcome !== 'interrupted') this.settle(stored, outcome);
+      this.runDue();
+    });
+    this.running.add(run);
+  }
+
+  private settle(stored: StoredJob, outcome: AttemptResult['outcome']): void {
+    const now = this.options.clock.now();
+    if (outcome === 'retried') {
+      const failed = stored.failed + 1;
+      this.put({ ...stored, failed, due: now + this.registry.waitMs(failed) });
+      return;
+    }
+    if (outcome === 'given_up') this.giveUp(stored);
+    if (stored.every === undefined) {
+      if (outcome === 'done') this.drop(stored.key);
+      return;
+    }
+    const { ms, slot } = stored.every;
+    const next = slot + ms * Math.max(1, Math.ceil((now - slot) / ms));
+    this.put({ ...stored, id: `${stored.name}@${next}`, due: next, failed: 0, every: { ms, slot: next } });
+  }
+
+  private put(stored: StoredJob): void {
+    this.jobs.set(stored.key, { stored, storing: undefined });
+    this.waiting.add(stored);
+    this.store({ put: stored });
+  }
+
+  private drop(key: string): void {
+    this.jobs.delete(key);
+    this.store({ drop: key });
+  }
+
+  private giveUp({ key, id, name, every }: StoredJob): void {
+    const known = every === undefined ? key : id;
+    this.jobs.delete(key);
+    this.remember(known, name);
+    this.store({ givenUp: known, name });
+  }
+
+  /** Stores what became of a job. Until that succeeds, a restart runs the job again, which handlers must not mind. */
+  private store(record: JobRecord): void {
+    this.file.append(record).catch((error: unknown) => {
+      this.options.log.error(
+        `What became of a job cannot be stored in ${this.options.directory} (${sentence(error)}); after a restart it is run again. Free the disk or repair it.`,
+      );
+    });
+  }
+}
+
+function sentence(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,199 @@
+import { Queue, WaitingError, Worker, type Job, type JobsOptions } from 'bullmq';
+import { GatewayError } from '../../core/errors/gateway-error.ts';
+import { JobRegistry } from '../../core/ports/job-registry.ts';
+import type { JobDefinition, Jobs, RepeatedJob } from '../../core/ports/jobs.ts';
+import { JobConnection, type JobConnectionOptions } from './job-connection.ts';
+
+const longestReason = 300;
+const mostGivenUp = 1000;
+const atOnce = 4;
+/** A process that dies leaves its jobs to others; one that dies with them again and again, so often at the most. */
+const mostDeaths = 5;
+const tryAgainMs = 1000;
+/** In braces what decides the slot of a cluster: one for all keys of the queue. */
+const prefix = 'weir:{jobs}';
+const queueName = 'queue';
+
+/** What `openBullmqJobs` needs. */
+export interface BullmqJobsOptions extends JobConnectionOptions {
+  /** Wait after the first attempt that fails. Default 1,000 ms. */
+  readonly firstWaitMs?: number;
+  /** A job whose process has not been heard of for so long is given to another one. Default 30,000 ms. */
+  readonly lockMs?: number;
+  /** Jobs that wait at the most. Default 10,000. */
+  readonly maxWaiting?: number;
+}
+
+/** Jobs that several gateways share. */
+export interface SharedJobs extends Jobs {
+  /** Rejects when the server does not answer. */
+  ping(): Promise<void>;
+}
+
+/** What is stored of a job: its own id may hold characters that the library keeps for itself. */
+interface Envelope {
+  readonly id: string;
+  readonly data: unknown;
+}
+
+/** Jobs on a Redis server, which need not be there yet. Throws for an unusable address. */
+export function openBullmqJobs(options: BullmqJobsOptions): SharedJobs {
+  return new BullmqJobs(options);
+}
+
+class BullmqJobs implements SharedJobs {
+  private readonly options: BullmqJobsOptions;
+  private readonly registry: JobRegistry;
+  private readonly connection: JobConnection;
+  private readonly queue: Queue<Envelope>;
+  private readonly running = new Set<Promise<void>>();
+  private worker: Worker<Envelope> | undefined;
+  private cancelTry: (() => void) | undefined;
+  private closed = false;
+
+  constructor(options: BullmqJobsOptions) {
+    this.options = options;
+    this.registry = new JobRegistry(options);
+    this.connection = new JobConnection(options);
+    this.queue = new Queue(queueName, { connection: this.connection.client, prefix });
+    this.queue.on('error', (error) => this.connection.failed(error));
+  }
+
+  define<T>(definition: JobDefinition<T>): void {
+    this.registry.define(definition);
+  }
+
+  repeat(job: RepeatedJob): void {
+    this.registry.repeat(job);
+  }
+
+  start(): Promise<void> {
+    this.registry.seal();
+    const { lockMs = 30_000 } = this.options;
+    const worker = new Worker<Envelope>(queueName, (job, token) => this.process(job, token), {
+      ...{ connection: this.connection.client, prefix, concurrency: atOnce },
+      ...{
+        lockDuration: lockMs,
+        stalledInterval: lockMs,
+        maxStalledCount: mostDeaths,
+        runRetryDelay: tryAgainMs,
+      },
+      settings: { backoffStrategy: (failed) => this.registry.waitMs(failed) },
+    });
+    worker.on('error', (error) => this.connection.failed(error));
+    this.worker = worker;
+    // A server that comes back may have lost what it kept.
+    this.connection.client.on('ready', () => void this.schedule());
+    if (this.connection.ready) void this.schedule();
+    return Promise.resolve();
+  }
+
+  async add<T>(
+    name: string,
+    id: string,
+    data: T,
+    { delayMs = 0 }: { readonly delayMs?: number } = {},
+  ): Promise<void> {
+    this.registry.check(name, id, data);
+    if (this.closed) throw new GatewayError('shutting_down', 'The gateway stops and takes no more jobs.');
+    const jobId = `job-${Buffer.from(id).toString('base64url')}`;
+    await this.connection.ask(async () => {
+      const known = await this.queue.getJob(jobId);
+      if (known !== undefined && known.finishedOn === undefined) return;
+      // One that was given up: it begins anew.
+      if (known !== undefined) await known.remove();
+      const { waiting } = await this.count();
+      const { maxWaiting = 10_000 } = this.options;
+      if (waiting >= maxWaiting)
+        throw new GatewayError(
+          'too_many_jobs',
+          `${maxWaiting} jobs wait already; try again when some are done.`,
+        );
+      await this.queue.add(
+        name,
+        { id, data },
+        { ...this.jobOptions(name), jobId, delay: Math.max(0, delayMs) },
+      );
+    });
+  }
+
+  counts(): ReturnType<Jobs['counts']> {
+    return this.connection.ask(() => this.count());
+  }
+
+  async ping(): Promise<void> {
+    await this.connection.ask(() => this.connection.client.ping());
+  }
+
+  async close(): Promise<void> {
+    if (this.closed) return;
+    this.closed = true;
+    this.cancelTry?.();
+    const closing = this.worker?.close();
+    closing?.catch((error: unknown) => this.connection.failed(error));
+    // Without the server the library would wait for it.
+    const graceful = this.connection.ready ? closing : undefined;
+    await this.registry.stop(graceful ?? Promise.all(this.running));
+    void this.queue.close().catch((error: unknown) => this.connection.failed(error));
+    this.connection.close();
+  }
+
+  private async process(job: Job<Envelope>, token: string | undefined): Promise<void> {
+    const { name, attemptsMade, opts } = job;
+    // A repeated job has no envelope of its own: its id tells which of them it is.
+    const { id = job.id ?? name, data = {} } = job.data as Partial<Envelope>;
+    const attempt = this.registry.attempt({
+      name,
+      id,
+      data,
+      attempt: attemptsMade + 1,
+      attempts: opts.attempts,
+    });
+    const run: Promise<void> = attempt.then(() => void this.running.delete(run));
+    this.running.add(run);
+    const { outcome, error } = await attempt;
+    if (outcome === 'done') return;
+    if (outcome === 'interrupted' && token !== undefined) {
+      // Back to the others, without counting as an attempt.
+      await job.moveToWait(token);
+      throw new WaitingError();
+    }
+    // The reason is stored with the job.
+    throw new Error(error?.message.slice(0, longestReason));
+  }
+
+  private async count(): ReturnType<Jobs['counts']> {
+    const counts = await this.queue.getJobCounts('wait', 'prioritized', 'delayed', 'active', 'failed');
+    const of = (state: string): number => counts[state] ?? 0;
+    return {
+      waiting: of('wait') + of('prioritized') + of('delayed'),
+      running: of('active'),
+      failed: of('failed'),
+    };
+  }
+
+  /** Makes sure that repeated jobs come. What is scheduled already keeps its time, also one that is past. */
+  private async schedule(): Promise<void> {
+    this.cancelTry?.();
+    if (this.closed) return;
+    try {
+      for (const { name, everyMs } of this.registry.repeated) {
+        const template = { name, opts: this.jobOptions(name) };
+        await this.connection.ask(() => this.queue.upsertJobScheduler(name, { every: everyMs }, template));
+      }
+    } catch {
+      // `ask` has told why.
+      this.cancelTry = this.options.clock.after(tryAgainMs, () => void this.schedule());
+    }
+  }
+
+  private jobOptions(name: string): JobsOptions {
+    return {
+      attempts: this.registry.attemptsOf(name),
+      backoff: { type: 'custom' },
+      removeOnComplete: true,
+      removeOnFail: { count: mostGivenUp },
+      stackTraceLimit: 0,
+    };
+  }
+}

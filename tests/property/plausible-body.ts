@@ -1,0 +1,51 @@
+/** Bodies that a route should take: made of its schema, with names of what there is. */
+import { randomUUID } from 'node:crypto';
+import { requiredKeys, schemaMap, schemaObject, type SchemaObject } from '../../core/config/schema-object.ts';
+import { exampleOfSchema } from '../../core/http/openapi/example-of-schema.ts';
+
+/** What a body may name. */
+export interface Named {
+  readonly organisation: string;
+  readonly workspace: string;
+  /** A member of the workspace. */
+  readonly user: string;
+  /** Somebody of the organisation who belongs to no workspace. */
+  readonly stranger: string;
+  readonly scopes: readonly string[];
+}
+
+/** Members that bodies get even when they could do without: without them some callers could not be served. */
+const alwaysSaid = ['workspace_id', 'user_id', 'name', 'scim_group'];
+
+/** Undefined for a route without a body. */
+export function plausibleBody(schema: unknown, named: Named): unknown {
+  if (schema === undefined) return undefined;
+  return make(schemaObject(schema), '', named);
+}
+
+function make(schema: SchemaObject, name: string, named: Named): unknown {
+  const known = byName(name, schema, named);
+  if (known !== undefined) return known;
+  const properties = schemaMap(schema, 'properties');
+  if (properties.size > 0) {
+    const required = requiredKeys(schema);
+    const members = [...properties].filter(([key]) => required.includes(key) || alwaysSaid.includes(key));
+    return Object.fromEntries(members.map(([key, member]) => [key, make(member, key, named)]));
+  }
+  if (schema['type'] === 'array') return [make(schemaObject(schema['items']), `${name}[]`, named)];
+  return exampleOfSchema(schema, name);
+}
+
+function byName(name: string, schema: SchemaObject, named: Named): unknown {
+  if (name === 'workspace_id' || name === 'workspaceId') return named.workspace;
+  if (name === 'user_id' || name === 'userId') return named.user;
+  if (name === 'organisation_id') return named.organisation;
+  if (name === 'users[]') return { id: named.stranger };
+  if (name === 'workspaces[]') return { id: named.workspace };
+  if (name === 'scopes') return named.scopes;
+  if (name === 'role') return 'member';
+  if (schema['format'] === 'email') return `${randomUUID()}@example.com`;
+  if (schema['format'] === 'date-time') return '2099-01-01T00:00:00Z';
+  if (/(^|_)(name|id|group)$/.test(name)) return `plausible-${randomUUID()}`;
+  return undefined;
+}

@@ -1,4 +1,5 @@
 // A part of the composition root: what `weir export`, `weir import` and `weir audit verify` work with.
+import { existsSync } from 'node:fs';
 import path from 'node:path';
 import type { AdministrationTools } from '../core/cli/administration-command.ts';
 import type { LoadResult } from '../core/config/load-config.ts';
@@ -6,7 +7,7 @@ import { formatProblem } from '../core/config/problem.ts';
 import { UndoStack } from '../core/lifecycle/undo-stack.ts';
 import type { Clock } from '../core/ports/clock.ts';
 import { createLog } from '../adapters/telemetry/line-log.ts';
-import { openResources } from './open-resources.ts';
+import { embeddedFolder, openResources } from './open-resources.ts';
 import { lockData } from '../storage/embedded/data-lock.ts';
 import { chainStart, verifyChain } from '../storage/postgres/audit-hash.ts';
 import { createResources } from '../storage/postgres/resources.ts';
@@ -22,7 +23,7 @@ export function administrationTools(parts: {
   const { configFile, load, clock, print, complain } = parts;
   return {
     ...{ chainStart, verifyChain, clock, print, complain },
-    async atStore({ config: named, data: folder }, use) {
+    async atStore({ config: named, data: folder, mayBeNew = false }, use) {
       const file = configFile(named);
       const loaded = await load(file);
       if (!loaded.ok) throw new Error(loaded.problems.map(formatProblem).join('\n'));
@@ -37,7 +38,11 @@ export function administrationTools(parts: {
       });
       try {
         // A server takes several processes, the embedded engine one.
-        if (config.storage.resources.url.startsWith('pglite:')) {
+        const { url } = config.storage.resources;
+        if (url.startsWith('pglite:')) {
+          const store = embeddedFolder(url, data);
+          if (!mayBeNew && !existsSync(store))
+            throw new Error(`There is no store at ${store}. Name its data folder (--data, WEIR_DATA).`);
           const lock = await lockData(data, { clock });
           opened.push(() => lock.release());
         }

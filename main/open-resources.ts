@@ -30,14 +30,19 @@ export async function openResources(options: ResourcesOptions): Promise<Database
   const settings = config.storage.resources;
   if (settings.url === 'none:') return undefined;
   if (settings.url.startsWith('pglite:')) {
-    const named = settings.url.slice('pglite:'.length);
-    const directory = named === '' ? path.join(data, 'resources') : path.resolve(named);
+    const directory = embeddedFolder(settings.url, data);
     const engine = await startPglite({ directory, log, clock });
     opened.push(() => engine.close());
     return closedWith(opened, await openDatabase({ place: engine, log, clock }));
   }
   const place = await postgresPlace(settings, path.dirname(file));
   return closedWith(opened, await openDatabase({ place, log, clock }));
+}
+
+/** The folder of the embedded store that a URL like `pglite:` or `pglite:DIR` means. */
+export function embeddedFolder(url: string, data: string): string {
+  const named = url.slice('pglite:'.length);
+  return named === '' ? path.join(data, 'resources') : path.resolve(named);
 }
 
 function closedWith(opened: UndoStack, database: Database): Database {

@@ -13,8 +13,14 @@ export interface ChainPlace {
 
 /** What these commands need from outside. Everything rejects with an error whose message is for the operator. */
 export interface AdministrationTools {
-  /** Opens the store of the configuration, and closes it when `use` has settled. */
-  atStore(place: StorePlace, use: (resources: Resources) => Promise<number>): Promise<number>;
+  /**
+   * Opens the store of the configuration, and closes it when `use` has settled. An embedded store that is not there is
+   * refused, unless it may be new.
+   */
+  atStore(
+    place: StorePlace & { readonly mayBeNew?: boolean },
+    use: (resources: Resources) => Promise<number>,
+  ): Promise<number>;
   /** The place before the first record of every chain. */
   readonly chainStart: ChainPlace;
   /** Whether these are the records that were appended after `previous`; the first that is not, and why. */

@@ -25,7 +25,7 @@ export async function runImportCommand(command: ImportCommand, tools: Tools): Pr
     return 1;
   }
   const { organisations, source } = parsed;
-  return tools.atStore(command, async (resources) => {
+  return tools.atStore({ ...command, mayBeNew: true }, async (resources) => {
     let code = 0;
     for (const [index, data] of organisations.entries()) {
       const place = { pointer: `/organisations/${index}`, source };

@@ -92,7 +92,7 @@ async function forSomebody(
   const { organisationId, workspaceId = '', createdAt, expiresAt } = record;
   const { user_api_keys: rules } = await settingsInForce(writer, organisationId, workspaceId);
   const userId = await ownerOfKey(writer, actor, workspaceId, body.user_id);
-  await requireRoom(writer, record, rules, createdAt);
+  await requireRoom(writer, { organisationId, workspaceId }, rules, createdAt);
   const wanted = body.expires_at === undefined ? undefined : (expiresAt ?? null);
   return { ...record, userId, expiresAt: endOfKey(wanted, rules, createdAt) };
 }

@@ -33,15 +33,16 @@ describe('what the configuration owns', () => {
   };
 
   test('is listed first, shown as such, and refused for every change', async (t) => {
-    let records: FileRecords | undefined;
     const none = new FileRecords({}, { defaultOrganisationId: '', defaultWorkspaceId: '' }, 0);
-    const merged = withFileRecords(store, () => records ?? none);
+    const serving = { records: none };
+    const merged = withFileRecords(store, () => serving.records);
     const { tenant, call } = await startAdministration(t, merged);
     const own: TestTenant = await tenant('file');
     const other: TestTenant = await tenant('other');
     const { organisationId, workspaceId } = own;
     const place = { defaultOrganisationId: organisationId, defaultWorkspaceId: workspaceId };
-    records = new FileRecords(block, place, 1000);
+    const records = new FileRecords(block, place, 1000);
+    serving.records = records;
     const [lab, batch] = [records.workspaces[0]?.id ?? '', records.apiKeys[0]?.id ?? ''];
 
     const listed = (await call(own.owner, { path: '/workspaces' })).json();

@@ -64,6 +64,10 @@ test('export, import and audit verify say what keeps them from working', async (
     assert.equal(code, 1);
     assert.match(stderr, /There is no store: storage\.resources\.url is "none:"/);
   }
+  await home.write('gateway.config.yaml', configuration(key('first')).replace('none:', 'pglite:'));
+  const nowhere = await run('export');
+  assert.equal(nowhere.code, 1);
+  assert.match(nowhere.stderr, /There is no store at .*resources\. Name its data folder/);
   const missing = await run('import', path.join(home.folder, 'missing.yaml'));
   assert.equal(missing.code, 1);
   assert.match(missing.stderr, /missing\.yaml does not exist/);

@@ -46,9 +46,9 @@ export class AimedCalls {
 
   /** The call of this route that the try means. */
   async aim(route: RouteDefinition, one: Try): Promise<AimedCall> {
-    const { path, workspace, target } = await this.fill(route, one);
+    const { path, target, ...named } = await this.fill(route, one);
     const scopes = scopesFor(route, one);
-    const body = await this.bodyFor(route, { ...one, scopes }, workspace);
+    const body = await this.bodyFor(route, { ...one, scopes }, named);
     const query = queries[route.id] ?? '';
     return { request: { method: route.method, path: path + query, body }, scopes, target };
   }
@@ -57,6 +57,7 @@ export class AimedCalls {
     const place = this.places[one.target];
     let target: Asked['target'];
     let workspace = place?.workspace ?? randomUUID();
+    let user: string | undefined;
     let { path } = route;
     for (const [pattern, parameter = ''] of route.path.matchAll(/\{(\w+)\}/g)) {
       if (parameter === 'groupBy') {
@@ -73,19 +74,25 @@ export class AimedCalls {
             : await plantTarget(this.resources, place, wanted);
       const id = found?.id ?? randomUUID();
       if (parameter === 'workspaceId') workspace = id;
+      if (parameter === 'userId') user = id;
       target = found?.belongs ?? 'nowhere';
       this.sent.add(id);
       path = path.replace(pattern, id);
     }
-    return { path, workspace, target };
+    return { path, workspace, user, target };
   }
 
-  private async bodyFor(route: RouteDefinition, one: Try, workspace: string): Promise<unknown> {
-    if (route.body === undefined) return undefined;
-    const place = this.places[one.target] ?? (this.places[0] as Place);
+  /** A body may say again what the path says, and nothing else. */
+  private async bodyFor(
+    route: RouteDefinition,
+    one: Try,
+    { workspace, user: named }: { readonly workspace: string; readonly user: string | undefined },
+  ): Promise<unknown> {
+    const place = this.places[one.target] ?? this.places[0];
+    if (route.body === undefined || place === undefined) return undefined;
     const unnamed = { parameter: 'userId', keyType: one.keyType, workspace: '' };
     const stranger = (await plantTarget(this.resources, place, unnamed))?.id ?? '';
-    const user = personOf(place, 'member');
+    const user = named ?? personOf(place, 'member');
     for (const id of [workspace, stranger, user]) this.sent.add(id);
     const { organisation = '' } = this.places[one.home] ?? {};
     return plausibleBody(route.body, {

@@ -23,6 +23,7 @@ describe('loadConfig: defaults', () => {
       counters: { url: 'memory:' },
       cache: { max_bytes: 134217728, max_value_bytes: 4194304 },
       journal: { flush_ms: 20, ship_ms: 1000, max_bytes: 2147483648 },
+      jobs: {},
     });
     assert.deepEqual(config.log, { level: 'info', format: 'text' });
     assert.deepEqual(config.providers, {});

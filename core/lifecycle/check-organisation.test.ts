@@ -95,7 +95,9 @@ describe('organisation: what is wrong, at its place and with the remedy', () => 
     ],
     [
       'a workspace for a key of the organisation',
-      key('workspace: ws-default').map((line) => line.replace('workspace-service', 'organisation-service').replace('completions.write', 'logs.view')),
+      key('workspace: ws-default').map((line) =>
+        line.replace('workspace-service', 'organisation-service').replace('completions.write', 'logs.view'),
+      ),
       /:6:\d+: "workspace": a key of type organisation-service belongs to no workspace; remove/,
     ],
     [

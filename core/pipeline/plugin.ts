@@ -17,6 +17,7 @@ import type { Log } from '../ports/log.ts';
 import type { Metrics } from '../ports/metrics.ts';
 import type { Prices } from '../ports/prices.ts';
 import type { Resources } from '../ports/resources.ts';
+import type { SecretBox } from '../ports/secret-box.ts';
 import type { Router } from '../ports/router.ts';
 import type { Tokens } from '../ports/token-verifier.ts';
 import type { VectorIndex } from '../ports/vector-index.ts';
@@ -83,6 +84,8 @@ export interface Scope {
   readonly metrics: Metrics;
   readonly prices: Prices;
   readonly directory: Directory;
+  /** For secrets of records. */
+  readonly secrets: SecretBox;
   readonly journal: Journal;
   readonly analytics: Analytics;
   /** What is administered; undefined when `storage.resources` is `none:`. */

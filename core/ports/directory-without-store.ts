@@ -4,7 +4,7 @@ import type { Directory } from './directory.ts';
 /** What a directory knows of a store that there is none of, or that has not been read. */
 export const withoutStore: Pick<
   Directory,
-  'isArchived' | 'workspaceId' | 'defaultsOf' | 'settingsIn' | 'user' | 'memberRole'
+  'isArchived' | 'workspaceId' | 'defaultsOf' | 'settingsIn' | 'user' | 'memberRole' | 'record' | 'records'
 > = {
   isArchived: () => false,
   workspaceId: () => undefined,
@@ -12,6 +12,9 @@ export const withoutStore: Pick<
   settingsIn: () => defaultSecurity,
   user: () => undefined,
   memberRole: () => undefined,
+  record: () => undefined,
+  records: () => none,
 };
 
 const nothing = {};
+const none: readonly never[] = [];

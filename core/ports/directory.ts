@@ -1,5 +1,6 @@
 import type { ApiKeyDefaults } from './resources.ts';
 import type { OrganisationRole, WorkspaceRole } from './people.ts';
+import type { RecordKind, RecordPlace, StoredRecord } from './records.ts';
 import type { OrganisationDefaults, SecuritySettings } from './organisation-settings.ts';
 
 /** A service key as the request path sees it. Secrets are not part of it. */
@@ -44,6 +45,10 @@ export interface Directory {
   user(organisationId: string, idOrEmail: string): DirectoryUser | undefined;
   /** What the user was made in this workspace; undefined for nothing. Owners and admins need not be members. */
   memberRole(workspaceId: string, userId: string): WorkspaceRole | undefined;
+  /** An active record of the workspace, or else of its organisation, by id or slug. */
+  record<K extends RecordKind>(kind: K, place: RecordPlace, idOrSlug: string): StoredRecord<K> | undefined;
+  /** All active ones of a kind in the place, those of the organisation behind. The same array until one changes. */
+  records<K extends RecordKind>(kind: K, place: RecordPlace): readonly StoredRecord<K>[];
   readonly defaultOrganisationId: string;
   readonly defaultWorkspaceId: string;
 }

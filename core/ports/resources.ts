@@ -9,6 +9,7 @@ import type {
   UsersWriter,
 } from './people.ts';
 import type { SettingsReader, SettingsWriter } from './organisation-settings.ts';
+import type { RecordsReader, RecordsWriter } from './records.ts';
 
 /**
  * What is administered: organisations, workspaces, service keys, and the record of who changed them. The request path
@@ -41,6 +42,7 @@ export interface ResourcesReader {
   readonly invites: InvitesReader;
   readonly groupMappings: GroupMappingsReader;
   readonly settings: SettingsReader;
+  readonly records: RecordsReader;
   readonly audit: AuditReader;
   /** For the directory: which of what it keeps has changed since it looked. */
   marks(organisationId: string): Promise<ChangeMarks>;
@@ -52,6 +54,8 @@ export interface ChangeMarks {
   /** Users and members. */
   readonly people: number;
   readonly settings: number;
+  /** Records of every kind. */
+  readonly records: number;
 }
 
 export interface ResourcesWriter {
@@ -63,6 +67,7 @@ export interface ResourcesWriter {
   readonly invites: InvitesReader & InvitesWriter;
   readonly groupMappings: GroupMappingsReader & GroupMappingsWriter;
   readonly settings: SettingsReader & SettingsWriter;
+  readonly records: RecordsReader & RecordsWriter;
   readonly audit: AuditReader & AuditWriter;
 }
 

@@ -1,0 +1,170 @@
+import type { RateLimit, UsageLimit } from './resources.ts';
+
+type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };
+type JsonObject = { readonly [name: string]: Json };
+
+/** A config as it was sent; what it means is worked out by the router. Slugs begin with `pc-`. */
+export interface ConfigData {
+  readonly config: JsonObject;
+  /** Requests of the workspace begin with it when nothing else says otherwise. */
+  readonly isDefault: boolean;
+}
+
+/** One model of an integration. */
+export interface IntegrationModel {
+  readonly slug: string;
+  readonly enabled: boolean;
+  /** A model that the catalogue does not know. */
+  readonly isCustom: boolean;
+  readonly isFinetune: boolean;
+  /** The model whose price and abilities it has; empty for none. */
+  readonly baseModelSlug: string;
+  readonly configurations: JsonObject;
+  /** US dollars for a token. */
+  readonly pricing: { readonly requestToken: number; readonly responseToken: number } | undefined;
+}
+
+/** What a workspace may do with an integration. */
+export interface IntegrationAccess {
+  readonly enabled: boolean;
+  readonly usageLimits: readonly UsageLimit[];
+  readonly rateLimits: readonly RateLimit[];
+}
+
+/** Where a secret value comes from instead of standing in the record. */
+export interface SecretMapping {
+  /** `key`, or `configurations.<field>`. */
+  readonly targetField: string;
+  readonly secretReferenceId: string;
+  /** Member of the secret's JSON; empty for the whole. */
+  readonly secretKey: string;
+  readonly valueFormat: 'string' | 'json';
+}
+
+/** Credentials at a provider. Of the organisation, or of one workspace. Secret fields are in the record's `secrets`. */
+export interface IntegrationData {
+  /** Name of a row of the provider table. */
+  readonly aiProviderId: string;
+  readonly description: string;
+  /** Options as in `providers:` of the YAML, without the secret ones. */
+  readonly configurations: JsonObject;
+  readonly secretMappings: readonly SecretMapping[];
+  readonly allowAllModels: boolean;
+  readonly models: readonly IntegrationModel[];
+  /** For workspaces that are not named. */
+  readonly globalAccess: IntegrationAccess;
+  /** By id of the workspace. */
+  readonly workspaces: Readonly<Record<string, IntegrationAccess>>;
+  /** Factors on prices; 1 for none. */
+  readonly priceMultiplier: number;
+}
+
+/** An integration as one workspace uses it: what `@slug` names on the request path. Its parent is the integration. */
+export interface ProviderData {
+  readonly note: string;
+  readonly usageLimits: UsageLimit | undefined;
+  readonly rateLimits: readonly RateLimit[];
+  readonly expiresAt: number | undefined;
+  /** Made by the older routes of virtual keys, together with an integration of its own. */
+  readonly isVirtualKey: boolean;
+}
+
+/** A secret in a manager elsewhere; credentials for it are in the record's `secrets`. */
+export interface SecretReferenceData {
+  readonly description: string;
+  readonly managerType: 'aws_sm' | 'azure_kv' | 'hashicorp_vault' | 'environment' | 'file';
+  /** Without its secret fields. */
+  readonly authConfig: JsonObject;
+  readonly secretPath: string;
+  readonly secretKey: string;
+  readonly allowAllWorkspaces: boolean;
+  readonly allowedWorkspaces: readonly string[];
+}
+
+/** Which requests a policy is about, and what is counted together. */
+export interface PolicyRules {
+  readonly conditions: readonly { readonly key: string; readonly value: string }[];
+  readonly groupBy: readonly { readonly key: string }[];
+}
+
+export interface RateLimitPolicyData extends PolicyRules {
+  readonly type: 'requests' | 'tokens';
+  readonly unit: 'rpm' | 'rph' | 'rpd';
+  readonly value: number;
+}
+
+export interface UsageLimitPolicyData extends PolicyRules {
+  readonly type: 'cost' | 'tokens';
+  readonly creditLimit: number;
+  readonly alertThreshold: number | undefined;
+  readonly periodicReset: 'monthly' | 'weekly' | undefined;
+  readonly periodicResetDays: number | undefined;
+  readonly nextResetAt: number | undefined;
+}
+
+export interface GuardrailData {
+  readonly checks: readonly {
+    readonly id: string;
+    readonly name: string;
+    readonly isEnabled: boolean;
+    readonly parameters: JsonObject;
+  }[];
+  readonly actions: JsonObject;
+}
+
+export interface DeploymentData {
+  readonly type: 'production' | 'non-production';
+  readonly config: JsonObject;
+  readonly allowAllWorkspaces: boolean;
+  readonly allowedWorkspaces: readonly string[];
+}
+
+/** A folder of prompts. Its parent is another collection, or none. */
+export interface CollectionData {
+  readonly isDefault: boolean;
+}
+
+export interface LabelData {
+  readonly description: string;
+  readonly colourCode: string;
+  readonly isUniversal: boolean;
+}
+
+/** One version of a prompt: a template and what it is sent with. Its parent is a collection. */
+export interface PromptData {
+  /** Mustache; a JSON array of messages, or plain text. */
+  readonly template: string;
+  readonly parameters: JsonObject;
+  /** Slug of a provider. */
+  readonly virtualKey: string;
+  readonly model: string;
+  readonly functions: readonly JsonObject[];
+  readonly tools: readonly JsonObject[];
+  readonly toolChoice: Json;
+  readonly metadata: JsonObject;
+  readonly isRawTemplate: boolean;
+  /** Number of the version that is used when a request names none. */
+  readonly defaultVersion: number;
+}
+
+/** One version of a piece that prompts include (`{{>slug}}`). */
+export interface PromptPartialData {
+  readonly template: string;
+  readonly defaultVersion: number;
+}
+
+/** The data of every kind of record. */
+export interface RecordKinds {
+  readonly config: ConfigData;
+  readonly integration: IntegrationData;
+  readonly provider: ProviderData;
+  readonly secret_reference: SecretReferenceData;
+  readonly rate_limit_policy: RateLimitPolicyData;
+  readonly usage_limit_policy: UsageLimitPolicyData;
+  readonly guardrail: GuardrailData;
+  readonly deployment: DeploymentData;
+  readonly collection: CollectionData;
+  readonly label: LabelData;
+  readonly prompt: PromptData;
+  readonly prompt_partial: PromptPartialData;
+}

@@ -35,6 +35,7 @@ import { createOperations } from './core/http/operations.ts';
 import { createRequestMetrics } from './core/http/request-metrics.ts';
 import { startServer } from './core/http/server.ts';
 import { compilePipelines, leftOutPlugins } from './core/http/serving.ts';
+import { guardsOf } from './core/lifecycle/guards.ts';
 import { PluginBundler } from './core/lifecycle/plugin-bundler.ts';
 import { checkPlugins, prepareGeneration } from './core/lifecycle/prepare.ts';
 import { installProcessGuards } from './core/lifecycle/process-guards.ts';
@@ -56,6 +57,7 @@ import { RoutingState } from './core/routing/plan/routing-state.ts';
 import { administrationTools } from './main/administration-tools.ts';
 import { explainTools } from './main/explain-tools.ts';
 import { journalTools } from './main/journal-tools.ts';
+import { openSecretManagers, openSecrets } from './main/open-secrets.ts';
 import { openStores } from './main/open-stores.ts';
 import { builtInPlugins } from './plugins/index.ts';
 import { lockData } from './storage/embedded/data-lock.ts';
@@ -85,7 +87,7 @@ async function run(command: Command): Promise<number | undefined> {
   if (command.name === 'journal') return runJournalCommand(command, journalTools(parts));
   if (command.name === 'check') return check(configFile(command.file));
   if (command.name === 'start') return start(command);
-  return runAdministrationCommand(command, administrationTools(parts));
+  return runAdministrationCommand(command, administrationTools({ ...parts, environment: env }));
 }
 
 /** The file named, the one in this folder, or the one that comes with the gateway. */
@@ -175,6 +177,7 @@ async function serve({ command, file, config, log, opened }: Serving): Promise<v
   const transport = openTransport(log, metrics);
   opened.push(() => transport.close());
   const credentials = createCredentialFactory({ clock, transport, environment: env });
+  const managers = openSecretManagers({ clock, log, transport, credentials, environment: env });
 
   const countError = pluginErrors(metrics);
   const hooks: HookRuntime = {
@@ -185,17 +188,21 @@ async function serve({ command, file, config, log, opened }: Serving): Promise<v
   const prices = createPrices({ log });
   const routingState = new RoutingState(clock);
   const breakers = new Breakers({ counters, clock, log, metrics });
-  const shared = { log, clock, metrics, prices, counters, directory, features, ...stores };
-  const guarded = (trustedHosts: readonly string[]): Pick<Services, 'guardedFetch' | 'tokens'> => {
-    const guardedFetch = createGuardedFetch({ log, clock, metrics, trustedHosts });
-    return { guardedFetch, tokens: createTokens({ fetch: guardedFetch, clock, log }) };
+  const secrets = await openSecrets({ config, data, environment: env, log });
+  const guards = guardsOf(builtInPlugins);
+  const shared = { log, clock, metrics, prices, counters, directory, features, secrets, guards, ...stores };
+  const guarded = (security: GatewayConfig['security']) => {
+    const guardedFetch = createGuardedFetch({ log, clock, metrics, trustedHosts: security.trusted_hosts });
+    const secretManagers = managers(security, guardedFetch);
+    return { guardedFetch, secretManagers, tokens: createTokens({ fetch: guardedFetch, clock, log }) };
   };
-  const services = (next: GatewayConfig): Services => ({
+  const services = (next: GatewayConfig, own = guarded(next.security)): Services => ({
     ...shared,
-    ...guarded(next.security.trusted_hosts),
+    ...own,
     router: createRouter({
       ...{ config: next, table: providerTable, wires: providerDialects, listings: modelListings },
       ...{ transport, runtime: hooks, credentials, prices, state: routingState, breakers, directory },
+      ...{ secrets, secretManagers: own.secretManagers },
     }),
     embeddings: createEmbeddings({
       known: compileTargets(next.providers, providerTable, {

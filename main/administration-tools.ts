@@ -1,4 +1,5 @@
-// A part of the composition root: what `weir export`, `weir import` and `weir audit verify` work with.
+// A part of the composition root: what `weir export`, `weir import`, `weir audit verify` and `weir
+// rotate-secrets` work with.
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import type { AdministrationTools } from '../core/cli/administration-command.ts';
@@ -8,20 +9,25 @@ import { UndoStack } from '../core/lifecycle/undo-stack.ts';
 import type { Clock } from '../core/ports/clock.ts';
 import { createLog } from '../adapters/telemetry/line-log.ts';
 import { embeddedFolder, openResources } from './open-resources.ts';
+import { keyVariables } from './open-secrets.ts';
+import { rotationKeys } from './rotation-keys.ts';
 import { lockData } from '../storage/embedded/data-lock.ts';
 import { chainStart, verifyChain } from '../storage/postgres/audit-hash.ts';
 import { createResources } from '../storage/postgres/resources.ts';
+import { createSecretBox } from '../storage/secrets/secret-box.ts';
 
 /** The tools of `runAdministrationCommand`; `configFile` gives the file that is named, or the usual one. */
 export function administrationTools(parts: {
   readonly configFile: (named: string | undefined) => string;
   readonly load: (file: string) => Promise<LoadResult>;
   readonly clock: Clock;
+  readonly environment: Readonly<Record<string, string | undefined>>;
   readonly print: (text: string) => void;
   readonly complain: (text: string) => void;
 }): AdministrationTools {
-  const { configFile, load, clock, print, complain } = parts;
-  return {
+  const { configFile, load, clock, print, complain, environment } = parts;
+  let locked = false;
+  const tools: AdministrationTools = {
     ...{ chainStart, verifyChain, clock, print, complain },
     async atStore({ config: named, data: folder, mayBeNew = false }, use) {
       const file = configFile(named);
@@ -45,6 +51,7 @@ export function administrationTools(parts: {
             throw new Error(`There is no store at ${store}. Name its data folder (--data, WEIR_DATA).`);
           const lock = await lockData(data, { clock });
           opened.push(() => lock.release());
+          locked = true;
         }
         const database = await openResources({ config, file, data, log, clock, opened });
         if (database === undefined)
@@ -54,5 +61,19 @@ export function administrationTools(parts: {
         await opened.dispose();
       }
     },
+    atKeys(place, use) {
+      const data = path.resolve(place.data);
+      return tools.atStore(place, async (resources) => {
+        // An embedded store is opened with the lock of the data folder.
+        const ownsData = locked;
+        const keys = await rotationKeys(data, { variables: keyVariables(environment), clock, ownsData });
+        try {
+          return await use({ resources, box: createSecretBox(keys), finish: () => keys.finish() });
+        } finally {
+          await keys.release();
+        }
+      });
+    },
   };
+  return tools;
 }

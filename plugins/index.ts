@@ -1,4 +1,6 @@
 import type { AnyPlugin } from '../core/pipeline/plugin.ts';
+import policies from './policies/index.ts';
+import prompts from './prompts/index.ts';
 import provider from './provider/index.ts';
 import addPrefix from './add-prefix/index.ts';
 import auth from './auth/index.ts';
@@ -12,9 +14,11 @@ import requestParameters from './request-parameters/index.ts';
 /** The plugins that a configuration may use by their name alone. */
 export const builtInPlugins: readonly AnyPlugin[] = [
   auth,
+  prompts,
   requestParameters,
   addPrefix,
   rateLimit,
+  policies,
   inlineImage,
   cache,
   provider,

@@ -7,6 +7,7 @@ const contracts = [
   /^core\/dialects\/(?:canonical\/)?[a-z-]+\.ts$/,
   /^core\/pipeline\/(plugin|context|context-key|facts|answer|keys)\.ts$/,
   /^core\/http\/define-route\.ts$/,
+  /^core\/prompts\//,
 ];
 /** Packages that core may use; everything else reaches it through a port. */
 const corePackages = [
@@ -17,6 +18,7 @@ const corePackages = [
   /^yaml$/,
   /^typebox(\/|$)/,
   /^lossless-json$/,
+  /^mustache$/,
 ];
 const lifecyclePackages = [...corePackages, /^esbuild$/];
 

@@ -28,7 +28,11 @@ export function requireMachineIdentity(
 /**
  * An environment variable that names a host or URL. Throws `invalid_request` for one that is neither https nor loopback.
  */
-export function endpointOf({ environment }: CredentialContext, variable: string, fallback: string): string {
+export function endpointOf(
+  { environment }: Pick<CredentialContext, 'environment'>,
+  variable: string,
+  fallback: string,
+): string {
   const value = environment[variable]?.trim() || fallback;
   const url = URL.canParse(value) ? new URL(value) : undefined;
   if (url === undefined || (value !== fallback && url.protocol !== 'https:' && !isLoopback(url))) {

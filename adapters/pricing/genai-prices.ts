@@ -3,9 +3,10 @@ import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
 import type { Usage } from '../../core/dialects/usage.ts';
 import type { Log } from '../../core/ports/log.ts';
-import type { Price, Prices } from '../../core/ports/prices.ts';
-import { formatAmount } from './exact-price.ts';
-import { findModelPrices, pricesAt, type ModelPrices } from './model-prices.ts';
+import type { Price, PricedModels, Prices, TokenRates } from '../../core/ports/prices.ts';
+import { formatAmount, type ExactPrice } from './exact-price.ts';
+import { findModelPrices, pricesAt, type ModelPrices, type PriceList } from './model-prices.ts';
+import { multiplied, ownPrices } from './multiplied.ts';
 import { mockPrices } from './mock-prices.ts';
 import { tokenCost, usesTokens } from './token-cost.ts';
 
@@ -42,15 +43,54 @@ export function createPrices({ log }: { readonly log: Log }): Prices {
   const unpriced: Price = { cost: nothing, status: 'unpriced', version };
   const none: Price = { cost: nothing, status: 'none', version };
   const find = rememberedPrices(log);
+  const lists = new WeakMap<PricedModels, PriceList>();
+  const listOf = (provider: string | PricedModels, model: string, at: number): PriceList | undefined => {
+    if (typeof provider !== 'string' && provider.own !== undefined) {
+      let list = lists.get(provider);
+      if (list === undefined) {
+        const { requestToken, responseToken } = provider.own;
+        lists.set(provider, (list = ownPrices(requestToken, responseToken)));
+      }
+      return list;
+    }
+    const isKnown = typeof provider === 'string';
+    const found = isKnown ? find(provider, model) : find(provider.service, provider.model || model);
+    return found === undefined ? undefined : pricesAt(found, at);
+  };
   return {
-    price(usage: Usage | undefined, provider: string, model: string, at: number): Price {
+    price(usage: Usage | undefined, provider: string | PricedModels, model: string, at: number): Price {
       if (usage === undefined) return none;
-      const prices = find(provider, model);
-      const cost = prices === undefined ? undefined : tokenCost(usage, pricesAt(prices, at));
+      const list = listOf(provider, model, at);
+      const cost = list === undefined ? undefined : tokenCost(usage, list);
       if (cost === undefined) return usesTokens(usage) ? unpriced : none;
-      return { cost: formatAmount(cost), status: 'priced', version };
+      const factor = typeof provider === 'string' ? 1 : provider.multiplier;
+      return { cost: formatAmount(multiplied(cost, factor)), status: 'priced', version };
+    },
+    rates(provider, model, at) {
+      const list = listOf(provider, model, at);
+      return list === undefined ? undefined : ratesOf(list);
     },
   };
+}
+
+function ratesOf(list: PriceList): TokenRates {
+  return {
+    input: dollars(list.input?.base),
+    output: dollars(list.output?.base),
+    cacheRead: dollars(list.cacheRead?.base),
+    cacheWrite: dollars(list.cacheWrite?.base),
+    inputAudio: dollars(list.inputAudio?.base),
+    outputAudio: dollars(list.outputAudio?.base),
+    reasoning: dollars(list.reasoning?.base),
+    request: dollars(list.request),
+  };
+}
+
+function dollars(price: ExactPrice): number;
+function dollars(price: ExactPrice | undefined): number | undefined;
+function dollars(price: ExactPrice | undefined): number | undefined {
+  // By way of its digits: a division would leave the noise of floating point behind.
+  return price === undefined ? undefined : Number(`${price}e-18`);
 }
 
 function rememberedPrices(log: Log): (provider: string, model: string) => ModelPrices | undefined {

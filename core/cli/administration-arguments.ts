@@ -6,7 +6,7 @@ export interface StorePlace {
   readonly data: string;
 }
 
-/** `weir export`, `weir import`, `weir audit verify`. */
+/** `weir export`, `weir import`, `weir audit verify`, `weir rotate-secrets`. */
 export type AdministrationCommand =
   | (StorePlace & {
       readonly name: 'export';
@@ -16,6 +16,7 @@ export type AdministrationCommand =
       readonly organisation: string | undefined;
     })
   | (StorePlace & { readonly name: 'import'; readonly file: string; readonly replace: boolean })
+  | (StorePlace & { readonly name: 'rotate-secrets' })
   | (StorePlace & { readonly name: 'audit'; readonly organisation: string | undefined });
 
 const common = `  The store is the one of storage.resources: [--config FILE] (WEIR_CONFIG), and for the embedded one [--data DIR]
@@ -47,6 +48,16 @@ ${common}`,
   Finds records that were changed, removed, moved or added, and ends that were cut off; ends with 1 then.
 
 ${common}`,
+  'rotate-secrets': `weir rotate-secrets: seals every stored secret with the present key
+
+  weir rotate-secrets
+
+  Without WEIR_SECRET_KEY, a new key is made in the data folder, which no gateway may be using meanwhile; the one before
+  is dropped when nothing is sealed with it any more. With WEIR_SECRET_KEY, give the new key there and the old ones in
+  WEIR_SECRET_KEY_PREVIOUS, to every gateway first and then to this command. It can be repeated, and goes on where it
+  was interrupted.
+
+${common}`,
 } as const;
 
 /** Reads what follows the command. Throws an error with the reason for anything unclear. */
@@ -64,6 +75,10 @@ export function readAdministrationArguments(
   if (name === 'export') {
     const { values } = parseArgs({ args: [...args], options: { ...place, out: text, organisation: text } });
     return { name, ...placeOf(values), out: values.out, organisation: values.organisation };
+  }
+  if (name === 'rotate-secrets') {
+    const { values } = parseArgs({ args: [...args], options: place });
+    return { name, ...placeOf(values) };
   }
   if (name === 'audit') {
     const [action, ...rest] = args;

@@ -4,6 +4,7 @@ import type { AdministrationCommand, StorePlace } from './administration-argumen
 import { runAuditCommand } from './audit-command.ts';
 import { runExportCommand } from './export-command.ts';
 import { runImportCommand } from './import-command.ts';
+import { runRotateSecretsCommand, type RotationTools } from './rotate-secrets-command.ts';
 
 /** A place in an audit chain: number 0 before its first record. */
 export interface ChainPlace {
@@ -12,7 +13,7 @@ export interface ChainPlace {
 }
 
 /** What these commands need from outside. Everything rejects with an error whose message is for the operator. */
-export interface AdministrationTools {
+export interface AdministrationTools extends Pick<RotationTools, 'atKeys'> {
   /**
    * Opens the store of the configuration, and closes it when `use` has settled. An embedded store that is not there is
    * refused, unless it may be new.
@@ -33,7 +34,7 @@ export interface AdministrationTools {
   complain(text: string): void;
 }
 
-/** Runs `weir export`, `weir import` or `weir audit verify` and resolves to its exit code: 0, or 1 when something is wrong. */
+/** Runs `weir export`, `weir import`, `weir audit verify` or `weir rotate-secrets` and resolves to its exit code: 0, or 1 when something is wrong. */
 export async function runAdministrationCommand(
   command: AdministrationCommand,
   tools: AdministrationTools,
@@ -41,6 +42,7 @@ export async function runAdministrationCommand(
   try {
     if (command.name === 'export') return await runExportCommand(command, tools);
     if (command.name === 'import') return await runImportCommand(command, tools);
+    if (command.name === 'rotate-secrets') return await runRotateSecretsCommand(command, tools);
     return await runAuditCommand(command, tools);
   } catch (error) {
     tools.complain(error instanceof Error ? error.message : String(error));

@@ -38,9 +38,11 @@ const usage = `weir: a gateway in front of model providers
   weir export [--out FILE]                             what the store holds, as YAML (weir export --help)
   weir import FILE [--replace]                         put an export into the store (weir import --help)
   weir audit verify                                    prove that no audit trail was changed (weir audit --help)
+  weir rotate-secrets                                  seal stored secrets anew (weir rotate-secrets --help)
   weir help                                            print this
 
-  WEIR_ADMIN_KEY presets the owner key (at least 16 characters); without it one is generated and shown once.`;
+  WEIR_ADMIN_KEY presets the owner key (at least 16 characters); without it one is generated and shown once.
+  WEIR_SECRET_KEY is the key that stored secrets are sealed with; without it one is kept in the data folder.`;
 
 /** The help of one command, or of all. */
 export function helpText(topic: HelpTopic | undefined): string {
@@ -83,14 +85,15 @@ const readers: Readonly<Record<HelpTopic, (args: readonly string[], env: Environ
   export: (args, env) => readAdministrationArguments('export', args, placeOf(env)),
   import: (args, env) => readAdministrationArguments('import', args, placeOf(env)),
   audit: (args, env) => readAdministrationArguments('audit', args, placeOf(env)),
+  'rotate-secrets': (args, env) => readAdministrationArguments('rotate-secrets', args, placeOf(env)),
 };
 
 function isTopic(name: string): name is HelpTopic {
   return Object.hasOwn(readers, name);
 }
 
-/** `weir export` needs nothing more; the others say what they are for when nothing follows them. */
-const standsAlone = new Set<HelpTopic>(['export']);
+/** These need nothing more; the others say what they are for when nothing follows them. */
+const standsAlone = new Set<HelpTopic>(['export', 'rotate-secrets']);
 
 function withTopic(topic: HelpTopic, args: readonly string[], env: Environment): Command {
   const isQuestion = args.includes('--help') || args.includes('-h');

@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import type { JournalTable } from '../ports/journal.ts';
+import { journalTables, type JournalTable } from '../ports/journal.ts';
 
 /** `weir journal …`. */
 export type JournalCommand =
@@ -27,7 +27,7 @@ export const journalUsage = `weir journal: the log rows on disk that wait for th
   weir journal verify [--data DIR] [--json]    read every row, name each bad one as FILE:OFFSET; changes nothing
   weir journal replay --quarantine             put the rows of the quarantine back
   weir journal replay FILE...                  put rows of files back, one JSON object in each line
-      [--table requests|bodies] [--data DIR] [--config FILE] [--json]
+      [--table requests|bodies|feedback] [--data DIR] [--config FILE] [--json]
 
   status and verify work beside a running gateway and without one. verify ends with 1 when a row is bad.
 
@@ -40,8 +40,8 @@ export const journalUsage = `weir journal: the log rows on disk that wait for th
   quarantine is removed when all its rows are back or known; your own files stay. A row that cannot go back (no JSON,
   no UUID as id, no created_at) is named as FILE:OFFSET and stays where it is; replay then ends with 1.
 
-  The table of a row comes from its quarantine entry, from --table, or from a file name that begins with requests- or
-  bodies-. WEIR_DATA and WEIR_CONFIG name the data folder and the configuration.`;
+  The table of a row comes from its quarantine entry, from --table, or from a file name that begins with requests-,
+  bodies- or feedback-. WEIR_DATA and WEIR_CONFIG name the data folder and the configuration.`;
 
 /** Reads what follows `journal`. Throws an error with the reason for anything unclear. */
 export function readJournalArguments(
@@ -69,11 +69,12 @@ export function readJournalArguments(
   if (quarantine === files.length > 0) {
     throw new Error('weir journal replay takes either --quarantine or files.');
   }
-  if (table !== undefined && table !== 'requests' && table !== 'bodies') {
-    throw new Error(`There is no table "${table}": it is requests or bodies.`);
+  const known = journalTables.find((one) => one === table);
+  if (table !== undefined && known === undefined) {
+    throw new Error(`There is no table "${table}": it is requests, bodies or feedback.`);
   }
   return {
     ...{ name: 'journal', action, data: values.data ?? defaults.data, json: values.json ?? false },
-    ...{ config: values.config ?? defaults.config, quarantine, files, table },
+    ...{ config: values.config ?? defaults.config, quarantine, files, table: known },
   };
 }

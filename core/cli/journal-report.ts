@@ -58,10 +58,10 @@ export function verdictJson({ faultCount, ...verdict }: JournalVerdict): string 
 /** What `weir journal replay` prints. */
 export function replayText(report: ReplayReport): string {
   const { added, known, removedFiles, faultCount } = report;
-  const total = added.requests + added.bodies;
+  const total = added.requests + added.bodies + added.feedback;
   return [
     ...faultLines(report),
-    `${total} rows are back in the journal (requests ${added.requests}, bodies ${added.bodies}), ${known} were there or stored already, ${faultCount} cannot be put back; ${removedFiles} files of the quarantine are done.`,
+    `${total} rows are back in the journal (requests ${added.requests}, bodies ${added.bodies}, feedback ${added.feedback}), ${known} were there or stored already, ${faultCount} cannot be put back; ${removedFiles} files of the quarantine are done.`,
     ...(total > 0 ? ['They are shipped when the gateway starts.'] : []),
     ...(faultCount > 0
       ? ['Repair what is named above and replay again, or remove files that are not worth it.']

@@ -30,7 +30,7 @@ export type Checker = (value: unknown, hide?: Hide) => readonly Issue[];
 
 /** Values under these names are secrets, also when they are written in the file itself. */
 const secretName =
-  /(^|[-_])(key|keys|secret|secrets|token|tokens|password|passwords|passphrase|authorization|cookie|service_account_json|access_key_id|external_id)$/i;
+  /(^|[-_])(key|keys|secret|secrets|token|tokens|password|passwords|passphrase|authorization|cookie|service_account_json|access_key_id|external_id|secret_id|custom_headers)$/i;
 const camelBoundary = /([a-z0-9])([A-Z])/g;
 
 /** Whether what stands under this name (of a key, a header, a parameter) is a secret. */

@@ -3,10 +3,12 @@ import type { AnalyticsStoreSettings } from '../ports/analytics-store-settings.t
 import { providerAliasProperties, providerFieldProperties } from '../ports/provider-fields.ts';
 import { ProviderRowSchema } from '../ports/provider-row.ts';
 import type { ResourcesStoreSettings } from '../ports/resources-store-settings.ts';
+import type { SecretSources } from '../ports/secret-managers.ts';
 import { RouteConfigSchema, type RouteConfigInput } from '../ports/route-config.ts';
 import { Organisation, type OrganisationBlock } from './organisation-schema.ts';
 import { addressRangePattern } from './address-range-pattern.ts';
 import { section, strict } from './schema-section.ts';
+import { Security } from './security-schema.ts';
 import { Storage } from './storage-schema.ts';
 
 const headerPrefix = {
@@ -130,29 +132,6 @@ const Server = Type.Object(
     ),
   },
   { ...section, description: 'Where and how the gateway listens. Changes need a restart.' },
-);
-
-const Security = Type.Object(
-  {
-    trusted_hosts: Type.Optional(
-      Type.Array(Type.String(), {
-        default: [],
-        maxItems: 1000,
-        description:
-          'Hosts (`host` or `host:port`, exact) that a request may name although they are private: as custom host, as address of an image. Public hosts need no entry.',
-      }),
-    ),
-    key_prefix: Type.Optional(
-      Type.String({
-        default: 'wk_',
-        minLength: 1,
-        maxLength: 16,
-        description:
-          'What service keys begin with; it tells them from provider keys in an Authorization header.',
-      }),
-    ),
-  },
-  { ...section, description: 'What requests may do.' },
 );
 
 const Provider = Type.Object(
@@ -296,7 +275,9 @@ type Filled<T> = { [K in keyof T]-?: NonNullable<T[K]> };
 export interface GatewayConfig {
   readonly version: 1;
   readonly server: Filled<NonNullable<GatewayConfigInput['server']>>;
-  readonly security: Filled<NonNullable<GatewayConfigInput['security']>>;
+  readonly security: Filled<Omit<NonNullable<GatewayConfigInput['security']>, 'secret_sources'>> & {
+    readonly secret_sources: SecretSources;
+  };
   readonly storage: {
     readonly resources: ResourcesStoreSettings;
     readonly analytics: AnalyticsStoreSettings;

@@ -1,5 +1,6 @@
 import type { Directory, KeyRecord } from '../ports/directory.ts';
 import type { OrganisationDefaults } from '../ports/organisation-settings.ts';
+import type { RecordKind, RecordPlace, StoredRecord } from '../ports/records.ts';
 import type { FileRecords } from './file-records.ts';
 import { mergeDefaults } from './merge-defaults.ts';
 
@@ -73,6 +74,14 @@ class FileDirectory implements Directory {
 
   memberRole(workspaceId: string, userId: string): ReturnType<Directory['memberRole']> {
     return this.#base.memberRole(workspaceId, userId);
+  }
+
+  record<K extends RecordKind>(kind: K, place: RecordPlace, idOrSlug: string): StoredRecord<K> | undefined {
+    return this.#base.record(kind, place, idOrSlug);
+  }
+
+  records<K extends RecordKind>(kind: K, place: RecordPlace): readonly StoredRecord<K>[] {
+    return this.#base.records(kind, place);
   }
 
   #mergedOnce(

@@ -56,6 +56,7 @@ function readerWithFile(reader: ResourcesReader, records: FileRecords): Resource
     invites: reader.invites,
     groupMappings: reader.groupMappings,
     settings: settingsReader(reader.settings, records),
+    records: reader.records,
     audit: reader.audit,
     marks: (organisationId) => reader.marks(organisationId),
   };
@@ -77,6 +78,7 @@ function writerWithFile(writer: ResourcesWriter, records: FileRecords): Resource
     invites: writer.invites,
     groupMappings: writer.groupMappings,
     settings: { ...settingsReader(writer.settings, records), ...settingsWriter(writer.settings, records) },
+    records: writer.records,
     audit: writer.audit,
   };
 }

@@ -87,7 +87,11 @@ describe('the directory with the file', () => {
     assert.equal(own.workspaceId('org-1', 'ws-lab'), lab.id);
     assert.equal(own.workspaceId('org-1', lab.id), lab.id);
     assert.equal(own.workspaceId('org-2', 'ws-lab'), undefined);
-    assert.deepEqual(own.defaultsOf('org-1', lab.id), { metadata: { team: 'lab' }, configId: 'main' });
+    assert.deepEqual(own.defaultsOf('org-1', lab.id), {
+      metadata: { team: 'lab' },
+      configId: 'main',
+      hasOwnConfig: true,
+    });
   });
 
   test('the file wins over the store, the owner over the file', () => {
@@ -108,6 +112,7 @@ describe('the directory with the file', () => {
     assert.deepEqual(plain.defaultsOf('org-1', lab.id), {
       metadata: { team: 'lab', region: 'eu' },
       configId: 'main',
+      hasOwnConfig: true,
     });
     assert.equal(plain.defaultsOf('org-1', lab.id), plain.defaultsOf('org-1', lab.id), 'allocates once');
     assert.deepEqual(plain.defaultsOf('org-1', shop.id), ofOrganisation);
@@ -118,6 +123,7 @@ describe('the directory with the file', () => {
     assert.deepEqual(own.defaultsOf('org-1', lab.id), {
       metadata: { level: 'file', team: 'lab' },
       configId: 'main',
+      hasOwnConfig: true,
     });
     assert.deepEqual(own.defaultsOf('org-1', 'ws-without'), { metadata: { level: 'file' } });
     assert.deepEqual(own.defaultsOf('org-1', 'ws-stored').metadata?.['team'], 'stored');

@@ -9,7 +9,13 @@ import { defaultSecurity, defaultSettings } from '../ports/organisation-settings
 import type { Resources, ResourcesWriter } from '../ports/resources.ts';
 import { createDirectory, type LiveDirectory } from './live-directory.ts';
 import { StoreInMemory } from './store.test-support.ts';
-import { storedKey, storedMember, storedUser, storedWorkspace } from './stored-records.test-support.ts';
+import {
+  storedKey,
+  storedMember,
+  storedRecord,
+  storedUser,
+  storedWorkspace,
+} from './stored-records.test-support.ts';
 
 const owner = { id: 'user-0', email: 'boss@example.com' };
 const base: Directory = {
@@ -71,6 +77,13 @@ describe('directory: what a change makes it read', () => {
         }),
       ['settings'],
     ],
+    ['a record', (writer) => writer.records.insert(storedRecord()), ['records', 'records']],
+    [
+      'a record that no request is served with',
+      (writer) => writer.records.insert(storedRecord({ kind: 'collection' })),
+      ['records'],
+    ],
+    ['the end of a record', (writer) => writer.records.remove('config', 'org-1', 'r-1'), ['records']],
   ];
   for (const [name, work, reads] of cases) {
     test(`${name}: ${reads.join(' and ') || 'nothing else'}`, async () => {
@@ -128,6 +141,42 @@ describe('directory: many people', () => {
   });
 });
 
+describe('directory: many records', () => {
+  const place = { organisationId: 'org-1', workspaceId: 'ws-1' };
+
+  test('come in pages, which are of any length', async () => {
+    const store = new StoreInMemory();
+    store.recordsAPage = 2;
+    await store.write('org-1', async ({ records }) => {
+      for (let number = 0; number < 5; number += 1) await records.insert(storedRecord({ id: `r-${number}` }));
+    });
+    const directory = follow(store);
+    await directory.start();
+    assert.equal(directory.records('config', place).length, 5);
+    assert.deepEqual(
+      store.reads.filter((table) => table === 'records'),
+      ['records', 'records', 'records', 'records'],
+    );
+  });
+
+  test('of a change only those that it touched are read, and the others stay the same objects', async () => {
+    const following = await started();
+    const { store, directory } = following;
+    await changed(following, async ({ records }) => {
+      for (const id of ['r-1', 'r-2', 'r-3']) await records.insert(storedRecord({ id }));
+    });
+    const [one, two, three] = directory.records('config', place);
+    store.records.delete('r-3');
+    await changed(following, ({ records }) => records.replace(storedRecord({ id: 'r-2', name: 'new' })));
+    const now = directory.records('config', place);
+    assert.equal(now[0], one);
+    assert.notEqual(now[1], two);
+    assert.equal(now[1]?.name, 'new');
+    assert.equal(now[2], three, 'nobody said that it is gone');
+    assert.equal(directory.record('config', place, 'r-2'), now[1]);
+  });
+});
+
 describe('directory: the owner of the default organisation', () => {
   test('is made at the first start, and known', async () => {
     const { store, directory } = await started();
@@ -179,6 +228,8 @@ const action = fc.record({
     'member',
     'no member',
     'settings',
+    'record',
+    'no record',
     'audit',
   ),
   isHigh: fc.boolean(),
@@ -211,6 +262,17 @@ async function act(writer: ResourcesWriter, one: Action): Promise<void> {
     const role = isHigh ? 'manager' : 'member';
     await writer.members.insert(storedMember({ organisationId, workspaceId, userId, role }));
   } else if (kind === 'no member') await writer.members.remove(organisationId, workspaceId, userId);
+  else if (kind === 'record') {
+    const status = isHigh ? 'archived' : 'active';
+    await writer.records.insert(
+      storedRecord({
+        ...{ id: `r-${organisationId}-${one.id}`, organisationId, status, slug: `slug-of-${one.id}` },
+        workspaceId: one.other === '3' ? undefined : `ws-${organisationId}-${one.other}`,
+        kind: one.id === '3' ? 'label' : 'config',
+      }),
+    );
+  } else if (kind === 'no record')
+    await writer.records.remove('config', organisationId, `r-${organisationId}-${one.id}`);
   else if (kind === 'settings' && isHigh) {
     const overrides = { configs: { ...configs, membersWriteConfigs: true }, prompts: { ...prompts } };
     await writer.settings.replaceWorkspace({
@@ -238,6 +300,10 @@ function answers(directory: Directory): unknown {
         directory.settingsIn(organisationId, workspaceId),
         directory.user(organisationId, `user-${organisationId}-${id}`),
         directory.user(organisationId, `user-${organisationId}-${id}@example.com`),
+        directory.records('config', { organisationId, workspaceId }),
+        directory.records('label', { organisationId, workspaceId }),
+        directory.record('config', { organisationId }, `r-${organisationId}-${id}`),
+        directory.record('config', { organisationId, workspaceId }, `slug-of-${id}`),
         ids.map((other) => directory.memberRole(workspaceId, `user-${organisationId}-${other}`)),
       ];
     }),
@@ -273,9 +339,11 @@ test('directory: another store, in which less has happened, takes the place of e
       await writer.users.insert(storedUser());
       await writer.members.insert(storedMember());
       await writer.workspaces.insert(storedWorkspace({ status: 'archived', defaults: { configId: 'c' } }));
+      await writer.records.insert(storedRecord());
     });
   assert.equal(directory.memberRole('ws-1', 'user-1'), 'member');
-  for (const table of [store.keys, store.users, store.members, store.workspaces, store.marks]) table.clear();
+  for (const table of [store.keys, store.users, store.members, store.workspaces, store.records, store.marks])
+    table.clear();
   store.numbers.set('org-1', 1);
   await directory.refresh();
   assert.deepEqual(
@@ -286,7 +354,8 @@ test('directory: another store, in which less has happened, takes the place of e
       directory.workspaceId('org-1', 'ws-1'),
       directory.isArchived('ws-1'),
       directory.defaultsOf('org-1', 'ws-1'),
+      directory.record('config', { organisationId: 'org-1' }, 'r-1'),
     ],
-    [undefined, undefined, undefined, undefined, false, {}],
+    [undefined, undefined, undefined, undefined, false, {}, undefined],
   );
 });

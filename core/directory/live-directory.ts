@@ -5,6 +5,7 @@ import type { Log } from '../ports/log.ts';
 import type { Metrics } from '../ports/metrics.ts';
 import type { OrganisationDefaults, SecuritySettings } from '../ports/organisation-settings.ts';
 import type { WorkspaceRole } from '../ports/people.ts';
+import type { RecordKind, RecordPlace, StoredRecord } from '../ports/records.ts';
 import type { Resources } from '../ports/resources.ts';
 import { ensureDefaultRecords, type DefaultOwner } from './default-records.ts';
 import { DirectoryReport } from './directory-report.ts';
@@ -132,6 +133,14 @@ class StoreDirectory implements LiveDirectory {
 
   memberRole(workspaceId: string, userId: string): WorkspaceRole | undefined {
     return this.#known.organisations.memberRole(workspaceId, userId);
+  }
+
+  record<K extends RecordKind>(kind: K, place: RecordPlace, idOrSlug: string): StoredRecord<K> | undefined {
+    return this.#known.organisations.record(kind, place, idOrSlug);
+  }
+
+  records<K extends RecordKind>(kind: K, place: RecordPlace): readonly StoredRecord<K>[] {
+    return this.#known.organisations.records(kind, place);
   }
 
   async start(): Promise<void> {

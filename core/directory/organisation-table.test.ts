@@ -93,7 +93,10 @@ describe('defaults of the directory', () => {
           () => table.putWorkspaces('org-1', [storedWorkspace({ defaults: ofWorkspace })]),
         ];
         for (const run of order === 'settings first' ? put : put.reverse()) run();
-        assert.deepEqual(table.defaultsOf('org-1', 'ws-1'), expected);
+        assert.deepEqual(table.defaultsOf('org-1', 'ws-1'), {
+          ...expected,
+          ...(ofWorkspace.configId !== undefined && { hasOwnConfig: true }),
+        });
         assert.deepEqual(
           table.defaultsOf('org-1', ''),
           ofOrganisation.metadata && Object.keys(ofOrganisation.metadata).length === 0 ? {} : ofOrganisation,

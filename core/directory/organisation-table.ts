@@ -1,6 +1,7 @@
 import { withoutStore } from '../ports/directory-without-store.ts';
 import type { Directory } from '../ports/directory.ts';
 import type { WorkspaceRole } from '../ports/people.ts';
+import type { RecordKind, RecordPlace, StoredRecord } from '../ports/records.ts';
 import {
   OrganisationView,
   rolesOf,
@@ -9,10 +10,10 @@ import {
   type KnownUser,
 } from './organisation-view.ts';
 
-/** Everything of the store that the directory knows beside keys: workspaces, settings and people by organisation. */
+/** Everything of the store that the directory knows beside keys: workspaces, settings, people, records by organisation. */
 export class OrganisationTable implements Pick<
   Directory,
-  'isArchived' | 'workspaceId' | 'defaultsOf' | 'settingsIn' | 'user' | 'memberRole'
+  'isArchived' | 'workspaceId' | 'defaultsOf' | 'settingsIn' | 'user' | 'memberRole' | 'record' | 'records'
 > {
   readonly #views = new Map<string, OrganisationView>();
   readonly #archived = new Set<string>();
@@ -45,6 +46,14 @@ export class OrganisationTable implements Pick<
     return this.#roles.get(workspaceId)?.get(userId);
   }
 
+  record<K extends RecordKind>(kind: K, place: RecordPlace, idOrSlug: string): StoredRecord<K> | undefined {
+    return this.#views.get(place.organisationId)?.records.find(kind, place.workspaceId, idOrSlug);
+  }
+
+  records<K extends RecordKind>(kind: K, place: RecordPlace): readonly StoredRecord<K>[] {
+    return this.#views.get(place.organisationId)?.records.list(kind, place.workspaceId) ?? none;
+  }
+
   /** What is known of the organisation; nothing yet, when it has not been heard of. */
   view(organisationId: string): OrganisationView {
     let view = this.#views.get(organisationId);
@@ -70,6 +79,8 @@ export class OrganisationTable implements Pick<
     this.#rolesIn.set(organisationId, [...roles.keys()]);
   }
 }
+
+const none: readonly never[] = [];
 
 /** An organisation of which nothing is known. */
 const withoutView = {

@@ -11,6 +11,7 @@ import {
 import type { MemberRecord, UserRecord, WorkspaceRole } from '../ports/people.ts';
 import type { ChangeMarks, WorkspaceRecord } from '../ports/resources.ts';
 import { mergeDefaults } from './merge-defaults.ts';
+import { RecordTable } from './record-table.ts';
 import { SharedTexts } from './shared-texts.ts';
 
 /** What the directory needs of a workspace. */
@@ -31,7 +32,9 @@ export class OrganisationView {
     workspaces: -1,
     people: -1,
     settings: -1,
+    records: -1,
   };
+  readonly records = new RecordTable();
   readonly #ids = new Map<string, string>();
   readonly #users = new Map<string, DirectoryUser>();
   readonly #byEmail = new Map<string, DirectoryUser>();

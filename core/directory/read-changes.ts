@@ -1,7 +1,9 @@
+import type { StoredRecord } from '../ports/records.ts';
 import type { ChangeMarks, DirectoryKey, Resources } from '../ports/resources.ts';
 import type { KeyTable } from './key-table.ts';
 import type { OrganisationTable } from './organisation-table.ts';
 import type { DirectoryWorkspace, KnownMember, KnownUser } from './organisation-view.ts';
+import { directoryKinds } from './record-table.ts';
 
 /** What `all` and `changedSince` of the store give at once. */
 const rowsAPage = 1000;
@@ -71,6 +73,13 @@ export async function readChanged(store: StoreReader, part: ChangedPart): Promis
     organisations.putPeople(organisationId, users, members);
     seen.marks.people = marks.people;
   }
+  if (marks.records !== seen.marks.records) {
+    const changes = await readRecordChanges(store, organisationId, seen.marks.records);
+    if (!isWanted()) return;
+    for (const id of changes.removed) seen.records.remove(id);
+    for (const record of changes.stored) seen.records.put(record);
+    seen.marks.records = marks.records;
+  }
 }
 
 interface KeyChanges {
@@ -92,6 +101,29 @@ function readKeyChanges(store: StoreReader, { organisationId, after }: ChangedPa
     );
     return { stored, removed, marks: await marks(organisationId) };
   });
+}
+
+interface RecordChanges {
+  readonly stored: readonly StoredRecord[];
+  readonly removed: readonly string[];
+}
+
+/** What changes after this one stored and removed. What is removed meanwhile is so at the next look. */
+async function readRecordChanges(
+  store: StoreReader,
+  organisationId: string,
+  after: number,
+): Promise<RecordChanges> {
+  const removed = await store.read(({ records }) => records.removedSince(organisationId, after));
+  const stored: StoredRecord[] = [];
+  for (let page: readonly StoredRecord[]; ; stored.push(...page)) {
+    const afterId = stored.at(-1)?.id ?? '';
+    page = await store.read(({ records }) =>
+      records.changedSince(organisationId, after, directoryKinds, afterId),
+    );
+    // Pages are bounded in bytes as well: a short one is not the last.
+    if (page.length === 0) return { stored, removed };
+  }
 }
 
 async function readWorkspaces(

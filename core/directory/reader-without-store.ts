@@ -13,6 +13,10 @@ export function readerWithoutStore(error: GatewayError): ResourcesReader {
     invites: { find: refuse, byTokenHash: refuse, list: refuse },
     groupMappings: { find: refuse, list: refuse },
     settings: { ofOrganisation: refuse, ofWorkspace: refuse, ofWorkspaces: refuse },
+    records: {
+      ...{ find: refuse, list: refuse, versions: refuse, version: refuse },
+      ...{ changedSince: refuse, removedSince: refuse, withSecrets: refuse },
+    },
     audit: { list: refuse, chain: refuse, head: refuse },
     marks: refuse,
   };

@@ -13,6 +13,7 @@ import type {
   UsersReader,
   UsersWriter,
 } from '../ports/people.ts';
+import type { RecordsReader, RecordsWriter, StoredRecord } from '../ports/records.ts';
 import type {
   ApiKeyRecord,
   ApiKeysReader,
@@ -43,8 +44,14 @@ export class StoreInMemory implements Resources {
   readonly settings = new Map<string, OrganisationSettings>();
   /** By workspace. */
   readonly overrides = new Map<string, WorkspaceSettings>();
+  readonly records = new Map<string, StoredRecord>();
+  /** By record: the change that stored it. */
+  readonly recordChanges = new Map<string, number>();
   readonly marks = new Map<string, Marks>();
-  readonly removed: { readonly organisationId: string; readonly id: string; readonly change: number }[] = [];
+  readonly removedRecords: Removal[] = [];
+  readonly removed: Removal[] = [];
+  /** What `changedSince` gives of records at once. */
+  recordsAPage = 1000;
   readonly numbers = new Map<string, number>();
   readonly lookers = new Set<() => void>();
   /** What was asked, in order. */
@@ -116,12 +123,13 @@ export class StoreInMemory implements Resources {
       users: this.#users(change),
       members: this.#members(change),
       settings: this.#settings(change),
+      records: this.#records(change),
       marks: async (id) => ({ ...this.#marksOf(id) }),
     };
   }
 
   #marksOf(organisationId: string): Marks {
-    const known = this.marks.get(organisationId) ?? { workspaces: 0, people: 0, settings: 0 };
+    const known = this.marks.get(organisationId) ?? { workspaces: 0, people: 0, settings: 0, records: 0 };
     this.marks.set(organisationId, known);
     return known;
   }
@@ -223,6 +231,39 @@ export class StoreInMemory implements Resources {
     };
   }
 
+  #records(change: number): RecordsReader & RecordsWriter {
+    const put = (record: StoredRecord): void => {
+      this.records.set(record.id, record);
+      this.recordChanges.set(record.id, change);
+      this.#marksOf(record.organisationId).records = change;
+    };
+    return {
+      find: absent,
+      list: absent,
+      versions: absent,
+      version: absent,
+      withSecrets: absent,
+      addVersion: absent,
+      label: absent,
+      changedSince: async (organisationId, after, kinds, afterId) => {
+        this.reads.push('records');
+        return ofOrganisation(this.records, organisationId)
+          .filter(({ id, kind }) => id > afterId && kinds.includes(kind))
+          .filter(({ id }) => (this.recordChanges.get(id) ?? 0) > after)
+          .sort((a, b) => (a.id < b.id ? -1 : 1))
+          .slice(0, this.recordsAPage);
+      },
+      removedSince: async (organisationId, after) => removedAfter(this.removedRecords, organisationId, after),
+      insert: async (record) => put(record),
+      replace: async (record) => (put(record), true),
+      remove: async (_, organisationId, id) => {
+        this.removedRecords.push({ organisationId, id, change });
+        this.#marksOf(organisationId).records = change;
+        return this.records.delete(id);
+      },
+    };
+  }
+
   #keys(change: number): ApiKeysReader & ApiKeysWriter {
     const page = (wanted: (key: ApiKeyRecord & { readonly change: number }) => boolean) =>
       [...this.keys.values()]
@@ -239,10 +280,7 @@ export class StoreInMemory implements Resources {
       },
       changedSince: async (organisationId, number, after) =>
         page((key) => key.organisationId === organisationId && key.change > number && key.id > after),
-      removedSince: async (organisationId, number) =>
-        this.removed
-          .filter((one) => one.organisationId === organisationId && one.change > number)
-          .map(({ id }) => id),
+      removedSince: async (organisationId, number) => removedAfter(this.removed, organisationId, number),
       insert: async (record) => put(record),
       replace: async (record) => (put(record), true),
       remove: async (organisationId, id) => {
@@ -255,6 +293,12 @@ export class StoreInMemory implements Resources {
   }
 }
 
+interface Removal {
+  readonly organisationId: string;
+  readonly id: string;
+  readonly change: number;
+}
+
 const absent = (): never => {
   throw new Error('This part of the store is not there.');
 };
@@ -264,4 +308,10 @@ function ofOrganisation<T extends { readonly organisationId: string }>(
   organisationId: string,
 ): T[] {
   return [...records.values()].filter((one) => one.organisationId === organisationId);
+}
+
+function removedAfter(removed: readonly Removal[], organisationId: string, after: number): readonly string[] {
+  return removed
+    .filter((one) => one.organisationId === organisationId && one.change > after)
+    .map(({ id }) => id);
 }

@@ -1,4 +1,5 @@
 import type { MemberRecord, UserRecord } from '../ports/people.ts';
+import type { StoredRecord } from '../ports/records.ts';
 import type { ApiKeyRecord, WorkspaceRecord } from '../ports/resources.ts';
 
 /** A key of a store; override what the test is about. */
@@ -75,6 +76,29 @@ export function storedMember(overrides: Partial<MemberRecord> = {}): MemberRecor
     workspaceId: 'ws-1',
     userId: 'user-1',
     role: 'member',
+    createdAt: 1,
+    updatedAt: 1,
+    version: 1,
+    ...overrides,
+  };
+}
+
+/** A config of a store; override what the test is about. */
+export function storedRecord(overrides: Partial<StoredRecord> = {}): StoredRecord {
+  const id = overrides.id ?? 'r-1';
+  return {
+    kind: 'config',
+    id,
+    organisationId: 'org-1',
+    workspaceId: 'ws-1',
+    slug: `slug-of-${id}`,
+    name: `name of ${id}`,
+    status: 'active',
+    parentId: '',
+    data: { config: {}, isDefault: false },
+    secrets: {},
+    createdBy: 'user-1',
+    updatedBy: 'user-1',
     createdAt: 1,
     updatedAt: 1,
     version: 1,

@@ -34,6 +34,8 @@ export const errorTable = {
   token_keys_unavailable: { status: 503, type: 'service_unavailable_error', admin: 'AB04' },
   workspace_archived: { status: 403, type: 'permission_error', admin: 'AB03' },
   scope_missing: { status: 403, type: 'permission_error', admin: 'AB03' },
+  provider_disabled: { status: 403, type: 'permission_error', admin: 'AB03' },
+  model_not_allowed: { status: 403, type: 'permission_error', admin: 'AB03' },
   config_override_denied: { status: 403, type: 'permission_error', admin: 'AB03' },
   feature_disabled: { status: 403, type: 'permission_error', admin: 'AB03' },
   // What the operator's rules say

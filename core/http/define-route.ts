@@ -68,6 +68,8 @@ export interface RouteDefinition {
   readonly query?: TSchema;
   readonly body?: TSchema;
   readonly reply: TSchema;
+  /** An older face of something: the reference says so. */
+  readonly deprecated?: true;
   /** Default: made of the schemas. */
   readonly examples?: RouteExamples;
   handle(input: RouteInput<unknown, unknown, unknown>): unknown;
@@ -94,6 +96,7 @@ export function defineRoute<
   query?: Q;
   body?: B;
   reply: R;
+  deprecated?: true;
   examples?: RouteExamples;
   handle(input: RouteInput<Data<P>, Data<Q>, Data<B>>): Static<R> | Promise<Static<R>>;
 }): RouteDefinition {

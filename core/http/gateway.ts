@@ -135,6 +135,7 @@ export class Gateway {
       upgrade,
       matched: place.matched,
       dialect: setup.dialects.get(place.matched.endpoint.dialect) ?? fallbackDialect(setup.dialects),
+      dialects: setup.dialects,
       generation: generation.hash,
       query,
       maxBodyBytes: setup.server.max_body_bytes,

@@ -9,6 +9,7 @@ test('each scrape shows where the rows of each table are now', async () => {
   const rows = {
     requests: { accepted: 5, stored: 2, pending: 2, shed: 1 },
     bodies: { accepted: 3, stored: 0, pending: 3, shed: 0 },
+    feedback: { accepted: 1, stored: 1, pending: 0, shed: 0 },
   };
   reportJournal(metrics, { state: (table: JournalTable) => rows[table] });
   const shown = async (): Promise<string[]> =>
@@ -18,12 +19,16 @@ test('each scrape shows where the rows of each table are now', async () => {
       .sort();
   assert.deepEqual(await shown(), [
     'weir_rows_accepted_total{table="bodies"} 3',
+    'weir_rows_accepted_total{table="feedback"} 1',
     'weir_rows_accepted_total{table="requests"} 5',
     'weir_rows_pending{table="bodies"} 3',
+    'weir_rows_pending{table="feedback"} 0',
     'weir_rows_pending{table="requests"} 2',
     'weir_rows_shed_total{table="bodies"} 0',
+    'weir_rows_shed_total{table="feedback"} 0',
     'weir_rows_shed_total{table="requests"} 1',
     'weir_rows_stored_total{table="bodies"} 0',
+    'weir_rows_stored_total{table="feedback"} 1',
     'weir_rows_stored_total{table="requests"} 2',
   ]);
   rows.requests = { accepted: 6, stored: 5, pending: 0, shed: 1 };

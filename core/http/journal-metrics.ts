@@ -1,7 +1,6 @@
-import type { Journal, JournalState, JournalTable } from '../ports/journal.ts';
+import { journalTables, type Journal, type JournalState } from '../ports/journal.ts';
 import type { Metrics } from '../ports/metrics.ts';
 
-const tables: readonly JournalTable[] = ['requests', 'bodies'];
 const counted: Readonly<Record<Exclude<keyof JournalState, 'pending'>, string>> = {
   accepted: 'Log rows taken in, with those that an earlier run left on disk.',
   stored: 'Log rows that are in the analytics store.',
@@ -19,7 +18,7 @@ export function reportJournal(metrics: Metrics, journal: Pick<Journal, 'state'>)
     help: 'Log rows on their way to the analytics store.',
     labels,
   });
-  for (const table of tables) {
+  for (const table of journalTables) {
     const waiting = pending({ table });
     const series = Object.entries(counted).map(([name, help]) => ({
       name: name as keyof typeof counted,

@@ -116,6 +116,11 @@ export interface RequestContext {
    * undefined only removes them.
    */
   replaceResponseHeader(name: string, value: string | undefined): void;
+  /**
+   * Turns the request into another one: for a plugin that makes it of something shorter before anything else has looked
+   * at it. `path` is below the base path; `body` takes the place of the one that was received, which must be JSON.
+   */
+  become(path: string, body: JsonObject): void;
   /** Runs when the client leaves before its answer is complete. Returns the function that unregisters. */
   onAbort(run: () => void): () => void;
   /** Set when the client has left. */

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Conversation, Dialect } from '../dialects/dialect.ts';
-import type { Endpoint } from '../dialects/endpoint.ts';
+import type { DialectName, Endpoint } from '../dialects/endpoint.ts';
+import { matchEndpoint } from '../dialects/match-endpoint.ts';
 import type { GatewayError } from '../errors/gateway-error.ts';
 import type { AnswerHeaders } from '../http/answer-headers.ts';
 import type { ClientAddresses } from '../http/client-address.ts';
@@ -15,6 +16,7 @@ import type {
   AttemptBody,
   AttemptContext,
   AttemptView,
+  JsonObject,
   JsonValue,
   RequestContext,
   ResponseContext,
@@ -45,6 +47,8 @@ export interface ExchangeSetup {
   readonly upgrade?: ClientUpgrade | undefined;
   readonly matched: Matched;
   readonly dialect: Dialect;
+  /** All of them, for a request that becomes another one. Default: its dialect stays. */
+  readonly dialects?: ReadonlyMap<DialectName, Dialect>;
   readonly generation: string;
   readonly query: string;
   readonly maxBodyBytes: number;
@@ -62,10 +66,11 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
   readonly startedAt: number;
   readonly startedMonotonic: number;
   readonly method: string;
-  /** Only the router replaces it, when it names the provider within the model. */
+  /** Replaced by the router, when it names the provider within the model, and when the request becomes another one. */
   path: string;
   readonly query: string;
-  readonly endpoint: Endpoint;
+  /** Replaced when the request becomes another one. */
+  endpoint: Endpoint;
   readonly generation: string;
   readonly body: LazyBody;
   /** Replaced only by those of the try that won a race. */
@@ -78,7 +83,9 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
   readonly upgrade: ClientUpgrade | undefined;
   readonly pipeline: CompiledPipeline;
   readonly matched: Matched;
-  readonly dialect: Dialect;
+  /** Replaced when the request becomes another one. */
+  dialect: Dialect;
+  private readonly dialects: ReadonlyMap<DialectName, Dialect> | undefined;
   /** What is known of the names in `headers`, in their order. */
   readonly headerNames: readonly HeaderName[];
   /** All header names of this gateway, with its prefixes. */
@@ -123,6 +130,7 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
     this.path = matched.path;
     this.endpoint = matched.endpoint;
     this.dialect = setup.dialect;
+    this.dialects = setup.dialects;
     this.generation = setup.generation;
     this.query = setup.query;
     this.headerNames = setup.headerNames.ofList(incoming.message.rawHeaders);
@@ -222,6 +230,14 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
 
   serviceNames(): readonly string[] {
     return this.serviceHeaders.map(({ service }) => service as string);
+  }
+
+  become(path: string, body: JsonObject): void {
+    this.path = path;
+    this.endpoint = matchEndpoint(this.method, path);
+    this.dialect = this.dialects?.get(this.endpoint.dialect) ?? this.dialect;
+    this.body.set([], body);
+    this.decodedConversation = undefined;
   }
 
   /** Sets a header of the answer again, for what each attempt says anew; undefined removes it. */

@@ -1,4 +1,5 @@
 import type { Usage } from '../dialects/usage.ts';
+import type { PricedModels } from '../ports/prices.ts';
 
 /** What has become known of a request on its way. The pipeline, the router and plugins fill it in; `settled` reads it. */
 export interface RequestFacts {
@@ -8,6 +9,8 @@ export interface RequestFacts {
   userId: string;
   /** Kind of provider (`openai`), for analytics and prices. */
   aiService: string;
+  /** What an integration says of the price; undefined: that of `aiService`. */
+  pricedBy: PricedModels | undefined;
   /** As addressed: row name, YAML provider or slug. */
   provider: string;
   upstreamHost: string;
@@ -77,6 +80,7 @@ export function emptyFacts(): RequestFacts {
     apiKeyId: '',
     userId: '',
     aiService: '',
+    pricedBy: undefined,
     provider: '',
     upstreamHost: '',
     modelRequested: '',

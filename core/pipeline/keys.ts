@@ -11,5 +11,11 @@ export const callerKey = defineKey<KeyRecord>('key');
  */
 export const callerKeyHeader = defineKey<'service' | 'authorization'>('key-header');
 
+/**
+ * Slug of the provider that the request addresses without a header: its model did, as `@slug/model`, before it lost the
+ * slug, or its prompt says so.
+ */
+export const addressedProvider = defineKey<string>('addressed-provider');
+
 /** The administration route that the request is for; absent for every other request. */
 export const matchedRoute = defineKey<RouteDefinition>('route');

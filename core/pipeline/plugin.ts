@@ -12,12 +12,14 @@ import type { Counters } from '../ports/counters.ts';
 import type { Embeddings } from '../ports/embeddings.ts';
 import type { GuardedFetch } from '../ports/guarded-fetch.ts';
 import type { Directory } from '../ports/directory.ts';
+import type { Guards } from '../ports/guards.ts';
 import type { Journal } from '../ports/journal.ts';
 import type { Log } from '../ports/log.ts';
 import type { Metrics } from '../ports/metrics.ts';
 import type { Prices } from '../ports/prices.ts';
 import type { Resources } from '../ports/resources.ts';
 import type { SecretBox } from '../ports/secret-box.ts';
+import type { SecretManagers } from '../ports/secret-managers.ts';
 import type { Router } from '../ports/router.ts';
 import type { Tokens } from '../ports/token-verifier.ts';
 import type { VectorIndex } from '../ports/vector-index.ts';
@@ -86,12 +88,16 @@ export interface Scope {
   readonly directory: Directory;
   /** For secrets of records. */
   readonly secrets: SecretBox;
+  /** For secrets that are kept elsewhere. */
+  readonly secretManagers: SecretManagers;
   readonly journal: Journal;
   readonly analytics: Analytics;
   /** What is administered; undefined when `storage.resources` is `none:`. */
   readonly resources: Resources | undefined;
   /** What the operator has switched off. */
   readonly features: Features;
+  /** What checks of stored guardrails can be. */
+  readonly guards: Guards;
   readonly router: Router;
   /** Verifies JSON Web Tokens. */
   readonly tokens: Tokens;
@@ -151,6 +157,8 @@ export interface PluginDefinition<S extends TSchema = TSchema> {
   readonly description?: string;
   /** Schema of the options; unknown options are refused with a suggestion. */
   readonly schema?: S;
+  /** Of a guardrail: ids by which checks of stored guardrails name it, beside its own name. */
+  readonly checks?: readonly string[];
   readonly capabilities?: Capabilities;
   /** Once per generation. Throwing keeps the old generation serving. */
   create(options: Static<S>, scope: Scope): MaybePromise<Hooks>;

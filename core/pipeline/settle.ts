@@ -86,7 +86,7 @@ class SettledOutcome implements Outcome {
     const { facts, startedAt } = this.exchange;
     this.known ??= this.prices.price(
       facts.usage,
-      facts.aiService,
+      facts.pricedBy ?? facts.aiService,
       facts.modelAnswered || facts.modelRequested,
       startedAt,
     );

@@ -1,5 +1,5 @@
 import type { JournalTable } from './journal.ts';
-import type { BodyRow, RequestRow } from './request-row.ts';
+import type { BodyRow, FeedbackRow, RequestRow } from './request-row.ts';
 
 /** Required on every query: no query runs over all of time. Milliseconds since the epoch, `to` is exclusive. */
 export interface TimeWindow {
@@ -115,6 +115,8 @@ export interface Analytics {
   usageOfKeys(query: KeyUsageQuery): Promise<ReadonlyMap<string, KeyUsage>>;
   /** One request by its id, or undefined. */
   requestById(id: string, window: TimeWindow, visibility: Visibility): Promise<LogRecord | undefined>;
+  /** What some feedback says now, by its `feedback_id`, or undefined: the row with the highest revision. */
+  feedbackById(id: string, window: TimeWindow, visibility: Visibility): Promise<FeedbackRow | undefined>;
   /** Resolves when the store answers; rejects with the reason otherwise. */
   ping(): Promise<void>;
   close(): Promise<void>;

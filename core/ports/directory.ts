@@ -23,6 +23,12 @@ export interface KeyRecord {
   readonly isToken?: boolean;
 }
 
+/** What requests of a workspace begin with: its own defaults before the organisation's. */
+export interface DirectoryDefaults extends OrganisationDefaults {
+  /** `configId` is the workspace's own, and not the organisation's. */
+  readonly hasOwnConfig?: true;
+}
+
 /** A user as the request path sees them. */
 export interface DirectoryUser {
   readonly id: string;
@@ -38,16 +44,22 @@ export interface Directory {
   /** The id of the organisation's workspace with this id or slug, archived ones too; undefined when there is none. */
   workspaceId(organisationId: string, idOrSlug: string): string | undefined;
   /** What requests of this workspace begin with: its own defaults before the organisation's. */
-  defaultsOf(organisationId: string, workspaceId: string): OrganisationDefaults;
+  defaultsOf(organisationId: string, workspaceId: string): DirectoryDefaults;
   /** What holds in the workspace; with an empty id, in the organisation. */
   settingsIn(organisationId: string, workspaceId: string): SecuritySettings;
   /** By id, or by e-mail address in any case. */
   user(organisationId: string, idOrEmail: string): DirectoryUser | undefined;
   /** What the user was made in this workspace; undefined for nothing. Owners and admins need not be members. */
   memberRole(workspaceId: string, userId: string): WorkspaceRole | undefined;
-  /** An active record of the workspace, or else of its organisation, by id or slug. */
+  /**
+   * An active record of the workspace, or else of its organisation, by id or slug. Only kinds that requests are served
+   * with; `usage_limit_policy` and `collection` are not among them.
+   */
   record<K extends RecordKind>(kind: K, place: RecordPlace, idOrSlug: string): StoredRecord<K> | undefined;
-  /** All active ones of a kind in the place, those of the organisation behind. The same array until one changes. */
+  /**
+   * All active ones of a kind in the workspace, oldest first, and behind them those of its organisation; without a
+   * workspace the latter alone. The same array until one of them changes.
+   */
   records<K extends RecordKind>(kind: K, place: RecordPlace): readonly StoredRecord<K>[];
   readonly defaultOrganisationId: string;
   readonly defaultWorkspaceId: string;

@@ -1,5 +1,7 @@
 /** The tables that the journal ships to; each has its own stream of segments. */
-export type JournalTable = 'requests' | 'bodies';
+export const journalTables = ['requests', 'bodies', 'feedback'] as const;
+/** One of them. */
+export type JournalTable = (typeof journalTables)[number];
 
 /** One JSON object without line breaks: as text, or in pieces of text and UTF-8 bytes. */
 export type JournalLine = string | readonly (string | Uint8Array)[];

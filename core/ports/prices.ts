@@ -9,8 +9,38 @@ export interface Price {
   readonly version: string;
 }
 
+/** What an integration says of the prices of its models. */
+export interface PricedModels {
+  /** Kind of provider, as in `price`. */
+  readonly service: string;
+  /** The model whose prices hold; empty for the one that was used. */
+  readonly model: string;
+  /** US dollars for a token, instead of what is known. */
+  readonly own: { readonly requestToken: number; readonly responseToken: number } | undefined;
+  /** Factor on the cost; 1 for none. */
+  readonly multiplier: number;
+}
+
+/** What a model costs, in US dollars for a token. Undefined: not priced on its own. Of prices by size, the lowest size. */
+export interface TokenRates {
+  readonly input: number | undefined;
+  readonly output: number | undefined;
+  readonly cacheRead: number | undefined;
+  readonly cacheWrite: number | undefined;
+  readonly inputAudio: number | undefined;
+  readonly outputAudio: number | undefined;
+  readonly reasoning: number | undefined;
+  /** For each request. */
+  readonly request: number;
+}
+
 /** Prices of models. Pure: the same arguments give the same answer. */
 export interface Prices {
-  /** `at` is milliseconds since the epoch (prices change over time). */
-  price(usage: Usage | undefined, provider: string, model: string, at: number): Price;
+  /**
+   * `provider` is its kind (`openai`), or what an integration says instead; `at` is milliseconds since the epoch (prices
+   * change over time).
+   */
+  price(usage: Usage | undefined, provider: string | PricedModels, model: string, at: number): Price;
+  /** What the model of a kind of provider costs at a time; undefined when no price is known. */
+  rates(provider: string, model: string, at: number): TokenRates | undefined;
 }

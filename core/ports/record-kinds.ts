@@ -19,6 +19,7 @@ export interface IntegrationModel {
   readonly isFinetune: boolean;
   /** The model whose price and abilities it has; empty for none. */
   readonly baseModelSlug: string;
+  /** `custom_host` at the most. */
   readonly configurations: JsonObject;
   /** US dollars for a token. */
   readonly pricing: { readonly requestToken: number; readonly responseToken: number } | undefined;
@@ -46,7 +47,12 @@ export interface IntegrationData {
   /** Name of a row of the provider table. */
   readonly aiProviderId: string;
   readonly description: string;
-  /** Options as in `providers:` of the YAML, without the secret ones. */
+  /**
+   * Options as in `providers:` of the YAML, without the secret ones. `base_url` was given by people of the organisation
+   * and not by the operator: it is guarded like a custom host. `deployments` of Azure are objects with `deployment_id`,
+   * `alias`, `api_version`, `model` and `is_default`. Secrets: `key`, `configurations.<field>` (`headers` as JSON), and
+   * `models.<slug>.headers` (JSON).
+   */
   readonly configurations: JsonObject;
   readonly secretMappings: readonly SecretMapping[];
   readonly allowAllModels: boolean;
@@ -76,9 +82,13 @@ export interface SecretReferenceData {
   /** Without its secret fields. */
   readonly authConfig: JsonObject;
   readonly secretPath: string;
+  /** Member of the secret's JSON; empty for the whole. */
   readonly secretKey: string;
   readonly allowAllWorkspaces: boolean;
+  /** Ids. */
   readonly allowedWorkspaces: readonly string[];
+  /** For people; absent for none. */
+  readonly tags?: Readonly<Record<string, string>>;
 }
 
 /** Which requests a policy is about, and what is counted together. */

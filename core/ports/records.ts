@@ -21,7 +21,10 @@ export interface StoredRecord<K extends RecordKind = RecordKind> {
   readonly status: 'active' | 'archived';
   /** Id of the record that it belongs to (a provider's integration, a prompt's collection); empty for none. */
   readonly parentId: string;
-  /** Plain JSON, 1 MiB at the most. Integers beyond 2^53 do not occur. */
+  /**
+   * Plain JSON, 1 MiB at the most (`body_too_large`); the order of members is kept. Integers beyond 2^53 do not occur.
+   * Members that are undefined are absent when it is read.
+   */
   readonly data: RecordKinds[K];
   /** Encrypted texts by the field that they are the value of; see `SecretBox`. Never leave the gateway. */
   readonly secrets: Readonly<Record<string, string>>;
@@ -71,7 +74,7 @@ export interface RecordPlace {
 }
 
 export interface RecordsReader {
-  /** By id, or by slug within the place. */
+  /** By id, or by slug within the place; the id wins. Archived ones too. */
   find<K extends RecordKind>(
     kind: K,
     place: RecordPlace,
@@ -100,7 +103,8 @@ export interface RecordsReader {
   ): Promise<RecordVersion<K> | undefined>;
   /**
    * For the directory: records of these kinds that the organisation's changes after number `afterChange` stored, as
-   * they are now, in pages of 1,000 by id: those after `afterId`.
+   * they are now, in pages by id: those after `afterId`, 1,000 and about 16 MiB at the most. Only an empty page is the
+   * last. A new version or a moved label of a record counts as a change of it.
    */
   changedSince(
     organisationId: string,
@@ -110,7 +114,7 @@ export interface RecordsReader {
   ): Promise<readonly StoredRecord[]>;
   /** For the directory: ids of records that changes after this one removed. Remembered for a day at least. */
   removedSince(organisationId: string, afterChange: number): Promise<readonly string[]>;
-  /** Every record of every organisation that has secrets, in pages of 1,000 by id: for changing the key. */
+  /** Every record of every organisation that has secrets, for changing the key. In pages like those of `changedSince`. */
   withSecrets(afterId: string): Promise<readonly StoredRecord[]>;
 }
 
@@ -121,12 +125,18 @@ export interface RecordsWriter {
   replace<K extends RecordKind>(record: StoredRecord<K>): Promise<boolean>;
   /** Takes its versions along. False when there is none. */
   remove(kind: RecordKind, organisationId: string, id: string): Promise<boolean>;
-  /** Appends a version; its number is the next one of the record. */
+  /**
+   * Appends a version; its number is the next one of the record. Its label is taken off the version that had it. Rejects
+   * with `resource_not_found` when there is no such record.
+   */
   addVersion<K extends RecordKind>(
     kind: K,
     organisationId: string,
     version: Omit<RecordVersion<K>, 'number'>,
   ): Promise<RecordVersion<K>>;
-  /** Puts a label on a version, and takes it off the one that had it; an empty one takes off what is there. */
+  /**
+   * Puts a label on a version, and takes it off the one of its record that had it; an empty one takes off what is there.
+   * False when there is no such version.
+   */
   label(kind: RecordKind, organisationId: string, versionId: string, labelId: string): Promise<boolean>;
 }

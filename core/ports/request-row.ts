@@ -100,3 +100,29 @@ export interface BodyRow {
   /** How `request` and `response` are to be read. */
   log_format: 'json' | 'sse' | 'text' | 'base64' | 'none';
 }
+
+/**
+ * One row of the `feedback` table: what somebody thinks of the answers of a trace. Rows never change; to change feedback
+ * is to add a row with the next revision, and the highest one counts.
+ */
+export interface FeedbackRow {
+  /** UUID of the row. */
+  readonly id: string;
+  /** Acceptance time of the row, as in `RequestRow`. */
+  readonly created_at: string;
+  /** UUID of the feedback: the same in all of its revisions. */
+  readonly feedback_id: string;
+  /** From 1. */
+  readonly revision: number;
+  readonly organisation_id: string;
+  readonly workspace_id: string;
+  readonly api_key_id: string;
+  readonly user_id: string;
+  readonly trace_id: string;
+  /** A whole number from -10 to 10. */
+  readonly value: number;
+  /** 0 to 1. */
+  readonly weight: number;
+  /** A JSON object. */
+  readonly metadata: string;
+}

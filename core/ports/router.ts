@@ -3,6 +3,9 @@ import type { MaybePromise, RequestContext } from '../pipeline/context.ts';
 import type { DialectName } from '../dialects/endpoint.ts';
 import type { Quirks } from '../dialects/host-facts.ts';
 import type { Credentials } from './credentials.ts';
+import type { PricedModels } from './prices.ts';
+import type { ProviderTable } from './provider-row.ts';
+import type { RecordPlace } from './records.ts';
 
 /** Which provider a request goes to and with whose credential. Holds a secret: never log it whole. */
 export interface Target {
@@ -31,6 +34,22 @@ export interface Target {
   readonly signsBody: boolean;
   /** What to do when its wire cannot say what the request asks for; undefined leaves it to the plugin's option. */
   readonly onDrop: 'report' | 'refuse' | undefined;
+  /** What an integration says of its models; absent for all others. */
+  readonly models?: TargetModels | undefined;
+}
+
+/** The models of a stored provider. */
+export interface TargetModels {
+  /** Not every model may be asked for. */
+  readonly isRestricted: boolean;
+  /** Throws `model_not_allowed`. */
+  require(model: string): void;
+  /** What the model's tokens are priced by; the same object each time. Undefined: the provider's own prices. */
+  pricesOf(model: string): PricedModels | undefined;
+  /** Where this model is asked for instead of `target`, if anywhere else. Throws what keeps that target from being made. */
+  targetOf(model: string, target: Target): Target | undefined;
+  /** The models that may be asked for, when they are listed one by one. */
+  readonly listed: readonly string[];
 }
 
 /** How a try at a target is made. Times are milliseconds, 0 for no bound. */
@@ -62,6 +81,16 @@ export interface RouteOptions extends TryOptions {
   readonly defaultConfig: string | undefined;
 }
 
+/** A config that is to be saved. */
+export interface ConfigDraft {
+  /** JSON. */
+  readonly text: string;
+  /** Its own slug, by which other configs may refer to it. */
+  readonly slug: string;
+  /** Whose configs and providers it may name. */
+  readonly place: RecordPlace;
+}
+
 /** Decides where a request goes and carries it there. Only the `provider` plugin uses it. */
 export interface Router {
   /**
@@ -70,6 +99,13 @@ export interface Router {
    * Throws what refuses or fails the request: `provider_missing`, `config_unknown`, `upstream_unreachable` …
    */
   answer(context: RequestContext, options: RouteOptions): MaybePromise<Answer>;
-  /** Whether there is a config of this name; a sentence that says so when not. */
-  missingConfig(slug: string): string | undefined;
+  /**
+   * Whether there is a config of this name, in the configuration or among those that were saved in the place (default: none
+   * of them counts); a sentence that says so when not.
+   */
+  missingConfig(slug: string, place?: RecordPlace): string | undefined;
+  /** Throws `invalid_config` with everything that is wrong with a config that is to be saved, as pointers from `/config`. */
+  checkConfig(draft: ConfigDraft): void;
+  /** The built-in hosts by name: what an integration can be for. */
+  readonly providers: ProviderTable;
 }

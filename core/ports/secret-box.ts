@@ -11,3 +11,8 @@ export interface SecretBox {
   open(sealed: string, context: string): string;
   isCurrent(sealed: string): boolean;
 }
+
+/** The context of a record's secret: `field` is its name in the record's `secrets`. */
+export function secretContext(recordId: string, field: string): string {
+  return `${recordId}/${field}`;
+}

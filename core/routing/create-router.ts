@@ -1,16 +1,18 @@
 import type { GatewayConfig } from '../config/schema.ts';
-import { GatewayError } from '../errors/gateway-error.ts';
 import type { Answer } from '../pipeline/answer.ts';
-import type { HookRuntime } from '../pipeline/call-hook.ts';
+import { isPromise, type HookRuntime } from '../pipeline/call-hook.ts';
 import type { MaybePromise, RequestContext } from '../pipeline/context.ts';
 import { Exchange } from '../pipeline/exchange.ts';
 import { callerKey } from '../pipeline/keys.ts';
 import type { CredentialFactory } from '../ports/credentials.ts';
-import type { KeyRecord } from '../ports/directory.ts';
+import type { Directory, KeyRecord } from '../ports/directory.ts';
 import { TrustedHosts } from '../ports/host-rules.ts';
-import type { Prices } from '../ports/prices.ts';
+import type { PricedModels, Prices } from '../ports/prices.ts';
 import type { ProviderTable } from '../ports/provider-row.ts';
-import type { RouteOptions, Router, Target } from '../ports/router.ts';
+import type { RecordPlace } from '../ports/records.ts';
+import type { ConfigDraft, RouteOptions, Router, Target } from '../ports/router.ts';
+import type { SecretBox } from '../ports/secret-box.ts';
+import type { SecretManagers } from '../ports/secret-managers.ts';
 import type { Transport } from '../ports/transport.ts';
 import type { Breakers } from './attempts/breakers.ts';
 import { PlanRun, type PlanRunSetup, type TargetPlace } from './attempts/plan-run.ts';
@@ -30,8 +32,10 @@ import { providerLookup } from './plan/provider-names.ts';
 import { servicePrefixes } from '../config/service-prefixes.ts';
 import type { RoutingState } from './plan/routing-state.ts';
 import { addressesProvider, namesProvider, requestTarget, takeAddress } from './request-target.ts';
+import { saysJson } from './json-request.ts';
 import { leafTarget, type BroughtSettings, type TargetRules } from './resolve-target.ts';
 import { runTry } from './run-try.ts';
+import { StoredProviders } from './stored-providers.ts';
 import { compileTargets } from './targets.ts';
 import { tryOptionsOf } from './try-options.ts';
 import type { TryParts } from './try-parts.ts';
@@ -50,8 +54,12 @@ export interface RouterSetup {
   /** What strategies and breakers remember; outlives generations. */
   readonly state: RoutingState;
   readonly breakers: Breakers;
-  /** What requests of a workspace begin with. */
-  readonly directory: Defaults;
+  /** What requests of a workspace begin with, and what was saved in it. */
+  readonly directory: Directory;
+  /** What opens the secrets of stored providers; absent: there are none. */
+  readonly secrets?: SecretBox | undefined;
+  /** Reads the secrets that integrations refer to. Absent: those integrations cannot be used. */
+  readonly secretManagers?: SecretManagers | undefined;
   /** A number of at least 0 and below 1. Default `Math.random`. */
   readonly random?: (() => number) | undefined;
 }
@@ -62,6 +70,7 @@ export function createRouter(setup: RouterSetup): Router {
 }
 
 class GenerationRouter implements Router {
+  readonly providers: ProviderTable;
   private readonly rules: TargetRules;
   private readonly catalogue: ModelCatalogue;
   private readonly configs: ConfigStore;
@@ -73,10 +82,16 @@ class GenerationRouter implements Router {
     const { config, transport, listings, runtime, wires, prices, state, breakers } = setup;
     const { key_prefix: keyPrefix } = config.security;
     const { header_prefix: headerPrefix } = config.server;
-    const known = compileTargets(config.providers, setup.table, { factory: setup.credentials, headerPrefix });
+    const maker = { factory: setup.credentials, headerPrefix };
+    const known = compileTargets(config.providers, setup.table, maker);
     const trustedHosts = new TrustedHosts(config.security.trusted_hosts);
-    this.rules = { known, headerPrefix, keyPrefix, trustedHosts };
-    this.catalogue = new ModelCatalogue({ known, listings, transport, clock: runtime.clock });
+    const { table, directory, secrets: box, secretManagers: managers } = setup;
+    const { clock } = runtime;
+    const stored =
+      box && new StoredProviders({ maker, trustedHosts, directory, table, box, managers, clock });
+    this.rules = { known, stored, headerPrefix, keyPrefix, trustedHosts };
+    this.providers = setup.table;
+    this.catalogue = new ModelCatalogue({ known, stored, listings, transport, clock });
     const names = { builtIn: setup.table.keys(), configured: Object.keys(config.providers) };
     const knowsProvider = providerLookup(names);
     const { configs } = config;
@@ -85,40 +100,40 @@ class GenerationRouter implements Router {
       configs,
       knowsProvider,
       servicePrefixes: servicePrefixes(config.server),
+      saved: setup.directory,
     });
     this.run = {
       ...{ config, wires, transport, runtime, prices, state, breakers, keyPrefix, clock: runtime.clock },
       random: setup.random ?? Math.random,
       optionsOf: tryOptionsOf,
-      serviceOf: (leaf) => this.serviceOf(leaf),
+      serviceOf: (leaf, exchange, model) => this.serviceOf(leaf, exchange, model),
       targetOf: (exchange, leaf, place) => this.targetOf(exchange, leaf, place),
     };
   }
 
-  missingConfig(slug: string): string | undefined {
-    try {
-      this.configs.bySlug(slug);
-      return undefined;
-    } catch (error) {
-      if (GatewayError.is(error)) return error.message;
-      throw error;
-    }
+  missingConfig(slug: string, place?: RecordPlace): string | undefined {
+    return this.configs.missing(slug, place);
+  }
+
+  checkConfig(draft: ConfigDraft): void {
+    this.configs.check(draft);
   }
 
   answer(context: RequestContext, options: RouteOptions): MaybePromise<Answer> {
     const exchange = asExchange(context);
     if (exchange.trace !== undefined) exchange.trace.require(exchange);
-    if (listsModels(exchange) && this.wantsAll(exchange, options)) return this.catalogue.answer();
+    if (listsModels(exchange) && this.wantsAll(exchange, options)) return this.catalogue.answer(exchange);
     const key = exchange.get(callerKey);
     const byDefault = defaultConfigOf(key, this.defaults);
     const named = exchange.service('config') || undefined;
     if (key !== undefined && named !== undefined && named !== byDefault && !mayOverride(key))
       throw overrideDenied(key);
-    if (named !== undefined) return this.planned(exchange, this.configOf(named), options);
+    if (named !== undefined) return this.planned(exchange, this.configOf(named, key), options);
     if (key !== undefined && byDefault !== undefined)
       return this.beginning(exchange, this.defaultConfig(byDefault, key), options);
     const { defaultConfig } = options;
-    if (defaultConfig === undefined || namesProvider(exchange)) return this.direct(exchange, options);
+    if (defaultConfig === undefined || namesProvider(exchange) || addressesProvider(exchange))
+      return this.direct(exchange, options);
     return this.planned(exchange, this.configs.bySlug(defaultConfig), options);
   }
 
@@ -131,14 +146,14 @@ class GenerationRouter implements Router {
     return key === undefined || slug === undefined || !this.defaultConfig(slug, key).isComplete;
   }
 
-  /** The config that the request names or brings along. */
-  private configOf(named: string): CompiledConfig {
-    return named.startsWith('{') ? this.configs.inline(named) : this.configs.bySlug(named);
+  /** The config that the request names or brings along; saved ones are those of the key's workspace. */
+  private configOf(named: string, key: KeyRecord | undefined): CompiledConfig {
+    return named.startsWith('{') ? this.configs.inline(named, key) : this.configs.bySlug(named, key);
   }
 
   /** The config that requests of this key begin with. Throws `config_unknown`. */
   private defaultConfig(slug: string, key: KeyRecord): CompiledConfig {
-    const found = this.configs.find(slug);
+    const found = this.configs.find(slug, key);
     if (found === undefined) throw defaultMissing(slug, key, this.defaults);
     return found;
   }
@@ -174,8 +189,14 @@ class GenerationRouter implements Router {
   }
 
   private directly(exchange: Exchange, options: RouteOptions): Promise<Answer> {
-    const { rules, run } = this;
+    const { rules } = this;
     const target = requestTarget(exchange, rules, options.defaultProvider);
+    if (isPromise(target)) return target.then((found) => this.tried(exchange, found, options));
+    return this.tried(exchange, target, options);
+  }
+
+  private tried(exchange: Exchange, target: Target, options: RouteOptions): Promise<Answer> {
+    const { rules, run } = this;
     const tryOptions = tryOptionsOf(exchange, undefined, options);
     const parts: TryParts = {
       exchange,
@@ -192,7 +213,7 @@ class GenerationRouter implements Router {
 
   private planned(exchange: Exchange, config: CompiledConfig, options: RouteOptions): Promise<Answer> {
     exchange.facts.config = config.slug ?? 'inline';
-    if (exchange.trace !== undefined) exchange.trace.config(config.id);
+    if (exchange.trace !== undefined) exchange.trace.config(config.slug ?? config.id);
     const isReady = config.isComplete && !mustLoad(exchange, config) && !listsModels(exchange);
     return isReady
       ? new PlanRun(exchange, config, options, this.run).run()
@@ -209,28 +230,39 @@ class GenerationRouter implements Router {
     if (!config.isComplete && !namesProvider(exchange)) await takeAddress(exchange, this.rules);
     const [first] = config.leaves;
     if (listsModels(exchange) && first !== undefined) {
-      const target = this.targetOf(exchange, first, { config, options });
+      const target = await this.targetOf(exchange, first, { config, options });
       const listed = await this.catalogue.ofTarget(target, tryOptionsOf(exchange, first, options));
       if (listed !== undefined) return listed;
     }
     return new PlanRun(exchange, config, options, this.run).run();
   }
 
-  private targetOf(exchange: Exchange, leaf: PlanLeaf, { config, options }: TargetPlace): Target {
+  private targetOf(
+    exchange: Exchange,
+    leaf: PlanLeaf,
+    { config, options }: TargetPlace,
+  ): MaybePromise<Target> {
     let brought = this.brought.get(leaf);
     if (brought === undefined) {
       const { apiKey, fields, customHost } = leaf.settings;
-      // What a request's config takes over from one of the operator's stays the operator's.
-      const isInline = config.slug === undefined && leaf.definedIn === undefined;
+      // What a request's config, or a saved one, takes over from one of the operator's stays the operator's.
+      const isInline = (config.slug === undefined || config.isSaved) && leaf.definedIn === undefined;
       this.brought.set(leaf, (brought = { apiKey, fields, customHost, inline: isInline }));
     }
     if (leaf.provider !== undefined) return leafTarget(exchange, leaf.provider, this.rules, brought);
     return requestTarget(exchange, this.rules, options.defaultProvider, brought);
   }
 
-  private serviceOf({ provider }: PlanLeaf): string {
-    const name = provider?.name.replace(/^@/, '') ?? '';
-    return this.rules.known.get(name)?.row.service ?? name;
+  private serviceOf({ provider }: PlanLeaf, exchange: Exchange, model: string): string | PricedModels {
+    const { known, stored } = this.rules;
+    const named = provider?.name ?? '';
+    const name = named.startsWith('@') ? named.slice(1) : named;
+    const isSlug = named !== name || provider?.kind === 'virtual-key';
+    const own = known.get(name);
+    const key = exchange.get(callerKey);
+    if (stored !== undefined && key !== undefined && isSlug && own?.configured !== true)
+      return stored.pricesOf(key, name, model) ?? name;
+    return own?.row.service ?? name;
   }
 }
 
@@ -239,7 +271,7 @@ function mustLoad(exchange: Exchange, { readsBody }: CompiledConfig): boolean {
   const { body, endpoint } = exchange;
   if (!body.present || body.loaded) return false;
   if (endpoint.modelled) return true;
-  return readsBody && /^application\/(?:[\w.+-]+\+)?json\b/i.test(exchange.header('content-type') ?? '');
+  return readsBody && saysJson(exchange);
 }
 
 function asExchange(context: RequestContext): Exchange {

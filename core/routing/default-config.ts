@@ -1,13 +1,35 @@
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { Directory, KeyRecord } from '../ports/directory.ts';
+import type { StoredRecord } from '../ports/records.ts';
 
-/** What is asked for the defaults of workspaces and organisations. */
-export type Defaults = Pick<Directory, 'defaultsOf'>;
+/** What is asked for the defaults of workspaces and organisations, and for saved configs. */
+export type Defaults = Pick<Directory, 'defaultsOf' | 'record' | 'records'>;
 
-/** Name of the config that requests of this key begin with: the key's own, else its workspace's or organisation's. */
+/** The config among these that is the default of its workspace. */
+const defaultsAmong = new WeakMap<readonly StoredRecord<'config'>[], string>();
+
+/**
+ * Name of the config that requests of this key begin with: the key's own, else that in the defaults of its workspace, else
+ * the saved one that was made the default of the workspace, else that of the organisation.
+ */
 export function defaultConfigOf(key: KeyRecord | undefined, defaults: Defaults): string | undefined {
   if (key === undefined) return undefined;
-  return key.defaults?.configId ?? defaults.defaultsOf(key.organisationId, key.workspaceId).configId;
+  const own = key.defaults?.configId;
+  if (own !== undefined) return own;
+  const { configId, hasOwnConfig } = defaults.defaultsOf(key.organisationId, key.workspaceId);
+  if (hasOwnConfig === true) return configId;
+  return madeDefault(defaults.records('config', key), key.workspaceId) ?? configId;
+}
+
+/** Slug of the workspace's default among its saved configs. The directory gives the same list until one changes. */
+function madeDefault(records: readonly StoredRecord<'config'>[], workspaceId: string): string | undefined {
+  if (records.length === 0) return undefined;
+  let slug = defaultsAmong.get(records);
+  if (slug === undefined) {
+    const found = records.find((one) => one.data.isDefault && one.workspaceId === workspaceId);
+    defaultsAmong.set(records, (slug = found?.slug ?? ''));
+  }
+  return slug === '' ? undefined : slug;
 }
 
 /** Whether requests of this key may bring a config of their own, and go past the default one by naming a provider. */

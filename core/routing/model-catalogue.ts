@@ -4,12 +4,17 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import { jsonAnswer } from '../http/reply.ts';
 import type { Answer } from '../pipeline/answer.ts';
 import { isPromise } from '../pipeline/call-hook.ts';
+import type { Exchange } from '../pipeline/exchange.ts';
+import { callerKey } from '../pipeline/keys.ts';
 import type { Clock } from '../ports/clock.ts';
+import type { KeyRecord } from '../ports/directory.ts';
 import type { TryOptions, Target } from '../ports/router.ts';
 import type { Transport, UpstreamRequest } from '../ports/transport.ts';
 import { authorized } from './authorize.ts';
 import { collectUpstream } from './collect-upstream.ts';
 import { hostFacts } from './plan-call.ts';
+import { modelPage, type CatalogueModel } from './model-page.ts';
+import type { StoredProviders } from './stored-providers.ts';
 import type { KnownProvider } from './targets.ts';
 
 /** Longest list of one provider, in bytes. */
@@ -25,40 +30,66 @@ export type ModelListings = Readonly<Partial<Record<DialectName, ModelListing>>>
 
 export interface CatalogueSetup {
   readonly known: ReadonlyMap<string, KnownProvider>;
+  /** Those that workspaces have in the store; absent for none. */
+  readonly stored?: StoredProviders | undefined;
   readonly listings: ModelListings;
   readonly transport: Transport;
   readonly clock: Clock;
 }
 
-interface ProviderModels {
-  readonly provider: string;
-  readonly models: readonly ListedModel[];
-  /** It could not be asked. */
-  readonly failed: boolean;
+/** The models of some providers, and who of them could not be asked. */
+interface Collected {
+  readonly models: readonly CatalogueModel[];
+  readonly unavailable: readonly string[];
 }
 
-/** The models of all configured providers, addressed as `@provider/model`, in OpenAI's shape. Lists are kept for a minute. */
+interface Kept {
+  readonly collected: Promise<Collected>;
+  /** Of the monotonic clock. */
+  readonly until: number;
+}
+
+/**
+ * The models that a key may use, addressed as `@provider/model`, in OpenAI's shape: those of all providers of the
+ * configuration, and of those that its workspace has in the store. Lists of hosts are kept for a minute.
+ */
 export class ModelCatalogue {
   private readonly setup: CatalogueSetup;
-  private kept: Promise<Answer> | undefined;
-  private keptUntil = 0;
+  private configured: Kept | undefined;
+  private readonly ofStored = new WeakMap<KnownProvider, Kept>();
 
   constructor(setup: CatalogueSetup) {
     this.setup = setup;
   }
 
-  /** The same answer to everybody for a minute; providers that do not answer are named in `unavailable`. */
-  answer(): Promise<Answer> {
+  /** What the request's key may use, filtered and cut by its query; providers that do not answer are in `unavailable`. */
+  async answer(exchange: Exchange): Promise<Answer> {
     const now = this.setup.clock.monotonic();
-    if (this.kept === undefined || now >= this.keptUntil) {
-      this.keptUntil = now + keptMs;
-      this.kept = this.collect();
-    }
-    return this.kept;
+    if (this.configured === undefined || now >= this.configured.until)
+      this.configured = { collected: this.collect(), until: now + keptMs };
+    const key = exchange.get(callerKey);
+    const lists = await Promise.all([this.configured.collected, ...(key ? this.storedOf(key) : [])]);
+    const page = modelPage(
+      lists.flatMap(({ models }) => models),
+      exchange.query,
+    );
+    const unavailable = lists.flatMap((one) => one.unavailable);
+    return listAnswer(
+      page.models.map(({ id, created, ownedBy }) => ({ id, object: 'model', created, owned_by: ownedBy })),
+      unavailable,
+      page.total === page.models.length ? undefined : page.total,
+    );
   }
 
-  /** One provider's models in OpenAI's shape, for hosts whose list stands elsewhere. Undefined for all others. */
+  /**
+   * One provider's models in OpenAI's shape, for hosts whose list stands elsewhere, and for those of which not all may be used.
+   * Undefined for all others.
+   */
   async ofTarget(target: Target, options: TryOptions): Promise<Answer | undefined> {
+    if (target.models?.isRestricted === true) {
+      const { listed } = target.models;
+      return listAnswer(listed.map((id) => shown({ id }, id, target.provider)));
+    }
     const listing = this.setup.listings[target.dialect];
     if (listing === undefined || listing.path(hostFacts(target, '')).split('?')[0] === '/models')
       return undefined;
@@ -66,28 +97,61 @@ export class ModelCatalogue {
     return listAnswer(models.map((model) => shown(model, model.id, target.provider)));
   }
 
-  private async collect(): Promise<Answer> {
+  private async collect(): Promise<Collected> {
     const asked = [...this.setup.known.values()]
       .filter(({ configured }) => configured)
       .slice(0, maxProviders);
     const lists = await Promise.all(asked.map((provider) => this.modelsOf(provider)));
-    const entries = lists.flatMap(({ provider, models }) =>
-      models.map((model) => shown(model, `@${provider}/${model.id}`, provider)),
-    );
-    const unavailable = lists.filter(({ failed }) => failed).map(({ provider }) => provider);
-    return listAnswer(entries, unavailable);
+    return {
+      models: lists.flatMap(({ models }) => models),
+      unavailable: lists.flatMap(({ unavailable }) => unavailable),
+    };
   }
 
-  private async modelsOf(provider: KnownProvider): Promise<ProviderModels> {
-    const { name } = provider;
+  /** Providers that may not be used now are left out. */
+  private storedOf(key: KeyRecord): Promise<Collected>[] {
+    const { stored, known } = this.setup;
+    if (stored === undefined) return [];
+    const records = stored.all(key).filter(({ slug }) => known.get(slug)?.configured !== true);
+    return records.slice(0, maxProviders).map(async (record) => {
+      try {
+        const provider = await stored.ready(record, key);
+        const { models, service } = provider.target;
+        if (models?.isRestricted === true) return listedModels(record.slug, service, models.listed);
+        return await this.keptOf(provider);
+      } catch (error) {
+        if (!GatewayError.is(error)) throw error;
+        const unavailable = error.code === 'provider_disabled' ? [] : [record.slug];
+        return { models: [], unavailable };
+      }
+    });
+  }
+
+  private keptOf(provider: KnownProvider): Promise<Collected> {
+    const now = this.setup.clock.monotonic();
+    let kept = this.ofStored.get(provider);
+    if (kept === undefined || now >= kept.until) {
+      kept = { collected: this.modelsOf(provider), until: now + keptMs };
+      this.ofStored.set(provider, kept);
+    }
+    return kept.collected;
+  }
+
+  private async modelsOf(known: KnownProvider): Promise<Collected> {
+    const { name: provider } = known;
     try {
-      const { target } = provider;
+      const { target } = known;
+      const { service } = target;
       const listing = this.setup.listings[target.dialect];
-      const models = listing === undefined ? [] : await this.fetch(target, listing, timeoutMs);
-      return { provider: name, models, failed: listing === undefined };
+      if (listing === undefined) return { models: [], unavailable: [provider] };
+      const found = await this.fetch(target, listing, timeoutMs);
+      const models = found.map(({ id, created = 0, ownedBy = provider }) => ({
+        ...{ id: `@${provider}/${id}`, created, ownedBy, provider, service },
+      }));
+      return { models, unavailable: [] };
     } catch (error) {
       if (!GatewayError.is(error)) throw error;
-      return { provider: name, models: [], failed: true };
+      return { models: [], unavailable: [provider] };
     }
   }
 
@@ -124,7 +188,22 @@ function shown(model: ListedModel, id: string, provider: string): Record<string,
   return { id, object: 'model', created: model.created ?? 0, owned_by: model.ownedBy ?? provider };
 }
 
-function listAnswer(data: readonly unknown[], unavailable: readonly string[] = []): Answer {
-  const rest = unavailable.length === 0 ? {} : { unavailable };
-  return jsonAnswer(200, { object: 'list', data, ...rest });
+function listedModels(provider: string, service: string, listed: readonly string[]): Collected {
+  const models = listed.map((id) => ({
+    ...{ id: `@${provider}/${id}`, created: 0, ownedBy: provider, provider, service },
+  }));
+  return { models, unavailable: [] };
+}
+
+function listAnswer(
+  data: readonly unknown[],
+  unavailable: readonly string[] = [],
+  total: number | undefined = undefined,
+): Answer {
+  return jsonAnswer(200, {
+    object: 'list',
+    data,
+    ...(total !== undefined && { total }),
+    ...(unavailable.length > 0 && { unavailable }),
+  });
 }

@@ -13,6 +13,7 @@ import {
   type OutgoingRequest,
 } from './build-request.ts';
 import { isStrict } from './check-request.ts';
+import { saysJson } from './json-request.ts';
 import { hostFacts, planCall, type ProviderDialects } from './plan-call.ts';
 import { bodyObject, translateChat, translateOperation, type Translation } from './translation.ts';
 import type { TryParts } from './try-parts.ts';
@@ -28,9 +29,12 @@ export interface PrepareSetup {
 const translatable: ReadonlySet<EndpointId> = new Set(['images.generations', 'audio.speech']);
 
 /** The body has to be in memory: it is signed, said in other words, or changed by the config. */
-export function needsBody({ endpoint, body }: Exchange, { target, params }: TryParts): boolean {
+export function needsBody(exchange: Exchange, { target, params }: TryParts): boolean {
+  const { endpoint, body } = exchange;
   if (!body.present) return false;
   if (target.signsBody) return true;
+  // The model that it names has to be allowed.
+  if (target.models?.isRestricted === true && saysJson(exchange)) return true;
   return translatable.has(endpoint.id) && (target.dialect !== 'openai-chat' || params !== undefined);
 }
 

@@ -1,6 +1,6 @@
-import { defineKey } from '../pipeline/context-key.ts';
 import type { MaybePromise } from '../pipeline/context.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
+import { addressedProvider, callerKey } from '../pipeline/keys.ts';
 import type { Target } from '../ports/router.ts';
 import {
   addressedModel,
@@ -11,52 +11,53 @@ import {
   type TargetRules,
 } from './resolve-target.ts';
 
-/** The provider that the model named as `@slug/model` before it lost the slug. */
-const addressedSlug = defineKey<string>('addressed-slug');
-
 /** Whether headers name a provider, so that the model need not be looked at. */
 export function namesProvider(exchange: Exchange): boolean {
   return Boolean(exchange.service('provider') || exchange.service('virtual-key'));
 }
 
-/** Whether the model named a provider, as `takeAddress` has found. */
+/** Whether the model named a provider, as `takeAddress` has found, or the prompt does. */
 export function addressesProvider(exchange: Exchange): boolean {
-  return exchange.get(addressedSlug) !== undefined;
+  return exchange.get(addressedProvider) !== undefined;
 }
 
 /**
- * Takes the `@slug/` off the request's model, where it addresses a provider of the configuration, and remembers it for
+ * Takes the `@slug/` off the request's model, where it addresses a provider of the configuration or of the caller's workspace, and remembers it for
  * `requestTarget`. A promise only when the body has to be read for it.
  */
 export function takeAddress(exchange: Exchange, rules: TargetRules): MaybePromise<void> {
   const { body, endpoint } = exchange;
-  if (!endpoint.modelled) return undefined;
+  if (!endpoint.modelled || addressesProvider(exchange)) return undefined;
   if (!body.loaded) return body.load().then(() => takeAddress(exchange, rules));
   const inPath = exchange.dialect.readCall?.(exchange.path);
   const { json } = body;
   const inBody =
     typeof json === 'object' && json !== null && !Array.isArray(json) ? json['model'] : undefined;
-  const addressed = addressedModel(inPath === undefined ? inBody : inPath.model, rules.known);
+  const addressed = addressedModel(
+    inPath === undefined ? inBody : inPath.model,
+    rules,
+    exchange.get(callerKey),
+  );
   if (addressed === undefined) return undefined;
-  exchange.set(addressedSlug, addressed.slug);
+  exchange.set(addressedProvider, addressed.slug);
   if (inPath === undefined) body.set(['model'], addressed.model);
   else exchange.path = withoutSlug(exchange.path, addressed.slug);
 }
 
 /**
  * The target that the request itself names, by headers or by its model (see `takeAddress`), else the default. `brought`
- * is what a config says beside it. Throws `provider_missing`, `provider_unknown`, `provider_ambiguous`,
- * `custom_host_refused`, `invalid_request`.
+ * is what a config says beside it. A promise only while a secret has to be fetched. Throws `provider_missing`,
+ * `provider_unknown`, `provider_ambiguous`, `provider_disabled`, `custom_host_refused`, `invalid_request`.
  */
 export function requestTarget(
   exchange: Exchange,
   rules: TargetRules,
   defaultProvider: string | undefined,
   brought?: BroughtSettings,
-): Target {
+): MaybePromise<Target> {
   const named = resolveTarget(exchange, rules, brought);
   if (named !== undefined) return named;
-  const slug = exchange.get(addressedSlug);
+  const slug = exchange.get(addressedProvider);
   if (slug !== undefined) return slugTarget(exchange, slug, rules, brought);
   return defaultTarget(exchange, rules, defaultProvider, brought);
 }

@@ -1,18 +1,24 @@
 import { GatewayError } from '../errors/gateway-error.ts';
 import { didYouMean } from '../config/did-you-mean.ts';
-import { callerKeyHeader } from '../pipeline/keys.ts';
-import type { RequestContext } from '../pipeline/context.ts';
-import { refusedHost, type TrustedHosts } from '../ports/host-rules.ts';
+import { isPromise } from '../pipeline/call-hook.ts';
+import { callerKey, callerKeyHeader } from '../pipeline/keys.ts';
+import type { MaybePromise, RequestContext } from '../pipeline/context.ts';
+import type { KeyRecord } from '../ports/directory.ts';
+import type { TrustedHosts } from '../ports/host-rules.ts';
 import type { Target } from '../ports/router.ts';
 import { providerFields, templateValue } from '../ports/provider-fields.ts';
 import { splitBaseUrl } from './base-url.ts';
+import { mustBeGuarded } from './custom-host.ts';
 import { credentialHeader } from './provider-credential.ts';
 import type { LeafProvider } from './plan/plan-node.ts';
+import type { StoredProviders } from './stored-providers.ts';
 import { holdsSecret, type Fields, type KnownProvider } from './targets.ts';
 
 /** What decides over targets; compiled once per generation. */
 export interface TargetRules {
   readonly known: ReadonlyMap<string, KnownProvider>;
+  /** Those of the store, behind the known ones; absent for none. */
+  readonly stored?: StoredProviders | undefined;
   readonly trustedHosts: TrustedHosts;
   /** Of the gateway's own headers, for messages: `x-service`. */
   readonly headerPrefix: string;
@@ -28,7 +34,7 @@ export function resolveTarget(
   context: RequestContext,
   rules: TargetRules,
   brought?: BroughtSettings,
-): Target | undefined {
+): MaybePromise<Target> | undefined {
   const named = context.service('provider') || undefined;
   const virtualKey = context.service('virtual-key') || undefined;
   if (named !== undefined && virtualKey !== undefined && slug(named) !== slug(virtualKey)) {
@@ -41,8 +47,7 @@ export function resolveTarget(
   if (name === undefined) return undefined;
   if (virtualKey !== undefined) context.facts.virtualKey = virtualKey;
   const isSlug = virtualKey !== undefined || name.startsWith('@');
-  const provider = lookUp(name, rules.known, virtualKey !== undefined, isSlug);
-  return targetOf(context, provider, { isSlug, rules, brought });
+  return namedTarget(context, name, { isVirtualKey: virtualKey !== undefined, isSlug, rules, brought });
 }
 
 /** The target that a config names. Throws what keeps it from being made. */
@@ -51,11 +56,11 @@ export function leafTarget(
   { name, kind }: LeafProvider,
   rules: TargetRules,
   brought: BroughtSettings,
-): Target {
+): MaybePromise<Target> {
   const isVirtualKey = kind === 'virtual-key';
   const isSlug = isVirtualKey || name.startsWith('@');
   context.facts.virtualKey = isVirtualKey ? name : '';
-  return targetOf(context, lookUp(name, rules.known, isVirtualKey, isSlug), { isSlug, rules, brought });
+  return namedTarget(context, name, { isVirtualKey, isSlug, rules, brought });
 }
 
 /** The target that the configuration names for requests that name none. Throws `provider_missing`. */
@@ -64,24 +69,26 @@ export function defaultTarget(
   rules: TargetRules,
   defaultProvider: string | undefined,
   brought?: BroughtSettings,
-): Target {
+): MaybePromise<Target> {
   if (defaultProvider === undefined)
     throw new GatewayError('provider_missing', `The request names no provider. ${combinations(rules)}`);
   const isSlug = defaultProvider.startsWith('@');
-  const provider = lookUp(defaultProvider, rules.known, false, isSlug);
-  return targetOf(context, provider, { isSlug, rules, brought });
+  return namedTarget(context, defaultProvider, { isVirtualKey: false, isSlug, rules, brought });
 }
 
-/** `@slug/model` as its two parts, when the slug is a configured provider; models of some hosts begin with `@`, too. */
+/** `@slug/model` as its two parts, when the caller has a provider of that slug; models of some hosts begin with `@`, too. */
 export function addressedModel(
   model: unknown,
-  known: TargetRules['known'],
+  { known, stored }: Pick<TargetRules, 'known' | 'stored'>,
+  key: KeyRecord | undefined,
 ): { readonly slug: string; readonly model: string } | undefined {
   if (typeof model !== 'string' || !model.startsWith('@')) return undefined;
   const at = model.indexOf('/');
   if (at === -1) return undefined;
   const name = model.slice(1, at);
-  return known.get(name)?.configured === true ? { slug: name, model: model.slice(at + 1) } : undefined;
+  const isOurs =
+    known.get(name)?.configured === true || (key !== undefined && stored?.has(key, name) === true);
+  return isOurs ? { slug: name, model: model.slice(at + 1) } : undefined;
 }
 
 /** The target of the provider that a model's `@slug/` names. */
@@ -90,8 +97,8 @@ export function slugTarget(
   name: string,
   rules: TargetRules,
   brought?: BroughtSettings,
-): Target {
-  return targetOf(context, lookUp(`@${name}`, rules.known, false, true), { isSlug: true, rules, brought });
+): MaybePromise<Target> {
+  return namedTarget(context, `@${name}`, { isVirtualKey: false, isSlug: true, rules, brought });
 }
 
 /** What a config says about the target that it is used for. */
@@ -103,19 +110,30 @@ export interface BroughtSettings {
   readonly inline: boolean;
   /** The target that all this comes to for requests that add nothing to it; kept here once it has been made. */
   fixed?: Target;
+  /** The provider that `fixed` is of: a slug is another one in another workspace, or after a change. */
+  fixedOf?: KnownProvider;
 }
 
 interface TargetChoice {
+  readonly isVirtualKey: boolean;
   /** Addressed as one of the configuration's own. */
   readonly isSlug: boolean;
   readonly rules: TargetRules;
   readonly brought: BroughtSettings | undefined;
 }
 
+/** The target of a provider by its name. A promise only while a secret of the store has to be fetched. */
+function namedTarget(context: RequestContext, name: string, choice: TargetChoice): MaybePromise<Target> {
+  const provider = lookUp(name, choice, context.get(callerKey));
+  if (isPromise(provider)) return provider.then((found) => targetOf(context, found, choice));
+  return targetOf(context, provider, choice);
+}
+
 function targetOf(context: RequestContext, provider: KnownProvider, choice: TargetChoice): Target {
   const { facts } = context;
   const { isSlug, rules, brought } = choice;
   facts.provider = provider.name;
+  facts.pricedBy = undefined;
   facts.aiService = provider.row.service ?? provider.name;
   const takesCallers = provider.takesCallers && !isSlug;
   const headerHost = context.service('custom-host') || undefined;
@@ -147,6 +165,8 @@ interface Bringing {
 function broughtTarget(context: RequestContext, provider: KnownProvider, bringing: Bringing): Target {
   const { brought, given, headerHost, takesCallers, rules } = bringing;
   const { apiKey, inline } = brought;
+  if (!inline && provider.isStored && (apiKey !== undefined || holdsSecret(brought.fields)))
+    throw keptCredential(provider);
   const fields = { ...given, ...brought.fields };
   const host = headerHost ?? brought.customHost ?? givenAddress(provider, fields);
   if (host !== undefined) {
@@ -160,8 +180,8 @@ function broughtTarget(context: RequestContext, provider: KnownProvider, bringin
     });
   }
   if (apiKey !== undefined || holdsSecret(brought.fields)) {
-    if (given !== noFields) return provider.configTarget({ fields, apiKey, configured: !inline });
-    return (brought.fixed ??= provider.configTarget({ fields, apiKey, configured: !inline }));
+    const make = (): Target => provider.configTarget({ fields, apiKey, configured: !inline });
+    return given === noFields ? fixedTarget(brought, provider, make) : make();
   }
   if (takesCallers)
     return withCallerCredential(
@@ -170,12 +190,28 @@ function broughtTarget(context: RequestContext, provider: KnownProvider, bringin
       provider.configTarget({ fields, apiKey, configured: false }),
       rules,
     );
-  if (!inline) return (brought.fixed ??= provider.heldTarget(brought.fields));
+  if (!inline) return fixedTarget(brought, provider, () => provider.heldTarget(brought.fields));
   throw new GatewayError(
     'invalid_config',
     `The config sets ${Object.keys(brought.fields).join(', ')} for "${provider.name}", whose credential the gateway holds. Leave it out, or send the config's own api_key.`,
     { param: 'config' },
   );
+}
+
+/** Whoever makes a provider chooses its address: the operator's credential must not follow any slug that is named. */
+function keptCredential({ name }: KnownProvider): GatewayError {
+  return new GatewayError(
+    'invalid_config',
+    `The config of the gateway brings a credential of its own, which is not sent to the provider "@${name}" of a workspace. Name a provider of the gateway's configuration.`,
+    { param: 'config' },
+  );
+}
+
+function fixedTarget(brought: BroughtSettings, provider: KnownProvider, make: () => Target): Target {
+  if (brought.fixed !== undefined && brought.fixedOf === provider) return brought.fixed;
+  brought.fixed = make();
+  brought.fixedOf = provider;
+  return brought.fixed;
 }
 
 const noFields: Fields = Object.freeze({});
@@ -229,19 +265,24 @@ function slug(name: string): string {
 
 function lookUp(
   name: string,
-  known: ReadonlyMap<string, KnownProvider>,
-  isVirtualKey: boolean,
-  mustBeConfigured: boolean,
-): KnownProvider {
-  const provider = known.get(slug(name));
-  if (provider && (provider.configured || !mustBeConfigured)) return provider;
-  const candidates = [...known].filter(([, one]) => one.configured || !mustBeConfigured).map(([key]) => key);
-  const suggestion = didYouMean(slug(name), candidates);
-  const hint =
-    suggestion === undefined
+  { isVirtualKey, isSlug, rules: { known, stored } }: TargetChoice,
+  key: KeyRecord | undefined,
+): MaybePromise<KnownProvider> {
+  const bare = slug(name);
+  const provider = known.get(bare);
+  if (provider && (provider.configured || !isSlug)) return provider;
+  const found = isSlug && key !== undefined ? stored?.find(key, bare) : undefined;
+  if (found !== undefined) return found;
+  const candidates = [...known].filter(([, one]) => one.configured || !isSlug).map(([one]) => one);
+  if (isSlug && key !== undefined && stored !== undefined)
+    candidates.push(...stored.all(key).map((one) => one.slug));
+  const suggestion = didYouMean(bare, candidates);
+  const remedy =
+    stored === undefined || !isSlug
       ? 'Define it under providers: in the configuration.'
-      : `Did you mean "${suggestion}"?`;
-  const kind = isVirtualKey ? 'virtual key' : mustBeConfigured ? 'provider slug' : 'provider';
+      : 'Make one for the workspace of the key, or define it under providers: in the configuration.';
+  const hint = suggestion === undefined ? remedy : `Did you mean "${suggestion}"?`;
+  const kind = isVirtualKey ? 'virtual key' : isSlug ? 'provider slug' : 'provider';
   throw new GatewayError('provider_unknown', `There is no ${kind} "${shown(name)}". ${hint}`);
 }
 
@@ -274,9 +315,6 @@ interface CustomHost {
   readonly isTrusted?: boolean;
 }
 
-/** Longest custom host, in characters. */
-const maxCustomHost = 2048;
-
 /**
  * A host that the request names: one of `security.trusted_hosts`, or a public one. What a name leads to is seen when
  * it is connected to.
@@ -285,26 +323,12 @@ function customTarget(
   context: RequestContext,
   provider: KnownProvider,
   customHost: string,
-  { rules, given, apiKey, isTrusted }: CustomHost,
+  { rules, given, apiKey, isTrusted = false }: CustomHost,
 ): Target {
-  const refusal = (reason: string): GatewayError =>
-    new GatewayError('custom_host_refused', `The custom host is refused: ${reason}`, {
-      param: `${rules.headerPrefix}-custom-host`,
-    });
-  if (customHost.length > maxCustomHost) throw refusal(`it is longer than ${maxCustomHost} characters.`);
-  if (!URL.canParse(customHost)) throw refusal('it is no URL. Send https://host/path.');
-  const url = new URL(customHost);
-  if (url.protocol !== 'https:' && url.protocol !== 'http:') throw refusal('only http and https are served.');
-  if (url.username !== '' || url.password !== '')
-    throw refusal('it carries credentials. Send them in Authorization.');
-  if (url.search !== '' || url.hash !== '')
-    throw refusal('it has a query or a fragment. Send only scheme, host and path.');
-  const trusted = isTrusted === true || rules.trustedHosts.has(url);
-  const reason = trusted ? undefined : refusedHost(url.hostname);
-  if (reason !== undefined) {
-    throw refusal(`${reason}, and "${url.host}" is not listed in security.trusted_hosts.`);
-  }
-  const bare = provider.customTarget(given, splitBaseUrl(customHost), apiKey);
-  if (apiKey !== undefined) return { ...bare, guarded: !trusted };
-  return withCallerCredential(context, provider, { ...bare, guarded: !trusted }, rules);
+  const guarded = mustBeGuarded(customHost, {
+    isTrusted: (url) => isTrusted || rules.trustedHosts.has(url),
+    param: `${rules.headerPrefix}-custom-host`,
+  });
+  const bare = { ...provider.customTarget(given, splitBaseUrl(customHost), apiKey), guarded };
+  return apiKey === undefined ? withCallerCredential(context, provider, bare, rules) : bare;
 }

@@ -16,6 +16,7 @@ import { applyParams } from './apply-params.ts';
 import { needsBody, prepareRequest, type PrepareSetup } from './prepare-request.ts';
 import { sendRequest } from './send-request.ts';
 import { translatedAnswer } from './translated-answer.ts';
+import { forItsModel } from './stored-try.ts';
 import type { TryParts } from './try-parts.ts';
 import { queryModel, sendUpgrade } from './upgrade.ts';
 
@@ -30,7 +31,7 @@ export interface TrySetup extends PrepareSetup {
  * body still flowing when it streams. Throws what refuses or fails it.
  */
 export async function runTry(parts: TryParts, setup: TrySetup): Promise<Answer> {
-  const { exchange, target, options, params } = parts;
+  const { exchange, options, params } = parts;
   const { body, pipeline } = exchange;
   const hooked = pipeline.attempt.length + pipeline.attempted.length > 0;
   if (exchange.endpoint.modelled && !body.loaded) await body.load();
@@ -53,7 +54,9 @@ export async function runTry(parts: TryParts, setup: TrySetup): Promise<Answer> 
       return early;
     }
   }
-  const { outgoing, translation } = prepareRequest(parts, setup);
+  const asked = parts.target.models === undefined ? parts : forItsModel(parts, parts.target.models);
+  const { target } = asked;
+  const { outgoing, translation } = prepareRequest(asked, setup);
   let { request } = outgoing;
   if (target.credentials !== undefined) {
     const signed = authorized(request, target.credentials);

@@ -6,7 +6,7 @@ import { headerValue } from '../ports/header-list.ts';
 import { credentialHeaders } from '../ports/header-names.ts';
 import { providerFieldAliases, providerFields } from '../ports/provider-fields.ts';
 import type { ProviderRow, ProviderTable } from '../ports/provider-row.ts';
-import type { Target } from '../ports/router.ts';
+import type { Target, TargetModels } from '../ports/router.ts';
 import { fillBaseUrl, splitBaseUrl, type BaseUrl } from './base-url.ts';
 import { withDialectDefaults } from './dialect-defaults.ts';
 import { providerCredential } from './provider-credential.ts';
@@ -42,6 +42,9 @@ export class KnownProvider {
   readonly configured: boolean;
   /** The caller's own credential may be used: a built-in name for which the gateway holds none. */
   readonly takesCallers: boolean;
+  private readonly machineIdentity: boolean;
+  private readonly guarded: boolean;
+  private readonly models: TargetModels | undefined;
   private readonly fields: Fields;
   private readonly apiKey: string | undefined;
   private readonly maker: TargetMaker;
@@ -57,15 +60,24 @@ export class KnownProvider {
     this.apiKey = apiKey;
     this.configured = configured;
     this.maker = maker;
+    this.machineIdentity = source.machineIdentity ?? configured;
+    this.guarded = source.guarded ?? false;
+    this.models = source.models;
     const inHeaders = credentialHeaders.some((one) => headerValue(rowHeaders(row), one) !== undefined);
     const holds = row.credentials === 'none' || inHeaders || apiKey !== undefined || holdsCredential(fields);
     this.takesCallers = builtIn && !holds;
   }
 
+  /** People of an organisation set it up, the operator did not. */
+  get isStored(): boolean {
+    return this.models !== undefined;
+  }
+
   /** With the credential that is held, or none. Throws `invalid_request` when a field is missing or wrong. */
   get target(): Target {
-    const { fields, apiKey, configured } = this;
-    this.ownTarget ??= this.build({ fields, apiKey, configured }, this.address(fields), rowHeaders(this.row));
+    if (this.ownTarget !== undefined) return this.ownTarget;
+    const { fields, apiKey, machineIdentity: configured } = this;
+    this.ownTarget = this.build({ fields, apiKey, configured }, this.address(fields), rowHeaders(this.row));
     return this.ownTarget;
   }
 
@@ -94,7 +106,7 @@ export class KnownProvider {
 
   /** With the credential that is held, and settings that the operator's config has beside it. */
   heldTarget(given: Fields): Target {
-    const { apiKey, configured } = this;
+    const { apiKey, machineIdentity: configured } = this;
     const fields = { ...this.fields, ...given };
     return this.build({ fields, apiKey, configured }, this.address(fields), rowHeaders(this.row));
   }
@@ -128,7 +140,7 @@ export class KnownProvider {
       dialect,
       origin: address.origin,
       basePath: address.basePath,
-      guarded: false,
+      guarded: this.guarded,
       headers,
       passAuthorization: false,
       usageInStream: row.usage_in_stream ?? 'on_request',
@@ -138,6 +150,7 @@ export class KnownProvider {
       credentials: found?.credentials,
       signsBody: row.credentials === 'sigv4',
       onDrop: row.on_drop,
+      models: this.models,
     };
   }
 }
@@ -163,6 +176,12 @@ export interface KnownProviderSource {
   readonly apiKey: string | undefined;
   readonly builtIn: boolean;
   readonly configured: boolean;
+  /** The identity of the gateway's own machine may stand for a credential. Default: when `configured`. */
+  readonly machineIdentity?: boolean;
+  /** The address is none of the operator's: public ones only. Default false. */
+  readonly guarded?: boolean;
+  /** What may be asked for, and at what price. Default: everything, at the known prices. */
+  readonly models?: TargetModels;
 }
 
 /** Every addressable provider by name: the built-in rows, overridden and extended by the configuration. */
@@ -176,18 +195,24 @@ export function compileTargets(
     const source = { name, row, fields: {}, apiKey: undefined, builtIn: true, configured: false };
     known.set(name, new KnownProvider(source, maker));
   }
-  for (const [name, { api_key: apiKey, ...given }] of Object.entries(providers)) {
-    const base = table.get(name);
-    const { row: own, fields } = separate(given);
-    // A wire that the operator names is the only one that the host is known to speak.
-    const inherited = own.dialect === undefined ? base : { ...base, also_speaks: [] };
-    const address = own.base_url ?? fields['azure_foundry_url'] ?? fields['huggingface_base_url'];
-    const row = { ...inherited, ...own, headers: { ...base?.headers, ...own.headers } };
-    if (address !== undefined) row.base_url = address;
-    const builtIn = base !== undefined;
-    known.set(name, new KnownProvider({ name, row, fields, apiKey, builtIn, configured: true }, maker));
-  }
+  for (const [name, options] of Object.entries(providers))
+    known.set(name, new KnownProvider(configuredSource(name, options, table.get(name)), maker));
   return known;
+}
+
+/** A provider as options describe it, over the row that they are for. */
+export function configuredSource(
+  name: string,
+  { api_key: apiKey, ...given }: GatewayConfig['providers'][string],
+  base: ProviderRow | undefined,
+): KnownProviderSource {
+  const { row: own, fields } = separate(given);
+  // A wire that is named is the only one that the host is known to speak.
+  const inherited = own.dialect === undefined ? base : { ...base, also_speaks: [] };
+  const address = own.base_url ?? fields['azure_foundry_url'] ?? fields['huggingface_base_url'];
+  const row = { ...inherited, ...own, headers: { ...base?.headers, ...own.headers } };
+  if (address !== undefined) row.base_url = address;
+  return { name, row, fields, apiKey, builtIn: base !== undefined, configured: true };
 }
 
 function separate(given: Omit<GatewayConfig['providers'][string], 'api_key'>): {

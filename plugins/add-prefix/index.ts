@@ -9,6 +9,7 @@ export default definePlugin({
     'Puts a text in front of the last message of a role, on chat completions, completions, responses and messages. Everything else of the body stays as it was sent.',
   schema: AddPrefixSchema,
   // No `changes`: that would hold the uploads of other endpoints in memory. What can be edited is loaded below.
+  checks: ['default.addPrefix'],
   capabilities: { guardrail: true },
   create({ prefix, applyToRole = 'user', addToExisting = true, onlyIfEmpty = false }) {
     const prefixer = new Prefixer({ prefix, applyToRole, addToExisting, onlyIfEmpty });

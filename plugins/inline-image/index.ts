@@ -18,6 +18,7 @@ export default definePlugin({
   schema: InlineImageSchema,
   // Its own timeoutMs bounds it. No `changes`: that would hold the uploads of other endpoints in memory, and modelled
   // bodies are read before an attempt.
+  checks: ['default.inlineImage'],
   capabilities: { guardrail: true, timeoutMs: 0 },
   create(options, scope) {
     const { maxSizeBytes = 20_971_520, timeoutMs = 30_000, failOnError = false } = options;

@@ -4,6 +4,7 @@ import { RateLimits, readRateLimits, readUsageLimit, UsageLimitSchema } from './
 import { refusedBody } from './refused-body.ts';
 import { Description, Instant, Metadata, Name, orNull, strict } from './text-schema.ts';
 import { readInstant } from './time-window.ts';
+import type { ConfigNames } from './config-names.ts';
 import { readDefaults } from './workspace-body.ts';
 
 const Scopes = Type.Array(Type.String({ minLength: 1, maxLength: 255 }), {
@@ -117,7 +118,7 @@ type Body = Omit<Static<typeof UpdateKey>, 'scopes'>;
 export function changedKey(
   body: Body,
   before: KeyContent,
-  scope: Pick<Scope, 'clock' | 'router'>,
+  scope: Pick<Scope, 'clock'> & { readonly router: ConfigNames },
 ): KeyContent {
   const { usage_limits: usage, rate_limits: rates, alert_emails: emails } = body;
   refuseRotationPolicy(body.rotation_policy);
@@ -145,7 +146,7 @@ function refuseRotationPolicy(policy: unknown): void {
   throw refusedBody([{ path: '/rotation_policy', message }]);
 }
 
-function readKeyDefaults(defaults: NonNullable<Body['defaults']>, router: Scope['router']): ApiKeyDefaults {
+function readKeyDefaults(defaults: NonNullable<Body['defaults']>, router: ConfigNames): ApiKeyDefaults {
   const override = defaults.allow_config_override;
   return {
     ...readDefaults(defaults, router),

@@ -4,6 +4,7 @@ import { defineRoute, GatewayError, Type, type Scope } from '../../core/pipeline
 import type { ApiKeyFilter, ApiKeyRecord, ResourcesReader } from '../../core/ports/resources.ts';
 import { apiKeyTypes, keyScope, keyScopes, readScopes, visibleKey, visibleKeys } from './api-key-access.ts';
 import { changedKey, UpdateKey } from './api-key-body.ts';
+import { configNamesIn } from './config-names.ts';
 import { apiKeyExample } from './api-key-examples.ts';
 import { ApiKeyReply, showApiKey } from './api-key-record.ts';
 import { usageOfKeys } from './api-key-usage.ts';
@@ -127,7 +128,9 @@ function updateRoute(scope: Scope): RouteDefinition {
         requireSamePath(body, params);
         const before = await visibleKey(writer, { key, role }, params.id, 'update');
         requireVersion(before.version);
-        const content = changedKey(body, before, scope);
+        const { organisationId, workspaceId = '' } = before;
+        const router = configNamesIn(scope.router, { organisationId, workspaceId });
+        const content = changedKey(body, before, { clock: scope.clock, router });
         const after = {
           ...before,
           ...content,

@@ -6,7 +6,14 @@ import { defineRoute, GatewayError, Type, type Scope, type Static } from '../../
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { ApiKeyRecord, ResourcesReader, ResourcesWriter } from '../../core/ports/resources.ts';
 import { keyScope, readScopes, requireManager, type Actor } from './api-key-access.ts';
-import { changedKey, CreateOrganisationKey, CreateServiceKey, CreateUserKey } from './api-key-body.ts';
+import { configNamesIn } from './config-names.ts';
+import {
+  changedKey,
+  type KeyContent,
+  CreateOrganisationKey,
+  CreateServiceKey,
+  CreateUserKey,
+} from './api-key-body.ts';
 import { apiKeyExample, scopesExample, secretExample } from './api-key-examples.ts';
 import { newSecret } from './key-secret.ts';
 import { refusedBody } from './refused-body.ts';
@@ -54,14 +61,14 @@ export function createApiKeyRoutes(scope: Scope): readonly RouteDefinition[] {
         requireOrganisation(key, body.organisation_id);
         const secret = newSecret(scope.keyPrefix);
         const now = scope.clock.now();
-        const record: Omit<ApiKeyRecord, 'workspaceId'> = {
+        const { organisationId } = key;
+        const record: Omit<ApiKeyRecord, 'workspaceId' | keyof KeyContent> = {
           id: randomUUID(),
-          organisationId: key.organisationId,
+          organisationId,
           userId: '',
           type,
           status: 'active',
           scopes: readScopes(key, type, body.scopes),
-          ...changedKey(body, { ...empty, name: body.name }, scope),
           masked: secret.masked,
           secrets: [{ hash: secret.hash, expiresAt: undefined }],
           creationMode: 'api',
@@ -70,7 +77,9 @@ export function createApiKeyRoutes(scope: Scope): readonly RouteDefinition[] {
         await write(async (writer) => {
           const named = 'workspace_id' in body ? body.workspace_id : undefined;
           const workspaceId = await workspaceFor(writer, key, type, named);
-          const placed = { ...record, workspaceId };
+          const router = configNamesIn(scope.router, { organisationId, workspaceId: workspaceId ?? '' });
+          const content = changedKey(body, { ...empty, name: body.name }, { clock: scope.clock, router });
+          const placed = { ...record, ...content, workspaceId };
           const made =
             type === 'workspace-user' ? await forSomebody(writer, { key, role }, placed, body) : placed;
           await writer.apiKeys.insert(made);

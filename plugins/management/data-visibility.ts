@@ -2,27 +2,27 @@ import { reachOf } from '../../core/access/access.ts';
 import { GatewayError } from '../../core/pipeline/plugin.ts';
 import type { Visibility } from '../../core/ports/analytics.ts';
 import type { Directory } from '../../core/ports/directory.ts';
-import type { DataVisibility } from '../../core/ports/organisation-settings.ts';
+import type { SecuritySettings } from '../../core/ports/organisation-settings.ts';
 import type { Actor } from './api-key-access.ts';
 
 /** Where settings and people are looked up. */
-type Known = Pick<Directory, 'settingsIn' | 'user'>;
+export type SettingsSource = Pick<Directory, 'settingsIn' | 'user'>;
 
 /**
  * Whose rows the caller may read: what its key reaches, and of that only what its own keys sent when the settings of the
  * workspace say so.
  */
-export function dataVisibility({ key, role }: Actor, directory: Known): Visibility {
+export function dataVisibility({ key, role }: Actor, directory: SettingsSource): Visibility {
   const reach = reachOf(key);
-  const settings = settingsFor({ key, role }, directory);
+  const settings = settingsFor({ key, role }, directory)?.data_visibility;
   if (settings === undefined) return reach;
   if (role === 'manager' ? settings.managersViewAllData : settings.membersViewAllData) return reach;
   return key.userId === '' ? { ...reach, apiKeyId: key.id } : { ...reach, userId: key.userId };
 }
 
 /** Throws `scope_missing`, naming the setting, when the caller's role may not view analytics in the workspace. */
-export function requireAnalytics({ key, role }: Actor, directory: Known): void {
-  const settings = settingsFor({ key, role }, directory);
+export function requireAnalytics({ key, role }: Actor, directory: SettingsSource): void {
+  const settings = settingsFor({ key, role }, directory)?.data_visibility;
   if (settings === undefined) return;
   const name = role === 'manager' ? 'managersViewAnalytics' : 'membersViewAnalytics';
   if (settings[name]) return;
@@ -33,10 +33,10 @@ export function requireAnalytics({ key, role }: Actor, directory: Known): void {
 }
 
 /** The settings that bind the caller; undefined for owners and admins, their own keys in a workspace included. */
-function settingsFor({ key, role }: Actor, directory: Known): DataVisibility | undefined {
+export function settingsFor({ key, role }: Actor, directory: SettingsSource): SecuritySettings | undefined {
   if (role === 'owner' || role === 'admin') return undefined;
   const { organisationId, workspaceId, userId } = key;
   const user = userId === '' ? undefined : directory.user(organisationId, userId);
   if (user !== undefined && user.role !== 'member') return undefined;
-  return directory.settingsIn(organisationId, workspaceId).data_visibility;
+  return directory.settingsIn(organisationId, workspaceId);
 }

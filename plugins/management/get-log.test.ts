@@ -55,7 +55,7 @@ async function getLog(
     },
   });
   const { scope, journal } = testScope({ analytics });
-  journal.pending = { requests, bodies };
+  journal.pending = { requests, bodies, feedback: 0 };
   const route = getLogRoute(scope);
   const input = testRouteInput({ params: { id }, key });
   const reply = await Promise.resolve(route.handle(input)).catch((error: unknown) => error);

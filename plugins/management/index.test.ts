@@ -82,10 +82,84 @@ describe('management: the routes', () => {
     };
     const resend = '/admin/users/invites/{inviteId}/resend';
     const groupOf = '/scim/workspaces/{scimWorkspaceGroupId}';
+    const references = '/secret-references';
+    const reference = `${references}/{secretReferenceId}`;
     const create = (type: string, path: string): unknown[] => [
       `api_keys.create_${type}`,
       ...['POST', path, `${type}_api_keys.create`, 'create'],
     ];
+    const integrations = (action: string): string[] => [
+      `organisation_integrations.${action}`,
+      `workspace_integrations.${action}`,
+    ];
+    const integration = '/integrations/{slug}';
+    const ofSlug = (id: string, path: string): unknown[] => [
+      [`${id}.create`, 'POST', path, `${id}.create`, 'create'],
+      [`${id}.list`, 'GET', path, `${id}.list`, null],
+      [`${id}.get`, 'GET', `${path}/{slug}`, `${id}.read`, null],
+      [`${id}.update`, 'PUT', `${path}/{slug}`, `${id}.update`, 'update'],
+      [`${id}.delete`, 'DELETE', `${path}/{slug}`, `${id}.delete`, 'delete'],
+    ];
+    const policies = (id: string, path: string, parameter: string): unknown[] => [
+      [`${id}.create`, 'POST', path, 'policies.create', 'create'],
+      [`${id}.list`, 'GET', path, 'policies.list', null],
+      [`${id}.get`, 'GET', `${path}/{${parameter}}`, 'policies.read', null],
+      [`${id}.delete`, 'DELETE', `${path}/{${parameter}}`, 'policies.delete', 'delete'],
+      [`${id}.update`, 'PUT', `${path}/{${parameter}}`, 'policies.update', 'update'],
+      [`${id}.entities`, 'GET', `${path}/{${parameter}}/entities`, 'policies.read', null],
+    ];
+    const reset = '/policies/usage-limits/{policyUsageLimitsId}/entities/{entityId}/reset';
+    const guardrails = (action: string): string[] => [
+      `guardrails.${action}`,
+      `organisation_guardrails.${action}`,
+    ];
+    const deployment = '/deployments/{deploymentId}';
+    const feedbacks = ['feedbacks.write', 'completions.write'];
+    const pricing = '/model-configs/pricing/{provider}/{model}';
+    const ofRules = [
+      ...policies('rate_limit_policies', '/policies/rate-limits', 'rateLimitsPolicyId'),
+      ...policies('usage_limit_policies', '/policies/usage-limits', 'policyUsageLimitsId'),
+      ['usage_limit_policies.reset', 'PUT', reset, 'policies.update', 'reset'],
+      ['guardrails.create', 'POST', '/guardrails', guardrails('create'), 'create'],
+      ['guardrails.list', 'GET', '/guardrails', guardrails('list'), null],
+      ['guardrails.get', 'GET', '/guardrails/{guardrailId}', guardrails('read'), null],
+      ['guardrails.update', 'PUT', '/guardrails/{guardrailId}', guardrails('update'), 'update'],
+      ['guardrails.delete', 'DELETE', '/guardrails/{guardrailId}', guardrails('delete'), 'delete'],
+      ['deployments.create', 'POST', '/deployments', 'deployments.create', 'create'],
+      ['deployments.list', 'GET', '/deployments', 'deployments.list', null],
+      ['deployments.get', 'GET', deployment, 'deployments.read', null],
+      ['deployments.update', 'PUT', deployment, 'deployments.update', 'update'],
+      ['deployments.delete', 'DELETE', deployment, 'deployments.delete', 'delete'],
+      ['feedback.create', 'POST', '/feedback', feedbacks, null],
+      ['feedback.update', 'PUT', '/feedback/{id}', feedbacks, null],
+      ['model_pricing.get', 'GET', pricing, ['models.list', 'completions.write'], null],
+    ];
+    const models = `${integration}/models`;
+    const access = `${integration}/workspaces`;
+    const ofIntegrations = [
+      ['integrations.create', 'POST', '/integrations', integrations('create'), 'create'],
+      ['integrations.list', 'GET', '/integrations', integrations('list'), null],
+      ['integrations.get', 'GET', integration, integrations('read'), null],
+      ['integrations.update', 'PUT', integration, integrations('update'), 'update'],
+      ['integrations.delete', 'DELETE', integration, integrations('delete'), 'delete'],
+      ['integration_models.list', 'GET', models, integrations('read'), null],
+      ['integration_models.update', 'PUT', models, integrations('update'), 'update'],
+      ['integration_models.delete', 'DELETE', models, integrations('update'), 'delete'],
+      ['integration_workspaces.list', 'GET', access, integrations('read'), null],
+      ['integration_workspaces.update', 'PUT', access, integrations('update'), 'update'],
+    ];
+    const promptRoute = (id: string, method: string, path: string, action: string, audit?: string) => [
+      ...[id, method, path, `prompts.${action}`, audit ?? null],
+    ];
+    const ofPrompts = (id: string, path: string, one: string): unknown[] => [
+      promptRoute(`${id}.create`, 'POST', path, 'create', 'create'),
+      promptRoute(`${id}.list`, 'GET', path, 'list'),
+      promptRoute(`${id}.get`, 'GET', `${path}/{${one}}`, 'read'),
+      promptRoute(`${id}.update`, 'PUT', `${path}/{${one}}`, 'update', 'update'),
+      promptRoute(`${id}.delete`, 'DELETE', `${path}/{${one}}`, 'delete', 'delete'),
+    ];
+    const partial = '/prompts/partials/{promptPartialId}';
+    const promptVersion = '/prompts/{promptId}/versions/{versionId}';
     assert.deepEqual(
       (await routes()).map(({ id, method, path, scope, audit }) => [id, method, path, scope, audit]),
       [
@@ -128,7 +202,33 @@ describe('management: the routes', () => {
         ['api_keys.update', 'PUT', '/api-keys/{id}', keys('update'), 'update'],
         ['api_keys.delete', 'DELETE', '/api-keys/{id}', keys('delete'), 'delete'],
         ['api_keys.rotate', 'POST', '/api-keys/{id}/rotate', keys('rotate'), 'rotate'],
+        ...ofIntegrations,
+        ...ofSlug('providers', '/providers'),
+        ...ofSlug('virtual_keys', '/virtual-keys'),
+        ['configs.create', 'POST', '/configs', 'configs.create', 'create'],
+        ['configs.list', 'GET', '/configs', 'configs.list', null],
+        ['configs.get', 'GET', '/configs/{slug}', 'configs.read', null],
+        ['configs.update', 'PUT', '/configs/{slug}', 'configs.update', 'update'],
+        ['configs.delete', 'DELETE', '/configs/{slug}', 'configs.delete', 'delete'],
+        ['configs.versions', 'GET', '/configs/{slug}/versions', 'configs.read', null],
+        ['secret_references.create', 'POST', references, 'secret_references.create', 'create'],
+        ['secret_references.list', 'GET', references, 'secret_references.list', null],
+        ['secret_references.get', 'GET', reference, 'secret_references.read', null],
+        ['secret_references.update', 'PUT', reference, 'secret_references.update', 'update'],
+        ['secret_references.delete', 'DELETE', reference, 'secret_references.delete', 'delete'],
         ['audit_logs.list', 'GET', '/audit-logs', 'audit_logs.list', null],
+        ...ofRules,
+        ...ofPrompts('collections', '/collections', 'collectionId'),
+        ...ofPrompts('labels', '/labels', 'labelId'),
+        ...ofPrompts('prompt_partials', '/prompts/partials', 'promptPartialId'),
+        promptRoute('prompt_partials.versions', 'GET', `${partial}/versions`, 'read'),
+        promptRoute('prompt_partials.publish', 'PUT', `${partial}/makeDefault`, 'publish', 'publish'),
+        ...ofPrompts('prompts', '/prompts', 'promptId'),
+        promptRoute('prompts.versions', 'GET', '/prompts/{promptId}/versions', 'read'),
+        promptRoute('prompts.get_version', 'GET', promptVersion, 'read'),
+        promptRoute('prompts.label_version', 'PUT', promptVersion, 'update', 'update'),
+        promptRoute('prompts.publish', 'PUT', '/prompts/{promptId}/makeDefault', 'publish', 'publish'),
+        promptRoute('prompts.render', 'POST', '/prompts/{promptId}/render', 'render'),
       ],
     );
   });

@@ -1,15 +1,32 @@
 import { definePlugin, Type } from '../../core/pipeline/plugin.ts';
 import { apiKeyRoutes } from './api-keys.ts';
 import { auditLogsRoute } from './audit-logs.ts';
+import { configRoutes } from './configs.ts';
+import { collectionRoutes } from './collections.ts';
 import { DeniedAttempts } from './denied-attempts.ts';
+import { deploymentRoutes } from './deployments.ts';
+import { feedbackRoutes } from './feedback.ts';
 import { getLogRoute } from './get-log.ts';
 import { groupMappingRoutes } from './group-mappings.ts';
 import { groupRoutes } from './groups.ts';
+import { guardrailRoutes } from './guardrails.ts';
 import { invalidateCacheRoute } from './invalidate-cache.ts';
+import { integrationRoutes } from './integrations.ts';
 import { inviteRoutes } from './invites.ts';
+import { labelRoutes } from './labels.ts';
 import { memberRoutes } from './members.ts';
+import { modelPricingRoute } from './model-pricing.ts';
+import { promptPartialRoutes } from './prompt-partials.ts';
+import { promptVersionRoutes } from './prompt-versions.ts';
+import { promptRoutes } from './prompts.ts';
+import { renderPromptRoute } from './render-prompt.ts';
 import { settingsRoutes } from './organisation-settings.ts';
+import { secretReferenceRoutes } from './secret-references.ts';
+import { rateLimitPolicyRoutes } from './rate-limit-policies.ts';
+import { usageLimitPolicyRoutes } from './usage-limit-policies.ts';
+import { providerRoutes } from './providers.ts';
 import { userRoutes } from './users.ts';
+import { virtualKeyRoutes } from './virtual-keys.ts';
 import { workspaceRoutes } from './workspaces.ts';
 
 /** The administration API: contributes its routes to a pipeline that matches `routes: contributed`. */
@@ -31,7 +48,24 @@ export default definePlugin({
       ...inviteRoutes(scope),
       ...groupMappingRoutes(scope),
       ...apiKeyRoutes(scope),
+      ...integrationRoutes(scope),
+      ...providerRoutes(scope),
+      ...virtualKeyRoutes(scope),
+      ...configRoutes(scope),
+      ...secretReferenceRoutes(scope),
       auditLogsRoute(),
+      ...rateLimitPolicyRoutes(scope),
+      ...usageLimitPolicyRoutes(scope),
+      ...guardrailRoutes(scope),
+      ...deploymentRoutes(scope),
+      ...feedbackRoutes(scope),
+      modelPricingRoute(scope),
+      ...collectionRoutes(scope),
+      ...labelRoutes(scope),
+      ...promptPartialRoutes(scope),
+      ...promptRoutes(scope),
+      ...promptVersionRoutes(scope),
+      renderPromptRoute(scope),
     ];
     if (scope.resources === undefined || !scope.features.isOn('audit_logs')) return { routes };
     const denied = new DeniedAttempts(scope, scope.resources);

@@ -1,5 +1,6 @@
-import { Type, type Scope, type Static } from '../../core/pipeline/plugin.ts';
+import { Type, type Static } from '../../core/pipeline/plugin.ts';
 import type { WorkspaceDefaults, WorkspaceRecord } from '../../core/ports/resources.ts';
+import type { ConfigNames } from './config-names.ts';
 import { RateLimits, readRateLimits, readUsageLimit, UsageLimitSchema } from './limits-schema.ts';
 import { refusedBody } from './refused-body.ts';
 import { Description, Metadata, Name, orNull, strict } from './text-schema.ts';
@@ -50,7 +51,7 @@ export type WorkspaceContent = Pick<
 export function changedWorkspace(
   body: Static<typeof UpdateWorkspace>,
   before: WorkspaceContent,
-  router: Scope['router'],
+  router: ConfigNames,
 ): WorkspaceContent {
   const { usage_limits: usage, rate_limits: rates } = body;
   return {
@@ -72,7 +73,7 @@ export function changedWorkspace(
  */
 export function readDefaults(
   { metadata, config_id: configId }: { metadata?: Record<string, string>; config_id?: string | null },
-  router: Scope['router'],
+  router: ConfigNames,
   pointer = '/defaults',
 ): WorkspaceDefaults {
   const missing = typeof configId === 'string' ? router.missingConfig(configId) : undefined;

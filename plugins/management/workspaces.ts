@@ -1,4 +1,4 @@
-import { randomBytes, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { holds } from '../../core/access/access.ts';
 import type { RouteDefinition } from '../../core/http/define-route.ts';
 import { defineRoute, GatewayError, Type, type Scope } from '../../core/pipeline/plugin.ts';
@@ -6,7 +6,9 @@ import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { Member } from '../../core/ports/people.ts';
 import type { ResourcesReader, WorkspaceRecord } from '../../core/ports/resources.ts';
 import { insertMembers } from './add-members.ts';
+import { configNamesIn } from './config-names.ts';
 import { listWorkspacesRoute } from './list-workspaces.ts';
+import { newSlug } from './record-slug.ts';
 import { requireActive } from './require-active.ts';
 import { staleVersion } from './stale-version.ts';
 import { Identifier } from './text-schema.ts';
@@ -45,7 +47,7 @@ function createRoute({ clock, router }: Scope, { path, suffix }: WorkspacePlace)
       const record: WorkspaceRecord = {
         id: randomUUID(),
         organisationId: key.organisationId,
-        slug: slugFor(body.name),
+        slug: newSlug('ws-', body.name),
         status: 'active',
         isDefault: false,
         ...changedWorkspace(body, { ...empty, name: body.name }, router),
@@ -104,8 +106,10 @@ function updateRoute({ clock, router }: Scope, { path, suffix }: WorkspacePlace)
         const before = await visibleWorkspace(writer, key, params.workspaceId);
         requireVersion(before.version);
         requireActive(before);
+        const { organisationId, id: workspaceId } = before;
+        const names = configNamesIn(router, { organisationId, workspaceId });
         const change = { updatedAt: clock.now(), version: before.version + 1 };
-        const after = { ...before, ...changedWorkspace(body, before, router), ...change };
+        const after = { ...before, ...changedWorkspace(body, before, names), ...change };
         if (!(await writer.workspaces.replace(after))) throw staleVersion();
         const result = { record: after, members: await membersFor(writer, key, after) };
         return { id: after.id, workspaceId: after.id, result };
@@ -157,16 +161,4 @@ async function membersFor(
 ): Promise<readonly Member[] | undefined> {
   if (!holds(key, 'workspace_users.list')) return undefined;
   return (await members.list(organisationId, id, {}, { offset: 0, limit: shownMembers })).data;
-}
-
-/** `ws-`, the letters of the name that an address can have, and six that make it unique. */
-function slugFor(name: string): string {
-  const words = name
-    .toLowerCase()
-    .normalize('NFKD')
-    .replace(/[^a-z0-9]+/g, '-')
-    .replace(/^-|-$/g, '')
-    .slice(0, 40);
-  const letters = [...randomBytes(6)].map((byte) => String.fromCharCode(97 + (byte % 26))).join('');
-  return words === '' ? `ws-${letters}` : `ws-${words}-${letters}`;
 }

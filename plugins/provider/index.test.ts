@@ -16,6 +16,8 @@ function notingRouter() {
       return Promise.resolve(answer);
     },
     missingConfig: (slug) => (slug === 'known' ? undefined : `There is no config "${slug}".`),
+    checkConfig: () => undefined,
+    providers: new Map(),
   };
   return { router, asked };
 }

@@ -9,6 +9,7 @@ export default definePlugin({
   description:
     'Refuses requests that use blocked, or not allowed, tools, functions, parameters or parameter values. Uploads and other binary bodies are not read.',
   schema: RequestParametersSchema,
+  checks: ['default.requestParametersCheck'],
   capabilities: { guardrail: true, reads: ['request.json'] },
   create(options, { clock }) {
     const rules = compileRules(options);

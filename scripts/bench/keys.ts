@@ -1,20 +1,11 @@
 import { createHash } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
-import path from 'node:path';
 import { sql } from 'drizzle-orm';
-import { createLog } from '../../adapters/telemetry/line-log.ts';
-import { createMetrics } from '../../adapters/telemetry/prometheus.ts';
-import { createDirectory } from '../../core/directory/live-directory.ts';
-import { systemClock as clock } from '../../core/ports/system-clock.ts';
-import { startPglite } from '../../storage/embedded/start-pglite.ts';
 import type { Database } from '../../storage/postgres/database.ts';
-import { openDatabase } from '../../storage/postgres/open-database.ts';
-import { createResources } from '../../storage/postgres/resources.ts';
 import { median } from './cpu.ts';
+import { atStore, directoryOf, identityOf, startOnStore } from './seeded-store.ts';
 import { readMemory } from './streams.ts';
-import { removeFolder, startWeir, type WeirSubject } from './subject.ts';
+import { removeFolder, type WeirSubject } from './subject.ts';
 import { benchKey } from './workload.ts';
-import { withoutStore } from '../../core/ports/directory-without-store.ts';
 
 /** What many service keys in the embedded store cost. */
 export interface KeyFigures {
@@ -34,15 +25,6 @@ export interface KeyFigures {
   readonly audited_writes_per_second: number;
 }
 
-const config = `version: 1
-log: { level: warn }
-storage: { analytics: { url: "none:" } }
-pipelines:
-  - { name: admin, match: { routes: contributed }, plugins: [auth, management] }
-  - { name: gateway, match: { path: /** }, plugins: [auth, provider, logger] }
-`;
-const write = (line: string): void => void process.stderr.write(line);
-const log = createLog({ level: 'warn', format: 'text', write, clock });
 /** So many change something at once. */
 const callers = 8;
 const secretOf = (number: number): string => `wk_bench_key_${number}`;
@@ -50,18 +32,18 @@ const secretOf = (number: number): string => `wk_bench_key_${number}`;
 /** 100,000 keys (10,000 when `quick`) of 100 workspaces. */
 export async function measureKeys(quick: boolean): Promise<KeyFigures> {
   const keys = quick ? 10_000 : 100_000;
-  const first = await start();
+  const first = await startOnStore();
   const { folder, dataFolder } = first.weir;
   try {
     await first.weir.stop();
-    const without = await start(folder);
+    const without = await startOnStore(folder);
     const emptyBytes = await livingBytes(without.weir);
     await without.weir.stop();
     const lookup = await atStore(dataFolder, async (database) => {
       await seed(database, dataFolder, keys);
       return measureLookup(database, dataFolder, keys);
     });
-    const full = await start(folder);
+    const full = await startOnStore(folder);
     try {
       return {
         keys,
@@ -82,42 +64,9 @@ export async function measureKeys(quick: boolean): Promise<KeyFigures> {
   }
 }
 
-async function start(folder?: string): Promise<{ weir: WeirSubject; seconds: number }> {
-  const from = performance.now();
-  const home = folder === undefined ? {} : { folder };
-  const weir = await startWeir({ upstreamPort: 0, config, memoryProbe: true, ...home });
-  return { weir, seconds: (performance.now() - from) / 1000 };
-}
-
 async function livingBytes({ child }: WeirSubject): Promise<number> {
   const { heapUsed, external } = await readMemory(child);
   return heapUsed + external;
-}
-
-async function atStore<T>(data: string, work: (database: Database) => Promise<T>): Promise<T> {
-  const engine = await startPglite({ directory: path.join(data, 'resources'), log, clock });
-  try {
-    const place = { socketFolder: engine.socketFolder, replace: () => engine.replace() };
-    const database = await openDatabase({ place, log, clock });
-    try {
-      return await work(database);
-    } finally {
-      await database.close();
-    }
-  } finally {
-    await engine.close();
-  }
-}
-
-/** The default organisation and workspace of a data folder. */
-interface StoredIds {
-  readonly organisation_id: string;
-  readonly workspace_id: string;
-  readonly owner_user_id: string;
-}
-
-async function identityOf(data: string): Promise<StoredIds> {
-  return JSON.parse(await readFile(path.join(data, 'identity.json'), 'utf8')) as StoredIds;
 }
 
 /** Statement by statement over the API it would take many minutes. */
@@ -142,18 +91,7 @@ async function seed(database: Database, data: string, keys: number): Promise<voi
 }
 
 async function measureLookup(database: Database, data: string, keys: number): Promise<number> {
-  const identity = await identityOf(data);
-  const directory = createDirectory({
-    base: {
-      keyByHash: () => undefined,
-      ...withoutStore,
-      defaultOrganisationId: identity.organisation_id,
-      defaultWorkspaceId: identity.workspace_id,
-    },
-    owner: { id: identity.owner_user_id, email: 'owner@localhost' },
-    resources: createResources({ database, clock, log }),
-    ...{ clock, log, metrics: createMetrics() },
-  });
+  const directory = directoryOf(database, await identityOf(data));
   await directory.start();
   // As they come from requests: never the very text that the table holds.
   const hashes = Array.from({ length: keys }, (_, number) => sha256(secretOf((number * 7919) % keys)));

@@ -1,4 +1,4 @@
-// `npm run bench -- [--quick] [--json FILE] [--only cpu,chain,plan,translate,deno,streams,reload,kill,keys]`: the gateway beside a bare proxy, in the same run.
+// `npm run bench -- [--quick] [--json FILE] [--only cpu,chain,plan,translate,deno,streams,reload,kill,keys,records,virtual-key]`: the gateway beside a bare proxy, in the same run.
 import { writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import { parseArgs } from 'node:util';
@@ -8,6 +8,8 @@ import { measureDeno } from './deno.ts';
 import { measureKeys } from './keys.ts';
 import { measureKill } from './kill.ts';
 import { measurePlan } from './plan.ts';
+import { measureVirtualKey } from './virtual-key.ts';
+import { measureRecords } from './records.ts';
 import { measureReload } from './reload.ts';
 import { measureIdleStreams } from './streams.ts';
 import { measureTranslation } from './translate.ts';
@@ -26,6 +28,8 @@ const only = new Set(
     'reload',
     'kill',
     'keys',
+    'records',
+    'virtual-key',
   ],
 );
 const { quick } = values;
@@ -50,18 +54,22 @@ const streams = only.has('streams') ? await measureIdleStreams(quick) : undefine
 const reload = only.has('reload') ? await measureReload(quick) : undefined;
 const kill = only.has('kill') ? await measureKill(quick) : undefined;
 const keys = only.has('keys') ? await measureKeys(quick) : undefined;
+const records = only.has('records') ? await measureRecords(quick) : undefined;
+const virtualKey = only.has('virtual-key') ? await measureVirtualKey(quick) : undefined;
 const result = {
   machine,
   subjects: cpu?.subjects ?? {},
   ratios: cpu?.ratios ?? {},
   chain,
   plan,
+  virtual_key: virtualKey,
   translate,
   deno,
   streams,
   reload,
   kill,
   keys,
+  records,
 };
 
 if (cpu) {
@@ -98,6 +106,12 @@ if (plan) {
   );
   verdict('µs CPU of the walk alone', plan.walk_us, 5);
   verdict('µs CPU more per request, saturated', plan.added_us_per_request, 5);
+}
+if (virtualKey) {
+  console.log(
+    `\na provider in a header ${virtualKey.named_us_per_request.toFixed(1)} µs CPU, a saved config with a virtual key ${virtualKey.saved_us_per_request.toFixed(1)}:`,
+  );
+  verdict('µs CPU more per request, saturated', virtualKey.added_us_per_request, 6);
 }
 if (translate) {
   console.log(
@@ -150,6 +164,16 @@ if (keys) {
   verdict('ms for the page in the middle', keys.list_middle_ms, 20);
   verdict('ms for the last page of keys', keys.list_last_ms, 20);
   console.log(`     audited writes per second: ${keys.audited_writes_per_second.toFixed(0)}`);
+}
+if (records) {
+  console.log(
+    `\n${records.configs} configs and ${records.integrations} integrations in the embedded store; a start without them ${records.start_seconds_without.toFixed(1)} s, with them ${records.start_seconds.toFixed(1)} s:`,
+  );
+  verdict('seconds to load them', records.load_seconds, 2);
+  verdict('seconds more until it listens', records.start_seconds - records.start_seconds_without, 2);
+  verdict('ms for the first page of configs', records.list_ms, 20);
+  verdict('ms for the page in the middle', records.list_middle_ms, 20);
+  verdict('ms for the last page of configs', records.list_last_ms, 20);
 }
 if (values.json !== undefined) await writeFile(values.json, `${JSON.stringify(result, null, 2)}\n`);
 

@@ -16,10 +16,10 @@ import type {
   Visibility,
 } from '../../core/ports/analytics.ts';
 import type { JournalTable } from '../../core/ports/journal.ts';
-import type { BodyRow, RequestRow } from '../../core/ports/request-row.ts';
+import type { BodyRow, FeedbackRow, RequestRow } from '../../core/ports/request-row.ts';
 import { alias, groupSql } from './group-sql.ts';
 import { keyUsageSql, type KeyUsageRow } from './key-usage-sql.ts';
-import { bodyColumns, requestColumns } from './row-columns.ts';
+import { bodyColumns, feedbackColumns, requestColumns } from './row-columns.ts';
 import { insertError, queryError, unavailable } from './store-errors.ts';
 
 const maxRowsPerBlock = '10000000';
@@ -54,6 +54,7 @@ const querySettings: ClickHouseSettings = {
 const inserts: Readonly<Record<JournalTable, string>> = {
   requests: 'INSERT INTO requests FORMAT JSONEachRow',
   bodies: 'INSERT INTO bodies FORMAT JSONEachRow',
+  feedback: 'INSERT INTO feedback FORMAT JSONEachRow',
 };
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 const maxPage = 10_000;
@@ -182,6 +183,18 @@ export class ClickHouseAnalytics implements Analytics {
       this.#select<BodyRow>(one(bodyColumns, 'bodies', place), { ...parameters, id }),
     ]);
     return requests[0] && { request: requests[0], body: bodies[0] };
+  }
+
+  async feedbackById(
+    id: string,
+    window: TimeWindow,
+    visibility: Visibility,
+  ): Promise<FeedbackRow | undefined> {
+    if (!uuid.test(id)) return undefined;
+    const { where, parameters } = visible(window, visibility);
+    const sql = `SELECT ${feedbackColumns.join(', ')} FROM feedback WHERE feedback_id = {id:UUID} AND ${where} ORDER BY revision DESC, created_at DESC, id DESC LIMIT 1`;
+    const [found] = await this.#select<FeedbackRow>(sql, { ...parameters, id });
+    return found;
   }
 
   async ping(): Promise<void> {

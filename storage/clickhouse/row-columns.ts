@@ -1,4 +1,4 @@
-import type { BodyRow, RequestRow } from '../../core/ports/request-row.ts';
+import type { BodyRow, FeedbackRow, RequestRow } from '../../core/ports/request-row.ts';
 
 /** Every field of `RequestRow`; the compiler refuses this file when one is missing. */
 export const requestColumns = Object.keys({
@@ -77,3 +77,19 @@ export const bodyColumns = Object.keys({
   response_truncated: true,
   log_format: true,
 } satisfies Record<keyof BodyRow, true>);
+
+/** Every field of `FeedbackRow`. */
+export const feedbackColumns = Object.keys({
+  id: true,
+  created_at: true,
+  feedback_id: true,
+  revision: true,
+  organisation_id: true,
+  workspace_id: true,
+  api_key_id: true,
+  user_id: true,
+  trace_id: true,
+  value: true,
+  weight: true,
+  metadata: true,
+} satisfies Record<keyof FeedbackRow, true>);

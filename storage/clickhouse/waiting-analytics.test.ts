@@ -49,6 +49,7 @@ test('a server that is away refuses everything with the reason, until an attempt
     () => analytics.groups({ by: 'model', columns: [], window, visibility, limit: 1, offset: 0 }),
     () => analytics.usageOfKeys({ keys: [{ id: 'k', since: 0 }], to: 1, visibility }),
     () => analytics.requestById('x', window, visibility),
+    () => analytics.feedbackById('x', window, visibility),
   ];
   for (const call of calls) await assert.rejects(call(), isAway('nobody there'));
   for (let i = 2; i <= 4; i += 1) {

@@ -9,6 +9,7 @@ import type {
   LogRecord,
 } from '../../core/ports/analytics.ts';
 import type { Clock } from '../../core/ports/clock.ts';
+import type { FeedbackRow } from '../../core/ports/request-row.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { AnalyticsStartError } from './start-error.ts';
 
@@ -89,6 +90,10 @@ class WaitingAnalytics implements Analytics {
 
   requestById(...wanted: Parameters<Analytics['requestById']>): Promise<LogRecord | undefined> {
     return this.#store?.requestById(...wanted) ?? this.#refuse();
+  }
+
+  feedbackById(...wanted: Parameters<Analytics['feedbackById']>): Promise<FeedbackRow | undefined> {
+    return this.#store?.feedbackById(...wanted) ?? this.#refuse();
   }
 
   /** One at a time: a server that swallows packets must not get another connection with each look at /readyz. */

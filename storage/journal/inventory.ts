@@ -2,7 +2,7 @@ import { createReadStream } from 'node:fs';
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { JournalInventory, TableInventory } from '../../core/ports/journal-inspection.ts';
-import type { JournalTable } from '../../core/ports/journal.ts';
+import { journalTables, type JournalTable } from '../../core/ports/journal.ts';
 import { hasCode } from './failure.ts';
 import { linesOf, readRow } from './row-lines.ts';
 import { byAge, parseSegmentName, sealedFile, type SegmentName } from './segment-name.ts';
@@ -33,7 +33,11 @@ export class NoJournal extends Error {
  * shipped meanwhile are left out. Throws `NoJournal`.
  */
 export async function readInventory(directory: string): Promise<JournalInventory> {
-  const counts: Record<JournalTable, Counts> = { requests: nothing(), bodies: nothing() };
+  const counts: Record<JournalTable, Counts> = {
+    requests: nothing(),
+    bodies: nothing(),
+    feedback: nothing(),
+  };
   for (const segment of await standingSegments(directory)) {
     await ifThere(async () => {
       const rows = await countLines(segment);
@@ -48,6 +52,7 @@ export async function readInventory(directory: string): Promise<JournalInventory
   const tables = {
     requests: { ...counts.requests, quarantine: quarantine.requests },
     bodies: { ...counts.bodies, quarantine: quarantine.bodies },
+    feedback: { ...counts.feedback, quarantine: quarantine.feedback },
   };
   return { directory, tables };
 }
@@ -125,7 +130,11 @@ export function acceptanceOf({ created_at: time }: Readonly<Record<string, unkno
 async function readQuarantine(
   directory: string,
 ): Promise<Record<JournalTable, { files: number; bytes: number }>> {
-  const kept = { requests: { files: 0, bytes: 0 }, bodies: { files: 0, bytes: 0 } };
+  const kept = {
+    requests: { files: 0, bytes: 0 },
+    bodies: { files: 0, bytes: 0 },
+    feedback: { files: 0, bytes: 0 },
+  };
   const folder = join(directory, 'quarantine');
   for (const file of (await ifThere(() => readdir(folder))) ?? []) {
     const table = tableOf(file);
@@ -139,8 +148,7 @@ async function readQuarantine(
 
 /** The table that a file name of the journal begins with. */
 export function tableOf(file: string): JournalTable | undefined {
-  if (file.startsWith('requests-')) return 'requests';
-  return file.startsWith('bodies-') ? 'bodies' : undefined;
+  return journalTables.find((table) => file.startsWith(`${table}-`));
 }
 
 function nothing(): Counts {

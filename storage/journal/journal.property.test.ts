@@ -52,8 +52,8 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 class Story {
   readonly clock = new ManualClock();
   readonly store = new DeduplicatingStore();
-  readonly appended: Record<JournalTable, string[]> = { requests: [], bodies: [] };
-  readonly shedBefore: Record<JournalTable, number> = { requests: 0, bodies: 0 };
+  readonly appended: Record<JournalTable, string[]> = { requests: [], bodies: [], feedback: [] };
+  readonly shedBefore: Record<JournalTable, number> = { requests: 0, bodies: 0, feedback: 0 };
   private readonly directory: string;
   private journal: Journal | undefined;
   private n = 0;

@@ -60,6 +60,7 @@ export async function openJournal(options: JournalOptions): Promise<Journal> {
   const journal = new SegmentJournal(options, bounds, {
     requests: new TableStream('requests', parts),
     bodies: new TableStream('bodies', parts),
+    feedback: new TableStream('feedback', parts),
   });
   for (const { table, segment } of found) journal.streams[table].takeOver(segment);
   return journal;

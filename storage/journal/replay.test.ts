@@ -60,16 +60,18 @@ test('rows of the quarantine go back to their tables, and their files go away', 
     'journal/quarantine/bodies-a-00-0.0-9.json': kept('bodies', row(1, ',"request":"ä\\n"')),
     'journal/quarantine/requests-a-00-1.sealed.damaged': `${row(2)}\n${row(3)}\n`,
     'journal/quarantine/requests-a-00-2.9-20.torn': row(4),
+    'journal/quarantine/feedback-a-00-0.0-9.torn': row(5),
   });
   const report = await replay();
   assert.deepEqual(report, {
-    added: { requests: 4, bodies: 1 },
-    ...{ known: 0, removedFiles: 4, faults: [], faultCount: 0 },
+    added: { requests: 4, bodies: 1, feedback: 1 },
+    ...{ known: 0, removedFiles: 5, faults: [], faultCount: 0 },
   });
   assert.deepEqual(await quarantine(), []);
   assert.deepEqual(await ship(), {
     requests: [row(1), row(2), row(3), row(4)],
     bodies: [row(1, ',"request":"ä\\n"')],
+    feedback: [row(5)],
   });
 });
 
@@ -98,9 +100,9 @@ test('a replay that is done again adds nothing, before its rows are shipped and 
   const { replay, own, ship } = await place(t, { 'bodies-mine.ndjson': `${row(1)}\n${row(2)}\n` });
   const sources = own('bodies-mine.ndjson');
   assert.equal((await replay({ sources })).added.bodies, 2);
-  assert.deepEqual((await replay({ sources })).added, { requests: 0, bodies: 0 });
+  assert.deepEqual((await replay({ sources })).added, { requests: 0, bodies: 0, feedback: 0 });
   assert.equal((await ship()).bodies.length, 2);
-  assert.deepEqual((await replay({ sources })).added, { requests: 0, bodies: 0 });
+  assert.deepEqual((await replay({ sources })).added, { requests: 0, bodies: 0, feedback: 0 });
   assert.equal((await ship()).bodies.length, 0);
 });
 
@@ -112,7 +114,7 @@ test('the same id in the other table is another row', async (t) => {
     'requests-2': row(2),
   });
   const sources = ['requests-1', 'bodies-1', 'requests-2'].flatMap((file) => own(file));
-  assert.deepEqual((await replay({ sources })).added, { requests: 2, bodies: 1 });
+  assert.deepEqual((await replay({ sources })).added, { requests: 2, bodies: 1, feedback: 0 });
 });
 
 const bad: readonly [text: string, reason: string][] = [

@@ -1,7 +1,7 @@
 import { stat, unlink } from 'node:fs/promises';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { FindStored, ReplayReport, ReplaySource } from '../../core/ports/journal-inspection.ts';
-import type { JournalTable } from '../../core/ports/journal.ts';
+import { journalTables as tables, type JournalTable } from '../../core/ports/journal.ts';
 import { FaultList } from './fault-list.ts';
 import { hasCode } from './failure.ts';
 import { standingSegments } from './inventory.ts';
@@ -24,7 +24,6 @@ export interface ReplayOptions {
 const segmentBytes = 8 * 1024 * 1024;
 const batchRows = 1000;
 const batchBytes = 4 * 1024 * 1024;
-const tables = ['requests', 'bodies'] as const;
 
 /**
  * Puts rows of files back into the journal, as new segments that the next start ships. A row whose id the store or the
@@ -46,7 +45,7 @@ class Replay {
   private readonly known: Readonly<Record<JournalTable, Set<string>>>;
   private readonly writers: Readonly<Record<JournalTable, ReplayWriter>>;
   private readonly faults = new FaultList();
-  private readonly added: Record<JournalTable, number> = { requests: 0, bodies: 0 };
+  private readonly added: Record<JournalTable, number> = { requests: 0, bodies: 0, feedback: 0 };
   private knownRows = 0;
 
   constructor(options: ReplayOptions, folder: SegmentFolder, known: Replay['known']) {
@@ -57,6 +56,7 @@ class Replay {
     this.writers = {
       requests: new ReplayWriter('requests', folder, clock, segmentBytes),
       bodies: new ReplayWriter('bodies', folder, clock, segmentBytes),
+      feedback: new ReplayWriter('feedback', folder, clock, segmentBytes),
     };
   }
 
@@ -132,7 +132,11 @@ class Replay {
 
 /** Ids of the rows that wait in the journal already, those of an earlier replay among them. */
 async function waitingIds(directory: string): Promise<Record<JournalTable, Set<string>>> {
-  const ids = { requests: new Set<string>(), bodies: new Set<string>() };
+  const ids = {
+    requests: new Set<string>(),
+    bodies: new Set<string>(),
+    feedback: new Set<string>(),
+  };
   for (const { name, path, from, end } of await standingSegments(directory)) {
     for await (const line of linesOf(path, from, end)) {
       const row = readRow(line);

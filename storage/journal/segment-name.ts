@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { JournalTable } from '../../core/ports/journal.ts';
+import { journalTables, type JournalTable } from '../../core/ports/journal.ts';
 
 /**
  * The names of segments. `<table>-<start in ms, base 36>-<random>-<sequence>` is unique for ever, and it is the
@@ -20,7 +20,7 @@ export interface SegmentName {
 }
 
 const pattern =
-  /^((requests|bodies)-([0-9a-z]{1,11})-[0-9a-f]+-(\d{1,15}))\.(?:(open|sealed)|(\d{1,15})-(\d{1,15})\.piece)$/;
+  /^((requests|bodies|feedback)-([0-9a-z]{1,11})-[0-9a-f]+-(\d{1,15}))\.(?:(open|sealed)|(\d{1,15})-(\d{1,15})\.piece)$/;
 
 /** Reads a file name; undefined for a file that is no segment. */
 export function parseSegmentName(file: string): SegmentName | undefined {
@@ -30,7 +30,7 @@ export function parseSegmentName(file: string): SegmentName | undefined {
   return {
     file,
     kind: whole === 'open' || whole === 'sealed' ? whole : 'piece',
-    table: table === 'requests' ? 'requests' : 'bodies',
+    table: journalTables.find((one) => one === table) ?? 'bodies',
     base,
     start: Number.parseInt(start, 36),
     sequence: Number(sequence),

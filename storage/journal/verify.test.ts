@@ -163,6 +163,7 @@ test('the inventory counts rows, bytes and quarantine by table, and knows the ol
       oldest: '2026-11-20T00:00:00.000Z',
       quarantine: { files: 2, bytes: 15 },
     },
+    feedback: { segments: 0, rows: 0, bytes: 0, oldest: undefined, quarantine: { files: 0, bytes: 0 } },
   });
 });
 

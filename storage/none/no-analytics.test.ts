@@ -18,6 +18,7 @@ test('without a store: queries say why and what to do, nothing is stored, and al
   );
   await assert.rejects(analytics.usageOfKeys({ keys: [], to: 1, visibility }), refusal);
   await assert.rejects(analytics.requestById('id', window, visibility), refusal);
+  await assert.rejects(analytics.feedbackById('id', window, visibility), refusal);
   await analytics.ping();
   await analytics.close();
 });

@@ -16,6 +16,7 @@ export function createNoAnalytics(): Analytics {
     groups: refuse,
     usageOfKeys: refuse,
     requestById: refuse,
+    feedbackById: refuse,
     ping: () => Promise.resolve(),
     close: () => Promise.resolve(),
   };

@@ -7,9 +7,9 @@ import type {
   ApiKeysReader,
   DirectoryKey,
 } from '../../core/ports/resources.ts';
-import { removedSince } from './api-key-removals.ts';
 import type { Statements } from './database.ts';
 import { keptTotal } from './list-totals.ts';
+import { removedSince } from './removals.ts';
 import { apiKeys } from './schema.ts';
 import { countRows, pagedList } from './stored-records.ts';
 
@@ -57,7 +57,8 @@ export function apiKeysReader(statements: Statements): ApiKeysReader {
     all: (afterId) => pageById(undefined, afterId),
     changedSince: (organisationId, afterChange, afterId) =>
       pageById(and(eq(apiKeys.organisationId, organisationId), gt(changeColumn, afterChange)), afterId),
-    removedSince: (organisationId, afterChange) => removedSince(statements, organisationId, afterChange),
+    removedSince: (organisationId, afterChange) =>
+      removedSince(statements, apiKeys, organisationId, afterChange),
   };
 }
 

@@ -3,9 +3,9 @@ import type { PgColumn } from 'drizzle-orm/pg-core';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { ApiKeyRecord, ApiKeysWriter } from '../../core/ports/resources.ts';
-import { rememberRemovals } from './api-key-removals.ts';
 import type { Statements } from './database.ts';
 import type { HeldCounters } from './held-counters.ts';
+import { rememberRemovals } from './removals.ts';
 import { apiKeys } from './schema.ts';
 import { insertRow, replaceRow, type Taken } from './stored-records.ts';
 
@@ -17,7 +17,7 @@ export function apiKeysWriter(statements: Statements, held: HeldCounters, clock:
     const removed = await statements.delete(apiKeys).where(where).returning({ id: apiKeys.id });
     if (removed.length === 0) return 0;
     const ids = removed.map(({ id }) => id);
-    await rememberRemovals(statements, held, ids, clock.now());
+    await rememberRemovals(statements, held, { table: apiKeys, ids, now: clock.now() });
     held.mark();
     return ids.length;
   }

@@ -5,7 +5,7 @@ import { RecordingMetrics } from '../../core/lifecycle/recording-services.test-s
 import { withoutStore } from '../../core/ports/directory-without-store.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import { systemClock } from '../../core/ports/system-clock.ts';
-import { aKey, aWorkspace } from '../../tests/conformance/resources-records.ts';
+import { aKey, aRecord, aWorkspace } from '../../tests/conformance/resources-records.ts';
 import { startEngine, type TestEngine } from '../../tests/kit/postgres-kit.ts';
 import { postgresMissing } from '../../tests/kit/postgres-server.ts';
 import { eventually } from '../../tests/kit/process-kit.ts';
@@ -55,12 +55,15 @@ describe('directories of two processes on a server', { skip: postgresMissing }, 
     await engine.close();
   });
 
-  test('a key, its workspace and its removal are known here at once, and there a moment later', async () => {
+  test('a key, its workspace, a record and their removal are known here at once, and there a moment later', async () => {
     const [here, there] = directories as [LiveDirectory, LiveDirectory];
     const workspace = aWorkspace(organisationId);
     const key = aKey(organisationId, { workspaceId: workspace.id, defaults: { configId: 'main' } });
     const hash = key.secrets[0]?.hash ?? '';
+    const record = aRecord(organisationId, { workspaceId: workspace.id });
+    const place = { organisationId, workspaceId: workspace.id };
     await here.resources.write(organisationId, async (writer) => {
+      await writer.records.insert(record);
       await writer.workspaces.insert(workspace);
       await writer.apiKeys.insert(key);
       await writer.members.insert({
@@ -75,16 +78,22 @@ describe('directories of two processes on a server', { skip: postgresMissing }, 
     assert.equal(there.workspaceId(organisationId, workspace.slug), workspace.id);
     assert.deepEqual(there.user(organisationId, owner.email), { id: owner.id, role: 'owner' });
 
-    await there.resources.write(organisationId, async ({ apiKeys, workspaces, users }) => {
+    assert.deepEqual(there.records('config', place), [record]);
+    assert.deepEqual(here.record('config', place, record.slug), record);
+
+    await there.resources.write(organisationId, async ({ apiKeys, workspaces, users, records }) => {
+      await records.remove('config', organisationId, record.id);
       await apiKeys.remove(organisationId, key.id);
       await workspaces.replace({ ...workspace, status: 'archived', version: 2 });
       await users.remove(organisationId, owner.id);
     });
     assert.equal(there.keyByHash(hash), undefined);
+    assert.deepEqual(there.records('config', place), []);
     await eventually(() => (here.memberRole(workspace.id, owner.id) === undefined ? true : undefined));
     assert.deepEqual(
       [here.keyByHash(hash), here.isArchived(workspace.id), here.user(organisationId, owner.id)],
       [undefined, true, undefined],
     );
+    await eventually(() => (here.record('config', place, record.id) === undefined ? true : undefined));
   });
 });

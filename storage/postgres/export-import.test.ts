@@ -117,6 +117,7 @@ async function weir(...args: string[]) {
   const tools: AdministrationTools = {
     ...{ chainStart, verifyChain, clock: testClock },
     atStore: (_, use) => use(resources),
+    atKeys: () => Promise.reject(new Error('No keys here.')),
     print: (text) => void lines.push(text),
     complain: (text) => void lines.push(`! ${text}`),
   };

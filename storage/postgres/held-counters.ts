@@ -63,6 +63,7 @@ export class HeldCounters {
         workspacesChange: ifTouched('workspaces'),
         peopleChange: ifTouched('people'),
         settingsChange: ifTouched('settings'),
+        recordsChange: ifTouched('records'),
       })
       .where(eq(organisationCounters.organisationId, this.organisationId));
   }
@@ -96,8 +97,9 @@ export async function marksOf(statements: Statements, organisationId: string): P
       workspaces: organisationCounters.workspacesChange,
       people: organisationCounters.peopleChange,
       settings: organisationCounters.settingsChange,
+      records: organisationCounters.recordsChange,
     })
     .from(organisationCounters)
     .where(eq(organisationCounters.organisationId, organisationId));
-  return found ?? { workspaces: 0, people: 0, settings: 0 };
+  return found ?? { workspaces: 0, people: 0, settings: 0, records: 0 };
 }

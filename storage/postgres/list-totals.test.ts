@@ -6,7 +6,9 @@ import {
   aKey,
   aMember,
   anInvite,
+  aRecord,
   aUser,
+  aVersion,
   aWorkspace,
   newOrganisation,
 } from '../../tests/conformance/resources-records.ts';
@@ -25,9 +27,10 @@ const lists = {
   members: ['workspace_id', 'role'],
   invites: ["''", 'status'],
   group_mappings: ['workspace_id', 'role'],
+  records: ["coalesce(workspace_id, '')", "kind || ' ' || status"],
 } as const;
 
-describe('what migration 3 keeps, and makes of what was there', () => {
+describe('what migrations 3 and 4 keep, and make of what was there', () => {
   let engine: TestEngine;
   let database: Database;
   let resources: Resources;
@@ -64,7 +67,7 @@ describe('what migration 3 keeps, and makes of what was there', () => {
     ]);
   }
 
-  test('secrets are with their keys, and what was there is counted', async () => {
+  test('secrets are with their keys, what was there is counted, and removals are remembered', async () => {
     const [kept, counted] = await totals();
     assert.deepEqual(kept, counted);
     assert.ok(Array.isArray(kept) && kept.length === 3);
@@ -74,6 +77,8 @@ describe('what migration 3 keeps, and makes of what was there', () => {
         { hash: 'before', expiresAt: Date.parse('2031-01-01T00:00:00.007Z') },
       ]);
       assert.deepEqual((await apiKeys.find('old', 'without'))?.secrets, []);
+      assert.deepEqual(await apiKeys.removedSince('old', 6), ['gone']);
+      assert.deepEqual(await apiKeys.removedSince('old', 7), []);
     });
   });
 
@@ -84,6 +89,7 @@ describe('what migration 3 keeps, and makes of what was there', () => {
     const mine = { type: 'workspace-user', userId: ada.id, expiresAt: 5000 } as const;
     const [key, service] = [aKey(id, mine), aKey(id)];
     const group = aGroupMapping(id);
+    const [record, shared] = [aRecord(id), aRecord(id, { workspaceId: undefined })];
     const follow = async (work: Parameters<typeof resources.write>[1]): Promise<void> => {
       await resources.write(id, work);
       const [kept, counted] = await totals();
@@ -97,12 +103,15 @@ describe('what migration 3 keeps, and makes of what was there', () => {
       for (const record of [key, service, aKey(id, mine)]) await writer.apiKeys.insert(record);
       await writer.invites.insert(anInvite(id, { expiresAt: 5000 }));
       await writer.groupMappings.insert(group);
+      for (const one of [record, shared, aRecord(id)]) await writer.records.insert(one);
     });
     await follow(async (writer) => {
       await writer.users.replace({ ...ben, role: 'owner', version: 2 });
       await writer.members.replace(aMember(ben, { role: 'manager', version: 2 }));
       await writer.workspaces.replace({ ...workspace, status: 'archived', version: 2 });
       await writer.apiKeys.expireDue(id, 6000);
+      await writer.records.replace({ ...record, status: 'archived', version: 2 });
+      await writer.records.addVersion('config', id, aVersion(shared));
       await writer.invites.expireDue(id, 6000);
     });
     await follow(async (writer) => {
@@ -110,6 +119,7 @@ describe('what migration 3 keeps, and makes of what was there', () => {
       await writer.apiKeys.removeOfUser(id, ada.id);
       await writer.apiKeys.remove(id, service.id);
       await writer.groupMappings.remove(id, group.id);
+      for (const one of [record, shared]) await writer.records.remove('config', id, one.id);
     });
     const { total } = await resources.read(({ apiKeys }) => apiKeys.list(id, {}, { offset: 0, limit: 0 }));
     assert.equal(total, 0);
@@ -139,5 +149,6 @@ const oldRows = [
     updated_at, version, change FROM api_keys WHERE id = 'rotated'`,
   `INSERT INTO api_key_secrets VALUES ('old', 'rotated', 0, 'present', NULL),
     ('old', 'rotated', 1, 'before', '2031-01-01T00:00:00.007Z')`,
+  `INSERT INTO api_key_removals VALUES ('old', 'gone', 7, now())`,
   `INSERT INTO users VALUES ('ada', 'old', 'ada@example.com', '', '', 'owner', now(), now(), 1)`,
 ];

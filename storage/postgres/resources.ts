@@ -11,6 +11,8 @@ import { groupMappingsReader, groupMappingsWriter } from './group-mappings-store
 import { invitesReader, invitesWriter } from './invites-store.ts';
 import { membersReader, membersWriter } from './members-store.ts';
 import { organisationsReader, organisationsWriter } from './organisations-store.ts';
+import { recordsReader } from './records-store.ts';
+import { recordsWriter } from './records-writer.ts';
 import { organisationCounters } from './schema.ts';
 import { settingsReader, settingsWriter } from './settings-store.ts';
 import { usersReader, usersWriter } from './users-store.ts';
@@ -86,6 +88,7 @@ function readerOf(statements: Statements): ResourcesReader {
     invites: invitesReader(statements),
     groupMappings: groupMappingsReader(statements),
     settings: settingsReader(statements),
+    records: recordsReader(statements),
     audit: auditReader(statements),
     marks: (organisationId) => marksOf(statements, organisationId),
   };
@@ -101,6 +104,7 @@ function writerOf(statements: Statements, held: HeldCounters, clock: Clock): Res
     invites: { ...invitesReader(statements), ...invitesWriter(statements, held) },
     groupMappings: { ...groupMappingsReader(statements), ...groupMappingsWriter(statements, held) },
     settings: { ...settingsReader(statements), ...settingsWriter(statements, held) },
+    records: { ...recordsReader(statements), ...recordsWriter(statements, held, clock) },
     audit: { ...auditReader(statements), ...auditWriter(statements, held) },
   };
 }

@@ -1,10 +1,21 @@
-import { bigint, boolean, customType, integer, jsonb, pgTable, primaryKey, text } from 'drizzle-orm/pg-core';
+import {
+  bigint,
+  boolean,
+  customType,
+  integer,
+  json,
+  jsonb,
+  pgTable,
+  primaryKey,
+  text,
+} from 'drizzle-orm/pg-core';
 import type {
   OrganisationDefaults,
   SecuritySettings,
   SettingsCategory,
 } from '../../core/ports/organisation-settings.ts';
 import type { InviteRecord, UserRecord, WorkspaceRole } from '../../core/ports/people.ts';
+import type { RecordKind, StoredRecord } from '../../core/ports/records.ts';
 import type {
   ApiKeyDefaults,
   ApiKeyRecord,
@@ -34,7 +45,7 @@ export const organisations = pgTable('organisations', {
 
 /**
  * One row per organisation: number of its last change, number and hash of the last record of its audit chain, and
- * numbers of the last changes that touched workspaces, people and settings.
+ * numbers of the last changes that touched workspaces, people, settings and records.
  */
 export const organisationCounters = pgTable('organisation_counters', {
   organisationId: text('organisation_id').primaryKey(),
@@ -44,6 +55,7 @@ export const organisationCounters = pgTable('organisation_counters', {
   workspacesChange: count('workspaces_change').notNull().default(0),
   peopleChange: count('people_change').notNull().default(0),
   settingsChange: count('settings_change').notNull().default(0),
+  recordsChange: count('records_change').notNull().default(0),
 });
 
 /** Workspaces. */
@@ -108,16 +120,17 @@ export const listTotals = pgTable(
   (table) => [primaryKey({ columns: [table.organisationId, table.list, table.part, table.kind] })],
 );
 
-/** Keys that are gone, with the number of the change that removed them. */
-export const apiKeyRemovals = pgTable(
-  'api_key_removals',
+/** What is gone of the tables that directories follow, with the number of the change that removed it. */
+export const removals = pgTable(
+  'removals',
   {
     organisationId: text('organisation_id').notNull(),
-    apiKeyId: text('api_key_id').notNull(),
+    list: text().notNull(),
+    id: text().notNull(),
     change: count().notNull(),
     removedAt: moment('removed_at').notNull(),
   },
-  (table) => [primaryKey({ columns: [table.organisationId, table.apiKeyId] })],
+  (table) => [primaryKey({ columns: [table.organisationId, table.list, table.id] })],
 );
 
 /** People of organisations. */
@@ -199,6 +212,44 @@ export const workspaceSettings = pgTable(
   },
   (table) => [primaryKey({ columns: [table.organisationId, table.workspaceId] })],
 );
+
+/**
+ * Records of every kind. `change` is the number of the organisation's change that stored the row, a version of it, or a
+ * label; `size` the length of `data` in bytes.
+ */
+export const records = pgTable('records', {
+  id: text().primaryKey(),
+  organisationId: text('organisation_id').notNull(),
+  kind: text().$type<RecordKind>().notNull(),
+  workspaceId: text('workspace_id'),
+  slug: text().notNull(),
+  name: text().notNull(),
+  status: text().$type<StoredRecord['status']>().notNull(),
+  parentId: text('parent_id').notNull(),
+  data: json().$type<unknown>().notNull(),
+  size: integer().notNull(),
+  secrets: jsonb().$type<StoredRecord['secrets']>().notNull(),
+  createdBy: text('created_by').notNull(),
+  updatedBy: text('updated_by').notNull(),
+  createdAt: moment('created_at').notNull(),
+  updatedAt: moment('updated_at').notNull(),
+  version: integer().notNull(),
+  change: count().notNull(),
+});
+
+/** What records were. A row changes by its label alone. */
+export const recordVersions = pgTable('record_versions', {
+  id: text().primaryKey(),
+  organisationId: text('organisation_id').notNull(),
+  recordId: text('record_id').notNull(),
+  number: integer().notNull(),
+  name: text().notNull(),
+  data: json().$type<unknown>().notNull(),
+  description: text().notNull(),
+  labelId: text('label_id').notNull(),
+  createdBy: text('created_by').notNull(),
+  createdAt: moment('created_at').notNull(),
+});
 
 /** The audit chains. Append-only: a trigger refuses everything else. */
 export const auditLogs = pgTable(

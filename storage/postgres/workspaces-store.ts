@@ -7,6 +7,7 @@ import type {
 } from '../../core/ports/resources.ts';
 import type { Statements } from './database.ts';
 import type { HeldCounters } from './held-counters.ts';
+import { containing } from './like-pattern.ts';
 import { keptTotal } from './list-totals.ts';
 import { workspaces } from './schema.ts';
 import { countRows, insertRow, pagedList, replaceRow, type Taken } from './stored-records.ts';
@@ -71,15 +72,10 @@ export function workspacesWriter(statements: Statements, held: HeldCounters): Wo
 function matching(organisationId: string, { name, exactName, statuses }: WorkspaceFilter): SQL | undefined {
   return and(
     eq(workspaces.organisationId, organisationId),
-    name === undefined ? undefined : ilike(workspaces.name, `%${withoutWildcards(name)}%`),
+    name === undefined ? undefined : ilike(workspaces.name, containing(name)),
     exactName === undefined ? undefined : eq(workspaces.name, exactName),
     statuses === undefined ? undefined : inArray(workspaces.status, [...statuses]),
   );
-}
-
-/** The text as LIKE takes it literally. */
-function withoutWildcards(text: string): string {
-  return text.replace(/[\\%_]/g, '\\$&');
 }
 
 function taken({ slug, name, id }: WorkspaceRecord): Taken {

@@ -1,5 +1,6 @@
 import { after, before, describe } from 'node:test';
 import type { Analytics } from '../../core/ports/analytics.ts';
+import { keepsFeedback } from './analytics-feedback.ts';
 import { groupsRows } from './analytics-groups.ts';
 import { rejectsPoisonedRows } from './analytics-poisoned.ts';
 import { storesExactlyOnce } from './analytics-once.ts';
@@ -38,5 +39,6 @@ export function analyticsConformance(name: string, open: () => Promise<OpenedAna
     showsOnlyOnesOwn(current);
     groupsRows(current);
     countsUsageOfKeys(current);
+    keepsFeedback(current);
   });
 }

@@ -13,7 +13,7 @@ export class DeduplicatingStore {
   isBad: (row: string) => boolean = () => false;
   /** Every token that was posted, also those refused, in order. */
   readonly posted: string[] = [];
-  readonly rows: Record<JournalTable, string[]> = { requests: [], bodies: [] };
+  readonly rows: Record<JournalTable, string[]> = { requests: [], bodies: [], feedback: [] };
   private readonly blocks = new Map<string, string>();
 
   /** Rejects or resolves after a turn of the event loop, as a real store would. */

@@ -17,7 +17,7 @@ const rows = (from: number, to: number): string[] =>
 
 /** The equation of the port, for both tables. */
 export function assertBalanced(journal: Journal): void {
-  for (const table of ['requests', 'bodies'] as const) {
+  for (const table of ['requests', 'bodies', 'feedback'] as const) {
     const state = journal.state(table);
     assert.equal(
       state.accepted,
@@ -48,7 +48,7 @@ function delivers(makePlace: MakePlace): void {
     assert.equal(await journal.settle(5000), true);
     appendAll(journal, 'requests', rows(60, 70));
     assert.equal(await journal.settle(5000), true);
-    assert.deepEqual(store.rows, { requests: [...rows(0, 50), ...rows(60, 70)], bodies: rows(50, 60) });
+    assert.deepEqual(store.rows, { requests: [...rows(0, 50), ...rows(60, 70)], bodies: rows(50, 60), feedback: [] });
     assert.deepEqual(journal.state('requests'), { accepted: 60, stored: 60, pending: 0, shed: 0 });
     assert.deepEqual(journal.state('bodies'), { accepted: 10, stored: 10, pending: 0, shed: 0 });
     assert.equal(journal.lastError, undefined);
@@ -128,7 +128,7 @@ function closes(makePlace: MakePlace): void {
     const second = await place.open(store.insert);
     assert.equal(await second.settle(5000), true);
     assert.deepEqual(second.state('requests'), { accepted: 5, stored: 5, pending: 0, shed: 0 });
-    assert.deepEqual(store.rows, { requests: rows(0, 5), bodies: rows(5, 6) });
+    assert.deepEqual(store.rows, { requests: rows(0, 5), bodies: rows(5, 6), feedback: [] });
   });
 
   test('closing ships what it can', async (t) => {

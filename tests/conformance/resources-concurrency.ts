@@ -9,7 +9,9 @@ import {
   anEntry,
   anInvite,
   anOrganisation,
+  aRecord,
   aUser,
+  aVersion,
   aWorkspace,
   changeOf,
   newOrganisation,
@@ -133,6 +135,52 @@ export function writersTakeTurns(subject: Subject, other: Subject): void {
     );
     assert.deepEqual(marked.flat().sort(), keys.map((key) => key.id).sort());
     assert.equal(await changeOf(subject(), id), 3);
+  });
+
+  test('versions that several add at once are numbered without gaps, and their label is on the last', async () => {
+    const id = await newOrganisation(subject());
+    const record = aRecord(id);
+    await subject().write(id, ({ records }) => records.insert(record));
+    const labelId = 'production';
+    const added = await Promise.all(
+      Array.from({ length: writes }, (_, index) =>
+        (index % 2 === 0 ? subject() : other()).write(id, ({ records }) =>
+          records.addVersion('config', id, aVersion(record, { labelId })),
+        ),
+      ),
+    );
+    const numbers = added.map(({ number }) => number).sort((a, b) => a - b);
+    assert.deepEqual(
+      numbers,
+      Array.from({ length: writes }, (_, index) => index + 1),
+    );
+    await other().read(async ({ records }) => {
+      const { data } = await records.versions('config', id, record.id, { offset: 0, limit: 100 });
+      const labelled = data.filter((version) => version.labelId === labelId);
+      assert.deepEqual(
+        labelled.map(({ number }) => number),
+        [writes],
+      );
+    });
+    assert.equal(await changeOf(subject(), id), 2 + writes);
+  });
+
+  test('of two that replace a record, or take its slug, one succeeds', async () => {
+    const id = await newOrganisation(subject());
+    const record = aRecord(id);
+    await subject().write(id, ({ records }) => records.insert(record));
+    const replaced = await Promise.all(
+      [subject(), other()].map((resources, index) =>
+        resources.write(id, ({ records }) => records.replace({ ...record, name: `${index}`, version: 2 })),
+      ),
+    );
+    assert.deepEqual(replaced.sort(), [false, true]);
+    const outcomes = await Promise.allSettled(
+      [subject(), other()].map((resources) =>
+        resources.write(id, ({ records }) => records.insert(aRecord(id, { slug: 'pc-only-one' }))),
+      ),
+    );
+    assert.deepEqual(outcomes.map(({ status }) => status).sort(), ['fulfilled', 'rejected']);
   });
 
   test('of two that take the same name one is refused', async () => {

@@ -8,6 +8,7 @@ import {
   aMember,
   anEntry,
   anInvite,
+  aRecord,
   aUser,
   aWorkspace,
   newOrganisation,
@@ -22,6 +23,7 @@ const lists: Readonly<Record<string, List>> = {
   members: ({ members }, id, page) => members.list(id, 'the-workspace', {}, page),
   invites: ({ invites }, id, page) => invites.list(id, {}, page),
   'group mappings': ({ groupMappings }, id, page) => groupMappings.list(id, {}, page),
+  records: ({ records }, id, page) => records.list('config', id, {}, page),
   'audit records': ({ audit }, id, page) => audit.list(id, {}, page),
 };
 const isOldestFirst = (name: string): boolean => name !== 'audit records';
@@ -43,6 +45,7 @@ export function listsHavePages(subject: Subject): void {
         await writer.members.insert(aMember(user, { createdAt }));
         await writer.invites.insert(anInvite(id, own));
         await writer.groupMappings.insert(aGroupMapping(id, own));
+        await writer.records.insert(aRecord(id, own));
         await writer.audit.append(anEntry(id, { id: own.id, at: createdAt }));
       }
     });

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { sha256 } from '../../core/ports/sha256.ts';
 import type { GroupMappingRecord, InviteRecord, MemberRecord, UserRecord } from '../../core/ports/people.ts';
+import type { RecordVersion, StoredRecord } from '../../core/ports/records.ts';
 import type {
   ApiKeyRecord,
   AuditEntry,
@@ -103,6 +104,35 @@ export function aGroupMapping(
   return {
     ...{ id, organisationId, workspaceId: 'the-workspace', role: 'member' },
     ...{ groupId: `group-${id}`, groupName: '', createdAt },
+    ...given,
+  };
+}
+
+/** A config of `the-workspace` with every field set, some of them as given. */
+export function aRecord(
+  organisationId: string,
+  given: Partial<StoredRecord<'config'>> = {},
+): StoredRecord<'config'> {
+  const id = given.id ?? randomUUID();
+  return {
+    ...{ kind: 'config', id, organisationId, workspaceId: 'the-workspace', slug: `pc-${id}` },
+    ...{ name: `Config ${id} 🌊`, status: 'active', parentId: 'the-parent' },
+    data: { config: { zeta: [1.5, null], alpha: { y: '"', x: '\\' } }, isDefault: false },
+    ...{ secrets: { key: `sealed ${id}` }, createdBy: 'user-1', updatedBy: 'user-2' },
+    ...{ createdAt, updatedAt: createdAt + 6, version: 1 },
+    ...given,
+  };
+}
+
+/** A version of the record with every field set but its label, some of them as given. */
+export function aVersion(
+  { id: recordId, name }: StoredRecord<'config'>,
+  given: Partial<RecordVersion<'config'>> = {},
+): Omit<RecordVersion<'config'>, 'number'> {
+  const id = given.id ?? randomUUID();
+  return {
+    ...{ id, recordId, name, data: { config: { of: id }, isDefault: true }, description: `Version ${id}` },
+    ...{ labelId: '', createdBy: 'user-1', createdAt },
     ...given,
   };
 }

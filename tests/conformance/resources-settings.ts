@@ -14,7 +14,9 @@ import {
   aMember,
   anEntry,
   anInvite,
+  aRecord,
   aUser,
+  aVersion,
   aWorkspace,
   changeOf,
   newOrganisation,
@@ -96,7 +98,7 @@ export function changesAreMarked(subject: Subject): void {
   const workspaceSettings = { workspaceId: 'ws-1', overrides: {}, updatedAt: 1, version: 1 };
 
   test('nothing is marked where nothing was written', async () => {
-    const none = { workspaces: 0, people: 0, settings: 0 };
+    const none = { workspaces: 0, people: 0, settings: 0, records: 0 };
     assert.deepEqual(await marks('nobody'), none);
     assert.deepEqual(await marks(await newOrganisation(subject())), none);
   });
@@ -105,6 +107,8 @@ export function changesAreMarked(subject: Subject): void {
     const id = await newOrganisation(subject());
     const user = aUser(id);
     const workspace = aWorkspace(id);
+    const record = aRecord(id);
+    const version = aVersion(record);
     const [member, invite, group, key] = [aMember(user), anInvite(id), aGroupMapping(id), aKey(id)];
     type Step = readonly [keyof ChangeMarks | undefined, (writer: ResourcesWriter) => Promise<unknown>];
     const steps: readonly Step[] = [
@@ -119,6 +123,11 @@ export function changesAreMarked(subject: Subject): void {
       ['settings', ({ settings }) => settings.replaceOrganisation({ ...defaultSettings(id), version: 1 })],
       ['settings', ({ settings }) => settings.replaceOrganisation({ ...defaultSettings(id), version: 2 })],
       ['settings', ({ settings }) => settings.replaceWorkspace({ ...workspaceSettings, organisationId: id })],
+      ['records', ({ records }) => records.insert(record)],
+      ['records', ({ records }) => records.replace({ ...record, version: 2 })],
+      ['records', ({ records }) => records.addVersion('config', id, version)],
+      ['records', ({ records }) => records.label('config', id, version.id, 'a-label')],
+      ['records', ({ records }) => records.remove('config', id, record.id)],
       [undefined, ({ apiKeys }) => apiKeys.insert(key)],
       [undefined, ({ apiKeys }) => apiKeys.remove(id, key.id)],
       [undefined, ({ invites }) => invites.insert(invite)],
@@ -137,16 +146,19 @@ export function changesAreMarked(subject: Subject): void {
 
   test('what stores nothing marks nothing; a change may mark several', async () => {
     const id = await newOrganisation(subject());
-    await subject().write(id, async ({ workspaces, users, settings }) => {
+    await subject().write(id, async ({ workspaces, users, settings, records }) => {
       await workspaces.replace(aWorkspace(id, { version: 2 }));
+      await records.replace(aRecord(id, { version: 2 }));
+      await records.remove('config', id, 'nothing');
+      await records.label('config', id, 'nothing', 'any');
       await users.remove(id, 'nobody');
       await settings.replaceOrganisation({ ...defaultSettings(id), version: 5 });
     });
-    assert.deepEqual(await marks(id), { workspaces: 0, people: 0, settings: 0 });
+    assert.deepEqual(await marks(id), { workspaces: 0, people: 0, settings: 0, records: 0 });
     await subject().write(id, async ({ workspaces, users }) => {
       await workspaces.insert(aWorkspace(id));
       await users.insert(aUser(id));
     });
-    assert.deepEqual(await marks(id), { workspaces: 2, people: 2, settings: 0 });
+    assert.deepEqual(await marks(id), { workspaces: 2, people: 2, settings: 0, records: 0 });
   });
 }

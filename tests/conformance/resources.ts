@@ -12,6 +12,10 @@ import { organisationsAreApart } from './resources-isolation.ts';
 import { peopleAreApart } from './resources-isolation-people.ts';
 import { listsHavePages } from './resources-pages.ts';
 import { peopleAreStored } from './resources-people.ts';
+import { recordChangesAreTold } from './resources-records-changes.ts';
+import { recordsAreApart } from './resources-records-isolation.ts';
+import { recordsAreStored } from './resources-records-store.ts';
+import { versionsAreKept } from './resources-records-versions.ts';
 import {
   aGroupMapping,
   aKey,
@@ -19,7 +23,9 @@ import {
   anEntry,
   anInvite,
   anOrganisation,
+  aRecord,
   aUser,
+  aVersion,
   aWorkspace,
   changeOf,
   newOrganisation,
@@ -59,6 +65,9 @@ export function resourcesConformance(name: string, open: () => Promise<Resources
     describe('people', () => peopleAreStored(subject));
     describe('invites', () => invitesAreStored(subject));
     describe('group mappings', () => groupMappingsAreStored(subject));
+    describe('records', () => recordsAreStored(subject));
+    describe('versions of records', () => versionsAreKept(subject));
+    describe('changes of records', () => recordChangesAreTold(subject));
     describe('settings', () => settingsAreStored(subject));
     describe('marks', () => changesAreMarked(subject));
     describe('lists', () => listsHavePages(subject));
@@ -68,6 +77,7 @@ export function resourcesConformance(name: string, open: () => Promise<Resources
     describe('isolation', () => {
       organisationsAreApart(subject);
       peopleAreApart(subject);
+      recordsAreApart(subject);
     });
   });
 }
@@ -195,6 +205,11 @@ function changesAreNumbered(subject: Subject): void {
           writer.settings.replaceWorkspace({
             ...{ organisationId: two, workspaceId: 'any', overrides: {}, updatedAt: 1, version: 1 },
           }),
+        (writer) => writer.records.insert(aRecord(two)),
+        (writer) => writer.records.replace(aRecord(two)),
+        (writer) => writer.records.remove('config', two, 'any'),
+        (writer) => writer.records.addVersion('config', two, aVersion(aRecord(two))),
+        (writer) => writer.records.label('config', two, 'any', 'any'),
         (writer) => writer.audit.append(anEntry(two)),
       ];
     for (const verb of verbs) await assert.rejects(resources.write(one, verb), { code: 'internal' });
@@ -216,7 +231,8 @@ function changesAreNumbered(subject: Subject): void {
 
 async function assertEmpty(resources: Resources, organisationId: string): Promise<void> {
   const page = { offset: 0, limit: 1 };
-  await resources.read(async ({ workspaces, apiKeys, audit }) => {
+  await resources.read(async ({ workspaces, apiKeys, records, audit }) => {
+    assert.equal((await records.list('config', organisationId, {}, page)).total, 0);
     assert.equal((await workspaces.list(organisationId, {}, page)).total, 0);
     assert.equal((await apiKeys.list(organisationId, {}, page)).total, 0);
     assert.equal((await audit.list(organisationId, {}, page)).total, 0);

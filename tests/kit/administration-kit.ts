@@ -7,7 +7,12 @@ import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { Resources } from '../../core/ports/resources.ts';
 import { recordingLog, testClock } from '../../storage/embedded/chdb-fixture.ts';
 import { createResources } from '../../storage/postgres/resources.ts';
-import { startTestGateway, type TestGateway, type TestGatewayOptions } from './gateway-kit.ts';
+import {
+  providerPlugin,
+  startTestGateway,
+  type TestGateway,
+  type TestGatewayOptions,
+} from './gateway-kit.ts';
 import { send, type Received } from './http-kit.ts';
 import { testKey } from './plugin-kit.ts';
 import { openTestDatabase, type Closing } from './postgres-kit.ts';
@@ -45,19 +50,22 @@ export interface Administration {
 
 /**
  * Starts a gateway in front of the store; without `resources`, of one that administers nothing. `options` say what else
- * it has.
+ * it has. With providers, it serves requests as well.
  */
 export async function startAdministration(
   t: NodeTestContext,
   resources?: Resources,
-  options: Pick<TestGatewayOptions, 'analytics' | 'directory' | 'features' | 'operations'> = {},
+  options: Pick<TestGatewayOptions, 'analytics' | 'directory' | 'features' | 'operations' | 'providers'> = {},
 ): Promise<Administration> {
   const keys: Record<string, KeyRecord> = {};
   const gateway = await startTestGateway(t, {
     ...{ keys, providers: {}, configs: { main: { provider: 'mock' } }, ...options },
     ...(resources !== undefined && { resources }),
     server: { max_body_bytes: 8_000_000 },
-    pipelines: [{ match: { routes: 'contributed' }, plugins: [auth, management] }],
+    pipelines: [
+      { match: { routes: 'contributed' }, plugins: [auth, management] },
+      ...(options.providers === undefined ? [] : [{ name: 'serving', plugins: [auth, providerPlugin()] }]),
+    ],
   });
   return {
     gateway,

@@ -10,6 +10,7 @@ import { dialects, providerDialects } from '../../adapters/dialects/index.ts';
 import { modelListings } from '../../adapters/dialects/model-listings.ts';
 import { createMockTransport } from '../../adapters/mock/transport.ts';
 import { providerTable } from '../../adapters/providers.ts';
+import { createSecretStore } from '../../adapters/secret-managers/index.ts';
 import { createTokens } from '../../adapters/tokens/tokens.ts';
 import { createUndiciTransport, type UndiciTransport } from '../../adapters/transport/undici-transport.ts';
 import type { GatewayConfig, PipelineConfig } from '../../core/config/schema.ts';
@@ -24,6 +25,7 @@ import {
   recordingLog,
   type Line,
 } from '../../core/lifecycle/recording-services.test-support.ts';
+import { guardsOf } from '../../core/lifecycle/guards.ts';
 import { createPluginScope, type Services } from '../../core/lifecycle/scope.ts';
 import { compilePipeline } from '../../core/pipeline/compile.ts';
 import type { Outcome } from '../../core/pipeline/context.ts';
@@ -35,20 +37,24 @@ import type { Analytics } from '../../core/ports/analytics.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
 import type { GuardedFetch } from '../../core/ports/guarded-fetch.ts';
+import { TrustedHosts } from '../../core/ports/host-rules.ts';
 import type { Prices } from '../../core/ports/prices.ts';
 import type { ProviderTable } from '../../core/ports/provider-row.ts';
 import type { Resources } from '../../core/ports/resources.ts';
+import type { SecretManagers } from '../../core/ports/secret-managers.ts';
 import type { Transport } from '../../core/ports/transport.ts';
 import { Breakers } from '../../core/routing/attempts/breakers.ts';
 import { createRouter } from '../../core/routing/create-router.ts';
 import { createEmbeddings } from '../../core/routing/embed-text.ts';
 import { compileTargets } from '../../core/routing/targets.ts';
 import { RoutingState } from '../../core/routing/plan/routing-state.ts';
+import { builtInPlugins } from '../../plugins/index.ts';
 import provider from '../../plugins/provider/index.ts';
 import { createMemoryCache } from '../../storage/memory/cache.ts';
 import { createMemoryCounters } from '../../storage/memory/counters.ts';
 import { createMemoryVectorIndex } from '../../storage/memory/vector-index.ts';
 import { sha256, testAnalytics, TestJournal } from './plugin-kit.ts';
+import { testSecrets } from './test-secrets.ts';
 import { withoutStore } from '../../core/ports/directory-without-store.ts';
 
 /** A plugin and how it stands in the pipeline. */
@@ -90,6 +96,8 @@ export interface TestGatewayOptions {
   readonly prices?: Prices;
   /** What administration routes read and change. Default: none. */
   readonly resources?: Resources;
+  /** Instead of those that the security settings allow. */
+  readonly secretManagers?: SecretManagers;
   /** What the operator has switched off; nothing by default. */
   readonly features?: Features;
   /** Instead of what a gateway without a store knows. */
@@ -150,7 +158,10 @@ export async function startTestGateway(
   const pluginErrors: string[] = [];
   const runtime: EngineRuntime = {
     ...{ log, clock },
-    prices: options.prices ?? { price: () => ({ cost: '0', status: 'none', version: '' }) },
+    prices: options.prices ?? {
+      price: () => ({ cost: '0', status: 'none', version: '' }),
+      rates: () => undefined,
+    },
     countPluginError: (plugin, hook) => void pluginErrors.push(`${plugin}/${hook}`),
     onSettled(exchange, outcome) {
       settled.push({ id: exchange.id, outcome, facts: exchange.facts });
@@ -175,11 +186,20 @@ export async function startTestGateway(
   const services: Services = {
     ...{ log, clock, metrics, counters, prices: runtime.prices },
     features: options.features ?? readFeatures({}),
+    guards: guardsOf(builtInPlugins),
+    secrets: testSecrets,
     ...{
       journal: new TestJournal(),
       analytics: testAnalytics(options.analytics),
       resources: options.resources,
     },
+    secretManagers:
+      options.secretManagers ??
+      createSecretStore({ clock, log, transport, credentials, environment: {} }).within({
+        guardedFetch: options.guardedFetch ?? noFetch,
+        trustedHosts: new TrustedHosts(config.security.trusted_hosts),
+        sources: config.security.secret_sources,
+      }),
     cache: createMemoryCache({ clock, maxBytes: 64_000_000, maxValueBytes: 4_000_000 }),
     guardedFetch: options.guardedFetch ?? noFetch,
     tokens: createTokens({ fetch: options.guardedFetch ?? noFetch, clock, log }),
@@ -196,6 +216,7 @@ export async function startTestGateway(
       ...{ credentials, prices: runtime.prices, state: new RoutingState(clock), random: options.random },
       breakers: new Breakers({ counters, clock, log }),
       directory,
+      ...{ secrets: testSecrets, secretManagers: options.secretManagers },
     }),
     embeddings: createEmbeddings({
       known: compileTargets(config.providers, table, { factory: credentials, headerPrefix }),
@@ -277,7 +298,11 @@ export function testConfig({ providers, configs, server, security }: TestGateway
       shutdown_timeout_ms: 30_000,
       ...server,
     },
-    security: { trusted_hosts: [], key_prefix: 'wk_', ...security },
+    security: {
+      ...{ trusted_hosts: [], key_prefix: 'wk_' },
+      secret_sources: { environment_prefix: '', folder: '', machine_identity: false },
+      ...security,
+    },
     storage: {
       resources: { url: 'none:' },
       analytics: { url: 'none:', replicated: false, replica_path: '', replica_name: '' },

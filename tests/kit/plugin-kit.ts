@@ -12,7 +12,7 @@ import type { Endpoint } from '../../core/dialects/endpoint.ts';
 import type { RouteInput } from '../../core/http/define-route.ts';
 import { matchEndpoint } from '../../core/dialects/match-endpoint.ts';
 import type { ContextKey } from '../../core/pipeline/context-key.ts';
-import type { JsonValue, Outcome, RequestContext } from '../../core/pipeline/context.ts';
+import type { JsonObject, JsonValue, Outcome, RequestContext } from '../../core/pipeline/context.ts';
 import { emptyFacts, type RequestFacts } from '../../core/pipeline/facts.ts';
 import { callerKey } from '../../core/pipeline/keys.ts';
 import type { AnyPlugin, Scope } from '../../core/pipeline/plugin.ts';
@@ -30,6 +30,7 @@ import { createMemoryCache } from '../../storage/memory/cache.ts';
 import { createMemoryCounters } from '../../storage/memory/counters.ts';
 import { createMemoryVectorIndex } from '../../storage/memory/vector-index.ts';
 import { withoutStore } from '../../core/ports/directory-without-store.ts';
+import { testSecrets } from './test-secrets.ts';
 
 /** The moment at which every test clock starts. */
 export const testStart = Date.parse('2026-11-21T09:00:00.000Z');
@@ -57,8 +58,8 @@ export class TestClock implements Clock {
 
 /** A journal that keeps its lines, and can be told how many of them have not been stored yet. */
 export class TestJournal implements Journal {
-  readonly lines: Record<JournalTable, string[]> = { requests: [], bodies: [] };
-  pending: Record<JournalTable, number> = { requests: 0, bodies: 0 };
+  readonly lines: Record<JournalTable, string[]> = { requests: [], bodies: [], feedback: [] };
+  pending: Record<JournalTable, number> = { requests: 0, bodies: 0, feedback: 0 };
   readonly lastError = undefined;
   readonly settled: number[] = [];
 
@@ -116,6 +117,7 @@ export function testAnalytics(overrides: Partial<Analytics> = {}): Analytics {
     groups: () => Promise.resolve({ total: 0, rows: [] }),
     usageOfKeys: () => Promise.resolve(new Map()),
     requestById: () => Promise.resolve(undefined),
+    feedbackById: () => Promise.resolve(undefined),
     ping: () => Promise.resolve(),
     close: () => Promise.resolve(),
     ...overrides,
@@ -137,18 +139,21 @@ export function testScope(overrides: Partial<Scope> & { keys?: Readonly<Record<s
     cache: createMemoryCache({ clock, maxBytes: 1_000_000, maxValueBytes: 100_000 }),
     guardedFetch: { fetch: absent },
     metrics: { counter: absent, gauge: absent, histogram: absent, onScrape: absent, render: absent },
-    prices: { price: absent },
+    prices: { price: absent, rates: absent },
     directory: {
       keyByHash: (hash) => Object.entries(keys).find(([secret]) => sha256(secret) === hash)?.[1],
       ...withoutStore,
       defaultOrganisationId: 'default-org',
       defaultWorkspaceId: 'default-ws',
     },
+    secrets: testSecrets,
+    secretManagers: { refusal: () => undefined, value: absent },
     journal,
     analytics: testAnalytics(),
     resources: undefined,
     features: readFeatures({}),
-    router: { answer: absent, missingConfig: absent },
+    guards: { ids: [], issues: () => undefined },
+    router: { answer: absent, missingConfig: absent, checkConfig: absent, providers: new Map() },
     tokens: createTokens({ fetch: rest.guardedFetch ?? { fetch: absent }, clock, log: silent }),
     embeddings: { problem: absent, embed: absent },
     vectors: createMemoryVectorIndex({ clock }),
@@ -179,11 +184,11 @@ export class TestContext implements RequestContext {
   readonly id = randomUUID();
   readonly startedAt = testStart;
   readonly method: string;
-  readonly path: string;
+  path: string;
   readonly query: string;
   readonly headers: string[];
   readonly remoteAddress = '127.0.0.1';
-  readonly endpoint: Endpoint;
+  endpoint: Endpoint;
   readonly generation = 'generation-1';
   readonly body: LazyBody;
   readonly facts: RequestFacts = emptyFacts();
@@ -252,6 +257,12 @@ export class TestContext implements RequestContext {
   replaceResponseHeader(name: string, value: string | undefined): void {
     if (value === undefined) delete this.responseHeaders[name];
     else this.responseHeaders[name] = value;
+  }
+
+  become(path: string, body: JsonObject): void {
+    this.path = path;
+    this.endpoint = matchEndpoint(this.method, path);
+    this.body.set([], body);
   }
 
   onAbort(): () => void {

@@ -83,11 +83,13 @@ function callerOf(one: Try, home: Place): { actor: Actor; key: KeyRecord } {
   const user = person === undefined ? '' : personOf(home, person);
   const { kind, scopes } = one;
   const { organisation, workspace } = home;
+  // Whose id stands in what they made is no secret where it was made: organisations' keys make things everywhere.
+  const mark = isPersons || kind === 'workspace-service' ? home.marker : organisation;
   return {
     // The bearer of a JSON Web Token may do what a key of a workspace may.
     actor: { kind, person, user, scopes, organisation, workspace },
     key: testKey({
-      ...{ id: `${home.marker}-caller`, name: `${home.marker} caller`, kind, scopes },
+      ...{ id: `${mark}-caller`, name: `${mark} caller`, kind, scopes },
       ...{ organisationId: organisation, workspaceId: workspace },
       userId: user,
       ...(isToken && { isToken }),

@@ -43,6 +43,9 @@ const ofWorkspaces =
   /^(completions\.|guardrails\.invoke|mcp\.invoke|agents\.invoke|logs\.write|feedbacks\.write)/;
 const changesOfKeys = /^(workspace_service|workspace_user)_api_keys\.(create|update|delete|rotate)$/;
 
+/** With the settings that hold while nobody has changed any. */
+const changesOfConfigs = /^configs\.(create|update|delete)$/;
+
 function isOrganisations(scope: string): boolean {
   return ofOrganisation.test(scope) || changesOfWorkspaces.test(scope) || changesOfIntegrations.test(scope);
 }
@@ -61,7 +64,11 @@ function isManager({ kind, person }: Actor): boolean {
 
 function mayUse(actor: Actor, scope: string): boolean {
   const holds = actor.scopes.includes(scope) || actor.scopes.includes('*');
-  return holds && canHold(actor, scope) && (isManager(actor) || !changesOfKeys.test(scope));
+  return (
+    holds &&
+    canHold(actor, scope) &&
+    (isManager(actor) || !(changesOfKeys.test(scope) || changesOfConfigs.test(scope)))
+  );
 }
 
 function reaches(actor: Actor, target: Belonging): boolean {

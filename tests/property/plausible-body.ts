@@ -15,7 +15,7 @@ export interface Named {
 }
 
 /** Members that bodies get even when they could do without: without them some callers could not be served. */
-const alwaysSaid = ['workspace_id', 'user_id', 'name', 'scim_group'];
+const alwaysSaid = ['workspace_id', 'organisation_id', 'user_id', 'name', 'scim_group'];
 
 /** Undefined for a route without a body. */
 export function plausibleBody(schema: unknown, named: Named): unknown {
@@ -46,6 +46,7 @@ function byName(name: string, schema: SchemaObject, named: Named): unknown {
   if (name === 'role') return 'member';
   if (schema['format'] === 'email') return `${randomUUID()}@example.com`;
   if (schema['format'] === 'date-time') return '2099-01-01T00:00:00Z';
-  if (/(^|_)(name|id|group)$/.test(name)) return `plausible-${randomUUID()}`;
+  if (schema['examples'] === undefined && /(^|_)(name|id|group)$/.test(name))
+    return `plausible-${randomUUID()}`;
   return undefined;
 }

@@ -24,6 +24,7 @@ export function administrationOperation(route: RouteDefinition): Operation {
   return {
     ...{ id, method, path, summary, parameters },
     tag: tagOf(path),
+    ...(route.deprecated === true && { deprecated: true }),
     description:
       `Needs the scope ${scopes.map((scope) => `\`${scope}\``).join(' or ')}.` +
       (audit === null ? '' : ' Stands in the audit log.') +

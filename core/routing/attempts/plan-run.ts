@@ -1,10 +1,12 @@
 import type { GatewayError } from '../../errors/gateway-error.ts';
 import { asGatewayError } from '../../http/reply.ts';
 import type { Answer } from '../../pipeline/answer.ts';
+import { isPromise } from '../../pipeline/call-hook.ts';
+import type { MaybePromise } from '../../pipeline/context.ts';
 import type { Exchange } from '../../pipeline/exchange.ts';
 import type { TryRecord } from '../../pipeline/facts.ts';
 import type { RouteOptions, Target, TryOptions } from '../../ports/router.ts';
-import { sentUsage } from '../estimated-usage.ts';
+import { sentUsage } from '../../dialects/estimated-usage.ts';
 import type { PlanStep } from '../plan/plan-environment.ts';
 import type { CompiledConfig, PlanLeaf } from '../plan/plan-node.ts';
 import { RequestEnvironment, type SharedEnvironment } from '../plan/request-environment.ts';
@@ -22,7 +24,7 @@ export interface PlanRunSetup extends TrySetup, SharedEnvironment {
   /** What service keys begin with. */
   readonly keyPrefix: string;
   /** Throws what keeps this target from being made. */
-  targetOf(exchange: Exchange, leaf: PlanLeaf, place: TargetPlace): Target;
+  targetOf(exchange: Exchange, leaf: PlanLeaf, place: TargetPlace): MaybePromise<Target>;
   /** The options with what the target's settings and the request's headers say instead. */
   optionsOf(exchange: Exchange, leaf: PlanLeaf, options: RouteOptions): TryOptions;
 }
@@ -134,10 +136,17 @@ export class PlanRun {
   /** Throws what keeps the target from being made or asked. */
   private send({ exchange, leaf }: Opening): Promise<Answer> {
     const { setup, options, config } = this;
+    const target = setup.targetOf(exchange, leaf, { config, options });
+    if (isPromise(target)) return target.then((found) => this.sendTo(found, exchange, leaf));
+    return this.sendTo(target, exchange, leaf);
+  }
+
+  private sendTo(target: Target, exchange: Exchange, leaf: PlanLeaf): Promise<Answer> {
+    const { setup, options } = this;
     const { params, cache } = leaf.settings;
     const parts: TryParts = {
       exchange,
-      target: setup.targetOf(exchange, leaf, { config, options }),
+      target,
       options: setup.optionsOf(exchange, leaf, options),
       keyPrefix: setup.keyPrefix,
       params,
@@ -238,7 +247,12 @@ export class PlanRun {
     this.record(fork, { option: leaf.path, status: 0, error: 'lost_race', startedAt, lost: true });
     if (facts.upstreamStartedAt === 0) return;
     const usage = facts.usage ?? sentUsage(fork);
-    const { cost } = this.setup.prices.price(usage, facts.aiService, facts.modelRequested, at);
+    const { cost } = this.setup.prices.price(
+      usage,
+      facts.pricedBy ?? facts.aiService,
+      facts.modelRequested,
+      at,
+    );
     this.exchange.facts.lostCost += Number(cost);
   }
 }

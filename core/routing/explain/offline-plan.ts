@@ -1,5 +1,7 @@
 import type { GatewayConfig } from '../../config/schema.ts';
 import { servicePrefixes } from '../../config/service-prefixes.ts';
+import { isPromise } from '../../pipeline/call-hook.ts';
+import type { MaybePromise } from '../../pipeline/context.ts';
 import type { Exchange } from '../../pipeline/exchange.ts';
 import { TrustedHosts } from '../../ports/host-rules.ts';
 import type { Target } from '../../ports/router.ts';
@@ -50,8 +52,11 @@ export async function offlinePlan(
   const targetOf = (one: Exchange, { provider, settings }: PlanLeaf): Target => {
     const { apiKey, fields, customHost } = settings;
     const brought = { apiKey, fields, customHost, inline: config.slug === undefined };
-    if (provider !== undefined) return leafTarget(one, provider, rules, brought);
-    return requestTarget(one, rules, undefined, brought);
+    return atOnce(
+      provider !== undefined
+        ? leafTarget(one, provider, rules, brought)
+        : requestTarget(one, rules, undefined, brought),
+    );
   };
   const serviceOf = ({ provider }: PlanLeaf): string => {
     const name = provider?.name.replace(/^@/, '') ?? '';
@@ -66,6 +71,12 @@ export async function offlinePlan(
     tries: tries.map((one) => ({ ...one, target: previewTarget(exchange, one.leaf, targetOf) })),
     assumptions: assumptionsOf(config),
   };
+}
+
+/** Only secrets that stores refer to are waited for, and offline there is no store. */
+function atOnce(target: MaybePromise<Target>): Target {
+  if (isPromise(target)) throw new Error('A target that has to be waited for cannot be shown offline.');
+  return target;
 }
 
 function assumptionsOf({ root, leaves }: CompiledConfig): readonly string[] {

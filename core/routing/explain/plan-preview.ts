@@ -49,7 +49,7 @@ export function previewPlan(
     {
       ...{ state: shared.state, breakers: shared.breakers, prices: shared.prices },
       random: () => chance.next(),
-      serviceOf: (leaf) => shared.serviceOf(leaf),
+      serviceOf: (leaf, one, model) => shared.serviceOf(leaf, one, model),
     },
     trace,
   );

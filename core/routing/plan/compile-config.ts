@@ -12,6 +12,7 @@ import { noDestination } from './inherit-destination.ts';
 import { inheritSettings, nothingInherited, type Inherited } from './inherit-settings.ts';
 import type { CompiledConfig, HedgeSettings, PlanBranch, PlanLeaf, PlanNode } from './plan-node.ts';
 import type { KnowsProvider } from './provider-names.ts';
+import type { SavedConfigs } from './saved-names.ts';
 
 /** What a config is compiled with. */
 export interface CompileSetup {
@@ -21,6 +22,10 @@ export interface CompileSetup {
   readonly slug: string | undefined;
   /** All configs that targets may refer to, this one included. */
   readonly configs: ReadonlyMap<string, RouteConfigInput>;
+  /** Those of a store, that targets may refer to where `configs` has none of the name. Default none. */
+  readonly saved?: SavedConfigs | undefined;
+  /** `CompiledConfig.isSaved`. Default false. */
+  readonly isSaved?: boolean;
   readonly knowsProvider: KnowsProvider;
   /** What the gateway's own headers begin with, each with its dash: none of them can be forwarded. Default none. */
   readonly servicePrefixes?: readonly string[];
@@ -67,7 +72,8 @@ export function compileConfig(input: RouteConfigInput, setup: CompileSetup): Com
     return { ok: false, issues: issues.found, warnings: warnings.found };
   const isComplete = leaves.every(({ provider }) => provider !== undefined);
   const ranksByLatency = usesLatency(root);
-  const config = { id: setup.id, slug: setup.slug, root, leaves, readsBody, isComplete, ranksByLatency };
+  const { id, slug, isSaved = false } = setup;
+  const config = { id, slug, isSaved, root, leaves, readsBody, isComplete, ranksByLatency };
   return { ok: true, config, warnings: warnings.found };
 }
 
@@ -121,7 +127,7 @@ class Compilation {
       name: spot.name,
       weight: spot.weight,
       provider: own.destination.provider,
-      definedIn: spot.reference?.slug,
+      definedIn: spot.reference?.isSaved === true ? undefined : spot.reference?.slug,
       settings: attemptSettings(own, params),
       breaker: breakerSettings(own.breaker),
       hedge: hedgeSettings(input.hedge),
@@ -178,18 +184,21 @@ class Compilation {
   }
 
   /** Another config in the place of this target. It takes over settings, but neither provider nor credential nor host. */
-  #referred(input: RouteConfigInput, slug: string, spot: Spot, parent: Inherited): PlanNode | undefined {
-    const { configs, slug: ownSlug } = this.#setup;
+  #referred(input: RouteConfigInput, named: string, spot: Spot, parent: Inherited): PlanNode | undefined {
+    const { configs, saved, slug: ownSlug } = this.#setup;
     const refuse = reporter(this.issues, spot);
     for (const [key, value] of Object.entries(input)) {
       if (value !== undefined && key !== 'config' && key !== 'name' && key !== 'weight')
         refuse([key], 'only "name" and "weight" may stand beside "config"; write it into that config');
     }
-    const referred = configs.get(slug);
+    const written = configs.get(named);
+    const stored = written === undefined ? saved?.find(named) : undefined;
+    const referred = written ?? stored?.input;
+    const slug = stored?.slug ?? named;
     const circle = spot.slugs.indexOf(slug);
     if (referred === undefined || circle !== -1) {
       this.#ends++;
-      if (referred === undefined) refuse(['config'], unknownConfig(slug, configs.keys()));
+      if (referred === undefined) refuse(['config'], stored?.problem ?? this.#unknown(named));
       else {
         const names = [...spot.slugs.slice(circle), slug].join(' → ');
         const message = `the configs refer to each other in a circle: ${names}`;
@@ -209,6 +218,7 @@ class Compilation {
         slug,
         place: spot.reference?.place ?? [...spot.path, 'config'],
         start: spot.path.length,
+        isSaved: stored !== undefined,
       },
     };
     return this.node(referred, within, { ...parent, destination: noDestination });
@@ -216,7 +226,14 @@ class Compilation {
 
   #nameOf(target: RouteConfigInput): string | undefined {
     if (target.name !== undefined || target.config === undefined) return target.name;
-    return this.#setup.configs.get(target.config)?.name;
+    const { configs, saved } = this.#setup;
+    return (configs.get(target.config) ?? saved?.find(target.config)?.input)?.name;
+  }
+
+  #unknown(slug: string): string {
+    const { configs, saved } = this.#setup;
+    if (saved === undefined) return unknownConfig(slug, configs.keys());
+    return unknownConfig(slug, [...configs.keys(), ...saved.slugs()]);
   }
 
   /** Ends the walk: the rest would only be more of the same. */

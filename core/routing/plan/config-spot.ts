@@ -23,6 +23,8 @@ export interface Reference {
   readonly place: ConfigPlace;
   /** Length of the tree's path at the beginning of the other config. */
   readonly start: number;
+  /** The other config is a saved one, not the operator's. */
+  readonly isSaved: boolean;
 }
 
 /** The spot of a target. */

@@ -1,13 +1,19 @@
 import { didYouMean } from '../../config/did-you-mean.ts';
+import { childPointer } from '../../config/pointer.ts';
 import { errorTable } from '../../errors/codes.ts';
 import { GatewayError } from '../../errors/gateway-error.ts';
+import { withoutStore } from '../../ports/directory-without-store.ts';
+import { RecentMap } from '../../ports/recent-map.ts';
+import type { RecordPlace, StoredRecord } from '../../ports/records.ts';
 import type { RouteConfigInput } from '../../ports/route-config.ts';
+import type { ConfigDraft } from '../../ports/router.ts';
 import { sha256 } from '../../ports/sha256.ts';
 import { compileConfig, type CompileSetup } from './compile-config.ts';
-import { parseInlineConfig } from './parse-inline-config.ts';
+import { heldSecrets } from './held-secrets.ts';
+import { parseInlineConfig, type InlineConfig } from './parse-inline-config.ts';
 import type { CompiledConfig } from './plan-node.ts';
 import type { KnowsProvider } from './provider-names.ts';
-import { RecentMap } from '../../ports/recent-map.ts';
+import { configOfRecord, SavedNames, type SavedRecords } from './saved-names.ts';
 
 /** What a generation knows of configs. */
 export interface ConfigStoreOptions {
@@ -17,6 +23,8 @@ export interface ConfigStoreOptions {
   readonly knowsProvider: KnowsProvider;
   /** As in `CompileSetup`. */
   readonly servicePrefixes?: readonly string[];
+  /** Where saved configs and providers are looked up. Default: there are none. */
+  readonly saved?: SavedRecords;
 }
 
 /** Texts that are remembered, each of 64 KiB at the most. */
@@ -29,18 +37,31 @@ const maxShown = 255;
 
 type Issues = readonly { readonly path: string; readonly message: string }[];
 type Compiled = { readonly config: CompiledConfig } | { readonly issues: Issues };
+/** Something compiled, and what of the store it was made of. */
+interface Remembered {
+  readonly compiled: Compiled;
+  readonly names: SavedNames;
+}
 
-/** The configs of one generation: those of the configuration by name, and those that requests bring along. */
+/**
+ * The configs of one generation: those of the configuration by name, those that were saved, by slug or id, and those that
+ * requests bring along. Saved ones are those of a `place`; without one there are none.
+ */
 export class ConfigStore {
-  readonly #setup: Omit<CompileSetup, 'id' | 'slug'>;
+  readonly #setup: Omit<CompileSetup, 'id' | 'slug' | 'saved' | 'isSaved'>;
+  readonly #records: SavedRecords;
   readonly #compiled = new Map<string, CompiledConfig>();
-  /** Refusals too: a client that sends a wrong config sends it again. */
-  readonly #inline = new RecentMap<Compiled>(maxTexts);
+  readonly #saved = new WeakMap<StoredRecord<'config'>, Remembered>();
+  /** Refusals too: a client that sends a wrong config sends it again. Null: it means something else in each workspace. */
+  readonly #inline = new RecentMap<Compiled | null>(maxTexts);
+  /** Those that name something saved, by workspace and text. */
+  readonly #placed = new RecentMap<Remembered>(maxTexts);
 
   /** Throws an `Error` for a config that is not valid; `checkConfigs` has reported it before. */
-  constructor({ configs, knowsProvider, servicePrefixes = [] }: ConfigStoreOptions) {
+  constructor({ configs, knowsProvider, servicePrefixes = [], saved = withoutStore }: ConfigStoreOptions) {
     const byName = new Map(Object.entries(configs));
     this.#setup = { configs: byName, knowsProvider, servicePrefixes };
+    this.#records = saved;
     for (const [slug, input] of byName) {
       const result = compileConfig(input, { ...this.#setup, id: slug, slug });
       if (!result.ok) throw new Error(`The config "${slug}" is not valid. ${sentence(result.issues)}`);
@@ -48,48 +69,137 @@ export class ConfigStore {
     }
   }
 
-  /** The config of this name, if there is one. */
-  find(slug: string): CompiledConfig | undefined {
-    return this.#compiled.get(slug);
+  /** The config of this name, if there is one. Throws `invalid_config` for a saved one that is not valid any more. */
+  find(slug: string, place?: RecordPlace): CompiledConfig | undefined {
+    const own = this.#compiled.get(slug);
+    if (own !== undefined || place === undefined) return own;
+    const record = this.#records.record('config', place, slug);
+    return record === undefined ? undefined : this.#ofRecord(record);
   }
 
   /** Throws `config_unknown` when there is none of this name. */
-  bySlug(slug: string): CompiledConfig {
-    const found = this.find(slug);
+  bySlug(slug: string, place?: RecordPlace): CompiledConfig {
+    const found = this.find(slug, place);
     if (found !== undefined) return found;
-    const meant = didYouMean(slug, this.#compiled.keys());
-    const message =
-      `There is no config ${JSON.stringify(slug.slice(0, maxShown))}.` +
-      (meant === undefined ? '' : ` Did you mean "${meant}"?`) +
-      ' Define it under "configs" in the configuration, or send the config itself as JSON.';
+    const message = this.missing(slug, place) ?? '';
     throw new GatewayError('config_unknown', message, {
       param: 'config',
       extra: { errors: listed('config_unknown', [{ path: 'config', message }]) },
     });
   }
 
+  /** Whether there is a config of this name, valid or not; a sentence that says so when not. */
+  missing(slug: string, place?: RecordPlace): string | undefined {
+    if (this.#compiled.has(slug)) return undefined;
+    if (place !== undefined && this.#records.record('config', place, slug) !== undefined) return undefined;
+    const saved = place === undefined ? [] : new SavedNames(this.#records, place).slugs();
+    const meant = didYouMean(slug, [...this.#compiled.keys(), ...saved]);
+    return (
+      `There is no config ${JSON.stringify(slug.slice(0, maxShown))}.` +
+      (meant === undefined ? '' : ` Did you mean "${meant}"?`) +
+      ' Define it under "configs" in the configuration, or send the config itself as JSON.'
+    );
+  }
+
   /** The config that this JSON text is; compiled once per text. Throws `invalid_config` with everything that is wrong. */
-  inline(text: string): CompiledConfig {
-    let compiled = this.#inline.touch(text);
-    if (compiled === undefined) {
-      compiled = this.#compile(text);
-      this.#inline.set(text, compiled);
-    }
+  inline(text: string, place?: RecordPlace): CompiledConfig {
+    const compiled = this.#inline.touch(text) ?? this.#ofText(text, place);
     if ('config' in compiled) return compiled.config;
-    const { issues } = compiled;
+    throw refusal('The config is not valid.', compiled.issues);
+  }
+
+  /** Throws `invalid_config`, with pointers into the body, for a config that cannot be saved. */
+  check({ text, slug, place }: ConfigDraft): void {
+    const parsed = parseInlineConfig(text);
+    const names = new SavedNames(this.#records, place);
+    const compiled = this.#compile(parsed, { id: slug, slug, isSaved: true, names });
+    const issues = [
+      ...(parsed.ok ? heldSecrets(parsed.config) : []),
+      ...('issues' in compiled ? compiled.issues : []),
+    ];
+    if (issues.length === 0) return;
     throw new GatewayError('invalid_config', `The config is not valid. ${sentence(issues)}`, {
-      param: 'config',
-      extra: { errors: listed('invalid_config', issues) },
+      param: '/config',
+      extra: {
+        errors: issues
+          .slice(0, maxListed)
+          .map(({ path: place, message }) => ({ path: pointerOf(place), message })),
+      },
     });
   }
 
-  #compile(text: string): Compiled {
-    const parsed = parseInlineConfig(text);
+  #ofRecord(record: StoredRecord<'config'>): CompiledConfig {
+    let remembered = this.#saved.get(record);
+    if (remembered === undefined || !remembered.names.holds()) {
+      // Its own place, not that of the request: it means the same to everybody who may use it.
+      const names = new SavedNames(this.#records, record);
+      const { id, slug } = record;
+      const compiled = this.#compile(configOfRecord(record), { id, slug, isSaved: true, names });
+      this.#saved.set(record, (remembered = { compiled, names }));
+    }
+    const { compiled } = remembered;
+    if ('config' in compiled) return compiled.config;
+    throw refusal(`The saved config "${record.slug}" is not valid any more.`, compiled.issues);
+  }
+
+  #ofText(text: string, place: RecordPlace | undefined): Compiled {
+    if (this.#inline.get(text) === undefined) {
+      const { compiled, names } = this.#compileText(text, text, place);
+      this.#inline.set(text, names.isUnused ? compiled : null);
+      if (names.isUnused) return compiled;
+    }
+    // What is remembered of its targets (breakers, turns) is remembered for this workspace alone, too.
+    const key = place === undefined ? text : `${place.organisationId}/${place.workspaceId ?? ''} ${text}`;
+    let remembered = this.#placed.touch(key);
+    if (remembered === undefined || !remembered.names.holds())
+      this.#placed.set(key, (remembered = this.#compileText(text, key, place)));
+    return remembered.compiled;
+  }
+
+  #compileText(text: string, key: string, place: RecordPlace | undefined): Remembered {
+    const names = place === undefined ? noNames() : new SavedNames(this.#records, place);
+    const id = `inline:${sha256(key, 'base64url')}`;
+    const compiled = this.#compile(parseInlineConfig(text), { id, slug: undefined, isSaved: false, names });
+    return { compiled, names };
+  }
+
+  #compile(parsed: InlineConfig, { names, ...own }: CompilingSaved): Compiled {
     if (!parsed.ok) return { issues: parsed.issues };
-    const id = `inline:${sha256(text, 'base64url')}`;
-    const result = compileConfig(parsed.config, { ...this.#setup, id, slug: undefined });
+    const { knowsProvider } = this.#setup;
+    const result = compileConfig(parsed.config, {
+      ...this.#setup,
+      ...own,
+      saved: names,
+      knowsProvider: (provider) => knowsProvider(provider, names),
+    });
     return result.ok ? { config: result.config } : { issues: result.issues };
   }
+}
+
+/** Those of a request of nobody. */
+function noNames(): SavedNames {
+  return new SavedNames(withoutStore, { organisationId: '' });
+}
+
+/** How a config is compiled that may name saved ones. */
+interface CompilingSaved extends Pick<CompileSetup, 'id' | 'slug' | 'isSaved'> {
+  readonly names: SavedNames;
+}
+
+function refusal(head: string, issues: Issues): GatewayError {
+  return new GatewayError('invalid_config', `${head} ${sentence(issues)}`, {
+    param: 'config',
+    extra: { errors: listed('invalid_config', issues) },
+  });
+}
+
+const placeParts = /\[(\d+)\]|\["((?:[^"\\]|\\.)*)"\]|([\w$-]+)/g;
+
+/** `config.targets[0].retry` as the pointer of a body: `/config/targets/0/retry`. */
+function pointerOf(place: string): string {
+  return [...place.matchAll(placeParts)]
+    .map(([, index, quoted, plain]) => index ?? quoted ?? plain ?? '')
+    .reduce<string>(childPointer, '');
 }
 
 /** The first mistakes, for people: `config.targets[0].provider: there is no …`. */

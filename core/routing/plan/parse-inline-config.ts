@@ -21,7 +21,11 @@ const maxExplained = 2000;
 export function parseInlineConfig(text: string): InlineConfig {
   if (text.length > maxBytes || Buffer.byteLength(text) > maxBytes)
     return refused(`it is longer than ${maxBytes} bytes; define it under "configs" and send its name`);
-  const value = parseJson(text);
+  return readConfigObject(parseJson(text));
+}
+
+/** The same for what has been parsed. Its size is not looked at. */
+export function readConfigObject(value: unknown): InlineConfig {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     return refused('it is no JSON object; send one object with its quotes, commas and brackets in place');
   const values = countValues(value, maxNesting);

@@ -5,10 +5,15 @@ import type { FieldPath } from './field-path.ts';
 
 /** A compiled config: where requests go, and how each try is made. Immutable; shared by all requests that use it. */
 export interface CompiledConfig {
-  /** The slug, or `inline:` and a digest of the text: names its state (breakers, turns, latencies) across requests and reloads. */
+  /**
+   * The slug, the id of a saved one, or `inline:` and a digest of the text: names its state (breakers, turns, latencies)
+   * across requests and reloads.
+   */
   readonly id: string;
   /** Undefined for one that a request brought along. */
   readonly slug: string | undefined;
+  /** People of an organisation saved it: like one that a request brings along, it is not the operator's word. */
+  readonly isSaved: boolean;
   readonly root: PlanNode;
   /** All of them, in file order. */
   readonly leaves: readonly PlanLeaf[];
@@ -35,8 +40,8 @@ export interface PlanLeaf {
   /** As addressed (`openai`, `@slug`); undefined leaves it to the request. */
   readonly provider: LeafProvider | undefined;
   /**
-   * The config that provider, credential and host come from, when a reference to another config led there. That one is
-   * the operator's, also where a request brought along what refers to it: its credential is a held one.
+   * The config that provider, credential and host come from, when a reference to one of the operator's led there, also
+   * where a request brought along what refers to it: its credential is a held one. Undefined for saved ones.
    */
   readonly definedIn?: string | undefined;
   readonly settings: AttemptSettings;

@@ -2,8 +2,19 @@ import { didYouMean } from '../../config/did-you-mean.ts';
 import { quoted } from '../../config/word-list.ts';
 import type { LeafProvider } from './plan-node.ts';
 
-/** Undefined for a provider that exists, else a sentence that says that it does not and what may have been meant. */
-export type KnowsProvider = (provider: LeafProvider) => string | undefined;
+/**
+ * Undefined for a provider that exists, else a sentence that says that it does not and what may have been meant.
+ * `saved`: those of a store, which count like those of the configuration.
+ */
+export type KnowsProvider = (provider: LeafProvider, saved?: SavedProviders) => string | undefined;
+
+/** Providers of a store, as one workspace sees them. */
+export interface SavedProviders {
+  /** By slug or id. */
+  hasProvider(name: string): boolean;
+  /** For suggestions. */
+  providerSlugs(): Iterable<string>;
+}
 
 /** The providers that a configuration has. */
 export interface ProviderNames {
@@ -17,12 +28,17 @@ export interface ProviderNames {
 export function providerLookup(names: ProviderNames): KnowsProvider {
   const configured = new Set(names.configured);
   const all = new Set([...configured, ...names.builtIn]);
-  return ({ name, kind }) => {
+  return ({ name, kind }, saved) => {
     const isSlug = name.startsWith('@');
     const candidates = isSlug || kind === 'virtual-key' ? configured : all;
     const bare = isSlug ? name.slice(1) : name;
     if (candidates.has(bare)) return undefined;
-    const meant = didYouMean(bare, candidates);
+    const maySave = candidates === configured;
+    if (maySave && saved?.hasProvider(bare) === true) return undefined;
+    const meant = didYouMean(
+      bare,
+      maySave && saved !== undefined ? [...candidates, ...saved.providerSlugs()] : candidates,
+    );
     const what = kind === 'virtual-key' ? 'virtual key' : isSlug ? 'provider slug' : 'provider';
     const remedy =
       meant === undefined

@@ -1,7 +1,7 @@
 import type { Exchange } from '../../pipeline/exchange.ts';
-import type { Prices } from '../../ports/prices.ts';
+import type { PricedModels, Prices } from '../../ports/prices.ts';
 import type { Breakers } from '../attempts/breakers.ts';
-import { estimatedUsage } from '../estimated-usage.ts';
+import { estimatedUsage } from '../../dialects/estimated-usage.ts';
 import type { FieldPath } from './field-path.ts';
 import type { PlanTrace } from '../../pipeline/plan-trace.ts';
 import type { PlanEnvironment } from './plan-environment.ts';
@@ -17,8 +17,11 @@ export interface SharedEnvironment {
   readonly prices: Prices;
   /** A number of at least 0 and below 1. */
   random(): number;
-  /** Kind of the provider that a target names (`openai`), for prices; empty when the request names it. */
-  serviceOf(leaf: PlanLeaf): string;
+  /**
+   * Kind of the provider that a target names (`openai`), or what its integration says of the price of this model; empty
+   * when the request names it.
+   */
+  serviceOf(leaf: PlanLeaf, exchange: Exchange, model: string): string | PricedModels;
 }
 
 /** What the strategies of one request may know. */
@@ -61,12 +64,9 @@ export class RequestEnvironment implements PlanEnvironment {
 
   cost(leaf: PlanLeaf): number | undefined {
     const { exchange, shared } = this;
-    const price = shared.prices.price(
-      estimatedUsage(exchange),
-      shared.serviceOf(leaf),
-      modelAt(leaf, exchange),
-      exchange.startedAt,
-    );
+    const model = modelAt(leaf, exchange);
+    const service = shared.serviceOf(leaf, exchange, model);
+    const price = shared.prices.price(estimatedUsage(exchange), service, model, exchange.startedAt);
     return price.status === 'priced' ? Number(price.cost) : undefined;
   }
 

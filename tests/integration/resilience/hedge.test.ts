@@ -51,6 +51,7 @@ describe('a hedge', () => {
         cost: String((usage?.promptTokens ?? 0) * (provider === 'a' && model === 'm-a' ? 2 : 100)),
         ...{ status: 'priced', version: '1' },
       }),
+      rates: () => undefined,
     };
     const scenes = { a: [up.silent()], b: [up.chat('from b')] };
     const kit = await startPlanGateway(t, scenes, { prices });

@@ -1,5 +1,5 @@
-import { noUsage, type Usage } from '../dialects/usage.ts';
-import type { Exchange } from '../pipeline/exchange.ts';
+import { noUsage, type Usage } from './usage.ts';
+import type { RequestContext } from '../pipeline/context.ts';
 
 /** Bytes of JSON that are taken for one token: near enough to rank prices. */
 const bytesPerToken = 4;
@@ -8,8 +8,8 @@ const usualCompletion = 512;
 /** Members by which wires bound the answer. */
 const bounds = ['max_completion_tokens', 'max_tokens', 'max_output_tokens'] as const;
 
-/** What a request will probably use, told from its size and the bound that it sets. For comparing prices only. */
-export function estimatedUsage({ body }: Exchange): Usage {
+/** What a request will probably use, told from its size and the bound that it sets. Near enough to compare prices, and to reserve from a limit until it is known. */
+export function estimatedUsage({ body }: Pick<RequestContext, 'body'>): Usage {
   const promptTokens = body.loaded ? Math.ceil(body.bytes.length / bytesPerToken) : 0;
   const { json } = body.loaded ? body : { json: undefined };
   const object = typeof json === 'object' && json !== null && !Array.isArray(json) ? json : {};
@@ -18,7 +18,7 @@ export function estimatedUsage({ body }: Exchange): Usage {
 }
 
 /** What a provider has certainly been sent by a request whose answer nobody waited for. */
-export function sentUsage({ body }: Exchange): Usage {
+export function sentUsage({ body }: Pick<RequestContext, 'body'>): Usage {
   return usageOf(body.loaded ? Math.ceil(body.bytes.length / bytesPerToken) : 0, 0);
 }
 

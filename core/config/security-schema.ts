@@ -1,0 +1,62 @@
+import { Type } from 'typebox';
+import { section } from './schema-section.ts';
+
+const SecretSources = Type.Object(
+  {
+    environment_prefix: Type.Optional(
+      Type.String({
+        default: '',
+        maxLength: 255,
+        pattern: '^([A-Za-z_][A-Za-z0-9_]*)?$',
+        'x-expected': 'the beginning of names of environment variables, such as "SECRET_"',
+        description:
+          'Environment variables whose names begin with it may be read by secret references of the type `environment`; never those that begin with `WEIR_`. Empty: none.',
+      }),
+    ),
+    folder: Type.Optional(
+      Type.String({
+        default: '',
+        pattern: '^(/.*)?$',
+        'x-expected': 'an absolute path, such as "/run/secrets"',
+        description: 'Files below it may be read by secret references of the type `file`. Empty: none.',
+      }),
+    ),
+    machine_identity: Type.Optional(
+      Type.Boolean({
+        default: false,
+        description:
+          'Whether secret references may ask managers in the name of this machine: with AWS keys of the environment, a managed or federated identity of Azure, the service account of a pod. Whoever manages secret references can then read what the machine can.',
+      }),
+    ),
+  },
+  {
+    ...section,
+    description:
+      'What secret references may read of the machine that the gateway runs on. [secrets.md](secrets.md) explains it.',
+  },
+);
+
+/** `security:` of the file. */
+export const Security = Type.Object(
+  {
+    trusted_hosts: Type.Optional(
+      Type.Array(Type.String(), {
+        default: [],
+        maxItems: 1000,
+        description:
+          'Hosts (`host` or `host:port`, exact) that a request may name although they are private: as custom host, as address of an image. Public hosts need no entry.',
+      }),
+    ),
+    key_prefix: Type.Optional(
+      Type.String({
+        default: 'wk_',
+        minLength: 1,
+        maxLength: 16,
+        description:
+          'What service keys begin with; it tells them from provider keys in an Authorization header.',
+      }),
+    ),
+    secret_sources: Type.Optional(SecretSources),
+  },
+  { ...section, description: 'What requests may do.' },
+);

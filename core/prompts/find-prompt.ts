@@ -1,0 +1,64 @@
+import { GatewayError } from '../errors/gateway-error.ts';
+import type { PromptData } from '../ports/record-kinds.ts';
+import type { RecordPlace, StoredRecord } from '../ports/records.ts';
+import { labelSlug, readReference, type WantedVersion } from './prompt-reference.ts';
+import type { PromptSource, TemplateKind } from './prompt-source.ts';
+
+/** A version of a prompt. */
+export interface FoundPrompt {
+  readonly record: StoredRecord<'prompt'>;
+  readonly data: PromptData;
+}
+
+/** The active prompt in this place, and the version of it, that a reference names. Throws `resource_not_found`. */
+export async function findPrompt(
+  source: PromptSource,
+  place: RecordPlace,
+  reference: string,
+): Promise<FoundPrompt> {
+  const wanted = readReference(reference);
+  const record = wanted && (await source.record('prompt', place, wanted.idOrSlug));
+  if (wanted === undefined || record === undefined) {
+    throw new GatewayError(
+      'resource_not_found',
+      `No prompt "${reference.slice(0, 64)}" is visible to this key. Check its id or slug.`,
+    );
+  }
+  return { record, data: await versionData(source, record, wanted.version) };
+}
+
+/** What a version of a prompt or of a partial says. Throws `resource_not_found` when there is no such version. */
+export async function versionData<K extends TemplateKind>(
+  source: PromptSource,
+  record: StoredRecord<K>,
+  wanted: WantedVersion,
+): Promise<StoredRecord<K>['data']> {
+  const { data } = record;
+  if (wanted.kind === 'default') return data;
+  if (wanted.kind === 'number' && wanted.number === data.defaultVersion) return data;
+  const found = await source.version(record, await selector(source, record, wanted));
+  if (found !== undefined) return found.data;
+  throw noVersion(record, wanted);
+}
+
+type Selected = Exclude<WantedVersion, { readonly kind: 'default' }>;
+
+async function selector(source: PromptSource, record: StoredRecord<TemplateKind>, wanted: Selected) {
+  if (wanted.kind === 'latest') return 'latest';
+  if (wanted.kind === 'number') return { number: wanted.number };
+  const { organisationId, workspaceId } = record;
+  const label = await source.record('label', { organisationId, workspaceId }, labelSlug(wanted.label));
+  if (label === undefined) throw noVersion(record, wanted);
+  return { labelId: label.id };
+}
+
+function noVersion({ slug }: StoredRecord, wanted: Selected): GatewayError {
+  const named =
+    wanted.kind === 'number'
+      ? `number ${wanted.number}`
+      : `"${wanted.kind === 'label' ? wanted.label.slice(0, 64) : 'latest'}"`;
+  return new GatewayError(
+    'resource_not_found',
+    `"${slug}" has no version ${named}. Name one of its versions by number, by a label that is on it, or as "latest".`,
+  );
+}

@@ -1,0 +1,100 @@
+import type { Directory } from '../../ports/directory.ts';
+import type { RecordPlace, StoredRecord } from '../../ports/records.ts';
+import type { RouteConfigInput } from '../../ports/route-config.ts';
+import { readConfigObject, type InlineConfig } from './parse-inline-config.ts';
+import type { SavedProviders } from './provider-names.ts';
+
+/** Where saved configs and providers are looked up: in memory. */
+export type SavedRecords = Pick<Directory, 'record' | 'records'>;
+
+/** A config of a store that another one refers to. */
+export interface SavedConfig {
+  readonly slug: string;
+  /** Undefined for one that is not valid any more: `problem` says why. */
+  readonly input: RouteConfigInput | undefined;
+  readonly problem?: string;
+}
+
+/** The configs of a store, as one workspace sees them. */
+export interface SavedConfigs {
+  /** By slug or id. */
+  find(name: string): SavedConfig | undefined;
+  /** For suggestions. */
+  slugs(): Iterable<string>;
+}
+
+/** What was found of the store under a name; undefined: nothing. */
+interface Use {
+  readonly kind: 'config' | 'provider';
+  readonly name: string;
+  readonly record: StoredRecord | undefined;
+}
+
+/** Names that are offered when another one was not found, of each kind. */
+const maxOffered = 1000;
+
+/** Configs by their record: a record never changes, a new version is a new one. */
+const readConfigs = new WeakMap<StoredRecord<'config'>, InlineConfig>();
+
+/** What a saved config says, brought into the form of the schema; read once for each version of its record. */
+export function configOfRecord(record: StoredRecord<'config'>): InlineConfig {
+  let read = readConfigs.get(record);
+  if (read === undefined) readConfigs.set(record, (read = readConfigObject(record.data.config)));
+  return read;
+}
+
+/**
+ * The names of one workspace's saved configs and providers, for compiling one config. It remembers what it was asked
+ * for: the compiled config holds while the store says the same.
+ */
+export class SavedNames implements SavedConfigs, SavedProviders {
+  readonly #records: SavedRecords;
+  readonly #place: RecordPlace;
+  readonly #uses: Use[] = [];
+
+  constructor(records: SavedRecords, place: RecordPlace) {
+    this.#records = records;
+    this.#place = place;
+  }
+
+  /** True when the store was asked for nothing. */
+  get isUnused(): boolean {
+    return this.#uses.length === 0;
+  }
+
+  /** Whether the store still says what it said. */
+  holds(): boolean {
+    for (const { kind, name, record } of this.#uses)
+      if (this.#records.record(kind, this.#place, name) !== record) return false;
+    return true;
+  }
+
+  find(name: string): SavedConfig | undefined {
+    const record = this.#records.record('config', this.#place, name);
+    this.#uses.push({ kind: 'config', name, record });
+    if (record === undefined) return undefined;
+    const read = configOfRecord(record);
+    if (read.ok) return { slug: record.slug, input: read.config };
+    const [first] = read.issues;
+    const problem = `the config "${record.slug}" is not valid any more: ${first?.path ?? 'config'}: ${first?.message ?? ''}`;
+    return { slug: record.slug, input: undefined, problem };
+  }
+
+  slugs(): Iterable<string> {
+    return slugsOf(this.#records.records('config', this.#place));
+  }
+
+  hasProvider(name: string): boolean {
+    const record = this.#records.record('provider', this.#place, name);
+    this.#uses.push({ kind: 'provider', name, record });
+    return record !== undefined;
+  }
+
+  providerSlugs(): Iterable<string> {
+    return slugsOf(this.#records.records('provider', this.#place));
+  }
+}
+
+function slugsOf(records: readonly StoredRecord[]): readonly string[] {
+  return records.slice(0, maxOffered).map(({ slug }) => slug);
+}

@@ -1,0 +1,131 @@
+import { didYouMean } from '../config/did-you-mean.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
+import type { PricedModels } from '../ports/prices.ts';
+import type { IntegrationModel } from '../ports/record-kinds.ts';
+import type { StoredRecord } from '../ports/records.ts';
+
+/** Models that a refusal names at most, and characters of the one that was asked for. */
+const maxNamed = 10;
+const maxShown = 255;
+
+/** One deployment of Azure, as integrations have it in their settings. */
+export interface StoredDeployment {
+  readonly id: string;
+  readonly apiVersion: string;
+  /** The model behind it, for prices; empty when nothing says so. */
+  readonly model: string;
+}
+
+/** What an integration says of its models, without any secret: which may be asked for, and at what price. */
+export class StoredModels {
+  readonly isRestricted: boolean;
+  /** Slugs of the models that are enabled. */
+  readonly listed: readonly string[];
+  readonly #provider: string;
+  readonly #service: string;
+  readonly #multiplier: number;
+  readonly #enabled = new Map<string, IntegrationModel>();
+  readonly #deployments: ReadonlyMap<string, StoredDeployment>;
+  readonly #prices = new Map<string, PricedModels>();
+  readonly #otherwise: PricedModels | undefined;
+
+  /** `provider` is the slug by which requests name it, `service` the kind of provider that prices are known by. */
+  constructor(provider: string, service: string, { data }: StoredRecord<'integration'>) {
+    const { allowAllModels, models, priceMultiplier, configurations } = data;
+    this.#provider = provider;
+    this.#service = service;
+    this.#multiplier = priceMultiplier;
+    this.isRestricted = !allowAllModels;
+    this.#deployments = deploymentsOf(configurations['deployments']);
+    for (const model of models) if (model.enabled) this.#enabled.set(model.slug, model);
+    this.listed = [...this.#enabled.keys()];
+    for (const model of models) this.#price(model);
+    for (const [name, { model }] of this.#deployments) {
+      if (model !== '' && !this.#prices.has(name)) this.#keep(name, this.#prices.get(model)?.model || model);
+    }
+    if (priceMultiplier !== 1) this.#otherwise = this.#priced('', undefined);
+  }
+
+  /** Throws `model_not_allowed` when the integration does not have it. */
+  require(model: string): void {
+    if (!this.isRestricted || this.#enabled.has(model)) return;
+    const deployment = this.#deployments.get(model);
+    if (deployment !== undefined && this.#enabled.has(deployment.model)) return;
+    throw this.#refusal(model);
+  }
+
+  /** Undefined: the known prices of the kind of provider. */
+  pricesOf(model: string): PricedModels | undefined {
+    return this.#prices.get(model) ?? this.#otherwise;
+  }
+
+  /** The model's own settings, when the integration has it. */
+  enabled(model: string): IntegrationModel | undefined {
+    return this.#enabled.get(model);
+  }
+
+  /** The deployment that serves the model. */
+  deployment(model: string): StoredDeployment | undefined {
+    return this.#deployments.get(model);
+  }
+
+  #price({ slug, pricing, baseModelSlug }: IntegrationModel): void {
+    if (pricing !== undefined) this.#prices.set(slug, this.#priced('', pricing));
+    else if (baseModelSlug !== '') this.#keep(slug, baseModelSlug);
+  }
+
+  #keep(name: string, model: string): void {
+    this.#prices.set(name, this.#prices.get(model) ?? this.#priced(model, undefined));
+  }
+
+  #priced(model: string, own: PricedModels['own']): PricedModels {
+    return { service: this.#service, model, own, multiplier: this.#multiplier };
+  }
+
+  #refusal(model: string): GatewayError {
+    const meant = didYouMean(model, this.listed);
+    const names = this.listed.slice(0, maxNamed).map((name) => JSON.stringify(name));
+    const more = this.listed.length - names.length;
+    const all = names.join(', ') + (more > 0 ? ` and ${more} more` : '');
+    const hint =
+      meant !== undefined
+        ? `Did you mean ${JSON.stringify(meant)}?`
+        : names.length === 0
+          ? 'It allows none; enable models of its integration.'
+          : `It allows ${all}.`;
+    const asked = model === '' ? 'a request that names no model' : `the model ${quoted(model)}`;
+    return new GatewayError(
+      'model_not_allowed',
+      `The provider "@${this.#provider}" does not allow ${asked}. ${hint}`,
+      { param: 'model' },
+    );
+  }
+}
+
+function quoted(model: string): string {
+  return JSON.stringify(model.slice(0, maxShown));
+}
+
+/** Deployments by each name that requests may have for them: their alias first, their own name, the model behind them. */
+function deploymentsOf(given: unknown): ReadonlyMap<string, StoredDeployment> {
+  const found = new Map<string, StoredDeployment>();
+  if (!Array.isArray(given)) return found;
+  const read = given.map((one: unknown) => readDeployment(one));
+  for (const name of ['alias', 'id', 'model'] as const) {
+    for (const one of read) {
+      if (one.id !== '' && one[name] !== '' && !found.has(one[name])) found.set(one[name], one);
+    }
+  }
+  return found;
+}
+
+function readDeployment(given: unknown): StoredDeployment & { readonly alias: string } {
+  const one = typeof given === 'object' && given !== null ? (given as Readonly<Record<string, unknown>>) : {};
+  const text = (name: string): string => (typeof one[name] === 'string' ? one[name] : '');
+  return {
+    id: text('deployment_id'),
+    apiVersion: text('api_version'),
+    model: text('model'),
+    alias: text('alias'),
+  };
+}

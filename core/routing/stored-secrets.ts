@@ -1,0 +1,71 @@
+import { GatewayError } from '../errors/gateway-error.ts';
+import { isPromise } from '../pipeline/call-hook.ts';
+import type { MaybePromise } from '../pipeline/context.ts';
+import type { Directory, KeyRecord } from '../ports/directory.ts';
+import type { SecretMapping } from '../ports/record-kinds.ts';
+import type { StoredRecord } from '../ports/records.ts';
+import { secretContext, type SecretBox } from '../ports/secret-box.ts';
+import { isAllowedIn, type SecretManagers } from '../ports/secret-managers.ts';
+
+/** Whose providers are looked for. */
+export type ProviderPlace = Pick<KeyRecord, 'organisationId' | 'workspaceId'>;
+
+/** Where the secrets of integrations come from. */
+export interface StoredSecrets {
+  readonly directory: Pick<Directory, 'record'>;
+  readonly box: SecretBox;
+  /** Absent: integrations that refer to secrets elsewhere cannot be used. */
+  readonly managers?: SecretManagers | undefined;
+}
+
+/**
+ * The values of an integration's references, in the order of its mappings. A promise only while one has to be fetched.
+ * Throws, or rejects with, `credentials_failed` for one that there is not, or not for this workspace.
+ */
+export function referredValues(
+  integration: StoredRecord<'integration'>,
+  place: ProviderPlace,
+  sources: StoredSecrets,
+): MaybePromise<readonly string[]> {
+  const known: string[] = [];
+  let waiting: Promise<string>[] | undefined;
+  for (const mapping of integration.data.secretMappings) {
+    const value = referredValue(integration.slug, mapping, place, sources);
+    if (waiting !== undefined) waiting.push(Promise.resolve(value));
+    else if (isPromise(value)) waiting = [...known.map((one) => Promise.resolve(one)), value];
+    else known.push(value);
+  }
+  return waiting === undefined ? known : Promise.all(waiting);
+}
+
+function referredValue(
+  slug: string,
+  { targetField, secretReferenceId, secretKey }: SecretMapping,
+  place: ProviderPlace,
+  { directory, box, managers }: StoredSecrets,
+): MaybePromise<string> {
+  const refusal = (reason: string): GatewayError =>
+    new GatewayError(
+      'credentials_failed',
+      `The integration "${slug}" takes its ${targetField} from a secret reference ${reason}.`,
+    );
+  if (managers === undefined) throw refusal('that this gateway does not read; give it the secret itself');
+  const reference = directory.record('secret_reference', place, secretReferenceId);
+  if (reference === undefined) throw refusal('that does not exist any more; name another one');
+  if (!isAllowedIn(reference.data, place.workspaceId))
+    throw refusal('that this workspace may not use; allow it, or name another one');
+  return managers.value(reference, box, secretKey === '' ? undefined : secretKey);
+}
+
+/** All secrets of an integration in clear: those that stand in its record, and `referred` for its mappings. */
+export function openSecrets(
+  { id, data, secrets }: StoredRecord<'integration'>,
+  referred: readonly string[],
+  box: SecretBox,
+): ReadonlyMap<string, string> {
+  const opened = new Map<string, string>();
+  for (const [field, sealed] of Object.entries(secrets))
+    opened.set(field, box.open(sealed, secretContext(id, field)));
+  data.secretMappings.forEach(({ targetField }, index) => opened.set(targetField, referred[index] ?? ''));
+  return opened;
+}

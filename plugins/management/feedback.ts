@@ -1,0 +1,122 @@
+import { randomUUID } from 'node:crypto';
+import { reachOf } from '../../core/access/access.ts';
+import type { RouteDefinition } from '../../core/http/define-route.ts';
+import { defineRoute, GatewayError, Type, type Scope } from '../../core/pipeline/plugin.ts';
+import type { KeyRecord } from '../../core/ports/directory.ts';
+import type { FeedbackRow } from '../../core/ports/request-row.ts';
+import { CreateFeedback, FeedbackReply, UpdateFeedback } from './feedback-body.ts';
+import { plainObject } from './plain-json.ts';
+import { refusedBody } from './refused-body.ts';
+import { noSuchRecord } from './visible-record.ts';
+
+/** Keys that may send requests may say what they think of the answers. */
+const scopes = ['feedbacks.write', 'completions.write'];
+const mostMetadata = 16_384;
+/** How far back an id is looked for. */
+const reachMs = 366 * 86_400_000;
+/** Rows of other replicas may carry a clock that is ahead. */
+const aheadMs = 3_600_000;
+/** How long to wait, once, for rows that are still on their way to the store. */
+const settleMs = 2_000;
+
+/** `POST /feedback` and `PUT /feedback/{id}`: rows of the analytics store, by way of the journal. */
+export function feedbackRoutes(scope: Scope): readonly RouteDefinition[] {
+  return [createRoute(scope), updateRoute(scope)];
+}
+
+function createRoute({ clock, journal }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'feedback.create',
+    method: 'POST',
+    path: '/feedback',
+    summary: 'Says what somebody thinks of the answers of a trace',
+    scope: scopes,
+    // A row of the log, like the request that it is about: nothing that is administered changes.
+    audit: null,
+    body: CreateFeedback,
+    reply: FeedbackReply,
+    async handle({ body, key }) {
+      const isList = Array.isArray(body);
+      const rows = (isList ? body : [body]).map((one, index): FeedbackRow => {
+        const id = randomUUID();
+        const metadata = metadataText(one.metadata ?? {}, isList ? `/${index}/metadata` : '/metadata');
+        return {
+          ...{ id, created_at: storedTime(clock.now()), feedback_id: id, revision: 1, ...ofCaller(key) },
+          ...{ trace_id: one.trace_id, value: one.value, weight: one.weight ?? 1, metadata },
+        };
+      });
+      await keep(journal, rows);
+      return saved(rows);
+    },
+  });
+}
+
+function updateRoute({ clock, journal, analytics }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'feedback.update',
+    method: 'PUT',
+    path: '/feedback/{id}',
+    summary: 'Changes feedback; its value is given anew, what else is not given stays',
+    scope: scopes,
+    // A row of the log, like the request that it is about: nothing that is administered changes.
+    audit: null,
+    params: Type.Object({ id: Type.String({ format: 'uuid', description: 'As `POST /feedback` told it.' }) }),
+    body: UpdateFeedback,
+    reply: FeedbackReply,
+    async handle({ params, body, key }) {
+      if (body.feedback_id !== undefined && body.feedback_id !== params.id)
+        throw refusedBody([{ path: '/feedback_id', message: 'is not what the path says; leave it out' }]);
+      const metadata = body.metadata && metadataText(body.metadata, '/metadata');
+      const now = clock.now();
+      const window = { from: now - reachMs, to: now + aheadMs };
+      const find = () => analytics.feedbackById(params.id, window, reachOf(key));
+      if (journal.state('feedback').pending > 0) await journal.settle(settleMs);
+      const before = await find();
+      if (before === undefined) throw noSuchRecord('feedback', params.id);
+      const row: FeedbackRow = {
+        ...before,
+        ...{ id: randomUUID(), created_at: storedTime(now), revision: before.revision + 1 },
+        ...{ api_key_id: key.id, user_id: key.userId, value: body.value },
+        ...{ weight: body.weight ?? before.weight, metadata: metadata ?? before.metadata },
+      };
+      await keep(journal, [row]);
+      return saved([row]);
+    },
+  });
+}
+
+function ofCaller({ organisationId, workspaceId, id, userId }: KeyRecord) {
+  return {
+    ...{ organisation_id: organisationId, workspace_id: workspaceId },
+    ...{ api_key_id: id, user_id: userId },
+  };
+}
+
+/** Puts rows where a crash does not lose them. Throws `store_unavailable` when the journal has no room. */
+async function keep(journal: Scope['journal'], rows: readonly FeedbackRow[]): Promise<void> {
+  const { shed } = journal.state('feedback');
+  for (const row of rows) journal.append('feedback', JSON.stringify(row));
+  await journal.flush();
+  if (journal.state('feedback').shed === shed) return;
+  throw new GatewayError(
+    'store_unavailable',
+    'The journal has no room, and not all of the feedback was kept. Try again when the analytics store takes rows.',
+    { headers: ['retry-after', '5'] },
+  );
+}
+
+function metadataText(metadata: Readonly<Record<string, unknown>>, pointer: string): string {
+  const text = JSON.stringify(plainObject(metadata, pointer));
+  if (text.length <= mostMetadata) return text;
+  throw refusedBody([{ path: pointer, message: `is longer than ${mostMetadata} characters as JSON` }]);
+}
+
+/** `YYYY-MM-DD HH:MM:SS.mmm` in UTC. */
+function storedTime(at: number): string {
+  return new Date(at).toISOString().replace('T', ' ').slice(0, -1);
+}
+
+function saved(rows: readonly FeedbackRow[]) {
+  const ids = rows.map(({ feedback_id: id }) => id);
+  return { status: 'success' as const, message: 'Feedback was saved.', feedback_ids: ids };
+}

@@ -1,0 +1,164 @@
+import { reachOf } from '../../core/access/access.ts';
+import type { RouteDefinition } from '../../core/http/define-route.ts';
+import { defineRoute, GatewayError, Type, type Scope } from '../../core/pipeline/plugin.ts';
+import type { KeyRecord } from '../../core/ports/directory.ts';
+import type { StoredRecord } from '../../core/ports/records.ts';
+import type { ResourcesReader } from '../../core/ports/resources.ts';
+import { listReply, pageOf, pageQuery } from './page-query.ts';
+import type { PolicyKind, PolicyRecordKind } from './policy-kind.ts';
+import { requireOwn } from './record-place.ts';
+import { staleVersion } from './stale-version.ts';
+import { everyRecord, noSuchRecord, visibleRecord } from './visible-record.ts';
+import { visibleWorkspace } from './visible-workspace.ts';
+import { Identifier, Name, strict } from './text-schema.ts';
+
+const Status = Type.Optional(
+  Type.Union([Type.Literal('active'), Type.Literal('archived')], { description: 'Only those.' }),
+);
+/** The routes that policies of both kinds have alike: list, get, archive. */
+export function policyRoutes<K extends PolicyRecordKind>(
+  kind: PolicyKind<K>,
+  scope: Scope,
+): readonly RouteDefinition[] {
+  return [listRoute(kind), getRoute(kind), archiveRoute(kind, scope)];
+}
+
+function listRoute<K extends PolicyRecordKind>(kind: PolicyKind<K>): RouteDefinition {
+  return defineRoute({
+    id: `${kind.routes}.list`,
+    method: 'GET',
+    path: kind.path,
+    summary: `The ${kind.words}s that the key may see, oldest first`,
+    scope: 'policies.list',
+    feature: 'policies',
+    // Reads only.
+    audit: null,
+    query: Type.Object(
+      {
+        ...pageQuery,
+        workspace_id: Type.Optional(Name('Only those of this workspace: its id or slug.')),
+        status: Type.Optional(
+          Type.Union([Type.Literal('active'), Type.Literal('archived')], { default: 'active' }),
+        ),
+        ...kind.filters,
+      },
+      strict,
+    ),
+    reply: Type.Object({ ...listReply, data: Type.Array(kind.reply) }),
+    async handle({ query, key, read }) {
+      const page = pageOf(query);
+      const wanted: Readonly<Record<string, unknown>> = query;
+      const { total, data } = await read(async (reader) => {
+        const { organisationId, workspaceId: reach } = reachOf(key);
+        const named = query.workspace_id;
+        const workspaceId = named === undefined ? reach : (await visibleWorkspace(reader, key, named)).id;
+        const filter = {
+          status: query.status ?? 'active',
+          ...(workspaceId !== undefined && { workspaceId }),
+        };
+        const fields = Object.keys(kind.filters).filter((name) => wanted[name] !== undefined);
+        if (fields.length === 0) return reader.records.list(kind.kind, organisationId, filter, page);
+        // The store cannot filter by what is special about a kind.
+        const found = (await everyRecord(reader, kind.kind, organisationId, filter)).filter((record) =>
+          fields.every((name) => Reflect.get(record.data, name) === wanted[name]),
+        );
+        return { total: found.length, data: found.slice(page.offset, page.offset + page.limit) };
+      });
+      return { object: 'list' as const, total, data: data.map((record) => kind.show(record)) };
+    },
+  });
+}
+
+function getRoute<K extends PolicyRecordKind>(kind: PolicyKind<K>): RouteDefinition {
+  return defineRoute({
+    id: `${kind.routes}.get`,
+    method: 'GET',
+    path: `${kind.path}/{${kind.parameter}}`,
+    summary: `One ${kind.words}`,
+    scope: 'policies.read',
+    feature: 'policies',
+    // Reads only.
+    audit: null,
+    params: policyParams(kind),
+    query: Type.Object({ status: Status, ...kind.readQuery }, strict),
+    reply: kind.reply,
+    async handle({ params, query, key, read, sendVersion }) {
+      const id = policyId(kind, params);
+      const record = await read((reader) => visiblePolicy(reader, key, kind, id));
+      if (query.status !== undefined && record.status !== query.status) throw noSuchRecord(kind.words, id);
+      sendVersion(record.version);
+      return kind.show(record);
+    },
+  });
+}
+
+function archiveRoute<K extends PolicyRecordKind>(kind: PolicyKind<K>, { clock }: Scope): RouteDefinition {
+  return defineRoute({
+    id: `${kind.routes}.delete`,
+    method: 'DELETE',
+    path: `${kind.path}/{${kind.parameter}}`,
+    summary: `Archives a ${kind.words}: it limits nothing from then on`,
+    scope: 'policies.delete',
+    feature: 'policies',
+    audit: 'delete',
+    params: policyParams(kind),
+    reply: Type.Object({}),
+    async handle({ params, key, write, requireVersion }) {
+      await write(async (writer) => {
+        const before = await visiblePolicy(writer, key, kind, policyId(kind, params));
+        requireOwn(key, before, kind.words);
+        requireVersion(before.version);
+        const { id, workspaceId } = before;
+        if (before.status === 'archived') return { id, workspaceId, result: undefined };
+        const change = {
+          updatedBy: key.userId || key.id,
+          updatedAt: clock.now(),
+          version: before.version + 1,
+        };
+        const after: StoredRecord<K> = { ...before, status: 'archived', ...change };
+        if (!(await writer.records.replace(after))) throw staleVersion();
+        return { id, workspaceId, result: undefined };
+      });
+      return {};
+    },
+  });
+}
+
+/** The path's one parameter. */
+export function policyParams({ parameter }: Pick<PolicyKind<PolicyRecordKind>, 'parameter'>) {
+  return Type.Object({ [parameter]: Identifier });
+}
+
+/** What the path names. */
+export function policyId(
+  { parameter }: Pick<PolicyKind<PolicyRecordKind>, 'parameter'>,
+  params: Readonly<Record<string, string>>,
+): string {
+  return params[parameter] ?? '';
+}
+
+/** The policy with this id. Throws `resource_not_found` when there is none within the key's reach. */
+export function visiblePolicy<K extends PolicyRecordKind>(
+  reader: Pick<ResourcesReader, 'records' | 'workspaces'>,
+  key: KeyRecord,
+  { kind, words: noun }: PolicyKind<K>,
+  id: string,
+): Promise<StoredRecord<K>> {
+  return visibleRecord(reader, key, { kind, noun, idOrSlug: id });
+}
+
+/** The same, for changing it. Throws `resource_conflict` when it is archived, `scope_missing` when it is not the key's. */
+export async function changeablePolicy<K extends PolicyRecordKind>(
+  reader: Pick<ResourcesReader, 'records' | 'workspaces'>,
+  key: KeyRecord,
+  kind: PolicyKind<K>,
+  id: string,
+): Promise<StoredRecord<K>> {
+  const found = await visiblePolicy(reader, key, kind, id);
+  requireOwn(key, found, kind.words);
+  if (found.status === 'active') return found;
+  throw new GatewayError(
+    'resource_conflict',
+    `The ${kind.words} "${found.name}" is archived and cannot be changed any more. Create another one.`,
+  );
+}

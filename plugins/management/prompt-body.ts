@@ -1,0 +1,144 @@
+import { GatewayError, Type, type Scope, type Static } from '../../core/pipeline/plugin.ts';
+import type { PromptData } from '../../core/ports/record-kinds.ts';
+import type { RecordPlace } from '../../core/ports/records.ts';
+import type { ResourcesReader } from '../../core/ports/resources.ts';
+import { maxTemplateLength } from '../../core/prompts/template.ts';
+import { refusedBody } from './refused-body.ts';
+import { Description, Name, strict } from './text-schema.ts';
+
+const JsonObject = (description: string) => Type.Record(Type.String(), Type.Unknown(), { description });
+const Functions = (description: string) =>
+  Type.Array(JsonObject('As the provider wants it.'), { maxItems: 128, description });
+
+/** The text of a template in a body. */
+export const TemplateText = (description: string) =>
+  Type.String({ minLength: 1, maxLength: maxTemplateLength, description });
+
+const Metadata = JsonObject(
+  'For people and tools. `"type": "completion"` sends plain text to `/completions`.',
+);
+
+const version = {
+  string: TemplateText('Mustache: a JSON list of messages, or plain text.'),
+  parameters: JsonObject('What goes into the body of each request: `temperature`, `max_tokens` …'),
+  model: Type.String({ maxLength: 255, description: 'Model, as the provider calls it.' }),
+  virtual_key: Type.String({ maxLength: 255, description: 'Slug of the provider that it is sent to.' }),
+  version_description: Description,
+  functions: Functions('Functions that the model may call.'),
+  tools: Functions('Tools that the model may call.'),
+  tool_choice: Type.Union([Type.String({ maxLength: 64 }), JsonObject('Which tool is called.')]),
+  is_raw_template: Type.Union([Type.Literal(0), Type.Literal(1), Type.Boolean()], {
+    description: 'How an editor shows the template; rendering does not depend on it.',
+  }),
+  template_metadata: Metadata,
+  prompt_metadata: Metadata,
+};
+const { string, parameters } = version;
+const optional = {
+  model: Type.Optional(version.model),
+  virtual_key: Type.Optional(version.virtual_key),
+  version_description: Type.Optional(version.version_description),
+  functions: Type.Optional(version.functions),
+  tools: Type.Optional(version.tools),
+  tool_choice: Type.Optional(version.tool_choice),
+  is_raw_template: Type.Optional(version.is_raw_template),
+  template_metadata: Type.Optional(version.template_metadata),
+  prompt_metadata: Type.Optional(version.prompt_metadata),
+};
+const collection = Type.Optional(
+  Name('Id or slug of a collection; `default` for the one that every workspace has.'),
+);
+
+/** What makes a prompt. */
+export const CreatePrompt = Type.Object(
+  {
+    name: Name('For people.'),
+    workspace_id: Type.Optional(Name('Id or slug; keys of the organisation say it here.')),
+    collection_id: collection,
+    ...{ string, parameters, ...optional },
+  },
+  strict,
+);
+
+/** What changes one; with any of the fields of a version, it gets a new version. */
+export const UpdatePrompt = Type.Object(
+  {
+    patch: Type.Optional(
+      Type.Boolean({
+        description:
+          'Fields of the version that are not given are those of the latest version. Default false: they are empty, and `string` is needed.',
+      }),
+    ),
+    name: Type.Optional(Name('For people.')),
+    collection_id: collection,
+    ...{ string: Type.Optional(string), parameters: Type.Optional(parameters), ...optional },
+  },
+  strict,
+);
+
+type Body = Static<typeof UpdatePrompt>;
+
+const versionFields = Object.keys(version) as readonly (keyof typeof version)[];
+
+/** Whether a body says anything that belongs to a version. */
+export function makesVersion(body: Body): boolean {
+  return versionFields.some((name) => body[name] !== undefined);
+}
+
+/** What a version is that nothing was said about. */
+export const emptyVersion: PromptData = {
+  ...{ template: '', parameters: {}, virtualKey: '', model: '', functions: [], tools: [] },
+  ...{ toolChoice: null, metadata: {}, isRawTemplate: false, defaultVersion: 1 },
+};
+
+/**
+ * The version that a body makes. Fields that it leaves out are those of `before`. Throws `invalid_request` for metadata
+ * in both spellings.
+ */
+export function versionOf(body: Body, before: PromptData): PromptData {
+  if (body.template_metadata !== undefined && body.prompt_metadata !== undefined)
+    throw refusedBody([{ path: '/prompt_metadata', message: 'is given as template_metadata, too' }]);
+  const metadata = body.template_metadata ?? body.prompt_metadata;
+  // What has been parsed from JSON is JSON.
+  const given = { ...body, metadata } as Omit<Body, 'parameters' | 'functions' | 'tools' | 'tool_choice'> & {
+    readonly parameters?: PromptData['parameters'];
+    readonly functions?: PromptData['functions'];
+    readonly tools?: PromptData['tools'];
+    readonly tool_choice?: PromptData['toolChoice'];
+    readonly metadata?: PromptData['metadata'];
+  };
+  return {
+    template: given.string ?? before.template,
+    parameters: given.parameters ?? before.parameters,
+    virtualKey: given.virtual_key ?? before.virtualKey,
+    model: given.model ?? before.model,
+    functions: given.functions ?? before.functions,
+    tools: given.tools ?? before.tools,
+    toolChoice: given.tool_choice ?? before.toolChoice,
+    metadata: given.metadata ?? before.metadata,
+    isRawTemplate:
+      given.is_raw_template === undefined ? before.isRawTemplate : Boolean(given.is_raw_template),
+    defaultVersion: before.defaultVersion,
+  };
+}
+
+/** Throws `invalid_request` when there is no such provider in the workspace or in the configuration. */
+export async function requireProvider(
+  { records }: Pick<ResourcesReader, 'records'>,
+  place: RecordPlace,
+  virtualKey: string,
+  router: Scope['router'],
+): Promise<void> {
+  if (virtualKey === '') return;
+  const slug = virtualKey.replace(/^@/, '');
+  if ((await records.find('provider', place, slug))?.status === 'active') return;
+  try {
+    router.checkConfig({ text: JSON.stringify({ virtual_key: slug }), slug: '', place });
+  } catch (error) {
+    if (!GatewayError.is(error)) throw error;
+    const shown = slug.slice(0, 64);
+    throw refusedBody([
+      { path: '/virtual_key', message: `names "${shown}", and no such provider is visible to the workspace` },
+    ]);
+  }
+}

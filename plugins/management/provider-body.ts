@@ -1,0 +1,84 @@
+import { accessTo } from '../../core/access/integration-access.ts';
+import { Type, type Static } from '../../core/pipeline/plugin.ts';
+import type { ProviderData } from '../../core/ports/record-kinds.ts';
+import type { StoredRecord } from '../../core/ports/records.ts';
+import type { ResourcesReader, WorkspaceRecord } from '../../core/ports/resources.ts';
+import { GivenSlug } from './integration-body.ts';
+import { plainProvider } from './provider-defaults.ts';
+import { GivenRateLimits, GivenUsageLimit, rateLimitsOfBody, usageLimitOfBody } from './provider-limits.ts';
+import { refusedBody } from './refused-body.ts';
+import { Description, Instant, Name, orNull, strict } from './text-schema.ts';
+
+/** What bodies say of providers and virtual keys alike. */
+export const providerFields = {
+  note: Type.Optional(orNull(Description)),
+  usage_limits: Type.Optional(GivenUsageLimit),
+  rate_limits: Type.Optional(GivenRateLimits),
+  expires_at: Type.Optional(orNull(Instant('When requests are refused. Null for never.'))),
+};
+
+/** Existing clients say it with an update. */
+export const ResetUsage = Type.Optional(
+  Type.Boolean({ description: 'What was used so far counts no more.' }),
+);
+
+/** What makes a provider. */
+export const CreateProvider = Type.Object(
+  {
+    name: Name('For people.'),
+    integration_id: Name('Id or slug of an integration that the workspace may use.'),
+    workspace_id: Type.Optional(Name('Id or slug. Default: the workspace of the key.')),
+    slug: Type.Optional(GivenSlug),
+    ...providerFields,
+  },
+  strict,
+);
+
+/** What changes one; what is not given stays. */
+export const UpdateProvider = Type.Object(
+  {
+    name: Type.Optional(Name('For people.')),
+    workspace_id: Type.Optional(Name('Its workspace, for keys of the organisation that name it by slug.')),
+    ...providerFields,
+    reset_usage: ResetUsage,
+  },
+  strict,
+);
+
+/** The part of a body that a provider keeps. */
+export type ProviderBody = Pick<
+  Static<typeof UpdateProvider>,
+  'note' | 'usage_limits' | 'rate_limits' | 'expires_at'
+>;
+
+/** What the body makes of a provider as it is. Throws `invalid_request` for limits and times that cannot be. */
+export function changedProvider(body: ProviderBody, before: ProviderData = plainProvider): ProviderData {
+  const { note, usage_limits: usage, rate_limits: rates, expires_at: expires } = body;
+  return {
+    note: note === undefined ? before.note : (note ?? ''),
+    usageLimits: usage === undefined ? before.usageLimits : usageLimitOfBody(usage),
+    rateLimits: rates === undefined ? before.rateLimits : rateLimitsOfBody(rates),
+    expiresAt: expires === undefined ? before.expiresAt : timeOf(expires),
+    isVirtualKey: before.isVirtualKey,
+  };
+}
+
+function timeOf(text: string | null): number | undefined {
+  if (text === null) return undefined;
+  const at = Date.parse(text);
+  if (!Number.isNaN(at)) return at;
+  throw refusedBody([{ path: '/expires_at', message: 'must be an ISO 8601 time like 2030-01-31T00:00:00Z' }]);
+}
+
+/** The integration that a body names. Throws `invalid_request` for one that the workspace may not use, as for none. */
+export async function usableIntegration(
+  { records }: Pick<ResourcesReader, 'records'>,
+  { organisationId, id: workspaceId }: WorkspaceRecord,
+  named: string,
+): Promise<StoredRecord<'integration'>> {
+  const found = await records.find('integration', { organisationId, workspaceId }, named);
+  if (found?.status === 'active' && accessTo(found, workspaceId) !== undefined) return found;
+  const message =
+    'names no integration that the workspace may use; check its id or slug, and the workspaces that it is enabled for';
+  throw refusedBody([{ path: '/integration_id', message }]);
+}

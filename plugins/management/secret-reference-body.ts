@@ -1,0 +1,158 @@
+import { Type, type Scope, type Static } from '../../core/pipeline/plugin.ts';
+import type { SecretReferenceData } from '../../core/ports/record-kinds.ts';
+import type { ResourcesReader } from '../../core/ports/resources.ts';
+import type { PlainSecrets } from './integration-secrets.ts';
+import { refusedBody, type BodyMistake } from './refused-body.ts';
+import { AuthConfig, ManagerType, splitAuth, type SplitAuth } from './secret-reference-auth.ts';
+import { Metadata, Name, orNull, strict } from './text-schema.ts';
+
+const ReferenceName = Name('For people.');
+const SecretPath = Type.String({
+  ...{ minLength: 1, maxLength: 1024 },
+  description: 'Name, ARN or path of the secret, as its manager calls it; a variable, or a file.',
+});
+
+const fields = {
+  description: Type.Optional(orNull(Type.String({ maxLength: 1024, description: 'For people.' }))),
+  secret_key: Type.Optional(
+    orNull(
+      Type.String({ maxLength: 255, description: "Member of the secret's JSON. Default: the whole secret." }),
+    ),
+  ),
+  allow_all_workspaces: Type.Optional(
+    Type.Boolean({ description: 'Default true, unless `allowed_workspaces` is given.' }),
+  ),
+  allowed_workspaces: Type.Optional(
+    Type.Array(Name('Id or slug of a workspace.'), {
+      ...{ minItems: 1, maxItems: 1000 },
+      description: 'Whose requests may use it; instead of `allow_all_workspaces`.',
+    }),
+  ),
+  tags: Type.Optional(orNull(Metadata)),
+};
+
+/** What makes a secret reference. */
+export const CreateSecretReference = Type.Object(
+  {
+    organisation_id: Type.Optional(Name('That of the key; anything else is refused.')),
+    name: ReferenceName,
+    slug: Type.Optional(
+      Type.String({ minLength: 1, maxLength: 255, pattern: '^[a-zA-Z0-9_-]+$', description: 'Unique.' }),
+    ),
+    manager_type: ManagerType,
+    auth_config: AuthConfig,
+    secret_path: SecretPath,
+    ...fields,
+  },
+  strict,
+);
+
+/** What changes one; what is not given stays. */
+export const UpdateSecretReference = Type.Object(
+  {
+    name: Type.Optional(ReferenceName),
+    auth_config: Type.Optional(AuthConfig),
+    secret_path: Type.Optional(SecretPath),
+    ...fields,
+  },
+  strict,
+);
+
+/** The part of a record that a body can say, its secrets in plain text. */
+export interface ReferenceContent {
+  readonly name: string;
+  readonly data: SecretReferenceData;
+  readonly plain: PlainSecrets;
+}
+
+/** What the body makes of a reference as it is. Throws `invalid_request`, with every place, for what cannot be. */
+export async function changedReference(
+  reader: Pick<ResourcesReader, 'workspaces'>,
+  body: Static<typeof UpdateSecretReference>,
+  before: ReferenceContent,
+  { organisationId, managers }: { organisationId: string; managers: Scope['secretManagers'] },
+): Promise<ReferenceContent> {
+  const mistakes: BodyMistake[] = [];
+  const { managerType } = before.data;
+  const auth =
+    body.auth_config === undefined
+      ? authOf(before)
+      : splitAuth(body.auth_config, managerType, authOf(before), mistakes);
+  const secretPath = body.secret_path ?? before.data.secretPath;
+  if (mistakes.length === 0) {
+    const question = { managerType, auth: { ...auth.authConfig, ...auth.plain }, secretPath };
+    const refusal = managers.refusal(question);
+    if (refusal !== undefined) mistakes.push(refusal);
+  }
+  const workspaces = await allowedWorkspaces(reader, body, { before: before.data, organisationId }, mistakes);
+  if (mistakes.length > 0) throw refusedBody(mistakes);
+  const { tags = before.data.tags } = body;
+  return {
+    name: body.name ?? before.name,
+    data: {
+      description: body.description === undefined ? before.data.description : (body.description ?? ''),
+      ...{ managerType, authConfig: auth.authConfig, secretPath },
+      secretKey: body.secret_key === undefined ? before.data.secretKey : (body.secret_key ?? ''),
+      ...workspaces,
+      ...(tags !== undefined && tags !== null && { tags }),
+    },
+    plain: auth.plain,
+  };
+}
+
+/** The `auth_config` of a reference as it is. */
+export function authOf({ data, plain }: Pick<ReferenceContent, 'data' | 'plain'>): SplitAuth {
+  const texts = Object.entries(data.authConfig).filter(
+    (pair): pair is [string, string] => typeof pair[1] === 'string',
+  );
+  return { authConfig: Object.fromEntries(texts), plain };
+}
+
+type Allowed = Pick<SecretReferenceData, 'allowAllWorkspaces' | 'allowedWorkspaces'>;
+
+async function allowedWorkspaces(
+  { workspaces }: Pick<ResourcesReader, 'workspaces'>,
+  { allow_all_workspaces: all, allowed_workspaces: named }: Static<typeof UpdateSecretReference>,
+  { before, organisationId }: { before: Allowed; organisationId: string },
+  mistakes: BodyMistake[],
+): Promise<Allowed> {
+  if (named === undefined) {
+    if (all === true) return { allowAllWorkspaces: true, allowedWorkspaces: [] };
+    if (all === false && before.allowAllWorkspaces) {
+      const message =
+        'is missing: allow_all_workspaces is false, so it says whose requests may use the secret';
+      mistakes.push({ path: '/allowed_workspaces', message });
+    }
+    return { allowAllWorkspaces: before.allowAllWorkspaces, allowedWorkspaces: before.allowedWorkspaces };
+  }
+  if (all === true) {
+    const message = 'cannot be there when allow_all_workspaces is true; leave one of them out';
+    mistakes.push({ path: '/allowed_workspaces', message });
+  }
+  const ids = new Set<string>();
+  for (const [index, idOrSlug] of named.entries()) {
+    const found = await workspaces.find(organisationId, idOrSlug);
+    if (found !== undefined) ids.add(found.id);
+    else
+      mistakes.push({
+        path: `/allowed_workspaces/${index}`,
+        message: 'names no workspace that is visible to this key; check its id or slug',
+      });
+  }
+  return { allowAllWorkspaces: false, allowedWorkspaces: [...ids] };
+}
+
+/** A reference of which nothing has been said yet. */
+export function emptyReference({
+  name,
+  manager_type: managerType,
+}: Static<typeof CreateSecretReference>): ReferenceContent {
+  return {
+    name,
+    data: {
+      ...{ description: '', managerType, authConfig: {}, secretPath: '', secretKey: '' },
+      ...{ allowAllWorkspaces: true, allowedWorkspaces: [] },
+    },
+    plain: {},
+  };
+}

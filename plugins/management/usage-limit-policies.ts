@@ -1,0 +1,223 @@
+import { randomUUID } from 'node:crypto';
+import { usageLimitIssues } from '../../core/access/limits-schema.ts';
+import {
+  policyRuleIssues,
+  policyRulesOf,
+  usageLimitPolicyFields as fields,
+  UsagePolicyType,
+  type GivenRules,
+} from '../../core/access/policy-schema.ts';
+import type { RouteDefinition } from '../../core/http/define-route.ts';
+import { defineRoute, Type, type Scope, type Static } from '../../core/pipeline/plugin.ts';
+import type { UsageLimitPolicyData } from '../../core/ports/record-kinds.ts';
+import type { StoredRecord } from '../../core/ports/records.ts';
+import { policyEntityRoutes, resetEntityRoute } from './policy-entities.ts';
+import { policyReplyFields, showPolicy, type PolicyKind } from './policy-kind.ts';
+import { namedRules } from './policy-names.ts';
+import { changeablePolicy, policyId, policyParams, policyRoutes } from './policy-routes.ts';
+import { placeOfNew } from './record-place.ts';
+import { refusedBody } from './refused-body.ts';
+import { staleVersion } from './stale-version.ts';
+import { Name, strict } from './text-schema.ts';
+
+const object = Type.Literal('policy_usage_limits');
+const changeable = {
+  name: Type.Optional(fields.name),
+  alert_threshold: Type.Optional(fields.alert_threshold),
+  periodic_reset: fields.periodic_reset,
+  periodic_reset_days: fields.periodic_reset_days,
+  next_usage_reset_at: fields.next_usage_reset_at,
+};
+
+const Create = Type.Object(
+  {
+    ...changeable,
+    conditions: fields.conditions,
+    group_by: fields.group_by,
+    type: UsagePolicyType,
+    credit_limit: fields.credit_limit,
+    workspace_id: Type.Optional(
+      Name('Id or slug. Default: the workspace of the key, or for keys of the organisation all of them.'),
+    ),
+    organisation_id: Type.Optional(Name('Needed, like `workspace_id`, where a token authenticates.')),
+  },
+  strict,
+);
+
+const Update = Type.Object(
+  {
+    ...changeable,
+    conditions: Type.Optional(fields.conditions),
+    group_by: Type.Optional(fields.group_by),
+    credit_limit: Type.Optional(fields.credit_limit),
+  },
+  strict,
+);
+
+const Reply = Type.Object({
+  id: Type.String(),
+  ...fields,
+  type: UsagePolicyType,
+  ...policyReplyFields,
+  object,
+});
+
+const kind: PolicyKind<'usage_limit_policy'> = {
+  kind: 'usage_limit_policy',
+  routes: 'usage_limit_policies',
+  path: '/policies/usage-limits',
+  parameter: 'policyUsageLimitsId',
+  words: 'usage-limit policy',
+  filters: { type: Type.Optional(UsagePolicyType) },
+  readQuery: {
+    include_usage: Type.Optional(
+      Type.Boolean({ description: 'Taken and without effect: usage is not counted by policies yet.' }),
+    ),
+  },
+  reply: Reply,
+  show,
+};
+
+/** The routes of usage-limit policies. They are records: nothing counts against them yet. */
+export function usageLimitPolicyRoutes(scope: Scope): readonly RouteDefinition[] {
+  return [
+    createRoute(scope),
+    ...policyRoutes(kind, scope),
+    updateRoute(scope),
+    ...policyEntityRoutes(kind),
+    resetEntityRoute(kind),
+  ];
+}
+
+function createRoute({ clock, router }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'usage_limit_policies.create',
+    method: 'POST',
+    path: kind.path,
+    summary: 'Creates a usage-limit policy: so many US dollars or tokens',
+    scope: 'policies.create',
+    feature: 'policies',
+    audit: 'create',
+    body: Create,
+    reply: Type.Object({ id: Type.String(), object }),
+    async handle({ body, key, write }) {
+      const { type } = body;
+      const limit = changedLimit(body, { ...unlimited, creditLimit: body.credit_limit });
+      requirePossible(body, limit);
+      const now = clock.now();
+      const id = randomUUID();
+      const by = key.userId || key.id;
+      await write(async (reader) => {
+        const { organisationId } = key;
+        const workspaceId = (await placeOfNew(reader, key, body))?.id;
+        const sources = { reader, router, organisationId, workspaceId };
+        const rules = await namedRules(policyRulesOf(body), sources);
+        await reader.records.insert({
+          ...{ kind: kind.kind, id, organisationId, workspaceId, slug: id },
+          name: body.name ?? `${body.credit_limit} ${type === 'cost' ? 'US dollars' : 'tokens'}`,
+          ...{ status: 'active', parentId: '', secrets: {}, data: { ...rules, type, ...limit } },
+          ...{ createdBy: by, updatedBy: by, createdAt: now, updatedAt: now, version: 1 },
+        });
+        return { id, workspaceId, result: undefined };
+      });
+      return { id, object: 'policy_usage_limits' as const };
+    },
+  });
+}
+
+function updateRoute({ clock, router }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'usage_limit_policies.update',
+    method: 'PUT',
+    path: `${kind.path}/{${kind.parameter}}`,
+    summary: 'Changes a usage-limit policy; what is not given stays, and null takes a setting away',
+    scope: 'policies.update',
+    feature: 'policies',
+    audit: 'update',
+    params: policyParams(kind),
+    body: Update,
+    reply: Reply,
+    async handle({ params, body, key, write, requireVersion, sendVersion }) {
+      const record = await write(async (reader) => {
+        const before = await changeablePolicy(reader, key, kind, policyId(kind, params));
+        requireVersion(before.version);
+        const { organisationId, workspaceId, data } = before;
+        const limit = changedLimit(body, data);
+        requirePossible(body, limit);
+        const given = policyRulesOf({ conditions: body.conditions ?? [], group_by: body.group_by ?? [] });
+        const sources = { reader, router, organisationId, workspaceId };
+        const conditions =
+          body.conditions === undefined ? data.conditions : (await namedRules(given, sources)).conditions;
+        const groupBy = body.group_by === undefined ? data.groupBy : given.groupBy;
+        const after: StoredRecord<'usage_limit_policy'> = {
+          ...before,
+          name: body.name ?? before.name,
+          data: { conditions, groupBy, type: data.type, ...limit },
+          ...{ updatedBy: key.userId || key.id, updatedAt: clock.now(), version: before.version + 1 },
+        };
+        if (!(await reader.records.replace(after))) throw staleVersion();
+        return { id: after.id, workspaceId, result: after };
+      });
+      sendVersion(record.version);
+      return show(record);
+    },
+  });
+}
+
+type Limit = Omit<UsageLimitPolicyData, 'conditions' | 'groupBy' | 'type'>;
+
+const unlimited: Limit = {
+  creditLimit: 0,
+  alertThreshold: undefined,
+  periodicReset: undefined,
+  periodicResetDays: undefined,
+  nextResetAt: undefined,
+};
+
+/** The limit after the change. Either way of beginning anew takes the place of the other one. */
+function changedLimit(body: Static<typeof Update>, before: Limit): Limit {
+  const { alert_threshold: threshold, periodic_reset: reset, periodic_reset_days: days } = body;
+  const next = body.next_usage_reset_at;
+  return {
+    creditLimit: body.credit_limit ?? before.creditLimit,
+    alertThreshold: threshold === undefined ? before.alertThreshold : (threshold ?? undefined),
+    periodicReset:
+      reset === undefined && typeof days !== 'number' ? before.periodicReset : (reset ?? undefined),
+    periodicResetDays:
+      days === undefined && typeof reset !== 'string' ? before.periodicResetDays : (days ?? undefined),
+    nextResetAt: next === undefined ? before.nextResetAt : next === null ? undefined : Date.parse(next),
+  };
+}
+
+function requirePossible(body: GivenRules & Static<typeof Update>, limit: Limit): void {
+  const issues = [
+    ...policyRuleIssues(body, ''),
+    ...usageLimitIssues(
+      {
+        credit_limit: limit.creditLimit,
+        alert_threshold: limit.alertThreshold ?? null,
+        periodic_reset: limit.periodicReset ?? null,
+        periodic_reset_days: limit.periodicResetDays ?? null,
+        next_usage_reset_at: body.next_usage_reset_at ?? null,
+      },
+      '',
+    ),
+  ];
+  if (issues.length > 0) throw refusedBody(issues);
+}
+
+function show(record: StoredRecord<'usage_limit_policy'>): Static<typeof Reply> {
+  const { conditions, groupBy, type, ...limit } = record.data;
+  return {
+    ...{ id: record.id, name: record.name, type },
+    conditions: conditions.map((condition) => ({ key: condition.key, value: condition.value })),
+    group_by: groupBy.map(({ key }) => ({ key })),
+    credit_limit: limit.creditLimit,
+    alert_threshold: limit.alertThreshold ?? null,
+    periodic_reset: limit.periodicReset ?? null,
+    periodic_reset_days: limit.periodicResetDays ?? null,
+    next_usage_reset_at: limit.nextResetAt === undefined ? null : new Date(limit.nextResetAt).toISOString(),
+    ...showPolicy(record),
+    object: 'policy_usage_limits',
+  };
+}

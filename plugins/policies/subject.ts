@@ -1,0 +1,143 @@
+import { metadataName, type PolicyKey } from '../../core/access/policy-schema.ts';
+import type { RequestContext } from '../../core/pipeline/plugin.ts';
+import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
+
+/** What a rule is about, taken from a request; empty when the request says nothing of it. */
+export type Read = (subject: Subject) => string;
+
+const reads: Readonly<Record<PolicyKey, Read>> = {
+  api_key: ({ key }) => key.id,
+  workspace_id: ({ key }) => key.workspaceId,
+  organisation_id: ({ key }) => key.organisationId,
+  virtual_key: (subject) => subject.virtualKey,
+  provider: (subject) => subject.provider,
+  config: (subject) => subject.config,
+  prompt: (subject) => subject.prompt,
+  model: (subject) => subject.model,
+};
+const ofBody: ReadonlySet<string> = new Set<PolicyKey>(['virtual_key', 'provider', 'model']);
+const ofGateway: ReadonlySet<string> = new Set<PolicyKey>(['api_key', 'workspace_id', 'organisation_id']);
+
+/** Reads what a key of a rule is about; undefined for a key that there is not. */
+export function readerOf(key: string): Read | undefined {
+  const name = metadataName(key);
+  if (name !== undefined) return ({ context }) => ownValue(context.facts.metadata, name);
+  return Object.hasOwn(reads, key) ? reads[key as PolicyKey] : undefined;
+}
+
+/** Whether the body may have to be looked at for it. */
+export function isOfBody(key: string): boolean {
+  return ofBody.has(key);
+}
+
+/** Whether callers can say whatever they like there. */
+export function isInvented(key: string): boolean {
+  return !ofGateway.has(key);
+}
+
+/** A request as policies see it, before anything has decided where it goes. */
+export class Subject {
+  readonly context: RequestContext;
+  readonly key: KeyRecord;
+  private readonly directory: Directory;
+
+  constructor(context: RequestContext, key: KeyRecord, directory: Directory) {
+    this.context = context;
+    this.key = key;
+    this.directory = directory;
+  }
+
+  /** Without the `@slug/` of a provider. */
+  get model(): string {
+    const { addressed } = this;
+    return addressed === undefined ? this.named : this.named.slice(addressed.length + 2);
+  }
+
+  /** By header, or by the model; the provider that a config chooses is not known yet. */
+  get provider(): string {
+    const named = this.context.service('provider') || this.context.service('virtual-key');
+    return this.slugOf(withoutAt(named ?? '') || this.addressed);
+  }
+
+  get virtualKey(): string {
+    const { context } = this;
+    const header = context.service('virtual-key');
+    if (header) return this.slugOf(withoutAt(header));
+    const provider = context.service('provider') ?? '';
+    if (provider !== '') return provider.startsWith('@') ? this.slugOf(provider.slice(1)) : '';
+    return this.slugOf(this.addressed);
+  }
+
+  /** By name; one that the request brings along has none. */
+  get config(): string {
+    const { key, directory } = this;
+    const header = this.context.service('config')?.trim();
+    if (header?.startsWith('{') === true) return '';
+    const place = { organisationId: key.organisationId, workspaceId: key.workspaceId };
+    const named =
+      header ||
+      key.defaults?.configId ||
+      directory.defaultsOf(key.organisationId, key.workspaceId).configId ||
+      '';
+    return named === '' ? '' : (directory.record('config', place, named)?.slug ?? named);
+  }
+
+  /** By slug, without the version that it is asked for in. */
+  get prompt(): string {
+    const { context, key } = this;
+    const named = context.facts.prompt || promptOfPath(context.path);
+    const at = named.indexOf('@');
+    const name = at === -1 ? named : named.slice(0, at);
+    const place = { organisationId: key.organisationId, workspaceId: key.workspaceId };
+    return name === '' ? '' : (this.directory.record('prompt', place, name)?.slug ?? name);
+  }
+
+  /** What the request calls its model. */
+  private get named(): string {
+    const { context } = this;
+    const { endpoint, body } = context;
+    if (endpoint.id === 'generate-content') return decoded(modelOfPath.exec(context.path)?.[1] ?? '');
+    if (endpoint.id === 'realtime') return new URLSearchParams(context.query).get('model') ?? '';
+    const json = body.loaded ? body.json : undefined;
+    if (typeof json !== 'object' || json === null || Array.isArray(json)) return '';
+    const { model } = json;
+    return typeof model === 'string' ? model : '';
+  }
+
+  /** The provider in `@slug/model`. */
+  private get addressed(): string | undefined {
+    const { named } = this;
+    const end = named.startsWith('@') ? named.indexOf('/') : -1;
+    return end > 1 ? named.slice(1, end) : undefined;
+  }
+
+  private slugOf(name: string | undefined): string {
+    if (name === undefined || name === '') return '';
+    const place = { organisationId: this.key.organisationId, workspaceId: this.key.workspaceId };
+    return this.directory.record('provider', place, name)?.slug ?? name;
+  }
+}
+
+const modelOfPath = /(?:models|endpoints)\/(.+):\w+$/i;
+const promptPath = /^\/prompts\/([^/]+)\/(?:completions|render)$/;
+
+function promptOfPath(path: string): string {
+  return path.startsWith('/prompts/') ? decoded(promptPath.exec(path)?.[1] ?? '') : '';
+}
+
+function decoded(text: string): string {
+  if (!text.includes('%')) return text;
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+function withoutAt(name: string): string {
+  return name.startsWith('@') ? name.slice(1) : name;
+}
+
+function ownValue(values: Readonly<Record<string, string>>, name: string): string {
+  return Object.hasOwn(values, name) ? (values[name] ?? '') : '';
+}

@@ -1,0 +1,79 @@
+import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
+import { GatewayError } from '../../core/errors/gateway-error.ts';
+import type { SecretBox } from '../../core/ports/secret-box.ts';
+import type { SealingKey } from './sealing-key.ts';
+
+const algorithm = 'aes-256-gcm';
+const format = 'v1';
+/** 96 bits, anew for every text: what GCM is made for. */
+const nonceBytes = 12;
+const tagBytes = 16;
+
+/** The keys of a gateway: the one that seals, and those that only open what they sealed once. */
+export interface SealingKeys {
+  readonly current: SealingKey;
+  readonly previous: readonly SealingKey[];
+}
+
+/**
+ * Seals with AES-256-GCM. A sealed text is `v1.<key id>.<nonce>.<ciphertext and tag>`, the last two as base64url; the
+ * context is bound as additional data.
+ */
+export function createSecretBox({ current, previous }: SealingKeys): SecretBox {
+  const keys = new Map([...previous, current].map((key) => [key.id, key.bytes]));
+  const prefix = `${format}.${current.id}.`;
+  return {
+    keyId: current.id,
+    seal(text, context) {
+      const nonce = randomBytes(nonceBytes);
+      const cipher = createCipheriv(algorithm, current.bytes, nonce, { authTagLength: tagBytes });
+      cipher.setAAD(boundTo(current.id, context));
+      const sealed = Buffer.concat([cipher.update(text, 'utf8'), cipher.final(), cipher.getAuthTag()]);
+      return `${prefix}${nonce.toString('base64url')}.${sealed.toString('base64url')}`;
+    },
+    open(sealed, context) {
+      const { keyId, nonce, data } = partsOf(sealed);
+      const key = keys.get(keyId);
+      if (key === undefined) throw keyMissing(keyId);
+      const decipher = createDecipheriv(algorithm, key, nonce, { authTagLength: tagBytes });
+      decipher.setAAD(boundTo(keyId, context));
+      decipher.setAuthTag(data.subarray(-tagBytes));
+      try {
+        return Buffer.concat([decipher.update(data.subarray(0, -tagBytes)), decipher.final()]).toString(
+          'utf8',
+        );
+      } catch (cause) {
+        throw changed(cause);
+      }
+    },
+    isCurrent: (sealed) => sealed.startsWith(prefix),
+  };
+}
+
+function boundTo(keyId: string, context: string): Buffer {
+  return Buffer.from(`${format}.${keyId}.${context}`, 'utf8');
+}
+
+function partsOf(sealed: string): { readonly keyId: string; readonly nonce: Buffer; readonly data: Buffer } {
+  const [version, keyId = '', nonceText = '', dataText = '', ...more] = sealed.split('.');
+  const nonce = Buffer.from(nonceText, 'base64url');
+  const data = Buffer.from(dataText, 'base64url');
+  const isWhole = nonce.length === nonceBytes && data.length >= tagBytes && more.length === 0;
+  if (version !== format || !isWhole) throw changed(undefined);
+  return { keyId, nonce, data };
+}
+
+function keyMissing(keyId: string): GatewayError {
+  return new GatewayError(
+    'internal',
+    `A stored secret was sealed with the key ${keyId.slice(0, 64)}, which this gateway does not have. Give it in WEIR_SECRET_KEY_PREVIOUS, or restore the file secret.key of the data folder, and restart; or store the secret again.`,
+  );
+}
+
+function changed(cause: unknown): GatewayError {
+  return new GatewayError(
+    'internal',
+    'A stored secret is not as it was sealed: it was changed, or moved from another record. Store it again.',
+    { cause },
+  );
+}

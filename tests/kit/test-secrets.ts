@@ -1,0 +1,9 @@
+import type { SecretBox } from '../../core/ports/secret-box.ts';
+import { createSecretBox } from '../../storage/secrets/secret-box.ts';
+import { sealingKey } from '../../storage/secrets/sealing-key.ts';
+
+/** The real box, with a key that every test shares. */
+export const testSecrets: SecretBox = createSecretBox({
+  current: sealingKey(Buffer.alloc(32, 'a key for tests')),
+  previous: [],
+});

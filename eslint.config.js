@@ -27,7 +27,7 @@ export default tseslint.config(
       '@typescript-eslint/unbound-method': 'off',
     },
   },
-  { files: ['main.ts', 'scripts/**'], rules: { 'no-console': 'off' } },
+  { files: ['main.ts', 'main/**', 'scripts/**'], rules: { 'no-console': 'off' } },
   { files: ['adapters/providers.ts'], rules: { 'max-lines': 'off' } },
   {
     files: ['**/*.test.ts', 'tests/**'],

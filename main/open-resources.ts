@@ -8,6 +8,8 @@ import { startPglite } from '../storage/embedded/start-pglite.ts';
 import type { Database } from '../storage/postgres/database.ts';
 import { openDatabase } from '../storage/postgres/open-database.ts';
 import { postgresPlace } from '../storage/postgres/postgres-address.ts';
+import { startVacuum } from '../storage/postgres/vacuum.ts';
+import { openDatabaseWhenReachable } from '../storage/postgres/waiting-database.ts';
 
 /** What `openResources` needs. */
 export interface ResourcesOptions {
@@ -19,6 +21,11 @@ export interface ResourcesOptions {
   readonly log: Log;
   readonly clock: Clock;
   readonly opened: UndoStack;
+  /**
+   * True for a gateway, which starts without a server that is away and looks after the embedded engine. Default false,
+   * for a command: it waits half a minute for the server, and then fails.
+   */
+  readonly serves?: boolean;
 }
 
 /**
@@ -26,17 +33,22 @@ export interface ResourcesOptions {
  * What has to be closed again goes onto `opened`. Throws one sentence with the remedy.
  */
 export async function openResources(options: ResourcesOptions): Promise<Database | undefined> {
-  const { config, file, data, log, clock, opened } = options;
+  const { config, file, data, log, clock, opened, serves = false } = options;
   const settings = config.storage.resources;
   if (settings.url === 'none:') return undefined;
   if (settings.url.startsWith('pglite:')) {
     const directory = embeddedFolder(settings.url, data);
     const engine = await startPglite({ directory, log, clock });
     opened.push(() => engine.close());
-    return closedWith(opened, await openDatabase({ place: engine, log, clock }));
+    const database = closedWith(opened, await openDatabase({ place: engine, log, clock }));
+    if (serves) opened.push(startVacuum({ database, log, clock }));
+    return database;
   }
   const place = await postgresPlace(settings, path.dirname(file));
-  return closedWith(opened, await openDatabase({ place, log, clock }));
+  if (!serves) return closedWith(opened, await openDatabase({ place, log, clock }));
+  // Waiting is done here, so that it can be gone on with after the start.
+  const open = (): Promise<Database> => openDatabase({ place, log, clock, patienceMs: 0 });
+  return closedWith(opened, await openDatabaseWhenReachable({ label: place.label, open, log, clock }));
 }
 
 /** The folder of the embedded store that a URL like `pglite:` or `pglite:DIR` means. */

@@ -124,7 +124,7 @@ async function openAdministration(
   const { identity, log, clock, metrics, opened } = options;
   const fileRecords = new FileRecordsInUse(options.config.organisation, identity.directory, clock);
   const { current } = fileRecords;
-  const database = await openResources(options);
+  const database = await openResources({ ...options, serves: true });
   if (database === undefined) {
     const directory = directoryWithFile(identity.directory, current);
     return { resources: undefined, directory, fileRecords };

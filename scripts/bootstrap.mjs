@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { bundleModules, isBundled, runEnvironment } from './bundle-modules.mjs';
 import { denoArguments, denoProgram } from './deno-command.mjs';
 import { runtimeFlags } from './runtime-flags.mjs';
 import { groups, hasOwnCommand, suites } from './test-groups.mjs';
@@ -21,6 +22,7 @@ if (major < 20 || (major === 20 && minor < 19)) {
 }
 
 install();
+if (!isBundled()) await bundleModules();
 const [command, ...rest] = process.argv.slice(2);
 const tsx = ['--import', 'tsx'];
 if (command === 'start') run([...runtimeFlags, ...tsx, 'main.ts', 'start', ...rest]);
@@ -93,7 +95,7 @@ function test(files, env = process.env) {
 
 /** Runs in a child, hands signals on, and ends as the child ended. */
 function run(args, { program = process.execPath, env = process.env } = {}) {
-  const child = spawn(program, args, { cwd: root, stdio: 'inherit', env });
+  const child = spawn(program, args, { cwd: root, stdio: 'inherit', env: { ...env, ...runEnvironment } });
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
   child.on('exit', (code, signal) => process.exit(code ?? (signal === null ? 1 : 128)));
 }

@@ -42,8 +42,8 @@ export function neededFiles(sources: readonly Source[]): string[] {
     const names = started.map(([, name = '']) => path.posix.join(path.posix.dirname(file), name));
     for (const name of [...importsOf(source), ...names]) if (byName.has(name)) found.add(name);
   }
-  const migrations = readdirSync('storage/clickhouse/migrations').map(
-    (file) => `storage/clickhouse/migrations/${file}`,
+  const migrations = ['storage/clickhouse/migrations', 'storage/postgres/migrations'].flatMap((folder) =>
+    readdirSync(folder).map((file) => `${folder}/${file}`),
   );
   return [...found, ...migrations];
 }

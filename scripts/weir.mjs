@@ -3,6 +3,7 @@
 import { spawn } from 'node:child_process';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { runEnvironment } from './bundle-modules.mjs';
 import { runtimeFlags } from './runtime-flags.mjs';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
@@ -10,7 +11,7 @@ const loader = import.meta.resolve('tsx');
 const child = spawn(
   process.execPath,
   [...runtimeFlags, '--import', loader, path.join(root, 'main.ts'), ...process.argv.slice(2)],
-  { stdio: 'inherit' },
+  { stdio: 'inherit', env: { ...process.env, ...runEnvironment } },
 );
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
 child.on('exit', (code, signal) => process.exit(code ?? (signal === null ? 1 : 128)));

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { ManualClock } from '../../tests/conformance/manual-clock.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
 import type { JobDefinition, RepeatedJob } from '../ports/jobs.ts';
 import type { AuditEntry, Resources, ResourcesWriter } from '../ports/resources.ts';
 import { defineExpiryJobs } from './expiry-jobs.ts';
@@ -55,6 +56,30 @@ function place(due: Readonly<Record<string, readonly number[] | Error>>, { audit
 }
 
 describe('jobs that look after what ends', () => {
+  test('wait for the next minute while the store is away, and fail when something else is wrong', async () => {
+    const away = new GatewayError('store_unavailable', 'away');
+    for (const [error, outcome] of [
+      [away, 'fulfilled'],
+      [new Error('odd'), 'rejected'],
+    ] as const) {
+      const runs: Promise<void>[] = [];
+      const resources = { read: () => Promise.reject(error) } as unknown as Resources;
+      const jobs = {
+        define({ handle }: JobDefinition<never>) {
+          const { signal } = new AbortController();
+          runs.push(handle({ id: 'run-1', data: {} as never, attempt: 1, signal }));
+        },
+        repeat: () => undefined,
+      };
+      defineExpiryJobs(jobs, { resources, clock: new ManualClock(), features: { isOn: () => true } });
+      const settled = await Promise.allSettled(runs);
+      assert.deepEqual(
+        settled.map(({ status }) => status),
+        [outcome, outcome],
+      );
+    }
+  });
+
   test('come once a minute', () => {
     assert.deepEqual(place({}).repeated, [
       { name: 'keys.expire', everyMs: 60_000 },

@@ -17,7 +17,10 @@ import { readAllKeys, readChanged, type Known, type StoreReader } from './read-c
 const lookEveryMs = 2000;
 /** Between attempts while nothing has been read yet. */
 const retryMs = 500;
+/** What answers slowly is waited for at the start… */
 const startMs = 30_000;
+/** …and so long what fails: whoever opened the store has waited for it already. */
+const awayMs = 1000;
 /** One question to the store. */
 const questionTimeoutMs = 10_000;
 /** All questions of one look. */
@@ -42,8 +45,8 @@ export interface LiveDirectory extends Directory {
   /** The store, with writes that resolve when this directory knows of them (unless it cannot read just then). */
   readonly resources: Resources;
   /**
-   * Reads everything, and follows the store from then on. Resolves when everything is known, after 30 seconds at
-   * the latest: the rest is read when the store answers. Never rejects.
+   * Reads everything, and follows the store from then on. Resolves when everything is known, or when the store has
+   * failed for a second or been read for 30: the rest is read when the store answers. Never rejects.
    */
   start(): Promise<void>;
   /** Resolves when everything that the store holds now is known, or could not be read. Never rejects. */
@@ -95,11 +98,15 @@ class StoreDirectory implements LiveDirectory {
     this.#report = new DirectoryReport({ clock, log, metrics, keys: () => this.#known.keys.size });
     this.resources = {
       write: async (organisationId, work) => {
+        await this.#untilDefaults();
         const result = await resources.write(organisationId, work);
         await this.refresh();
         return result;
       },
-      read: (work) => resources.read(work),
+      read: async (work) => {
+        await this.#untilDefaults();
+        return resources.read(work);
+      },
       changes: () => resources.changes(),
       onChange: (look) => resources.onChange(look),
       ping: () => resources.ping(),
@@ -149,29 +156,30 @@ class StoreDirectory implements LiveDirectory {
     // The clock's timers do not keep the process alive, and while the store is away nothing else may.
     const alive = setInterval(() => undefined, startMs);
     const late = (): Error => new Error('no answer');
-    try {
-      await bounded(() => this.#firstLook(), { clock, ms: startMs, late });
-    } catch {
+    await bounded(() => this.#firstLooks(), { clock, ms: startMs, late }).catch(() => undefined);
+    clearInterval(alive);
+    if (this.#numbers === undefined && !this.#closed)
       log.warn(
-        `The store of keys and workspaces has not answered for ${startMs / 1000} s: started without it. Only the owner's key and those of the configuration work until it does.`,
+        "The store of keys and workspaces cannot be read: started without it. Only the owner's key and those of the configuration work until it is.",
       );
-    } finally {
-      clearInterval(alive);
-    }
   }
 
-  async #firstLook(): Promise<void> {
-    await this.refresh();
-    while (this.#numbers === undefined && !this.#closed) {
-      await new Promise<void>((resolve) => void this.#options.clock.after(retryMs, resolve));
+  /** Resolves when everything is known or the store fails; looks go on behind it. */
+  async #firstLooks(): Promise<void> {
+    const since = this.#options.clock.monotonic();
+    for (;;) {
       await this.refresh();
+      const { clock } = this.#options;
+      if (this.#closed || this.#numbers !== undefined || clock.monotonic() - since >= awayMs) break;
+      await new Promise<void>((resolve) => void clock.after(retryMs, resolve));
     }
     this.#scheduleLook();
   }
 
   #scheduleLook(): void {
     if (this.#closed) return;
-    this.#cancelLook = this.#options.clock.after(lookEveryMs, () => {
+    const ms = this.#numbers === undefined ? retryMs : lookEveryMs;
+    this.#cancelLook = this.#options.clock.after(ms, () => {
       void this.refresh().then(() => this.#scheduleLook());
     });
   }
@@ -185,6 +193,11 @@ class StoreDirectory implements LiveDirectory {
       return this.#begin();
     });
     return this.#next;
+  }
+
+  /** A store that has come this moment may lack the default records, which others refer to and callers expect. */
+  async #untilDefaults(): Promise<void> {
+    if (!this.#hasDefaults) await this.refresh();
   }
 
   #begin(): Promise<void> {

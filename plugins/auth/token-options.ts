@@ -51,7 +51,13 @@ export const TokenSchema = Type.Object(
     ),
     jwks: Type.Optional(
       Type.Object(
-        { keys: Type.Array(Type.Record(Type.String(), Type.Unknown()), { minItems: 1, maxItems: 100 }) },
+        {
+          keys: Type.Array(Type.Record(Type.String(), Type.Unknown()), {
+            minItems: 1,
+            maxItems: 100,
+            description: 'Keys as RFC 7517 writes them.',
+          }),
+        },
         { ...strict, description: 'Instead of `jwks_url`: the set itself, public keys alone.' },
       ),
     ),

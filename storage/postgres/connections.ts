@@ -43,6 +43,11 @@ export class Connections {
     );
   }
 
+  /** True while one is in use, or somebody waits for one. */
+  get isBusy(): boolean {
+    return this.#pool.idleCount < this.#pool.totalCount || this.#pool.waitingCount > 0;
+  }
+
   /** Runs `work` on a connection that nobody else uses meanwhile, for 30 seconds at the most. */
   async use<T>(work: (statements: Statements, progress: Progress) => Promise<T>): Promise<T> {
     const client = await this.#checkOut();

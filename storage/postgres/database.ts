@@ -32,6 +32,8 @@ export interface TransactionOptions {
  */
 export interface Database {
   readonly embedded: boolean;
+  /** True while a connection is in use, or somebody waits for one. */
+  readonly isBusy: boolean;
   /** Runs `work` on one connection, each statement for itself. It is cut off after 30 seconds. */
   query<T>(work: (statements: Statements) => Promise<T>): Promise<T>;
   /**

@@ -70,10 +70,11 @@ async function run(client: ClientBase, migrations: readonly Migration[], log: Lo
   if (!exists) await client.query(createTable);
   const { rows } = await client.query<Applied>('SELECT id, name, sha256 FROM weir_migrations ORDER BY id');
   compare(rows, migrations);
-  for (const migration of migrations.slice(rows.length)) {
-    await apply(client, migration);
-    log.info('Schema of the resources store brought up to date', { migration: migration.name });
-  }
+  const missing = migrations.slice(rows.length);
+  for (const migration of missing) await apply(client, migration);
+  if (missing.length === 0) return;
+  const names = missing.map(({ name }) => name).join(', ');
+  log.info('Schema of the resources store brought up to date', { migrations: names });
 }
 
 /** What was applied must be the beginning of what this version knows, file for file. */

@@ -76,6 +76,10 @@ class OpenDatabase implements Database {
     this.embedded = embedded;
   }
 
+  get isBusy(): boolean {
+    return this.#connections.isBusy;
+  }
+
   query<T>(work: (statements: Statements) => Promise<T>): Promise<T> {
     return this.#connections.use(work);
   }
@@ -143,7 +147,9 @@ async function prepare(label: string, options: DatabaseOptions): Promise<void> {
     client.on('error', () => undefined);
     try {
       await client.connect();
-      const { rows } = await client.query<{ server_version_num: string }>('SHOW server_version_num');
+      // With a time of its own: a server that hangs right after it took the connection ends no statement.
+      const version = { text: 'SHOW server_version_num', query_timeout: connectTimeoutMs };
+      const { rows } = await client.query<{ server_version_num: string }>(version);
       checkVersion(label, Number(rows[0]?.server_version_num));
       return await migrate({ client, migrations, log, embedded: !('label' in place) });
     } catch (error) {
@@ -158,7 +164,12 @@ async function prepare(label: string, options: DatabaseOptions): Promise<void> {
 }
 
 function clientSettings(place: PostgresPlace | EmbeddedPlace): pg.ClientConfig {
-  const common = { connectionTimeoutMillis: connectTimeoutMs, application_name: 'weir', keepAlive: true };
+  const common = {
+    connectionTimeoutMillis: connectTimeoutMs,
+    application_name: 'weir',
+    // A host that is gone without a word is noticed in minutes instead of hours, also where nothing is sent.
+    ...{ keepAlive: true, keepAliveInitialDelayMillis: 10_000 },
+  };
   if ('label' in place) return { ...common, ...place.connection };
   return {
     ...common,

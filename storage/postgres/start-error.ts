@@ -74,7 +74,8 @@ const answers: Readonly<Record<string, readonly [string, string, boolean?]>> = {
   ],
   '55P03': [
     'another gateway has been changing its schema for a minute',
-    'Look whether that one hangs, and start again.',
+    'Look whether that one hangs.',
+    false,
   ],
   '53': ['it has no connection or memory left', 'Raise max_connections, or stop other clients.', false],
   '57': ['it is starting or stopping', 'Wait for it.', false],

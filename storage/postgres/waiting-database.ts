@@ -2,12 +2,13 @@ import { randomInt } from 'node:crypto';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
-import { unavailable } from './database-errors.ts';
 import type { Database, Statements, TransactionOptions } from './database.ts';
 import { ResourcesStartError } from './start-error.ts';
 
 /** What waiting for a server takes. */
 export interface WaitingDatabaseParts {
+  /** Where the server is, without credentials. */
+  readonly label: string;
   /** One attempt; throws a `ResourcesStartError` when the store cannot be opened. Called again until it succeeds. */
   open(): Promise<Database>;
   readonly clock: Clock;
@@ -26,7 +27,7 @@ const meanwhile =
  * Opens the store of a server that may be away. Resolves when it is open, or when it is not after five seconds: then
  * everything is refused with `store_unavailable` and a sentence that names the place, and it is tried again (1 s,
  * doubling up to 30 s) until it is open. Throws a `ResourcesStartError` when waiting would not help; found later, that
- * is an error in the log and tried again every 30 s.
+ * is an error in the log, and tried again every 30 s.
  */
 export async function openDatabaseWhenReachable(parts: WaitingDatabaseParts): Promise<Database> {
   const waiting = new WaitingDatabase(parts);
@@ -37,7 +38,8 @@ export async function openDatabaseWhenReachable(parts: WaitingDatabaseParts): Pr
 interface Subscription {
   readonly channel: string;
   readonly look: () => void;
-  stop: () => void;
+  /** Ends it at the open store; undefined before. */
+  stop: (() => void) | undefined;
 }
 
 class WaitingDatabase implements Database {
@@ -45,15 +47,19 @@ class WaitingDatabase implements Database {
   readonly #parts: WaitingDatabaseParts;
   readonly #subscriptions = new Set<Subscription>();
   #database: Database | undefined;
-  #sentence = 'The resources store has not answered yet.';
-  #reported: string | undefined;
-  #failures = 0;
+  /** Why everything is refused. */
+  #sentence: string;
+  /** What the log told last: that the server is away, or what has to be mended. */
+  #told: string | undefined;
   #isStarting = true;
+  #isLasting = false;
+  #pauses = 0;
   #closed = false;
-  #cancelRetry: () => void = () => undefined;
+  #cancelPause: () => void = () => undefined;
 
   constructor(parts: WaitingDatabaseParts) {
     this.#parts = parts;
+    this.#sentence = `The resources store (${parts.label}) is not open yet: it has not answered, or its schema is being brought up to date. ${meanwhile}`;
   }
 
   async start(): Promise<void> {
@@ -66,36 +72,34 @@ class WaitingDatabase implements Database {
     });
     try {
       await Promise.race([this.#untilOpen(), late]);
-    } catch (error) {
-      this.#closed = true;
-      throw error;
     } finally {
       this.#isStarting = false;
       cancel();
       clearInterval(alive);
     }
-    if (this.#database === undefined) this.#tell('warn', this.#sentence);
+    if (this.#database === undefined) this.#tellAway();
+  }
+
+  get isBusy(): boolean {
+    return this.#database?.isBusy ?? false;
   }
 
   query<T>(work: (statements: Statements) => Promise<T>): Promise<T> {
     return this.#database?.query(work) ?? this.#refuse();
   }
 
-  transaction<T>(
-    work: (statements: Statements) => Promise<T>,
-    options?: TransactionOptions,
-  ): Promise<T> {
+  transaction<T>(work: (statements: Statements) => Promise<T>, options?: TransactionOptions): Promise<T> {
     return this.#database?.transaction(work, options) ?? this.#refuse();
   }
 
-  /** Whoever wants to listen before the server is there is told when it is. */
+  /** Whoever begins to listen before the server is there is told when it is. */
   listen(channel: string, look: () => void): () => void {
     if (this.#database !== undefined) return this.#database.listen(channel, look);
-    const subscription: Subscription = { channel, look, stop: () => undefined };
+    const subscription: Subscription = { channel, look, stop: undefined };
     this.#subscriptions.add(subscription);
     return () => {
       this.#subscriptions.delete(subscription);
-      subscription.stop();
+      subscription.stop?.();
     };
   }
 
@@ -105,18 +109,82 @@ class WaitingDatabase implements Database {
 
   async close(): Promise<void> {
     this.#closed = true;
-    this.#cancelRetry();
+    this.#sentence = 'The resources store is not available: the gateway is stopping.';
+    this.#cancelPause();
     this.#subscriptions.clear();
     await this.#database?.close();
   }
 
   /** Rejects only while the gateway starts, with what waiting would not mend. */
   async #untilOpen(): Promise<void> {
-    while (!this.#closed && !(await this.#attempt())) {
+    while (!(await this.#attempt()) && !this.#closed) {
       const ms = this.#pauseMs();
       await new Promise<void>((resolve) => {
-        this.#cancelRetry = this.#parts.clock.after(ms, resolve);
+        this.#cancelPause = this.#parts.clock.after(ms, resolve);
       });
     }
+  }
+
+  /** True when the store is open. */
+  async #attempt(): Promise<boolean> {
+    let database: Database;
+    try {
+      database = await this.#parts.open();
+    } catch (error) {
+      this.#failed(error);
+      return false;
+    }
+    // Nobody waits for it any more.
+    if (this.#closed) await database.close().catch(() => undefined);
+    else this.#use(database);
+    return true;
+  }
+
+  #use(database: Database): void {
+    this.#database = database;
+    if (this.#told !== undefined)
+      this.#parts.log.info(`The resources store (${this.#parts.label}) answers now; everything works again`);
+    for (const subscription of this.#subscriptions) {
+      subscription.stop = database.listen(subscription.channel, subscription.look);
+      subscription.look();
+    }
+    this.#subscriptions.clear();
+  }
+
+  #failed(error: unknown): void {
+    if (this.#closed) return;
+    this.#isLasting = !(error instanceof ResourcesStartError) || error.lasting;
+    if (this.#isLasting && this.#isStarting) throw error;
+    const { label } = this.#parts;
+    const reason =
+      error instanceof ResourcesStartError
+        ? `${error.message.charAt(0).toUpperCase()}${error.message.slice(1)}`
+        : `The resources store (${label}) cannot be opened, for a reason that the log tells.`;
+    this.#sentence = `${reason} ${meanwhile}`;
+    if (this.#isStarting) return;
+    if (!this.#isLasting) return this.#tellAway();
+    // Once: a server that is away for a night must not fill the log.
+    if (this.#told !== reason)
+      this.#parts.log.error(this.#sentence, error instanceof ResourcesStartError ? undefined : { error });
+    this.#told = reason;
+  }
+
+  #tellAway(): void {
+    if (this.#told !== 'away') this.#parts.log.warn(this.#sentence);
+    this.#told = 'away';
+  }
+
+  #pauseMs(): number {
+    if (this.#isStarting) return startRetryMs;
+    const most = this.#isLasting
+      ? longestRetryMs
+      : Math.min(longestRetryMs, firstRetryMs * 2 ** Math.min(this.#pauses, 10));
+    this.#pauses += 1;
+    // Between half of it and all of it, so that many gateways do not come back at the same moment.
+    return (most * randomInt(500, 1001)) / 1000;
+  }
+
+  #refuse(): Promise<never> {
+    return Promise.reject(new GatewayError('store_unavailable', this.#sentence));
   }
 }

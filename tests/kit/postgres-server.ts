@@ -78,8 +78,13 @@ export async function startPostgres({
   async function kill(): Promise<void> {
     if (child === undefined || !alive.has(child)) return;
     const ended = once(child, 'exit');
-    signalAll(child, 'SIGKILL');
+    const killed = signalAll(child, 'SIGKILL');
     await ended;
+    // Those that outlive the first one for a moment hold its memory, and the next server would refuse to start.
+    await eventually(
+      () => isGone(killed) || undefined,
+      () => 'the end of every process of the server',
+    );
     // What a killed server leaves says that it still runs.
     rmSync(path.join(data, 'postmaster.pid'), { force: true });
   }
@@ -140,17 +145,25 @@ function createCluster(initdb: string, data: string, owner: Owner): void {
   if (made.status !== 0) throw new Error(`initdb failed: ${made.stderr}${made.error?.message ?? ''}`);
 }
 
-/** Its processes listen to signals each for itself; together they are a group. */
-function signalAll(child: ChildProcess | undefined, signal: NodeJS.Signals): void {
-  if (child?.pid === undefined || !alive.has(child)) return;
+/** Its processes listen to signals each for itself; together they are a group. Returns whom it signalled. */
+function signalAll(child: ChildProcess | undefined, signal: NodeJS.Signals): readonly number[] {
+  if (child?.pid === undefined || !alive.has(child)) return [];
   const children = spawnSync('ps', ['-o', 'pid=', '--ppid', String(child.pid)], { encoding: 'utf8' });
-  for (const pid of [child.pid, ...children.stdout.split('\n').map(Number)]) {
+  const pids = [child.pid, ...children.stdout.split('\n').map(Number)].filter((pid) => pid > 0);
+  for (const pid of pids) {
     try {
-      if (pid > 0) process.kill(pid, signal);
+      process.kill(pid, signal);
     } catch {
       // It ended a moment ago.
     }
   }
+  return pids;
+}
+
+/** True when each of them has ended, whether or not somebody has taken notice of it. */
+function isGone(pids: readonly number[]): boolean {
+  const found = spawnSync('ps', ['-o', 'stat=', '-p', pids.join(',')], { encoding: 'utf8' });
+  return found.stdout.split('\n').every((state) => state === '' || state.startsWith('Z'));
 }
 
 function findBinaries(): string | undefined {

@@ -1,0 +1,12 @@
+import { existsSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
+
+/** The file named, the one in this folder, or the one that comes with the gateway. */
+export function configFile(named: string | undefined): string {
+  const local = path.resolve('gateway.config.yaml');
+  if (named !== undefined) return path.resolve(named);
+  return existsSync(local) ? local : path.join(root, 'gateway.config.yaml');
+}

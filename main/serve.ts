@@ -1,0 +1,238 @@
+// A part of the composition root: how the parts of a gateway are put together, and when it listens.
+import path from 'node:path';
+import { createCredentialFactory } from '../adapters/credentials/index.ts';
+import { dialects, providerDialects } from '../adapters/dialects/index.ts';
+import { modelListings } from '../adapters/dialects/model-listings.ts';
+import { createGuardedFetch } from '../adapters/guarded-fetch/guarded-fetch.ts';
+import { createMockTransport } from '../adapters/mock/transport.ts';
+import { createPrices } from '../adapters/pricing/genai-prices.ts';
+import { providerTable } from '../adapters/providers.ts';
+import { createTokens } from '../adapters/tokens/tokens.ts';
+import { createUndiciTransport } from '../adapters/transport/undici-transport.ts';
+import { type Command } from '../core/cli/arguments.ts';
+import { welcome } from '../core/cli/welcome.ts';
+import { restartNeeded } from '../core/config/diff.ts';
+import { loadConfig } from '../core/config/load-config.ts';
+import { formatProblem } from '../core/config/problem.ts';
+import type { GatewayConfig } from '../core/config/schema.ts';
+import { watchFiles } from '../core/config/watch.ts';
+import { Gateway } from '../core/http/gateway.ts';
+import { createInvitePage } from '../core/http/invite-page.ts';
+import { createOperationsAccess } from '../core/http/operations-access.ts';
+import { createReferencePages } from '../core/http/openapi/reference-pages.ts';
+import { createOperations } from '../core/http/operations.ts';
+import { createRequestMetrics } from '../core/http/request-metrics.ts';
+import { startServer } from '../core/http/server.ts';
+import { compilePipelines, leftOutPlugins } from '../core/http/serving.ts';
+import { guardsOf } from '../core/lifecycle/guards.ts';
+import { PluginBundler } from '../core/lifecycle/plugin-bundler.ts';
+import { installProcessGuards } from '../core/lifecycle/process-guards.ts';
+import { Reloader } from '../core/lifecycle/reload.ts';
+import type { Services } from '../core/lifecycle/scope.ts';
+import type { UndoStack } from '../core/lifecycle/undo-stack.ts';
+import { pluginErrors } from '../core/lifecycle/plugin-errors.ts';
+import { compilePipeline } from '../core/pipeline/compile.ts';
+import type { HookRuntime } from '../core/pipeline/call-hook.ts';
+import type { Log } from '../core/ports/log.ts';
+import type { Metrics } from '../core/ports/metrics.ts';
+import { systemClock as clock } from '../core/ports/system-clock.ts';
+import type { Transport } from '../core/ports/transport.ts';
+import { Breakers } from '../core/routing/attempts/breakers.ts';
+import { createRouter } from '../core/routing/create-router.ts';
+import { createEmbeddings } from '../core/routing/embed-text.ts';
+import { compileTargets } from '../core/routing/targets.ts';
+import { RoutingState } from '../core/routing/plan/routing-state.ts';
+import type { Features } from '../core/access/features.ts';
+import { builtIns, providerNames } from './built-ins.ts';
+import { openSecretManagers, openSecrets } from './open-secrets.ts';
+import type { Stores } from './open-stores.ts';
+import { reportProblems } from './report-problems.ts';
+
+const env = process.env;
+
+/** What serving begins with; everything in it is open and goes onto `opened`. */
+export interface Serving {
+  readonly command: Extract<Command, { name: 'start' }>;
+  /** The configuration's file, and what it says. */
+  readonly file: string;
+  readonly config: GatewayConfig;
+  /** The data folder, absolute. */
+  readonly data: string;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly features: Features;
+  /** The owner's key, when it was made just now. */
+  readonly newOwnerKey: string | undefined;
+  readonly stores: Stores;
+  readonly opened: UndoStack;
+}
+
+/** Builds the first generation, listens and says so. Throws one sentence with the remedy. */
+export async function serve(serving: Serving): Promise<void> {
+  const { command, file, config, data, log, metrics, features, opened } = serving;
+  const { counters, directory, dependencies, fileRecords, ...stores } = serving.stores;
+  const transport = openTransport(log, metrics);
+  opened.push(() => transport.close());
+  const credentials = createCredentialFactory({ clock, transport, environment: env });
+  const managers = openSecretManagers({ clock, log, transport, credentials, environment: env });
+
+  const countError = pluginErrors(metrics);
+  const hooks: HookRuntime = {
+    log,
+    clock,
+    countPluginError: (plugin, hook) => countError({ plugin, hook }).inc(),
+  };
+  const prices = createPrices({ log });
+  const routingState = new RoutingState(clock);
+  const breakers = new Breakers({ counters, clock, log, metrics });
+  const secrets = await openSecrets({ config, data, environment: env, log });
+  const guards = guardsOf([...builtIns.values()]);
+  const shared = { log, clock, metrics, prices, counters, directory, features, secrets, guards, ...stores };
+  const guarded = (security: GatewayConfig['security']) => {
+    const guardedFetch = createGuardedFetch({ log, clock, metrics, trustedHosts: security.trusted_hosts });
+    const secretManagers = managers(security, guardedFetch);
+    return { guardedFetch, secretManagers, tokens: createTokens({ fetch: guardedFetch, clock, log }) };
+  };
+  const services = (next: GatewayConfig, own = guarded(next.security)): Services => ({
+    ...shared,
+    ...own,
+    router: createRouter({
+      ...{ config: next, table: providerTable, wires: providerDialects, listings: modelListings },
+      ...{ transport, runtime: hooks, credentials, prices, state: routingState, breakers, directory },
+      ...{ secrets, secretManagers: own.secretManagers },
+    }),
+    embeddings: createEmbeddings({
+      known: compileTargets(next.providers, providerTable, {
+        factory: credentials,
+        headerPrefix: next.server.header_prefix,
+      }),
+      ...{ transport, wires: providerDialects, clock, metrics },
+    }),
+    headerPrefix: next.server.header_prefix,
+    keyPrefix: next.security.key_prefix,
+    publicUrl: next.server.public_url || undefined,
+  });
+  const bundler = new PluginBundler({ folder: path.join(data, 'plugins'), clock, log });
+  const reloader = new Reloader({
+    ...{ builtIns, bundler, providerNames, restartNeeded, log, metrics, clock },
+    services(next) {
+      fileRecords.prepare(next.organisation);
+      return services(next);
+    },
+    compile: (pipelines) =>
+      compilePipelines(
+        pipelines.map(({ config, instances }) => compilePipeline(config, instances, features)),
+      ),
+    load: () => loadConfig(file, { env }),
+    watch: (files, onChange, since) => watchFiles(files, onChange, { clock, log, since }),
+  });
+  const started = await reloader.start();
+  if (!started.ok) {
+    reportProblems(started.problems);
+    throw new Error('The configuration is not valid; nothing was started.');
+  }
+  opened.push(() => reloader.stop());
+  fileRecords.follow(() => reloader.current.config.organisation);
+
+  const gateway: Gateway = new Gateway({
+    server: config.server,
+    ...{ dialects, clock, administration: { resources: stores.resources, directory, features } },
+    runtime: { ...hooks, prices, onSettled: createRequestMetrics(metrics) },
+    current: () => reloader.current,
+    operations: createOperations({
+      metrics,
+      dependencies,
+      refusal: createOperationsAccess(config.server, directory),
+      reference: createReferencePages(config.server, () => reloader.current),
+      invitePage: createInvitePage(config.server),
+      draining: () => gateway.isDraining,
+      status: () => status(reloader, gateway),
+    }),
+  });
+  const { host = config.server.host, port = config.server.port } = command;
+  const server = await startServer(gateway, { ...config.server, host }, port);
+  opened.push(async () => {
+    const { cut } = await server.close(config.server.shutdown_timeout_ms);
+    if (cut > 0) log.warn('Requests were cut at the shutdown deadline', { cut });
+  });
+  handleSignals({ log, opened, metrics, bundler, reload: () => void reloader.reload('SIGHUP') });
+  console.log(
+    welcome({
+      url: `http://${server.host.includes(':') ? `[${server.host}]` : server.host}:${server.port}`,
+      config: path.relative('', file) || file,
+      data: path.relative('', data) || data,
+      analytics: analyticsPlace(config, path.relative('', data) || data),
+      basePath: config.server.base_path,
+      headerPrefix: config.server.header_prefix,
+      newOwnerKey: serving.newOwnerKey,
+      ...{ off: features.off, leftOut: leftOutPlugins(reloader.current.compiled) },
+    }),
+  );
+}
+
+/** Where log rows are kept, in words. */
+function analyticsPlace({ storage }: GatewayConfig, data: string): string {
+  const { url } = storage.analytics;
+  if (url === 'none:') return 'kept in the journal (storage.analytics.url is "none:")';
+  if (url.startsWith('http')) return `ClickHouse at ${url}`;
+  return `embedded ClickHouse in ${path.join(data, 'analytics')}`;
+}
+
+/** The built-in provider answers in this process; everything else goes over the network. */
+function openTransport(log: Log, metrics: Metrics): Transport {
+  const network = createUndiciTransport({ log, clock, metrics });
+  const mock = createMockTransport({ clock });
+  return {
+    send: (request, handler) => (request.origin.startsWith('mock:') ? mock : network).send(request, handler),
+    upgrade: (request) => network.upgrade(request),
+    close: async () => {
+      await Promise.all([network.close(), mock.close()]);
+    },
+  };
+}
+
+function status(reloader: Reloader<unknown>, gateway: Gateway): Record<string, unknown> {
+  return {
+    status: gateway.isDraining ? 'draining' : 'serving',
+    generation: reloader.current.hash,
+    uptime_seconds: Math.floor(process.uptime()),
+    active_requests: gateway.activeRequests,
+    buffered_bytes: gateway.bufferedBytes,
+    retiring_generations: reloader.retiring,
+    config_error: reloader.lastError
+      ? {
+          at: new Date(reloader.lastError.at).toISOString(),
+          problems: reloader.lastError.problems.map(formatProblem),
+        }
+      : null,
+    restart_needed: reloader.restartNeeded ?? null,
+  };
+}
+
+interface SignalParts {
+  readonly log: Log;
+  readonly opened: UndoStack;
+  readonly metrics: Metrics;
+  readonly bundler: PluginBundler;
+  reload(): void;
+}
+
+function handleSignals({ log, opened, metrics, bundler, reload }: SignalParts): void {
+  let stopping = false;
+  const stop = (reason: string, code: number): void => {
+    if (stopping) return;
+    stopping = true;
+    log.info(`Shutting down: ${reason}`);
+    void opened.dispose().then(() => process.exit(code));
+  };
+  process.on('SIGTERM', () => stop('SIGTERM', 0));
+  process.on('SIGINT', () => stop('SIGINT', 0));
+  process.on('SIGHUP', reload);
+  installProcessGuards({
+    process,
+    log,
+    metrics,
+    attribute: (thrown) => bundler.origins.attribute(thrown),
+    onFatal: () => stop('an uncaught exception', 1),
+  });
+}

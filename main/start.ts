@@ -1,0 +1,82 @@
+// A part of the composition root: `weir start`. The stores are opened while the rest of the gateway is being loaded:
+// their engines take as long to start as our modules do.
+import { mkdir } from 'node:fs/promises';
+import path from 'node:path';
+import { createLog } from '../adapters/telemetry/line-log.ts';
+import { createMetrics } from '../adapters/telemetry/prometheus.ts';
+import { readFeatures } from '../core/access/read-features.ts';
+import type { Command } from '../core/cli/arguments.ts';
+import { loadConfig } from '../core/config/load-config.ts';
+import type { GatewayConfig } from '../core/config/schema.ts';
+import { UndoStack } from '../core/lifecycle/undo-stack.ts';
+import type { Log } from '../core/ports/log.ts';
+import { systemClock as clock } from '../core/ports/system-clock.ts';
+import { lockData } from '../storage/embedded/data-lock.ts';
+import { openIdentity } from '../storage/identity/open-identity.ts';
+import { configFile } from './config-file.ts';
+import { reportProblems } from './report-problems.ts';
+
+const env = process.env;
+
+type Start = Extract<Command, { name: 'start' }>;
+
+/** Starts a gateway; the exit code when it could not be started, undefined while it serves. */
+export async function start(command: Start): Promise<number | undefined> {
+  const file = configFile(command.config);
+  const first = await loadConfig(file, { env });
+  if (!first.ok) return reportProblems(first.problems);
+  const { config } = first;
+  const log = createLog({ ...config.log, write: (line) => process.stderr.write(line), clock });
+  const opened = new UndoStack({
+    clock,
+    timeoutMs: config.server.shutdown_timeout_ms + 10_000,
+    onError: (error) => log.error('A part could not be closed', { error }),
+  });
+  try {
+    await openAndServe(command, { file, config, log, opened });
+    return undefined;
+  } catch (error) {
+    log.error(error instanceof Error ? error.message : String(error));
+    await opened.dispose();
+    return 1;
+  }
+}
+
+interface Beginning {
+  readonly file: string;
+  readonly config: GatewayConfig;
+  readonly log: Log;
+  readonly opened: UndoStack;
+}
+
+async function openAndServe(command: Start, beginning: Beginning): Promise<void> {
+  const { config, opened } = beginning;
+  const features = readFeatures(env);
+  const data = await dataFolder(command);
+  const lock = await lockData(data, { clock });
+  opened.push(() => lock.release());
+  const metrics = createMetrics();
+  const identity = await openIdentity(data, {
+    ...{ presetKey: env['WEIR_ADMIN_KEY'], ownerEmail: env['WEIR_OWNER_EMAIL'] },
+    keyPrefix: config.security.key_prefix,
+  });
+  const { openStores } = await import('./open-stores.ts');
+  const [stores, { serve }] = await Promise.all([
+    openStores({ ...beginning, data, clock, metrics, identity, features }),
+    import('./serve.ts'),
+  ]);
+  const { newOwnerKey } = identity;
+  await serve({ ...beginning, command, data, metrics, features, newOwnerKey, stores });
+}
+
+/** The data folder, absolute; makes it. */
+async function dataFolder(command: Start): Promise<string> {
+  const data = path.resolve(command.data);
+  await mkdir(data, { recursive: true }).catch((cause: Error) => {
+    throw new Error(
+      `The data folder cannot be made: ${cause.message}. Name another one (--data, WEIR_DATA).`,
+      { cause },
+    );
+  });
+  return data;
+}

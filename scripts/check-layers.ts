@@ -5,7 +5,7 @@ import { importsOf, type Source } from './read-sources.ts';
 const contracts = [
   /^core\/(access|errors|ports)\//,
   /^core\/dialects\/(?:canonical\/)?[a-z-]+\.ts$/,
-  /^core\/pipeline\/(plugin|context|context-key|facts|answer|keys)\.ts$/,
+  /^core\/pipeline\/(plugin|context|context-key|facts|answer|keys|parse-json)\.ts$/,
   /^core\/http\/define-route\.ts$/,
   /^core\/prompts\//,
 ];

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { format, resolveConfig } from 'prettier';
 import type { RouteDefinition } from '../core/http/define-route.ts';
 import { contributedRoutes } from '../tests/kit/openapi-kit.ts';
-import { ofProviders, testFiles, wantedOperations } from './wanted-operations.ts';
+import { ofProviders, takenByPlugins, testFiles, wantedOperations } from './wanted-operations.ts';
 
 const target = fileURLToPath(new URL('../docs/api-coverage.md', import.meta.url));
 /** What writes the table anew. */
@@ -31,6 +31,7 @@ export function missingOperations(routes: readonly RouteDefinition[]): readonly 
   return Object.entries(wantedOperations)
     .filter(([resource]) => !ofProviders.has(resource))
     .flatMap(([, wanted]) => wanted.flatMap((one) => operationsOf(one)))
+    .filter((operation) => takenByPlugins[operation.path] === undefined)
     .filter((operation) => routesFor(operation, routes).length === 0);
 }
 
@@ -42,6 +43,8 @@ export async function apiCoverage(routes: readonly RouteDefinition[]): Promise<s
       .flatMap((one) => operationsOf(one))
       .map((operation) => {
         if (ofProviders.has(resource)) return row(operation, 'none', testOf(operation.path));
+        const taken = takenByPlugins[operation.path];
+        if (taken !== undefined) return row(operation, `\`${taken.scope}\``, `\`${taken.test}\``);
         const found = routesFor(operation, routes);
         for (const route of found) served.add(route);
         return found.length === 0

@@ -13,7 +13,7 @@ export const suites = {
   /** The relational store on both engines, and what administers it: each file opens a store, which takes seconds. */
   postgres: /^(storage\/postgres|plugins\/management|tests\/property)\//,
   /** Gateways as processes that are killed, fed and looked at from outside. */
-  processes: /^tests\/(chaos\/|runtime\/node|integration\/journal-command)/,
+  processes: /^tests\/(chaos\/|runtime\/node|integration\/(journal-command|clickhouse-server|organisation-file|features))/,
   /** Everything that sees a gateway from outside, against one on Deno. */
   deno: /^tests\/(runtime\/deno|integration\/|chaos\/|sdk\/)/,
 };

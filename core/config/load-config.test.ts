@@ -11,7 +11,10 @@ describe('loadConfig: defaults', () => {
     const { config } = await configOf(minimal);
     assert.equal(config.server.port, 8787);
     assert.deepEqual(config.server.header_aliases, ['x-portkey']);
-    assert.deepEqual(config.security, { trusted_hosts: [], key_prefix: 'wk_' });
+    assert.deepEqual(config.security, {
+      ...{ trusted_hosts: [], key_prefix: 'wk_' },
+      secret_sources: { environment_prefix: '', folder: '', machine_identity: false },
+    });
     assert.deepEqual(config.storage, {
       resources: { url: 'pglite:' },
       analytics: {

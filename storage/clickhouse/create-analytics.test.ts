@@ -46,6 +46,7 @@ test('on a cluster, the database and every table are made on all of its servers'
         "CREATE TABLE IF NOT EXISTS schema_versions ON CLUSTER 'main'",
         "CREATE TABLE IF NOT EXISTS requests ON CLUSTER 'main'",
         "CREATE TABLE IF NOT EXISTS bodies ON CLUSTER 'main'",
+        "CREATE TABLE IF NOT EXISTS feedback ON CLUSTER 'main'",
       ],
     );
     for (const { sql, settings } of created) {
@@ -58,7 +59,7 @@ test('on a cluster, the database and every table are made on all of its servers'
 test('on one server, nothing is said of clusters and replicas', async () => {
   await withServer('25.3.1.1', async (options, seen) => {
     await (await createAnalytics(options)).close();
-    assert.equal(seen.filter(({ sql }) => sql.startsWith('CREATE')).length, 4);
+    assert.equal(seen.filter(({ sql }) => sql.startsWith('CREATE')).length, 5);
     for (const { sql } of seen) assert.doesNotMatch(sql, /ON CLUSTER|ENGINE = Replicated|\{\{/);
   });
 });

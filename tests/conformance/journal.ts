@@ -48,7 +48,11 @@ function delivers(makePlace: MakePlace): void {
     assert.equal(await journal.settle(5000), true);
     appendAll(journal, 'requests', rows(60, 70));
     assert.equal(await journal.settle(5000), true);
-    assert.deepEqual(store.rows, { requests: [...rows(0, 50), ...rows(60, 70)], bodies: rows(50, 60), feedback: [] });
+    assert.deepEqual(store.rows, {
+      requests: [...rows(0, 50), ...rows(60, 70)],
+      bodies: rows(50, 60),
+      feedback: [],
+    });
     assert.deepEqual(journal.state('requests'), { accepted: 60, stored: 60, pending: 0, shed: 0 });
     assert.deepEqual(journal.state('bodies'), { accepted: 10, stored: 10, pending: 0, shed: 0 });
     assert.equal(journal.lastError, undefined);

@@ -20,6 +20,10 @@ const exceptions: readonly (readonly [rule: string, pointer: string])[] = [
   // Open to anybody, without anything that could be wrong in a request.
   ['operation-4xx-response', '#/paths/~1healthz/get/responses'],
   ['operation-4xx-response', '#/paths/~1readyz/get/responses'],
+  // Existing clients know partials under these paths: a word is found before a parameter (`route-table.test.ts`).
+  ['no-ambiguous-paths', '#/paths/~1prompts~1{promptId}~1versions'],
+  ['no-ambiguous-paths', '#/paths/~1prompts~1{promptId}~1makeDefault'],
+  ['no-ambiguous-paths', '#/paths/~1prompts~1{promptId}~1render'],
 ];
 
 async function complaints(document: unknown): Promise<readonly string[]> {

@@ -104,13 +104,20 @@ interface Answered {
   readonly told: string;
 }
 
+/** Routes whose bodies must name a record that these tests do not plant. */
+const unplanted = /^providers\.create$/;
+
 /** Whether the answer is what the model says. What a body names outside of the caller's reach is not there for it. */
 function agree(verdict: ReturnType<typeof verdictOf>, { route, one, status, told }: Answered): void {
+  const namesOthers =
+    unplanted.test(route.id) || (route.body !== undefined && (one.target !== one.home || one.target > 2));
+  // Which of its scopes is needed is known only once the workspace that its body names is.
+  const isLate = namesOthers && route.id === 'integrations.create';
   if (verdict !== 'in') {
-    assert.ok(verdict.includes(status), `expected ${verdict.join(' or ')}: ${told}`);
+    const accepted = isLate ? [...verdict, 400, 404] : verdict;
+    assert.ok(accepted.includes(status), `expected ${accepted.join(' or ')}: ${told}`);
     return;
   }
-  const namesOthers = route.body !== undefined && (one.target !== one.home || one.target > 2);
   if (namesOthers) assert.ok([200, 400, 404].includes(status), `expected 200, 400 or 404: ${told}`);
   else assert.equal(status, 200, told);
 }

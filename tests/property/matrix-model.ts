@@ -44,7 +44,7 @@ const ofWorkspaces =
 const changesOfKeys = /^(workspace_service|workspace_user)_api_keys\.(create|update|delete|rotate)$/;
 
 /** With the settings that hold while nobody has changed any. */
-const changesOfConfigs = /^configs\.(create|update|delete)$/;
+const changesOfTemplates = /^(configs|prompts)\.(create|update|delete|publish)$/;
 
 function isOrganisations(scope: string): boolean {
   return ofOrganisation.test(scope) || changesOfWorkspaces.test(scope) || changesOfIntegrations.test(scope);
@@ -67,7 +67,7 @@ function mayUse(actor: Actor, scope: string): boolean {
   return (
     holds &&
     canHold(actor, scope) &&
-    (isManager(actor) || !(changesOfKeys.test(scope) || changesOfConfigs.test(scope)))
+    (isManager(actor) || !(changesOfKeys.test(scope) || changesOfTemplates.test(scope)))
   );
 }
 

@@ -30,6 +30,13 @@ function make(schema: SchemaObject, name: string, named: Named): unknown {
   if (properties.size > 0) {
     const required = requiredKeys(schema);
     const members = [...properties].filter(([key]) => required.includes(key) || alwaysSaid.includes(key));
+    // Where nothing is required and something must be said, a switch says least.
+    if (members.length === 0 && Number(schema['minProperties'] ?? 0) > 0) {
+      const all = [...properties];
+      members.push(
+        ...[all.find(([, { type }]) => type === 'boolean') ?? all[0]].filter((one) => one !== undefined),
+      );
+    }
     return Object.fromEntries(members.map(([key, member]) => [key, make(member, key, named)]));
   }
   if (schema['type'] === 'array') return [make(schemaObject(schema['items']), `${name}[]`, named)];
@@ -44,6 +51,7 @@ function byName(name: string, schema: SchemaObject, named: Named): unknown {
   if (name === 'workspaces[]') return { id: named.workspace };
   if (name === 'scopes') return named.scopes;
   if (name === 'role') return 'member';
+  if (name === 'ai_provider_id' || name === 'provider') return 'mock';
   if (schema['format'] === 'email') return `${randomUUID()}@example.com`;
   if (schema['format'] === 'date-time') return '2099-01-01T00:00:00Z';
   if (schema['examples'] === undefined && /(^|_)(name|id|group)$/.test(name))

@@ -11,9 +11,11 @@ export const groups = {
 // Suites with a command of their own (`npm run test:…`), which `npm test` leaves out: paths of their files, with `/`.
 export const suites = {
   /** The relational store on both engines, and what administers it: each file opens a store, which takes seconds. */
-  postgres: /^(storage\/postgres|plugins\/management|tests\/property)\//,
+  postgres:
+    /^((storage\/postgres|plugins\/management|tests\/property)\/|storage\/embedded\/[a-z-]*pglite|tests\/integration\/administration|tests\/sdk\/portkey-(admin|configs|integrations|policies|prompts))/,
   /** Gateways as processes that are killed, fed and looked at from outside. */
-  processes: /^tests\/(chaos\/|runtime\/node|integration\/(journal-command|clickhouse-server|organisation-file|features))/,
+  processes:
+    /^tests\/(chaos\/|runtime\/node|integration\/(journal-command|clickhouse-server|organisation-file|features|third-party-plugin))/,
   /** Everything that sees a gateway from outside, against one on Deno. */
   deno: /^tests\/(runtime\/deno|integration\/|chaos\/|sdk\/)/,
 };

@@ -172,12 +172,15 @@ async function inPages<T, A>(
   placeOf: (row: T) => A,
   add: (row: T) => void,
 ): Promise<void> {
-  let after = from;
+  let next = pageAfter(from);
   for (;;) {
-    const page = await pageAfter(after);
-    for (const row of page) add(row);
+    const page = await next;
     const last = page.at(-1);
-    if (last === undefined || page.length < rowsAPage) return;
-    after = placeOf(last);
+    const behind = last === undefined || page.length < rowsAPage ? undefined : placeOf(last);
+    // The store makes the next page while this one is added.
+    if (behind !== undefined) next = pageAfter(behind);
+    next.catch(() => undefined);
+    for (const row of page) add(row);
+    if (behind === undefined) return;
   }
 }

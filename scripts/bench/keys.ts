@@ -88,6 +88,8 @@ async function seed(database: Database, data: string, keys: number): Promise<voi
     );
   }
   await database.query((statements) => statements.execute(sql`ANALYZE`));
+  // As a gateway does a minute after its start, and once a day.
+  await database.query((statements) => statements.execute(sql`VACUUM (ANALYZE) api_keys`));
 }
 
 async function measureLookup(database: Database, data: string, keys: number): Promise<number> {

@@ -45,11 +45,18 @@ export function apiKeysReader(statements: Statements): ApiKeysReader {
       return pagedList(page, {
         total: () => totalOf(statements, organisationId, filter),
         async rows({ limit, offset, towards }) {
-          const rows = await select()
+          const order = [towards(apiKeys.createdAt), towards(apiKeys.id)];
+          // What is passed over is passed over in the index: only the rows of the page are read whole.
+          const shown = statements
+            .select({ id: apiKeys.id })
+            .from(apiKeys)
             .where(where)
-            .orderBy(towards(apiKeys.createdAt), towards(apiKeys.id))
+            .orderBy(...order)
             .limit(limit)
             .offset(offset);
+          const rows = await select()
+            .where(inArray(apiKeys.id, shown))
+            .orderBy(...order);
           return rows.map(recordOf);
         },
       });

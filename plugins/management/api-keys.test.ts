@@ -1,19 +1,11 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { knownScopes } from '../../core/access/scopes.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
-import type { Resources } from '../../core/ports/resources.ts';
 import { sha256 } from '../../core/ports/sha256.ts';
-import { openTestResources, startAdministration } from '../../tests/kit/administration-kit.ts';
+import { openResourcesOfFile, startAdministration } from '../../tests/kit/administration-kit.ts';
 
-let resources: Resources;
-const closing: (() => Promise<void>)[] = [];
-before(async () => {
-  resources = await openTestResources({ after: (close) => void closing.push(close) });
-});
-after(async () => {
-  for (const close of closing) await close();
-});
+const resources = await openResourcesOfFile();
 
 const service = '/api-keys/workspace/service';
 const user = '/api-keys/workspace/user';

@@ -1,17 +1,10 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
-import type { AuditRecord, Resources } from '../../core/ports/resources.ts';
-import { openTestResources, startAdministration } from '../../tests/kit/administration-kit.ts';
+import { describe, test } from 'node:test';
+import type { AuditRecord } from '../../core/ports/resources.ts';
+import { openResourcesOfFile, startAdministration } from '../../tests/kit/administration-kit.ts';
 import { eventually } from '../../tests/kit/process-kit.ts';
 
-let resources: Resources;
-const closing: (() => Promise<void>)[] = [];
-before(async () => {
-  resources = await openTestResources({ after: (close) => void closing.push(close) });
-});
-after(async () => {
-  for (const close of closing) await close();
-});
+const resources = await openResourcesOfFile();
 
 const trailOf = async (organisationId: string): Promise<readonly AuditRecord[]> =>
   (await resources.read(({ audit }) => audit.list(organisationId, {}, { offset: 0, limit: 100 }))).data;

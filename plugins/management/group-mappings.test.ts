@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { readFeatures } from '../../core/access/read-features.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
-import type { Resources } from '../../core/ports/resources.ts';
 import {
-  openTestResources,
+  openResourcesOfFile,
   startAdministration,
   type AdminCall,
 } from '../../tests/kit/administration-kit.ts';
@@ -12,14 +11,7 @@ import { testRouteInput, testScope } from '../../tests/kit/plugin-kit.ts';
 import { groupMappingRoutes } from './group-mappings.ts';
 import { auditedActions } from './people.test-support.ts';
 
-let resources: Resources;
-const closing: (() => Promise<void>)[] = [];
-before(async () => {
-  resources = await openTestResources({ after: (close) => void closing.push(close) });
-});
-after(async () => {
-  for (const close of closing) await close();
-});
+const resources = await openResourcesOfFile();
 
 const path = '/scim/workspaces';
 

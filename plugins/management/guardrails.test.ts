@@ -1,16 +1,8 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
-import type { Resources } from '../../core/ports/resources.ts';
-import { openTestResources, startAdministration } from '../../tests/kit/administration-kit.ts';
+import { describe, test } from 'node:test';
+import { openResourcesOfFile, startAdministration } from '../../tests/kit/administration-kit.ts';
 
-let resources: Resources;
-const closing: (() => Promise<void>)[] = [];
-before(async () => {
-  resources = await openTestResources({ after: (close) => void closing.push(close) });
-});
-after(async () => {
-  for (const close of closing) await close();
-});
+const resources = await openResourcesOfFile();
 
 const check = {
   id: 'default.requestParametersCheck',

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { after, before, describe, test } from 'node:test';
-import type { Resources } from '../../core/ports/resources.ts';
+import { describe, test } from 'node:test';
 import {
-  openTestResources,
+  openResourcesOfFile,
   startAdministration,
   type Administration,
   type TestTenant,
@@ -11,14 +10,7 @@ import {
 import type { Received } from '../../tests/kit/http-kit.ts';
 import { sha256 } from '../../tests/kit/plugin-kit.ts';
 
-let resources: Resources;
-const closing: (() => Promise<void>)[] = [];
-before(async () => {
-  resources = await openTestResources({ after: (close) => void closing.push(close) });
-});
-after(async () => {
-  for (const close of closing) await close();
-});
+const resources = await openResourcesOfFile();
 
 const path = '/admin/users/invites';
 const address = (): string => `${randomUUID()}@example.com`;

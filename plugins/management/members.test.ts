@@ -1,22 +1,14 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import type { KeyRecord } from '../../core/ports/directory.ts';
-import type { Resources } from '../../core/ports/resources.ts';
 import {
-  openTestResources,
+  openResourcesOfFile,
   startAdministration,
   type AdminCall,
 } from '../../tests/kit/administration-kit.ts';
 import { addKeyOf, addMember, addUser, aUser, auditedActions, keysOfPeople } from './people.test-support.ts';
 
-let resources: Resources;
-const closing: (() => Promise<void>)[] = [];
-before(async () => {
-  resources = await openTestResources({ after: (close) => void closing.push(close) });
-});
-after(async () => {
-  for (const close of closing) await close();
-});
+const resources = await openResourcesOfFile();
 
 const membersOf = async (organisationId: string, workspaceId: string) => {
   const all = { offset: 0, limit: 100 };

@@ -1,17 +1,9 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test, type TestContext } from 'node:test';
+import { describe, test, type TestContext } from 'node:test';
 import type { KeyRecord } from '../../core/ports/directory.ts';
-import type { Resources } from '../../core/ports/resources.ts';
-import { openTestResources, startAdministration } from '../../tests/kit/administration-kit.ts';
+import { openResourcesOfFile, startAdministration } from '../../tests/kit/administration-kit.ts';
 
-let resources: Resources;
-const closing: (() => Promise<void>)[] = [];
-before(async () => {
-  resources = await openTestResources({ after: (close) => void closing.push(close) });
-});
-after(async () => {
-  for (const close of closing) await close();
-});
+const resources = await openResourcesOfFile();
 
 const settings = '/admin/organisation/settings';
 const defaults = '/admin/organisation/defaults';

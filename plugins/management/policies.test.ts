@@ -1,23 +1,15 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import type { KeyRecord } from '../../core/ports/directory.ts';
-import type { Resources } from '../../core/ports/resources.ts';
 import {
-  openTestResources,
+  openResourcesOfFile,
   startAdministration,
   type Administration,
   type TestTenant,
 } from '../../tests/kit/administration-kit.ts';
 import { readFeatures } from '../../core/access/read-features.ts';
 
-let resources: Resources;
-const closing: (() => Promise<void>)[] = [];
-before(async () => {
-  resources = await openTestResources({ after: (close) => void closing.push(close) });
-});
-after(async () => {
-  for (const close of closing) await close();
-});
+const resources = await openResourcesOfFile();
 
 const rates = '/policies/rate-limits';
 const usages = '/policies/usage-limits';

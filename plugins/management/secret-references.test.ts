@@ -1,20 +1,12 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import type { IntegrationData } from '../../core/ports/record-kinds.ts';
-import type { Resources } from '../../core/ports/resources.ts';
 import { secretContext } from '../../core/ports/secret-box.ts';
-import { openTestResources, startAdministration } from '../../tests/kit/administration-kit.ts';
+import { openResourcesOfFile, startAdministration } from '../../tests/kit/administration-kit.ts';
 import { testSecrets } from '../../tests/kit/test-secrets.ts';
 
-let resources: Resources;
-const closing: (() => Promise<void>)[] = [];
-before(async () => {
-  resources = await openTestResources({ after: (close) => void closing.push(close) });
-});
-after(async () => {
-  for (const close of closing) await close();
-});
+const resources = await openResourcesOfFile();
 
 const path = '/secret-references';
 const token = 'hvs.planted-token-0123456789';

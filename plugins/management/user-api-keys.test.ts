@@ -1,21 +1,13 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { after, before, describe, test, type TestContext } from 'node:test';
+import { describe, test, type TestContext } from 'node:test';
 import { GatewayError } from '../../core/pipeline/plugin.ts';
 import type { Analytics, KeyUsageQuery } from '../../core/ports/analytics.ts';
 import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
 import type { OrganisationRole, WorkspaceRole } from '../../core/ports/people.ts';
-import type { Resources } from '../../core/ports/resources.ts';
-import { openTestResources, startAdministration } from '../../tests/kit/administration-kit.ts';
+import { openResourcesOfFile, startAdministration } from '../../tests/kit/administration-kit.ts';
 
-let resources: Resources;
-const closing: (() => Promise<void>)[] = [];
-before(async () => {
-  resources = await openTestResources({ after: (close) => void closing.push(close) });
-});
-after(async () => {
-  for (const close of closing) await close();
-});
+const resources = await openResourcesOfFile();
 
 const dayMs = 86_400_000;
 const userKeys = '/api-keys/workspace/user';

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { UserRecord } from '../../core/ports/people.ts';
-import type { Resources } from '../../core/ports/resources.ts';
 import {
-  openTestResources,
+  openResourcesOfFile,
   startAdministration,
   type AdminCall,
 } from '../../tests/kit/administration-kit.ts';
@@ -12,14 +11,7 @@ import { testRouteInput, testScope } from '../../tests/kit/plugin-kit.ts';
 import { addKeyOf, addMember, addUser, auditedActions, keysOfPeople } from './people.test-support.ts';
 import { userRoutes } from './users.ts';
 
-let resources: Resources;
-const closing: (() => Promise<void>)[] = [];
-before(async () => {
-  resources = await openTestResources({ after: (close) => void closing.push(close) });
-});
-after(async () => {
-  for (const close of closing) await close();
-});
+const resources = await openResourcesOfFile();
 
 const stored = (user: UserRecord) => resources.read(({ users }) => users.find(user.organisationId, user.id));
 

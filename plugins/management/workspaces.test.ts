@@ -1,22 +1,14 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
-import type { Resources } from '../../core/ports/resources.ts';
 import {
-  openTestResources,
+  openResourcesOfFile,
   startAdministration,
   type AdminCall,
 } from '../../tests/kit/administration-kit.ts';
 import { addUser } from './people.test-support.ts';
 
-let resources: Resources;
-const closing: (() => Promise<void>)[] = [];
-before(async () => {
-  resources = await openTestResources({ after: (close) => void closing.push(close) });
-});
-after(async () => {
-  for (const close of closing) await close();
-});
+const resources = await openResourcesOfFile();
 
 const limits = {
   usage_limits: [

@@ -1,6 +1,6 @@
 /** The administration API for tests: a gateway with the management plugin in front of a real store. */
 import { randomUUID } from 'node:crypto';
-import type { TestContext as NodeTestContext } from 'node:test';
+import { after, type TestContext as NodeTestContext } from 'node:test';
 import auth from '../../plugins/auth/index.ts';
 import management from '../../plugins/management/index.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
@@ -21,6 +21,15 @@ import { openTestDatabase, type Closing } from './postgres-kit.ts';
 export async function openTestResources(closing: Closing): Promise<Resources> {
   const database = await openTestDatabase(closing);
   return createResources({ database, clock: testClock, log: recordingLog() });
+}
+
+/** The store of a test file: opened before its tests, and closed behind the last of them. */
+export async function openResourcesOfFile(): Promise<Resources> {
+  const closing: (() => Promise<void>)[] = [];
+  after(async () => {
+    for (const close of closing) await close();
+  });
+  return openTestResources({ after: (close) => void closing.push(close) });
 }
 
 /** An organisation that no other test uses, with its default workspace and its keys. */

@@ -1,19 +1,11 @@
 // Integrations, providers and virtual keys as users of the `portkey-ai` client manage them: with only the base URL changed.
 import assert from 'node:assert/strict';
-import { after, before, test, type TestContext } from 'node:test';
+import { test, type TestContext } from 'node:test';
 import { Portkey } from 'portkey-ai';
-import type { Resources } from '../../core/ports/resources.ts';
-import { openTestResources, startAdministration } from '../kit/administration-kit.ts';
+import { openResourcesOfFile, startAdministration } from '../kit/administration-kit.ts';
 import { failureOf } from './sdk-setting.ts';
 
-let resources: Resources;
-const closing: (() => Promise<void>)[] = [];
-before(async () => {
-  resources = await openTestResources({ after: (close) => void closing.push(close) });
-});
-after(async () => {
-  for (const close of closing) await close();
-});
+const resources = await openResourcesOfFile();
 
 /** A client with the key of an organisation, and one with a key of its workspace. */
 async function clientsOf(t: TestContext) {

@@ -1,20 +1,12 @@
 // Guardrails and feedback as users of the `portkey-ai` client administer them: with only the base URL changed.
 import assert from 'node:assert/strict';
-import { after, before, test, type TestContext } from 'node:test';
+import { test, type TestContext } from 'node:test';
 import { Portkey } from 'portkey-ai';
-import type { Resources } from '../../core/ports/resources.ts';
 import type { FeedbackRow } from '../../core/ports/request-row.ts';
-import { openTestResources, startAdministration } from '../kit/administration-kit.ts';
+import { openResourcesOfFile, startAdministration } from '../kit/administration-kit.ts';
 import { failureOf } from './sdk-setting.ts';
 
-let resources: Resources;
-const closing: (() => Promise<void>)[] = [];
-before(async () => {
-  resources = await openTestResources({ after: (close) => void closing.push(close) });
-});
-after(async () => {
-  for (const close of closing) await close();
-});
+const resources = await openResourcesOfFile();
 
 /** A client with the service key of a workspace; `found` is what the analytics store knows of some feedback. */
 async function clientOf(t: TestContext, found?: FeedbackRow) {

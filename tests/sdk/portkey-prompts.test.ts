@@ -1,26 +1,18 @@
 // Prompts as users of the `portkey-ai` client have them: with only the base URL changed.
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { after, before, test, type TestContext } from 'node:test';
+import { test, type TestContext } from 'node:test';
 import { Portkey } from 'portkey-ai';
 import type { StoredRecord } from '../../core/ports/records.ts';
-import type { Resources } from '../../core/ports/resources.ts';
 import auth from '../../plugins/auth/index.ts';
 import management from '../../plugins/management/index.ts';
 import prompts from '../../plugins/prompts/index.ts';
-import { openTestResources } from '../kit/administration-kit.ts';
+import { openResourcesOfFile } from '../kit/administration-kit.ts';
 import { providerPlugin, startTestGateway } from '../kit/gateway-kit.ts';
 import { testKey } from '../kit/plugin-kit.ts';
 import { failureOf } from './sdk-setting.ts';
 
-let resources: Resources;
-const closing: (() => Promise<void>)[] = [];
-before(async () => {
-  resources = await openTestResources({ after: (close) => void closing.push(close) });
-});
-after(async () => {
-  for (const close of closing) await close();
-});
+const resources = await openResourcesOfFile();
 
 const apiKey = 'wk_prompts';
 

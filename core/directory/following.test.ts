@@ -118,6 +118,33 @@ describe('directory: what a change makes it read', () => {
   });
 });
 
+test('directory: all that a change touched is known at the same moment', async () => {
+  const place = await started();
+  const { store, directory } = place;
+  const known = (): number =>
+    [
+      directory.keyByHash('hash of key-1'),
+      directory.workspaceId('org-1', 'slug-of-ws-1'),
+      directory.user('org-1', 'user-1'),
+      directory.record('config', { organisationId: 'org-1', workspaceId: 'ws-1' }, 'r-1'),
+    ].filter((part) => part !== undefined).length;
+  const read = store.read.bind(store);
+  const meanwhile: number[] = [];
+  store.read = (work) => {
+    meanwhile.push(known());
+    return read(work);
+  };
+  await changed(place, async (writer) => {
+    await writer.apiKeys.insert(storedKey());
+    await writer.workspaces.insert(storedWorkspace());
+    await writer.users.insert(storedUser());
+    await writer.records.insert(storedRecord());
+  });
+  assert.ok(meanwhile.length > 3);
+  assert.deepEqual([...new Set(meanwhile)], [0]);
+  assert.equal(known(), 4);
+});
+
 describe('directory: many people', () => {
   test('come in pages', async () => {
     const store = new StoreInMemory();

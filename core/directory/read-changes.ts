@@ -41,45 +41,32 @@ export interface ChangedPart {
 /**
  * Reads what the changes of an organisation left behind: the keys that they touched, and of workspaces, settings and
  * people those parts that have changed since they were read. What is read first has changed again when it is torn: its
- * mark was taken before.
+ * mark was taken before. All of it is known at the same moment: a request never meets a key without its config.
  */
 export async function readChanged(store: StoreReader, part: ChangedPart): Promise<void> {
   const { organisationId, known, isWanted } = part;
   const { stored, removed, marks } = await readKeyChanges(store, part);
-  if (!isWanted()) return;
-  for (const id of removed) known.keys.remove(id);
-  for (const key of stored) known.keys.put(key);
   const { organisations } = known;
   const seen = organisations.view(organisationId);
-  if (marks.workspaces !== seen.marks.workspaces) {
-    const workspaces = await readWorkspaces(store, organisationId);
-    if (!isWanted()) return;
-    organisations.putWorkspaces(organisationId, workspaces);
-    seen.marks.workspaces = marks.workspaces;
-  }
-  if (marks.settings !== seen.marks.settings) {
-    const [own, overriding] = await store.read(
-      async ({ settings }) =>
-        [await settings.ofOrganisation(organisationId), await settings.ofWorkspaces(organisationId)] as const,
-    );
-    if (!isWanted()) return;
-    seen.putSettings(own, overriding);
-    seen.marks.settings = marks.settings;
-  }
-  if (marks.people !== seen.marks.people) {
-    const users = await readUsers(store, organisationId);
-    const members = await readMembers(store, organisationId);
-    if (!isWanted()) return;
-    organisations.putPeople(organisationId, users, members);
-    seen.marks.people = marks.people;
-  }
-  if (marks.records !== seen.marks.records) {
-    const changes = await readRecordChanges(store, organisationId, seen.marks.records);
-    if (!isWanted()) return;
-    for (const id of changes.removed) seen.records.remove(id);
-    for (const record of changes.stored) seen.records.put(record);
-    seen.marks.records = marks.records;
-  }
+  const changed = <T>(name: keyof ChangeMarks, read: () => Promise<T>): Promise<T> | undefined =>
+    marks[name] === seen.marks[name] ? undefined : read();
+
+  const workspaces = await changed('workspaces', () => readWorkspaces(store, organisationId));
+  const settings = await changed('settings', () => readSettings(store, organisationId));
+  const people = await changed('people', () => readPeople(store, organisationId));
+  const records = await changed('records', () =>
+    readRecordChanges(store, organisationId, seen.marks.records),
+  );
+  if (!isWanted()) return;
+
+  for (const id of removed) known.keys.remove(id);
+  for (const key of stored) known.keys.put(key);
+  if (workspaces !== undefined) organisations.putWorkspaces(organisationId, workspaces);
+  if (settings !== undefined) seen.putSettings(settings.own, settings.overriding);
+  if (people !== undefined) organisations.putPeople(organisationId, people.users, people.members);
+  for (const id of records?.removed ?? []) seen.records.remove(id);
+  for (const record of records?.stored ?? []) seen.records.put(record);
+  Object.assign(seen.marks, marks);
 }
 
 interface KeyChanges {
@@ -140,6 +127,18 @@ async function readWorkspaces(
     }
     return found;
   });
+}
+
+async function readSettings(store: StoreReader, organisationId: string) {
+  return store.read(async ({ settings }) => ({
+    own: await settings.ofOrganisation(organisationId),
+    overriding: await settings.ofWorkspaces(organisationId),
+  }));
+}
+
+async function readPeople(store: StoreReader, organisationId: string) {
+  const users = await readUsers(store, organisationId);
+  return { users, members: await readMembers(store, organisationId) };
 }
 
 async function readUsers(store: StoreReader, organisationId: string): Promise<readonly KnownUser[]> {

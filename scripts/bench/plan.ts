@@ -4,9 +4,9 @@ import type { PlanEnvironment } from '../../core/routing/plan/plan-environment.t
 import type { PlanNode } from '../../core/routing/plan/plan-node.ts';
 import { readField, type RequestFields } from '../../core/routing/plan/read-field.ts';
 import { walkPlan } from '../../core/routing/plan/walk-plan.ts';
-import { measured, median } from './cpu.ts';
-import { load } from './load.ts';
+import { median } from './cpu.ts';
 import { benchConfig, removeFolder, startUpstream, startWeir } from './subject.ts';
+import { compareKinds } from './two-kinds.ts';
 import { configuredRequestBytes, question, requestBytes } from './workload.ts';
 
 /** What a plan of three levels and twenty targets costs, medians over the rounds. */
@@ -26,47 +26,38 @@ export interface PlanFigures {
 
 const slug = 'bench-plan';
 const walksPerRound = 200_000;
-const connections = 32;
-const warmRequests = 20_000;
 
 /** CPU of a plan by itself, and of requests with one beside requests without, in turns. */
 export async function measurePlan(quick: boolean): Promise<PlanFigures> {
   const rounds = quick ? 5 : 15;
   const root = compiledRoot();
   const walk = measureWalk(root, rounds);
-  const requests = quick ? 8000 : 20_000;
   const upstream = await startUpstream();
   const weir = await startWeir({
     upstreamPort: upstream.port,
     config: `${benchConfig(upstream.port)}configs: ${JSON.stringify({ [slug]: benchPlan })}\n`,
   });
-  const plain: number[] = [];
-  const planned: number[] = [];
   try {
-    const kinds = [
-      { request: requestBytes(weir.port, false), costs: plain },
-      { request: configuredRequestBytes(weir.port, slug), costs: planned },
-    ];
-    for (const { request } of kinds) await load(weir.port, request, warmRequests, connections);
-    for (let round = 0; round < rounds; round++) {
-      for (const { request, costs } of kinds) {
-        const one = await measured(weir, () => load(weir.port, request, requests, connections));
-        costs.push(one.cpuMicroseconds / one.completed);
-      }
-    }
+    const planned = configuredRequestBytes(weir.port, slug);
+    const { plain_us, other_us, added_us } = await compareKinds(
+      weir,
+      quick,
+      requestBytes(weir.port, false),
+      planned,
+    );
+    return {
+      levels: levelsOf(root),
+      targets: targetsOf(root),
+      walk_us: walk,
+      plain_us_per_request: plain_us,
+      planned_us_per_request: other_us,
+      added_us_per_request: added_us,
+    };
   } finally {
     await weir.stop();
     await upstream.stop();
     await removeFolder(weir.folder);
   }
-  return {
-    levels: levelsOf(root),
-    targets: targetsOf(root),
-    walk_us: walk,
-    plain_us_per_request: median(plain),
-    planned_us_per_request: median(planned),
-    added_us_per_request: median(planned.map((cost, round) => cost - (plain[round] ?? NaN))),
-  };
 }
 
 function weighted(name: string, count: number): object {

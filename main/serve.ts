@@ -3,6 +3,7 @@ import path from 'node:path';
 import { createCredentialFactory } from '../adapters/credentials/index.ts';
 import { dialects, providerDialects } from '../adapters/dialects/index.ts';
 import { modelListings } from '../adapters/dialects/model-listings.ts';
+import { createMcpClients } from '../adapters/mcp/create-mcp-clients.ts';
 import { createGuardedFetch } from '../adapters/guarded-fetch/guarded-fetch.ts';
 import { createMockTransport } from '../adapters/mock/transport.ts';
 import { createPrices } from '../adapters/pricing/genai-prices.ts';
@@ -91,7 +92,8 @@ export async function serve(serving: Serving): Promise<void> {
   const guarded = (security: GatewayConfig['security']) => {
     const guardedFetch = createGuardedFetch({ log, clock, metrics, trustedHosts: security.trusted_hosts });
     const secretManagers = managers(security, guardedFetch);
-    return { guardedFetch, secretManagers, tokens: createTokens({ fetch: guardedFetch, clock, log }) };
+    const mcp = createMcpClients({ log, clock, trustedHosts: security.trusted_hosts });
+    return { guardedFetch, secretManagers, mcp, tokens: createTokens({ fetch: guardedFetch, clock, log }) };
   };
   const services = (next: GatewayConfig, own = guarded(next.security)): Services => ({
     ...shared,

@@ -13,6 +13,7 @@ import type { Embeddings } from '../ports/embeddings.ts';
 import type { GuardedFetch } from '../ports/guarded-fetch.ts';
 import type { Directory } from '../ports/directory.ts';
 import type { Guards } from '../ports/guards.ts';
+import type { McpClients } from '../ports/mcp.ts';
 import type { Journal } from '../ports/journal.ts';
 import type { Log } from '../ports/log.ts';
 import type { Metrics } from '../ports/metrics.ts';
@@ -90,6 +91,8 @@ export interface Scope {
   readonly secrets: SecretBox;
   /** For secrets that are kept elsewhere. */
   readonly secretManagers: SecretManagers;
+  /** For servers of the Model Context Protocol that a record names. */
+  readonly mcp: McpClients;
   readonly journal: Journal;
   readonly analytics: Analytics;
   /** What is administered; undefined when `storage.resources` is `none:`. */

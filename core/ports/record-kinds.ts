@@ -163,6 +163,67 @@ export interface PromptPartialData {
   readonly defaultVersion: number;
 }
 
+export type McpCapabilityType = 'tool' | 'prompt' | 'resource' | 'resource_template';
+
+/** What a server of the Model Context Protocol offered when it was last asked. */
+export interface McpCapability {
+  readonly type: McpCapabilityType;
+  readonly name: string;
+  /** What the server says of it, in the members of the protocol. */
+  readonly described: JsonObject;
+  /** Workspaces may use it, as far as their own servers do not say otherwise. */
+  readonly enabled: boolean;
+  /** When it was first, and last, seen different. */
+  readonly createdAt: number;
+  readonly updatedAt: number;
+}
+
+/** A server of the Model Context Protocol somewhere else. Of the organisation, or of one workspace. */
+export interface McpIntegrationData {
+  readonly description: string;
+  readonly url: string;
+  readonly authType: 'oauth_auto' | 'oauth_client_credentials' | 'headers' | 'none';
+  readonly transport: 'http' | 'sse';
+  /** Names of headers sent with every call; their values are the secret `configurations.custom_headers` (JSON). */
+  readonly customHeaders: readonly string[];
+  /** Kept as it was sent: which headers of a caller travel on is the run time's to say. */
+  readonly passthroughHeader: JsonObject;
+  readonly secretMappings: readonly SecretMapping[];
+  /** For workspaces that are not named. */
+  readonly globalAccess: { readonly enabled: boolean };
+  /** By id of the workspace. */
+  readonly workspaces: Readonly<
+    Record<string, { readonly enabled: boolean; readonly createdAt: number; readonly updatedAt: number }>
+  >;
+  /** The last handshake that succeeded; undefined before the first. */
+  readonly server:
+    | {
+        readonly name: string;
+        readonly version: string;
+        readonly protocolVersion: string;
+        readonly capabilityFlags: JsonObject;
+        readonly syncedAt: number;
+      }
+    | undefined;
+  /** Why the last handshake failed; empty when it did not. */
+  readonly syncError: string;
+  readonly capabilities: readonly McpCapability[];
+}
+
+/** An MCP integration as one workspace uses it. Its parent is the integration. */
+export interface McpServerData {
+  readonly description: string;
+  /** What the workspace says otherwise than the integration. */
+  readonly capabilities: readonly {
+    readonly type: McpCapabilityType;
+    readonly name: string;
+    readonly enabled: boolean;
+  }[];
+  readonly defaultUserAccess: 'allow' | 'deny';
+  /** By id of the user: what is said otherwise than for all. */
+  readonly userAccess: Readonly<Record<string, boolean>>;
+}
+
 /** The data of every kind of record. */
 export interface RecordKinds {
   readonly config: ConfigData;
@@ -177,4 +238,6 @@ export interface RecordKinds {
   readonly label: LabelData;
   readonly prompt: PromptData;
   readonly prompt_partial: PromptPartialData;
+  readonly mcp_integration: McpIntegrationData;
+  readonly mcp_server: McpServerData;
 }

@@ -41,6 +41,7 @@ import { TrustedHosts } from '../../core/ports/host-rules.ts';
 import type { Prices } from '../../core/ports/prices.ts';
 import type { ProviderTable } from '../../core/ports/provider-row.ts';
 import type { Resources } from '../../core/ports/resources.ts';
+import type { McpClients } from '../../core/ports/mcp.ts';
 import type { SecretManagers } from '../../core/ports/secret-managers.ts';
 import type { Transport } from '../../core/ports/transport.ts';
 import { Breakers } from '../../core/routing/attempts/breakers.ts';
@@ -98,6 +99,8 @@ export interface TestGatewayOptions {
   readonly resources?: Resources;
   /** Instead of those that the security settings allow. */
   readonly secretManagers?: SecretManagers;
+  /** Default: no server can be spoken to. */
+  readonly mcp?: McpClients;
   /** What the operator has switched off; nothing by default. */
   readonly features?: Features;
   /** Instead of what a gateway without a store knows. */
@@ -200,6 +203,7 @@ export async function startTestGateway(
         trustedHosts: new TrustedHosts(config.security.trusted_hosts),
         sources: config.security.secret_sources,
       }),
+    mcp: options.mcp ?? noMcp,
     cache: createMemoryCache({ clock, maxBytes: 64_000_000, maxValueBytes: 4_000_000 }),
     guardedFetch: options.guardedFetch ?? noFetch,
     tokens: createTokens({ fetch: options.guardedFetch ?? noFetch, clock, log }),
@@ -274,6 +278,13 @@ const noFetch: GuardedFetch = {
   fetch() {
     throw new Error('This test gateway has no guarded fetch; pass one in its options.');
   },
+};
+
+const noMcp: McpClients = {
+  describe: () =>
+    Promise.reject(new Error('This test gateway speaks to no MCP server; pass `mcp` in its options.')),
+  greet: () =>
+    Promise.reject(new Error('This test gateway speaks to no MCP server; pass `mcp` in its options.')),
 };
 
 /** A configuration as the loader fills it in, with short timeouts nowhere. */

@@ -148,6 +148,7 @@ export function testScope(overrides: Partial<Scope> & { keys?: Readonly<Record<s
     },
     secrets: testSecrets,
     secretManagers: { refusal: () => undefined, value: absent },
+    mcp: { describe: absent, greet: absent },
     journal,
     analytics: testAnalytics(),
     resources: undefined,

@@ -24,13 +24,15 @@ ENV NODE_ENV=production \
   WEIR_HOST=0.0.0.0
 WORKDIR /opt/weir
 COPY --from=packages /opt/weir/node_modules ./node_modules
-COPY package.json tsconfig.json main.ts ./
+COPY package.json package-lock.json tsconfig.json main.ts ./
 COPY main ./main
 COPY core ./core
 COPY plugins ./plugins
 COPY adapters ./adapters
 COPY storage ./storage
-COPY scripts/healthcheck.mjs scripts/runtime-flags.mjs scripts/weir.mjs ./scripts/
+COPY scripts/healthcheck.mjs scripts/runtime-flags.mjs scripts/weir.mjs scripts/run.mjs scripts/built-sources.mjs ./scripts/
+# Makes what is run of the sources: who runs the gateway may not write here.
+RUN node scripts/run.mjs --help
 COPY gateway.config.yaml /etc/weir/gateway.config.yaml
 VOLUME ["/var/lib/weir"]
 EXPOSE 8787
@@ -39,4 +41,4 @@ HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
   CMD ["node", "/opt/weir/scripts/healthcheck.mjs"]
 STOPSIGNAL SIGTERM
 # The process itself, no shell and no npm before it: SIGTERM arrives. The flags are those of scripts/runtime-flags.mjs.
-CMD ["node", "--max-semi-space-size=64", "--initial-old-space-size=256", "--import", "tsx", "main.ts", "start"]
+CMD ["node", "--max-semi-space-size=64", "--initial-old-space-size=256", "scripts/run.mjs", "start"]

@@ -9,11 +9,12 @@ import { UndoStack } from '../core/lifecycle/undo-stack.ts';
 import type { Clock } from '../core/ports/clock.ts';
 import { createLog } from '../adapters/telemetry/line-log.ts';
 import { embeddedFolder, openResources } from './open-resources.ts';
-import { keyVariables } from './open-secrets.ts';
+import { keyVariables } from './open-secret-box.ts';
 import { rotationKeys } from './rotation-keys.ts';
 import { lockData } from '../storage/embedded/data-lock.ts';
 import { chainStart, verifyChain } from '../storage/postgres/audit-hash.ts';
 import { createResources } from '../storage/postgres/resources.ts';
+import { openKeys } from '../storage/secrets/open-keys.ts';
 import { createSecretBox } from '../storage/secrets/secret-box.ts';
 
 /** The tools of `runAdministrationCommand`; `configFile` gives the file that is named, or the usual one. */
@@ -60,6 +61,9 @@ export function administrationTools(parts: {
       } finally {
         await opened.dispose();
       }
+    },
+    async secretBox({ data }) {
+      return createSecretBox(await openKeys(path.resolve(data), keyVariables(environment)));
     },
     atKeys(place, use) {
       const data = path.resolve(place.data);

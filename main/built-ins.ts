@@ -5,5 +5,8 @@ import { builtInPlugins } from '../plugins/index.ts';
 /** The plugins that configurations name without a path. */
 export const builtIns = new Map(builtInPlugins.map((plugin) => [plugin.name, plugin]));
 
-/** The providers that need no row of their own. */
+/** The rows of the providers that need none of their own. */
+export const providerRows = providerTable;
+
+/** Their names. */
 export const providerNames: ReadonlySet<string> = new Set(providerTable.keys());

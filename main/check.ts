@@ -5,7 +5,7 @@ import { loadConfig } from '../core/config/load-config.ts';
 import { PluginBundler } from '../core/lifecycle/plugin-bundler.ts';
 import { checkPlugins, prepareGeneration } from '../core/lifecycle/prepare.ts';
 import { systemClock as clock } from '../core/ports/system-clock.ts';
-import { builtIns, providerNames } from './built-ins.ts';
+import { builtIns, providerNames, providerRows } from './built-ins.ts';
 import { reportProblems } from './report-problems.ts';
 
 const env = process.env;
@@ -20,7 +20,7 @@ export async function check(file: string): Promise<number> {
     clock,
   });
   const bundler = new PluginBundler({ folder: path.resolve('data', 'plugins'), clock, log });
-  const sources = { builtIns, bundler, providerNames };
+  const sources = { builtIns, bundler, providerNames, providerRows };
   if (!loaded.ok) {
     const { draft, problems } = loaded;
     return reportProblems(

@@ -1,7 +1,9 @@
 // A part of the composition root: everything that is kept somewhere, opened in the order in which it is needed.
 import path from 'node:path';
 import type { Features } from '../core/access/features.ts';
+import type { ConfigSource } from '../core/config/config-source.ts';
 import type { GatewayConfig } from '../core/config/schema.ts';
+import { ownedAlone } from '../core/directory/file-records-alone.ts';
 import { warnOfTwins } from '../core/directory/file-record-twins.ts';
 import { directoryWithFile } from '../core/directory/file-records-directory.ts';
 import { FileRecordsInUse } from '../core/directory/file-records-in-use.ts';
@@ -19,6 +21,7 @@ import type { Journal } from '../core/ports/journal.ts';
 import type { Log } from '../core/ports/log.ts';
 import type { Metrics } from '../core/ports/metrics.ts';
 import type { Resources } from '../core/ports/resources.ts';
+import type { SecretBox } from '../core/ports/secret-box.ts';
 import type { VectorIndex } from '../core/ports/vector-index.ts';
 import type { Identity } from '../storage/identity/open-identity.ts';
 import { openJournal } from '../storage/journal/journal.ts';
@@ -33,7 +36,8 @@ import { openResources } from './open-resources.ts';
 
 /** What `openStores` needs. */
 export interface StoresOptions {
-  readonly config: Pick<GatewayConfig, 'storage' | 'organisation'>;
+  readonly config: Pick<GatewayConfig, 'storage' | 'organisation' | 'configs' | 'providers'>;
+  readonly source: ConfigSource;
   /** The configuration's file: relative names in it are meant from there. */
   readonly file: string;
   /** The data folder, absolute; its lock is ours. */
@@ -41,6 +45,8 @@ export interface StoresOptions {
   /** What is known without a store, and who owns it. */
   readonly identity: Pick<Identity, 'directory' | 'owner'>;
   readonly features: Features;
+  /** Seals what the configuration's integrations hold. */
+  readonly secrets: SecretBox;
   readonly log: Log;
   readonly clock: Clock;
   readonly metrics: Metrics;
@@ -56,6 +62,8 @@ export interface Stores {
   readonly vectors: VectorIndex;
   /** Undefined when `storage.resources` is `none:`. */
   readonly resources: Resources | undefined;
+  /** What the configuration owns, for reading; undefined beside `resources`. */
+  readonly owned: Pick<Resources, 'read'> | undefined;
   readonly directory: Directory;
   /** What the configuration owns of `resources` and `directory`: it has to follow the one that serves. */
   readonly fileRecords: FileRecordsInUse;
@@ -84,7 +92,7 @@ export async function openStores(options: StoresOptions): Promise<Stores> {
   });
   opened.push(() => shared.close());
   const { counters, cache, vectors } = shared;
-  const { resources, directory, fileRecords } = administration;
+  const { resources, owned, directory, fileRecords } = administration;
   const dependencies: Dependency[] = [
     { name: 'analytics', check: () => analytics.ping() },
     { name: 'journal', check: () => checkJournal(journal) },
@@ -92,7 +100,8 @@ export async function openStores(options: StoresOptions): Promise<Stores> {
     ...(await openJobs(options, resources)),
   ];
   if (resources !== undefined) dependencies.push({ name: 'resources', check: () => resources.ping() });
-  return { analytics, journal, counters, cache, vectors, resources, directory, fileRecords, dependencies };
+  const administered = { resources, owned, directory, fileRecords };
+  return { analytics, journal, counters, cache, vectors, ...administered, dependencies };
 }
 
 async function openLogRows(
@@ -120,14 +129,16 @@ async function checkJournal(journal: Journal): Promise<void> {
 /** Without a store, requests are let in by what is known without one. */
 async function openAdministration(
   options: StoresOptions,
-): Promise<Pick<Stores, 'resources' | 'directory' | 'fileRecords'>> {
-  const { identity, log, clock, metrics, opened } = options;
-  const fileRecords = new FileRecordsInUse(options.config.organisation, identity.directory, clock);
+): Promise<Pick<Stores, 'resources' | 'owned' | 'directory' | 'fileRecords'>> {
+  const { identity, secrets, log, clock, metrics, opened } = options;
+  const { defaultOrganisationId, defaultWorkspaceId } = identity.directory;
+  const place = { defaultOrganisationId, defaultWorkspaceId, secrets };
+  const fileRecords = new FileRecordsInUse(options, place, clock);
   const { current } = fileRecords;
   const database = await openResources({ ...options, serves: true });
   if (database === undefined) {
     const directory = directoryWithFile(identity.directory, current);
-    return { resources: undefined, directory, fileRecords };
+    return { resources: undefined, owned: ownedAlone(current, place), directory, fileRecords };
   }
   const store = createResources({ database, clock, log });
   const { directory: base, owner } = identity;
@@ -136,5 +147,5 @@ async function openAdministration(
   await directory.start();
   fileRecords.onChange((records) => void warnOfTwins(store, records, log));
   const resources = withFileRecords(directory.resources, current);
-  return { resources, directory: directoryWithFile(directory, current), fileRecords };
+  return { resources, owned: undefined, directory: directoryWithFile(directory, current), fileRecords };
 }

@@ -37,6 +37,7 @@ import type { HookRuntime } from '../core/pipeline/call-hook.ts';
 import type { Log } from '../core/ports/log.ts';
 import type { Metrics } from '../core/ports/metrics.ts';
 import { systemClock as clock } from '../core/ports/system-clock.ts';
+import type { SecretBox } from '../core/ports/secret-box.ts';
 import type { Transport } from '../core/ports/transport.ts';
 import { Breakers } from '../core/routing/attempts/breakers.ts';
 import { createRouter } from '../core/routing/create-router.ts';
@@ -44,8 +45,8 @@ import { createEmbeddings } from '../core/routing/embed-text.ts';
 import { compileTargets } from '../core/routing/targets.ts';
 import { RoutingState } from '../core/routing/plan/routing-state.ts';
 import type { Features } from '../core/access/features.ts';
-import { builtIns, providerNames } from './built-ins.ts';
-import { openSecretManagers, openSecrets } from './open-secrets.ts';
+import { builtIns, providerNames, providerRows } from './built-ins.ts';
+import { openSecretManagers } from './open-secrets.ts';
 import type { Stores } from './open-stores.ts';
 import { reportProblems } from './report-problems.ts';
 
@@ -64,14 +65,16 @@ export interface Serving {
   readonly features: Features;
   /** The owner's key, when it was made just now. */
   readonly newOwnerKey: string | undefined;
+  /** What secrets at rest are in. */
+  readonly secrets: SecretBox;
   readonly stores: Stores;
   readonly opened: UndoStack;
 }
 
 /** Builds the first generation, listens and says so. Throws one sentence with the remedy. */
 export async function serve(serving: Serving): Promise<void> {
-  const { command, file, config, data, log, metrics, features, opened } = serving;
-  const { counters, directory, dependencies, fileRecords, ...stores } = serving.stores;
+  const { command, file, config, data, log, metrics, features, secrets, opened } = serving;
+  const { counters, directory, dependencies, fileRecords, owned, ...stores } = serving.stores;
   const transport = openTransport(log, metrics);
   opened.push(() => transport.close());
   const credentials = createCredentialFactory({ clock, transport, environment: env });
@@ -86,7 +89,6 @@ export async function serve(serving: Serving): Promise<void> {
   const prices = createPrices({ log });
   const routingState = new RoutingState(clock);
   const breakers = new Breakers({ counters, clock, log, metrics });
-  const secrets = await openSecrets({ config, data, environment: env, log });
   const guards = guardsOf([...builtIns.values()]);
   const shared = { log, clock, metrics, prices, counters, directory, features, secrets, guards, ...stores };
   const guarded = (security: GatewayConfig['security']) => {
@@ -100,8 +102,8 @@ export async function serve(serving: Serving): Promise<void> {
     ...own,
     router: createRouter({
       ...{ config: next, table: providerTable, wires: providerDialects, listings: modelListings },
-      ...{ transport, runtime: hooks, credentials, prices, state: routingState, breakers, directory },
-      ...{ secrets, secretManagers: own.secretManagers },
+      ...{ transport, runtime: hooks, credentials, prices, state: routingState, breakers },
+      ...{ counters, directory, secrets, secretManagers: own.secretManagers },
     }),
     embeddings: createEmbeddings({
       known: compileTargets(next.providers, providerTable, {
@@ -116,9 +118,9 @@ export async function serve(serving: Serving): Promise<void> {
   });
   const bundler = new PluginBundler({ folder: path.join(data, 'plugins'), clock, log });
   const reloader = new Reloader({
-    ...{ builtIns, bundler, providerNames, restartNeeded, log, metrics, clock },
-    services(next) {
-      fileRecords.prepare(next.organisation);
+    ...{ builtIns, bundler, providerNames, providerRows, restartNeeded, log, metrics, clock },
+    services(next, source) {
+      fileRecords.prepare({ config: next, source });
       return services(next);
     },
     compile: (pipelines) =>
@@ -134,11 +136,11 @@ export async function serve(serving: Serving): Promise<void> {
     throw new Error('The configuration is not valid; nothing was started.');
   }
   opened.push(() => reloader.stop());
-  fileRecords.follow(() => reloader.current.config.organisation);
+  fileRecords.follow(() => reloader.current);
 
   const gateway: Gateway = new Gateway({
     server: config.server,
-    ...{ dialects, clock, administration: { resources: stores.resources, directory, features } },
+    ...{ dialects, clock, administration: { resources: stores.resources, owned, directory, features } },
     runtime: { ...hooks, prices, onSettled: createRequestMetrics(metrics) },
     current: () => reloader.current,
     operations: createOperations({

@@ -7,6 +7,7 @@ import { createMetrics } from '../adapters/telemetry/prometheus.ts';
 import { readFeatures } from '../core/access/read-features.ts';
 import type { Command } from '../core/cli/arguments.ts';
 import { loadConfig } from '../core/config/load-config.ts';
+import type { ConfigSource } from '../core/config/config-source.ts';
 import type { GatewayConfig } from '../core/config/schema.ts';
 import { UndoStack } from '../core/lifecycle/undo-stack.ts';
 import type { Log } from '../core/ports/log.ts';
@@ -14,6 +15,7 @@ import { systemClock as clock } from '../core/ports/system-clock.ts';
 import { lockData } from '../storage/embedded/data-lock.ts';
 import { openIdentity } from '../storage/identity/open-identity.ts';
 import { configFile } from './config-file.ts';
+import { openSecrets } from './open-secret-box.ts';
 import { reportProblems } from './report-problems.ts';
 
 const env = process.env;
@@ -25,7 +27,7 @@ export async function start(command: Start): Promise<number | undefined> {
   const file = configFile(command.config);
   const first = await loadConfig(file, { env });
   if (!first.ok) return reportProblems(first.problems);
-  const { config } = first;
+  const { config, source } = first;
   const log = createLog({ ...config.log, write: (line) => process.stderr.write(line), clock });
   const opened = new UndoStack({
     clock,
@@ -33,7 +35,7 @@ export async function start(command: Start): Promise<number | undefined> {
     onError: (error) => log.error('A part could not be closed', { error }),
   });
   try {
-    await openAndServe(command, { file, config, log, opened });
+    await openAndServe(command, { file, config, source, log, opened });
     return undefined;
   } catch (error) {
     log.error(error instanceof Error ? error.message : String(error));
@@ -45,12 +47,13 @@ export async function start(command: Start): Promise<number | undefined> {
 interface Beginning {
   readonly file: string;
   readonly config: GatewayConfig;
+  readonly source: ConfigSource;
   readonly log: Log;
   readonly opened: UndoStack;
 }
 
 async function openAndServe(command: Start, beginning: Beginning): Promise<void> {
-  const { config, opened } = beginning;
+  const { config, log, opened } = beginning;
   const features = readFeatures(env);
   const data = await dataFolder(command);
   const lock = await lockData(data, { clock });
@@ -60,13 +63,14 @@ async function openAndServe(command: Start, beginning: Beginning): Promise<void>
     ...{ presetKey: env['WEIR_ADMIN_KEY'], ownerEmail: env['WEIR_OWNER_EMAIL'] },
     keyPrefix: config.security.key_prefix,
   });
+  const secrets = await openSecrets({ config, data, environment: env, log });
   const { openStores } = await import('./open-stores.ts');
   const [stores, { serve }] = await Promise.all([
-    openStores({ ...beginning, data, clock, metrics, identity, features }),
+    openStores({ ...beginning, data, clock, metrics, identity, features, secrets }),
     import('./serve.ts'),
   ]);
   const { newOwnerKey } = identity;
-  await serve({ ...beginning, command, data, metrics, features, newOwnerKey, stores });
+  await serve({ ...beginning, command, data, metrics, features, newOwnerKey, secrets, stores });
 }
 
 /** The data folder, absolute; makes it. */

@@ -25,7 +25,7 @@ install();
 if (!isBundled()) await bundleModules();
 const [command, ...rest] = process.argv.slice(2);
 const tsx = ['--import', 'tsx'];
-if (command === 'start') run([...runtimeFlags, ...tsx, 'main.ts', 'start', ...rest]);
+if (command === 'start') run([...runtimeFlags, 'scripts/run.mjs', 'start', ...rest]);
 else if (command === 'start:deno') run([...denoArguments, 'main.ts', 'start', ...rest], { program: deno() });
 else if (command === 'test') test(rest.length > 0 ? rest : allTests());
 else if (command?.startsWith('test:') && Object.hasOwn(suites, command.slice('test:'.length))) {

@@ -20,7 +20,8 @@ export function checkDeploy(sources: readonly Source[]): string[] {
   const ignore = readFileSync('.dockerignore', 'utf8');
   const text = readFileSync('compose.yaml', 'utf8');
   const example = readFileSync('deploy/.env.example', 'utf8');
-  const needed = [...neededFiles(sources), 'package.json', 'package-lock.json', 'scripts/healthcheck.mjs'];
+  const scripts = ['healthcheck', 'weir', 'runtime-flags'].map((name) => `scripts/${name}.mjs`);
+  const needed = [...neededFiles(sources), 'package.json', 'package-lock.json', ...scripts];
   return [
     ...checkDockerfile({ dockerfile, ignore, files: treeFiles(), needed, nodeFlags: runtimeFlags }),
     ...checkCompose({ text, example, exists: existsSync, stopSeconds }),
@@ -31,7 +32,10 @@ export function checkDeploy(sources: readonly Source[]): string[] {
   ];
 }
 
-/** What main.ts reaches by imports and by `new URL('./x', import.meta.url)`; migrations as a whole. */
+/** What runs `main.ts` and goes into what is made of it, which it must not find changed. */
+const runner = ['scripts/run.mjs', 'scripts/built-sources.mjs', 'package-lock.json'];
+
+/** What main.ts reaches by imports and by `new URL('./x', import.meta.url)`; migrations as a whole; what runs it. */
 export function neededFiles(sources: readonly Source[]): string[] {
   const byName = new Map(sources.map((source) => [source.file, source]));
   const found = new Set(['main.ts']);
@@ -45,7 +49,7 @@ export function neededFiles(sources: readonly Source[]): string[] {
   const migrations = ['storage/clickhouse/migrations', 'storage/postgres/migrations'].flatMap((folder) =>
     readdirSync(folder).map((file) => `${folder}/${file}`),
   );
-  return [...found, ...migrations];
+  return [...found, ...migrations, ...runner];
 }
 
 function treeFiles(): string[] {

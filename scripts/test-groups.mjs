@@ -12,10 +12,10 @@ export const groups = {
 export const suites = {
   /** The relational store on both engines, and what administers it: each file opens a store, which takes seconds. */
   postgres:
-    /^((storage\/postgres|plugins\/management|tests\/property)\/|storage\/embedded\/[a-z-]*pglite|tests\/integration\/administration|tests\/sdk\/portkey-(admin|configs|integrations|policies|prompts))/,
+    /^((storage\/postgres|plugins\/management|tests\/property)\/|storage\/embedded\/[a-z-]*pglite|tests\/integration\/administration|tests\/sdk\/portkey-(admin|configs|integrations|mcp|policies|prompts))/,
   /** Gateways as processes that are killed, fed and looked at from outside. */
   processes:
-    /^tests\/(chaos\/|runtime\/node|integration\/(journal-command|clickhouse-server|organisation-file|features|third-party-plugin))/,
+    /^(tests\/(chaos\/|runtime\/node|integration\/(journal-command|clickhouse-server|organisation-file|features|third-party-plugin))|scripts\/built-sources)/,
   /** Everything that sees a gateway from outside, against one on Deno. */
   deno: /^tests\/(runtime\/deno|integration\/|chaos\/|sdk\/)/,
 };

@@ -111,6 +111,7 @@ export const wantedOperations: Readonly<Record<string, readonly string[]>> = {
     'GET,PUT /mcp-servers/{mcpServerId}/capabilities',
     'GET,PUT /mcp-servers/{mcpServerId}/user-access',
     'GET,DELETE /mcp-servers/{mcpServerId}/connections',
+    'GET /mcp-servers/{mcpServerId}/metadata',
   ],
   'Audit trail': ['GET /audit-logs'],
   'API keys': [
@@ -177,6 +178,10 @@ export const testFiles: readonly (readonly [string, string])[] = [
   ['/policies', 'plugins/management/policies.test.ts'],
   ['/deployments', 'plugins/management/guardrails.test.ts'],
   ['/model-configs', 'plugins/management/model-pricing.test.ts'],
+  ['/mcp-integrations', 'plugins/management/mcp-integrations.test.ts'],
+  ['/mcp-integrations/{mcpIntegrationId}/capabilities', 'plugins/management/mcp-capabilities.test.ts'],
+  ['/mcp-integrations/{mcpIntegrationId}/metadata', 'plugins/management/mcp-capabilities.test.ts'],
+  ['/mcp-servers', 'plugins/management/mcp-servers.test.ts'],
   ['/secret-references', 'plugins/management/secret-references.test.ts'],
   ['/cache', 'plugins/management/invalidate-cache.test.ts'],
   ['/logs', 'plugins/management/get-log.test.ts'],

@@ -10,16 +10,18 @@ export function fetchFailed(host: string, why: string, cause?: unknown): Gateway
 
 /** What a failure of the network, of TLS or of undici means for the caller. */
 export function networkFailure(host: string, cause: unknown): GatewayError {
-  if (GatewayError.is(cause)) return cause;
+  return GatewayError.is(cause) ? cause : fetchFailed(host, networkReason(cause), cause);
+}
+
+/** The same in general words, for the end of a sentence that names the host. */
+export function networkReason(cause: unknown): string {
   const code =
     typeof cause === 'object' && cause !== null && 'code' in cause && typeof cause.code === 'string'
       ? cause.code
       : '';
-  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') {
-    return fetchFailed(host, 'its name is unknown; check the spelling', cause);
-  }
+  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return 'its name is unknown; check the spelling';
   if (/^(ERR_TLS_|ERR_SSL_|CERT_|UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_|EPROTO)/.test(code)) {
-    return fetchFailed(host, 'no trusted TLS connection; check its certificate and the scheme', cause);
+    return 'no trusted TLS connection; check its certificate and the scheme';
   }
-  return fetchFailed(host, 'it cannot be reached or broke the connection; check the URL', cause);
+  return 'it cannot be reached or broke the connection; check the URL';
 }

@@ -6,7 +6,7 @@ import type { UpstreamCall } from '../../core/ports/transport.ts';
 import type { AddressGuard } from '../addresses/address-guard.ts';
 import { Connection, type SocketObserver } from '../transport/connection.ts';
 import { fetchFailed, networkFailure } from './fetch-errors.ts';
-import { redirectOf, wireHeaders, type FetchStep } from './fetch-step.ts';
+import { isEncoded, redirectOf, wireHeaders, type FetchStep } from './fetch-step.ts';
 
 /** What one hop may do and whom it tells. */
 export interface HopLimits {
@@ -101,8 +101,7 @@ export class FetchHop implements UpstreamCall, Dispatcher.DispatchHandler {
   }
 
   #judgeHead(): void {
-    const encoding = headerValue(this.#headers, 'content-encoding')?.trim().toLowerCase() ?? 'identity';
-    if (encoding !== 'identity' && encoding !== '') {
+    if (isEncoded(this.#headers)) {
       this.#fail(fetchFailed(this.#host, 'it sends compressed bytes where plain ones were asked for'));
       return;
     }

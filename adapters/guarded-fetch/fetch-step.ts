@@ -62,6 +62,12 @@ export function wireHeaders(headers: HeaderList): string[] {
   return [...without(headers, (name) => owned.has(name)), 'accept-encoding', 'identity'];
 }
 
+/** True for an answer whose bytes are not the plain ones that `wireHeaders` asks for. */
+export function isEncoded(headers: HeaderList): boolean {
+  const encoding = headerValue(headers, 'content-encoding')?.trim().toLowerCase() ?? '';
+  return encoding !== 'identity' && encoding !== '';
+}
+
 function without(headers: HeaderList, leaves: (name: string) => boolean): string[] {
   const kept: string[] = [];
   for (let i = 0; i < headers.length; i += 2) {

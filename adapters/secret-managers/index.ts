@@ -7,6 +7,7 @@ import type { StoredRecord } from '../../core/ports/records.ts';
 import { secretContext, type SecretBox } from '../../core/ports/secret-box.ts';
 import type { SecretManagers, SecretQuestion } from '../../core/ports/secret-managers.ts';
 import type { Transport } from '../../core/ports/transport.ts';
+import { fieldProblem } from '../credentials/credential-errors.ts';
 import { createHttpTokenFetch } from '../credentials/http-token-fetch.ts';
 import { createAwsSource } from './aws-secret.ts';
 import { createAzureSource } from './azure-secret.ts';
@@ -82,7 +83,11 @@ class ConfiguredManagers implements SecretManagers {
       if (!GatewayError.is(error) || error.code !== 'invalid_request') throw error;
       const { param, message } = error;
       const field = param === 'secret_path' || param === 'manager_type' ? param : `auth_config/${param}`;
-      return { path: `/${field}`, message };
+      const named = fieldProblem(param ?? '', '').message;
+      return {
+        path: `/${field}`,
+        message: message.startsWith(named) ? message.slice(named.length) : message,
+      };
     }
   }
 

@@ -7,6 +7,12 @@ export interface AccessibleIntegration {
   readonly data: Pick<IntegrationData, 'globalAccess' | 'workspaces'>;
 }
 
+/** The same of any record that an organisation shares with its workspaces. */
+export interface SharedRecord<A extends { readonly enabled: boolean }> {
+  readonly workspaceId: string | undefined;
+  readonly data: { readonly globalAccess: A; readonly workspaces: Readonly<Record<string, A>> };
+}
+
 const whole: IntegrationAccess = { enabled: true, usageLimits: [], rateLimits: [] };
 
 /**
@@ -18,7 +24,22 @@ export function accessTo(
   workspace: string,
 ): IntegrationAccess | undefined {
   if (workspaceId !== undefined) return workspaceId === workspace ? whole : undefined;
-  const named = Object.hasOwn(data.workspaces, workspace) ? data.workspaces[workspace] : undefined;
-  const access = named ?? data.globalAccess;
+  const access = saidOf(data, workspace);
   return access.enabled ? access : undefined;
+}
+
+/** Whether a workspace may use a record: its own, and those of the organisation that are enabled for it. */
+export function isUsableIn(
+  { workspaceId, data }: SharedRecord<{ readonly enabled: boolean }>,
+  workspace: string,
+): boolean {
+  return workspaceId === undefined ? saidOf(data, workspace).enabled : workspaceId === workspace;
+}
+
+function saidOf<A extends { readonly enabled: boolean }>(
+  { workspaces, globalAccess }: SharedRecord<A>['data'],
+  workspace: string,
+): A {
+  const named = Object.hasOwn(workspaces, workspace) ? workspaces[workspace] : undefined;
+  return named ?? globalAccess;
 }

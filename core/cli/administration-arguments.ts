@@ -28,8 +28,9 @@ export const administrationUsage = {
 
   weir export [--out FILE] [--organisation ID]
 
-  Organisations with their settings, workspaces, users, members, keys, pending invites and group mappings. Secrets are
-  not in it, only their hashes. What the configuration file owns is not in it either.
+  Organisations with their settings, workspaces, users, members, keys, pending invites and group mappings, and all
+  records (configs, integrations, prompts …) with their versions. Of keys there are only hashes; secrets of records
+  are sealed as they are stored. What the configuration file owns is not in it.
 
 ${common}`,
   import: `weir import: puts what weir export wrote into the store
@@ -39,6 +40,8 @@ ${common}`,
   What is not there is added under its own id; what is there and says the same is left alone, so that an import can be
   repeated. What differs is named and stays as it is, and import ends with 1; --replace overwrites it. Each
   organisation is one transaction with an entry of its audit trail: a mistake in it leaves nothing of it behind.
+  Secrets of records need the key that they were sealed with: in WEIR_SECRET_KEY, WEIR_SECRET_KEY_PREVIOUS or the key
+  file of the data folder.
 
 ${common}`,
   audit: `weir audit verify: reads every audit trail, and names the first record that is not as it was written

@@ -1,5 +1,6 @@
 import type { Clock } from '../ports/clock.ts';
 import type { AuditRecord, Resources } from '../ports/resources.ts';
+import type { SecretBox } from '../ports/secret-box.ts';
 import type { AdministrationCommand, StorePlace } from './administration-arguments.ts';
 import { runAuditCommand } from './audit-command.ts';
 import { runExportCommand } from './export-command.ts';
@@ -22,6 +23,8 @@ export interface AdministrationTools extends Pick<RotationTools, 'atKeys'> {
     place: StorePlace & { readonly mayBeNew?: boolean },
     use: (resources: Resources) => Promise<number>,
   ): Promise<number>;
+  /** The keys of a gateway with this data folder, for the secrets of imported records. */
+  secretBox(place: StorePlace): Promise<SecretBox>;
   /** The place before the first record of every chain. */
   readonly chainStart: ChainPlace;
   /** Whether these are the records that were appended after `previous`; the first that is not, and why. */

@@ -42,6 +42,7 @@ const usage = `weir: a gateway in front of model providers
   weir help                                            print this
 
   WEIR_ADMIN_KEY presets the owner key (at least 16 characters); without it one is generated and shown once.
+  WEIR_OWNER_EMAIL is the e-mail address of the first user, the owner; read at the first start alone.
   WEIR_SECRET_KEY is the key that stored secrets are sealed with; without it one is kept in the data folder.`;
 
 /** The help of one command, or of all. */

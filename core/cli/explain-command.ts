@@ -1,5 +1,5 @@
 import type { LoadResult } from '../config/load-config.ts';
-import { formatProblem, type Problem } from '../config/problem.ts';
+import { formatProblem, isError, type Problem } from '../config/problem.ts';
 import { readText } from '../config/read-file.ts';
 import type { GatewayConfig } from '../config/schema.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
@@ -61,5 +61,5 @@ async function readRequest(file: string): Promise<RequestFile | string> {
 
 function report(problems: readonly Problem[], { complain }: ExplainTools): number {
   for (const problem of problems) complain(formatProblem(problem));
-  return problems.some(({ severity }) => severity !== 'warning') ? 1 : 0;
+  return problems.some(isError) ? 1 : 0;
 }

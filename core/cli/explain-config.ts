@@ -5,7 +5,7 @@ import { createSource, type ConfigSource } from '../config/config-source.ts';
 import type { LoadResult } from '../config/load-config.ts';
 import { parseYaml } from '../config/parse-yaml.ts';
 import { childPointer } from '../config/pointer.ts';
-import type { Problem } from '../config/problem.ts';
+import { isError, type Problem } from '../config/problem.ts';
 import { servicePrefixes } from '../config/service-prefixes.ts';
 import { maxConfigFileBytes, readText } from '../config/read-file.ts';
 import { problemOfConfig } from '../lifecycle/check-configs.ts';
@@ -59,7 +59,7 @@ function given(text: string, file: { path: string; name: string }, place: Config
     );
   const source = createSource(root, { files: [file.path], digest: '' });
   const checked = checkValue(RouteConfigSchema, nodeValue(root), { pointer: '', source });
-  if (checked.problems.some(({ severity }) => severity !== 'warning')) return refused(checked.problems);
+  if (checked.problems.some(isError)) return refused(checked.problems);
   return compiled({ input: checked.value as RouteConfigInput, base: '', source, slug: undefined }, place);
 }
 

@@ -1,10 +1,17 @@
 import path from 'node:path';
 import type { ConfigSource } from '../config/config-source.ts';
 import { formatProblem } from '../config/problem.ts';
-import { readText } from '../config/read-file.ts';
 import type { Resources } from '../ports/resources.ts';
 import type { ExportedOrganisationData } from '../transfer/export-schema.ts';
+import {
+  indexRecords,
+  readHead,
+  recordsFrom,
+  type LinePlace,
+  type RecordSection,
+} from '../transfer/export-file.ts';
 import { importOrganisation, UnknownMember } from '../transfer/import-organisation.ts';
+import { RecordMistake, requireOpenable, type ImportedRecords } from '../transfer/import-records.ts';
 import type { ImportReport } from '../transfer/import-tally.ts';
 import { maxImportBytes, readImport } from '../transfer/import-text.ts';
 import type { AdministrationCommand } from './administration-arguments.ts';
@@ -13,23 +20,27 @@ import type { AdministrationTools } from './administration-command.ts';
 const mostNamed = 50;
 
 type ImportCommand = Extract<AdministrationCommand, { name: 'import' }>;
-type Tools = Pick<AdministrationTools, 'atStore' | 'clock' | 'print' | 'complain'>;
+type Tools = Pick<AdministrationTools, 'atStore' | 'secretBox' | 'clock' | 'print' | 'complain'>;
 
 /** Runs `weir import`: nothing is opened before the whole file is valid. Rejects with a sentence for the operator. */
 export async function runImportCommand(command: ImportCommand, tools: Tools): Promise<number> {
-  const read = await readText(path.resolve(command.file), maxImportBytes);
-  if (!read.ok) throw new Error(`${command.file} ${read.message}.`);
-  const parsed = readImport(read.text, command.file);
-  if (!parsed.ok) {
-    for (const problem of parsed.problems) tools.complain(formatProblem(problem));
-    return 1;
-  }
-  const { organisations, source } = parsed;
+  const file = path.resolve(command.file);
+  const { head, lines } = await readHead(file, maxImportBytes).catch((error: unknown) => {
+    throw new Error(`${command.file} ${textOf(error)}.`, { cause: error });
+  });
+  const parsed = readImport(head, command.file);
+  const problems = parsed.ok ? [] : [...parsed.problems];
+  const organisations = parsed.ok ? parsed.organisations : [];
+  const known = new Set(organisations.map(({ id }) => id));
+  const records = parsed.ok && lines !== undefined ? await indexRecords(file, lines, known) : undefined;
+  for (const problem of records?.problems ?? []) problems.push({ ...problem, file: command.file });
+  for (const problem of problems) tools.complain(formatProblem(problem));
+  if (!parsed.ok || problems.length > 0) return 1;
+  const work: ImportWork = { command, tools, file, source: parsed.source, sections: records?.sections };
   return tools.atStore({ ...command, mayBeNew: true }, async (resources) => {
     let code = 0;
     for (const [index, data] of organisations.entries()) {
-      const place = { pointer: `/organisations/${index}`, source };
-      const report = await importOne(resources, data, place, { command, tools });
+      const report = await importOne(resources, data, `/organisations/${index}`, work);
       if (report === undefined || report.kept.length > 0) code = 1;
       if (report !== undefined) tools.print(reportText(report));
     }
@@ -37,24 +48,60 @@ export async function runImportCommand(command: ImportCommand, tools: Tools): Pr
   });
 }
 
+interface ImportWork {
+  readonly command: ImportCommand;
+  readonly tools: Tools;
+  /** Absolute. */
+  readonly file: string;
+  readonly source: ConfigSource;
+  /** By id of the organisation. */
+  readonly sections: ReadonlyMap<string, RecordSection> | undefined;
+}
+
 async function importOne(
   resources: Pick<Resources, 'write'>,
   data: ExportedOrganisationData,
-  { pointer, source }: { readonly pointer: string; readonly source: ConfigSource },
-  { command, tools }: { readonly command: ImportCommand; readonly tools: Tools },
+  pointer: string,
+  work: ImportWork,
 ): Promise<ImportReport | undefined> {
+  const { command, tools, source } = work;
   const { replace, file } = command;
+  const start = work.sections?.get(data.id)?.start.number;
   try {
-    return await importOrganisation(resources, data, {
-      ...{ replace, now: tools.clock.now(), file: path.basename(file) },
-    });
+    const records = await recordsOf(data.id, work);
+    const options = { replace, now: tools.clock.now(), file: path.basename(file) };
+    return await importOrganisation(resources, data, options, records);
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error);
     const at = error instanceof UnknownMember ? pointer + error.pointer : pointer;
-    const text = `${message.replace(/\.$/, '')}. Nothing of the organisation "${data.name}" was imported`;
-    tools.complain(formatProblem({ ...source.locate(at), path: at, message: text }));
+    const isLine = error instanceof RecordMistake;
+    const place = isLine ? { file, line: error.line, column: 1 } : source.locate(at);
+    const outcome =
+      isLine && error.first !== start
+        ? `What stands before line ${error.first} was imported, and nothing from there on: correct it, and import the file again`
+        : `Nothing of the organisation "${data.name}" was imported`;
+    const message = `${textOf(error).replace(/\.$/, '')}. ${outcome}`;
+    tools.complain(formatProblem({ ...place, path: at, message }));
     return undefined;
   }
+}
+
+/** The records of an organisation; rejects when their secrets cannot be opened here. */
+async function recordsOf(
+  organisationId: string,
+  { command, tools, file, sections }: ImportWork,
+): Promise<ImportedRecords | undefined> {
+  const section = sections?.get(organisationId);
+  if (section === undefined) return undefined;
+  const { start, hasSecrets } = section;
+  const lines = (from: LinePlace) => recordsFrom(file, organisationId, from);
+  if (!hasSecrets) return { start, lines, box: undefined };
+  const records = { start, lines, box: await tools.secretBox(command) };
+  await requireOpenable(records);
+  return records;
+}
+
+function textOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
 
 function reportText({ organisation, added, equal, replaced, kept }: ImportReport): string {

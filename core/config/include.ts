@@ -3,7 +3,7 @@ import type { ConfigFile, ConfigNode, MapEntry, MapNode, NodePlace } from './con
 import { expandGlob, isGlob } from './glob.ts';
 import { mergeNodes } from './merge.ts';
 import { parseYaml } from './parse-yaml.ts';
-import type { Problem } from './problem.ts';
+import { isError, type Problem } from './problem.ts';
 import { problemAtNode, problemOfFile } from './problem-list.ts';
 import { maxConfigFileBytes, readText, type ReadFile } from './read-file.ts';
 
@@ -34,7 +34,7 @@ export async function gatherConfig(main: string, readFile?: ReadFile): Promise<G
   const gathering = new Gathering(readFile);
   const root = await gathering.file({ path: resolve(main), name: main }, []);
   const { problems } = gathering;
-  const broken = problems.some((problem) => problem.severity !== 'warning');
+  const broken = problems.some(isError);
   return {
     root: broken || root?.kind !== 'map' ? undefined : root,
     read: gathering.read,

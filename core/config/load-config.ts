@@ -7,7 +7,7 @@ import { interpolate } from './interpolate.ts';
 import { childPointer } from './pointer.ts';
 import { splitPluginEntries } from './plugin-entries.ts';
 import { arrangeProblems } from './problem-list.ts';
-import type { Problem } from './problem.ts';
+import { isError, type Problem } from './problem.ts';
 import type { ReadFile } from './read-file.ts';
 import { isObject } from './schema-object.ts';
 import { GatewayConfigSchema, type GatewayConfig } from './schema.ts';
@@ -40,7 +40,8 @@ export type LoadResult =
 /** The part of a configuration with mistakes elsewhere that can still be checked. */
 export interface ConfigDraft {
   /** Without any configs, or without `organisation`, when something is wrong with the shape of one of them. */
-  readonly config: Pick<GatewayConfig, 'pipelines' | 'providers' | 'configs' | 'organisation'>;
+  readonly config: Pick<GatewayConfig, 'pipelines' | 'providers' | 'configs' | 'organisation'> &
+    Partial<Pick<GatewayConfig, 'storage'>>;
   readonly source: ConfigSource;
 }
 
@@ -78,7 +79,7 @@ export async function loadConfig(file: string, { env, readFile }: LoadOptions): 
       match,
       plugins: plugins.entries[index] ?? [],
     }));
-  if (problems.some(({ severity }) => severity !== 'warning')) {
+  if (problems.some(isError)) {
     const isShaped =
       membersOf(checked.value, 'pipelines') !== undefined &&
       !checked.problems.some(({ path }) => path.startsWith('/pipelines'));
@@ -94,12 +95,13 @@ export async function loadConfig(file: string, { env, readFile }: LoadOptions): 
 
 /** Configs and `organisation`, when their own shape is sound, and the providers that configs may name, sound or not. */
 function routes({ value, problems }: CheckedValue): Omit<ConfigDraft['config'], 'pipelines'> {
-  const { providers, configs, organisation } = value as Partial<GatewayConfig>;
+  const { providers, configs, organisation, storage } = value as Partial<GatewayConfig>;
   const isSound = (section: unknown, pointer: string): boolean =>
     isObject(section) && !problems.some(({ path }) => path.startsWith(pointer));
   return {
     providers: isObject(providers) ? providers : {},
     configs: configs !== undefined && isSound(configs, '/configs') ? configs : {},
+    ...(storage !== undefined && isSound(storage, '/storage') && { storage }),
     ...(organisation !== undefined &&
       isSound(configs, '/configs') &&
       isSound(organisation, '/organisation') && { organisation }),

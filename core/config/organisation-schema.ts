@@ -2,6 +2,7 @@ import { Type, type Static } from 'typebox';
 import { keySecretProperties, oneKeySecret } from '../access/key-secret-schema.ts';
 import { RateLimits, UsageLimitSchema } from '../access/limits-schema.ts';
 import { Description, Instant, Metadata, Name } from '../access/text-schema.ts';
+import { organisationResources } from './organisation-resources-schema.ts';
 import { strict } from './schema-section.ts';
 
 const slug = {
@@ -12,7 +13,7 @@ const slug = {
 const defaults = {
   metadata: Type.Optional(Metadata),
   config_id: Type.Optional(
-    Type.String({ minLength: 1, maxLength: 255, description: 'A config of this file (`configs`).' }),
+    Type.String({ minLength: 1, maxLength: 255, description: 'A config: of this file, or a saved one.' }),
   ),
 };
 const rateLimits = Type.Optional(RateLimits);
@@ -90,11 +91,12 @@ export const Organisation = Type.Object(
     keys: Type.Optional(
       Type.Array(Key, { maxItems: 10_000, description: 'Service keys beside those of the store.' }),
     ),
+    ...organisationResources,
   },
   {
     ...strict,
     description:
-      'Workspaces and service keys of the default organisation that this file owns: they work without any store, are listed beside what the store holds, and are changed here alone. See [administration.md](administration.md#owned-by-the-file).',
+      'What this file owns of the default organisation: workspaces, service keys, and what requests can be configured with. It works without any store, is listed beside what the store holds, and is changed here alone. See [administration.md](administration.md#owned-by-the-file).',
   },
 );
 

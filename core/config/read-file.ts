@@ -45,7 +45,8 @@ const reasons: Readonly<Record<string, string>> = {
   ENAMETOOLONG: 'has a name that is too long; correct the path',
 };
 
-function whyUnreadable(error: unknown): string {
+/** Why a file cannot be read: continues a sentence that begins with its name. */
+export function whyUnreadable(error: unknown): string {
   if (error instanceof UnreadableFile) return error.message;
   const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
   return reasons[code] ?? `cannot be read (${code === '' ? 'unknown reason' : code})`;

@@ -1,5 +1,5 @@
 import { noUsage, type Usage } from './usage.ts';
-import type { RequestContext } from '../pipeline/context.ts';
+import type { Outcome, RequestContext } from '../pipeline/context.ts';
 
 /** Bytes of JSON that are taken for one token: near enough to rank prices. */
 const bytesPerToken = 4;
@@ -20,6 +20,20 @@ export function estimatedUsage({ body }: Pick<RequestContext, 'body'>): Usage {
 /** What a provider has certainly been sent by a request whose answer nobody waited for. */
 export function sentUsage({ body }: Pick<RequestContext, 'body'>): Usage {
   return usageOf(body.loaded ? Math.ceil(body.bytes.length / bytesPerToken) : 0, 0);
+}
+
+/**
+ * The tokens that count for a request that has ended, of which `reserved` were taken at first. Nobody knows what one used
+ * that the client left while a provider worked on it: what was reserved stays.
+ */
+export function countedTokens(
+  { facts }: Pick<RequestContext, 'facts'>,
+  { kind }: Pick<Outcome, 'kind'>,
+  reserved: number,
+): number {
+  if (facts.cacheStatus.includes('HIT')) return 0;
+  if (facts.usage !== undefined) return facts.usage.totalTokens;
+  return kind === 'cancelled' && facts.attempts > 0 ? reserved : 0;
 }
 
 function usageOf(promptTokens: number, completionTokens: number): Usage {

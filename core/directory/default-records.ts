@@ -1,5 +1,6 @@
 import type { Clock } from '../ports/clock.ts';
 import type { Directory } from '../ports/directory.ts';
+import type { Log } from '../ports/log.ts';
 import type { UserRecord } from '../ports/people.ts';
 import type { Resources, WorkspaceRecord } from '../ports/resources.ts';
 import { defaultWorkspaceSlug } from './default-workspace.ts';
@@ -16,16 +17,17 @@ export interface DefaultRecords {
   readonly base: Pick<Directory, 'defaultOrganisationId' | 'defaultWorkspaceId'>;
   readonly owner: DefaultOwner;
   readonly clock: Clock;
+  readonly log: Pick<Log, 'warn'>;
 }
 
 /**
  * Puts the default organisation and workspace into the store, once, for everything administered hangs below them; and
- * the owner, while the organisation has no users at all. Does nothing when they are there. Rejects like
- * `Resources.write`.
+ * the owner, while the organisation has no users at all. Does nothing when they are there. Warns when the store has
+ * organisations, and this one is new: most likely it was meant to be one of them. Rejects like `Resources.write`.
  */
 export async function ensureDefaultRecords(
   resources: Pick<Resources, 'read' | 'write'>,
-  { base, owner, clock }: DefaultRecords,
+  { base, owner, clock, log }: DefaultRecords,
 ): Promise<void> {
   const { defaultOrganisationId: organisationId, defaultWorkspaceId: workspaceId } = base;
   const isThere = await resources.read(
@@ -34,6 +36,7 @@ export async function ensureDefaultRecords(
       (await users.list(organisationId, {}, { offset: 0, limit: 0 })).total > 0,
   );
   if (isThere) return;
+  const there = await resources.read(({ organisations }) => organisations.list());
   const now = clock.now();
   await resources.write(organisationId, async ({ organisations, workspaces, users }) => {
     await organisations.ensure({ id: organisationId, name: 'Default organisation', createdAt: now });
@@ -43,6 +46,11 @@ export async function ensureDefaultRecords(
     if ((await users.list(organisationId, {}, { offset: 0, limit: 0 })).total === 0)
       await users.insert(ownerOf(organisationId, owner, now));
   });
+  if (there.length === 0 || there.some(({ id }) => id === organisationId)) return;
+  log.warn(
+    'The store has organisations already, and this gateway has made another one: its own data folder names it. Gateways that are to administer the same organisation need the same identity.json in their data folders; stop this one and copy it.',
+    { organisation_id: organisationId, others: there.length },
+  );
 }
 
 function ownerOf(organisationId: string, { id, email }: DefaultOwner, now: number): UserRecord {
@@ -52,7 +60,8 @@ function ownerOf(organisationId: string, { id, email }: DefaultOwner, now: numbe
   };
 }
 
-function defaultWorkspace(organisationId: string, id: string, now: number): WorkspaceRecord {
+/** The workspace that the gateway makes itself. */
+export function defaultWorkspace(organisationId: string, id: string, now: number): WorkspaceRecord {
   return {
     id,
     organisationId,

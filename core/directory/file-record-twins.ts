@@ -1,4 +1,5 @@
 import type { Log } from '../ports/log.ts';
+import type { RecordKind } from '../ports/records.ts';
 import type { Resources } from '../ports/resources.ts';
 import type { FileRecords } from './file-records.ts';
 import { readAllKeys } from './read-changes.ts';
@@ -7,7 +8,7 @@ const mostWarnings = 20;
 
 /**
  * Warns of records of the store that have the slug, name or secret of one that the file owns; at most 20 times. They
- * stay: a workspace is found by its id alone, of keys with one secret the file's is used. Never rejects; says so when
+ * stay: a workspace or another record is found by its id alone, of keys with one secret the file's is used. Never rejects; says so when
  * the store cannot be asked.
  */
 export async function warnOfTwins(
@@ -22,6 +23,7 @@ export async function warnOfTwins(
   try {
     await warnOfWorkspaces(resources, records, warn);
     await warnOfKeys(resources, records, warn);
+    await warnOfRecords(resources, records, warn);
   } catch (error) {
     log.warn('Whether the store has records of the same names as the configuration file is not known', {
       error,
@@ -82,4 +84,33 @@ async function warnOfKeys(
         );
     }
   });
+}
+
+const ownedKinds: readonly RecordKind[] = [
+  ...(['integration', 'provider', 'config', 'guardrail', 'rate_limit_policy', 'usage_limit_policy'] as const),
+];
+/** Stored records that are looked at for one of the file. */
+const mostAlike = 100;
+
+async function warnOfRecords(
+  resources: Pick<Resources, 'read'>,
+  { organisationId, resources: own }: FileRecords,
+  warn: Warn,
+): Promise<void> {
+  for (const kind of ownedKinds) {
+    for (const { id, slug, workspaceId } of own.list(kind)) {
+      const filter = { search: slug, ...(workspaceId !== undefined && { workspaceId }) };
+      const page = { offset: 0, limit: mostAlike };
+      const { data } = await resources.read(({ records }) =>
+        records.list(kind, organisationId, filter, page),
+      );
+      for (const twin of data)
+        if (twin.slug === slug)
+          warn(
+            `A ${kind.replaceAll('_', ' ')} of the store has the slug "${slug}" of one that the file owns: it is found by its id alone`,
+            twin.id,
+            id,
+          );
+    }
+  }
 }

@@ -2,11 +2,12 @@ import type { Directory, KeyRecord } from '../ports/directory.ts';
 import type { OrganisationDefaults } from '../ports/organisation-settings.ts';
 import type { RecordKind, RecordPlace, StoredRecord } from '../ports/records.ts';
 import type { FileRecords } from './file-records.ts';
+import { JoinedLists } from './joined-lists.ts';
 import { mergeDefaults } from './merge-defaults.ts';
 
 /**
  * The directory with what the configuration owns: its keys (behind the owner's own, before those of the store),
- * workspaces and defaults. `current` is asked for every look-up, so that a reload is seen at once.
+ * workspaces, defaults and records. `current` is asked for every look-up, so that a reload is seen at once.
  */
 export function directoryWithFile(base: Directory, current: () => FileRecords): Directory {
   return new FileDirectory(base, current);
@@ -27,6 +28,7 @@ class FileDirectory implements Directory {
   /** By workspace; of `#mergedOf` alone. */
   readonly #merged = new Map<string, Merged>();
   #mergedOf: FileRecords | undefined;
+  readonly #joined = new JoinedLists();
 
   constructor(base: Directory, current: () => FileRecords) {
     this.defaultOrganisationId = base.defaultOrganisationId;
@@ -64,6 +66,12 @@ class FileDirectory implements Directory {
     return this.#mergedOnce(records, workspaceId, stored, records.defaults);
   }
 
+  rateLimitsOf(organisationId: string, workspaceId: string): ReturnType<Directory['rateLimitsOf']> {
+    const own = this.#current().workspace(organisationId, workspaceId);
+    if (own === undefined) return this.#base.rateLimitsOf(organisationId, workspaceId);
+    return own.rateLimits.length === 0 ? undefined : own.rateLimits;
+  }
+
   settingsIn(organisationId: string, workspaceId: string): ReturnType<Directory['settingsIn']> {
     return this.#base.settingsIn(organisationId, workspaceId);
   }
@@ -77,11 +85,21 @@ class FileDirectory implements Directory {
   }
 
   record<K extends RecordKind>(kind: K, place: RecordPlace, idOrSlug: string): StoredRecord<K> | undefined {
-    return this.#base.record(kind, place, idOrSlug);
+    const { organisationId, resources } = this.#current();
+    const own =
+      place.organisationId === organisationId
+        ? resources.table.find(kind, place.workspaceId, idOrSlug)
+        : undefined;
+    return own ?? this.#base.record(kind, place, idOrSlug);
   }
 
   records<K extends RecordKind>(kind: K, place: RecordPlace): readonly StoredRecord<K>[] {
-    return this.#base.records(kind, place);
+    const stored = this.#base.records(kind, place);
+    const { organisationId, resources } = this.#current();
+    if (place.organisationId !== organisationId) return stored;
+    const own = resources.table.list(kind, place.workspaceId);
+    if (own.length === 0) return stored;
+    return stored.length === 0 ? own : this.#joined.of(own, stored);
   }
 
   #mergedOnce(

@@ -1,44 +1,42 @@
-import type { OrganisationBlock } from '../config/organisation-schema.ts';
 import type { Clock } from '../ports/clock.ts';
 import { fileRecordsOf, type FileRecords, type FileRecordsPlace } from './file-records.ts';
-
-type Block = OrganisationBlock | undefined;
+import type { OwnedFile } from './owned-file.ts';
 
 /** The records of the configuration that serves: after a reload, those of the new one. */
 export class FileRecordsInUse {
-  readonly #recordsOf: (block: Block) => FileRecords;
-  #serving: () => Block;
-  #block: Block;
+  readonly #recordsOf: (file: OwnedFile) => FileRecords;
+  #serving: () => OwnedFile;
+  #config: OwnedFile['config'];
   #records: FileRecords;
   #changed: (records: FileRecords) => void = () => undefined;
 
-  /** `first` is the block of the configuration that the process starts with. */
-  constructor(first: Block, place: FileRecordsPlace, clock: Pick<Clock, 'now'>) {
+  /** `first` is the configuration that the process starts with. */
+  constructor(first: OwnedFile, place: FileRecordsPlace, clock: Pick<Clock, 'now'>) {
     this.#recordsOf = fileRecordsOf(place, clock);
     this.#serving = () => first;
-    this.#block = first;
+    this.#config = first.config;
     this.#records = this.#recordsOf(first);
   }
 
   // Handed on by itself.
   readonly current = (): FileRecords => {
-    const block = this.#serving();
-    if (block !== this.#block) {
-      this.#block = block;
-      this.#records = this.#recordsOf(block);
+    const file = this.#serving();
+    if (file.config !== this.#config) {
+      this.#config = file.config;
+      this.#records = this.#recordsOf(file);
       this.#changed(this.#records);
     }
     return this.#records;
   };
 
-  /** From now on those of the block that this gives. */
-  follow(serving: () => Block): void {
+  /** From now on those of the configuration that this gives. */
+  follow(serving: () => OwnedFile): void {
     this.#serving = serving;
   }
 
-  /** Works the records of a block out before it serves, so that no request waits for it. */
-  prepare(block: Block): void {
-    this.#recordsOf(block);
+  /** Works the records of a configuration out before it serves, so that no request waits for it. */
+  prepare(file: OwnedFile): void {
+    this.#recordsOf(file);
   }
 
   /** Calls `changed` with the present records, and with others as soon as somebody has asked for them. */

@@ -8,8 +8,6 @@ import type {
   ApiKeysWriter,
   OrganisationRecord,
   OrganisationsReader,
-  Page,
-  Paged,
   Resources,
   ResourcesReader,
   ResourcesWriter,
@@ -19,12 +17,14 @@ import type {
   WorkspacesWriter,
 } from '../ports/resources.ts';
 import type { FileRecords } from './file-records.ts';
+import { recordsReader, recordsWriter } from './file-stored-records.ts';
+import { listed, ownedBy, refuseOwned, refuseTwin } from './owned-guard.ts';
 import { readerWithoutStore } from './reader-without-store.ts';
 
 /**
- * The store with what the configuration owns: its workspaces and keys stand before those of the store in every list,
- * and are refused (`resource_conflict`) where something would change them. A workspace or key that would be their twin
- * is refused with `already_exists`. While the store is away, what needs only the file is still read.
+ * The store with what the configuration owns: its workspaces, keys and records stand before those of the store in every
+ * list, and are refused (`resource_conflict`) where something would change them. What would be their twin is refused with
+ * `already_exists`. While the store is away, what needs only the file is still read.
  */
 export function withFileRecords(resources: Resources, current: () => FileRecords): Resources {
   return {
@@ -46,7 +46,8 @@ export function withFileRecords(resources: Resources, current: () => FileRecords
   };
 }
 
-function readerWithFile(reader: ResourcesReader, records: FileRecords): ResourcesReader {
+/** The reader with what the configuration owns. */
+export function readerWithFile(reader: ResourcesReader, records: FileRecords): ResourcesReader {
   return {
     organisations: organisationsReader(reader.organisations, records),
     workspaces: workspacesReader(reader.workspaces, records),
@@ -56,7 +57,7 @@ function readerWithFile(reader: ResourcesReader, records: FileRecords): Resource
     invites: reader.invites,
     groupMappings: reader.groupMappings,
     settings: settingsReader(reader.settings, records),
-    records: reader.records,
+    records: recordsReader(reader.records, records),
     audit: reader.audit,
     marks: (organisationId) => reader.marks(organisationId),
   };
@@ -78,7 +79,7 @@ function writerWithFile(writer: ResourcesWriter, records: FileRecords): Resource
     invites: writer.invites,
     groupMappings: writer.groupMappings,
     settings: { ...settingsReader(writer.settings, records), ...settingsWriter(writer.settings, records) },
-    records: writer.records,
+    records: recordsWriter(writer.records, records),
     audit: writer.audit,
   };
 }
@@ -116,25 +117,24 @@ function isWanted(record: WorkspaceRecord, { name, exactName, statuses }: Worksp
 }
 
 function workspacesWriter(stored: WorkspacesWriter, records: FileRecords): WorkspacesWriter {
-  const refuseTwin = ({ id, organisationId, slug, name }: WorkspaceRecord): void => {
+  const requireNew = ({ id, organisationId, slug, name }: WorkspaceRecord): void => {
     if (organisationId !== records.organisationId) return;
     const twin = records.workspaces.find((one) => one.id !== id && (one.slug === slug || one.name === name));
-    if (twin === undefined) return;
-    const what = twin.name === name ? `named "${name}"` : `with the slug "${slug}"`;
-    throw new GatewayError(
-      'already_exists',
-      `A workspace ${what} is owned by gateway.config.yaml (${records.placeOf(twin.id)}); choose another one.`,
+    refuseTwin(
+      records,
+      twin,
+      `A workspace ${twin?.name === name ? `named "${name}"` : `with the slug "${slug}"`}`,
     );
   };
   return {
     async insert(record) {
-      refuseTwin(record);
+      requireNew(record);
       return stored.insert(record);
     },
     async replace(record) {
       const own = records.workspace(record.organisationId, record.id);
       refuseOwned(records, record.id, `The workspace "${own?.name ?? record.name}"`);
-      refuseTwin(record);
+      requireNew(record);
       return stored.replace(record);
     },
   };
@@ -166,27 +166,22 @@ function isWantedKey(record: ApiKeyRecord, filter: ApiKeyFilter): boolean {
 }
 
 function apiKeysWriter(stored: ApiKeysWriter, records: FileRecords): ApiKeysWriter {
-  const refuseTwin = (record: ApiKeyRecord): void => {
-    const { organisationId, name, type, workspaceId } = record;
+  const requireNew = ({ organisationId, name, type, workspaceId }: ApiKeyRecord): void => {
     if (organisationId !== records.organisationId) return;
     const twin = records.apiKeys.find(
       (one) => one.name === name && one.type === type && one.workspaceId === workspaceId,
     );
-    if (twin === undefined) return;
-    throw new GatewayError(
-      'already_exists',
-      `A key of type ${type} named "${name}" is owned by gateway.config.yaml (${records.placeOf(twin.id)}); choose another name.`,
-    );
+    refuseTwin(records, twin, `A key of type ${type} named "${name}"`);
   };
   return {
     async insert(record) {
-      refuseTwin(record);
+      requireNew(record);
       return stored.insert(record);
     },
     async replace(record) {
       const own = records.key(record.organisationId, record.id);
       refuseOwned(records, record.id, `The key "${own?.name ?? record.name}"`);
-      refuseTwin(record);
+      requireNew(record);
       return stored.replace(record);
     },
     async remove(organisationId, id) {
@@ -219,7 +214,8 @@ function settingsWriter(stored: SettingsReader & SettingsWriter, records: FileRe
       const { organisationId, defaults } = settings;
       if (records.defaults === undefined || organisationId !== records.organisationId)
         return stored.replaceOrganisation(settings);
-      if (!isDeepStrictEqual(defaults, records.defaults)) throw owned('What requests begin with', 'defaults');
+      if (!isDeepStrictEqual(defaults, records.defaults))
+        throw ownedBy(records.defaultsOwner, 'What requests begin with');
       // What the file says is not copied into the store: what was there before holds again without it.
       const before = await stored.ofOrganisation(organisationId);
       return stored.replaceOrganisation({ ...settings, defaults: before.defaults });
@@ -234,30 +230,4 @@ function ofOrganisation<T extends { readonly organisationId: string }>(
   wanted: (record: T) => boolean,
 ): readonly T[] {
   return records.filter((one) => one.organisationId === organisationId && wanted(one));
-}
-
-/** A page of a list that begins with `own`; of the store only what is missing is asked for. */
-async function listed<T>(
-  own: readonly T[],
-  { offset, limit }: Page,
-  store: (rest: Page) => Promise<Paged<T>>,
-): Promise<Paged<T>> {
-  const shown = own.slice(offset, offset + limit);
-  const rest = await store({
-    offset: Math.max(0, offset - own.length),
-    limit: Math.max(0, limit - shown.length),
-  });
-  return { total: own.length + rest.total, data: [...shown, ...rest.data] };
-}
-
-function refuseOwned(records: FileRecords, id: string, subject: string): void {
-  const place = records.placeOf(id);
-  if (place !== undefined) throw owned(subject, place.replace(/^organisation\./, ''));
-}
-
-function owned(subject: string, place: string): GatewayError {
-  return new GatewayError(
-    'resource_conflict',
-    `${subject} is owned by gateway.config.yaml (organisation.${place}); change it there.`,
-  );
 }

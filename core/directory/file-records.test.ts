@@ -11,10 +11,11 @@ import { FileRecords } from './file-records.ts';
 import { directoryWithFile } from './file-records-directory.ts';
 import { FileRecordsInUse } from './file-records-in-use.ts';
 import { withFileRecords } from './file-records-resources.ts';
+import type { OwnedFile } from './owned-file.ts';
 import { readerWithoutStore } from './reader-without-store.ts';
-import { storedWorkspace } from './stored-records.test-support.ts';
+import { plainBox, storedWorkspace } from './stored-records.test-support.ts';
 
-const place = { defaultOrganisationId: 'org-1', defaultWorkspaceId: 'ws-id-default' };
+const place = { defaultOrganisationId: 'org-1', defaultWorkspaceId: 'ws-id-default', secrets: plainBox };
 const secret = 'wk_0123456789abcdef';
 const block: OrganisationBlock = {
   name: 'Acme',
@@ -28,17 +29,21 @@ const block: OrganisationBlock = {
       ...{ scopes: ['completions:write'], expires_at: '2030-01-01T00:00:00Z' },
       defaults: { allow_config_override: false },
     },
-    { name: 'plain', type: 'workspace-service', key: `${secret}2`, scopes: ['logs.view'] },
+    {
+      ...{ name: 'plain', type: 'workspace-service', key: `${secret}2`, scopes: ['logs.view'] },
+      rate_limits: [{ type: 'tokens', unit: 'rpd', value: 7 }],
+    },
     { name: 'admin', type: 'organisation-service', key: `${secret}3`, scopes: ['workspaces.list'] },
   ],
 };
-const records = new FileRecords(block, place, 1000);
+const fileOf = (organisation: OrganisationBlock): OwnedFile => ({ config: { organisation } });
+const records = new FileRecords(fileOf(block), place, 1000);
 const hash = (text: string): string => sha256(text, 'base64');
 
 describe('records of the file', () => {
   test('have the same ids in every process, others in other organisations, and shape of a UUID', () => {
-    const again = new FileRecords(block, place, 2000);
-    const elsewhere = new FileRecords(block, { ...place, defaultOrganisationId: 'org-2' }, 1000);
+    const again = new FileRecords(fileOf(block), place, 2000);
+    const elsewhere = new FileRecords(fileOf(block), { ...place, defaultOrganisationId: 'org-2' }, 1000);
     const idsOf = (one: FileRecords) => [...one.workspaces, ...one.apiKeys].map(({ id }) => id);
     assert.deepEqual(idsOf(again), idsOf(records));
     assert.equal(new Set([...idsOf(records), ...idsOf(elsewhere)]).size, 10);
@@ -118,7 +123,7 @@ describe('the directory with the file', () => {
     assert.deepEqual(plain.defaultsOf('org-1', shop.id), ofOrganisation);
     assert.equal(plain.defaultsOf('org-1', 'ws-stored'), ofStored);
 
-    const owned = new FileRecords({ ...block, defaults: { metadata: { level: 'file' } } }, place, 1);
+    const owned = new FileRecords(fileOf({ ...block, defaults: { metadata: { level: 'file' } } }), place, 1);
     const own = directory(base, owned);
     assert.deepEqual(own.defaultsOf('org-1', lab.id), {
       metadata: { level: 'file', team: 'lab' },
@@ -130,15 +135,28 @@ describe('the directory with the file', () => {
     assert.equal(own.defaultsOf('org-2', 'ws-without'), ofOrganisation);
   });
 
+  test('limits: those of a workspace and a key of the file, else those of the store', () => {
+    const [lab, shop] = records.workspaces as [WorkspaceRecord, WorkspaceRecord];
+    const stored = [{ type: 'requests', unit: 'rpm', value: 9 }] as const;
+    const own = directory({ rateLimitsOf: () => stored });
+    assert.deepEqual(own.rateLimitsOf('org-1', shop.id), [{ type: 'requests', unit: 'rpm', value: 5 }]);
+    assert.equal(own.rateLimitsOf('org-1', lab.id), undefined);
+    assert.equal(own.rateLimitsOf('org-1', 'ws-stored'), stored);
+    assert.equal(own.rateLimitsOf('org-2', shop.id), stored);
+    assert.deepEqual(own.keyByHash(hash(`${secret}2`))?.rateLimits, [
+      { type: 'tokens', unit: 'rpd', value: 7 },
+    ]);
+  });
+
   test('a reload is seen by the next look-up, and told once', () => {
-    let serving: OrganisationBlock | undefined = block;
+    let serving = fileOf(block);
     const inUse = new FileRecordsInUse(serving, place, { now: () => 1 });
     const heard: number[] = [];
     inUse.onChange((one) => void heard.push(one.apiKeys.length));
     inUse.follow(() => serving);
     const own = directoryWithFile({ ...withoutStore, keyByHash: () => undefined, ...place }, inUse.current);
     assert.equal(own.keyByHash(hash(secret))?.name, 'batch');
-    serving = undefined;
+    serving = fileOf({});
     inUse.prepare(serving);
     assert.equal(own.keyByHash(hash(secret)), undefined);
     assert.equal(own.workspaceId('org-1', 'ws-lab'), undefined);
@@ -178,7 +196,10 @@ describe('the store with the file', () => {
       fc.asyncProperty(fc.nat(5), fc.nat(9), fc.nat(12), fc.nat(6), async (own, held, offset, limit) => {
         const workspaces = Array.from({ length: own }, (_, at) => ({ slug: `ws-f${at}`, name: `f${at}` }));
         const stored = Array.from({ length: held }, (_, at) => storedWorkspace({ id: `s${at}` }));
-        const merged = withFileRecords(storeOf(stored), () => new FileRecords({ workspaces }, place, 1));
+        const merged = withFileRecords(
+          storeOf(stored),
+          () => new FileRecords(fileOf({ workspaces }), place, 1),
+        );
         const whole = [...workspaces.map(({ name }) => name), ...stored.map(({ name }) => name)];
         const page = await merged.read((reader) => reader.workspaces.list('org-1', {}, { offset, limit }));
         assert.equal(page.total, whole.length);

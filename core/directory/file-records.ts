@@ -6,17 +6,21 @@ import type { Clock } from '../ports/clock.ts';
 import type { Directory, KeyRecord } from '../ports/directory.ts';
 import type { OrganisationDefaults } from '../ports/organisation-settings.ts';
 import type { ApiKeyRecord, WorkspaceRecord } from '../ports/resources.ts';
-import { sha256 } from '../ports/sha256.ts';
+import type { SecretBox } from '../ports/secret-box.ts';
 import { defaultWorkspaceSlug } from './default-workspace.ts';
+import { fileId } from './file-id.ts';
+import { FileResources } from './file-resources.ts';
 import { KeyTable } from './key-table.ts';
+import { ownedPlace, ownerAt, type OwnedFile } from './owned-file.ts';
 
 /** Where the records of the file belong. */
-export type FileRecordsPlace = Pick<Directory, 'defaultOrganisationId' | 'defaultWorkspaceId'>;
-
-const nothing: OrganisationBlock = {};
+export interface FileRecordsPlace extends Pick<Directory, 'defaultOrganisationId' | 'defaultWorkspaceId'> {
+  /** Seals what its integrations hold. */
+  readonly secrets: SecretBox;
+}
 
 /**
- * The workspaces and keys that the configuration owns, as records. Their ids are made of the organisation's id and
+ * The workspaces and keys that the configuration owns, and what requests can be configured with, as records. Their ids are made of the organisation's id and
  * their slug, or their type, workspace and name: the same in every process and after every reload.
  */
 export class FileRecords {
@@ -29,14 +33,20 @@ export class FileRecords {
   readonly workspaces: readonly WorkspaceRecord[];
   /** In the order of the file. */
   readonly apiKeys: readonly ApiKeyRecord[];
+  /** Configs, integrations, providers, guardrails and policies. */
+  readonly resources: FileResources;
+  readonly #source: OwnedFile['source'];
   readonly #workspaces = new Map<string, WorkspaceRecord>();
   readonly #keys = new Map<string, ApiKeyRecord>();
-  readonly #places = new Map<string, string>();
+  /** JSON pointers by id. */
+  readonly #pointers: Map<string, string>;
   readonly #secrets: KeyTable;
 
-  /** `block` has been checked; `readAt`, in milliseconds, is what its records say of when they were made. */
-  constructor(block: OrganisationBlock, place: FileRecordsPlace, readAt: number) {
-    const { defaultOrganisationId: organisationId, defaultWorkspaceId } = place;
+  /** `file` has been checked; `readAt`, in milliseconds, is what its records say of when they were made. */
+  constructor(file: OwnedFile, place: FileRecordsPlace, readAt: number) {
+    const { defaultOrganisationId: organisationId, defaultWorkspaceId, secrets } = place;
+    const block = file.config.organisation ?? {};
+    this.#source = file.source;
     this.organisationId = organisationId;
     this.name = block.name;
     this.defaults = block.defaults === undefined ? undefined : defaultsOf(block.defaults);
@@ -46,10 +56,11 @@ export class FileRecords {
       ...made,
     }));
     for (const workspace of this.workspaces) this.#workspaces.set(workspace.slug, workspace);
+    const workspaceId = (slug: string): string | undefined =>
+      slug === defaultWorkspaceSlug ? defaultWorkspaceId : this.#workspaces.get(slug)?.id;
     this.apiKeys = (block.keys ?? []).map((key) => {
-      const slug = key.workspace ?? defaultWorkspaceSlug;
-      const workspaceId = slug === defaultWorkspaceSlug ? defaultWorkspaceId : this.#workspaces.get(slug)?.id;
-      return { ...keyOf(key, organisationId, workspaceId), ...made };
+      const ofKey = workspaceId(key.workspace ?? defaultWorkspaceSlug);
+      return { ...keyOf(key, organisationId, ofKey), ...made };
     });
     this.#secrets = new KeyTable(() => defaultWorkspaceId);
     for (const key of this.apiKeys) {
@@ -57,8 +68,14 @@ export class FileRecords {
       this.#secrets.put(key);
     }
     for (const workspace of this.workspaces) this.#workspaces.set(workspace.id, workspace);
-    this.workspaces.forEach(({ id }, index) => this.#places.set(id, `organisation.workspaces[${index}]`));
-    this.apiKeys.forEach(({ id }, index) => this.#places.set(id, `organisation.keys[${index}]`));
+    const keyId = (name: string): string | undefined => {
+      const alike = this.apiKeys.filter((key) => key.name === name);
+      return alike.length === 1 ? alike[0]?.id : undefined;
+    };
+    this.resources = new FileResources(file, { organisationId, workspaceId, keyId, secrets, readAt });
+    this.#pointers = this.resources.pointers;
+    this.workspaces.forEach(({ id }, index) => this.#pointers.set(id, `/organisation/workspaces/${index}`));
+    this.apiKeys.forEach(({ id }, index) => this.#pointers.set(id, `/organisation/keys/${index}`));
   }
 
   /** By id or slug. */
@@ -77,7 +94,19 @@ export class FileRecords {
 
   /** Where in the file the record with this id stands: `organisation.workspaces[2]`; undefined for all others. */
   placeOf(id: string): string | undefined {
-    return this.#places.get(id);
+    const pointer = this.#pointers.get(id);
+    return pointer === undefined ? undefined : ownedPlace(pointer);
+  }
+
+  /** The same with the name of the file, for messages: `gateway.config.yaml (organisation.workspaces[2])`. */
+  ownerOf(id: string): string | undefined {
+    const pointer = this.#pointers.get(id);
+    return pointer === undefined ? undefined : ownerAt(pointer, this.#source);
+  }
+
+  /** The same for what the organisation's requests begin with. */
+  get defaultsOwner(): string {
+    return ownerAt('/organisation/defaults', this.#source);
   }
 }
 
@@ -85,11 +114,11 @@ export class FileRecords {
 export function fileRecordsOf(
   place: FileRecordsPlace,
   clock: Pick<Clock, 'now'>,
-): (block: OrganisationBlock | undefined) => FileRecords {
-  const made = new WeakMap<OrganisationBlock, FileRecords>();
-  return (block = nothing) => {
-    let records = made.get(block);
-    if (records === undefined) made.set(block, (records = new FileRecords(block, place, clock.now())));
+): (file: OwnedFile) => FileRecords {
+  const made = new WeakMap<OwnedFile['config'], FileRecords>();
+  return (file) => {
+    let records = made.get(file.config);
+    if (records === undefined) made.set(file.config, (records = new FileRecords(file, place, clock.now())));
     return records;
   };
 }
@@ -152,17 +181,4 @@ function defaultsOf({
   config_id: configId,
 }: NonNullable<OrganisationBlock['defaults']> = {}): OrganisationDefaults {
   return { ...(metadata !== undefined && { metadata }), ...(configId !== undefined && { configId }) };
-}
-
-/** A UUID (version 8, RFC 9562) of these names. */
-function fileId(...names: readonly string[]): string {
-  const hex = sha256(JSON.stringify(['weir-file-1', ...names]), 'hex');
-  const variant = ((Number.parseInt(hex.slice(16, 17), 16) & 3) | 8).toString(16);
-  return [
-    hex.slice(0, 8),
-    hex.slice(8, 12),
-    `8${hex.slice(13, 16)}`,
-    `${variant}${hex.slice(17, 20)}`,
-    hex.slice(20, 32),
-  ].join('-');
 }

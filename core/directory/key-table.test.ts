@@ -78,6 +78,22 @@ describe('key table', () => {
     assert.equal(table.find('hash of key-1')?.scopes, table.find('hash of key-2')?.scopes);
   });
 
+  test('limits are told of keys that have any, once for all that are alike', () => {
+    const table = newTable();
+    const limits = (value: number) => [{ type: 'requests', unit: 'rpm', value } as const];
+    table.put(storedKey({ id: 'none' }));
+    for (const id of ['one', 'two'])
+      table.put(storedKey({ id, rateLimits: limits(5), defaults: { configId: 'pc' } }));
+    table.put(
+      storedKey({ id: 'three', rateLimits: limits(6), secrets: [secret('new'), secret('old', 4000)] }),
+    );
+    assert.ok(!Object.hasOwn(table.find('hash of none') ?? {}, 'rateLimits'));
+    assert.deepEqual(table.find('hash of one')?.rateLimits, limits(5));
+    assert.equal(table.find('hash of one')?.rateLimits, table.find('hash of two')?.rateLimits);
+    assert.deepEqual([table.find('new')?.rateLimits, table.find('old')?.rateLimits], [limits(6), limits(6)]);
+    assert.equal(table.find('hash of one')?.defaults?.configId, 'pc');
+  });
+
   test('after any changes it finds exactly the secrets of the keys that are left', () => {
     const change = fc.record({
       id: fc.constantFrom('a', 'b', 'c'),

@@ -1,9 +1,12 @@
 import type { KeyRecord } from '../ports/directory.ts';
-import type { ApiKeyDefaults, ApiKeySecret, DirectoryKey } from '../ports/resources.ts';
+import type { ApiKeyDefaults, ApiKeySecret, DirectoryKey, RateLimit } from '../ports/resources.ts';
 import { SharedTexts } from './shared-texts.ts';
 
 /** Says which workspace the requests of an organisation's own keys belong to. */
 export type WorkspaceOf = (organisationId: string) => string;
+
+/** So many lists of limits are remembered; beyond it they are shared anew. */
+const maxSharedLimits = 10_000;
 
 /** The keys of the store by the hashes of their secrets. Its records are small and share what they have in common. */
 export class KeyTable {
@@ -11,6 +14,7 @@ export class KeyTable {
   /** The hashes of each key by its id: one of them as it is, several as a list. */
   readonly #hashes = new Map<string, string | readonly string[]>();
   readonly #shared = new SharedTexts();
+  readonly #limits = new Map<string, readonly RateLimit[]>();
   readonly #workspaceOf: WorkspaceOf;
 
   constructor(workspaceOf: WorkspaceOf) {
@@ -61,8 +65,20 @@ export class KeyTable {
       expiresAt: endOf(key),
       isReplaced: false,
     };
-    // Most keys have none, and there may be many keys.
-    return saysSomething(key.defaults) ? { ...record, defaults: key.defaults } : record;
+    // Most keys have neither, and there may be many keys.
+    const withDefaults = saysSomething(key.defaults) ? { ...record, defaults: key.defaults } : record;
+    if (key.rateLimits.length === 0) return withDefaults;
+    return { ...withDefaults, rateLimits: this.#sharedLimits(key.rateLimits) };
+  }
+
+  /** The first list that said the same: many keys are made alike. */
+  #sharedLimits(limits: readonly RateLimit[]): readonly RateLimit[] {
+    const said = limits.map(({ type, unit, value }) => `${type} ${unit} ${value}`).join();
+    const known = this.#limits.get(said);
+    if (known !== undefined) return known;
+    if (this.#limits.size >= maxSharedLimits) this.#limits.clear();
+    this.#limits.set(said, limits);
+    return limits;
   }
 }
 

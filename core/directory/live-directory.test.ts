@@ -6,7 +6,7 @@ import type { Directory, KeyRecord } from '../ports/directory.ts';
 import type { Resources } from '../ports/resources.ts';
 import { createDirectory, type LiveDirectory } from './live-directory.ts';
 import { StoreInMemory } from './store.test-support.ts';
-import { storedKey } from './stored-records.test-support.ts';
+import { storedKey, storedWorkspace } from './stored-records.test-support.ts';
 import { withoutStore } from '../ports/directory-without-store.ts';
 
 const owner: KeyRecord = {
@@ -102,6 +102,20 @@ describe('directory: changes', () => {
         assert.ok(find(directory, `many-${number}`), 'known when its own write resolves');
       }),
     );
+  });
+
+  test('limits of keys and workspaces are known with the write that changes them', async () => {
+    const { store, directory } = setUp();
+    const rateLimits = [{ type: 'requests', unit: 'rpm', value: 5 }] as const;
+    await write(store, ({ workspaces }) => workspaces.insert(storedWorkspace({ rateLimits })));
+    await directory.start();
+    assert.deepEqual(directory.rateLimitsOf('org-1', 'ws-1'), rateLimits);
+    await insert(directory.resources, storedKey({ rateLimits }));
+    assert.deepEqual(find(directory)?.rateLimits, rateLimits);
+    await write(directory.resources, ({ workspaces }) => workspaces.replace(storedWorkspace()));
+    assert.equal(directory.rateLimitsOf('org-1', 'ws-1'), undefined);
+    await insert(directory.resources, storedKey());
+    assert.equal(find(directory)?.rateLimits, undefined);
   });
 
   test('a write that fails rejects as it did', async () => {

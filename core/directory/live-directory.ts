@@ -130,6 +130,10 @@ class StoreDirectory implements LiveDirectory {
     return this.#known.organisations.defaultsOf(organisationId, workspaceId);
   }
 
+  rateLimitsOf(organisationId: string, workspaceId: string): ReturnType<Directory['rateLimitsOf']> {
+    return this.#known.organisations.rateLimitsOf(organisationId, workspaceId);
+  }
+
   settingsIn(organisationId: string, workspaceId: string): SecuritySettings {
     return this.#known.organisations.settingsIn(organisationId, workspaceId);
   }
@@ -228,9 +232,9 @@ class StoreDirectory implements LiveDirectory {
   }
 
   async #readAll(turn: number): Promise<void> {
-    const { base, clock, resources, owner } = this.#options;
+    const { base, clock, log, resources, owner } = this.#options;
     if (!this.#hasDefaults) {
-      await ensureDefaultRecords(resources, { base, owner, clock });
+      await ensureDefaultRecords(resources, { base, owner, clock, log });
       this.#hasDefaults = true;
     }
     const isWanted = (): boolean => turn === this.#turn;

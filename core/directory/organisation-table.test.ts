@@ -50,6 +50,19 @@ describe('workspaces of the directory', () => {
     assert.deepEqual([table.isArchived('ws-1'), table.isArchived('ws-2')], [true, false]);
   });
 
+  test('the limits of one, as they are now, in its own organisation', () => {
+    const table = new OrganisationTable();
+    const rateLimits = [{ type: 'requests', unit: 'rpm', value: 5 }] as const;
+    table.putWorkspaces('org-1', [storedWorkspace({ rateLimits }), storedWorkspace({ id: 'ws-2' })]);
+    assert.equal(table.rateLimitsOf('org-1', 'ws-1'), rateLimits);
+    assert.deepEqual(
+      [table.rateLimitsOf('org-1', 'ws-2'), table.rateLimitsOf('org-2', 'ws-1')],
+      [undefined, undefined],
+    );
+    table.putWorkspaces('org-1', [storedWorkspace()]);
+    assert.equal(table.rateLimitsOf('org-1', 'ws-1'), undefined);
+  });
+
   test('renamed, the old slug leads nowhere', () => {
     const table = new OrganisationTable();
     table.putWorkspaces('org-1', [storedWorkspace({ slug: 'ws-old' })]);

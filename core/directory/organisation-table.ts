@@ -13,7 +13,15 @@ import {
 /** Everything of the store that the directory knows beside keys: workspaces, settings, people, records by organisation. */
 export class OrganisationTable implements Pick<
   Directory,
-  'isArchived' | 'workspaceId' | 'defaultsOf' | 'settingsIn' | 'user' | 'memberRole' | 'record' | 'records'
+  | 'isArchived'
+  | 'workspaceId'
+  | 'defaultsOf'
+  | 'rateLimitsOf'
+  | 'settingsIn'
+  | 'user'
+  | 'memberRole'
+  | 'record'
+  | 'records'
 > {
   readonly #views = new Map<string, OrganisationView>();
   readonly #archived = new Set<string>();
@@ -32,6 +40,10 @@ export class OrganisationTable implements Pick<
 
   defaultsOf(organisationId: string, workspaceId: string): ReturnType<Directory['defaultsOf']> {
     return (this.#views.get(organisationId) ?? withoutView).defaultsOf(workspaceId);
+  }
+
+  rateLimitsOf(organisationId: string, workspaceId: string): ReturnType<Directory['rateLimitsOf']> {
+    return this.#views.get(organisationId)?.rateLimitsOf(workspaceId);
   }
 
   settingsIn(organisationId: string, workspaceId: string): ReturnType<Directory['settingsIn']> {

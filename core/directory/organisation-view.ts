@@ -9,13 +9,13 @@ import {
   type WorkspaceSettings,
 } from '../ports/organisation-settings.ts';
 import type { MemberRecord, UserRecord, WorkspaceRole } from '../ports/people.ts';
-import type { ChangeMarks, WorkspaceRecord } from '../ports/resources.ts';
+import type { ChangeMarks, RateLimit, WorkspaceRecord } from '../ports/resources.ts';
 import { mergeDefaults } from './merge-defaults.ts';
 import { RecordTable } from './record-table.ts';
 import { SharedTexts } from './shared-texts.ts';
 
 /** What the directory needs of a workspace. */
-export type DirectoryWorkspace = Pick<WorkspaceRecord, 'id' | 'slug' | 'status' | 'defaults'>;
+export type DirectoryWorkspace = Pick<WorkspaceRecord, 'id' | 'slug' | 'status' | 'defaults' | 'rateLimits'>;
 /** What it needs of somebody. */
 export type KnownUser = Pick<UserRecord, 'id' | 'email' | 'role'>;
 /** What it needs of a membership. */
@@ -45,6 +45,8 @@ export class OrganisationView {
   #defaults = nothing;
   /** Of the workspaces that have defaults. */
   readonly #defaultsIn = new Map<string, OrganisationDefaults>();
+  /** Of the workspaces that have limits. */
+  readonly #limitsIn = new Map<string, readonly RateLimit[]>();
 
   constructor(organisationId: string) {
     this.#settings = defaultSettings(organisationId);
@@ -56,6 +58,10 @@ export class OrganisationView {
 
   defaultsOf(workspaceId: string): OrganisationDefaults {
     return this.#defaultsIn.get(workspaceId) ?? this.#defaults;
+  }
+
+  rateLimitsOf(workspaceId: string): readonly RateLimit[] | undefined {
+    return this.#limitsIn.get(workspaceId);
   }
 
   settingsIn(workspaceId: string): SecuritySettings {
@@ -72,6 +78,9 @@ export class OrganisationView {
     this.#ids.clear();
     for (const { id, slug } of workspaces) this.#ids.set(slug, id);
     for (const { id } of workspaces) this.#ids.set(id, id);
+    this.#limitsIn.clear();
+    for (const { id, rateLimits } of workspaces)
+      if (rateLimits.length > 0) this.#limitsIn.set(id, rateLimits);
     this.#layOutDefaults();
   }
 

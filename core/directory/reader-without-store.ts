@@ -1,5 +1,13 @@
-import type { GatewayError } from '../errors/gateway-error.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
 import type { ResourcesReader } from '../ports/resources.ts';
+
+/** The refusal of what needs a store, in a gateway that has none. */
+export function noStore(): GatewayError {
+  return new GatewayError(
+    'not_supported',
+    'This gateway administers nothing: its storage.resources is "none:". Set storage.resources.url to "pglite:./data/resources" or to a PostgreSQL server (postgres://…), and restart it.',
+  );
+}
 
 /** Stands for the reader of a store that is away: everything that it is asked rejects with `error`. */
 export function readerWithoutStore(error: GatewayError): ResourcesReader {

@@ -1,3 +1,4 @@
+import type { SecretBox } from '../ports/secret-box.ts';
 import type { MemberRecord, UserRecord } from '../ports/people.ts';
 import type { StoredRecord } from '../ports/records.ts';
 import type { ApiKeyRecord, WorkspaceRecord } from '../ports/resources.ts';
@@ -105,3 +106,11 @@ export function storedRecord(overrides: Partial<StoredRecord> = {}): StoredRecor
     ...overrides,
   };
 }
+
+/** Seals nothing, so that tests see what would be sealed, and for whom. */
+export const plainBox: SecretBox = {
+  keyId: 'none',
+  seal: (text, context) => `${context}:${text}`,
+  open: (sealed, context) => sealed.slice(context.length + 1),
+  isCurrent: () => true,
+};

@@ -42,6 +42,7 @@ export const errorTable = {
   hooks_failed: { status: 446, type: 'hooks_failed', admin: 'AB01' },
   limits_unavailable: { status: 503, type: 'service_unavailable_error', admin: 'AB04' },
   rate_limited: { status: 429, type: 'rate_limit_error', admin: 'AB06' },
+  provider_rate_limited: { status: 429, type: 'rate_limit_error', admin: 'AB06' },
   // What the gateway can do now
   overloaded: { status: 503, type: 'overloaded_error', admin: 'AB04' },
   upstream_busy: { status: 503, type: 'overloaded_error', admin: 'AB04' },
@@ -58,6 +59,7 @@ export const errorTable = {
   upstream_invalid: { status: 502, type: 'upstream_error', admin: 'AB04' },
   upstream_too_large: { status: 502, type: 'upstream_error', admin: 'AB04' },
   credentials_failed: { status: 502, type: 'upstream_error', admin: 'AB04' },
+  mcp_failed: { status: 502, type: 'upstream_error', admin: 'AB04' },
   // How the request ended before its answer (a client that left never reads it; the log does)
   client_closed: { status: 499, type: 'client_closed_request', admin: 'AB01' },
   client_stalled: { status: 499, type: 'client_closed_request', admin: 'AB01' },

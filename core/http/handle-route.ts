@@ -17,6 +17,8 @@ import { describeIssues, readRouteParts } from './route-parts.ts';
 export interface Administration {
   /** Undefined when `storage.resources` is `none:`. */
   readonly resources: Resources | undefined;
+  /** What the configuration owns, where there is no store; for reading alone. */
+  readonly owned?: Pick<Resources, 'read'> | undefined;
   readonly directory: Directory;
   readonly features: Features;
 }
@@ -32,7 +34,7 @@ export async function handleRoute(
   requireFeatures(route, administration.features);
   const caller = route.identify === undefined ? authorised(route, exchange.get(callerKey)) : undefined;
   const parts = await readRouteParts(exchange, route);
-  const read = storeReader(administration.resources);
+  const read = storeReader(administration);
   const key = caller ?? authorised(route, await route.identify?.(parts.body, read));
   const call = new RouteCall(parts, key, exchange, { route, ...administration });
   const reply = await route.handle(call);

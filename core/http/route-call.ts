@@ -1,6 +1,7 @@
 import { auditEntry } from '../access/audit-entry.ts';
 import type { Features } from '../access/features.ts';
 import { roleOf, type Role } from '../access/roles.ts';
+import { noStore } from '../directory/reader-without-store.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import type { Directory, KeyRecord } from '../ports/directory.ts';
@@ -18,6 +19,8 @@ export interface RouteParts {
 export interface RoutePlace {
   readonly route: RouteDefinition;
   readonly resources: Resources | undefined;
+  /** What the configuration owns, where there is no store; for reading alone. */
+  readonly owned?: Pick<Resources, 'read'> | undefined;
   readonly directory: Directory;
   readonly features: Features;
 }
@@ -31,6 +34,7 @@ export class RouteCall implements RouteInput<unknown, unknown, unknown> {
   readonly context: Exchange;
   private readonly route: RouteDefinition;
   private readonly resources: Resources | undefined;
+  private readonly place: RoutePlace;
   private readonly directory: Directory;
   /** False while the operator has switched the audit trail off. */
   private readonly audits: boolean;
@@ -44,6 +48,7 @@ export class RouteCall implements RouteInput<unknown, unknown, unknown> {
     this.context = exchange;
     this.route = place.route;
     this.resources = place.resources;
+    this.place = place;
     this.directory = place.directory;
     this.audits = place.features.isOn('audit_logs');
   }
@@ -54,7 +59,7 @@ export class RouteCall implements RouteInput<unknown, unknown, unknown> {
 
   // Handlers take these out of their input one by one.
   readonly read = async <T>(work: (reader: ResourcesReader) => Promise<T>): Promise<T> =>
-    storeReader(this.resources)(work);
+    storeReader(this.place)(work);
 
   readonly write = async <T>(work: (writer: ResourcesWriter) => Promise<AuditedChange<T>>): Promise<T> => {
     if (this.route.audit === null)
@@ -101,15 +106,15 @@ export class RouteCall implements RouteInput<unknown, unknown, unknown> {
   }
 }
 
-/** Reads what is administered; rejects with `not_supported` when there is no store. */
-export function storeReader(resources: Resources | undefined): RouteInput<unknown, unknown, unknown>['read'] {
-  return async (work) => storeOf(resources).read(work);
+/** Reads what is administered: of the store, or else what the configuration owns. Rejects with `not_supported` without both. */
+export function storeReader({
+  resources,
+  owned,
+}: Pick<RoutePlace, 'resources' | 'owned'>): RouteInput<unknown, unknown, unknown>['read'] {
+  return async (work) => (resources ?? owned ?? storeOf(resources)).read(work);
 }
 
 function storeOf(resources: Resources | undefined): Resources {
   if (resources !== undefined) return resources;
-  throw new GatewayError(
-    'not_supported',
-    'This gateway administers nothing: its storage.resources is "none:". Set storage.resources.url to "pglite:./data/resources" or to a PostgreSQL server (postgres://…), and restart it.',
-  );
+  throw noStore();
 }

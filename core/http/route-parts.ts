@@ -2,6 +2,7 @@ import { isStorable } from '../access/storable-text.ts';
 import { compileSchema } from '../config/ajv.ts';
 import type { Issue } from '../config/issue.ts';
 import { childPointer } from '../config/pointer.ts';
+import { withFullStop } from '../errors/full-stop.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import type { RouteDefinition } from './define-route.ts';
@@ -55,10 +56,14 @@ function validated(schema: RouteDefinition['query'], value: unknown, part: Part)
   const issues = check(value);
   const found = issues.length > 0 ? issues : unstorableTexts(value);
   if (found.length === 0) return value;
-  throw new GatewayError('invalid_request', `The ${part} is not valid: ${describeIssues(found)}.`, {
-    param: found[0]?.path ?? null,
-    extra: { errors: found.map(({ path, message }) => ({ path, message })) },
-  });
+  throw new GatewayError(
+    'invalid_request',
+    withFullStop(`The ${part} is not valid: ${describeIssues(found)}`),
+    {
+      param: found[0]?.path ?? null,
+      extra: { errors: found.map(({ path, message }) => ({ path, message })) },
+    },
+  );
 }
 
 /** Texts that no store takes: with NUL, or with half a surrogate pair. */

@@ -123,7 +123,7 @@ describe('organisation: what is wrong, at its place and with the remedy', () => 
     [
       'a misspelled config',
       key('defaults: { config_id: mian }'),
-      /^main\.yaml:6:\d+: "config_id": there is no config "mian"; did you mean "main"\?$/,
+      /^main\.yaml:6:\d+: note: "config_id": there is no config "mian"; did you mean "main"\? If not, it has to be one of the store/,
     ],
     ['a config of a workspace', workspace('defaults: { config_id: mian }'), /there is no config "mian"/],
     ['a config of the organisation', ['  defaults: { config_id: mian }'], /^main\.yaml:5:26: .*"mian"/],

@@ -1,4 +1,5 @@
 import type { Problem } from '../config/problem.ts';
+import type { ConfigSource } from '../config/config-source.ts';
 import type { GatewayConfig } from '../config/schema.ts';
 import type { PluginInstance } from '../pipeline/plugin-instance.ts';
 import type { Clock } from '../ports/clock.ts';
@@ -15,6 +16,8 @@ export interface Generation<C> {
   /** 12 hexadecimal digits over the configuration's text and the plugins' code. */
   readonly hash: string;
   readonly config: GatewayConfig;
+  /** Where `config` was read from. */
+  readonly source: ConfigSource;
   /** What `compile` made of the pipelines. */
   readonly compiled: C;
   /** All of them, in the order in which they were created. */
@@ -38,7 +41,7 @@ export interface StartOptions<C> {
   readonly log: Log;
   readonly clock: Clock;
   /** What plugins of this configuration may use. */
-  readonly services: (config: GatewayConfig) => Services;
+  readonly services: (config: GatewayConfig, source: ConfigSource) => Services;
   /** Lays out the pipelines, in file order; throwing keeps the generation from starting. */
   readonly compile: (pipelines: readonly CreatedPipeline[]) => C;
   /** Longest time for one plugin's `create`, in milliseconds. Default 10000. */
@@ -74,7 +77,7 @@ export async function startGeneration<C>(
     return { ok: false, problems, pluginInputs: prepared.pluginInputs };
   };
   try {
-    const services = options.services(prepared.config);
+    const services = options.services(prepared.config, prepared.source);
     const created = await createInstances({ prepared, services, stack, createTimeoutMs });
     if (!created.ok) return await refuse(created.problems);
     const compiled = options.compile(created.pipelines);
@@ -98,6 +101,7 @@ interface RunningParts<C> {
 class RunningGeneration<C> implements Generation<C> {
   readonly hash: string;
   readonly config: GatewayConfig;
+  readonly source: ConfigSource;
   readonly compiled: C;
   readonly instances: readonly PluginInstance[];
   readonly pluginInputs: readonly string[];
@@ -111,6 +115,7 @@ class RunningGeneration<C> implements Generation<C> {
   constructor({ prepared, compiled, instances, stack }: RunningParts<C>) {
     this.hash = prepared.hash;
     this.config = prepared.config;
+    this.source = prepared.source;
     this.compiled = compiled;
     this.instances = instances;
     this.pluginInputs = prepared.pluginInputs;

@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto';
 import type { ConfigDraft } from '../config/load-config.ts';
 import { arrangeProblems } from '../config/problem-list.ts';
-import type { Problem } from '../config/problem.ts';
+import { isError, type Problem } from '../config/problem.ts';
 import type { GatewayConfig, PipelineConfig, PluginEntry } from '../config/schema.ts';
 import { validateOptions } from '../config/validate-options.ts';
 import { checkPipeline } from '../pipeline/check-pipeline.ts';
 import type { ConfigSource } from '../config/config-source.ts';
+import type { ProviderRow } from '../ports/provider-row.ts';
 import {
   loadPlugin,
   pluginIdentity,
@@ -16,11 +17,15 @@ import {
 import { checkConfigUses } from './check-config-uses.ts';
 import { checkConfigs } from './check-configs.ts';
 import { checkOrganisation } from './check-organisation.ts';
+import { checkOrganisationResources } from './check-organisation-resources.ts';
+import { guardsOf } from './guards.ts';
 
 /** What a configuration may name: plugins, and the providers that it need not define. */
 export interface PrepareSources extends PluginSources {
   /** The rows of the provider table. */
   readonly providerNames: ReadonlySet<string>;
+  /** The rows themselves. Absent: what integrations say of their providers is not checked. */
+  readonly providerRows?: ReadonlyMap<string, ProviderRow>;
 }
 
 /** A configuration as read, and what it may name. */
@@ -114,6 +119,7 @@ async function examine(input: CheckInput): Promise<Examined> {
       ...checkConfigs(input),
       ...checkConfigUses(input),
       ...checkOrganisation(input),
+      ...checkOrganisationResources({ ...input, guards: guardsOf(input.builtIns.values()) }),
       ...parts.flatMap((part) => part.problems),
     ],
     namesOf(input),
@@ -133,10 +139,6 @@ function namesOf({ config, source }: CheckInput): string[] {
   return [
     ...new Set(['', ...entries.map((entry) => entry.pointer)].map((pointer) => source.locate(pointer).file)),
   ];
-}
-
-function isError(problem: Problem): boolean {
-  return problem.severity !== 'warning';
 }
 
 async function loadAll(input: CheckInput): Promise<ReadonlyMap<string, PluginLoad>> {

@@ -178,11 +178,14 @@ export class Reloader<C> {
   }
 
   async #build(reason: string): Promise<'swapped' | 'unchanged' | FailedAttempt> {
-    const { load, builtIns, bundler, providerNames } = this.#options;
+    const { load, builtIns, bundler, providerNames, providerRows } = this.#options;
     const loaded = await load();
     if (!loaded.ok) return loaded;
     const { config, source } = loaded;
-    const result = await prepareGeneration({ config, source, builtIns, bundler, providerNames });
+    const result = await prepareGeneration({
+      ...{ config, source, builtIns, bundler, providerNames },
+      ...(providerRows !== undefined && { providerRows }),
+    });
     if (!result.ok) return { problems: result.problems, files: [...source.files, ...result.pluginInputs] };
     const { prepared } = result;
     this.#warn([...loaded.warnings, ...prepared.warnings]);
@@ -234,6 +237,10 @@ export class Reloader<C> {
   }
 
   #warn(warnings: readonly Problem[]): void {
-    for (const warning of warnings) this.#options.log.warn(formatProblem(warning));
+    const { log } = this.#options;
+    for (const warning of warnings) {
+      if (warning.severity === 'note') log.info(formatProblem(warning));
+      else log.warn(formatProblem(warning));
+    }
   }
 }

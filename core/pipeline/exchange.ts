@@ -11,6 +11,7 @@ import type { ResponseSink } from '../http/sink.ts';
 import type { ClientUpgrade } from '../http/upgrade.ts';
 import type { HeaderList } from '../ports/header-list.ts';
 import type { HeaderName, HeaderNames } from '../ports/header-names.ts';
+import type { TokenReservation } from '../ports/limit-charge.ts';
 import type { CompiledPipeline } from './compile.ts';
 import type {
   AttemptBody,
@@ -106,6 +107,8 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
   answerIsJson = false;
   /** Settling waits for it: facts that are still being read from a compressed copy. */
   pendingFacts: Promise<void> | undefined;
+  /** What the present try took from the limits of its target; settling counts what was used instead. */
+  reservedTokens: TokenReservation | undefined;
   /** Notes why the request is served as it is, when somebody asked. */
   trace: DecisionTrace | undefined;
   /** Gives back what the ingress holds for this request; called once, after it has settled. */
@@ -277,6 +280,7 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
     fork.responseHeaders = [...this.responseHeaders];
     fork.slots = [...this.slots];
     fork.sent = undefined;
+    fork.reservedTokens = undefined;
     fork.currentAttempt = undefined;
     fork.path = this.path;
     fork.aborted = false;
@@ -291,6 +295,7 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
     this.responseHeaders = fork.responseHeaders;
     this.slots = fork.slots;
     this.sent = fork.sent;
+    this.reservedTokens = fork.reservedTokens;
     this.currentAttempt = fork.currentAttempt;
     this.path = fork.path;
     this.answerIsJson = fork.answerIsJson;

@@ -66,6 +66,8 @@ export interface TryRecord {
   readonly endedMs: number;
   /** Nothing was served from it: another try followed, or won. */
   lost: boolean;
+  /** Why the target was not asked at all; absent for one that was. */
+  readonly skipped?: string | undefined;
 }
 
 const noTries: readonly TryRecord[] = Object.freeze([]);

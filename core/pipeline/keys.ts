@@ -1,3 +1,4 @@
+import type { OnStoreFailure } from '../ports/counters.ts';
 import type { KeyRecord } from '../ports/directory.ts';
 import type { RouteDefinition } from '../http/define-route.ts';
 import { defineKey } from './context-key.ts';
@@ -19,3 +20,6 @@ export const addressedProvider = defineKey<string>('addressed-provider');
 
 /** The administration route that the request is for; absent for every other request. */
 export const matchedRoute = defineKey<RouteDefinition>('route');
+
+/** What happens to limits of this request while the store that counts is away. Absent for `local`. */
+export const limitsOnStoreFailure = defineKey<OnStoreFailure>('limits-on-store-failure');

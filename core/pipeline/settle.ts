@@ -1,3 +1,4 @@
+import { countedTokens } from '../dialects/estimated-usage.ts';
 import type { GatewayError } from '../errors/gateway-error.ts';
 import type { Price, Prices } from '../ports/prices.ts';
 import { callHook, isPromise, type HookRuntime } from './call-hook.ts';
@@ -102,6 +103,11 @@ function kindOf(exchange: Exchange, error: GatewayError | undefined): Outcome['k
 
 function runSettled(exchange: Exchange, outcome: Outcome, runtime: EngineRuntime): void {
   let unfinished: Promise<unknown>[] | undefined;
+  const { reservedTokens: reserved } = exchange;
+  if (reserved !== undefined) {
+    const pending = reserved.settle(countedTokens(exchange, outcome, reserved.tokens));
+    if (isPromise(pending)) (unfinished ??= []).push(pending);
+  }
   for (const step of exchange.pipeline.settled) {
     try {
       const pending = callHook(step.instance, 'settled', runtime, () => step.run(exchange, outcome));

@@ -4,11 +4,20 @@ import type { Directory } from './directory.ts';
 /** What a directory knows of a store that there is none of, or that has not been read. */
 export const withoutStore: Pick<
   Directory,
-  'isArchived' | 'workspaceId' | 'defaultsOf' | 'settingsIn' | 'user' | 'memberRole' | 'record' | 'records'
+  | 'isArchived'
+  | 'workspaceId'
+  | 'defaultsOf'
+  | 'rateLimitsOf'
+  | 'settingsIn'
+  | 'user'
+  | 'memberRole'
+  | 'record'
+  | 'records'
 > = {
   isArchived: () => false,
   workspaceId: () => undefined,
   defaultsOf: () => nothing,
+  rateLimitsOf: () => undefined,
   settingsIn: () => defaultSecurity,
   user: () => undefined,
   memberRole: () => undefined,

@@ -1,4 +1,4 @@
-import type { ApiKeyDefaults } from './resources.ts';
+import type { ApiKeyDefaults, RateLimit } from './resources.ts';
 import type { OrganisationRole, WorkspaceRole } from './people.ts';
 import type { RecordKind, RecordPlace, StoredRecord } from './records.ts';
 import type { OrganisationDefaults, SecuritySettings } from './organisation-settings.ts';
@@ -19,6 +19,8 @@ export interface KeyRecord {
   readonly isReplaced?: boolean;
   /** What its requests begin with; absent for nothing. */
   readonly defaults?: ApiKeyDefaults;
+  /** How much may be asked with it; absent for no limit. */
+  readonly rateLimits?: readonly RateLimit[];
   /** True for the bearer of a verified JSON Web Token: it is no key of the store. */
   readonly isToken?: boolean;
 }
@@ -45,6 +47,8 @@ export interface Directory {
   workspaceId(organisationId: string, idOrSlug: string): string | undefined;
   /** What requests of this workspace begin with: its own defaults before the organisation's. */
   defaultsOf(organisationId: string, workspaceId: string): DirectoryDefaults;
+  /** How much all keys of this workspace may ask together; undefined for no limit. The same list until one of them changes. */
+  rateLimitsOf(organisationId: string, workspaceId: string): readonly RateLimit[] | undefined;
   /** What holds in the workspace; with an empty id, in the organisation. */
   settingsIn(organisationId: string, workspaceId: string): SecuritySettings;
   /** By id, or by e-mail address in any case. */

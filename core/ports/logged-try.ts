@@ -10,6 +10,8 @@ export interface LoggedTry {
   readonly start_ms: number;
   readonly end_ms: number;
   readonly lost: boolean;
+  /** Why the target was not asked at all; absent for one that was. */
+  readonly skipped?: string;
 }
 
 /** Longest provider and model that are kept of one try, in UTF-16 units: a request may name anything. */
@@ -17,7 +19,7 @@ const maxName = 255;
 
 /** One try of a request in the form of the log. */
 export function loggedTry({ option, provider, model, ...rest }: TryRecord): LoggedTry {
-  return {
+  const logged = {
     option,
     provider: provider.slice(0, maxName),
     model: model.slice(0, maxName),
@@ -27,6 +29,7 @@ export function loggedTry({ option, provider, model, ...rest }: TryRecord): Logg
     end_ms: roundedMs(rest.endedMs),
     lost: rest.lost,
   };
+  return rest.skipped === undefined ? logged : { ...logged, skipped: rest.skipped };
 }
 
 /** Milliseconds to the microsecond: more would be noise. */

@@ -229,6 +229,7 @@ export type DirectoryKey = Pick<
   | 'type'
   | 'status'
   | 'scopes'
+  | 'rateLimits'
   | 'secrets'
   | 'defaults'
   | 'expiresAt'

@@ -3,6 +3,7 @@ import type { MaybePromise, RequestContext } from '../pipeline/context.ts';
 import type { DialectName } from '../dialects/endpoint.ts';
 import type { Quirks } from '../dialects/host-facts.ts';
 import type { Credentials } from './credentials.ts';
+import type { LimitCharges } from './limit-charge.ts';
 import type { PricedModels } from './prices.ts';
 import type { ProviderTable } from './provider-row.ts';
 import type { RecordPlace } from './records.ts';
@@ -36,6 +37,8 @@ export interface Target {
   readonly onDrop: 'report' | 'refuse' | undefined;
   /** What an integration says of its models; absent for all others. */
   readonly models?: TargetModels | undefined;
+  /** What each try at it is counted in; absent for no limit. */
+  readonly limits?: LimitCharges | undefined;
 }
 
 /** The models of a stored provider. */

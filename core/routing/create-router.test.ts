@@ -64,6 +64,19 @@ describe('which provider', () => {
     });
   }
 
+  test('a model that names a provider that there is not says so, when nothing else names one', async (t) => {
+    const { gateway, upstream } = await routed(t);
+    const ask = async (model: string) =>
+      (
+        await send(gateway.url, { path: '/v1/chat/completions', headers: key, body: { model, messages: [] } })
+      ).json().error;
+    const unknown = await ask('@hled/gpt');
+    assert.equal(unknown.code, 'provider_unknown');
+    assert.match(unknown.message, /no provider slug "@hled".*Did you mean "held"/);
+    for (const model of ['gpt', '@gpt', 'a/@b']) assert.equal((await ask(model)).code, 'provider_missing');
+    assert.equal(upstream.requests.length, 0);
+  });
+
   test('the default of the plugin, when the request names none', async (t) => {
     const { gateway, upstream } = await routed(t, { plugins: [providerPlugin({ default: 'held' })] });
     await send(gateway.url, { path: '/v1/x' });

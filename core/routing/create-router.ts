@@ -4,6 +4,7 @@ import { isPromise, type HookRuntime } from '../pipeline/call-hook.ts';
 import type { MaybePromise, RequestContext } from '../pipeline/context.ts';
 import { Exchange } from '../pipeline/exchange.ts';
 import { callerKey } from '../pipeline/keys.ts';
+import type { Counters } from '../ports/counters.ts';
 import type { CredentialFactory } from '../ports/credentials.ts';
 import type { Directory, KeyRecord } from '../ports/directory.ts';
 import { TrustedHosts } from '../ports/host-rules.ts';
@@ -54,6 +55,8 @@ export interface RouterSetup {
   /** What strategies and breakers remember; outlives generations. */
   readonly state: RoutingState;
   readonly breakers: Breakers;
+  /** Count what targets with limits are asked. */
+  readonly counters: Counters;
   /** What requests of a workspace begin with, and what was saved in it. */
   readonly directory: Directory;
   /** What opens the secrets of stored providers; absent: there are none. */
@@ -79,7 +82,7 @@ class GenerationRouter implements Router {
   private readonly brought = new WeakMap<PlanLeaf, BroughtSettings>();
 
   constructor(setup: RouterSetup) {
-    const { config, transport, listings, runtime, wires, prices, state, breakers } = setup;
+    const { config, transport, listings, runtime, wires, prices, state, breakers, counters } = setup;
     const { key_prefix: keyPrefix } = config.security;
     const { header_prefix: headerPrefix } = config.server;
     const maker = { factory: setup.credentials, headerPrefix };
@@ -103,7 +106,7 @@ class GenerationRouter implements Router {
       saved: setup.directory,
     });
     this.run = {
-      ...{ config, wires, transport, runtime, prices, state, breakers, keyPrefix, clock: runtime.clock },
+      ...{ config, wires, transport, runtime, prices, state, breakers, counters, keyPrefix, clock },
       random: setup.random ?? Math.random,
       optionsOf: tryOptionsOf,
       serviceOf: (leaf, exchange, model) => this.serviceOf(leaf, exchange, model),
@@ -134,7 +137,7 @@ class GenerationRouter implements Router {
     const { defaultConfig } = options;
     if (defaultConfig === undefined || namesProvider(exchange) || addressesProvider(exchange))
       return this.direct(exchange, options);
-    return this.planned(exchange, this.configs.bySlug(defaultConfig), options);
+    return this.planned(exchange, this.configs.bySlug(defaultConfig, key), options);
   }
 
   /** The models of all providers are asked for, or nothing says whose. */
@@ -246,7 +249,7 @@ class GenerationRouter implements Router {
     if (brought === undefined) {
       const { apiKey, fields, customHost } = leaf.settings;
       // What a request's config, or a saved one, takes over from one of the operator's stays the operator's.
-      const isInline = (config.slug === undefined || config.isSaved) && leaf.definedIn === undefined;
+      const isInline = (config.slug === undefined || leaf.isSaved === true) && leaf.definedIn === undefined;
       this.brought.set(leaf, (brought = { apiKey, fields, customHost, inline: isInline }));
     }
     if (leaf.provider !== undefined) return leafTarget(exchange, leaf.provider, this.rules, brought);

@@ -5,6 +5,7 @@ import type { Target } from '../ports/router.ts';
 import {
   addressedModel,
   defaultTarget,
+  requireSlug,
   resolveTarget,
   slugTarget,
   type BroughtSettings,
@@ -29,19 +30,19 @@ export function takeAddress(exchange: Exchange, rules: TargetRules): MaybePromis
   const { body, endpoint } = exchange;
   if (!endpoint.modelled || addressesProvider(exchange)) return undefined;
   if (!body.loaded) return body.load().then(() => takeAddress(exchange, rules));
-  const inPath = exchange.dialect.readCall?.(exchange.path);
-  const { json } = body;
-  const inBody =
-    typeof json === 'object' && json !== null && !Array.isArray(json) ? json['model'] : undefined;
-  const addressed = addressedModel(
-    inPath === undefined ? inBody : inPath.model,
-    rules,
-    exchange.get(callerKey),
-  );
+  const addressed = addressedModel(namedModel(exchange), rules, exchange.get(callerKey));
   if (addressed === undefined) return undefined;
   exchange.set(addressedProvider, addressed.slug);
-  if (inPath === undefined) body.set(['model'], addressed.model);
+  if (exchange.dialect.readCall?.(exchange.path) === undefined) body.set(['model'], addressed.model);
   else exchange.path = withoutSlug(exchange.path, addressed.slug);
+}
+
+/** What the request calls its model, in its path or in its body, which has been read. */
+function namedModel({ dialect, path, body }: Exchange): unknown {
+  const inPath = dialect.readCall?.(path);
+  if (inPath !== undefined) return inPath.model;
+  const { json } = body;
+  return typeof json === 'object' && json !== null && !Array.isArray(json) ? json['model'] : undefined;
 }
 
 /**
@@ -59,6 +60,9 @@ export function requestTarget(
   if (named !== undefined) return named;
   const slug = exchange.get(addressedProvider);
   if (slug !== undefined) return slugTarget(exchange, slug, rules, brought);
+  const isRead = exchange.endpoint.modelled && exchange.body.loaded;
+  if (defaultProvider === undefined && isRead)
+    requireSlug(namedModel(exchange), rules, exchange.get(callerKey));
   return defaultTarget(exchange, rules, defaultProvider, brought);
 }
 

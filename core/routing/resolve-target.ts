@@ -82,13 +82,22 @@ export function addressedModel(
   { known, stored }: Pick<TargetRules, 'known' | 'stored'>,
   key: KeyRecord | undefined,
 ): { readonly slug: string; readonly model: string } | undefined {
-  if (typeof model !== 'string' || !model.startsWith('@')) return undefined;
-  const at = model.indexOf('/');
-  if (at === -1) return undefined;
-  const name = model.slice(1, at);
+  const name = slugOfModel(model);
+  if (name === undefined) return undefined;
   const isOurs =
     known.get(name)?.configured === true || (key !== undefined && stored?.has(key, name) === true);
-  return isOurs ? { slug: name, model: model.slice(at + 1) } : undefined;
+  return isOurs ? { slug: name, model: (model as string).slice(name.length + 2) } : undefined;
+}
+
+/** For a model `@slug/…` of which nobody has the slug, where nothing else says where the request goes. */
+export function requireSlug(model: unknown, rules: TargetRules, key: KeyRecord | undefined): void {
+  const name = slugOfModel(model);
+  if (name !== undefined) unknown(`@${name}`, { isVirtualKey: false, isSlug: true, rules }, key);
+}
+
+function slugOfModel(model: unknown): string | undefined {
+  if (typeof model !== 'string' || !model.startsWith('@') || !model.includes('/')) return undefined;
+  return model.slice(1, model.indexOf('/'));
 }
 
 /** The target of the provider that a model's `@slug/` names. */
@@ -263,20 +272,24 @@ function slug(name: string): string {
   return name.startsWith('@') ? name.slice(1) : name;
 }
 
-function lookUp(
-  name: string,
-  { isVirtualKey, isSlug, rules: { known, stored } }: TargetChoice,
-  key: KeyRecord | undefined,
-): MaybePromise<KnownProvider> {
+function lookUp(name: string, choice: TargetChoice, key: KeyRecord | undefined): MaybePromise<KnownProvider> {
+  const { known, stored } = choice.rules;
   const bare = slug(name);
   const provider = known.get(bare);
-  if (provider && (provider.configured || !isSlug)) return provider;
-  const found = isSlug && key !== undefined ? stored?.find(key, bare) : undefined;
-  if (found !== undefined) return found;
+  if (provider && (provider.configured || !choice.isSlug)) return provider;
+  const found = choice.isSlug && key !== undefined ? stored?.find(key, bare) : undefined;
+  return found ?? unknown(name, choice, key);
+}
+
+function unknown(
+  name: string,
+  { isVirtualKey, isSlug, rules: { known, stored } }: Omit<TargetChoice, 'brought'>,
+  key: KeyRecord | undefined,
+): never {
   const candidates = [...known].filter(([, one]) => one.configured || !isSlug).map(([one]) => one);
   if (isSlug && key !== undefined && stored !== undefined)
     candidates.push(...stored.all(key).map((one) => one.slug));
-  const suggestion = didYouMean(bare, candidates);
+  const suggestion = didYouMean(slug(name), candidates);
   const remedy =
     stored === undefined || !isSlug
       ? 'Define it under providers: in the configuration.'

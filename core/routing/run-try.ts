@@ -5,8 +5,11 @@ import { isPromise, type HookRuntime } from '../pipeline/call-hook.ts';
 import { clientLeft } from '../pipeline/client-left.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import type { RequestFacts } from '../pipeline/facts.ts';
+import type { Counters } from '../ports/counters.ts';
+import type { LimitCharges } from '../ports/limit-charge.ts';
 import type { Transport } from '../ports/transport.ts';
 import { HeldStream } from './attempts/held-stream.ts';
+import { settleTargetLimits, takeTargetLimits } from './attempts/target-limits.ts';
 import { runAttemptedHooks } from './attempted-hooks.ts';
 import { authorized } from './authorize.ts';
 import { sentBody } from './build-request.ts';
@@ -24,6 +27,8 @@ import { queryModel, sendUpgrade } from './upgrade.ts';
 export interface TrySetup extends PrepareSetup {
   readonly transport: Transport;
   readonly runtime: HookRuntime;
+  /** Count what targets with limits are asked. */
+  readonly counters: Counters;
 }
 
 /**
@@ -62,8 +67,12 @@ export async function runTry(parts: TryParts, setup: TrySetup): Promise<Answer> 
     const signed = authorized(request, target.credentials);
     request = isPromise(signed) ? await signed : signed;
   }
+  if (target.limits !== undefined) await counted(exchange, target.limits, setup.counters);
   // Hooks and tokens take their time: nobody is asked for a client that has left meanwhile.
-  if (exchange.aborted) throw exchange.failure ?? clientLeft();
+  if (exchange.aborted) {
+    settleTargetLimits(exchange, 0);
+    throw exchange.failure ?? clientLeft();
+  }
   const { transport, runtime } = setup;
   const { clock } = runtime;
   facts.upstreamHost = hostOf(target.origin);
@@ -75,6 +84,17 @@ export async function runTry(parts: TryParts, setup: TrySetup): Promise<Answer> 
   if (translation !== undefined) answer = await translatedAnswer(exchange, answer, translation, clock);
   if (parts.judged && isStreamSource(answer.body)) answer = await begun(exchange, answer, answer.body);
   return pipeline.attempted.length > 0 ? runAttemptedHooks(exchange, answer, runtime) : answer;
+}
+
+/** Throws `provider_rate_limited` for a target that may not be asked now. */
+async function counted(exchange: Exchange, limits: LimitCharges, counters: Counters): Promise<void> {
+  try {
+    await takeTargetLimits(exchange, limits, counters);
+  } catch (error) {
+    // Nobody was asked.
+    exchange.facts.attempts--;
+    throw error;
+  }
 }
 
 /** The answer once its stream has begun well. Throws why it has not. */

@@ -7,7 +7,9 @@ import type { SecretBox } from '../ports/secret-box.ts';
 import type { SecretManagers } from '../ports/secret-managers.ts';
 import type { PricedModels } from '../ports/prices.ts';
 import type { ProviderRow, ProviderTable } from '../ports/provider-row.ts';
+import type { LimitCharges } from '../ports/limit-charge.ts';
 import type { StoredRecord } from '../ports/records.ts';
+import { storedLimits } from './stored-limits.ts';
 import { StoredModels } from './stored-models.ts';
 import { unusable } from './stored-options.ts';
 import { openSecrets, referredValues, type ProviderPlace } from './stored-secrets.ts';
@@ -27,8 +29,11 @@ export interface StoredProvidersSetup extends StoredTargetSetup {
 /** What has been compiled of one provider, for as long as its records are the same objects. */
 interface Compiled {
   readonly integration: StoredRecord<'integration'>;
+  /** Whose limits were looked at. */
+  readonly workspaceId: string;
   readonly row: ProviderRow;
   readonly models: StoredModels;
+  readonly limits: LimitCharges | undefined;
   /** The values of references that `target` was made with. */
   referred: readonly string[];
   target: StoredTarget | undefined;
@@ -61,7 +66,7 @@ export class StoredProviders {
     const record = this.#setup.directory.record('provider', place, slug);
     const integration = record && this.#integrationOf(record, place);
     if (record === undefined || integration === undefined) return undefined;
-    const { models, row } = this.#compiledOf(record, integration);
+    const { models, row } = this.#compiledOf(record, integration, place);
     return models.pricesOf(model) ?? row.service ?? integration.data.aiProviderId;
   }
 
@@ -77,7 +82,7 @@ export class StoredProviders {
   /** The same for a record that is known. */
   ready(record: StoredRecord<'provider'>, place: ProviderPlace): MaybePromise<KnownProvider> {
     const integration = this.#usable(record, place);
-    const compiled = this.#compiledOf(record, integration);
+    const compiled = this.#compiledOf(record, integration, place);
     if (integration.data.secretMappings.length === 0)
       return (compiled.target ?? this.#targetOf(record, compiled, compiled.referred)).known;
     const referred = referredValues(integration, place, this.#setup);
@@ -114,9 +119,15 @@ export class StoredProviders {
     return this.#setup.directory.record('integration', place, parentId);
   }
 
-  #compiledOf(record: StoredRecord<'provider'>, integration: StoredRecord<'integration'>): Compiled {
+  #compiledOf(
+    record: StoredRecord<'provider'>,
+    integration: StoredRecord<'integration'>,
+    place: ProviderPlace,
+  ): Compiled {
     const known = this.#compiled.get(record);
-    if (known !== undefined && known.integration === integration) return known;
+    const { workspaceId } = place;
+    if (known !== undefined && known.integration === integration && known.workspaceId === workspaceId)
+      return known;
     const { aiProviderId } = integration.data;
     const row = this.#setup.table.get(aiProviderId);
     if (row === undefined)
@@ -125,7 +136,8 @@ export class StoredProviders {
         `there is no provider ${JSON.stringify(aiProviderId)} in this gateway`,
       );
     const models = new StoredModels(record.slug, row.service ?? aiProviderId, integration);
-    const compiled = { integration, row, models, referred: [], target: undefined };
+    const limits = storedLimits(record, integration, place);
+    const compiled = { integration, workspaceId, row, models, limits, referred: [], target: undefined };
     this.#compiled.set(record, compiled);
     return compiled;
   }
@@ -145,9 +157,9 @@ export class StoredProviders {
     compiled: Compiled,
     referred: readonly string[],
   ): StoredTarget {
-    const { integration, row, models } = compiled;
+    const { integration, row, models, limits } = compiled;
     const secrets = openSecrets(integration, referred, this.#setup.box);
-    const target = new StoredTarget({ slug, integration, row, models, secrets }, this.#setup);
+    const target = new StoredTarget({ slug, integration, row, models, secrets, limits }, this.#setup);
     compiled.referred = referred;
     compiled.target = target;
     return target;

@@ -1,4 +1,5 @@
 import type { TrustedHosts } from '../ports/host-rules.ts';
+import type { LimitCharges } from '../ports/limit-charge.ts';
 import type { PricedModels } from '../ports/prices.ts';
 import type { ProviderRow } from '../ports/provider-row.ts';
 import type { StoredRecord } from '../ports/records.ts';
@@ -23,6 +24,8 @@ export interface StoredTargetParts {
   readonly row: ProviderRow;
   readonly models: StoredModels;
   readonly secrets: OpenedSecrets;
+  /** What each try at it is counted in; undefined for no limit. */
+  readonly limits: LimitCharges | undefined;
 }
 
 /** Variants of one provider that are kept, by model. */
@@ -91,7 +94,7 @@ export class StoredTarget implements TargetModels {
   }
 
   #provider(options: ProviderOptions): KnownProvider {
-    const { slug, row, integration } = this.#parts;
+    const { slug, row, integration, limits } = this.#parts;
     const source = configuredSource(slug, options, row);
     const isOwn = source.row.base_url !== row.base_url;
     return new KnownProvider(
@@ -102,6 +105,7 @@ export class StoredTarget implements TargetModels {
         machineIdentity: integration.workspaceId === undefined,
         guarded: isOwn && this.#isGuarded(source.row.base_url ?? ''),
         models: this,
+        limits,
       },
       this.#setup.maker,
     );

@@ -2,6 +2,7 @@ import type { GatewayConfig } from '../config/schema.ts';
 import type { DialectName } from '../dialects/endpoint.ts';
 import type { CredentialFactory } from '../ports/credentials.ts';
 import { parseJson } from '../pipeline/parse-json.ts';
+import type { LimitCharges } from '../ports/limit-charge.ts';
 import { headerValue } from '../ports/header-list.ts';
 import { credentialHeaders } from '../ports/header-names.ts';
 import { providerFieldAliases, providerFields } from '../ports/provider-fields.ts';
@@ -45,6 +46,7 @@ export class KnownProvider {
   private readonly machineIdentity: boolean;
   private readonly guarded: boolean;
   private readonly models: TargetModels | undefined;
+  private readonly limits: LimitCharges | undefined;
   private readonly fields: Fields;
   private readonly apiKey: string | undefined;
   private readonly maker: TargetMaker;
@@ -63,6 +65,7 @@ export class KnownProvider {
     this.machineIdentity = source.machineIdentity ?? configured;
     this.guarded = source.guarded ?? false;
     this.models = source.models;
+    this.limits = source.limits;
     const inHeaders = credentialHeaders.some((one) => headerValue(rowHeaders(row), one) !== undefined);
     const holds = row.credentials === 'none' || inHeaders || apiKey !== undefined || holdsCredential(fields);
     this.takesCallers = builtIn && !holds;
@@ -151,6 +154,7 @@ export class KnownProvider {
       signsBody: row.credentials === 'sigv4',
       onDrop: row.on_drop,
       models: this.models,
+      limits: this.limits,
     };
   }
 }
@@ -182,6 +186,8 @@ export interface KnownProviderSource {
   readonly guarded?: boolean;
   /** What may be asked for, and at what price. Default: everything, at the known prices. */
   readonly models?: TargetModels;
+  /** What each try at it is counted in. Default: no limit. */
+  readonly limits?: LimitCharges | undefined;
 }
 
 /** Every addressable provider by name: the built-in rows, overridden and extended by the configuration. */

@@ -13,7 +13,8 @@ import { showOverrides, showSettings } from './export-settings.ts';
 import type { StoredOrganisation } from './stored-organisation.ts';
 
 const introduction = `# What a store of Weir holds, without its audit trails: \`weir import FILE\` puts it into another one.
-# Secrets are not in it, only their hashes. Names and e-mail addresses are: keep it like a backup.
+# Of keys there are only hashes; secrets of records are sealed, for gateways that have the same key (WEIR_SECRET_KEY).
+# Names and e-mail addresses are readable: keep it like a backup.
 `;
 
 /** The organisations as the file that `weir import` reads; the same text for the same records. */

@@ -16,7 +16,8 @@ import {
   showWorkspace,
 } from './export-records.ts';
 import type { ExportedOrganisationData } from './export-schema.ts';
-import { ImportTally, type ImportReport } from './import-tally.ts';
+import { RecordsImport, type ImportedRecords, type RecordsPlace } from './import-records.ts';
+import { ImportTally, undated, type ImportReport } from './import-tally.ts';
 import { readSettings, readOverrides, showOverrides, showSettings } from './export-settings.ts';
 import { readOrganisation, type StoredOrganisation } from './stored-organisation.ts';
 
@@ -44,18 +45,20 @@ export class UnknownMember extends Error {
 }
 
 /**
- * Puts an organisation of a file into the store, in one transaction with its entry of the audit trail: what is not
- * there is added as it is, what is there and says the same is left alone (whenever it was made or changed), what
- * differs is left alone too unless `replace` says otherwise. Rejects with `UnknownMember`, and like `Resources.write`;
- * nothing of the organisation is imported then.
+ * Puts an organisation of a file into the store, in one transaction with its entry of the audit trail (and one more for
+ * every 2,000 lines of records beyond the first): what is not there is added as it is, what is there and says the same is left alone (whenever it was made or changed), what
+ * differs is left alone too unless `replace` says otherwise. `records` are those of the organisation; by default it has
+ * none. Rejects with `UnknownMember`, `RecordMistake`, and like `Resources.write`; nothing of the transaction is
+ * imported then.
  */
-export function importOrganisation(
+export async function importOrganisation(
   resources: Pick<Resources, 'write'>,
   data: ExportedOrganisationData,
   options: ImportOptions,
+  records?: ImportedRecords,
 ): Promise<ImportReport> {
-  return resources.write(data.id, async (writer) => {
-    const { id, name } = data;
+  const { id, name } = data;
+  const { total, organisation, workspaces, after } = await resources.write(id, async (writer) => {
     const found = await writer.organisations.byId(id);
     const organisation = found ?? { id, name, createdAt: Date.parse(data.created_at) };
     const tally = new ImportTally();
@@ -63,9 +66,28 @@ export function importOrganisation(
     tally.note('organisation', id, found === undefined ? 'added' : found.name === name ? 'equal' : 'kept');
     const stored = await readOrganisation(writer, organisation);
     await new OrganisationImport(writer, stored, options, tally).run(data);
-    if (tally.isChange) await writer.audit.append(auditEntry(data.id, options, tally.counts));
-    return tally.report(organisation);
+    const workspaces = new Set([...data.workspaces, ...stored.workspaces].map((one) => one.id));
+    const after =
+      records &&
+      (await new RecordsImport(writer, { ...records, workspaces, options }, tally).run({
+        ...{ from: records.start, current: { isNew: false, isKept: true } },
+      }));
+    if (tally.isChange) await writer.audit.append(auditEntry(id, options, tally.counts));
+    return { total: tally, organisation, workspaces, after };
   });
+  for (let next = after; records !== undefined && next !== undefined;) {
+    const place: RecordsPlace = next;
+    const batch = await resources.write(id, async (writer) => {
+      const tally = new ImportTally();
+      const setting = { ...records, workspaces, options };
+      const rest = await new RecordsImport(writer, setting, tally).run(place);
+      if (tally.isChange) await writer.audit.append(auditEntry(id, options, tally.counts));
+      return { tally, rest };
+    });
+    total.add(batch.tally);
+    next = batch.rest;
+  }
+  return total.report(organisation);
 }
 
 function auditEntry(organisationId: string, { now, file }: ImportOptions, counts: unknown) {
@@ -245,10 +267,4 @@ class OrganisationImport {
   #after<T extends Dated>(record: T, { createdAt, version }: Dated): T {
     return { ...record, createdAt, updatedAt: this.#options.now, version: version + 1 };
   }
-}
-
-/** Two records that say the same may have been made and changed at different times. */
-function undated(shown: object): object {
-  const dates = new Set(['created_at', 'updated_at', 'version']);
-  return Object.fromEntries(Object.entries(shown).filter(([name]) => !dates.has(name)));
 }

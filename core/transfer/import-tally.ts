@@ -27,6 +27,13 @@ export class ImportTally {
     if (outcome === 'kept') this.#kept.push(`${name} ${id}`);
   }
 
+  /** Counts what another one counted, too. */
+  add(other: ImportTally): void {
+    for (const outcome of ['added', 'equal', 'replaced', 'kept'] as const)
+      this.#totals[outcome] += other.#totals[outcome];
+    this.#kept.push(...other.#kept);
+  }
+
   /** Whether anything was stored. */
   get isChange(): boolean {
     return this.#totals.added + this.#totals.replaced > 0;
@@ -42,3 +49,12 @@ export class ImportTally {
     return { organisation, added, equal, replaced, kept: this.#kept };
   }
 }
+
+/** A record without what says when it was made and changed: two that say the same may differ in that. */
+export function undated(shown: object): object {
+  return Object.fromEntries(Object.entries(shown).filter(([name]) => !dates.has(name)));
+}
+
+const dates: ReadonlySet<string> = new Set([
+  ...['created_at', 'updated_at', 'version', 'created_by', 'updated_by'],
+]);

@@ -1,10 +1,12 @@
 import { holds, reachOf, refuseScopes } from '../../core/access/access.ts';
 import { managesKeys } from '../../core/access/roles.ts';
 import { canonicalScope, type ApiKeyType } from '../../core/access/scopes.ts';
+import { withFullStop } from '../../core/errors/full-stop.ts';
 import type { RouteInput } from '../../core/http/define-route.ts';
 import { GatewayError } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { ApiKeyFilter, ApiKeyRecord, ResourcesReader } from '../../core/ports/resources.ts';
+import { refusedBody, shownMistakes } from './refused-body.ts';
 
 /** What can be done with a key; the second part of its scope. */
 export type ApiKeyAction = 'create' | 'read' | 'update' | 'delete' | 'list' | 'rotate';
@@ -86,11 +88,10 @@ export function readScopes(actor: KeyRecord, type: ApiKeyType, scopes: readonly 
   const issues = refuseScopes(actor, type, scopes);
   if (issues.length === 0) return [...new Set(scopes.map((scope) => canonicalScope(scope)))];
   const errors = issues.map(({ path, message }) => ({ path: `/scopes${path}`, message }));
-  const named = errors.slice(0, 20).map(({ path, message }) => `${path} ${message}`);
-  const wrong = issues.some(({ kind }) => kind !== 'escalation');
+  if (issues.some(({ kind }) => kind !== 'escalation')) throw refusedBody(errors);
   throw new GatewayError(
-    wrong ? 'invalid_request' : 'scope_missing',
-    `${wrong ? 'The body is not valid' : 'A key gives no more than it has'}: ${named.join('; ')}.`,
+    'scope_missing',
+    withFullStop(`A key gives no more than it has: ${shownMistakes(errors)}`),
     { param: errors[0]?.path ?? null, extra: { errors } },
   );
 }

@@ -3,7 +3,7 @@ import type { RecordKind, StoredRecord } from '../../core/ports/records.ts';
 
 /** What of a record a change can say. */
 export type RecordChange<K extends RecordKind> = Partial<
-  Pick<StoredRecord<K>, 'name' | 'slug' | 'status' | 'parentId' | 'data'>
+  Pick<StoredRecord<K>, 'name' | 'slug' | 'status' | 'parentId' | 'data' | 'secrets'>
 >;
 
 /** The record after a change that was made with this key, in its next version. */

@@ -1,3 +1,4 @@
+import { withoutFullStop } from '../../core/errors/full-stop.ts';
 import { GatewayError } from '../../core/pipeline/plugin.ts';
 import type { RecordPlace } from '../../core/ports/records.ts';
 import type { ResourcesReader } from '../../core/ports/resources.ts';
@@ -39,7 +40,7 @@ export async function checkTemplate(
     if (error instanceof TemplateError)
       throw refusedBody([{ path: pointer, message: `is no template: ${error.message}` }]);
     if (GatewayError.is(error) && error.code === 'invalid_request')
-      throw refusedBody([{ path: pointer, message: `is refused: ${error.message.replace(/\.$/, '')}` }]);
+      throw refusedBody([{ path: pointer, message: `is refused: ${withoutFullStop(error.message)}` }]);
     throw error;
   }
 }

@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { reachOf } from '../../core/access/access.ts';
 import type { RouteDefinition } from '../../core/http/define-route.ts';
 import { defineRoute, GatewayError, Type, type Scope } from '../../core/pipeline/plugin.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
@@ -14,11 +13,12 @@ import {
 import { listReply, pageOf, pageQuery } from './page-query.ts';
 import { requirePrompts } from './prompt-access.ts';
 import { changedRecord } from './changed-record.ts';
+import { refusedBody } from './refused-body.ts';
 import { newSlug } from './record-slug.ts';
 import { staleVersion } from './stale-version.ts';
 import { Identifier, Name, orNull, strict } from './text-schema.ts';
 import { eachRecord, everyRecord, noSuchRecord, requiredWorkspace, visibleRecord } from './visible-record.ts';
-import { visibleWorkspace } from './visible-workspace.ts';
+import { placeOfList } from './visible-workspace.ts';
 
 const Params = Type.Object({ collectionId: Identifier });
 const CollectionName = Name('For people.');
@@ -82,9 +82,9 @@ async function requireDepth(
   let above: StoredRecord<'collection'> | undefined = parent;
   for (let depth = 1; above !== undefined && above.parentId !== ''; depth++) {
     if (depth >= maxDepth)
-      throw new GatewayError('invalid_request', `Collections are nested ${maxDepth} deep at the most.`, {
-        param: '/parent_collection_id',
-      });
+      throw refusedBody([
+        { path: '/parent_collection_id', message: `is ${maxDepth} deep already, which is the most` },
+      ]);
     above = await records.find('collection', parent, above.parentId);
   }
 }
@@ -114,9 +114,7 @@ function listRoute({ directory }: Scope): RouteDefinition {
       requirePrompts({ key, role }, directory, 'View');
       const page = pageOf(query);
       return read(async (reader) => {
-        const { organisationId, workspaceId: reach } = reachOf(key);
-        const named = query.workspace_id;
-        const workspaceId = named === undefined ? reach : (await visibleWorkspace(reader, key, named)).id;
+        const { organisationId, workspaceId } = await placeOfList(reader, key, query.workspace_id);
         const filter = {
           status: 'active' as const,
           ...(workspaceId !== undefined && { workspaceId }),

@@ -4,6 +4,7 @@ import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { ConfigData } from '../../core/ports/record-kinds.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
 import type { ResourcesWriter } from '../../core/ports/resources.ts';
+import { changedRecord } from './changed-record.ts';
 import { requireConfigAccess } from './config-access.ts';
 import { configText, saysDefault, UpdateConfig } from './config-body.ts';
 import { addConfigVersion, ConfigParams, configQuery, takeDefault, visibleConfig } from './config-store.ts';
@@ -65,7 +66,7 @@ function changed(
   key: KeyRecord,
   { clock, router }: Scope,
 ): StoredRecord<'config'> {
-  const { slug, version, organisationId, workspaceId } = before;
+  const { slug, organisationId, workspaceId } = before;
   const status = body.status ?? before.status;
   if (status === 'archived' && before.status === 'archived')
     throw new GatewayError(
@@ -74,15 +75,11 @@ function changed(
     );
   const text = configText(body.config ?? before.data.config);
   // What it was before may have become invalid meanwhile, which is no reason not to archive or to rename it.
-  if (body.config !== undefined || before.status !== status)
-    if (status === 'active') router.checkConfig({ text, slug, place: { organisationId, workspaceId } });
+  if (body.config !== undefined || (status === 'active' && before.status !== status))
+    router.checkConfig({ text, slug, place: { organisationId, workspaceId } });
   const isDefault = status === 'active' && (saysDefault(body) ?? before.data.isDefault);
   const data = { config: JSON.parse(text) as ConfigData['config'], isDefault };
-  return {
-    ...before,
-    ...{ name: body.name ?? before.name, status, data, updatedBy: key.userId || key.id },
-    ...{ updatedAt: clock.now(), version: version + 1 },
-  };
+  return changedRecord(before, { name: body.name ?? before.name, status, data }, key, clock.now());
 }
 
 /** Stores the changed config; the id of its newest version, which is a new one unless only its status changed. */
@@ -122,11 +119,8 @@ export function archiveConfigRoute({ clock, directory }: Scope): RouteDefinition
         if (before.status === 'archived') return { id, workspaceId, result: undefined };
         const now = clock.now();
         await requireUnused(writer, before, now);
-        const after: StoredRecord<'config'> = {
-          ...before,
-          ...{ status: 'archived', data: { ...before.data, isDefault: false } },
-          ...{ updatedBy: key.userId || key.id, updatedAt: now, version: before.version + 1 },
-        };
+        const data = { ...before.data, isDefault: false };
+        const after = changedRecord(before, { status: 'archived', data }, key, now);
         if (!(await writer.records.replace(after))) throw staleVersion();
         return { id, workspaceId, result: undefined };
       });

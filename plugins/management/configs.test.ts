@@ -156,7 +156,12 @@ describe('saved configs', () => {
     const known = await save(saying('a'));
     const cases: readonly [unknown, string, RegExp][] = [
       [{ virtual_key: 'up', retry: { attempts: 'x' } }, '/config/retry/attempts', /\S/],
-      [{ virtual_key: 'nobody' }, '/config/virtual_key', /^there is no virtual key "nobody"/],
+      [
+        { virtual_key: 'nobody' },
+        '/config/virtual_key',
+        /^there is no virtual key "nobody"; make a provider of that slug for the workspace/,
+      ],
+      [{ retri: {} }, '/config/retri', /did you mean "retry"\?$/],
       [{ config: `${known}x` }, '/config/config', new RegExp(`^there is no config.*did you mean "${known}"`)],
       ['{', '/config', /^it is no JSON object/],
       [
@@ -172,6 +177,7 @@ describe('saved configs', () => {
       assert.equal(errors[0].path, place);
       assert.match(errors[0].message as string, expected);
       assert.doesNotMatch(answer.text, /sk-planted/);
+      assert.doesNotMatch(data.message as string, /[?.]\.$/);
     }
     const other = await save({ config: known });
     for (const name of [
@@ -203,6 +209,14 @@ describe('saved configs', () => {
         new RegExp(`in use by the workspace "configs default", the key "batch", the config "${other}"\\.`),
       );
     }
+  });
+
+  test('are checked while they are archived, too', async (t) => {
+    const { call, service, save } = await saving(t);
+    const slug = await save(saying('a'));
+    const body = { config: 'no JSON', status: 'archived' };
+    const refused = await call(service, { method: 'PUT', path: `/configs/${slug}`, body });
+    assert.deepEqual([refused.status, refused.json().data.errorCode], [400, 'AB01'], refused.text);
   });
 
   test('are those of one workspace', async (t) => {

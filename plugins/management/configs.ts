@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { reachOf } from '../../core/access/access.ts';
 import type { RouteDefinition } from '../../core/http/define-route.ts';
 import { defineRoute, Type, type Scope } from '../../core/pipeline/plugin.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
@@ -19,7 +18,7 @@ import { listReply, pageOf, pageQuery } from './page-query.ts';
 import { newSlug } from './record-slug.ts';
 import { Name, strict } from './text-schema.ts';
 import { requiredWorkspace } from './visible-record.ts';
-import { visibleWorkspace } from './visible-workspace.ts';
+import { placeOfList } from './visible-workspace.ts';
 
 const success = Type.Literal(true);
 
@@ -106,9 +105,7 @@ function listRoute({ directory }: Scope): RouteDefinition {
       requireConfigAccess({ key, role }, directory, 'view');
       const page = pageOf(query);
       const { total, data } = await read(async (reader) => {
-        const { organisationId, workspaceId: reach } = reachOf(key);
-        const named = query.workspace_id;
-        const workspaceId = named === undefined ? reach : (await visibleWorkspace(reader, key, named)).id;
+        const { organisationId, workspaceId } = await placeOfList(reader, key, query.workspace_id);
         const filter = {
           status: query.status ?? 'active',
           ...(workspaceId !== undefined && { workspaceId }),

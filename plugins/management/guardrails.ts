@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { holds, reachOf } from '../../core/access/access.ts';
+import { holds } from '../../core/access/access.ts';
 import type { RouteDefinition } from '../../core/http/define-route.ts';
 import { defineRoute, GatewayError, Type, type Scope } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
@@ -14,7 +14,7 @@ import { newSlug } from './record-slug.ts';
 import { staleVersion } from './stale-version.ts';
 import { Identifier, Name, strict } from './text-schema.ts';
 import { visibleRecord } from './visible-record.ts';
-import { visibleWorkspace } from './visible-workspace.ts';
+import { placeOfList } from './visible-workspace.ts';
 
 const path = '/guardrails';
 const onePath = `${path}/{guardrailId}`;
@@ -97,9 +97,8 @@ function listRoute(): RouteDefinition {
       const { workspace_id: named, organisation_id: organisation } = query;
       requireOrganisation(key, organisation);
       const { total, data } = await read(async (reader) => {
-        const { organisationId, workspaceId: reach } = reachOf(key);
         const ofOrganisation = named === undefined && organisation !== undefined;
-        const workspaceId = named === undefined ? reach : (await visibleWorkspace(reader, key, named)).id;
+        const { organisationId, workspaceId } = await placeOfList(reader, key, named);
         const filter = ofOrganisation
           ? ({ ofOrganisation } as const)
           : { ...(workspaceId !== undefined && { workspaceId }) };

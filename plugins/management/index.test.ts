@@ -148,6 +148,45 @@ describe('management: the routes', () => {
       ['integration_workspaces.list', 'GET', access, integrations('read'), null],
       ['integration_workspaces.update', 'PUT', access, integrations('update'), 'update'],
     ];
+    const mcp = (action: string): string[] => [
+      `organisation_mcp_integrations.${action}`,
+      `workspace_mcp_integrations.${action}`,
+    ];
+    const mcpIntegration = '/mcp-integrations/{mcpIntegrationId}';
+    const mcpServer = '/mcp-servers/{mcpServerId}';
+    const part = (of: string, name: string, scopes: (action: string) => string | string[]): unknown[] => {
+      const [id, path] = [
+        `${of}_${name.replace('-', '_')}`,
+        of === 'mcp_server' ? mcpServer : mcpIntegration,
+      ];
+      return [
+        [`${id}.list`, 'GET', `${path}/${name}`, scopes('read'), null],
+        [`${id}.update`, 'PUT', `${path}/${name}`, scopes('update'), 'update'],
+      ];
+    };
+    const servers = (action: string): string => `mcp_servers.${action}`;
+    const connections = `${mcpServer}/connections`;
+    const ofMcp = [
+      ['mcp_integrations.create', 'POST', '/mcp-integrations', mcp('create'), 'create'],
+      ['mcp_integrations.list', 'GET', '/mcp-integrations', mcp('list'), null],
+      ['mcp_integrations.get', 'GET', mcpIntegration, mcp('read'), null],
+      ['mcp_integrations.update', 'PUT', mcpIntegration, mcp('update'), 'update'],
+      ['mcp_integrations.delete', 'DELETE', mcpIntegration, mcp('delete'), 'delete'],
+      ...part('mcp_integration', 'workspaces', mcp),
+      ...part('mcp_integration', 'capabilities', mcp),
+      ['mcp_servers.create', 'POST', '/mcp-servers', 'mcp_servers.create', 'create'],
+      ['mcp_servers.list', 'GET', '/mcp-servers', 'mcp_servers.list', null],
+      ['mcp_servers.get', 'GET', mcpServer, 'mcp_servers.read', null],
+      ['mcp_servers.update', 'PUT', mcpServer, 'mcp_servers.update', 'update'],
+      ['mcp_servers.delete', 'DELETE', mcpServer, 'mcp_servers.delete', 'delete'],
+      ['mcp_server_test.run', 'POST', `${mcpServer}/test`, 'mcp_servers.read', null],
+      ...part('mcp_server', 'capabilities', servers),
+      ...part('mcp_server', 'user-access', servers),
+      ['mcp_server_connections.list', 'GET', connections, 'mcp_servers.read', null],
+      ['mcp_server_connections.delete', 'DELETE', connections, 'mcp_servers.update', 'delete'],
+      ['mcp_integration_metadata.get', 'GET', `${mcpIntegration}/metadata`, mcp('read'), null],
+      ['mcp_server_metadata.get', 'GET', `${mcpServer}/metadata`, 'mcp_servers.read', null],
+    ];
     const promptRoute = (id: string, method: string, path: string, action: string, audit?: string) => [
       ...[id, method, path, `prompts.${action}`, audit ?? null],
     ];
@@ -229,12 +268,15 @@ describe('management: the routes', () => {
         promptRoute('prompts.label_version', 'PUT', promptVersion, 'update', 'update'),
         promptRoute('prompts.publish', 'PUT', '/prompts/{promptId}/makeDefault', 'publish', 'publish'),
         promptRoute('prompts.render', 'POST', '/prompts/{promptId}/render', 'render'),
+        ...ofMcp,
       ],
     );
   });
 
   test('every schema compiles in strict mode', async () => {
-    const ajv = formats.default(new Ajv2020({ strict: true, allowUnionTypes: true }));
+    const ajv = formats.default(
+      new Ajv2020({ strict: true, allowUnionTypes: true, keywords: ['x-expected'] }),
+    );
     for (const { params, query, body, reply } of await routes()) {
       for (const schema of [params, query, body, reply]) if (schema) ajv.compile(schema);
     }

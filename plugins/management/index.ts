@@ -14,6 +14,7 @@ import { invalidateCacheRoute } from './invalidate-cache.ts';
 import { integrationRoutes } from './integrations.ts';
 import { inviteRoutes } from './invites.ts';
 import { labelRoutes } from './labels.ts';
+import { mcpRoutes } from './mcp-routes.ts';
 import { memberRoutes } from './members.ts';
 import { modelPricingRoute } from './model-pricing.ts';
 import { promptPartialRoutes } from './prompt-partials.ts';
@@ -66,6 +67,7 @@ export default definePlugin({
       ...promptRoutes(scope),
       ...promptVersionRoutes(scope),
       renderPromptRoute(scope),
+      ...mcpRoutes(scope),
     ];
     if (scope.resources === undefined || !scope.features.isOn('audit_logs')) return { routes };
     const denied = new DeniedAttempts(scope, scope.resources);

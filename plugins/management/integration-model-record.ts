@@ -1,65 +1,19 @@
-import { GatewayError, Type, type Static } from '../../core/pipeline/plugin.ts';
+import {
+  GivenModel,
+  inCents,
+  maxModels,
+  ModelConfigurations,
+  modelHeaders,
+  modelOf,
+  PricingConfig,
+} from '../../core/access/integration-model-schema.ts';
+import { Type, type Static } from '../../core/pipeline/plugin.ts';
 import type { IntegrationModel } from '../../core/ports/record-kinds.ts';
 import { headersOf, maskedHeaders, unmaskedHeaders, type PlainSecrets } from './integration-secrets.ts';
 import { refusedBody, type BodyMistake } from './refused-body.ts';
-import { orNull, strict } from './text-schema.ts';
+import { orNull } from './text-schema.ts';
 
-const maxModels = 1000;
-const centsInDollar = 100;
-
-const Price = Type.Object(
-  { price: Type.Number({ minimum: 0, maximum: 1_000_000, description: 'US cents for a token.' }) },
-  strict,
-);
-
-const PricingConfig = Type.Object(
-  {
-    type: Type.Optional(Type.Literal('static')),
-    pay_as_you_go: Type.Object({ request_token: Price, response_token: Price }, strict),
-  },
-  strict,
-);
-
-const slug = Type.String({
-  minLength: 1,
-  maxLength: 255,
-  pattern: '^[^,\\s]+$',
-  description: 'As requests name it.',
-});
-const Headers = Type.Record(Type.String(), Type.String({ minLength: 1, maxLength: 8192 }), {
-  maxProperties: 50,
-  propertyNames: { pattern: "^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,255}$" },
-});
-const Configurations = Type.Object(
-  {
-    custom_host: Type.Optional(
-      Type.String({
-        maxLength: 2048,
-        pattern: '^https?://[^\\s?#@]+$',
-        description: 'An address like https://host/v1.',
-      }),
-    ),
-    custom_headers: Type.Optional(Headers),
-  },
-  { ...strict, description: 'What requests for this model need beside the settings of the integration.' },
-);
-
-/** What a body says of a model. */
-export const GivenModel = Type.Object(
-  {
-    slug,
-    name: Type.Optional(orNull(Type.String({ maxLength: 255, description: 'The slug. Not kept.' }))),
-    enabled: Type.Boolean(),
-    is_custom: Type.Optional(orNull(Type.Boolean({ description: 'The catalogue does not know it.' }))),
-    is_finetune: Type.Optional(orNull(Type.Boolean())),
-    base_model_slug: Type.Optional(
-      orNull(Type.String({ maxLength: 255, description: 'The model whose price it has.' })),
-    ),
-    configurations: Type.Optional(orNull(Configurations)),
-    pricing_config: Type.Optional(orNull(PricingConfig)),
-  },
-  strict,
-);
+export { GivenModel, modelHeaders };
 
 /** A model as the API shows it. */
 export const IntegrationModelReply = Type.Object({
@@ -69,14 +23,9 @@ export const IntegrationModelReply = Type.Object({
   is_custom: Type.Boolean(),
   is_finetune: Type.Boolean(),
   base_model_slug: orNull(Type.String()),
-  configurations: Configurations,
+  configurations: ModelConfigurations,
   pricing_config: Type.Optional(PricingConfig),
 });
-
-/** The name of the secret that holds the headers of a model. */
-export function modelHeaders(model: string): string {
-  return `models.${model}.headers`;
-}
 
 /** Models and their headers, as a body changes them. */
 export interface ChangedModels {
@@ -112,39 +61,10 @@ export function changedModels(
   });
   if (mistakes.length > 0) throw refusedBody(mistakes);
   if (models.size > maxModels) {
-    throw new GatewayError(
-      'invalid_request',
-      `An integration says something of ${maxModels} models at the most, and these would be ${models.size}. Delete some first.`,
-      { param: '/models' },
-    );
+    const message = `would be ${models.size}, and ${maxModels} are the most that an integration says something of; delete some first`;
+    throw refusedBody([{ path: '/models', message }]);
   }
   return { models: [...models.values()], headers };
-}
-
-/** What is not given stays. */
-function modelOf(given: Static<typeof GivenModel>, before: IntegrationModel | undefined): IntegrationModel {
-  const { configurations, pricing_config: pricing, base_model_slug: base } = given;
-  const host = configurations?.custom_host;
-  const tokens = pricing?.pay_as_you_go;
-  return {
-    ...{ slug: given.slug, enabled: given.enabled },
-    isCustom: given.is_custom ?? before?.isCustom ?? false,
-    isFinetune: given.is_finetune ?? before?.isFinetune ?? false,
-    baseModelSlug: base === undefined ? (before?.baseModelSlug ?? '') : (base ?? ''),
-    configurations:
-      configurations === undefined
-        ? (before?.configurations ?? {})
-        : host === undefined
-          ? {}
-          : { custom_host: host },
-    pricing:
-      pricing === undefined
-        ? before?.pricing
-        : tokens && {
-            requestToken: inDollars(tokens.request_token.price),
-            responseToken: inDollars(tokens.response_token.price),
-          },
-  };
 }
 
 /** Puts a model into the shape of the API. */
@@ -172,19 +92,6 @@ export function showModel(
       },
     }),
   };
-}
-
-function inDollars(cents: number): number {
-  return exact(cents / centsInDollar);
-}
-
-function inCents(dollars: number): number {
-  return exact(dollars * centsInDollar);
-}
-
-/** Without what binary fractions add: 0.1 + 0.2 is 0.3. */
-function exact(value: number): number {
-  return Number(value.toPrecision(15));
 }
 
 /** A model for the reference. */

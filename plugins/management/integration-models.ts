@@ -3,6 +3,7 @@ import { defineRoute, GatewayError, Type, type Scope, type Static } from '../../
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { IntegrationData } from '../../core/ports/record-kinds.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
+import { changedRecord } from './changed-record.ts';
 import { integrationScopes, visibleIntegration } from './integration-access.ts';
 import {
   changedModels,
@@ -12,7 +13,7 @@ import {
   modelHeaders,
   showModel,
 } from './integration-model-record.ts';
-import { openSecrets, sealSecrets } from './integration-secrets.ts';
+import { openSecrets, sealSecrets, shownSecrets } from './integration-secrets.ts';
 import { staleVersion } from './stale-version.ts';
 import { Identifier, strict } from './text-schema.ts';
 
@@ -48,7 +49,7 @@ function listRoute({ secrets }: Scope): RouteDefinition {
       const named = { slug: params.slug, workspace: query.workspace_id };
       const record = await read((reader) => visibleIntegration(reader, key, named, 'read'));
       sendVersion(record.version);
-      const plain = openSecrets(secrets, record);
+      const plain = shownSecrets(secrets, record);
       return {
         total: record.data.models.length,
         allow_all_models: record.data.allowAllModels,
@@ -175,9 +176,5 @@ function changed(
   now: number,
   data: Partial<IntegrationData>,
 ): StoredRecord<'integration'> {
-  return {
-    ...before,
-    ...{ data: { ...before.data, ...data }, updatedBy: key.userId || key.id },
-    ...{ updatedAt: now, version: before.version + 1 },
-  };
+  return changedRecord(before, { data: { ...before.data, ...data } }, key, now);
 }

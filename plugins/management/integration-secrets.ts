@@ -29,6 +29,22 @@ export function openSecrets(box: SecretBox, { id, secrets }: StoredRecord): Plai
   );
 }
 
+/**
+ * The same for showing them: of what the configuration owns not even the first and last letters. Masked, each value is
+ * the mark alone; headers keep their names.
+ */
+export function shownSecrets(box: SecretBox, record: StoredRecord): PlainSecrets {
+  const plain = openSecrets(box, record);
+  if (record.managedBy !== 'file') return plain;
+  return Object.fromEntries(
+    Object.entries(plain).map(([field, text]) => [field, field.endsWith('.headers') ? namesOnly(text) : '']),
+  );
+}
+
+function namesOnly(headers: string): string {
+  return JSON.stringify(Object.fromEntries(Object.keys(headersOf(headers)).map((name) => [name, ''])));
+}
+
 /** The headers that one secret holds. */
 export function headersOf(text: string | undefined): Readonly<Record<string, string>> {
   const found = text === undefined ? undefined : parseJson(text);

@@ -1,14 +1,17 @@
+import { accessLimits } from '../../core/access/provider-schema.ts';
 import type { RouteDefinition } from '../../core/http/define-route.ts';
-import { defineRoute, GatewayError, Type, type Scope, type Static } from '../../core/pipeline/plugin.ts';
+import { defineRoute, Type, type Scope, type Static } from '../../core/pipeline/plugin.ts';
 import type { IntegrationAccess, IntegrationData } from '../../core/ports/record-kinds.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
 import type { ResourcesReader } from '../../core/ports/resources.ts';
+import { changedRecord } from './changed-record.ts';
 import { integrationScopes, visibleIntegration } from './integration-access.ts';
 import { GivenSlug } from './integration-body.ts';
 import { AccessReply, showAccess } from './integration-record.ts';
+import { namedWorkspaces } from './named-workspaces.ts';
 import { addDefaultProvider } from './provider-defaults.ts';
-import { accessLimits, rateLimitsOfBody, usageLimitOfBody } from './provider-limits.ts';
-import { refusedBody } from './refused-body.ts';
+import { rateLimitsOfBody, usageLimitOfBody } from './provider-limits.ts';
+import { requireShared } from './shared-access.ts';
 import { staleVersion } from './stale-version.ts';
 import { Identifier, Name, strict } from './text-schema.ts';
 
@@ -116,13 +119,10 @@ function updateRoute({ clock }: Scope): RouteDefinition {
       const version = await write(async (writer) => {
         const before = await visibleIntegration(writer, key, { slug: params.slug }, 'update');
         requireVersion(before.version);
-        requireShared(before);
+        requireShared(before, 'integration');
         const said = await namedWorkspaces(writer, before.organisationId, body.workspaces ?? []);
         const data = changedAccess(before.data, body, said);
-        const after: StoredRecord<'integration'> = {
-          ...{ ...before, data, updatedBy: by },
-          ...{ updatedAt: now, version: before.version + 1 },
-        };
+        const after = changedRecord(before, { data }, key, now);
         if (!(await writer.records.replace(after))) throw staleVersion();
         for (const [workspaceId, slug] of await providedWorkspaces(writer, after, { body, said }))
           await addDefaultProvider(writer, after, workspaceId, { slug, by, now });
@@ -137,32 +137,6 @@ function updateRoute({ clock }: Scope): RouteDefinition {
 type AccessBody = Static<typeof Body>;
 /** What a body says of workspaces, by their ids. */
 type SaidAccess = ReadonlyMap<string, Static<typeof WorkspaceAccess>>;
-
-/** Throws `resource_conflict` for an integration that belongs to one workspace. */
-function requireShared({ name, workspaceId }: StoredRecord<'integration'>): void {
-  if (workspaceId === undefined) return;
-  throw new GatewayError(
-    'resource_conflict',
-    `The integration "${name}" belongs to one workspace, which alone may use it. Make one of the organisation to share it.`,
-  );
-}
-
-async function namedWorkspaces(
-  { workspaces }: Pick<ResourcesReader, 'workspaces'>,
-  organisationId: string,
-  named: readonly Static<typeof WorkspaceAccess>[],
-): Promise<SaidAccess> {
-  const said = new Map<string, Static<typeof WorkspaceAccess>>();
-  for (const [index, one] of named.entries()) {
-    const path = `/workspaces/${index}/id`;
-    const found = await workspaces.find(organisationId, one.id);
-    if (found?.status !== 'active')
-      throw refusedBody([{ path, message: 'names no workspace of this organisation; check its id or slug' }]);
-    if (said.has(found.id)) throw refusedBody([{ path, message: 'is there twice; keep one' }]);
-    said.set(found.id, one);
-  }
-  return said;
-}
 
 function changedAccess(before: IntegrationData, body: AccessBody, said: SaidAccess): IntegrationData {
   const isOverride =

@@ -1,24 +1,17 @@
 import { randomUUID } from 'node:crypto';
 import { reachOf } from '../../core/access/access.ts';
-import { accessTo } from '../../core/access/integration-access.ts';
+import { emptyIntegration } from '../../core/access/integration-content.ts';
 import type { RouteDefinition } from '../../core/http/define-route.ts';
 import { defineRoute, Type, type Scope } from '../../core/pipeline/plugin.ts';
-import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
-import type { ResourcesReader } from '../../core/ports/resources.ts';
+import { changedRecord } from './changed-record.ts';
 import {
   integrationScopes,
   requireIntegrationScope,
-  seesIntegration,
+  seenIntegrations,
   visibleIntegration,
 } from './integration-access.ts';
-import {
-  changedIntegration,
-  CreateIntegration,
-  emptyIntegration,
-  providerRow,
-  UpdateIntegration,
-} from './integration-body.ts';
+import { changedIntegration, CreateIntegration, providerRow, UpdateIntegration } from './integration-body.ts';
 import { integrationModelRoutes } from './integration-models.ts';
 import {
   IntegrationDetail,
@@ -28,7 +21,7 @@ import {
   showWholeIntegration,
   wholeIntegrationExample,
 } from './integration-record.ts';
-import { openSecrets, sealSecrets } from './integration-secrets.ts';
+import { openSecrets, sealSecrets, shownSecrets } from './integration-secrets.ts';
 import { integrationWorkspaceRoutes } from './integration-workspaces.ts';
 import { listReply, pageOf, pageQuery } from './page-query.ts';
 import { addDefaultProvider } from './provider-defaults.ts';
@@ -36,7 +29,7 @@ import { requireUnused } from './provider-uses.ts';
 import { newSlug } from './record-slug.ts';
 import { staleVersion } from './stale-version.ts';
 import { Identifier, strict } from './text-schema.ts';
-import { eachRecord, everyRecord, workspaceOfBody } from './visible-record.ts';
+import { everyRecord, workspaceOfBody } from './visible-record.ts';
 import { visibleWorkspace } from './visible-workspace.ts';
 
 const Params = Type.Object({ slug: Identifier });
@@ -138,33 +131,6 @@ function listRoute(): RouteDefinition {
   });
 }
 
-/** Which integrations are listed. */
-interface ListedIntegrations {
-  readonly workspaceId: string | undefined;
-  readonly type: 'workspace' | 'organisation' | 'all';
-  readonly offset: number;
-  readonly limit: number;
-}
-
-/** What a workspace may use of its organisation stands in the records themselves, so all of them are looked at. */
-async function seenIntegrations(
-  reader: Pick<ResourcesReader, 'records'>,
-  key: KeyRecord,
-  { workspaceId, type, offset, limit }: ListedIntegrations,
-): Promise<{ total: number; data: readonly StoredRecord<'integration'>[] }> {
-  const data: StoredRecord<'integration'>[] = [];
-  let total = 0;
-  for await (const record of eachRecord(reader, 'integration', key.organisationId, {})) {
-    const ofOrganisation = record.workspaceId === undefined;
-    if (type !== 'all' && (type === 'organisation') !== ofOrganisation) continue;
-    if (workspaceId !== undefined && accessTo(record, workspaceId) === undefined) continue;
-    if (!seesIntegration(key, record)) continue;
-    if (total >= offset && data.length < limit) data.push(record);
-    total += 1;
-  }
-  return { total, data };
-}
-
 function getRoute({ secrets }: Scope): RouteDefinition {
   return defineRoute({
     id: 'integrations.get',
@@ -182,7 +148,7 @@ function getRoute({ secrets }: Scope): RouteDefinition {
       const named = { slug: params.slug, workspace: query.workspace_id };
       const record = await read((reader) => visibleIntegration(reader, key, named, 'read'));
       sendVersion(record.version);
-      return showWholeIntegration(record, openSecrets(secrets, record));
+      return showWholeIntegration(record, shownSecrets(secrets, record));
     },
   });
 }
@@ -208,10 +174,8 @@ function updateRoute({ clock, router, secrets }: Scope): RouteDefinition {
         const row = providerRow(router, before.data.aiProviderId, '');
         const opened = { name: before.name, data: before.data, plain: openSecrets(secrets, before) };
         const { plain, ...content } = await changedIntegration(writer, body, opened, { owner: before, row });
-        const after = {
-          ...{ ...before, ...content, secrets: sealSecrets(secrets, before.id, plain) },
-          ...{ updatedBy: key.userId || key.id, updatedAt: clock.now(), version: before.version + 1 },
-        };
+        const change = { ...content, secrets: sealSecrets(secrets, before.id, plain) };
+        const after = changedRecord(before, change, key, clock.now());
         if (!(await writer.records.replace(after))) throw staleVersion();
         return { id: after.id, workspaceId: after.workspaceId, result: { record: after, plain } };
       });

@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { reachOf } from '../../core/access/access.ts';
 import type { RouteDefinition } from '../../core/http/define-route.ts';
 import { defineRoute, Type, type Scope, type Static } from '../../core/pipeline/plugin.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
@@ -12,7 +11,7 @@ import { staleVersion } from './stale-version.ts';
 import { requireUnusedLabel } from './template-uses.ts';
 import { Description, Identifier, Instant, Name, orNull, strict } from './text-schema.ts';
 import { everyRecord, visibleRecord, workspaceOfBody } from './visible-record.ts';
-import { visibleWorkspace } from './visible-workspace.ts';
+import { placeOfList } from './visible-workspace.ts';
 
 const Params = Type.Object({ labelId: Identifier });
 
@@ -105,9 +104,7 @@ function listRoute({ directory }: Scope): RouteDefinition {
       requireOrganisation(key, query.organisation_id);
       const { offset, limit } = pageOf(query);
       const found = await read(async (reader) => {
-        const { organisationId, workspaceId: reach } = reachOf(key);
-        const named = query.workspace_id;
-        const workspaceId = named === undefined ? reach : (await visibleWorkspace(reader, key, named)).id;
+        const { organisationId, workspaceId } = await placeOfList(reader, key, query.workspace_id);
         const search = query.search === undefined ? {} : { search: query.search };
         if (workspaceId === undefined) return everyRecord(reader, 'label', organisationId, search);
         const own = await everyRecord(reader, 'label', organisationId, { ...search, workspaceId });

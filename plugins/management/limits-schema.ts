@@ -7,8 +7,9 @@ import {
   type RateLimitSchema,
   type UsageLimitSchema,
 } from '../../core/access/limits-schema.ts';
-import { GatewayError, type Static } from '../../core/pipeline/plugin.ts';
+import type { Static } from '../../core/pipeline/plugin.ts';
 import type { RateLimit, UsageLimit } from '../../core/ports/resources.ts';
+import { refusedBody } from './refused-body.ts';
 
 export { RateLimits, showUsageLimit, UsageLimitSchema } from '../../core/access/limits-schema.ts';
 
@@ -30,11 +31,7 @@ export function readRateLimits(
   return rateLimitsOf(body);
 }
 
-function refuseFirst([issue]: readonly LimitIssue[]): void {
-  if (issue === undefined) return;
-  const { path, message } = issue;
-  throw new GatewayError('invalid_request', `The body is not valid: ${path} ${message}.`, {
-    param: path,
-    extra: { errors: [{ path, message }] },
-  });
+/** Throws `invalid_request` for the first of these. */
+export function refuseFirst([issue]: readonly LimitIssue[]): void {
+  if (issue !== undefined) throw refusedBody([issue]);
 }

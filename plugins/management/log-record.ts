@@ -17,6 +17,7 @@ const Try = Type.Object({
   start_ms: Type.Number({ description: 'Milliseconds after acceptance, as `end_ms`.' }),
   end_ms: Type.Number(),
   lost: Type.Boolean({ description: 'Nothing was served from it: another try followed, or won.' }),
+  skipped: Type.Optional(Type.String({ description: 'Why the target was not asked at all.' })),
 });
 
 /** One log entry as the API shows it. */

@@ -33,5 +33,8 @@ for (const [provider, model] of [
   ['constructor', 'x'],
 ] as const) {
   test(`nothing is invented for ${provider} ${model}`, () =>
-    assert.throws(() => ask(provider, model), { code: 'resource_not_found' }));
+    assert.throws(() => ask(provider, model), {
+      ...{ code: 'resource_not_found' },
+      message: new RegExp(`model "${model}" at the provider "${provider}"`),
+    }));
 }

@@ -1,6 +1,5 @@
 import type { RouteDefinition } from '../../core/http/define-route.ts';
-import { defineRoute, Type, type Scope } from '../../core/pipeline/plugin.ts';
-import { noSuchRecord } from './visible-record.ts';
+import { defineRoute, GatewayError, Type, type Scope } from '../../core/pipeline/plugin.ts';
 
 const Price = Type.Object({ price: Type.Number({ description: 'US cents for a token.' }) });
 const Optional = Type.Optional(Price);
@@ -48,7 +47,10 @@ export function modelPricingRoute({ clock, prices }: Scope): RouteDefinition {
     handle({ params: { provider, model } }) {
       const rates = prices.rates(provider, model, clock.now());
       if (rates === undefined)
-        throw noSuchRecord(`price of the provider "${provider.slice(0, 64)}" for`, model);
+        throw new GatewayError(
+          'resource_not_found',
+          `No price of the model "${model.slice(0, 64)}" at the provider "${provider.slice(0, 64)}" is known. Check both names: a kind of provider such as "openai", and the model as it calls it.`,
+        );
       return {
         pay_as_you_go: {
           ...priced('request_token', rates.input),

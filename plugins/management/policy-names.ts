@@ -1,4 +1,4 @@
-import type { PolicyKey } from '../../core/access/policy-schema.ts';
+import { policyRulesOf, type GivenRules, type PolicyKey } from '../../core/access/policy-schema.ts';
 import type { Scope } from '../../core/pipeline/plugin.ts';
 import type { PolicyRules } from '../../core/ports/record-kinds.ts';
 import type { ResourcesReader } from '../../core/ports/resources.ts';
@@ -67,6 +67,20 @@ export async function namedRules(rules: PolicyRules, sources: NameSources): Prom
   }
   if (mistakes.length > 0) throw refusedBody(mistakes);
   return { conditions, groupBy: rules.groupBy };
+}
+
+/** The rules after a change, what is not given as it was. Throws like `namedRules`. */
+export async function changedRules(
+  said: GivenRules,
+  before: PolicyRules,
+  sources: NameSources,
+): Promise<PolicyRules> {
+  const given = policyRulesOf({ conditions: said.conditions ?? [], group_by: said.group_by ?? [] });
+  const named = said.conditions === undefined ? before : await namedRules(given, sources);
+  return {
+    conditions: named.conditions,
+    groupBy: said.group_by === undefined ? before.groupBy : given.groupBy,
+  };
 }
 
 function isNamed(key: string): key is PolicyKey {

@@ -1,15 +1,15 @@
-import { reachOf } from '../../core/access/access.ts';
 import type { RouteDefinition } from '../../core/http/define-route.ts';
 import { defineRoute, GatewayError, Type, type Scope } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
 import type { ResourcesReader } from '../../core/ports/resources.ts';
+import { changedRecord } from './changed-record.ts';
 import { listReply, pageOf, pageQuery } from './page-query.ts';
 import type { PolicyKind, PolicyRecordKind } from './policy-kind.ts';
 import { requireOwn } from './record-place.ts';
 import { staleVersion } from './stale-version.ts';
 import { everyRecord, noSuchRecord, visibleRecord } from './visible-record.ts';
-import { visibleWorkspace } from './visible-workspace.ts';
+import { placeOfList } from './visible-workspace.ts';
 import { Identifier, Name, strict } from './text-schema.ts';
 
 const Status = Type.Optional(
@@ -49,9 +49,7 @@ function listRoute<K extends PolicyRecordKind>(kind: PolicyKind<K>): RouteDefini
       const page = pageOf(query);
       const wanted: Readonly<Record<string, unknown>> = query;
       const { total, data } = await read(async (reader) => {
-        const { organisationId, workspaceId: reach } = reachOf(key);
-        const named = query.workspace_id;
-        const workspaceId = named === undefined ? reach : (await visibleWorkspace(reader, key, named)).id;
+        const { organisationId, workspaceId } = await placeOfList(reader, key, query.workspace_id);
         const filter = {
           status: query.status ?? 'active',
           ...(workspaceId !== undefined && { workspaceId }),
@@ -110,12 +108,7 @@ function archiveRoute<K extends PolicyRecordKind>(kind: PolicyKind<K>, { clock }
         requireVersion(before.version);
         const { id, workspaceId } = before;
         if (before.status === 'archived') return { id, workspaceId, result: undefined };
-        const change = {
-          updatedBy: key.userId || key.id,
-          updatedAt: clock.now(),
-          version: before.version + 1,
-        };
-        const after: StoredRecord<K> = { ...before, status: 'archived', ...change };
+        const after = changedRecord(before, { status: 'archived' }, key, clock.now());
         if (!(await writer.records.replace(after))) throw staleVersion();
         return { id, workspaceId, result: undefined };
       });

@@ -18,7 +18,7 @@ import { staleVersion } from './stale-version.ts';
 import { Identifier, Name, strict } from './text-schema.ts';
 import { requiredWorkspace, visibleRecord } from './visible-record.ts';
 import { PromptReferenceParam, referencedTemplate, visibleTemplate } from './visible-prompt.ts';
-import { visibleWorkspace } from './visible-workspace.ts';
+import { placeOfList } from './visible-workspace.ts';
 import { updatePromptRoute } from './update-prompt.ts';
 
 /** The routes of prompts themselves; those of their versions are in `prompt-versions.ts`. */
@@ -118,14 +118,13 @@ function listRoute({ directory }: Scope): RouteDefinition {
       requirePrompts({ key, role }, directory, 'View');
       const page = pageOf(query);
       const { total, data } = await read(async (reader) => {
-        const { organisationId, workspaceId: reach } = reachOf(key);
-        const { workspace_id: named, collection_id: idOrSlug, search } = query;
-        const workspaceId = named === undefined ? reach : (await visibleWorkspace(reader, key, named)).id;
+        const { collection_id: idOrSlug, search } = query;
+        const { organisationId, workspaceId } = await placeOfList(reader, key, query.workspace_id);
         const collection =
           idOrSlug === undefined
             ? undefined
             : await visibleRecord(reader, key, {
-                ...{ kind: 'collection', noun: 'collection', idOrSlug, workspace: named },
+                ...{ kind: 'collection', noun: 'collection', idOrSlug, workspace: query.workspace_id },
               });
         const filter = {
           status: 'active' as const,

@@ -1,21 +1,10 @@
-import { accessTo } from '../../core/access/integration-access.ts';
+import { plainProvider, providerFields } from '../../core/access/provider-schema.ts';
 import { Type, type Static } from '../../core/pipeline/plugin.ts';
 import type { ProviderData } from '../../core/ports/record-kinds.ts';
-import type { StoredRecord } from '../../core/ports/records.ts';
-import type { ResourcesReader, WorkspaceRecord } from '../../core/ports/resources.ts';
 import { GivenSlug } from './integration-body.ts';
-import { plainProvider } from './provider-defaults.ts';
-import { GivenRateLimits, GivenUsageLimit, rateLimitsOfBody, usageLimitOfBody } from './provider-limits.ts';
+import { rateLimitsOfBody, usageLimitOfBody } from './provider-limits.ts';
 import { refusedBody } from './refused-body.ts';
-import { Description, Instant, Name, orNull, strict } from './text-schema.ts';
-
-/** What bodies say of providers and virtual keys alike. */
-export const providerFields = {
-  note: Type.Optional(orNull(Description)),
-  usage_limits: Type.Optional(GivenUsageLimit),
-  rate_limits: Type.Optional(GivenRateLimits),
-  expires_at: Type.Optional(orNull(Instant('When requests are refused. Null for never.'))),
-};
+import { Name, strict } from './text-schema.ts';
 
 /** Existing clients say it with an update. */
 export const ResetUsage = Type.Optional(
@@ -68,17 +57,4 @@ function timeOf(text: string | null): number | undefined {
   const at = Date.parse(text);
   if (!Number.isNaN(at)) return at;
   throw refusedBody([{ path: '/expires_at', message: 'must be an ISO 8601 time like 2030-01-31T00:00:00Z' }]);
-}
-
-/** The integration that a body names. Throws `invalid_request` for one that the workspace may not use, as for none. */
-export async function usableIntegration(
-  { records }: Pick<ResourcesReader, 'records'>,
-  { organisationId, id: workspaceId }: WorkspaceRecord,
-  named: string,
-): Promise<StoredRecord<'integration'>> {
-  const found = await records.find('integration', { organisationId, workspaceId }, named);
-  if (found?.status === 'active' && accessTo(found, workspaceId) !== undefined) return found;
-  const message =
-    'names no integration that the workspace may use; check its id or slug, and the workspaces that it is enabled for';
-  throw refusedBody([{ path: '/integration_id', message }]);
 }

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { accessTo } from '../../core/access/integration-access.ts';
+import { plainProvider } from '../../core/access/provider-schema.ts';
 import type { ProviderData } from '../../core/ports/record-kinds.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
 import type { ResourcesWriter } from '../../core/ports/resources.ts';
@@ -15,12 +16,6 @@ export interface NewProvider {
   readonly by: string;
   readonly now: number;
 }
-
-/** A provider without bounds of its own. */
-export const plainProvider: ProviderData = {
-  ...{ note: '', usageLimits: undefined, rateLimits: [], expiresAt: undefined },
-  isVirtualKey: false,
-};
 
 /** The record of a new provider of this integration. */
 export function providerOf(

@@ -11,7 +11,9 @@ export const sharedReply = {
   slug: Type.String(),
   name: Type.String(),
   note: orNull(Type.String()),
-  workspace_id: Type.String(),
+  workspace_id: orNull(
+    Type.String({ description: 'Null for those of the configuration that are for every workspace.' }),
+  ),
   status: Status,
   usage_limits: orNull(UsageLimitSchema),
   rate_limits: orNull(RateLimits),
@@ -24,7 +26,9 @@ export const sharedReply = {
 /** A provider as the API shows it. */
 export const ProviderReply = Type.Object({
   ...sharedReply,
-  integration_id: Type.String(),
+  integration_id: orNull(
+    Type.String({ description: 'Null for what stands under `providers` in the configuration file.' }),
+  ),
   managed_by: ManagedBy,
   object: Type.Literal('provider'),
 });
@@ -36,7 +40,7 @@ export function showShared(record: StoredRecord<'provider'>, now: number) {
   return {
     ...{ id: record.id, slug: record.slug, name: record.name, status },
     note: note === '' ? null : note,
-    workspace_id: record.workspaceId ?? '',
+    workspace_id: record.workspaceId ?? null,
     usage_limits: usageLimits === undefined ? null : showUsageLimit(usageLimits),
     rate_limits: rateLimits.map(({ type, unit, value }) => ({ type, unit, value })),
     reset_usage: null,
@@ -50,7 +54,7 @@ export function showShared(record: StoredRecord<'provider'>, now: number) {
 export function showProvider(record: StoredRecord<'provider'>, now: number): Static<typeof ProviderReply> {
   return {
     ...showShared(record, now),
-    integration_id: record.parentId,
+    integration_id: record.parentId === '' ? null : record.parentId,
     managed_by: record.managedBy ?? 'api',
     object: 'provider',
   };

@@ -4,8 +4,10 @@ import { defineRoute, Type, type Scope } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { RecordFilter, StoredRecord } from '../../core/ports/records.ts';
 import type { Page, Paged, ResourcesReader } from '../../core/ports/resources.ts';
+import { changedRecord } from './changed-record.ts';
+import { usableIntegration } from './integration-access.ts';
 import { listReply, pageOf, pageQuery } from './page-query.ts';
-import { changedProvider, CreateProvider, UpdateProvider, usableIntegration } from './provider-body.ts';
+import { changedProvider, CreateProvider, UpdateProvider } from './provider-body.ts';
 import { providerOf } from './provider-defaults.ts';
 import { providerExample, ProviderReply, showProvider } from './provider-record.ts';
 import { requireUnused } from './provider-uses.ts';
@@ -46,7 +48,12 @@ function createRoute({ clock }: Scope): RouteDefinition {
       const by = key.userId || key.id;
       const record = await write(async (writer) => {
         const workspace = await requiredWorkspace(writer, key, body.workspace_id);
-        const integration = await usableIntegration(writer, workspace, body.integration_id);
+        const integration = await usableIntegration(
+          writer,
+          workspace,
+          body.integration_id,
+          '/integration_id',
+        );
         const workspaceId = workspace.id;
         const record = providerOf(integration, { workspaceId, slug, name: body.name, data, by, now });
         await writer.records.insert(record);
@@ -141,10 +148,8 @@ function updateRoute({ clock }: Scope): RouteDefinition {
       const record = await write(async (writer) => {
         const before = await visibleProvider(writer, key, params.slug, place);
         requireVersion(before.version);
-        const after: StoredRecord<'provider'> = {
-          ...{ ...before, name: body.name ?? before.name, data: changedProvider(body, before.data) },
-          ...{ updatedBy: key.userId || key.id, updatedAt: clock.now(), version: before.version + 1 },
-        };
+        const change = { name: body.name ?? before.name, data: changedProvider(body, before.data) };
+        const after = changedRecord(before, change, key, clock.now());
         if (!(await writer.records.replace(after))) throw staleVersion();
         return { id: after.id, workspaceId: after.workspaceId, result: after };
       });

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { ratePolicyName } from '../../core/access/policy-content.ts';
 import {
   policyRuleIssues,
   policyRulesOf,
@@ -7,11 +8,11 @@ import {
 } from '../../core/access/policy-schema.ts';
 import type { RouteDefinition } from '../../core/http/define-route.ts';
 import { defineRoute, Type, type Scope, type Static } from '../../core/pipeline/plugin.ts';
-import type { RateLimitPolicyData } from '../../core/ports/record-kinds.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
+import { changedRecord } from './changed-record.ts';
 import { policyEntityRoutes } from './policy-entities.ts';
 import { policyReplyFields, showPolicy, type PolicyKind } from './policy-kind.ts';
-import { namedRules } from './policy-names.ts';
+import { changedRules, namedRules } from './policy-names.ts';
 import { changeablePolicy, policyId, policyParams, policyRoutes } from './policy-routes.ts';
 import { placeOfNew } from './record-place.ts';
 import { refusedBody } from './refused-body.ts';
@@ -85,7 +86,7 @@ function createRoute({ clock, router }: Scope): RouteDefinition {
         const rules = await namedRules(policyRulesOf(body), sources);
         await reader.records.insert({
           ...{ kind: kind.kind, id, organisationId, workspaceId, slug: id },
-          name: body.name ?? nameOf({ type, unit, value }),
+          name: body.name ?? ratePolicyName({ type, unit, value }),
           ...{ status: 'active', parentId: '', secrets: {}, data: { ...rules, type, unit, value } },
           ...{ createdBy: by, updatedBy: by, createdAt: now, updatedAt: now, version: 1 },
         });
@@ -115,17 +116,14 @@ function updateRoute({ clock, router }: Scope): RouteDefinition {
         const before = await changeablePolicy(reader, key, kind, policyId(kind, params));
         requireVersion(before.version);
         const { organisationId, workspaceId, data } = before;
-        const { conditions, groupBy } = changedRules(data, body);
-        const rules =
-          body.conditions === undefined
-            ? { conditions, groupBy }
-            : await namedRules({ conditions, groupBy }, { reader, router, organisationId, workspaceId });
-        const after: StoredRecord<'rate_limit_policy'> = {
-          ...before,
+        const sources = { reader, router, organisationId, workspaceId };
+        const rules = await changedRules(body, data, sources);
+        const { type, unit, value } = data;
+        const change = {
           name: body.name ?? before.name,
-          data: { ...rules, type: data.type, unit: body.unit ?? data.unit, value: body.value ?? data.value },
-          ...{ updatedBy: key.userId || key.id, updatedAt: clock.now(), version: before.version + 1 },
+          data: { ...rules, type, unit: body.unit ?? unit, value: body.value ?? value },
         };
+        const after = changedRecord(before, change, key, clock.now());
         if (!(await reader.records.replace(after))) throw staleVersion();
         return { id: after.id, workspaceId, result: after };
       });
@@ -133,20 +131,6 @@ function updateRoute({ clock, router }: Scope): RouteDefinition {
       return show(record);
     },
   });
-}
-
-function changedRules(before: RateLimitPolicyData, body: Static<typeof Update>) {
-  const given = policyRulesOf({ conditions: body.conditions ?? [], group_by: body.group_by ?? [] });
-  return {
-    conditions: body.conditions === undefined ? before.conditions : given.conditions,
-    groupBy: body.group_by === undefined ? before.groupBy : given.groupBy,
-  };
-}
-
-const periods = { rpm: 'minute', rph: 'hour', rpd: 'day' };
-
-function nameOf({ type, unit, value }: Pick<RateLimitPolicyData, 'type' | 'unit' | 'value'>): string {
-  return `${value} ${type} per ${periods[unit]}`;
 }
 
 function show(record: StoredRecord<'rate_limit_policy'>): Static<typeof Reply> {

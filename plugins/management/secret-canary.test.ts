@@ -8,6 +8,7 @@ import { recordingLog, testClock } from '../../storage/embedded/chdb-fixture.ts'
 import type { Database } from '../../storage/postgres/database.ts';
 import { createResources } from '../../storage/postgres/resources.ts';
 import { startAdministration, type AdminCall } from '../../tests/kit/administration-kit.ts';
+import { fakeMcp } from '../../tests/kit/fake-mcp.ts';
 import { openTestDatabase } from '../../tests/kit/postgres-kit.ts';
 
 let database: Database;
@@ -42,6 +43,7 @@ const canaries: Readonly<Record<string, string>> = {
   aws_secret_access_key: 'canary-aws-secret-access-key-91bd',
   azure_entra_client_secret: 'canary-azure-client-secret-03ce',
   integration_key: 'canary-integration-key-48f0',
+  mcp_header: 'canary-mcp-header-6e2b',
 };
 const vault = { vault_addr: 'https://vault.example.com' };
 const azure = { azure_entra_tenant_id: 'tenant', azure_entra_client_id: 'client' };
@@ -74,8 +76,9 @@ const references: readonly (readonly [manager: string, auth: object, path: strin
 ];
 
 test('a planted secret is in no answer, log line, audit row, export or dump of the database', async (t) => {
-  const { tenant, call, gateway } = await startAdministration(t, resources);
-  const { owner } = await tenant('canary');
+  const mcp = fakeMcp();
+  const { tenant, call, gateway } = await startAdministration(t, resources, { mcp });
+  const { owner, workspaceId } = await tenant('canary');
   const seen: string[] = [];
   const ask = async (one: AdminCall) => {
     const answer = await call(owner, one);
@@ -104,6 +107,25 @@ test('a planted secret is in no answer, log line, audit row, export or dump of t
   const key = canaries['integration_key'];
   const integration = { name: 'OpenAI', ai_provider_id: 'openai', key };
   await live('/integrations', integration, { key });
+  const custom_headers = { 'x-tenant': canaries['mcp_header'] };
+  const server = {
+    ...{
+      name: 'Tickets',
+      slug: 'tickets',
+      url: 'https://tickets.example.com/mcp',
+      workspace_id: workspaceId,
+    },
+    ...{ auth_type: 'headers', transport: 'http', configurations: { custom_headers } },
+  };
+  await live('/mcp-integrations', server, { configurations: { custom_headers } });
+  const used = { name: 'Tickets', mcp_integration_id: 'tickets', workspace_id: workspaceId };
+  await live('/mcp-servers', { ...used, slug: 'mine' }, { name: 'Ours' });
+  // A server that repeats what it was sent.
+  mcp.answer = new Error(canaries['mcp_header']);
+  for (const path of ['/mcp-integrations/tickets/metadata', '/mcp-servers/mine/metadata'])
+    assert.equal((await ask({ path })).json().sync_status, 'failed');
+  assert.equal((await ask({ path: '/mcp-servers/mine/test', body: {} })).json().success, false);
+  assert.equal(mcp.addresses[0]?.headers[1], canaries['mcp_header']);
 
   const exported: string[] = [];
   await runExportCommand(

@@ -166,6 +166,7 @@ describe('a secret reference', () => {
         answer.text,
       );
       assert.ok(!answer.text.includes('planted'), 'no secret is repeated');
+      assert.doesNotMatch(answer.text, /credential field|\.\./, 'its place names the field');
       assert.equal((await call(owner, { path })).json().total, 0);
     });
   }

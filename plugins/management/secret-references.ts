@@ -4,6 +4,7 @@ import { defineRoute, Type, type Scope } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { Page, Paged, ResourcesReader } from '../../core/ports/resources.ts';
 import type { RecordFilter, StoredRecord } from '../../core/ports/records.ts';
+import { changedRecord } from './changed-record.ts';
 import { openSecrets, sealSecrets } from './integration-secrets.ts';
 import { listReply, pageOf, pageQuery } from './page-query.ts';
 import { requireOrganisation } from './record-place.ts';
@@ -177,10 +178,8 @@ function updateRoute({ clock, secrets, secretManagers: managers }: Scope): Route
         const opened = { name, data, plain: openSecrets(secrets, before) };
         const setting = { organisationId: key.organisationId, managers };
         const { plain, ...content } = await changedReference(writer, body, opened, setting);
-        const after: Reference = {
-          ...{ ...before, ...content, secrets: sealSecrets(secrets, before.id, plain) },
-          ...{ updatedBy: key.userId || key.id, updatedAt: clock.now(), version: before.version + 1 },
-        };
+        const change = { ...content, secrets: sealSecrets(secrets, before.id, plain) };
+        const after = changedRecord(before, change, key, clock.now());
         if (!(await writer.records.replace(after))) throw staleVersion();
         return { id: after.id, result: { record: after, plain } };
       });

@@ -1,7 +1,13 @@
 import { randomUUID } from 'node:crypto';
-import { usageLimitIssues } from '../../core/access/limits-schema.ts';
 import {
-  policyRuleIssues,
+  changeableUsage as changeable,
+  changedUsage,
+  unlimited,
+  usagePolicyIssues,
+  usagePolicyName,
+  type UsageOfPolicy,
+} from '../../core/access/policy-content.ts';
+import {
   policyRulesOf,
   usageLimitPolicyFields as fields,
   UsagePolicyType,
@@ -9,11 +15,11 @@ import {
 } from '../../core/access/policy-schema.ts';
 import type { RouteDefinition } from '../../core/http/define-route.ts';
 import { defineRoute, Type, type Scope, type Static } from '../../core/pipeline/plugin.ts';
-import type { UsageLimitPolicyData } from '../../core/ports/record-kinds.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
+import { changedRecord } from './changed-record.ts';
 import { policyEntityRoutes, resetEntityRoute } from './policy-entities.ts';
 import { policyReplyFields, showPolicy, type PolicyKind } from './policy-kind.ts';
-import { namedRules } from './policy-names.ts';
+import { changedRules, namedRules } from './policy-names.ts';
 import { changeablePolicy, policyId, policyParams, policyRoutes } from './policy-routes.ts';
 import { placeOfNew } from './record-place.ts';
 import { refusedBody } from './refused-body.ts';
@@ -21,14 +27,6 @@ import { staleVersion } from './stale-version.ts';
 import { Name, strict } from './text-schema.ts';
 
 const object = Type.Literal('policy_usage_limits');
-const changeable = {
-  name: Type.Optional(fields.name),
-  alert_threshold: Type.Optional(fields.alert_threshold),
-  periodic_reset: fields.periodic_reset,
-  periodic_reset_days: fields.periodic_reset_days,
-  next_usage_reset_at: fields.next_usage_reset_at,
-};
-
 const Create = Type.Object(
   {
     ...changeable,
@@ -102,7 +100,7 @@ function createRoute({ clock, router }: Scope): RouteDefinition {
     reply: Type.Object({ id: Type.String(), object }),
     async handle({ body, key, write }) {
       const { type } = body;
-      const limit = changedLimit(body, { ...unlimited, creditLimit: body.credit_limit });
+      const limit = changedUsage(body, { ...unlimited, creditLimit: body.credit_limit });
       requirePossible(body, limit);
       const now = clock.now();
       const id = randomUUID();
@@ -114,7 +112,7 @@ function createRoute({ clock, router }: Scope): RouteDefinition {
         const rules = await namedRules(policyRulesOf(body), sources);
         await reader.records.insert({
           ...{ kind: kind.kind, id, organisationId, workspaceId, slug: id },
-          name: body.name ?? `${body.credit_limit} ${type === 'cost' ? 'US dollars' : 'tokens'}`,
+          name: body.name ?? usagePolicyName(type, body.credit_limit),
           ...{ status: 'active', parentId: '', secrets: {}, data: { ...rules, type, ...limit } },
           ...{ createdBy: by, updatedBy: by, createdAt: now, updatedAt: now, version: 1 },
         });
@@ -142,19 +140,11 @@ function updateRoute({ clock, router }: Scope): RouteDefinition {
         const before = await changeablePolicy(reader, key, kind, policyId(kind, params));
         requireVersion(before.version);
         const { organisationId, workspaceId, data } = before;
-        const limit = changedLimit(body, data);
+        const limit = changedUsage(body, data);
         requirePossible(body, limit);
-        const given = policyRulesOf({ conditions: body.conditions ?? [], group_by: body.group_by ?? [] });
-        const sources = { reader, router, organisationId, workspaceId };
-        const conditions =
-          body.conditions === undefined ? data.conditions : (await namedRules(given, sources)).conditions;
-        const groupBy = body.group_by === undefined ? data.groupBy : given.groupBy;
-        const after: StoredRecord<'usage_limit_policy'> = {
-          ...before,
-          name: body.name ?? before.name,
-          data: { conditions, groupBy, type: data.type, ...limit },
-          ...{ updatedBy: key.userId || key.id, updatedAt: clock.now(), version: before.version + 1 },
-        };
+        const rules = await changedRules(body, data, { reader, router, organisationId, workspaceId });
+        const change = { name: body.name ?? before.name, data: { ...rules, type: data.type, ...limit } };
+        const after = changedRecord(before, change, key, clock.now());
         if (!(await reader.records.replace(after))) throw staleVersion();
         return { id: after.id, workspaceId, result: after };
       });
@@ -164,45 +154,8 @@ function updateRoute({ clock, router }: Scope): RouteDefinition {
   });
 }
 
-type Limit = Omit<UsageLimitPolicyData, 'conditions' | 'groupBy' | 'type'>;
-
-const unlimited: Limit = {
-  creditLimit: 0,
-  alertThreshold: undefined,
-  periodicReset: undefined,
-  periodicResetDays: undefined,
-  nextResetAt: undefined,
-};
-
-/** The limit after the change. Either way of beginning anew takes the place of the other one. */
-function changedLimit(body: Static<typeof Update>, before: Limit): Limit {
-  const { alert_threshold: threshold, periodic_reset: reset, periodic_reset_days: days } = body;
-  const next = body.next_usage_reset_at;
-  return {
-    creditLimit: body.credit_limit ?? before.creditLimit,
-    alertThreshold: threshold === undefined ? before.alertThreshold : (threshold ?? undefined),
-    periodicReset:
-      reset === undefined && typeof days !== 'number' ? before.periodicReset : (reset ?? undefined),
-    periodicResetDays:
-      days === undefined && typeof reset !== 'string' ? before.periodicResetDays : (days ?? undefined),
-    nextResetAt: next === undefined ? before.nextResetAt : next === null ? undefined : Date.parse(next),
-  };
-}
-
-function requirePossible(body: GivenRules & Static<typeof Update>, limit: Limit): void {
-  const issues = [
-    ...policyRuleIssues(body, ''),
-    ...usageLimitIssues(
-      {
-        credit_limit: limit.creditLimit,
-        alert_threshold: limit.alertThreshold ?? null,
-        periodic_reset: limit.periodicReset ?? null,
-        periodic_reset_days: limit.periodicResetDays ?? null,
-        next_usage_reset_at: body.next_usage_reset_at ?? null,
-      },
-      '',
-    ),
-  ];
+function requirePossible(body: GivenRules & Static<typeof Update>, limit: UsageOfPolicy): void {
+  const issues = usagePolicyIssues(body, limit, '');
   if (issues.length > 0) throw refusedBody(issues);
 }
 

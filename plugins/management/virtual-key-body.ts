@@ -2,10 +2,11 @@ import {
   ConfigurationsSchema,
   type GivenConfigurations,
 } from '../../core/access/integration-configurations.ts';
+import { ProviderKey, SecretMappings } from '../../core/access/integration-schema.ts';
+import { providerFields } from '../../core/access/provider-schema.ts';
 import { Type, type Static } from '../../core/pipeline/plugin.ts';
-import { GivenSlug, ProviderKey } from './integration-body.ts';
-import { SecretMappings } from './integration-mappings.ts';
-import { providerFields, ResetUsage } from './provider-body.ts';
+import { GivenSlug } from './integration-body.ts';
+import { ResetUsage } from './provider-body.ts';
 import { refusedBody } from './refused-body.ts';
 import { Name, orNull, strict } from './text-schema.ts';
 

@@ -1,15 +1,19 @@
 import { randomUUID } from 'node:crypto';
+import { emptyIntegration } from '../../core/access/integration-content.ts';
+import { plainProvider } from '../../core/access/provider-schema.ts';
 import type { RouteDefinition } from '../../core/http/define-route.ts';
 import { defineRoute, GatewayError, Type, type Scope } from '../../core/pipeline/plugin.ts';
+import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
-import type { ResourcesReader, ResourcesWriter } from '../../core/ports/resources.ts';
-import { changedIntegration, emptyIntegration, providerRow } from './integration-body.ts';
+import type { Page, Paged, ResourcesReader, ResourcesWriter } from '../../core/ports/resources.ts';
+import { changedRecord } from './changed-record.ts';
+import { changedIntegration, providerRow } from './integration-body.ts';
 import { shownConfigurations } from './integration-record.ts';
-import { openSecrets, sealSecrets } from './integration-secrets.ts';
+import { openSecrets, sealSecrets, shownSecrets } from './integration-secrets.ts';
 import { removeIntegration } from './integrations.ts';
 import { listReply, pageOf, pageQuery } from './page-query.ts';
 import { changedProvider } from './provider-body.ts';
-import { plainProvider, providerOf } from './provider-defaults.ts';
+import { providerOf } from './provider-defaults.ts';
 import { requireUnused } from './provider-uses.ts';
 import { seenProviders, visibleProvider } from './providers.ts';
 import { newSlug } from './record-slug.ts';
@@ -120,7 +124,7 @@ function listRoute({ clock, secrets }: Scope): RouteDefinition {
     async handle({ query, key, read }) {
       const page = pageOf(query);
       const { total, pairs } = await read(async (reader) => {
-        const { total, data } = await seenProviders(reader, key, query.workspace_id, page);
+        const { total, data } = await withIntegration(reader, key, query.workspace_id, page);
         const pairs: Omit<ShownVirtualKey, 'plain'>[] = [];
         for (const provider of data)
           pairs.push({ provider, integration: await integrationOf(reader, provider) });
@@ -128,11 +132,26 @@ function listRoute({ clock, secrets }: Scope): RouteDefinition {
       });
       const now = clock.now();
       const data = pairs.map((pair) =>
-        showVirtualKey({ ...pair, plain: openSecrets(secrets, pair.integration) }, now),
+        showVirtualKey({ ...pair, plain: shownSecrets(secrets, pair.integration) }, now),
       );
       return { object: 'list' as const, total, data };
     },
   });
+}
+
+/** Without the `providers` of the configuration, which stand before all others: they have no integration. */
+async function withIntegration(
+  reader: Pick<ResourcesReader, 'records' | 'workspaces'>,
+  key: KeyRecord,
+  workspace: string | undefined,
+  { offset, limit }: Page,
+): Promise<Paged<StoredRecord<'provider'>>> {
+  const filter = { parentId: '' };
+  const { organisationId } = key;
+  const without = await reader.records.list('provider', organisationId, filter, { offset: 0, limit: 0 });
+  const page = { offset: offset + without.total, limit };
+  const { total, data } = await seenProviders(reader, key, workspace, page);
+  return { total: total - without.total, data };
 }
 
 async function integrationOf(
@@ -164,7 +183,7 @@ function getRoute({ clock, secrets }: Scope): RouteDefinition {
         return { provider, integration: await integrationOf(reader, provider) };
       });
       sendVersion(pair.provider.version);
-      const plain = openSecrets(secrets, pair.integration);
+      const plain = shownSecrets(secrets, pair.integration);
       return showVirtualKey({ ...pair, plain }, clock.now());
     },
   });
@@ -191,10 +210,8 @@ function updateRoute(scope: Scope): RouteDefinition {
       const shown = await write(async (writer) => {
         const before = await visibleProvider(writer, key, params.slug, place);
         requireVersion(before.version);
-        const provider: StoredRecord<'provider'> = {
-          ...{ ...before, name: body.name ?? before.name, data: changedProvider(body, before.data) },
-          ...{ updatedBy: by, updatedAt: now, version: before.version + 1 },
-        };
+        const change = { name: body.name ?? before.name, data: changedProvider(body, before.data) };
+        const provider = changedRecord(before, change, key, now);
         if (!(await writer.records.replace(provider))) throw staleVersion();
         const pair = { provider, integration: await integrationOf(writer, before) };
         const result = await changedCredentials(writer, pair, body, { scope, by, now });

@@ -20,3 +20,17 @@ export async function visibleWorkspace(
     `No workspace "${idOrSlug.slice(0, 64)}" is visible to this key. Check its id or slug.`,
   );
 }
+
+/**
+ * Where a list looks: in the workspace that is named (id or slug), else in the key's own; keys of the organisation that
+ * name none see all of it (`workspaceId` undefined). Throws like `visibleWorkspace`.
+ */
+export async function placeOfList(
+  reader: Pick<ResourcesReader, 'workspaces'>,
+  key: KeyRecord,
+  named: string | undefined,
+): Promise<{ readonly organisationId: string; readonly workspaceId: string | undefined }> {
+  const { organisationId, workspaceId } = reachOf(key);
+  if (named === undefined) return { organisationId, workspaceId };
+  return { organisationId, workspaceId: (await visibleWorkspace(reader, key, named)).id };
+}

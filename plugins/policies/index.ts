@@ -1,143 +1,87 @@
-import { estimatedUsage } from '../../core/dialects/estimated-usage.ts';
-import { callerKey } from '../../core/pipeline/keys.ts';
-import {
-  defineKey,
-  definePlugin,
-  GatewayError,
-  type Outcome,
-  type RequestContext,
-} from '../../core/pipeline/plugin.ts';
-import type { Decision, Window } from '../../core/ports/counters.ts';
+import { countedTokens, estimatedUsage } from '../../core/dialects/estimated-usage.ts';
+import { callerKey, limitsOnStoreFailure } from '../../core/pipeline/keys.ts';
+import { defineKey, definePlugin, GatewayError, type RequestContext } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
+import { LimitCharges, takeCharges, type TokenReservation } from '../../core/ports/limit-charge.ts';
 import { PoliciesSchema } from './options.ts';
+import { OwnLimits } from './own-limits.ts';
 import { PolicySets, type Policy, type PolicySet } from './policy-set.ts';
 import { Subject } from './subject.ts';
 
-/** What was taken for a request whose use is not known yet. */
-interface Reserved {
-  readonly windows: readonly Window[];
-  readonly tokens: number;
-}
+const reservedTokens = defineKey<TokenReservation>('reserved-tokens');
+const noPolicies: readonly never[] = [];
 
-const reservedTokens = defineKey<Reserved>('reserved-tokens');
-
-/** Policies of one type that are about a request, with the windows that it is counted in. */
-class Charge {
-  readonly policies: Policy[] = [];
-  readonly windows: Window[] = [];
-
-  add(policy: Policy, window: Window): void {
-    this.policies.push(policy);
-    this.windows.push(window);
-  }
-
-  get smallest(): number {
-    let least = Infinity;
-    for (const { limit } of this.windows) if (limit < least) least = limit;
-    return least;
-  }
-}
-
-/** Enforces the rate-limit policies of the caller's workspace and organisation: 429 `rate_limited`. */
+/** Enforces the rate limits of the caller's key and workspace, and the rate-limit policies there: 429 `rate_limited`. */
 export default definePlugin({
   name: 'policies',
   description:
-    'Enforces the rate-limit policies that the administration API keeps, those of the workspace of the key and of its organisation: requests and tokens in sliding windows. Does nothing without policies, and while these are switched off (`POLICY_ENABLED=OFF`).',
+    'Enforces the rate limits of the key and of its workspace, and the rate-limit policies that the administration API keeps for the workspace and its organisation: requests and tokens in sliding windows. Does nothing without any; policies do not count while they are switched off (`POLICY_ENABLED=OFF`).',
   schema: PoliciesSchema,
   capabilities: { needs: ['key'] },
-  create({ max_groups: maxGroups = 10_000, on_store_failure: onFailure = 'local' }, scope) {
+  create({ max_groups: maxGroups = 10_000, on_store_failure: onStoreFailure = 'local' }, scope) {
     const { clock, counters, directory } = scope;
-    if (!scope.features.isOn('policies')) return {};
+    const hasPolicies = scope.features.isOn('policies');
     const sets = new PolicySets(maxGroups);
+    const ownLimits = new OwnLimits();
 
-    function decide(context: RequestContext, key: KeyRecord, { policies }: PolicySet): void | Promise<void> {
+    /** Everything that the request is counted in. */
+    function chargesOf(
+      context: RequestContext,
+      key: KeyRecord,
+      own: LimitCharges | undefined,
+      set: PolicySet | undefined,
+    ): LimitCharges | undefined {
+      if (set === undefined) return own;
       const subject = new Subject(context, key, directory);
       const now = clock.monotonic();
-      let requests: Charge | undefined;
-      let tokens: Charge | undefined;
-      for (const policy of policies) {
+      const charges = new LimitCharges();
+      if (own !== undefined) charges.addAll(own);
+      for (const policy of set.policies) {
         if (!policy.applies(subject)) continue;
         const window = policy.windowOf(subject, now);
         if (window === undefined) throw noRoom(policy);
-        if (policy.type === 'requests') (requests ??= new Charge()).add(policy, window);
-        else (tokens ??= new Charge()).add(policy, window);
+        charges.add(policy.type, window, policy.words);
       }
-      if (requests === undefined)
-        return tokens === undefined ? undefined : reserve(context, tokens, undefined);
-      const taken = requests;
-      const decision = counters.take(taken.windows, 1, onFailure);
-      if ('then' in decision)
-        return decision.then((decided) => afterRequests(context, decided, taken, tokens));
-      return afterRequests(context, decision, taken, tokens);
+      return charges;
     }
 
-    function afterRequests(
-      context: RequestContext,
-      decision: Decision,
-      requests: Charge,
-      tokens: Charge | undefined,
-    ): void | Promise<void> {
-      if (!decision.allowed) throw refusal(decision, requests);
-      return tokens === undefined ? undefined : reserve(context, tokens, requests);
-    }
-
-    /** Takes what the request will probably use, until that is known: at most what would fit into an empty window. */
-    function reserve(
-      context: RequestContext,
-      charge: Charge,
-      requests: Charge | undefined,
-    ): void | Promise<void> {
-      const { totalTokens } = estimatedUsage(context);
-      const amount = Math.max(1, Math.min(totalTokens, charge.smallest));
-      const decision = counters.take(charge.windows, amount, onFailure);
-      if ('then' in decision) {
-        return decision.then((decided) => afterTokens(context, decided, { charge, amount, requests }));
-      }
-      return afterTokens(context, decision, { charge, amount, requests });
-    }
-
-    function afterTokens(
-      context: RequestContext,
-      decision: Decision,
-      { charge, amount, requests }: { charge: Charge; amount: number; requests: Charge | undefined },
-    ): void | Promise<void> {
-      if (decision.allowed) {
-        // A store that is away and lets everything through has counted nothing.
-        if (decision.windows.length > 0)
-          context.set(reservedTokens, { windows: charge.windows, tokens: amount });
-        return undefined;
-      }
-      const refused = refusal(decision, charge);
-      // What was refused counts nowhere.
-      const returned = requests === undefined ? undefined : counters.adjust(requests.windows, -1);
-      if (returned === undefined) throw refused;
-      return returned.then(() => {
-        throw refused;
-      });
+    function decide(context: RequestContext, charges: LimitCharges | undefined): void | Promise<void> {
+      if (charges === undefined) return undefined;
+      const tokens = charges.tokens === undefined ? 0 : estimatedUsage(context).totalTokens;
+      const reserved = takeCharges(charges, { counters, tokens, onStoreFailure, code: 'rate_limited' });
+      if (reserved === undefined) return undefined;
+      if ('then' in reserved) return reserved.then((taken) => keep(context, taken));
+      keep(context, reserved);
     }
 
     return {
       request(context) {
         const key = context.get(callerKey);
         if (key === undefined) return undefined;
+        if (onStoreFailure !== 'local') context.set(limitsOnStoreFailure, onStoreFailure);
         const { organisationId, workspaceId } = key;
-        const records = directory.records('rate_limit_policy', { organisationId, workspaceId });
-        if (records.length === 0) return undefined;
-        const set = sets.of(records);
-        if (set.needsBody && holdsJson(context)) {
-          return context.body.load().then(() => decide(context, key, set));
-        }
-        return decide(context, key, set);
+        const own = ownLimits.of(key, directory.rateLimitsOf(organisationId, workspaceId));
+        const records = hasPolicies
+          ? directory.records('rate_limit_policy', { organisationId, workspaceId })
+          : noPolicies;
+        if (records.length === 0 && own === undefined) return undefined;
+        const set = records.length === 0 ? undefined : sets.of(records);
+        const needsBody = set?.needsBody === true || own?.tokens !== undefined;
+        if (needsBody && holdsJson(context))
+          return context.body.load().then(() => decide(context, chargesOf(context, key, own, set)));
+        return decide(context, chargesOf(context, key, own, set));
       },
       settled(context, outcome) {
         const reserved = context.get(reservedTokens);
-        if (reserved === undefined) return undefined;
-        const difference = usedTokens(context, outcome, reserved.tokens) - reserved.tokens;
-        return difference === 0 ? undefined : counters.adjust(reserved.windows, difference);
+        return reserved?.settle(countedTokens(context, outcome, reserved.tokens));
       },
     };
   },
 });
+
+function keep(context: RequestContext, reserved: TokenReservation | undefined): void {
+  if (reserved !== undefined) context.set(reservedTokens, reserved);
+}
 
 const jsonType = /\bjson\b/i;
 
@@ -148,31 +92,11 @@ function holdsJson(context: RequestContext): boolean {
   return endpoint.modelled || jsonType.test(context.header('content-type') ?? '');
 }
 
-/** What counts in the end. Of a request that the client left, nobody knows: what was reserved stays. */
-function usedTokens({ facts }: RequestContext, { kind }: Outcome, reserved: number): number {
-  if (facts.cacheStatus.includes('HIT')) return 0;
-  if (facts.usage !== undefined) return facts.usage.totalTokens;
-  return kind === 'cancelled' && facts.attempts > 0 ? reserved : 0;
-}
-
-function refusal(decision: Decision, { policies }: Charge): GatewayError {
-  const policy = policies[decision.refusedBy];
-  const state = decision.windows[decision.refusedBy];
-  // With something left, though not enough: a part of the window is the soonest that more is.
-  const waitMs = state === undefined ? 0 : state.resetMs || state.windowMs / 60;
-  const seconds = Math.max(1, Math.ceil(waitMs / 1000));
-  return new GatewayError(
-    'rate_limited',
-    `The rate-limit policy ${policy?.words ?? ''} is used up. Try again in ${seconds} s.`,
-    { headers: ['retry-after', String(seconds)] },
-  );
-}
-
 function noRoom(policy: Policy): GatewayError {
   const seconds = Math.ceil(policy.windowMs / 60_000);
   return new GatewayError(
     'rate_limited',
-    `The rate-limit policy ${policy.words} counts as many groups as it can, and this request would begin another one. Try again in ${seconds} s, or send the values of a request before.`,
+    `${policy.words} counts as many groups as it can, and this request would begin another one. Try again in ${seconds} s, or send the values of a request before.`,
     { headers: ['retry-after', String(seconds)] },
   );
 }

@@ -16,7 +16,7 @@ export const PoliciesSchema = Type.Object(
       Type.Union([Type.Literal('local'), Type.Literal('open'), Type.Literal('closed')], {
         default: 'local',
         description:
-          'What happens while the shared counters (`storage.counters`) do not answer within 50 ms: `local` counts in this process, `open` lets requests through uncounted, `closed` refuses them with 503 `limits_unavailable`.',
+          'What happens while the shared counters (`storage.counters`) do not answer within 50 ms: `local` counts in this process, `open` lets requests through uncounted, `closed` refuses them with 503 `limits_unavailable`. The same holds for the limits of the providers that the request goes to.',
       }),
     ),
   },

@@ -1,12 +1,10 @@
 import type { StoredRecord } from '../../core/ports/records.ts';
 import type { Window } from '../../core/ports/counters.ts';
+import { limitWords, windowMsOf } from '../../core/ports/limit-window.ts';
 import { GroupTable } from './group-table.ts';
 import { isInvented, isOfBody, readerOf, type Read, type Subject } from './subject.ts';
 
 type PolicyRecord = StoredRecord<'rate_limit_policy'>;
-
-const windows = { rpm: 60_000, rph: 3_600_000, rpd: 86_400_000 } as const;
-const periods = { rpm: 'minute', rph: 'hour', rpd: '24 hours' } as const;
 
 interface Condition {
   readonly read: Read;
@@ -18,9 +16,8 @@ interface Condition {
 /** A stored policy, ready to judge requests. */
 export class Policy {
   readonly type: PolicyRecord['data']['type'];
-  readonly limit: number;
   readonly windowMs: number;
-  /** For refusals: `"name" (100 requests per minute)`. */
+  /** For refusals: `The rate-limit policy "name" (100 requests per minute)`. */
   readonly words: string;
   readonly needsBody: boolean;
   private readonly conditions: readonly Condition[];
@@ -30,9 +27,8 @@ export class Policy {
   constructor({ id, name, organisationId, data }: PolicyRecord, maxGroups: number) {
     const { type, unit, value, conditions, groupBy } = data;
     this.type = type;
-    this.limit = value;
-    this.windowMs = windows[unit];
-    this.words = `${JSON.stringify(name)} (${value} ${type} per ${periods[unit]})`;
+    this.windowMs = windowMsOf(unit);
+    this.words = `The rate-limit policy ${JSON.stringify(name)} (${limitWords(data)})`;
     this.conditions = conditions.map((condition) => compile(condition));
     this.groupBy = groupBy.map(({ key }) => readerOf(key) ?? nothing);
     this.needsBody = type === 'tokens' || [...conditions, ...groupBy].some(({ key }) => isOfBody(key));

@@ -3,7 +3,7 @@ import type { ChildProcess } from 'node:child_process';
 import { openFilesLimit } from './open-files.ts';
 import { IdleStreams } from './idle-streams.ts';
 import { load } from './load.ts';
-import type { MemoryQuestion, MemoryReading } from './memory-probe.ts';
+import type { MemoryQuestion, MemoryReading } from './memory-probe.mjs';
 import { removeFolder, startBare, startUpstream, startWeir, type Subject } from './subject.ts';
 import { idleRequestBytes, requestBytes } from './workload.ts';
 

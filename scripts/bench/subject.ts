@@ -30,7 +30,7 @@ export async function startUpstream(): Promise<{ port: number; stop(): Promise<v
 
 /** How a subject is started, beside what it is. */
 export interface SubjectOptions {
-  /** It answers questions of `memory-probe.ts` over its IPC channel. */
+  /** It answers questions of `memory-probe.mjs` over its IPC channel. */
   readonly memoryProbe?: boolean;
 }
 
@@ -111,14 +111,14 @@ export async function startWeir({
   await writeFile(configFile, config ?? benchConfig(upstreamPort));
   const args = [
     // For profiling: WEIR_BENCH_NODE_ARGS="--cpu-prof --cpu-prof-dir=DIR".
-    ...(runtime?.args ?? [
-      ...(process.env['WEIR_BENCH_NODE_ARGS']?.split(' ') ?? []),
-      ...flags,
-      '--import',
-      'tsx',
-      ...probeArguments({ memoryProbe }),
-    ]),
-    'main.ts',
+    ...(runtime === undefined
+      ? [
+          ...(process.env['WEIR_BENCH_NODE_ARGS']?.split(' ') ?? []),
+          ...flags,
+          ...probeArguments({ memoryProbe }),
+          path.join(root, 'scripts', 'run.mjs'),
+        ]
+      : [...runtime.args, 'main.ts']),
     'start',
     '--config',
     configFile,
@@ -156,7 +156,7 @@ export async function removeFolder(folder: string): Promise<void> {
 
 function probeArguments({ memoryProbe }: SubjectOptions): readonly string[] {
   if (memoryProbe !== true) return [];
-  return ['--expose-gc', '--import', pathToFileURL(path.join(here, 'memory-probe.ts')).href];
+  return ['--expose-gc', '--import', pathToFileURL(path.join(here, 'memory-probe.mjs')).href];
 }
 
 function launch(

@@ -110,8 +110,9 @@ export class SupervisedChild {
 
   #launch(): Promise<void> {
     const { entry, environment, options, clock, name } = this.#settings;
+    const loader = entry.pathname.endsWith('.ts') ? typeScriptLoader() : undefined;
     const child = fork(fileURLToPath(entry), {
-      execArgv: childArguments(process.execArgv, typeScriptLoader()),
+      execArgv: childArguments(process.execArgv, loader),
       env: { ...inheritedEnvironment(), ...environment },
       stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
     });

@@ -122,14 +122,17 @@ function secretsOf(
 }
 
 /**
- * What the directory looks at of a page of keys, as one value. All keys are read at every start, and the protocol
- * costs as much for each column of a row as reading the row does.
+ * What the directory looks at of a page of keys, as one value. All keys are read at every start: the protocol costs as
+ * much for each column of a row as reading the row does, and JSON of columns of several types as much again.
  */
-const directoryRows = sql<readonly DirectoryRow[] | null>`json_agg(json_build_array(
-  id, organisation_id, workspace_id, user_id, name, type, status, scopes, defaults,
-  (extract(epoch from expires_at) * 1000)::bigint, (extract(epoch from updated_at) * 1000)::bigint,
-  secret_hash, (extract(epoch from secret_ends_at) * 1000)::bigint,
-  replaced_hash, (extract(epoch from replaced_ends_at) * 1000)::bigint) order by id)`;
+const directoryRows = sql<readonly DirectoryRow[] | null>`array_to_json(array_agg(array[
+  id, organisation_id, workspace_id, user_id, name, type, status, array_to_string(scopes, ' '), defaults::text,
+  rate_limits::text, ${milliseconds('expires_at')}, ${milliseconds('updated_at')},
+  secret_hash, ${milliseconds('secret_ends_at')}, replaced_hash, ${milliseconds('replaced_ends_at')}] order by id))`;
+
+function milliseconds(column: string): SQL {
+  return sql`(extract(epoch from ${sql.raw(column)}) * 1000)::bigint::text`;
+}
 
 type DirectoryRow = readonly [
   id: string,
@@ -139,18 +142,24 @@ type DirectoryRow = readonly [
   name: string,
   type: ApiKeyRecord['type'],
   status: ApiKeyRecord['status'],
-  scopes: readonly string[],
-  defaults: ApiKeyDefaults,
-  expiresAt: number | null,
-  updatedAt: number,
+  /** With blanks between them, which scopes have not. */
+  scopes: string,
+  /** JSON. */
+  defaults: string,
+  /** JSON. */
+  rateLimits: string,
+  expiresAt: string | null,
+  updatedAt: string,
   secretHash: string | null,
-  secretEndsAt: number | null,
+  secretEndsAt: string | null,
   replacedHash: string | null,
-  replacedEndsAt: number | null,
+  replacedEndsAt: string | null,
 ];
 
 function directoryKey(row: DirectoryRow): DirectoryKey {
-  const [id, organisationId, workspaceId, userId, name, type, status, scopes, defaults] = row;
+  const [id, organisationId, workspaceId, userId, name, type, status, scopes] = row;
+  const [, , , , , , , , defaults, rateLimits, expiresAt, updatedAt, hash, endsAt, replaced, replacedEndsAt] =
+    row;
   return {
     id,
     organisationId,
@@ -159,10 +168,15 @@ function directoryKey(row: DirectoryRow): DirectoryKey {
     name,
     type,
     status,
-    scopes,
-    secrets: secretsOf(row[11], row[12], row[13], row[14]),
-    defaults,
-    expiresAt: row[9] ?? undefined,
-    updatedAt: row[10],
+    scopes: scopes === '' ? [] : scopes.split(' '),
+    rateLimits: rateLimits === '[]' ? [] : (JSON.parse(rateLimits) as ApiKeyRecord['rateLimits']),
+    secrets: secretsOf(hash, numberOf(endsAt), replaced, numberOf(replacedEndsAt)),
+    defaults: defaults === '{}' ? {} : (JSON.parse(defaults) as ApiKeyDefaults),
+    expiresAt: numberOf(expiresAt) ?? undefined,
+    updatedAt: Number(updatedAt),
   };
+}
+
+function numberOf(text: string | null): number | null {
+  return text === null ? null : Number(text);
 }

@@ -118,6 +118,7 @@ async function weir(...args: string[]) {
     ...{ chainStart, verifyChain, clock: testClock },
     atStore: (_, use) => use(resources),
     atKeys: () => Promise.reject(new Error('No keys here.')),
+    secretBox: () => Promise.reject(new Error('No keys here.')),
     print: (text) => void lines.push(text),
     complain: (text) => void lines.push(`! ${text}`),
   };
@@ -233,7 +234,7 @@ describe('weir export and weir import', () => {
       (text) => text.replace('email:', 'emial:'),
       /^! .*bad\.yaml:\d+:\d+: unknown key "emial"; did you mean "email"\?/,
     ],
-    ['another format', (text) => text.replace('weir-export-1', 'weir-export-9'), /bad\.yaml:3:9: "format"/],
+    ['another format', (text) => text.replace('weir-export-1', 'weir-export-9'), /bad\.yaml:4:9: "format"/],
     ['a hash that is none', (text) => text.replace(/token_sha256: .*/, 'token_sha256: x'), /"token_sha256"/],
     [
       'a date that is none',
@@ -249,7 +250,7 @@ describe('weir export and weir import', () => {
           'organisations:\n',
           (start) => start + text.slice(text.indexOf('organisations:\n') + start.length),
         ),
-      /bad\.yaml:\d+:\d+: "org-.*" is there twice; the first stands at .*bad\.yaml:5:5/,
+      /bad\.yaml:\d+:\d+: "org-.*" is there twice; the first stands at .*bad\.yaml:6:5/,
     ],
     [
       'a member who is nobody',
@@ -281,7 +282,7 @@ describe('weir export and weir import', () => {
     const before = await resources.changes();
     const { code, text: said } = await weir('import', file);
     assert.equal(code, 1);
-    assert.match(said, /export\.yaml:5:5: .*"ada@example\.com" already.*Nothing of the organisation/);
+    assert.match(said, /export\.yaml:6:5: .*"ada@example\.com" already.*Nothing of the organisation/);
     assert.deepEqual(await resources.changes(), before);
   });
 });

@@ -58,9 +58,10 @@ function rowOf(record: StoredRecord, { change }: HeldCounters): typeof records.$
 
 function taken({ kind, id, slug, workspaceId }: StoredRecord): Taken {
   const place = workspaceId === undefined ? 'The organisation' : 'The workspace';
-  const what = kind.replaceAll('_', ' ');
+  const what = kind.replaceAll('_', ' ').replace(/^mcp /, 'MCP ');
+  const article = /^(?:[aeiou]|MCP)/.test(what) ? 'an' : 'a';
   return {
-    records_slug_taken: `${place} has a ${what} with the slug "${slug}" already; choose another slug.`,
+    records_slug_taken: `${place} has ${article} ${what} with the slug "${slug}" already; choose another slug.`,
     records_pkey: `A record with the id "${id}" exists already.`,
   };
 }

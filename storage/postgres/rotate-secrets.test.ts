@@ -74,6 +74,7 @@ async function rotate(
   const code = await runAdministrationCommand(command, {
     ...{ chainStart, verifyChain, clock: testClock },
     atStore: () => Promise.reject(new Error('Not asked for.')),
+    secretBox: () => Promise.reject(new Error('Not asked for.')),
     async atKeys(_, use) {
       const keys = await rotationKeys(data, { variables, clock: testClock, ownsData: false });
       const { finish } = keys;

@@ -212,7 +212,7 @@ export function keysAreStored(subject: Subject): void {
 /** What the directory sees of a key. */
 function directoryKey(key: ApiKeyRecord): DirectoryKey {
   const { id, organisationId, workspaceId, userId, name, type } = key;
-  const { status, scopes, secrets, defaults, expiresAt, updatedAt } = key;
+  const { status, scopes, rateLimits, secrets, defaults, expiresAt, updatedAt } = key;
   return {
     id,
     organisationId,
@@ -222,6 +222,7 @@ function directoryKey(key: ApiKeyRecord): DirectoryKey {
     type,
     status,
     scopes,
+    rateLimits,
     secrets,
     defaults,
     expiresAt,

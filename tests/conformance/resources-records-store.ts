@@ -101,6 +101,12 @@ export function recordsAreStored(subject: Subject): void {
     ] as const;
     for (const [given, message] of cases)
       await assert.rejects(insert(subject(), [aRecord(id, given)]), { code: 'already_exists', message });
+    const integration = { kind: 'integration', data: {} as StoredRecord<'integration'>['data'] } as const;
+    const named = { slug: 'int-a', workspaceId: 'one' };
+    await insert(subject(), [{ ...aRecord(id, named), ...integration }]);
+    await assert.rejects(insert(subject(), [{ ...aRecord(id, named), ...integration }]), {
+      message: /The workspace has an integration with the slug "int-a" already/,
+    });
     const other = aRecord(id, { workspaceId: 'one' });
     await insert(subject(), [other]);
     await assert.rejects(replace(subject(), { ...other, slug: 'pc-a', version: 2 }), {

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { after, type TestContext as NodeTestContext } from 'node:test';
 import auth from '../../plugins/auth/index.ts';
 import management from '../../plugins/management/index.ts';
+import policies from '../../plugins/policies/index.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { Resources } from '../../core/ports/resources.ts';
 import { recordingLog, testClock } from '../../storage/embedded/chdb-fixture.ts';
@@ -64,16 +65,29 @@ export interface Administration {
 export async function startAdministration(
   t: NodeTestContext,
   resources?: Resources,
-  options: Pick<TestGatewayOptions, 'analytics' | 'directory' | 'features' | 'operations' | 'providers'> = {},
+  options: Pick<
+    TestGatewayOptions,
+    | 'analytics'
+    | 'clock'
+    | 'directory'
+    | 'features'
+    | 'mcp'
+    | 'operations'
+    | 'providers'
+    | 'secretManagers'
+    | 'server'
+  > = {},
 ): Promise<Administration> {
   const keys: Record<string, KeyRecord> = {};
   const gateway = await startTestGateway(t, {
     ...{ keys, providers: {}, configs: { main: { provider: 'mock' } }, ...options },
     ...(resources !== undefined && { resources }),
-    server: { max_body_bytes: 8_000_000 },
+    server: { max_body_bytes: 8_000_000, ...options.server },
     pipelines: [
       { match: { routes: 'contributed' }, plugins: [auth, management] },
-      ...(options.providers === undefined ? [] : [{ name: 'serving', plugins: [auth, providerPlugin()] }]),
+      ...(options.providers === undefined
+        ? []
+        : [{ name: 'serving', plugins: [auth, policies, providerPlugin()] }]),
     ],
   });
   return {

@@ -35,6 +35,7 @@ import type { AnyPlugin } from '../../core/pipeline/plugin.ts';
 import type { EngineRuntime } from '../../core/pipeline/settle.ts';
 import type { Analytics } from '../../core/ports/analytics.ts';
 import type { Clock } from '../../core/ports/clock.ts';
+import type { Counters } from '../../core/ports/counters.ts';
 import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
 import type { GuardedFetch } from '../../core/ports/guarded-fetch.ts';
 import { TrustedHosts } from '../../core/ports/host-rules.ts';
@@ -107,6 +108,8 @@ export interface TestGatewayOptions {
   readonly directory?: Partial<Directory>;
   /** What the analytics store answers; nothing by default. */
   readonly analytics?: Partial<Analytics>;
+  /** Instead of counters in memory. */
+  readonly counters?: Counters;
   /** Instead of `Math.random`, for what strategies and retries leave to chance. */
   readonly random?: () => number;
 }
@@ -175,14 +178,17 @@ export async function startTestGateway(
       }
     },
   };
-  const counters = createMemoryCounters({ clock, log });
+  const memory = createMemoryCounters({ clock, log });
+  const counters = options.counters ?? memory;
   const credentials = createCredentialFactory({ clock, transport, environment: {} });
   const table = options.table ?? providerTable;
   const headerPrefix = config.server.header_prefix;
   const directory: Directory = {
     ...withoutStore,
     ...options.directory,
-    keyByHash: (hash) => Object.entries(options.keys ?? {}).find(([secret]) => sha256(secret) === hash)?.[1],
+    keyByHash: (hash) =>
+      Object.entries(options.keys ?? {}).find(([secret]) => sha256(secret) === hash)?.[1] ??
+      options.directory?.keyByHash?.(hash),
     defaultOrganisationId: 'default-org',
     defaultWorkspaceId: 'default-ws',
   };
@@ -219,7 +225,7 @@ export async function startTestGateway(
       },
       ...{ credentials, prices: runtime.prices, state: new RoutingState(clock), random: options.random },
       breakers: new Breakers({ counters, clock, log }),
-      directory,
+      ...{ counters, directory },
       ...{ secrets: testSecrets, secretManagers: options.secretManagers },
     }),
     embeddings: createEmbeddings({
@@ -260,7 +266,7 @@ export async function startTestGateway(
     await transport.close();
     await network.close();
     for (const dispose of disposers) await dispose();
-    counters.close();
+    memory.close();
   });
   return {
     ...{ url: `http://127.0.0.1:${server.port}`, port: server.port, gateway, server, transport: network },

@@ -14,7 +14,7 @@ export interface OpenedDirectory {
   readonly directory: Partial<Directory>;
 }
 
-/** Follows the store until the test ends. Keys are not found in it: tests have their own. */
+/** Follows the store until the test ends. */
 export async function openTestDirectory(closing: Closing, resources: Resources): Promise<OpenedDirectory> {
   const live = createDirectory({
     base: {
@@ -34,9 +34,11 @@ export async function openTestDirectory(closing: Closing, resources: Resources):
   return {
     resources: live.resources,
     directory: {
+      keyByHash: (hash) => live.keyByHash(hash),
       isArchived: (id) => live.isArchived(id),
       workspaceId: (organisationId, name) => live.workspaceId(organisationId, name),
       defaultsOf: (organisationId, workspaceId) => live.defaultsOf(organisationId, workspaceId),
+      rateLimitsOf: (organisationId, workspaceId) => live.rateLimitsOf(organisationId, workspaceId),
       settingsIn: (organisationId, workspaceId) => live.settingsIn(organisationId, workspaceId),
       user: (organisationId, name) => live.user(organisationId, name),
       memberRole: (workspaceId, userId) => live.memberRole(workspaceId, userId),

@@ -13,6 +13,8 @@ import { defaultRuntime, launcher, type Runtime } from './runtimes.ts';
 export const ownerKey = 'wk_test_0123456789abcdef';
 
 const main = fileURLToPath(new URL('../../main.ts', import.meta.url));
+/** Users start it with that. */
+const run = fileURLToPath(new URL('../../scripts/run.mjs', import.meta.url));
 const patienceMs = 60_000;
 
 /** How a process that ended did so. */
@@ -174,8 +176,8 @@ function launch(
     if (given[name] === undefined) delete env[name];
   }
   for (const [name, value] of Object.entries(given)) if (value === undefined) delete env[name];
-  const run = launcher(runtime);
-  const child = spawn(run.program, [...run.args, main, ...args], {
+  const { program, args: before } = launcher(runtime);
+  const child = spawn(program, [...(runtime === 'node' ? [run] : [...before, main]), ...args], {
     ...{ cwd, env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });

@@ -27,19 +27,31 @@ export async function journalIds(home: Home, table: Table): Promise<string[]> {
 }
 
 /** How often each id stands in the tables of the store. Nobody else may have the folder open. */
-export async function storedCopies(home: Home): Promise<Record<Table, Map<string, number>>> {
-  const directory = path.join(home.data, 'analytics');
+export function storedCopies(home: Home): Promise<Record<Table, Map<string, number>>> {
+  return withStore(home.data, async (rowsOf) => {
+    const copies = async (table: Table): Promise<Map<string, number>> => {
+      const query = `SELECT toString(id) AS id, toUInt32(count()) AS copies FROM ${table} GROUP BY id`;
+      const rows = await rowsOf<{ id: string; copies: number }>(query);
+      return new Map(rows.map((row) => [row.id, row.copies]));
+    };
+    return { requests: await copies('requests'), bodies: await copies('bodies') };
+  });
+}
+
+/** Opens the embedded store of a data folder and asks it. Nobody else may have the folder open. */
+export async function withStore<Result>(
+  data: string,
+  ask: (rowsOf: <Row>(query: string) => Promise<Row[]>) => Promise<Result>,
+): Promise<Result> {
+  const directory = path.join(data, 'analytics');
   const engine = await startChdb({ directory, log: recordingLog(), clock: testClock });
   const { url, username, password } = engine;
   const client = createClient({ url, username, password, database: 'weir' });
-  const copies = async (table: Table): Promise<Map<string, number>> => {
-    const query = `SELECT toString(id) AS id, toUInt32(count()) AS copies FROM ${table} GROUP BY id`;
-    const result = await client.query({ query, format: 'JSONEachRow' });
-    const rows = await result.json<{ id: string; copies: number }>();
-    return new Map(rows.map((row) => [row.id, row.copies]));
-  };
   try {
-    return { requests: await copies('requests'), bodies: await copies('bodies') };
+    return await ask(async <Row>(query: string) => {
+      const result = await client.query({ query, format: 'JSONEachRow' });
+      return result.json<Row>();
+    });
   } finally {
     await client.close();
     await engine.close();

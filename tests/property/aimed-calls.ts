@@ -4,7 +4,8 @@ import type { RouteDefinition } from '../../core/http/define-route.ts';
 import type { ApiKeyRecord, Resources } from '../../core/ports/resources.ts';
 import type { AdminCall } from '../kit/administration-kit.ts';
 import type { Actor, Asked } from './matrix-model.ts';
-import { personOf, plantTarget, type Person, type Place } from './planted-places.ts';
+import { personOf, plantRecord, plantTarget, recordOf, type Person, type Place } from './planted-places.ts';
+import { recordKindOf, recordKinds, modelOf, versionIdOf } from '../kit/planted-records.ts';
 import { plausibleBody } from './plausible-body.ts';
 
 /** Who calls, about what. */
@@ -26,12 +27,27 @@ export interface AimedCall extends Asked {
   readonly request: AdminCall;
 }
 
-/** Routes whose records these tests do not plant: whoever may ask is told that there is nothing. */
-const nothingThere =
-  /^(logs\.get|feedback\.update|model_pricing\.get|configs\.(get|update|delete|versions))$/;
+/** Routes about what the store of records does not have: whoever may ask is told that there is nothing. */
+const nothingThere = /^(logs\.get|feedback\.update|model_pricing\.get)$/;
 
-/** What routes need to be asked. */
-const queries: Readonly<Record<string, string>> = { 'cache.delete': '?all=true' };
+/** A parameter of a path. */
+interface WantedName {
+  readonly parameter: string;
+  readonly keyType: ApiKeyRecord['type'];
+  /** Of members: the workspace that the path names. */
+  readonly workspace: string;
+  /** Id of the record that the path has named before. */
+  readonly record: string | undefined;
+}
+
+/** What routes need to be asked about the record that their path names. */
+const queries: Readonly<Record<string, (id: string) => string>> = {
+  'cache.delete': () => '?all=true',
+  'integration_models.delete': (id) => `?slugs=${modelOf(id)}`,
+};
+
+/** Routes that are about records of organisations alone. */
+const ofOrganisations = /integration_workspaces\.update$/;
 
 /** Fills in the paths and bodies of calls. */
 export class AimedCalls {
@@ -47,11 +63,12 @@ export class AimedCalls {
 
   /** The call of this route that the try means. */
   async aim(route: RouteDefinition, one: Try): Promise<AimedCall> {
-    const { path, target, ...named } = await this.fill(route, one);
-    const scopes = scopesFor(route, one);
+    const { path, target, record, ...named } = await this.fill(route, one);
+    const scopes = scopesFor(route, one, target);
     const body = await this.bodyFor(route, { ...one, scopes }, named);
-    const query = queries[route.id] ?? '';
-    return { request: { method: route.method, path: path + query, body }, scopes, target };
+    const query = queries[route.id]?.(record) ?? '';
+    const request = { method: route.method, path: path + query, body };
+    return { request, scopes, target, isChange: route.audit !== null };
   }
 
   private async fill(route: RouteDefinition, one: Try) {
@@ -60,6 +77,8 @@ export class AimedCalls {
     let workspace = place?.workspace ?? randomUUID();
     let user: string | undefined;
     let { path } = route;
+    const kind = recordKindOf(route.id);
+    let record: string | undefined;
     for (const [pattern, parameter = ''] of route.path.matchAll(/\{(\w+)\}/g)) {
       if (parameter === 'groupBy') {
         path = path.replace(pattern, 'model');
@@ -70,17 +89,29 @@ export class AimedCalls {
       const found =
         place === undefined || nothingThere.test(route.id)
           ? undefined
-          : route.method === 'GET' && parameter === 'workspaceId'
-            ? { id: place.workspace, belongs: place }
-            : await plantTarget(this.resources, place, wanted);
+          : await this.named(route, place, { ...wanted, record });
       const id = found?.id ?? randomUUID();
       if (parameter === 'workspaceId') workspace = id;
       if (parameter === 'userId') user = id;
-      target = found?.belongs ?? 'nowhere';
+      // What stands below a record is where the record is.
+      if (record === undefined) target = found?.belongs ?? 'nowhere';
+      if (kind !== undefined) record ??= id;
       this.sent.add(id);
       path = path.replace(pattern, id);
     }
-    return { path, workspace, user, target };
+    return { path, workspace, user, target, record: record ?? '' };
+  }
+
+  private named(route: RouteDefinition, place: Place, wanted: WantedName) {
+    const { parameter, record } = wanted;
+    const kind = recordKindOf(route.id);
+    if (kind !== undefined && record === undefined) {
+      const ofOrganisation = ofOrganisations.test(route.id) || wanted.keyType === 'organisation-service';
+      return plantRecord(this.resources, place, { kind, ofOrganisation });
+    }
+    if (parameter === 'versionId' && record !== undefined) return { id: versionIdOf(record), belongs: place };
+    if (route.method === 'GET' && parameter === 'workspaceId') return { id: place.workspace, belongs: place };
+    return plantTarget(this.resources, place, wanted);
   }
 
   /** A body may say again what the path says, and nothing else. */
@@ -95,20 +126,31 @@ export class AimedCalls {
     const stranger = (await plantTarget(this.resources, place, unnamed))?.id ?? '';
     const user = named ?? personOf(place, 'member');
     for (const id of [workspace, stranger, user]) this.sent.add(id);
+    for (const kind of recordKinds) this.sent.add(recordOf(place, kind));
     const { organisation = '' } = this.places[one.home] ?? {};
     return plausibleBody(route.body, {
       ...{ workspace, user, stranger, organisation },
+      record: (kind) => recordOf(place, kind),
       scopes: one.scopes.slice(0, 1),
     });
   }
 }
 
-/** Of a key, the scope for its type, of a new integration that for a workspace; else any one that the route names. */
-function scopesFor({ method, path, scope }: RouteDefinition, { keyType }: Try): readonly string[] {
+/** The rights that let somebody do this to the target: any one of these. */
+function scopesFor(
+  { method, path, scope, audit }: RouteDefinition,
+  { keyType }: Try,
+  target: Asked['target'],
+): readonly string[] {
   const wanted = typeof scope === 'string' ? [scope] : scope;
+  const startingWith = (start: string) => wanted.filter((one) => one.startsWith(start));
+  if (path.startsWith('/api-keys/{id}')) return startingWith(`${keyType.replaceAll('-', '_')}_api_keys.`);
+  const isShared = typeof target === 'object' && target.workspace === '';
   // The bodies of these tests always name a workspace.
-  if (path === '/integrations' && method === 'POST')
-    return wanted.filter((one) => one.startsWith('workspace_'));
-  if (!path.startsWith('/api-keys/{id}')) return wanted;
-  return wanted.filter((one) => one.startsWith(`${keyType.replaceAll('-', '_')}_api_keys.`));
+  const ofWorkspace = startingWith('workspace_');
+  if (path.includes('integrations') && ofWorkspace.length > 0 && (target !== undefined || method === 'POST'))
+    return isShared ? startingWith('organisation_') : ofWorkspace;
+  // Guardrails of the organisation hold in its workspaces, so these see them.
+  if (path.startsWith('/guardrails/') && isShared && audit !== null) return startingWith('organisation_');
+  return wanted;
 }

@@ -9,6 +9,7 @@ import { contributedRoutes } from '../kit/openapi-kit.ts';
 import { testKey } from '../kit/plugin-kit.ts';
 import { AimedCalls, type Try } from './aimed-calls.ts';
 import { verdictOf, type Actor } from './matrix-model.ts';
+import { plantedSecret } from '../kit/planted-records.ts';
 import { directoryOf, personOf, plantPlaces, type Place } from './planted-places.ts';
 
 const runsPerRoute = Number(process.env['WEIR_PROPERTY_RUNS'] ?? 16);
@@ -60,6 +61,7 @@ test('who may do what', async (t) => {
           agree(verdict, { route, one, status: answer.status, told });
         }
         const seen = [answer.text, JSON.stringify(answer.headers)].join('\n');
+        assert.ok(!seen.includes(plantedSecret), `tells a secret: ${told}`);
         for (const secret of hiddenFrom(one.isKnown ? actor : undefined, places))
           assert.ok(!without(calls.sent, seen, secret).includes(secret), `tells of ${secret}: ${told}`);
       });
@@ -104,15 +106,11 @@ interface Answered {
   readonly told: string;
 }
 
-/** Routes whose bodies must name a record that these tests do not plant. */
-const unplanted = /^providers\.create$/;
-
 /** Whether the answer is what the model says. What a body names outside of the caller's reach is not there for it. */
 function agree(verdict: ReturnType<typeof verdictOf>, { route, one, status, told }: Answered): void {
-  const namesOthers =
-    unplanted.test(route.id) || (route.body !== undefined && (one.target !== one.home || one.target > 2));
-  // Which of its scopes is needed is known only once the workspace that its body names is.
-  const isLate = namesOthers && route.id === 'integrations.create';
+  const namesOthers = route.body !== undefined && (one.target !== one.home || one.target > 2);
+  // Which of their scopes is needed is known only once the workspace that the body names is.
+  const isLate = namesOthers && /integrations\.(create|update)$|^guardrails\.update$/.test(route.id);
   if (verdict !== 'in') {
     const accepted = isLate ? [...verdict, 400, 404] : verdict;
     assert.ok(accepted.includes(status), `expected ${accepted.join(' or ')}: ${told}`);

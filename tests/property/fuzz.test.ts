@@ -10,7 +10,16 @@ import { send } from '../kit/http-kit.ts';
 import { checkerOf, contributedPipelines, operationsIn } from '../kit/openapi-kit.ts';
 import { testKey } from '../kit/plugin-kit.ts';
 import { brokenValues } from './broken-values.ts';
-import { directoryOf, personOf, plantPlaces, plantTarget, type Place } from './planted-places.ts';
+import {
+  directoryOf,
+  personOf,
+  plantPlaces,
+  plantRecord,
+  plantTarget,
+  recordOf,
+  type Place,
+} from './planted-places.ts';
+import { modelOf, plantedSecret, recordKindOf, recordKinds, versionIdOf } from '../kit/planted-records.ts';
 import { valuesOf, type ValueSource } from './schema-arbitrary.ts';
 
 /** Requests per operation. */
@@ -55,7 +64,7 @@ test('requests made of the served document', async (t) => {
     const { method, operation } = served;
     await t.test(`${method.toUpperCase()} ${served.path}`, async (own) => {
       const statuses = new Map<number, number>();
-      const known = await plantKnown(resources, place, served.path);
+      const known = await plantKnown(resources, place, served);
       const property = fc.asyncProperty(requestsOf(served, { document, known }), async (request) => {
         const { path, body, caller, ifMatch } = request;
         const headers = {
@@ -70,6 +79,7 @@ test('requests made of the served document', async (t) => {
         assert.ok(check, `the document knows no such status: ${told}`);
         assert.equal(answer.headers['content-type'], 'application/json', told);
         assert.deepEqual(check(answer.json()), [], told);
+        assert.ok(!answer.text.includes(plantedSecret), `tells a secret: ${told}`);
       });
       const found = await fc.check(property, { numRuns: runs, interruptAfterTimeLimit: 60_000 });
       const { seed, counterexamplePath, errorInstance } = found;
@@ -85,19 +95,37 @@ test('requests made of the served document', async (t) => {
 });
 
 /** Something new for every parameter of the path, and what bodies can name. */
-async function plantKnown(resources: Resources, place: Place, path: string): Promise<ValueSource['known']> {
+async function plantKnown(
+  resources: Resources,
+  place: Place,
+  { path, operation }: Served,
+): Promise<ValueSource['known']> {
+  const standing = recordKinds.map((kind) => [`${kind}_id`, [recordOf(place, kind)]] as const);
   const known: Record<string, readonly string[]> = {
     ...{ workspace_id: [place.workspace, `ws-${place.marker}`], user_id: [personOf(place, 'member')] },
     ...{
-      config_id: ['main'],
+      ...Object.fromEntries(standing),
+      config_id: ['main', recordOf(place, 'config')],
       scopes: ['logs.view', 'completions.write'],
       columns: ['cost', 'cost,last_seen'],
     },
     ...{ id: [place.workspace, personOf(place, 'manager')], status: ['active', 'active,archived'] },
   };
+  const kind = recordKindOf(String(operation['operationId']));
+  let record: string | undefined;
   const isOfWorkspace = path.includes('{workspaceId}');
   for (const [, parameter = ''] of path.matchAll(/\{(\w+)\}/g)) {
     const workspace = isOfWorkspace ? (known['workspaceId']?.[0] ?? place.workspace) : '';
+    if (kind !== undefined && record === undefined) {
+      record = (await plantRecord(resources, place, { kind, ofOrganisation: false })).id;
+      Object.assign(known, {
+        [parameter]: [record],
+        versionId: [versionIdOf(record)],
+        slugs: [modelOf(record)],
+      });
+      continue;
+    }
+    if (parameter in known) continue;
     const planted = await plantTarget(resources, place, { parameter, keyType: 'workspace-user', workspace });
     if (planted !== undefined) known[parameter] = [planted.id];
   }

@@ -28,6 +28,8 @@ export interface Asked {
   readonly scopes: readonly string[];
   /** What its path names; undefined: nothing. `nowhere`: a record that there is not. */
   readonly target: Belonging | 'nowhere' | undefined;
+  /** It changes what its path names. */
+  readonly isChange: boolean;
 }
 
 /** What the answer must be: let in, or one of these statuses. */
@@ -79,12 +81,19 @@ function reaches(actor: Actor, target: Belonging): boolean {
   return target.user === undefined || isManager(actor) || (user !== '' && user === target.user);
 }
 
+/** What belongs to an organisation is seen in its workspaces, and changed by its own keys alone. */
+function isAnothers({ kind }: Actor, { target, isChange }: Asked): boolean {
+  if (kind === 'owner' || kind === 'organisation-service') return false;
+  return isChange && typeof target === 'object' && target.workspace === '';
+}
+
 /** What the gateway must answer; `actor` undefined: nobody known. */
-export function verdictOf(actor: Actor | undefined, { scopes, target }: Asked): Verdict {
+export function verdictOf(actor: Actor | undefined, asked: Asked): Verdict {
+  const { scopes, target } = asked;
   if (actor === undefined) return [401];
   const isHidden = target === 'nowhere' || (target !== undefined && !reaches(actor, target));
   const isRefused = !scopes.some((scope) => mayUse(actor, scope));
   // Who lacks a right is told so before or after the record was looked for: nothing is told of the record.
   if (isHidden) return isRefused ? [403, 404] : [404];
-  return isRefused ? [403] : 'in';
+  return isRefused || isAnothers(actor, asked) ? [403] : 'in';
 }

@@ -2,11 +2,13 @@
 import { randomUUID } from 'node:crypto';
 import type { Directory } from '../../core/ports/directory.ts';
 import type { OrganisationRole } from '../../core/ports/people.ts';
+import type { RecordKind } from '../../core/ports/records.ts';
 import type { ApiKeyRecord, Resources, ResourcesWriter } from '../../core/ports/resources.ts';
 import { testStart } from '../kit/plugin-kit.ts';
 import type { Actor, Belonging } from './matrix-model.ts';
+import { homeOf, insertRecord, recordKinds } from '../kit/planted-records.ts';
 
-/** A workspace with its people, keys, invites and mappings. Every id, name, address and hash in it holds its marker. */
+/** A workspace with its people, keys, invites, mappings and records. Every id, name, address and hash in it holds its marker. */
 export interface Place extends Belonging {
   readonly marker: string;
   /** What marks the records of its organisation that belong to no workspace. */
@@ -21,6 +23,11 @@ const times = { createdAt: testStart, updatedAt: testStart, version: 1 };
 /** The id of somebody who is planted in every place. */
 export function personOf(place: Place, person: Person): string {
   return `${place.marker}-${person}`;
+}
+
+/** The id of the record of a kind that is planted in every place, or in its organisation. */
+export function recordOf(place: Place, kind: RecordKind): string {
+  return `${homeOf(kind) === 'organisation' ? place.organisationMarker : place.marker}-${kind}`;
 }
 
 /** Two places in one organisation and one in another. */
@@ -82,6 +89,24 @@ export async function plantTarget(
   return { id, belongs };
 }
 
+/** A new record of this kind, of the organisation where `ofOrganisation` says so and there can be one. */
+export async function plantRecord(
+  resources: Resources,
+  place: Place,
+  { kind, ofOrganisation }: { readonly kind: RecordKind; readonly ofOrganisation: boolean },
+): Promise<{ readonly id: string; readonly belongs: Belonging }> {
+  const home = homeOf(kind);
+  const isShared = home === 'organisation' || (home === 'either' && ofOrganisation);
+  const { organisation, organisationMarker, marker } = place;
+  const workspace = isShared ? undefined : place.workspace;
+  // Messages name what was asked for with its first 64 characters.
+  const id = `${isShared ? organisationMarker : marker}-${randomUUID().slice(0, 18)}`;
+  await resources.write(organisation, (writer) =>
+    insertRecord(writer, { kind, organisation, workspace, id }),
+  );
+  return { id, belongs: { organisation, workspace: workspace ?? '' } };
+}
+
 interface Planting {
   readonly place: Place;
   readonly id: string;
@@ -114,6 +139,10 @@ const plants: Readonly<Record<string, (writer: ResourcesWriter, planting: Planti
       });
       return { organisation, workspace };
     },
+    async entityId(writer, { place: { organisation, workspace }, id }) {
+      await insertKey(writer, { organisation, workspace, id, type: 'workspace-service', user: '' });
+      return { organisation, workspace };
+    },
     async id(writer, { place, id, keyType }) {
       const { organisation } = place;
       const workspace = keyType === 'organisation-service' ? undefined : place.workspace;
@@ -134,6 +163,11 @@ async function plantPlace(resources: Resources, place: Place): Promise<void> {
       const type = 'organisation-service';
       const id = `${organisationMarker}-key`;
       await insertKey(writer, { organisation, workspace: undefined, id, type, user: '' });
+      for (const kind of recordKinds) {
+        const owner = { kind, organisation, workspace: undefined };
+        if (homeOf(kind) !== 'workspace')
+          await insertRecord(writer, { ...owner, id: `${organisationMarker}-${kind}` });
+      }
     }
     await insertWorkspace(writer, { organisation, id: workspace, slug: `ws-${marker}` });
     for (const person of people) {
@@ -145,6 +179,10 @@ async function plantPlace(resources: Resources, place: Place): Promise<void> {
     for (const type of ['workspace-service', 'workspace-user'] as const)
       await insertKey(writer, { organisation, workspace, id: `${marker}-${type}`, type, user: '' });
     await insertInvite(writer, { organisation, id: `${marker}-invite`, workspace });
+    for (const kind of recordKinds) {
+      if (homeOf(kind) !== 'organisation')
+        await insertRecord(writer, { kind, organisation, workspace, id: `${marker}-${kind}` });
+    }
   });
 }
 

@@ -2,6 +2,8 @@
 import { randomUUID } from 'node:crypto';
 import { requiredKeys, schemaMap, schemaObject, type SchemaObject } from '../../core/config/schema-object.ts';
 import { exampleOfSchema } from '../../core/http/openapi/example-of-schema.ts';
+import type { RecordKind } from '../../core/ports/records.ts';
+import { plantedCapability, recordKinds } from '../kit/planted-records.ts';
 
 /** What a body may name. */
 export interface Named {
@@ -12,6 +14,8 @@ export interface Named {
   /** Somebody of the organisation who belongs to no workspace. */
   readonly stranger: string;
   readonly scopes: readonly string[];
+  /** Id of a record of this kind that the workspace may use. */
+  record(kind: RecordKind): string;
 }
 
 /** Members that bodies get even when they could do without: without them some callers could not be served. */
@@ -49,7 +53,10 @@ function byName(name: string, schema: SchemaObject, named: Named): unknown {
   if (name === 'organisation_id') return named.organisation;
   if (name === 'users[]') return { id: named.stranger };
   if (name === 'workspaces[]') return { id: named.workspace };
+  if (name === 'capabilities[]') return { type: 'tool', name: plantedCapability, enabled: true };
   if (name === 'scopes') return named.scopes;
+  const kind = recordKinds.find((one) => name === `${one}_id`);
+  if (kind !== undefined) return named.record(kind);
   if (name === 'role') return 'member';
   if (name === 'ai_provider_id' || name === 'provider') return 'mock';
   if (schema['format'] === 'email') return `${randomUUID()}@example.com`;

@@ -2,6 +2,7 @@ import { describe } from 'node:test';
 import type { Runtime } from '../kit/runtimes.ts';
 import { describeDifferences } from './differences.ts';
 import { describeLife } from './life.ts';
+import { describeMcp } from './mcp.ts';
 import { describeServing } from './serving.ts';
 import { describeWebSocket } from './websocket.ts';
 
@@ -10,6 +11,7 @@ export function describeRuntime(runtime: Runtime): void {
   describe(`the gateway on ${runtime}`, { timeout: 120_000 }, () => {
     describeServing(runtime);
     describeWebSocket(runtime);
+    describeMcp(runtime);
     describeLife(runtime);
     describeDifferences(runtime);
   });

@@ -16,6 +16,7 @@ import type { TryParts } from '../try-parts.ts';
 import { lostRace, race, type Contender } from './race.ts';
 import { retryDelay } from './retry-delay.ts';
 import type { BreakerTry } from './breaker.ts';
+import { settleTargetLimits } from './target-limits.ts';
 import { leaveTry, pause } from './try-ends.ts';
 import type { TryResult } from './try-result.ts';
 
@@ -95,7 +96,9 @@ export class PlanRun {
     for (let made = 0; ; made++) {
       const result = await this.try(exchange, leaf);
       const { status, final, answer, error } = result;
-      const isWanted = retry?.onStatusCodes.has(status) === true && !final;
+      // A limit of the gateway's own: trying again before there is room would ask nobody.
+      const isLimited = error?.code === 'provider_rate_limited';
+      const isWanted = retry?.onStatusCodes.has(status) === true && !final && !isLimited;
       let delay: number | undefined;
       if (isWanted && this.repeatable && !exchange.aborted) {
         const headers = answer?.headers ?? error?.headers ?? [];
@@ -166,8 +169,16 @@ export class PlanRun {
     // Whoever was not asked, or not waited for, has not failed.
     const counts = exchange.facts.upstreamStartedAt !== 0 && exchange.failure !== lostRace;
     watched?.end(counts ? { status } : 'abandoned');
+    if (exchange.reservedTokens !== undefined) this.giveBack(exchange, status);
     this.learn(result, startedAt);
     return result;
+  }
+
+  /** A failed try has used no tokens; one that was broken off has used what it had sent at least. */
+  private giveBack(exchange: Exchange, status: number): void {
+    const isLost = exchange.failure === lostRace && exchange.facts.upstreamStartedAt !== 0;
+    if (isLost) settleTargetLimits(exchange, leastUsed(exchange));
+    else if (status < 200 || status > 299) settleTargetLimits(exchange, 0);
   }
 
   /** Whether a stream has to prove itself: something else could be tried instead. */
@@ -190,17 +201,20 @@ export class PlanRun {
     const { trace, facts: kept } = this.exchange;
     const isFirst = exchange === this.exchange && kept.tries.length === 0;
     if (status === 200 && error === undefined && trace === undefined && isFirst) return;
-    this.record(exchange, { option: leaf.path, status, error: error?.code ?? '', startedAt, lost: false });
+    const skipped = error?.code === 'provider_rate_limited' ? error.message : undefined;
+    const note = { option: leaf.path, status, error: error?.code ?? '', startedAt, lost: false, skipped };
+    this.record(exchange, note);
   }
 
-  private record({ facts }: Exchange, { option, status, error, startedAt, lost }: TryNote): void {
+  private record({ facts }: Exchange, note: TryNote): void {
+    const { option, status, error, startedAt, lost, skipped } = note;
     const { facts: kept, startedMonotonic: accepted } = this.exchange;
     if (kept.tries.length >= maxRecords) return;
     const { provider, modelRequested: model } = facts;
     const startedMs = startedAt - accepted;
     const endedMs = this.now() - accepted;
-    const note: TryRecord = { option, provider, model, status, error, startedMs, endedMs, lost };
-    kept.tries = kept.tries.length === 0 ? [note] : [...kept.tries, note];
+    const made: TryRecord = { option, provider, model, status, error, startedMs, endedMs, lost, skipped };
+    kept.tries = kept.tries.length === 0 ? [made] : [...kept.tries, made];
   }
 
   private now(): number {
@@ -209,7 +223,7 @@ export class PlanRun {
 
   /** Nothing is served from this try: another one follows. */
   private lose(result: TryResult): void {
-    leaveTry(result);
+    leaveAnswered(result);
     const record = this.exchange.facts.tries.findLast(
       ({ option, lost }) => option === result.leaf.path && !lost,
     );
@@ -222,7 +236,7 @@ export class PlanRun {
     const { winner, losers, started } = await race([leaf, ...others], {
       ...{ clock, afterMs },
       start: (one) => this.contender(one),
-      tooLate: (late) => leaveTry(late),
+      tooLate: (late) => leaveAnswered(late),
     });
     const { attempts, tries, lostCost } = exchange.facts;
     exchange.adopt(winner.exchange);
@@ -257,6 +271,18 @@ export class PlanRun {
   }
 }
 
+/** Another answer is served instead of what this try has come to. */
+function leaveAnswered(result: TryResult): void {
+  const { exchange } = result;
+  leaveTry(result);
+  if (exchange.reservedTokens !== undefined) settleTargetLimits(exchange, leastUsed(exchange));
+}
+
+/** Tokens of a try that was broken off: the provider had the request. */
+function leastUsed(exchange: Exchange): number {
+  return (exchange.facts.usage ?? sentUsage(exchange)).totalTokens;
+}
+
 /** A try that has begun. */
 interface Opening {
   readonly exchange: Exchange;
@@ -266,4 +292,6 @@ interface Opening {
 }
 
 type Hedge = NonNullable<PlanStep['hedge']>;
-type TryNote = Pick<TryRecord, 'option' | 'status' | 'error' | 'lost'> & { readonly startedAt: number };
+type TryNote = Pick<TryRecord, 'option' | 'status' | 'error' | 'lost' | 'skipped'> & {
+  readonly startedAt: number;
+};

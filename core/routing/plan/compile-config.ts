@@ -128,6 +128,7 @@ class Compilation {
       weight: spot.weight,
       provider: own.destination.provider,
       definedIn: spot.reference?.isSaved === true ? undefined : spot.reference?.slug,
+      isSaved: spot.reference?.isSaved ?? this.#setup.isSaved ?? false,
       settings: attemptSettings(own, params),
       breaker: breakerSettings(own.breaker),
       hedge: hedgeSettings(input.hedge),

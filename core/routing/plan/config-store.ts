@@ -1,6 +1,7 @@
 import { didYouMean } from '../../config/did-you-mean.ts';
 import { childPointer } from '../../config/pointer.ts';
 import { errorTable } from '../../errors/codes.ts';
+import { withFullStop } from '../../errors/full-stop.ts';
 import { GatewayError } from '../../errors/gateway-error.ts';
 import { withoutStore } from '../../ports/directory-without-store.ts';
 import { RecentMap } from '../../ports/recent-map.ts';
@@ -13,6 +14,7 @@ import { heldSecrets } from './held-secrets.ts';
 import { parseInlineConfig, type InlineConfig } from './parse-inline-config.ts';
 import type { CompiledConfig } from './plan-node.ts';
 import type { KnowsProvider } from './provider-names.ts';
+import { LaterNames } from './later-names.ts';
 import { configOfRecord, SavedNames, type SavedRecords } from './saved-names.ts';
 
 /** What a generation knows of configs. */
@@ -51,7 +53,11 @@ export class ConfigStore {
   readonly #setup: Omit<CompileSetup, 'id' | 'slug' | 'saved' | 'isSaved'>;
   readonly #records: SavedRecords;
   readonly #compiled = new Map<string, CompiledConfig>();
+  /** Those of the configuration that name configs which are not in it: they mean something else in each workspace. */
+  readonly #open = new Map<string, RouteConfigInput>();
   readonly #saved = new WeakMap<StoredRecord<'config'>, Remembered>();
+  /** Those of the whole organisation, by workspace. */
+  readonly #shared = new WeakMap<StoredRecord<'config'>, RecentMap<Remembered>>();
   /** Refusals too: a client that sends a wrong config sends it again. Null: it means something else in each workspace. */
   readonly #inline = new RecentMap<Compiled | null>(maxTexts);
   /** Those that name something saved, by workspace and text. */
@@ -63,18 +69,26 @@ export class ConfigStore {
     this.#setup = { configs: byName, knowsProvider, servicePrefixes };
     this.#records = saved;
     for (const [slug, input] of byName) {
-      const result = compileConfig(input, { ...this.#setup, id: slug, slug });
-      if (!result.ok) throw new Error(`The config "${slug}" is not valid. ${sentence(result.issues)}`);
-      this.#compiled.set(slug, result.config);
+      const names = new LaterNames();
+      const result = compileConfig(input, {
+        ...{ ...this.#setup, id: slug, slug, saved: names },
+        knowsProvider: (provider) => knowsProvider(provider, names),
+      });
+      if (result.ok) this.#compiled.set(slug, result.config);
+      else if (names.configs.size > 0) this.#open.set(slug, input);
+      else throw new Error(`The config "${slug}" is not valid. ${sentence(result.issues)}`);
     }
   }
 
   /** The config of this name, if there is one. Throws `invalid_config` for a saved one that is not valid any more. */
   find(slug: string, place?: RecordPlace): CompiledConfig | undefined {
     const own = this.#compiled.get(slug);
-    if (own !== undefined || place === undefined) return own;
+    if (own !== undefined) return own;
+    const input = this.#open.get(slug);
+    if (input !== undefined) return this.#ofOpen(slug, input, place);
+    if (place === undefined) return undefined;
     const record = this.#records.record('config', place, slug);
-    return record === undefined ? undefined : this.#ofRecord(record);
+    return record === undefined ? undefined : this.#ofRecord(record, place);
   }
 
   /** Throws `config_unknown` when there is none of this name. */
@@ -90,14 +104,15 @@ export class ConfigStore {
 
   /** Whether there is a config of this name, valid or not; a sentence that says so when not. */
   missing(slug: string, place?: RecordPlace): string | undefined {
-    if (this.#compiled.has(slug)) return undefined;
+    if (this.#compiled.has(slug) || this.#open.has(slug)) return undefined;
     if (place !== undefined && this.#records.record('config', place, slug) !== undefined) return undefined;
     const saved = place === undefined ? [] : new SavedNames(this.#records, place).slugs();
-    const meant = didYouMean(slug, [...this.#compiled.keys(), ...saved]);
+    const meant = didYouMean(slug, [...this.#compiled.keys(), ...this.#open.keys(), ...saved]);
     return (
       `There is no config ${JSON.stringify(slug.slice(0, maxShown))}.` +
       (meant === undefined ? '' : ` Did you mean "${meant}"?`) +
-      ' Define it under "configs" in the configuration, or send the config itself as JSON.'
+      (place === undefined ? ' Define' : ' Save it in the workspace of the key, define') +
+      ' it under "configs" in the configuration, or send the config itself as JSON.'
     );
   }
 
@@ -128,18 +143,44 @@ export class ConfigStore {
     });
   }
 
-  #ofRecord(record: StoredRecord<'config'>): CompiledConfig {
+  #ofRecord(record: StoredRecord<'config'>, place: RecordPlace): CompiledConfig {
+    const { id, slug } = record;
+    // One of the organisation means what each workspace has of the names in it.
+    if (record.workspaceId === undefined) {
+      let known = this.#shared.get(record);
+      if (known === undefined) this.#shared.set(record, (known = new RecentMap(maxTexts)));
+      const key = `${id} ${placeKey(place)}`;
+      const compiled = this.#inPlace({ known, key, place }, (names) =>
+        this.#compile(configOfRecord(record), { id: key, slug, isSaved: true, names }),
+      );
+      return compiledOf(compiled, `The config "${slug}" cannot be used in this workspace.`);
+    }
     let remembered = this.#saved.get(record);
     if (remembered === undefined || !remembered.names.holds()) {
       // Its own place, not that of the request: it means the same to everybody who may use it.
       const names = new SavedNames(this.#records, record);
-      const { id, slug } = record;
       const compiled = this.#compile(configOfRecord(record), { id, slug, isSaved: true, names });
       this.#saved.set(record, (remembered = { compiled, names }));
     }
-    const { compiled } = remembered;
-    if ('config' in compiled) return compiled.config;
-    throw refusal(`The saved config "${record.slug}" is not valid any more.`, compiled.issues);
+    return compiledOf(remembered.compiled, `The saved config "${slug}" is not valid any more.`);
+  }
+
+  #ofOpen(slug: string, input: RouteConfigInput, place: RecordPlace | undefined): CompiledConfig {
+    const key = `${slug} ${placeKey(place)}`;
+    const compiled = this.#inPlace({ known: this.#placed, key, place }, (names) =>
+      this.#compile({ ok: true, config: input }, { id: key, slug, isSaved: false, names }),
+    );
+    return compiledOf(compiled, `The config "${slug}" cannot be used in this workspace.`);
+  }
+
+  /** What is compiled for each workspace, as long as the names in it mean the same there. */
+  #inPlace({ known, key, place }: InPlace, compile: (names: SavedNames) => Compiled): Compiled {
+    let remembered = known.touch(key);
+    if (remembered === undefined || !remembered.names.holds()) {
+      const names = place === undefined ? noNames() : new SavedNames(this.#records, place);
+      known.set(key, (remembered = { compiled: compile(names), names }));
+    }
+    return remembered.compiled;
   }
 
   #ofText(text: string, place: RecordPlace | undefined): Compiled {
@@ -149,7 +190,7 @@ export class ConfigStore {
       if (names.isUnused) return compiled;
     }
     // What is remembered of its targets (breakers, turns) is remembered for this workspace alone, too.
-    const key = place === undefined ? text : `${place.organisationId}/${place.workspaceId ?? ''} ${text}`;
+    const key = place === undefined ? text : `${placeKey(place)} ${text}`;
     let remembered = this.#placed.touch(key);
     if (remembered === undefined || !remembered.names.holds())
       this.#placed.set(key, (remembered = this.#compileText(text, key, place)));
@@ -174,6 +215,23 @@ export class ConfigStore {
     });
     return result.ok ? { config: result.config } : { issues: result.issues };
   }
+}
+
+/** Where something compiled for one workspace is remembered. */
+interface InPlace {
+  readonly known: RecentMap<Remembered>;
+  readonly key: string;
+  readonly place: RecordPlace | undefined;
+}
+
+function placeKey(place: RecordPlace | undefined): string {
+  return place === undefined ? '' : `${place.organisationId}/${place.workspaceId ?? ''}`;
+}
+
+/** Throws `invalid_config`, saying `head` and what is wrong. */
+function compiledOf(compiled: Compiled, head: string): CompiledConfig {
+  if ('config' in compiled) return compiled.config;
+  throw refusal(head, compiled.issues);
 }
 
 /** Those of a request of nobody. */
@@ -206,7 +264,7 @@ function pointerOf(place: string): string {
 function sentence(issues: Issues): string {
   const named = issues.slice(0, maxNamed).map(({ path, message }) => `${path}: ${message}`);
   const rest = issues.length - named.length;
-  return `${named.join(' | ')}${rest === 0 ? '' : ` | and ${rest} more`}.`;
+  return withFullStop(`${named.join(' | ')}${rest === 0 ? '' : ` | and ${rest} more`}`);
 }
 
 /** The mistakes, for programs, in the form that existing clients know. */

@@ -44,6 +44,8 @@ export interface PlanLeaf {
    * where a request brought along what refers to it: its credential is a held one. Undefined for saved ones.
    */
   readonly definedIn?: string | undefined;
+  /** It stands in a saved config, which one of the operator's may refer to: it is not the operator's word. */
+  readonly isSaved?: boolean;
   readonly settings: AttemptSettings;
   readonly breaker: BreakerSettings | undefined;
   readonly hedge: HedgeSettings | undefined;

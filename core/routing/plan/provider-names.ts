@@ -41,9 +41,11 @@ export function providerLookup(names: ProviderNames): KnowsProvider {
     );
     const what = kind === 'virtual-key' ? 'virtual key' : isSlug ? 'provider slug' : 'provider';
     const remedy =
-      meant === undefined
-        ? 'define it under "providers" in the configuration'
-        : `did you mean ${quoted(isSlug ? `@${meant}` : meant)}?`;
+      meant !== undefined
+        ? `did you mean ${quoted(isSlug ? `@${meant}` : meant)}?`
+        : maySave && saved !== undefined
+          ? 'make a provider of that slug for the workspace, or define it under "providers" in the configuration'
+          : 'define it under "providers" in the configuration';
     return `there is no ${what} ${quoted(name)}; ${remedy}`;
   };
 }

@@ -3,41 +3,21 @@
 import { getHeapSpaceStatistics, writeHeapSnapshot } from 'node:v8';
 import { setTimeout as pause } from 'node:timers/promises';
 
-/** What a process held at one moment, in bytes. */
-export interface MemoryReading {
-  /**
-   * Resident memory without that of V8's young generation, whose size is a setting (the gateway is started with a large
-   * one) and follows what was allocated lately, not what is held.
-   */
-  readonly resident: number;
-  /** Objects of JavaScript that are alive. */
-  readonly heapUsed: number;
-  /** Buffers and what else V8 knows outside its heap. */
-  readonly external: number;
-}
-
-/** What is asked for. */
-export interface MemoryQuestion {
-  readonly ask: 'memory';
-  /** Also writes a heap snapshot there. */
-  readonly snapshot?: string;
-}
-
 /** Garbage frees buffers, whose finalizers free further objects: one collection is not enough. */
 const collections = 4;
 const betweenMs = 150;
 
 // Processes that this one starts are not measured, and have a use of their own for their channel.
-const probe = process.execArgv.findIndex((argument) => argument.endsWith('/memory-probe.ts'));
+const probe = process.execArgv.findIndex((argument) => argument.endsWith('/memory-probe.mjs'));
 if (probe > 0) process.execArgv.splice(probe - 1, 2);
 
-process.on('message', (question: MemoryQuestion) => {
+process.on('message', (question) => {
   if (question.ask === 'memory') void tell(question.snapshot);
 });
 // The process ends as it would without the probe.
 process.channel?.unref();
 
-async function tell(snapshot: string | undefined): Promise<void> {
+async function tell(snapshot) {
   for (let round = 0; round < collections; round++) {
     globalThis.gc?.();
     await pause(betweenMs);
@@ -46,5 +26,5 @@ async function tell(snapshot: string | undefined): Promise<void> {
   const young = getHeapSpaceStatistics().find(({ space_name: name }) => name === 'new_space');
   const resident = rss - (young?.physical_space_size ?? 0);
   if (snapshot !== undefined) writeHeapSnapshot(snapshot);
-  process.send?.({ resident, heapUsed, external } satisfies MemoryReading);
+  process.send?.({ resident, heapUsed, external });
 }

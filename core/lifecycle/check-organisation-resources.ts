@@ -1,0 +1,283 @@
+import { accessTo } from '../access/integration-access.ts';
+import { checkIssues } from '../access/guardrail-schema.ts';
+import type { LimitIssue } from '../access/limits-schema.ts';
+import { changedUsage, unlimited, usagePolicyIssues } from '../access/policy-content.ts';
+import { policyRuleIssues, type GivenRules } from '../access/policy-schema.ts';
+import { givenRateLimits, givenUsageLimit } from '../access/provider-schema.ts';
+import type { ConfigSource } from '../config/config-source.ts';
+import type {
+  ConfigBlock,
+  IntegrationBlock,
+  ProviderBlock,
+} from '../config/organisation-resources-schema.ts';
+import type { OrganisationBlock } from '../config/organisation-schema.ts';
+import type { Problem } from '../config/problem.ts';
+import { servicePrefixes } from '../config/service-prefixes.ts';
+import { quoted } from '../config/word-list.ts';
+import { defaultWorkspaceSlug } from '../directory/default-workspace.ts';
+import { integrationOfFile } from '../directory/file-integration.ts';
+import type { Guards } from '../ports/guards.ts';
+import type { ProviderRow } from '../ports/provider-row.ts';
+import { compileConfig } from '../routing/plan/compile-config.ts';
+import { heldSecrets } from '../routing/plan/held-secrets.ts';
+import { providerLookup, type KnowsProvider } from '../routing/plan/provider-names.ts';
+import type { ConfigsCheck } from './check-configs.ts';
+import { laterOr, problemOfConfig } from './check-configs.ts';
+import { integrationIssues } from './check-integration.ts';
+import { FileNames, hasStore, ownedProviders } from './file-names.ts';
+import { OwnedProblems } from './owned-problems.ts';
+import { suggestion } from './suggestion.ts';
+
+/** What the records of `organisation` are checked in. */
+export interface OrganisationResourcesCheck extends ConfigsCheck {
+  readonly guards: Guards;
+  /** Absent: what integrations say of their providers is not checked. */
+  readonly providerRows?: ReadonlyMap<string, ProviderRow>;
+}
+
+/**
+ * What the schema cannot say of integrations, providers, configs, guardrails and policies of `organisation`: what is
+ * there twice, names of nothing, settings that their provider does not take. What only the store knows is a note.
+ */
+export function checkOrganisationResources(check: OrganisationResourcesCheck): Problem[] {
+  const { organisation } = check.config;
+  return organisation === undefined ? [] : new ResourceProblems(organisation, check).find();
+}
+
+const anyId = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+class ResourceProblems {
+  readonly #block: OrganisationBlock;
+  readonly #check: OrganisationResourcesCheck;
+  readonly #source: ConfigSource;
+  readonly #problems: OwnedProblems;
+  readonly #workspaces: readonly string[];
+  readonly #knowsProvider: KnowsProvider;
+  readonly #configs: ReadonlyMap<string, ConfigBlock['config']>;
+
+  constructor(block: OrganisationBlock, check: OrganisationResourcesCheck) {
+    const { config, source, providerNames } = check;
+    this.#block = block;
+    this.#check = check;
+    this.#source = source;
+    this.#problems = new OwnedProblems(source);
+    this.#workspaces = [defaultWorkspaceSlug, ...(block.workspaces ?? []).map(({ slug }) => slug)];
+    const configured = Object.keys(config.providers);
+    this.#knowsProvider = providerLookup({ builtIn: providerNames, configured });
+    this.#configs = new Map(Object.entries(config.configs));
+  }
+
+  find(): Problem[] {
+    const { integrations = [], providers = [], configs = [], guardrails = [] } = this.#block;
+    const { rate_limit_policies: rates = [], usage_limit_policies: usages = [] } = this.#block;
+    integrations.forEach((one, index) => this.#integration(one, `/organisation/integrations/${index}`));
+    providers.forEach((one, index) => this.#provider(one, `/organisation/providers/${index}`));
+    this.#providerSlugs();
+    configs.forEach((one, index) => this.#config(one, `/organisation/configs/${index}`));
+    guardrails.forEach((one, index) => {
+      const pointer = `/organisation/guardrails/${index}`;
+      this.#envelope('guardrail', one, pointer);
+      this.#problems.refuseAll(checkIssues(one.checks, this.#check.guards, '/checks'), pointer);
+    });
+    rates.forEach((one, index) => {
+      const pointer = `/organisation/rate_limit_policies/${index}`;
+      this.#envelope('rate-limit policy', one, pointer);
+      this.#rules(one, policyRuleIssues(one, ''), pointer);
+    });
+    usages.forEach((one, index) => {
+      const pointer = `/organisation/usage_limit_policies/${index}`;
+      this.#envelope('usage-limit policy', one, pointer);
+      this.#rules(one, usagePolicyIssues(one, changedUsage(one, unlimited), ''), pointer);
+    });
+    return this.#problems.found;
+  }
+
+  /** The workspace, and that the slug is there once. */
+  #envelope(
+    noun: string,
+    one: { readonly slug: string; readonly workspace?: string },
+    pointer: string,
+  ): void {
+    const { slug, workspace } = one;
+    const message = `"slug": a second ${noun} has the slug ${quoted(slug)}`;
+    this.#problems.once(`${noun} ${workspace ?? ''} ${slug}`, `${pointer}/slug`, message);
+    if (workspace !== undefined) this.#workspace(workspace, `${pointer}/workspace`, 'workspace');
+  }
+
+  #workspace(slug: string, pointer: string, field: string): void {
+    if (this.#workspaces.includes(slug)) return;
+    const near = suggestion(slug, this.#workspaces);
+    const remedy = near === '' ? '; define it under "organisation.workspaces"' : near;
+    const message = `${quoted(field)}: there is no workspace ${quoted(slug)} in this file${remedy}`;
+    this.#problems.refuse(pointer, message);
+  }
+
+  #integration(block: IntegrationBlock, pointer: string): void {
+    this.#envelope('integration', block, pointer);
+    const { providerRows, config } = this.#check;
+    const { ai_provider_id: name, secret_mappings: mappings } = block;
+    const row = providerRows?.get(name);
+    if (providerRows !== undefined && row === undefined) {
+      const near = suggestion(name, providerRows.keys());
+      const remedy = near === '' ? '; docs/providers.md lists them' : near;
+      const message = `"ai_provider_id": there is no provider ${quoted(name)} in this gateway${remedy}`;
+      this.#problems.refuse(`${pointer}/ai_provider_id`, message);
+    }
+    this.#problems.refuseAll(integrationIssues(block, row), pointer);
+    (mappings ?? []).forEach((one, index) => {
+      const place = `${pointer}/secret_mappings/${index}/secret_reference_id`;
+      const subject = `"secret_reference_id": the secret reference ${quoted(one.secret_reference_id)}`;
+      if (hasStore(config))
+        this.#problems.note(place, `${subject} is one of the store, and cannot be checked here`);
+      else this.#problems.refuse(place, `${subject} would be one of the store, and there is none`);
+    });
+    this.#access(block, pointer);
+  }
+
+  #access(
+    { workspace, workspaces, global_workspace_access: all, name }: IntegrationBlock,
+    pointer: string,
+  ): void {
+    if (workspace !== undefined) {
+      for (const [field, said] of Object.entries({ workspaces, global_workspace_access: all }))
+        if (said !== undefined)
+          this.#problems.refuse(
+            `${pointer}/${field}`,
+            `${quoted(field)}: ${quoted(name)} belongs to one workspace, which alone may use it; remove this, or the workspace`,
+          );
+      return;
+    }
+    (workspaces ?? []).forEach(({ id }, index) => {
+      const place = `${pointer}/workspaces/${index}/id`;
+      if (!anyId.test(id)) this.#workspace(id, place, 'id');
+      const message = `"id": the workspace ${quoted(id)} is there twice; keep one`;
+      this.#problems.once(`access ${pointer} ${id}`, place, message);
+    });
+    if (all?.enabled === true || workspaces?.some(({ enabled }) => enabled) === true) return;
+    this.#problems.warn(
+      pointer,
+      `no workspace may use the integration ${quoted(name)}; enable it with "global_workspace_access" or "workspaces"`,
+    );
+  }
+
+  #provider(block: ProviderBlock, pointer: string): void {
+    const { workspace, integration_id: named, usage_limits: usage, rate_limits: rates } = block;
+    if (workspace !== undefined) this.#workspace(workspace, `${pointer}/workspace`, 'workspace');
+    this.#problems.refuseAll(givenUsageLimit(usage ?? null, '/usage_limits').issues, pointer);
+    this.#problems.refuseAll(givenRateLimits(rates ?? null, '/rate_limits').issues, pointer);
+    const { expires_at: expires } = block;
+    if (typeof expires === 'string' && Number.isNaN(Date.parse(expires)))
+      this.#problems.refuse(`${pointer}/expires_at`, '"expires_at": write it like 2030-01-31T00:00:00Z');
+    const seen = (this.#block.integrations ?? []).filter(
+      (one) => one.workspace === undefined || one.workspace === workspace,
+    );
+    const own = seen.find((one) => one.slug === named && one.workspace === workspace);
+    const integration = own ?? seen.find((one) => one.slug === named);
+    const place = `${pointer}/integration_id`;
+    if (integration === undefined) {
+      const near = suggestion(
+        named,
+        seen.map(({ slug }) => slug),
+      );
+      const message = `"integration_id": there is no integration ${quoted(named)} in this file`;
+      if (hasStore(this.#check.config))
+        this.#problems.note(
+          place,
+          `${message}${near === '' ? '; ' : `${near} If not, `}it has to be one of the store, which is looked up when a request uses it and cannot be checked here`,
+        );
+      else
+        this.#problems.refuse(
+          place,
+          `${message}${near === '' ? '; define it under "organisation.integrations"' : near}`,
+        );
+    } else if (workspace !== undefined && !this.#mayUse(integration, workspace))
+      this.#problems.refuse(
+        place,
+        `"integration_id": the workspace ${quoted(workspace)} may not use the integration ${quoted(named)}; enable it there`,
+      );
+  }
+
+  #mayUse(integration: IntegrationBlock, workspace: string): boolean {
+    const { data } = integrationOfFile(integration, (name) => name);
+    const isOwn = integration.workspace !== undefined;
+    return (
+      accessTo({ workspaceId: isOwn ? integration.workspace : undefined, data }, workspace) !== undefined
+    );
+  }
+
+  /** Each slug of a provider once, those that integrations get included. */
+  #providerSlugs(): void {
+    const { providers } = this.#check.config;
+    for (const { slug, workspace, pointer } of ownedProviders(this.#check.config)) {
+      this.#problems.once(
+        `provider ${workspace ?? ''} ${slug}`,
+        pointer,
+        `a second provider has the slug ${quoted(slug)}`,
+      );
+      if (Object.hasOwn(providers, slug))
+        this.#problems.refuse(
+          pointer,
+          `the provider ${quoted(slug)} of "providers" has this slug, and requests would get that one; choose another`,
+        );
+    }
+  }
+
+  #config(block: ConfigBlock, pointer: string): void {
+    this.#envelope('config', block, pointer);
+    const { slug, workspace, config: input, is_default: isDefault } = block;
+    if (this.#configs.has(slug))
+      this.#problems.refuse(
+        `${pointer}/slug`,
+        `"slug": the config ${quoted(slug)} of "configs" has this name; choose another`,
+      );
+    if (isDefault === true && workspace === undefined)
+      this.#problems.refuse(
+        `${pointer}/is_default`,
+        '"is_default": name the organisation\'s in "organisation.defaults.config_id"',
+      );
+    if (isDefault === true && workspace !== undefined)
+      this.#problems.once(
+        `default ${workspace}`,
+        `${pointer}/is_default`,
+        `"is_default": the workspace ${quoted(workspace)} has another default`,
+      );
+    const base = `${pointer}/config`;
+    this.#problems.refuseAll(
+      heldSecrets(input).map(({ path, message }) => ({ path: pointerOf(path), message })),
+      pointer,
+    );
+    const names = new FileNames(this.#check.config, this.#knowsProvider, workspace);
+    const { server } = this.#check.config;
+    const result = compileConfig(input, {
+      ...{ id: slug, slug, isSaved: true, configs: this.#configs, saved: names },
+      knowsProvider: names.knowsProvider,
+      servicePrefixes: server === undefined ? [] : servicePrefixes(server),
+    });
+    for (const issue of result.ok ? [] : result.issues)
+      if (issue.within === undefined)
+        this.#problems.found.push(laterOr(names, issue, problemOfConfig(issue, base, this.#source)));
+    for (const issue of result.warnings)
+      if (issue.within === undefined)
+        this.#problems.found.push({ ...problemOfConfig(issue, base, this.#source), severity: 'warning' });
+  }
+
+  #rules(block: Required<GivenRules>, issues: readonly LimitIssue[], pointer: string): void {
+    this.#problems.refuseAll(issues, pointer);
+    block.conditions.forEach(({ key, value }, index) => {
+      const place = `${pointer}/conditions/${index}/value`;
+      if (value.endsWith('*') || anyId.test(value)) return;
+      if (key === 'workspace_id') this.#workspace(value, place, 'value');
+      if (key !== 'api_key') return;
+      const alike = (this.#block.keys ?? []).filter(({ name }) => name === value).length;
+      if (alike === 1) return;
+      const what = alike === 0 ? 'there is no key' : 'there are several keys';
+      const message = `"value": ${what} named ${quoted(value)} in this file; give the id of one`;
+      this.#problems.refuse(place, message);
+    });
+  }
+}
+
+/** `config.targets[0].api_key` as the pointer from its block: `/config/targets/0/api_key`. */
+function pointerOf(place: string): string {
+  return `/${place.replaceAll(/\[(\d+)\]/g, '/$1').replaceAll('.', '/')}`;
+}

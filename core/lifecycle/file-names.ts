@@ -1,0 +1,115 @@
+import type { GatewayConfig } from '../config/schema.ts';
+import type { LeafProvider } from '../routing/plan/plan-node.ts';
+import { unknownConfig } from '../routing/plan/compile-config.ts';
+import type { KnowsProvider, SavedProviders } from '../routing/plan/provider-names.ts';
+import type { SavedConfig, SavedConfigs } from '../routing/plan/saved-names.ts';
+
+/** What of a configuration has names that its configs, keys and policies can use. */
+export type NamingConfig = Pick<GatewayConfig, 'configs'> &
+  Partial<Pick<GatewayConfig, 'organisation' | 'storage' | 'providers'>>;
+
+/** A provider that the section `organisation` owns. */
+export interface OwnedProvider {
+  readonly slug: string;
+  /** Undefined: in every workspace that may use its integration. */
+  readonly workspace: string | undefined;
+  /** Slug of its integration. */
+  readonly integration: string;
+  readonly pointer: string;
+}
+
+/** Whether names that a configuration does not have may be those of something in a store. */
+export function hasStore({ storage }: Pick<NamingConfig, 'storage'>): boolean {
+  return storage !== undefined && storage.resources.url !== 'none:';
+}
+
+/** The providers of the section `organisation`: those that it names, and those that its integrations get. */
+export function ownedProviders({
+  organisation,
+}: Pick<NamingConfig, 'organisation'>): readonly OwnedProvider[] {
+  const { integrations = [], providers = [] } = organisation ?? {};
+  const named = providers.map(({ slug, workspace, integration_id: integration }, index) => ({
+    ...{ slug, workspace, integration, pointer: `/organisation/providers/${index}/slug` },
+  }));
+  const made = integrations.flatMap((one, index): readonly OwnedProvider[] => {
+    const { slug: integration, workspace, default_provider_slug: given } = one;
+    const has = named.some((other) => other.integration === integration && other.workspace === workspace);
+    if (has || one.create_default_provider === false) return [];
+    const pointer = `/organisation/integrations/${index}/${given === undefined ? 'slug' : 'default_provider_slug'}`;
+    return [{ slug: given ?? integration, workspace, integration, pointer }];
+  });
+  return [...named, ...made];
+}
+
+/**
+ * The names of a configuration's section `organisation`, for checking a config: those of one workspace and of the
+ * organisation, or of every workspace. Names that may be those of something in the store are kept in `later`.
+ */
+export class FileNames implements SavedConfigs, SavedProviders {
+  /** Messages about names that are looked up when a request uses them. */
+  readonly later = new Set<string>();
+  readonly #config: NamingConfig;
+  readonly #knowsProvider: KnowsProvider;
+  readonly #mayBeStored: boolean;
+  readonly #providers: readonly string[];
+  readonly #configs: readonly SavedConfig[];
+
+  /** `workspace` is a slug; undefined means every workspace. */
+  constructor(config: NamingConfig, knowsProvider: KnowsProvider, workspace?: string) {
+    const isSeen = (one: { readonly workspace?: string | undefined }): boolean =>
+      workspace === undefined || one.workspace === undefined || one.workspace === workspace;
+    this.#config = config;
+    this.#knowsProvider = knowsProvider;
+    this.#mayBeStored = hasStore(config);
+    this.#providers = ownedProviders(config)
+      .filter(isSeen)
+      .map(({ slug }) => slug);
+    this.#configs = (config.organisation?.configs ?? [])
+      .filter(isSeen)
+      .map(({ slug, config: input }) => ({ slug, input }));
+  }
+
+  find(name: string): SavedConfig | undefined {
+    const own = this.#configs.find(({ slug }) => slug === name);
+    if (own !== undefined || !this.#mayBeStored) return own;
+    return { slug: name, input: undefined, problem: this.#stored(this.#unknown(name)) };
+  }
+
+  slugs(): Iterable<string> {
+    return this.#configs.map(({ slug }) => slug);
+  }
+
+  hasProvider(name: string): boolean {
+    return this.#providers.includes(name);
+  }
+
+  providerSlugs(): Iterable<string> {
+    return this.#providers;
+  }
+
+  /** As `KnowsProvider`, for the compiler. */
+  readonly knowsProvider = (provider: LeafProvider): string | undefined => {
+    const problem = this.#knowsProvider(provider, this);
+    const isSlug = provider.name.startsWith('@') || provider.kind === 'virtual-key';
+    return problem === undefined || !isSlug || !this.#mayBeStored ? problem : this.#stored(problem);
+  };
+
+  /** Why there is no config of this name, undefined when there is; `later` has it when the store may have one. */
+  missingConfig(name: string): string | undefined {
+    const isHere =
+      Object.hasOwn(this.#config.configs, name) || this.#configs.some(({ slug }) => slug === name);
+    if (isHere) return undefined;
+    const problem = this.#unknown(name);
+    return this.#mayBeStored ? this.#stored(problem) : problem;
+  }
+
+  #unknown(name: string): string {
+    return unknownConfig(name, [...Object.keys(this.#config.configs), ...this.slugs()]);
+  }
+
+  #stored(problem: string): string {
+    const message = `${problem.replace(/\?$/, '? If not,')}${problem.endsWith('?') ? '' : ';'} it has to be one of the store, which is looked up when a request uses it and cannot be checked here`;
+    this.later.add(message);
+    return message;
+  }
+}

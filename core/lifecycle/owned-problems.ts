@@ -1,0 +1,60 @@
+import type { ConfigSource } from '../config/config-source.ts';
+import type { Problem } from '../config/problem.ts';
+import { quoted } from '../config/word-list.ts';
+import { problemAt } from './problem-at.ts';
+
+type Issues = readonly { readonly path: string; readonly message: string }[];
+
+/** Gathers what is wrong with what a configuration owns, each at its place; values of variables are never quoted. */
+export class OwnedProblems {
+  readonly found: Problem[] = [];
+  readonly #source: ConfigSource;
+  /** Pointers by what must be there once. */
+  readonly #taken = new Map<string, string>();
+
+  constructor(source: ConfigSource) {
+    this.#source = source;
+  }
+
+  /** Refuses what is there twice, naming the first place. */
+  once(identity: string, pointer: string, message: string): void {
+    const first = this.#taken.get(identity);
+    if (first === undefined) return void this.#taken.set(identity, pointer);
+    const { file, line, column } = this.#source.locate(first);
+    this.refuse(pointer, `${message}; the first stands at ${file}:${line}:${column}`);
+  }
+
+  /** Refuses values that the schema lets through; each message is put behind the name of its field. */
+  refuseAll(issues: Issues, base = ''): void {
+    for (const { path, message } of issues) {
+      const [parent = '', last = ''] = path.split('/').slice(-2);
+      const subject = /^\d+$/.test(last) ? `${quoted(parent)}, item ${Number(last) + 1}` : quoted(last);
+      this.refuse(`${base}${path}`, `${subject}: ${message}`);
+    }
+  }
+
+  refuse(pointer: string, message: string): void {
+    this.#add(pointer, message, 'error');
+  }
+
+  /** For what has no effect as it stands. */
+  warn(pointer: string, message: string): void {
+    this.#add(pointer, message, 'warning');
+  }
+
+  /** For what cannot be checked here. */
+  note(pointer: string, message: string): void {
+    this.#add(pointer, message, 'note');
+  }
+
+  #add(pointer: string, message: string, severity: NonNullable<Problem['severity']>): void {
+    const origin = this.#source.origin(pointer);
+    // A message quotes what is wrong; what variables hold is not to be shown.
+    const text =
+      origin === undefined || pointer.endsWith('/key') || pointer.endsWith('/key_sha256')
+        ? message
+        : `what ${origin.names.join(' and ')} stands for cannot be used here`;
+    const problem = problemAt(this.#source.locate(pointer), pointer, text);
+    this.found.push(severity === 'error' ? problem : { ...problem, severity });
+  }
+}

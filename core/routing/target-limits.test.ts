@@ -1,0 +1,356 @@
+import assert from 'node:assert/strict';
+import { describe, test, type TestContext } from 'node:test';
+import { providerPlugin, type TestGatewayOptions } from '../../tests/kit/gateway-kit.ts';
+import { until } from '../../tests/kit/http-kit.ts';
+import { startPlanGateway, type Asked } from '../../tests/kit/plan-kit.ts';
+import { testKey } from '../../tests/kit/plugin-kit.ts';
+import { key as ofKey, ours } from '../../tests/kit/routing-kit.ts';
+import * as up from '../../tests/kit/upstream-scenes.ts';
+import auth from '../../plugins/auth/index.ts';
+import policies from '../../plugins/policies/index.ts';
+import { definePlugin } from '../pipeline/plugin.ts';
+import type { Counters } from '../ports/counters.ts';
+import type { IntegrationData } from '../ports/record-kinds.ts';
+import type { RateLimit } from '../ports/resources.ts';
+import type { StoredRecord } from '../ports/records.ts';
+import { integration, provider, recordsDirectory } from './stored-records.test-support.ts';
+
+const theirs = 'wk_of-another-workspace';
+const requests = (value: number) => ({ type: 'requests', unit: 'rpm', value }) as const satisfies RateLimit;
+const tokens = (value: number) => ({ type: 'tokens', unit: 'rpm', value }) as const satisfies RateLimit;
+const single = { provider: '@one' };
+const two = { strategy: { mode: 'fallback' }, targets: [{ provider: '@one' }, { provider: '@two' }] };
+const fallback = (more: object) => ({ ...two, strategy: { mode: 'fallback', ...more } });
+const chat = { headers: ofKey };
+
+/** A provider that speaks to `http://a.test` or `http://b.test`, with its integration. */
+function stored(
+  slug: 'one' | 'two',
+  rateLimits: readonly RateLimit[] = [],
+  data: Partial<IntegrationData> = {},
+): readonly StoredRecord[] {
+  const row = slug === 'one' ? 'row-a' : 'row-b';
+  return [
+    integration({ key: 'k' }, { aiProviderId: row, ...data }, { id: `i-${slug}`, slug: `of-${slug}` }),
+    provider({ rateLimits }, { id: `p-${slug}`, slug, parentId: `i-${slug}` }),
+  ];
+}
+
+const access = (...rateLimits: readonly RateLimit[]) => ({ enabled: true, usageLimits: [], rateLimits });
+
+type Scenes = Parameters<typeof startPlanGateway>[1];
+
+async function started(
+  t: TestContext,
+  records: readonly StoredRecord[],
+  { scenes = {}, ...more }: TestGatewayOptions & { scenes?: Scenes } = {},
+) {
+  const directory = recordsDirectory(records);
+  const kit = await startPlanGateway(
+    t,
+    { a: [up.chat('from a')], b: [up.chat('from b')], ...scenes },
+    {
+      ...{ directory, plugins: [auth, policies, providerPlugin()] },
+      keys: { [ours]: testKey(), [theirs]: testKey({ id: 'key-2', workspaceId: 'ws-2' }) },
+      table: new Map(
+        ['a', 'b'].map((name) => [`row-${name}`, { base_url: `http://${name}.test/v1` }] as const),
+      ),
+      ...more,
+    },
+  );
+  const ask = (config: object | undefined, options = chat): Promise<Asked> => kit.answer(config, options);
+  const told = async (config: object | undefined, options = chat) => {
+    const answer = await ask(config, options);
+    return { status: answer.status, code: (answer.json().error?.code ?? '') as string };
+  };
+  return { ...kit, directory, ask, told };
+}
+
+const limited = { status: 429, code: 'provider_rate_limited' };
+const good = { status: 200, code: '' };
+
+describe('a target over its limit', () => {
+  const ways: [string, object | undefined, Record<string, string>][] = [
+    ['a config', single, {}],
+    ['a header', undefined, { 'x-service-provider': '@one' }],
+    ['a virtual key', undefined, { 'x-service-virtual-key': 'one' }],
+  ];
+  for (const [name, config, headers] of ways) {
+    test(`that ${name} names answers 429 without being asked, until there is room again`, async (t) => {
+      const { ask, called, clock } = await started(t, stored('one', [requests(1)]));
+      const options = { headers: { ...ofKey, ...headers } };
+      assert.equal((await ask(config, options)).status, 200);
+      const refused = await ask(config, options);
+      assert.equal(refused.status, 429);
+      const { code, type, message } = refused.json().error;
+      assert.deepEqual([code, type], ['provider_rate_limited', 'rate_limit_error']);
+      assert.match(message, /^The rate limit of the provider "@one" \(1 request per minute\) is used up\./);
+      const wait = Number(refused.headers['retry-after']);
+      assert.ok(wait >= 60 && wait <= 61, String(wait));
+      const { facts } = await refused.settled();
+      assert.deepEqual([facts.attempts, facts.upstreamStartedAt, called()], [0, 0, ['a']]);
+      await clock.pass(wait * 1000);
+      assert.equal((await ask(config, options)).status, 200);
+    });
+  }
+
+  test('gives way to the next target of a fallback', async (t) => {
+    const { ask, called } = await started(t, [...stored('one', [requests(1)]), ...stored('two')]);
+    await ask(two);
+    const answer = await ask(two);
+    assert.equal(answer.json().choices[0].message.content, 'from b');
+    assert.equal(answer.headers['x-service-last-used-option-index'], 'config.targets[1]');
+    assert.deepEqual(called(), ['a', 'b']);
+    const { facts } = await answer.settled();
+    assert.equal(facts.attempts, 1);
+    assert.deepEqual(
+      facts.tries.map(({ provider: name, status, error, lost }) => [name, status, error, lost]),
+      [
+        ['one', 429, 'provider_rate_limited', true],
+        ['two', 200, '', false],
+      ],
+    );
+    assert.match(facts.tries[0]?.skipped ?? '', /"@one" \(1 request per minute\) is used up/);
+    assert.equal(facts.tries[1]?.skipped, undefined);
+  });
+
+  test('says in the decision of a request why it was skipped', async (t) => {
+    const { ask } = await started(t, [...stored('one', [requests(1)]), ...stored('two')]);
+    await ask(two);
+    const answer = await ask(two, { headers: { ...ofKey, 'x-service-explain': 'true' } } as typeof chat);
+    const { attempts } = JSON.parse((await answer.settled()).facts.decision);
+    assert.match(attempts[0].skipped, /^The rate limit of the provider "@one" \(1 request per minute\)/);
+    assert.deepEqual([attempts.length, Object.hasOwn(attempts[1], 'skipped')], [2, false]);
+  });
+
+  const codes: [string, object, object][] = [
+    ['that falls back on 429', { on_status_codes: [429] }, good],
+    ['that falls back on other codes only', { on_status_codes: [500] }, limited],
+  ];
+  for (const [name, strategy, expected] of codes) {
+    test(`in a fallback ${name} is ${expected === good ? 'passed over' : 'the answer'}`, async (t) => {
+      const { told } = await started(t, [...stored('one', [requests(1)]), ...stored('two')]);
+      await told(fallback(strategy));
+      assert.deepEqual(await told(fallback(strategy)), expected);
+    });
+  }
+
+  test('is not retried: it is known that there is no room', async (t) => {
+    const { told, clock, called } = await started(t, stored('one', [requests(1)]));
+    const config = { ...single, retry: { attempts: 3, on_status_codes: [429] } };
+    await told(config);
+    const before = clock.now();
+    assert.deepEqual(await told(config), limited);
+    assert.deepEqual([clock.now() - before, called()], [0, ['a']]);
+  });
+
+  test('counts every retry, which is a request to the provider', async (t) => {
+    const scenes = { a: [up.fails(500)] };
+    const { told, called } = await started(t, stored('one', [requests(2)]), { scenes });
+    const config = { ...single, retry: { attempts: 3, on_status_codes: [500, 429] } };
+    assert.deepEqual([await told(config), called()], [limited, ['a', 'a']]);
+  });
+
+  test('has not failed: its breaker stays closed', async (t) => {
+    const { ask, called, clock } = await started(t, [...stored('one', [requests(1)]), ...stored('two')]);
+    const config = fallback({ cb_config: { failure_threshold: 1, cooldown_interval: 600_000 } });
+    for (let count = 0; count < 4; count++) await ask(config);
+    await clock.pass(61_001);
+    await ask(config);
+    assert.deepEqual(called(), ['a', 'b', 'b', 'b', 'a']);
+  });
+
+  test('loses a race at once', async (t) => {
+    const { ask, called } = await started(t, [...stored('one', [requests(1)]), ...stored('two')]);
+    const config = { ...two, hedge: { after_ms: 300, max: 1 } };
+    await ask(config);
+    const answer = await ask(config);
+    assert.equal(answer.json().choices[0].message.content, 'from b');
+    assert.deepEqual(called(), ['a', 'b']);
+  });
+
+  test('is one by what the administration says of it now', async (t) => {
+    const [ofOne, before] = stored('one', [requests(1)]) as [StoredRecord, StoredRecord<'provider'>];
+    const { told, directory } = await started(t, [ofOne, before]);
+    await told(single);
+    assert.deepEqual(await told(single), limited);
+    directory.put({ ...before, version: 2, data: { ...before.data, rateLimits: [requests(2)] } });
+    assert.deepEqual(await told(single), good);
+    assert.deepEqual(await told(single), limited);
+    directory.put({ ...before, version: 3, data: { ...before.data, rateLimits: [] } });
+    assert.deepEqual(await told(single), good);
+  });
+});
+
+describe('the limit of a workspace at an integration', () => {
+  const ofAll = (data: Partial<IntegrationData>) =>
+    integration(
+      { key: 'k' },
+      { aiProviderId: 'row-a', ...data },
+      {
+        ...{ id: 'i', slug: 'shared', workspaceId: undefined },
+      },
+    );
+  const named = (slug: string, workspaceId = 'ws-1') =>
+    provider({}, { id: `${workspaceId}-${slug}`, slug, workspaceId, parentId: 'i' });
+  const other = { headers: { 'x-service-api-key': theirs } };
+
+  test('is shared by its providers there, and by nobody elsewhere', async (t) => {
+    const records = [
+      ofAll({ workspaces: { 'ws-1': access(requests(2)), 'ws-2': access(requests(1)) } }),
+      ...[named('one'), named('two'), named('one', 'ws-2')],
+    ];
+    const { ask, told } = await started(t, records);
+    assert.deepEqual([await told(single), await told({ provider: '@two' })], [good, good]);
+    const refused = await ask(single);
+    assert.match(
+      refused.json().error.message,
+      /of the integration "shared" in this workspace \(2 requests per minute\)/,
+    );
+    assert.deepEqual([await told(single, other), await told(single, other)], [good, limited]);
+  });
+
+  test('is that of all workspaces where the integration does not name it', async (t) => {
+    const records = [
+      ofAll({ globalAccess: access(requests(1)), workspaces: { 'ws-2': access() } }),
+      ...[named('one'), named('one', 'ws-2')],
+    ];
+    const { told } = await started(t, records);
+    assert.deepEqual([await told(single), await told(single)], [good, limited]);
+    assert.deepEqual([await told(single, other), await told(single, other)], [good, good]);
+  });
+
+  test('holds beside those of the provider: what one refuses counts in neither', async (t) => {
+    const records = [
+      ofAll({ globalAccess: access(requests(2)) }),
+      provider({ rateLimits: [requests(1)] }, { id: 'p', slug: 'one', parentId: 'i' }),
+      named('two'),
+    ];
+    const { told } = await started(t, records);
+    assert.deepEqual([await told(single), await told(single), await told(single)], [good, limited, limited]);
+    assert.deepEqual(await told({ provider: '@two' }), good);
+    assert.deepEqual(await told({ provider: '@two' }), limited);
+  });
+});
+
+describe('a limit of tokens at a target', () => {
+  /** Takes about 40 tokens; an answer has used 7 of them. */
+  const bounded = { ...chat, body: { max_tokens: 20 } };
+
+  test('takes what a try will probably use, and counts what it has used', async (t) => {
+    const { told } = await started(t, stored('one', [tokens(100)]));
+    const answers = [];
+    for (let count = 0; count < 12; count++) answers.push((await told(single, bounded)).status);
+    const served = answers.indexOf(429);
+    assert.ok(served >= 6 && served <= 10, answers.join());
+  });
+
+  test('holds them while an answer is on its way', async (t) => {
+    const scenes = { a: [up.after(5000, up.chat('from a'))] };
+    const { ask, begin, transport, told } = await started(t, stored('one', [tokens(60)]), { scenes });
+    const first = begin(single, bounded);
+    await until(() => transport.calls.length > 0, 'the provider is asked');
+    assert.deepEqual(await told(single, bounded), limited);
+    await first.finish();
+    assert.equal((await ask(single, bounded)).status, 200);
+  });
+
+  const failures: [string, Scenes, object][] = [
+    ['was refused', { a: [up.fails(500)] }, single],
+    ['broke off', { a: [up.refuses()] }, single],
+    ['gave way to another target', { a: [up.fails(500)] }, two],
+    ['was made again', { a: [up.fails(500)] }, { ...single, retry: { attempts: 1, on_status_codes: [500] } }],
+  ];
+  for (const [name, scenes, config] of failures) {
+    test(`gets back everything of a try that ${name}`, async (t) => {
+      const records = [...stored('one', [tokens(60)]), ...stored('two')];
+      const { ask, called } = await started(t, records, { scenes: { b: [up.chat('from b')], ...scenes } });
+      for (let count = 0; count < 4; count++) await ask(config, bounded);
+      assert.ok(called().filter((one) => one === 'a').length >= 4, called().join());
+    });
+  }
+
+  test('counts what a try has used whose good answer was passed over', async (t) => {
+    const { told } = await started(t, [...stored('one', [tokens(45)]), ...stored('two')]);
+    const config = fallback({ on_status_codes: [200] });
+    assert.deepEqual([await told(config, bounded), await told(config, bounded)], [good, limited]);
+  });
+
+  test('counts what a try that lost a race was sent', async (t) => {
+    const scenes = { a: [up.silent()] };
+    const { ask, called } = await started(t, [...stored('one', [tokens(60)]), ...stored('two')], { scenes });
+    const config = { ...two, hedge: { after_ms: 300, max: 1 } };
+    for (let count = 0; count < 2; count++) await ask(config, bounded);
+    // What it was sent leaves too little for another one.
+    assert.deepEqual(called(), ['a', 'b', 'b']);
+  });
+
+  test('counts what the winner of a race has used', async (t) => {
+    const scenes = { a: [up.after(400, up.chat('from a'))], b: [up.silent()] };
+    const { ask, told } = await started(t, [...stored('one', [tokens(60)]), ...stored('two')], { scenes });
+    assert.equal((await ask({ ...two, hedge: { after_ms: 300, max: 1 } }, bounded)).status, 200);
+    const { status } = await told(single, bounded);
+    assert.equal(status, 200);
+  });
+});
+
+describe('while the store that counts is away', () => {
+  const away = (told: unknown[]): Counters => ({
+    take(_windows, _amount, onFailure) {
+      told.push(onFailure);
+      return Promise.resolve({ allowed: true, refusedBy: -1, windows: [] });
+    },
+    adjust: () => assert.fail('nothing was counted'),
+  });
+  for (const said of [undefined, 'open', 'closed'] as const) {
+    test(`the choice of the plugin \`policies\` holds: ${said ?? 'nothing said'}`, async (t) => {
+      const told: unknown[] = [];
+      const options = said === undefined ? {} : { on_store_failure: said };
+      const { ask } = await started(t, stored('one', [requests(1), tokens(1)]), {
+        ...{ counters: away(told), plugins: [auth, { plugin: policies, options }, providerPlugin()] },
+      });
+      assert.equal((await ask(single)).status, 200);
+      assert.deepEqual(told, [said, said]);
+    });
+  }
+
+  test('a target without a limit never asks it', async (t) => {
+    const told: unknown[] = [];
+    const { ask } = await started(t, stored('one'), { counters: away(told) });
+    assert.equal((await ask(single)).status, 200);
+    assert.deepEqual(told, []);
+  });
+
+  test('a client that leaves meanwhile is not served, and what was taken is given back', async (t) => {
+    let decide: (() => void) | undefined;
+    const adjusted: number[] = [];
+    const slow: Counters = {
+      take: (windows) =>
+        new Promise((resolve) => {
+          const states = windows.map(({ limit, windowMs }) => ({
+            limit,
+            windowMs,
+            remaining: 1,
+            resetMs: 0,
+          }));
+          decide = () => resolve({ allowed: true, refusedBy: -1, windows: states });
+        }),
+      adjust: (_windows, delta) => void adjusted.push(delta),
+    };
+    let hasLeft = false;
+    const watching = definePlugin({
+      name: 'watching',
+      create: () => ({ request: (context) => void context.onAbort(() => (hasLeft = true)) }),
+    });
+    const { begin, called, gateway } = await started(t, stored('one', [tokens(20)]), {
+      ...{ counters: slow, plugins: [auth, watching, providerPlugin()] },
+    });
+    const asked = begin(single, chat);
+    await until(() => decide !== undefined, 'the counters are asked');
+    asked.abort();
+    await until(() => hasLeft, 'the gateway knows that the client has left');
+    decide?.();
+    await gateway.untilSettled();
+    assert.deepEqual([adjusted, called()], [[-20], []]);
+  });
+});

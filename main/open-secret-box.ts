@@ -1,0 +1,38 @@
+// A part of the composition root: with which keys secrets are sealed.
+import type { GatewayConfig } from '../core/config/schema.ts';
+import type { Log } from '../core/ports/log.ts';
+import type { SecretBox } from '../core/ports/secret-box.ts';
+import { openKeys, type KeyVariables } from '../storage/secrets/open-keys.ts';
+import { createSecretBox } from '../storage/secrets/secret-box.ts';
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** The variables that keys are read from. */
+export function keyVariables(environment: Environment): KeyVariables {
+  return { current: environment['WEIR_SECRET_KEY'], previous: environment['WEIR_SECRET_KEY_PREVIOUS'] };
+}
+
+/** What `openSecrets` needs. */
+export interface SecretsOptions {
+  readonly config: Pick<GatewayConfig, 'storage'>;
+  /** The data folder, absolute; its lock is ours. */
+  readonly data: string;
+  readonly environment: Environment;
+  readonly log: Log;
+}
+
+/**
+ * Opens the box that secrets at rest are in. Throws one sentence with the remedy; warns when the key is in a folder that
+ * other gateways on the same store do not have.
+ */
+export async function openSecrets({ config, data, environment, log }: SecretsOptions): Promise<SecretBox> {
+  const keys = await openKeys(data, keyVariables(environment));
+  const isServer = !/^(none|pglite):/.test(config.storage.resources.url);
+  if (!keys.fromVariable && isServer) {
+    log.warn(
+      'Secrets in the PostgreSQL store are sealed with a key of this data folder alone: another gateway on the same store cannot read them, and who loses the folder loses them. Set WEIR_SECRET_KEY to the same key everywhere; the present one is the content of the file.',
+      { file: keys.file?.path },
+    );
+  }
+  return createSecretBox(keys);
+}

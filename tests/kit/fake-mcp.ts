@@ -1,0 +1,42 @@
+/** Servers of the Model Context Protocol for tests of what is said of them: no network, and every address is kept. */
+import type { McpAddress, McpClients, McpDescription, McpOffer } from '../../core/ports/mcp.ts';
+
+/** A fake that answers what it is told to. */
+export interface FakeMcp extends McpClients {
+  /** Every address that was spoken to, in their order. */
+  readonly addresses: McpAddress[];
+  /** What handshakes answer from now on; an error is thrown. */
+  answer: McpDescription | Error;
+  /** Awaited within every handshake. */
+  meanwhile: () => Promise<unknown>;
+}
+
+/** A tool with a schema. */
+export function toolOffer(name: string, description = `Does ${name}.`): McpOffer {
+  return { type: 'tool', name, described: { description, inputSchema: { type: 'object' } } };
+}
+
+/** A server that offers these. */
+export function describedServer(offers: readonly McpOffer[]): McpDescription {
+  return {
+    ...{ serverName: 'tickets', serverVersion: '1.4.0', protocolVersion: '2025-06-18' },
+    ...{ capabilityFlags: { tools: { listChanged: true } }, offers },
+  };
+}
+
+/** A server that offers nothing until it is told what. */
+export function fakeMcp(): FakeMcp {
+  const fake: FakeMcp = {
+    addresses: [],
+    answer: describedServer([]),
+    meanwhile: () => Promise.resolve(),
+    async describe(address) {
+      fake.addresses.push(address);
+      await fake.meanwhile();
+      if (fake.answer instanceof Error) throw fake.answer;
+      return fake.answer;
+    },
+    greet: async (address) => ({ serverName: (await fake.describe(address)).serverName }),
+  };
+  return fake;
+}

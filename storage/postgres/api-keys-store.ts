@@ -126,7 +126,7 @@ function secretsOf(
  * much for each column of a row as reading the row does, and JSON of columns of several types as much again.
  */
 const directoryRows = sql<readonly DirectoryRow[] | null>`array_to_json(array_agg(array[
-  id, organisation_id, workspace_id, user_id, name, type, status, array_to_string(scopes, ' '), defaults::text,
+  id, organisation_id, workspace_id, user_id, name, type, status, array_to_json(scopes)::text, defaults::text,
   rate_limits::text, ${milliseconds('expires_at')}, ${milliseconds('updated_at')},
   secret_hash, ${milliseconds('secret_ends_at')}, replaced_hash, ${milliseconds('replaced_ends_at')}] order by id))`;
 
@@ -142,7 +142,7 @@ type DirectoryRow = readonly [
   name: string,
   type: ApiKeyRecord['type'],
   status: ApiKeyRecord['status'],
-  /** With blanks between them, which scopes have not. */
+  /** JSON. */
   scopes: string,
   /** JSON. */
   defaults: string,
@@ -168,7 +168,7 @@ function directoryKey(row: DirectoryRow): DirectoryKey {
     name,
     type,
     status,
-    scopes: scopes === '' ? [] : scopes.split(' '),
+    scopes: JSON.parse(scopes) as ApiKeyRecord['scopes'],
     rateLimits: rateLimits === '[]' ? [] : (JSON.parse(rateLimits) as ApiKeyRecord['rateLimits']),
     secrets: secretsOf(hash, numberOf(endsAt), replaced, numberOf(replacedEndsAt)),
     defaults: defaults === '{}' ? {} : (JSON.parse(defaults) as ApiKeyDefaults),

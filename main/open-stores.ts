@@ -30,6 +30,7 @@ import { createMemoryCounters } from '../storage/memory/counters.ts';
 import { createMemoryVectorIndex } from '../storage/memory/vector-index.ts';
 import { createResources } from '../storage/postgres/resources.ts';
 import { openSharedStores } from '../storage/redis/open-shared-stores.ts';
+import { joinOrganisation } from './join-organisation.ts';
 import { openAnalytics } from './open-analytics.ts';
 import { openJobs } from './open-jobs.ts';
 import { openResources } from './open-resources.ts';
@@ -43,7 +44,7 @@ export interface StoresOptions {
   /** The data folder, absolute; its lock is ours. */
   readonly data: string;
   /** What is known without a store, and who owns it. */
-  readonly identity: Pick<Identity, 'directory' | 'owner'>;
+  readonly identity: Identity;
   readonly features: Features;
   /** Seals what the configuration's integrations hold. */
   readonly secrets: SecretBox;
@@ -130,18 +131,19 @@ async function checkJournal(journal: Journal): Promise<void> {
 async function openAdministration(
   options: StoresOptions,
 ): Promise<Pick<Stores, 'resources' | 'owned' | 'directory' | 'fileRecords'>> {
-  const { identity, secrets, log, clock, metrics, opened } = options;
-  const { defaultOrganisationId, defaultWorkspaceId } = identity.directory;
+  const { secrets, log, clock, metrics, opened } = options;
+  const database = await openResources({ ...options, serves: true });
+  const opening = database && { ...options, database, store: createResources({ database, clock, log }) };
+  const { directory: base, owner } = opening ? await joinOrganisation(opening) : options.identity;
+  const { defaultOrganisationId, defaultWorkspaceId } = base;
   const place = { defaultOrganisationId, defaultWorkspaceId, secrets };
   const fileRecords = new FileRecordsInUse(options, place, clock);
   const { current } = fileRecords;
-  const database = await openResources({ ...options, serves: true });
-  if (database === undefined) {
-    const directory = directoryWithFile(identity.directory, current);
+  if (opening === undefined) {
+    const directory = directoryWithFile(base, current);
     return { resources: undefined, owned: ownedAlone(current, place), directory, fileRecords };
   }
-  const store = createResources({ database, clock, log });
-  const { directory: base, owner } = identity;
+  const { store } = opening;
   const directory = createDirectory({ base, owner, resources: store, clock, log, metrics });
   opened.push(() => directory.close());
   await directory.start();

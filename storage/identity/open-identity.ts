@@ -39,6 +39,19 @@ export interface Identity {
   readonly owner: { readonly id: string; readonly email: string };
   /** The owner key in plain text, only when it was generated just now: show it once. */
   readonly newOwnerKey: string | undefined;
+  /** True when the data folder had none. */
+  readonly isNew: boolean;
+  /** Makes this the identity of the data folder instead, with the same owner key, and resolves to it. */
+  join(ids: JoinedIds): Promise<Identity>;
+}
+
+/** An organisation that is there already. */
+export interface JoinedIds {
+  readonly organisationId: string;
+  readonly workspaceId: string;
+  readonly ownerId: string;
+  /** Lower-case. */
+  readonly ownerEmail: string;
 }
 
 /**
@@ -70,7 +83,19 @@ export async function openIdentity(
   const isKnown =
     identity.owner_key_sha256 === stored?.owner_key_sha256 && identity.owner_user_id === stored.owner_user_id;
   if (!isKnown) await write(file, identity);
-  return { directory: directoryOf(identity), owner: { id: identity.owner_user_id, email }, newOwnerKey };
+  const said = { newOwnerKey, isNew: stored === undefined };
+  const identityOf = (ids: StoredIds, ownerEmail: string): Identity => ({
+    directory: directoryOf(ids),
+    owner: { id: ids.owner_user_id, email: ownerEmail },
+    ...said,
+    async join({ organisationId, workspaceId, ownerId, ownerEmail: theirs }) {
+      const joined = { ...ids, organisation_id: organisationId, workspace_id: workspaceId };
+      joined.owner_user_id = ownerId;
+      await write(file, joined);
+      return identityOf(joined, theirs);
+    },
+  });
+  return identityOf(identity, email);
 }
 
 function readEmail(given: string | undefined): string {

@@ -1,6 +1,5 @@
 /** Several gateways on one PostgreSQL server, each a process with a data folder of its own. */
 import { randomBytes } from 'node:crypto';
-import { copyFile, mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { startPostgres, type PostgresServer } from './postgres-server.ts';
 import { startWeir, temporaryFolder, type WeirProcess } from './process-kit.ts';
@@ -28,16 +27,10 @@ export async function startFleet({ size, configuration, env }: FleetOptions): Pr
   const secret = { WEIR_SECRET_KEY: randomBytes(32).toString('base64') };
   try {
     const gateways: WeirProcess[] = [];
-    let identity: string | undefined;
     for (let count = 0; count < size; count += 1) {
+      // The first one makes the organisation of the store, and the others join it.
       const data = path.join(await temporaryFolder(), 'data');
-      // They serve the same organisation when they have the same file.
-      if (identity !== undefined) {
-        await mkdir(data, { recursive: true, mode: 0o700 });
-        await copyFile(identity, path.join(data, 'identity.json'));
-      }
       gateways.push(await startWeir({ yaml, data, env: { ...secret, ...env } }));
-      identity ??= path.join(data, 'identity.json');
     }
     return { gateways, server };
   } catch (error) {

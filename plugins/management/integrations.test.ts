@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
-import { openResourcesOfFile, startAdministration } from '../../tests/kit/administration-kit.ts';
+import { expecting, openResourcesOfFile, startAdministration } from '../../tests/kit/administration-kit.ts';
 
 const resources = await openResourcesOfFile();
 
@@ -10,16 +10,7 @@ async function start(t: TestContext) {
   const { tenant, call, gateway } = await startAdministration(t, resources);
   const place = await tenant('int');
   const { owner, workspaceId, key } = place;
-  const ok = async (asked: Parameters<typeof call>[1], by = owner) => {
-    const answer = await call(by, asked);
-    assert.equal(answer.status, 200, `${asked.path}: ${answer.text}`);
-    return answer.json();
-  };
-  const refused = async (asked: Parameters<typeof call>[1], status: number, message: RegExp, by = owner) => {
-    const answer = await call(by, asked);
-    assert.equal(answer.status, status, `${asked.path}: ${answer.text}`);
-    assert.match(answer.text, message);
-  };
+  const { ok, refused } = expecting(call, owner);
   const ofWorkspace = (scopes: readonly string[] = ['*']) =>
     key({ kind: 'workspace-service', name: 'service', scopes, workspaceId });
   return { ...place, call, ok, refused, ofWorkspace, gateway };

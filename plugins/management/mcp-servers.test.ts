@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { describe, test, type TestContext } from 'node:test';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
-import { openResourcesOfFile, startAdministration } from '../../tests/kit/administration-kit.ts';
+import { expecting, openResourcesOfFile, startAdministration } from '../../tests/kit/administration-kit.ts';
 import { describedServer, fakeMcp, toolOffer } from '../../tests/kit/fake-mcp.ts';
 import { TestClock } from '../../tests/kit/plugin-kit.ts';
 
@@ -26,21 +26,7 @@ async function start(t: TestContext, server: { public_url?: string } = {}) {
   const place = await tenant('mcp');
   const { owner, key, organisationId, workspaceId } = place;
   const service = key({ kind: 'workspace-service', name: 'service' });
-  const ok = async (asked: Parameters<typeof call>[1], by = service) => {
-    const answer = await call(by, asked);
-    assert.equal(answer.status, 200, `${asked.path}: ${answer.text}`);
-    return answer.json();
-  };
-  const refused = async (
-    asked: Parameters<typeof call>[1],
-    status: number,
-    message: RegExp,
-    by = service,
-  ) => {
-    const answer = await call(by, asked);
-    assert.equal(answer.status, status, `${asked.path}: ${answer.text}`);
-    assert.match(answer.text, message);
-  };
+  const { ok, refused } = expecting(call, service);
   const integration = await ok({ path: integrations, body: shared }, owner);
   const allow = (enabled: boolean) =>
     ok(

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
-import { openResourcesOfFile, startAdministration } from '../../tests/kit/administration-kit.ts';
+import { expecting, openResourcesOfFile, startAdministration } from '../../tests/kit/administration-kit.ts';
 
 const resources = await openResourcesOfFile();
 
@@ -8,21 +8,7 @@ async function start(t: TestContext) {
   const { tenant, call } = await startAdministration(t, resources);
   const place = await tenant('prov');
   const service = place.key({ kind: 'workspace-service', name: 'service' });
-  const ok = async (asked: Parameters<typeof call>[1], by = service) => {
-    const answer = await call(by, asked);
-    assert.equal(answer.status, 200, `${asked.path}: ${answer.text}`);
-    return answer.json();
-  };
-  const refused = async (
-    asked: Parameters<typeof call>[1],
-    status: number,
-    message: RegExp,
-    by = service,
-  ) => {
-    const answer = await call(by, asked);
-    assert.equal(answer.status, status, `${asked.path}: ${answer.text}`);
-    assert.match(answer.text, message);
-  };
+  const { ok, refused } = expecting(call, service);
   return { ...place, service, tenant, call, ok, refused };
 }
 

@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 /** The administration API for tests: a gateway with the management plugin in front of a real store. */
 import { randomUUID } from 'node:crypto';
 import { after, type TestContext as NodeTestContext } from 'node:test';
@@ -56,6 +57,23 @@ export interface Administration {
   tenant(name: string): Promise<TestTenant>;
   /** Calls with this key; undefined for nobody. */
   call(key: KeyRecord | undefined, call: AdminCall): Promise<Received>;
+}
+
+/** Calls that must be answered with 200, and calls that must be refused; with `key` where they name no other. */
+export function expecting(call: Administration['call'], key: KeyRecord) {
+  return {
+    /** What was answered. */
+    async ok(asked: AdminCall, by = key) {
+      const answer = await call(by, asked);
+      assert.equal(answer.status, 200, `${asked.path}: ${answer.text}`);
+      return answer.json();
+    },
+    async refused(asked: AdminCall, status: number, message: RegExp, by = key): Promise<void> {
+      const answer = await call(by, asked);
+      assert.equal(answer.status, status, `${asked.path}: ${answer.text}`);
+      assert.match(answer.text, message);
+    },
+  };
 }
 
 /**

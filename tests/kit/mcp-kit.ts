@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import type { TestContext } from 'node:test';
 import type { SecretReferenceData } from '../../core/ports/record-kinds.ts';
 import type { Resources } from '../../core/ports/resources.ts';
-import { startAdministration } from './administration-kit.ts';
+import { expecting, startAdministration } from './administration-kit.ts';
 import { fakeMcp } from './fake-mcp.ts';
 import { TestClock } from './plugin-kit.ts';
 
@@ -34,16 +34,7 @@ export async function startMcp(t: TestContext, resources: Resources) {
   });
   const place = await tenant('mcp');
   const { owner, key, organisationId, workspaceId } = place;
-  const ok = async (asked: Parameters<typeof call>[1], by = owner) => {
-    const answer = await call(by, asked);
-    assert.equal(answer.status, 200, `${asked.path}: ${answer.text}`);
-    return answer.json();
-  };
-  const refused = async (asked: Parameters<typeof call>[1], status: number, message: RegExp, by = owner) => {
-    const answer = await call(by, asked);
-    assert.equal(answer.status, status, `${asked.path}: ${answer.text}`);
-    assert.match(answer.text, message);
-  };
+  const { ok, refused } = expecting(call, owner);
   const ofWorkspace = (scopes: readonly string[] = ['*']) =>
     key({ kind: 'workspace-service', name: 'service', scopes, workspaceId });
   const stored = async (id: string) => {

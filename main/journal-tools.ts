@@ -10,6 +10,7 @@ import { dataFolderHolder, lockData } from '../storage/embedded/data-lock.ts';
 import { readInventory } from '../storage/journal/inventory.ts';
 import { replayRows } from '../storage/journal/replay.ts';
 import { quarantineSources } from '../storage/journal/replay-source.ts';
+import { readStatus, statusFile } from '../storage/journal/status-file.ts';
 import { verifyJournal } from '../storage/journal/verify.ts';
 
 /** The tools of `runJournalCommand`; `configFile` gives the file that is named, or the usual one. */
@@ -23,6 +24,7 @@ export function journalTools(parts: {
   const { configFile, load, clock, print, complain } = parts;
   return {
     inventory: readInventory,
+    told: (data) => readStatus(statusFile(data)),
     verify: verifyJournal,
     quarantine: quarantineSources,
     replay: (options) => replayRows({ ...options, clock }),

@@ -6,18 +6,25 @@ import { reportJobs } from '../core/administration/job-metrics.ts';
 import type { GatewayConfig } from '../core/config/schema.ts';
 import type { Dependency } from '../core/http/operations.ts';
 import type { UndoStack } from '../core/lifecycle/undo-stack.ts';
+import type { Analytics } from '../core/ports/analytics.ts';
 import type { Clock } from '../core/ports/clock.ts';
+import type { Directory } from '../core/ports/directory.ts';
+import type { LogExports } from '../core/ports/exports.ts';
 import type { Jobs } from '../core/ports/jobs.ts';
 import type { Log } from '../core/ports/log.ts';
 import type { Metrics } from '../core/ports/metrics.ts';
 import type { Resources } from '../core/ports/resources.ts';
+import type { SecretBox } from '../core/ports/secret-box.ts';
 import { openLocalJobs } from '../storage/jobs/local-jobs.ts';
+import { openBlobs } from './open-blobs.ts';
+import { openExports } from './open-exports.ts';
 
 /** What `openJobs` needs. */
 export interface JobsOptions {
-  readonly config: Pick<GatewayConfig, 'storage'>;
+  readonly config: Pick<GatewayConfig, 'storage' | 'exports'>;
   /** The data folder, absolute. */
   readonly data: string;
+  readonly secrets: SecretBox;
   readonly features: Features;
   readonly log: Log;
   readonly clock: Clock;
@@ -25,36 +32,62 @@ export interface JobsOptions {
   readonly opened: UndoStack;
 }
 
+/** What jobs work on. */
+export interface JobsStores {
+  readonly resources: Resources | undefined;
+  readonly directory: Directory;
+  readonly analytics: Analytics;
+}
+
+/** What jobs do for others, and what `/readyz` asks of them. */
+export interface OpenedJobs {
+  /** Undefined when `storage.resources` is `none:`. */
+  readonly exports: LogExports | undefined;
+  /** The store of exported files is none of them: without it requests are served all the same. */
+  readonly dependencies: readonly Dependency[];
+}
+
 /**
  * Opens the jobs that the configuration names and starts those that look after `resources`; without resources there is
- * nothing to do. Returns what `/readyz` asks. Throws one sentence with the remedy.
+ * nothing to do. Throws one sentence with the remedy.
  */
-export async function openJobs(
-  options: JobsOptions,
-  resources: Resources | undefined,
-): Promise<readonly Dependency[]> {
-  if (resources === undefined) return [];
-  const { config, data, features, log, clock, metrics, opened } = options;
-  const { url = sharedUrl(config) } = config.storage.jobs;
-  const dependencies: Dependency[] = [];
-  let jobs: Jobs;
-  if (url === 'file:') {
-    jobs = await openLocalJobs({ directory: path.join(data, 'jobs'), log, clock, metrics });
-  } else {
-    // Who needs no server loads no client.
-    const { openBullmqJobs } = await import('../storage/redis/bullmq-jobs.ts');
-    const shared = openBullmqJobs({ url, log, clock, metrics });
-    dependencies.push({ name: 'redis (jobs)', check: () => shared.ping() });
-    jobs = shared;
-  }
+export async function openJobs(options: JobsOptions, stores: JobsStores): Promise<OpenedJobs> {
+  const { resources, directory, analytics } = stores;
+  if (resources === undefined) return { exports: undefined, dependencies: [] };
+  const { config, data, secrets, features, log, clock, metrics, opened } = options;
+  const settings = config.exports;
+  const blobs = await openBlobs({ settings, data, environment: process.env, clock });
+  opened.push(() => blobs.close());
+  const { jobs, dependencies } = await openQueue(options);
   opened.push(() => jobs.close());
   defineExpiryJobs(jobs, { resources, clock, features });
+  const exports = openExports({
+    ...{ resources, directory, analytics, blobs, jobs, secrets, features, settings, clock, log },
+  });
   reportJobs(metrics, jobs);
   await jobs.start();
-  return dependencies;
+  return { exports, dependencies };
+}
+
+async function openQueue({
+  config,
+  data,
+  log,
+  clock,
+  metrics,
+}: JobsOptions): Promise<{ readonly jobs: Jobs; readonly dependencies: readonly Dependency[] }> {
+  const { url = sharedUrl(config) } = config.storage.jobs;
+  if (url === 'file:') {
+    const jobs = await openLocalJobs({ directory: path.join(data, 'jobs'), log, clock, metrics });
+    return { jobs, dependencies: [] };
+  }
+  // Who needs no server loads no client.
+  const { openBullmqJobs } = await import('../storage/redis/bullmq-jobs.ts');
+  const jobs = openBullmqJobs({ url, log, clock, metrics });
+  return { jobs, dependencies: [{ name: 'redis (jobs)', check: () => jobs.ping() }] };
 }
 
 /** Gateways that share their limits share their jobs. */
-function sharedUrl({ storage }: JobsOptions['config']): string {
+function sharedUrl({ storage }: Pick<JobsOptions['config'], 'storage'>): string {
   return storage.counters.url === 'memory:' ? 'file:' : storage.counters.url;
 }

@@ -17,6 +17,7 @@ import type { Cache } from '../core/ports/cache.ts';
 import type { Clock } from '../core/ports/clock.ts';
 import type { Counters } from '../core/ports/counters.ts';
 import type { Directory } from '../core/ports/directory.ts';
+import type { LogExports } from '../core/ports/exports.ts';
 import type { Journal } from '../core/ports/journal.ts';
 import type { Log } from '../core/ports/log.ts';
 import type { Metrics } from '../core/ports/metrics.ts';
@@ -25,6 +26,7 @@ import type { SecretBox } from '../core/ports/secret-box.ts';
 import type { VectorIndex } from '../core/ports/vector-index.ts';
 import type { Identity } from '../storage/identity/open-identity.ts';
 import { openJournal } from '../storage/journal/journal.ts';
+import { keepStatus, statusFile } from '../storage/journal/status-file.ts';
 import { createMemoryCache } from '../storage/memory/cache.ts';
 import { createMemoryCounters } from '../storage/memory/counters.ts';
 import { createMemoryVectorIndex } from '../storage/memory/vector-index.ts';
@@ -37,7 +39,10 @@ import { openResources } from './open-resources.ts';
 
 /** What `openStores` needs. */
 export interface StoresOptions {
-  readonly config: Pick<GatewayConfig, 'storage' | 'organisation' | 'configs' | 'providers'>;
+  readonly config: Pick<
+    GatewayConfig,
+    'storage' | 'retention' | 'exports' | 'organisation' | 'configs' | 'providers'
+  >;
   readonly source: ConfigSource;
   /** The configuration's file: relative names in it are meant from there. */
   readonly file: string;
@@ -68,6 +73,8 @@ export interface Stores {
   readonly directory: Directory;
   /** What the configuration owns of `resources` and `directory`: it has to follow the one that serves. */
   readonly fileRecords: FileRecordsInUse;
+  /** Logs as files; undefined when `storage.resources` is `none:`. */
+  readonly exports: LogExports | undefined;
   readonly dependencies: readonly Dependency[];
 }
 
@@ -94,14 +101,15 @@ export async function openStores(options: StoresOptions): Promise<Stores> {
   opened.push(() => shared.close());
   const { counters, cache, vectors } = shared;
   const { resources, owned, directory, fileRecords } = administration;
+  const { exports, ...jobs } = await openJobs(options, { resources, directory, analytics });
   const dependencies: Dependency[] = [
     { name: 'analytics', check: () => analytics.ping() },
     { name: 'journal', check: () => checkJournal(journal) },
     ...shared.dependencies,
-    ...(await openJobs(options, resources)),
+    ...jobs.dependencies,
   ];
   if (resources !== undefined) dependencies.push({ name: 'resources', check: () => resources.ping() });
-  const administered = { resources, owned, directory, fileRecords };
+  const administered = { resources, owned, directory, fileRecords, exports };
   return { analytics, journal, counters, cache, vectors, ...administered, dependencies };
 }
 
@@ -110,15 +118,20 @@ async function openLogRows(
   analytics: Analytics,
 ): Promise<Journal> {
   const { flush_ms: flushMs, ship_ms: shipMs, max_bytes: maxBytes } = config.storage.journal;
+  const { when_full: whenFull, block_ms: blockMs } = config.storage.journal;
   const journal = await openJournal({
     directory: path.join(data, 'journal'),
     insert:
       config.storage.analytics.url === 'none:'
         ? undefined
         : (table, rows, token) => analytics.insert(table, rows, token),
-    ...{ clock, log, flushMs, shipMs, maxBytes },
+    ...{ clock, log, flushMs, shipMs, maxBytes, whenFull, blockMs },
   });
-  opened.push(() => journal.close(5000));
+  const tellLast = keepStatus({ file: statusFile(data), journal, clock, log });
+  opened.push(async () => {
+    await journal.close(5000);
+    await tellLast();
+  });
   reportJournal(metrics, journal);
   return journal;
 }

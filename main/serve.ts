@@ -8,6 +8,7 @@ import { createGuardedFetch } from '../adapters/guarded-fetch/guarded-fetch.ts';
 import { createMockTransport } from '../adapters/mock/transport.ts';
 import { createPrices } from '../adapters/pricing/genai-prices.ts';
 import { providerTable } from '../adapters/providers.ts';
+import { createOtlpTracer } from '../adapters/telemetry/otlp/create-tracer.ts';
 import { createTokens } from '../adapters/tokens/tokens.ts';
 import { createUndiciTransport } from '../adapters/transport/undici-transport.ts';
 import { type Command } from '../core/cli/arguments.ts';
@@ -30,10 +31,13 @@ import { PluginBundler } from '../core/lifecycle/plugin-bundler.ts';
 import { installProcessGuards } from '../core/lifecycle/process-guards.ts';
 import { Reloader } from '../core/lifecycle/reload.ts';
 import type { Services } from '../core/lifecycle/scope.ts';
+import { TracerInUse } from '../core/lifecycle/tracer-in-use.ts';
 import type { UndoStack } from '../core/lifecycle/undo-stack.ts';
 import { pluginErrors } from '../core/lifecycle/plugin-errors.ts';
 import { compilePipeline } from '../core/pipeline/compile.ts';
 import type { HookRuntime } from '../core/pipeline/call-hook.ts';
+import { createHookTimes } from '../core/pipeline/hook-times.ts';
+import type { EngineRuntime } from '../core/pipeline/settle.ts';
 import type { Log } from '../core/ports/log.ts';
 import type { Metrics } from '../core/ports/metrics.ts';
 import { systemClock as clock } from '../core/ports/system-clock.ts';
@@ -90,7 +94,19 @@ export async function serve(serving: Serving): Promise<void> {
   const routingState = new RoutingState(clock);
   const breakers = new Breakers({ counters, clock, log, metrics });
   const guards = guardsOf([...builtIns.values()]);
-  const shared = { log, clock, metrics, prices, counters, directory, features, secrets, guards, ...stores };
+  const shared = {
+    log,
+    clock,
+    metrics,
+    prices,
+    counters,
+    directory,
+    features,
+    secrets,
+    guards,
+    dialects,
+    ...stores,
+  };
   const guarded = (security: GatewayConfig['security']) => {
     const guardedFetch = createGuardedFetch({ log, clock, metrics, trustedHosts: security.trusted_hosts });
     const secretManagers = managers(security, guardedFetch);
@@ -116,6 +132,11 @@ export async function serve(serving: Serving): Promise<void> {
     keyPrefix: next.security.key_prefix,
     publicUrl: next.server.public_url || undefined,
   });
+  const tracer = new TracerInUse({
+    closeMs: 5000,
+    create: (settings) => createOtlpTracer(settings, { clock, log, metrics, directory }),
+  });
+  opened.push(() => tracer.close());
   const bundler = new PluginBundler({ folder: path.join(data, 'plugins'), clock, log });
   const reloader = new Reloader({
     ...{ builtIns, bundler, providerNames, providerRows, restartNeeded, log, metrics, clock },
@@ -128,6 +149,7 @@ export async function serve(serving: Serving): Promise<void> {
         pipelines.map(({ config, instances }) => compilePipeline(config, instances, features)),
       ),
     load: () => loadConfig(file, { env }),
+    inUse: ({ telemetry }) => tracer.use(telemetry.otlp),
     watch: (files, onChange, since) => watchFiles(files, onChange, { clock, log, since }),
   });
   const started = await reloader.start();
@@ -141,7 +163,11 @@ export async function serve(serving: Serving): Promise<void> {
   const gateway: Gateway = new Gateway({
     server: config.server,
     ...{ dialects, clock, administration: { resources: stores.resources, owned, directory, features } },
-    runtime: { ...hooks, prices, onSettled: createRequestMetrics(metrics) },
+    runtime: {
+      ...hooks,
+      ...{ prices, hookTimes: createHookTimes(metrics) },
+      onSettled: settledOf(createRequestMetrics(metrics, config.telemetry.metrics), tracer),
+    },
     current: () => reloader.current,
     operations: createOperations({
       metrics,
@@ -172,6 +198,14 @@ export async function serve(serving: Serving): Promise<void> {
       ...{ off: features.off, leftOut: leftOutPlugins(reloader.current.compiled) },
     }),
   );
+}
+
+/** What is done with each request that has settled. */
+function settledOf(count: EngineRuntime['onSettled'], tracer: TracerInUse): EngineRuntime['onSettled'] {
+  return (exchange, outcome) => {
+    count(exchange, outcome);
+    tracer.settled(exchange, outcome, exchange.startedMonotonic);
+  };
 }
 
 /** Where log rows are kept, in words. */

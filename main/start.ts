@@ -54,7 +54,7 @@ interface Beginning {
 
 async function openAndServe(command: Start, beginning: Beginning): Promise<void> {
   const { config, log, opened } = beginning;
-  const features = readFeatures(env);
+  const features = readFeatures(env, config.retention);
   const data = await dataFolder(command);
   const lock = await lockData(data, { clock });
   opened.push(() => lock.release());

@@ -1,5 +1,5 @@
 // Plain JavaScript on purpose: it runs before anything is installed. `npm start`, `npm test`, `npm run check`,
-// `npm run bench` and their `:deno` come through here; each installs from the lock file first when node_modules is
+// `npm run bench`, `npm run seed:demo` and their `:deno` come through here; each installs from the lock file first when node_modules is
 // missing or stale.
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -34,11 +34,12 @@ else if (command?.startsWith('test:') && Object.hasOwn(suites, command.slice('te
   test(rest.length > 0 ? rest : suiteFiles(suite), env);
 } else if (command === 'check') run([...tsx, 'scripts/check.ts', ...rest]);
 else if (command === 'bench') run([...tsx, 'scripts/bench/main.ts', ...rest]);
+else if (command === 'seed:demo') run([...tsx, 'scripts/seed-demo.ts', ...rest]);
 else
   fail(
     `Unknown command "${command}". Use start, start:deno, test, ${Object.keys(suites)
       .map((suite) => `test:${suite}`)
-      .join(', ')}, check or bench.`,
+      .join(', ')}, check, bench or seed:demo.`,
   );
 
 function install() {

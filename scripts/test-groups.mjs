@@ -13,6 +13,9 @@ export const suites = {
   /** The relational store on both engines, and what administers it: each file opens a store, which takes seconds. */
   postgres:
     /^((storage\/postgres|plugins\/management|tests\/property)\/|storage\/embedded\/[a-z-]*pglite|tests\/integration\/administration|tests\/sdk\/portkey-(admin|configs|integrations|mcp|policies|prompts))/,
+  /** The analytics store on the real engine: what fills it, asks it and survives its end. */
+  analytics:
+    /^(storage\/clickhouse\/(embedded|server|views|retention|table-layout)|scripts\/seed-demo\/fill|tests\/integration\/(analytics-routes|exports|log-routes|telemetry))/,
   /** Gateways as processes that are killed, fed and looked at from outside. */
   processes:
     /^(tests\/(chaos\/|runtime\/node|integration\/(journal-command|clickhouse-server|organisation-file|features|third-party-plugin))|scripts\/built-sources)/,

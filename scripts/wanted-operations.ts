@@ -186,7 +186,7 @@ export const testFiles: readonly (readonly [string, string])[] = [
   ['/cache', 'plugins/management/invalidate-cache.test.ts'],
   ['/logs', 'plugins/management/get-log.test.ts'],
   ['/logs/groups', 'plugins/management/index.test.ts'],
-  ['/analytics', 'plugins/management/index.test.ts'],
+  ['/analytics', 'tests/integration/analytics-routes.test.ts'],
 ];
 
 /** Paths that a plugin on the way of requests takes, and no route: the scope that it asks for, and the test. */

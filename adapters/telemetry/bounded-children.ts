@@ -1,12 +1,11 @@
-const maxChildren = 10_000;
-
 /**
- * Remembers the child of each combination of label values. Over 10,000 combinations the rest share one child
+ * Remembers the child of each combination of label values. Over `most` combinations the rest share one child
  * whose labels are all `other`: label values that callers choose must not fill the memory.
  */
 export function boundedChildren<L extends string, C>(
   names: readonly L[],
   create: (labels: Record<L, string>) => C,
+  most: number,
 ): (labels: Record<L, string>) => C {
   const children = new Map<string, C>();
   let other: C | undefined;
@@ -14,7 +13,7 @@ export function boundedChildren<L extends string, C>(
     const key = childKey(names, labels);
     const known = children.get(key);
     if (known !== undefined) return known;
-    if (children.size >= maxChildren) {
+    if (children.size >= most) {
       other ??= create(relabelled(names, () => 'other'));
       return other;
     }

@@ -81,6 +81,15 @@ describe('prometheus metrics', () => {
     assert.ok(text.includes('weir_test_total{a="5",b=""} 2'), 'known series go on');
   });
 
+  it('counts together what goes beyond 2,000 series of a family of histograms', async () => {
+    const metrics = createMetrics();
+    const family = metrics.histogram({ name: 'weir_test_seconds', help: 'h', labels: ['a'], buckets: [1] });
+    for (let i = 0; i < 2_003; i += 1) family({ a: String(i) }).observe(1);
+    const { text } = await metrics.render();
+    assert.equal(text.match(/^weir_test_seconds_count\{/gm)?.length, 2_001);
+    assert.ok(text.includes('weir_test_seconds_count{a="other"} 3'));
+  });
+
   it('leaves out values that mean nothing instead of throwing', async () => {
     const metrics = createMetrics();
     const counter = metrics.counter({ name: 'weir_a_total', help: 'h', labels: [] })({});

@@ -8,6 +8,9 @@ const defaultBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 
 type Kind = 'counter' | 'gauge' | 'histogram';
 
+/** A series of a histogram is as long as a dozen others. */
+const maxSeries: Readonly<Record<Kind, number>> = { counter: 10_000, gauge: 10_000, histogram: 2000 };
+
 interface Family {
   readonly kind: Kind;
   readonly labels: readonly string[];
@@ -17,7 +20,7 @@ interface Family {
 /**
  * Metrics on prom-client, in a registry of their own that also holds the process's (event loop, memory, CPU).
  *
- * A family keeps 10,000 series; further label values are counted together in one series whose labels are all
+ * A family keeps 10,000 series, one of histograms 2,000; further label values are counted together in one series whose labels are all
  * `other`. Values that are no finite number, and negative counts, are left out. Defining a name again with another
  * kind or other labels throws.
  */
@@ -103,7 +106,7 @@ class PrometheusMetrics implements Metrics {
     const { name, labels } = definition;
     const known = this.#families.get(name);
     if (known === undefined) {
-      const child = boundedChildren(labels, create());
+      const child = boundedChildren(labels, create(), maxSeries[kind]);
       this.#families.set(name, { kind, labels: [...labels], child });
       return child;
     }

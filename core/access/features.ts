@@ -12,13 +12,12 @@ export const featureVariables = {
 /** Something that can be switched off. */
 export type Feature = keyof typeof featureVariables;
 
-/** What is switched off, and what is said of how long things are kept. */
+/** What is switched off, and what is shown of how long things are kept. */
 export interface Features {
   isOn(feature: Feature): boolean;
   /** Those that are off. */
   readonly off: readonly Feature[];
-  /** Days, shown and nothing else: nothing is deleted by them. Default 90. */
+  /** Days, shown and nothing else; `retention` of the configuration deletes, and is what is shown by default. 0: for ever. */
   readonly logRetentionDays: number;
-  /** Default 365. */
   readonly metricsRetentionDays: number;
 }

@@ -28,6 +28,13 @@ describe('what the environment switches off', () => {
     assert.deepEqual([features.logRetentionDays, features.metricsRetentionDays], [30, 730]);
   });
 
+  test('the periods of the configuration are shown where the environment says nothing', () => {
+    const kept = { logs_days: 14, metrics_days: 0 };
+    const features = readFeatures({ METRICS_RETENTION_DISPLAY: '30' }, kept);
+    assert.deepEqual([features.logRetentionDays, features.metricsRetentionDays], [14, 30]);
+    assert.equal(readFeatures({}, kept).metricsRetentionDays, 0);
+  });
+
   const wrong: readonly (readonly [variable: string, value: string])[] = [
     ['GUARDRAILS_ENABLED', 'false'],
     ['SCIM_ENABLED', '0'],

@@ -1,20 +1,26 @@
+import type { RetentionSettings } from '../ports/retention-settings.ts';
 import { featureVariables, type Feature, type Features } from './features.ts';
 
+type ShownRetention = Pick<RetentionSettings, 'logs_days' | 'metrics_days'>;
 type Environment = Readonly<Record<string, string | undefined>>;
 
 const names = Object.keys(featureVariables) as Feature[];
 
+/** How long things are kept where nobody has configured it. */
+const usualRetention: ShownRetention = { logs_days: 90, metrics_days: 365 };
+
 /**
- * What the environment switches off (`GUARDRAILS_ENABLED=OFF`, in any case), and the periods that it has shown
- * (`LOG_RETENTION_DISPLAY`, `METRICS_RETENTION_DISPLAY`, days). Throws one sentence for a value that is none of these.
+ * What the environment switches off (`GUARDRAILS_ENABLED=OFF`, in any case), and the periods that are shown: those of
+ * `retention` in the configuration, unless the environment says others (`LOG_RETENTION_DISPLAY`,
+ * `METRICS_RETENTION_DISPLAY`, days). Throws one sentence for a value that is none of these.
  */
-export function readFeatures(environment: Environment): Features {
+export function readFeatures(environment: Environment, retention = usualRetention): Features {
   const off = names.filter((name) => isOff(featureVariables[name], environment));
   return {
     off,
     isOn: (feature) => !off.includes(feature),
-    logRetentionDays: days('LOG_RETENTION_DISPLAY', 90, environment),
-    metricsRetentionDays: days('METRICS_RETENTION_DISPLAY', 365, environment),
+    logRetentionDays: days('LOG_RETENTION_DISPLAY', retention.logs_days, environment),
+    metricsRetentionDays: days('METRICS_RETENTION_DISPLAY', retention.metrics_days, environment),
   };
 }
 

@@ -22,6 +22,7 @@ const settings = {
   data_visibility: flags(defaultSecurity.data_visibility),
   prompts: flags(defaultSecurity.prompts),
   configs: flags(defaultSecurity.configs),
+  logging: fc.record({ mode: fc.constantFrom('full' as const, 'metadata' as const) }, plain),
   user_api_keys: fc.record({ maxPerWorkspace: number, defaultDays: number, maxDays: number }, plain),
 };
 

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import type { Features } from '../access/features.ts';
-import { GatewayError } from '../errors/gateway-error.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { JobRun, Jobs } from '../ports/jobs.ts';
 import type { AuditEntry, Resources, ResourcesWriter } from '../ports/resources.ts';
+import { organisationsOf } from './organisations-of.ts';
 
 const everyMs = 60_000;
 /** Thousands of organisations take a while; another run in between does no harm. */
@@ -95,16 +95,6 @@ async function expireAll(
     throw new Error(`${failures.length} organisations could not be served: ${reasonOf(failures[0])}`, {
       cause: failures[0],
     });
-}
-
-/** None while the store is away: others tell of that, once for each outage, and the job comes again within a minute. */
-async function organisationsOf(resources: Resources): Promise<readonly { readonly id: string }[]> {
-  try {
-    return await resources.read(({ organisations }) => organisations.list());
-  } catch (error) {
-    if (GatewayError.is(error) && error.code === 'store_unavailable') return [];
-    throw error;
-  }
 }
 
 function pagesOf(ids: readonly string[]): Expired['entries'] {

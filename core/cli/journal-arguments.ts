@@ -23,7 +23,8 @@ export type JournalCommand =
 
 export const journalUsage = `weir journal: the log rows on disk that wait for the analytics store
 
-  weir journal status [--data DIR] [--json]    segments, rows, bytes, the oldest row, quarantine; changes nothing
+  weir journal status [--data DIR] [--json]    segments, rows, bytes, the oldest row, quarantine, the bound and what
+                                               came of it (shed rows, blocked requests); changes nothing
   weir journal verify [--data DIR] [--json]    read every row, name each bad one as FILE:OFFSET; changes nothing
   weir journal replay --quarantine             put the rows of the quarantine back
   weir journal replay FILE...                  put rows of files back, one JSON object in each line

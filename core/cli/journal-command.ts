@@ -3,6 +3,7 @@ import type { Analytics } from '../ports/analytics.ts';
 import type {
   FindStored,
   JournalInventory,
+  JournalStatus,
   JournalVerdict,
   ReplayReport,
   ReplaySource,
@@ -27,6 +28,8 @@ export interface ReplayPlace {
 /** What `runJournalCommand` needs from outside. Everything rejects with an error whose message is for the operator. */
 export interface JournalTools {
   inventory(directory: string): Promise<JournalInventory>;
+  /** What the gateway of a data folder last told of its journal; undefined when it told nothing. */
+  told(data: string): Promise<JournalStatus | undefined>;
   verify(directory: string): Promise<JournalVerdict>;
   quarantine(directory: string): Promise<readonly ReplaySource[]>;
   replay(options: {
@@ -55,7 +58,8 @@ export async function runJournalCommand(command: JournalCommand, tools: JournalT
     if (command.action === 'replay') return await replay(command, data, tools);
     if (command.action === 'status') {
       const found = await tools.inventory(directory);
-      tools.print((command.json ? inventoryJson : inventoryText)(found, await tools.holder(data)));
+      const [holder, told] = [await tools.holder(data), await tools.told(data)];
+      tools.print((command.json ? inventoryJson : inventoryText)(found, holder, told));
       return 0;
     }
     const verdict = await tools.verify(directory);

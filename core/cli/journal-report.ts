@@ -1,12 +1,20 @@
 import type {
   JournalInventory,
+  JournalStatus,
   JournalVerdict,
   ReplayReport,
   RowFault,
 } from '../ports/journal-inspection.ts';
 
-/** What `weir journal status` prints. `holder` is the process of the gateway, when one runs. */
-export function inventoryText({ directory, tables }: JournalInventory, holder: number | undefined): string {
+/**
+ * What `weir journal status` prints. `holder` is the process of the gateway, when one runs; `told` is what it, or the one
+ * before, last said.
+ */
+export function inventoryText(
+  { directory, tables }: JournalInventory,
+  holder: number | undefined,
+  told: JournalStatus | undefined,
+): string {
   const titles = ['', 'segments', 'rows', 'bytes', 'oldest row', 'in quarantine'];
   const rows = Object.entries(tables).map(([table, { segments, rows, bytes, oldest, quarantine }]) => [
     table,
@@ -20,6 +28,7 @@ export function inventoryText({ directory, tables }: JournalInventory, holder: n
     `Gateway   ${holder === undefined ? 'not running' : `process ${holder}`}`,
     '',
     ...inColumns([titles, ...rows]),
+    ...(told === undefined ? [] : toldLines(told)),
     ...(kept
       ? [
           '',
@@ -29,14 +38,68 @@ export function inventoryText({ directory, tables }: JournalInventory, holder: n
   ].join('\n');
 }
 
+function toldLines({
+  at,
+  pid,
+  policy,
+  maxBytes,
+  bytes,
+  waiting,
+  waited,
+  refused,
+  lastError,
+  tables,
+}: JournalStatus): string[] {
+  const titles = ['', 'accepted', 'stored', 'pending', 'shed', 'shed for'];
+  const rows = Object.entries(tables).map(([table, { accepted, stored, pending, shed, shedBy }]) => [
+    table,
+    ...[accepted, stored, pending, shed].map(String),
+    Object.entries(shedBy)
+      .map(([reason, count]) => `${reason} ${count}`)
+      .join(', ') || '-',
+  ]);
+  const share = maxBytes > 0 ? Math.round((bytes / maxBytes) * 100) : 0;
+  return [
+    '',
+    `As process ${pid} told it at ${at}, since it began:`,
+    '',
+    `Bound     ${bytes} of ${maxBytes} bytes (${share} %)`,
+    policy === 'block'
+      ? `Policy    block: ${waiting} requests wait, ${waited} waited and went on, ${refused} were refused`
+      : 'Policy    shed',
+    `Shipping  ${lastError ?? 'works'}`,
+    '',
+    ...inColumns([titles, ...rows]),
+  ];
+}
+
 /** The same for programs. */
-export function inventoryJson({ directory, tables }: JournalInventory, holder: number | undefined): string {
+export function inventoryJson(
+  { directory, tables }: JournalInventory,
+  holder: number | undefined,
+  told: JournalStatus | undefined,
+): string {
   const entries = Object.entries(tables).map(([table, { oldest = null, ...counts }]) => [
     table,
     { ...counts, oldest },
   ]);
-  const content = { directory, gateway_pid: holder ?? null, tables: Object.fromEntries(entries) as unknown };
+  const content = {
+    ...{ directory, gateway_pid: holder ?? null },
+    tables: Object.fromEntries(entries) as unknown,
+    told: told === undefined ? null : toldJson(told),
+  };
   return JSON.stringify(content, null, 2);
+}
+
+function toldJson({ maxBytes, lastError, tables, ...told }: JournalStatus): unknown {
+  const entries = Object.entries(tables).map(([table, { shedBy, ...counts }]) => [
+    table,
+    { ...counts, shed_by: shedBy },
+  ]);
+  return {
+    ...told,
+    ...{ max_bytes: maxBytes, last_error: lastError, tables: Object.fromEntries(entries) as unknown },
+  };
 }
 
 /** What `weir journal verify` prints. `holder` is the process of the gateway, when one runs. */

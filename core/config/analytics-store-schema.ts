@@ -16,7 +16,7 @@ export const AnalyticsStore = Type.Object(
         },
         'x-expected': '"chdb:", "chdb:" and a directory, "https://HOST:8443/DATABASE", or "none:"',
         description:
-          'Where logs and analytics live: `chdb:` (embedded, under the data folder), `chdb:DIR`, a ClickHouse server as `http://HOST:8123/DATABASE` or `https://…` (database `weir` when none is named), or `none:` (rows stay in the journal). The other keys are those of a server; see docs/clickhouse.md.',
+          'Where logs and analytics live: `chdb:` (embedded, under the data folder), `chdb:DIR`, a ClickHouse server as `http://HOST:8123/DATABASE` or `https://…` (database `weir` when none is named), or `none:` (rows stay in the journal). See docs/clickhouse.md.',
       }),
     ),
     username: Type.Optional(
@@ -62,6 +62,39 @@ export const AnalyticsStore = Type.Object(
         minLength: 1,
         maxLength: 256,
         description: 'Name of a replica in that path.',
+      }),
+    ),
+    max_memory_bytes: Type.Optional(
+      Type.Integer({
+        default: 1_073_741_824,
+        minimum: 805_306_368,
+        description:
+          'Resident memory that the process of the embedded engine may take, caches and merges included. A server has settings of its own.',
+      }),
+    ),
+    max_concurrent_queries: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 64,
+        description:
+          'Queries of logs and analytics that this gateway runs at the same time; more of them wait. Default: 4 on a server, 2 on the embedded engine. What stores log rows never waits for them.',
+      }),
+    ),
+    max_queued_queries: Type.Optional(
+      Type.Integer({
+        default: 32,
+        minimum: 0,
+        maximum: 10_000,
+        description:
+          'Queries that wait, for ten seconds at the most; beyond either they get 429 `too_many_queries`. Organisations take turns.',
+      }),
+    ),
+    query_timeout_s: Type.Optional(
+      Type.Integer({
+        default: 20,
+        minimum: 1,
+        maximum: 300,
+        description: 'The store ends a query after so many seconds: 504 `query_timeout`.',
       }),
     ),
   },

@@ -25,6 +25,11 @@ describe('restartNeeded', () => {
       'server: { header_aliases: [b] }\nstorage: { journal: { flush_ms: 1 }, analytics: { url: "none:" } }',
       'Restart the gateway to apply the new server.header_aliases, storage.analytics.url and storage.journal.flush_ms; everything else is in use.',
     ],
+    [
+      '',
+      'telemetry: { propagate: true, otlp: { url: "http://c" }, metrics: { labels: [model] } }',
+      'Restart the gateway to apply the new telemetry.metrics.labels; everything else is in use.',
+    ],
   ];
   for (const [before, after, expected] of cases)
     it(`"${before}" → "${after}"`, async () =>

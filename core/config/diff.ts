@@ -4,7 +4,7 @@ import { isObject } from './schema-object.ts';
 import { listWords } from './word-list.ts';
 
 /** Sections whose changes only a new process can apply. */
-const fixedSections = ['server', 'storage'] as const;
+const fixedSections = ['server', 'storage', 'retention', 'exports'] as const;
 
 function changedKeys(before: unknown, after: unknown, path: string): string[] {
   if (isDeepStrictEqual(before, after)) return [];
@@ -20,6 +20,8 @@ function changedKeys(before: unknown, after: unknown, path: string): string[] {
  */
 export function restartNeeded(before: GatewayConfig, after: GatewayConfig): string | undefined {
   const keys = fixedSections.flatMap((section) => changedKeys(before[section], after[section], section));
+  // Families of metrics keep their labels for as long as they exist.
+  keys.push(...changedKeys(before.telemetry.metrics, after.telemetry.metrics, 'telemetry.metrics'));
   if (keys.length === 0) return undefined;
   return `Restart the gateway to apply the new ${listWords(keys, 'and')}; everything else is in use.`;
 }

@@ -22,12 +22,16 @@ describe('loadConfig: defaults', () => {
         replicated: false,
         replica_path: '/clickhouse/tables/{shard}/{database}/{table}',
         replica_name: '{replica}',
+        max_memory_bytes: 1_073_741_824,
+        max_queued_queries: 32,
+        query_timeout_s: 20,
       },
       counters: { url: 'memory:' },
       cache: { max_bytes: 134217728, max_value_bytes: 4194304 },
-      journal: { flush_ms: 20, ship_ms: 1000, max_bytes: 2147483648 },
+      journal: { flush_ms: 20, ship_ms: 1000, max_bytes: 2147483648, when_full: 'shed', block_ms: 10000 },
       jobs: {},
     });
+    assert.deepEqual(config.retention, { logs_days: 90, bodies_days: 30, metrics_days: 365 });
     assert.deepEqual(config.log, { level: 'info', format: 'text' });
     assert.deepEqual(config.providers, {});
   });

@@ -4,6 +4,7 @@ import { nodeValue } from './config-node.ts';
 import { createSource, digestOf, type ConfigSource } from './config-source.ts';
 import { gatherConfig } from './include.ts';
 import { interpolate } from './interpolate.ts';
+import { resolveTelemetry, type WrittenTelemetry } from './otlp-environment.ts';
 import { childPointer } from './pointer.ts';
 import { splitPluginEntries } from './plugin-entries.ts';
 import { arrangeProblems } from './problem-list.ts';
@@ -46,7 +47,9 @@ export interface ConfigDraft {
 }
 
 /** The schema's value after defaults: what is optional with a default is there. */
-type Filled = Omit<GatewayConfig, 'pipelines'> & Pick<Static<typeof GatewayConfigSchema>, 'pipelines'>;
+type Filled = Omit<GatewayConfig, 'pipelines' | 'telemetry'> & {
+  readonly telemetry: WrittenTelemetry;
+} & Pick<Static<typeof GatewayConfigSchema>, 'pipelines'>;
 
 /**
  * Reads a configuration file with all its includes, replaces variables, validates everything but the plugins'
@@ -90,7 +93,12 @@ export async function loadConfig(file: string, { env, readFile }: LoadOptions): 
       ...(isShaped && { draft: { config: { pipelines: pipelines(), ...routes(checked) }, source } }),
     };
   }
-  return { ok: true, config: { ...filled, pipelines: pipelines() }, source, warnings: problems };
+  const { settings: telemetry, warnings } = resolveTelemetry(filled.telemetry, env);
+  const told = warnings.map((message): Problem => {
+    return { file, line: 0, column: 0, path: '/telemetry/otlp', message, severity: 'warning' };
+  });
+  const config = { ...filled, telemetry, pipelines: pipelines() };
+  return { ok: true, config, source, warnings: [...problems, ...told] };
 }
 
 /** Configs and `organisation`, when their own shape is sound, and the providers that configs may name, sound or not. */

@@ -64,7 +64,16 @@ const Key = Type.Object(
     ),
     defaults: Type.Optional(
       Type.Object(
-        { ...defaults, allow_config_override: Type.Optional(Type.Boolean({ description: 'Default true.' })) },
+        {
+          ...defaults,
+          allow_config_override: Type.Optional(Type.Boolean({ description: 'Default true.' })),
+          log_bodies: Type.Optional(
+            Type.Boolean({
+              description:
+                'False: what its requests send and are answered is never logged. True, and by default: what the workspace and the `logger` plugin say.',
+            }),
+          ),
+        },
         { ...strict, description: 'What its requests begin with.' },
       ),
     ),

@@ -2,14 +2,20 @@ import { Type, type Static } from 'typebox';
 import type { AnalyticsStoreSettings } from '../ports/analytics-store-settings.ts';
 import { providerAliasProperties, providerFieldProperties } from '../ports/provider-fields.ts';
 import { ProviderRowSchema } from '../ports/provider-row.ts';
+import type { ExportSettings } from '../ports/export-settings.ts';
 import type { ResourcesStoreSettings } from '../ports/resources-store-settings.ts';
+import type { RetentionSettings } from '../ports/retention-settings.ts';
 import type { SecretSources } from '../ports/secret-managers.ts';
+import type { TelemetrySettings } from '../ports/telemetry-settings.ts';
 import { RouteConfigSchema, type RouteConfigInput } from '../ports/route-config.ts';
 import { Organisation, type OrganisationBlock } from './organisation-schema.ts';
+import { Exports } from './exports-schema.ts';
 import { addressRangePattern } from './address-range-pattern.ts';
+import { Retention } from './retention-schema.ts';
 import { section, strict } from './schema-section.ts';
 import { Security } from './security-schema.ts';
 import { Storage } from './storage-schema.ts';
+import { Telemetry } from './telemetry-schema.ts';
 
 const headerPrefix = {
   pattern: '^[a-z0-9]+(-[a-z0-9]+)*$',
@@ -46,7 +52,7 @@ const Server = Type.Object(
         pattern: '^(https?://[^\\s/?#]+)?$',
         'x-expected': 'an origin such as "https://gateway.example.com"',
         description:
-          'Where people reach this gateway, for the links of invites. Empty: http and the Host of the request that asks for one.',
+          'Where people reach this gateway, for the links of invites and exports. Empty: http and the Host of the request that asks for one.',
       }),
     ),
     header_prefix: Type.Optional(
@@ -224,6 +230,8 @@ export const GatewayConfigSchema = Type.Object(
     server: Type.Optional(Server),
     security: Type.Optional(Security),
     storage: Type.Optional(Storage),
+    retention: Type.Optional(Retention),
+    exports: Type.Optional(Exports),
     log: Type.Optional(
       Type.Object(
         {
@@ -243,6 +251,7 @@ export const GatewayConfigSchema = Type.Object(
         { ...section, description: "The gateway's own log, on standard error." },
       ),
     ),
+    telemetry: Type.Optional(Telemetry),
     providers: Type.Optional(
       Type.Record(Type.String(name), Provider, {
         default: {},
@@ -286,7 +295,10 @@ export interface GatewayConfig {
     readonly jobs: { readonly url?: string };
     readonly journal: Filled<NonNullable<NonNullable<GatewayConfigInput['storage']>['journal']>>;
   };
+  readonly retention: RetentionSettings;
+  readonly exports: ExportSettings;
   readonly log: Filled<NonNullable<GatewayConfigInput['log']>>;
+  readonly telemetry: TelemetrySettings;
   readonly providers: Readonly<Record<string, Static<typeof Provider>>>;
   readonly configs: Readonly<Record<string, RouteConfigInput>>;
   /** Undefined when the file owns nothing that is administered. */

@@ -89,7 +89,22 @@ export const Storage = Type.Object(
               default: 2147483648,
               minimum: 1048576,
               description:
-                'Disk bound while the analytics store is away; beyond it rows are shed and counted.',
+                'Disk bound while the analytics store is away; near it, `when_full` says what happens.',
+            }),
+          ),
+          when_full: Type.Optional(
+            Type.Union([Type.Literal('shed'), Type.Literal('block')], {
+              default: 'shed',
+              description:
+                '`shed`: log rows are given up and counted, those of the workspaces that write most first, and bodies before requests. `block`: requests wait for room and are refused with `journal_full`, so that nothing is spent that cannot be logged. See docs/journal.md.',
+            }),
+          ),
+          block_ms: Type.Optional(
+            Type.Integer({
+              default: 10000,
+              minimum: 0,
+              maximum: 20000,
+              description: 'With `when_full: block`, how long a request waits for room before it is refused.',
             }),
           ),
         },

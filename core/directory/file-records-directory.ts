@@ -43,6 +43,10 @@ class FileDirectory implements Directory {
     return known?.kind === 'owner' ? known : (this.#current().keyByHash(hash) ?? known);
   }
 
+  keyById(id: string): KeyRecord | undefined {
+    return this.#current().keyById(id) ?? this.#base.keyById(id);
+  }
+
   isArchived(workspaceId: string): boolean {
     return this.#base.isArchived(workspaceId);
   }

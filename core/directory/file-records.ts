@@ -92,6 +92,10 @@ export class FileRecords {
     return this.#secrets.find(hash);
   }
 
+  keyById(id: string): KeyRecord | undefined {
+    return this.#secrets.findById(id);
+  }
+
   /** Where in the file the record with this id stands: `organisation.workspaces[2]`; undefined for all others. */
   placeOf(id: string): string | undefined {
     const pointer = this.#pointers.get(id);
@@ -148,6 +152,7 @@ function keyOf(
 ): Unmade<ApiKeyRecord> {
   const ofOrganisation = block.type === 'organisation-service';
   const override = block.defaults?.allow_config_override;
+  const logBodies = block.defaults?.log_bodies;
   return {
     id: fileId(
       ...[organisationId, 'key', block.type],
@@ -166,6 +171,7 @@ function keyOf(
     defaults: {
       ...defaultsOf(block.defaults),
       ...(override !== undefined && { allowConfigOverride: override }),
+      ...(logBodies !== undefined && { logBodies }),
     },
     alertEmails: [],
     // Of a hash there is nothing to show.

@@ -72,6 +72,16 @@ describe('key table', () => {
     assert.equal(table.size, 1);
   });
 
+  test('a key by its id is what its present secret says, until it is removed', () => {
+    const table = newTable();
+    table.put(storedKey({ secrets: [secret('before', 1000), secret('present')] }));
+    assert.deepEqual(table.findById('key-1'), table.find('present'));
+    assert.equal(table.findById('key-1')?.isReplaced, false);
+    assert.equal(table.findById('key-2'), undefined);
+    table.remove('key-1');
+    assert.equal(table.findById('key-1'), undefined);
+  });
+
   test('what keys have in common is there once', () => {
     const table = newTable();
     for (const id of ['key-1', 'key-2']) table.put(storedKey({ id, scopes: ['a.b', 'c.d'] }));

@@ -31,6 +31,15 @@ export class KeyTable {
     return this.#byHash.get(sha256);
   }
 
+  /** The key with this id, as its secret that ends last knows it. */
+  findById(id: string): KeyRecord | undefined {
+    const hashes = this.#hashes.get(id);
+    if (hashes === undefined) return undefined;
+    if (typeof hashes === 'string') return this.#byHash.get(hashes);
+    const records = hashes.map((hash) => this.#byHash.get(hash));
+    return records.find((record) => record?.isReplaced === false) ?? records[0];
+  }
+
   /** Adds the key, or puts it in the place of the one with its id. */
   put(key: DirectoryKey): void {
     this.remove(key.id);
@@ -82,8 +91,8 @@ export class KeyTable {
   }
 }
 
-function saysSomething({ metadata, configId, allowConfigOverride }: ApiKeyDefaults): boolean {
-  if (configId !== undefined || allowConfigOverride === false) return true;
+function saysSomething({ metadata, configId, allowConfigOverride, logBodies }: ApiKeyDefaults): boolean {
+  if (configId !== undefined || allowConfigOverride === false || logBodies === false) return true;
   return metadata !== undefined && Object.keys(metadata).length > 0;
 }
 

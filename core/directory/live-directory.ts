@@ -118,6 +118,10 @@ class StoreDirectory implements LiveDirectory {
     return this.#options.base.keyByHash(sha256) ?? this.#known.keys.find(sha256);
   }
 
+  keyById(id: string): KeyRecord | undefined {
+    return this.#options.base.keyById(id) ?? this.#known.keys.findById(id);
+  }
+
   isArchived(workspaceId: string): boolean {
     return this.#known.organisations.isArchived(workspaceId);
   }

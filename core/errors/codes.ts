@@ -48,6 +48,10 @@ export const errorTable = {
   upstream_busy: { status: 503, type: 'overloaded_error', admin: 'AB04' },
   store_unavailable: { status: 503, type: 'service_unavailable_error', admin: 'AB04' },
   too_many_jobs: { status: 503, type: 'overloaded_error', admin: 'AB04' },
+  journal_full: { status: 503, type: 'service_unavailable_error', admin: 'AB04' },
+  too_many_queries: { status: 429, type: 'rate_limit_error', admin: 'AB06' },
+  too_many_streams: { status: 429, type: 'rate_limit_error', admin: 'AB06' },
+  query_too_large: { status: 400, type: 'invalid_request_error', admin: 'AB01' },
   query_timeout: { status: 504, type: 'timeout_error', admin: 'AB04' },
   shutting_down: { status: 503, type: 'service_unavailable_error', admin: 'AB04' },
   // What the provider did

@@ -22,6 +22,8 @@ export interface GatewayErrorDetails {
   source?: 'gateway' | 'provider';
   /** The provider's own status, type and code, which then stand instead of those of the table. Implies its source. */
   reported?: ReportedError;
+  /** The limit that refused, as people call it; for the log. */
+  limit?: string | undefined;
   /** The plugin that raised it; filled in by the pipeline. */
   plugin?: string;
   cause?: unknown;
@@ -39,6 +41,7 @@ export class GatewayError extends Error {
   readonly extra: Readonly<Record<string, unknown>> | undefined;
   readonly source: 'gateway' | 'provider';
   readonly reported: ReportedError | undefined;
+  readonly limit: string | undefined;
   plugin: string | undefined;
 
   constructor(code: ErrorCode, message: string, details: GatewayErrorDetails = {}) {
@@ -50,6 +53,7 @@ export class GatewayError extends Error {
     this.extra = details.extra;
     this.reported = details.reported;
     this.source = details.source ?? (details.reported === undefined ? 'gateway' : 'provider');
+    this.limit = details.limit;
     this.plugin = details.plugin;
   }
 

@@ -2,6 +2,7 @@ import type { Static, TSchema } from 'typebox';
 import type { Feature } from '../access/features.ts';
 import type { Role } from '../access/roles.ts';
 import type { KeyRecord } from '../ports/directory.ts';
+import type { Answer } from '../pipeline/answer.ts';
 import type { RequestContext } from '../pipeline/context.ts';
 import type { ResourcesReader, ResourcesWriter } from '../ports/resources.ts';
 
@@ -58,8 +59,8 @@ export interface RouteDefinition {
   /** The feature that it belongs to: refused, with a sentence, while that is switched off. */
   readonly feature?: Feature;
   /**
-   * For routes whose callers have no service key: finds out, from the credential in the validated body, who is calling.
-   * Throws `key_invalid` for strangers. Whom it names must hold the scope, like everybody.
+   * For routes whose callers have no service key: finds out, from the credential in the validated body (of a route that
+   * takes none, in the query), who is calling. Throws `key_invalid` for strangers. Whom it names must hold the scope, like everybody.
    */
   identify?(credentials: unknown, read: RouteInput<unknown, unknown, unknown>['read']): Promise<KeyRecord>;
   /** The audit action, or null with a reason in a comment for routes that change nothing. */
@@ -68,6 +69,8 @@ export interface RouteDefinition {
   readonly query?: TSchema;
   readonly body?: TSchema;
   readonly reply: TSchema;
+  /** Media type of an answer that is no JSON document: `handle` gives the whole `Answer`, and `reply` is for the reference alone. */
+  readonly media?: string;
   /** An older face of something: the reference says so. */
   readonly deprecated?: true;
   /** Default: made of the schemas. */
@@ -99,6 +102,29 @@ export function defineRoute<
   deprecated?: true;
   examples?: RouteExamples;
   handle(input: RouteInput<Data<P>, Data<Q>, Data<B>>): Static<R> | Promise<Static<R>>;
+}): RouteDefinition {
+  return route;
+}
+
+/** As `defineRoute`, for a route that answers something else than one JSON document: a stream of events, a file. */
+export function defineMediaRoute<
+  P extends TSchema | undefined = undefined,
+  Q extends TSchema | undefined = undefined,
+>(route: {
+  id: string;
+  method: RouteDefinition['method'];
+  path: string;
+  summary: string;
+  scope: string | readonly string[];
+  feature?: Feature;
+  audit: string | null;
+  params?: P;
+  query?: Q;
+  reply: TSchema;
+  media: string;
+  identify?(credentials: Data<Q>, read: RouteInput<unknown, unknown, unknown>['read']): Promise<KeyRecord>;
+  examples?: RouteExamples;
+  handle(input: RouteInput<Data<P>, Data<Q>, Record<string, never>>): Answer | Promise<Answer>;
 }): RouteDefinition {
   return route;
 }

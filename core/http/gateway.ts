@@ -31,6 +31,8 @@ export interface ServingGeneration {
   readonly compiled: { readonly routes: RouteTable };
   acquire(): void;
   release(): void;
+  /** Tells its plugins that no new request will come. */
+  retiring?(): void;
 }
 
 export interface GatewaySetup {
@@ -92,9 +94,10 @@ export class Gateway {
     return this.budget.usedBytes;
   }
 
-  /** From now on answers ask their clients to close the connection. Resolves when the last request has settled. */
+  /** From now on answers ask their clients to close the connection, and those that go on for long end. Resolves when the last request has settled. */
   drain(): Promise<void> {
     this.draining = true;
+    this.setup.current().retiring?.();
     return this.active === 0 ? Promise.resolve() : new Promise((resolve) => this.idleListeners.push(resolve));
   }
 

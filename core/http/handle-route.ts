@@ -35,10 +35,14 @@ export async function handleRoute(
   const caller = route.identify === undefined ? authorised(route, exchange.get(callerKey)) : undefined;
   const parts = await readRouteParts(exchange, route);
   const read = storeReader(administration);
-  const key = caller ?? authorised(route, await route.identify?.(parts.body, read));
+  const key =
+    caller ??
+    authorised(route, await route.identify?.(route.body === undefined ? parts.query : parts.body, read));
   const call = new RouteCall(parts, key, exchange, { route, ...administration });
   const reply = await route.handle(call);
   await call.auditAction();
+  // Not known before it has been sent, so there is nothing to check.
+  if (route.media !== undefined) return reply as Answer;
   const issues = compileSchema(route.reply)(reply);
   if (issues.length > 0) {
     log.error('A route answered outside of its schema', { route: route.id, issue: describeIssues(issues) });

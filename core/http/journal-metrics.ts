@@ -1,4 +1,4 @@
-import { journalTables, type Journal, type JournalState } from '../ports/journal.ts';
+import { journalTables, shedReasons, type Journal, type JournalState } from '../ports/journal.ts';
 import type { Metrics } from '../ports/metrics.ts';
 
 const counted: Readonly<Record<Exclude<keyof JournalState, 'pending'>, string>> = {
@@ -9,9 +9,17 @@ const counted: Readonly<Record<Exclude<keyof JournalState, 'pending'>, string>> 
 
 /**
  * Shows where log rows are, at every scrape: `weir_rows_accepted_total`, `weir_rows_stored_total` and
- * `weir_rows_shed_total` by table, and `weir_rows_pending`, so that accepted = stored + pending + shed.
+ * `weir_rows_shed_total` by table, and `weir_rows_pending`, so that accepted = stored + pending + shed; what the shed ones
+ * were shed for, `weir_journal_shed_rows_total` by table and reason; how full the journal is, `weir_journal_bytes` and
+ * `weir_journal_max_bytes`; and the requests that it let wait, `weir_journal_blocked_requests_total` by result.
  */
-export function reportJournal(metrics: Metrics, journal: Pick<Journal, 'state'>): void {
+export function reportJournal(metrics: Metrics, journal: Pick<Journal, 'state' | 'shedBy' | 'room'>): void {
+  reportRows(metrics, journal);
+  reportShed(metrics, journal);
+  reportRoom(metrics, journal);
+}
+
+function reportRows(metrics: Metrics, journal: Pick<Journal, 'state'>): void {
   const labels = ['table'] as const;
   const pending = metrics.gauge({
     name: 'weir_rows_pending',
@@ -22,16 +30,58 @@ export function reportJournal(metrics: Metrics, journal: Pick<Journal, 'state'>)
     const waiting = pending({ table });
     const series = Object.entries(counted).map(([name, help]) => ({
       name: name as keyof typeof counted,
-      counter: metrics.counter({ name: `weir_rows_${name}_total`, help, labels })({ table }),
-      seen: 0,
+      follow: following(metrics.counter({ name: `weir_rows_${name}_total`, help, labels })({ table })),
     }));
     metrics.onScrape(() => {
       const state = journal.state(table);
       waiting.set(state.pending);
-      for (const one of series) {
-        one.counter.inc(state[one.name] - one.seen);
-        one.seen = state[one.name];
-      }
+      for (const { name, follow } of series) follow(state[name]);
     });
   }
+}
+
+function reportShed(metrics: Metrics, journal: Pick<Journal, 'shedBy'>): void {
+  const shed = metrics.counter({
+    name: 'weir_journal_shed_rows_total',
+    help: 'Log rows that were given up, by reason; together those of weir_rows_shed_total.',
+    labels: ['table', 'reason'],
+  });
+  for (const table of journalTables) {
+    const series = shedReasons.map((reason) => ({ reason, follow: following(shed({ table, reason })) }));
+    metrics.onScrape(() => {
+      const reasons = journal.shedBy(table);
+      for (const { reason, follow } of series) follow(reasons[reason]);
+    });
+  }
+}
+
+function reportRoom(metrics: Metrics, journal: Pick<Journal, 'room'>): void {
+  const gauge = (name: string, help: string) => metrics.gauge({ name, help, labels: [] })({});
+  const bytes = gauge('weir_journal_bytes', 'Bytes of log rows that wait on disk or on the way there.');
+  const most = gauge('weir_journal_max_bytes', 'The bound of weir_journal_bytes, storage.journal.max_bytes.');
+  const waiting = gauge('weir_journal_waiting_requests', 'Requests that wait for room in the journal.');
+  const blocked = metrics.counter({
+    name: 'weir_journal_blocked_requests_total',
+    help: 'Requests that had to wait for room in the journal (storage.journal.when_full: block), by how that ended.',
+    labels: ['result'],
+  });
+  const admitted = following(blocked({ result: 'admitted' }));
+  const refused = following(blocked({ result: 'refused' }));
+  metrics.onScrape(() => {
+    const room = journal.room();
+    bytes.set(room.bytes);
+    most.set(room.maxBytes);
+    waiting.set(room.waiting);
+    admitted(room.waited);
+    refused(room.refused);
+  });
+}
+
+/** Lets a counter follow a number that only grows. */
+function following(counter: { inc(by: number): void }): (now: number) => void {
+  let seen = 0;
+  return (now) => {
+    counter.inc(now - seen);
+    seen = now;
+  };
 }

@@ -1,95 +1,122 @@
+import type { Usage } from '../dialects/usage.ts';
 import type { Outcome } from '../pipeline/context.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
-import type { Counter, Histogram, Metrics } from '../ports/metrics.ts';
+import type { Counter, Metrics } from '../ports/metrics.ts';
+import type { TelemetrySettings } from '../ports/telemetry-settings.ts';
+import { metricLabels, type MetricLabel } from './metric-label.ts';
+import {
+  requestFamilies,
+  type ProviderSeries,
+  type RequestFamilies,
+  type Series,
+} from './request-families.ts';
 
-const durationBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
-const gatewayBuckets = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5];
 /** Combinations of labels whose series stay bound; beyond it series are looked up each time. */
 const maxBound = 5000;
+/** Callers may send any method that HTTP knows. */
+const methods: ReadonlySet<string> = new Set(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS']);
+const none: TelemetrySettings['metrics'] = { labels: [], max_label_values: 0 };
 
-interface Series {
-  readonly requests: Counter;
-  readonly duration: Histogram;
-  readonly gateway: Histogram;
-  readonly firstToken: Histogram;
-  readonly promptTokens: Counter;
-  readonly completionTokens: Counter;
-  readonly cost: Counter;
-}
-
-/** Counts every settled request for Prometheus. Series are bound once per provider, endpoint and status. */
-export function createRequestMetrics(metrics: Metrics): (exchange: Exchange, outcome: Outcome) => void {
-  const labels = ['provider', 'endpoint'] as const;
-  const requests = metrics.counter({
-    name: 'weir_requests_total',
-    help: 'Requests by provider, endpoint, status and outcome.',
-    labels: [...labels, 'status', 'outcome'],
-  });
-  const seconds = (name: string, help: string, buckets: readonly number[]) =>
-    metrics.histogram({ name, help, labels, buckets });
-  const duration = seconds(
-    'weir_request_duration_seconds',
-    'From acceptance to the last byte.',
-    durationBuckets,
+/** Counts every settled request for Prometheus. Series are bound once per combination of labels, when they are needed. */
+export function createRequestMetrics(
+  metrics: Metrics,
+  settings: TelemetrySettings['metrics'] = none,
+): (exchange: Exchange, outcome: Outcome) => void {
+  const further = metricLabels(settings.labels, settings.max_label_values);
+  const families = requestFamilies(
+    metrics,
+    further.map(({ name }) => name),
   );
-  const gateway = seconds(
-    'weir_gateway_duration_seconds',
-    'The part of the duration not spent waiting for the provider.',
-    gatewayBuckets,
-  );
-  const firstToken = seconds(
-    'weir_time_to_first_token_seconds',
-    'From acceptance to the first token of a stream.',
-    durationBuckets,
-  );
-  const tokens = metrics.counter({
-    name: 'weir_tokens_total',
-    help: 'Tokens by provider, endpoint and kind.',
-    labels: [...labels, 'kind'],
-  });
-  const cost = metrics.counter({
-    name: 'weir_cost_usd_total',
-    help: 'US dollars; requests without a known price are not in it.',
-    labels,
-  });
   const bound = new Map<string, Series>();
-
-  const bind = (exchange: Exchange, outcome: Outcome): Series => {
-    const both = {
-      provider: exchange.facts.provider,
-      endpoint: exchange.matched.route?.id ?? exchange.endpoint.id,
-    };
-    return {
-      requests: requests({ ...both, status: String(outcome.status), outcome: outcome.kind }),
-      duration: duration(both),
-      gateway: gateway(both),
-      firstToken: firstToken(both),
-      promptTokens: tokens({ ...both, kind: 'prompt' }),
-      completionTokens: tokens({ ...both, kind: 'completion' }),
-      cost: cost(both),
-    };
-  };
-
   return (exchange, outcome) => {
     const { facts } = exchange;
-    const key = `${facts.provider}|${exchange.matched.route?.id ?? exchange.endpoint.id}|${outcome.status}|${outcome.kind}`;
+    const endpoint = exchange.matched.route?.id ?? exchange.endpoint.id;
+    const source = sourceOf(exchange);
+    const values = further.length === 0 ? noValues : further.map((one) => one.valueOf(exchange, outcome));
+    const key =
+      `${facts.provider}|${endpoint}|${outcome.status}|${outcome.kind}|${exchange.method}|` +
+      `${facts.stream ? 's' : ''}${source}|${facts.cacheStatus}${values === noValues ? '' : JSON.stringify(values)}`;
     let series = bound.get(key);
-    if (!series) {
-      series = bind(exchange, outcome);
+    if (series === undefined) {
+      series = families.bind(
+        {
+          ...{ provider: facts.provider, endpoint, status: outcome.status, outcome: outcome.kind, source },
+          method: methods.has(exchange.method) ? exchange.method : 'other',
+          ...{ stream: facts.stream, cacheStatus: facts.cacheStatus },
+        },
+        labelled(further, values),
+      );
       if (bound.size < maxBound) bound.set(key, series);
     }
     series.requests.inc();
     series.duration.observe(outcome.latencyMs / 1000);
-    if (facts.upstreamEndedAt > 0) {
-      series.gateway.observe(
-        Math.max(0, outcome.latencyMs - (facts.upstreamEndedAt - facts.upstreamStartedAt)) / 1000,
-      );
-    }
-    if (facts.firstTokenAt > 0)
-      series.firstToken.observe((facts.firstTokenAt - exchange.startedMonotonic) / 1000);
-    if (!facts.usage) return;
-    series.promptTokens.inc(facts.usage.promptTokens);
-    series.completionTokens.inc(facts.usage.completionTokens);
-    if (outcome.price.status === 'priced') series.cost.inc(Number(outcome.price.cost));
+    if (facts.upstreamStartedAt > 0)
+      observeProvider((series.provider ??= series.bindProvider()), exchange, outcome);
+    if (facts.usage !== undefined) countUsage(series, families, facts.usage, outcome);
   };
+}
+
+const noValues: readonly string[] = [];
+
+function labelled(further: readonly MetricLabel[], values: readonly string[]): Record<string, string> {
+  return Object.fromEntries(further.map(({ name }, index) => [name, values[index] ?? '']));
+}
+
+/** Who wrote the answer. */
+function sourceOf({ facts }: Exchange): 'provider' | 'cache' | 'gateway' {
+  if (facts.upstreamStartedAt > 0) return 'provider';
+  return facts.cacheStatus.endsWith('HIT') ? 'cache' : 'gateway';
+}
+
+/** Where the time went, as far as it is known: seconds. */
+function observeProvider(
+  series: ProviderSeries,
+  { facts, startedMonotonic }: Exchange,
+  outcome: Outcome,
+): void {
+  const { upstreamStartedAt: sent, firstByteAt, firstTokenAt, upstreamEndedAt: ended } = facts;
+  if (firstTokenAt > 0) series.firstToken.observe((firstTokenAt - startedMonotonic) / 1000);
+  // What came before a later try is no work of the gateway.
+  if (facts.attempts === 1) series.before.observe(seconds(sent - startedMonotonic));
+  if (firstByteAt > 0) series.firstByte.observe(seconds(firstByteAt - sent));
+  if (ended === 0) return;
+  series.whole.observe(seconds(ended - sent));
+  series.gateway.observe(seconds(outcome.latencyMs - (ended - sent)));
+  series.after.observe(seconds(startedMonotonic + outcome.latencyMs - ended));
+  if (firstByteAt > 0) series.rest.observe(seconds(ended - firstByteAt));
+}
+
+function seconds(ms: number): number {
+  return Math.max(0, ms) / 1000;
+}
+
+/** Kinds of tokens beside the two that every request has; series of those that are never used do not exist. */
+const details: readonly (readonly [keyof Usage, string])[] = [
+  ['cachedTokens', 'cached'],
+  ['cacheWriteTokens', 'cache_write'],
+  ['reasoningTokens', 'reasoning'],
+  ['inputAudioTokens', 'input_audio'],
+  ['outputAudioTokens', 'output_audio'],
+];
+
+function countUsage(series: Series, families: RequestFamilies, usage: Usage, { price }: Outcome): void {
+  const { tokens } = series;
+  count(tokens, 'prompt', usage.promptTokens, series, families);
+  count(tokens, 'completion', usage.completionTokens, series, families);
+  for (const [member, kind] of details) {
+    if (usage[member] > 0) count(tokens, kind, usage[member], series, families);
+  }
+  if (price.status === 'priced') (series.cost ??= series.bindCost()).inc(Number(price.cost));
+}
+
+function count(
+  tokens: Map<string, Counter>,
+  kind: string,
+  amount: number,
+  series: Series,
+  { bindTokens }: RequestFamilies,
+): void {
+  let counter = tokens.get(kind);
+  if (counter === undefined) tokens.set(kind, (counter = bindTokens(series, kind)));
+  counter.inc(amount);
 }

@@ -2,6 +2,7 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import type { RequestFacts } from '../pipeline/facts.ts';
 import { readBaggage } from './baggage.ts';
+import { spanIdOfRequest } from '../ports/trace-context.ts';
 import { readTraceParent } from './traceparent.ts';
 
 const maxIdLength = 255;
@@ -19,20 +20,16 @@ export function readTraceHeaders(exchange: Exchange): void {
   const header = exchange.header('traceparent');
   const parent = header === undefined ? undefined : readTraceParent(header);
   facts.traceId = identifier(exchange, 'trace-id') ?? parent?.traceId ?? exchange.id;
+  facts.sampled = parent?.sampled;
   facts.parentSpanId = identifier(exchange, 'parent-span-id') ?? parent?.parentId ?? '';
   const spanId = identifier(exchange, 'span-id');
   const spanName = identifier(exchange, 'span-name');
-  facts.spanId = spanId ?? (parent === undefined ? '' : spanIdOf(exchange.id));
+  facts.spanId = spanId ?? (parent === undefined ? '' : spanIdOfRequest(exchange.id));
   facts.spanName = spanName ?? (parent === undefined ? '' : nameOf(exchange));
   const metadata = exchange.service('metadata');
   if (metadata !== undefined) facts.metadata = parseMetadata(metadata);
   const baggage = exchange.header('baggage');
   if (baggage !== undefined) facts.metadata = withBaggage(facts.metadata, readBaggage(baggage));
-}
-
-/** 16 hexadecimal digits, never all zero: a random UUID holds the digit of its version among its first ones. */
-function spanIdOf(id: string): string {
-  return id.slice(0, 8) + id.slice(9, 13) + id.slice(14, 18);
 }
 
 function nameOf({ method, originalPath }: Exchange): string {

@@ -4,11 +4,14 @@ import { readTraceParent } from './traceparent.ts';
 
 const traceId = '4bf92f3577b34da6a3ce929d0e0e4736';
 const parentId = '00f067aa0ba902b7';
-const read = { traceId, parentId };
+const read = { traceId, parentId, sampled: true };
+const unsampled = { ...read, sampled: false };
 const cases: readonly [name: string, header: string, read: object | undefined][] = [
   ['version 00', `00-${traceId}-${parentId}-01`, read],
   ['other flags', `00-${traceId}-${parentId}-ff`, read],
-  ['a later version', `01-${traceId}-${parentId}-00`, read],
+  ['not sampled', `00-${traceId}-${parentId}-00`, unsampled],
+  ['another flag alone', `00-${traceId}-${parentId}-02`, unsampled],
+  ['a later version', `01-${traceId}-${parentId}-00`, unsampled],
   ['a later version with more fields', `cc-${traceId}-${parentId}-01-what-the-future-will-be`, read],
   ['a later version with something else behind it', `cc-${traceId}-${parentId}-01.what`, undefined],
   ['version 00 with more fields', `00-${traceId}-${parentId}-01-more`, undefined],

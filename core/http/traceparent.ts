@@ -2,9 +2,11 @@
 export interface TraceParent {
   readonly traceId: string;
   readonly parentId: string;
+  /** Whoever sent it records the trace. */
+  readonly sampled: boolean;
 }
 
-const form = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?$/;
+const form = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
 const zeros = /^0+$/;
 
 /**
@@ -14,7 +16,8 @@ const zeros = /^0+$/;
 export function readTraceParent(header: string): TraceParent | undefined {
   const match = form.exec(header);
   if (match === null) return undefined;
-  const [, version, traceId = '', parentId = '', rest] = match;
+  const [, version, traceId = '', parentId = '', flags = '', rest] = match;
   if (version === 'ff' || (version === '00' && rest !== undefined)) return undefined;
-  return zeros.test(traceId) || zeros.test(parentId) ? undefined : { traceId, parentId };
+  if (zeros.test(traceId) || zeros.test(parentId)) return undefined;
+  return { traceId, parentId, sampled: (Number.parseInt(flags, 16) & 1) === 1 };
 }

@@ -12,7 +12,17 @@ const parts = [
 ];
 const contextNames = ['key'];
 const members = ['name', 'description', 'schema', 'capabilities', 'create'];
-const hookNames = ['request', 'attempt', 'attempted', 'response', 'stream', 'settled', 'routes'];
+const hookNames = [
+  'admit',
+  'request',
+  'attempt',
+  'attempted',
+  'response',
+  'stream',
+  'settled',
+  'retiring',
+  'routes',
+];
 
 /** Says what is wrong with one value, without a final period; undefined when nothing is. */
 type Check = (value: unknown) => string | undefined;

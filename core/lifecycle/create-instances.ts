@@ -124,8 +124,8 @@ function toInstance({ definition, hooks, entry, plugin }: CreatedInstance): Plug
 
 /** A plugin that can change nothing must not take requests down with it. */
 function onlyObserves({ definition, hooks }: CreatedPlugin): boolean {
-  const { request, attempt, attempted, response, routes } = hooks;
-  if (request ?? attempt ?? attempted ?? response ?? routes) return false;
+  const { admit, request, attempt, attempted, response, routes } = hooks;
+  if (admit ?? request ?? attempt ?? attempted ?? response ?? routes) return false;
   if (hooks.stream !== undefined && definition.capabilities?.stream !== 'observe') return false;
   return (hooks.stream ?? hooks.settled) !== undefined;
 }

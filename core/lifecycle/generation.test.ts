@@ -64,6 +64,28 @@ test('retirement waits until the last request has released', async (t) => {
   assert.equal(generation.retire(), retirement);
 });
 
+test('plugins are told once that no request will come, before the last one has ended', async (t) => {
+  const bench = await testBench(t);
+  await bench.configure(['auth', 'provider', 'logger']);
+  const generation = await good(bench);
+  const told: string[] = [];
+  for (const { name, hooks } of generation.instances) {
+    const retiring = (): void => {
+      told.push(name);
+      if (name === 'provider') throw new Error('cannot');
+    };
+    Object.assign(hooks, { retiring });
+  }
+  generation.acquire();
+  generation.retiring();
+  const retirement = generation.retire();
+  assert.deepEqual(told, ['auth', 'provider', 'logger']);
+  assert.ok(bench.lines.some(({ message }) => message === 'plugin "provider" failed in its retiring'));
+  generation.release();
+  await retirement;
+  assert.deepEqual(told.length, 3);
+});
+
 test('the same plugin may be used twice, with options of its own each', async (t) => {
   const bench = await testBench(t);
   await bench.configure(['auth', 'limit: { size: 1 }', 'limit: { size: 2 }', 'provider']);

@@ -32,6 +32,8 @@ export interface Generation<C> {
   acquire(): void;
   /** Gives it back, exactly once per `acquire` and after the request's last hook. Throws when called too often. */
   release(): void;
+  /** Tells its plugins, once, that no new request will come. */
+  retiring(): void;
   /** Takes no new requests by agreement; resolves when the last one has released and everything is disposed. */
   retire(): Promise<void>;
 }
@@ -82,7 +84,7 @@ export async function startGeneration<C>(
     if (!created.ok) return await refuse(created.problems);
     const compiled = options.compile(created.pipelines);
     const instances = created.pipelines.flatMap((pipeline) => pipeline.instances);
-    return { ok: true, generation: new RunningGeneration({ prepared, compiled, instances, stack }) };
+    return { ok: true, generation: new RunningGeneration({ prepared, compiled, instances, stack, log }) };
   } catch (error) {
     log.debug('a generation could not be put together', { error: describeThrown(error) });
     const reason = error instanceof Error ? error.message : String(error);
@@ -96,6 +98,7 @@ interface RunningParts<C> {
   readonly compiled: C;
   readonly instances: readonly PluginInstance[];
   readonly stack: UndoStack;
+  readonly log: Log;
 }
 
 class RunningGeneration<C> implements Generation<C> {
@@ -107,12 +110,15 @@ class RunningGeneration<C> implements Generation<C> {
   readonly pluginInputs: readonly string[];
   readonly codeHashes: ReadonlySet<string>;
   readonly #stack: UndoStack;
+  readonly #log: Log;
+  #told = false;
   #active = 0;
   #retirement: Promise<void> | undefined;
   #onIdle: (() => void) | undefined;
   #disposed = false;
 
-  constructor({ prepared, compiled, instances, stack }: RunningParts<C>) {
+  constructor({ prepared, compiled, instances, stack, log }: RunningParts<C>) {
+    this.#log = log;
     this.hash = prepared.hash;
     this.config = prepared.config;
     this.source = prepared.source;
@@ -139,7 +145,20 @@ class RunningGeneration<C> implements Generation<C> {
     if (this.#active === 0) this.#onIdle?.();
   }
 
+  retiring(): void {
+    if (this.#told) return;
+    this.#told = true;
+    for (const { name, hooks } of this.instances) {
+      try {
+        hooks.retiring?.();
+      } catch (error) {
+        this.#log.error(`plugin "${name}" failed in its retiring`, { error: describeThrown(error) });
+      }
+    }
+  }
+
   retire(): Promise<void> {
+    this.retiring();
     this.#retirement ??= this.#disposeWhenIdle();
     return this.#retirement;
   }

@@ -31,6 +31,8 @@ export interface ReloaderOptions<C> extends StartOptions<C>, PrepareSources {
   readonly watch: (files: () => string[], onChange: () => Promise<void>, since: number) => () => void;
   /** A sentence when a change takes effect only after a restart. */
   readonly restartNeeded: (before: GatewayConfig, after: GatewayConfig) => string | undefined;
+  /** Told of each configuration that begins to serve. Must not throw. */
+  readonly inUse?: (config: GatewayConfig) => void;
 }
 
 /** How a reload ended. `stopped`: after `stop`, nothing was done. */
@@ -206,6 +208,7 @@ export class Reloader<C> {
     const { log, bundler, restartNeeded } = this.#options;
     const previous = this.#current;
     this.#current = next;
+    this.#options.inUse?.(next.config);
     if (previous !== undefined) {
       log.info(`configuration reloaded: ${reason}`, {
         generation: next.hash,

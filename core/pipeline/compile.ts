@@ -10,6 +10,8 @@ export interface Step<H extends keyof Hooks> {
   /** Position in the file; answers and refusals run only the later phases of plugins before theirs. */
   readonly index: number;
   readonly hook: H;
+  /** It belongs to a guardrail: what comes of it is noted. */
+  readonly judges: boolean;
   readonly run: Extract<Hooks[H], (...args: never[]) => unknown>;
 }
 
@@ -39,6 +41,7 @@ export interface CompiledPipeline {
   readonly instances: readonly PluginInstance[];
   /** Guardrails that do not run, because the operator has switched them off. */
   readonly leftOut: readonly PluginInstance[];
+  readonly admit: readonly Step<'admit'>[];
   readonly request: readonly RequestStep[];
   readonly attempt: readonly AttemptStep[];
   /** In reverse file order. */
@@ -66,6 +69,7 @@ export function compilePipeline(
     match: config.match,
     instances,
     leftOut,
+    admit: stepsOf(instances, 'admit'),
     request: stepsOf(instances, 'request').map((step) => withBodyNeed(step)),
     attempt: stepsOf(instances, 'attempt').map((step) => withBodyNeed(step)),
     attempted: stepsOf(instances, 'attempted').reverse(),
@@ -93,7 +97,15 @@ function stepsOf<H extends Exclude<keyof Hooks, 'routes'>>(
   return instances.flatMap((instance, index) => {
     const run = instance.hooks[hook];
     if (run === undefined) return [];
-    return [{ instance, index, hook, run: run.bind(instance.hooks) as Step<H>['run'] }];
+    return [
+      {
+        instance,
+        index,
+        hook,
+        judges: isGuardrail(instance),
+        run: run.bind(instance.hooks) as Step<H>['run'],
+      },
+    ];
   });
 }
 

@@ -18,7 +18,11 @@ export interface RequestFacts {
   modelAnswered: string;
   stream: boolean;
   config: string;
+  /** Of a saved config; empty for every other. */
+  configVersion: string;
   prompt: string;
+  /** Number of the version of the prompt. */
+  promptVersion: string;
   virtualKey: string;
   cacheStatus: string;
   attempts: number;
@@ -32,6 +36,10 @@ export interface RequestFacts {
   lostCost: number;
   /** JSON of what the gateway decided and why; empty unless the request asked for it. Complete when it settles. */
   decision: string;
+  /** What guardrails said, in the order in which they began. */
+  verdicts: readonly Verdict[];
+  /** Limits for which a target was passed over, as people call them. */
+  limits: readonly string[];
   resent: boolean;
   usage: Usage | undefined;
   finishReason: string;
@@ -42,6 +50,8 @@ export interface RequestFacts {
   spanId: string;
   parentSpanId: string;
   spanName: string;
+  /** What the `traceparent` says that it came with: whether its caller records the trace. Undefined without one. */
+  sampled: boolean | undefined;
   /** Monotonic milliseconds; 0 = has not happened. */
   upstreamStartedAt: number;
   upstreamEndedAt: number;
@@ -49,6 +59,19 @@ export interface RequestFacts {
   firstTokenAt: number;
   requestBytes: number;
   responseBytes: number;
+}
+
+/** What one hook of a guardrail came to. */
+export interface Verdict {
+  readonly name: string;
+  readonly hook: 'request' | 'attempt' | 'attempted' | 'response' | 'stream';
+  /**
+   * `passed`, `changed` and `skipped` are what the plugin itself says; `unknown`: it ended and said nothing; `refused`:
+   * it threw a refusal; `failed`: something else; `unfinished`: it had not ended when the request did.
+   */
+  verdict: 'passed' | 'changed' | 'skipped' | 'unknown' | 'refused' | 'failed' | 'unfinished';
+  /** Milliseconds. */
+  ms: number;
 }
 
 /** One try of a plan, for whoever asks how a request was served. */
@@ -71,6 +94,7 @@ export interface TryRecord {
 }
 
 const noTries: readonly TryRecord[] = Object.freeze([]);
+const noVerdicts: readonly Verdict[] = Object.freeze([]);
 const noneDropped: readonly string[] = Object.freeze([]);
 const noMetadata: Readonly<Record<string, string>> = Object.freeze({});
 
@@ -89,7 +113,9 @@ export function emptyFacts(): RequestFacts {
     modelAnswered: '',
     stream: false,
     config: '',
+    configVersion: '',
     prompt: '',
+    promptVersion: '',
     virtualKey: '',
     cacheStatus: '',
     attempts: 0,
@@ -98,6 +124,8 @@ export function emptyFacts(): RequestFacts {
     decision: '',
     retries: 0,
     option: 'config',
+    verdicts: noVerdicts,
+    limits: noneDropped,
     resent: false,
     usage: undefined,
     finishReason: '',
@@ -107,6 +135,7 @@ export function emptyFacts(): RequestFacts {
     spanId: '',
     parentSpanId: '',
     spanName: '',
+    sampled: undefined,
     upstreamStartedAt: 0,
     upstreamEndedAt: 0,
     firstByteAt: 0,

@@ -18,6 +18,12 @@ export const callerKeyHeader = defineKey<'service' | 'authorization'>('key-heade
  */
 export const addressedProvider = defineKey<string>('addressed-provider');
 
+/**
+ * What a guardrail says of the hook that it is about to leave: it looked and `passed` or `changed` the request or the
+ * answer, or it had nothing to look at (`skipped`). Without it the log says that nothing is known.
+ */
+export const judged = defineKey<'passed' | 'changed' | 'skipped' | undefined>('judged');
+
 /** The administration route that the request is for; absent for every other request. */
 export const matchedRoute = defineKey<RouteDefinition>('route');
 

@@ -10,6 +10,7 @@ import type { Clock } from '../ports/clock.ts';
 import type { Cache } from '../ports/cache.ts';
 import type { Counters } from '../ports/counters.ts';
 import type { Embeddings } from '../ports/embeddings.ts';
+import type { LogExports } from '../ports/exports.ts';
 import type { GuardedFetch } from '../ports/guarded-fetch.ts';
 import type { Directory } from '../ports/directory.ts';
 import type { Guards } from '../ports/guards.ts';
@@ -24,6 +25,8 @@ import type { SecretManagers } from '../ports/secret-managers.ts';
 import type { Router } from '../ports/router.ts';
 import type { Tokens } from '../ports/token-verifier.ts';
 import type { VectorIndex } from '../ports/vector-index.ts';
+import type { Dialect } from '../dialects/dialect.ts';
+import type { DialectName } from '../dialects/endpoint.ts';
 import type { StreamEvent } from '../dialects/stream-event.ts';
 import type { Answer } from './answer.ts';
 import type {
@@ -38,7 +41,8 @@ import type {
 export { Type, type Static } from 'typebox';
 export { GatewayError } from '../errors/gateway-error.ts';
 export { defineKey, type ContextKey } from './context-key.ts';
-export { defineRoute } from '../http/define-route.ts';
+export { judged } from './keys.ts';
+export { defineMediaRoute, defineRoute } from '../http/define-route.ts';
 export type { Answer } from './answer.ts';
 export type { StreamEvent } from '../dialects/stream-event.ts';
 export type * from './context.ts';
@@ -97,10 +101,14 @@ export interface Scope {
   readonly analytics: Analytics;
   /** What is administered; undefined when `storage.resources` is `none:`. */
   readonly resources: Resources | undefined;
+  /** Logs as files; undefined when `storage.resources` is `none:`. */
+  readonly exports: LogExports | undefined;
   /** What the operator has switched off. */
   readonly features: Features;
   /** What checks of stored guardrails can be. */
   readonly guards: Guards;
+  /** The wire formats that clients speak, by name. */
+  readonly dialects: ReadonlyMap<DialectName, Dialect>;
   readonly router: Router;
   /** Verifies JSON Web Tokens. */
   readonly tokens: Tokens;
@@ -133,6 +141,11 @@ export interface StreamTap {
 
 /** The hooks of one plugin instance; all optional. Sync or async. */
 export interface Hooks {
+  /**
+   * Once per client request, before every request hook, with nothing read and nobody known; never for administration
+   * routes. Return nothing to let it in, a promise to let it wait, or throw a `GatewayError` to refuse.
+   */
+  admit?(context: RequestContext): MaybePromise<void>;
   /** Once per client request. Return nothing to go on, an answer to answer, or throw a `GatewayError` to refuse. */
   request?(context: RequestContext): HookResult;
   /** Once per upstream attempt. */
@@ -149,6 +162,11 @@ export interface Hooks {
   stream?(context: RequestContext): StreamTap | undefined;
   /** Exactly once, after the last byte. Never delays the client. */
   settled?(context: RequestContext, outcome: Outcome): MaybePromise<void>;
+  /**
+   * No new request will come: the configuration was replaced, or the gateway ends. For answers that would go on for long,
+   * to end them; what the scope lent stays until the last of them has ended.
+   */
+  retiring?(): void;
   /** Administration endpoints. */
   routes?: readonly RouteDefinition[];
 }

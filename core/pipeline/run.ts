@@ -1,6 +1,6 @@
 import { GatewayError } from '../errors/gateway-error.ts';
 import { isStreamSource, type Answer } from './answer.ts';
-import { isPromise } from './call-hook.ts';
+import { callHook, isPromise } from './call-hook.ts';
 import { callStep } from './call-step.ts';
 import type { MaybePromise } from './context.ts';
 import { clientLeft } from './client-left.ts';
@@ -25,13 +25,21 @@ export async function runExchange(
   let position = 0;
   let answer: Answer | undefined;
   try {
+    if (exchange.pipeline.admit.length > 0) {
+      const waiting = admit(exchange, runtime);
+      if (waiting !== undefined) await waiting;
+      if (exchange.aborted) return leave(exchange, undefined, runtime);
+    }
+    const times = runtime.hookTimes?.wanted() === true ? runtime.hookTimes : undefined;
     for (const step of exchange.pipeline.request) {
       position = step.index;
       if (exchange.trace !== undefined) exchange.trace.authorise(exchange);
       const loading = loadBody(exchange, step.loadsBody);
       if (loading !== undefined) await loading;
+      const begunAt = times === undefined ? 0 : runtime.clock.monotonic();
       const pending = callStep(step, exchange, runtime, () => step.run(exchange));
       const result = (isPromise(pending) ? await pending : pending) ?? undefined;
+      if (times !== undefined) times.took(step.instance, runtime.clock.monotonic() - begunAt);
       if (exchange.aborted) return leave(exchange, result, runtime);
       if (result !== undefined) {
         answer = result;
@@ -54,6 +62,17 @@ export async function runExchange(
   const upTo = position;
   const delivered = deliverSafely(exchange, runtime, () => deliver(exchange, ready, upTo, runtime));
   if (isPromise(delivered)) await delivered;
+}
+
+/** Administration is always let in: it may be what makes room. */
+function admit(exchange: Exchange, runtime: EngineRuntime): Promise<unknown> | undefined {
+  if (exchange.matched.route !== undefined) return undefined;
+  let waiting: Promise<unknown>[] | undefined;
+  for (const { instance, run } of exchange.pipeline.admit) {
+    const pending = callHook(instance, 'admit', runtime, () => run(exchange));
+    if (isPromise(pending)) (waiting ??= []).push(pending);
+  }
+  return waiting && Promise.all(waiting);
 }
 
 function leave(exchange: Exchange, answer: Answer | undefined, runtime: EngineRuntime): void {

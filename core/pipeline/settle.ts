@@ -4,12 +4,15 @@ import type { Price, Prices } from '../ports/prices.ts';
 import { callHook, isPromise, type HookRuntime } from './call-hook.ts';
 import type { Outcome } from './context.ts';
 import type { Exchange } from './exchange.ts';
+import type { HookTimes } from './hook-times.ts';
 
 /** What the pipeline needs from outside to run and settle requests; one object per generation. */
 export interface EngineRuntime extends HookRuntime {
   readonly prices: Prices;
   /** Called once per request after its plugins have settled: metrics. */
   onSettled(exchange: Exchange, outcome: Outcome): void;
+  /** Default: nothing is timed. */
+  readonly hookTimes?: HookTimes | undefined;
 }
 
 /** What was sent to the client, as far as it was kept. */

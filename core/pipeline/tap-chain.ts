@@ -6,6 +6,7 @@ import { callHook, isPromise, type HookRuntime } from './call-hook.ts';
 import type { TapStep } from './compile.ts';
 import type { MaybePromise } from './context.ts';
 import type { Exchange } from './exchange.ts';
+import { judgedTap } from './judge.ts';
 import { HoldStage, TapStage, type Stage } from './tap-stage.ts';
 
 /** Frames that may wait while a tap's promise is open, in bytes; the source is paused meanwhile. */
@@ -191,7 +192,10 @@ export function buildStages(
     if (step.mode === 'hold') return [new HoldStage(step, exchange, codec, runtime)];
     place.upTo = step.index;
     const tap = callHook(step.instance, 'stream', runtime, () => step.instance.hooks.stream?.(exchange));
-    return tap === undefined || isPromise(tap) ? [] : [new TapStage(step, tap, codec, runtime)];
+    if (tap === undefined || isPromise(tap)) return [];
+    const isGuardrail = step.instance.definition.capabilities?.guardrail === true;
+    const watched = isGuardrail ? judgedTap(tap, exchange, step.instance, runtime.clock) : tap;
+    return [new TapStage(step, watched, codec, runtime)];
   });
   place.upTo = upTo;
   return stages;

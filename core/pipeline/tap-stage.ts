@@ -6,6 +6,7 @@ import { callHook, isPromise, type HookRuntime } from './call-hook.ts';
 import type { TapStep } from './compile.ts';
 import type { MaybePromise } from './context.ts';
 import type { Exchange } from './exchange.ts';
+import { judge } from './judge.ts';
 import type { StreamTap } from './plugin.ts';
 import { EditableResponse } from './response-view.ts';
 
@@ -213,8 +214,10 @@ export class HoldStage implements Stage {
     const answer = Buffer.from(this.codec.assemble(endpoint, this.frames));
     const view = new EditableResponse(200, [], answer, 'provider', true);
     this.exchange.response = view;
+    const call = (): MaybePromise<void> => instance.hooks.response?.(this.exchange);
+    const isGuardrail = instance.definition.capabilities?.guardrail === true;
     const judged = callHook(instance, 'response', this.runtime, () =>
-      instance.hooks.response?.(this.exchange),
+      isGuardrail ? judge(this.exchange, instance, 'stream', this.runtime.clock, call) : call(),
     );
     const replay = (): readonly StreamFrame[] =>
       view.bytes === answer ? this.frames : this.reread(this.codec.disassemble(endpoint, view.bytes));

@@ -4,6 +4,7 @@ import type { Directory } from './directory.ts';
 /** What a directory knows of a store that there is none of, or that has not been read. */
 export const withoutStore: Pick<
   Directory,
+  | 'keyById'
   | 'isArchived'
   | 'workspaceId'
   | 'defaultsOf'
@@ -14,6 +15,7 @@ export const withoutStore: Pick<
   | 'record'
   | 'records'
 > = {
+  keyById: () => undefined,
   isArchived: () => false,
   workspaceId: () => undefined,
   defaultsOf: () => nothing,

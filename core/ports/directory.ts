@@ -41,6 +41,8 @@ export interface DirectoryUser {
 export interface Directory {
   /** The key whose secret has this SHA-256 (base64), or undefined. */
   keyByHash(sha256: string): KeyRecord | undefined;
+  /** The key with this id, or undefined. For work that goes on after the request that asked for it. */
+  keyById(id: string): KeyRecord | undefined;
   /** True for the id of a workspace that was archived: its keys are refused. */
   isArchived(workspaceId: string): boolean;
   /** The id of the organisation's workspace with this id or slug, archived ones too; undefined when there is none. */

@@ -11,6 +11,8 @@ export interface HeaderName {
   readonly ours: boolean;
   /** May hold a credential; replaced whenever the gateway brings its own. */
   readonly credential: boolean;
+  /** Says which trace the request belongs to (W3C Trace Context and Baggage). */
+  readonly trace: boolean;
 }
 
 /** Headers that belong to one connection, in lower case. */
@@ -35,6 +37,7 @@ export const headersSetAnew: ReadonlySet<string> = new Set([
 /** Where callers put provider credentials. */
 export const credentialHeaders = ['authorization', 'x-api-key', 'api-key', 'x-goog-api-key'] as const;
 const credentials: ReadonlySet<string> = new Set(credentialHeaders);
+const traceHeaders: ReadonlySet<string> = new Set(['traceparent', 'tracestate', 'baggage']);
 
 /** Spellings that are remembered; beyond it a name is worked out each time. */
 const maxRemembered = 4096;
@@ -71,6 +74,7 @@ export class HeaderNames {
       hopByHop: hopByHopHeaders.has(lower),
       ours: headersSetAnew.has(lower),
       credential: credentials.has(lower),
+      trace: traceHeaders.has(lower),
     };
     if (this.known.size < maxRemembered) this.known.set(spelling, name);
     return name;

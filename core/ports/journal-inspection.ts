@@ -1,5 +1,5 @@
 import type { TimeWindow } from './analytics.ts';
-import type { JournalTable } from './journal.ts';
+import type { JournalRoom, JournalState, JournalTable, ShedReason } from './journal.ts';
 
 /** What one table has in the journal. */
 export interface TableInventory {
@@ -16,6 +16,18 @@ export interface TableInventory {
 export interface JournalInventory {
   readonly directory: string;
   readonly tables: Readonly<Record<JournalTable, TableInventory>>;
+}
+
+/** What the process that writes a journal last told of it; its counts are those of this process. */
+export interface JournalStatus extends JournalRoom {
+  /** When it told it, ISO 8601. */
+  readonly at: string;
+  readonly pid: number;
+  /** The last failure to ship; null when the last attempt succeeded. */
+  readonly lastError: string | null;
+  readonly tables: Readonly<
+    Record<JournalTable, JournalState & { readonly shedBy: Readonly<Partial<Record<ShedReason, number>>> }>
+  >;
 }
 
 /** A place in a file that is not as it should be; `offset` is the byte at which the row begins. */

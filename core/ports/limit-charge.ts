@@ -32,6 +32,11 @@ export interface LimitOwner {
   readonly name: string;
 }
 
+/** The limit without what makes a sentence of it: `key "ours" (100 requests per minute)`. */
+export function limitName(words: string): string {
+  return words.replace(/^The (?:rate limit of the )?/, '');
+}
+
 /** Everything that one request is counted in. */
 export class LimitCharges {
   /** Undefined when nothing limits requests. */
@@ -166,7 +171,9 @@ function refusal(
     state !== undefined && state.limit < 1
       ? 'lets nothing through. Ask for a higher one.'
       : `is used up. Try again in ${seconds} s.`;
-  return new GatewayError(code, `${words[refusedBy] ?? 'A rate limit'} ${remedy}`, {
+  const limit = words[refusedBy] ?? 'A rate limit';
+  return new GatewayError(code, `${limit} ${remedy}`, {
+    limit: limitName(limit),
     headers: ['retry-after', String(seconds)],
   });
 }

@@ -44,12 +44,24 @@ export interface UserKeyRules {
   readonly maxDays: number | undefined;
 }
 
+/** What is kept of requests. Their rows always are: limits, budgets and analytics are counted by them. */
+export const loggingModes = ['full', 'metadata'] as const;
+/** `full`: bodies too, unless the request, its key or the logger's options say otherwise; `metadata`: never. */
+export type LoggingMode = (typeof loggingModes)[number];
+
+/** How much is logged of requests. */
+export interface LoggingRules {
+  /** Default `full`. */
+  readonly mode: LoggingMode;
+}
+
 /** The settings of an organisation, in the categories that a workspace may override. */
 export interface SecuritySettings {
   readonly data_visibility: DataVisibility;
   readonly prompts: PromptAccess;
   readonly configs: ConfigAccess;
   readonly user_api_keys: UserKeyRules;
+  readonly logging: LoggingRules;
 }
 
 /** A category that an organisation may let its workspaces override. */
@@ -76,6 +88,7 @@ export const defaultSecurity: SecuritySettings = {
     managersWriteConfigs: true,
   },
   user_api_keys: { maxPerWorkspace: undefined, defaultDays: undefined, maxDays: undefined },
+  logging: { mode: 'full' },
 };
 
 /** What a request of an organisation begins with, and what it may do. */

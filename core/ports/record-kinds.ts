@@ -1,3 +1,4 @@
+import type { ExportField, ExportFormat, ExportState } from './export-fields.ts';
 import type { RateLimit, UsageLimit } from './resources.ts';
 
 type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };
@@ -224,6 +225,54 @@ export interface McpServerData {
   readonly userAccess: Readonly<Record<string, boolean>>;
 }
 
+/** Who made an export, as far as their rights can be looked up again. */
+export interface ExportCreator {
+  readonly keyId: string;
+  readonly keyName: string;
+  readonly kind: 'owner' | 'organisation-service' | 'workspace-service' | 'workspace-user';
+  readonly workspaceId: string;
+  /** Empty for none. */
+  readonly userId: string;
+  /** The directory knew the key: not so for bearers of tokens and keys of the auth plugin's options. */
+  readonly isKnownKey: boolean;
+  /** The directory knew the user. */
+  readonly isKnownUser: boolean;
+}
+
+/** Log entries of a workspace that are, or will be, put into a file. */
+export interface LogExportData {
+  readonly description: string;
+  readonly format: ExportFormat;
+  readonly requestedData: readonly ExportField[];
+  /** As they were asked for. */
+  readonly filters: JsonObject;
+  /** What they mean: the window in milliseconds since the epoch (`to` excluded), and a `RequestFilter`. */
+  readonly from: number;
+  readonly to: number;
+  readonly filter: JsonObject;
+  /** So many rows are left out at the beginning, and so many come at the most. */
+  readonly skip: number;
+  readonly limit: number;
+  /** Whose rows of the workspace: those that its creator might see when it was drafted, and again when it was started. */
+  readonly visibleUserId: string | undefined;
+  readonly visibleKeyId: string | undefined;
+  readonly creator: ExportCreator;
+  readonly state: ExportState;
+  /** How many times it was started. */
+  readonly run: number;
+  /** Rows that it was about when it was last counted. */
+  readonly total: number;
+  /** Rows, and bytes of the file, that are written. */
+  readonly rows: number;
+  readonly bytes: number;
+  /** Why it failed; empty when it did not. */
+  readonly error: string;
+  readonly startedAt: number | undefined;
+  readonly finishedAt: number | undefined;
+  /** When its file is removed; undefined while there is none, and afterwards. */
+  readonly expiresAt: number | undefined;
+}
+
 /** The data of every kind of record. */
 export interface RecordKinds {
   readonly config: ConfigData;
@@ -240,4 +289,5 @@ export interface RecordKinds {
   readonly prompt_partial: PromptPartialData;
   readonly mcp_integration: McpIntegrationData;
   readonly mcp_server: McpServerData;
+  readonly log_export: LogExportData;
 }

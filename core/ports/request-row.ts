@@ -35,7 +35,10 @@ export interface RequestRow {
   model: string;
   upstream_host: string;
   config: string;
+  /** Version of the saved config; empty for one that the request brought. */
+  config_version: string;
   prompt: string;
+  prompt_version: string;
   virtual_key: string;
   cache_status: string;
   /** Hash of the configuration and plugin code that served it. */
@@ -73,6 +76,10 @@ export interface RequestRow {
   tries: string;
   /** JSON of what the gateway decided and why; empty unless the request asked for it. */
   decision: string;
+  /** JSON list of what guardrails said; empty when none judged. */
+  guardrails: string;
+  /** The limits that refused it or let it pass a target over. */
+  limits: string[];
   /** Sent again on a fresh connection after a stale pooled one was reset. */
   resent: boolean;
   finish_reason: string;
@@ -85,6 +92,10 @@ export interface RequestRow {
   span_name: string;
   client_address: string;
   user_agent: string;
+  /** The client library, from its own headers or its user agent: `openai-python 1.99.0`. */
+  sdk: string;
+  /** Where the row comes from: empty for a request that was proxied, `api` for one that was reported, `otel` for a span. */
+  source: '' | 'api' | 'otel';
 }
 
 /** One row of the `bodies` table, which has its own, shorter retention. */

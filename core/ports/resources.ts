@@ -205,6 +205,8 @@ export interface ApiKeyDefaults {
   readonly configId?: string;
   /** Default true. */
   readonly allowConfigOverride?: boolean;
+  /** False: bodies of its requests are never logged. Default: what the workspace and the configuration say. */
+  readonly logBodies?: boolean;
 }
 
 export interface ApiKeyFilter {

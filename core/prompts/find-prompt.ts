@@ -8,6 +8,8 @@ import type { PromptSource, TemplateKind } from './prompt-source.ts';
 export interface FoundPrompt {
   readonly record: StoredRecord<'prompt'>;
   readonly data: PromptData;
+  /** Its number. */
+  readonly version: number;
 }
 
 /** The active prompt in this place, and the version of it, that a reference names. Throws `resource_not_found`. */
@@ -24,7 +26,7 @@ export async function findPrompt(
       `No prompt "${reference.slice(0, 64)}" is visible to this key. Check its id or slug.`,
     );
   }
-  return { record, data: await versionData(source, record, wanted.version) };
+  return { record, ...(await foundVersion(source, record, wanted.version)) };
 }
 
 /** What a version of a prompt or of a partial says. Throws `resource_not_found` when there is no such version. */
@@ -33,11 +35,20 @@ export async function versionData<K extends TemplateKind>(
   record: StoredRecord<K>,
   wanted: WantedVersion,
 ): Promise<StoredRecord<K>['data']> {
+  return (await foundVersion(source, record, wanted)).data;
+}
+
+async function foundVersion<K extends TemplateKind>(
+  source: PromptSource,
+  record: StoredRecord<K>,
+  wanted: WantedVersion,
+): Promise<{ readonly data: StoredRecord<K>['data']; readonly version: number }> {
   const { data } = record;
-  if (wanted.kind === 'default') return data;
-  if (wanted.kind === 'number' && wanted.number === data.defaultVersion) return data;
+  const { defaultVersion: version } = data;
+  if (wanted.kind === 'default' || (wanted.kind === 'number' && wanted.number === version))
+    return { data, version };
   const found = await source.version(record, await selector(source, record, wanted));
-  if (found !== undefined) return found.data;
+  if (found !== undefined) return { data: found.data, version: found.number };
   throw noVersion(record, wanted);
 }
 

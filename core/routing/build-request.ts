@@ -7,8 +7,9 @@ import { setAt } from '../pipeline/json-splice.ts';
 import { callerKeyHeader } from '../pipeline/keys.ts';
 import { headerValue } from '../ports/header-list.ts';
 import type { Target } from '../ports/router.ts';
+import type { ToldTrace } from '../ports/trace-context.ts';
 import type { UpstreamRequest } from '../ports/transport.ts';
-import { forwardRequestHeaders } from './forward-headers.ts';
+import { forwardRequestHeaders, type ForwardOptions } from './forward-headers.ts';
 import type { Translation } from './translation.ts';
 import type { TryParts } from './try-parts.ts';
 
@@ -52,11 +53,17 @@ export function editedBody(
 }
 
 /** The client's own request, passed on in `body`. */
-export function passedRequest(parts: TryParts, path: string, body: SentBody): OutgoingRequest {
+export function passedRequest(
+  parts: TryParts,
+  path: string,
+  body: SentBody,
+  trace: ToldTrace | undefined,
+): OutgoingRequest {
   const { exchange, target } = parts;
   const { facts } = exchange;
   const usage = usageRequest(exchange, body, target);
-  const headers = clientHeaders(parts, body.changed || usage !== undefined);
+  const bodyChanged = body.changed || usage !== undefined;
+  const headers = clientHeaders(parts, { bodyChanged, trace, translated: undefined });
   addTargetHeaders(headers, target);
   const encoding = exchange.endpoint.modelled ? 'identity' : exchange.header('accept-encoding');
   if (encoding !== undefined) headers.push('accept-encoding', encoding);
@@ -76,9 +83,14 @@ export function passedRequest(parts: TryParts, path: string, body: SentBody): Ou
 }
 
 /** The request in the wire of its target. */
-export function translatedRequest(parts: TryParts, { encoded }: Translation): OutgoingRequest {
+export function translatedRequest(
+  parts: TryParts,
+  { encoded }: Translation,
+  trace: ToldTrace | undefined,
+): OutgoingRequest {
   const speaksAnthropic = parts.target.headers.includes('anthropic-version');
-  const headers = clientHeaders(parts, true, { speaksAnthropic });
+  const translated = { speaksAnthropic };
+  const headers = clientHeaders(parts, { bodyChanged: true, trace, translated });
   addTargetHeaders(headers, parts.target);
   const body = typeof encoded.body === 'string' ? Buffer.from(encoded.body, 'utf8') : encoded.body;
   headers.push('content-type', encoded.contentType ?? 'application/json', 'accept-encoding', 'identity');
@@ -109,15 +121,15 @@ function upstreamRequest(
 
 function clientHeaders(
   { exchange, target, options, keyPrefix }: TryParts,
-  bodyChanged: boolean,
-  translated?: { readonly speaksAnthropic: boolean },
+  own: Pick<ForwardOptions, 'bodyChanged' | 'trace' | 'translated'>,
 ): string[] {
   return forwardRequestHeaders(exchange.headers, exchange.headerNames, {
     passCredentials: target.passAuthorization,
     dropAuthorization: exchange.get(callerKeyHeader) === 'authorization',
     keyPrefix,
-    bodyChanged,
-    translated,
+    bodyChanged: own.bodyChanged,
+    trace: own.trace,
+    translated: own.translated,
     forward: options.forwardHeaders,
     sensitive: options.sensitiveHeaders,
   });

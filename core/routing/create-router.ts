@@ -216,6 +216,7 @@ class GenerationRouter implements Router {
 
   private planned(exchange: Exchange, config: CompiledConfig, options: RouteOptions): Promise<Answer> {
     exchange.facts.config = config.slug ?? 'inline';
+    if (config.version !== undefined) exchange.facts.configVersion = String(config.version);
     if (exchange.trace !== undefined) exchange.trace.config(config.slug ?? config.id);
     const isReady = config.isComplete && !mustLoad(exchange, config) && !listsModels(exchange);
     return isReady

@@ -12,6 +12,8 @@ const options: ForwardOptions = {
   bodyChanged: false,
 };
 
+const traced = ['Traceparent', 't', 'Tracestate', 's=1', 'Baggage', 'b=1', 'x-a', '1'];
+
 describe('forwardRequestHeaders', () => {
   const cases: readonly [string, readonly string[], Partial<ForwardOptions>, readonly string[]][] = [
     [
@@ -88,10 +90,35 @@ describe('forwardRequestHeaders', () => {
       [
         ...['Content-Type', 'a/b', 'Accept', '*/*', 'accept-language', 'de', 'X-Stainless-Lang', 'js'],
         ...['OpenAI-Beta', '1', 'Anthropic-Beta', '1', 'x-goog-user-project', 'p', 'Content-MD5', 'x'],
-        ...['x-goog-api-key', 'sk', 'User-Agent', 'u', 'traceparent', 't'],
+        ...['x-goog-api-key', 'sk', 'User-Agent', 'u', 'x-other', 't'],
       ],
       { bodyChanged: true, translated: { speaksAnthropic: false } },
-      ['x-goog-api-key', 'sk', 'User-Agent', 'u', 'traceparent', 't'],
+      ['x-goog-api-key', 'sk', 'User-Agent', 'u', 'x-other', 't'],
+    ],
+    ['drops what tells the trace', traced, {}, ['x-a', '1']],
+    [
+      'takes along what tells the trace when it is to be forwarded, as it came',
+      traced,
+      { translated: { speaksAnthropic: false }, forward: ['traceparent', 'baggage'] },
+      ['Traceparent', 't', 'Baggage', 'b=1', 'x-a', '1'],
+    ],
+    [
+      'tells the trace with a parent of its own, and state and baggage as they came',
+      traced,
+      { trace: { parent: 'own', keepsState: true } },
+      ['Tracestate', 's=1', 'Baggage', 'b=1', 'x-a', '1', 'traceparent', 'own'],
+    ],
+    [
+      'tells no state of a trace that begins here',
+      traced,
+      { trace: { parent: 'own', keepsState: false } },
+      ['Baggage', 'b=1', 'x-a', '1', 'traceparent', 'own'],
+    ],
+    [
+      'tells nothing of the trace that is sensitive',
+      traced,
+      { trace: { parent: 'own', keepsState: true }, sensitive: ['traceparent', 'baggage'] },
+      ['Tracestate', 's=1', 'x-a', '1'],
     ],
     [
       'keeps Anthropic’s headers for a host that speaks its wire',

@@ -1,5 +1,6 @@
 import type { HeaderList } from '../ports/header-list.ts';
 import { HeaderNames, type HeaderName } from '../ports/header-names.ts';
+import type { ToldTrace } from '../ports/trace-context.ts';
 
 export interface ForwardOptions {
   /** The caller's credential headers go along. */
@@ -12,7 +13,12 @@ export interface ForwardOptions {
   readonly bodyChanged: boolean;
   /** Set where the request is translated: what belongs to the client's own wire stays behind. */
   readonly translated?: { readonly speaksAnthropic: boolean } | undefined;
-  /** Lower-case names that translation does not leave behind. Default none. */
+  /**
+   * The trace that the provider is told; the client's `baggage` goes along then. Undefined: none of `traceparent`,
+   * `tracestate` and `baggage` goes along, but for those in `forward`.
+   */
+  readonly trace?: ToldTrace | undefined;
+  /** Lower-case names that are not left behind by translation, or for telling a trace. Default none. */
   readonly forward?: readonly string[] | undefined;
   /** Lower-case names that stay behind, those in `forward` too. Default none. */
   readonly sensitive?: readonly string[] | undefined;
@@ -21,7 +27,8 @@ export interface ForwardOptions {
 /**
  * The client's headers that go on to the provider, in their order and case; `names` describes them. Left out:
  * hop-by-hop headers and those that `Connection` names, everything under our prefixes, the service key wherever it
- * was, headers that are set anew (host, length, accept-encoding), and what the request calls sensitive. Credentials keep
+ * was, headers that are set anew (host, length, accept-encoding), what the request calls sensitive, and, unless providers
+ * are told of traces, those that tell the trace. Credentials keep
  * to rules of their own, and what describes the body goes with it, whatever is called sensitive.
  */
 export function forwardRequestHeaders(
@@ -37,10 +44,20 @@ export function forwardRequestHeaders(
     const value = headers[2 * i + 1] as string;
     if (name.credential && !mayPassCredential(name.lower, value, options)) continue;
     if (options.bodyChanged && name.lower === 'content-encoding') continue;
+    if (name.trace && !mayTellTrace(name.lower, options)) continue;
     if (staysBehind(name, options)) continue;
     forwarded.push(headers[2 * i] as string, value);
   }
+  const { trace, sensitive } = options;
+  if (trace !== undefined && sensitive?.includes('traceparent') !== true)
+    forwarded.push('traceparent', trace.parent);
   return forwarded;
+}
+
+/** The gateway's own `traceparent` takes the place of the client's. */
+function mayTellTrace(lower: string, { trace, forward }: ForwardOptions): boolean {
+  if (trace === undefined) return forward?.includes(lower) === true;
+  return lower === 'baggage' || (lower === 'tracestate' && trace.keepsState);
 }
 
 /** Says what the body is; nobody could read it without. */

@@ -5,6 +5,7 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Target } from '../ports/router.ts';
+import { toldTrace } from '../ports/trace-context.ts';
 import {
   editedBody,
   passedRequest,
@@ -56,6 +57,8 @@ export function prepareRequest(parts: TryParts, { config, wires, clock }: Prepar
   const host = hostFacts(target, facts.modelRequested);
   const plan = planCall(exchange, target, host, wires);
   const { header_prefix: prefix } = config.server;
+  const { propagate, otlp } = config.telemetry;
+  const trace = propagate ? toldTrace(facts, exchange.id, otlp) : undefined;
   if (plan.kind === 'pass') {
     let body = sentBody(exchange);
     if (plan.edit !== undefined && body.loaded) {
@@ -66,7 +69,7 @@ export function prepareRequest(parts: TryParts, { config, wires, clock }: Prepar
       // What an earlier target could not be told, this one is told.
       reportDropped(parts, nothingDropped, prefix);
     }
-    return { outgoing: passedRequest(parts, plan.path, body), translation: undefined };
+    return { outgoing: passedRequest(parts, plan.path, body, trace), translation: undefined };
   }
   const translating = {
     exchange,
@@ -80,7 +83,7 @@ export function prepareRequest(parts: TryParts, { config, wires, clock }: Prepar
       ? translateChat(translating, plan.codec)
       : translateOperation(translating, plan.codec);
   reportDropped(parts, translation.report.dropped, prefix);
-  return { outgoing: translatedRequest(parts, translation), translation };
+  return { outgoing: translatedRequest(parts, translation, trace), translation };
 }
 
 const nothingDropped: readonly string[] = [];

@@ -110,6 +110,7 @@ describe('a target over its limit', () => {
         ['two', 200, '', false],
       ],
     );
+    assert.deepEqual(facts.limits, ['provider "@one" (1 request per minute)']);
     assert.match(facts.tries[0]?.skipped ?? '', /"@one" \(1 request per minute\) is used up/);
     assert.equal(facts.tries[1]?.skipped, undefined);
   });

@@ -95,7 +95,7 @@ export function readWorkspace(
 /** A service key as it stands in the file. */
 export function showKey(record: ApiKeyRecord): Static<typeof ExportedKey> {
   const { workspaceId, userId, usageLimits, defaults, expiresAt } = record;
-  const override = defaults.allowConfigOverride;
+  const { allowConfigOverride: override, logBodies } = defaults;
   return {
     ...{ id: record.id, type: record.type },
     ...(workspaceId !== undefined && { workspace_id: workspaceId }),
@@ -107,6 +107,7 @@ export function showKey(record: ApiKeyRecord): Static<typeof ExportedKey> {
     defaults: {
       ...showDefaults(defaults),
       ...(override !== undefined && { allow_config_override: override }),
+      ...(logBodies !== undefined && { log_bodies: logBodies }),
     },
     alert_emails: [...record.alertEmails],
     masked: record.masked,
@@ -123,7 +124,7 @@ export function showKey(record: ApiKeyRecord): Static<typeof ExportedKey> {
 /** A service key of the file. */
 export function readKey(shown: Static<typeof ExportedKey>, organisationId: string): ApiKeyRecord {
   const { usage_limits: usage, expires_at: expires } = shown;
-  const override = shown.defaults.allow_config_override;
+  const { allow_config_override: override, log_bodies: logBodies } = shown.defaults;
   return {
     ...{ id: shown.id, organisationId, type: shown.type },
     ...{ workspaceId: shown.workspace_id, userId: shown.user_id ?? '' },
@@ -134,6 +135,7 @@ export function readKey(shown: Static<typeof ExportedKey>, organisationId: strin
     defaults: {
       ...readDefaults(shown.defaults),
       ...(override !== undefined && { allowConfigOverride: override }),
+      ...(logBodies !== undefined && { logBodies }),
     },
     alertEmails: shown.alert_emails,
     masked: shown.masked,

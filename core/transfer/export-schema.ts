@@ -50,7 +50,14 @@ export const ExportedKey = Type.Object(
     scopes: Scopes,
     rate_limits: RateLimits,
     usage_limits: Type.Optional(UsageLimitSchema),
-    defaults: Type.Object({ ...defaults, allow_config_override: Type.Optional(Type.Boolean()) }, strict),
+    defaults: Type.Object(
+      {
+        ...defaults,
+        allow_config_override: Type.Optional(Type.Boolean()),
+        log_bodies: Type.Optional(Type.Boolean()),
+      },
+      strict,
+    ),
     alert_emails: Type.Array(Text, { maxItems: 50 }),
     masked: Text,
     hashes: Type.Array(Type.Object({ sha256: Hash, expires_at: Type.Optional(Moment) }, strict), {
@@ -134,6 +141,10 @@ const Security = Type.Object(
       strict,
     ),
     user_api_keys: Type.Object({ maxPerWorkspace: count, defaultDays: count, maxDays: count }, strict),
+    // Files of before have none.
+    logging: Type.Optional(
+      Type.Object({ mode: Type.Union([Type.Literal('full'), Type.Literal('metadata')]) }, strict),
+    ),
   },
   strict,
 );
@@ -148,8 +159,9 @@ export const ExportedSettings = Type.Object(
         Type.Literal('prompts'),
         Type.Literal('configs'),
         Type.Literal('user_api_keys'),
+        Type.Literal('logging'),
       ]),
-      { maxItems: 4 },
+      { maxItems: 5 },
     ),
     defaults: Type.Object(defaults, strict),
   },

@@ -1,9 +1,10 @@
 import type { Static } from 'typebox';
-import type {
-  OrganisationSettings,
-  SecuritySettings,
-  UserKeyRules,
-  WorkspaceSettings,
+import {
+  defaultSecurity,
+  type OrganisationSettings,
+  type SecuritySettings,
+  type UserKeyRules,
+  type WorkspaceSettings,
 } from '../ports/organisation-settings.ts';
 import { readDefaults, showDefaults } from './export-records.ts';
 import type { ExportedOverrides, ExportedSettings } from './export-schema.ts';
@@ -28,9 +29,9 @@ export function readSettings(
   shown: Static<typeof ExportedSettings>,
 ): Pick<OrganisationSettings, 'security' | 'overridable' | 'defaults'> {
   const { security, overridable, defaults } = shown;
-  const { user_api_keys: rules, ...switches } = security;
+  const { user_api_keys: rules, logging = defaultSecurity.logging, ...switches } = security;
   return {
-    security: { ...switches, user_api_keys: readRules(rules) },
+    security: { ...switches, user_api_keys: readRules(rules), logging },
     overridable,
     defaults: readDefaults(defaults),
   };

@@ -1,6 +1,7 @@
 import { Type, type TObject, type TSchema } from 'typebox';
 import { RateLimitSchema } from '../access/limits-schema.ts';
 import { strict } from '../access/text-schema.ts';
+import { exportFields, exportFormats, exportStates } from '../ports/export-fields.ts';
 import type { RecordKinds } from '../ports/record-kinds.ts';
 import type { RecordKind } from '../ports/records.ts';
 
@@ -50,6 +51,11 @@ const Capability = exactly({
 });
 const McpServer = exactly({
   ...{ name: Text, version: Text, protocolVersion: Text, capabilityFlags: Free, syncedAt: Moment },
+});
+
+const Creator = exactly({
+  ...{ keyId: Text, keyName: Text, workspaceId: Text, userId: Text, isKnownKey: Flag, isKnownUser: Flag },
+  kind: oneOf('owner', 'organisation-service', 'workspace-service', 'workspace-user'),
 });
 
 /** One schema a member, so that the compiler asks for it when a kind gets another one. */
@@ -105,6 +111,15 @@ export const recordDataSchemas: DataSchemas = {
     description: Text,
     capabilities: Type.Array(exactly({ type: CapabilityType, name: Text, enabled: Flag })),
     ...{ defaultUserAccess: oneOf('allow', 'deny'), userAccess: byName(Flag) },
+  }),
+  log_export: exactly({
+    ...{ description: Text, format: oneOf(...exportFormats), state: oneOf(...exportStates) },
+    ...{ requestedData: Type.Array(oneOf(...exportFields)), filters: Free, filter: Free, creator: Creator },
+    ...{ from: Moment, to: Moment, skip: Count, limit: Count, run: Count, total: Count, rows: Count },
+    ...{ bytes: Count, error: Text },
+    ...{ visibleUserId: Type.Optional(Text), visibleKeyId: Type.Optional(Text) },
+    ...{ startedAt: Type.Optional(Moment), finishedAt: Type.Optional(Moment) },
+    expiresAt: Type.Optional(Moment),
   }),
 };
 

@@ -1,4 +1,4 @@
-import { definePlugin } from '../../core/pipeline/plugin.ts';
+import { definePlugin, judged, type RequestContext } from '../../core/pipeline/plugin.ts';
 import { AddPrefixSchema } from './options.ts';
 import { Prefixer } from './prefixer.ts';
 
@@ -13,11 +13,21 @@ export default definePlugin({
   capabilities: { guardrail: true },
   create({ prefix, applyToRole = 'user', addToExisting = true, onlyIfEmpty = false }) {
     const prefixer = new Prefixer({ prefix, applyToRole, addToExisting, onlyIfEmpty });
+    const apply = (context: RequestContext): void => {
+      const before = context.body.changed;
+      prefixer.apply(context);
+      // Where another plugin had changed it already, nothing tells whether this one did.
+      if (!before) context.set(judged, context.body.changed ? 'changed' : 'skipped');
+    };
     return {
       request(context) {
-        if (!context.body.present || !prefixer.knows(context.endpoint.id)) return undefined;
-        if (context.body.loaded) return prefixer.apply(context);
-        return context.body.load().then(() => prefixer.apply(context));
+        const { body } = context;
+        if (!body.present || !prefixer.knows(context.endpoint.id)) {
+          context.set(judged, 'skipped');
+          return undefined;
+        }
+        if (body.loaded) return apply(context);
+        return body.load().then(() => apply(context));
       },
     };
   },

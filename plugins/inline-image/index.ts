@@ -1,6 +1,6 @@
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { AttemptContext, Replacement } from '../../core/pipeline/context.ts';
-import { defineKey, definePlugin } from '../../core/pipeline/plugin.ts';
+import { defineKey, definePlugin, judged } from '../../core/pipeline/plugin.ts';
 import { findImages, placeOf, type FoundImage } from './find-images.ts';
 import { ImageFetcher, tooMuch, type ImageResult } from './image-fetcher.ts';
 import { InlineImageSchema } from './options.ts';
@@ -52,17 +52,20 @@ export default definePlugin({
       // What the provider is sent, beside the images that are kept for later attempts.
       body.hold(Math.ceil((size * 4) / 3));
       body.replaceAll(replacements);
+      context.set(judged, replacements.length === 0 ? 'skipped' : 'changed');
     };
 
     return {
       attempt(context) {
         const { attempt, endpoint } = context;
         if (providers && !providers.has(withoutAt(attempt.provider)) && !providers.has(attempt.aiService)) {
+          context.set(judged, 'skipped');
           return undefined;
         }
-        if (!attempt.body.loaded) return undefined;
-        const images = findImages(endpoint.id, attempt.body.json);
-        return images.length === 0 ? undefined : inline(context, images);
+        const images = attempt.body.loaded ? findImages(endpoint.id, attempt.body.json) : [];
+        if (images.length > 0) return inline(context, images);
+        context.set(judged, 'skipped');
+        return undefined;
       },
     };
   },

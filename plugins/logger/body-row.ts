@@ -1,6 +1,13 @@
 import { isUtf8 } from 'node:buffer';
 import type { BodyRow } from '../../core/ports/request-row.ts';
+import type { Clock } from '../../core/ports/clock.ts';
+import { inSlices } from './in-slices.ts';
 import type { KeptBody } from './kept-body.ts';
+import type { Redaction } from './redaction.ts';
+
+/** How far back a cut text is cut once more, so that no half of something stays that is found only whole. */
+const longestHalf = 256;
+const nothing: KeptBody = { bytes: Buffer.alloc(0), truncated: true };
 
 /** The part of a body row that says what was sent and answered. */
 export type LoggedBodies = Pick<
@@ -25,8 +32,37 @@ export function loggedBodies(request: KeptBody, response: KeptBody, contentType:
 }
 
 function textFormat(request: Buffer, response: Buffer, contentType: string): BodyRow['log_format'] {
-  if (/^\s*text\/event-stream/i.test(contentType)) return 'sse';
+  if (isEventStream(contentType)) return 'sse';
   return looksLikeJson(request) && looksLikeJson(response) ? 'json' : 'text';
+}
+
+/**
+ * A body without what must not be logged. Nothing is kept of one that is no text: what cannot be read cannot be searched.
+ */
+export async function redactedBody(
+  { bytes, truncated }: KeptBody,
+  contentType: string,
+  redaction: Redaction | undefined,
+  clock: Pick<Clock, 'monotonic'>,
+): Promise<KeptBody> {
+  if (redaction === undefined || bytes.length === 0) return { bytes, truncated };
+  if (!isUtf8(bytes)) return nothing;
+  const whole = bytes.toString('utf8');
+  const text = truncated ? withoutTornEnd(whole) : whole;
+  const redacted = await inSlices(redaction.body(text, isEventStream(contentType)), clock);
+  return { bytes: Buffer.from(redacted), truncated };
+}
+
+/** The text up to the last place at which nothing goes on. */
+function withoutTornEnd(text: string): string {
+  const from = Math.max(0, text.length - longestHalf);
+  for (let at = text.length; at > from; at -= 1)
+    if (/[\s",;:<>]/.test(text[at - 1] ?? '')) return text.slice(0, at);
+  return text.slice(0, from);
+}
+
+function isEventStream(contentType: string): boolean {
+  return /^\s*text\/event-stream/i.test(contentType);
 }
 
 /** Begins like an object or a list; nothing at all is no contradiction. */

@@ -57,7 +57,9 @@ describe('logger: the request row', () => {
           modelAnswered: 'answered',
           stream: true,
           config: 'c',
+          configVersion: '3',
           prompt: 'p',
+          promptVersion: '7',
           virtualKey: 'v',
           cacheStatus: 'MISS',
           attempts: 2,
@@ -71,6 +73,8 @@ describe('logger: the request row', () => {
             },
           ],
           decision: '{"cache":"MISS"}',
+          verdicts: [{ name: 'guard', hook: 'request', verdict: 'passed', ms: 0.12345 }],
+          limits: ['provider "a" (1 request per minute)'],
           resent: true,
           finishReason: 'stop',
           dropped: ['seed', 'messages[0].name'],
@@ -122,7 +126,9 @@ describe('logger: the request row', () => {
       model: 'answered',
       upstream_host: 'api.openai.com',
       config: 'c',
+      config_version: '3',
       prompt: 'p',
+      prompt_version: '7',
       virtual_key: 'v',
       cache_status: 'MISS',
       generation: 'generation-1',
@@ -150,6 +156,8 @@ describe('logger: the request row', () => {
       retries: -1,
       tries: `[{"option":"config.targets[1]","provider":"${'p'.repeat(255)}","model":"\\"m\\"","status":504,"error":"upstream_timeout","start_ms":1,"end_ms":30,"lost":true}]`,
       decision: '{"cache":"MISS"}',
+      guardrails: '[{"name":"guard","hook":"request","verdict":"passed","ms":0.123}]',
+      limits: ['provider "a" (1 request per minute)'],
       resent: true,
       finish_reason: 'stop',
       dropped: ['seed', 'messages[0].name'],
@@ -160,10 +168,15 @@ describe('logger: the request row', () => {
       span_name: 'sn',
       client_address: '127.0.0.1',
       user_agent: 'sdk/1.0',
+      sdk: 'sdk 1.0',
+      source: '',
     } satisfies RequestRow);
   });
 
-  const refusal = new GatewayError('rate_limited', 'Too many.', { plugin: 'rate-limit' });
+  const refusal = new GatewayError('rate_limited', 'Too many.', {
+    plugin: 'rate-limit',
+    limit: 'key "ours" (1 request per minute)',
+  });
   const fromProvider = new GatewayError('upstream_invalid', 'Odd answer.', { source: 'provider' });
   const upstream = { upstreamStartedAt: 1000, upstreamEndedAt: 1001 };
   const cases: [string, Partial<Outcome>, Partial<RequestFacts>, Partial<RequestRow>][] = [
@@ -192,7 +205,14 @@ describe('logger: the request row', () => {
         error_source: 'gateway',
         error_message: 'Too many.',
         plugin: 'rate-limit',
+        limits: ['key "ours" (1 request per minute)'],
       },
+    ],
+    [
+      'refused for a limit, after other targets were passed over',
+      { kind: 'refused', status: 429, error: refusal },
+      { limits: ['another', 'key "ours" (1 request per minute)'] },
+      { limits: ['key "ours" (1 request per minute)', 'another'] },
     ],
     [
       'an error that the provider caused',

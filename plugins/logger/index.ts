@@ -1,24 +1,32 @@
 import {
+  defineKey,
   definePlugin,
   Type,
   type MaybePromise,
   type Outcome,
   type RequestContext,
 } from '../../core/pipeline/plugin.ts';
-import { isEmbeddable, loggedBodies } from './body-row.ts';
+import type { Directory } from '../../core/ports/directory.ts';
+import { callerKey } from '../../core/pipeline/keys.ts';
+import { isEmbeddable, loggedBodies, redactedBody } from './body-row.ts';
 import { createdAt } from './created-at.ts';
 import { keepBody, type KeptBody } from './kept-body.ts';
 import { quote } from './quote.ts';
+import { compileRedaction } from './redaction.ts';
+import { RedactionRules } from './redaction-options.ts';
 import { requestLine } from './request-row.ts';
 
 /** The most of one body that can be logged; what the pipeline keeps of an answer. */
 const maxKeptBytes = 262_144;
 
+/** Requests that the journal has no room for: nothing was done for them, and a row of theirs would need that room. */
+const outside = defineKey<boolean>('logger-outside');
+
 /** Writes one row per request to the journal, and its bodies to a table of their own. Never delays the client. */
 export default definePlugin({
   name: 'logger',
   description:
-    'Logs every request with its tokens, cost and latency, and the bodies of those that a known caller sent. A request with the header `debug: false` under the header prefix is logged without bodies.',
+    'Logs every request with its tokens, cost and latency, and the bodies of those that a known caller sent, without what `redact` names. Bodies are left out when one of these says so: the option `bodies`, the settings of the workspace (`logging`), the key (`log_bodies`), or the request itself with the header `debug: false` under the header prefix.',
   schema: Type.Object(
     {
       bodies: Type.Optional(
@@ -35,11 +43,16 @@ export default definePlugin({
           description: 'The most that is kept of each body; a longer one is cut and marked as truncated.',
         }),
       ),
+      redact: Type.Optional(RedactionRules),
     },
     { additionalProperties: false },
   ),
   capabilities: { keepsResponseBytes: maxKeptBytes },
-  create({ bodies = true, max_body_bytes: maxBytes = maxKeptBytes }, { clock, journal }) {
+  async create({ bodies = true, max_body_bytes: maxBytes = maxKeptBytes, redact = [] }, scope) {
+    const { clock, journal, directory } = scope;
+    const redaction = await compileRedaction(redact, scope.keyPrefix);
+    const isBlocking = journal.room().policy === 'block';
+
     function appendBodies(
       context: RequestContext,
       request: KeptBody,
@@ -54,19 +67,55 @@ export default definePlugin({
       // In pieces: joining a long text to the others would copy it once more.
       const start = `${rowStart(context)},"request":`;
       const end = `,${JSON.stringify(rest).slice(1)}`;
-      journal.append('bodies', [start, JSON.stringify(sent), ',"response":', JSON.stringify(answered), end]);
+      journal.append(
+        'bodies',
+        [start, JSON.stringify(sent), ',"response":', JSON.stringify(answered), end],
+        context.facts.workspaceId,
+      );
+    }
+
+    async function appendRedacted(
+      context: RequestContext,
+      kept: readonly [KeptBody | Promise<KeptBody>, KeptBody | Promise<KeptBody>],
+      outcome: Outcome,
+    ): Promise<void> {
+      const { responseContentType: type } = outcome;
+      const request = await redactedBody(await kept[0], '', redaction, clock);
+      const response = await redactedBody(await kept[1], type, redaction, clock);
+      appendBodies(context, request, response, outcome);
     }
 
     return {
+      ...(isBlocking && {
+        admit(context: RequestContext): MaybePromise<void> {
+          const room = journal.admit();
+          if (room === undefined) return;
+          context.set(outside, true);
+          return room.then(() => context.set(outside, false));
+        },
+      }),
       settled(context, outcome): MaybePromise<void> {
-        journal.append('requests', requestLine(context, outcome, clock.monotonic()));
-        if (!bodies || !wantsBodies(context, outcome)) return;
+        if (isBlocking && context.get(outside) === true) return;
+        const { facts } = context;
+        journal.append(
+          'requests',
+          requestLine(context, outcome, clock.monotonic(), redaction),
+          facts.workspaceId,
+        );
+        if (!bodies || !wantsBodies(context, outcome, directory)) return;
         const { requestBody, responseBody } = outcome;
-        if (outcome.requestIsJson && outcome.responseIsJson && requestBody && responseBody) {
+        if (
+          redaction === undefined &&
+          outcome.requestIsJson &&
+          outcome.responseIsJson &&
+          requestBody &&
+          responseBody
+        ) {
           if (isEmbeddable(requestBody, maxBytes) && isEmbeddable(responseBody, maxBytes)) {
             const start = `${rowStart(context)},"request":`;
             const end = ',"log_format":"json"}';
-            return journal.append('bodies', [start, requestBody, ',"response":', responseBody, end]);
+            const line = [start, requestBody, ',"response":', responseBody, end];
+            return journal.append('bodies', line, facts.workspaceId);
           }
         }
         const request = keepBody(requestBody, {
@@ -79,6 +128,7 @@ export default definePlugin({
           truncated: outcome.responseTruncated,
           maxBytes,
         });
+        if (redaction !== undefined) return appendRedacted(context, [request, response], outcome);
         if (!('then' in request) && !('then' in response))
           return appendBodies(context, request, response, outcome);
         return Promise.all([request, response]).then(([sent, answered]) =>
@@ -97,8 +147,16 @@ function rowStart({ id, startedAt, facts }: RequestContext): string {
   );
 }
 
-/** Nothing is kept of a stranger's request, of one that asked not to be remembered, or of one without bodies. */
-function wantsBodies(context: RequestContext, { error, requestBody, responseBody }: Outcome): boolean {
+/** Nothing is kept of a stranger's request, of one without bodies, and where anybody who may say so says no. */
+function wantsBodies(
+  context: RequestContext,
+  { error, requestBody, responseBody }: Outcome,
+  directory: Pick<Directory, 'settingsIn'>,
+): boolean {
   if (!requestBody?.length && !responseBody?.length) return false;
-  return error?.type !== 'authentication_error' && context.service('debug')?.toLowerCase() !== 'false';
+  if (error?.type === 'authentication_error') return false;
+  if (context.service('debug')?.toLowerCase() === 'false') return false;
+  if (context.get(callerKey)?.defaults?.logBodies === false) return false;
+  const { organisationId, workspaceId } = context.facts;
+  return directory.settingsIn(organisationId, workspaceId).logging.mode === 'full';
 }

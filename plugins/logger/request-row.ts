@@ -7,13 +7,21 @@ import type { RequestRow } from '../../core/ports/request-row.ts';
 import { sha256 } from '../../core/ports/sha256.ts';
 import { createdAt } from './created-at.ts';
 import { quote } from './quote.ts';
+import type { Redaction } from './redaction.ts';
+import { sdkOf } from './sdk.ts';
 
 /**
- * The log row of one request as a line of JSON; `now` is the monotonic clock at its end. Members that say nothing
+ * The log row of one request as a line of JSON, without what `redaction` takes out of its path, error message, metadata
+ * and decision; `now` is the monotonic clock at its end. Members that say nothing
  * (empty, zero, false) are left out, which the store reads as exactly that: half of a line would be such members, and
  * each of its bytes is written, shipped and parsed. By hand, because this runs for every request.
  */
-export function requestLine(context: RequestContext, outcome: Outcome, now: number): string {
+export function requestLine(
+  context: RequestContext,
+  outcome: Outcome,
+  now: number,
+  redaction?: Redaction,
+): string {
   const { facts } = context;
   const { error, price } = outcome;
   const usage = facts.usage ?? noUsage;
@@ -27,13 +35,14 @@ export function requestLine(context: RequestContext, outcome: Outcome, now: numb
     text('api_key_id', facts.apiKeyId) +
     text('user_id', facts.userId) +
     text('method', clip(context.method, 32)) +
-    text('path', clip(context.originalPath, 2048)) +
+    text('path', clip(redacted(context.originalPath, redaction), 2048)) +
     text('endpoint', context.endpoint.id) +
     flag('stream', facts.stream) +
     flag('is_success', outcome.kind === 'completed' && isSuccess(outcome.status)) +
     (error === undefined
       ? ''
-      : text('error_code', error.code) + text('error_message', clip(error.message, 1024))) +
+      : text('error_code', error.code) +
+        text('error_message', clip(redacted(error.message, redaction), 1024))) +
     text('error_source', errorSource(outcome, facts)) +
     text('plugin', error?.plugin ?? '') +
     text('ai_service', facts.aiService) +
@@ -42,7 +51,9 @@ export function requestLine(context: RequestContext, outcome: Outcome, now: numb
     text('model', clip(facts.modelAnswered || facts.modelRequested, 512)) +
     text('upstream_host', facts.upstreamHost) +
     text('config', clip(facts.config, 255)) +
+    text('config_version', facts.configVersion) +
     text('prompt', clip(facts.prompt, 255)) +
+    text('prompt_version', facts.promptVersion) +
     text('virtual_key', clip(facts.virtualKey, 255)) +
     text('cache_status', facts.cacheStatus) +
     text('generation', context.generation) +
@@ -59,17 +70,19 @@ export function requestLine(context: RequestContext, outcome: Outcome, now: numb
     (facts.lostCost === 0 ? '' : `,"lost_cost":"${facts.lostCost.toFixed(12)}"`) +
     number('attempts', facts.attempts) +
     (facts.config === '' ? '' : planMembers(facts)) +
-    text('decision', facts.decision) +
+    text('decision', redaction === undefined ? facts.decision : redaction.json(facts.decision)) +
+    guardrails(facts.verdicts) +
+    limits(facts.limits, error?.limit) +
     flag('resent', facts.resent) +
     text('finish_reason', clip(facts.finishReason, 128)) +
     list('dropped', facts.dropped) +
-    metadata(facts.metadata) +
+    metadata(redaction === undefined ? facts.metadata : redaction.metadata(facts.metadata)) +
     text('trace_id', clip(facts.traceId, 255)) +
     text('span_id', clip(facts.spanId, 255)) +
     text('parent_span_id', clip(facts.parentSpanId, 255)) +
     text('span_name', clip(facts.spanName, 255)) +
     text('client_address', context.remoteAddress) +
-    text('user_agent', userAgent(context)) +
+    client(context) +
     '}'
   );
 }
@@ -81,13 +94,16 @@ function planMembers(facts: RequestFacts): string {
   return text('option', option) + number('retries', retries) + told;
 }
 
-/** As a digest where the request calls this header sensitive: equal ones stay equal, and tell nothing else. */
-function userAgent(context: RequestContext): string {
-  const value = context.header('user-agent') ?? '';
+/**
+ * The program that asked. Its user agent stands there as a digest where the request calls this header sensitive: equal
+ * ones stay equal, and tell nothing else.
+ */
+function client(context: RequestContext): string {
+  const agent = context.header('user-agent') ?? '';
   const sensitive = context.service('sensitive-headers');
-  if (sensitive === undefined || value === '' || !headerNameList(sensitive).includes('user-agent'))
-    return clip(value, 256);
-  return `sha256:${sha256(value, 'hex')}`;
+  if (sensitive === undefined || agent === '' || !headerNameList(sensitive).includes('user-agent'))
+    return text('user_agent', clip(agent, 256)) + text('sdk', sdkOf(context, agent));
+  return text('user_agent', `sha256:${sha256(agent, 'hex')}`) + text('sdk', sdkOf(context, ''));
 }
 
 /** 2xx, and a WebSocket that was relayed (101). */
@@ -122,6 +138,25 @@ function flag(name: keyof RequestRow, value: boolean): string {
 
 function list(name: keyof RequestRow, values: readonly string[]): string {
   return values.length === 0 ? '' : `,"${name}":${JSON.stringify(values.map((value) => clip(value, 128)))}`;
+}
+
+function guardrails(verdicts: RequestFacts['verdicts']): string {
+  if (verdicts.length === 0) return '';
+  const told = verdicts.map(({ name, hook, verdict, ms }) => ({
+    ...{ name: clip(name, 128), hook, verdict },
+    ms: Math.round(ms * 1000) / 1000,
+  }));
+  return text('guardrails', JSON.stringify(told));
+}
+
+/** What refused the request stands first; a target that was passed over for the same limit is not told twice. */
+function limits(passedOver: readonly string[], refusedBy: string | undefined): string {
+  if (refusedBy === undefined) return list('limits', passedOver);
+  return list('limits', [refusedBy, ...passedOver.filter((limit) => limit !== refusedBy)]);
+}
+
+function redacted(value: string, redaction: Redaction | undefined): string {
+  return redaction === undefined ? value : redaction.text(value);
 }
 
 function metadata(values: RequestFacts['metadata']): string {

@@ -39,6 +39,13 @@ const fields = {
         metadata: Type.Optional(Metadata),
         config_id: Type.Optional(orNull(Name('A config of this gateway.'))),
         allow_config_override: Type.Optional(Type.Boolean()),
+        log_bodies: Type.Optional(
+          orNull(
+            Type.Boolean({
+              description: 'False: what its requests send and are answered is never logged.',
+            }),
+          ),
+        ),
       },
       strict,
     ),
@@ -147,10 +154,11 @@ function refuseRotationPolicy(policy: unknown): void {
 }
 
 function readKeyDefaults(defaults: NonNullable<Body['defaults']>, router: ConfigNames): ApiKeyDefaults {
-  const override = defaults.allow_config_override;
+  const { allow_config_override: override, log_bodies: logBodies } = defaults;
   return {
     ...readDefaults(defaults, router),
     ...(override !== undefined && { allowConfigOverride: override }),
+    ...(typeof logBodies === 'boolean' && { logBodies }),
   };
 }
 

@@ -27,7 +27,12 @@ export const apiKeyExample: Static<typeof ApiKeyReply> = {
   },
   current_usage: 12.5,
   scopes: [...scopesExample['workspace-service']],
-  defaults: { metadata: { team: 'research' }, config_id: null, allow_config_override: true },
+  defaults: {
+    metadata: { team: 'research' },
+    config_id: null,
+    allow_config_override: true,
+    log_bodies: null,
+  },
   alert_emails: ['ann@example.com'],
   expires_at: '2030-01-01T00:00:00.000Z',
   ...{ key_transition_expires_at: null, object: 'api-key' },

@@ -36,6 +36,12 @@ export const ApiKeyReply = Type.Object({
     metadata: Metadata,
     config_id: orNull(Type.String()),
     allow_config_override: Type.Boolean(),
+    log_bodies: orNull(
+      Type.Boolean({
+        description:
+          'False: what its requests send and are answered is never logged. Else the settings of the workspace and the configuration decide.',
+      }),
+    ),
   }),
   alert_emails: Type.Array(Type.String()),
   expires_at: orNull(Type.String()),
@@ -76,6 +82,7 @@ export function showApiKey(
       metadata: { ...defaults.metadata },
       config_id: defaults.configId ?? null,
       allow_config_override: defaults.allowConfigOverride ?? true,
+      log_bodies: defaults.logBodies ?? null,
     },
     alert_emails: [...record.alertEmails],
     expires_at: expiresAt === undefined ? null : isoOf(expiresAt),

@@ -24,7 +24,12 @@ describe('a key', () => {
       ...{ description: 'Nightly', alert_emails: ['ops@example.com'], expires_at: '2099-01-01T00:00:00Z' },
       rate_limits: [{ type: 'tokens', unit: 'rps', value: 0 }],
       usage_limits: { credit_limit: 10, periodic_reset: 'weekly' },
-      defaults: { metadata: { team: 'a' }, config_id: 'main', allow_config_override: false },
+      defaults: {
+        metadata: { team: 'a' },
+        config_id: 'main',
+        allow_config_override: false,
+        log_bodies: false,
+      },
     };
     const made = await call(owner, { path: service, body });
     assert.equal(made.status, 200, made.text);

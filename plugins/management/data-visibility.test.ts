@@ -7,6 +7,7 @@ import type { OrganisationRole, WorkspaceRole } from '../../core/ports/people.ts
 import { defaultSecurity, type DataVisibility } from '../../core/ports/organisation-settings.ts';
 import { testAnalytics, testKey, testRouteInput, testScope } from '../../tests/kit/plugin-kit.ts';
 import { getLogRoute } from './get-log.ts';
+import { visibilityIn, type NamedWorkspace } from './data-visibility.ts';
 import { groupRoutes } from './groups.ts';
 
 /** What the directory knows: settings of one workspace, and one user with their roles. */
@@ -153,4 +154,48 @@ describe('analytics that a role may not view', () => {
       assert.deepEqual(await see(key, directoryOf({ [other]: false }, user)), [all, all, all]);
     });
   }
+});
+
+describe('a workspace that the query names', () => {
+  const noData = { membersViewAllData: false };
+  const directory = {
+    ...testScope().scope.directory,
+    ...directoryOf(noData, { role: 'member', member: 'member' }),
+    workspaceId: (organisationId: string, named: string) =>
+      organisationId === 'org-1' ? { first: 'ws-1', 'ws-1': 'ws-1', second: 'ws-2' }[named] : undefined,
+  };
+  const seenBy = (key: KeyRecord, named: NamedWorkspace) =>
+    visibilityIn({ key, role: roleOf(key, directory) }, directory, named);
+  const owner = testKey({ kind: 'owner' });
+
+  test('narrows what a key of the organisation sees, by slug or id', () => {
+    assert.deepEqual(seenBy(owner, {}), { organisationId: 'org-1' });
+    assert.deepEqual(seenBy(owner, { workspace_slug: 'first' }), all);
+    assert.deepEqual(seenBy(owner, { workspace_id: 'ws-1' }), all);
+    assert.deepEqual(seenBy(owner, { workspace_id: 'ws-1', workspace_slug: 'first' }), all);
+  });
+
+  test('is its own for a key of a workspace, and widens nothing', () => {
+    for (const workspace_slug of ['ws-1', 'first'])
+      assert.deepEqual(seenBy(person, { workspace_slug }), { ...all, userId: 'ann' });
+    const alone = testKey({ workspaceId: 'default' });
+    assert.deepEqual(seenBy(alone, { workspace_id: 'default' }), {
+      organisationId: 'org-1',
+      workspaceId: 'default',
+    });
+  });
+
+  const refused: [name: string, key: KeyRecord, named: NamedWorkspace, message: RegExp][] = [
+    ['of another key', person, { workspace_slug: 'second' }, /^No workspace "second" is visible to this key/],
+    ['that is not there', owner, { workspace_slug: 'third' }, /^No workspace "third" is visible/],
+    [
+      'of another organisation',
+      testKey({ kind: 'owner', organisationId: 'org-2' }),
+      { workspace_id: 'ws-1' },
+      /^No/,
+    ],
+    ['beside another one', owner, { workspace_slug: 'first', workspace_id: 'second' }, /name two workspaces/],
+  ];
+  for (const [name, key, named, message] of refused)
+    test(`one ${name} is refused`, () => assert.throws(() => seenBy(key, named), { message }));
 });

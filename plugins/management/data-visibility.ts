@@ -4,9 +4,16 @@ import type { Visibility } from '../../core/ports/analytics.ts';
 import type { Directory } from '../../core/ports/directory.ts';
 import type { SecuritySettings } from '../../core/ports/organisation-settings.ts';
 import type { Actor } from './api-key-access.ts';
+import { noSuchWorkspace } from './visible-workspace.ts';
 
 /** Where settings and people are looked up. */
 export type SettingsSource = Pick<Directory, 'settingsIn' | 'user'>;
+
+/** What a query says of the workspace that it is about, by id or slug in either. */
+export interface NamedWorkspace {
+  readonly workspace_id?: string;
+  readonly workspace_slug?: string;
+}
 
 /**
  * Whose rows the caller may read: what its key reaches, and of that only what its own keys sent when the settings of the
@@ -18,6 +25,38 @@ export function dataVisibility({ key, role }: Actor, directory: SettingsSource):
   if (settings === undefined) return reach;
   if (role === 'manager' ? settings.managersViewAllData : settings.membersViewAllData) return reach;
   return key.userId === '' ? { ...reach, apiKeyId: key.id } : { ...reach, userId: key.userId };
+}
+
+/**
+ * `dataVisibility`, and of that only the workspace that the query names. Throws `resource_not_found`, in the same words,
+ * whether there is none or it is not within the key's reach; `invalid_request` for two different ones.
+ */
+export function visibilityIn(
+  actor: Actor,
+  directory: SettingsSource & Pick<Directory, 'workspaceId'>,
+  query: NamedWorkspace,
+): Visibility {
+  const visibility = dataVisibility(actor, directory);
+  const ids = [query.workspace_id, query.workspace_slug].flatMap((named) =>
+    named === undefined ? [] : [workspaceWithin(visibility, directory, named)],
+  );
+  const [workspaceId = visibility.workspaceId, other] = ids;
+  if (other !== undefined && other !== workspaceId) {
+    const message = '"workspace_slug" and "workspace_id" name two workspaces. Give one of them.';
+    throw new GatewayError('invalid_request', message, { param: 'workspace_slug' });
+  }
+  return workspaceId === undefined ? visibility : { ...visibility, workspaceId };
+}
+
+function workspaceWithin(
+  { organisationId, workspaceId }: Visibility,
+  directory: Pick<Directory, 'workspaceId'>,
+  named: string,
+): string {
+  // A key's own workspace has its id also where nothing is administered.
+  const id = named === workspaceId ? named : directory.workspaceId(organisationId, named);
+  if (id !== undefined && (workspaceId === undefined || id === workspaceId)) return id;
+  throw noSuchWorkspace(named);
 }
 
 /** Throws `scope_missing`, naming the setting, when the caller's role may not view analytics in the workspace. */

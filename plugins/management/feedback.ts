@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { reachOf } from '../../core/access/access.ts';
 import type { RouteDefinition } from '../../core/http/define-route.ts';
-import { defineRoute, GatewayError, Type, type Scope } from '../../core/pipeline/plugin.ts';
+import { defineRoute, Type, type Scope } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { FeedbackRow } from '../../core/ports/request-row.ts';
 import { CreateFeedback, FeedbackReply, UpdateFeedback } from './feedback-body.ts';
+import { keepRows } from './keep-rows.ts';
 import { plainObject } from './plain-json.ts';
 import { refusedBody } from './refused-body.ts';
 import { noSuchRecord } from './visible-record.ts';
@@ -45,7 +46,7 @@ function createRoute({ clock, journal }: Scope): RouteDefinition {
           ...{ trace_id: one.trace_id, value: one.value, weight: one.weight ?? 1, metadata },
         };
       });
-      await keep(journal, rows);
+      await keep(journal, key, rows);
       return saved(rows);
     },
   });
@@ -79,7 +80,7 @@ function updateRoute({ clock, journal, analytics }: Scope): RouteDefinition {
         ...{ api_key_id: key.id, user_id: key.userId, value: body.value },
         ...{ weight: body.weight ?? before.weight, metadata: metadata ?? before.metadata },
       };
-      await keep(journal, [row]);
+      await keep(journal, key, [row]);
       return saved([row]);
     },
   });
@@ -92,17 +93,9 @@ function ofCaller({ organisationId, workspaceId, id, userId }: KeyRecord) {
   };
 }
 
-/** Puts rows where a crash does not lose them. Throws `store_unavailable` when the journal has no room. */
-async function keep(journal: Scope['journal'], rows: readonly FeedbackRow[]): Promise<void> {
-  const { shed } = journal.state('feedback');
-  for (const row of rows) journal.append('feedback', JSON.stringify(row));
-  await journal.flush();
-  if (journal.state('feedback').shed === shed) return;
-  throw new GatewayError(
-    'store_unavailable',
-    'The journal has no room, and not all of the feedback was kept. Try again when the analytics store takes rows.',
-    { headers: ['retry-after', '5'] },
-  );
+function keep(journal: Scope['journal'], key: KeyRecord, rows: readonly FeedbackRow[]): Promise<void> {
+  const lines = rows.map((row) => ({ table: 'feedback', line: JSON.stringify(row) }) as const);
+  return keepRows(journal, lines, key.workspaceId);
 }
 
 function metadataText(metadata: Readonly<Record<string, unknown>>, pointer: string): string {

@@ -87,15 +87,20 @@ test('an entry in the shape of the API', async () => {
     { ...reply, metrics: undefined },
     {
       id,
+      _id: id,
       object: 'log',
       created_at: '2026-11-21T09:00:00.000Z',
       organisation_id: 'o',
       workspace_id: 'w',
       log_format: 'json',
       request: { method: 'POST', url: '/v1/chat/completions', body: { model: 'm' }, truncated: false },
-      response: { status: 200, response_time: 12.5, body: { id: 1 }, truncated: false },
+      response: {
+        ...{ status: 200, response_time: 12.5, responseTime: 12.5, lastUsedOptionJsonPath: '' },
+        ...{ body: { id: 1 }, truncated: false },
+      },
       metrics: undefined,
       tries: null,
+      guardrails: null,
       decision: null,
     },
   );
@@ -105,6 +110,35 @@ test('an entry in the shape of the API', async () => {
   assert.deepEqual([metrics.req_units, metrics.res_units, metrics.total_units], [1, 2, 3]);
   assert.deepEqual([metrics.ai_org, metrics.ai_model, metrics.response_status_code], ['openai', 'm', 200]);
   assert.equal(metrics.created_at, '2026-11-21T09:00:00.000Z');
+});
+
+test('what existing clients know columns by', async () => {
+  const row: Partial<RequestRow> = {
+    ...{ option: 'config.targets[2]', retries: 1, is_success: true, stream: true, endpoint: 'proxy' },
+    ...{ config: 'main', config_version: 'v2', prompt: 'welcome', prompt_version: '3' },
+    ...{ metadata: { team: 'a', _user: 'ann' }, guardrails: '[{"check":"pii"}]', limits: ['daily'] },
+  };
+  const { reply } = await getLog([record(null, row)]);
+  const { metrics } = reply;
+  assert.deepEqual(
+    [metrics.last_used_option_index, metrics.retry_success_count, metrics.stream_mode, metrics.is_proxy_call],
+    [2, 1, 1, true],
+  );
+  assert.deepEqual(
+    [metrics.config_id, metrics.config_version_id, metrics.prompt_slug, metrics.prompt_version_id],
+    ['main', 'v2', 'welcome', '3'],
+  );
+  assert.deepEqual(
+    [metrics['metadata.key'], metrics['metadata.value']],
+    [
+      ['team', '_user'],
+      ['a', 'ann'],
+    ],
+  );
+  assert.equal(reply.response.lastUsedOptionJsonPath, 'config.targets[2]');
+  assert.deepEqual([reply.guardrails, metrics.limits], [[{ check: 'pii' }], ['daily']]);
+  const failed = (await getLog([record(null, { ...row, option: '', retries: -1, is_success: false })])).reply;
+  assert.deepEqual([failed.metrics.last_used_option_index, failed.metrics.retry_success_count], [null, 0]);
 });
 
 test('tries and decision as JSON', async () => {

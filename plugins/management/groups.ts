@@ -7,12 +7,15 @@ import {
   type Grouping,
 } from '../../core/ports/analytics.ts';
 import type { RouteDefinition } from '../../core/http/define-route.ts';
-import { dataVisibility, requireAnalytics } from './data-visibility.ts';
-import { isoTime } from './iso-time.ts';
+import { analyticsQuestion } from './analytics-question.ts';
+import { cellOf, groupPage, groupPageQuery } from './group-page.ts';
 import { nearest } from './nearest.ts';
-import { timeWindow } from './time-window.ts';
+import { filterQuery } from './request-filter.ts';
+import { strict } from './text-schema.ts';
 
-const defaultPageSize = 50;
+/** Always there; clients name it all the same. */
+const requestCount = 'requests';
+const columnNames = [requestCount, ...groupColumns] as const;
 
 const Params = Type.Object({
   groupBy: Type.String({
@@ -22,8 +25,6 @@ const Params = Type.Object({
   }),
 });
 
-const Instant = (description: string) => Type.Optional(Type.String({ format: 'date-time', description }));
-
 const Query = Type.Object(
   {
     columns: Type.Optional(
@@ -32,18 +33,13 @@ const Query = Type.Object(
         description: `Further columns, with commas between them or repeated: ${groupColumns.join(', ')}. Without it only the request count is returned.`,
       }),
     ),
-    time_of_generation_min: Instant('From when on, ISO 8601. Default: 24 hours before the end.'),
-    time_of_generation_max: Instant(
-      'Until when, ISO 8601, itself excluded. Default: now. At most 366 days in all.',
+    include_total: Type.Optional(
+      Type.Boolean({ description: 'Existing clients send it; `total` is always there.' }),
     ),
-    current_page: Type.Optional(
-      Type.Integer({ minimum: 0, maximum: 1_000_000, default: 0, description: 'Page, from 0.' }),
-    ),
-    page_size: Type.Optional(
-      Type.Integer({ minimum: 1, maximum: 500, default: defaultPageSize, description: 'Groups on a page.' }),
-    ),
+    ...filterQuery,
+    ...groupPageQuery,
   },
-  { additionalProperties: false },
+  strict,
 );
 
 const Reply = Type.Object({
@@ -62,7 +58,7 @@ export function groupRoutes(scope: Scope): readonly RouteDefinition[] {
   return [groupRoute('analytics', scope), groupRoute('logs', scope)];
 }
 
-function groupRoute(area: 'analytics' | 'logs', { analytics, clock, directory }: Scope): RouteDefinition {
+function groupRoute(area: 'analytics' | 'logs', scope: Scope): RouteDefinition {
   return defineRoute({
     id: `${area}.groups`,
     method: 'GET',
@@ -78,16 +74,13 @@ function groupRoute(area: 'analytics' | 'logs', { analytics, clock, directory }:
       response: { object: 'list', total: 1, data: [{ model: 'gpt-5-mini', requests: 12, cost: 0.34 }] },
     },
     async handle({ params, query, key, role }) {
-      requireAnalytics({ key, role }, directory);
+      const question = analyticsQuestion({ query, key, role }, scope);
       const by = known('groupBy', params.groupBy, groupings);
-      const { page_size: limit = defaultPageSize, current_page: page = 0 } = query;
-      const { total, rows } = await analytics.groups({
+      const { total, rows } = await scope.analytics.groups({
+        ...question,
         by,
         columns: columnsOf(query.columns),
-        window: timeWindow(query, clock.now()),
-        visibility: dataVisibility({ key, role }, directory),
-        limit,
-        offset: page * limit,
+        ...groupPage(query),
       });
       return { object: 'list' as const, total, data: rows.map((row) => groupOf(by, row)) };
     },
@@ -95,10 +88,9 @@ function groupRoute(area: 'analytics' | 'logs', { analytics, clock, directory }:
 }
 
 function columnsOf(list = ''): readonly GroupColumn[] {
-  const names = list.split(',').map((name) => name.trim());
-  return [
-    ...new Set(names.filter((name) => name !== '').map((name) => known('columns', name, groupColumns))),
-  ];
+  const given = list.split(',').map((name) => name.trim());
+  const names = given.filter((name) => name !== '').map((name) => known('columns', name, columnNames));
+  return [...new Set(names)].filter((name) => name !== requestCount);
 }
 
 /** The value as one of those that are known; throws `invalid_request` with a suggestion otherwise. */
@@ -127,10 +119,4 @@ function groupOf(
   };
   for (const [column, cell] of Object.entries(columns)) group[column] = cellOf(column, cell);
   return group;
-}
-
-/** Stores write decimals and large counts as text, and times without a zone. */
-function cellOf(column: string, cell: string | number | null): string | number | null {
-  if (typeof cell !== 'string') return cell;
-  return column === 'first_seen' || column === 'last_seen' ? isoTime(cell) : Number(cell);
 }

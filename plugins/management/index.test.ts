@@ -73,6 +73,14 @@ describe('management: the routes', () => {
         [`organisation_${what}.update`, 'PUT', path, 'organisation_settings.update', 'update'],
       ];
     };
+    const analytics = (kind: string, ...paths: string[]): unknown[] =>
+      paths.map((path) => {
+        const name = path
+          .replace(/\/\{.*/, '')
+          .replaceAll('/', '.')
+          .replaceAll('-', '_');
+        return [`analytics.${kind}.${name}`, 'GET', `/analytics/${kind}/${path}`, 'analytics.view', null];
+      });
     const ofWorkspace = (base: string, suffix: string): unknown[] => {
       const path = `${base}/{workspaceId}/settings`;
       return [
@@ -114,6 +122,20 @@ describe('management: the routes', () => {
       `organisation_guardrails.${action}`,
     ];
     const deployment = '/deployments/{deploymentId}';
+    const exported = (action: string, method: string, path: string, audit: string | null): unknown[] => [
+      ...[`log_exports.${action}`, method, `/logs/exports${path}`, 'logs.export', audit],
+    ];
+    const ofExports = [
+      exported('create', 'POST', '', 'create'),
+      exported('list', 'GET', '', null),
+      exported('restrictions', 'GET', '/field-restrictions', null),
+      exported('get', 'GET', '/{exportId}', null),
+      exported('update', 'PUT', '/{exportId}', 'update'),
+      exported('start', 'POST', '/{exportId}/start', 'export'),
+      exported('cancel', 'POST', '/{exportId}/cancel', 'update'),
+      exported('download', 'GET', '/{exportId}/download', 'export'),
+      exported('file', 'GET', '/{exportId}/file', null),
+    ];
     const feedbacks = ['feedbacks.write', 'completions.write'];
     const pricing = '/model-configs/pricing/{provider}/{model}';
     const ofRules = [
@@ -132,6 +154,9 @@ describe('management: the routes', () => {
       ['deployments.delete', 'DELETE', deployment, 'deployments.delete', 'delete'],
       ['feedback.create', 'POST', '/feedback', feedbacks, null],
       ['feedback.update', 'PUT', '/feedback/{id}', feedbacks, null],
+      ...['traces', 'logs', 'metrics'].map((signal) => [
+        ...[`otel.${signal}`, 'POST', `/otel/v1/${signal}`, 'logs.write', null],
+      ]),
       ['model_pricing.get', 'GET', pricing, ['models.list', 'completions.write'], null],
     ];
     const models = `${integration}/models`;
@@ -202,9 +227,26 @@ describe('management: the routes', () => {
     assert.deepEqual(
       (await routes()).map(({ id, method, path, scope, audit }) => [id, method, path, scope, audit]),
       [
+        ['logs.list', 'GET', '/logs', ['logs.list', 'logs.view'], null],
+        ['logs.create', 'POST', '/logs', 'logs.write', null],
+        ['logs.stream', 'GET', '/logs/stream', ['logs.list', 'logs.view'], null],
         ['logs.get', 'GET', '/logs/{id}', 'logs.view', null],
+        ['traces.list', 'GET', '/traces', ['logs.list', 'logs.view'], null],
+        ['traces.get', 'GET', '/traces/{id}', 'logs.view', null],
+        ...ofExports,
         ['analytics.groups', 'GET', '/analytics/groups/{groupBy}', 'analytics.view', null],
         ['logs.groups', 'GET', '/logs/groups/{groupBy}', 'analytics.view', null],
+        ...analytics('groups', 'users', 'ai-models', 'workspaces', 'metadata/{metadataKey}'),
+        ...analytics(
+          'graphs',
+          ...['requests', 'cost', 'latency', 'tokens', 'users', 'users/requests', 'users-requests'],
+          ...['errors', 'errors/rate', 'errors-rate', 'errors/stacks', 'errors-stack'],
+          ...['errors/status-codes', 'errors-status-code', 'requests/rescued', 'requests-rescued'],
+          ...['cache/hit-rate', 'cache-hit-rate', 'cache/latency', 'cache-latency'],
+          ...['feedbacks', 'feedbacks/scores', 'feedbacks/score', 'feedbacks/weighted'],
+          ...['feedbacks/ai-models'],
+        ),
+        ...analytics('summary', 'cache'),
         ['cache.delete', 'DELETE', '/cache', 'cache.delete', 'delete'],
         ...ofOrganisation('settings'),
         ...ofOrganisation('defaults'),
@@ -299,6 +341,16 @@ describe('groups: what is asked of the store', () => {
       assert.deepEqual((await groups(by, { columns: groupColumns.join(',') })).asked.columns, groupColumns);
     });
   }
+
+  test('the count of requests, named as a column, is there anyway', async () => {
+    const { asked } = await groups('model', { columns: 'requests,cost' });
+    assert.deepEqual(asked.columns, ['cost']);
+  });
+
+  test('a filter', async () => {
+    const { asked } = await groups('model', { status_code: '200', cost_max: 100 });
+    assert.deepEqual(asked.filter, { statusCodes: [200], cost: { max: 1 } });
+  });
 
   test('columns: spaces, empty ones and repetitions do no harm', async () => {
     const { asked } = await groups('model', { columns: ' cost,, total_tokens ,cost,' });
@@ -445,7 +497,8 @@ describe('groups: the answer', () => {
   });
 
   test('a store that is away is said to be', async () => {
-    const [, route] = await routes({ groups: () => Promise.reject(new Error('away')) });
+    const all = await routes({ groups: () => Promise.reject(new Error('away')) });
+    const route = all.find(({ id }) => id === 'logs.groups');
     const input = testRouteInput({ params: { groupBy: 'model' } });
     await assert.rejects(async () => route?.handle(input), /away/);
   });

@@ -1,22 +1,29 @@
 import { definePlugin, Type } from '../../core/pipeline/plugin.ts';
 import { apiKeyRoutes } from './api-keys.ts';
 import { auditLogsRoute } from './audit-logs.ts';
+import { cacheSummaryRoute } from './cache-summary.ts';
 import { configRoutes } from './configs.ts';
 import { collectionRoutes } from './collections.ts';
 import { DeniedAttempts } from './denied-attempts.ts';
 import { deploymentRoutes } from './deployments.ts';
+import { exportRoutes } from './exports.ts';
 import { feedbackRoutes } from './feedback.ts';
 import { getLogRoute } from './get-log.ts';
+import { graphRoutes } from './graph-routes.ts';
 import { groupMappingRoutes } from './group-mappings.ts';
 import { groupRoutes } from './groups.ts';
 import { guardrailRoutes } from './guardrails.ts';
+import { insertLogsRoute } from './insert-logs.ts';
 import { invalidateCacheRoute } from './invalidate-cache.ts';
 import { integrationRoutes } from './integrations.ts';
 import { inviteRoutes } from './invites.ts';
 import { labelRoutes } from './labels.ts';
+import { listLogsRoute } from './list-logs.ts';
 import { mcpRoutes } from './mcp-routes.ts';
 import { memberRoutes } from './members.ts';
 import { modelPricingRoute } from './model-pricing.ts';
+import { namedGroupRoutes } from './named-groups.ts';
+import { otelRoutes } from './otel-traces.ts';
 import { promptPartialRoutes } from './prompt-partials.ts';
 import { promptVersionRoutes } from './prompt-versions.ts';
 import { promptRoutes } from './prompts.ts';
@@ -24,6 +31,8 @@ import { renderPromptRoute } from './render-prompt.ts';
 import { settingsRoutes } from './organisation-settings.ts';
 import { secretReferenceRoutes } from './secret-references.ts';
 import { rateLimitPolicyRoutes } from './rate-limit-policies.ts';
+import { LogStreams } from './stream-logs.ts';
+import { traceRoutes } from './traces.ts';
 import { usageLimitPolicyRoutes } from './usage-limit-policies.ts';
 import { providerRoutes } from './providers.ts';
 import { userRoutes } from './users.ts';
@@ -38,9 +47,18 @@ export default definePlugin({
   schema: Type.Object({}, { additionalProperties: false }),
   capabilities: { needs: ['key'] },
   create(_, scope) {
+    const streams = new LogStreams(scope);
     const routes = [
+      listLogsRoute(scope),
+      insertLogsRoute(scope),
+      streams.route,
       getLogRoute(scope),
+      ...traceRoutes(scope),
+      ...exportRoutes(scope),
       ...groupRoutes(scope),
+      ...namedGroupRoutes(scope),
+      ...graphRoutes(scope),
+      cacheSummaryRoute(scope),
       invalidateCacheRoute(scope),
       ...settingsRoutes(scope),
       ...userRoutes(scope),
@@ -60,6 +78,7 @@ export default definePlugin({
       ...guardrailRoutes(scope),
       ...deploymentRoutes(scope),
       ...feedbackRoutes(scope),
+      ...otelRoutes(scope),
       modelPricingRoute(scope),
       ...collectionRoutes(scope),
       ...labelRoutes(scope),
@@ -69,8 +88,9 @@ export default definePlugin({
       renderPromptRoute(scope),
       ...mcpRoutes(scope),
     ];
-    if (scope.resources === undefined || !scope.features.isOn('audit_logs')) return { routes };
+    const retiring = (): void => streams.end();
+    if (scope.resources === undefined || !scope.features.isOn('audit_logs')) return { routes, retiring };
     const denied = new DeniedAttempts(scope, scope.resources);
-    return { routes, settled: (context, outcome) => denied.settled(context, outcome) };
+    return { routes, retiring, settled: (context, outcome) => denied.settled(context, outcome) };
   },
 });

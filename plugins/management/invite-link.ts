@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { RequestContext } from '../../core/pipeline/plugin.ts';
 import { sha256 } from '../../core/ports/sha256.ts';
+import { publicOrigin } from './public-origin.ts';
 
 /** How long an invite can be accepted: 7 days. */
 export const inviteLifeMs = 7 * 24 * 3_600_000;
@@ -19,8 +20,7 @@ export interface NewInviteLink {
  */
 export function newInviteLink(context: RequestContext, publicUrl: string | undefined): NewInviteLink {
   const token = `wi_${randomBytes(32).toString('base64url')}`;
-  const origin = publicUrl?.replace(/\/+$/, '') ?? `http://${context.header('host') ?? 'localhost'}`;
-  return { link: `${origin}/invite#${token}`, tokenHash: hashOfToken(token) };
+  return { link: `${publicOrigin(context, publicUrl)}/invite#${token}`, tokenHash: hashOfToken(token) };
 }
 
 /** What is stored of a token (SHA-256, base64). */

@@ -1,4 +1,6 @@
-import { Type } from '../../core/pipeline/plugin.ts';
+import { Type, type Static } from '../../core/pipeline/plugin.ts';
+import type { RequestRow } from '../../core/ports/request-row.ts';
+import { isoTime } from './iso-time.ts';
 
 const text = Type.String();
 const count = Type.Integer();
@@ -33,7 +35,9 @@ export const LogMetrics = Type.Object({
   model: text,
   upstream_host: text,
   config: text,
+  config_version: text,
   prompt: text,
+  prompt_version: text,
   virtual_key: text,
   cache_status: text,
   generation: text,
@@ -65,6 +69,7 @@ export const LogMetrics = Type.Object({
     description: 'Where the target that was tried last stands in its config; empty without a config.',
   }),
   retries: Type.Integer({ description: 'Tries after the first one at that target; -1 when all failed.' }),
+  limits: Type.Array(text, { description: 'Limits that refused it, or let it pass a target over.' }),
   resent: flag,
   finish_reason: text,
   dropped: Type.Array(text, {
@@ -77,6 +82,10 @@ export const LogMetrics = Type.Object({
   span_name: text,
   client_address: text,
   user_agent: text,
+  sdk: Type.String({ description: 'The client library, `openai-python 1.99.0`.' }),
+  source: Type.String({
+    description: 'Empty for a request that was proxied, `api` for one that was reported, `otel` for a span.',
+  }),
   ai_org: Type.String(same('ai_service')),
   ai_model: Type.String(same('model')),
   req_units: Type.Integer(same('prompt_tokens')),
@@ -88,4 +97,53 @@ export const LogMetrics = Type.Object({
   response_time: Type.Number(same('latency_ms')),
   upstream_response_time: Type.Number(same('upstream_ms')),
   gateway_processing_time: Type.Number(same('gateway_ms')),
+  config_id: Type.String(same('config')),
+  config_version_id: Type.String(same('config_version')),
+  prompt_slug: Type.String(same('prompt')),
+  prompt_version_id: Type.String(same('prompt_version')),
+  is_proxy_call: Type.Boolean({ description: 'Whether `endpoint` is `proxy`.' }),
+  stream_mode: Type.Integer({ minimum: 0, maximum: 1, description: '1 for `stream`.' }),
+  retry_success_count: Type.Integer({
+    description: '`retries` of a request that succeeded, else 0.',
+  }),
+  last_used_option_index: Type.Union([count, Type.Null()], {
+    description: 'The number at the end of `option`; null without one.',
+  }),
+  'metadata.key': Type.Array(text, { description: 'The names of `metadata`.' }),
+  'metadata.value': Type.Array(text, { description: 'Its values, in the same order.' }),
 });
+
+/** The row as the API shows it: what it says in JSON of its own stands elsewhere. */
+export function metricsOf(
+  row: Omit<RequestRow, 'tries' | 'decision' | 'guardrails'>,
+): Static<typeof LogMetrics> {
+  const index = /\[(\d+)\]$/.exec(row.option)?.[1];
+  return {
+    ...row,
+    created_at: isoTime(row.created_at),
+    cost: Number(row.cost),
+    lost_cost: Number(row.lost_cost),
+    cost_currency: 'USD',
+    ai_org: row.ai_service,
+    ai_model: row.model,
+    req_units: row.prompt_tokens,
+    res_units: row.completion_tokens,
+    total_units: row.total_tokens,
+    request_method: row.method,
+    request_url: row.path,
+    response_status_code: row.status,
+    response_time: row.latency_ms,
+    upstream_response_time: row.upstream_ms,
+    gateway_processing_time: row.gateway_ms,
+    config_id: row.config,
+    config_version_id: row.config_version,
+    prompt_slug: row.prompt,
+    prompt_version_id: row.prompt_version,
+    is_proxy_call: row.endpoint === 'proxy',
+    stream_mode: row.stream ? 1 : 0,
+    retry_success_count: row.is_success ? Math.max(row.retries, 0) : 0,
+    last_used_option_index: index === undefined ? null : Number(index),
+    'metadata.key': Object.keys(row.metadata),
+    'metadata.value': Object.values(row.metadata),
+  };
+}

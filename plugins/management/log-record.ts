@@ -1,7 +1,7 @@
 import { Type, type Static } from '../../core/pipeline/plugin.ts';
 import type { LogRecord } from '../../core/ports/analytics.ts';
 import { isoTime } from './iso-time.ts';
-import { LogMetrics } from './log-metrics.ts';
+import { LogMetrics, metricsOf } from './log-metrics.ts';
 
 const Body = Type.Unknown({
   description:
@@ -23,6 +23,7 @@ const Try = Type.Object({
 /** One log entry as the API shows it. */
 export const LogReply = Type.Object({
   id: Type.String(),
+  _id: Type.String({ description: 'The same as `id`, under the name that existing clients know.' }),
   object: Type.Literal('log'),
   created_at: Type.String({ description: 'Acceptance, ISO 8601.' }),
   organisation_id: Type.String(),
@@ -41,6 +42,8 @@ export const LogReply = Type.Object({
   response: Type.Object({
     status: Type.Integer(),
     response_time: Type.Number({ description: 'Milliseconds until the last byte.' }),
+    responseTime: Type.Number({ description: 'The same as `response_time`.' }),
+    lastUsedOptionJsonPath: Type.String({ description: 'The same as `metrics.option`.' }),
     body: Body,
     truncated: Type.Boolean(),
   }),
@@ -48,6 +51,7 @@ export const LogReply = Type.Object({
   tries: Type.Union([Type.Array(Try), Type.Null()], {
     description: 'The tries of a config, in the order in which they ended; null without a config.',
   }),
+  guardrails: Type.Unknown({ description: 'A list of what guardrails said; null when none judged.' }),
   decision: Type.Unknown({
     description:
       'What the gateway decided and why, for a request with the header `explain: true`; else null.',
@@ -56,11 +60,12 @@ export const LogReply = Type.Object({
 
 /** Puts a stored record into the shape of the API. */
 export function logReply({ request, body }: LogRecord): Static<typeof LogReply> {
-  const { tries, decision, ...row } = request;
+  const { tries, decision, guardrails, ...row } = request;
   const format = body?.log_format ?? 'none';
   const isText = format !== 'base64';
   return {
     id: row.id,
+    _id: row.id,
     object: 'log',
     created_at: isoTime(row.created_at),
     organisation_id: row.organisation_id,
@@ -75,28 +80,14 @@ export function logReply({ request, body }: LogRecord): Static<typeof LogReply> 
     response: {
       status: row.status,
       response_time: row.latency_ms,
+      responseTime: row.latency_ms,
+      lastUsedOptionJsonPath: row.option,
       body: bodyOf(body?.response, isText),
       truncated: body?.response_truncated ?? false,
     },
-    metrics: {
-      ...row,
-      created_at: isoTime(row.created_at),
-      cost: Number(row.cost),
-      lost_cost: Number(row.lost_cost),
-      cost_currency: 'USD',
-      ai_org: row.ai_service,
-      ai_model: row.model,
-      req_units: row.prompt_tokens,
-      res_units: row.completion_tokens,
-      total_units: row.total_tokens,
-      request_method: row.method,
-      request_url: row.path,
-      response_status_code: row.status,
-      response_time: row.latency_ms,
-      upstream_response_time: row.upstream_ms,
-      gateway_processing_time: row.gateway_ms,
-    },
+    metrics: metricsOf(row),
     tries: tries === '' ? null : (JSON.parse(tries) as Static<typeof Try>[]),
+    guardrails: guardrails === '' ? null : JSON.parse(guardrails),
     decision: decision === '' ? null : JSON.parse(decision),
   };
 }

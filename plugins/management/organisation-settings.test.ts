@@ -52,6 +52,7 @@ describe('the settings of an organisation', () => {
     assert.equal(first.headers['etag'], '"0"');
     assert.deepEqual(first.json(), {
       ...{ object: 'organisation-settings', security, user_api_keys: noRules, allow_workspace_overrides: [] },
+      logging: { mode: 'full' },
       ...{ retention: { logs_days: 90, metrics_days: 365 }, last_updated_at: null },
     });
     const changed = await put(settings, {
@@ -59,7 +60,7 @@ describe('the settings of an organisation', () => {
       allow_workspace_overrides: ['prompts'],
     });
     assert.deepEqual([changed.status, changed.headers['etag']], [200, '"1"'], changed.text);
-    const second = await put(settings, { user_api_keys: { max_days: 30 } });
+    const second = await put(settings, { user_api_keys: { max_days: 30 }, logging: { mode: 'metadata' } });
     assert.equal(second.headers['etag'], '"2"');
     const { last_updated_at: at, ...now } = second.json();
     assert.ok(Math.abs(Date.parse(at) - Date.now()) < 60_000);
@@ -67,6 +68,7 @@ describe('the settings of an organisation', () => {
       object: 'organisation-settings',
       security: { ...security, membersViewAllData: false, membersWriteConfigs: true },
       user_api_keys: { ...noRules, max_days: 30 },
+      logging: { mode: 'metadata' },
       ...{ allow_workspace_overrides: ['prompts'], retention: { logs_days: 90, metrics_days: 365 } },
     });
     assert.deepEqual((await get(settings)).json(), second.json());
@@ -176,9 +178,10 @@ describe('the settings of a workspace', () => {
       ...{ managersViewConfigs: true, managersWriteConfigs: true },
     },
     user_api_keys: noRules,
+    logging: { mode: 'full' },
     ...overrides,
   });
-  const none = { data_visibility: null, prompts: null, configs: null, user_api_keys: null };
+  const none = { data_visibility: null, prompts: null, configs: null, user_api_keys: null, logging: null };
 
   for (const base of ['/admin/workspaces', '/workspaces']) {
     test(`${base}: nothing of its own, then what the organisation lets it say`, async (t) => {

@@ -4,7 +4,7 @@ import { defaultSettings, type OrganisationSettings } from '../../core/ports/org
 import { organisationDefaultsRoutes } from './organisation-settings-defaults.ts';
 import { changedSecurity } from './settings-body.ts';
 import { OrganisationSettingsReply, showOrganisationSettings } from './settings-reply.ts';
-import { GivenSecurity, GivenUserKeys, Overridable } from './settings-schema.ts';
+import { GivenLogging, GivenSecurity, GivenUserKeys, Overridable } from './settings-schema.ts';
 import { workspaceSettingsRoutes } from './settings-of-workspace.ts';
 import { staleVersion } from './stale-version.ts';
 import { strict } from './text-schema.ts';
@@ -15,6 +15,7 @@ const Body = Type.Object(
   {
     security: Type.Optional(GivenSecurity),
     user_api_keys: Type.Optional(GivenUserKeys),
+    logging: Type.Optional(GivenLogging),
     allow_workspace_overrides: Type.Optional(Overridable),
   },
   strict,
@@ -35,7 +36,7 @@ function getRoute({ features }: Scope): RouteDefinition {
     id: 'organisation_settings.get',
     method: 'GET',
     path,
-    summary: 'What members and managers may see and do, and the bounds of the keys of people',
+    summary: 'What members and managers may see and do, the bounds of the keys of people, and what is logged',
     scope: 'organisation_settings.read',
     // Reads only.
     audit: null,

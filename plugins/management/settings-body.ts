@@ -7,17 +7,18 @@ import type {
   WorkspaceSettings,
 } from '../../core/ports/organisation-settings.ts';
 import { refusedBody } from './refused-body.ts';
-import type { GivenCategories, GivenSecurity, GivenUserKeys } from './settings-schema.ts';
+import type { GivenCategories, GivenLogging, GivenSecurity, GivenUserKeys } from './settings-schema.ts';
 
 /** What a body says of an organisation's settings. */
 export interface GivenSettings {
   readonly security?: Static<typeof GivenSecurity>;
   readonly user_api_keys?: Static<typeof GivenUserKeys>;
+  readonly logging?: Static<typeof GivenLogging>;
 }
 
 /** The settings with what the body says; what it does not say stays. Throws `invalid_request` for what cannot be. */
 export function changedSecurity(
-  { security = {}, user_api_keys: userKeys = {} }: GivenSettings,
+  { security = {}, user_api_keys: userKeys = {}, logging = {} }: GivenSettings,
   before: SecuritySettings,
 ): SecuritySettings {
   return {
@@ -25,6 +26,7 @@ export function changedSecurity(
     prompts: { ...before.prompts, ...only(before.prompts, security) },
     configs: { ...before.configs, ...only(before.configs, security) },
     user_api_keys: withRules(before.user_api_keys, userKeys, '/user_api_keys'),
+    logging: { ...before.logging, ...logging },
   };
 }
 
@@ -46,6 +48,7 @@ export function changedOverrides(
     data_visibility: override(security.data_visibility, before.data_visibility, given.data_visibility),
     prompts: override(security.prompts, before.prompts, given.prompts),
     configs: override(security.configs, before.configs, given.configs),
+    logging: override(security.logging, before.logging, given.logging),
     user_api_keys: rules
       ? withRules(before.user_api_keys ?? security.user_api_keys, rules, '/overrides/user_api_keys')
       : override(security.user_api_keys, before.user_api_keys, rules),

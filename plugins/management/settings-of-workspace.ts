@@ -19,7 +19,7 @@ const stricter = { ...visibility, membersViewAllData: false };
 const example: Static<typeof WorkspaceSettingsReply> = {
   object: 'workspace-settings',
   workspace_id: '0198a1c2-7b3e-7c4d-8e5f-6a7b8c9d0e1f',
-  overrides: { data_visibility: stricter, prompts: null, configs: null, user_api_keys: null },
+  overrides: { data_visibility: stricter, prompts: null, configs: null, user_api_keys: null, logging: null },
   effective: { ...shownDefaults, data_visibility: stricter },
   allow_workspace_overrides: ['data_visibility'],
   last_updated_at: '2026-11-21T09:00:00.000Z',

@@ -8,7 +8,7 @@ import {
   type UserKeyRules,
   type WorkspaceSettings,
 } from '../../core/ports/organisation-settings.ts';
-import { Categories, Overridable, Security, UserKeys } from './settings-schema.ts';
+import { Categories, Logging, Overridable, Security, UserKeys } from './settings-schema.ts';
 import { Metadata, orNull } from './text-schema.ts';
 
 const ChangedAt = orNull(Type.String({ description: 'Null while nobody has changed anything.' }));
@@ -18,10 +18,14 @@ export const OrganisationSettingsReply = Type.Object({
   object: Type.Literal('organisation-settings'),
   security: Security,
   user_api_keys: UserKeys,
+  logging: Logging,
   allow_workspace_overrides: Overridable,
   retention: Type.Object(
     { logs_days: Type.Integer(), metrics_days: Type.Integer() },
-    { description: 'How long logs and metrics are said to be kept. Nothing is deleted because of it.' },
+    {
+      description:
+        'How many days logs and metrics are kept, 0 for ever: `retention` of the configuration, unless the operator has another figure shown.',
+    },
   ),
   last_updated_at: ChangedAt,
 });
@@ -44,6 +48,7 @@ export const WorkspaceSettingsReply = Type.Object({
       prompts: orNull(Categories.prompts),
       configs: orNull(Categories.configs),
       user_api_keys: orNull(Categories.user_api_keys),
+      logging: orNull(Categories.logging),
     },
     { description: 'What the workspace says itself; null: nothing.' },
   ),
@@ -61,6 +66,7 @@ export function showOrganisationSettings(
     object: 'organisation-settings',
     security: { ...security.data_visibility, ...security.prompts, ...security.configs },
     user_api_keys: showRules(security.user_api_keys),
+    logging: { ...security.logging },
     allow_workspace_overrides: [...overridable],
     retention: { logs_days: logRetentionDays, metrics_days: metricsRetentionDays },
     last_updated_at: changedAt(updatedAt, version),
@@ -95,6 +101,7 @@ export function showWorkspaceSettings(
       prompts: overrides.prompts ?? null,
       configs: overrides.configs ?? null,
       user_api_keys: rules === undefined ? null : showRules(rules),
+      logging: overrides.logging ?? null,
     },
     effective: showSecurity(settingsIn(organisation, overrides)),
     allow_workspace_overrides: [...organisation.overridable],

@@ -47,6 +47,13 @@ const userKeys = {
   max_days: orNull(MostDays),
 };
 
+const logging = {
+  mode: Type.Union([Type.Literal('full'), Type.Literal('metadata')], {
+    description:
+      '`full`: what was sent and answered is logged too, unless the request, its key or the configuration says otherwise. `metadata`: never.',
+  }),
+};
+
 const all = { ...dataVisibility, ...prompts, ...configs };
 
 /** The twelve settings of an organisation, by the names that they have there. */
@@ -58,12 +65,18 @@ export const UserKeys = Type.Object(userKeys);
 /** Some of them. */
 export const GivenUserKeys = Type.Partial(Type.Object(userKeys), strict);
 
+/** How much is logged of requests. */
+export const Logging = Type.Object(logging);
+/** A part of it. */
+export const GivenLogging = Type.Partial(Type.Object(logging), strict);
+
 /** Settings by category. */
 export const Categories = {
   data_visibility: Type.Object(dataVisibility),
   prompts: Type.Object(prompts),
   configs: Type.Object(configs),
   user_api_keys: UserKeys,
+  logging: Logging,
 };
 /** A part of the settings of some categories; null for none. */
 export const GivenCategories = Type.Object(
@@ -72,6 +85,7 @@ export const GivenCategories = Type.Object(
     prompts: Type.Optional(orNull(Type.Partial(Categories.prompts, strict))),
     configs: Type.Optional(orNull(Type.Partial(Categories.configs, strict))),
     user_api_keys: Type.Optional(orNull(GivenUserKeys)),
+    logging: Type.Optional(orNull(GivenLogging)),
   },
   strict,
 );
@@ -83,6 +97,7 @@ export const Overridable = Type.Array(
     Type.Literal('prompts'),
     Type.Literal('configs'),
     Type.Literal('user_api_keys'),
+    Type.Literal('logging'),
   ]),
-  { maxItems: 4, uniqueItems: true, description: 'The categories that workspaces may override.' },
+  { maxItems: 5, uniqueItems: true, description: 'The categories that workspaces may override.' },
 );

@@ -15,7 +15,12 @@ export async function visibleWorkspace(
   const { organisationId, workspaceId } = reachOf(key);
   const found = await workspaces.find(organisationId, idOrSlug);
   if (found !== undefined && (workspaceId === undefined || found.id === workspaceId)) return found;
-  throw new GatewayError(
+  throw noSuchWorkspace(idOrSlug);
+}
+
+/** In the same words whether there is none or it is not within the key's reach. */
+export function noSuchWorkspace(idOrSlug: string): GatewayError {
+  return new GatewayError(
     'resource_not_found',
     `No workspace "${idOrSlug.slice(0, 64)}" is visible to this key. Check its id or slug.`,
   );

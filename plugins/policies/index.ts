@@ -2,7 +2,12 @@ import { countedTokens, estimatedUsage } from '../../core/dialects/estimated-usa
 import { callerKey, limitsOnStoreFailure } from '../../core/pipeline/keys.ts';
 import { defineKey, definePlugin, GatewayError, type RequestContext } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
-import { LimitCharges, takeCharges, type TokenReservation } from '../../core/ports/limit-charge.ts';
+import {
+  LimitCharges,
+  limitName,
+  takeCharges,
+  type TokenReservation,
+} from '../../core/ports/limit-charge.ts';
 import { PoliciesSchema } from './options.ts';
 import { OwnLimits } from './own-limits.ts';
 import { PolicySets, type Policy, type PolicySet } from './policy-set.ts';
@@ -97,6 +102,6 @@ function noRoom(policy: Policy): GatewayError {
   return new GatewayError(
     'rate_limited',
     `${policy.words} counts as many groups as it can, and this request would begin another one. Try again in ${seconds} s, or send the values of a request before.`,
-    { headers: ['retry-after', String(seconds)] },
+    { limit: limitName(policy.words), headers: ['retry-after', String(seconds)] },
   );
 }

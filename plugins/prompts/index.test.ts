@@ -42,7 +42,8 @@ describe('a call of a prompt', () => {
       messages: [{ role: 'user', content: 'Hi Ann' }],
       ...{ model: 'm', seed: 1, stream: true },
     });
-    assert.deepEqual([context.facts.prompt, context.get(addressedProvider)], ['pp-p', 'vk']);
+    const { prompt, promptVersion } = context.facts;
+    assert.deepEqual([prompt, promptVersion, context.get(addressedProvider)], ['pp-p', '1', 'vk']);
   });
 
   test('goes to the provider that its own model names', async () => {

@@ -37,6 +37,7 @@ export default definePlugin({
       const prompt = await findPrompt(source, place, readReference(given));
       const { facts } = context;
       facts.prompt = prompt.record.slug;
+      facts.promptVersion = String(prompt.version);
       const sent = await bodyOf(context);
       const { path, body } = await renderStoredPrompt(source, prompt, sent);
       const { model } = sent;

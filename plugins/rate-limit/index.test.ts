@@ -44,6 +44,7 @@ describe('rate-limit: each window', () => {
       await request();
       const error = await refusalOf(request());
       assert.equal(error.code, 'rate_limited');
+      assert.match(error.limit ?? '', /^rate-limit per \w+ \(\d+ requests per \w+\)$/);
       assert.equal(error.status, 429);
       assert.ok(error.message.includes(rule), error.message);
       const [name, wait] = error.headers;

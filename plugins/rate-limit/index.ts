@@ -59,6 +59,8 @@ function tightest({ windows }: Decision): number {
 function refusal(limit: Limit | undefined, per: Per, seconds: number): GatewayError {
   const rule = limit === undefined ? '' : `: ${limit.limit} requests per ${limit.unit} for this ${per}`;
   return new GatewayError('rate_limited', `The rate limit is reached${rule}. Try again in ${seconds} s.`, {
+    limit:
+      limit === undefined ? undefined : `rate-limit per ${per} (${limit.limit} requests per ${limit.unit})`,
     headers: ['retry-after', String(seconds)],
   });
 }

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
+import { judged } from '../../core/pipeline/plugin.ts';
 import { contextFor, optionErrors, testScope, type TestRequest } from '../../tests/kit/plugin-kit.ts';
 import requestParameters from './index.ts';
 import type { RequestParametersOptions } from './options.ts';
@@ -26,6 +27,19 @@ describe('request-parameters: which bodies are looked at', () => {
     test(name, async () => assert.equal((await refusalOf(blockAll, request)) !== undefined, refused));
   }
 
+  test('what it did not look at it does not call passed', async () => {
+    const hooks = await requestParameters.create({ params: { blockedKeys: ['x'] } }, testScope().scope);
+    for (const [body, said] of [
+      [chat, 'passed'],
+      [[chat], 'skipped'],
+      ['model=m', 'skipped'],
+    ] as const) {
+      const context = await contextFor(requestParameters, { body });
+      await hooks.request?.(context);
+      assert.equal(context.get(judged), said);
+    }
+  });
+
   for (const type of ['multipart/form-data; boundary=x', 'audio/mpeg', 'application/octet-stream']) {
     test(`an upload as ${type} is not even read`, async () => {
       const hooks = await requestParameters.create(blockAll, testScope().scope);
@@ -33,6 +47,7 @@ describe('request-parameters: which bodies are looked at', () => {
       const context = await contextFor(requestParameters, request);
       await hooks.request?.(context);
       assert.equal(context.body.loaded, false);
+      assert.equal(context.get(judged), 'skipped');
     });
   }
 });

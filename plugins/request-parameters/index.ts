@@ -1,5 +1,5 @@
 import type { Clock } from '../../core/ports/clock.ts';
-import { definePlugin, GatewayError } from '../../core/pipeline/plugin.ts';
+import { definePlugin, GatewayError, judged } from '../../core/pipeline/plugin.ts';
 import { RequestParametersSchema } from './options.ts';
 import { compileRules, findViolation, type Violation } from './rules.ts';
 
@@ -14,11 +14,16 @@ export default definePlugin({
   create(options, { clock }) {
     const rules = compileRules(options);
     return {
-      request({ json }) {
-        if (typeof json !== 'object' || json === null || Array.isArray(json)) return;
+      request(context) {
+        const { json } = context;
+        if (typeof json !== 'object' || json === null || Array.isArray(json)) {
+          context.set(judged, 'skipped');
+          return;
+        }
         const startedAt = clock.monotonic();
         const violation = findViolation(json, rules);
         if (violation) throw refusal(violation, startedAt, clock);
+        context.set(judged, 'passed');
       },
     };
   },

@@ -1,7 +1,8 @@
-// `npm run bench -- [--quick] [--json FILE] [--only cpu,chain,plan,translate,deno,streams,reload,kill,keys,records,virtual-key]`: the gateway beside a bare proxy, in the same run.
+// `npm run bench -- [--quick] [--json FILE] [--only cpu,chain,plan,translate,deno,streams,reload,kill,keys,records,virtual-key,analytics]`: the gateway beside a bare proxy, in the same run.
 import { writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import { parseArgs } from 'node:util';
+import { measureAnalytics, printAnalytics } from './analytics.ts';
 import { measureChain } from './chain.ts';
 import { measureCpu } from './cpu.ts';
 import { measureDeno } from './deno.ts';
@@ -30,6 +31,7 @@ const only = new Set(
     'keys',
     'records',
     'virtual-key',
+    'analytics',
   ],
 );
 const { quick } = values;
@@ -56,6 +58,7 @@ const kill = only.has('kill') ? await measureKill(quick) : undefined;
 const keys = only.has('keys') ? await measureKeys(quick) : undefined;
 const records = only.has('records') ? await measureRecords(quick) : undefined;
 const virtualKey = only.has('virtual-key') ? await measureVirtualKey(quick) : undefined;
+const analytics = only.has('analytics') ? await measureAnalytics(quick) : undefined;
 const result = {
   machine,
   subjects: cpu?.subjects ?? {},
@@ -70,6 +73,7 @@ const result = {
   kill,
   keys,
   records,
+  analytics,
 };
 
 if (cpu) {
@@ -175,6 +179,7 @@ if (records) {
   verdict('ms for the page in the middle', records.list_middle_ms, 20);
   verdict('ms for the last page of configs', records.list_last_ms, 20);
 }
+if (analytics) printAnalytics(analytics, verdict);
 if (values.json !== undefined) await writeFile(values.json, `${JSON.stringify(result, null, 2)}\n`);
 
 function verdict(name: string, value: number, bound: number): void {

@@ -2,25 +2,40 @@ import { createReadStream } from 'node:fs';
 import { Readable } from 'node:stream';
 import { finished } from 'node:stream/promises';
 import type { ClickHouseClient, ClickHouseSettings } from '@clickhouse/client';
-import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type {
   Analytics,
-  GroupColumn,
   GroupQuery,
-  GroupRow,
   KeyUsage,
   KeyUsageQuery,
+  LogQuery,
   LogRecord,
+  NewLogs,
+  NewLogsQuery,
   StoredRows,
   TimeWindow,
   Visibility,
 } from '../../core/ports/analytics.ts';
+import type {
+  FeedbackSeries,
+  FeedbackSeriesQuery,
+  RequestSeries,
+  RequestSeriesQuery,
+} from '../../core/ports/analytics-series.ts';
 import type { JournalTable } from '../../core/ports/journal.ts';
 import type { BodyRow, FeedbackRow, RequestRow } from '../../core/ports/request-row.ts';
-import { alias, groupSql } from './group-sql.ts';
+import { checkRange } from './check-range.ts';
+import { feedbackSeries } from './feedback-series.ts';
+import { groups } from './groups.ts';
 import { keyUsageSql, type KeyUsageRow } from './key-usage-sql.ts';
+import { countLogs, logs } from './list-logs.ts';
+import { newLogs } from './new-logs.ts';
 import { bodyColumns, feedbackColumns, requestColumns } from './row-columns.ts';
-import { insertError, queryError, unavailable } from './store-errors.ts';
+import { selectOf, type QueryBounds, type Select } from './select.ts';
+import { series } from './series.ts';
+import { insertError, unavailable } from './store-errors.ts';
+import { trace, traces } from './traces.ts';
+import type { UsageReach } from './usage-plan.ts';
+import { inWindow, moment, moments, visible } from './visible.ts';
 
 const maxRowsPerBlock = '10000000';
 const insertSettings: ClickHouseSettings = {
@@ -39,56 +54,49 @@ const insertSettings: ClickHouseSettings = {
   input_format_json_throw_on_bad_escape_sequence: 0,
   date_time_input_format: 'best_effort',
 };
-/** The store ends a query by itself, in seconds; an answer that is later by `lateMs` will not come. */
-const querySeconds = 20;
-const usageSeconds = 5;
-const lateMs = 5000;
-const querySettings: ClickHouseSettings = {
-  max_memory_usage: '400000000',
-  max_bytes_before_external_group_by: '200000000',
-  output_format_json_quote_64bit_integers: 0,
-  output_format_json_quote_decimals: 1,
-  output_format_decimal_trailing_zeros: 1,
-  date_time_output_format: 'simple',
-};
 const inserts: Readonly<Record<JournalTable, string>> = {
   requests: 'INSERT INTO requests FORMAT JSONEachRow',
   bodies: 'INSERT INTO bodies FORMAT JSONEachRow',
   feedback: 'INSERT INTO feedback FORMAT JSONEachRow',
 };
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-const maxPage = 10_000;
-const maxOffset = 1_000_000;
 const maxKeys = 100;
-/** The last moment that the store's time type can hold, in the year 2299. */
-const endOfTime = 10_413_791_999_999;
-
-const inWindow =
-  "created_at >= fromUnixTimestamp64Milli({from:Int64}, 'UTC') AND created_at < fromUnixTimestamp64Milli({to:Int64}, 'UTC')";
+const usageSeconds = 5;
 /** They travel in the query string, which a server takes up to a megabyte of. */
 const idsAtOnce = 1000;
-
-type GroupResult = Readonly<Record<string, number | string | null>> & {
-  readonly group_value: string;
-  readonly group_requests: number;
-  readonly group_total: number;
-};
 
 /** Read at a time from a file of rows: little memory, few turns of the event loop. */
 const readBytes = 256 * 1024;
 
+/** What is known of a store beside its address. */
+export interface StoreTraits {
+  readonly readsFiles?: boolean | undefined;
+  readonly queryBounds?: QueryBounds | undefined;
+  /** How long rows of requests are kept, milliseconds; Infinity (the default): for ever. Roll-ups last longer. */
+  readonly rawKeptMs?: number | undefined;
+  /** From when on roll-ups hold every request, milliseconds since the epoch; Infinity (the default): they do not. */
+  readonly rolledUpFrom?: number | undefined;
+}
+
 /** The analytics store on a ClickHouse server, or on the embedded engine, which answers the same protocol. */
 export class ClickHouseAnalytics implements Analytics {
   readonly #client: ClickHouseClient;
+  readonly #select: Select;
   readonly #readsFiles: boolean;
+  readonly #rawKeptMs: number;
+  readonly #rolledUpFrom: number;
 
   /**
    * `client` speaks to a database whose schema is up to date. `readsFiles`: what it speaks to reads the files of
    * `StoredRows` itself (the embedded engine), so that their bytes need not pass through this process.
    */
-  constructor(client: ClickHouseClient, { readsFiles = false }: { readonly readsFiles?: boolean } = {}) {
+  constructor(client: ClickHouseClient, traits: StoreTraits = {}) {
+    const { readsFiles = false, queryBounds, rawKeptMs = Infinity, rolledUpFrom = Infinity } = traits;
     this.#client = client;
+    this.#select = selectOf(client, queryBounds);
     this.#readsFiles = readsFiles;
+    this.#rawKeptMs = rawKeptMs;
+    this.#rolledUpFrom = rolledUpFrom;
   }
 
   async insert(
@@ -138,25 +146,40 @@ export class ClickHouseAnalytics implements Analytics {
     return found;
   }
 
-  async groups(query: GroupQuery): Promise<{ total: number; rows: readonly GroupRow[] }> {
-    const { limit, offset } = query;
-    checkRange('limit', limit, maxPage);
-    checkRange('offset', offset, maxOffset);
-    const { where, parameters } = visible(query.window, query.visibility);
-    const sql = groupSql(query.by, query.columns, where);
-    const results = await this.#select<GroupResult>(sql, {
-      ...parameters,
-      limit: Math.max(limit, 1),
-      offset,
-    });
-    const first = results[0];
-    if (first === undefined && offset > 0) {
-      return { total: (await this.groups({ ...query, columns: [], limit: 1, offset: 0 })).total, rows: [] };
-    }
-    return {
-      total: first?.group_total ?? 0,
-      rows: results.slice(0, limit).map((result) => groupRow(result, query.columns)),
-    };
+  groups(query: GroupQuery): ReturnType<Analytics['groups']> {
+    return groups(this.#select, query, this.#reach());
+  }
+
+  series(query: RequestSeriesQuery): Promise<RequestSeries> {
+    return series(this.#select, query, this.#reach());
+  }
+
+  feedbackSeries(query: FeedbackSeriesQuery): Promise<FeedbackSeries> {
+    return feedbackSeries(this.#select, query);
+  }
+
+  logs(query: LogQuery): Promise<readonly LogRecord[]> {
+    return logs(this.#select, query);
+  }
+
+  countLogs(query: Parameters<Analytics['countLogs']>[0]): Promise<number> {
+    return countLogs(this.#select, query);
+  }
+
+  newLogs(query: NewLogsQuery): Promise<NewLogs> {
+    return newLogs(this.#select, query);
+  }
+
+  trace(traceId: string, window: TimeWindow, visibility: Visibility): Promise<readonly RequestRow[]> {
+    return trace(this.#select, traceId, window, visibility);
+  }
+
+  traces(query: Parameters<Analytics['traces']>[0]): ReturnType<Analytics['traces']> {
+    return traces(this.#select, query);
+  }
+
+  #reach(): UsageReach {
+    return { completeFrom: this.#rolledUpFrom, keptFrom: Date.now() - this.#rawKeptMs };
   }
 
   async usageOfKeys({ keys, to, visibility }: KeyUsageQuery): Promise<ReadonlyMap<string, KeyUsage>> {
@@ -167,7 +190,7 @@ export class ClickHouseAnalytics implements Analytics {
     const rows = await this.#select<KeyUsageRow>(
       keyUsageSql(where),
       { ...parameters, keys: keys.map(({ id }) => id), since },
-      usageSeconds,
+      { seconds: usageSeconds },
     );
     return new Map(rows.map((row) => [row.usage_key, { cost: row.usage_cost, tokens: row.usage_tokens }]));
   }
@@ -205,25 +228,6 @@ export class ClickHouseAnalytics implements Analytics {
   async close(): Promise<void> {
     await this.#client.close();
   }
-
-  async #select<Row>(
-    sql: string,
-    parameters: Readonly<Record<string, unknown>>,
-    seconds = querySeconds,
-  ): Promise<Row[]> {
-    try {
-      const result = await this.#client.query({
-        query: sql,
-        query_params: parameters,
-        format: 'JSONEachRow',
-        clickhouse_settings: { ...querySettings, max_execution_time: seconds },
-        abort_signal: AbortSignal.timeout(seconds * 1000 + lateMs),
-      });
-      return await result.json<Row>();
-    } catch (error) {
-      throw queryError(error);
-    }
-  }
 }
 
 /** How the embedded engine is told which rows to read; see its `readRowRange`. */
@@ -240,57 +244,4 @@ async function* bytesOf({ path, from, end }: StoredRows): AsyncGenerator<Buffer>
     yield chunk;
   }
   if (left > 0) throw new Error('The file of rows is shorter than it was.');
-}
-
-/** The conditions that every query carries, with their values apart from them. */
-function visible(
-  window: TimeWindow,
-  { organisationId, workspaceId, userId, apiKeyId }: Visibility,
-): {
-  /** For requests. */
-  where: string;
-  /** For bodies, which have no column for who sent them. */
-  place: string;
-  parameters: Record<string, unknown>;
-} {
-  const conditions = ['organisation_id = {organisation:String}', inWindow];
-  if (workspaceId !== undefined) conditions.push('workspace_id = {workspace:String}');
-  const place = conditions.join(' AND ');
-  if (userId !== undefined) conditions.push('user_id = {user:String}');
-  if (apiKeyId !== undefined) conditions.push('api_key_id = {key:String}');
-  return {
-    where: conditions.join(' AND '),
-    place,
-    parameters: {
-      organisation: organisationId,
-      workspace: workspaceId ?? '',
-      user: userId ?? '',
-      key: apiKeyId ?? '',
-      ...moments(window),
-    },
-  };
-}
-
-function moments({ from, to }: TimeWindow): { from: number; to: number } {
-  return { from: moment(from), to: moment(to) };
-}
-
-function moment(time: number): number {
-  return Math.min(Math.max(Math.ceil(time), 0), endOfTime);
-}
-
-function groupRow(result: GroupResult, wanted: readonly GroupColumn[]): GroupRow {
-  const columns: Partial<Record<GroupColumn, number | string | null>> = {};
-  for (const column of wanted) {
-    const value = result[alias(column)] ?? null;
-    const isTime = column === 'last_seen' || column === 'first_seen';
-    columns[column] = isTime && typeof value === 'number' ? new Date(value).toISOString() : value;
-  }
-  return { value: result.group_value, requests: result.group_requests, columns };
-}
-
-function checkRange(name: 'limit' | 'offset' | 'keys', value: number, max: number): void {
-  if (Number.isInteger(value) && value >= 0 && value <= max) return;
-  const message = `\`${name}\` must be a whole number from 0 to ${max}.`;
-  throw new GatewayError('invalid_request', message, { param: name });
 }

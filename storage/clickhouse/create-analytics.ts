@@ -4,7 +4,10 @@ import type { Log } from '../../core/ports/log.ts';
 import { ClickHouseAnalytics } from './clickhouse-analytics.ts';
 import { migrate, schemaSettings } from './migrate.ts';
 import { readMigrations } from './migrations.ts';
+import { applyRetention, type Retention } from './retention.ts';
+import type { QueryBounds } from './select.ts';
 import { checkVersion, explainStart, type OpeningStep, type StorePlace } from './start-error.ts';
+import { usageStart } from './usage-start.ts';
 import { oneServer, onCluster, type TableLayout } from './table-layout.ts';
 
 /** Which ClickHouse server to use. */
@@ -22,8 +25,13 @@ export interface ClickHouseOptions {
   readonly log: Log;
   /** The other side reads the files of `StoredRows` itself: the embedded engine, never a server. Default false. */
   readonly readsFiles?: boolean;
+  /** What one query may take. */
+  readonly queryBounds?: QueryBounds | undefined;
+  /** How long rows are kept. Default: as the tables are, and new ones keep them for ever. */
+  readonly retention?: Retention | undefined;
 }
 
+const dayMs = 86_400_000;
 const requestTimeoutMs = 60_000;
 /** Asking for the version costs a server nothing: one that needs longer than this cannot be reached. */
 const firstAnswerTimeoutMs = 5000;
@@ -44,13 +52,18 @@ export async function createAnalytics(options: ClickHouseOptions): Promise<Analy
     createDatabase(client, database, layout),
   );
   const client = connect(options, database);
+  let rolledUpFrom: number;
   try {
     await migrate(client, migrations, log, layout);
+    if (options.retention !== undefined) await applyRetention(client, options.retention, layout, log);
+    rolledUpFrom = await usageStart(client);
   } catch (error) {
     await client.close();
     throw explainStart(error, 'schema', place);
   }
-  return new ClickHouseAnalytics(client, options);
+  const { logsDays = 0 } = options.retention ?? {};
+  const rawKeptMs = logsDays === 0 ? Infinity : logsDays * dayMs;
+  return new ClickHouseAnalytics(client, { ...options, rawKeptMs, rolledUpFrom });
 }
 
 function connect(

@@ -1,47 +1,76 @@
-import type { GroupColumn, Grouping } from '../../core/ports/analytics.ts';
+import type { GroupColumn, GroupQuery } from '../../core/ports/analytics.ts';
+import { filterSql } from './filter-sql.ts';
+import { feedbackOfTraces } from './latest-feedback-sql.ts';
+import { columnSql } from './measure-sql.ts';
+import { splitColumn } from './split-column.ts';
+import type { UsageColumn } from './usage-columns.ts';
+import type { UsageReach } from './usage-plan.ts';
+import { usageSql } from './usage-sql.ts';
+import { moments, visible } from './visible.ts';
 
-/** The column of `requests` behind each grouping. */
-const grouped: Readonly<Record<Grouping, string>> = {
-  ai_service: 'ai_service',
-  model: 'model',
-  status_code: 'status',
-  api_key: 'api_key_id',
-  config: 'config',
-  workspace: 'workspace_id',
-  provider: 'provider',
-  prompt: 'prompt',
-};
-
-/** Times leave the store as milliseconds since the epoch. */
-const computed: Readonly<Record<GroupColumn, string>> = {
-  cost: 'sum(cost)',
-  total_tokens: 'sum(total_tokens)',
-  avg_tokens: 'avg(total_tokens)',
-  avg_input_tokens: 'avg(prompt_tokens)',
-  avg_output_tokens: 'avg(completion_tokens)',
-  avg_latency: 'avg(latency_ms)',
-  p95_latency: 'quantileExact(0.95)(latency_ms)',
-  p99_latency: 'quantileExact(0.99)(latency_ms)',
-  success_rate: 'countIf(is_success) / count()',
-  error_count: "countIf(status >= 400 OR outcome = 'failed')",
-  cache_hit_rate: "countIf(upper(cache_status) IN ('HIT', 'SEMANTIC HIT')) / count()",
-  last_seen: 'toUnixTimestamp64Milli(max(created_at))',
-  first_seen: 'toUnixTimestamp64Milli(min(created_at))',
-};
+const feedbackColumns = {
+  avg_weighted_feedback: 'feedback_average',
+  requests_with_feedback: 'feedback_requests',
+} as const satisfies Partial<Record<GroupColumn, string>>;
 
 /** Name of a computed column in the result. Prefixed, so that it cannot shadow a column of the table. */
 export function alias(column: GroupColumn): string {
   return `computed_${column}`;
 }
 
-/** One statement for one page of groups. `where` is a condition with placeholders; `total` counts all groups. */
-export function groupSql(by: Grouping, columns: readonly GroupColumn[], where: string): string {
-  const selected = [...new Set(columns)].map((column) => `${computed[column]} AS ${alias(column)}`);
-  return [
-    `SELECT ${[`toString(${grouped[by]}) AS group_value`, 'count() AS group_requests', 'count() OVER () AS group_total', ...selected].join(', ')}`,
-    `FROM requests WHERE ${where}`,
-    'GROUP BY group_value',
+/** One statement for one page of groups, with the values of its placeholders; `total` counts all groups. */
+export function groupSql(
+  query: GroupQuery,
+  reach: UsageReach,
+): { readonly sql: string; readonly parameters: Readonly<Record<string, unknown>> } {
+  const computed = [...new Set(query.columns)].map((column) =>
+    column in feedbackColumns ? undefined : { column, ...columnSql[column as keyof typeof columnSql] },
+  );
+  const ofUsage = computed.filter((one) => one !== undefined);
+  const needs = new Set<UsageColumn>(['requests', ...ofUsage.flatMap((one) => one.needs)]);
+  const usage = usageSql({ ...query, split: query.by, columns: [...needs] }, reach);
+  const page = [
+    `SELECT ${['split AS group_value', 'sum(requests) AS group_requests', 'count() OVER () AS group_total', ...ofUsage.map(({ column, sql }) => `${sql} AS ${alias(column)}`)].join(', ')}`,
+    `FROM (${usage.sql})`,
+    'GROUP BY split HAVING sum(requests) > 0',
     'ORDER BY group_requests DESC, group_value ASC',
     'LIMIT {limit:UInt32} OFFSET {offset:UInt32}',
   ].join('\n');
+  const { limit, offset } = query;
+  const parameters = { ...usage.parameters, limit: Math.max(limit, 1), offset };
+  if (ofUsage.length === computed.length) return { sql: page, parameters };
+  const columns = Object.entries(feedbackColumns).map(
+    ([column, name]) => `${name} AS ${alias(column as GroupColumn)}`,
+  );
+  const feedback = feedbackOfGroups(query);
+  return {
+    sql: [
+      `SELECT page.*, ${columns.join(', ')} FROM (${page}) AS page`,
+      `LEFT JOIN (${feedback.sql}) AS rated ON page.group_value = rated.feedback_value`,
+      'ORDER BY group_requests DESC, group_value ASC',
+    ].join('\n'),
+    parameters: { ...parameters, ...feedback.parameters },
+  };
+}
+
+/** What is thought of each group: all feedback on its traces, each trace once, and how many requests these have. */
+function feedbackOfGroups({ by, window, visibility, filter }: GroupQuery): ReturnType<typeof groupSql> {
+  const { where, parameters } = visible(moments(window), visibility);
+  const told = splitColumn(by);
+  const filtered = filterSql(filter);
+  const conditions = [
+    ...[where, ...told.conditions, ...filtered.conditions],
+    `trace_id IN (SELECT trace FROM (${feedbackOfTraces}))`,
+  ];
+  return {
+    sql: [
+      'SELECT feedback_value, sum(rated_requests) AS feedback_requests,',
+      'if(sum(weights) = 0, NULL, sum(weighted) / sum(weights)) AS feedback_average',
+      `FROM (SELECT ${told.sql} AS feedback_value, trace_id, count() AS rated_requests FROM requests`,
+      `WHERE ${conditions.join(' AND ')} GROUP BY feedback_value, trace_id) AS rated_traces`,
+      `INNER JOIN (${feedbackOfTraces}) AS traces ON rated_traces.trace_id = traces.trace`,
+      'GROUP BY feedback_value',
+    ].join(' '),
+    parameters: { ...parameters, ...told.parameters, ...filtered.parameters },
+  };
 }

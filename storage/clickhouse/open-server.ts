@@ -1,10 +1,13 @@
 import type { Analytics } from '../../core/ports/analytics.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
-import { createAnalytics } from './create-analytics.ts';
-import type { AnalyticsStoreSettings } from '../../core/ports/analytics-store-settings.ts';
+import { createAnalytics, type ClickHouseOptions } from './create-analytics.ts';
+import type { AnalyticsServerSettings } from '../../core/ports/analytics-store-settings.ts';
 import { serverOptions } from './server-options.ts';
 import { openWhenReachable } from './waiting-analytics.ts';
+
+/** What holds in the store, wherever it is. */
+export type StoreRules = Pick<ClickHouseOptions, 'queryBounds' | 'retention'>;
 
 /**
  * Opens the analytics store on the server that the configuration names; `folder` is where that configuration lies.
@@ -12,10 +15,10 @@ import { openWhenReachable } from './waiting-analytics.ts';
  * when a setting has to be changed, here or on the server.
  */
 export async function openServer(
-  settings: AnalyticsStoreSettings,
+  settings: AnalyticsServerSettings,
   folder: string,
-  { clock, log }: { readonly clock: Clock; readonly log: Log },
+  { clock, log, ...rules }: { readonly clock: Clock; readonly log: Log } & StoreRules,
 ): Promise<Analytics> {
   const options = await serverOptions(settings, folder);
-  return openWhenReachable({ open: () => createAnalytics({ ...options, log }), clock, log });
+  return openWhenReachable({ open: () => createAnalytics({ ...options, ...rules, log }), clock, log });
 }

@@ -25,7 +25,9 @@ export const requestColumns = Object.keys({
   model: true,
   upstream_host: true,
   config: true,
+  config_version: true,
   prompt: true,
+  prompt_version: true,
   virtual_key: true,
   cache_status: true,
   generation: true,
@@ -53,6 +55,8 @@ export const requestColumns = Object.keys({
   retries: true,
   tries: true,
   decision: true,
+  guardrails: true,
+  limits: true,
   resent: true,
   finish_reason: true,
   dropped: true,
@@ -63,6 +67,8 @@ export const requestColumns = Object.keys({
   span_name: true,
   client_address: true,
   user_agent: true,
+  sdk: true,
+  source: true,
 } satisfies Record<keyof RequestRow, true>);
 
 /** Every field of `BodyRow`. */

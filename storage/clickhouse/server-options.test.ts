@@ -3,10 +3,10 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import type { AnalyticsStoreSettings } from '../../core/ports/analytics-store-settings.ts';
+import type { AnalyticsServerSettings } from '../../core/ports/analytics-store-settings.ts';
 import { serverOptions } from './server-options.ts';
 
-const base: AnalyticsStoreSettings = {
+const base: AnalyticsServerSettings = {
   url: 'https://h:8443',
   replicated: false,
   replica_path: '/p',
@@ -51,7 +51,7 @@ test('everything that can be set arrives', async () => {
   });
 });
 
-const refused: [what: string, settings: Partial<AnalyticsStoreSettings>, message: RegExp][] = [
+const refused: [what: string, settings: Partial<AnalyticsServerSettings>, message: RegExp][] = [
   [
     'credentials in the address',
     { url: 'https://u:SECRET@h:1' },

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import type { AnalyticsStoreSettings } from '../../core/ports/analytics-store-settings.ts';
+import type { AnalyticsServerSettings } from '../../core/ports/analytics-store-settings.ts';
 import type { ClickHouseOptions } from './create-analytics.ts';
 
 const certificate = /-----BEGIN (TRUSTED )?CERTIFICATE-----/;
@@ -10,7 +10,7 @@ const certificate = /-----BEGIN (TRUSTED )?CERTIFICATE-----/;
  * Throws a sentence with the remedy when the settings do not fit together; a password is never part of it.
  */
 export async function serverOptions(
-  settings: AnalyticsStoreSettings,
+  settings: AnalyticsServerSettings,
   folder: string,
 ): Promise<Omit<ClickHouseOptions, 'log'>> {
   const url = parse(settings.url);

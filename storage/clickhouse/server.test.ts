@@ -22,11 +22,11 @@ import {
 } from '../embedded/chdb-fixture.ts';
 import type { EmbeddedChdb } from '../embedded/start-chdb.ts';
 import { openServer } from './open-server.ts';
-import type { AnalyticsStoreSettings } from '../../core/ports/analytics-store-settings.ts';
+import type { AnalyticsServerSettings } from '../../core/ports/analytics-store-settings.ts';
 import { onCluster } from './table-layout.ts';
 
 const single = { replicated: false, replica_path: '', replica_name: 'r' };
-const open = (settings: AnalyticsStoreSettings, folder = '.', log = recordingLog()): Promise<Analytics> =>
+const open = (settings: AnalyticsServerSettings, folder = '.', log = recordingLog()): Promise<Analytics> =>
   openServer(settings, folder, { clock: testClock, log });
 
 const server = clickHouseUnderTest(process.env);
@@ -103,7 +103,7 @@ describe('a ClickHouse server that cannot be used', { skip: chdbMissing }, () =>
     await closeEngine();
     await rm(folder, { recursive: true });
   });
-  const credentials = (): Pick<AnalyticsStoreSettings, 'username' | 'password'> => ({
+  const credentials = (): Pick<AnalyticsServerSettings, 'username' | 'password'> => ({
     username: engine.username,
     password: engine.password,
   });

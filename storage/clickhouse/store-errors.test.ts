@@ -47,6 +47,17 @@ test('rejected rows say where, and not what', () => {
 const queries: [what: string, error: unknown, code: string][] = [
   ['time', store('159', 'TIMEOUT_EXCEEDED'), 'query_timeout'],
   ['an estimate of too much time', store('160', 'TOO_SLOW'), 'query_timeout'],
+  [
+    'its own memory',
+    store('241', 'MEMORY_LIMIT_EXCEEDED', 'Query memory limit exceeded: SECRET'),
+    'query_too_large',
+  ],
+  [
+    'the store’s memory',
+    store('241', 'MEMORY_LIMIT_EXCEEDED', '(total) memory limit exceeded: SECRET'),
+    'store_unavailable',
+  ],
+  ['an answer that is too long', store('396', 'TOO_MANY_ROWS_OR_BYTES'), 'query_too_large'],
   ['a statement that was ended', store('394', 'QUERY_WAS_CANCELLED'), 'query_timeout'],
   ['no answer in time', new Error('Timeout error.'), 'store_unavailable'],
   ['nothing at all', new Error('The user aborted a request.'), 'store_unavailable'],

@@ -45,9 +45,22 @@ export function insertError(error: unknown, table: string): GatewayError | RowsR
   return unavailable(error);
 }
 
-/** What a query throws: a `GatewayError` `query_timeout` or `store_unavailable`. */
+/** One query has more rows, bytes or memory than it may; the store itself could do with more (`(total)`) in another. */
+const tooLarge = new Set(['158', '241', '307', '396']);
+
+/** The memory of the store is used up, by whatever runs in it, and not what the query itself may take. */
+function isOfStore({ code, message }: ClickHouseError): boolean {
+  return code === '241' && !/^(Query|User) memory limit|Memory limit \(for (query|user)\)/i.test(message);
+}
+
+/** What a query throws: a `GatewayError` `query_timeout`, `query_too_large` or `store_unavailable`. */
 export function queryError(error: unknown): GatewayError {
   if (GatewayError.is(error)) return error;
+  if (error instanceof ClickHouseError && tooLarge.has(error.code) && !isOfStore(error)) {
+    const message =
+      'The analytics query needs more than one query may take. Ask for a shorter time window, or for fewer groups.';
+    return new GatewayError('query_too_large', message, { cause: error });
+  }
   // A store that ends a query says so; one that says nothing is not busy but away, and a shorter window helps nobody.
   if (!(error instanceof ClickHouseError && timeouts.has(error.code))) return unavailable(error);
   const message = 'The analytics query took too long and was stopped. Ask for a shorter time window.';

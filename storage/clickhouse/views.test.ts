@@ -68,6 +68,43 @@ describe('a table with a materialized view', { skip: chdbMissing }, () => {
     assert.ok(between > 0, 'no kill came between the table and its view, which proves nothing');
   });
 
+  test('our roll-ups neither lose nor double a row when a store is killed between any two of them', async (t) => {
+    const { engine, analytics, folder } = await openStore(t);
+    // Slow ones beside ours, so that kills come before, between and after them.
+    for (const source of ['requests', 'usage_hours', 'usage_minutes']) {
+      const window = 'SETTINGS non_replicated_deduplication_window = 10000';
+      await run(engine, `CREATE TABLE pause_${source} (a UInt8) ENGINE = MergeTree ORDER BY a ${window}`);
+      await run(
+        engine,
+        `CREATE MATERIALIZED VIEW usage_i_${source} TO pause_${source} AS
+         SELECT toUInt8(1) AS a FROM (SELECT 1 FROM ${source} LIMIT 20) WHERE sleepEachRow(0.0075) = 0`,
+      );
+    }
+    const seen = new Set<string>();
+    for (const [round, wait] of [60, 200, 350, 500].entries()) {
+      const rows = await fileOfRows(join(folder.path, `${round}.sealed`));
+      const token = `requests-${randomUUID()}`;
+      const { restarts } = engine;
+      const before = round * rowsPerBlock;
+      await insertUntilStored(analytics, rows, token, (attempt) => {
+        if (attempt > 0) return Promise.resolve();
+        setTimeout(() => process.kill(engine.pid as number, 'SIGKILL'), wait);
+        return untilRestarted(engine, restarts).then(async () => {
+          seen.add((await rolledUp(engine)).map((count) => (count === before ? '-' : '+')).join(''));
+        });
+      });
+      await insertUntilStored(analytics, rows, token);
+      const expected = before + rowsPerBlock;
+      assert.deepEqual(
+        await rolledUp(engine),
+        [expected, expected, expected, expected],
+        `killed after ${wait} ms`,
+      );
+    }
+    const torn = [...seen].filter((state) => state.includes('+') && state.includes('-'));
+    assert.ok(torn.length > 0, `no kill came between the tables, which proves nothing: ${[...seen].join()}`);
+  });
+
   test('a target without a window of its own doubles, which is why migrations are checked for it', async (t) => {
     const { engine, analytics, folder } = await openStore(t);
     await run(engine, table('careless', ''));
@@ -109,6 +146,14 @@ async function untilRestarted(engine: EmbeddedChdb, restarts: number): Promise<v
 
 async function counts(engine: EmbeddedChdb, target: string): Promise<number[]> {
   const sql = `SELECT (SELECT count() FROM requests), (SELECT sum(requests) FROM ${target})`;
+  return (await run(engine, sql)).split('\t').map(Number);
+}
+
+/** The rows that the table and the roll-ups by the minute, hour and day know of. */
+async function rolledUp(engine: EmbeddedChdb): Promise<number[]> {
+  const sql = `SELECT (SELECT count() FROM requests), (SELECT sum(requests) FROM usage_minutes),
+    (SELECT sum(requests) FROM usage_hours WHERE dimension = 'model'),
+    (SELECT sum(requests) FROM usage_days WHERE dimension = '*')`;
   return (await run(engine, sql)).split('\t').map(Number);
 }
 

@@ -1,13 +1,6 @@
 import { randomInt } from 'node:crypto';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
-import type {
-  Analytics,
-  GroupQuery,
-  GroupRow,
-  KeyUsage,
-  KeyUsageQuery,
-  LogRecord,
-} from '../../core/ports/analytics.ts';
+import type { Analytics, KeyUsage, KeyUsageQuery, LogRecord } from '../../core/ports/analytics.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { FeedbackRow } from '../../core/ports/request-row.ts';
 import type { Log } from '../../core/ports/log.ts';
@@ -80,8 +73,36 @@ class WaitingAnalytics implements Analytics {
     return this.#store?.storedIds(...wanted) ?? this.#refuse();
   }
 
-  groups(query: GroupQuery): Promise<{ total: number; rows: readonly GroupRow[] }> {
-    return this.#store?.groups(query) ?? this.#refuse();
+  groups(...query: Parameters<Analytics['groups']>): ReturnType<Analytics['groups']> {
+    return this.#store?.groups(...query) ?? this.#refuse();
+  }
+
+  series(...query: Parameters<Analytics['series']>): ReturnType<Analytics['series']> {
+    return this.#store?.series(...query) ?? this.#refuse();
+  }
+
+  feedbackSeries(...query: Parameters<Analytics['feedbackSeries']>): ReturnType<Analytics['feedbackSeries']> {
+    return this.#store?.feedbackSeries(...query) ?? this.#refuse();
+  }
+
+  logs(...query: Parameters<Analytics['logs']>): ReturnType<Analytics['logs']> {
+    return this.#store?.logs(...query) ?? this.#refuse();
+  }
+
+  countLogs(...query: Parameters<Analytics['countLogs']>): ReturnType<Analytics['countLogs']> {
+    return this.#store?.countLogs(...query) ?? this.#refuse();
+  }
+
+  newLogs(...query: Parameters<Analytics['newLogs']>): ReturnType<Analytics['newLogs']> {
+    return this.#store?.newLogs(...query) ?? this.#refuse();
+  }
+
+  trace(...query: Parameters<Analytics['trace']>): ReturnType<Analytics['trace']> {
+    return this.#store?.trace(...query) ?? this.#refuse();
+  }
+
+  traces(...query: Parameters<Analytics['traces']>): ReturnType<Analytics['traces']> {
+    return this.#store?.traces(...query) ?? this.#refuse();
   }
 
   usageOfKeys(query: KeyUsageQuery): Promise<ReadonlyMap<string, KeyUsage>> {

@@ -57,12 +57,11 @@ export async function startTestChdb(
   rowFolders: readonly string[] = [],
 ): Promise<{ engine: EmbeddedChdb; close: () => Promise<void> }> {
   const folder = await temporaryFolder();
-  const bounds = { memoryBytes: 700_000_000, rowFolders };
   const engine = await startChdb({
     directory: folder.path,
     log: recordingLog(),
     clock: testClock,
-    ...bounds,
+    rowFolders,
   });
   return {
     engine,

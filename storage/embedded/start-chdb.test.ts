@@ -7,8 +7,9 @@ import { afterEach, beforeEach, describe, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { chdbMissing, recordingLog, temporaryFolder, testClock } from './chdb-fixture.ts';
 import { DataFolderInUse } from './data-lock.ts';
+import { memoryBudget } from './memory-budget.ts';
 import { processIdentity } from './process-identity.ts';
-import { explainStart, startChdb, type EmbeddedChdb } from './start-chdb.ts';
+import { defaultQueries, explainStart, startChdb, type EmbeddedChdb } from './start-chdb.ts';
 import { ChildStartError } from './supervised-child.ts';
 
 async function ask(engine: EmbeddedChdb, sql: string): Promise<string> {
@@ -19,6 +20,8 @@ async function ask(engine: EmbeddedChdb, sql: string): Promise<string> {
   return text.trim();
 }
 
+const memoryBytes = 900_000_000;
+
 describe('the embedded engine', { skip: chdbMissing }, () => {
   let folder: Awaited<ReturnType<typeof temporaryFolder>>;
   beforeEach(async () => {
@@ -27,7 +30,7 @@ describe('the embedded engine', { skip: chdbMissing }, () => {
   afterEach(() => folder.remove());
 
   const start = (): Promise<EmbeddedChdb> =>
-    startChdb({ directory: folder.path, log: recordingLog(), clock: testClock, memoryBytes: 700_000_000 });
+    startChdb({ directory: folder.path, log: recordingLog(), clock: testClock, memoryBytes });
 
   test('keeps its data over a stop, and a kill, with the same address', async () => {
     const first = await start();
@@ -51,7 +54,8 @@ describe('the embedded engine', { skip: chdbMissing }, () => {
       engine,
       `SELECT value FROM system.server_settings WHERE name IN ${names} ORDER BY name`,
     );
-    assert.deepEqual(values.split('\n'), ['33554432', '700000000', '33554432']);
+    const { engine: all, caches } = memoryBudget(memoryBytes, defaultQueries);
+    assert.deepEqual(values.split('\n'), [caches.marks, all, caches.primaryIndex].map(String));
     await engine.close();
   });
 

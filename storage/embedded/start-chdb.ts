@@ -6,6 +6,7 @@ import type { Log } from '../../core/ports/log.ts';
 import type { ChdbChildOptions } from './chdb-child.ts';
 import { writeEngineConfig } from './chdb/engine-config.ts';
 import { lockData } from './data-lock.ts';
+import { memoryBudget } from './memory-budget.ts';
 import { runtimeFolder } from './runtime-folder.ts';
 import { ChildStartError, SupervisedChild } from './supervised-child.ts';
 
@@ -14,8 +15,10 @@ export interface ChdbOptions {
   readonly directory: string;
   readonly log: Log;
   readonly clock: Clock;
-  /** Memory of all statements together, bytes; default 1,000,000,000. The process takes about 200 MB beside it. */
-  readonly memoryBytes?: number;
+  /** Resident memory that its process may take, bytes; default 1 GiB. See `memoryBudget`. */
+  readonly memoryBytes?: number | undefined;
+  /** Queries that run at the same time; default 2. Inserts, and asking whether it answers, do not count. */
+  readonly queries?: number | undefined;
   /**
    * Absolute folders whose files inserts may name (`readsFiles` of `createAnalytics`), so that the engine's process
    * reads them itself. They may come into being later. Default: none.
@@ -39,7 +42,13 @@ export interface EmbeddedChdb {
 }
 
 const username = 'weir';
-const defaultMemoryBytes = 1_000_000_000;
+const defaultMemoryBytes = 1_073_741_824;
+export const defaultQueries = 2;
+/** One for each of the tables that the journal ships to. */
+const insertSessions = 3;
+/** For what does not go through the gate of queries: asking whether it answers, and for rows to put back. */
+const otherSessions = 2;
+const maxMergeBytes = 8 * 1024 ** 3;
 const folderBusy = /Cannot lock file|Another server instance/;
 const folderBusyAttempts = 12;
 const folderBusyWaitMs = 500;
@@ -53,11 +62,13 @@ export async function startChdb(options: ChdbOptions): Promise<EmbeddedChdb> {
   const lock = await lockData(directory, { clock });
   try {
     const configFile = join(await runtimeFolder(directory), 'engine.xml');
-    await writeEngineConfig(configFile);
+    const { memoryBytes = defaultMemoryBytes, queries = defaultQueries, rowFolders = [] } = options;
+    const memory = memoryBudget(memoryBytes, queries);
+    await writeEngineConfig(configFile, { caches: memory.caches, maxMergeBytes });
     const password = randomBytes(32).toString('base64url');
-    const memoryBytes = options.memoryBytes ?? defaultMemoryBytes;
-    const { rowFolders = [] } = options;
-    const child: ChdbChildOptions = { directory, memoryBytes, configFile, username, password, rowFolders };
+    const sessions = { inserts: insertSessions, queries: queries + otherSessions };
+    const place = { directory, configFile, rowFolders };
+    const child: ChdbChildOptions = { ...place, memory, sessions, username, password };
     const supervised = await startWhenFree(directory, () => {
       const environment = { UV_THREADPOOL_SIZE: '8', TZ: 'UTC' };
       const entry = new URL('./chdb-child.ts', import.meta.url);

@@ -144,8 +144,9 @@ function directoryOf(identity: StoredIds): Directory {
     expiresAt: null,
   };
   return {
-    keyByHash: (hash) => (hash === identity.owner_key_sha256 ? owner : undefined),
     ...withoutStore,
+    keyByHash: (hash) => (hash === identity.owner_key_sha256 ? owner : undefined),
+    keyById: (id) => (id === owner.id ? owner : undefined),
     defaultOrganisationId: identity.organisation_id,
     defaultWorkspaceId: identity.workspace_id,
   };

@@ -1,4 +1,6 @@
+import type { JournalPolicy, JournalTable, ShedReason } from '../../core/ports/journal.ts';
 import type { Log } from '../../core/ports/log.ts';
+import { FairShares } from './fair-shares.ts';
 
 /** The room of a journal. */
 export interface Room {
@@ -8,13 +10,30 @@ export interface Room {
   readonly maxUnflushed: number;
   /** One row, in characters. */
   readonly maxRow: number;
+  /** Default `shed`. */
+  readonly policy?: JournalPolicy;
 }
 
-type Shortage = 'disk' | 'memory' | 'row';
+type Shortage = 'disk' | 'memory' | 'length';
+
+/** Shares of the disk bound from which on room is scarce, and beyond which bodies get none. */
+const scarceFrom = 0.8;
+const bodiesUpTo = 0.9;
+/** With `block`, requests that had been let in may bring this many times the bound; then even their rows are shed. */
+const mostWhenBlocking = 2;
 
 /** What a journal holds, over all tables, against its bounds; tells the log once per shortage. */
 export class Bounds {
+  /** Called when room is no longer scarce. */
+  onRelief: (() => void) | undefined;
   private room: Room;
+  private readonly policy: JournalPolicy;
+  /** Nothing on disk may pass this. */
+  private readonly hardBytes: number;
+  /** Up to here a row is only compared; set so low at the end that every row is looked at. */
+  private readonly scarceBytes: number;
+  private readonly scarceUnflushed: number;
+  private readonly shares = new FairShares();
   private closed = false;
   private readonly log: Log;
   private onDisk = 0;
@@ -24,27 +43,41 @@ export class Bounds {
   constructor(room: Room, log: Log) {
     this.room = room;
     this.log = log;
+    this.policy = room.policy ?? 'shed';
+    this.hardBytes = this.policy === 'block' ? room.maxBytes * mostWhenBlocking : room.maxBytes;
+    this.scarceBytes = room.maxBytes * scarceFrom;
+    this.scarceUnflushed = room.maxUnflushed * scarceFrom;
   }
 
-  /** Takes one row of so many characters into memory, or says that there is no room. */
-  admit(characters: number): boolean {
+  /** Takes one row of so many characters into memory, or says why there is no room for it. */
+  admit(characters: number, table: JournalTable, owner: string): ShedReason | undefined {
     const { room } = this;
     const unflushed = this.unflushed + characters;
     if (
       unflushed > room.maxUnflushed ||
-      this.onDisk + unflushed > room.maxBytes ||
+      this.onDisk + unflushed > this.scarceBytes ||
       characters > room.maxRow
     ) {
-      this.explain(characters, unflushed);
-      return false;
+      const reason = this.closed ? 'closed' : this.examine(characters, unflushed, table, owner);
+      if (reason !== undefined) return reason;
     }
     this.unflushed = unflushed;
-    return true;
+    return undefined;
   }
 
   /** Bytes that may still be written. */
   get free(): number {
-    return this.room.maxBytes - this.onDisk;
+    return this.hardBytes - this.onDisk;
+  }
+
+  /** On disk and on the way there. */
+  get bytes(): number {
+    return this.onDisk + this.unflushed;
+  }
+
+  /** Whether whoever can wait should. */
+  get scarce(): boolean {
+    return this.onDisk + this.unflushed > this.scarceBytes || this.unflushed > this.scarceUnflushed;
   }
 
   /** Admits nothing from now on; what was admitted keeps its room. */
@@ -58,6 +91,7 @@ export class Bounds {
   flushed(characters: number): void {
     this.unflushed -= characters;
     if (this.unflushed < this.room.maxUnflushed / 2) this.reported.delete('memory');
+    this.relieve();
   }
 
   /** Bytes that are on disk now. */
@@ -67,9 +101,14 @@ export class Bounds {
 
   /** Bytes that have left the disk. */
   release(bytes: number): void {
+    const before = this.onDisk + this.unflushed - this.scarceBytes;
     this.onDisk -= bytes;
+    // Rows leave in the order in which they came, whoever's they are; only all together are known.
+    if (before > bytes) this.shares.shrink((before - bytes) / before);
+    else this.shares.clear();
     // Well below the bound, so that a journal that hovers at it does not fill the log.
-    if (this.onDisk < this.room.maxBytes * 0.9) this.reported.delete('disk');
+    if (this.onDisk < this.scarceBytes * 0.9) this.reported.delete('disk');
+    this.relieve();
   }
 
   /** Says once that rows are shed because of this shortage. */
@@ -79,20 +118,49 @@ export class Bounds {
     this.log.error(sentence(shortage, this.room), { onDiskBytes: this.onDisk, unflushed: this.unflushed });
   }
 
-  private explain(characters: number, unflushed: number): void {
-    if (this.closed) return;
-    if (characters > this.room.maxRow) this.report('row');
-    else this.report(unflushed > this.room.maxUnflushed ? 'memory' : 'disk');
+  private relieve(): void {
+    if (this.onRelief !== undefined && !this.scarce) this.onRelief();
+  }
+
+  private examine(
+    characters: number,
+    unflushed: number,
+    table: JournalTable,
+    owner: string,
+  ): ShedReason | undefined {
+    const { room } = this;
+    let reason: ShedReason | undefined;
+    if (characters > room.maxRow) reason = 'length';
+    else if (unflushed > room.maxUnflushed) reason = 'memory';
+    else reason = this.shortOfDisk(characters, this.onDisk + unflushed, table, owner);
+    if (reason !== undefined) this.report(reason === 'length' || reason === 'memory' ? reason : 'disk');
+    return reason;
+  }
+
+  /** `bytes` is what the journal would hold with the row. */
+  private shortOfDisk(
+    characters: number,
+    bytes: number,
+    table: JournalTable,
+    owner: string,
+  ): ShedReason | undefined {
+    if (bytes > this.hardBytes) return 'disk';
+    // Whoever blocks keeps the room below the bound for requests that are under way.
+    if (this.policy === 'block') return undefined;
+    const { maxBytes } = this.room;
+    const most = table === 'bodies' ? maxBytes * bodiesUpTo : maxBytes;
+    if (bytes > most) return 'bodies';
+    return this.shares.take(owner, characters, most - bytes) ? undefined : 'share';
   }
 }
 
 function sentence(shortage: Shortage, room: Room): string {
   switch (shortage) {
     case 'disk':
-      return `journal: the disk bound of ${room.maxBytes} bytes is reached, log rows are shed; bring the analytics store back or raise storage.journal.max_bytes`;
+      return `journal: the disk bound of ${room.maxBytes} bytes is all but reached, log rows are shed: those of workspaces that write most, and bodies before requests; bring the analytics store back or raise storage.journal.max_bytes`;
     case 'memory':
       return `journal: ${room.maxUnflushed} characters wait for the disk, log rows are shed; look for a full or slow disk under the data folder`;
-    case 'row':
+    case 'length':
       return `journal: a log row is longer than ${room.maxRow} characters and is shed; log less of the bodies`;
   }
 }

@@ -18,6 +18,7 @@ import { wholeSegment, type Segment } from './segment.ts';
 
 const base = 'requests-lx2k3j4h-0123456789ab-7';
 const line = (n: number): string => JSON.stringify({ n });
+const unheard = { onIdle: () => undefined, onStuck: () => undefined };
 const turn = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 1));
 
 async function place(t: TestContext) {
@@ -94,7 +95,7 @@ async function shipperOf(t: TestContext, store: DeduplicatingStore, insert: Inse
   const ledger = new Ledger();
   const bounds = new Bounds({ maxBytes: 100_000, maxUnflushed: 1000, maxRow: 1000 }, log);
   const parts = { folder, quarantine, ledger, bounds, clock, log, insert };
-  const shipper = new SegmentShipper({ ...parts, table: 'requests', onIdle: () => undefined });
+  const shipper = new SegmentShipper({ ...parts, table: 'requests', ...unheard });
   const take = async (rows: readonly string[]): Promise<Segment> => {
     const text = `${rows.join('\n')}\n`;
     await writeFile(join(directory, `${base}.sealed`), text);

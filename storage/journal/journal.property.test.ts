@@ -15,7 +15,7 @@ const log: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => lo
 const tables = ['requests', 'bodies'] as const;
 
 type Step =
-  | { do: 'append'; table: JournalTable; rows: number; bad: boolean }
+  | { do: 'append'; table: JournalTable; rows: number; bad: boolean; owner: string }
   | { do: 'pass'; ms: number; turns: number }
   | { do: 'mood'; mood: StoreMood }
   | { do: 'flush' | 'settle' | 'restart' };
@@ -28,6 +28,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
       table: fc.constantFrom(...tables),
       rows: fc.integer({ min: 1, max: 12 }),
       bad: fc.boolean(),
+      owner: fc.constantFrom('', 'loud', 'loud', 'quiet'),
     }),
   },
   {
@@ -82,7 +83,7 @@ class Story {
   }
 
   async play(step: Step): Promise<void> {
-    if (step.do === 'append') this.append(step.table, step.rows, step.bad);
+    if (step.do === 'append') this.append(step);
     else if (step.do === 'mood') this.store.mood = step.mood;
     else if (step.do === 'pass') await this.pass(step.ms, step.turns);
     else if (step.do === 'flush') await this.current.flush();
@@ -107,12 +108,12 @@ class Story {
     await this.done(this.current.close(1000));
   }
 
-  private append(table: JournalTable, rows: number, bad: boolean): void {
+  private append({ table, rows, bad, owner }: Extract<Step, { do: 'append' }>): void {
     for (let i = 0; i < rows; i += 1) {
       this.n += 1;
       const line = JSON.stringify({ n: this.n, text: bad && i === 0 ? 'bad' : 'fine' });
       this.appended[table].push(line);
-      this.current.append(table, line);
+      this.current.append(table, line, owner);
     }
   }
 

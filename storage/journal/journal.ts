@@ -1,6 +1,15 @@
 import type { Clock } from '../../core/ports/clock.ts';
-import type { Journal, JournalLine, JournalState, JournalTable } from '../../core/ports/journal.ts';
+import type {
+  Journal,
+  JournalLine,
+  JournalPolicy,
+  JournalRoom,
+  JournalState,
+  JournalTable,
+  ShedReason,
+} from '../../core/ports/journal.ts';
 import type { Log } from '../../core/ports/log.ts';
+import { Admission } from './admission.ts';
 import { Bounds } from './bounds.ts';
 import { Quarantine } from './quarantine.ts';
 import { recoverSegments } from './recover.ts';
@@ -16,7 +25,7 @@ export interface JournalOptions {
   /** Created when missing. Nobody else may use it: take the lock of the data folder first. */
   readonly directory: string;
   /**
-   * Stores rows; the same token never stores twice. Must settle. Undefined: there is no store, rows stay here
+   * Stores rows; the same token never stores twice. Undefined: there is no store, rows stay here
    * within `maxBytes`.
    */
   readonly insert: Insert | undefined;
@@ -26,8 +35,12 @@ export interface JournalOptions {
   readonly flushMs: number;
   /** Age at which a segment is sealed and shipped. While older ones wait for the store, it goes on growing. */
   readonly shipMs: number;
-  /** Bound on all segments on disk together; beyond it rows are shed and counted. */
+  /** Bound on all segments on disk together; what happens near it says `whenFull`. */
   readonly maxBytes: number;
+  /** Default `shed`. */
+  readonly whenFull?: JournalPolicy;
+  /** How long a request waits for room (`block`). Default 10 s. */
+  readonly blockMs?: number;
   /** Size at which a segment is sealed, and the longest row in characters. Default 8 MiB. */
   readonly maxSegmentBytes?: number;
   /** Bound on the characters that wait for the disk. Default 64 Mi. */
@@ -51,17 +64,23 @@ export async function openJournal(options: JournalOptions): Promise<Journal> {
   await quarantine.prepare();
   const found = await recoverSegments(folder, quarantine, log);
   const { maxUnflushed = 64 * mebibyte } = options;
-  const bounds = new Bounds({ maxBytes, maxUnflushed, maxRow: maxSegmentBytes }, log);
+  const { whenFull: policy = 'shed', blockMs = 10_000 } = options;
+  const bounds = new Bounds({ maxBytes, maxUnflushed, maxRow: maxSegmentBytes, policy }, log);
+  const admission = policy === 'block' ? new Admission({ bounds, clock, log, blockMs }) : undefined;
   const { insert, shipMs } = options;
   // A clock that went back since the last run must not put new rows before old ones.
   const newest = Math.max(0, ...found.map(({ segment }) => parseSegmentName(segment.file)?.start ?? 0));
   const start = Math.max(clock.now(), newest + 1);
   const parts = { folder, quarantine, bounds, clock, log, insert, shipMs, maxSegmentBytes, start };
-  const journal = new SegmentJournal(options, bounds, {
-    requests: new TableStream('requests', parts),
-    bodies: new TableStream('bodies', parts),
-    feedback: new TableStream('feedback', parts),
-  });
+  const journal = new SegmentJournal(
+    options,
+    { bounds, admission },
+    {
+      requests: new TableStream('requests', parts),
+      bodies: new TableStream('bodies', parts),
+      feedback: new TableStream('feedback', parts),
+    },
+  );
   for (const { table, segment } of found) journal.streams[table].takeOver(segment);
   return journal;
 }
@@ -72,20 +91,32 @@ class SegmentJournal implements Journal {
   private readonly flushMs: number;
   private readonly hasStore: boolean;
   private readonly bounds: Bounds;
+  private readonly admission: Admission | undefined;
+  private readonly limits: Pick<JournalRoom, 'policy' | 'maxBytes'>;
   private cancelFlush: (() => void) | undefined;
   private closing: Promise<void> | undefined;
 
-  constructor(options: JournalOptions, bounds: Bounds, streams: SegmentJournal['streams']) {
+  constructor(
+    options: JournalOptions,
+    { bounds, admission }: { bounds: Bounds; admission: Admission | undefined },
+    streams: SegmentJournal['streams'],
+  ) {
     this.bounds = bounds;
+    this.admission = admission;
+    this.limits = { policy: options.whenFull ?? 'shed', maxBytes: options.maxBytes };
     this.clock = options.clock;
     this.flushMs = options.flushMs;
     this.hasStore = options.insert !== undefined;
     this.streams = streams;
   }
 
-  append(table: JournalTable, line: JournalLine): void {
-    this.streams[table].append(line);
+  append(table: JournalTable, line: JournalLine, owner = ''): void {
+    this.streams[table].append(line, owner);
     if (this.cancelFlush === undefined) this.scheduleFlush();
+  }
+
+  admit(): Promise<void> | undefined {
+    return this.admission?.admit();
   }
 
   async flush(): Promise<void> {
@@ -106,8 +137,18 @@ class SegmentJournal implements Journal {
     return this.streams[table].state();
   }
 
+  shedBy(table: JournalTable): Readonly<Record<ShedReason, number>> {
+    return this.streams[table].shedBy();
+  }
+
+  room(): JournalRoom {
+    const { waiting = 0, waited = 0, refused = 0 } = this.admission ?? {};
+    return { ...this.limits, bytes: this.bounds.bytes, waiting, waited, refused };
+  }
+
   get lastError(): string | undefined {
-    return this.streams.requests.lastError ?? this.streams.bodies.lastError;
+    const { requests, bodies, feedback } = this.streams;
+    return requests.lastError ?? bodies.lastError ?? feedback.lastError;
   }
 
   close(deadlineMs: number): Promise<void> {
@@ -117,6 +158,7 @@ class SegmentJournal implements Journal {
 
   private async end(deadlineMs: number): Promise<void> {
     this.bounds.close();
+    this.admission?.close();
     this.cancelFlush?.();
     const work = this.hasStore
       ? this.each((stream) => stream.settle())

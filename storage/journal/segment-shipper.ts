@@ -1,3 +1,4 @@
+import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { StoredRows } from '../../core/ports/analytics.ts';
 import type { JournalTable } from '../../core/ports/journal.ts';
@@ -12,9 +13,13 @@ import { countRows, middleOf, pieceOf, type Segment } from './segment.ts';
 
 const firstRetryMs = 100;
 const longestRetryMs = 30_000;
+/** A store that takes longer for one segment is taken for hung; what it may still do, it does under the same token. */
+const longestInsertMs = 120_000;
+/** Rows refused one after another, with none stored between them, from which on it is the table that is at fault. */
+const mostRefusedInRow = 100;
 
 /**
- * Stores newline-delimited JSON rows as one block; the same token never stores twice. Must settle. It gets the
+ * Stores newline-delimited JSON rows as one block; the same token never stores twice. It gets the
  * place of the rows: megabytes a second that this process would read only to send them on would delay requests.
  */
 export type Insert = (table: JournalTable, rows: StoredRows, token: string) => Promise<void>;
@@ -32,6 +37,8 @@ export interface ShipperParts {
   readonly log: Log;
   /** Nothing is left to ship. */
   onIdle(): void;
+  /** Nothing but rows of one segment is left to try, and all of them are refused: others may tell whose fault it is. */
+  onStuck(): void;
 }
 
 /** Brings the sealed segments of one table to the store: oldest first, one at a time. */
@@ -46,8 +53,10 @@ export class SegmentShipper {
   private storeFailed = false;
   private waitedForStore = false;
   private stopped = false;
-  /** Rows of the segment at the head that went to quarantine. */
-  private quarantined = 0;
+  /** Rows that went to quarantine, by the segment that they stood in, until it has left. */
+  private readonly quarantined = new Map<string, number>();
+  /** Rows that went to quarantine since the last ones that were stored. */
+  private refusedInRow = 0;
   /** The last failure, or undefined when the last attempt succeeded. */
   lastError: string | undefined;
 
@@ -115,16 +124,18 @@ export class SegmentShipper {
     if (refusal === undefined) {
       // Removed first: if that fails the post is repeated, and the store knows its token.
       await this.parts.folder.remove(segment.file);
+      this.refusedInRow = 0;
       this.reportBack();
       this.lastError = undefined;
       this.parts.ledger.store(segment.rows);
       this.leave(segment);
     } else {
-      this.lastError = `the analytics store refused rows of ${segment.token}; they go to the journal's quarantine`;
+      if (!this.suspectsTable)
+        this.lastError = `the analytics store refused rows of ${segment.token}; they go to the journal's quarantine`;
       const bytes = await this.read(segment);
       if (bytes === undefined || this.stopped) return;
       await this.isolate(segment, bytes, refusal.error);
-      this.reportBack();
+      if (!this.suspectsTable) this.reportBack();
     }
   }
 
@@ -132,7 +143,7 @@ export class SegmentShipper {
   private async post(segment: Segment, insert: Insert): Promise<{ error: unknown } | undefined> {
     this.atStore = true;
     try {
-      await insert(this.parts.table, this.parts.folder.rowsOf(segment), segment.token);
+      await this.within(insert(this.parts.table, this.parts.folder.rowsOf(segment), segment.token));
       return undefined;
     } catch (error) {
       this.storeFailed = isStoreAway(error);
@@ -143,16 +154,33 @@ export class SegmentShipper {
     }
   }
 
+  private async within(insert: Promise<void>): Promise<void> {
+    let cancel = (): void => undefined;
+    const late = new Promise<never>((_, reject) => {
+      cancel = this.parts.clock.after(longestInsertMs, () => {
+        const message = `The analytics store has not ended an insert within ${longestInsertMs / 1000} s.`;
+        reject(new GatewayError('store_unavailable', message));
+      });
+    });
+    try {
+      await Promise.race([insert, late]);
+    } finally {
+      cancel();
+    }
+  }
+
   /** Halves a refused segment until the rows at fault stand alone, and puts those into quarantine. */
   private async isolate(segment: Segment, bytes: Buffer, error: unknown): Promise<void> {
     const { base, file, from, end, rows } = segment;
     const { folder, quarantine, ledger } = this.parts;
     const middle = middleOf(bytes);
     if (middle === undefined) {
+      if (this.suspectsTable) this.refuseTable(segment, error);
       await quarantine.keepRow(`${base}.${from}-${end}`, bytes, sentenceOf(error));
       await folder.remove(file);
-      ledger.drop(rows);
-      this.quarantined += rows;
+      ledger.drop(rows, 'refused');
+      this.refusedInRow += rows;
+      this.quarantined.set(base, (this.quarantined.get(base) ?? 0) + rows);
       this.leave(segment);
       return;
     }
@@ -160,6 +188,24 @@ export class SegmentShipper {
     const pieces = [pieceOf(base, from, from + middle, left), pieceOf(base, from + middle, end, rows - left)];
     await folder.replace(file, pieces);
     this.queue.splice(0, 1, ...pieces);
+  }
+
+  private get suspectsTable(): boolean {
+    return this.refusedInRow >= mostRefusedInRow;
+  }
+
+  /**
+   * Nothing more is put aside: what refuses everything is mended at the store, as an outage is. The rows wait, and the
+   * newest are tried next: a row that is taken tells that the others are at fault after all.
+   */
+  private refuseTable({ base }: Segment, error: unknown): never {
+    const newest = this.queue.pop();
+    if (newest !== undefined) this.queue.unshift(newest);
+    if (this.queue.every((segment) => segment.base === base)) this.parts.onStuck();
+    this.storeFailed = true;
+    throw new Error(
+      `the analytics store refuses every row of the table ${this.parts.table}: ${sentenceOf(error)}`,
+    );
   }
 
   /** False when the rows are gone or cut short, which ends the segment. */
@@ -196,7 +242,7 @@ export class SegmentShipper {
 
   private lose(segment: Segment, what: string): void {
     const { ledger, log, table } = this.parts;
-    ledger.drop(segment.rows);
+    ledger.drop(segment.rows, 'lost');
     log.error(
       `journal: the file ${segment.file} ${what}, its rows are lost; keep other programs out of the data folder`,
       { table, rows: segment.rows },
@@ -207,14 +253,15 @@ export class SegmentShipper {
   private leave({ base, from, end }: Segment): void {
     this.parts.bounds.release(end - from);
     this.queue.shift();
-    if (this.queue[0]?.base === base) return;
-    if (this.quarantined > 0) {
+    if (this.queue.some((segment) => segment.base === base)) return;
+    const rows = this.quarantined.get(base);
+    if (rows !== undefined) {
       const { log, table } = this.parts;
       log.error(
         `journal: the analytics store refused rows of segment ${base}; see the reasons in the folder quarantine of the journal`,
-        { table, rows: this.quarantined },
+        { table, rows },
       );
-      this.quarantined = 0;
+      this.quarantined.delete(base);
     }
     for (const waiter of this.waiters) {
       waiter.left.delete(base);

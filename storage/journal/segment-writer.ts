@@ -59,14 +59,15 @@ export class SegmentWriter {
   }
 
   /** Takes a row, or sheds and counts it when there is no room. */
-  append(line: JournalLine): void {
-    const { bounds, ledger } = this.parts;
+  append(line: JournalLine, owner = ''): void {
+    const { bounds, ledger, table } = this.parts;
     const size = sizeOf(line);
-    if (bounds.admit(size)) {
+    const reason = bounds.admit(size, table, owner);
+    if (reason === undefined) {
       ledger.accept(1);
       this.lines.push(line, size);
     } else {
-      ledger.refuse();
+      ledger.refuse(reason);
     }
   }
 
@@ -140,11 +141,12 @@ export class SegmentWriter {
   private reserve(chunk: TakenChunk): Chunk | undefined {
     const { bounds, ledger } = this.parts;
     const { fits, rest } = divide(chunk, bounds.free);
-    bounds.flushed(chunk.characters);
+    // In this order, so that it never looks as if there were room for a moment.
     if (fits !== undefined) bounds.occupy(fits.bytes.length);
+    bounds.flushed(chunk.characters);
     if (rest !== undefined) {
       bounds.report('disk');
-      ledger.drop(rest.rows);
+      ledger.drop(rest.rows, 'disk');
     }
     return fits;
   }
@@ -202,7 +204,7 @@ export class SegmentWriter {
     const { bounds, ledger, log, table } = this.parts;
     this.open = undefined;
     bounds.release(open.bytes);
-    ledger.drop(open.rows);
+    ledger.drop(open.rows, 'lost');
     log.error(
       `journal: segment ${open.base} was removed while it was being written, its rows are lost; keep other programs out of the data folder`,
       { table, rows: open.rows },
@@ -216,7 +218,7 @@ export class SegmentWriter {
     bounds.flushed(left.characters);
     if (this.chunk !== undefined) bounds.release(this.chunk.bytes.length);
     this.chunk = undefined;
-    ledger.drop(rows);
+    ledger.drop(rows, 'lost');
     if (rows > 0)
       log.error('journal: rows were lost, because the disk refused them until the end', { table, rows });
   }

@@ -19,6 +19,8 @@ const base = 'requests-lx2k3j4h-0123456789ab-7';
 const rows = Array.from({ length: 13 }, (_, n) => JSON.stringify({ n }));
 const bad = new Set([rows[3], rows[4], rows[12]]);
 
+const unheard = { onIdle: () => undefined, onStuck: () => undefined };
+
 /** The process is gone: nothing that follows happens. */
 const died = new Promise<never>(() => undefined);
 
@@ -70,7 +72,7 @@ async function shipper(folder: SegmentFolder, store: DeduplicatingStore) {
   ledger.accept(rows.length);
   const bounds = new Bounds({ maxBytes: 100_000, maxUnflushed: 1000, maxRow: 1000 }, log);
   const parts = { folder, quarantine, ledger, bounds, clock, log, insert: store.insert };
-  return { ledger, shipper: new SegmentShipper({ ...parts, table: 'requests', onIdle: () => undefined }) };
+  return { ledger, shipper: new SegmentShipper({ ...parts, table: 'requests', ...unheard }) };
 }
 
 async function assertDelivered(directory: string, store: DeduplicatingStore): Promise<void> {

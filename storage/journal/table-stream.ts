@@ -1,5 +1,5 @@
 import type { Clock } from '../../core/ports/clock.ts';
-import type { JournalLine, JournalState, JournalTable } from '../../core/ports/journal.ts';
+import type { JournalLine, JournalState, JournalTable, ShedReason } from '../../core/ports/journal.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type { Bounds } from './bounds.ts';
 import { Ledger } from './ledger.ts';
@@ -34,7 +34,13 @@ export class TableStream {
   constructor(table: JournalTable, parts: StreamParts) {
     const { ledger } = this;
     this.parts = parts;
-    this.shipper = new SegmentShipper({ ...parts, table, ledger, onIdle: () => this.sealWhenDue() });
+    this.shipper = new SegmentShipper({
+      ...parts,
+      table,
+      ledger,
+      onIdle: () => this.sealWhenDue(),
+      onStuck: () => void this.writer.seal(),
+    });
     this.writer = new SegmentWriter({
       ...parts,
       table,
@@ -47,8 +53,8 @@ export class TableStream {
     });
   }
 
-  append(line: JournalLine): void {
-    this.writer.append(line);
+  append(line: JournalLine, owner: string): void {
+    this.writer.append(line, owner);
   }
 
   /** A segment of an earlier run: its rows count as accepted. */
@@ -85,6 +91,10 @@ export class TableStream {
 
   state(): JournalState {
     return this.ledger.state();
+  }
+
+  shedBy(): Readonly<Record<ShedReason, number>> {
+    return this.ledger.shedBy();
   }
 
   get lastError(): string | undefined {

@@ -95,7 +95,7 @@ function recordOf(row: typeof workspaceSettings.$inferSelect): WorkspaceSettings
 
 /** The categories that are stored, each with what JSON leaves out and what it could not know when it was stored. */
 function completed(stored: Partial<SecuritySettings>): Partial<SecuritySettings> {
-  const { data_visibility, prompts, configs, user_api_keys } = stored;
+  const { data_visibility, prompts, configs, user_api_keys, logging } = stored;
   return {
     ...(data_visibility && {
       data_visibility: { ...defaultSecurity.data_visibility, ...data_visibility },
@@ -103,5 +103,6 @@ function completed(stored: Partial<SecuritySettings>): Partial<SecuritySettings>
     ...(prompts && { prompts: { ...defaultSecurity.prompts, ...prompts } }),
     ...(configs && { configs: { ...defaultSecurity.configs, ...configs } }),
     ...(user_api_keys && { user_api_keys: { ...defaultSecurity.user_api_keys, ...user_api_keys } }),
+    ...(logging && { logging: { ...defaultSecurity.logging, ...logging } }),
   };
 }

@@ -51,7 +51,9 @@ export function requestRow(given: Partial<RequestRow> = {}): RequestRow {
     model: 'gpt-x-2026',
     upstream_host: 'api.openai.com',
     config: '',
+    config_version: '',
     prompt: '',
+    prompt_version: '',
     virtual_key: '',
     cache_status: '',
     generation: '0123456789ab',
@@ -79,6 +81,8 @@ export function requestRow(given: Partial<RequestRow> = {}): RequestRow {
     retries: -1,
     tries: '[{"option":"config.targets[1]","status":500}]',
     decision: '{"config":"slug \\"quoted\\""}',
+    guardrails: '',
+    limits: [],
     resent: false,
     finish_reason: 'stop',
     dropped: [],
@@ -89,6 +93,8 @@ export function requestRow(given: Partial<RequestRow> = {}): RequestRow {
     span_name: '',
     client_address: '127.0.0.1',
     user_agent: 'test/1',
+    sdk: '',
+    source: '',
     ...given,
   };
 }
@@ -147,7 +153,7 @@ export function randomRows(count: number, organisationId: string): RequestRow[] 
 }
 
 /** Numbers from 0 to 1 that depend on the seed alone (mulberry32). */
-function generator(seed: number): () => number {
+export function generator(seed: number): () => number {
   let state = seed;
   return () => {
     state = (state + 0x6d2b79f5) | 0;

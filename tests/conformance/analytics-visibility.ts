@@ -78,6 +78,35 @@ export function showsOnlyOnesOwn(analytics: () => Analytics): void {
     }
   });
 
+  test('feedback of other users and keys counts in nothing, also on a trace that is shared', async () => {
+    const organisation_id = randomUUID();
+    const of = { organisation_id, created_at: storedTime(dayStart + 10), trace_id: randomUUID() };
+    const said = { ...of, workspace_id: 'workspace', revision: 1, weight: 1, metadata: '{}' };
+    const people = [
+      { user_id: 'ann', api_key_id: 'one', value: 5 },
+      { user_id: 'bob', api_key_id: 'two', value: -5 },
+    ];
+    const rows = people.map(({ user_id, api_key_id }) => requestRow({ ...of, user_id, api_key_id }));
+    const feedback = people.map((one) => ({ ...said, ...one, id: randomUUID(), feedback_id: randomUUID() }));
+    await analytics().insert('requests', ndjson(rows), newToken());
+    await analytics().insert('feedback', ndjson(feedback), newToken());
+    const window = { from: dayStart, to: dayStart + 20 };
+    for (const { user_id, api_key_id, value } of people) {
+      for (const who of [{ userId: user_id }, { apiKeyId: api_key_id }]) {
+        const visibility = { organisationId: organisation_id, workspaceId: 'workspace', ...who };
+        const query = { by: 'model', window, visibility, limit: 9, offset: 0 } as const;
+        const groups = (weightedFeedback: { min?: number; max?: number }) =>
+          analytics().groups({ ...query, columns: ['avg_weighted_feedback'], filter: { weightedFeedback } });
+        const [group] = (await groups({ min: value, max: value })).rows;
+        assert.deepEqual([group?.requests, group?.columns.avg_weighted_feedback], [1, value]);
+        assert.equal((await groups(value > 0 ? { max: 4 } : { min: -4 })).total, 0);
+        const buckets = { unit: 'hour', size: 1, timeZone: 'UTC' } as const;
+        const { totals } = await analytics().feedbackSeries({ window, visibility, buckets });
+        assert.deepEqual(totals, [{ split: undefined, total: 1, averageWeighted: value }]);
+      }
+    }
+  });
+
   test('a window holds its first millisecond and not its last', async () => {
     const row = requestRow({ organisation_id: randomUUID(), created_at: storedTime(dayStart + 500) });
     await analytics().insert('requests', ndjson([row]), newToken());

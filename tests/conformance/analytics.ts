@@ -1,6 +1,14 @@
 import { after, before, describe } from 'node:test';
 import type { Analytics } from '../../core/ports/analytics.ts';
+import { listsLogs } from './analytics-logs.ts';
+import { searchesTexts } from './analytics-log-text.ts';
+import { tellsNewLogs } from './analytics-new-logs.ts';
+import { groupsTraces } from './analytics-traces.ts';
 import { keepsFeedback } from './analytics-feedback.ts';
+import { tellsFeedbackSeries } from './analytics-feedback-series.ts';
+import { filtersRows } from './analytics-filters.ts';
+import { agreesWithRows } from './analytics-roll-ups.ts';
+import { tellsSeries } from './analytics-series.ts';
 import { groupsRows } from './analytics-groups.ts';
 import { rejectsPoisonedRows } from './analytics-poisoned.ts';
 import { storesExactlyOnce } from './analytics-once.ts';
@@ -38,7 +46,15 @@ export function analyticsConformance(name: string, open: () => Promise<OpenedAna
     storesRowsOfFiles(current, () => opened.folder);
     showsOnlyOnesOwn(current);
     groupsRows(current);
+    tellsSeries(current);
+    agreesWithRows(current);
+    filtersRows(current);
+    tellsFeedbackSeries(current);
     countsUsageOfKeys(current);
     keepsFeedback(current);
+    listsLogs(current);
+    searchesTexts(current);
+    tellsNewLogs(current);
+    groupsTraces(current);
   });
 }

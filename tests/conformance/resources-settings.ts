@@ -49,6 +49,7 @@ export function settingsAreStored(subject: Subject): void {
         prompts: { ...defaultSecurity.prompts, membersWritePrompts: true },
         configs: { ...defaultSecurity.configs, managersWriteConfigs: false },
         user_api_keys: { maxPerWorkspace: 3, defaultDays: undefined, maxDays: 90 },
+        logging: { mode: 'metadata' },
       },
       overridable: ['configs', 'user_api_keys'],
       defaults: { metadata: { team: 'blue', 'odd "key"': 'a\\b' }, configId: 'pc-1' },

@@ -62,15 +62,16 @@ for (const prefix of ['x-service', 'x-portkey']) {
         assert.equal(beta, provider === 'chat' ? 'b' : undefined);
         assert.deepEqual(
           [plain['x-secret'], plain['x-tenant'], plain['traceparent'], plain['baggage']],
-          ['s', 't', traceparent, 'a=1'],
+          ['s', 't', undefined, undefined],
         );
         const steered = await reached({
           ...{ ...own, ...clients, [`${prefix}-nitro-mode`]: 'true', [`${prefix}-request-timeout`]: '60000' },
-          [`${prefix}-forward-headers`]: 'OpenAI-Beta, accept-language, x-absent',
+          [`${prefix}-forward-headers`]: 'OpenAI-Beta, accept-language, x-absent, traceparent, baggage',
           [`${prefix}-sensitive-headers`]: 'X-Secret, traceparent, content-type',
         });
         assert.deepEqual([steered['openai-beta'], steered['accept-language']], ['b', 'de']);
         assert.deepEqual([steered['x-secret'], steered['traceparent']], [undefined, undefined]);
+        assert.equal(steered['baggage'], 'a=1');
         assert.deepEqual([steered['x-tenant'], steered['content-type']], ['t', 'application/json']);
         assert.deepEqual(
           Object.keys(steered).filter((name) => name.startsWith('x-service') || name.startsWith('x-portkey')),

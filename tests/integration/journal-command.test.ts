@@ -64,13 +64,27 @@ describe('weir journal beside a gateway and after it', { skip: chdbMissing }, ()
     });
     assert.deepEqual([beside.gateway_pid, beside.tables.requests.segments], [weir.child.pid, 1]);
     assert.ok(Date.now() - Date.parse(beside.tables.requests.oldest) < 120_000);
+    const told = await eventually(async () => {
+      const { told: found } = await inventory(home);
+      return found?.tables.requests.accepted === 3 ? found : undefined;
+    });
+    assert.deepEqual(
+      [told.pid, told.policy, told.max_bytes, told.refused, told.tables.requests.shed_by],
+      [weir.child.pid, 'shed', 2147483648, 0, {}],
+    );
+    assert.match(
+      (await journal(home, 'status')).stdout,
+      /Bound {5}\d+ of 2147483648 bytes \(0 %\)\nPolicy {4}shed\n/,
+    );
     const verified = await journal(home, 'verify');
     assert.equal(verified.code, 0, verified.stdout + verified.stderr);
     assert.match(verified.stdout, /1 segments, 3 good rows, \d+ bytes, 0 faults/);
     const shipped = await segmentText(folder, 'requests');
 
     const own = path.join(home.folder, 'mine.ndjson');
-    const [first, second, third] = [1, 2, 3].map(() => JSON.stringify(requestRow()));
+    // Of now: what is older than the retention is not kept.
+    const created_at = new Date().toISOString().replace('T', ' ').slice(0, -1);
+    const [first, second, third] = [1, 2, 3].map(() => JSON.stringify(requestRow({ created_at })));
     await writeFile(own, `${shipped}${first}\nbroken\n${second}\n`);
     const refused = await journal(home, 'replay', own, '--table', 'requests');
     assert.equal(refused.code, 1);

@@ -88,6 +88,7 @@ export async function startAdministration(
     | 'analytics'
     | 'clock'
     | 'directory'
+    | 'exports'
     | 'features'
     | 'mcp'
     | 'operations'
@@ -131,6 +132,7 @@ export async function startAdministration(
       return send(gateway.url, {
         ...{ path: `/v1${path}`, method: method ?? (body === undefined ? 'GET' : 'POST') },
         ...(body !== undefined && { body }),
+        leavesStreams: true,
         headers: { ...(secret !== undefined && { 'x-service-api-key': secret }), ...headers },
       });
     },

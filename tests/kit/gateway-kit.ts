@@ -37,6 +37,8 @@ import type { Analytics } from '../../core/ports/analytics.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Counters } from '../../core/ports/counters.ts';
 import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
+import type { LogExports } from '../../core/ports/exports.ts';
+import type { Journal } from '../../core/ports/journal.ts';
 import type { GuardedFetch } from '../../core/ports/guarded-fetch.ts';
 import { TrustedHosts } from '../../core/ports/host-rules.ts';
 import type { Prices } from '../../core/ports/prices.ts';
@@ -71,6 +73,7 @@ export interface PlacedPlugin {
 
 /** What a test says about its gateway; everything has a default. */
 export interface TestGatewayOptions {
+  readonly exports?: LogExports;
   /** The plugins of one pipeline that takes everything. Default: `provider` alone, with `defaultProvider`. */
   readonly plugins?: readonly (AnyPlugin | PlacedPlugin)[];
   /** Instead of `plugins`. */
@@ -86,6 +89,7 @@ export interface TestGatewayOptions {
   readonly table?: ProviderTable;
   readonly server?: Partial<GatewayConfig['server']>;
   readonly security?: Partial<GatewayConfig['security']>;
+  readonly telemetry?: Partial<GatewayConfig['telemetry']>;
   /** Service keys by their secret. */
   readonly keys?: Readonly<Record<string, KeyRecord>>;
   readonly dialects?: ReadonlyMap<DialectName, Dialect>;
@@ -108,8 +112,13 @@ export interface TestGatewayOptions {
   readonly directory?: Partial<Directory>;
   /** What the analytics store answers; nothing by default. */
   readonly analytics?: Partial<Analytics>;
+  /** Where log rows go. Default: nowhere. */
+  readonly journal?: Journal;
   /** Instead of counters in memory. */
   readonly counters?: Counters;
+  /** Told of each request that has settled, besides. */
+  readonly onSettled?: EngineRuntime['onSettled'];
+  readonly hookTimes?: EngineRuntime['hookTimes'];
   /** Instead of `Math.random`, for what strategies and retries leave to chance. */
   readonly random?: () => number;
 }
@@ -168,8 +177,10 @@ export async function startTestGateway(
       price: () => ({ cost: '0', status: 'none', version: '' }),
       rates: () => undefined,
     },
+    hookTimes: options.hookTimes,
     countPluginError: (plugin, hook) => void pluginErrors.push(`${plugin}/${hook}`),
     onSettled(exchange, outcome) {
+      options.onSettled?.(exchange, outcome);
       settled.push({ id: exchange.id, outcome, facts: exchange.facts });
       for (const one of waiting.splice(0)) {
         const found = settled[one.count - 1];
@@ -189,6 +200,8 @@ export async function startTestGateway(
     keyByHash: (hash) =>
       Object.entries(options.keys ?? {}).find(([secret]) => sha256(secret) === hash)?.[1] ??
       options.directory?.keyByHash?.(hash),
+    keyById: (id) =>
+      Object.values(options.keys ?? {}).find((key) => key.id === id) ?? options.directory?.keyById?.(id),
     defaultOrganisationId: 'default-org',
     defaultWorkspaceId: 'default-ws',
   };
@@ -196,11 +209,13 @@ export async function startTestGateway(
     ...{ log, clock, metrics, counters, prices: runtime.prices },
     features: options.features ?? readFeatures({}),
     guards: guardsOf(builtInPlugins),
+    dialects,
     secrets: testSecrets,
     ...{
-      journal: new TestJournal(),
+      journal: options.journal ?? new TestJournal(),
       analytics: testAnalytics(options.analytics),
       resources: options.resources,
+      exports: options.exports,
     },
     secretManagers:
       options.secretManagers ??
@@ -294,7 +309,13 @@ const noMcp: McpClients = {
 };
 
 /** A configuration as the loader fills it in, with short timeouts nowhere. */
-export function testConfig({ providers, configs, server, security }: TestGatewayOptions = {}): GatewayConfig {
+export function testConfig({
+  providers,
+  configs,
+  server,
+  security,
+  telemetry,
+}: TestGatewayOptions = {}): GatewayConfig {
   return {
     version: 1,
     server: {
@@ -322,13 +343,25 @@ export function testConfig({ providers, configs, server, security }: TestGateway
     },
     storage: {
       resources: { url: 'none:' },
-      analytics: { url: 'none:', replicated: false, replica_path: '', replica_name: '' },
+      analytics: {
+        ...{ url: 'none:', replicated: false, replica_path: '', replica_name: '' },
+        ...{ max_memory_bytes: 1_073_741_824, max_queued_queries: 32, query_timeout_s: 20 },
+      },
       counters: { url: 'memory:' },
       cache: { max_bytes: 64_000_000, max_value_bytes: 4_000_000 },
       jobs: {},
-      journal: { flush_ms: 20, ship_ms: 1000, max_bytes: 1_048_576 },
+      journal: { flush_ms: 20, ship_ms: 1000, max_bytes: 1_048_576, when_full: 'shed', block_ms: 10_000 },
+    },
+    retention: { logs_days: 90, bodies_days: 30, metrics_days: 365 },
+    exports: {
+      ...{ url: 'file:', expires_days: 7, max_rows: 10_000_000, link_minutes: 60, denied_fields: [] },
+      ...{ region: 'us-east-1', endpoint: '', path_style: false },
     },
     log: { level: 'info', format: 'text' },
+    telemetry: {
+      ...{ propagate: false, otlp: undefined, metrics: { labels: [], max_label_values: 50 } },
+      ...telemetry,
+    },
     providers: providers ?? {},
     configs: configs ?? {},
     pipelines: [],

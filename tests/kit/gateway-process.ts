@@ -55,6 +55,7 @@ export interface Asking {
 /** A gateway that runs in a process of its own. */
 export interface GatewayProcess {
   readonly url: string;
+  readonly pid: number;
   /** Everything that it has written to standard error so far. */
   readonly stderr: string;
   /** Sends a request and resolves with the head of the answer. */
@@ -75,6 +76,7 @@ export async function startGateway(home: Home): Promise<GatewayProcess> {
     fetch(`${weir.url}/v1${asking.path ?? '/chat/completions'}`, init(asking));
   return {
     url: weir.url,
+    pid: weir.child.pid ?? 0,
     get stderr() {
       return weir.stderr();
     },

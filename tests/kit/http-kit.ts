@@ -98,6 +98,8 @@ export interface Sending {
   /** A value is sent as JSON, a string and bytes as they are. */
   readonly body?: unknown;
   readonly agent?: http.Agent;
+  /** Leaves when the first bytes of an event stream have come: some have no end. */
+  readonly leavesStreams?: boolean;
 }
 
 /** Sends one request on a connection of its own and waits for the end of the answer, whatever that is. */
@@ -120,7 +122,11 @@ export function send(url: string, sending: Sending = {}): Promise<Received> {
           json: () => JSON.parse(whole.toString('utf8')) as unknown,
         });
       };
-      response.on('data', (chunk: Buffer) => chunks.push(chunk));
+      const isStream = response.headers['content-type']?.startsWith('text/event-stream') === true;
+      response.on('data', (chunk: Buffer) => {
+        chunks.push(chunk);
+        if (isStream && sending.leavesStreams === true) request.destroy();
+      });
       response.on('error', () => undefined);
       response.on('close', done);
     });

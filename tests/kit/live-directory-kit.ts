@@ -35,6 +35,7 @@ export async function openTestDirectory(closing: Closing, resources: Resources):
     resources: live.resources,
     directory: {
       keyByHash: (hash) => live.keyByHash(hash),
+      keyById: (id) => live.keyById(id),
       isArchived: (id) => live.isArchived(id),
       workspaceId: (organisationId, name) => live.workspaceId(organisationId, name),
       defaultsOf: (organisationId, workspaceId) => live.defaultsOf(organisationId, workspaceId),

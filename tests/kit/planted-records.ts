@@ -121,6 +121,20 @@ const sketches: { readonly [K in RecordKind]: Sketch<K> } = {
       ...{ description: text, capabilities: [], defaultUserAccess: 'allow', userAccess: {} },
     }),
   },
+  log_export: {
+    of: 'workspace',
+    data: (text) => ({
+      ...{ description: text, format: 'jsonl', requestedData: ['id'], filters: { text }, filter: {} },
+      ...{ from: testStart, to: testStart + 1, skip: 0, limit: 1, state: 'draft', run: 0, error: '' },
+      ...{ visibleUserId: undefined, visibleKeyId: undefined },
+      ...{ total: 0, rows: 0, bytes: 0, startedAt: undefined, finishedAt: undefined },
+      expiresAt: undefined,
+      creator: {
+        ...{ keyId: text, keyName: text, kind: 'owner', workspaceId: '', userId: '' },
+        ...{ isKnownKey: false, isKnownUser: false },
+      },
+    }),
+  },
 };
 
 function model(slug: string): RecordKinds['integration']['models'][number] {

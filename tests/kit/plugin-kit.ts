@@ -23,8 +23,9 @@ import { loadBody } from '../../core/pipeline/load-body.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import { headerValue } from '../../core/ports/header-list.ts';
-import type { Journal, JournalLine, JournalTable } from '../../core/ports/journal.ts';
+import type { Journal, JournalLine, JournalRoom, JournalTable } from '../../core/ports/journal.ts';
 import type { Log } from '../../core/ports/log.ts';
+import { dialects } from '../../adapters/dialects/index.ts';
 import { createTokens } from '../../adapters/tokens/tokens.ts';
 import { createMemoryCache } from '../../storage/memory/cache.ts';
 import { createMemoryCounters } from '../../storage/memory/counters.ts';
@@ -62,8 +63,11 @@ export class TestJournal implements Journal {
   pending: Record<JournalTable, number> = { requests: 0, bodies: 0, feedback: 0 };
   readonly lastError = undefined;
   readonly settled: number[] = [];
+  /** Whose every line is, in the order in which they came. */
+  readonly owners: string[] = [];
 
-  append(table: JournalTable, line: JournalLine): void {
+  append(table: JournalTable, line: JournalLine, owner = ''): void {
+    this.owners.push(owner);
     const parts = typeof line === 'string' ? [line] : line;
     this.lines[table].push(parts.map((part) => Buffer.from(part).toString()).join(''));
   }
@@ -76,6 +80,18 @@ export class TestJournal implements Journal {
   state(table: JournalTable) {
     const accepted = this.lines[table].length + this.pending[table];
     return { accepted, stored: accepted - this.pending[table], pending: this.pending[table], shed: 0 };
+  }
+
+  shedBy() {
+    return { share: 0, bodies: 0, disk: 0, memory: 0, length: 0, closed: 0, refused: 0, lost: 0 };
+  }
+
+  room(): JournalRoom {
+    return { policy: 'shed', maxBytes: 0, bytes: 0, waiting: 0, waited: 0, refused: 0 };
+  }
+
+  admit(): Promise<void> | undefined {
+    return undefined;
   }
 
   flush = (): Promise<void> => Promise.resolve();
@@ -115,6 +131,13 @@ export function testAnalytics(overrides: Partial<Analytics> = {}): Analytics {
     insert: () => Promise.resolve(),
     storedIds: () => Promise.resolve(new Set()),
     groups: () => Promise.resolve({ total: 0, rows: [] }),
+    series: () => Promise.resolve({ totals: [], points: [] }),
+    feedbackSeries: () => Promise.resolve({ totals: [], points: [] }),
+    logs: () => Promise.resolve([]),
+    countLogs: () => Promise.resolve(0),
+    newLogs: () => Promise.resolve({ records: [], since: '', resume: '', left: 0 }),
+    trace: () => Promise.resolve([]),
+    traces: () => Promise.resolve({ total: 0, rows: [] }),
     usageOfKeys: () => Promise.resolve(new Map()),
     requestById: () => Promise.resolve(undefined),
     feedbackById: () => Promise.resolve(undefined),
@@ -143,6 +166,7 @@ export function testScope(overrides: Partial<Scope> & { keys?: Readonly<Record<s
     directory: {
       keyByHash: (hash) => Object.entries(keys).find(([secret]) => sha256(secret) === hash)?.[1],
       ...withoutStore,
+      keyById: (id) => Object.values(keys).find((key) => key.id === id),
       defaultOrganisationId: 'default-org',
       defaultWorkspaceId: 'default-ws',
     },
@@ -152,8 +176,10 @@ export function testScope(overrides: Partial<Scope> & { keys?: Readonly<Record<s
     journal,
     analytics: testAnalytics(),
     resources: undefined,
+    exports: undefined,
     features: readFeatures({}),
     guards: { ids: [], issues: () => undefined },
+    dialects,
     router: { answer: absent, missingConfig: absent, checkConfig: absent, providers: new Map() },
     tokens: createTokens({ fetch: rest.guardedFetch ?? { fetch: absent }, clock, log: silent }),
     embeddings: { problem: absent, embed: absent },
@@ -315,7 +341,10 @@ export function testOutcome(overrides: Partial<Outcome> = {}): Outcome {
 
 /** What is wrong with a plugin's options, as one text; empty when they are right. Compiles as strictly as the loader. */
 export function optionErrors(plugin: AnyPlugin, options: unknown): string {
-  const ajv = new Ajv2020({ allErrors: true, strict: true, allowUnionTypes: true });
+  const ajv = new Ajv2020({
+    ...{ allErrors: true, strict: true, allowUnionTypes: true },
+    keywords: ['x-expected'],
+  });
   formats.default(ajv);
   const validate = ajv.compile(plugin.schema ?? {});
   return validate(options)

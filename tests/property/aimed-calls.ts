@@ -28,7 +28,10 @@ export interface AimedCall extends Asked {
 }
 
 /** Routes about what the store of records does not have: whoever may ask is told that there is nothing. */
-const nothingThere = /^(logs\.get|feedback\.update|model_pricing\.get)$/;
+const nothingThere = /^(logs\.get|traces\.get|feedback\.update|model_pricing\.get)$/;
+
+/** Parameters of paths that name no record. */
+const plainNames: Readonly<Record<string, string>> = { groupBy: 'model', metadataKey: 'team' };
 
 /** A parameter of a path. */
 interface WantedName {
@@ -67,7 +70,12 @@ export class AimedCalls {
     const scopes = scopesFor(route, one, target);
     const body = await this.bodyFor(route, { ...one, scopes }, named);
     const query = queries[route.id]?.(record) ?? '';
-    const request = { method: route.method, path: path + query, body };
+    // A route that reads what was sent by itself has no schema of it.
+    const own =
+      route.id === 'otel.traces'
+        ? { headers: { 'content-type': 'application/json' }, body: { resourceSpans: [] } }
+        : { body };
+    const request = { method: route.method, path: path + query, ...own };
     return { request, scopes, target, isChange: route.audit !== null };
   }
 
@@ -80,8 +88,9 @@ export class AimedCalls {
     const kind = recordKindOf(route.id);
     let record: string | undefined;
     for (const [pattern, parameter = ''] of route.path.matchAll(/\{(\w+)\}/g)) {
-      if (parameter === 'groupBy') {
-        path = path.replace(pattern, 'model');
+      const plain = plainNames[parameter];
+      if (plain !== undefined) {
+        path = path.replace(pattern, plain);
         continue;
       }
       const within = route.path.includes('{workspaceId}') ? workspace : '';

@@ -5,6 +5,7 @@ import { knownScopes } from '../../core/access/scopes.ts';
 import type { RouteDefinition } from '../../core/http/define-route.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import { openTestResources, startAdministration } from '../kit/administration-kit.ts';
+import { idleExports } from '../kit/export-kit.ts';
 import { contributedRoutes } from '../kit/openapi-kit.ts';
 import { testKey } from '../kit/plugin-kit.ts';
 import { AimedCalls, type Try } from './aimed-calls.ts';
@@ -41,7 +42,8 @@ function tries(route: RouteDefinition): fc.Arbitrary<Try> {
 test('who may do what', async (t) => {
   const resources = await openTestResources(t);
   const places = await plantPlaces(resources);
-  const { gateway, call } = await startAdministration(t, resources, { directory: directoryOf(places) });
+  const directory = directoryOf(places);
+  const { gateway, call } = await startAdministration(t, resources, { directory, exports: idleExports });
   const calls = new AimedCalls(resources, places);
   const routes = await contributedRoutes();
   assert.ok(routes.length > 20);
@@ -106,6 +108,12 @@ interface Answered {
   readonly told: string;
 }
 
+/** What those who are let in are told where it is not 200: exports are drafts, few run at a time, and some signals are not taken. */
+const letIn: Readonly<Record<string, readonly number[]>> = {
+  ...{ 'log_exports.start': [200, 409], 'log_exports.cancel': [409], 'log_exports.download': [409] },
+  ...{ 'otel.logs': [400], 'otel.metrics': [400] },
+};
+
 /** Whether the answer is what the model says. What a body names outside of the caller's reach is not there for it. */
 function agree(verdict: ReturnType<typeof verdictOf>, { route, one, status, told }: Answered): void {
   const namesOthers = route.body !== undefined && (one.target !== one.home || one.target > 2);
@@ -117,7 +125,7 @@ function agree(verdict: ReturnType<typeof verdictOf>, { route, one, status, told
     return;
   }
   if (namesOthers) assert.ok([200, 400, 404].includes(status), `expected 200, 400 or 404: ${told}`);
-  else assert.equal(status, 200, told);
+  else assert.ok((letIn[route.id] ?? [200]).includes(status), told);
 }
 
 /** What marks everything that the caller must never hear of. */

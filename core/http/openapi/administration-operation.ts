@@ -44,7 +44,7 @@ export function administrationOperation(route: RouteDefinition): Operation {
     answer: 'Done.',
     response: [
       {
-        type: 'application/json',
+        type: route.media ?? 'application/json',
         schema: route.reply,
         ...exampleOf(examples?.response ?? exampleOfSchema(route.reply)),
       },

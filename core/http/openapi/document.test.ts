@@ -155,7 +155,11 @@ describe('administration routes', () => {
         assert.ok(route.audit === null || /^[a-z_]+$/.test(route.audit), route.id);
         assert.deepEqual(operation['x-required-scope'], route.scope);
         assert.equal(operation['x-audit-action'], route.audit);
-        assert.notEqual(operation.responses['200'].content['application/json'].example, undefined, route.id);
+        assert.notEqual(
+          operation.responses['200'].content[route.media ?? 'application/json'].example,
+          undefined,
+          route.id,
+        );
         assert.ok(operation.responses['403'] && operation.responses['401'], route.id);
         const keys = route.identify === undefined ? [{ ServiceKey: [] }, { BearerKey: [] }] : [];
         assert.deepEqual(operation.security, keys);

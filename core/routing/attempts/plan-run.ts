@@ -193,6 +193,7 @@ export class PlanRun {
     const { state } = this.setup;
     const { facts } = exchange;
     if (exchange.failure === lostRace) return;
+    if (error?.limit !== undefined) this.passOver(error.limit);
     if (this.config.ranksByLatency && facts.upstreamStartedAt !== 0 && status !== 499) {
       if (status >= 500 || error !== undefined) state.recordFailure(leaf.id);
       else state.recordLatency(leaf.id, (facts.firstByteAt || this.now()) - facts.upstreamStartedAt);
@@ -204,6 +205,13 @@ export class PlanRun {
     const skipped = error?.code === 'provider_rate_limited' ? error.message : undefined;
     const note = { option: leaf.path, status, error: error?.code ?? '', startedAt, lost: false, skipped };
     this.record(exchange, note);
+  }
+
+  /** A target was not asked because of this limit. */
+  private passOver(limit: string): void {
+    const { facts: kept } = this.exchange;
+    if (!kept.limits.includes(limit) && kept.limits.length < maxRecords)
+      kept.limits = [...kept.limits, limit];
   }
 
   private record({ facts }: Exchange, note: TryNote): void {

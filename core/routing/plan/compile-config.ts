@@ -24,6 +24,8 @@ export interface CompileSetup {
   readonly configs: ReadonlyMap<string, RouteConfigInput>;
   /** Those of a store, that targets may refer to where `configs` has none of the name. Default none. */
   readonly saved?: SavedConfigs | undefined;
+  /** `CompiledConfig.version`. */
+  readonly version?: number | undefined;
   /** `CompiledConfig.isSaved`. Default false. */
   readonly isSaved?: boolean;
   readonly knowsProvider: KnowsProvider;
@@ -72,8 +74,8 @@ export function compileConfig(input: RouteConfigInput, setup: CompileSetup): Com
     return { ok: false, issues: issues.found, warnings: warnings.found };
   const isComplete = leaves.every(({ provider }) => provider !== undefined);
   const ranksByLatency = usesLatency(root);
-  const { id, slug, isSaved = false } = setup;
-  const config = { id, slug, isSaved, root, leaves, readsBody, isComplete, ranksByLatency };
+  const { id, slug, version, isSaved = false } = setup;
+  const config = { id, slug, version, isSaved, root, leaves, readsBody, isComplete, ranksByLatency };
   return { ok: true, config, warnings: warnings.found };
 }
 

@@ -50,7 +50,7 @@ interface Remembered {
  * requests bring along. Saved ones are those of a `place`; without one there are none.
  */
 export class ConfigStore {
-  readonly #setup: Omit<CompileSetup, 'id' | 'slug' | 'saved' | 'isSaved'>;
+  readonly #setup: Omit<CompileSetup, 'id' | 'slug' | 'version' | 'saved' | 'isSaved'>;
   readonly #records: SavedRecords;
   readonly #compiled = new Map<string, CompiledConfig>();
   /** Those of the configuration that name configs which are not in it: they mean something else in each workspace. */
@@ -144,14 +144,14 @@ export class ConfigStore {
   }
 
   #ofRecord(record: StoredRecord<'config'>, place: RecordPlace): CompiledConfig {
-    const { id, slug } = record;
+    const { id, slug, version } = record;
     // One of the organisation means what each workspace has of the names in it.
     if (record.workspaceId === undefined) {
       let known = this.#shared.get(record);
       if (known === undefined) this.#shared.set(record, (known = new RecentMap(maxTexts)));
       const key = `${id} ${placeKey(place)}`;
       const compiled = this.#inPlace({ known, key, place }, (names) =>
-        this.#compile(configOfRecord(record), { id: key, slug, isSaved: true, names }),
+        this.#compile(configOfRecord(record), { id: key, slug, version, isSaved: true, names }),
       );
       return compiledOf(compiled, `The config "${slug}" cannot be used in this workspace.`);
     }
@@ -159,7 +159,7 @@ export class ConfigStore {
     if (remembered === undefined || !remembered.names.holds()) {
       // Its own place, not that of the request: it means the same to everybody who may use it.
       const names = new SavedNames(this.#records, record);
-      const compiled = this.#compile(configOfRecord(record), { id, slug, isSaved: true, names });
+      const compiled = this.#compile(configOfRecord(record), { id, slug, version, isSaved: true, names });
       this.#saved.set(record, (remembered = { compiled, names }));
     }
     return compiledOf(remembered.compiled, `The saved config "${slug}" is not valid any more.`);
@@ -240,7 +240,7 @@ function noNames(): SavedNames {
 }
 
 /** How a config is compiled that may name saved ones. */
-interface CompilingSaved extends Pick<CompileSetup, 'id' | 'slug' | 'isSaved'> {
+interface CompilingSaved extends Pick<CompileSetup, 'id' | 'slug' | 'version' | 'isSaved'> {
   readonly names: SavedNames;
 }
 

@@ -94,3 +94,14 @@ describe('a config of the whole organisation', () => {
     assert.equal(configs.bySlug('pc-all', one).leaves[0]?.provider?.name, 'openai');
   });
 });
+
+describe('the version of a config', () => {
+  it('is that of its record, also where the record belongs to the organisation', () => {
+    const own = { ...config('pc-own', { provider: 'openai' }, 'ws-1'), version: 4 };
+    const shared = { ...config('pc-shared', { provider: 'openai' }, undefined), version: 7 };
+    const { configs } = storeOf({ main: checked({ config: 'pc-own' }) }, [own, shared]);
+    const versions = ['pc-own', 'pc-shared', 'main'].map((name) => configs.bySlug(name, one).version);
+    assert.deepEqual(versions, [4, 7, undefined]);
+    assert.equal(configs.inline('{"provider":"openai"}').version, undefined);
+  });
+});

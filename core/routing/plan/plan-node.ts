@@ -12,6 +12,8 @@ export interface CompiledConfig {
   readonly id: string;
   /** Undefined for one that a request brought along. */
   readonly slug: string | undefined;
+  /** Of a saved one. */
+  readonly version?: number | undefined;
   /** People of an organisation saved it: like one that a request brings along, it is not the operator's word. */
   readonly isSaved: boolean;
   readonly root: PlanNode;

@@ -1,15 +1,56 @@
 import { writeFile } from 'node:fs/promises';
 
-/** Durability of every table of the embedded engine: an insert is on disk before it is acknowledged. */
-const configXml = `<clickhouse>
+/** What the engine is told when it starts, and only then. */
+export interface EngineConfig {
+  /** Bytes of each of its caches. */
+  readonly caches: Readonly<Record<CacheName, number>>;
+  /** Largest part that merges make, bytes. */
+  readonly maxMergeBytes: number;
+}
+
+type CacheName = keyof typeof cacheSettings;
+
+/** Caches that tables of ours fill; those of other formats and of indexes that no table has stay small by themselves. */
+const cacheSettings = {
+  marks: 'mark_cache_size',
+  primaryIndex: 'primary_index_cache_size',
+  indexMarks: 'index_mark_cache_size',
+  indexUncompressed: 'index_uncompressed_cache_size',
+  queryCondition: 'query_condition_cache_size',
+  compiledExpressions: 'compiled_expression_cache_size',
+  textTokens: 'text_index_tokens_cache_size',
+  textHeaders: 'text_index_header_cache_size',
+  textPostings: 'text_index_postings_cache_size',
+} as const;
+
+/**
+ * An insert is on disk before it is acknowledged. What writes wide rows takes memory for every column: parts of an insert
+ * are compact, buffers begin small, and merges go in small blocks, column after column, few at the same time.
+ */
+const configXml = ({ caches, maxMergeBytes }: EngineConfig): string => `<clickhouse>
+${Object.entries(cacheSettings)
+  .map(([name, setting]) => `  <${setting}>${caches[name as CacheName]}</${setting}>`)
+  .join('\n')}
+  <background_pool_size>2</background_pool_size>
+  <background_merges_mutations_concurrency_ratio>1</background_merges_mutations_concurrency_ratio>
+  <background_schedule_pool_size>2</background_schedule_pool_size>
   <merge_tree>
     <fsync_after_insert>1</fsync_after_insert>
     <fsync_part_directory>1</fsync_part_directory>
+    <min_bytes_for_wide_part>67108864</min_bytes_for_wide_part>
+    <min_columns_to_activate_adaptive_write_buffer>1</min_columns_to_activate_adaptive_write_buffer>
+    <vertical_merge_algorithm_min_rows_to_activate>16384</vertical_merge_algorithm_min_rows_to_activate>
+    <merge_max_block_size>2048</merge_max_block_size>
+    <merge_max_block_size_bytes>4194304</merge_max_block_size_bytes>
+    <max_bytes_to_merge_at_max_space_in_pool>${maxMergeBytes}</max_bytes_to_merge_at_max_space_in_pool>
+    <number_of_free_entries_in_pool_to_lower_max_size_of_merge>1</number_of_free_entries_in_pool_to_lower_max_size_of_merge>
+    <number_of_free_entries_in_pool_to_execute_mutation>1</number_of_free_entries_in_pool_to_execute_mutation>
+    <number_of_free_entries_in_pool_to_execute_optimize_entire_partition>1</number_of_free_entries_in_pool_to_execute_optimize_entire_partition>
   </merge_tree>
 </clickhouse>
 `;
 
-/** Writes the file with the settings that the engine reads at start only (they cannot be given as arguments). */
-export async function writeEngineConfig(path: string): Promise<void> {
-  await writeFile(path, configXml, { mode: 0o600 });
+/** Writes the file with the settings that the engine reads at start only. */
+export async function writeEngineConfig(path: string, config: EngineConfig): Promise<void> {
+  await writeFile(path, configXml(config), { mode: 0o600 });
 }

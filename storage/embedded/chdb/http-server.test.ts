@@ -283,7 +283,8 @@ describe('the engine behind the HTTP interface', { skip: chdbMissing }, () => {
       fails('241', 'MEMORY_LIMIT_EXCEEDED'),
     );
     const large = 'SELECT repeat(toString(number), 100) FROM numbers(3000000)';
-    await assert.rejects(one(large), fails('396', 'TOO_MANY_ROWS_OR_BYTES'));
+    const room = { max_memory_usage: 400_000_000 };
+    await assert.rejects(one(large, {}, room), fails('396', 'TOO_MANY_ROWS_OR_BYTES'));
   });
 
   test('a client that leaves takes its statements with it', { timeout: 20_000 }, async () => {

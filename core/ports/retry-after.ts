@@ -1,4 +1,4 @@
-import { headerValue, type HeaderList } from '../../ports/header-list.ts';
+import { headerValue, type HeaderList } from './header-list.ts';
 
 const decimal = /^\d{1,15}(?:\.\d{1,15})?$/;
 const day = '(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)';

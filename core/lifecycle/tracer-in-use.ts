@@ -1,0 +1,53 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { Outcome, RequestContext } from '../pipeline/context.ts';
+import type { RequestTracer } from '../ports/request-tracer.ts';
+import type { OtlpSettings } from '../ports/telemetry-settings.ts';
+
+/** What a `TracerInUse` works with. */
+export interface TracerInUseParts {
+  create(settings: OtlpSettings): RequestTracer;
+  /** Longest time that a tracer which is no longer wanted may take to send what it holds, in milliseconds. */
+  readonly closeMs: number;
+}
+
+/**
+ * The tracer of the configuration that serves. It stays, with its queue and its connection, for as long as its settings
+ * do; others take its place, and it sends what it holds and ends. A request that settles after a reload is told to the
+ * new one.
+ */
+export class TracerInUse {
+  readonly #parts: TracerInUseParts;
+  readonly #closing = new Set<Promise<void>>();
+  #settings: OtlpSettings | undefined;
+  #tracer: RequestTracer | undefined;
+
+  constructor(parts: TracerInUseParts) {
+    this.#parts = parts;
+  }
+
+  /** From now on these settings hold; undefined for no tracer. */
+  use(settings: OtlpSettings | undefined): void {
+    if (isDeepStrictEqual(settings, this.#settings)) return;
+    this.#retire();
+    this.#settings = settings;
+    this.#tracer = settings && this.#parts.create(settings);
+  }
+
+  /** Tells the tracer, if there is one. */
+  settled(context: RequestContext, outcome: Outcome, acceptedAt: number): void {
+    if (this.#tracer !== undefined) this.#tracer.settled(context, outcome, acceptedAt);
+  }
+
+  /** Ends it; resolves when every one that was in use has ended. */
+  async close(): Promise<void> {
+    this.use(undefined);
+    await Promise.all(this.#closing);
+  }
+
+  #retire(): void {
+    const ending = this.#tracer?.close(this.#parts.closeMs);
+    if (ending === undefined) return;
+    this.#closing.add(ending);
+    void ending.finally(() => this.#closing.delete(ending));
+  }
+}

@@ -1,0 +1,24 @@
+import type { Clock } from '../../core/ports/clock.ts';
+import type { MaybePromise } from '../../core/pipeline/plugin.ts';
+
+/** How long work may hold up requests at a time. */
+const sliceMs = 5;
+
+/** Does work to its end: at once when it is short, else with pauses in which requests go on. */
+export function inSlices<T>(work: Generator<void, T>, clock: Pick<Clock, 'monotonic'>): MaybePromise<T> {
+  const until = clock.monotonic() + sliceMs;
+  for (;;) {
+    const { done, value } = work.next();
+    if (done === true) return value;
+    if (clock.monotonic() < until) continue;
+    return new Promise((resolve, reject) => {
+      setImmediate(() => {
+        try {
+          resolve(inSlices(work, clock));
+        } catch (error) {
+          reject(error instanceof Error ? error : new Error(String(error)));
+        }
+      });
+    });
+  }
+}

@@ -1,0 +1,75 @@
+/** One step of a path: a member by name, any member, an element by place, any element, or any way down. */
+export type PathStep =
+  | { readonly kind: 'member'; readonly name: string }
+  | { readonly kind: 'element'; readonly index: number }
+  | { readonly kind: 'any-member' | 'any-element' | 'any-depth' };
+
+const name = '[A-Za-z0-9_$-]+';
+const quoted = '"[^"\\\\\\u0000-\\u001f]+"';
+const member = `(?:\\*\\*\\.)?(?:${name}|${quoted}|\\*)`;
+const element = '\\[(?:\\*|[0-9]{1,6})\\]';
+
+/**
+ * What a path looks like, for the schema: members between dots (`messages`, `*` for any, `"a name with dots"`, `**.name`
+ * for one at any depth), elements in brackets (`[0]`, `[*]`).
+ */
+export const pathPattern = `^(?:${member}|${element})(?:\\.${member}|${element})*$`;
+
+const step = new RegExp(`\\.?(?:(${name})|(${quoted})|(\\*{1,2})|\\[(\\*|[0-9]{1,6})\\])`, 'gy');
+
+/** Reads a path that fits `pathPattern`. */
+export function parsePath(path: string): readonly PathStep[] {
+  return Array.from(path.matchAll(step), ([, plain, inQuotes, stars, place]): PathStep => {
+    if (plain !== undefined) return { kind: 'member', name: plain };
+    if (inQuotes !== undefined) return { kind: 'member', name: inQuotes.slice(1, -1) };
+    if (stars !== undefined) return { kind: stars === '*' ? 'any-member' : 'any-depth' };
+    return place === '*' ? { kind: 'any-element' } : { kind: 'element', index: Number(place) };
+  });
+}
+
+/** What is hidden at a path, and what stands in its place. */
+export interface PathRule {
+  readonly steps: readonly PathStep[];
+  readonly replacement: string;
+}
+
+/** Where a path has come to on the way down a document. */
+export interface PathState {
+  readonly rule: PathRule;
+  /** The step that comes next. */
+  readonly next: number;
+}
+
+/** A member's name, or an element's place. */
+export type Place = string | number;
+
+/** Where the paths have come to behind a member or an element; the rule of the first that ends there, if one does. */
+export function descend(states: readonly PathState[], place: Place): readonly PathState[] | PathRule {
+  if (states.length === 0) return states;
+  const below: PathState[] = [];
+  for (const { rule, next } of states) {
+    const isDeep = rule.steps[next]?.kind === 'any-depth';
+    if (isDeep) below.push({ rule, next });
+    // Any depth is none, too: what follows may match here already.
+    const at = isDeep ? next + 1 : next;
+    if (!fits(rule.steps[at], place)) continue;
+    if (at + 1 === rule.steps.length) return rule;
+    below.push({ rule, next: at + 1 });
+  }
+  return below;
+}
+
+function fits(step: PathStep | undefined, place: Place): boolean {
+  switch (step?.kind) {
+    case 'member':
+      return step.name === place;
+    case 'element':
+      return step.index === place;
+    case 'any-member':
+      return typeof place === 'string';
+    case 'any-element':
+      return typeof place === 'number';
+    default:
+      return false;
+  }
+}

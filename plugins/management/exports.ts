@@ -1,0 +1,261 @@
+import { randomUUID } from 'node:crypto';
+import { covers, creatorOf, exportScope, exportVisibility } from '../../core/access/export-visibility.ts';
+import type { RouteDefinition } from '../../core/http/define-route.ts';
+import { defineRoute, Type, type Scope } from '../../core/pipeline/plugin.ts';
+import { exportFields } from '../../core/ports/export-fields.ts';
+import type { StoredRecord } from '../../core/ports/records.ts';
+import type { ResourcesWriter, WorkspaceRecord } from '../../core/ports/resources.ts';
+import { changedRecord } from './changed-record.ts';
+import { dataVisibility } from './data-visibility.ts';
+import { cancelExportRoute, downloadExportRoute, startExportRoute } from './export-actions.ts';
+import { CreateExport, Field, fieldsOf, UpdateExport, type ExportFilters } from './export-body.ts';
+import { exportFileRoute } from './export-file.ts';
+import { countRows, exportsOf, planOf, requireAllowedFields } from './export-plan.ts';
+import { DraftReply, ExportReply, showExport } from './export-record.ts';
+import { listReply, pageOf, pageQuery } from './page-query.ts';
+import { refusedBody } from './refused-body.ts';
+import { staleVersion } from './stale-version.ts';
+import { Identifier, Name, strict } from './text-schema.ts';
+import { visibleExport, wrongState } from './visible-export.ts';
+import { everyRecord, requiredWorkspace } from './visible-record.ts';
+import { visibleWorkspace } from './visible-workspace.ts';
+
+const path = '/logs/exports';
+const onePath = `${path}/{exportId}`;
+const Params = Type.Object({ exportId: Identifier });
+/** Exports that a workspace keeps; the oldest make room for new ones. */
+const mostKept = 1000;
+
+/** The routes of exports: log entries as files. */
+export function exportRoutes(scope: Scope): readonly RouteDefinition[] {
+  return [
+    createRoute(scope),
+    listRoute(scope),
+    restrictionsRoute(scope),
+    getRoute(scope),
+    updateRoute(scope),
+    startExportRoute(scope),
+    cancelExportRoute(scope),
+    downloadExportRoute(scope),
+    exportFileRoute(scope),
+  ];
+}
+
+function createRoute(scope: Scope): RouteDefinition {
+  const { clock, directory, log } = scope;
+  return defineRoute({
+    id: 'log_exports.create',
+    method: 'POST',
+    path,
+    summary: 'Drafts an export of log entries',
+    scope: exportScope,
+    feature: 'data_exports',
+    audit: 'create',
+    body: CreateExport,
+    reply: DraftReply,
+    async handle({ body, key, role, read, write, sendVersion }) {
+      const exports = exportsOf(scope);
+      const requestedData = fieldsOf(body.requested_data);
+      requireAllowedFields(requestedData, exports.rules);
+      const now = clock.now();
+      const plan = planOf(body.filters, now, exports.rules);
+      const workspace = await read(async (reader) => {
+        const named = body.workspace_id ?? body.filters.workspace_id ?? body.filters.workspace_slug;
+        const found = await requiredWorkspace(reader, key, named);
+        requireSameWorkspace(body.filters, found);
+        return found;
+      });
+      const workspaceId = workspace.id;
+      const visibility = { ...dataVisibility({ key, role }, directory), workspaceId };
+      const total = await countRows(scope, plan, visibility);
+      const id = randomUUID();
+      const by = key.userId || key.id;
+      const { organisationId } = key;
+      const removed = await write(async (writer) => {
+        const oldest = await makeRoom(writer, workspace);
+        await writer.records.insert({
+          ...{ kind: 'log_export', id, organisationId, workspaceId, slug: id, name: `export ${id}` },
+          ...{ status: 'active', parentId: '', secrets: {}, createdBy: by, updatedBy: by, version: 1 },
+          ...{ createdAt: now, updatedAt: now },
+          data: {
+            ...plan,
+            ...{ description: body.description ?? '', format: body.format ?? 'jsonl', requestedData },
+            ...{ visibleUserId: visibility.userId, visibleKeyId: visibility.apiKeyId },
+            ...{ creator: creatorOf(key, directory), state: 'draft', run: 0, total, rows: 0, bytes: 0 },
+            ...{ error: '', startedAt: undefined, finishedAt: undefined, expiresAt: undefined },
+          },
+        });
+        return { id, workspaceId, result: oldest };
+      });
+      for (const one of removed)
+        await exports.discard(one).catch((error: unknown) => {
+          log.warn('The files of a removed export may be left behind', { export: one.id, error });
+        });
+      sendVersion(1);
+      return { id, total, object: 'export' as const };
+    },
+  });
+}
+
+function listRoute({ directory }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'log_exports.list',
+    method: 'GET',
+    path,
+    summary: 'The exports whose log entries the key may read, oldest first',
+    scope: exportScope,
+    feature: 'data_exports',
+    // Reads only.
+    audit: null,
+    query: Type.Object(
+      { ...pageQuery, workspace_id: Type.Optional(Name('Id or slug: only those of this workspace.')) },
+      strict,
+    ),
+    reply: Type.Object({ ...listReply, data: Type.Array(ExportReply) }),
+    async handle({ query, key, role, read }) {
+      const page = pageOf(query);
+      const { organisationId } = key;
+      const visibility = dataVisibility({ key, role }, directory);
+      const { total, data } = await read(async (reader) => {
+        const named = query.workspace_id;
+        const workspaceId =
+          named === undefined ? visibility.workspaceId : (await visibleWorkspace(reader, key, named)).id;
+        const filter = workspaceId === undefined ? {} : { workspaceId };
+        const isWhole = visibility.userId === undefined && visibility.apiKeyId === undefined;
+        if (isWhole) return reader.records.list('log_export', organisationId, filter, page);
+        // Of one workspace, which keeps a thousand of them.
+        const all = await everyRecord(reader, 'log_export', organisationId, filter);
+        const seen = all.filter((record) => covers(visibility, exportVisibility(record)));
+        return { total: seen.length, data: seen.slice(page.offset, page.offset + page.limit) };
+      });
+      return { object: 'list' as const, total, data: data.map((record) => showExport(record)) };
+    },
+  });
+}
+
+function restrictionsRoute(scope: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'log_exports.restrictions',
+    method: 'GET',
+    path: `${path}/field-restrictions`,
+    summary: 'Which fields exports may have',
+    scope: exportScope,
+    feature: 'data_exports',
+    // Reads only.
+    audit: null,
+    reply: Type.Object({
+      object: Type.Literal('field-restrictions'),
+      denied_fields: Type.Array(Field, { description: 'Asking for one of them is refused.' }),
+      allowed_fields: Type.Array(Field),
+    }),
+    handle() {
+      const { deniedFields } = exportsOf(scope).rules;
+      return {
+        object: 'field-restrictions' as const,
+        denied_fields: [...fieldsOf(deniedFields)],
+        allowed_fields: exportFields.filter((field) => !deniedFields.includes(field)),
+      };
+    },
+  });
+}
+
+function getRoute({ directory }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'log_exports.get',
+    method: 'GET',
+    path: onePath,
+    summary: 'One export, and how far it has come',
+    scope: exportScope,
+    feature: 'data_exports',
+    // Reads only.
+    audit: null,
+    params: Params,
+    reply: ExportReply,
+    async handle({ params, key, role, read, sendVersion }) {
+      const actor = { key, role };
+      const record = await read((reader) => visibleExport(reader, actor, { directory, id: params.exportId }));
+      sendVersion(record.version);
+      return showExport(record);
+    },
+  });
+}
+
+function updateRoute(scope: Scope): RouteDefinition {
+  const { clock, directory } = scope;
+  return defineRoute({
+    id: 'log_exports.update',
+    method: 'PUT',
+    path: onePath,
+    summary: 'Changes an export that was not started yet',
+    scope: exportScope,
+    feature: 'data_exports',
+    audit: 'update',
+    params: Params,
+    body: UpdateExport,
+    reply: DraftReply,
+    async handle({ params, body, key, role, read, write, requireVersion, sendVersion }) {
+      const exports = exportsOf(scope);
+      const now = clock.now();
+      const actor = { key, role };
+      const before = await read(async (reader) => {
+        const record = await visibleExport(reader, actor, { directory, id: params.exportId });
+        const named = body.workspace_id ?? record.workspaceId;
+        requireSame(await requiredWorkspace(reader, key, named), record);
+        const { workspace_id: id, workspace_slug: slug } = body.filters;
+        for (const one of [id, slug])
+          if (one !== undefined) requireSame(await visibleWorkspace(reader, key, one), record);
+        return record;
+      });
+      requireVersion(before.version);
+      if (before.data.state !== 'draft')
+        throw wrongState(before, 'Only a draft can be changed; make a new one.');
+      const requestedData =
+        body.requested_data === undefined ? before.data.requestedData : fieldsOf(body.requested_data);
+      requireAllowedFields(requestedData, exports.rules);
+      const plan = planOf(body.filters, now, exports.rules);
+      const total = await countRows(scope, plan, exportVisibility(before));
+      const { description = before.data.description, format = before.data.format } = body;
+      const data = { ...before.data, ...plan, description, format, requestedData, total };
+      const after = changedRecord(before, { data }, key, now);
+      await write(async ({ records }) => {
+        if (!(await records.replace(after))) throw staleVersion();
+        return { id: after.id, workspaceId: after.workspaceId, result: undefined };
+      });
+      sendVersion(after.version);
+      return { id: after.id, total, object: 'export' as const };
+    },
+  });
+}
+
+/** Throws `invalid_request` when the filters name another workspace than the export is of. */
+function requireSameWorkspace(filters: ExportFilters, { id, slug }: WorkspaceRecord): void {
+  for (const name of ['workspace_id', 'workspace_slug'] as const) {
+    const said = filters[name];
+    if (said === undefined || said === id || said === slug) continue;
+    throw refusedBody([
+      { path: `/filters/${name}`, message: 'names another workspace than the export is of' },
+    ]);
+  }
+}
+
+/** An export stays in its workspace. */
+function requireSame({ id }: WorkspaceRecord, record: StoredRecord<'log_export'>): void {
+  if (id === record.workspaceId) return;
+  throw refusedBody([
+    { path: '/workspace_id', message: 'is another workspace than the export is of; make a new export' },
+  ]);
+}
+
+/** Removes the oldest exports of a full workspace that are not running, and returns them. */
+async function makeRoom(
+  { records }: Pick<ResourcesWriter, 'records'>,
+  { organisationId, id: workspaceId }: WorkspaceRecord,
+): Promise<readonly StoredRecord<'log_export'>[]> {
+  const { total, data } = await records.list(
+    ...(['log_export', organisationId, { workspaceId }, { offset: 0, limit: 20 }] as const),
+  );
+  const oldest = data.filter((record) => record.data.state !== 'in_progress');
+  const removed = oldest.slice(0, Math.max(0, total - mostKept + 1));
+  for (const record of removed) await records.remove('log_export', organisationId, record.id);
+  return removed;
+}

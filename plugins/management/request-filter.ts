@@ -1,0 +1,196 @@
+import type { TInteger, TNumber, TOptional } from 'typebox';
+import { Type } from '../../core/pipeline/plugin.ts';
+import type { TimeWindow } from '../../core/ports/analytics.ts';
+import type { RequestFilter } from '../../core/ports/request-filter.ts';
+import {
+  FilterMistakes,
+  listOf,
+  metadataOf,
+  serviceModelsOf,
+  statusCodesOf,
+  type ListValue,
+} from './filter-values.ts';
+import { Instant, Name } from './text-schema.ts';
+import { timeWindow, type TimeQuery } from './time-window.ts';
+
+/** Parameters that list texts, and what they are compared with. */
+const lists = {
+  ai_service: ['aiServices', 'Kinds of providers'],
+  ai_model: ['models', 'Models as answered'],
+  model: ['models', 'The same as `ai_model`'],
+  provider: ['providers', 'Providers by slug'],
+  virtual_keys: ['virtualKeys', 'Virtual keys by slug'],
+  configs: ['configs', 'Saved configs by id'],
+  prompt_slug: ['prompts', 'Prompts'],
+  api_key_ids: ['apiKeys', 'Keys by id'],
+  user: ['users', 'Who sent it: the metadata `_user`, else the user whose key it was'],
+  endpoint: ['endpoints', 'Endpoints'],
+  cache_status: ['cacheStatuses', 'What the cache did'],
+  trace_id: ['traceIds', 'Traces'],
+  span_id: ['spanIds', 'Spans'],
+} as const satisfies Record<string, readonly [keyof RequestFilter, string]>;
+
+/** Parameters that are bounds by `…_min` and `…_max`, and what they bound. */
+const ranges = {
+  total_units: ['totalTokens', 'Tokens in all', Type.Integer({ minimum: 0 })],
+  prompt_token: ['promptTokens', 'Tokens of the prompt', Type.Integer({ minimum: 0 })],
+  completion_token: ['completionTokens', 'Tokens of the answer', Type.Integer({ minimum: 0 })],
+  cost: ['cost', 'US cents', Type.Number({ minimum: 0 })],
+  response_time: ['latencyMs', 'Milliseconds until the last byte', Type.Number({ minimum: 0 })],
+  weighted_feedback: [
+    'weightedFeedback',
+    'Weighted average of the feedback of its trace',
+    Type.Number({ minimum: -10, maximum: 10 }),
+  ],
+} as const satisfies Record<string, readonly [keyof RequestFilter, string, unknown]>;
+
+type ListName = keyof typeof lists;
+type RangeName = keyof typeof ranges;
+type BoundName = `${RangeName}_min` | `${RangeName}_max`;
+
+const listNames = Object.keys(lists) as ListName[];
+const rangeNames = Object.keys(ranges) as RangeName[];
+/** 100 values of 512 characters, with commas between them. */
+const listText = 51_299;
+const csv = 'with commas between them, or as a JSON list.';
+
+const List = (description: string, ...examples: string[]) =>
+  Type.String({
+    ...{ minLength: 1, maxLength: listText, description: `${description}, ${csv}` },
+    ...(examples.length > 0 && { examples }),
+  });
+const ListOrText = (description: string, ...examples: string[]) => {
+  const values = Type.Array(Type.String({ maxLength: 512 }), { maxItems: 100 });
+  return Type.Union([List(description, ...examples), values], { description });
+};
+const serviceModel = 'openai__gpt-5-mini';
+const serviceModels = 'Kinds of providers, two underscores, and models';
+const StatusCode = Type.Integer({ minimum: 0, maximum: 599 });
+const Flag = Type.Boolean({ description: 'Whether the request succeeded.' });
+const Search = Type.String({
+  minLength: 1,
+  maxLength: 256,
+  description: 'A part of a logged body, of the request or the answer, without regard to case.',
+});
+const metadataNote = 'each of its texts must be in the metadata of the request; at most 20.';
+const PlaceName = Name('Id or slug of a workspace: its requests alone.');
+
+/** What all ways of asking share. */
+const plain = {
+  workspace_slug: Type.Optional(PlaceName),
+  workspace_id: Type.Optional(PlaceName),
+  time_of_generation_min: Type.Optional(Instant('From when on, ISO 8601. Default: 24 hours before the end.')),
+  time_of_generation_max: Type.Optional(
+    Instant('Until when, ISO 8601, itself excluded. Default: now. At most 366 days in all.'),
+  ),
+  success: Type.Optional(Flag),
+  search: Type.Optional(Search),
+  ...bounds(),
+};
+
+/** The filters of analytics and logs, as parameters of a query. */
+export const filterQuery = {
+  ...plain,
+  ...fields(listNames, (name) => Type.Optional(List(lists[name][1]))),
+  ai_org_model: Type.Optional(List(serviceModels, serviceModel)),
+  status_code: Type.Optional(List('Status codes', '200,429')),
+  metadata: Type.Optional(
+    Type.String({
+      maxLength: 16_384,
+      examples: ['{"team":"search"}'],
+      description: `A JSON object: ${metadataNote}`,
+    }),
+  ),
+};
+
+/** The same as fields of a JSON body, where a list may be a list. */
+export const filterBody = {
+  ...plain,
+  ...fields(listNames, (name) => Type.Optional(ListOrText(lists[name][1]))),
+  ai_org_model: Type.Optional(ListOrText(serviceModels, serviceModel)),
+  status_code: Type.Optional(
+    Type.Union([List('Status codes', '200,429'), StatusCode, Type.Array(StatusCode, { maxItems: 100 })]),
+  ),
+  metadata: Type.Optional(
+    Type.Union([
+      Type.String({ maxLength: 16_384, description: 'The object as JSON.' }),
+      Type.Record(Type.String(), Type.String({ maxLength: 512 }), {
+        maxProperties: 20,
+        description: `An object: ${metadataNote}`,
+      }),
+    ]),
+  ),
+};
+
+/** What `filterQuery` or `filterBody` let through. */
+export interface FilterValues
+  extends
+    TimeQuery,
+    Readonly<Partial<Record<ListName | 'ai_org_model' | 'status_code', ListValue>>>,
+    Readonly<Partial<Record<BoundName, number>>> {
+  readonly workspace_slug?: string;
+  readonly workspace_id?: string;
+  readonly success?: boolean;
+  readonly search?: string;
+  readonly metadata?: string | Readonly<Record<string, string>>;
+}
+
+/**
+ * Which requests are asked for, and when. Throws `invalid_request` with every mistake, each with its parameter and what
+ * to write. The workspace is no part of it: see `visibilityIn`.
+ */
+export function readFilter(
+  values: FilterValues,
+  now: number,
+): { readonly window: TimeWindow; readonly filter: RequestFilter } {
+  const mistakes = new FilterMistakes();
+  const found: Record<string, unknown> = {};
+  const keep = (name: keyof RequestFilter, value: unknown): void => {
+    if (value !== undefined) found[name] = value;
+  };
+  if (values.model !== undefined && values.ai_model !== undefined)
+    mistakes.add('model', 'is there as "ai_model" too; keep one of them');
+  for (const name of listNames) keep(lists[name][0], listOf(name, values[name], mistakes));
+  keep('serviceModels', serviceModelsOf('ai_org_model', values.ai_org_model, mistakes));
+  keep('statusCodes', statusCodesOf('status_code', values.status_code, mistakes));
+  keep('metadata', metadataOf('metadata', values.metadata, mistakes));
+  for (const name of rangeNames) {
+    const [min, max] = [values[`${name}_min`], values[`${name}_max`]];
+    if (min !== undefined && max !== undefined && min > max)
+      mistakes.add(`${name}_min`, `must not be above "${name}_max"; give the smaller number first`);
+    const unit = name === 'cost' ? dollars : (bound: number) => bound;
+    if (min === undefined && max === undefined) continue;
+    keep(ranges[name][0], {
+      ...(min !== undefined && { min: unit(min) }),
+      ...(max !== undefined && { max: unit(max) }),
+    });
+  }
+  keep('isSuccess', values.success);
+  keep('text', values.search);
+  mistakes.throwIfAny();
+  return { window: timeWindow(values, now), filter: found };
+}
+
+/** Without the digits that dividing by 100 makes up. */
+function dollars(cents: number): number {
+  return Number((cents / 100).toPrecision(15));
+}
+
+type Bound = TOptional<TInteger | TNumber>;
+
+function bounds(): Record<BoundName, Bound> {
+  const said = rangeNames.flatMap((name): readonly [string, Bound][] => {
+    const [, what, schema] = ranges[name];
+    const bound = (end: string): Bound =>
+      Type.Optional<TInteger | TNumber>(Object.assign({}, schema, { description: `${what}: ${end}.` }));
+    return [
+      [`${name}_min`, bound('at least so much')],
+      [`${name}_max`, bound('at most so much')],
+    ];
+  });
+  return Object.fromEntries(said) as Record<BoundName, Bound>;
+}
+
+function fields<K extends string, S>(names: readonly K[], schemaOf: (name: K) => S): Record<K, S> {
+  return Object.fromEntries(names.map((name) => [name, schemaOf(name)])) as Record<K, S>;
+}

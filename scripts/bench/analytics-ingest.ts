@@ -1,0 +1,123 @@
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { randomBytes, randomUUID } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
+import { createLog } from '../../adapters/telemetry/line-log.ts';
+import type { Analytics } from '../../core/ports/analytics.ts';
+import { systemClock as clock } from '../../core/ports/system-clock.ts';
+import { openJournal } from '../../storage/journal/journal.ts';
+import { bodyRow, requestRow, storedTime } from '../../tests/conformance/analytics-rows.ts';
+import { openSeeded, watchMemory, type SeededStore } from './analytics-store.ts';
+
+/** What storing log rows with bodies came to. */
+export interface IngestFigures {
+  readonly accepted: number;
+  /** Request rows that the store holds of them. */
+  readonly stored: number;
+  readonly bodies_stored: number;
+  /** Until the last one was in the store. */
+  readonly rows_per_second: number;
+  /** CPU of the thread that makes, accepts and ships them, microseconds. */
+  readonly cpu_us_per_row: number;
+  readonly engine_mib: number;
+}
+
+const bodyBytes = 2048;
+/** Rows and bodies that wait: enough to keep the store busy, and far less than the journal sheds at. */
+const mostPending = 20_000;
+const rowsATurn = 200;
+
+/** Puts rows through a real journal into the seeded store as fast as it takes them, for so many seconds. */
+export async function ingest(store: SeededStore, seconds: number): Promise<IngestFigures> {
+  const { analytics, engineMemory, close } = await openSeeded(store);
+  const peak = watchMemory(engineMemory);
+  const log = createLog({
+    level: 'warn',
+    format: 'text',
+    write: (line) => process.stderr.write(line),
+    clock,
+  });
+  try {
+    const journal = await openJournal({
+      directory: path.join(store.data, 'journal'),
+      insert: (table, rows, token) => analytics.insert(table, rows, token),
+      ...{ clock, log, flushMs: 20, shipMs: 1000, maxBytes: 2 ** 31 },
+    });
+    const organisationId = `bench-${randomUUID()}`;
+    const made = rowMaker(organisationId);
+    const before = await threadMicroseconds();
+    const from = clock.monotonic();
+    let accepted = 0;
+    while (clock.monotonic() - from < seconds * 1000) {
+      if (journal.state('requests').pending + journal.state('bodies').pending > mostPending) {
+        await pause(5);
+        continue;
+      }
+      for (let row = 0; row < rowsATurn; row += 1, accepted += 1) {
+        const { request, body } = made(accepted);
+        journal.append('requests', request);
+        journal.append('bodies', body);
+      }
+      await pause(0);
+    }
+    if (!(await journal.settle(120_000))) throw new Error(`The journal did not settle: ${journal.lastError}`);
+    const elapsed = (clock.monotonic() - from) / 1000;
+    const cpu = (await threadMicroseconds()) - before;
+    await journal.close(5000);
+    const stored = await countOf(analytics, organisationId);
+    return {
+      ...{ accepted, stored, bodies_stored: journal.state('bodies').stored },
+      rows_per_second: accepted / elapsed,
+      cpu_us_per_row: cpu / accepted,
+      engine_mib: peak() / 2 ** 20,
+    };
+  } finally {
+    await close();
+  }
+}
+
+/** CPU of this process's first thread so far, to 10 ms. Linux only. */
+async function threadMicroseconds(): Promise<number> {
+  const text = await readFile(`/proc/self/task/${process.pid}/stat`, 'utf8');
+  const [user = 0, system = 0] = text.slice(text.lastIndexOf(')')).split(' ').slice(12, 14).map(Number);
+  return (user + system) * 10_000;
+}
+
+async function countOf(analytics: Analytics, organisationId: string): Promise<number> {
+  const now = clock.now();
+  return analytics.countLogs({
+    window: { from: now - 3_600_000, to: now + 60_000 },
+    visibility: { organisationId },
+  });
+}
+
+/** Rows as the logger writes them, but for what each has of its own; bodies are 2 KB that do not repeat. */
+function rowMaker(organisationId: string): (number: number) => { request: string[]; body: string[] } {
+  const models = ['gpt-4o', 'gpt-4o-mini', 'claude-sonnet-4-5', 'gemini-2.5-flash'];
+  const kinds = Array.from({ length: 64 }, (_, kind) => {
+    const row = requestRow({
+      ...{ id: '', created_at: '', organisation_id: organisationId, workspace_id: `workspace-${kind % 8}` },
+      ...{ api_key_id: `key-${kind % 16}`, model: models[kind % 4] as string, latency_ms: 300 + kind * 17.5 },
+      ...{ is_success: true, status: 200, tries: '', decision: '', option: '', retries: 0 },
+    });
+    const text = randomBytes(bodyBytes / 2)
+      .toString('base64')
+      .slice(0, bodyBytes / 2);
+    const body = bodyRow(row, {
+      request: JSON.stringify({ model: row.model, messages: [{ role: 'user', content: text }] }),
+      response: JSON.stringify({ choices: [{ message: { role: 'assistant', content: text.slice(100) } }] }),
+    });
+    return { request: tailOf(row), body: tailOf(body) };
+  });
+  return (number) => {
+    const { request, body } = kinds[number % kinds.length] as (typeof kinds)[number];
+    const head = `{"id":"${randomUUID()}","created_at":"${storedTime(clock.now())}"`;
+    return { request: [head, request], body: [head, body] };
+  };
+}
+
+/** Everything but the id and the time. */
+function tailOf(row: { readonly id: string; readonly created_at: string }): string {
+  const rest = Object.entries(row).filter(([name]) => name !== 'id' && name !== 'created_at');
+  return `,${JSON.stringify(Object.fromEntries(rest)).slice(1)}`;
+}

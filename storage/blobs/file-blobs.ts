@@ -1,0 +1,137 @@
+import { mkdir, open, rename, rm, type FileHandle } from 'node:fs/promises';
+import path from 'node:path';
+import { GatewayError } from '../../core/errors/gateway-error.ts';
+import type { Blobs, StoredBlob } from '../../core/ports/blobs.ts';
+import { nameParts } from './blob-name.ts';
+import { release, removeAbandoned, temporaryName } from './temporary-names.ts';
+
+const readBytes = 256 * 1024;
+/** What is written is made durable so often, so that the end does not have to wait for all of it. */
+const syncBytes = 64 * 1024 * 1024;
+
+/**
+ * Files in a folder that only this user may read; made when the first one is written. A file appears whole: it is
+ * written under another name, made durable and renamed.
+ */
+export function createFileBlobs(directory: string): Blobs {
+  const pathOf = (name: string): string => path.join(directory, ...nameParts(name));
+  return {
+    async write(name, content, { signal } = {}) {
+      const target = pathOf(name);
+      return onDisk(directory, async () => {
+        await mkdir(path.dirname(target), { recursive: true, mode: 0o700 });
+        await removeAbandoned(target);
+        const temporary = temporaryName(target);
+        const handle = await open(temporary, 'wx', 0o600);
+        try {
+          const bytes = await writeAll(handle, content, signal);
+          await handle.sync();
+          await handle.close();
+          await rename(temporary, target);
+          await syncFolder(path.dirname(target));
+          return bytes;
+        } catch (error) {
+          await handle.close().catch(() => undefined);
+          await rm(temporary, { force: true }).catch(() => undefined);
+          throw error;
+        } finally {
+          release(temporary);
+        }
+      });
+    },
+    async read(name) {
+      return onDisk(directory, async () => {
+        const handle = await openForReading(pathOf(name));
+        return handle && storedBlob(handle);
+      });
+    },
+    async removeFolder(folder) {
+      const target = pathOf(folder);
+      await onDisk(directory, () => rm(target, { recursive: true, force: true }));
+    },
+    link: () => undefined,
+    async ping() {
+      await onDisk(directory, () => mkdir(directory, { recursive: true, mode: 0o700 }));
+    },
+    close: () => Promise.resolve(),
+  };
+}
+
+async function writeAll(
+  handle: FileHandle,
+  content: AsyncIterable<Uint8Array> | Uint8Array,
+  signal: AbortSignal | undefined,
+): Promise<number> {
+  let bytes = 0;
+  let unsynced = 0;
+  for await (const chunk of content instanceof Uint8Array ? [content] : content) {
+    signal?.throwIfAborted();
+    await handle.writeFile(chunk);
+    bytes += chunk.length;
+    unsynced += chunk.length;
+    if (unsynced < syncBytes) continue;
+    unsynced = 0;
+    await handle.datasync();
+  }
+  return bytes;
+}
+
+async function openForReading(name: string): Promise<FileHandle | undefined> {
+  try {
+    return await open(name, 'r');
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+async function storedBlob(handle: FileHandle): Promise<StoredBlob> {
+  try {
+    const { size } = await handle.stat();
+    return { bytes: size, content: chunksOf(handle, size) };
+  } catch (error) {
+    await handle.close();
+    throw error;
+  }
+}
+
+async function* chunksOf(handle: FileHandle, size: number): AsyncGenerator<Buffer> {
+  try {
+    for (let at = 0; at < size;) {
+      const { bytesRead, buffer } = await handle.read(Buffer.allocUnsafe(Math.min(readBytes, size - at)), {
+        position: at,
+      });
+      if (bytesRead === 0) throw new Error('The file is shorter than it was.');
+      at += bytesRead;
+      yield buffer.subarray(0, bytesRead);
+    }
+  } finally {
+    await handle.close();
+  }
+}
+
+/** A full or broken disk may be mended while the work waits: it is tried again. */
+async function onDisk<T>(directory: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    const code = codeOf(error);
+    if (code === undefined) throw error;
+    throw new GatewayError(
+      'store_unavailable',
+      `Files of exports cannot be kept in ${directory} (${code}). Free the disk or mend the folder.`,
+      { cause: error },
+    );
+  }
+}
+
+function codeOf(error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error && 'syscall' in error ? String(error.code) : undefined;
+}
+
+/** Makes the renaming durable, where the system can. */
+async function syncFolder(directory: string): Promise<void> {
+  const handle = await open(directory, 'r').catch(() => undefined);
+  await handle?.sync().catch(() => undefined);
+  await handle?.close();
+}

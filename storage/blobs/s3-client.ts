@@ -1,0 +1,165 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { Agent } from 'undici';
+import { GatewayError } from '../../core/errors/gateway-error.ts';
+import type { S3Place, S3Signer } from './s3-signer.ts';
+
+/** Tries of one request, and the wait before the second; it doubles each time, less up to a half by chance. */
+const tries = 5;
+const firstWaitMs = 200;
+const connectTimeoutMs = 10_000;
+const answerTimeoutMs = 60_000;
+/** Of answers that are not files: lists have 1,000 names at the most. */
+const maxAnswerBytes = 4 * 1024 * 1024;
+
+/** What `S3Client` needs. */
+export interface S3ClientOptions {
+  readonly place: S3Place;
+  readonly signer: S3Signer;
+  /** Default 200 ms. */
+  readonly firstWaitMs?: number;
+}
+
+/** One request. `name` is empty for requests about the bucket. */
+export interface S3Request {
+  readonly method: 'GET' | 'PUT' | 'POST' | 'DELETE';
+  readonly name: string;
+  /** Encoded, without `?`. */
+  readonly query?: string;
+  readonly body?: Uint8Array;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** A whole answer with a status below 300, or 404. */
+export interface S3Answer {
+  readonly status: number;
+  readonly etag: string;
+  readonly text: string;
+}
+
+/** A file on its way. */
+export interface S3Download {
+  readonly bytes: number;
+  readonly content: AsyncIterable<Buffer>;
+}
+
+type Response = Awaited<ReturnType<Agent['request']>>;
+
+/** Signed requests to a bucket, tried again when the store fails or is busy. Redirects are not followed. */
+export class S3Client {
+  readonly #options: S3ClientOptions;
+  readonly #agent = new Agent({
+    connect: { timeout: connectTimeoutMs },
+    ...{ headersTimeout: answerTimeoutMs, bodyTimeout: answerTimeoutMs, connections: 16 },
+  });
+
+  constructor(options: S3ClientOptions) {
+    this.#options = options;
+  }
+
+  /** Rejects with `store_unavailable` when it should be tried again later, else with an error that says what to mend. */
+  send(request: S3Request): Promise<S3Answer> {
+    return this.#retried(request, async (response) => {
+      const { statusCode: status, headers, body } = response;
+      const text = await boundedText(body);
+      if (status >= 300 && status !== 404) throw refusal(status, text);
+      // A copy or a completion that fails after it has begun to answer is a failure with status 200.
+      if (status < 300 && /<Error>/.test(text)) throw refusal(500, text);
+      return { status, etag: String(headers['etag'] ?? ''), text };
+    });
+  }
+
+  /** Undefined when there is none of this name. */
+  download(name: string): Promise<S3Download | undefined> {
+    return this.#retried({ method: 'GET', name }, async ({ statusCode: status, headers, body }) => {
+      if (status === 200)
+        return { bytes: Number(headers['content-length'] ?? 0), content: body as AsyncIterable<Buffer> };
+      const text = await boundedText(body);
+      if (status === 404) return undefined;
+      throw refusal(status, text);
+    });
+  }
+
+  /** A presigned address of a file. `query`: what else the address says, encoded. */
+  address(name: string, query: string, seconds: number): string {
+    const { place, signer } = this.#options;
+    return signer.presign(place.origin, `${this.#path(name)}?${query}`, seconds);
+  }
+
+  close(): Promise<void> {
+    return this.#agent.destroy();
+  }
+
+  async #retried<T>(request: S3Request, take: (response: Response) => Promise<T>): Promise<T> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await take(await this.#once(request));
+      } catch (error) {
+        request.signal?.throwIfAborted();
+        const isLast = attempt === tries;
+        if (error instanceof S3Refusal && !error.isTransient) throw error;
+        if (isLast) throw unavailable(error);
+        const { firstWaitMs: first = firstWaitMs } = this.#options;
+        const ms = first * 2 ** (attempt - 1);
+        await wait(ms - (ms / 2) * Math.random(), undefined, { signal: request.signal });
+      }
+    }
+  }
+
+  #once({ method, name, query = '', body, signal }: S3Request): Promise<Response> {
+    const { place, signer } = this.#options;
+    const path = `${this.#path(name)}${query === '' ? '' : `?${query}`}`;
+    const plain = ['host', new URL(place.origin).host];
+    const headers = signer.sign({
+      ...{ method, origin: place.origin, path, headers: plain, body: body ?? null },
+    });
+    return this.#agent.request({
+      ...{ origin: place.origin, path, method, headers: [...headers], body: body ?? null },
+      ...(signal !== undefined && { signal }),
+    });
+  }
+
+  #path(name: string): string {
+    const { base, prefix } = this.#options.place;
+    if (name === '') return base === '' ? '/' : base;
+    return `${base}/${prefix}${name}`;
+  }
+}
+
+/** The store understood and said no. Its words are left out, but for the code: they may hold names and addresses. */
+class S3Refusal extends Error {
+  readonly isTransient: boolean;
+
+  constructor(status: number, code: string) {
+    super(
+      `The store of exported files refused a request with ${status} ${code}. Check exports.url, its region and its credentials.`,
+    );
+    this.name = 'S3Refusal';
+    const isClock = code === 'RequestTimeTooSkewed';
+    this.isTransient =
+      status >= 500 || status === 429 || status === 408 || code === 'RequestTimeout' || isClock;
+  }
+}
+
+function refusal(status: number, text: string): S3Refusal {
+  return new S3Refusal(status, /<Code>(\w{1,64})<\/Code>/.exec(text)?.[1] ?? '');
+}
+
+function unavailable(cause: unknown): GatewayError {
+  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : undefined;
+  const reason =
+    cause instanceof S3Refusal ? cause.message : `the connection failed (${code ?? 'no answer'})`;
+  return new GatewayError('store_unavailable', `The store of exported files is not available: ${reason}.`, {
+    cause,
+  });
+}
+
+async function boundedText(body: Response['body']): Promise<string> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of body as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > maxAnswerBytes) throw new Error('The store of exported files answers with too much.');
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}

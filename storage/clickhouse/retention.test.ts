@@ -1,0 +1,129 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { after, before, describe, test } from 'node:test';
+import { createClient, type ClickHouseClient } from '@clickhouse/client';
+import { bodyRow, ndjson, requestRow, storedTime } from '../../tests/conformance/analytics-rows.ts';
+import { chdbMissing, recordingLog, startTestChdb } from '../embedded/chdb-fixture.ts';
+import type { EmbeddedChdb } from '../embedded/start-chdb.ts';
+import { createAnalytics } from './create-analytics.ts';
+import type { Retention } from './retention.ts';
+
+const dayMs = 86_400_000;
+const forEver: Retention = { logsDays: 0, bodiesDays: 0, metricsDays: 0 };
+
+describe('retention', { skip: chdbMissing }, () => {
+  let engine: EmbeddedChdb;
+  let close: () => Promise<void>;
+  before(async () => {
+    ({ engine, close } = await startTestChdb());
+  });
+  after(() => close());
+
+  /** A database of its own, opened as often as is wanted, as a gateway that starts again does. */
+  function place() {
+    const { url, username, password } = engine;
+    const database = `retention_${randomUUID().replaceAll('-', '')}`;
+    const client = createClient({ url, username, password, database });
+    const log = recordingLog();
+    const open = (retention: Retention) =>
+      createAnalytics({ url, username, password, database, log, retention });
+    /** Opens the store, does what is to be done, and closes it; what was said of tables meanwhile. */
+    const opened = async (
+      retention: Retention,
+      work: (store: Awaited<ReturnType<typeof open>>) => Promise<void> = async () => undefined,
+    ): Promise<string[]> => {
+      const from = log.lines.length;
+      const store = await open(retention);
+      try {
+        await work(store);
+      } finally {
+        await store.close();
+      }
+      return log.lines.slice(from).filter((line) => /TTL|Retention/.test(line));
+    };
+    return { client, opened };
+  }
+
+  async function rules(client: ClickHouseClient): Promise<Record<string, string | undefined>> {
+    const result = await client.query({
+      query: `SELECT name, extract(engine_full, 'TTL (.*?)(?: SETTINGS|$)') AS rule FROM system.tables
+        WHERE database = currentDatabase() AND engine LIKE '%MergeTree' AND partition_key != ''`,
+      format: 'JSONEachRow',
+    });
+    const rows = await result.json<{ name: string; rule: string }>();
+    return Object.fromEntries(rows.map(({ name, rule }) => [name, rule]));
+  }
+
+  /** Days before now of what a table holds, once everything that is due is gone. */
+  async function daysLeft(client: ClickHouseClient, table: string): Promise<number[]> {
+    await client.command({
+      query: `OPTIMIZE TABLE ${table} FINAL`,
+      clickhouse_settings: { mutations_sync: '2' },
+    });
+    const result = await client.query({
+      query: `SELECT DISTINCT toUInt32(round((toUnixTimestamp(now()) - toUnixTimestamp(toDateTime(created_at))) / 86400)) AS days FROM ${table} ORDER BY days`,
+      format: 'JSONEachRow',
+    });
+    return (await result.json<{ days: number }>()).map(({ days }) => days);
+  }
+
+  test('every table is told its days, roll-ups those of metrics, and nothing is changed a second time', async () => {
+    const { client, opened } = place();
+    const retention = { logsDays: 90, bodiesDays: 30, metricsDays: 365 };
+    const told = await opened(retention);
+    const { requests, bodies, ...others } = await rules(client);
+    assert.equal(requests, 'toDateTime(created_at) + toIntervalDay(90)');
+    assert.equal(bodies, 'toDateTime(created_at) + toIntervalDay(30)');
+    assert.ok(
+      Object.keys(others).some((name) => name.startsWith('usage_')),
+      'no roll-up was found',
+    );
+    for (const [table, rule] of Object.entries(others))
+      assert.match(rule ?? '', /^toDateTime\((created_at|bucket)\) \+ toIntervalDay\(365\)$/, table);
+    assert.equal(told.length, Object.keys(others).length + 2);
+    assert.deepEqual(await opened(retention), []);
+    await client.close();
+  });
+
+  test('rows beyond go, rows within stay, and they may stay longer, shorter or for ever later', async () => {
+    const { client, opened } = place();
+    const now = Date.now();
+    const rows = [1, 20, 40, 80, 120].map((days) =>
+      requestRow({ created_at: storedTime(now - days * dayMs) }),
+    );
+    await opened(forEver, async (store) => {
+      await store.insert('requests', ndjson(rows), randomUUID());
+      await store.insert('bodies', ndjson(rows.map((row) => bodyRow(row))), randomUUID());
+    });
+    assert.deepEqual(await daysLeft(client, 'requests'), [1, 20, 40, 80, 120]);
+    await opened({ ...forEver, logsDays: 100, bodiesDays: 30 });
+    assert.deepEqual(await daysLeft(client, 'requests'), [1, 20, 40, 80]);
+    assert.deepEqual(await daysLeft(client, 'bodies'), [1, 20]);
+    await opened({ ...forEver, logsDays: 300, bodiesDays: 0 });
+    const old = requestRow({ created_at: storedTime(now - 200 * dayMs) });
+    await opened({ ...forEver, logsDays: 300 }, async (store) => {
+      await store.insert('requests', ndjson([old]), randomUUID());
+      await store.insert('bodies', ndjson([bodyRow(old)]), randomUUID());
+    });
+    assert.deepEqual(await daysLeft(client, 'requests'), [1, 20, 40, 80, 200]);
+    assert.deepEqual(await daysLeft(client, 'bodies'), [1, 20, 200]);
+    await opened({ ...forEver, logsDays: 30, bodiesDays: 10 });
+    assert.deepEqual(await daysLeft(client, 'requests'), [1, 20]);
+    assert.deepEqual(await daysLeft(client, 'bodies'), [1]);
+    await client.close();
+  });
+
+  test('a rule of the operator’s own stays, and is named', async () => {
+    const { client, opened } = place();
+    await opened(forEver);
+    const own = 'toDateTime(created_at) + toIntervalDay(7) WHERE status = 200';
+    await client.command({
+      query: `ALTER TABLE requests MODIFY TTL toDateTime(created_at) + toIntervalDay(7) DELETE WHERE status = 200`,
+    });
+    const told = await opened({ ...forEver, logsDays: 90 });
+    assert.equal(told.length, 1);
+    assert.match(told[0] ?? '', /TTL of its own, which stays.*"table":"requests"/);
+    assert.equal((await rules(client))['requests']?.replace(' DELETE', ''), own);
+    await client.close();
+  });
+});

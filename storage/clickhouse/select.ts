@@ -1,0 +1,73 @@
+import type { ClickHouseClient, ClickHouseSettings } from '@clickhouse/client';
+import { queryError } from './store-errors.ts';
+
+/** What one query may take. */
+export interface QueryBounds {
+  /** The store ends a query by itself after so many seconds. Default 20. */
+  readonly seconds?: number | undefined;
+  /** Memory, bytes; beyond half of it, sorting and grouping go on in files. Default 400,000,000. */
+  readonly memoryBytes?: number | undefined;
+  /** Cores at the same time. Default: what the store's own settings say. */
+  readonly threads?: number | undefined;
+}
+
+const querySeconds = 20;
+const queryBytes = 400_000_000;
+/** An answer that is later by so much will not come. */
+const lateMs = 5000;
+const mostRows = 1_000_000;
+const mostResultBytes = 128 * 1024 * 1024;
+
+function settingsOf({ memoryBytes = queryBytes, threads }: QueryBounds): ClickHouseSettings {
+  const spillBytes = String(Math.floor(memoryBytes / 2));
+  return {
+    max_memory_usage: String(Math.floor(memoryBytes)),
+    max_bytes_before_external_group_by: spillBytes,
+    max_bytes_before_external_sort: spillBytes,
+    ...(threads !== undefined && { max_threads: threads }),
+    max_result_rows: String(mostRows),
+    max_result_bytes: String(mostResultBytes),
+    result_overflow_mode: 'throw',
+    output_format_json_quote_64bit_integers: 0,
+    output_format_json_quote_decimals: 1,
+    output_format_decimal_trailing_zeros: 1,
+    date_time_output_format: 'simple',
+  };
+}
+
+/** Runs one query: values are always bound, never part of the text. Throws what `queryError` makes of a failure. */
+export type Select = <Row>(
+  sql: string,
+  parameters: Readonly<Record<string, unknown>>,
+  options?: {
+    /** Longest time that the store may take; default and most: that of every query. */
+    readonly seconds?: number;
+    /** Above those that every query has. */
+    readonly settings?: ClickHouseSettings;
+  },
+) => Promise<Row[]>;
+
+/** Queries of a client, each bounded in time, memory and the length of its answer. */
+export function selectOf(client: ClickHouseClient, bounds: QueryBounds = {}): Select {
+  const { seconds: longest = querySeconds } = bounds;
+  const common = settingsOf(bounds);
+  return async <Row>(
+    sql: string,
+    parameters: Readonly<Record<string, unknown>>,
+    { seconds: wanted = longest, settings = {} }: Parameters<Select>[2] = {},
+  ) => {
+    const seconds = Math.min(wanted, longest);
+    try {
+      const result = await client.query({
+        query: sql,
+        query_params: parameters,
+        format: 'JSONEachRow',
+        clickhouse_settings: { ...common, ...settings, max_execution_time: seconds },
+        abort_signal: AbortSignal.timeout(seconds * 1000 + lateMs),
+      });
+      return await result.json<Row>();
+    } catch (error) {
+      throw queryError(error);
+    }
+  };
+}

@@ -1,0 +1,130 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { test } from 'node:test';
+import type { Analytics, NewLogs, NewLogsQuery } from '../../core/ports/analytics.ts';
+import type { RequestRow } from '../../core/ports/request-row.ts';
+import { hasCode, newToken } from './analytics-probe.ts';
+import { bodyRow, ndjson, requestRow, storedTime } from './analytics-rows.ts';
+
+const ids = ({ records }: NewLogs): string[] => records.map(({ request }) => request.id);
+
+/** Entries as they come into the store. */
+export function tellsNewLogs(analytics: () => Analytics): void {
+  function setting() {
+    const organisation_id = randomUUID();
+    const row = (given: Partial<RequestRow> = {}): RequestRow =>
+      requestRow({ organisation_id, created_at: storedTime(Date.now()), ...given });
+    return {
+      row,
+      /** `storedAt`: stamps the rows as if their insert had begun then. */
+      async insert(rows: readonly RequestRow[], storedAt?: number): Promise<void> {
+        const stamp = storedAt === undefined ? {} : { stored_at: storedTime(storedAt) };
+        await analytics().insert('requests', ndjson(rows.map((one) => ({ ...one, ...stamp }))), newToken());
+      },
+      ask: (since: string | undefined, given: Partial<NewLogsQuery> = {}): Promise<NewLogs> =>
+        analytics().newLogs({
+          since,
+          visibility: { organisationId: organisation_id },
+          limit: 1000,
+          ...given,
+        }),
+    };
+  }
+
+  test('the first question brings nothing, the next ones each entry once, whole and in order', async () => {
+    const { row, insert, ask } = setting();
+    await insert([row()]);
+    const first = await ask(undefined);
+    assert.deepEqual([first.records, first.left], [[], 0]);
+    assert.deepEqual((await ask(first.since)).records, []);
+    const [one, two] = [row({ created_at: storedTime(Date.now() - 60_000) }), row()];
+    await insert([one, two]);
+    const second = await ask(first.since);
+    assert.deepEqual(second.records, [
+      { request: one, body: undefined },
+      { request: two, body: undefined },
+    ]);
+    assert.deepEqual((await ask(second.since)).records, []);
+    const three = row();
+    await insert([three]);
+    assert.deepEqual(ids(await ask(second.since)), [three.id]);
+  });
+
+  test('an insert that began before another one and ended after it is not missed, nor told twice', async () => {
+    const { row, insert, ask } = setting();
+    const { since } = await ask(undefined);
+    const [early, late] = [row(), row()];
+    const began = Date.now();
+    await insert([late]);
+    const told = await ask(since);
+    assert.deepEqual(ids(told), [late.id]);
+    await insert([early], began - 5000);
+    const next = await ask(told.since);
+    assert.deepEqual(ids(next), [early.id]);
+    assert.deepEqual(ids(await ask(next.since)), []);
+  });
+
+  test('of too many the newest are told, and the others counted', async () => {
+    const { row, insert, ask } = setting();
+    const { since } = await ask(undefined);
+    const rows = Array.from({ length: 30 }, (_, index) =>
+      row({ created_at: storedTime(Date.now() + index) }),
+    );
+    await insert(rows);
+    const some = await ask(since, { limit: 10 });
+    assert.deepEqual([ids(some), some.left], [rows.slice(20).map(({ id }) => id), 20]);
+    const rest = await ask(some.since, { limit: 10 });
+    assert.deepEqual([ids(rest), rest.left], [[], 0]);
+  });
+
+  test('only what may be seen, and what the filter lets through', async () => {
+    const { row, insert, ask } = setting();
+    const visibility = { organisationId: row().organisation_id, workspaceId: 'a', apiKeyId: 'k' };
+    const given = { visibility, filter: { statusCodes: [500] } };
+    const { since } = await ask(undefined, given);
+    const wanted = row({ workspace_id: 'a', api_key_id: 'k', status: 500 });
+    await insert([
+      wanted,
+      row({ workspace_id: 'b', api_key_id: 'k', status: 500 }),
+      row({ workspace_id: 'a', api_key_id: 'l', status: 500 }),
+      row({ workspace_id: 'a', api_key_id: 'k', status: 200 }),
+      row({ ...wanted, id: randomUUID(), organisation_id: randomUUID() }),
+    ]);
+    const told = await ask(since, given);
+    assert.deepEqual([ids(told), told.left], [[wanted.id], 0]);
+  });
+
+  test('a text is found when the body comes after its request', async () => {
+    const { row, insert, ask } = setting();
+    const given = { filter: { text: 'Needle' } };
+    const { since } = await ask(undefined, given);
+    const [with_it, without] = [row(), row()];
+    await insert([with_it, without]);
+    const before = await ask(since, given);
+    assert.deepEqual(ids(before), []);
+    const bodies = [bodyRow(with_it, { request: 'a needle' }), bodyRow(without)];
+    await analytics().insert('bodies', ndjson(bodies), newToken());
+    const told = await ask(before.since, given);
+    assert.deepEqual(ids(told), [with_it.id]);
+    assert.deepEqual(ids(await ask(told.since, given)), []);
+  });
+
+  test('going on later repeats the last seconds at the most, and misses nothing', async () => {
+    const { row, insert, ask } = setting();
+    const { since } = await ask(undefined);
+    const [one, two] = [row(), row()];
+    await insert([one]);
+    const { resume } = await ask(since);
+    assert.ok(resume.length < 20, resume);
+    await insert([two]);
+    const again = ids(await ask(resume));
+    assert.ok(again.includes(two.id));
+    assert.ok(again.every((id) => id === one.id || id === two.id));
+  });
+
+  test('a place that is none is refused', async () => {
+    const { ask } = setting();
+    for (const since of ['', 'x', '1.5', '-1', "1' OR 1=1", '1~*', '12345678901234567890'])
+      await assert.rejects(ask(since), hasCode('invalid_request'), since);
+  });
+}

@@ -25,5 +25,9 @@ export const suites = {
 
 /** True for the files that `npm test` leaves to another command. */
 export function hasOwnCommand(file) {
-  return suites.postgres.test(file) || suites.processes.test(file) || file.startsWith('tests/runtime/deno');
+  const { analytics, postgres, processes } = suites;
+  return (
+    [analytics, postgres, processes].some((suite) => suite.test(file)) ||
+    file.startsWith('tests/runtime/deno')
+  );
 }

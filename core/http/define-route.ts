@@ -80,29 +80,38 @@ export interface RouteDefinition {
 
 type Data<S> = S extends TSchema ? Static<S> : Record<string, never>;
 
-/** Types the handler from its schemas. The reply is checked against its schema before it leaves. */
-export function defineRoute<
-  R extends TSchema,
-  P extends TSchema | undefined = undefined,
-  Q extends TSchema | undefined = undefined,
-  B extends TSchema | undefined = undefined,
->(route: {
+/** What every route declares; `credentials` is where `identify` looks. */
+interface RouteHead<P, Q, Credentials> {
   id: string;
   method: RouteDefinition['method'];
   path: string;
   summary: string;
   scope: string | readonly string[];
   feature?: Feature;
-  identify?(credentials: Data<B>, read: RouteInput<unknown, unknown, unknown>['read']): Promise<KeyRecord>;
+  identify?(
+    credentials: Credentials,
+    read: RouteInput<unknown, unknown, unknown>['read'],
+  ): Promise<KeyRecord>;
   audit: string | null;
   params?: P;
   query?: Q;
-  body?: B;
-  reply: R;
-  deprecated?: true;
   examples?: RouteExamples;
-  handle(input: RouteInput<Data<P>, Data<Q>, Data<B>>): Static<R> | Promise<Static<R>>;
-}): RouteDefinition {
+}
+
+/** Types the handler from its schemas. The reply is checked against its schema before it leaves. */
+export function defineRoute<
+  R extends TSchema,
+  P extends TSchema | undefined = undefined,
+  Q extends TSchema | undefined = undefined,
+  B extends TSchema | undefined = undefined,
+>(
+  route: RouteHead<P, Q, Data<B>> & {
+    body?: B;
+    reply: R;
+    deprecated?: true;
+    handle(input: RouteInput<Data<P>, Data<Q>, Data<B>>): Static<R> | Promise<Static<R>>;
+  },
+): RouteDefinition {
   return route;
 }
 
@@ -110,21 +119,12 @@ export function defineRoute<
 export function defineMediaRoute<
   P extends TSchema | undefined = undefined,
   Q extends TSchema | undefined = undefined,
->(route: {
-  id: string;
-  method: RouteDefinition['method'];
-  path: string;
-  summary: string;
-  scope: string | readonly string[];
-  feature?: Feature;
-  audit: string | null;
-  params?: P;
-  query?: Q;
-  reply: TSchema;
-  media: string;
-  identify?(credentials: Data<Q>, read: RouteInput<unknown, unknown, unknown>['read']): Promise<KeyRecord>;
-  examples?: RouteExamples;
-  handle(input: RouteInput<Data<P>, Data<Q>, Record<string, never>>): Answer | Promise<Answer>;
-}): RouteDefinition {
+>(
+  route: RouteHead<P, Q, Data<Q>> & {
+    reply: TSchema;
+    media: string;
+    handle(input: RouteInput<Data<P>, Data<Q>, Record<string, never>>): Answer | Promise<Answer>;
+  },
+): RouteDefinition {
   return route;
 }

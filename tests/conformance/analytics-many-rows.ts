@@ -1,6 +1,7 @@
 import type { TimeWindow } from '../../core/ports/analytics.ts';
 import type { FeedbackRow, RequestRow } from '../../core/ports/request-row.ts';
-import { dayStart, generator, hostileTexts, requestRow, storedTime } from './analytics-rows.ts';
+import { chanceOf } from '../../scripts/seed-demo/chance.ts';
+import { dayStart, hostileTexts, requestRow, storedTime } from './analytics-rows.ts';
 
 /** Where random rows lie. */
 export interface Place {
@@ -11,7 +12,7 @@ export interface Place {
 
 /** Rows that differ in everything that can be measured, split or filtered; the same for the same seed but for their ids. */
 export function manyRows(count: number, { organisationId, window, seed }: Place): RequestRow[] {
-  const random = generator(seed);
+  const random = chanceOf(seed);
   const below = (bound: number): number => Math.floor(random() * bound);
   const one = <T>(values: readonly T[]): T => values[below(values.length)] as T;
   return Array.from({ length: count }, () => {
@@ -72,7 +73,7 @@ function served(
 
 /** Feedback on traces of such rows: several on one, some revised, some without weight; about some there is none. */
 export function manyFeedback(count: number, { organisationId, window, seed }: Place): FeedbackRow[] {
-  const random = generator(seed);
+  const random = chanceOf(seed);
   const below = (bound: number): number => Math.floor(random() * bound);
   return Array.from({ length: count }).flatMap((_, index) => {
     const feedback_id = uuid(seed, index);

@@ -10,7 +10,8 @@ import { naiveFilter } from './analytics-naive-filter.ts';
 import { naiveGroups } from './analytics-naive.ts';
 import { naiveSeries, sameSeries, timeOf } from './analytics-naive-series.ts';
 import { newToken } from './analytics-probe.ts';
-import { dayStart, generator, ndjson, requestRow, storedTime } from './analytics-rows.ts';
+import { chanceOf } from '../../scripts/seed-demo/chance.ts';
+import { dayStart, ndjson, requestRow, storedTime } from './analytics-rows.ts';
 
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
@@ -156,7 +157,7 @@ function meaning({
 
 /** Requests of as many users, with latencies that have a long tail. */
 function crowdOf(count: number): RequestRow[] {
-  const random = generator(99);
+  const random = chanceOf(99);
   const organisation_id = randomUUID();
   return Array.from({ length: count }, (_, index) => {
     const normal = Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());

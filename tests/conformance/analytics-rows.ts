@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { BodyRow, RequestRow } from '../../core/ports/request-row.ts';
+import { chanceOf } from '../../scripts/seed-demo/chance.ts';
 
 /** The day in which the rows of these tests lie. */
 export const dayStart = Date.UTC(2026, 4, 17);
@@ -122,7 +123,7 @@ export function ndjson(rows: readonly object[]): Buffer {
 
 /** Rows that differ in everything that groups and columns look at; the same on every run. */
 export function randomRows(count: number, organisationId: string): RequestRow[] {
-  const random = generator(20_260_517);
+  const random = chanceOf(20_260_517);
   const below = (bound: number): number => Math.floor(random() * bound);
   const one = <T>(values: readonly T[]): T => values[below(values.length)] as T;
   return Array.from({ length: count }, () => {
@@ -150,15 +151,4 @@ export function randomRows(count: number, organisationId: string): RequestRow[] 
       cost: `${below(3)}.${String(below(1_000_000)).padStart(6, '0')}${String(below(1_000_000)).padStart(6, '0')}`,
     });
   });
-}
-
-/** Numbers from 0 to 1 that depend on the seed alone (mulberry32). */
-export function generator(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
-  };
 }

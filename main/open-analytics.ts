@@ -94,8 +94,8 @@ export function rulesOf(config: AnalyticsOptions['config']): StoreRules {
   const { query_timeout_s: seconds, max_memory_bytes: memoryBytes } = config.storage.analytics;
   const { logs_days: logsDays, bodies_days: bodiesDays, metrics_days: metricsDays } = config.retention;
   const queries = engineQueries(config);
-  // One query alone may use two cores; on a large machine, all queries together may not take more than there are.
-  const threads = Math.max(2, Math.ceil(availableParallelism() / queries));
+  // All queries together may not take more cores than there are: one alone then leaves some to the gateway.
+  const threads = Math.ceil(availableParallelism() / queries);
   const ofEngine = { memoryBytes: memoryBudget(memoryBytes, queries).query, threads };
   return {
     queryBounds: { seconds, ...(isServer(config) ? {} : ofEngine) },

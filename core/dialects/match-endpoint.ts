@@ -71,8 +71,12 @@ function endpoint(id: EndpointId, dialect: DialectName, readsBodies: boolean): E
   return Object.freeze({ id, dialect, modelled: readsBodies });
 }
 
+/** Segments that every server reads alike; most paths are made of such. */
+const plainSegments = /^(?:\/[a-z0-9_-][a-z0-9_.-]*)+$/;
+
 /** The path as the most forgiving server would read it: decoded once, lower case, no empty or dot segments, no leading `/proxy`. */
 export function canonicalPath(path: string): string {
+  if (plainSegments.test(path) && !path.startsWith('/proxy')) return path;
   const decoded = path
     .replace(/%([0-9a-f]{2})/gi, (_whole, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
     .replaceAll('\\', '/')

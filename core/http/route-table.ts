@@ -17,7 +17,6 @@ export interface RouteTable {
 type Place = (request: {
   readonly method: string;
   readonly path: string;
-  readonly canonical: string;
   readonly proxyOnly: boolean;
 }) => Omit<Matched, 'path' | 'endpoint'> | undefined;
 
@@ -33,7 +32,7 @@ export function buildRouteTable(pipelines: readonly CompiledPipeline[]): RouteTa
       const endpoint = matchEndpoint(method, path);
       const contributed = !proxyOnly && (routed.has(firstSegment(path)) || routed.has(anything));
       if (!contributed && only) return { pipeline: only, path, endpoint };
-      const request = { method, path, canonical: canonicalPath(path), proxyOnly };
+      const request = { method, path, proxyOnly };
       for (const place of places) {
         const found = place(request);
         if (found) return { ...found, path, endpoint };
@@ -70,9 +69,9 @@ function proxyPlace(pipeline: CompiledPipeline): Place {
   const { path: pattern = '/**', methods } = pipeline.match;
   const matchesRaw = compilePathPattern(pattern);
   const matchesCanonical = compilePathPattern(pattern.toLowerCase());
-  return ({ method, path, canonical }) => {
+  return ({ method, path }) => {
     if (methods !== undefined && !methods.includes(method)) return undefined;
-    return matchesRaw(path) || matchesCanonical(canonical) ? { pipeline } : undefined;
+    return matchesRaw(path) || matchesCanonical(canonicalPath(path)) ? { pipeline } : undefined;
   };
 }
 

@@ -188,7 +188,10 @@ export interface Analytics {
   newLogs(query: NewLogsQuery): Promise<NewLogs>;
   /** The requests of a trace, oldest first, 1,000 at the most. */
   trace(traceId: string, window: TimeWindow, visibility: Visibility): Promise<readonly RequestRow[]>;
-  /** Traces of a window, the one that began last first; `limit` from 1 to 500. */
+  /**
+   * Traces of a window, the one that began last first; `limit` from 1 to 500. `total` is exact up to 100,000, and
+   * beyond that within one percent.
+   */
   traces(
     query: Pick<LogQuery, 'window' | 'visibility' | 'filter' | 'limit'> & { readonly offset: number },
   ): Promise<{ total: number; rows: readonly TraceSummary[] }>;

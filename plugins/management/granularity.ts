@@ -66,6 +66,7 @@ export function bucketsOf(query: GranularityQuery, { from, to }: TimeWindow): Bu
 
 /** The name that every store knows: the one that the zone has in the database of zones. */
 function zoneOf(name: string): string {
+  if (name === 'UTC') return name;
   try {
     // Offsets like +05:30 are no names.
     if (/^[A-Za-z]/.test(name))

@@ -28,6 +28,37 @@ export async function startUpstream(): Promise<{ port: number; stop(): Promise<v
   return { port: await announcedPort(child, /^port (\d+)/m), stop: () => end(child) };
 }
 
+/**
+ * A client in a process of its own, so that its work is not counted as somebody else's wait: asks for one path after
+ * the other until it is stopped, which tells how many answers there were. Rejects then when one was not 200.
+ */
+export async function startAsker(
+  port: number,
+  paths: readonly string[],
+): Promise<{ stop(): Promise<number> }> {
+  const child = launch([
+    '--import',
+    'tsx',
+    path.join(here, 'asker.ts'),
+    ...[`http://127.0.0.1:${port}`, benchKey, ...paths],
+  ]);
+  const told = (): Promise<unknown> =>
+    new Promise((resolve, reject) => {
+      child.once('message', resolve);
+      child.once('exit', (code) => reject(new Error(`The asking process ended with ${String(code)}.`)));
+    });
+  await told();
+  const counted = told();
+  // It may fail before anybody waits for it.
+  counted.catch(() => undefined);
+  return {
+    stop() {
+      if (child.connected) child.send('stop');
+      return counted.then(Number);
+    },
+  };
+}
+
 /** How a subject is started, beside what it is. */
 export interface SubjectOptions {
   /** It answers questions of `memory-probe.mjs` over its IPC channel. */

@@ -28,15 +28,17 @@ export async function feedbackSeries(
   const { whose, where, parameters } = visible({ from: from - reachMs, to }, visibility);
   const filtered = filterSql(filter);
   const bucket = bucketSql(starts);
-  const requests = [where, "trace_id != ''", ...filtered.conditions].join(' AND ');
+  const given = `FROM feedback WHERE ${whose} AND created_at >= fromUnixTimestamp64Milli({given_from:Int64}, 'UTC')`;
+  // Of the requests only those that feedback is about: sets of all would not fit into the memory of a query.
+  const about = `trace_number IN (SELECT trace_number ${given})`;
+  const requests = [where, "trace_id != ''", about, ...filtered.conditions].join(' AND ');
   const feedback = [
-    `SELECT feedback_id, minIf(created_at, revision = 1) AS given_at, ${latestRevision} FROM feedback`,
-    `WHERE ${whose} AND created_at >= fromUnixTimestamp64Milli({given_from:Int64}, 'UTC')`,
+    `SELECT feedback_id, minIf(created_at, revision = 1) AS given_at, ${latestRevision} ${given}`,
     // What was given before the window has only its later revisions within it.
     'GROUP BY feedback_id HAVING countIf(revision = 1) > 0',
     "AND given_at < fromUnixTimestamp64Milli({to:Int64}, 'UTC')",
   ].join(' ');
-  const models = `LEFT JOIN (SELECT DISTINCT trace_id, toString(model) AS answered_by FROM requests WHERE ${requests}) AS answers ON latest_trace_id = answers.trace_id`;
+  const models = `LEFT JOIN (SELECT DISTINCT trace_number, toString(model) AS answered_by FROM requests WHERE ${requests}) AS answers ON latest_trace = answers.trace_number`;
   const isFiltered = filter !== undefined && filtered.conditions.length > 0;
   const told = { none: "''", score: 'toString(latest_value)', model: 'answered_by' }[split ?? 'none'];
   const at = bucket.of('intDiv(toUnixTimestamp64Milli(given_at), 1000)');
@@ -44,7 +46,7 @@ export async function feedbackSeries(
     [
       `FROM (SELECT ${at} AS at, ${told} AS split, latest_value, latest_weight FROM (${feedback}) AS given`,
       split === 'model' ? models : '',
-      isFiltered ? `WHERE latest_trace_id IN (SELECT trace_id FROM requests WHERE ${requests})` : '',
+      isFiltered ? `WHERE latest_trace IN (SELECT trace_number FROM requests WHERE ${requests})` : '',
       ')',
     ].join(' '),
     ['count() AS point_total', `${weightedAverage} AS point_average`],

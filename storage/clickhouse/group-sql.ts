@@ -58,17 +58,15 @@ function feedbackOfGroups({ by, window, visibility, filter }: GroupQuery): Retur
   const { where, parameters } = visible(moments(window), visibility);
   const told = splitColumn(by);
   const filtered = filterSql(filter);
-  const conditions = [
-    ...[where, ...told.conditions, ...filtered.conditions],
-    `trace_id IN (SELECT trace FROM (${feedbackOfTraces}))`,
-  ];
+  const conditions = [where, "trace_id != ''", ...told.conditions, ...filtered.conditions];
   return {
     sql: [
       'SELECT feedback_value, sum(rated_requests) AS feedback_requests,',
-      'if(sum(weights) = 0, NULL, sum(weighted) / sum(weights)) AS feedback_average',
-      `FROM (SELECT ${told.sql} AS feedback_value, trace_id, count() AS rated_requests FROM requests`,
-      `WHERE ${conditions.join(' AND ')} GROUP BY feedback_value, trace_id) AS rated_traces`,
-      `INNER JOIN (${feedbackOfTraces}) AS traces ON rated_traces.trace_id = traces.trace`,
+      'if(sum(trace_weights) = 0, NULL, sum(trace_weighted) / sum(trace_weights)) AS feedback_average',
+      `FROM (SELECT ${told.sql} AS feedback_value, trace, count() AS rated_requests,`,
+      `any(weighted) AS trace_weighted, any(weights) AS trace_weights`,
+      `FROM requests INNER JOIN (${feedbackOfTraces}) AS traces ON trace_number = trace`,
+      `WHERE ${conditions.join(' AND ')} GROUP BY feedback_value, trace)`,
       'GROUP BY feedback_value',
     ].join(' '),
     parameters: { ...parameters, ...told.parameters, ...filtered.parameters },

@@ -35,6 +35,7 @@ test('every query is bounded in time, memory and the length of its answer', asyn
   assert.equal(settings['max_bytes_before_external_sort'], '200000000');
   assert.equal(settings['max_result_rows'], '1000000');
   assert.equal(settings['result_overflow_mode'], 'throw');
+  assert.equal(settings['wait_end_of_query'], '1');
   assert.ok(!('max_threads' in settings));
 });
 

@@ -25,7 +25,7 @@ export function splitColumn(split: GroupBy | SeriesSplit | undefined): {
   if (typeof split === 'object') {
     return {
       sql: 'metadata[{split_key:String}]',
-      conditions: ["(metadata[{split_key:String}] != '' OR mapContains(metadata, {split_key:String}))"],
+      conditions: ['mapContains(metadata, {split_key:String})'],
       parameters: { split_key: split.metadata },
     };
   }

@@ -16,6 +16,10 @@ export class TimeZone {
 
   /** `name` as in `Buckets`. Throws `invalid_request` for a zone that does not exist. */
   constructor(name: string, from: number, to: number) {
+    if (name === 'UTC') {
+      this.#offsets = [{ at: -Infinity, offset: 0 }];
+      return;
+    }
     const format = formatOf(name);
     const start = Math.floor((from - 2 * dayMs) / 1000) * 1000;
     const offsets = [{ at: -Infinity, offset: offsetAt(format, start) }];

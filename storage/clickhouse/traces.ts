@@ -4,7 +4,8 @@ import { checkRange } from './check-range.ts';
 import { filterSql } from './filter-sql.ts';
 import { requestColumns } from './row-columns.ts';
 import type { Select } from './select.ts';
-import { visible } from './visible.ts';
+import { timeSlices } from './time-slices.ts';
+import { moments, visible } from './visible.ts';
 
 const mostRequests = 1000;
 const mostTraces = 500;
@@ -30,34 +31,76 @@ interface TraceRow {
   readonly group_errors: number;
   readonly group_tokens: number;
   readonly group_cost: string;
+  /** How many there are in all, before the page is cut out. */
+  readonly group_count: number;
 }
 
-/** See `Analytics.traces`. A trace is there when any of its requests matches the filter, and then with all of them. */
+/**
+ * See `Analytics.traces`. A trace is there when any of its requests matches the filter, and then with all of them.
+ * Up to `atOnce` traces are brought together at once. More would not fit into the memory of a query, so they are looked
+ * for from the end of the window on, in longer and longer parts of it, until the page is full.
+ */
 export async function traces(
   select: Select,
   query: Parameters<Analytics['traces']>[0],
+  atOnce = 200_000,
 ): ReturnType<Analytics['traces']> {
-  const { limit, offset } = query;
+  const { limit, offset, window } = query;
   checkRange('limit', limit, mostTraces);
   checkRange('offset', offset, maxOffset);
-  const { where, parameters } = visible(query.window, query.visibility);
+  const { where, whose, parameters } = visible(window, query.visibility);
   const { conditions, parameters: values } = filterSql(query.filter);
-  const ofTraces = `FROM requests WHERE ${where} AND trace_id != ''`;
-  const matching = conditions.length === 0 ? '' : ` AND ${conditions.join(' AND ')}`;
-  const among = matching === '' ? '' : ` AND trace_id IN (SELECT trace_id ${ofTraces}${matching})`;
-  const sql = [
-    'SELECT trace_id AS group_trace, toUnixTimestamp64Milli(min(created_at)) AS group_from,',
-    'max(toUnixTimestamp64Milli(created_at) + toInt64(ceil(latency_ms))) AS group_to, count() AS group_requests,',
-    "countIf(status >= 400 OR outcome = 'failed') AS group_errors, sum(total_tokens) AS group_tokens, sum(cost) AS group_cost",
-    `${ofTraces}${among} GROUP BY group_trace`,
-    'ORDER BY group_from DESC, group_trace DESC LIMIT {limit:UInt32} OFFSET {offset:UInt32}',
-  ].join(' ');
   const bound = { ...parameters, ...values };
-  const [found, counted] = await Promise.all([
-    select<TraceRow>(sql, { ...bound, limit, offset }),
-    select<{ traces: number }>(`SELECT uniqExact(trace_id) AS traces ${ofTraces}${matching}`, bound),
-  ]);
-  return { total: counted[0]?.traces ?? 0, rows: found.map((row) => summaryOf(row)) };
+  const ofTraces = `FROM requests WHERE ${where} AND trace_id != ''`;
+  const matching = conditions.length === 0 ? undefined : conditions.join(' AND ');
+  const matches = matching === undefined ? ofTraces : `${ofTraces} AND ${matching}`;
+  const total = await totalOf(select, matches, bound);
+  const page = (among: string, having: string): string =>
+    [
+      'SELECT trace_id AS group_trace, toUnixTimestamp64Milli(min(created_at)) AS group_from,',
+      'max(toUnixTimestamp64Milli(created_at) + toInt64(ceil(latency_ms))) AS group_to, count() AS group_requests,',
+      "countIf(status >= 400 OR outcome = 'failed') AS group_errors, sum(total_tokens) AS group_tokens,",
+      'sum(cost) AS group_cost, count() OVER () AS group_count',
+      `${ofTraces} AND trace_number IN (${among}) GROUP BY group_trace HAVING ${having}`,
+      'ORDER BY group_from DESC, group_trace DESC LIMIT {limit:UInt32} OFFSET {offset:UInt32}',
+    ].join(' ');
+  if (total <= atOnce) {
+    const rows = await select<TraceRow>(page(`SELECT trace_number ${matches}`, 'true'), {
+      ...{ ...bound, limit, offset },
+    });
+    return { total, rows: rows.map((row) => summaryOf(row)) };
+  }
+
+  const found: TraceRow[] = [];
+  let toSkip = offset;
+  // A trace belongs to the part in which it began.
+  const began = `${inSlice} AND trace_id != ''`;
+  const sql = page(
+    `SELECT trace_number FROM requests WHERE ${whose} AND ${began}`,
+    `group_from >= {slice_from:Int64}${matching === undefined ? '' : ` AND countIf(${matching}) > 0`}`,
+  );
+  for (const slice of timeSlices(moments(window), 'newest')) {
+    const wanted = limit - found.length;
+    if (wanted === 0) break;
+    const place = { slice_from: slice.from, slice_to: slice.to };
+    const rows = await select<TraceRow>(sql, { ...bound, ...place, limit: wanted + toSkip, offset: 0 });
+    found.push(...rows.slice(toSkip));
+    toSkip = Math.max(0, toSkip - (rows[0]?.group_count ?? 0));
+  }
+  return { total, rows: found.map((row) => summaryOf(row)) };
+}
+
+const inSlice =
+  "created_at >= fromUnixTimestamp64Milli({slice_from:Int64}, 'UTC') AND created_at < fromUnixTimestamp64Milli({slice_to:Int64}, 'UTC')";
+
+/** Exact up to some hundred thousand; beyond, within a third of a percent, because all their numbers would not fit into memory. */
+async function totalOf(
+  select: Select,
+  matches: string,
+  parameters: Readonly<Record<string, unknown>>,
+): Promise<number> {
+  const sql = `SELECT uniqCombined64(20)(trace_number) AS traces ${matches}`;
+  return (await select<{ traces: number }>(sql, parameters))[0]?.traces ?? 0;
 }
 
 function summaryOf(row: TraceRow): TraceSummary {

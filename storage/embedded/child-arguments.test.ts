@@ -25,6 +25,12 @@ const table: [name: string, given: string[], loader: string | undefined, expecte
     loader,
     ['--import', 'tsx'],
   ],
+  [
+    'nor are values that stand behind such flags',
+    ['--test-name-pattern', 'one', '--cpu-prof-interval', '200', '--conditions', 'x', '--import', 'tsx'],
+    loader,
+    ['--conditions', 'x', '--import', 'tsx'],
+  ],
   ['a runtime that reads TypeScript needs none', [], undefined, []],
 ];
 for (const [name, given, from, expected] of table) {

@@ -1,3 +1,4 @@
+import { readdirSync } from 'node:fs';
 import os from 'node:os';
 import type { FailedMessage, ReadyMessage, StartMessage, StopMessage } from './child-messages.ts';
 
@@ -58,12 +59,26 @@ export function runAsChild<Options>(work: ChildWork<Options>): void {
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => undefined);
 }
 
-/** Serving comes first: on a machine with few cores the engine's bursts would else delay requests. Best effort. */
+/**
+ * Serving comes first: on a machine with few cores the engine's bursts would else delay requests. Best effort. On Linux
+ * a priority is a thread's own and handed on to those that it starts, so those of the runtime that run already, which
+ * statements run on, are told too.
+ */
 function yieldToServing(): void {
+  for (const thread of runningThreads()) {
+    try {
+      os.setPriority(thread, os.constants.priority.PRIORITY_BELOW_NORMAL);
+    } catch {
+      // It has ended, or the system forbids it; then both share the machine as they are.
+    }
+  }
+}
+
+function runningThreads(): number[] {
   try {
-    os.setPriority(os.constants.priority.PRIORITY_BELOW_NORMAL);
+    return readdirSync('/proc/self/task').map(Number);
   } catch {
-    // Some systems forbid it; then both share the machine as they are.
+    return [process.pid];
   }
 }
 

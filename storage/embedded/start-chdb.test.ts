@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -56,6 +56,26 @@ describe('the embedded engine', { skip: chdbMissing }, () => {
     );
     const { engine: all, caches } = memoryBudget(memoryBytes, defaultQueries);
     assert.deepEqual(values.split('\n'), [caches.marks, all, caches.primaryIndex].map(String));
+    await engine.close();
+  });
+
+  const noThreads = process.platform !== 'linux' && 'only Linux gives each thread a priority';
+  test('all its threads give way to serving', { skip: noThreads }, async () => {
+    const engine = await start();
+    await ask(engine, 'CREATE TABLE t (a UInt64) ENGINE = MergeTree ORDER BY a');
+    await ask(engine, 'INSERT INTO t SELECT number FROM numbers(100000)');
+    await ask(engine, 'SELECT sum(cityHash64(number)) FROM numbers_mt(10000000)');
+    const tasks = `/proc/${engine.pid}/task`;
+    const eager: string[] = [];
+    for (const thread of await readdir(tasks)) {
+      const stat = await readFile(`${tasks}/${thread}/stat`, 'utf8').catch(() => undefined);
+      if (stat === undefined) continue;
+      const name = stat.slice(stat.indexOf('(') + 1, stat.lastIndexOf(')'));
+      const nice = Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[16]);
+      // The engine's watch over its memory chooses a priority of its own; it seldom does anything.
+      if (nice <= 0 && name !== 'MemoryWorker') eager.push(`${name}: ${nice}`);
+    }
+    assert.deepEqual(eager, []);
     await engine.close();
   });
 

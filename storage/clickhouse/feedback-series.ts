@@ -30,8 +30,8 @@ export async function feedbackSeries(
   const bucket = bucketSql(starts);
   const given = `FROM feedback WHERE ${whose} AND created_at >= fromUnixTimestamp64Milli({given_from:Int64}, 'UTC')`;
   // Of the requests only those that feedback is about: sets of all would not fit into the memory of a query.
-  const about = `trace_number IN (SELECT trace_number ${given})`;
-  const requests = [where, "trace_id != ''", about, ...filtered.conditions].join(' AND ');
+  const about = `trace_number IN (SELECT trace_number ${given} AND trace_id != '')`;
+  const requests = [where, about, ...filtered.conditions].join(' AND ');
   const feedback = [
     `SELECT feedback_id, minIf(created_at, revision = 1) AS given_at, ${latestRevision} ${given}`,
     // What was given before the window has only its later revisions within it.

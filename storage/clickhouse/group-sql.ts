@@ -58,7 +58,7 @@ function feedbackOfGroups({ by, window, visibility, filter }: GroupQuery): Retur
   const { where, parameters } = visible(moments(window), visibility);
   const told = splitColumn(by);
   const filtered = filterSql(filter);
-  const conditions = [where, "trace_id != ''", ...told.conditions, ...filtered.conditions];
+  const conditions = [where, ...told.conditions, ...filtered.conditions];
   return {
     sql: [
       'SELECT feedback_value, sum(rated_requests) AS feedback_requests,',

@@ -25,6 +25,8 @@ function settingsOf({ memoryBytes = queryBytes, threads }: QueryBounds): ClickHo
     max_bytes_before_external_group_by: spillBytes,
     max_bytes_before_external_sort: spillBytes,
     ...(threads !== undefined && { max_threads: threads }),
+    // To look a large set up in an index too takes several times the memory of the set.
+    use_index_for_in_with_subqueries_max_values: '10000',
     max_result_rows: String(mostRows),
     max_result_bytes: String(mostResultBytes),
     result_overflow_mode: 'throw',

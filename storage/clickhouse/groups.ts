@@ -3,6 +3,7 @@ import { checkRange } from './check-range.ts';
 import { alias, groupSql } from './group-sql.ts';
 import type { Select } from './select.ts';
 import type { UsageReach } from './usage-plan.ts';
+import { usageSettings } from './usage-sql.ts';
 import { moments } from './visible.ts';
 
 const maxPage = 10_000;
@@ -26,7 +27,7 @@ export async function groups(
   const { from, to } = moments(query.window);
   if (from >= to) return { total: 0, rows: [] };
   const { sql, parameters } = groupSql(query, reach);
-  const results = await select<GroupResult>(sql, parameters);
+  const results = await select<GroupResult>(sql, parameters, { settings: usageSettings });
   const first = results[0];
   if (first === undefined && offset > 0) {
     return {

@@ -10,7 +10,7 @@ import { measureSql } from './measure-sql.ts';
 import type { Select } from './select.ts';
 import type { UsageColumn } from './usage-columns.ts';
 import type { UsageReach } from './usage-plan.ts';
-import { usageSql } from './usage-sql.ts';
+import { usageSettings, usageSql } from './usage-sql.ts';
 import { moments } from './visible.ts';
 
 type Result = SeriesResult & Readonly<Record<string, number | string | null>>;
@@ -31,7 +31,8 @@ export async function series(
     measures.map((measure) => `${measureSql[measure].sql} AS ${alias(measure)}`),
     { isSplit: split !== undefined, weight: 'sum(requests)' },
   );
-  const results = starts.length === 0 ? [] : await select<Result>(sql, usage.parameters);
+  const settings = usageSettings;
+  const results = starts.length === 0 ? [] : await select<Result>(sql, usage.parameters, { settings });
   return arrangeSeries(results, starts, split !== undefined, {
     of: (result) => ({
       values: Object.fromEntries(measures.map((measure) => [measure, result[alias(measure)] ?? null])),

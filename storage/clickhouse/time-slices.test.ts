@@ -20,6 +20,14 @@ test('slices cover the window once, from the end that is asked for', () => {
     [5, ...oldest.slice(0, -1).map(({ to }) => to)],
   );
   assert.equal(oldest.at(-1)?.to, window.to);
+  for (const [order, slices] of [
+    ['newest', [window.to - hour, window.to, window.from, window.to - hour]],
+    ['oldest', [window.from, window.from + hour, window.from + hour, window.to]],
+  ] as const)
+    assert.deepEqual(
+      [...timeSlices(window, order, Infinity)].flatMap(({ from, to }) => [from, to]),
+      slices,
+    );
 });
 
 test('the longest window has few of them, and an empty one none', () => {

@@ -1,13 +1,16 @@
 import type { TimeWindow } from '../../core/ports/analytics.ts';
 
 const firstMs = 3_600_000;
-const growth = 8;
 
 /**
- * The window in parts that follow each other from its newest or oldest end: an hour, then each eight times as long as the
- * one before. What fills a page early need not look at the rest.
+ * The window in parts that follow each other from its newest or oldest end: an hour, then each `growth` times as long as
+ * the one before; infinite: the rest at once. What fills a page early need not look at the rest.
  */
-export function* timeSlices({ from, to }: TimeWindow, order: 'newest' | 'oldest'): Generator<TimeWindow> {
+export function* timeSlices(
+  { from, to }: TimeWindow,
+  order: 'newest' | 'oldest',
+  growth = 8,
+): Generator<TimeWindow> {
   let ms = firstMs;
   let left: TimeWindow = { from, to };
   while (left.from < left.to) {

@@ -1,3 +1,4 @@
+import type { ClickHouseSettings } from '@clickhouse/client';
 import { bucketSql } from './bucket-sql.ts';
 import { filterSql } from './filter-sql.ts';
 import { rolledUpAs, type RollUp } from './rolled-up.ts';
@@ -9,6 +10,15 @@ import { moments, visible } from './visible.ts';
 
 /** The last second that the buckets' type can hold. */
 const lastSecond = 4_294_967_295;
+
+/**
+ * How such statements read rows: in larger blocks, and a map as one column. To take one name's values out of it in a
+ * column of their own reads no less and costs a tenth more.
+ */
+export const usageSettings: ClickHouseSettings = {
+  preferred_block_size_bytes: '4194304',
+  optimize_functions_to_subcolumns: 0,
+};
 
 /**
  * A sub-select of requests in numbers, with the values of its placeholders: `at` (seconds since the epoch, 0 without

@@ -1,4 +1,5 @@
-import { isInteger, parse, stringify } from 'lossless-json';
+import { isInteger, parse } from 'lossless-json';
+import { writeJson } from '../../core/pipeline/parse-json.ts';
 import { asObject, type JsonObject } from './json-reading.ts';
 
 /** An integer of sixteen digits or more, where `JSON.parse` may round. May match inside a string; that only costs time. */
@@ -18,12 +19,7 @@ export function parseExactObject(text: string): JsonObject | undefined {
 
 /** The inverse: BigInts become the digits that they were. */
 export function stringifyExact(value: JsonObject): string {
-  try {
-    // Many times faster, and throws at a BigInt.
-    return JSON.stringify(value);
-  } catch {
-    return stringify(value) ?? 'null';
-  }
+  return writeJson(value);
 }
 
 function exactNumber(digits: string): number | bigint {

@@ -1,4 +1,4 @@
-import { isInteger, parse as parseLossless } from 'lossless-json';
+import { isInteger, parse as parseLossless, stringify as stringifyLossless } from 'lossless-json';
 import type { JsonValue } from './context.ts';
 
 /** A number of 16 digits or more, where `JSON.parse` may round. May also match inside a string; that only costs time. */
@@ -7,6 +7,16 @@ const longNumber = /(?:^|[:[,\s])-?\d{16,}/;
 /** Parses JSON and keeps the digits of integers beyond 2^53 (as BigInt). Undefined for anything that is no JSON. */
 export function parseJson(text: string): JsonValue | undefined {
   return (longNumber.test(text) ? parseExactly(text) : undefined) ?? parsePlainly(text);
+}
+
+/** The inverse: BigInts become the digits that they were. */
+export function writeJson(value: unknown): string {
+  try {
+    // Many times faster, and throws at a BigInt.
+    return JSON.stringify(value);
+  } catch {
+    return stringifyLossless(value) ?? 'null';
+  }
 }
 
 /** Undefined also for what is nested too deeply for its recursion: guards must then see the rest of the document all the same. */

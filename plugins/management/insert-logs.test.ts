@@ -184,6 +184,16 @@ test('bodies are cut at what is kept of any request, between characters', async 
   assert.ok(body?.request.endsWith('é'));
 });
 
+test('whole numbers beyond 2^53 keep their digits', async () => {
+  const { post } = setting();
+  const request = { url, body: { model: 'gpt-5', seed: 9_007_199_254_740_993n } };
+  const { bodies } = await post({ request, response: { body: [18_446_744_073_709_551_615n] } });
+  assert.deepEqual(
+    [bodies[0]?.request, bodies[0]?.response],
+    ['{"model":"gpt-5","seed":9007199254740993}', '[18446744073709551615]'],
+  );
+});
+
 test('no bodies where the workspace or the key keeps none', async () => {
   const { scope } = testScope();
   const directory = {

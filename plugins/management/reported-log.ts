@@ -3,6 +3,7 @@ import type { AnswerFacts, Dialect } from '../../core/dialects/dialect.ts';
 import type { Endpoint } from '../../core/dialects/endpoint.ts';
 import { matchEndpoint } from '../../core/dialects/match-endpoint.ts';
 import type { Scope } from '../../core/pipeline/plugin.ts';
+import { writeJson } from '../../core/pipeline/parse-json.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import { acceptance, type ReportedRow } from '../../core/ports/reported-row.ts';
 import type { BodyRow } from '../../core/ports/request-row.ts';
@@ -90,7 +91,7 @@ interface ReportedBody {
 /** Text as it is, everything else as JSON. */
 function textOf(body: unknown): ReportedBody {
   const isText = typeof body === 'string';
-  const whole = Buffer.from(isText ? body : JSON.stringify(body));
+  const whole = Buffer.from(isText ? body : writeJson(body));
   const truncated = whole.length > maxBytes;
   // The decoder keeps a character that the cut divides to itself.
   const kept = truncated ? new StringDecoder('utf8').write(whole.subarray(0, maxBytes)) : whole.toString();

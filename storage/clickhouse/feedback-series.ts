@@ -38,9 +38,11 @@ export async function feedbackSeries(
     'GROUP BY feedback_id HAVING countIf(revision = 1) > 0',
     "AND given_at < fromUnixTimestamp64Milli({to:Int64}, 'UTC')",
   ].join(' ');
-  const models = `LEFT JOIN (SELECT DISTINCT trace_number, toString(model) AS answered_by FROM requests WHERE ${requests}) AS answers ON latest_trace = answers.trace_number`;
+  const models = `LEFT JOIN (SELECT DISTINCT trace_number, model AS answered_by FROM requests WHERE ${requests}) AS answers ON latest_trace = answers.trace_number`;
   const isFiltered = filter !== undefined && filtered.conditions.length > 0;
-  const told = { none: "''", score: 'toString(latest_value)', model: 'answered_by' }[split ?? 'none'];
+  const told = { none: "''", score: 'toString(latest_value)', model: 'toString(answered_by)' }[
+    split ?? 'none'
+  ];
   const at = bucket.of('intDiv(toUnixTimestamp64Milli(given_at), 1000)');
   const sql = seriesStatement(
     [

@@ -5,7 +5,7 @@ import { filterSql } from './filter-sql.ts';
 import { requestColumns } from './row-columns.ts';
 import type { Select } from './select.ts';
 import { timeSlices } from './time-slices.ts';
-import { moments, visible } from './visible.ts';
+import { between, moments, visible } from './visible.ts';
 
 const mostRequests = 1000;
 const mostTraces = 500;
@@ -90,8 +90,7 @@ export async function traces(
 
 /** The names themselves are not read for it. */
 const hasTrace = "trace_number != sipHash64('')";
-const inSlice =
-  "created_at >= fromUnixTimestamp64Milli({slice_from:Int64}, 'UTC') AND created_at < fromUnixTimestamp64Milli({slice_to:Int64}, 'UTC')";
+const inSlice = between('slice_from', 'slice_to');
 
 /** Exact up to some hundred thousand; beyond, within a third of a percent, because all their numbers would not fit into memory. */
 async function totalOf(

@@ -4,8 +4,7 @@ import type { TimeWindow, Visibility } from '../../core/ports/analytics.ts';
 const endOfTime = 10_413_791_999_999;
 
 /** Placeholders are filled by `moments`. */
-export const inWindow =
-  "created_at >= fromUnixTimestamp64Milli({from:Int64}, 'UTC') AND created_at < fromUnixTimestamp64Milli({to:Int64}, 'UTC')";
+export const inWindow = between('from', 'to');
 
 /** For sub-selects over further tables that have the columns: the organisation, and the workspace when there is one. */
 export const inPlace =
@@ -58,4 +57,9 @@ export function moments({ from, to }: TimeWindow): { from: number; to: number } 
 
 export function moment(time: number): number {
   return Math.min(Math.max(Math.ceil(time), 0), endOfTime);
+}
+
+/** Rows of the time from one placeholder to another, both milliseconds since the epoch. */
+export function between(from: string, to: string): string {
+  return `created_at >= fromUnixTimestamp64Milli({${from}:Int64}, 'UTC') AND created_at < fromUnixTimestamp64Milli({${to}:Int64}, 'UTC')`;
 }

@@ -1,18 +1,11 @@
 // A clock that is wrong, and goes back: rows keep the time that they came with, and each is stored once.
 import assert from 'node:assert/strict';
-import { join } from 'node:path';
 import { test } from 'node:test';
-import { createAnalytics } from '../../storage/clickhouse/create-analytics.ts';
-import {
-  chdbMissing,
-  recordingLog,
-  startTestChdb,
-  temporaryFolder,
-  testClock,
-} from '../../storage/embedded/chdb-fixture.ts';
+import { chdbMissing, recordingLog, testClock } from '../../storage/embedded/chdb-fixture.ts';
 import { openJournal } from '../../storage/journal/journal.ts';
 import { always, countOf } from '../conformance/analytics-probe.ts';
 import { requestRow } from '../conformance/analytics-rows.ts';
+import { openJournalStore } from '../kit/journal-store.ts';
 
 const moments = ['1971-03-01', '2026-11-22', '2026-11-25', '2099-12-31', '2020-02-29', '2026-11-21'];
 
@@ -20,22 +13,7 @@ test(
   'rows of the past and of the future are stored once, in the segments in which they came',
   { skip: chdbMissing },
   async (t) => {
-    const home = await temporaryFolder();
-    const directory = join(home.path, 'journal');
-    const { engine, close } = await startTestChdb([directory]);
-    const { url, username, password } = engine;
-    const analytics = await createAnalytics({
-      url,
-      username,
-      password,
-      readsFiles: true,
-      log: recordingLog(),
-    });
-    t.after(async () => {
-      await analytics.close();
-      await close();
-      await home.remove();
-    });
+    const { analytics, directory } = await openJournalStore(t);
     let skewMs = 0;
     const clock = { ...testClock, now: () => testClock.now() + skewMs };
     const bounds = { flushMs: 5, shipMs: 20, maxBytes: 10_000_000 };

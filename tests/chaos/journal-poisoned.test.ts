@@ -3,18 +3,12 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
-import { createAnalytics } from '../../storage/clickhouse/create-analytics.ts';
-import {
-  chdbMissing,
-  recordingLog,
-  startTestChdb,
-  temporaryFolder,
-  testClock,
-} from '../../storage/embedded/chdb-fixture.ts';
+import { chdbMissing, recordingLog, testClock } from '../../storage/embedded/chdb-fixture.ts';
 import { openJournal } from '../../storage/journal/journal.ts';
 import type { Insert } from '../../storage/journal/segment-shipper.ts';
 import { countOf } from '../conformance/analytics-probe.ts';
 import { requestRow } from '../conformance/analytics-rows.ts';
+import { openJournalStore } from '../kit/journal-store.ts';
 
 const rows = 100;
 const bad = new Map([
@@ -28,19 +22,7 @@ test(
   'bad rows go to quarantine with the engine’s reason, all others are stored once, whatever goes wrong between',
   { skip: chdbMissing },
   async (t) => {
-    const home = await temporaryFolder();
-    const directory = join(home.path, 'journal');
-    const { engine, close } = await startTestChdb([directory]);
-    const { url, username, password } = engine;
-    const analytics = await createAnalytics({
-      ...{ url, username, password, readsFiles: true },
-      log: recordingLog(),
-    });
-    t.after(async () => {
-      await analytics.close();
-      await close();
-      await home.remove();
-    });
+    const { analytics, directory } = await openJournalStore(t);
     let calls = 0;
     // Every third post never arrives, and the answer to every third is lost.
     const insert: Insert = async (...post) => {

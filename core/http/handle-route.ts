@@ -7,9 +7,10 @@ import type { Exchange } from '../pipeline/exchange.ts';
 import { callerKey } from '../pipeline/keys.ts';
 import type { Directory, KeyRecord } from '../ports/directory.ts';
 import type { Log } from '../ports/log.ts';
+import { writeInTurns } from '../ports/in-turns.ts';
 import type { Resources } from '../ports/resources.ts';
 import type { RouteDefinition } from './define-route.ts';
-import { jsonAnswer } from './reply.ts';
+import { jsonTextAnswer } from './reply.ts';
 import { RouteCall, storeReader } from './route-call.ts';
 import { describeIssues, readRouteParts } from './route-parts.ts';
 
@@ -51,7 +52,7 @@ export async function handleRoute(
       'The gateway prepared an answer that breaks its own contract and held it back.',
     );
   }
-  return jsonAnswer(200, reply);
+  return jsonTextAnswer(200, await writeInTurns(reply));
 }
 
 /** Routes of what is switched off refuse, and all of them without the administration API. */

@@ -26,10 +26,15 @@ export function sendHead(
 
 /** A JSON answer of the gateway itself. */
 export function jsonAnswer(status: number, value: unknown, headers: readonly string[] = []): Answer {
+  return jsonTextAnswer(status, JSON.stringify(value), headers);
+}
+
+/** The same of a value that has been written. */
+export function jsonTextAnswer(status: number, text: string, headers: readonly string[] = []): Answer {
   return {
     status,
     headers: ['content-type', 'application/json', ...headers],
-    body: Buffer.from(JSON.stringify(value), 'utf8'),
+    body: Buffer.from(text, 'utf8'),
     source: 'gateway',
   };
 }

@@ -1,6 +1,6 @@
 import { Type } from '../../core/pipeline/plugin.ts';
 import type { Measures } from '../../core/ports/analytics-series.ts';
-import { instant, type Graph } from './graph.ts';
+import { dataPoints, type Graph } from './graph.ts';
 import { cents, Count, counted, Figure, measured, per, percent, Timestamp } from './graph-values.ts';
 
 const Saved = (description: string) =>
@@ -39,11 +39,10 @@ export const cacheHitRate: Graph = {
     let [simple, semantic] = [0, 0];
     return {
       summary: { total: hitsOf(all), rate: percent(hitsOf(all), counted(all, 'requests')) },
-      data_points: points.map(({ at, values }) => {
+      data_points: await dataPoints(points, ({ values }) => {
         simple += counted(values, 'simple_hits');
         semantic += counted(values, 'semantic_hits');
         return {
-          timestamp: instant(at),
           simple_hits: counted(values, 'simple_hits'),
           semantic_hits: counted(values, 'semantic_hits'),
           rate: percent(hitsOf(values), counted(values, 'requests')),

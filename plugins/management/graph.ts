@@ -11,6 +11,7 @@ import type {
   SeriesPoint,
   SeriesWindow,
 } from '../../core/ports/analytics-series.ts';
+import { mapInTurns } from '../../core/ports/in-turns.ts';
 import { Timestamp } from './graph-values.ts';
 
 /** Asks the store about the requests and the feedback that a query is about. */
@@ -40,6 +41,8 @@ export interface Graph {
   read(source: GraphSource): Promise<GraphAnswer>;
 }
 
+const dayMs = 86_400_000;
+
 type Reading = Pick<Graph, 'summary' | 'point' | 'read'>;
 type Show<T> = (values: T) => Readonly<Record<string, unknown>>;
 
@@ -61,7 +64,7 @@ export function overTime(measures: readonly Measure[], fields: TProperties, show
       const { totals, points } = await source.series(measures);
       return {
         summary: show(totals[0]?.values ?? {}),
-        data_points: points.map(({ at, values }) => ({ timestamp: instant(at), ...show(values) })),
+        data_points: await dataPoints(points, ({ values }) => show(values)),
       };
     },
   };
@@ -79,7 +82,7 @@ export function feedbackOverTime(fields: TProperties, show: Show<Feedback>): Rea
       const { totals, points } = await source.feedback();
       return {
         summary: show(totals[0] ?? noFeedback),
-        data_points: points.map((point) => ({ timestamp: instant(point.at), ...show(point) })),
+        data_points: await dataPoints(points, show),
       };
     },
   };
@@ -110,10 +113,9 @@ export function stacked(
       const sum = splitCounts(measure, apart.totals).reduce((all, { count }) => all + count, 0);
       return {
         summary: shape.total(whole.totals[0]?.values ?? {}, sum),
-        data_points: whole.points.map(({ at, values }) => ({
-          timestamp: instant(at),
-          ...shape.at(values, splitCounts(measure, byTime.get(at) ?? [])),
-        })),
+        data_points: await dataPoints(whole.points, ({ at, values }) =>
+          shape.at(values, splitCounts(measure, byTime.get(at) ?? [])),
+        ),
       };
     },
   };
@@ -146,7 +148,26 @@ export function splitCounts(
     .sort((one, other) => one.value - other.value);
 }
 
-/** As every answer writes times. */
-export function instant(at: number): string {
-  return new Date(at).toISOString();
+/** The points of an answer: when each begins, and what `show` says of it. Requests have their turns in between. */
+export function dataPoints<Point extends { readonly at: number }>(
+  points: readonly Point[],
+  show: Show<Point>,
+): Promise<GraphAnswer['data_points']> {
+  const timestamp = timestamps();
+  return mapInTurns(points, (point) => ({ timestamp: timestamp(point.at), ...show(point) }));
+}
+
+/** ISO 8601, of many instants that share their days and times of day: a date takes longer to write than all else of a point. */
+function timestamps(): (at: number) => string {
+  const dates = new Map<number, string>();
+  const times = new Map<number, string>();
+  return (at) => {
+    const day = Math.floor(at / dayMs) * dayMs;
+    const time = at - day;
+    let date = dates.get(day);
+    if (date === undefined) dates.set(day, (date = new Date(day).toISOString().slice(0, 11)));
+    let text = times.get(time);
+    if (text === undefined) times.set(time, (text = new Date(time).toISOString().slice(11)));
+    return date + text;
+  };
 }

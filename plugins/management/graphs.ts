@@ -17,7 +17,10 @@ export const graphs: readonly Graph[] = [
     ...overTime(
       ['cost', 'requests'],
       { total: Type.Number({ description: 'US cents.' }), avg: Figure('US cents per request.') },
-      (of) => ({ total: cents(of.cost), avg: per(cents(of.cost), counted(of, 'requests')) }),
+      (of) => {
+        const total = cents(of.cost);
+        return { total, avg: per(total, counted(of, 'requests')) };
+      },
     ),
   },
   {

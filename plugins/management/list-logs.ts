@@ -1,6 +1,7 @@
 import type { RouteDefinition } from '../../core/http/define-route.ts';
 import { defineRoute, GatewayError, Type, type Scope, type Static } from '../../core/pipeline/plugin.ts';
 import type { LogRecord, TimeWindow } from '../../core/ports/analytics.ts';
+import { mapInTurns } from '../../core/ports/in-turns.ts';
 import { visibilityIn } from './data-visibility.ts';
 import { isoTime } from './iso-time.ts';
 import { readCursor, writeCursor, type LogPlace } from './log-cursor.ts';
@@ -12,6 +13,8 @@ const defaultSize = 50;
 const mostNumbered = 10_000;
 /** They may have half a megabyte each. */
 const mostBodies = 50;
+/** Entries without bodies that are written in a turn. */
+const summariesAtOnce = 16;
 
 const Order = Type.Union([Type.Literal('newest'), Type.Literal('oldest')], {
   description: 'Which entries come first. Default `newest`.',
@@ -100,7 +103,11 @@ export function listLogsRoute({ analytics, clock, directory }: Scope): RouteDefi
       const hasMore = last !== undefined && found.length > Math.min(skipped + size, mostNumbered - 1);
       return {
         object: 'list' as const,
-        data: page.map((record) => logSummary(record, { bodies })),
+        data: await mapInTurns(
+          page,
+          (record) => logSummary(record, { bodies }),
+          bodies ? 1 : summariesAtOnce,
+        ),
         next_cursor: hasMore ? writeCursor({ order, window, after: cursorOf(last) }) : null,
         has_more: hasMore,
         ...(total !== undefined && { total }),

@@ -113,37 +113,56 @@ export const LogMetrics = Type.Object({
   'metadata.value': Type.Array(text, { description: 'Its values, in the same order.' }),
 });
 
-/** The row as the API shows it: what it says in JSON of its own stands elsewhere. */
-export function metricsOf(
-  row: Omit<RequestRow, 'tries' | 'decision' | 'guardrails'>,
-): Static<typeof LogMetrics> {
-  const index = /\[(\d+)\]$/.exec(row.option)?.[1];
-  return {
-    ...row,
-    created_at: isoTime(row.created_at),
-    cost: Number(row.cost),
-    lost_cost: Number(row.lost_cost),
-    cost_currency: 'USD',
-    ai_org: row.ai_service,
-    ai_model: row.model,
-    req_units: row.prompt_tokens,
-    res_units: row.completion_tokens,
-    total_units: row.total_tokens,
-    request_method: row.method,
-    request_url: row.path,
-    response_status_code: row.status,
-    response_time: row.latency_ms,
-    upstream_response_time: row.upstream_ms,
-    gateway_processing_time: row.gateway_ms,
-    config_id: row.config,
-    config_version_id: row.config_version,
-    prompt_slug: row.prompt,
-    prompt_version_id: row.prompt_version,
-    is_proxy_call: row.endpoint === 'proxy',
-    stream_mode: row.stream ? 1 : 0,
-    retry_success_count: row.is_success ? Math.max(row.retries, 0) : 0,
-    last_used_option_index: index === undefined ? null : Number(index),
-    'metadata.key': Object.keys(row.metadata),
-    'metadata.value': Object.values(row.metadata),
-  };
+type Metrics = Static<typeof LogMetrics>;
+/** What a row says in JSON of its own stands elsewhere. */
+type Row = Omit<RequestRow, 'tries' | 'decision' | 'guardrails'>;
+
+/** What is no column of the row, or another value there. */
+const made: {
+  readonly [Name in Exclude<keyof Metrics, keyof Row> | 'created_at' | 'cost' | 'lost_cost']: (
+    row: Row,
+  ) => Metrics[Name];
+} = {
+  created_at: (row) => isoTime(row.created_at),
+  cost: (row) => Number(row.cost),
+  lost_cost: (row) => Number(row.lost_cost),
+  cost_currency: () => 'USD',
+  ai_org: (row) => row.ai_service,
+  ai_model: (row) => row.model,
+  req_units: (row) => row.prompt_tokens,
+  res_units: (row) => row.completion_tokens,
+  total_units: (row) => row.total_tokens,
+  request_method: (row) => row.method,
+  request_url: (row) => row.path,
+  response_status_code: (row) => row.status,
+  response_time: (row) => row.latency_ms,
+  upstream_response_time: (row) => row.upstream_ms,
+  gateway_processing_time: (row) => row.gateway_ms,
+  config_id: (row) => row.config,
+  config_version_id: (row) => row.config_version,
+  prompt_slug: (row) => row.prompt,
+  prompt_version_id: (row) => row.prompt_version,
+  is_proxy_call: (row) => row.endpoint === 'proxy',
+  stream_mode: (row) => (row.stream ? 1 : 0),
+  retry_success_count: (row) => (row.is_success ? Math.max(row.retries, 0) : 0),
+  last_used_option_index: ({ option }) => {
+    const index = /\[(\d+)\]$/.exec(option)?.[1];
+    return index === undefined ? null : Number(index);
+  },
+  'metadata.key': (row) => Object.keys(row.metadata),
+  'metadata.value': (row) => Object.values(row.metadata),
+};
+
+/** Some of what the API shows of a row. Lists show many rows: what is not asked for is not made. */
+export function metricsOf<Name extends keyof Metrics>(row: Row, names: readonly Name[]): Pick<Metrics, Name> {
+  const metrics: Record<string, unknown> = {};
+  const makers: Partial<Record<keyof Metrics, (row: Row) => unknown>> = made;
+  for (const name of names) {
+    const make = makers[name];
+    metrics[name] = make === undefined ? row[name as keyof Row] : make(row);
+  }
+  return metrics as Pick<Metrics, Name>;
 }
+
+/** Every name of `LogMetrics`. */
+export const metricNames = Object.keys(LogMetrics.properties) as (keyof Metrics)[];

@@ -1,7 +1,8 @@
 import { Type, type Static } from '../../core/pipeline/plugin.ts';
 import type { LogRecord } from '../../core/ports/analytics.ts';
+import type { RequestRow } from '../../core/ports/request-row.ts';
 import { isoTime } from './iso-time.ts';
-import { LogMetrics, metricsOf } from './log-metrics.ts';
+import { LogMetrics, metricNames, metricsOf } from './log-metrics.ts';
 
 const Body = Type.Unknown({
   description:
@@ -59,36 +60,46 @@ export const LogReply = Type.Object({
 });
 
 /** Puts a stored record into the shape of the API. */
-export function logReply({ request, body }: LogRecord): Static<typeof LogReply> {
-  const { tries, decision, guardrails, ...row } = request;
-  const format = body?.log_format ?? 'none';
-  const isText = format !== 'base64';
+export function logReply(record: LogRecord): Static<typeof LogReply> {
+  const { tries, decision, guardrails, ...row } = record.request;
+  const bodies = bodiesOf(record);
   return {
-    id: row.id,
+    ...headOf(row),
     _id: row.id,
-    object: 'log',
-    created_at: isoTime(row.created_at),
-    organisation_id: row.organisation_id,
-    workspace_id: row.workspace_id,
-    log_format: format,
-    request: {
-      method: row.method,
-      url: row.path,
-      body: bodyOf(body?.request, isText),
-      truncated: body?.request_truncated ?? false,
-    },
+    log_format: bodies.log_format,
+    request: { method: row.method, url: row.path, ...bodies.request },
     response: {
       status: row.status,
       response_time: row.latency_ms,
       responseTime: row.latency_ms,
       lastUsedOptionJsonPath: row.option,
-      body: bodyOf(body?.response, isText),
-      truncated: body?.response_truncated ?? false,
+      ...bodies.response,
     },
-    metrics: metricsOf(row),
+    metrics: metricsOf(row, metricNames),
     tries: tries === '' ? null : (JSON.parse(tries) as Static<typeof Try>[]),
     guardrails: guardrails === '' ? null : JSON.parse(guardrails),
     decision: decision === '' ? null : JSON.parse(decision),
+  };
+}
+
+/** What an entry says first, in full and in lists. */
+export function headOf({
+  id,
+  created_at,
+  organisation_id,
+  workspace_id,
+}: Pick<RequestRow, 'id' | 'created_at' | 'organisation_id' | 'workspace_id'>) {
+  return { id, object: 'log' as const, created_at: isoTime(created_at), organisation_id, workspace_id };
+}
+
+/** What an entry says of bodies, in full and in lists. */
+export function bodiesOf({ body }: Pick<LogRecord, 'body'>) {
+  const format = body?.log_format ?? 'none';
+  const isText = format !== 'base64';
+  return {
+    log_format: format,
+    request: { body: bodyOf(body?.request, isText), truncated: body?.request_truncated ?? false },
+    response: { body: bodyOf(body?.response, isText), truncated: body?.response_truncated ?? false },
   };
 }
 

@@ -1,7 +1,7 @@
 import { Type, type Static } from '../../core/pipeline/plugin.ts';
 import type { LogRecord } from '../../core/ports/analytics.ts';
-import { LogMetrics } from './log-metrics.ts';
-import { LogReply, logReply } from './log-record.ts';
+import { LogMetrics, metricsOf } from './log-metrics.ts';
+import { bodiesOf, headOf, LogReply } from './log-record.ts';
 
 /** What a list says of an entry; `GET /logs/{id}` says the rest. */
 const shown = [
@@ -35,28 +35,13 @@ export const LogSummary = Type.Object({
 
 /** The entry for a list; `bodies`: with what was sent and answered. */
 export function logSummary(record: LogRecord, { bodies = false } = {}): Static<typeof LogSummary> {
-  const full = logReply(record);
-  const { method, url } = full.request;
-  const { status, response_time: responseTime } = full.response;
+  const row = record.request;
+  const kept = bodies ? bodiesOf(record) : undefined;
   return {
-    id: full.id,
-    object: full.object,
-    created_at: full.created_at,
-    organisation_id: full.organisation_id,
-    workspace_id: full.workspace_id,
-    request: { method, url, ...(bodies && partOf(full.request)) },
-    response: { status, response_time: responseTime, ...(bodies && partOf(full.response)) },
-    ...(bodies && { log_format: full.log_format }),
-    metrics: shownMetrics(full.metrics),
+    ...headOf(row),
+    request: { method: row.method, url: row.path, ...kept?.request },
+    response: { status: row.status, response_time: row.latency_ms, ...kept?.response },
+    ...(kept !== undefined && { log_format: kept.log_format }),
+    metrics: metricsOf(row, shown),
   };
-}
-
-function shownMetrics(all: Static<typeof LogMetrics>): Static<typeof LogSummary>['metrics'] {
-  const metrics: Partial<typeof all> = {};
-  for (const name of shown) Object.assign(metrics, { [name]: all[name] });
-  return metrics;
-}
-
-function partOf({ body, truncated }: { readonly body: unknown; readonly truncated: boolean }) {
-  return { body, truncated };
 }

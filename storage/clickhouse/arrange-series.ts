@@ -1,4 +1,5 @@
 import { GatewayError } from '../../core/errors/gateway-error.ts';
+import { mapInTurns } from '../../core/ports/in-turns.ts';
 
 /** Points of a split series that an answer holds at the most. */
 const mostPoints = 100_000;
@@ -47,26 +48,27 @@ export function seriesStatement(
  * Brings the rows of such a statement into the order of a series and fills its gaps. Throws `invalid_request` for too
  * many points.
  */
-export function arrangeSeries<Result extends SeriesResult, Values extends object>(
+export async function arrangeSeries<Result extends SeriesResult, Values extends object>(
   results: readonly Result[],
   starts: readonly number[],
   isSplit: boolean,
   { of, nothing }: { readonly of: (result: Result) => Values; readonly nothing: Values },
-): { totals: (Omit<Placed, 'at'> & Values)[]; points: (Placed & Values)[] } {
+): Promise<{ totals: (Omit<Placed, 'at'> & Values)[]; points: (Placed & Values)[] }> {
   if (results.length > mostPoints) throw tooManyPoints();
   const splitOf = (result: Result): string | undefined => (isSplit ? result.point_split : undefined);
   const totals = results
     .filter((result) => result.is_total === 1)
     .map((result) => ({ split: splitOf(result), ...of(result) }));
-  const points = results
-    .filter((result) => result.is_total === 0)
-    .map((result) => ({ at: result.point_at * 1000, split: splitOf(result), ...of(result) }));
+  const points = await mapInTurns(
+    results.filter((result) => result.is_total === 0),
+    (result) => ({ at: result.point_at * 1000, split: splitOf(result), ...of(result) }),
+  );
   if (isSplit) return { totals, points };
   const found = new Map(points.map((point) => [point.at, point]));
   const none = { split: undefined, ...nothing };
   return {
     totals: totals.length > 0 ? totals : [none],
-    points: starts.map((at) => found.get(at) ?? { at, ...none }),
+    points: await mapInTurns(starts, (at) => found.get(at) ?? { at, ...none }),
   };
 }
 

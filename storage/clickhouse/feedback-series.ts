@@ -3,7 +3,7 @@ import { arrangeSeries, seriesStatement, type SeriesResult } from './arrange-ser
 import { bucketSql } from './bucket-sql.ts';
 import { bucketStarts } from './bucket-starts.ts';
 import { filterSql } from './filter-sql.ts';
-import { latestRevision, weightedAverage } from './latest-feedback-sql.ts';
+import { latestFeedback, weightedAverage } from './latest-feedback-sql.ts';
 import type { Select } from './select.ts';
 import { moments, visible } from './visible.ts';
 
@@ -32,12 +32,8 @@ export async function feedbackSeries(
   // Of the requests only those that feedback is about: sets of all would not fit into the memory of a query.
   const about = `trace_number IN (SELECT trace_number ${given} AND trace_id != '')`;
   const requests = [where, about, ...filtered.conditions].join(' AND ');
-  const feedback = [
-    `SELECT feedback_id, minIf(created_at, revision = 1) AS given_at, ${latestRevision} ${given}`,
-    // What was given before the window has only its later revisions within it.
-    'GROUP BY feedback_id HAVING countIf(revision = 1) > 0',
-    "AND given_at < fromUnixTimestamp64Milli({to:Int64}, 'UTC')",
-  ].join(' ');
+  // What was given before the window has only its later revisions within it.
+  const feedback = `SELECT * FROM (${latestFeedback(given)}) WHERE given_at < fromUnixTimestamp64Milli({to:Int64}, 'UTC')`;
   const models = `LEFT JOIN (SELECT DISTINCT trace_number, model AS answered_by FROM requests WHERE ${requests}) AS answers ON latest_trace = answers.trace_number`;
   const isFiltered = filter !== undefined && filtered.conditions.length > 0;
   const told = { none: "''", score: 'toString(latest_value)', model: 'toString(answered_by)' }[

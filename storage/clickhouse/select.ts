@@ -1,4 +1,5 @@
 import type { ClickHouseClient, ClickHouseSettings } from '@clickhouse/client';
+import { mapInTurns } from '../../core/ports/in-turns.ts';
 import { queryError } from './store-errors.ts';
 
 /** What one query may take. */
@@ -17,6 +18,8 @@ const queryBytes = 400_000_000;
 const lateMs = 5000;
 const mostRows = 1_000_000;
 const mostResultBytes = 128 * 1024 * 1024;
+/** Of an answer that are read in a turn. */
+const charactersAtOnce = 32 * 1024;
 
 function settingsOf({ memoryBytes = queryBytes, threads }: QueryBounds): ClickHouseSettings {
   const spillBytes = String(Math.floor(memoryBytes / 2));
@@ -37,6 +40,20 @@ function settingsOf({ memoryBytes = queryBytes, threads }: QueryBounds): ClickHo
     output_format_decimal_trailing_zeros: 1,
     date_time_output_format: 'simple',
   };
+}
+
+/** The rows of an answer in which each is a line. */
+async function rowsOf<Row>(answer: string): Promise<Row[]> {
+  const lines = answer.trimEnd();
+  const pieces: string[] = [];
+  for (let start = 0; start < lines.length;) {
+    const found = lines.indexOf('\n', start + charactersAtOnce);
+    const end = found === -1 ? lines.length : found;
+    pieces.push(lines.slice(start, end));
+    start = end + 1;
+  }
+  const read = (piece: string): Row[] => JSON.parse(`[${piece.replaceAll('\n', ',')}]`) as Row[];
+  return (await mapInTurns(pieces, read, 1)).flat();
 }
 
 /** Runs one query: values are always bound, never part of the text. Throws what `queryError` makes of a failure. */
@@ -69,9 +86,8 @@ export function selectOf(client: ClickHouseClient, bounds: QueryBounds = {}): Se
         clickhouse_settings: { ...common, ...settings, max_execution_time: seconds },
         abort_signal: AbortSignal.timeout(seconds * 1000 + lateMs),
       });
-      // A line is a row. The client would make a pipeline of streams for them, which is slower than one string.
-      const lines = (await result.text()).trimEnd();
-      return JSON.parse(`[${lines.replaceAll('\n', ',')}]`) as Row[];
+      // The client would make a pipeline of streams for them, which is slower than one string.
+      return await rowsOf<Row>(await result.text());
     } catch (error) {
       throw queryError(error);
     }

@@ -31,12 +31,15 @@ export async function series(
     measures.map((measure) => `${measureSql[measure].sql} AS ${alias(measure)}`),
     { isSplit: split !== undefined, weight: 'sum(requests)' },
   );
+  const named = measures.map((measure) => ({ measure, name: alias(measure) }));
   const settings = usageSettings;
   const results = starts.length === 0 ? [] : await select<Result>(sql, usage.parameters, { settings });
   return arrangeSeries(results, starts, split !== undefined, {
-    of: (result) => ({
-      values: Object.fromEntries(measures.map((measure) => [measure, result[alias(measure)] ?? null])),
-    }),
+    of: (result) => {
+      const values: Partial<Record<Measure, number | string | null>> = {};
+      for (const { measure, name } of named) values[measure] = result[name] ?? null;
+      return { values };
+    },
     nothing: { values: valuesOfNothing(measures) },
   });
 }

@@ -78,7 +78,11 @@ pipelines:
 
 /** A number of the page /metrics. */
 async function metric(gateway: GatewayProcess, series: string): Promise<number> {
-  const text = await (await fetch(`${gateway.url}/metrics`)).text();
+  const text = await fetch(`${gateway.url}/metrics`)
+    .then((answer) => answer.text())
+    .catch((error: unknown) => {
+      throw new Error(`The gateway does not answer; it wrote:\n${gateway.stderr}`, { cause: error });
+    });
   const line = text.split('\n').find((one) => one.startsWith(`${series} `));
   return Number(line?.split(' ').at(-1) ?? 0);
 }

@@ -15,7 +15,9 @@ export const ownerKey = 'wk_test_0123456789abcdef';
 const main = fileURLToPath(new URL('../../main.ts', import.meta.url));
 /** Users start it with that. */
 const run = fileURLToPath(new URL('../../scripts/run.mjs', import.meta.url));
-const patienceMs = 60_000;
+/** So long a command may take, and a gateway run: under chaos it has to outlive a few timeouts. */
+const commandMs = 120_000;
+const gatewayMs = 600_000;
 
 /** How a process that ended did so. */
 export interface Ended {
@@ -92,12 +94,12 @@ export async function removeRuntimeFolders(data: string): Promise<void> {
   }
 }
 
-/** Runs `weir …` to its end. Fails when it does not end in a minute. */
+/** Runs `weir …` to its end. It is killed when it does not end in two minutes. */
 export async function runWeir(
   args: readonly string[],
   { cwd, env, runtime }: Pick<WeirOptions, 'cwd' | 'env' | 'runtime'> = {},
 ): Promise<Ended> {
-  return launch(args, cwd ?? (await temporaryFolder()), env, runtime).ended;
+  return launch(args, { cwd: cwd ?? (await temporaryFolder()), env, runtime }, commandMs).ended;
 }
 
 /**
@@ -131,7 +133,11 @@ export async function startWeir(options: WeirOptions = {}): Promise<WeirProcess>
   }
   if (file !== undefined) args.push('--config', file);
   const env = { WEIR_ADMIN_KEY: ownerKey, ...options.env };
-  const { child, output, ended } = launch(args, options.cwd ?? folder, env, options.runtime);
+  const { child, output, ended } = launch(
+    args,
+    { cwd: options.cwd ?? folder, env, runtime: options.runtime },
+    gatewayMs,
+  );
   const port = await new Promise<number>((resolve, reject) => {
     const look = (): void => {
       const found = /listens on http:\/\/127\.0\.0\.1:(\d+)[^\d][\s\S]*\n/.exec(output.stdout);
@@ -166,9 +172,8 @@ export async function startWeir(options: WeirOptions = {}): Promise<WeirProcess>
 
 function launch(
   args: readonly string[],
-  cwd: string,
-  given: WeirOptions['env'] = {},
-  runtime: Runtime = defaultRuntime,
+  { cwd, env: given = {}, runtime = defaultRuntime }: Pick<WeirOptions, 'cwd' | 'env' | 'runtime'>,
+  longestMs: number,
 ) {
   const env: NodeJS.ProcessEnv = { ...process.env, ...given };
   // What the shell of the tests happens to hold must not decide.
@@ -185,7 +190,10 @@ function launch(
   const output = { stdout: '', stderr: '' };
   child.stdout.setEncoding('utf8').on('data', (text: string) => (output.stdout += text));
   child.stderr.setEncoding('utf8').on('data', (text: string) => (output.stderr += text));
-  const timer = setTimeout(() => child.kill('SIGKILL'), patienceMs * 2);
+  const timer = setTimeout(() => {
+    output.stderr += `\nThe tests killed it: it ran for longer than ${longestMs / 1000} seconds.\n`;
+    child.kill('SIGKILL');
+  }, longestMs);
   const ended = new Promise<Ended>((resolve) => {
     child.once('exit', () => alive.delete(child));
     child.once('close', (code, signal) => {

@@ -1,0 +1,46 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+
+/** Values of a turn where each takes about a microsecond. */
+const valuesAtOnce = 256;
+
+/**
+ * Maps many values without holding up requests: after every `atOnce` of them (default 256) others have a turn. Waits for
+ * nothing where there are no more than that. Rejects with what `map` throws.
+ */
+export async function mapInTurns<T, R>(
+  values: readonly T[],
+  map: (value: T) => R,
+  atOnce = valuesAtOnce,
+): Promise<R[]> {
+  const mapped: R[] = [];
+  for (let start = 0; start < values.length; start += atOnce) {
+    if (start > 0) await nextTurn();
+    for (const value of values.slice(start, start + atOnce)) mapped.push(map(value));
+  }
+  return mapped;
+}
+
+/** JSON of plain values, as `JSON.stringify` writes it: a long list, and those in members of an object, in turns. */
+export async function writeInTurns(value: unknown): Promise<string> {
+  if (isLongList(value)) return writeList(value);
+  if (typeof value !== 'object' || value === null || !Object.values(value).some(isLongList))
+    return JSON.stringify(value);
+  const members: string[] = [];
+  for (const [name, member] of Object.entries(value)) {
+    const text = isLongList(member) ? await writeList(member) : JSON.stringify(member);
+    if (text !== undefined) members.push(`${JSON.stringify(name)}:${text}`);
+  }
+  return `{${members.join(',')}}`;
+}
+
+function isLongList(value: unknown): value is readonly unknown[] {
+  return Array.isArray(value) && value.length > valuesAtOnce;
+}
+
+async function writeList(values: readonly unknown[]): Promise<string> {
+  const pieces: (readonly unknown[])[] = [];
+  for (let start = 0; start < values.length; start += valuesAtOnce)
+    pieces.push(values.slice(start, start + valuesAtOnce));
+  const entries = await mapInTurns(pieces, (piece) => JSON.stringify(piece).slice(1, -1), 1);
+  return `[${entries.join(',')}]`;
+}

@@ -40,7 +40,7 @@ export function judge<T>(
     note.verdict = GatewayError.is(error) ? 'refused' : 'failed';
     throw error;
   };
-  context.set(judged, undefined);
+  forget(context);
   let result: T | Promise<T>;
   try {
     result = call();
@@ -90,6 +90,10 @@ export function judgedTap(
 /** What the plugin said of the hook that has just ended. */
 function saidVerdict(context: RequestContext): Verdict['verdict'] {
   const said = context.get(judged);
-  context.set(judged, undefined);
+  forget(context);
   return said ?? 'unknown';
+}
+
+function forget(context: RequestContext): void {
+  if (context.get(judged) !== undefined) context.set(judged, undefined);
 }

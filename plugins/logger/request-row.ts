@@ -142,11 +142,12 @@ function list(name: keyof RequestRow, values: readonly string[]): string {
 
 function guardrails(verdicts: RequestFacts['verdicts']): string {
   if (verdicts.length === 0) return '';
-  const told = verdicts.map(({ name, hook, verdict, ms }) => ({
-    ...{ name: clip(name, 128), hook, verdict },
-    ms: Math.round(ms * 1000) / 1000,
-  }));
-  return text('guardrails', JSON.stringify(told));
+  let told = '';
+  for (const { name, hook, verdict, ms } of verdicts) {
+    const begun = told === '' ? '[' : `${told},`;
+    told = `${begun}{"name":${quote(clip(name, 128))},"hook":"${hook}","verdict":"${verdict}","ms":${milliseconds(ms)}}`;
+  }
+  return text('guardrails', `${told}]`);
 }
 
 /** What refused the request stands first; a target that was passed over for the same limit is not told twice. */
@@ -177,10 +178,14 @@ function since(start: number, at: number): number {
 /** `.000` to `.999`: writing a fraction is many times dearer than looking it up. */
 const thousandths = Array.from({ length: 1000 }, (_, n) => `.${String(n).padStart(3, '0')}`);
 
-/** Milliseconds with three digits after the point, never negative: more would be noise, and costs time to write. */
-function duration(name: keyof RequestRow, ms: number): string {
+/** With three digits after the point, never negative: more would be noise, and costs time to write. */
+function milliseconds(ms: number): string {
   const micros = ms > 0 ? Math.round(ms * 1000) : 0;
-  return micros === 0 ? '' : `,"${name}":${Math.floor(micros / 1000)}${thousandths[micros % 1000]}`;
+  return `${Math.floor(micros / 1000)}${thousandths[micros % 1000]}`;
+}
+
+function duration(name: keyof RequestRow, ms: number): string {
+  return ms < 0.0005 ? '' : `,"${name}":${milliseconds(ms)}`;
 }
 
 /** At most `length` UTF-16 units, and no half of a surrogate pair at the end. */

@@ -147,7 +147,8 @@ function guardrails(verdicts: RequestFacts['verdicts']): string {
     const begun = told === '' ? '[' : `${told},`;
     told = `${begun}{"name":${quote(clip(name, 128))},"hook":"${hook}","verdict":"${verdict}","ms":${milliseconds(ms)}}`;
   }
-  return text('guardrails', `${told}]`);
+  // Never without quotes, which is what `text` would look for.
+  return `,"guardrails":${JSON.stringify(`${told}]`)}`;
 }
 
 /** What refused the request stands first; a target that was passed over for the same limit is not told twice. */

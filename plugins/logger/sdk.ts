@@ -1,8 +1,8 @@
 import type { RequestContext } from '../../core/pipeline/context.ts';
 
 const longest = 64;
-/** Letters, digits and what versions are made of; the rest is somebody's joke. */
-const product = /^[A-Za-z0-9][A-Za-z0-9._@+-]*(?:\/[A-Za-z0-9][A-Za-z0-9._+-]*)?/;
+/** Name and version. Letters, digits and what versions are made of; the rest is somebody's joke. */
+const product = /^([A-Za-z0-9][A-Za-z0-9._@+-]*)(?:\/([A-Za-z0-9][A-Za-z0-9._+-]*))?/;
 const plain = /^[A-Za-z0-9][A-Za-z0-9._+ -]*$/;
 
 /** What the SDKs that Stainless makes call themselves in front of their version: `OpenAI/Python 1.99.0`. */
@@ -23,7 +23,7 @@ export function sdkOf(context: Pick<RequestContext, 'header' | 'service'>, agent
   const own = context.service('package-version');
   if (own !== undefined && plain.test(own))
     return joined('portkey', own.replace(/^portkey[-_]?(?:ai)?-?/i, ''));
-  const [name = '', version = ''] = (product.exec(agent)?.[0] ?? '').split('/');
+  const [, name = '', version = ''] = product.exec(agent) ?? [];
   return joined(name, version);
 }
 

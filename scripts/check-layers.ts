@@ -3,7 +3,7 @@ import { importsOf, type Source } from './read-sources.ts';
 
 /** The part of core that the other layers may see. */
 const contracts = [
-  /^core\/(access|errors|ports)\//,
+  /^core\/(access|errors|ports|redaction)\//,
   /^core\/dialects\/(?:canonical\/)?[a-z-]+\.ts$/,
   /^core\/pipeline\/(plugin|context|context-key|facts|answer|keys|parse-json)\.ts$/,
   /^core\/http\/define-route\.ts$/,
@@ -19,6 +19,7 @@ const corePackages = [
   /^typebox(\/|$)/,
   /^lossless-json$/,
   /^mustache$/,
+  /^re2js$/,
 ];
 const lifecyclePackages = [...corePackages, /^esbuild$/];
 

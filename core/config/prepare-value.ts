@@ -81,12 +81,17 @@ class Preparation {
       const first = written.get(name);
       if (schema === undefined) {
         // Looking for the key that was meant is the dear part.
-        if (this.issues.length < this.#most)
-          this.issues.push(
-            known.size === 0 && members.patterns.length > 0
-              ? badNameIssue(childPointer(path, key), key, members)
-              : unknownKeyIssue(childPointer(path, key), key, { known, present }),
-          );
+        if (this.issues.length >= this.#most) continue;
+        const issue =
+          known.size === 0 && members.patterns.length > 0
+            ? badNameIssue(childPointer(path, key), key, members)
+            : unknownKeyIssue(childPointer(path, key), key, { known, present });
+        this.issues.push(issue);
+        // As what was meant it shows which form of the object was.
+        const meant = issue.suggestion;
+        const meantSchema = meant === undefined ? undefined : members.known.get(meant);
+        if (meant !== undefined && meantSchema !== undefined && !result.has(meant))
+          result.set(meant, this.walk(meantSchema, child, childPointer(path, meant)));
       } else if (first !== undefined)
         this.issues.push({
           path: childPointer(path, key),

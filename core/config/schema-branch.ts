@@ -1,4 +1,5 @@
 import { coerceText } from './coerce-text.ts';
+import { didYouMean } from './did-you-mean.ts';
 import { knownKey } from './key-spelling.ts';
 import {
   allowedValues,
@@ -48,13 +49,15 @@ function scoreObject(schema: SchemaObject, value: Readonly<Record<string, unknow
   const present = new Set<string>();
   let score = 1;
   for (const [key, member] of Object.entries(value)) {
-    const name = knownKey(key, known);
+    const spelled = knownKey(key, known);
+    const name = spelled ?? didYouMean(key, known);
     if (name === undefined) {
       if (known.size > 0) score -= 1;
       continue;
     }
     present.add(name);
-    score += 1;
+    // A slip of the pen tells of the branch, but less than a key that is right.
+    score += spelled === undefined ? 0.5 : 1;
     const allowed = allowedValues(properties.get(name) ?? {});
     if (allowed !== undefined) score += allowed.includes(member) ? 10 : -10;
   }

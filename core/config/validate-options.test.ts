@@ -74,6 +74,20 @@ describe('validateOptions', () => {
     assert.deepEqual(paths, ['/pipelines/0/plugins/0/x/max_agee', '/pipelines/0/plugins/0/x/retry/atempts']);
   });
 
+  it('knows by a misspelled key which form was meant, and looks at what stands there', async () => {
+    const strict = { additionalProperties: false };
+    const Rule = Type.Union([
+      Type.Object({ path: Type.String() }, strict),
+      Type.Object({ pattern: Type.Union([Type.Literal('email'), Type.Literal('phone')]) }, strict),
+    ]);
+    const rules = ['rules:', '  - patern: email', '  - patern: emial'];
+    assert.deepEqual((await validate(Type.Object({ rules: Type.Array(Rule) }), rules)).problems, [
+      'g.yaml:8:15: unknown key "patern"; did you mean "pattern"?',
+      'g.yaml:9:15: unknown key "patern"; did you mean "pattern"?',
+      'g.yaml:9:15: "pattern": expected "email" or "phone", found "emial"; did you mean "email"?',
+    ]);
+  });
+
   it('lets a schema say that other keys are welcome', async () => {
     const Open = Type.Object({ a: Type.Optional(Type.Integer()) }, { additionalProperties: true });
     assert.deepEqual((await validate(Open, ['b: 1'])).problems, []);

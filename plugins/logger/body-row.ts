@@ -1,12 +1,9 @@
 import { isUtf8 } from 'node:buffer';
 import type { BodyRow } from '../../core/ports/request-row.ts';
 import type { Clock } from '../../core/ports/clock.ts';
-import { inSlices } from './in-slices.ts';
+import type { Redaction } from '../../core/redaction/redaction.ts';
 import type { KeptBody } from './kept-body.ts';
-import type { Redaction } from './redaction.ts';
 
-/** How far back a cut text is cut once more, so that no half of something stays that is found only whole. */
-const longestHalf = 256;
 const nothing: KeptBody = { bytes: Buffer.alloc(0), truncated: true };
 
 /** The part of a body row that says what was sent and answered. */
@@ -47,18 +44,9 @@ export async function redactedBody(
 ): Promise<KeptBody> {
   if (redaction === undefined || bytes.length === 0) return { bytes, truncated };
   if (!isUtf8(bytes)) return nothing;
-  const whole = bytes.toString('utf8');
-  const text = truncated ? withoutTornEnd(whole) : whole;
-  const redacted = await inSlices(redaction.body(text, isEventStream(contentType)), clock);
+  const how = { isEventStream: isEventStream(contentType), isTruncated: truncated };
+  const redacted = await redaction.body(bytes.toString('utf8'), how, clock);
   return { bytes: Buffer.from(redacted), truncated };
-}
-
-/** The text up to the last place at which nothing goes on. */
-function withoutTornEnd(text: string): string {
-  const from = Math.max(0, text.length - longestHalf);
-  for (let at = text.length; at > from; at -= 1)
-    if (/[\s",;:<>]/.test(text[at - 1] ?? '')) return text.slice(0, at);
-  return text.slice(0, from);
 }
 
 function isEventStream(contentType: string): boolean {

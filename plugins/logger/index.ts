@@ -8,12 +8,12 @@ import {
 } from '../../core/pipeline/plugin.ts';
 import type { Directory } from '../../core/ports/directory.ts';
 import { callerKey } from '../../core/pipeline/keys.ts';
+import { compileRedaction } from '../../core/redaction/redaction.ts';
+import { redactionRules } from '../../core/redaction/redaction-options.ts';
 import { isEmbeddable, loggedBodies, redactedBody } from './body-row.ts';
 import { createdAt } from './created-at.ts';
 import { keepBody, type KeptBody } from './kept-body.ts';
 import { quote } from './quote.ts';
-import { compileRedaction } from './redaction.ts';
-import { RedactionRules } from './redaction-options.ts';
 import { requestLine } from './request-row.ts';
 
 /** The most of one body that can be logged; what the pipeline keeps of an answer. */
@@ -43,7 +43,7 @@ export default definePlugin({
           description: 'The most that is kept of each body; a longer one is cut and marked as truncated.',
         }),
       ),
-      redact: Type.Optional(RedactionRules),
+      redact: Type.Optional(redactionRules('requests, answers, metadata, error messages and paths')),
     },
     { additionalProperties: false },
   ),

@@ -5,9 +5,9 @@ import { headerNameList } from '../../core/ports/header-name-list.ts';
 import { loggedTry } from '../../core/ports/logged-try.ts';
 import type { RequestRow } from '../../core/ports/request-row.ts';
 import { sha256 } from '../../core/ports/sha256.ts';
+import type { Redaction } from '../../core/redaction/redaction.ts';
 import { createdAt } from './created-at.ts';
 import { quote } from './quote.ts';
-import type { Redaction } from './redaction.ts';
 import { sdkOf } from './sdk.ts';
 
 /**

@@ -1,4 +1,6 @@
 import { definePlugin, Type } from '../../core/pipeline/plugin.ts';
+import { compileRedaction } from '../../core/redaction/redaction.ts';
+import { redactionRules } from '../../core/redaction/redaction-options.ts';
 import { apiKeyRoutes } from './api-keys.ts';
 import { auditLogsRoute } from './audit-logs.ts';
 import { cacheSummaryRoute } from './cache-summary.ts';
@@ -44,13 +46,21 @@ export default definePlugin({
   name: 'management',
   description:
     'Serves the administration API: workspaces, people, service keys and the audit trail; log entries and analytics of what the key may see; the invalidation of cached answers.',
-  schema: Type.Object({}, { additionalProperties: false }),
+  schema: Type.Object(
+    {
+      redact: Type.Optional(
+        redactionRules('requests, answers and spans that are reported by `POST /logs` or over OTLP'),
+      ),
+    },
+    { additionalProperties: false },
+  ),
   capabilities: { needs: ['key'] },
-  create(_, scope) {
+  async create({ redact = [] }, scope) {
+    const redaction = await compileRedaction(redact, scope.keyPrefix);
     const streams = new LogStreams(scope);
     const routes = [
       listLogsRoute(scope),
-      insertLogsRoute(scope),
+      insertLogsRoute(scope, redaction),
       streams.route,
       getLogRoute(scope),
       ...traceRoutes(scope),
@@ -78,7 +88,7 @@ export default definePlugin({
       ...guardrailRoutes(scope),
       ...deploymentRoutes(scope),
       ...feedbackRoutes(scope),
-      ...otelRoutes(scope),
+      ...otelRoutes(scope, redaction),
       modelPricingRoute(scope),
       ...collectionRoutes(scope),
       ...labelRoutes(scope),

@@ -6,6 +6,7 @@ import type { Scope } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import { defaultSecurity } from '../../core/ports/organisation-settings.ts';
 import type { BodyRow, RequestRow } from '../../core/ports/request-row.ts';
+import { compileRedaction, type Redaction } from '../../core/redaction/redaction.ts';
 import { providerTable } from '../../adapters/providers.ts';
 import { testKey, testRouteInput, testScope } from '../../tests/kit/plugin-kit.ts';
 import { insertLogsRoute } from './insert-logs.ts';
@@ -20,7 +21,7 @@ const whole = {
   metadata: { trace_id: 't', span_id: 's', parent_span_id: 'p', span_name: 'n', _user: 'bob', team: 'a' },
 };
 
-function setting(overrides: Partial<Scope> = {}) {
+function setting(overrides: Partial<Scope> = {}, redaction?: Redaction) {
   const priced: unknown[] = [];
   const { scope, journal } = testScope(overrides);
   const whole: Scope = {
@@ -34,7 +35,7 @@ function setting(overrides: Partial<Scope> = {}) {
       },
     },
   };
-  const route = insertLogsRoute(whole);
+  const route = insertLogsRoute(whole, redaction);
   return {
     ...{ route, journal, priced },
     async post(body: unknown, by: KeyRecord = key) {
@@ -218,6 +219,49 @@ test('an address that is none is refused with its place', async () => {
   const bad = { ...whole, request: { ...whole.request, url: 'http://[' } };
   await assert.rejects(setting().post([whole, bad]), { code: 'invalid_request', param: '/1/request/url' });
   await assert.rejects(setting().post(bad), { code: 'invalid_request', param: '/request/url' });
+});
+
+test('nothing that the rules of redaction name is written anywhere', async () => {
+  const rules = [{ path: 'messages[*].content' }, { pattern: 'email' as const, replacement: '<mail>' }];
+  const { post, journal } = setting({}, await compileRedaction(rules, 'wk_'));
+  const said = 'ann@example.com';
+  const chat = {
+    request: {
+      url: `https://api.openai.com/${said}/v1/chat/completions`,
+      body: { model: 'gpt-5', messages: [{ role: 'user', content: said }] },
+    },
+    response: { status: 400, body: { error: { message: `no ${said}` } } },
+    metadata: { _user: said, team: 'a' },
+  };
+  const stream = {
+    request: { url, body: { model: 'gpt-5', stream: true } },
+    response: {
+      body: `data: {"choices":[{"delta":{"content":"ann@exa"}}]}\n\ndata: {"choices":[{"delta":{"content":"mple.com"}}]}\n\n`,
+    },
+  };
+  const long = { request: { url, body: 'x'.repeat(262_140) + ' ann@example.com' }, response: { body: '' } };
+  const { rows, bodies } = await post([chat, stream, long]);
+  assert.deepEqual(
+    [rows[0]?.path, rows[0]?.error_message, rows[0]?.metadata],
+    ['/<mail>/v1/chat/completions', 'no <mail>', { _user: '<mail>', team: 'a' }],
+  );
+  assert.deepEqual(
+    bodies.slice(0, 2).map(({ request, response }) => [request, response]),
+    [
+      [
+        '{"model":"gpt-5","messages":[{"role":"user","content":"[redacted]"}]}',
+        '{"error":{"message":"no <mail>"}}',
+      ],
+      [
+        '{"model":"gpt-5","stream":true}',
+        'data: {"choices":[{"delta":{"content":"<mail>"}}]}\n\ndata: {"choices":[{"delta":{"content":""}}]}\n\n',
+      ],
+    ],
+  );
+  // Cut at its bound, it ends in a half of the address, which is found only whole.
+  assert.equal(bodies[2]?.request.trimEnd(), 'x'.repeat(262_140));
+  const written = JSON.stringify([journal.rows('requests'), journal.rows('bodies')]);
+  assert.ok(!written.includes('ann@'), 'the address stands somewhere');
 });
 
 test('what the body may not be', () => {

@@ -1,14 +1,18 @@
 import type { RouteDefinition } from '../../core/http/define-route.ts';
 import { defineRoute, Type, type Scope } from '../../core/pipeline/plugin.ts';
-import { reportedLine } from '../../core/ports/reported-row.ts';
+import type { Redaction } from '../../core/redaction/redaction.ts';
 import { keepRows, type KeptRow } from './keep-rows.ts';
 import { keepsBodies } from './keeps-bodies.ts';
 import { ReportedLogs } from './reported-log-body.ts';
+import { reportedLines } from './reported-lines.ts';
 import { isAddress, reportedRows } from './reported-log.ts';
 import { refusedBody } from './refused-body.ts';
 
-/** `POST /logs`: requests that passed by somewhere else become entries of the log, by way of the journal. */
-export function insertLogsRoute(scope: Scope): RouteDefinition {
+/**
+ * `POST /logs`: requests that passed by somewhere else become entries of the log, by way of the journal and without what
+ * `redaction` takes out.
+ */
+export function insertLogsRoute(scope: Scope, redaction?: Redaction): RouteDefinition {
   const { clock, directory, journal } = scope;
 
   return defineRoute({
@@ -35,10 +39,11 @@ export function insertLogsRoute(scope: Scope): RouteDefinition {
       if (mistakes.length > 0) throw refusedBody(mistakes);
       const rows = logs.map((log) => reportedRows(log, scope, { key, now }));
       const withBodies = keepsBodies(directory, key);
-      const lines = rows.flatMap(({ request, bodies }): KeptRow[] => [
-        { table: 'requests', line: reportedLine(request) },
-        ...(withBodies ? [{ table: 'bodies', line: JSON.stringify(bodies) } as const] : []),
-      ]);
+      const lines: KeptRow[] = [];
+      for (const { request, bodies } of rows) {
+        const entry = { request, bodies: withBodies ? bodies : undefined };
+        lines.push(...(await reportedLines(entry, redaction, clock)));
+      }
       await keepRows(journal, lines, key.workspaceId);
       return { status: 'success' as const, ids: rows.map(({ request }) => request.id) };
     },

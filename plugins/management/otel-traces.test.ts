@@ -4,6 +4,7 @@ import type { Answer } from '../../core/pipeline/answer.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { Prices } from '../../core/ports/prices.ts';
 import type { BodyRow, RequestRow } from '../../core/ports/request-row.ts';
+import { compileRedaction, type Redaction } from '../../core/redaction/redaction.ts';
 import { TestContext, testKey, testRouteInput, testScope } from '../../tests/kit/plugin-kit.ts';
 import { otelRoutes } from './otel-traces.ts';
 
@@ -54,11 +55,11 @@ const prices: Prices = {
   rates: () => undefined,
 };
 
-function ingest(mode: 'full' | 'metadata' = 'full') {
+function ingest(mode: 'full' | 'metadata' = 'full', redaction?: Redaction) {
   const { scope: plain, journal, clock } = testScope({ prices });
   const settings = { ...plain.directory.settingsIn('', ''), logging: { mode } };
   const scope = { ...plain, directory: { ...plain.directory, settingsIn: () => settings } };
-  const [route] = otelRoutes(scope);
+  const [route] = otelRoutes(scope, redaction);
   assert.ok(route);
   const post = async (
     body: unknown,
@@ -257,6 +258,31 @@ describe('OTLP spans as rows of the log', () => {
       assert.doesNotMatch(JSON.stringify(rows()), /canary/);
     });
   }
+
+  test('nothing that the rules of redaction name is written anywhere', async () => {
+    const rules = [{ path: 'messages[*].content' }, { pattern: 'email' as const, replacement: '<mail>' }];
+    const { post, rows, bodies } = ingest('full', await compileRedaction(rules, 'wk_'));
+    const said = 'ann@example.com';
+    const attributes = {
+      'gen_ai.input.messages': JSON.stringify([{ role: 'user', content: said }]),
+      'gen_ai.output.messages': JSON.stringify([{ role: 'assistant', content: said, to: said }]),
+      'url.path': `/of/${said}`,
+      tenant: said,
+    };
+    await post(exported([span(attributes, { status: { code: 2, message: `no ${said}` } })]));
+    const [row] = rows();
+    assert.deepEqual(
+      [row?.path, row?.error_message, row?.metadata?.['tenant']],
+      ['/of/<mail>', 'no <mail>', '<mail>'],
+    );
+    const [body] = bodies();
+    assert.deepEqual(JSON.parse(body?.request ?? ''), {
+      messages: [{ role: 'user', content: '[redacted]' }],
+    });
+    assert.deepEqual(JSON.parse(body?.response ?? ''), {
+      messages: [{ role: 'assistant', content: '[redacted]', to: '<mail>' }],
+    });
+  });
 
   test('a long conversation is cut and marked', async () => {
     const { post, bodies } = ingest();

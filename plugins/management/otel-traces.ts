@@ -3,11 +3,12 @@ import type { RequestContext } from '../../core/pipeline/context.ts';
 import type { RouteDefinition } from '../../core/http/define-route.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import { RecentMap } from '../../core/ports/recent-map.ts';
-import { reportedLine } from '../../core/ports/reported-row.ts';
+import type { Redaction } from '../../core/redaction/redaction.ts';
 import { keepRows, type KeptRow } from './keep-rows.ts';
 import { keepsBodies } from './keeps-bodies.ts';
 import { readExportRequest, writeExportResponse } from './otlp-protobuf.ts';
 import { readSpans, type ReadSpans, type ReportedSpan } from './otlp-spans.ts';
+import { reportedLines } from './reported-lines.ts';
 import { spanBodies } from './span-bodies.ts';
 import { spanRow } from './span-row.ts';
 
@@ -27,12 +28,15 @@ const Reply = Type.Object(
   { description: 'As OTLP defines it; in protocol buffers for a request in protocol buffers.' },
 );
 
-/** `POST /otel/v1/traces`, and refusals of the other signals: exporters drop those then, instead of trying again. */
-export function otelRoutes(scope: Scope): readonly RouteDefinition[] {
-  return [tracesRoute(scope), otherSignal('logs'), otherSignal('metrics')];
+/**
+ * `POST /otel/v1/traces`, whose spans are kept without what `redaction` takes out, and refusals of the other signals:
+ * exporters drop those then, instead of trying again.
+ */
+export function otelRoutes(scope: Scope, redaction?: Redaction): readonly RouteDefinition[] {
+  return [tracesRoute(scope, redaction), otherSignal('logs'), otherSignal('metrics')];
 }
 
-function tracesRoute(scope: Scope): RouteDefinition {
+function tracesRoute(scope: Scope, redaction: Redaction | undefined): RouteDefinition {
   const seen = new RecentMap<true>(maxRemembered);
   return defineMediaRoute({
     id: 'otel.traces',
@@ -48,7 +52,7 @@ function tracesRoute(scope: Scope): RouteDefinition {
     async handle({ context, key }) {
       const isProtobuf = await load(context);
       const { spans, rejected, reason } = readBody(context, isProtobuf);
-      await keepSpans(scope, key, spans, seen);
+      await keepSpans(scope, { key, spans, seen, redaction });
       return isProtobuf
         ? answer(protobuf, writeExportResponse(rejected, reason))
         : answer('application/json', Buffer.from(JSON.stringify(partialSuccess(rejected, reason))));
@@ -126,24 +130,30 @@ function readBody({ body }: RequestContext, isProtobuf: boolean): ReadSpans {
 /** Keeps the spans that have not been taken before. Throws `store_unavailable` when the journal has no room. */
 async function keepSpans(
   { journal, clock, prices, directory }: Scope,
-  key: KeyRecord,
-  spans: readonly ReportedSpan[],
-  seen: RecentMap<true>,
+  {
+    key,
+    spans,
+    seen,
+    redaction,
+  }: {
+    readonly key: KeyRecord;
+    readonly spans: readonly ReportedSpan[];
+    readonly seen: RecentMap<true>;
+    readonly redaction: Redaction | undefined;
+  },
 ): Promise<void> {
   const now = clock.now();
   const withBodies = keepsBodies(directory, key);
   const lines: KeptRow[] = [];
   const fresh = new Set<string>();
   for (const span of spans) {
-    const row = spanRow(span, { key, prices, now });
-    const { id, created_at, organisation_id, workspace_id } = row;
+    const request = spanRow(span, { key, prices, now });
+    const { id, created_at, organisation_id, workspace_id } = request;
     if (seen.get(id) !== undefined || fresh.has(id)) continue;
     fresh.add(id);
-    lines.push({ table: 'requests', line: reportedLine(row) });
-    const bodies = withBodies ? spanBodies(span) : undefined;
-    if (bodies === undefined) continue;
-    const place = { id, created_at, organisation_id, workspace_id };
-    lines.push({ table: 'bodies', line: JSON.stringify({ ...place, ...bodies }) });
+    const said = withBodies ? spanBodies(span) : undefined;
+    const bodies = said && { id, created_at, organisation_id, workspace_id, ...said };
+    lines.push(...(await reportedLines({ request, bodies }, redaction, clock)));
   }
   await keepRows(journal, lines, key.workspaceId);
   for (const id of fresh) seen.set(id, true);

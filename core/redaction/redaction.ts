@@ -1,4 +1,6 @@
-import type { RequestFacts } from '../../core/pipeline/facts.ts';
+import type { RequestFacts } from '../pipeline/facts.ts';
+import type { Clock } from '../ports/clock.ts';
+import { inSlices } from './in-slices.ts';
 import { parsePath } from './json-path.ts';
 import { namedPattern, type FindSpans } from './named-patterns.ts';
 import { redactDocument, redactEvents, type BodyRules } from './redact-body.ts';
@@ -6,6 +8,8 @@ import type { RedactionRuleOption } from './redaction-options.ts';
 import { redactText } from './redact-text.ts';
 
 const usual = '[redacted]';
+/** How far back a cut text is cut once more, so that no half of something stays that is found only whole. */
+const longestHalf = 256;
 
 /** Takes out of what is logged what must not be there. */
 export class Redaction {
@@ -37,9 +41,14 @@ export class Redaction {
     return Object.fromEntries(names.map((name) => [name, hidden]));
   }
 
-  /** A body, a part at a time. */
-  body(text: string, isEventStream: boolean): Generator<void, string> {
-    return (isEventStream ? redactEvents : redactDocument)(text, this.rules);
+  /** A body, with turns for requests when it is long. One that was cut (`isTruncated`) loses its torn end. */
+  async body(
+    text: string,
+    { isEventStream, isTruncated }: { readonly isEventStream: boolean; readonly isTruncated: boolean },
+    clock: Pick<Clock, 'monotonic'>,
+  ): Promise<string> {
+    const whole = isTruncated ? withoutTornEnd(text) : text;
+    return inSlices((isEventStream ? redactEvents : redactDocument)(whole, this.rules), clock);
   }
 }
 
@@ -77,6 +86,14 @@ async function expressionOf(expression: string, index: number): Promise<FindSpan
     const matcher = compiled.matcher(text);
     while (matcher.find()) yield { start: matcher.start(), end: matcher.end() };
   };
+}
+
+/** The text up to the last place at which nothing goes on. */
+function withoutTornEnd(text: string): string {
+  const from = Math.max(0, text.length - longestHalf);
+  for (let at = text.length; at > from; at -= 1)
+    if (/[\s",;:<>]/.test(text[at - 1] ?? '')) return text.slice(0, at);
+  return text.slice(0, from);
 }
 
 function finished<T>(work: Generator<void, T>): T {

@@ -1,5 +1,5 @@
-import type { Clock } from '../../core/ports/clock.ts';
-import type { MaybePromise } from '../../core/pipeline/plugin.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { MaybePromise } from '../pipeline/context.ts';
 
 /** How long work may hold up requests at a time. */
 const sliceMs = 5;

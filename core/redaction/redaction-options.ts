@@ -1,4 +1,4 @@
-import { Type, type Static } from '../../core/pipeline/plugin.ts';
+import { Type, type Static } from 'typebox';
 import { pathPattern } from './json-path.ts';
 
 const replacement = Type.Optional(
@@ -52,12 +52,13 @@ export const RedactionRule = Type.Union([
   ),
 ]);
 
-/** The rules of `redact`, for the options of the logger. */
-export const RedactionRules = Type.Array(RedactionRule, {
-  maxItems: 64,
-  description:
-    'What is taken out of requests, answers, metadata, error messages and paths before they are written anywhere. See docs/log-privacy.md.',
-});
+/** The rules of `redact`, for the options of plugins that write into the log; `what`: whatever they write there. */
+export function redactionRules(what: string) {
+  return Type.Array(RedactionRule, {
+    maxItems: 64,
+    description: `What is taken out of ${what} before they are written anywhere. See docs/log-privacy.md.`,
+  });
+}
 
 /** One of them. */
 export type RedactionRuleOption = Static<typeof RedactionRule>;

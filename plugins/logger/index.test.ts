@@ -73,7 +73,10 @@ describe('logger: the request row', () => {
             },
           ],
           decision: '{"cache":"MISS"}',
-          verdicts: [{ name: 'guard', hook: 'request', verdict: 'passed', ms: 0.12345 }],
+          verdicts: [
+            { name: 'guard', hook: 'request', verdict: 'passed', ms: 0.12345 },
+            { name: 'a "b\\c"\n', hook: 'stream', verdict: 'refused', ms: 0 },
+          ],
           limits: ['provider "a" (1 request per minute)'],
           resent: true,
           finishReason: 'stop',
@@ -156,7 +159,9 @@ describe('logger: the request row', () => {
       retries: -1,
       tries: `[{"option":"config.targets[1]","provider":"${'p'.repeat(255)}","model":"\\"m\\"","status":504,"error":"upstream_timeout","start_ms":1,"end_ms":30,"lost":true}]`,
       decision: '{"cache":"MISS"}',
-      guardrails: '[{"name":"guard","hook":"request","verdict":"passed","ms":0.123}]',
+      guardrails:
+        '[{"name":"guard","hook":"request","verdict":"passed","ms":0.123},' +
+        `{"name":${JSON.stringify('a "b\\c"\n')},"hook":"stream","verdict":"refused","ms":0.000}]`,
       limits: ['provider "a" (1 request per minute)'],
       resent: true,
       finish_reason: 'stop',

@@ -5,3 +5,8 @@ const plain = /^[ !#-[\]-~]*$/;
 export function quote(text: string): string {
   return plain.test(text) ? `"${text}"` : JSON.stringify(text);
 }
+
+/** The same as it stands within a JSON string, for JSON that a row holds as a text. */
+export function quoteWithin(text: string): string {
+  return plain.test(text) ? `\\"${text}\\"` : JSON.stringify(JSON.stringify(text)).slice(1, -1);
+}

@@ -7,7 +7,7 @@ import type { RequestRow } from '../../core/ports/request-row.ts';
 import { sha256 } from '../../core/ports/sha256.ts';
 import type { Redaction } from '../../core/redaction/redaction.ts';
 import { createdAt } from './created-at.ts';
-import { quote } from './quote.ts';
+import { quote, quoteWithin } from './quote.ts';
 import { sdkOf } from './sdk.ts';
 
 /**
@@ -144,11 +144,10 @@ function guardrails(verdicts: RequestFacts['verdicts']): string {
   if (verdicts.length === 0) return '';
   let told = '';
   for (const { name, hook, verdict, ms } of verdicts) {
-    const begun = told === '' ? '[' : `${told},`;
-    told = `${begun}{"name":${quote(clip(name, 128))},"hook":"${hook}","verdict":"${verdict}","ms":${milliseconds(ms)}}`;
+    const of = `\\"name\\":${quoteWithin(clip(name, 128))},\\"hook\\":\\"${hook}\\"`;
+    told += `${told && ','}{${of},\\"verdict\\":\\"${verdict}\\",\\"ms\\":${milliseconds(ms)}}`;
   }
-  // Never without quotes, which is what `text` would look for.
-  return `,"guardrails":${JSON.stringify(`${told}]`)}`;
+  return `,"guardrails":"[${told}]"`;
 }
 
 /** What refused the request stands first; a target that was passed over for the same limit is not told twice. */

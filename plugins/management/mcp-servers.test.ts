@@ -243,7 +243,7 @@ describe('who may use an MCP server', () => {
     assert.deepEqual(await shown(), ['allow', [ann, false, true], [bob, true, false]]);
     await ok(put({ default_user_access: 'deny', user_access: [{ id: bob, enabled: true }] }));
     assert.deepEqual(await shown(), ['deny', [ann, false, true], [bob, true, true]]);
-    assert.deepEqual(await shown('?search=EE'), ['deny', [ann, false, true]]);
+    assert.deepEqual(await shown('?search=LEE'), ['deny', [ann, false, true]]);
     assert.deepEqual(await shown('?search=bob'), ['deny', [bob, true, true]]);
     assert.deepEqual(await shown('?page=2&page_size=1'), ['deny', [bob, true, true]]);
     const one = { user_id: ann, enabled: true };

@@ -9,7 +9,7 @@ import type { Analytics } from '../../core/ports/analytics.ts';
 import { systemClock as clock } from '../../core/ports/system-clock.ts';
 import { openAnalytics, type AnalyticsOptions } from '../../main/open-analytics.ts';
 import { fill } from '../seed-demo/fill.ts';
-import { openDemoStore } from '../seed-demo/open-store.ts';
+import { openDemoStore, type DemoStore } from '../seed-demo/open-store.ts';
 import { showProgress } from '../seed-demo/progress.ts';
 import { benchConfig } from './subject.ts';
 import { benchKey } from './workload.ts';
@@ -52,10 +52,7 @@ export async function seededStore(rows: number): Promise<SeededStore> {
   await writeFile(file, analyticsConfig(0));
   const opened = undoStack();
   try {
-    const { client, home, memoryBytes } = await openDemoStore({
-      ...{ config: await configOf(file), file, data, log, clock, opened },
-      environment: { WEIR_ADMIN_KEY: benchKey },
-    });
+    const { client, home, memoryBytes } = await openTables(folder, data, opened);
     const common = { bodies: 0.01, seed: 1, home, memoryBytes };
     const today = Math.floor(clock.now() / dayMs) * dayMs;
     const from = clock.monotonic();
@@ -99,6 +96,38 @@ export async function openSeeded({ folder, data }: SeededStore): Promise<{
     engineMemory: () => residentBytes(pid ?? 0),
     close: () => opened.dispose(),
   };
+}
+
+/**
+ * What the tables themselves hold of an organisation, counted with no gateway's code in between; different ids, so that
+ * a row that is there twice shows as a difference of the two.
+ */
+export async function storedOf({ folder, data }: SeededStore, organisationId: string): Promise<StoredCounts> {
+  const opened = undoStack();
+  try {
+    const { client } = await openTables(folder, data, opened);
+    const of = async (table: 'requests' | 'bodies'): Promise<{ rows: number; ids: number }> => {
+      const query = `SELECT toFloat64(count()) AS rows, toFloat64(uniqExact(id)) AS ids FROM ${table} WHERE organisation_id = {organisationId:String}`;
+      const answer = await client.query({ query, query_params: { organisationId }, format: 'JSONEachRow' });
+      const [counts] = await answer.json<{ rows: number; ids: number }>();
+      if (counts === undefined) throw new Error(`No count of ${table}.`);
+      return counts;
+    };
+    return { requests: await of('requests'), bodies: await of('bodies') };
+  } finally {
+    await opened.dispose();
+  }
+}
+
+/** Rows and different ids of each table. */
+export type StoredCounts = Record<'requests' | 'bodies', { readonly rows: number; readonly ids: number }>;
+
+async function openTables(folder: string, data: string, opened: UndoStack): Promise<DemoStore> {
+  const file = path.join(folder, 'gateway.config.yaml');
+  return openDemoStore({
+    ...{ config: await configOf(file), file, data, log, clock, opened },
+    environment: { WEIR_ADMIN_KEY: benchKey },
+  });
 }
 
 /** Resident memory of a process, bytes; 0 when it is gone. Linux only. */

@@ -20,7 +20,7 @@ export async function check(file: string): Promise<number> {
     clock,
   });
   const bundler = new PluginBundler({ folder: path.resolve('data', 'plugins'), clock, log });
-  const sources = { builtIns, bundler, providerNames, providerRows };
+  const sources = { builtIns, bundler, providerNames, providerRows, clock };
   if (!loaded.ok) {
     const { draft, problems } = loaded;
     return reportProblems(

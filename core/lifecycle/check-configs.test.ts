@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { ManualClock } from '../../tests/conformance/manual-clock.ts';
 import { configOf, load, pipelines, type Env } from '../config/load-texts.test-support.ts';
 import { formatProblem } from '../config/problem.ts';
 import { checkConfigs } from './check-configs.ts';
@@ -97,7 +98,7 @@ describe('checkConfigs', () => {
     assert.ok(!sound.ok && sound.draft !== undefined);
     const bundler = { bundle: unused, load: unused, origins: { attribute: unused } } as never;
     const problems = await checkPlugins(
-      { ...sound.draft, builtIns: new Map(), bundler, providerNames },
+      { ...sound.draft, builtIns: new Map(), bundler, providerNames, clock: new ManualClock() },
       sound.problems,
     );
     const messages = problems.map(({ message }) => message);

@@ -11,7 +11,7 @@ const parts = [
   'response.text',
 ];
 const contextNames = ['key'];
-const members = ['name', 'description', 'schema', 'capabilities', 'create'];
+const members = ['name', 'description', 'schema', 'capabilities', 'check', 'create'];
 const hookNames = [
   'admit',
   'request',
@@ -69,6 +69,9 @@ export function checkDefinition(value: unknown): { definition: AnyPlugin } | { f
   if (typeof value['create'] !== 'function') {
     faults.push('it has no create function; add "create(options, scope) { return { … hooks … }; }"');
   }
+  const { check } = value;
+  if (check !== undefined && typeof check !== 'function')
+    faults.push(`its check must be a function, not ${show(check)}`);
   if (schema !== undefined && !isObject(schema))
     faults.push('its schema must be made with Type.Object({ … })');
   faults.push(...unknownMembers('the definition', value, members));

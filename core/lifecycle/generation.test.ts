@@ -251,6 +251,71 @@ test('a create that never ends is given up after ten seconds and named; what it 
   assert.equal(clock.waiting, 0);
 });
 
+const checking = (body: string): string =>
+  `import { Type } from 'weir/plugin';
+  const schema = Type.Object({ rules: Type.Array(Type.String()) });
+  export default { name: 'theirs', schema, check({ rules }) { ${body} }, create: () => ({}) };`;
+
+test('what the check of a plugin finds is reported where each option stands, and nothing is created', async (t) => {
+  const bench = await testBench(t);
+  const found = `return rules.flatMap((rule, index) =>
+    rule === 'bad' ? [{ path: '/rules/' + index, message: 'this rule is bad; mend it' }] : []);`;
+  await bench.write({ 'p.ts': checking(found) });
+  await bench.configure(['auth', './p.ts: { rules: [good, bad, bad] }', 'provider']);
+  assert.deepEqual(await bad(bench), [
+    'gateway.config.yaml:7:33: this rule is bad; mend it',
+    'gateway.config.yaml:7:38: this rule is bad; mend it',
+  ]);
+  assert.deepEqual(bench.life, []);
+  await bench.configure(['auth', './p.ts: { rules: [good] }', 'provider']);
+  await (await good(bench)).retire();
+});
+
+test('options that their schema refuses are not given to the check', async (t) => {
+  const bench = await testBench(t);
+  await bench.write({ 'p.ts': checking(`throw new Error('asked');`) });
+  await bench.configure(['auth', './p.ts: { rules: 7 }', 'provider']);
+  const problems = await bad(bench);
+  assert.equal(problems.length, 1, problems.join('\n'));
+  assert.doesNotMatch(problems[0] ?? '', /asked/);
+});
+
+const failingChecks: { name: string; source: string; message: RegExp }[] = [
+  {
+    name: 'throws',
+    source: `throw new Error('no dictionary');`,
+    message: /could not be checked: no dictionary$/,
+  },
+  { name: 'returns nothing', source: '', message: /its check must return a list of \{ path, message \}/ },
+  {
+    name: 'returns texts',
+    source: `return ['bad'];`,
+    message: /must return each fault as \{ path, message \}/,
+  },
+];
+for (const { name, source, message } of failingChecks) {
+  test(`a check that ${name} is reported at its plugin`, async (t) => {
+    const bench = await testBench(t);
+    await bench.write({ 'p.ts': checking(source) });
+    await bench.configure(['auth', './p.ts: { rules: [] }', 'provider']);
+    const problems = await bad(bench);
+    assert.match(problems[0] ?? '', /^gateway\.config\.yaml:7:9: the options of plugin "theirs"/);
+    assert.match(problems[0] ?? '', message);
+  });
+}
+
+test('a check that never ends is given up after ten seconds', async (t) => {
+  const clock = new ManualClock();
+  const bench = await testBench(t, clock);
+  await bench.write({ 'p.ts': checking('return new Promise(() => undefined);') });
+  await bench.configure(['auth', './p.ts: { rules: [] }', 'provider']);
+  const building = bad(bench);
+  while (clock.waiting === 0) await settle();
+  await clock.pass(10_000);
+  assert.match((await building)[0] ?? '', /could not be checked: it has not finished within 10000 ms/);
+  assert.equal(clock.waiting, 0);
+});
+
 test('the hash covers the text and the code of plugins, and only them', async (t) => {
   const bench = await testBench(t);
   const source = (reply: number): string =>

@@ -5,6 +5,7 @@ import { isError, type Problem } from '../config/problem.ts';
 import type { GatewayConfig, PipelineConfig, PluginEntry } from '../config/schema.ts';
 import { validateOptions } from '../config/validate-options.ts';
 import { checkPipeline } from '../pipeline/check-pipeline.ts';
+import type { Clock } from '../ports/clock.ts';
 import type { ConfigSource } from '../config/config-source.ts';
 import type { ProviderRow } from '../ports/provider-row.ts';
 import {
@@ -14,6 +15,7 @@ import {
   type PluginLoad,
   type PluginSources,
 } from './load-plugin.ts';
+import { optionFaults } from './option-faults.ts';
 import { checkConfigUses } from './check-config-uses.ts';
 import { checkConfigs } from './check-configs.ts';
 import { checkOrganisation } from './check-organisation.ts';
@@ -26,6 +28,8 @@ export interface PrepareSources extends PluginSources {
   readonly providerNames: ReadonlySet<string>;
   /** The rows themselves. Absent: what integrations say of their providers is not checked. */
   readonly providerRows?: ReadonlyMap<string, ProviderRow>;
+  /** Bounds what plugins do. */
+  readonly clock: Clock;
 }
 
 /** A configuration as read, and what it may name. */
@@ -111,8 +115,8 @@ export async function checkPlugins(input: CheckInput, known: readonly Problem[])
 
 async function examine(input: CheckInput): Promise<Examined> {
   const loads = await loadAll(input);
-  const parts = input.config.pipelines.map((config, index) =>
-    preparePipeline(config, index, { input, loads }),
+  const parts = await Promise.all(
+    input.config.pipelines.map((config, index) => preparePipeline(config, index, { input, loads })),
   );
   const problems = arrangeProblems(
     [
@@ -129,7 +133,7 @@ async function examine(input: CheckInput): Promise<Examined> {
 
 interface Examined {
   readonly loads: ReadonlyMap<string, PluginLoad>;
-  readonly parts: readonly ReturnType<typeof preparePipeline>[];
+  readonly parts: readonly Awaited<ReturnType<typeof preparePipeline>>[];
   readonly problems: readonly Problem[];
 }
 
@@ -151,11 +155,11 @@ async function loadAll(input: CheckInput): Promise<ReadonlyMap<string, PluginLoa
   return loads;
 }
 
-function preparePipeline(
+async function preparePipeline(
   config: PipelineConfig,
   index: number,
   { input, loads }: { input: CheckInput; loads: ReadonlyMap<string, PluginLoad> },
-): { pipeline: PreparedPipeline; problems: Problem[] } {
+): Promise<{ pipeline: PreparedPipeline; problems: Problem[] }> {
   const problems: Problem[] = [];
   const plugins: PreparedPlugin[] = [];
   for (const entry of config.plugins) {
@@ -169,7 +173,9 @@ function preparePipeline(
     const { definition } = plugin;
     const validated = validateOptions(definition.schema, entry.options, entry.optionsPointer, input.source);
     problems.push(...validated.problems);
-    plugins.push({ entry, plugin, definition, options: validated.value });
+    const prepared = { entry, plugin, definition, options: validated.value };
+    if (validated.problems.length === 0) problems.push(...(await optionFaults(prepared, input)));
+    plugins.push(prepared);
   }
   const pipeline = { config, pointer: `/pipelines/${index}`, plugins };
   // With a plugin missing, what the others need from it would be reported as well, and mislead.

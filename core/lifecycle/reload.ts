@@ -180,12 +180,12 @@ export class Reloader<C> {
   }
 
   async #build(reason: string): Promise<'swapped' | 'unchanged' | FailedAttempt> {
-    const { load, builtIns, bundler, providerNames, providerRows } = this.#options;
+    const { load, builtIns, bundler, providerNames, providerRows, clock } = this.#options;
     const loaded = await load();
     if (!loaded.ok) return loaded;
     const { config, source } = loaded;
     const result = await prepareGeneration({
-      ...{ config, source, builtIns, bundler, providerNames },
+      ...{ config, source, builtIns, bundler, providerNames, clock },
       ...(providerRows !== undefined && { providerRows }),
     });
     if (!result.ok) return { problems: result.problems, files: [...source.files, ...result.pluginInputs] };

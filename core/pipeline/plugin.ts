@@ -171,6 +171,14 @@ export interface Hooks {
   routes?: readonly RouteDefinition[];
 }
 
+/** What is wrong with an option. */
+export interface OptionFault {
+  /** JSON pointer below the plugin's options: `/rules/0/expression`; empty for the options together. */
+  readonly path: string;
+  /** One sentence that says what is wrong and what to do, without a final period. */
+  readonly message: string;
+}
+
 export interface PluginDefinition<S extends TSchema = TSchema> {
   /** Kebab-case; the key in YAML and the label in logs and metrics. */
   readonly name: string;
@@ -181,6 +189,11 @@ export interface PluginDefinition<S extends TSchema = TSchema> {
   /** Of a guardrail: ids by which checks of stored guardrails name it, beside its own name. */
   readonly checks?: readonly string[];
   readonly capabilities?: Capabilities;
+  /**
+   * What a schema cannot say of options: an expression that does not compile, one that another one needs. Called with
+   * options that are valid otherwise, by `weir check` too: start nothing here. Returns everything that is wrong.
+   */
+  check?(options: Static<S>): MaybePromise<readonly OptionFault[]>;
   /** Once per generation. Throwing keeps the old generation serving. */
   create(options: Static<S>, scope: Scope): MaybePromise<Hooks>;
 }

@@ -1,4 +1,5 @@
 import type { RequestFacts } from '../pipeline/facts.ts';
+import type { OptionFault } from '../pipeline/plugin.ts';
 import type { Clock } from '../ports/clock.ts';
 import { inSlices } from './in-slices.ts';
 import { parsePath } from './json-path.ts';
@@ -52,9 +53,28 @@ export class Redaction {
   }
 }
 
+/** What is wrong with rules that their schema takes: expressions that RE2 does not take. `path` is that of the option. */
+export async function redactionFaults(
+  options: readonly RedactionRuleOption[] = [],
+  path: string,
+): Promise<OptionFault[]> {
+  const faults: OptionFault[] = [];
+  for (const [index, option] of options.entries()) {
+    if (!('expression' in option)) continue;
+    try {
+      await expressionOf(option.expression);
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      const message = `this is no regular expression of RE2 (${reason}); correct it, and put other rules in the place of look-around and back-references`;
+      faults.push({ path: `${path}/${index}/expression`, message });
+    }
+  }
+  return faults;
+}
+
 /**
- * Compiles the rules of the options; undefined when there are none. Throws one sentence for an expression that RE2 does
- * not take. The engine for expressions is loaded only when there is one.
+ * Compiles the rules of the options; undefined when there are none. Throws for those in which `redactionFaults` finds
+ * faults. The engine for expressions is loaded only when there is one.
  */
 export async function compileRedaction(
   options: readonly RedactionRuleOption[],
@@ -63,25 +83,19 @@ export async function compileRedaction(
   if (options.length === 0) return undefined;
   const paths: BodyRules['paths'][number][] = [];
   const texts: BodyRules['texts'][number][] = [];
-  for (const [index, option] of options.entries()) {
+  for (const option of options) {
     const { replacement = usual } = option;
     if ('path' in option) paths.push({ steps: parsePath(option.path), replacement });
     else if ('pattern' in option) texts.push({ find: namedPattern(option.pattern, keyPrefix), replacement });
-    else texts.push({ find: await expressionOf(option.expression, index), replacement });
+    else texts.push({ find: await expressionOf(option.expression), replacement });
   }
   return new Redaction({ paths, texts });
 }
 
 /** Linear in the text, whatever the expression: an operator's slip must not hold up the gateway. */
-async function expressionOf(expression: string, index: number): Promise<FindSpans> {
+async function expressionOf(expression: string): Promise<FindSpans> {
   const { RE2JS } = await import('re2js');
-  let compiled: InstanceType<typeof RE2JS>;
-  try {
-    compiled = RE2JS.compile(expression);
-  } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    throw new Error(`redact/${index}/expression is no expression of RE2 (${reason})`, { cause: error });
-  }
+  const compiled = RE2JS.compile(expression);
   return function* (text) {
     const matcher = compiled.matcher(text);
     while (matcher.find()) yield { start: matcher.start(), end: matcher.end() };

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { definePlugin } from '../../core/pipeline/plugin.ts';
+import { definePlugin, type OptionFault } from '../../core/pipeline/plugin.ts';
 import { ManualClock } from '../../tests/conformance/manual-clock.ts';
 import { providerPlugin } from '../../tests/kit/gateway-kit.ts';
 import { RecordingMetrics } from '../../core/lifecycle/recording-services.test-support.ts';
@@ -175,10 +175,11 @@ describe('options that do not fit are refused when they are read', () => {
   const semantic = { provider: 'openai' };
 
   test('semantic without a provider', () => {
-    assert.match(
-      String(refusal({ mode: 'semantic' })),
-      /needs a provider .* semantic: \{ provider: openai \}/,
-    );
+    const [fault] = cache.check?.({ mode: 'semantic' }) as readonly OptionFault[];
+    assert.equal(fault?.path, '/mode');
+    assert.match(fault.message, /needs a provider .* semantic: \{ provider: openai \}/);
+    assert.deepEqual(cache.check?.({ mode: 'semantic', semantic }), []);
+    assert.deepEqual(cache.check?.({ mode: 'simple' }), []);
   });
 
   test('a provider that makes no vectors', () => {

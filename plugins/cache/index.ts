@@ -18,14 +18,15 @@ export default definePlugin({
   // Without `key`, the answers of one workspace would be found by another. No `reads`: the gateway itself has read the
   // bodies of all endpoints that can be cached, and others are to stream by. No bound: `max_wait_ms` rules.
   capabilities: { needs: ['key'], timeoutMs: 0 },
+  check({ mode, semantic }) {
+    if (mode !== 'semantic' || semantic !== undefined) return [];
+    const message =
+      'semantic needs a provider that makes vectors of questions; name one beside it: semantic: { provider: openai }';
+    return [{ path: '/mode', message }];
+  },
   create(options, scope) {
     const { cache, clock, log } = scope;
     const { mode = 'simple', semantic } = options;
-    if (mode === 'semantic' && semantic === undefined) {
-      throw new Error(
-        'mode: semantic needs a provider that makes vectors of questions. Name one: semantic: { provider: openai }.',
-      );
-    }
     let flights = flightsOf.get(cache);
     if (flights === undefined) flightsOf.set(cache, (flights = new Flights()));
     const maxAgeLimitMs = (options.max_age_limit ?? 7_776_000) * 1000;

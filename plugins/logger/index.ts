@@ -8,7 +8,7 @@ import {
 } from '../../core/pipeline/plugin.ts';
 import type { Directory } from '../../core/ports/directory.ts';
 import { callerKey } from '../../core/pipeline/keys.ts';
-import { compileRedaction } from '../../core/redaction/redaction.ts';
+import { compileRedaction, redactionFaults } from '../../core/redaction/redaction.ts';
 import { redactionRules } from '../../core/redaction/redaction-options.ts';
 import { isEmbeddable, loggedBodies, redactedBody } from './body-row.ts';
 import { createdAt } from './created-at.ts';
@@ -48,6 +48,7 @@ export default definePlugin({
     { additionalProperties: false },
   ),
   capabilities: { keepsResponseBytes: maxKeptBytes },
+  check: ({ redact }) => redactionFaults(redact, '/redact'),
   async create({ bodies = true, max_body_bytes: maxBytes = maxKeptBytes, redact = [] }, scope) {
     const { clock, journal, directory } = scope;
     const redaction = await compileRedaction(redact, scope.keyPrefix);

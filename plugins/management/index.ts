@@ -1,5 +1,5 @@
 import { definePlugin, Type } from '../../core/pipeline/plugin.ts';
-import { compileRedaction } from '../../core/redaction/redaction.ts';
+import { compileRedaction, redactionFaults } from '../../core/redaction/redaction.ts';
 import { redactionRules } from '../../core/redaction/redaction-options.ts';
 import { apiKeyRoutes } from './api-keys.ts';
 import { auditLogsRoute } from './audit-logs.ts';
@@ -55,6 +55,7 @@ export default definePlugin({
     { additionalProperties: false },
   ),
   capabilities: { needs: ['key'] },
+  check: ({ redact }) => redactionFaults(redact, '/redact'),
   async create({ redact = [] }, scope) {
     const redaction = await compileRedaction(redact, scope.keyPrefix);
     const streams = new LogStreams(scope);

@@ -168,7 +168,10 @@ describe('weir check', twoAtOnce, () => {
     '      - request-parameters: { parms: {} }', //      12
     '      - rate-limit:', //                            13
     '          requests_per_minute: ${NO_SUCH_VARIABLE}', // 14
-    '      - provider', //                               15
+    '      - cache: { mode: semantic }', //               15
+    '      - provider', //                               16
+    '      - logger: { redact: [{ expression: "(?=x)" }] }', // 17
+    '      - management: { redact: [{ pattern: email }, { expression: "(" }] }', // 18
     '',
   ].join('\n');
 
@@ -187,7 +190,10 @@ describe('weir check', twoAtOnce, () => {
     assert.match(at(11), /auht.*did you mean "auth"/i);
     assert.match(at(12), /parms.*did you mean "params"/i);
     assert.match(at(14), /NO_SUCH_VARIABLE/);
-    assert.equal(lines.length, 6, stderr);
+    assert.match(at(15), /bad\.yaml:15:24: semantic needs a provider/);
+    assert.match(at(17), /bad\.yaml:17:42: this is no regular expression of RE2 \(/);
+    assert.match(at(18), /bad\.yaml:18:66: this is no regular expression of RE2 \(/);
+    assert.equal(lines.length, 9, stderr);
     assert.deepEqual(await readdir(cwd), ['bad.yaml']);
   });
 

@@ -134,6 +134,19 @@ describe('file formats', () => {
     });
   });
 
+  test('Parquet in one piece or in hundreds says the same', async () => {
+    const records = Array.from({ length: 300 }, (_, index) => all[index % all.length] as LogRecord);
+    const expected = await readParquet(await fileOf('parquet', { records, size: 300 }));
+    assert.equal(expected.length, 300);
+    // Around the numbers of row groups at which the footer counts them in another way.
+    for (const size of [1, 2, 3, 20, 22, 150])
+      assert.deepEqual(
+        await readParquet(await fileOf('parquet', { records, size })),
+        expected,
+        `pieces of ${size}`,
+      );
+  });
+
   for (const name of ['jsonl', 'csv', 'parquet'] as const) {
     test(`${name}: no rows are a file, too; and where pages end does not show`, async () => {
       const empty = await fileOf(name, { records: [] });

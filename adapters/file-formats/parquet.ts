@@ -5,16 +5,22 @@ import type { ExportField } from '../../core/ports/export-fields.ts';
 import type { FileFormat } from '../../core/ports/file-format.ts';
 import { centDigits, columns, type Column } from './columns.ts';
 
-/** `PAR1`, which the writer puts at the beginning by itself. */
+/** `PAR1`, which the writer puts at the beginning by itself, and again at the end behind the length of the footer. */
 const magicBytes = 4;
+const lengthBytes = 4;
+/** Thrift's compact protocol: the type of a list's elements, and the mark of a list whose length follows. */
+const structType = 0x0c;
+const longList = 0xf0;
+const longestShortList = 14;
 
 /**
  * Apache Parquet, compressed with Snappy: texts as UTF-8, bodies and metadata as text, times as milliseconds of UTC, cost as
- * decimal. Each piece is one row group; its place in the file stands in the note, of which the end of the file is made.
+ * decimal. Each piece is one row group; what the footer says of it is made with it and stands in the note, as making
+ * a footer of many groups at once would hold up everything else.
  */
 export const parquet: FileFormat = {
   contentType: 'application/vnd.apache.parquet',
-  // The end of the file names every row group, at once: they must not be too small.
+  // The footer names every row group: they must not be too small.
   pageBytes: 1_048_576,
   head: (fields) => writerAt(fields, magicBytes).bytes.getBytes().slice(0, magicBytes),
   rows(fields, records, at) {
@@ -22,21 +28,76 @@ export const parquet: FileFormat = {
     const columnData = fields.map((field) => columnOf(field, columns[field], records));
     // Indexes stand at the end of a file and would have to be kept until then.
     void writer.write({ columnData, rowGroupSize: Math.max(1, records.length) });
-    return { bytes: bytes.getBytes().slice(magicBytes), note: noteOf(writer.row_groups) };
+    const note: Note = { rows: records.length, groups: writer.row_groups.map(encoded) };
+    return { bytes: bytes.getBytes().slice(magicBytes), note: JSON.stringify(note) };
   },
-  async tail(fields, notes, at) {
-    const { writer, bytes } = writerAt(fields, at);
+  async tail(fields, notes) {
+    const groups: Buffer[] = [];
+    let rows = 0;
     for await (const note of notes) {
-      writer.row_groups.push(...readNote(note));
+      const said = JSON.parse(note) as Note;
+      rows += said.rows;
+      for (const group of said.groups) groups.push(Buffer.from(group, 'base64'));
       await nextTurn();
     }
-    for (const { num_rows: rows } of writer.row_groups) writer.num_rows += rows;
-    void writer.finish();
-    return bytes.getBytes().slice(magicBytes);
+    const { bytes, listAt } = emptyFooter(fields, rows);
+    const end = bytes.length - lengthBytes - magicBytes;
+    const metadata = Buffer.concat([
+      bytes.subarray(0, listAt),
+      listHeader(groups.length),
+      ...groups,
+      bytes.subarray(listAt + 1, end),
+    ]);
+    const length = Buffer.alloc(lengthBytes);
+    length.writeUInt32LE(metadata.length);
+    return Buffer.concat([metadata, length, bytes.subarray(end + lengthBytes)]);
   },
 };
 
-type RowGroups = ParquetWriter['row_groups'];
+/** What a piece says for the footer. */
+interface Note {
+  readonly rows: number;
+  /** Row groups as they stand in the footer's list, in base64. */
+  readonly groups: readonly string[];
+}
+
+type RowGroup = ParquetWriter['row_groups'][number];
+
+/**
+ * A row group as it stands in the footer's list: what a footer with it alone has more than one with none. The columns of
+ * the file, which a footer names first, say nothing of groups, and are left out.
+ */
+function encoded(group: RowGroup): string {
+  const one = footer([], [group], 0);
+  const start = bare.listAt + 1;
+  return one.subarray(start, start + one.length - bare.bytes.length).toString('base64');
+}
+
+/** A footer that names no group, and where the header of the list of groups stands in it: a single byte. */
+function emptyFooter(fields: readonly ExportField[], rows: number): { bytes: Buffer; listAt: number } {
+  const bytes = footer(fields, [], rows);
+  const other = footer(fields, [{ columns: [], total_byte_size: 0n, num_rows: 0n }], rows);
+  return { bytes, listAt: bytes.findIndex((byte, index) => byte !== other[index]) };
+}
+
+/** The end of a file with these groups. */
+function footer(fields: readonly ExportField[], groups: readonly RowGroup[], rows: number): Buffer {
+  const { writer, bytes } = writerAt(fields, magicBytes);
+  writer.row_groups.push(...groups);
+  writer.num_rows = BigInt(rows);
+  void writer.finish();
+  return Buffer.from(bytes.getBytes()).subarray(magicBytes);
+}
+
+const bare = emptyFooter([], 0);
+
+function listHeader(length: number): Buffer {
+  if (length <= longestShortList) return Buffer.of((length << 4) | structType);
+  const bytes = [longList | structType];
+  let rest = length;
+  for (; rest > 0x7f; rest >>>= 7) bytes.push((rest & 0x7f) | 0x80);
+  return Buffer.of(...bytes, rest);
+}
 
 /** A writer that believes to stand at this place of a file. */
 function writerAt(fields: readonly ExportField[], at: number): { writer: ParquetWriter; bytes: ByteWriter } {
@@ -85,18 +146,4 @@ function valuesOf(column: Column, records: readonly LogRecord[]): ColumnSource['
 function scaled(decimal: string): bigint {
   const [whole = '', fraction = ''] = decimal.split('.');
   return BigInt(`${whole}${fraction.padEnd(centDigits, '0').slice(0, centDigits)}`);
-}
-
-const bigMark = 'big:';
-
-function noteOf(groups: RowGroups): string {
-  return JSON.stringify(groups, (_, value: unknown) =>
-    typeof value === 'bigint' ? `${bigMark}${value}` : value,
-  );
-}
-
-function readNote(note: string): RowGroups {
-  return JSON.parse(note, (_, value: unknown) =>
-    typeof value === 'string' && value.startsWith(bigMark) ? BigInt(value.slice(bigMark.length)) : value,
-  ) as RowGroups;
 }

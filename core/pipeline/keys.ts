@@ -1,6 +1,7 @@
 import type { OnStoreFailure } from '../ports/counters.ts';
 import type { KeyRecord } from '../ports/directory.ts';
 import type { RouteDefinition } from '../http/define-route.ts';
+import type { Redaction } from '../redaction/redaction.ts';
 import { defineKey } from './context-key.ts';
 
 /** The service key that the caller proved to hold. Set by `auth`; absent before it has run and after it has refused. */
@@ -29,3 +30,9 @@ export const matchedRoute = defineKey<RouteDefinition>('route');
 
 /** What happens to limits of this request while the store that counts is away. Absent for `local`. */
 export const limitsOnStoreFailure = defineKey<OnStoreFailure>('limits-on-store-failure');
+
+/**
+ * What must be taken out of everything that is told of this request, in the log or elsewhere. Set by `logger` when the
+ * request settles; absent without rules.
+ */
+export const logRedaction = defineKey<Redaction>('log-redaction');

@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer';
+import { isEventStreamType } from '../../core/dialects/event-stream-type.ts';
 import type { BodyRow } from '../../core/ports/request-row.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Redaction } from '../../core/redaction/redaction.ts';
@@ -29,7 +30,7 @@ export function loggedBodies(request: KeptBody, response: KeptBody, contentType:
 }
 
 function textFormat(request: Buffer, response: Buffer, contentType: string): BodyRow['log_format'] {
-  if (isEventStream(contentType)) return 'sse';
+  if (isEventStreamType(contentType)) return 'sse';
   return looksLikeJson(request) && looksLikeJson(response) ? 'json' : 'text';
 }
 
@@ -44,13 +45,9 @@ export async function redactedBody(
 ): Promise<KeptBody> {
   if (redaction === undefined || bytes.length === 0) return { bytes, truncated };
   if (!isUtf8(bytes)) return nothing;
-  const how = { isEventStream: isEventStream(contentType), isTruncated: truncated };
+  const how = { isEventStream: isEventStreamType(contentType), isTruncated: truncated };
   const redacted = await redaction.body(bytes.toString('utf8'), how, clock);
   return { bytes: Buffer.from(redacted), truncated };
-}
-
-function isEventStream(contentType: string): boolean {
-  return /^\s*text\/event-stream/i.test(contentType);
 }
 
 /** Begins like an object or a list; nothing at all is no contradiction. */

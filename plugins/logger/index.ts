@@ -7,7 +7,7 @@ import {
   type RequestContext,
 } from '../../core/pipeline/plugin.ts';
 import type { Directory } from '../../core/ports/directory.ts';
-import { callerKey } from '../../core/pipeline/keys.ts';
+import { callerKey, logRedaction } from '../../core/pipeline/keys.ts';
 import { compileRedaction, redactionFaults } from '../../core/redaction/redaction.ts';
 import { redactionRules } from '../../core/redaction/redaction-options.ts';
 import { isEmbeddable, loggedBodies, redactedBody } from './body-row.ts';
@@ -96,6 +96,7 @@ export default definePlugin({
         },
       }),
       settled(context, outcome): MaybePromise<void> {
+        if (redaction !== undefined) context.set(logRedaction, redaction);
         if (isBlocking && context.get(outside) === true) return;
         const { facts } = context;
         journal.append(

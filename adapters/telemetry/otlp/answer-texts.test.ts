@@ -35,8 +35,7 @@ const cases: readonly [string, unknown, string][] = [
   ['a member that is inherited', { choices: [{ message: { constructor: 1 } }] }, ''],
 ];
 for (const [name, answer, text] of cases) {
-  test(`the text of ${name}`, () =>
-    assert.equal(answerTexts(Buffer.from(JSON.stringify(answer)), 'application/json'), text));
+  test(`the text of ${name}`, () => assert.equal(answerTexts(JSON.stringify(answer), false), text));
 }
 
 const streams: readonly [string, readonly unknown[], string][] = [
@@ -66,10 +65,9 @@ const streams: readonly [string, readonly unknown[], string][] = [
   ['generateContent', [{ candidates: [{ content: { parts: [{ text: 'hi' }] } }] }], 'hi'],
 ];
 for (const [name, events, text] of streams) {
-  test(`the text of a stream of ${name}`, () =>
-    assert.equal(answerTexts(Buffer.from(stream(...events)), 'text/event-stream; charset=utf-8'), text));
+  test(`the text of a stream of ${name}`, () => assert.equal(answerTexts(stream(...events), true), text));
 }
 
 test('an answer that is no JSON has no text', () => {
-  assert.equal(answerTexts(Buffer.from('<html>'), 'text/html'), '');
+  assert.equal(answerTexts('<html>', false), '');
 });

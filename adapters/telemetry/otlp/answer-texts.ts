@@ -2,10 +2,10 @@
  * The text of an answer, whole or as an event stream, of any of the wires that clients speak: what the first choice says.
  * Empty when there is none, or the answer is something else.
  */
-export function answerTexts(body: Buffer, contentType: string): string {
-  if (!/^\s*text\/event-stream/i.test(contentType)) return wholeText(parsed(body.toString('utf8')));
+export function answerTexts(body: string, isEventStream: boolean): string {
+  if (!isEventStream) return wholeText(parsed(body));
   let text = '';
-  for (const line of body.toString('utf8').split(/\r?\n/)) {
+  for (const line of body.split(/\r?\n/)) {
     if (line.startsWith('data:')) text += pieceText(parsed(line.slice(5)));
   }
   return text;

@@ -1,7 +1,10 @@
 import type { ConversationText } from '../../../core/dialects/dialect.ts';
+import { isEventStreamType } from '../../../core/dialects/event-stream-type.ts';
 import type { Outcome, RequestContext } from '../../../core/pipeline/context.ts';
+import type { Clock } from '../../../core/ports/clock.ts';
+import type { Redaction } from '../../../core/redaction/redaction.ts';
 import { answerTexts } from './answer-texts.ts';
-import type { Attributes } from './attributes.ts';
+import type { SpanContent } from './settled-request.ts';
 
 /** Most characters of one attribute; a longer list of messages is cut at whole messages, the last ones stay. */
 const maxLength = 32_768;
@@ -10,16 +13,67 @@ const maxLength = 32_768;
  * What was asked and answered, as the conventions have it: `gen_ai.input.messages` and `gen_ai.output.messages`, lists of
  * messages as JSON texts. Bodies that are no conversation, or that nobody kept, add nothing.
  */
-export function addContent(list: Attributes, context: RequestContext, outcome: Outcome): void {
-  if (outcome.requestBody !== undefined && context.endpoint.modelled)
-    list.string('gen_ai.input.messages', bounded(inputMessages(context)));
+export function spanContent(context: RequestContext, outcome: Outcome): SpanContent {
+  return {
+    inputMessages: bounded(messagesOf(askedTexts(context, outcome))),
+    outputMessages: outputMessages(answerBody(outcome), context, outcome),
+    errorMessage: outcome.error?.message ?? '',
+  };
+}
+
+/** The same without what `redaction` takes out, with turns for requests when that takes long. */
+export async function redactedContent(
+  context: RequestContext,
+  outcome: Outcome,
+  redaction: Redaction,
+  clock: Pick<Clock, 'monotonic'>,
+): Promise<SpanContent> {
+  const whole = { isEventStream: false, isTruncated: false };
+  const texts = askedTexts(context, outcome);
+  let asked: unknown;
+  if (texts.length > 0)
+    asked = JSON.parse(await redaction.body(String(outcome.requestBody), whole, clock)) as unknown;
+  const isEventStream = isEventStreamType(outcome.responseContentType);
+  const answer = await redaction.body(answerBody(outcome), { ...whole, isEventStream }, clock);
+  return {
+    inputMessages: bounded(messagesOf(texts.map((one) => ({ ...one, text: textAt(asked, one.path) })))),
+    outputMessages: outputMessages(answer, context, outcome),
+    errorMessage: redaction.text(outcome.error?.message ?? ''),
+  };
+}
+
+/** The text there, or what stands in the place of all that it was in; empty when its name was taken out. */
+function textAt(document: unknown, path: ConversationText['path']): string {
+  let value = document;
+  for (const step of path) {
+    if (typeof value !== 'object' || value === null) break;
+    value = Object.hasOwn(value, step) ? (value as Record<string | number, unknown>)[step] : '';
+  }
+  return typeof value === 'string' ? value : '';
+}
+
+function askedTexts(context: RequestContext, outcome: Outcome): readonly ConversationText[] {
+  if (outcome.requestBody === undefined || !context.endpoint.modelled) return [];
+  try {
+    return context.conversation.texts;
+  } catch {
+    // A body that its dialect cannot read has been refused, and is no conversation.
+    return [];
+  }
+}
+
+/** Of an answer that is whole, readable and no error; else empty. */
+function answerBody(outcome: Outcome): string {
   const { responseBody, responseTruncated, responseContentEncoding: encoding } = outcome;
-  if (responseBody === undefined || responseTruncated || encoding !== '' || outcome.status >= 400) return;
-  const text = answerTexts(responseBody, outcome.responseContentType);
-  if (text === '') return;
-  const [reason = ''] = context.facts.finishReason.split(',');
-  const message = { ...messageOf('assistant', [text]), ...(reason !== '' && { finish_reason: reason }) };
-  list.string('gen_ai.output.messages', bounded([message]));
+  if (responseBody === undefined || responseTruncated || encoding !== '' || outcome.status >= 400) return '';
+  return responseBody.toString('utf8');
+}
+
+function outputMessages(body: string, { facts }: RequestContext, outcome: Outcome): string {
+  const text = answerTexts(body, isEventStreamType(outcome.responseContentType));
+  if (text === '') return '';
+  const [reason = ''] = facts.finishReason.split(',');
+  return bounded([{ ...messageOf('assistant', [text]), ...(reason !== '' && { finish_reason: reason }) }]);
 }
 
 interface Message {
@@ -32,14 +86,7 @@ function messageOf(role: string, texts: readonly string[]): Message {
 }
 
 /** Texts that stand in one message of the request are parts of one message. */
-function inputMessages(context: RequestContext): Message[] {
-  let texts: readonly ConversationText[];
-  try {
-    ({ texts } = context.conversation);
-  } catch {
-    // A body that its dialect cannot read has been refused, and is no conversation.
-    return [];
-  }
+function messagesOf(texts: readonly ConversationText[]): Message[] {
   const messages: { readonly place: string; readonly role: string; readonly texts: string[] }[] = [];
   for (const { role, text, path } of texts) {
     const place = path.slice(0, 2).join('/');

@@ -5,11 +5,13 @@ import type { Metrics } from '../../../core/ports/metrics.ts';
 import type { RequestTracer } from '../../../core/ports/request-tracer.ts';
 import type { OtlpSettings } from '../../../core/ports/telemetry-settings.ts';
 import type { Outcome, RequestContext } from '../../../core/pipeline/context.ts';
-import { callerKey, matchedRoute } from '../../../core/pipeline/keys.ts';
+import { callerKey, logRedaction, matchedRoute } from '../../../core/pipeline/keys.ts';
 import type { Directory } from '../../../core/ports/directory.ts';
 import { isSampled, spanContextOf } from '../../../core/ports/trace-context.ts';
 import { Collector } from './collector.ts';
+import { redactedContent, spanContent } from './content.ts';
 import { requestSpans } from './request-spans.ts';
+import type { SpanContent } from './settled-request.ts';
 import { SpanExporter } from './span-exporter.ts';
 
 /** What tracers share. */
@@ -23,6 +25,8 @@ export interface TracerParts {
   readonly random?: () => number;
 }
 
+/** Most requests whose bodies are redacted at a time; spans of further ones go without them. */
+const mostRedactions = 64;
 /** `service.instance.id` of this process. */
 const instance = randomUUID();
 
@@ -38,26 +42,37 @@ export function createOtlpTracer(settings: OtlpSettings, parts: TracerParts): Re
     ...{ queue: settings.queue, clock, log, metrics, random },
     post: (spans) => collector.post(spans),
   });
+  const redactions = new Set<Promise<void>>();
   return {
     settled(context, outcome, acceptedAt) {
       if (context.get(matchedRoute) !== undefined) return;
       const ids = spanContextOf(context.facts, context.id);
       if (!isSampled(context.facts, ids.traceId, settings)) return;
-      try {
-        const content = settings.content && mayTell(context, outcome, directory);
-        exporter.add(requestSpans({ context, outcome, acceptedAt, ids, content }));
-      } catch (error) {
+      const redaction = context.get(logRedaction);
+      const add = (content?: SpanContent): void =>
+        exporter.add(requestSpans({ context, outcome, acceptedAt, ids, content, redaction }));
+      const failed = (error: unknown): void =>
         log.error('A span could not be made', { request_id: context.id, error });
+      try {
+        if (!settings.content || !mayTell(context, outcome, directory)) return add();
+        if (redaction === undefined) return add(spanContent(context, outcome));
+        if (redactions.size >= mostRedactions) return add();
+        const work = redactedContent(context, outcome, redaction, clock).then(add).catch(failed);
+        redactions.add(work);
+        void work.then(() => redactions.delete(work));
+      } catch (error) {
+        failed(error);
       }
     },
     async close(deadlineMs) {
+      await Promise.all(redactions);
       await exporter.close(deadlineMs);
       await collector.close();
     },
   };
 }
 
-/** What must not stand in the log does not leave by this way either; nor does what strangers said. */
+/** Bodies that must not stand in the log do not leave by this way either; nor does what strangers said. */
 function mayTell(
   context: RequestContext,
   { error }: Outcome,

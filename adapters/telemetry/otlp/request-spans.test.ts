@@ -13,7 +13,10 @@ const ids = { traceId: 'ab'.repeat(16), spanId: 'cd'.repeat(8), parentSpanId: ''
 function spansOf(facts: Partial<RequestFacts>, outcome: Partial<Outcome> = {}, request: TestRequest = {}) {
   const context = new TestContext(request);
   Object.assign(context.facts, facts);
-  const settled = { context, outcome: testOutcome(outcome), acceptedAt: 1000, ids, content: false };
+  const settled = {
+    ...{ context, outcome: testOutcome(outcome), acceptedAt: 1000, ids },
+    ...{ content: undefined, redaction: undefined },
+  };
   const spans = requestSpans(settled).map((span) => readSpan(span));
   return { context, spans, own: spans[0]!, attempts: spans.slice(1) };
 }

@@ -2,7 +2,6 @@ import type { Outcome } from '../../../core/pipeline/context.ts';
 import { genAiProvider, operationName } from '../../../core/ports/gen-ai-names.ts';
 import { attemptSpans } from './attempt-spans.ts';
 import { Attributes } from './attributes.ts';
-import { addContent } from './content.ts';
 import { addHost } from './host-attributes.ts';
 import type { SettledRequest } from './settled-request.ts';
 import { spanJson, spanKind, spanName } from './span-json.ts';
@@ -21,19 +20,15 @@ export function requestSpans(request: SettledRequest): string[] {
   const own = spanJson({
     ...{ ids, name, kind: spanKind.server, state, startMs: startedAt, endMs: startedAt + outcome.latencyMs },
     attributes: ownAttributes(request),
-    error: isError ? messageOf(request) : undefined,
+    // Error messages may quote what was asked.
+    error: isError ? (request.content?.errorMessage ?? '') : undefined,
   });
   return [own, ...attemptSpans(request)];
 }
 
-/** Error messages may quote what was asked. */
-function messageOf({ outcome, content }: SettledRequest): string {
-  return content ? (outcome.error?.message ?? '') : '';
-}
-
 function ownAttributes(request: SettledRequest): string {
-  const { context, outcome, content } = request;
-  const { facts } = context;
+  const { context, outcome, content, redaction } = request;
+  const { facts, originalPath: path } = context;
   const { usage } = facts;
   const model = facts.modelRequested.slice(0, 512);
   const list = new Attributes()
@@ -55,7 +50,7 @@ function ownAttributes(request: SettledRequest): string {
   addHost(list, facts.upstreamHost);
   list
     .string('http.request.method', context.method)
-    .string('url.path', context.originalPath.slice(0, 2048))
+    .string('url.path', (redaction === undefined ? path : redaction.text(path)).slice(0, 2048))
     .integer('http.response.status_code', outcome.status)
     .string('error.type', errorType(outcome))
     .string('weir.request.id', context.id)
@@ -71,7 +66,10 @@ function ownAttributes(request: SettledRequest): string {
     .integer('weir.attempts', facts.attempts);
   if (outcome.price.status === 'priced') list.number('weir.cost.usd', Number(outcome.price.cost));
   if (facts.lostCost > 0) list.number('weir.cost.lost_usd', facts.lostCost);
-  if (content) addContent(list, context, outcome);
+  if (content !== undefined)
+    list
+      .string('gen_ai.input.messages', content.inputMessages)
+      .string('gen_ai.output.messages', content.outputMessages);
   return list.json;
 }
 

@@ -9,6 +9,7 @@ import {
 import { withoutStore } from '../../../core/ports/directory-without-store.ts';
 import type { LoggingMode } from '../../../core/ports/organisation-settings.ts';
 import type { OtlpSettings } from '../../../core/ports/telemetry-settings.ts';
+import type { RedactionRuleOption } from '../../../core/redaction/redaction-options.ts';
 import logger from '../../../plugins/logger/index.ts';
 import { providerPlugin, startTestGateway } from '../../../tests/kit/gateway-kit.ts';
 import { send, startUpstream, type Answering } from '../../../tests/kit/http-kit.ts';
@@ -38,11 +39,13 @@ async function start(
   {
     settings = {},
     mode = 'full',
+    redact = [],
     collect,
     provide = (_, response) => void response.end(JSON.stringify(answer)),
   }: {
     settings?: Partial<OtlpSettings>;
     mode?: LoggingMode;
+    redact?: readonly RedactionRuleOption[];
     collect?: Parameters<typeof startCollector>[1];
     provide?: Answering;
   } = {},
@@ -63,7 +66,7 @@ async function start(
     },
   );
   const gateway = await startTestGateway(t, {
-    plugins: [providerPlugin({ default: 'up' }), logger],
+    plugins: [providerPlugin({ default: 'up' }), { plugin: logger, options: { redact } }],
     providers: { up: { base_url: upstream.url, api_key: 'sk-canary' } },
     configs: {
       twice: {
@@ -162,6 +165,44 @@ describe('tracing to a collector', () => {
       assert.doesNotMatch(collector.requests.map(({ body }) => body.toString()).join(), /canary/);
     });
   }
+
+  test('with content, what the logger redacts is in no span', async (t) => {
+    const redact = [
+      { path: 'messages[*].content[*]', replacement: '-' },
+      { expression: 'canary-(system|answer|id-\\d+)', replacement: '+' },
+    ];
+    const { chat, collector, tracer } = await start(t, { settings: { content: true }, redact });
+    await chat();
+    await tracer.close(5000);
+    const [own] = collector.spans();
+    const said = (name: string): string[] => {
+      const messages = JSON.parse(String(own?.attributes[name])) as { parts: { content: string }[] }[];
+      return messages.flatMap(({ parts }) => parts.map(({ content }) => content));
+    };
+    assert.deepEqual(said('gen_ai.input.messages'), ['+', '-']);
+    assert.deepEqual(said('gen_ai.output.messages'), ['+']);
+    assert.doesNotMatch(collector.requests.map(({ body }) => body.toString()).join(), /canary/);
+  });
+
+  test('of a stream, whatever pieces it came in, of a refusal and of a path', async (t) => {
+    const redact = [{ pattern: 'email' as const }, { expression: 'canary-[a-z]+' }];
+    const pieces = ['canary-', 'ans', 'wer ann@exa', 'mple.com ends'];
+    const provide: Answering = (_, response) => {
+      response.setHeader('content-type', 'text/event-stream');
+      for (const content of pieces)
+        response.write(`data: ${JSON.stringify({ choices: [{ index: 0, delta: { content } }] })}\n\n`);
+      response.end('data: [DONE]\n\n');
+    };
+    const { chat, collector, tracer } = await start(t, { settings: { content: true }, redact, provide });
+    await chat({}, { ...ask, stream: true });
+    await chat({ 'x-service-provider': 'canary-nobody' });
+    await tracer.close(5000);
+    const own = collector.spans().filter(({ kind }) => kind === 2);
+    const answered = String(own[0]?.attributes['gen_ai.output.messages']);
+    assert.match(answered, /"content":"\[redacted\] \[redacted\] ends"/);
+    assert.match(own[1]?.status?.message ?? '', /\[redacted\]/);
+    assert.doesNotMatch(collector.requests.map(({ body }) => body.toString()).join(), /canary|ann@/);
+  });
 
   test('a long conversation is cut at whole messages, the last ones stay', async (t) => {
     const { chat, collector, tracer } = await start(t, { settings: { content: true } });

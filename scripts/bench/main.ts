@@ -109,13 +109,13 @@ if (plan) {
     `\na plan of ${plan.levels} levels and ${plan.targets} targets; a request without one ${plan.plain_us_per_request.toFixed(1)} µs CPU, with it ${plan.planned_us_per_request.toFixed(1)}:`,
   );
   verdict('µs CPU of the walk alone', plan.walk_us, 5);
-  verdict('µs CPU more per request, saturated', plan.added_us_per_request, 5);
+  verdict(`µs CPU more per request, saturated${plusMinus(plan)}`, plan.added_us_per_request, 5);
 }
 if (virtualKey) {
   console.log(
     `\na provider in a header ${virtualKey.named_us_per_request.toFixed(1)} µs CPU, a saved config with a virtual key ${virtualKey.saved_us_per_request.toFixed(1)}:`,
   );
-  verdict('µs CPU more per request, saturated', virtualKey.added_us_per_request, 6);
+  verdict(`µs CPU more per request, saturated${plusMinus(virtualKey)}`, virtualKey.added_us_per_request, 6);
 }
 if (translate) {
   console.log(
@@ -181,6 +181,11 @@ if (records) {
 }
 if (analytics) printAnalytics(analytics, verdict);
 if (values.json !== undefined) await writeFile(values.json, `${JSON.stringify(result, null, 2)}\n`);
+
+/** How well a difference is known. */
+function plusMinus({ added_error_us: error }: { readonly added_error_us: number }): string {
+  return ` (± ${error.toFixed(1)})`;
+}
 
 function verdict(name: string, value: number, bound: number): void {
   console.log(

@@ -3,7 +3,7 @@ import { parseInlineConfig } from '../../core/routing/plan/parse-inline-config.t
 import type { PlanEnvironment } from '../../core/routing/plan/plan-environment.ts';
 import type { PlanNode } from '../../core/routing/plan/plan-node.ts';
 import { readField, type RequestFields } from '../../core/routing/plan/read-field.ts';
-import { walkPlan } from '../../core/routing/plan/walk-plan.ts';
+import { PlanWalk } from '../../core/routing/plan/walk-plan.ts';
 import { median } from './cpu.ts';
 import { benchConfig, removeFolder, startUpstream, startWeir } from './subject.ts';
 import { compareKinds } from './two-kinds.ts';
@@ -20,8 +20,9 @@ export interface PlanFigures {
   readonly plain_us_per_request: number;
   /** The same request, with the config named in its header. */
   readonly planned_us_per_request: number;
-  /** The median of the rounds' differences. */
+  /** Mean of the rounds' differences, without the outermost, and its standard error. */
   readonly added_us_per_request: number;
+  readonly added_error_us: number;
 }
 
 const slug = 'bench-plan';
@@ -39,7 +40,7 @@ export async function measurePlan(quick: boolean): Promise<PlanFigures> {
   });
   try {
     const planned = configuredRequestBytes(weir.port, slug);
-    const { plain_us, other_us, added_us } = await compareKinds(
+    const { plain_us, other_us, added_us, added_error_us } = await compareKinds(
       weir,
       quick,
       requestBytes(weir.port, false),
@@ -52,6 +53,7 @@ export async function measurePlan(quick: boolean): Promise<PlanFigures> {
       plain_us_per_request: plain_us,
       planned_us_per_request: other_us,
       added_us_per_request: added_us,
+      added_error_us,
     };
   } finally {
     await weir.stop();
@@ -108,9 +110,9 @@ function measureWalk(root: PlanNode, rounds: number): number {
 }
 
 function takeOne(root: PlanNode): void {
-  const walk = walkPlan(root, new BenchEnvironment());
-  if (walk.next().done === true) throw new Error('The plan of the bench takes no target.');
-  if (walk.next({ status: 200, final: false }).done !== true)
+  const walk = new PlanWalk(root, new BenchEnvironment());
+  walk.first();
+  if (walk.next({ status: 200, final: false }) !== undefined)
     throw new Error('The plan of the bench goes on after an answer.');
 }
 

@@ -9,8 +9,9 @@ export interface VirtualKeyFigures {
   readonly named_us_per_request: number;
   /** The same request with a saved config, whose target is a virtual key. */
   readonly saved_us_per_request: number;
-  /** The median of the rounds' differences. */
+  /** Mean of the rounds' differences, without the outermost, and its standard error. */
   readonly added_us_per_request: number;
+  readonly added_error_us: number;
 }
 
 const slug = 'bench-virtual-key';
@@ -25,7 +26,7 @@ export async function measureVirtualKey(quick: boolean): Promise<VirtualKeyFigur
   try {
     const config = await savedConfig(weir, upstream.port);
     const saved = configuredRequestBytes(weir.port, config);
-    const { plain_us, other_us, added_us } = await compareKinds(
+    const { plain_us, other_us, added_us, added_error_us } = await compareKinds(
       weir,
       quick,
       requestBytes(weir.port, false),
@@ -35,6 +36,7 @@ export async function measureVirtualKey(quick: boolean): Promise<VirtualKeyFigur
       named_us_per_request: plain_us,
       saved_us_per_request: other_us,
       added_us_per_request: added_us,
+      added_error_us,
     };
   } finally {
     await weir.stop();

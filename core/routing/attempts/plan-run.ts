@@ -10,7 +10,7 @@ import { sentUsage } from '../../dialects/estimated-usage.ts';
 import type { PlanStep } from '../plan/plan-environment.ts';
 import type { CompiledConfig, PlanLeaf } from '../plan/plan-node.ts';
 import { RequestEnvironment, type SharedEnvironment } from '../plan/request-environment.ts';
-import { walkPlan } from '../plan/walk-plan.ts';
+import { PlanWalk } from '../plan/walk-plan.ts';
 import { isFinal, runTry, type TrySetup } from '../run-try.ts';
 import type { TryParts } from '../try-parts.ts';
 import { lostRace, race, type Contender } from './race.ts';
@@ -60,30 +60,37 @@ export class PlanRun {
     this.repeatable = exchange.upgrade === undefined && (exchange.body.loaded || !exchange.body.present);
   }
 
-  /** The answer of the last try that was made. Throws the failure of that one. */
-  async run(): Promise<Answer> {
+  /** The answer of the last try that was made. Throws the failure of that one, and at once what a plan throws. */
+  run(): Promise<Answer> {
     const { exchange, config, setup } = this;
-    const walk = walkPlan(config.root, new RequestEnvironment(exchange, setup, exchange.trace));
-    let last: TryResult | undefined;
-    for (let step = walk.next(); step.done !== true;) {
-      if (last !== undefined) this.lose(last);
-      const { leaf, hedge } = step.value;
-      if (hedge !== undefined && this.repeatable) last = await this.race(leaf, hedge);
-      else if (leaf.settings.retry !== undefined) last = await this.tries(exchange, leaf);
-      else {
-        // Written out instead of called: most targets have no retries, and each frame that waits has its price.
-        const opening = this.open(exchange, leaf);
-        try {
-          last = this.ended(opening, await this.send(opening), undefined);
-        } catch (thrown) {
-          last = this.ended(opening, undefined, asGatewayError(thrown));
-        }
-      }
-      if (!this.repeatable) break;
-      step = walk.next({ status: last.status, final: last.final });
+    const walk = new PlanWalk(config.root, new RequestEnvironment(exchange, setup, exchange.trace));
+    return this.take(walk, walk.first());
+  }
+
+  /** Takes this step, and goes on from how it came out. No async function: each frame that waits has its price. */
+  private take(walk: PlanWalk, { leaf, hedge }: PlanStep): Promise<Answer> {
+    const { exchange } = this;
+    let taken: Promise<TryResult>;
+    if (hedge !== undefined && this.repeatable) taken = this.race(leaf, hedge);
+    else if (leaf.settings.retry !== undefined) taken = this.tries(exchange, leaf);
+    else {
+      const opening = this.open(exchange, leaf);
+      return this.send(opening).then(
+        (answer) => this.goOn(walk, this.ended(opening, answer, undefined)),
+        (thrown: unknown) => this.goOn(walk, this.ended(opening, undefined, asGatewayError(thrown))),
+      );
     }
-    if (last === undefined) throw new Error(`The config "${config.id}" names no target to try.`);
-    exchange.facts.option = last.leaf.path;
+    return taken.then((result) => this.goOn(walk, result));
+  }
+
+  /** What comes after a try: another one, or its answer. */
+  private goOn(walk: PlanWalk, last: TryResult): MaybePromise<Answer> {
+    const step = this.repeatable ? walk.next(last) : undefined;
+    if (step !== undefined) {
+      this.lose(last);
+      return this.take(walk, step);
+    }
+    this.exchange.facts.option = last.leaf.path;
     if (last.answer !== undefined) return last.answer;
     throw last.error as GatewayError;
   }
@@ -136,12 +143,16 @@ export class PlanRun {
     return { exchange, leaf, watched: breakers.begin(leaf, facts.organisationId), startedAt: this.now() };
   }
 
-  /** Throws what keeps the target from being made or asked. */
+  /** Rejects with what keeps the target from being made or asked. */
   private send({ exchange, leaf }: Opening): Promise<Answer> {
     const { setup, options, config } = this;
-    const target = setup.targetOf(exchange, leaf, { config, options });
-    if (isPromise(target)) return target.then((found) => this.sendTo(found, exchange, leaf));
-    return this.sendTo(target, exchange, leaf);
+    try {
+      const target = setup.targetOf(exchange, leaf, { config, options });
+      if (isPromise(target)) return target.then((found) => this.sendTo(found, exchange, leaf));
+      return this.sendTo(target, exchange, leaf);
+    } catch (thrown) {
+      return Promise.reject(asGatewayError(thrown));
+    }
   }
 
   private sendTo(target: Target, exchange: Exchange, leaf: PlanLeaf): Promise<Answer> {

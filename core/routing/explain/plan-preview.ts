@@ -2,9 +2,10 @@ import { GatewayError } from '../../errors/gateway-error.ts';
 import type { Exchange } from '../../pipeline/exchange.ts';
 import type { BranchDecision, CandidateNote, PlanTrace } from '../../pipeline/plan-trace.ts';
 import type { CompiledConfig, PlanBranch, PlanLeaf, PlanNode } from '../plan/plan-node.ts';
+import type { PlanStep } from '../plan/plan-environment.ts';
 import { RequestEnvironment, type SharedEnvironment } from '../plan/request-environment.ts';
 import { usesWeights } from '../plan/strategy-traits.ts';
-import { walkPlan } from '../plan/walk-plan.ts';
+import { PlanWalk } from '../plan/walk-plan.ts';
 import { failureRules, type FailureRule } from './failure-rules.ts';
 
 /** How a request would go through a config if every try failed, so that all of it is seen. */
@@ -56,13 +57,13 @@ export function previewPlan(
   const tries: TryPreview[] = [];
   let refused: GatewayError | undefined;
   try {
-    const walk = walkPlan(config.root, environment);
-    for (let step = walk.next(); step.done !== true;) {
-      const { leaf, hedge } = step.value;
+    const walk = new PlanWalk(config.root, environment);
+    for (let step: PlanStep | undefined = walk.first(); step !== undefined;) {
+      const { leaf, hedge }: PlanStep = step;
       const rules = failureRules(config.root, leaf);
       step = walk.next({ status: rules[0]?.statuses?.[0] ?? 500, final: false });
       // A race may have tried the next child already, and a branch is entered at one of its targets.
-      const next = step.done === true ? undefined : step.value.leaf.path;
+      const next = step?.leaf.path;
       const [first, ...others] = rules;
       const reached = first === undefined || next === undefined ? [] : [{ ...first, then: next }, ...others];
       tries.push({ leaf, hedge, rules: reached });

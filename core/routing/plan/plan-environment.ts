@@ -2,7 +2,7 @@ import type { PlanTrace } from '../../pipeline/plan-trace.ts';
 import type { FieldPath } from './field-path.ts';
 import type { PlanBranch, PlanLeaf } from './plan-node.ts';
 
-/** Everything that a strategy may know; the generators themselves are pure. One object per request. */
+/** Everything that a strategy may know; the walk itself is pure. One object per request. */
 export interface PlanEnvironment {
   /** A number of at least 0 and below 1. */
   random(): number;
@@ -37,6 +37,3 @@ export interface StepResult {
   /** No other target would do better: the client has left, or its request is wrong. */
   readonly final: boolean;
 }
-
-/** The steps of a plan, given the result of each before the next one. */
-export type PlanWalk = Generator<PlanStep, void, StepResult>;

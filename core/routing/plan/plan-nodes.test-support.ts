@@ -12,7 +12,7 @@ import type {
   PlanNode,
   Strategy,
 } from './plan-node.ts';
-import { walkPlan } from './walk-plan.ts';
+import { PlanWalk } from './walk-plan.ts';
 
 const settings: AttemptSettings = {
   params: undefined,
@@ -108,10 +108,10 @@ export function steps(
   final: readonly string[] = [],
 ): PlanStep[] {
   const taken: PlanStep[] = [];
-  const walk = walkPlan(root, world);
-  for (let step = walk.next(); step.done !== true;) {
-    taken.push(step.value);
-    const { id } = step.value.leaf;
+  const walk = new PlanWalk(root, world);
+  for (let step: PlanStep | undefined = walk.first(); step !== undefined;) {
+    taken.push(step);
+    const { id } = step.leaf;
     step = walk.next({ status: answers[id] ?? 500, final: final.includes(id) });
   }
   return taken;
@@ -124,7 +124,7 @@ export function tried(root: PlanNode, world: PlanEnvironment = environment()): s
 
 /** The id of the one target that a plan picks. */
 export function picked(root: PlanNode, world: PlanEnvironment = environment()): string | undefined {
-  return walkPlan(root, world).next().value?.leaf.id;
+  return new PlanWalk(root, world).first().leaf.id;
 }
 
 /** Numbers of at least 0 and below 1 that depend on the seed alone. */

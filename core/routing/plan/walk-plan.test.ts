@@ -13,7 +13,7 @@ import {
   tried,
   unguardedLeaf,
 } from './plan-nodes.test-support.ts';
-import { walkPlan } from './walk-plan.ts';
+import { PlanWalk } from './walk-plan.ts';
 
 const fallback: Strategy = { mode: 'fallback', onStatusCodes: undefined };
 const single: Strategy = { mode: 'single' };
@@ -318,11 +318,11 @@ function planted(shape: Tree, ids: string[], hedged: boolean): PlanNode {
 /** Tries one target per call, all of which fail, while `open` may change. */
 function tryingWith(plan: PlanNode, open: readonly string[]): () => string | undefined {
   const world = environment({ open });
-  const walk = walkPlan(plan, world);
+  const walk = new PlanWalk(plan, world);
   let begun = false;
   return () => {
-    const step = begun ? walk.next({ status: 500, final: false }) : walk.next();
+    const step = begun ? walk.next({ status: 500, final: false }) : walk.first();
     begun = true;
-    return step.done === true ? undefined : step.value.leaf.id;
+    return step?.leaf.id;
   };
 }

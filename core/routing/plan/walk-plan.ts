@@ -3,88 +3,136 @@ import { BranchChoice, nothingTaken } from './branch-choice.ts';
 import { describeDecision } from './describe-decision.ts';
 import { isNodeOpen } from './open-node.ts';
 import { pickChild } from './pick-child.ts';
-import type { PlanEnvironment, PlanStep, PlanWalk, StepResult } from './plan-environment.ts';
-import type { HedgeSettings, PlanBranch, PlanLeaf, PlanNode } from './plan-node.ts';
+import type { PlanEnvironment, PlanStep, StepResult } from './plan-environment.ts';
+import type { HedgeSettings, PlanBranch, PlanLeaf, PlanNode, StrategyMode } from './plan-node.ts';
 import { usesWeights } from './strategy-traits.ts';
 
 type Race = PlanStep['hedge'];
-type NodeWalk = Generator<PlanStep, StepResult, StepResult>;
 
 /** Hands a branch that is looked into a race that nobody will run, so that it plans none of its own. */
 const noRace: NonNullable<Race> = { afterMs: 0, others: [] };
 
+/** A fallback that was entered, and where it stands. */
+interface FallbackPlace {
+  readonly branch: PlanBranch;
+  /** All its children have open breakers, so breakers are not looked at. */
+  readonly bypass: boolean;
+  /** Children that race its first try. */
+  readonly raced: readonly number[];
+  /** Index of the child that is looked at next. */
+  next: number;
+}
+
 /**
- * The tries of one request, one after the other: each is yielded, and its result decides the next. Pure but for what
+ * The tries of one request, one after the other: `first`, and after the result of each the `next`. Pure but for what
  * `environment` does.
  *
  * Throws `invalid_request` for a request that meets no condition of a branch without a default, and for a branch all of
  * whose targets have weight 0.
  */
-export function* walkPlan(root: PlanNode, environment: PlanEnvironment): PlanWalk {
-  if (root.kind === 'leaf') yield { leaf: root, hedge: raceOfLeaf(root, undefined) };
-  else yield* walkNode(new BranchChoice(environment), root, undefined, undefined);
-}
+export class PlanWalk {
+  private readonly root: PlanNode;
+  private readonly choice: BranchChoice;
+  /** Those that the present try is within, the innermost last. No other branch is ever come back to. */
+  private readonly fallbacks: FallbackPlace[] = [];
 
-/** `hedge` comes from a branch above that has no other target to race. */
-function* walkNode(
-  choice: BranchChoice,
-  from: PlanNode,
-  race: Race,
-  hedge: HedgeSettings | undefined,
-): NodeWalk {
-  let node = from;
-  let racing = race;
-  let settings = hedge;
-  // Only fallbacks come back to their children; every other branch is left behind once it has picked.
-  while (node.kind === 'branch') {
-    settings = node.hedge ?? settings;
-    const { mode } = node.strategy;
-    if (mode === 'fallback') return yield* walkFallback(choice, node, racing, settings);
-    choice.begin(node, usesWeights(mode));
-    const first = pickChild(choice, node, nothingTaken);
-    const child: PlanNode | undefined = node.children[first];
-    if (child === undefined) {
-      report(choice, node, nothingTaken);
-      throw nothingToTry(node);
+  constructor(root: PlanNode, environment: PlanEnvironment) {
+    this.root = root;
+    this.choice = new BranchChoice(environment);
+  }
+
+  /** The first try. Call it once. */
+  first(): PlanStep {
+    return this.descend(this.root, undefined);
+  }
+
+  /** The try after one that came out like this; undefined when that was the last. */
+  next(result: StepResult): PlanStep | undefined {
+    const { fallbacks } = this;
+    for (let place = fallbacks.at(-1); place !== undefined; place = fallbacks.at(-1)) {
+      const child = goesOn(place.branch, result) ? this.childOf(place, true) : undefined;
+      if (child !== undefined) return this.descend(child, undefined);
+      fallbacks.pop();
     }
-    if (racing === undefined && settings !== undefined && mode !== 'single' && mode !== 'conditional') {
-      const order = pickMore(choice, node, first, settings.max);
-      report(choice, node, order);
-      racing = raceAmong(choice, node, order, settings);
-      settings = undefined;
-    } else if (choice.traced) report(choice, node, [first]);
-    node = child;
+    return undefined;
   }
-  return yield { leaf: node, hedge: racing ?? raceOfLeaf(node, settings) };
+
+  /** The target that would be tried first, by itself; undefined when this request has none there. */
+  static firstTarget(root: PlanNode, environment: PlanEnvironment): PlanLeaf | undefined {
+    try {
+      return new PlanWalk(root, environment).descend(root, noRace).leaf;
+    } catch (error) {
+      // It cannot race, which is no reason to refuse what the first one may answer.
+      if (GatewayError.is(error) && error.code === 'invalid_request') return undefined;
+      throw error;
+    }
+  }
+
+  /** From a node down to a target. `race` was planned by a branch above, in which the target is the first one. */
+  private descend(from: PlanNode, race: Race): PlanStep {
+    const { choice } = this;
+    let node = from;
+    let racing = race;
+    // Of a branch above that has no other target to race.
+    let settings: HedgeSettings | undefined;
+    while (node.kind === 'branch') {
+      settings = node.hedge ?? settings;
+      const { mode } = node.strategy;
+      let child: PlanNode | undefined;
+      if (mode === 'fallback') {
+        const place = this.enter(node, racing === undefined ? settings : undefined);
+        if (racing === undefined && settings !== undefined)
+          racing = raceAmong(choice, node, place.raced, settings);
+        settings = undefined;
+        child = this.childOf(place, false);
+      } else {
+        choice.begin(node, usesWeights(mode));
+        const first = pickChild(choice, node, nothingTaken);
+        child = node.children[first];
+        if (child === undefined) report(choice, node, nothingTaken);
+        else if (racing === undefined && settings !== undefined && ranks(mode)) {
+          const order = pickMore(choice, node, first, settings.max);
+          report(choice, node, order);
+          racing = raceAmong(choice, node, order, settings);
+          settings = undefined;
+        } else if (choice.traced) report(choice, node, [first]);
+      }
+      if (child === undefined) throw nothingToTry(node);
+      node = child;
+    }
+    return { leaf: node, hedge: racing ?? raceOfLeaf(node, settings) };
+  }
+
+  /** `hedge` is set when its first try is raced by further children. */
+  private enter(branch: PlanBranch, hedge: HedgeSettings | undefined): FallbackPlace {
+    const { choice, fallbacks } = this;
+    choice.begin(branch, false);
+    const { bypass } = choice;
+    const order = choice.traced || hedge !== undefined ? closedChildren(choice, branch) : nothingTaken;
+    if (choice.traced) report(choice, branch, order);
+    const raced = hedge === undefined ? nothingTaken : order.slice(0, hedge.max + 1);
+    const place: FallbackPlace = { branch, bypass, raced, next: 0 };
+    fallbacks.push(place);
+    return place;
+  }
+
+  /** The next child to try; those that raced the first one had their try when there is a result. */
+  private childOf(place: FallbackPlace, hasResult: boolean): PlanNode | undefined {
+    const { branch, bypass, raced } = place;
+    const { children } = branch;
+    while (place.next < children.length) {
+      const index = place.next++;
+      const child = children[index];
+      if (child === undefined || (hasResult && raced.includes(index))) continue;
+      if (bypass || !isNodeOpen(this.choice.environment, child)) return child;
+    }
+    return undefined;
+  }
 }
 
-function* walkFallback(
-  choice: BranchChoice,
-  branch: PlanBranch,
-  race: Race,
-  hedge: HedgeSettings | undefined,
-): NodeWalk {
-  const { environment } = choice;
-  choice.begin(branch, false);
-  const { bypass } = choice;
-  const order = choice.traced || hedge !== undefined ? closedChildren(choice, branch) : nothingTaken;
-  if (choice.traced) report(choice, branch, order);
-  const raced = race === undefined && hedge !== undefined ? order.slice(0, hedge.max + 1) : nothingTaken;
-  let racing = race ?? (hedge === undefined ? undefined : raceAmong(choice, branch, raced, hedge));
-  let result: StepResult | undefined;
-  for (const [index, child] of branch.children.entries()) {
-    // Those that raced the first try had theirs.
-    if (result !== undefined && raced.includes(index)) continue;
-    if (!bypass && isNodeOpen(environment, child)) continue;
-    result =
-      child.kind === 'leaf'
-        ? yield { leaf: child, hedge: racing ?? raceOfLeaf(child, undefined) }
-        : yield* walkNode(choice, child, racing, undefined);
-    racing = undefined;
-    if (!goesOn(branch, result)) return result;
-  }
-  if (result === undefined) throw nothingToTry(branch);
-  return result;
+/** Strategies that prefer one child to the next, which can therefore race it. */
+function ranks(mode: StrategyMode): boolean {
+  return mode !== 'single' && mode !== 'conditional';
 }
 
 function goesOn(branch: PlanBranch, { status, final }: StepResult): boolean {
@@ -127,23 +175,10 @@ function raceAmong(
   const others: PlanLeaf[] = [];
   for (const index of order.slice(1)) {
     const child = branch.children[index];
-    const leaf = child === undefined ? undefined : firstTry(choice.environment, child);
+    const leaf = child === undefined ? undefined : PlanWalk.firstTarget(child, choice.environment);
     if (leaf !== undefined) others.push(leaf);
   }
   return others.length === 0 ? undefined : { afterMs: settings.afterMs, others };
-}
-
-/** The target that a node would try first; undefined for one that has none for this request. */
-function firstTry(environment: PlanEnvironment, node: PlanNode): PlanLeaf | undefined {
-  if (node.kind === 'leaf') return node;
-  try {
-    const step = walkNode(new BranchChoice(environment), node, noRace, undefined).next();
-    return step.done === true ? undefined : step.value.leaf;
-  } catch (error) {
-    // It cannot race, which is no reason to refuse what the first one may answer.
-    if (GatewayError.is(error) && error.code === 'invalid_request') return undefined;
-    throw error;
-  }
 }
 
 function report(choice: BranchChoice, branch: PlanBranch, order: readonly number[]): void {

@@ -7,7 +7,8 @@ export function pickByCondition(
   strategy: Extract<Strategy, { readonly mode: 'conditional' }>,
 ): number {
   const { conditions, otherwise } = strategy;
-  for (const [index, { test, then }] of conditions.entries()) {
+  for (let index = 0; index < conditions.length; index++) {
+    const { test, then } = conditions[index] as (typeof conditions)[number];
     if (!test(choice.field)) continue;
     if (choice.traced) choice.reason = `condition ${index + 1} matched`;
     return then;

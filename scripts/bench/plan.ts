@@ -3,7 +3,7 @@ import { parseInlineConfig } from '../../core/routing/plan/parse-inline-config.t
 import type { PlanEnvironment } from '../../core/routing/plan/plan-environment.ts';
 import type { PlanNode } from '../../core/routing/plan/plan-node.ts';
 import { readField, type RequestFields } from '../../core/routing/plan/read-field.ts';
-import { PlanWalk } from '../../core/routing/plan/walk-plan.ts';
+import { PlanWalk } from '../../core/routing/plan/plan-walk.ts';
 import { median } from './cpu.ts';
 import { benchConfig, removeFolder, startUpstream, startWeir } from './subject.ts';
 import { compareKinds } from './two-kinds.ts';

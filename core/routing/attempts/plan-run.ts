@@ -10,7 +10,7 @@ import { sentUsage } from '../../dialects/estimated-usage.ts';
 import type { PlanStep } from '../plan/plan-environment.ts';
 import type { CompiledConfig, PlanLeaf } from '../plan/plan-node.ts';
 import { RequestEnvironment, type SharedEnvironment } from '../plan/request-environment.ts';
-import { PlanWalk } from '../plan/walk-plan.ts';
+import { PlanWalk } from '../plan/plan-walk.ts';
 import { isFinal, runTry, type TrySetup } from '../run-try.ts';
 import type { TryParts } from '../try-parts.ts';
 import { lostRace, race, type Contender } from './race.ts';

@@ -5,7 +5,7 @@ import type { CompiledConfig, PlanBranch, PlanLeaf, PlanNode } from '../plan/pla
 import type { PlanStep } from '../plan/plan-environment.ts';
 import { RequestEnvironment, type SharedEnvironment } from '../plan/request-environment.ts';
 import { usesWeights } from '../plan/strategy-traits.ts';
-import { PlanWalk } from '../plan/walk-plan.ts';
+import { PlanWalk } from '../plan/plan-walk.ts';
 import { failureRules, type FailureRule } from './failure-rules.ts';
 
 /** How a request would go through a config if every try failed, so that all of it is seen. */

@@ -12,7 +12,7 @@ import type {
   PlanNode,
   Strategy,
 } from './plan-node.ts';
-import { PlanWalk } from './walk-plan.ts';
+import { PlanWalk } from './plan-walk.ts';
 
 const settings: AttemptSettings = {
   params: undefined,

@@ -13,7 +13,7 @@ import {
   tried,
   unguardedLeaf,
 } from './plan-nodes.test-support.ts';
-import { PlanWalk } from './walk-plan.ts';
+import { PlanWalk } from './plan-walk.ts';
 
 const fallback: Strategy = { mode: 'fallback', onStatusCodes: undefined };
 const single: Strategy = { mode: 'single' };

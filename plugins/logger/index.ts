@@ -6,8 +6,8 @@ import {
   type Outcome,
   type RequestContext,
 } from '../../core/pipeline/plugin.ts';
-import type { Directory } from '../../core/ports/directory.ts';
-import { callerKey, logRedaction } from '../../core/pipeline/keys.ts';
+import { keepsBodies } from '../../core/access/keeps-bodies.ts';
+import { logRedaction } from '../../core/pipeline/keys.ts';
 import { compileRedaction, redactionFaults } from '../../core/redaction/redaction.ts';
 import { redactionRules } from '../../core/redaction/redaction-options.ts';
 import { isEmbeddable, loggedBodies, redactedBody } from './body-row.ts';
@@ -104,8 +104,9 @@ export default definePlugin({
           requestLine(context, outcome, clock.monotonic(), redaction),
           facts.workspaceId,
         );
-        if (!bodies || !wantsBodies(context, outcome, directory)) return;
         const { requestBody, responseBody } = outcome;
+        if (!bodies || !(requestBody?.length || responseBody?.length)) return;
+        if (!keepsBodies(directory, context, outcome)) return;
         if (
           redaction === undefined &&
           outcome.requestIsJson &&
@@ -147,18 +148,4 @@ function rowStart({ id, startedAt, facts }: RequestContext): string {
     `{"id":"${id}","created_at":"${createdAt(startedAt)}"` +
     `,"organisation_id":${quote(facts.organisationId)},"workspace_id":${quote(facts.workspaceId)}`
   );
-}
-
-/** Nothing is kept of a stranger's request, of one without bodies, and where anybody who may say so says no. */
-function wantsBodies(
-  context: RequestContext,
-  { error, requestBody, responseBody }: Outcome,
-  directory: Pick<Directory, 'settingsIn'>,
-): boolean {
-  if (!requestBody?.length && !responseBody?.length) return false;
-  if (error?.type === 'authentication_error') return false;
-  if (context.service('debug')?.toLowerCase() === 'false') return false;
-  if (context.get(callerKey)?.defaults?.logBodies === false) return false;
-  const { organisationId, workspaceId } = context.facts;
-  return directory.settingsIn(organisationId, workspaceId).logging.mode === 'full';
 }

@@ -1,8 +1,8 @@
+import { keepsReportedBodies } from '../../core/access/keeps-bodies.ts';
 import type { RouteDefinition } from '../../core/http/define-route.ts';
 import { defineRoute, Type, type Scope } from '../../core/pipeline/plugin.ts';
 import type { Redaction } from '../../core/redaction/redaction.ts';
 import { keepRows, type KeptRow } from './keep-rows.ts';
-import { keepsBodies } from './keeps-bodies.ts';
 import { ReportedLogs } from './reported-log-body.ts';
 import { reportedLines } from './reported-lines.ts';
 import { isAddress, reportedRows } from './reported-log.ts';
@@ -38,7 +38,7 @@ export function insertLogsRoute(scope: Scope, redaction?: Redaction): RouteDefin
       );
       if (mistakes.length > 0) throw refusedBody(mistakes);
       const rows = logs.map((log) => reportedRows(log, scope, { key, now }));
-      const withBodies = keepsBodies(directory, key);
+      const withBodies = keepsReportedBodies(directory, key);
       const lines: KeptRow[] = [];
       for (const { request, bodies } of rows) {
         const entry = { request, bodies: withBodies ? bodies : undefined };

@@ -1,3 +1,4 @@
+import { keepsReportedBodies } from '../../core/access/keeps-bodies.ts';
 import { defineMediaRoute, GatewayError, Type, type Answer, type Scope } from '../../core/pipeline/plugin.ts';
 import type { RequestContext } from '../../core/pipeline/context.ts';
 import type { RouteDefinition } from '../../core/http/define-route.ts';
@@ -5,7 +6,6 @@ import type { KeyRecord } from '../../core/ports/directory.ts';
 import { RecentMap } from '../../core/ports/recent-map.ts';
 import type { Redaction } from '../../core/redaction/redaction.ts';
 import { keepRows, type KeptRow } from './keep-rows.ts';
-import { keepsBodies } from './keeps-bodies.ts';
 import { readExportRequest, writeExportResponse } from './otlp-protobuf.ts';
 import { readSpans, type ReadSpans, type ReportedSpan } from './otlp-spans.ts';
 import { reportedLines } from './reported-lines.ts';
@@ -143,7 +143,7 @@ async function keepSpans(
   },
 ): Promise<void> {
   const now = clock.now();
-  const withBodies = keepsBodies(directory, key);
+  const withBodies = keepsReportedBodies(directory, key);
   const lines: KeptRow[] = [];
   const fresh = new Set<string>();
   for (const span of spans) {

@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
+import { keepsBodies } from '../../../core/access/keeps-bodies.ts';
 import type { Clock } from '../../../core/ports/clock.ts';
 import type { Log } from '../../../core/ports/log.ts';
 import type { Metrics } from '../../../core/ports/metrics.ts';
 import type { RequestTracer } from '../../../core/ports/request-tracer.ts';
 import type { OtlpSettings } from '../../../core/ports/telemetry-settings.ts';
-import type { Outcome, RequestContext } from '../../../core/pipeline/context.ts';
-import { callerKey, logRedaction, matchedRoute } from '../../../core/pipeline/keys.ts';
+import { logRedaction, matchedRoute } from '../../../core/pipeline/keys.ts';
 import type { Directory } from '../../../core/ports/directory.ts';
 import { isSampled, spanContextOf } from '../../../core/ports/trace-context.ts';
 import { Collector } from './collector.ts';
@@ -54,7 +54,7 @@ export function createOtlpTracer(settings: OtlpSettings, parts: TracerParts): Re
       const failed = (error: unknown): void =>
         log.error('A span could not be made', { request_id: context.id, error });
       try {
-        if (!settings.content || !mayTell(context, outcome, directory)) return add();
+        if (!settings.content || !keepsBodies(directory, context, outcome)) return add();
         if (redaction === undefined) return add(spanContent(context, outcome));
         if (redactions.size >= mostRedactions) return add();
         const work = redactedContent(context, outcome, redaction, clock).then(add).catch(failed);
@@ -70,17 +70,4 @@ export function createOtlpTracer(settings: OtlpSettings, parts: TracerParts): Re
       await collector.close();
     },
   };
-}
-
-/** Bodies that must not stand in the log do not leave by this way either; nor does what strangers said. */
-function mayTell(
-  context: RequestContext,
-  { error }: Outcome,
-  directory: Pick<Directory, 'settingsIn'>,
-): boolean {
-  if (error?.type === 'authentication_error') return false;
-  if (context.service('debug')?.toLowerCase() === 'false') return false;
-  if (context.get(callerKey)?.defaults?.logBodies === false) return false;
-  const { organisationId, workspaceId } = context.facts;
-  return directory.settingsIn(organisationId, workspaceId).logging.mode === 'full';
 }

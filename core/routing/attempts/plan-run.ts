@@ -67,20 +67,13 @@ export class PlanRun {
     return this.take(walk, walk.first());
   }
 
-  /** Takes this step, and goes on from how it came out. No async function: each frame that waits has its price. */
+  /** Takes this step, and goes on from how it came out. */
   private take(walk: PlanWalk, { leaf, hedge }: PlanStep): Promise<Answer> {
     const { exchange } = this;
-    let taken: Promise<TryResult>;
-    if (hedge !== undefined && this.repeatable) taken = this.race(leaf, hedge);
-    else if (leaf.settings.retry !== undefined) taken = this.tries(exchange, leaf);
-    else {
-      const opening = this.open(exchange, leaf);
-      return this.send(opening).then(
-        (answer) => this.goOn(walk, this.ended(opening, answer, undefined)),
-        (thrown: unknown) => this.goOn(walk, this.ended(opening, undefined, asGatewayError(thrown))),
-      );
-    }
-    return taken.then((result) => this.goOn(walk, result));
+    const goOn = (result: TryResult): MaybePromise<Answer> => this.goOn(walk, result);
+    if (hedge !== undefined && this.repeatable) return this.race(leaf, hedge).then(goOn);
+    if (leaf.settings.retry !== undefined) return this.tries(exchange, leaf).then(goOn);
+    return this.try(exchange, leaf, goOn);
   }
 
   /** What comes after a try: another one, or its answer. */
@@ -101,7 +94,7 @@ export class PlanRun {
     const { retry } = leaf.settings;
     let waitedMs = 0;
     for (let made = 0; ; made++) {
-      const result = await this.try(exchange, leaf);
+      const result = await this.try(exchange, leaf, (one) => one);
       const { status, final, answer, error } = result;
       // A limit of the gateway's own: trying again before there is room would ask nobody.
       const isLimited = error?.code === 'provider_rate_limited';
@@ -125,13 +118,17 @@ export class PlanRun {
     }
   }
 
-  private async try(exchange: Exchange, leaf: PlanLeaf): Promise<TryResult> {
+  /** One try, and what is made of how it came out. No async function: each frame that waits has its price. */
+  private try<T>(
+    exchange: Exchange,
+    leaf: PlanLeaf,
+    then: (result: TryResult) => MaybePromise<T>,
+  ): Promise<T> {
     const opening = this.open(exchange, leaf);
-    try {
-      return this.ended(opening, await this.send(opening), undefined);
-    } catch (thrown) {
-      return this.ended(opening, undefined, asGatewayError(thrown));
-    }
+    return this.send(opening).then(
+      (answer) => then(this.ended(opening, answer, undefined)),
+      (thrown: unknown) => then(this.ended(opening, undefined, asGatewayError(thrown))),
+    );
   }
 
   private open(exchange: Exchange, leaf: PlanLeaf): Opening {

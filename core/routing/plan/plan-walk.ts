@@ -4,8 +4,8 @@ import { describeDecision } from './describe-decision.ts';
 import { isNodeOpen } from './open-node.ts';
 import { pickChild } from './pick-child.ts';
 import type { PlanEnvironment, PlanStep, StepResult } from './plan-environment.ts';
-import type { HedgeSettings, PlanBranch, PlanLeaf, PlanNode, StrategyMode } from './plan-node.ts';
-import { usesWeights } from './strategy-traits.ts';
+import type { HedgeSettings, PlanBranch, PlanLeaf, PlanNode } from './plan-node.ts';
+import { namesTarget, usesWeights } from './strategy-traits.ts';
 
 type Race = PlanStep['hedge'];
 
@@ -90,7 +90,7 @@ export class PlanWalk {
         const first = pickChild(choice, node, nothingTaken);
         child = node.children[first];
         if (child === undefined) report(choice, node, nothingTaken);
-        else if (racing === undefined && settings !== undefined && ranks(mode)) {
+        else if (racing === undefined && settings !== undefined && !namesTarget(mode)) {
           const order = pickMore(choice, node, first, settings.max);
           report(choice, node, order);
           racing = raceAmong(choice, node, order, settings);
@@ -128,11 +128,6 @@ export class PlanWalk {
     }
     return undefined;
   }
-}
-
-/** Strategies that prefer one child to the next, which can therefore race it. */
-function ranks(mode: StrategyMode): boolean {
-  return mode !== 'single' && mode !== 'conditional';
 }
 
 function goesOn(branch: PlanBranch, { status, final }: StepResult): boolean {

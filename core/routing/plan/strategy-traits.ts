@@ -7,7 +7,12 @@ export function usesWeights(mode: StrategyMode): boolean {
   );
 }
 
-/** Whether targets with an open breaker are left out; `single` and `conditional` name their target, open or not. */
+/** Whether a request has its one target, with no other behind it. */
+export function namesTarget(mode: StrategyMode): boolean {
+  return mode === 'single' || mode === 'conditional';
+}
+
+/** Whether targets with an open breaker are left out; one that is named is taken, open or not. */
 export function usesBreakers(mode: StrategyMode): boolean {
-  return mode !== 'single' && mode !== 'conditional';
+  return !namesTarget(mode);
 }

@@ -11,9 +11,9 @@ import { logRedaction } from '../../core/pipeline/keys.ts';
 import { compileRedaction, redactionFaults } from '../../core/redaction/redaction.ts';
 import { redactionRules } from '../../core/redaction/redaction-options.ts';
 import { isEmbeddable, loggedBodies, redactedBody } from './body-row.ts';
+import { CommonMembers, type CommonText } from './common-members.ts';
 import { createdAt } from './created-at.ts';
 import { keepBody, type KeptBody } from './kept-body.ts';
-import { quote } from './quote.ts';
 import { requestLine } from './request-row.ts';
 
 /** The most of one body that can be logged; what the pipeline keeps of an answer. */
@@ -52,10 +52,12 @@ export default definePlugin({
   async create({ bodies = true, max_body_bytes: maxBytes = maxKeptBytes, redact = [] }, scope) {
     const { clock, journal, directory } = scope;
     const redaction = await compileRedaction(redact, scope.keyPrefix);
+    const commonMembers = new CommonMembers(redaction);
     const isBlocking = journal.room().policy === 'block';
 
     function appendBodies(
       context: RequestContext,
+      common: CommonText,
       request: KeptBody,
       response: KeptBody,
       outcome: Outcome,
@@ -66,7 +68,7 @@ export default definePlugin({
         ...rest
       } = loggedBodies(request, response, outcome.responseContentType);
       // In pieces: joining a long text to the others would copy it once more.
-      const start = `${rowStart(context)},"request":`;
+      const start = `${rowStart(context, common)},"request":`;
       const end = `,${JSON.stringify(rest).slice(1)}`;
       journal.append(
         'bodies',
@@ -77,13 +79,14 @@ export default definePlugin({
 
     async function appendRedacted(
       context: RequestContext,
+      common: CommonText,
       kept: readonly [KeptBody | Promise<KeptBody>, KeptBody | Promise<KeptBody>],
       outcome: Outcome,
     ): Promise<void> {
       const { responseContentType: type } = outcome;
       const request = await redactedBody(await kept[0], '', redaction, clock);
       const response = await redactedBody(await kept[1], type, redaction, clock);
-      appendBodies(context, request, response, outcome);
+      appendBodies(context, common, request, response, outcome);
     }
 
     return {
@@ -99,11 +102,9 @@ export default definePlugin({
         if (redaction !== undefined) context.set(logRedaction, redaction);
         if (isBlocking && context.get(outside) === true) return;
         const { facts } = context;
-        journal.append(
-          'requests',
-          requestLine(context, outcome, clock.monotonic(), redaction),
-          facts.workspaceId,
-        );
+        const common = commonMembers.of(context, outcome);
+        const line = requestLine(context, outcome, common.members, clock.monotonic(), redaction);
+        journal.append('requests', line, facts.workspaceId);
         const { requestBody, responseBody } = outcome;
         if (!bodies || !(requestBody?.length || responseBody?.length)) return;
         if (!keepsBodies(directory, context, outcome)) return;
@@ -115,10 +116,10 @@ export default definePlugin({
           responseBody
         ) {
           if (isEmbeddable(requestBody, maxBytes) && isEmbeddable(responseBody, maxBytes)) {
-            const start = `${rowStart(context)},"request":`;
+            const start = `${rowStart(context, common)},"request":`;
             const end = ',"log_format":"json"}';
-            const line = [start, requestBody, ',"response":', responseBody, end];
-            return journal.append('bodies', line, facts.workspaceId);
+            const row = [start, requestBody, ',"response":', responseBody, end];
+            return journal.append('bodies', row, facts.workspaceId);
           }
         }
         const request = keepBody(requestBody, {
@@ -131,11 +132,11 @@ export default definePlugin({
           truncated: outcome.responseTruncated,
           maxBytes,
         });
-        if (redaction !== undefined) return appendRedacted(context, [request, response], outcome);
+        if (redaction !== undefined) return appendRedacted(context, common, [request, response], outcome);
         if (!('then' in request) && !('then' in response))
-          return appendBodies(context, request, response, outcome);
+          return appendBodies(context, common, request, response, outcome);
         return Promise.all([request, response]).then(([sent, answered]) =>
-          appendBodies(context, sent, answered, outcome),
+          appendBodies(context, common, sent, answered, outcome),
         );
       },
     };
@@ -143,9 +144,6 @@ export default definePlugin({
 });
 
 /** What every body row begins with, still open. */
-function rowStart({ id, startedAt, facts }: RequestContext): string {
-  return (
-    `{"id":"${id}","created_at":"${createdAt(startedAt)}"` +
-    `,"organisation_id":${quote(facts.organisationId)},"workspace_id":${quote(facts.workspaceId)}`
-  );
+function rowStart({ id, startedAt }: RequestContext, { place }: CommonText): string {
+  return `{"id":"${id}","created_at":"${createdAt(startedAt)}"${place}`;
 }

@@ -15,15 +15,24 @@ import {
   testStart,
 } from '../../tests/kit/plugin-kit.ts';
 import { storedRow } from '../../tests/kit/stored-row.ts';
+import { CommonMembers } from '../logger/common-members.ts';
 import { requestLine } from '../logger/request-row.ts';
 import { getLogRoute } from './get-log.ts';
 import type { LogReply } from './log-record.ts';
 
 const id = '0d1b2c3d-aaaa-4bbb-8ccc-0123456789ab';
 
+/** As the logger writes it. */
+function writtenRow(): Partial<RequestRow> {
+  const context = new TestContext({});
+  const outcome = testOutcome();
+  const { members } = new CommonMembers(undefined).of(context, outcome);
+  return JSON.parse(requestLine(context, outcome, members, 1000)) as Partial<RequestRow>;
+}
+
 function record(body: Partial<BodyRow> | null, row: Partial<RequestRow> = {}): LogRecord {
   const request: RequestRow = {
-    ...storedRow(JSON.parse(requestLine(new TestContext({}), testOutcome(), 1000)) as Partial<RequestRow>),
+    ...storedRow(writtenRow()),
     id,
     ...row,
   };

@@ -15,6 +15,7 @@ import { deliverStream } from './deliver-stream.ts';
 import type { Exchange } from './exchange.ts';
 import { EditableResponse, withoutHeader } from './response-view.ts';
 import { settle, type EngineRuntime } from './settle.ts';
+import { atTurnEnd, type Waiting } from './turn-end.ts';
 
 /** Answers larger than this are settled when the client has taken them, not when they were handed to the socket. */
 const settleLaterBytes = 256 * 1024;
@@ -148,34 +149,66 @@ function sendWhole(
   error: GatewayError | undefined,
   runtime: EngineRuntime,
 ): void {
-  const { sink, facts } = exchange;
   if (answer.isJson === true) exchange.answerIsJson = true;
-  if (exchange.aborted || sink.headSent) {
-    const left = exchange.failure ?? error ?? clientLeft();
-    settle(exchange, { status: left.status }, left, runtime);
-    return;
+  atTurnEnd(new WholeAnswer(exchange, answer, body, error, runtime));
+}
+
+/** An answer that leaves in one piece. */
+class WholeAnswer implements Waiting {
+  private readonly exchange: Exchange;
+  private readonly answer: Answer;
+  private readonly body: Buffer | null;
+  private readonly error: GatewayError | undefined;
+  private readonly runtime: EngineRuntime;
+
+  constructor(
+    exchange: Exchange,
+    answer: Answer,
+    body: Buffer | null,
+    error: GatewayError | undefined,
+    runtime: EngineRuntime,
+  ) {
+    this.exchange = exchange;
+    this.answer = answer;
+    this.body = body;
+    this.error = error;
+    this.runtime = runtime;
   }
-  // Without a body the provider's own length stands (HEAD); else the length is what is sent, whatever a plugin claims.
-  const isOwn = body !== null && answer.source !== 'provider';
-  const headers = isOwn ? withoutHeader(answer.headers, 'content-length') : answer.headers;
-  sendHead(exchange, answer.status, headers, body === null ? undefined : body.length);
-  if (facts.firstByteAt === 0) facts.firstByteAt = runtime.clock.monotonic();
-  if (body === null) sink.end();
-  else sink.end(body);
-  facts.responseBytes = body?.length ?? 0;
-  const keeps = exchange.pipeline.keepsResponseBytes;
-  const sent = {
-    status: answer.status,
-    body: keeps > 0 && body !== null ? body.subarray(0, keeps) : undefined,
-    truncated: body !== null && body.length > keeps,
-    contentType: headerValue(answer.headers, 'content-type') ?? '',
-    contentEncoding: headerValue(answer.headers, 'content-encoding') ?? '',
-  };
-  if (body === null || body.length <= settleLaterBytes) {
-    settle(exchange, sent, error, runtime);
-    return;
+
+  run(): void {
+    void deliverSafely(this.exchange, this.runtime, () => this.send());
   }
-  sink.onClose((complete) => {
-    settle(exchange, sent, complete ? error : (exchange.failure ?? clientLeft()), runtime);
-  });
+
+  private send(): void {
+    const { exchange, answer, body, error, runtime } = this;
+    const { sink, facts } = exchange;
+    if (exchange.aborted || sink.headSent) {
+      const left = exchange.failure ?? error ?? clientLeft();
+      settle(exchange, { status: left.status }, left, runtime);
+      return;
+    }
+    // Without a body the provider's own length stands (HEAD); else the length is what is sent, whatever a plugin claims.
+    const isOwn = body !== null && answer.source !== 'provider';
+    const headers = isOwn ? withoutHeader(answer.headers, 'content-length') : answer.headers;
+    sendHead(exchange, answer.status, headers, body === null ? undefined : body.length);
+    if (facts.firstByteAt === 0) facts.firstByteAt = runtime.clock.monotonic();
+    if (body === null) sink.end();
+    else sink.end(body);
+    facts.responseBytes = body?.length ?? 0;
+    const keeps = exchange.pipeline.keepsResponseBytes;
+    const sent = {
+      status: answer.status,
+      body: keeps > 0 && body !== null ? body.subarray(0, keeps) : undefined,
+      truncated: body !== null && body.length > keeps,
+      contentType: headerValue(answer.headers, 'content-type') ?? '',
+      contentEncoding: headerValue(answer.headers, 'content-encoding') ?? '',
+    };
+    if (body === null || body.length <= settleLaterBytes) {
+      settle(exchange, sent, error, runtime);
+      return;
+    }
+    sink.onClose((complete) => {
+      settle(exchange, sent, complete ? error : (exchange.failure ?? clientLeft()), runtime);
+    });
+  }
 }

@@ -5,6 +5,7 @@ import { callHook, isPromise, type HookRuntime } from './call-hook.ts';
 import type { Outcome } from './context.ts';
 import type { Exchange } from './exchange.ts';
 import type { HookTimes } from './hook-times.ts';
+import { atTurnEnd } from './turn-end.ts';
 
 /** What the pipeline needs from outside to run and settle requests; one object per generation. */
 export interface EngineRuntime extends HookRuntime {
@@ -41,7 +42,7 @@ export function settle(
   if (trace !== undefined) exchange.facts.decision = trace.json(exchange, sent.status, error?.code ?? '');
   const outcome = new SettledOutcome(exchange, sent, error, latencyMs, runtime.prices);
   if (exchange.pendingFacts) void exchange.pendingFacts.finally(() => runSettled(exchange, outcome, runtime));
-  else runSettled(exchange, outcome, runtime);
+  else atTurnEnd({ run: () => runSettled(exchange, outcome, runtime) });
 }
 
 class SettledOutcome implements Outcome {

@@ -3,6 +3,7 @@ import type { Readable } from 'node:stream';
 import { DeadlineWheel, type Deadline } from '../ports/deadline.ts';
 import type { GatewayError } from '../errors/gateway-error.ts';
 import { leftWhileSending, overloaded, tooLarge, tooSlow } from './body-errors.ts';
+import { atTurnEnd } from '../pipeline/turn-end.ts';
 import { StreamedBody } from './streamed-body.ts';
 
 /** All request bodies held in memory together, against one bound. */
@@ -175,7 +176,8 @@ class BodyCollector {
     this.collecting = undefined;
     const { deadline, chunks, resolve } = collecting;
     deadline.clear();
-    resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks));
+    const body = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
+    atTurnEnd({ run: () => resolve(body) });
   }
 
   private refuse(error: GatewayError): void {

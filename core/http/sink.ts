@@ -1,13 +1,16 @@
 import type { ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
+import { atTurnEnd, type Waiting } from '../pipeline/turn-end.ts';
 
 /** Larger chunks are not copied. */
 const maxFramedBytes = 8 * 1024;
+/** What may come within one turn of the event loop before it is written. */
+const maxTurnBytes = 64 * 1024;
 /** Deno's answers do not stand on the socket that they show. */
 const joinsFrames = process.versions['deno'] === undefined;
 
 /** Where the answer goes: a head once, bytes with back-pressure, and an end or a cut. */
-export class ResponseSink {
+export class ResponseSink implements Waiting {
   private readonly response: ServerResponse;
   /** Milliseconds for which a client may accept no byte. */
   readonly stallTimeoutMs: number;
@@ -19,6 +22,11 @@ export class ResponseSink {
   private wasCut = false;
   /** The head has gone out, and this runtime's answers write to the socket that they name. */
   private framesItself = false;
+  /** What came with this turn of the event loop and is not written yet. */
+  private chunks: Buffer[] | undefined;
+  private chunkBytes = 0;
+  /** The client has to take something before more is wanted. */
+  private isFull = false;
   private drainListener: (() => void) | undefined;
   private closeListener: ((complete: boolean) => void) | undefined;
   headSent = false;
@@ -65,13 +73,34 @@ export class ResponseSink {
     this.response.flushHeaders();
   }
 
-  /** False: stop until `onDrain`. */
+  /** Leaves at the end of this turn of the event loop, together with what else comes with it. False: stop until `onDrain`. */
   write(chunk: Buffer): boolean {
-    if (this.framesItself && this.writeFramed(chunk)) return true;
+    this.chunkBytes += chunk.length;
+    if (this.chunks === undefined) {
+      this.chunks = [chunk];
+      atTurnEnd(this);
+    } else {
+      this.chunks.push(chunk);
+    }
+    if (this.chunkBytes > maxTurnBytes) this.run();
+    return !this.isFull;
+  }
+
+  /** Writes what has come. */
+  run(): void {
+    const { chunks } = this;
+    if (chunks === undefined) return;
+    this.chunks = undefined;
+    this.chunkBytes = 0;
+    this.writeNow(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks));
+  }
+
+  private writeNow(chunk: Buffer): void {
+    if (this.framesItself && this.writeFramed(chunk)) return;
     this.framesItself = joinsFrames;
-    const room = this.response.write(chunk);
-    if (!room) this.watchStall();
-    return room;
+    if (this.response.write(chunk)) return;
+    this.isFull = true;
+    this.watchStall();
   }
 
   /**
@@ -106,6 +135,7 @@ export class ResponseSink {
   }
 
   end(chunk?: Buffer): void {
+    this.run();
     this.ended = true;
     if (chunk === undefined) this.response.end();
     else this.response.end(chunk);
@@ -121,6 +151,7 @@ export class ResponseSink {
 
   /** Ends without a proper end, so that the client can tell; `last` is still written when there is something to say. */
   cut(last?: Buffer): void {
+    this.run();
     this.ended = true;
     this.wasCut = true;
     const { socket } = this.response;
@@ -158,6 +189,7 @@ export class ResponseSink {
   private drained(): void {
     if (this.watching) this.response.setTimeout(0);
     this.watching = false;
+    this.isFull = false;
     this.drainListener?.();
   }
 
@@ -171,6 +203,7 @@ export class ResponseSink {
   private closed(): void {
     if (this.isClosed) return;
     this.isClosed = true;
+    this.chunks = undefined;
     this.closeListener?.(this.ended && !this.wasCut && this.flushed);
   }
 }

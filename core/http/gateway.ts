@@ -251,7 +251,7 @@ function unmatched(method: string, path: string): Matched {
 
 /** Path and query as received; an absolute-form target (`GET http://host/path`) loses its origin. */
 function splitTarget(url: string): { path: string; query: string } {
-  const absolute = /^https?:\/\/[^/?#]*/i.exec(url);
+  const absolute = url.startsWith('/') ? null : /^https?:\/\/[^/?#]*/i.exec(url);
   const target = absolute ? url.slice(absolute[0].length) || '/' : url;
   const at = target.indexOf('?');
   return at === -1 ? { path: target, query: '' } : { path: target.slice(0, at), query: target.slice(at) };

@@ -60,26 +60,30 @@ export class LazyBody implements RequestBody {
     this.passesUnread = true;
   }
 
-  private async read(): Promise<void> {
+  private read(): Promise<void> {
     if (!this.source.hasBody) {
       this.received = this.decoded = empty;
-      return;
+      return Promise.resolve();
     }
     const coding = codingOf(this.source.header('content-encoding'));
     if (coding === 'unknown') {
-      throw new GatewayError(
+      const refusal = new GatewayError(
         'body_encoding_unsupported',
         `The request body has the content-encoding "${this.source.header('content-encoding')}". Send gzip, deflate, br or none.`,
       );
+      return Promise.reject(refusal);
     }
     this.consumed = true;
-    const received = await this.source.readBody();
-    this.onRead?.();
-    this.received = received;
-    if (coding === 'identity') {
+    return this.source.readBody().then((received) => {
+      this.onRead?.();
+      this.received = received;
+      if (coding !== 'identity') return this.readDecoded(received, coding);
       this.decoded = received;
-      return;
-    }
+      return undefined;
+    });
+  }
+
+  private async readDecoded(received: Buffer, coding: 'gzip' | 'deflate' | 'br'): Promise<void> {
     const decoded = await this.decode(received, coding);
     this.source.hold(decoded.length);
     this.decoded = decoded;

@@ -7,7 +7,7 @@ import type { Exchange } from '../pipeline/exchange.ts';
 import type { RequestFacts } from '../pipeline/facts.ts';
 import type { Counters } from '../ports/counters.ts';
 import type { LimitCharges } from '../ports/limit-charge.ts';
-import type { Transport } from '../ports/transport.ts';
+import type { Transport, UpstreamRequest } from '../ports/transport.ts';
 import { HeldStream } from './attempts/held-stream.ts';
 import { settleTargetLimits, takeTargetLimits } from './attempts/target-limits.ts';
 import { runAttemptedHooks } from './attempted-hooks.ts';
@@ -16,9 +16,10 @@ import { sentBody } from './build-request.ts';
 import { checkRequest } from './check-request.ts';
 import { CurrentAttempt, runAttemptHooks } from './current-attempt.ts';
 import { applyParams } from './apply-params.ts';
-import { needsBody, prepareRequest, type PrepareSetup } from './prepare-request.ts';
+import { needsBody, prepareRequest, type PreparedRequest, type PrepareSetup } from './prepare-request.ts';
 import { sendRequest } from './send-request.ts';
 import { translatedAnswer } from './translated-answer.ts';
+import type { Translation } from './translation.ts';
 import { forItsModel } from './stored-try.ts';
 import type { TryParts } from './try-parts.ts';
 import { queryModel, sendUpgrade } from './upgrade.ts';
@@ -33,57 +34,100 @@ export interface TrySetup extends PrepareSetup {
 
 /**
  * One try at one target: hooks, the request in the target's wire, its credential, and the head of the answer with the
- * body still flowing when it streams. Throws what refuses or fails it.
+ * body still flowing when it streams. Rejects with what refuses or fails it. Goes from step to step without waiting where
+ * there is nothing to wait for: this runs for every request.
  */
-export async function runTry(parts: TryParts, setup: TrySetup): Promise<Answer> {
+export function runTry(parts: TryParts, setup: TrySetup): Promise<Answer> {
+  const { exchange } = parts;
+  const { body, endpoint, facts } = exchange;
+  forgetTry(facts);
+  try {
+    const loads = !body.loaded && (endpoint.modelled || needsBody(exchange, parts));
+    return loads ? body.load().then(() => throughHooks(parts, setup)) : throughHooks(parts, setup);
+  } catch (error) {
+    return Promise.reject(error);
+  }
+}
+
+function throughHooks(parts: TryParts, setup: TrySetup): Promise<Answer> {
   const { exchange, options, params } = parts;
-  const { body, pipeline } = exchange;
+  const { body, pipeline, facts } = exchange;
   const hooked = pipeline.attempt.length + pipeline.attempted.length > 0;
-  if (exchange.endpoint.modelled && !body.loaded) await body.load();
-  forgetTry(exchange.facts);
-  if (needsBody(exchange, parts) && !body.loaded) await body.load();
   const sent = hooked || params !== undefined ? new ChangedBody(body) : undefined;
   exchange.sent = sent;
   if (params !== undefined && sent !== undefined && body.loaded) applyParams(params, exchange, sent);
   if (exchange.endpoint.modelled) checkRequest(exchange, sentBody(exchange), options.strictOpenAiCompliance);
-  const { facts } = exchange;
   facts.attempts++;
   if (exchange.upgrade !== undefined) facts.modelRequested = queryModel(exchange.query);
-  if (sent !== undefined && hooked) {
-    exchange.attempt = new CurrentAttempt(parts, sent);
-    const pending = runAttemptHooks(exchange, setup.runtime, 0);
-    const early = isPromise(pending) ? await pending : pending;
-    if (early !== undefined) {
-      // Nobody was asked.
-      facts.attempts--;
-      return early;
-    }
-  }
+  if (sent === undefined || !hooked) return ask(parts, setup);
+  exchange.attempt = new CurrentAttempt(parts, sent);
+  const hooks = runAttemptHooks(exchange, setup.runtime, 0);
+  const goOn = (early: Answer | undefined): Promise<Answer> => {
+    if (early === undefined) return ask(parts, setup);
+    // Nobody was asked.
+    facts.attempts--;
+    return Promise.resolve(early);
+  };
+  return isPromise(hooks) ? hooks.then(goOn) : goOn(hooks);
+}
+
+function ask(parts: TryParts, setup: TrySetup): Promise<Answer> {
   const asked = parts.target.models === undefined ? parts : forItsModel(parts, parts.target.models);
-  const { target } = asked;
-  const { outgoing, translation } = prepareRequest(asked, setup);
-  let { request } = outgoing;
-  if (target.credentials !== undefined) {
-    const signed = authorized(request, target.credentials);
+  const prepared = prepareRequest(asked, setup);
+  const { credentials, limits } = asked.target;
+  if (credentials === undefined && limits === undefined)
+    return send(asked, prepared, prepared.outgoing.request, setup);
+  return admitted(asked, prepared, setup);
+}
+
+/** The same for a target that needs a credential made, or may have no room. */
+async function admitted(parts: TryParts, prepared: PreparedRequest, setup: TrySetup): Promise<Answer> {
+  const { credentials, limits } = parts.target;
+  let { request } = prepared.outgoing;
+  if (credentials !== undefined) {
+    const signed = authorized(request, credentials);
     request = isPromise(signed) ? await signed : signed;
   }
-  if (target.limits !== undefined) await counted(exchange, target.limits, setup.counters);
+  if (limits !== undefined) await counted(parts.exchange, limits, setup.counters);
+  return send(parts, prepared, request, setup);
+}
+
+function send(
+  parts: TryParts,
+  { outgoing, translation }: PreparedRequest,
+  request: UpstreamRequest,
+  { transport, runtime }: TrySetup,
+): Promise<Answer> {
+  const { exchange, options, target, judged } = parts;
   // Hooks and tokens take their time: nobody is asked for a client that has left meanwhile.
   if (exchange.aborted) {
     settleTargetLimits(exchange, 0);
     throw exchange.failure ?? clientLeft();
   }
-  const { transport, runtime } = setup;
   const { clock } = runtime;
+  const { facts, pipeline } = exchange;
   facts.upstreamHost = hostOf(target.origin);
   facts.upstreamStartedAt = clock.monotonic();
   if (exchange.upgrade !== undefined) return sendUpgrade({ exchange, request, options, transport, clock });
   const { stripUsage } = outgoing;
   const translated = translation === undefined ? undefined : { streams: translation.streams };
-  let answer = await sendRequest({ exchange, options, transport, clock, request, stripUsage, translated });
-  if (translation !== undefined) answer = await translatedAnswer(exchange, answer, translation, clock);
-  if (parts.judged && isStreamSource(answer.body)) answer = await begun(exchange, answer, answer.body);
-  return pipeline.attempted.length > 0 ? runAttemptedHooks(exchange, answer, runtime) : answer;
+  const answering = sendRequest({ exchange, options, transport, clock, request, stripUsage, translated });
+  if (translation === undefined && !judged && pipeline.attempted.length === 0) return answering;
+  return looked(parts, answering, translation, runtime);
+}
+
+/** The answer once it has been translated and looked at. */
+async function looked(
+  { exchange, judged }: TryParts,
+  answering: Promise<Answer>,
+  translation: Translation | undefined,
+  runtime: HookRuntime,
+): Promise<Answer> {
+  let answer = await answering;
+  if (translation !== undefined)
+    answer = await translatedAnswer(exchange, answer, translation, runtime.clock);
+  if (judged && isStreamSource(answer.body)) answer = await begun(exchange, answer, answer.body);
+  return exchange.pipeline.attempted.length > 0 ? runAttemptedHooks(exchange, answer, runtime) : answer;
 }
 
 /** Throws `provider_rate_limited` for a target that may not be asked now. */

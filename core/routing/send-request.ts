@@ -20,21 +20,24 @@ export interface Sending {
   readonly translated: { readonly streams: boolean } | undefined;
 }
 
-/** Sends it, once more on a fresh connection when a pooled one turns out to be stale. Throws what it fails with. */
-export async function sendRequest(sending: Sending): Promise<Answer> {
-  const { exchange } = sending;
-  let result = await sendOnce(sending);
-  // A pooled connection that the provider had closed meanwhile: not the provider's failure, and nothing was served.
-  if (result instanceof FailedAttempt && result.facts.stale && isResendable(sending) && !exchange.aborted) {
-    exchange.facts.resent = true;
-    result = await sendOnce(sending);
-  }
-  if (result instanceof FailedAttempt) throw result.error;
-  return result;
-}
-
-function sendOnce(sending: Sending): Promise<Answer | FailedAttempt> {
-  return new Promise((resolve) => begin(sending, resolve));
+/** Sends it, once more on a fresh connection when a pooled one turns out to be stale. Rejects with what it fails with. */
+export function sendRequest(sending: Sending): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const { exchange } = sending;
+    begin(sending, (result) => {
+      if (!(result instanceof FailedAttempt)) return resolve(result);
+      // A pooled connection that the provider had closed meanwhile: not the provider's failure, and nothing was served.
+      if (!result.facts.stale || !isResendable(sending) || exchange.aborted) return reject(result.error);
+      exchange.facts.resent = true;
+      // Not from within the callback of the connection that has just failed.
+      queueMicrotask(() =>
+        begin(sending, (again) => {
+          if (again instanceof FailedAttempt) reject(again.error);
+          else resolve(again);
+        }),
+      );
+    });
+  });
 }
 
 function begin(sending: Sending, resolve: (result: Answer | FailedAttempt) => void): void {

@@ -103,7 +103,7 @@ export class CommonMembers {
     const fresh = this.write(context, outcome);
     if (fresh.members.length > maxKeptLength) return fresh;
     if (ofKey === undefined) {
-      this.known.set(apiKeyId, { texts: [fresh], next: 0 });
+      this.known.set(apiKeyId, { texts: [fresh], next: 1 });
     } else {
       ofKey.texts[ofKey.next] = fresh;
       ofKey.next = (ofKey.next + 1) % maxTexts;

@@ -30,8 +30,8 @@ const requestConnections = 32;
 /** Of the comparison at one rate; well within what every subject can take. */
 const requestsPerSecond = 4000;
 const streamConnections = 64;
-const warmRequests = 40_000;
-const warmStreams = 640;
+const warmRequests = 100_000;
+const warmStreams = 1920;
 /** After a burst the journal still ships; that work belongs to the requests. */
 const settleMs = 1500;
 

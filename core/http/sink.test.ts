@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict';
+import http from 'node:http';
+import net, { type AddressInfo } from 'node:net';
+import { describe, test, type TestContext } from 'node:test';
+import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises';
+import { ResponseSink } from './sink.ts';
+
+/** One answer that a test writes itself, and the bytes that its client gets. */
+async function answering(t: TestContext): Promise<{ sink: ResponseSink; client: net.Socket; got(): string }> {
+  const server = http.createServer();
+  t.after(() => server.close());
+  const asked = new Promise<ResponseSink>((resolve) => {
+    server.on('request', (_request, response) => resolve(new ResponseSink(response, 10_000)));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const client = net.connect((server.address() as AddressInfo).port, '127.0.0.1');
+  t.after(() => client.destroy());
+  let text = '';
+  client.on('data', (chunk: Buffer) => (text += chunk.toString('latin1')));
+  client.write('GET / HTTP/1.1\r\nhost: x\r\n\r\n');
+  const sink = await asked;
+  sink.head(200, ['content-type', 'text/plain']);
+  return { sink, client, got: () => text.slice(text.indexOf('\r\n\r\n') + 4) };
+}
+
+async function until(holds: () => boolean): Promise<void> {
+  for (let waited = 0; waited < 5000 && !holds(); waited += 5) await pause(5);
+  assert.ok(holds());
+}
+
+describe('the way of an answer to its client', () => {
+  test('what is written within one turn of the event loop leaves as one chunk, the next turn brings its own', async (t) => {
+    const { sink, got } = await answering(t);
+    assert.equal(sink.write(Buffer.from('one ')), true);
+    assert.equal(sink.write(Buffer.from('two')), true);
+    await nextTurn();
+    sink.write(Buffer.from('three'));
+    await nextTurn();
+    sink.write(Buffer.from('four'));
+    sink.end();
+    await until(() => got().endsWith('0\r\n\r\n'));
+    assert.equal(got(), '7\r\none two\r\n5\r\nthree\r\n4\r\nfour\r\n0\r\n\r\n');
+  });
+
+  test('what was written before a cut still leaves', async (t) => {
+    const { sink, client, got } = await answering(t);
+    const closed = new Promise((resolve) => client.once('close', resolve));
+    sink.write(Buffer.from('all that there was'));
+    sink.cut(Buffer.from('!'));
+    await closed;
+    assert.equal(got(), '12\r\nall that there was\r\n1\r\n!\r\n');
+  });
+
+  test('a client that takes nothing is told of within a turn, and of its room again', async (t) => {
+    const { sink, client, got } = await answering(t);
+    client.pause();
+    const piece = Buffer.alloc(32 * 1024, 'x');
+    let written = 0;
+    let drains = 0;
+    sink.onDrain(() => drains++);
+    // All at once: what comes within one turn has its bound.
+    while (sink.write(piece) && written < 2000) written++;
+    assert.ok(written < 2000, `${written} pieces were taken from a client that reads nothing`);
+    assert.equal(drains, 0);
+    client.resume();
+    await until(() => drains > 0);
+    assert.equal(sink.write(Buffer.from('more')), true);
+    sink.end();
+    await until(() => got().endsWith('more\r\n0\r\n\r\n'));
+  });
+
+  test('nothing is written after the client has gone', async (t) => {
+    const { sink, client } = await answering(t);
+    let complete: boolean | undefined;
+    sink.onClose((whole) => (complete = whole));
+    sink.write(Buffer.from('first'));
+    client.destroy();
+    await until(() => complete !== undefined);
+    assert.equal(complete, false);
+    sink.write(Buffer.from('late'));
+    await nextTurn();
+    sink.end();
+  });
+});

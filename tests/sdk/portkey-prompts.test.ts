@@ -144,9 +144,10 @@ test('prompts: versions, labels, rendering and completions, streamed too', async
   );
 
   await learn();
+  const before = gateway.settled.length;
   const answer = await prompts.completions.create({ promptID: slug, variables });
   assert.equal(answer['object'], 'chat.completion');
-  const { facts } = await gateway.untilSettled(gateway.settled.length);
+  const { facts } = await gateway.untilSettled(before + 1);
   assert.deepEqual([facts.prompt, facts.provider, facts.modelRequested], [slug, 'echo', 'mock-1']);
   const stream = await prompts.completions.create({
     ...{ promptID: `${slug}@beta`, variables, stream: true },
@@ -154,7 +155,8 @@ test('prompts: versions, labels, rendering and completions, streamed too', async
   let text = '';
   for await (const chunk of stream) text += chunk['choices'][0]?.delta?.content ?? '';
   assert.notEqual(text, '');
-  assert.equal(gateway.settled.at(-1)?.facts.modelRequested, 'mock-2');
+  const streamed = await gateway.untilSettled(before + 2);
+  assert.equal(streamed.facts.modelRequested, 'mock-2');
 
   await prompts.publish(slug, { version: 2 });
   assert.equal((await prompts.retrieve(slug))['model'], 'mock-2');

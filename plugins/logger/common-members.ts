@@ -4,7 +4,7 @@ import { RecentMap } from '../../core/ports/recent-map.ts';
 import type { RequestRow } from '../../core/ports/request-row.ts';
 import { sha256 } from '../../core/ports/sha256.ts';
 import type { Redaction } from '../../core/redaction/redaction.ts';
-import { clip, flag, number, text } from './members.ts';
+import { clip, flag, number, redacted, text } from './members.ts';
 import { sdkOf } from './sdk.ts';
 
 type Value = string | number | boolean;
@@ -113,10 +113,9 @@ export class CommonMembers {
 
   private write(context: RequestContext, outcome: Outcome): KnownText {
     const { originalPath, facts } = context;
-    const path = this.redaction === undefined ? originalPath : this.redaction.text(originalPath);
     let written = '';
     for (const [name, read, length] of members) written += member(name, read(context, outcome), length);
-    written += text('path', clip(path, 2048)) + client(context);
+    written += text('path', clip(redacted(originalPath, this.redaction), 2048)) + client(context);
     const place = text('organisation_id', facts.organisationId) + text('workspace_id', facts.workspaceId);
     return {
       values: sources.map((read) => read(context, outcome)),

@@ -1,4 +1,5 @@
 import type { RequestRow } from '../../core/ports/request-row.ts';
+import type { Redaction } from '../../core/redaction/redaction.ts';
 import { quote } from './quote.ts';
 
 // One member of a row each, with its comma; empty for a value that says nothing.
@@ -37,4 +38,9 @@ export function clip(text: string, length: number): string {
   if (text.length <= length) return text;
   const last = text.charCodeAt(length - 1);
   return text.slice(0, last >= 0xd800 && last <= 0xdbff ? length - 1 : length);
+}
+
+/** Without what `redaction` takes out. */
+export function redacted(value: string, redaction: Redaction | undefined): string {
+  return redaction === undefined ? value : redaction.text(value);
 }

@@ -4,7 +4,7 @@ import { noUsage, type Usage } from '../../core/dialects/usage.ts';
 import { loggedTry } from '../../core/ports/logged-try.ts';
 import type { Redaction } from '../../core/redaction/redaction.ts';
 import { createdAt } from './created-at.ts';
-import { clip, duration, list, milliseconds, number, text } from './members.ts';
+import { clip, duration, list, milliseconds, number, redacted, text } from './members.ts';
 import { quoteWithin } from './quote.ts';
 
 /**
@@ -86,10 +86,6 @@ function guardrails(verdicts: RequestFacts['verdicts']): string {
 function limits(passedOver: readonly string[], refusedBy: string | undefined): string {
   if (refusedBy === undefined) return list('limits', passedOver);
   return list('limits', [refusedBy, ...passedOver.filter((limit) => limit !== refusedBy)]);
-}
-
-function redacted(value: string, redaction: Redaction | undefined): string {
-  return redaction === undefined ? value : redaction.text(value);
 }
 
 function metadata(values: RequestFacts['metadata']): string {

@@ -4,6 +4,7 @@ import type { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Deadline, DeadlineWheel } from '../../core/ports/deadline.ts';
 import type { HeaderList } from '../../core/ports/header-list.ts';
 import type { Log } from '../../core/ports/log.ts';
+import { atTurnEnd, type Waiting } from '../../core/ports/turn-end.ts';
 import type { UpstreamCall, UpstreamHandler, UpstreamRequest } from '../../core/ports/transport.ts';
 import type { Connection } from './connection.ts';
 import type { OriginPool } from './origin-pool.ts';
@@ -36,7 +37,7 @@ let handlerDepth = 0;
  * and spares parsing them into an object per answer. A paused call keeps what had been read with the bytes at which
  * it paused (at most what the socket buffers, about 128 KiB); the rest stays in the socket.
  */
-export class HttpCall implements UpstreamCall, Dispatcher.DispatchHandler {
+export class HttpCall implements UpstreamCall, Dispatcher.DispatchHandler, Waiting {
   /** Until it is dispatched: an answer may flow for long, and its question is of no more use here. */
   #request: UpstreamRequest | null;
   readonly #connectTimeoutMs: number;
@@ -55,7 +56,6 @@ export class HttpCall implements UpstreamCall, Dispatcher.DispatchHandler {
   #backlog: Buffer[] = [];
   #status = 0;
   #receivedBytes = 0;
-  #starting = true;
 
   constructor(
     request: UpstreamRequest,
@@ -74,11 +74,9 @@ export class HttpCall implements UpstreamCall, Dispatcher.DispatchHandler {
     pool.pending += 1;
   }
 
-  /** Sends the request. A failure before this returns reaches the handler in the next microtask. */
+  /** Sends the request at the end of this turn of the event loop, together with others that are ready to go. */
   start(): void {
-    if (handlerDepth > 0) queueMicrotask(() => this.#dispatch());
-    else this.#dispatch();
-    this.#starting = false;
+    atTurnEnd(this);
   }
 
   resume(): void {
@@ -193,7 +191,8 @@ export class HttpCall implements UpstreamCall, Dispatcher.DispatchHandler {
     return this.#phase === 'done';
   }
 
-  #dispatch(): void {
+  /** Sends the request. */
+  run(): void {
     const request = this.#request;
     this.#request = null;
     if (this.#phase === 'done' || request === null) return;
@@ -266,8 +265,7 @@ export class HttpCall implements UpstreamCall, Dispatcher.DispatchHandler {
     if (phase !== 'draining') this.#release(phase, error === undefined);
     this.#backlog = [];
     if (error !== undefined) this.#environment.countFailure(error.code);
-    if (this.#starting) queueMicrotask(() => this.#report(error, stale));
-    else this.#report(error, stale);
+    this.#report(error, stale);
   }
 
   /** Gives back everything that the call holds at the end of `phase`. */

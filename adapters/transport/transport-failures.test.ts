@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { Readable } from 'node:stream';
 import { afterEach, beforeEach, describe, it } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type { UpstreamHandler } from '../../core/ports/transport.ts';
@@ -343,11 +344,26 @@ describe('abort', () => {
     assert.equal(server.accepted, 1, 'no connection is opened in its place');
   });
 
-  it('on a used connection, before the request is written', async () => {
+  it('on a used connection, as soon as the request has been given to it', async () => {
     const server = await rawServer(answer);
     await send(transport, server).ended;
     await settled(server);
-    await abortedAt(server, () => Promise.resolve());
+    await abortedAt(server, () => nextTurn());
+  });
+
+  it('within the turn in which the request was made: a used connection stays of use', async () => {
+    const second: Reply = (socket) => socket.write('HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nsecond');
+    const server = await rawServer(answer, second);
+    await send(transport, server).ended;
+    await settled(server);
+    const recorder = send(transport, server);
+    recorder.call?.abort(reason);
+    assert.equal((await recorder.ended).error, reason);
+    const next = send(transport, server);
+    assert.equal((await next.ended).error, undefined);
+    assert.equal(Buffer.concat(next.chunks).toString(), 'second', 'the aborted request was never sent');
+    assert.equal(server.accepted, 1);
+    assert.equal(recorder.ends, 1);
   });
 
   it('in the middle of the answer', async () => {

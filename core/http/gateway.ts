@@ -15,6 +15,7 @@ import { runExchange } from '../pipeline/run.ts';
 import type { EngineRuntime } from '../pipeline/settle.ts';
 import type { Clock } from '../ports/clock.ts';
 import { HeaderNames } from '../ports/header-names.ts';
+import { atTurnEnd } from '../ports/turn-end.ts';
 import { AnswerHeaders } from './answer-headers.ts';
 import { ClientAddresses } from './client-address.ts';
 import { handleRoute, type Administration } from './handle-route.ts';
@@ -45,6 +46,14 @@ export interface GatewaySetup {
   current(): ServingGeneration;
   /** Answers the reserved operational paths. */
   operations(path: string, request: IncomingMessage, response: ServerResponse): boolean;
+}
+
+/** When a request came, and for what. */
+interface Arrival {
+  readonly path: string;
+  readonly query: string;
+  readonly now: number;
+  readonly monotonic: number;
 }
 
 /** Used for requests that no pipeline matches, so that they are refused and counted like any other. */
@@ -108,27 +117,38 @@ export class Gateway {
 
   /** Handles one request. `expectsContinue`: the client waits for `100 Continue` before it sends its body. */
   handle(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
-    this.take(request, response, expectsContinue, undefined);
+    const arrival = this.arrive(request, response);
+    if (arrival === undefined) return;
+    // What came with this turn of the event loop is read first: most bodies are there by then.
+    atTurnEnd({ run: () => this.take(request, response, arrival, expectsContinue, undefined) });
   }
 
   /** Handles a request for WebSocket. Whatever is not switched is answered in HTTP, and its connection closed. */
   handleUpgrade(request: IncomingMessage, upgrade: ClientUpgrade): void {
     readUpgradeProtocols(request, this.setup.server);
-    this.take(request, upgrade.response, false, upgrade);
+    const arrival = this.arrive(request, upgrade.response);
+    if (arrival !== undefined) this.take(request, upgrade.response, arrival, false, upgrade);
+  }
+
+  /** Counts the request from now on. Undefined for one that is answered already. */
+  private arrive(request: IncomingMessage, response: ServerResponse): Arrival | undefined {
+    const { setup } = this;
+    const { path, query } = splitTarget(request.url ?? '/');
+    if (setup.operations(path, request, response)) return undefined;
+    this.active++;
+    return { path, query, now: setup.clock.now(), monotonic: setup.clock.monotonic() };
   }
 
   private take(
     request: IncomingMessage,
     response: ServerResponse,
+    { path: fullPath, query, now, monotonic }: Arrival,
     expectsContinue: boolean,
     upgrade: ClientUpgrade | undefined,
   ): void {
     const { setup } = this;
-    const { path: fullPath, query } = splitTarget(request.url ?? '/');
-    if (setup.operations(fullPath, request, response)) return;
     const generation = setup.current();
     generation.acquire();
-    this.active++;
     const incoming = new IncomingRequest(request, response, this.limits, expectsContinue);
     const sink = new ResponseSink(response, setup.server.client_stall_timeout_ms);
     const place = this.place(generation, request.method ?? 'GET', fullPath);
@@ -145,8 +165,8 @@ export class Gateway {
       headerNames: this.headerNames,
       answerHeaders: this.answerHeaders,
       clientAddresses: this.clientAddresses,
-      now: setup.clock.now(),
-      monotonic: setup.clock.monotonic(),
+      now,
+      monotonic,
     });
     exchange.responseHeaders.push(this.answerHeaders.requestId, exchange.id);
     if (this.draining) exchange.responseHeaders.push('connection', 'close');

@@ -57,6 +57,20 @@ describe('limits of a body in memory', () => {
     assert.equal(gateway.gateway.bufferedBytes, 0);
   });
 
+  test('one that came whole with its head is counted, too, and the connection stays of use', async (t) => {
+    const gateway = await reading(t, { server });
+    const client = await connect(t, gateway.port);
+    const chunks = `7d0\r\n${'x'.repeat(2000)}\r\n`;
+    const head = 'POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n';
+    client.write(`${head}${chunks}1\r\ny\r\n0\r\n\r\n`);
+    assert.match(await client.until('body_too_large'), /^HTTP\/1\.1 413 /);
+    client.write(`${head}${chunks}0\r\n\r\n`);
+    assert.match(await client.until('"length":2000'), /HTTP\/1\.1 200 /);
+    client.write(`${head}0\r\n\r\n`);
+    assert.match(await client.until('"length":0'), /HTTP\/1\.1 200 /);
+    assert.equal(gateway.gateway.bufferedBytes, 0);
+  });
+
   test('a client that sends on and on after its answer is cut', async (t) => {
     const { port } = await reading(t, { server });
     const client = await connect(t, port);

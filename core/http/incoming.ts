@@ -1,9 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Readable } from 'node:stream';
-import { DeadlineWheel, type Deadline } from '../ports/deadline.ts';
 import type { GatewayError } from '../errors/gateway-error.ts';
+import { DeadlineWheel, type Deadline } from '../ports/deadline.ts';
+import { atTurnEnd } from '../ports/turn-end.ts';
 import { leftWhileSending, overloaded, tooLarge, tooSlow } from './body-errors.ts';
-import { atTurnEnd } from '../pipeline/turn-end.ts';
 import { StreamedBody } from './streamed-body.ts';
 
 /** All request bodies held in memory together, against one bound. */
@@ -80,10 +80,22 @@ export class IncomingRequest {
   readBody(): Promise<Buffer> {
     const announced = Number(this.header('content-length') ?? 0);
     if (announced > this.limits.maxBytes) return Promise.reject(tooLarge(this.limits.maxBytes));
+    if (this.message.complete) return this.receivedBody();
     this.beginBody();
     return new Promise((resolve, reject) => {
       this.collector = new BodyCollector(this.message, this.limits, resolve, reject);
     });
+  }
+
+  /** The body of a request that is there already: most come with their head, and nothing has to be waited for. */
+  private receivedBody(): Promise<Buffer> {
+    const { message, limits } = this;
+    this.consumed = true;
+    if (message.readableLength > limits.maxBytes) return Promise.reject(tooLarge(limits.maxBytes));
+    const body = (message.read() as Buffer | null) ?? Buffer.alloc(0);
+    if (!limits.budget.take(body.length)) return Promise.reject(overloaded());
+    this.heldBytes += body.length;
+    return Promise.resolve(body);
   }
 
   /** The unread body, for streaming on. A client that pauses too long breaks it with `body_timeout`. */

@@ -6,7 +6,10 @@ import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promi
 import { ResponseSink } from './sink.ts';
 
 /** One answer that a test writes itself, and the bytes that its client gets. */
-async function answering(t: TestContext): Promise<{ sink: ResponseSink; client: net.Socket; got(): string }> {
+async function answering(
+  t: TestContext,
+  length?: string,
+): Promise<{ sink: ResponseSink; client: net.Socket; got(): string }> {
   const server = http.createServer();
   t.after(() => server.close());
   const asked = new Promise<ResponseSink>((resolve) => {
@@ -19,7 +22,7 @@ async function answering(t: TestContext): Promise<{ sink: ResponseSink; client: 
   client.on('data', (chunk: Buffer) => (text += chunk.toString('latin1')));
   client.write('GET / HTTP/1.1\r\nhost: x\r\n\r\n');
   const sink = await asked;
-  sink.head(200, ['content-type', 'text/plain']);
+  sink.head(200, ['content-type', 'text/plain', ...(length === undefined ? [] : ['content-length', length])]);
   return { sink, client, got: () => text.slice(text.indexOf('\r\n\r\n') + 4) };
 }
 
@@ -67,6 +70,32 @@ describe('the way of an answer to its client', () => {
     assert.equal(sink.write(Buffer.from('more')), true);
     sink.end();
     await until(() => got().endsWith('more\r\n0\r\n\r\n'));
+  });
+
+  for (const length of [1, 700, 16 * 1024, 16 * 1024 + 1]) {
+    test(`a whole answer of ${length} bytes leaves as it is, whatever its bytes`, async (t) => {
+      const { sink, got } = await answering(t, String(length));
+      const bytes = Buffer.from(Array.from({ length }, (_, index) => 255 - (index % 256)));
+      sink.end(bytes);
+      await until(() => got().length >= length);
+      assert.ok(Buffer.from(got(), 'latin1').equals(bytes));
+    });
+  }
+
+  test('a client that has left before anybody looked at its request is told of', async (t) => {
+    const server = http.createServer();
+    t.after(() => server.close());
+    const asked = new Promise<http.ServerResponse>((resolve) => {
+      server.on('request', (_request, response) => resolve(response));
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const client = net.connect((server.address() as AddressInfo).port, '127.0.0.1');
+    client.write('GET / HTTP/1.1\r\nhost: x\r\n\r\n');
+    const response = await asked;
+    client.destroy();
+    await until(() => response.destroyed);
+    const told = await new Promise((resolve) => new ResponseSink(response, 10_000).onClose(resolve));
+    assert.equal(told, false);
   });
 
   test('nothing is written after the client has gone', async (t) => {

@@ -1,11 +1,13 @@
 import type { ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { atTurnEnd, type Waiting } from '../pipeline/turn-end.ts';
+import { atTurnEnd, type Waiting } from '../ports/turn-end.ts';
 
 /** Larger chunks are not copied. */
 const maxFramedBytes = 8 * 1024;
 /** What may come within one turn of the event loop before it is written. */
 const maxTurnBytes = 64 * 1024;
+/** A longer answer is not copied to leave as one text with its head. */
+const maxTextBytes = 16 * 1024;
 /** Deno's answers do not stand on the socket that they show. */
 const joinsFrames = process.versions['deno'] === undefined;
 
@@ -38,7 +40,9 @@ export class ResponseSink implements Waiting {
     this.response = response;
     this.stallTimeoutMs = stallTimeoutMs;
     response.on('close', () => this.closed());
-    if (response.socket === null) this.watchConnection();
+    // The client has left before its request was looked at.
+    if (response.destroyed) queueMicrotask(() => this.closed());
+    else if (response.socket === null) this.watchConnection();
   }
 
   /**
@@ -134,10 +138,16 @@ export class ResponseSink implements Waiting {
     this.hearDrain();
   }
 
+  /**
+   * Ends the answer. Node puts a text behind the head and writes both at once; bytes it would gather from a list, which
+   * costs twice as much for an answer of the usual size.
+   */
   end(chunk?: Buffer): void {
     this.run();
     this.ended = true;
     if (chunk === undefined) this.response.end();
+    else if (joinsFrames && chunk.length <= maxTextBytes)
+      this.response.end(chunk.toString('latin1'), 'latin1');
     else this.response.end(chunk);
     // What fits into the socket's buffer leaves with the next turn; a larger rest needs a client that reads.
     const { response } = this;

@@ -15,7 +15,7 @@ import { deliverStream } from './deliver-stream.ts';
 import type { Exchange } from './exchange.ts';
 import { EditableResponse, withoutHeader } from './response-view.ts';
 import { settle, type EngineRuntime } from './settle.ts';
-import { atTurnEnd, type Waiting } from './turn-end.ts';
+import { atTurnEnd, type Waiting } from '../ports/turn-end.ts';
 
 /** Answers larger than this are settled when the client has taken them, not when they were handed to the socket. */
 const settleLaterBytes = 256 * 1024;
@@ -160,6 +160,7 @@ class WholeAnswer implements Waiting {
   private readonly body: Buffer | null;
   private readonly error: GatewayError | undefined;
   private readonly runtime: EngineRuntime;
+  private headReady = false;
 
   constructor(
     exchange: Exchange,
@@ -176,10 +177,11 @@ class WholeAnswer implements Waiting {
   }
 
   run(): void {
-    void deliverSafely(this.exchange, this.runtime, () => this.send());
+    void deliverSafely(this.exchange, this.runtime, () => (this.headReady ? this.send() : this.prepare()));
   }
 
-  private send(): void {
+  /** Makes the head. It leaves with the body once those of all other answers of this turn have been made. */
+  private prepare(): void {
     const { exchange, answer, body, error, runtime } = this;
     const { sink, facts } = exchange;
     if (exchange.aborted || sink.headSent) {
@@ -192,6 +194,13 @@ class WholeAnswer implements Waiting {
     const headers = isOwn ? withoutHeader(answer.headers, 'content-length') : answer.headers;
     sendHead(exchange, answer.status, headers, body === null ? undefined : body.length);
     if (facts.firstByteAt === 0) facts.firstByteAt = runtime.clock.monotonic();
+    this.headReady = true;
+    atTurnEnd(this);
+  }
+
+  private send(): void {
+    const { exchange, answer, body, error, runtime } = this;
+    const { sink, facts } = exchange;
     if (body === null) sink.end();
     else sink.end(body);
     facts.responseBytes = body?.length ?? 0;

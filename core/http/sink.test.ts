@@ -45,6 +45,19 @@ describe('the way of an answer to its client', () => {
     assert.equal(got(), '7\r\none two\r\n5\r\nthree\r\n4\r\nfour\r\n0\r\n\r\n');
   });
 
+  test('chunks of every length are framed with it', async (t) => {
+    const { sink, got } = await answering(t);
+    const lengths = [1, 9, 10, 15, 16, 255, 256, 4095, 4096, 8191, 8192, 8193];
+    for (const length of lengths) {
+      sink.write(Buffer.alloc(length, 0x61));
+      await nextTurn();
+    }
+    sink.end();
+    await until(() => got().endsWith('0\r\n\r\n'));
+    const frames = lengths.map((length) => `${length.toString(16)}\r\n${'a'.repeat(length)}\r\n`);
+    assert.equal(got(), `${frames.join('')}0\r\n\r\n`);
+  });
+
   test('what was written before a cut still leaves', async (t) => {
     const { sink, client, got } = await answering(t);
     const closed = new Promise((resolve) => client.once('close', resolve));

@@ -119,15 +119,14 @@ export class ResponseSink implements Waiting {
       return false;
     const { length } = chunk;
     if (length === 0 || length > maxFramedBytes) return false;
-    const size = length.toString(16);
-    const frame = Buffer.allocUnsafe(size.length + 4 + length);
-    frame.write(size, 'latin1');
-    let at = size.length;
-    frame[at++] = 0x0d;
-    frame[at++] = 0x0a;
-    at += chunk.copy(frame, at);
-    frame[at++] = 0x0d;
-    frame[at] = 0x0a;
+    const digits = length < 0x10 ? 1 : length < 0x100 ? 2 : length < 0x1000 ? 3 : 4;
+    const frame = Buffer.allocUnsafe(digits + 4 + length);
+    for (let i = 0; i < digits; i++) frame[i] = hexDigit((length >> (4 * (digits - 1 - i))) & 0xf);
+    frame[digits] = 0x0d;
+    frame[digits + 1] = 0x0a;
+    frame.set(chunk, digits + 2);
+    frame[digits + 2 + length] = 0x0d;
+    frame[digits + 3 + length] = 0x0a;
     socket.write(frame);
     return true;
   }
@@ -216,4 +215,8 @@ export class ResponseSink implements Waiting {
     this.chunks = undefined;
     this.closeListener?.(this.ended && !this.wasCut && this.flushed);
   }
+}
+
+function hexDigit(value: number): number {
+  return value < 10 ? 0x30 + value : 0x57 + value;
 }

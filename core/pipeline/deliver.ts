@@ -207,7 +207,7 @@ class WholeAnswer implements Waiting {
     const keeps = exchange.pipeline.keepsResponseBytes;
     const sent = {
       status: answer.status,
-      body: keeps > 0 && body !== null ? body.subarray(0, keeps) : undefined,
+      body: keeps > 0 && body !== null ? beginningOf(body, keeps) : undefined,
       truncated: body !== null && body.length > keeps,
       contentType: headerValue(answer.headers, 'content-type') ?? '',
       contentEncoding: headerValue(answer.headers, 'content-encoding') ?? '',
@@ -220,4 +220,8 @@ class WholeAnswer implements Waiting {
       settle(exchange, sent, complete ? error : (exchange.failure ?? clientLeft()), runtime);
     });
   }
+}
+
+function beginningOf(body: Buffer, length: number): Buffer {
+  return body.length <= length ? body : body.subarray(0, length);
 }

@@ -28,7 +28,7 @@ export class GrowingBytes {
     if (taken <= 0) return chunk.length === 0;
     const needed = this.length + taken;
     if (this.store === undefined || needed > this.store.length) this.grow(needed);
-    chunk.copy(this.store as Buffer, this.length, 0, taken);
+    (this.store as Buffer).set(taken === chunk.length ? chunk : chunk.subarray(0, taken), this.length);
     this.length = needed;
     return taken === chunk.length;
   }

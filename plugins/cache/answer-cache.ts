@@ -12,6 +12,7 @@ import type { Cache } from '../../core/ports/cache.ts';
 import { headerValue, type HeaderList } from '../../core/ports/header-list.ts';
 import type { Similar } from '../../core/ports/vector-index.ts';
 import { AnswerStore } from './answer-store.ts';
+import { rememberBody } from './cache-key.ts';
 import { streamTypeOf } from './convert.ts';
 import { CollectingBudget, collectStream } from './collect-stream.ts';
 import { Flight, type Flights, type Landing } from './flights.ts';
@@ -177,6 +178,7 @@ export class AnswerCache {
     const answer = replay(context, stored, this.setup.clock.now());
     if (answer === undefined) return undefined;
     this.tell(context, similarity === undefined ? 'HIT' : 'SEMANTIC HIT');
+    if (similarity === undefined) rememberBody(context);
     lookUp.flight?.land(stored, similarity);
     return answer;
   }

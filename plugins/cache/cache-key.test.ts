@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { attemptContext, type TestAttempt } from '../../tests/kit/attempt-kit.ts';
-import { cacheKey } from './cache-key.ts';
+import { cacheKey, rememberBody } from './cache-key.ts';
 
 const keyOf = async (attempt: TestAttempt): Promise<string | undefined> =>
   cacheKey(await attemptContext(attempt));
@@ -65,6 +65,33 @@ describe('the key of an answer', () => {
       await keyOf({ facts: { metadata: { a: '1', b: '2' } } }),
       await keyOf({ facts: { metadata: { a: '2', b: '1' } } }),
     );
+  });
+
+  for (const length of [10, 1900, 2100, 20_000]) {
+    test(`is the same for a body of about ${length} bytes that is remembered, and another one for its like`, async () => {
+      const ask = (last: string): TestAttempt => ({
+        body: { model: 'm', messages: [{ role: 'user', content: 'x'.repeat(length) + last }] },
+      });
+      const context = await attemptContext(ask('a'));
+      const key = cacheKey(context);
+      rememberBody(context);
+      assert.equal(await keyOf(ask('a')), key);
+      assert.equal(
+        await keyOf({ body: { messages: (ask('a').body as typeof chat).messages, model: 'm' } }),
+        key,
+      );
+      assert.notEqual(await keyOf(ask('b')), key);
+      const other = await keyOf({ ...ask('a'), facts: { workspaceId: 'ws-2' } });
+      assert.notEqual(other, key, 'what is remembered of a body is not the key');
+    });
+  }
+
+  test('a remembered body of one form is not one of the other where the form counts', async () => {
+    const embed = { path: '/embeddings', body: { model: 'm', input: 'Hello' } };
+    const context = await attemptContext(embed);
+    rememberBody(context);
+    const streamed = { ...embed, body: { ...embed.body, stream: true } };
+    assert.notEqual(await keyOf(streamed), cacheKey(context));
   });
 
   test('is a digest that tells nothing', async () => {

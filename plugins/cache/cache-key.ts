@@ -4,9 +4,9 @@ import { canonicalJson } from './canonical-json.ts';
 import { isConvertible } from './convert.ts';
 
 /** Part of every key: what an older version of the gateway has stored is not found. */
-const format = 'weir-answer-3';
+const format = 'weir-answer-4';
 /** Of the key of questions that may be compared. */
-const questionFormat = 'weir-question-1';
+const questionFormat = 'weir-question-2';
 
 /**
  * How the answer is delivered, not what it says: either form of an answer is made of the other. Everything else counts:
@@ -15,9 +15,11 @@ const questionFormat = 'weir-question-1';
  */
 const deliveryMembers: ReadonlySet<string> = new Set(['stream', 'stream_options']);
 const none: ReadonlySet<string> = new Set();
-/** Bodies whose digest is remembered, and how long they may be: the same questions come again, or no cache would help. */
+/** Bodies that are remembered with what is made of them, and how long they may be. */
 const maxRemembered = 1000;
 const maxRememberedLength = 16_384;
+/** A body whose canonical form is longer stands in the key as a digest of its own, which can be remembered. */
+const maxPlainLength = 2048;
 
 /** Members that tie an answer to something that the provider keeps and changes. */
 const statefulMembers = ['background', 'conversation', 'container'] as const;
@@ -33,8 +35,17 @@ const statefulMembers = ['background', 'conversation', 'container'] as const;
 export function cacheKey(context: AttemptContext): string | undefined {
   const { json, text } = context.attempt.body;
   if (typeof json !== 'object' || json === null || Array.isArray(json) || isStateful(json)) return undefined;
-  const body = isConvertible(context) ? digestsOfAnyForm.of(text, json) : digests.of(text, json);
+  const body = bodiesOf(context).get(text, json);
   return body === undefined ? undefined : keyOf(context, format, body);
+}
+
+/**
+ * Remembers the body of a request that has a key: the next one like it gets its key for a fraction. Worth it for bodies
+ * that have come again. Remembering every one would make most of them live for nothing.
+ */
+export function rememberBody(context: AttemptContext): void {
+  const { json, text } = context.attempt.body;
+  bodiesOf(context).remember(text, json as JsonObject);
 }
 
 /**
@@ -44,7 +55,7 @@ export function cacheKey(context: AttemptContext): string | undefined {
 export function questionKey(context: AttemptContext, rest: JsonObject, space: string): string | undefined {
   const body = canonicalJson(rest, isConvertible(context) ? deliveryMembers : none);
   if (body === undefined) return undefined;
-  return keyOf(context, questionFormat, part(space) + sha256(body, 'base64url'));
+  return keyOf(context, questionFormat, part(space) + inKey(body));
 }
 
 /** The namespace that the request names; undefined for none. */
@@ -93,8 +104,8 @@ function part(text: string): string {
   return `${text.length}:${text}`;
 }
 
-/** Digests of the canonical form of bodies, remembered by their text. */
-class CanonicalDigests {
+/** What stands for bodies in keys, remembered by their text. */
+class KnownBodies {
   private readonly without: ReadonlySet<string>;
   private readonly known = new Map<string, string>();
 
@@ -103,23 +114,36 @@ class CanonicalDigests {
   }
 
   /** `json` is what `text` says. Undefined for a document that is nested too deeply. */
-  of(text: string, json: JsonObject): string | undefined {
-    const known = this.known.get(text);
-    if (known !== undefined) return known;
+  get(text: string, json: JsonObject): string | undefined {
+    return this.known.get(text) ?? this.make(json);
+  }
+
+  remember(text: string, json: JsonObject): void {
+    if (text.length > maxRememberedLength || this.known.has(text)) return;
+    const body = this.make(json);
+    if (body === undefined) return;
+    if (this.known.size >= maxRemembered) this.known.clear();
+    this.known.set(text, body);
+  }
+
+  private make(json: JsonObject): string | undefined {
     const canonical = canonicalJson(json, this.without);
-    if (canonical === undefined) return undefined;
-    const digest = sha256(canonical, 'base64url');
-    if (text.length <= maxRememberedLength) {
-      if (this.known.size >= maxRemembered) this.known.clear();
-      this.known.set(text, digest);
-    }
-    return digest;
+    return canonical === undefined ? undefined : inKey(canonical);
   }
 }
 
-const digests = new CanonicalDigests(none);
+const bodies = new KnownBodies(none);
 /** Where either form of an answer is made of the other. */
-const digestsOfAnyForm = new CanonicalDigests(deliveryMembers);
+const bodiesOfAnyForm = new KnownBodies(deliveryMembers);
+
+function bodiesOf(context: AttemptContext): KnownBodies {
+  return isConvertible(context) ? bodiesOfAnyForm : bodies;
+}
+
+/** No digest is a JSON document, so that the two never look alike. */
+function inKey(canonical: string): string {
+  return canonical.length <= maxPlainLength ? canonical : sha256(canonical, 'base64url');
+}
 
 function isStateful(json: JsonObject): boolean {
   for (const member of statefulMembers) {

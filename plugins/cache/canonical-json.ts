@@ -1,4 +1,5 @@
 import type { JsonValue } from '../../core/pipeline/context.ts';
+import { quote } from '../../core/ports/quote.ts';
 
 /** A body that is nested more deeply than this is not cached; no model is asked with one. */
 const maxDepth = 256;
@@ -15,22 +16,34 @@ export function canonicalJson(value: JsonValue, without: ReadonlySet<string>): s
 const nothing: ReadonlySet<string> = new Set();
 
 function write(value: JsonValue, without: ReadonlySet<string>, depth: number): string | undefined {
-  if (typeof value === 'string') return JSON.stringify(value);
+  if (typeof value === 'string') return quote(value);
   // Not JSON.stringify: it knows no BigInt, and writes numbers that are too large as null.
   if (typeof value !== 'object' || value === null) return String(value);
   if (depth === maxDepth) return undefined;
-  const isList = Array.isArray(value);
-  let text = isList ? '[' : '{';
-  for (const name of isList ? value.keys() : Object.keys(value).sort()) {
-    if (without.has(name as string)) continue;
-    const member = write(
-      (value as Record<string | number, JsonValue>)[name] as JsonValue,
-      nothing,
-      depth + 1,
-    );
-    if (member === undefined) return undefined;
-    if (text.length > 1) text += ',';
-    text += isList ? member : `${JSON.stringify(name)}:${member}`;
+  return Array.isArray(value) ? list(value, depth) : members(value, without, depth);
+}
+
+function list(items: readonly JsonValue[], depth: number): string | undefined {
+  let text = '';
+  for (let i = 0; i < items.length; i++) {
+    const item = write(items[i] as JsonValue, nothing, depth + 1);
+    if (item === undefined) return undefined;
+    text += i === 0 ? item : `,${item}`;
   }
-  return text + (isList ? ']' : '}');
+  return `[${text}]`;
+}
+
+function members(
+  object: Readonly<Record<string, JsonValue>>,
+  without: ReadonlySet<string>,
+  depth: number,
+): string | undefined {
+  let text = '';
+  for (const name of Object.keys(object).sort()) {
+    if (without.has(name)) continue;
+    const value = write(object[name] as JsonValue, nothing, depth + 1);
+    if (value === undefined) return undefined;
+    text += text === '' ? `${quote(name)}:${value}` : `,${quote(name)}:${value}`;
+  }
+  return `{${text}}`;
 }

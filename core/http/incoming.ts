@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Readable } from 'node:stream';
 import type { GatewayError } from '../errors/gateway-error.ts';
 import { DeadlineWheel, type Deadline } from '../ports/deadline.ts';
+import { joinChunks } from '../ports/join-chunks.ts';
 import { atTurnEnd } from '../ports/turn-end.ts';
 import { leftWhileSending, overloaded, tooLarge, tooSlow } from './body-errors.ts';
 import { StreamedBody } from './streamed-body.ts';
@@ -80,7 +81,7 @@ export class IncomingRequest {
   readBody(): Promise<Buffer> {
     const announced = Number(this.header('content-length') ?? 0);
     if (announced > this.limits.maxBytes) return Promise.reject(tooLarge(this.limits.maxBytes));
-    if (this.message.complete) return this.receivedBody();
+    if (this.message.complete) return new Promise((resolve) => resolve(this.receivedBody()));
     this.beginBody();
     return new Promise((resolve, reject) => {
       this.collector = new BodyCollector(this.message, this.limits, resolve, reject);
@@ -88,14 +89,13 @@ export class IncomingRequest {
   }
 
   /** The body of a request that is there already: most come with their head, and nothing has to be waited for. */
-  private receivedBody(): Promise<Buffer> {
+  private receivedBody(): Buffer {
     const { message, limits } = this;
     this.consumed = true;
-    if (message.readableLength > limits.maxBytes) return Promise.reject(tooLarge(limits.maxBytes));
+    if (message.readableLength > limits.maxBytes) throw tooLarge(limits.maxBytes);
     const body = (message.read() as Buffer | null) ?? Buffer.alloc(0);
-    if (!limits.budget.take(body.length)) return Promise.reject(overloaded());
-    this.heldBytes += body.length;
-    return Promise.resolve(body);
+    this.hold(body.length);
+    return body;
   }
 
   /** The unread body, for streaming on. A client that pauses too long breaks it with `body_timeout`. */
@@ -104,7 +104,7 @@ export class IncomingRequest {
     return new StreamedBody(this.message, this.limits.idleTimeoutMs);
   }
 
-  /** Counts memory that this request takes beside its received body. Throws `overloaded` when there is no room. */
+  /** Counts memory that this request takes. Throws `overloaded` when there is no room. */
   hold(bytes: number): void {
     if (!this.limits.budget.take(bytes)) throw overloaded();
     this.heldBytes += bytes;
@@ -188,7 +188,7 @@ class BodyCollector {
     this.collecting = undefined;
     const { deadline, chunks, resolve } = collecting;
     deadline.clear();
-    const body = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
+    const body = joinChunks(chunks);
     atTurnEnd({ run: () => resolve(body) });
   }
 

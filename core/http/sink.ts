@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
+import { joinChunks } from '../ports/join-chunks.ts';
 import { atTurnEnd, type Waiting } from '../ports/turn-end.ts';
 
 /** Larger chunks are not copied. */
@@ -96,7 +97,7 @@ export class ResponseSink implements Waiting {
     if (chunks === undefined) return;
     this.chunks = undefined;
     this.chunkBytes = 0;
-    this.writeNow(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks));
+    this.writeNow(joinChunks(chunks));
   }
 
   private writeNow(chunk: Buffer): void {
@@ -119,6 +120,7 @@ export class ResponseSink implements Waiting {
       return false;
     const { length } = chunk;
     if (length === 0 || length > maxFramedBytes) return false;
+    // Digit by digit: as a text the length would be made and then written by a call out of JavaScript.
     const digits = length < 0x10 ? 1 : length < 0x100 ? 2 : length < 0x1000 ? 3 : 4;
     const frame = Buffer.allocUnsafe(digits + 4 + length);
     for (let i = 0; i < digits; i++) frame[i] = hexDigit((length >> (4 * (digits - 1 - i))) & 0xf);

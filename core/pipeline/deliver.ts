@@ -3,6 +3,7 @@ import { codingOf, decodeWhole } from '../http/content-encoding.ts';
 import { asGatewayError, errorAnswer, sendHead } from '../http/reply.ts';
 import { deliverUpgrade } from '../http/upgrade-delivery.ts';
 import { headerValue } from '../ports/header-list.ts';
+import { atTurnEnd, type Waiting } from '../ports/turn-end.ts';
 import { isStreamSource, type Answer, type StreamSource } from './answer.ts';
 import { isPromise } from './call-hook.ts';
 import { callStep } from './call-step.ts';
@@ -15,7 +16,6 @@ import { deliverStream } from './deliver-stream.ts';
 import type { Exchange } from './exchange.ts';
 import { EditableResponse, withoutHeader } from './response-view.ts';
 import { settle, type EngineRuntime } from './settle.ts';
-import { atTurnEnd, type Waiting } from '../ports/turn-end.ts';
 
 /** Answers larger than this are settled when the client has taken them, not when they were handed to the socket. */
 const settleLaterBytes = 256 * 1024;

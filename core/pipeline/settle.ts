@@ -1,11 +1,11 @@
 import { countedTokens } from '../dialects/estimated-usage.ts';
 import type { GatewayError } from '../errors/gateway-error.ts';
 import type { Price, Prices } from '../ports/prices.ts';
+import { atTurnEnd } from '../ports/turn-end.ts';
 import { callHook, isPromise, type HookRuntime } from './call-hook.ts';
 import type { Outcome } from './context.ts';
 import type { Exchange } from './exchange.ts';
 import type { HookTimes } from './hook-times.ts';
-import { atTurnEnd } from '../ports/turn-end.ts';
 
 /** What the pipeline needs from outside to run and settle requests; one object per generation. */
 export interface EngineRuntime extends HookRuntime {

@@ -7,9 +7,9 @@ let queue: Waiting[] = [];
 
 /**
  * Runs it once everything that has come in with this turn of the event loop has been taken in, in the order of the
- * calls; what is queued meanwhile runs in the same go. For what each request does at its end: one after the other, for
- * many requests, it costs less than in between other work, and their clients are woken up once. On a busy gateway that
- * is a fifth of all CPU time. A request that comes alone waits for microseconds.
+ * calls; what is queued meanwhile runs in the same go. For the stages of a request: one stage after the other, each for
+ * all requests of the turn, costs less than one request after the other, and peers are woken up once. On a busy gateway
+ * that is a fifth of all CPU time. A request that comes alone waits for microseconds.
  */
 export function atTurnEnd(waiting: Waiting): void {
   if (queue.push(waiting) === 1) setImmediate(runQueue);

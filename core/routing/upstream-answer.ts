@@ -4,6 +4,7 @@ import type { Answer, StreamSource, StreamTarget } from '../pipeline/answer.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import type { Clock } from '../ports/clock.ts';
 import { headerValue, type HeaderList } from '../ports/header-list.ts';
+import { joinChunks } from '../ports/join-chunks.ts';
 import type { FailureFacts, UpstreamCall, UpstreamHandler } from '../ports/transport.ts';
 import { AnswerScan } from './answer-scan.ts';
 import type { TryTimers } from './attempts/try-timers.ts';
@@ -135,7 +136,7 @@ export class UpstreamAnswer implements UpstreamHandler, StreamSource {
       if (this.target) this.flushEnd(this.target);
       return;
     }
-    const body = this.chunks.length === 1 ? (this.chunks[0] as Buffer) : Buffer.concat(this.chunks);
+    const body = joinChunks(this.chunks);
     this.chunks = [];
     const headers = forwardAnswerHeaders(this.headers, this.bodiless, this.exchange.knownNames);
     const { status } = this;

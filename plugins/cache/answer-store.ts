@@ -1,6 +1,7 @@
 import type { Cache, CachedValue } from '../../core/ports/cache.ts';
 import { invalidationKey, type CacheArea } from '../../core/ports/cache-namespace.ts';
 import type { Clock } from '../../core/ports/clock.ts';
+import { RecentMap } from '../../core/ports/recent-map.ts';
 import { decodeAnswer, encodeAnswer, type StoredAnswer } from './stored-answer.ts';
 
 type MaybePromise<T> = T | Promise<T>;
@@ -12,7 +13,7 @@ const maxRememberedAreas = 1000;
 export class AnswerStore {
   private readonly cache: Cache;
   private readonly clock: Clock;
-  private readonly markKeys = new Map<string, MarkKeys>();
+  private readonly markKeys = new RecentMap<MarkKeys>(maxRememberedAreas);
 
   constructor(cache: Cache, clock: Clock) {
     this.cache = cache;
@@ -51,7 +52,6 @@ export class AnswerStore {
       ofWorkspace: invalidationKey({ organisationId, workspaceId, namespace: undefined }),
       ofNamespace: namespace === undefined ? undefined : invalidationKey(area),
     };
-    if (this.markKeys.size >= maxRememberedAreas) this.markKeys.clear();
     this.markKeys.set(name, keys);
     return keys;
   }

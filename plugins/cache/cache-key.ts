@@ -1,4 +1,5 @@
 import type { AttemptContext, JsonObject } from '../../core/pipeline/context.ts';
+import { RecentMap } from '../../core/ports/recent-map.ts';
 import { sha256 } from '../../core/ports/sha256.ts';
 import { canonicalJson } from './canonical-json.ts';
 import { isConvertible } from './convert.ts';
@@ -107,7 +108,7 @@ function part(text: string): string {
 /** What stands for bodies in keys, remembered by their text. */
 class KnownBodies {
   private readonly without: ReadonlySet<string>;
-  private readonly known = new Map<string, string>();
+  private readonly known = new RecentMap<string>(maxRemembered);
 
   constructor(without: ReadonlySet<string>) {
     this.without = without;
@@ -119,11 +120,9 @@ class KnownBodies {
   }
 
   remember(text: string, json: JsonObject): void {
-    if (text.length > maxRememberedLength || this.known.has(text)) return;
+    if (text.length > maxRememberedLength || this.known.get(text) !== undefined) return;
     const body = this.make(json);
-    if (body === undefined) return;
-    if (this.known.size >= maxRemembered) this.known.clear();
-    this.known.set(text, body);
+    if (body !== undefined) this.known.set(text, body);
   }
 
   private make(json: JsonObject): string | undefined {

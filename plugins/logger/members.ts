@@ -1,6 +1,6 @@
+import { quote } from '../../core/ports/quote.ts';
 import type { RequestRow } from '../../core/ports/request-row.ts';
 import type { Redaction } from '../../core/redaction/redaction.ts';
-import { quote } from '../../core/ports/quote.ts';
 
 // One member of a row each, with its comma; empty for a value that says nothing.
 

@@ -2,10 +2,10 @@ import type { Outcome, RequestContext } from '../../core/pipeline/context.ts';
 import type { RequestFacts } from '../../core/pipeline/facts.ts';
 import { noUsage, type Usage } from '../../core/dialects/usage.ts';
 import { loggedTry } from '../../core/ports/logged-try.ts';
+import { quoteWithin } from '../../core/ports/quote.ts';
 import type { Redaction } from '../../core/redaction/redaction.ts';
 import { createdAt } from './created-at.ts';
 import { clip, duration, list, milliseconds, number, redacted, text } from './members.ts';
-import { quoteWithin } from '../../core/ports/quote.ts';
 
 /**
  * The log row of one request as a line of JSON, without what `redaction` takes out of its path, error message, metadata

@@ -1,6 +1,7 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
 import type { StreamSource, StreamTarget } from '../../pipeline/answer.ts';
 import type { StreamScanner } from '../../dialects/dialect.ts';
+import { joinChunks } from '../../ports/join-chunks.ts';
 
 /** Comments and padding before the first event are held up to this. */
 const maxHeldBytes = 65_536;
@@ -98,7 +99,7 @@ export class HeldStream implements StreamSource, StreamTarget {
 
 /** A whole frame that is more than a comment, or bytes that are no event stream at all. */
 function hasEvent(held: readonly Buffer[]): boolean {
-  const text = (held.length === 1 ? (held[0] as Buffer) : Buffer.concat(held)).toString('latin1');
+  const text = joinChunks(held).toString('latin1');
   if (!/^(?::|data|event|id|retry|\s)/.test(text)) return true;
   const frames = text.split(/\r\n\r\n|\n\n|\r\r/);
   frames.pop();

@@ -21,26 +21,32 @@ export class AnswerStore {
   }
 
   /**
-   * The answer, unless it is as old as `maxAgeMs`, or was asked for before its area was invalidated. The marks are read only
-   * when a value was found, or together with it where the store answers later: they cost no way of their own.
+   * The answer, unless it is as old as `maxAgeMs`, or was asked for before its area was invalidated. The marks are read
+   * only when a value was found: across a network that is a second way, which a hit can afford, and nothing for a miss.
    */
   read(key: string, area: CacheArea, maxAgeMs: number): MaybePromise<StoredAnswer | undefined> {
     const found = this.cache.get(key);
-    if (found === undefined) return undefined;
-    const { ofWorkspace, ofNamespace } = this.marksOf(area);
-    const ofAll = this.cache.get(ofWorkspace);
-    const ofOne = ofNamespace === undefined ? undefined : this.cache.get(ofNamespace);
-    if (!isLater(found) && !isLater(ofAll) && !isLater(ofOne)) {
-      return this.judged(key, found, maxAgeMs, [ofAll, ofOne]);
-    }
-    return Promise.all([found, ofAll, ofOne]).then(([value, ...marks]) =>
-      this.judged(key, value, maxAgeMs, marks),
-    );
+    if (!isLater(found)) return this.marked(key, found, area, maxAgeMs);
+    return found.then((value) => this.marked(key, value, area, maxAgeMs));
   }
 
   /** Not waited for: a store that is away or slow has forgotten, which is all. */
   write(key: string, answer: StoredAnswer, ttlMs: number): void {
     void this.cache.set(key, encodeAnswer(answer), ttlMs);
+  }
+
+  private marked(
+    key: string,
+    value: CachedValue | undefined,
+    area: CacheArea,
+    maxAgeMs: number,
+  ): MaybePromise<StoredAnswer | undefined> {
+    if (value === undefined) return undefined;
+    const { ofWorkspace, ofNamespace } = this.marksOf(area);
+    const ofAll = this.cache.get(ofWorkspace);
+    const ofOne = ofNamespace === undefined ? undefined : this.cache.get(ofNamespace);
+    if (!isLater(ofAll) && !isLater(ofOne)) return this.judged(key, value, maxAgeMs, [ofAll, ofOne]);
+    return Promise.all([ofAll, ofOne]).then((marks) => this.judged(key, value, maxAgeMs, marks));
   }
 
   private marksOf(area: CacheArea): MarkKeys {
@@ -58,11 +64,11 @@ export class AnswerStore {
 
   private judged(
     key: string,
-    value: CachedValue | undefined,
+    value: CachedValue,
     maxAgeMs: number,
     marks: readonly (CachedValue | undefined)[],
   ): StoredAnswer | undefined {
-    const stored = value === undefined ? undefined : decodeAnswer(value.bytes, value.storedAt);
+    const stored = decodeAnswer(value.bytes, value.storedAt);
     if (stored === undefined || this.clock.now() - stored.storedAt >= maxAgeMs) return undefined;
     for (const mark of marks) {
       if (mark === undefined || stored.askedAt > mark.storedAt) continue;

@@ -1,4 +1,5 @@
 import type { Clock } from '../../core/ports/clock.ts';
+import { PassingMap } from '../../core/ports/passing-map.ts';
 import type { StoredAnswer } from './stored-answer.ts';
 
 /** Requests that may wait for one answer; the others make their own call. */
@@ -22,7 +23,7 @@ interface Leaving {
 
 /** The calls that are on their way, by key: who asks the same meanwhile waits for the answer instead of calling too. */
 export class Flights {
-  private readonly open = new Map<string, Flight>();
+  private readonly open = new PassingMap<string, Flight>();
 
   /** The call for this key that is on its way. */
   find(key: string): Flight | undefined {

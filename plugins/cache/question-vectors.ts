@@ -2,6 +2,8 @@ import type { Clock } from '../../core/ports/clock.ts';
 import type { Embeddings, EmbeddingSettings } from '../../core/ports/embeddings.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type { Counter, Metrics } from '../../core/ports/metrics.ts';
+import { PassingMap } from '../../core/ports/passing-map.ts';
+import { RecentMap } from '../../core/ports/recent-map.ts';
 import { sha256 } from '../../core/ports/sha256.ts';
 
 /** Vectors that are remembered: the same questions come again. */
@@ -26,9 +28,9 @@ export interface QuestionVectorsSetup {
 export class QuestionVectors {
   private readonly setup: QuestionVectorsSetup;
   private readonly count: Readonly<Record<'made' | 'failed' | 'skipped', Counter>>;
-  /** By the digest of their text, in the order in which they were used last. */
-  private readonly known = new Map<string, Float32Array>();
-  private readonly underWay = new Map<string, Promise<Float32Array | undefined>>();
+  /** By the digest of their text. */
+  private readonly known = new RecentMap<Float32Array>(maxRemembered);
+  private readonly underWay = new PassingMap<string, Promise<Float32Array | undefined>>();
   private failures = 0;
   private pausedUntil = -Infinity;
   private warnedAt = -Infinity;
@@ -51,12 +53,8 @@ export class QuestionVectors {
   /** Undefined when none is to be had now. Never rejects. */
   of(text: string): Float32Array | undefined | Promise<Float32Array | undefined> {
     const digest = sha256(text, 'base64url');
-    const vector = this.known.get(digest);
-    if (vector !== undefined) {
-      this.known.delete(digest);
-      this.known.set(digest, vector);
-      return vector;
-    }
+    const vector = this.known.touch(digest);
+    if (vector !== undefined) return vector;
     const waiting = this.underWay.get(digest);
     if (waiting !== undefined) return waiting;
     if (this.underWay.size >= maxUnderWay || this.setup.clock.monotonic() < this.pausedUntil) {
@@ -75,10 +73,6 @@ export class QuestionVectors {
       this.count.made.inc();
       this.failures = 0;
       this.known.set(digest, vector);
-      for (const oldest of this.known.keys()) {
-        if (this.known.size <= maxRemembered) break;
-        this.known.delete(oldest);
-      }
       return vector;
     } catch (error) {
       this.failed(error);

@@ -158,17 +158,14 @@ function keyOf({ key, group = '', windowMs }: Window): string {
 }
 
 function decisionOf(windows: readonly Window[], reply: unknown): Decision {
-  const numbers = String(reply).split(' ').map(Number);
+  const [allowed, refusedBy = '-1', ...rest] = String(reply).split(' ');
   return {
-    allowed: numbers[0] === 1,
-    refusedBy: numbers[1] ?? -1,
+    allowed: allowed === '1',
+    refusedBy: Number(refusedBy),
     windows: windows.map(({ limit, windowMs }, index) => {
-      const total = numbers[2 + 2 * index] ?? 0;
-      return {
-        ...{ limit, windowMs },
-        remaining: total < limit ? limit - total : 0,
-        resetMs: numbers[3 + 2 * index] ?? 0,
-      };
+      const total = Number(rest[2 * index] ?? 0);
+      const remaining = total < limit ? limit - total : 0;
+      return { limit, windowMs, remaining, resetMs: Number(rest[2 * index + 1] ?? 0) };
     }),
   };
 }

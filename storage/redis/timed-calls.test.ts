@@ -5,8 +5,12 @@ import { TimedCalls } from './timed-calls.ts';
 
 function begin(maxPending = 10) {
   const clock = new ManualClock();
-  const counted = { timeouts: 0 };
-  const calls = new TimedCalls({ clock, maxPending, onTimeout: () => counted.timeouts++ });
+  const counted = { timeouts: 0, failures: [] as string[] };
+  const calls = new TimedCalls({
+    ...{ clock, maxPending },
+    onTimeout: () => counted.timeouts++,
+    onFailure: (error) => counted.failures.push(error.message),
+  });
   return { clock, calls, counted };
 }
 
@@ -73,10 +77,11 @@ describe('calls with a bound in time', () => {
     await clock.pass(1000);
     assert.deepEqual([good.state.outcome, bad.state.outcome], ['fine', 'refused']);
     assert.deepEqual([good.state.late, counted.timeouts], [[], 0]);
+    assert.deepEqual(counted.failures, ['refused']);
   });
 
   test('a late answer is told, a late error is not', async () => {
-    const { clock, calls } = begin();
+    const { clock, calls, counted } = begin();
     const [good, bad] = [call(calls, 50), call(calls, 50)];
     await clock.pass(50);
     good.answer('fine');
@@ -84,6 +89,7 @@ describe('calls with a bound in time', () => {
     await clock.pass(0);
     assert.deepEqual([good.state.outcome, good.state.late], ['no answer within 50 ms', ['fine']]);
     assert.deepEqual(bad.state.late, []);
+    assert.deepEqual(counted.failures, ['no answer within 50 ms', 'no answer within 50 ms']);
   });
 
   test('an answer that is there when the timer is late still counts', async () => {
@@ -97,12 +103,13 @@ describe('calls with a bound in time', () => {
   });
 
   test('are bounded in number, and one that ends makes room', async () => {
-    const { clock, calls } = begin(2);
+    const { clock, calls, counted } = begin(2);
     const first = call(calls, 50);
     call(calls, 50);
     const third = call(calls, 50);
     await clock.pass(0);
     assert.match(third.state.outcome, /2 calls are waiting/);
+    assert.deepEqual(counted.failures, [third.state.outcome]);
     first.answer('fine');
     await clock.pass(0);
     const fourth = call(calls, 50);

@@ -1,4 +1,5 @@
 import type { Clock } from '../../core/ports/clock.ts';
+import { PassingMap } from '../../core/ports/passing-map.ts';
 
 /** What `TimedCalls` needs. */
 export interface TimedCallsOptions {
@@ -7,6 +8,8 @@ export interface TimedCallsOptions {
   readonly maxPending: number;
   /** A call was given up. */
   onTimeout(): void;
+  /** A call fails with this: it was given up, refused, or its answer is an error that came in time. */
+  onFailure(error: Error): void;
 }
 
 interface Pending {
@@ -20,7 +23,7 @@ interface Pending {
  */
 export class TimedCalls {
   private readonly options: TimedCallsOptions;
-  private readonly pending = new Set<Pending>();
+  private readonly pending = new PassingMap<Pending, Pending>();
   private cancelTimer: (() => void) | undefined;
   private timerAt = Infinity;
   private closed = false;
@@ -35,10 +38,16 @@ export class TimedCalls {
     send: () => Promise<Reply>,
     late: ((reply: Reply) => void) | undefined,
   ): Promise<Reply> {
-    const { clock, maxPending, onTimeout } = this.options;
-    if (this.pending.size >= maxPending)
-      return Promise.reject(new Error(`${maxPending} calls are waiting for an answer already`));
-    return new Promise((resolve, reject) => {
+    const { clock, maxPending, onTimeout, onFailure } = this.options;
+    return new Promise((resolve, refuse) => {
+      const reject = (error: Error): void => {
+        onFailure(error);
+        refuse(error);
+      };
+      if (this.pending.size >= maxPending) {
+        reject(new Error(`${maxPending} calls are waiting for an answer already`));
+        return;
+      }
       const call: Pending = {
         deadline: clock.monotonic() + budgetMs,
         giveUp: () => {
@@ -47,7 +56,7 @@ export class TimedCalls {
           onTimeout();
         },
       };
-      this.pending.add(call);
+      this.pending.set(call, call);
       this.arm(call.deadline);
       send().then(
         (reply) => {
@@ -80,7 +89,7 @@ export class TimedCalls {
     this.cancelTimer = undefined;
     const now = this.options.clock.monotonic();
     let next = Infinity;
-    for (const call of this.pending) {
+    for (const call of this.pending.values()) {
       if (call.deadline <= now) call.giveUp();
       else next = Math.min(next, call.deadline);
     }

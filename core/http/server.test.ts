@@ -3,7 +3,9 @@ import type { ServerResponse } from 'node:http';
 import { describe, test } from 'node:test';
 import { definePlugin } from '../pipeline/plugin.ts';
 import { jsonAnswer } from './reply.ts';
+import type { Gateway } from './gateway.ts';
 import { startServer } from './server.ts';
+import { collectGarbage } from '../../tests/kit/collect-garbage.ts';
 import { providerPlugin, startTestGateway, testConfig } from '../../tests/kit/gateway-kit.ts';
 import { begin, connect, send, startUpstream, until } from '../../tests/kit/http-kit.ts';
 
@@ -11,6 +13,29 @@ const ok = definePlugin({
   name: 'ok',
   capabilities: { answers: true, reads: ['request.body'] },
   create: () => ({ request: ({ body }) => jsonAnswer(200, body.text) }),
+});
+
+test('an idle connection keeps nothing of the request that it brought', async (t) => {
+  const answers: WeakRef<ServerResponse>[] = [];
+  const gateway: Pick<Gateway, 'handle' | 'drain' | 'activeRequests'> = {
+    handle(_request, response) {
+      answers.push(new WeakRef(response));
+      response.end('fine');
+    },
+    drain: () => Promise.resolve(),
+    activeRequests: 0,
+  };
+  const server = await startServer(gateway as Gateway, testConfig().server, 0);
+  t.after(() => server.close(0));
+  const client = await connect(t, server.port);
+  client.write('GET / HTTP/1.1\r\nhost: x\r\n\r\n');
+  await client.until('fine');
+  const isGone = (): boolean => {
+    collectGarbage();
+    return answers[0]?.deref() === undefined;
+  };
+  await until(isGone, 'the end of what the request was');
+  assert.deepEqual([answers.length, server.connections()], [1, 1]);
 });
 
 describe('requests that are none', () => {

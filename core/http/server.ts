@@ -30,10 +30,15 @@ export async function startServer(
     maxHeaderSize: 64 * 1024,
     noDelay: true,
   });
-  /** Each open connection and the latest answer on it. */
+  /** Each open connection, and the latest answer that is under way on it: more would keep idle ones' last requests alive. */
   const sockets = new Map<Socket, ServerResponse | undefined>();
+  const answered = function (this: ServerResponse): void {
+    const { socket } = this.req;
+    if (sockets.get(socket) === this) sockets.set(socket, undefined);
+  };
   const handle = (request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void => {
     sockets.set(request.socket, response);
+    response.on('close', answered);
     gateway.handle(request, response, expectsContinue);
   };
   server.on('connection', (socket: Socket) => {

@@ -1,12 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import v8 from 'node:v8';
-import vm from 'node:vm';
 import fc from 'fast-check';
+import { collectGarbage } from '../../tests/kit/collect-garbage.ts';
 import { PassingMap } from './passing-map.ts';
-
-v8.setFlagsFromString('--expose-gc');
-const collect = vm.runInNewContext('gc') as (options?: { type: 'minor' }) => void;
 
 describe('a map of what is under way', () => {
   test('does what a Map does', () => {
@@ -44,12 +41,12 @@ describe('a map of what is under way', () => {
 
 /** Lets so many entries of a kilobyte pass through, forty at a time; by how much the old generation has grown then. */
 function oldBytesAfter(map: PassingMap<number, object>, entries: number): number {
-  collect();
+  collectGarbage();
   const before = oldBytes();
   for (let at = 0; at < entries; at++) {
     map.set(at, new Array<number>(125).fill(at));
     map.delete(at - 40);
-    if (at % 1000 === 999) collect({ type: 'minor' });
+    if (at % 1000 === 999) collectGarbage({ type: 'minor' });
   }
   return oldBytes() - before;
 }

@@ -2,6 +2,7 @@ import http, { type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { GatewayConfig } from '../config/schema.ts';
+import { PassingMap } from '../ports/passing-map.ts';
 import type { Gateway } from './gateway.ts';
 import { ClientUpgrade, serveWithoutUpgrade } from './upgrade.ts';
 import { upgradeWish } from './upgrade-handshake.ts';
@@ -31,7 +32,7 @@ export async function startServer(
     noDelay: true,
   });
   /** Each open connection, and the latest answer that is under way on it: more would keep idle ones' last requests alive. */
-  const sockets = new Map<Socket, ServerResponse | undefined>();
+  const sockets = new PassingMap<Socket, ServerResponse | undefined>();
   const answered = function (this: ServerResponse): void {
     const { socket } = this.req;
     if (sockets.get(socket) === this) sockets.set(socket, undefined);
@@ -124,7 +125,7 @@ function answerBrokenRequest(
 
 async function close(
   server: http.Server,
-  sockets: ReadonlyMap<Socket, unknown>,
+  sockets: PassingMap<Socket, unknown>,
   gateway: Gateway,
   deadlineMs: number,
 ): Promise<{ cut: number }> {

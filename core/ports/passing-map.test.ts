@@ -18,7 +18,9 @@ describe('a map of what is under way', () => {
           else assert.equal(passing.delete(at), plain.delete(at));
           assert.equal(passing.size, plain.size);
           assert.equal(passing.get(at), plain.get(at));
+          assert.equal(passing.has(at), plain.has(at));
         }
+        assert.deepEqual(passing.keys(), [...plain.keys()]);
         assert.deepEqual(passing.values(), [...plain.values()]);
       }),
       { numRuns: 50 },

@@ -1,8 +1,8 @@
-/** A table is replaced after so many entries, or as many as it holds where those are more. */
+/** The map is copied after so many entries have left it, or as many as it holds where those are more. */
 const leastBetween = 256;
 
 /**
- * A map of what is under way: entries come with a request and go with it.
+ * A map of what is under way: entries come with a request or a connection, and go with it.
  *
  * When V8 replaces the table of a `Map` (each time its places have been used up), the old table goes on referring to
  * the new one and to what it held itself. Once one of them has come into the old generation, all that follow are kept
@@ -11,7 +11,7 @@ const leastBetween = 256;
  */
 export class PassingMap<Key, Value> {
   #entries = new Map<Key, Value>();
-  #added = 0;
+  #left = 0;
 
   get size(): number {
     return this.#entries.size;
@@ -21,20 +21,30 @@ export class PassingMap<Key, Value> {
     return this.#entries.get(key);
   }
 
+  has(key: Key): boolean {
+    return this.#entries.has(key);
+  }
+
   set(key: Key, value: Value): void {
-    if (++this.#added > leastBetween && this.#added > this.#entries.size) {
-      this.#entries = new Map(this.#entries);
-      this.#added = 1;
-    }
     this.#entries.set(key, value);
   }
 
   /** False when there was none. */
   delete(key: Key): boolean {
-    return this.#entries.delete(key);
+    if (!this.#entries.delete(key)) return false;
+    if (++this.#left > leastBetween && this.#left > this.#entries.size) {
+      this.#entries = new Map(this.#entries);
+      this.#left = 0;
+    }
+    return true;
   }
 
   /** Those that are there now; what comes or goes meanwhile changes nothing about that. */
+  keys(): Key[] {
+    return [...this.#entries.keys()];
+  }
+
+  /** The same for what they lead to. */
   values(): Value[] {
     return [...this.#entries.values()];
   }

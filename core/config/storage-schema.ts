@@ -35,7 +35,7 @@ export const Storage = Type.Object(
               default: 134217728,
               minimum: 1048576,
               description:
-                'Bound of `memory:`, all values together. A Redis server has its own (`maxmemory`).',
+                'Bound of `memory:`, all values together; the memory taken for them may be half as much again. A Redis server has its own (`maxmemory`).',
             }),
           ),
           max_value_bytes: Type.Optional(

@@ -13,7 +13,7 @@ export interface CachedValue {
 export interface Cache {
   /** The value, unless it has expired or is gone. */
   get(key: string): CachedValue | undefined | Promise<CachedValue | undefined>;
-  /** Keeps a copy of the bytes for `ttlMs`; a value that is larger than the store takes is dropped. */
+  /** Keeps a copy of the bytes, made before it returns, for `ttlMs`; a value that is larger than the store takes is dropped. */
   set(key: string, bytes: Uint8Array, ttlMs: number): void | Promise<void>;
   delete(key: string): void | Promise<void>;
 }

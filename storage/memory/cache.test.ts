@@ -56,6 +56,35 @@ test('a value that would fill the whole cache is not taken, and drives nothing o
   assert.equal(cache.get('b'), undefined);
 });
 
+test('what has been read stays as it was, however often the cache is filled anew', () => {
+  const { cache } = open(100_000);
+  const read: { bytes: Uint8Array; value: number }[] = [];
+  for (let i = 0; i < 5000; i++) {
+    const value = i % 251;
+    cache.set(String(i), Buffer.alloc(50, value), minute);
+    if (i % 7 > 0) continue;
+    const found = cache.get(String(i));
+    assert.ok(found);
+    read.push({ bytes: found.bytes, value });
+  }
+  for (const { bytes, value } of read) assert.ok(bytes.every((byte) => byte === value));
+  assert.equal(cache.get('0'), undefined, 'the first ones have left');
+});
+
+test('the memory that is taken is bounded, too, when many values have been read and few among them have not', () => {
+  const maxBytes = 1_000_000;
+  const { cache } = open(maxBytes);
+  let most = 0;
+  for (let i = 0; i < 5000; i++) {
+    cache.set(String(i), Buffer.alloc(1900), minute);
+    if (i % 8 > 0) cache.get(String(i));
+    most = Math.max(most, cache.taken);
+    assert.ok(cache.taken <= 1.5 * maxBytes, `${cache.taken} bytes are taken`);
+  }
+  assert.ok(most > 1.4 * maxBytes, `never more than ${most}: nothing was bounded`);
+  assert.ok(cache.bytes > maxBytes / 2, `${cache.bytes} bytes are held`);
+});
+
 test('what a buffer around the value held is not kept', () => {
   const { cache } = open();
   cache.set('a', Buffer.alloc(100_000).subarray(0, 10), minute);

@@ -4,12 +4,13 @@ import type { Log } from '../../core/ports/log.ts';
 import type { Metrics } from '../../core/ports/metrics.ts';
 import { atTurnEnd } from '../../core/ports/turn-end.ts';
 import { CircuitBreaker } from './circuit-breaker.ts';
+import { type EncodedCommand, type RedisReply, sendEncoded } from './encoded-command.ts';
 import { OutageReport } from './outage-report.ts';
 import { parseRedisUrl, type RedisAddress } from './redis-address.ts';
 import { redisBudgetMs, type RedisCallOptions, type RedisConnection } from './redis-connection.ts';
 import { isReplyError } from './reply-error.ts';
 import { handshakeMs, serverOptions } from './server-options.ts';
-import { TimedCalls } from './timed-calls.ts';
+import { type TimedCall, TimedCalls } from './timed-calls.ts';
 
 /** How long opening waits for the server; after that the gateway starts without it. */
 const firstContactMs = 1000;
@@ -77,14 +78,18 @@ class OwnedConnection implements RedisConnection {
 
   call<Reply>(
     send: (client: Redis) => Promise<Reply>,
-    { budgetMs = redisBudgetMs, unhurried = false, late }: RedisCallOptions<Reply> = {},
+    options: RedisCallOptions<Reply> = {},
   ): Promise<Reply> {
-    if (!this.ready || (this.breaker.isOpen && !unhurried)) {
-      this.report.countFailed('away');
-      return Promise.reject(new Error(this.report.reason ?? 'not connected'));
-    }
-    this.gather();
-    return this.calls.run(budgetMs, () => send(this.client), late);
+    return this.timed((call) => {
+      send(this.client).then(
+        (reply) => call.answer(reply),
+        (error: unknown) => call.fail(error instanceof Error ? error : new Error(String(error))),
+      );
+    }, options);
+  }
+
+  send(command: EncodedCommand, options: RedisCallOptions<RedisReply> = {}): Promise<RedisReply> {
+    return this.timed((call) => sendEncoded(this.client, command, call), options);
   }
 
   async ping(): Promise<void> {
@@ -122,6 +127,18 @@ class OwnedConnection implements RedisConnection {
     });
     if (!this.ready && this.report.reason === undefined)
       this.report.begin(`no connection within ${firstContactMs} ms`);
+  }
+
+  private timed<Reply>(
+    send: (call: TimedCall<Reply>) => void,
+    { budgetMs = redisBudgetMs, unhurried = false, late }: RedisCallOptions<Reply>,
+  ): Promise<Reply> {
+    if (!this.ready || (this.breaker.isOpen && !unhurried)) {
+      this.report.countFailed('away');
+      return Promise.reject(new Error(this.report.reason ?? 'not connected'));
+    }
+    this.gather();
+    return this.calls.run(budgetMs, send, late);
   }
 
   /**

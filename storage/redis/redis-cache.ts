@@ -1,5 +1,6 @@
 import type { Cache, CachedValue } from '../../core/ports/cache.ts';
 import type { Clock } from '../../core/ports/clock.ts';
+import { encodeCount, encodeParts } from './encoded-command.ts';
 import { redisBudgetMs, type RedisConnection } from './redis-connection.ts';
 
 /** Bounds of a cache on a Redis server, in bytes. */
@@ -29,36 +30,32 @@ const longestTtlMs = 315_360_000_000;
 export function createRedisCache({ redis, clock, maxValueBytes }: RedisCacheOptions): Cache {
   let unansweredBytes = 0;
 
-  async function store(key: string, value: Buffer, ttlMs: number): Promise<void> {
-    unansweredBytes += value.length;
-    try {
-      await redis.call((client) => client.set(nameOf(key), value, 'PX', ttlMs), {
-        budgetMs: redisBudgetMs + Math.ceil(value.length / bytesPerMs),
-      });
-    } catch {
-      // Not stored, or nobody knows: the connection has told the log.
-    } finally {
-      unansweredBytes -= value.length;
-    }
+  function store(key: string, value: PackedValue): Promise<void> {
+    const { length } = value.bytes;
+    const done = (): void => void (unansweredBytes -= length);
+    unansweredBytes += length;
+    const command = { name: 'set', bytes: setCommand(key, value) };
+    // Not stored, or nobody knows: the connection has told the log.
+    return redis.send(command, { budgetMs: redisBudgetMs + Math.ceil(length / bytesPerMs) }).then(done, done);
   }
 
-  async function remove(key: string): Promise<void> {
-    await redis.call((client) => client.del(nameOf(key))).catch(() => undefined);
+  function remove(key: string): Promise<void> {
+    return redis.send({ name: 'del', bytes: keyCommand('DEL', key) }).then(nothing, nothing);
   }
 
   return {
-    async get(key) {
+    get(key) {
       if (!redis.available) return undefined;
-      const stored = await redis.call((client) => client.getBuffer(nameOf(key))).catch(() => null);
-      return stored === null ? undefined : unpack(stored, clock.now());
+      return redis
+        .send({ name: 'get', bytes: keyCommand('GET', key) })
+        .then((stored) => (Buffer.isBuffer(stored) ? unpack(stored, clock.now()) : undefined), nothing);
     },
     set(key, bytes, ttlMs) {
       if (!redis.available) return undefined;
       if (!(ttlMs > 0) || bytes.length > maxValueBytes) return remove(key);
       if (unansweredBytes + bytes.length > maxUnansweredBytes) return undefined;
       const storedAt = clock.now();
-      const keptMs = Math.min(Math.ceil(ttlMs), longestTtlMs);
-      const storing = store(key, pack(bytes, storedAt, storedAt + ttlMs), keptMs);
+      const storing = store(key, { bytes, storedAt, expiresAt: storedAt + ttlMs });
       return bytes.length > waitedForBytes ? undefined : storing;
     },
     delete(key) {
@@ -67,17 +64,41 @@ export function createRedisCache({ redis, clock, maxValueBytes }: RedisCacheOpti
   };
 }
 
+function nothing(): undefined {
+  return undefined;
+}
+
+/** What is written for a value. */
+interface PackedValue {
+  readonly bytes: Uint8Array;
+  readonly storedAt: number;
+  readonly expiresAt: number;
+}
+
 function nameOf(key: string): string {
   return `weir:cache:${key}`;
 }
 
-function pack(bytes: Uint8Array, storedAt: number, expiresAt: number): Buffer {
-  const packed = Buffer.allocUnsafe(headBytes + bytes.length);
-  packed[0] = layout;
-  packed.writeDoubleBE(storedAt, 1);
-  packed.writeDoubleBE(expiresAt, 9);
-  packed.set(bytes, headBytes);
-  return packed;
+/** A command of a key alone. */
+function keyCommand(name: string, key: string): string {
+  return encodeCount(2) + encodeParts([name, nameOf(key)]);
+}
+
+/** In one piece, copied once. */
+function setCommand(key: string, { bytes, storedAt, expiresAt }: PackedValue): Buffer {
+  const lifeMs = Math.min(Math.ceil(expiresAt - storedAt), longestTtlMs);
+  const length = headBytes + bytes.length;
+  const before = `${encodeCount(5)}${encodeParts(['SET', nameOf(key)])}$${length}\r\n`;
+  const after = `\r\n${encodeParts(['PX', lifeMs])}`;
+  const beforeBytes = Buffer.byteLength(before);
+  const command = Buffer.allocUnsafe(beforeBytes + length + after.length);
+  command.write(before, 0, 'utf8');
+  command[beforeBytes] = layout;
+  command.writeDoubleBE(storedAt, beforeBytes + 1);
+  command.writeDoubleBE(expiresAt, beforeBytes + 9);
+  command.set(bytes, beforeBytes + headBytes);
+  command.write(after, beforeBytes + length, 'latin1');
+  return command;
 }
 
 function unpack(packed: Buffer, now: number): CachedValue | undefined {

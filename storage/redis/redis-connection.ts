@@ -1,4 +1,5 @@
 import type { Redis } from 'ioredis';
+import type { EncodedCommand, RedisReply } from './encoded-command.ts';
 
 /** A server that has not answered a call after so many milliseconds is treated as if it were away. */
 export const redisBudgetMs = 50;
@@ -19,6 +20,8 @@ export interface RedisConnection {
   readonly available: boolean;
   /** Sends at once, or rejects at once; rejects when there is no answer in time. Nothing is ever sent twice. */
   call<Reply>(send: (client: Redis) => Promise<Reply>, options?: RedisCallOptions<Reply>): Promise<Reply>;
+  /** The same for one command that is encoded already: for those of which every request needs some. */
+  send(command: EncodedCommand, options?: RedisCallOptions<RedisReply>): Promise<RedisReply>;
   /** Resolves when the server answers in time; rejects with the reason otherwise. */
   ping(): Promise<void>;
   /** Ends the connection for good. */

@@ -1,9 +1,8 @@
-import type { Redis } from 'ioredis';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Counters, Decision, OnStoreFailure, Window } from '../../core/ports/counters.ts';
 import type { Counter, Metrics } from '../../core/ports/metrics.ts';
+import { type EncodedCommand, encodeCount, encodeParts, type RedisReply } from './encoded-command.ts';
 import type { RedisCallOptions, RedisConnection } from './redis-connection.ts';
-import { isReplyError } from './reply-error.ts';
 import { adjustScript, type Script, takeScript } from './window-scripts.ts';
 
 /** What a refusal for want of the store tells clients to wait, in seconds. */
@@ -39,7 +38,7 @@ class RedisCounters implements Counters {
   private readonly now: (() => number) | undefined;
   private readonly countWithout: Record<OnStoreFailure, Counter | undefined>;
   /** Callers ask with the same list again and again; what is sent for it is put together once. */
-  private readonly prepared = new WeakMap<readonly Window[], readonly (string | number)[]>();
+  private readonly prepared = new WeakMap<readonly Window[], Prepared>();
 
   constructor({ redis, local, metrics, now }: RedisCountersOptions) {
     this.redis = redis;
@@ -67,7 +66,7 @@ class RedisCounters implements Counters {
     const prepared = this.prepare(windows);
     if (!this.redis.available) return this.takeWithout(windows, amount, onFailure);
     let refusedWithout = false;
-    const answer = this.redis.call((client) => this.run(client, takeScript, prepared, amount), {
+    const answer = this.redis.send(prepared.command(takeScript, amount, this.now?.()), {
       late: (reply) => {
         if (refusedWithout && decisionOf(windows, reply).allowed)
           void this.adjustShared(prepared, -amount, { unhurried: true, budgetMs: giveBackMs });
@@ -95,13 +94,16 @@ class RedisCounters implements Counters {
   }
 
   /** Never rejects. An adjustment without an answer may have happened, so it is not made elsewhere too. */
-  private async adjustShared(
-    prepared: readonly (string | number)[],
+  private adjustShared(
+    prepared: Prepared,
     delta: number,
-    options: RedisCallOptions<unknown> = {},
+    options: RedisCallOptions<RedisReply> = {},
   ): Promise<void> {
-    const adjusting = this.redis.call((client) => this.run(client, adjustScript, prepared, delta), options);
-    await adjusting.catch(() => undefined);
+    const adjusting = this.redis.send(prepared.command(adjustScript, delta, this.now?.()), options);
+    return adjusting.then(
+      () => undefined,
+      () => undefined,
+    );
   }
 
   private takeWithout(
@@ -119,36 +121,57 @@ class RedisCounters implements Counters {
     );
   }
 
-  private run(
-    client: Redis,
-    { sha1, source }: Script,
-    [keys, ...rest]: readonly (string | number)[],
-    amount: number,
-  ): Promise<unknown> {
-    const values = [...rest, amount, this.now?.() ?? ''];
-    return client.evalsha(sha1, keys ?? 0, ...values).catch((error: unknown) => {
-      // The server has forgotten its scripts (a restart, SCRIPT FLUSH): nothing was run.
-      if (isReplyError(error) && error.message.startsWith('NOSCRIPT'))
-        return client.eval(source, keys ?? 0, ...values);
-      throw error;
-    });
-  }
-
-  /** The number of keys, the keys, and the limits and lengths. */
-  private prepare(windows: readonly Window[]): readonly (string | number)[] {
+  private prepare(windows: readonly Window[]): Prepared {
     const known = this.prepared.get(windows);
     if (known !== undefined) return known;
     for (const { windowMs } of windows) {
       if (!Number.isSafeInteger(windowMs) || windowMs <= 0)
         throw new RangeError(`A window of ${windowMs} ms cannot be counted; give a whole number above zero.`);
     }
-    const made = [
+    const made = new Prepared(windows);
+    this.prepared.set(windows, made);
+    return made;
+  }
+}
+
+/** Parts of a command beside those of its windows: name, script, number of keys, amount and time. */
+const otherParts = 5;
+/** Requests are counted one by one. */
+const usualAmount = 1;
+
+/** What is sent for a list of windows. */
+class Prepared {
+  readonly #head: string;
+  readonly #windows: string;
+  #usual: EncodedCommand | undefined;
+
+  constructor(windows: readonly Window[]) {
+    this.#head = encodeCount(otherParts + 3 * windows.length);
+    this.#windows = encodeParts([
       windows.length,
       ...windows.map(keyOf),
       ...windows.flatMap(({ limit, windowMs }) => [limit, windowMs]),
-    ];
-    this.prepared.set(windows, made);
-    return made;
+    ]);
+  }
+
+  /** Runs the script with an amount, at a time (default: the server's). */
+  command(script: Script, amount: number, now: number | undefined): EncodedCommand {
+    if (script !== takeScript || amount !== usualAmount || now !== undefined)
+      return this.#make(script, amount, now);
+    return (this.#usual ??= this.#make(script, amount, now));
+  }
+
+  #make({ sha1, source }: Script, amount: number, now: number | undefined): EncodedCommand {
+    const rest = this.#windows + encodeParts([amount, now ?? '']);
+    return {
+      name: 'evalsha',
+      bytes: Buffer.from(this.#head + encodeParts(['EVALSHA', sha1]) + rest),
+      // The server has forgotten its scripts (a restart, SCRIPT FLUSH): nothing was run.
+      instead: ({ message }) =>
+        message.startsWith('NOSCRIPT')
+          ? { name: 'eval', bytes: this.#head + encodeParts(['EVAL', source]) + rest }
+          : undefined,
+    };
   }
 }
 
@@ -157,7 +180,7 @@ function keyOf({ key, group = '', windowMs }: Window): string {
   return `weir:{${group === '' ? '-' : encodeURIComponent(group)}}:counter:${windowMs}:${key}`;
 }
 
-function decisionOf(windows: readonly Window[], reply: unknown): Decision {
+function decisionOf(windows: readonly Window[], reply: RedisReply): Decision {
   const [allowed, refusedBy = '-1', ...rest] = String(reply).split(' ');
   return {
     allowed: allowed === '1',

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { ManualClock } from '../../tests/conformance/manual-clock.ts';
-import { TimedCalls } from './timed-calls.ts';
+import { type TimedCall, TimedCalls } from './timed-calls.ts';
 
 function begin(maxPending = 10) {
   const clock = new ManualClock();
@@ -17,28 +17,22 @@ function begin(maxPending = 10) {
 /** A call whose answer the test gives. */
 function call(calls: TimedCalls, budgetMs: number) {
   const state = { outcome: 'waiting', late: [] as string[] };
-  const { promise, resolve, reject } = withResolvers();
+  let made: TimedCall<string> | undefined;
   calls
-    .run(
+    .run<string>(
       budgetMs,
-      () => promise,
+      (call) => (made = call),
       (reply) => state.late.push(reply),
     )
     .then(
       (reply) => (state.outcome = reply),
       (error: Error) => (state.outcome = error.message),
     );
-  return { state, answer: resolve, fail: reject };
-}
-
-function withResolvers() {
-  let resolve: (reply: string) => void = () => undefined;
-  let reject: (error: Error) => void = () => undefined;
-  const promise = new Promise<string>((onReply, onError) => {
-    resolve = onReply;
-    reject = onError;
-  });
-  return { promise, resolve, reject };
+  return {
+    state,
+    answer: (reply: string) => made?.answer(reply),
+    fail: (error: Error) => made?.fail(error),
+  };
 }
 
 describe('calls with a bound in time', () => {

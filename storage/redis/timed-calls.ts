@@ -12,9 +12,10 @@ export interface TimedCallsOptions {
   onFailure(error: Error): void;
 }
 
-interface Pending {
-  readonly deadline: number;
-  giveUp(): void;
+/** A call under way. Whoever makes it tells it what came of it, once. */
+export interface TimedCall<Reply> {
+  answer(reply: Reply): void;
+  fail(error: Error): void;
 }
 
 /**
@@ -23,7 +24,7 @@ interface Pending {
  */
 export class TimedCalls {
   private readonly options: TimedCallsOptions;
-  private readonly pending = new PassingMap<Pending, Pending>();
+  private readonly pending: Underway = new PassingMap();
   private cancelTimer: (() => void) | undefined;
   private timerAt = Infinity;
   private closed = false;
@@ -32,41 +33,25 @@ export class TimedCalls {
     this.options = options;
   }
 
-  /** Resolves or rejects as the call does, or rejects after `budgetMs`. */
+  /** Resolves or rejects as `make` tells the call that it gets, or rejects after `budgetMs`. */
   run<Reply>(
     budgetMs: number,
-    send: () => Promise<Reply>,
+    make: (call: TimedCall<Reply>) => void,
     late: ((reply: Reply) => void) | undefined,
   ): Promise<Reply> {
-    const { clock, maxPending, onTimeout, onFailure } = this.options;
-    return new Promise((resolve, refuse) => {
-      const reject = (error: Error): void => {
-        onFailure(error);
-        refuse(error);
-      };
-      if (this.pending.size >= maxPending) {
-        reject(new Error(`${maxPending} calls are waiting for an answer already`));
-        return;
-      }
-      const call: Pending = {
-        deadline: clock.monotonic() + budgetMs,
-        giveUp: () => {
-          this.pending.delete(call);
-          reject(new Error(`no answer within ${budgetMs} ms`));
-          onTimeout();
-        },
-      };
-      this.pending.set(call, call);
-      this.arm(call.deadline);
-      send().then(
-        (reply) => {
-          if (this.pending.delete(call)) resolve(reply);
-          else late?.(reply);
-        },
-        (error: unknown) => {
-          if (this.pending.delete(call)) reject(error instanceof Error ? error : new Error(String(error)));
-        },
-      );
+    const { options, pending } = this;
+    const { clock, maxPending } = options;
+    if (pending.size >= maxPending) {
+      const error = new Error(`${maxPending} calls are waiting for an answer already`);
+      options.onFailure(error);
+      return Promise.reject(error);
+    }
+    return new Promise((resolve, reject) => {
+      const deadline = clock.monotonic() + budgetMs;
+      const call = new PendingCall<Reply>({ options, pending, deadline, budgetMs, resolve, reject, late });
+      pending.set(call, call);
+      this.arm(deadline);
+      make(call);
     });
   }
 
@@ -94,5 +79,53 @@ export class TimedCalls {
       else next = Math.min(next, call.deadline);
     }
     if (next < Infinity) this.arm(next);
+  }
+}
+
+type Underway = PassingMap<Pending, Pending>;
+
+interface Pending {
+  readonly deadline: number;
+  giveUp(): void;
+}
+
+interface PendingSetup<Reply> {
+  readonly options: TimedCallsOptions;
+  readonly pending: Underway;
+  readonly deadline: number;
+  readonly budgetMs: number;
+  readonly resolve: (reply: Reply) => void;
+  readonly reject: (error: Error) => void;
+  readonly late: ((reply: Reply) => void) | undefined;
+}
+
+class PendingCall<Reply> implements Pending, TimedCall<Reply> {
+  readonly #setup: PendingSetup<Reply>;
+
+  constructor(setup: PendingSetup<Reply>) {
+    this.#setup = setup;
+  }
+
+  get deadline(): number {
+    return this.#setup.deadline;
+  }
+
+  answer(reply: Reply): void {
+    const { pending, resolve, late } = this.#setup;
+    if (pending.delete(this)) resolve(reply);
+    else late?.(reply);
+  }
+
+  fail(error: Error): void {
+    const { options, pending, reject } = this.#setup;
+    if (!pending.delete(this)) return;
+    options.onFailure(error);
+    reject(error);
+  }
+
+  giveUp(): void {
+    const { options, budgetMs } = this.#setup;
+    this.fail(new Error(`no answer within ${budgetMs} ms`));
+    options.onTimeout();
   }
 }

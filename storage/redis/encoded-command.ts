@@ -1,0 +1,77 @@
+import type { Command, Redis } from 'ioredis';
+import { isReplyError } from './reply-error.ts';
+import type { TimedCall } from './timed-calls.ts';
+
+/** A command in the form in which it travels, put together by whoever sends it often. */
+export interface EncodedCommand {
+  /** In lower case: ioredis looks up by it what is special about a command. */
+  readonly name: string;
+  /** See `encodeParts`. */
+  readonly bytes: string | Buffer;
+  /** What to send in its place when the server has answered with this error. */
+  readonly instead?: (error: Error) => EncodedCommand | undefined;
+}
+
+/** What a server answers, as ioredis reads it: texts of any kind are buffers. */
+export type RedisReply = Buffer | number | null | RedisReply[];
+
+/**
+ * Parts of a command as they travel: `$4\r\nPING\r\n` for each, behind the `encodeCount` of all of them. Source: the
+ * Redis serialization protocol, "Sending commands to a Redis server".
+ */
+export function encodeParts(parts: readonly (string | number)[]): string {
+  let text = '';
+  for (const part of parts) {
+    const value = String(part);
+    text += `$${Buffer.byteLength(value)}\r\n${value}\r\n`;
+  }
+  return text;
+}
+
+/** The beginning of a command of so many parts, its name included. */
+export function encodeCount(count: number): string {
+  return `*${count}\r\n`;
+}
+
+/** Sends it over the client's connection, in its turn among all commands; the call gets the answer. */
+export function sendEncoded(client: Redis, command: EncodedCommand, call: TimedCall<RedisReply>): void {
+  client.sendCommand(new Sent(client, command, call) as unknown as Command);
+}
+
+/**
+ * All that ioredis asks of a command once it is there. Its own class takes arguments apart, puts them together again one
+ * by one, and makes two promises and four functions for each command, which costs more than sending it.
+ */
+class Sent {
+  readonly name: string;
+  /** For errors and debug output, which the values of a cache have no place in. */
+  readonly args: readonly string[] = [];
+  /** ioredis publishes what it sends to diagnostics channels unless it has done so. */
+  readonly isTraced = true;
+  readonly inTransaction = false;
+  readonly promise = undefined;
+  readonly #client: Redis;
+  readonly #command: EncodedCommand;
+  readonly #call: TimedCall<RedisReply>;
+
+  constructor(client: Redis, command: EncodedCommand, call: TimedCall<RedisReply>) {
+    this.name = command.name;
+    this.#client = client;
+    this.#command = command;
+    this.#call = call;
+  }
+
+  toWritable(): string | Buffer {
+    return this.#command.bytes;
+  }
+
+  resolve(reply: RedisReply): void {
+    this.#call.answer(reply);
+  }
+
+  reject(error: Error): void {
+    const next = isReplyError(error) ? this.#command.instead?.(error) : undefined;
+    if (next === undefined) this.#call.fail(error);
+    else sendEncoded(this.#client, next, this.#call);
+  }
+}

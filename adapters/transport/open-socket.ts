@@ -1,4 +1,4 @@
-import { connect as connectTcp, isIP, type LookupFunction, type Socket } from 'node:net';
+import { connect as connectTcp, isIP, type LookupFunction, type OnReadOpts, type Socket } from 'node:net';
 import { connect as connectTls, type TLSSocket } from 'node:tls';
 
 /** Where a socket goes. */
@@ -35,6 +35,26 @@ export class TlsSessions {
   }
 }
 
+/** One libuv read brings as many bytes at the most. */
+const readBytes = 65_536;
+
+/**
+ * Where all sockets read to: a read is over, and its bytes copied, before the next one of any socket begins. Without it
+ * Node allocates 64 KiB for each read and gives most of it back, which costs more than everything else that a small
+ * piece of an answer needs. Deno and Windows read into memory that has to stay the socket's own.
+ */
+const readOptions: { readonly onread?: OnReadOpts } =
+  process.versions['deno'] !== undefined || process.platform === 'win32'
+    ? {}
+    : { onread: { buffer: Buffer.allocUnsafeSlow(readBytes), callback: passOn } };
+
+/** Called on the socket that has read; false: it shall stop reading. */
+function passOn(this: unknown, length: number, read: Uint8Array): boolean {
+  const piece = Buffer.allocUnsafe(length);
+  piece.set(read.subarray(0, length));
+  return (this as Socket).push(piece);
+}
+
 /** Starts a TCP or TLS connection with TCP_NODELAY and keep-alive. Bounds nothing: the caller holds the timer. */
 export function openSocket(target: SocketTarget, sessions: TlsSessions): Socket {
   const socket = target.secure ? openTls(target, sessions) : openTcp(target);
@@ -44,10 +64,11 @@ export function openSocket(target: SocketTarget, sessions: TlsSessions): Socket 
 }
 
 function openTcp(target: SocketTarget): Socket {
-  // One libuv read brings up to 64 KiB; with a smaller mark reading would stop and start again for each. (Node
-  // hands the option to the stream; its typings do not list it, hence the constant.)
+  // With a smaller mark than a read brings, reading would stop and start again for each. (Node hands the option to the
+  // stream; its typings do not list it, hence the constant.)
   const { host, port, lookup } = target;
-  const options = { host, port, highWaterMark: 65_536, ...(lookup === undefined ? {} : { lookup }) };
+  const own = { host, port, highWaterMark: readBytes, ...readOptions };
+  const options = lookup === undefined ? own : { ...own, lookup };
   return connectTcp(options);
 }
 
@@ -59,6 +80,7 @@ function openTls(target: SocketTarget, sessions: TlsSessions): TLSSocket {
     host: target.host,
     port: target.port,
     ALPNProtocols: ['http/1.1'],
+    ...readOptions,
     ...(servername === undefined ? {} : { servername }),
     ...(session === undefined ? {} : { session }),
     ...(target.lookup === undefined ? {} : { lookup: target.lookup }),

@@ -89,6 +89,17 @@ describe('the canonical text of a body', () => {
     test(`${left} is ${right}`, () => assert.equal(canonical(left), canonical(right)));
   }
 
+  test('has members in one order, however many they are', () => {
+    const names = fc.uniqueArray(fc.string({ unit: 'binary' }), { maxLength: 40, size: 'max' });
+    fc.assert(
+      fc.property(names, (given) => {
+        const text = (order: readonly string[]): string =>
+          `{${order.map((name) => `${JSON.stringify(name)}:1`).join(',')}}`;
+        assert.equal(canonical(text(given)), text([...given].sort()));
+      }),
+    );
+  });
+
   test('leaves members of the document out, and none of what it holds', () => {
     const without = new Set(['stream']);
     assert.equal(canonical('{"stream":true,"a":1}', without), canonical('{"a":1}', without));

@@ -24,7 +24,10 @@ describe('a stored answer', () => {
       ...stored,
       usage: { ...usage, cacheWriteTokens: 0, reasoningTokens: 0, inputAudioTokens: 0, outputAudioTokens: 0 },
     };
-    for (const one of [stored, counted, { ...stored, model: 'a\nb"', body: Buffer.from([0, 10, 255]) }])
+    const odd = { ...stored, model: 'a\nb"', body: Buffer.from([0, 10, 255]) };
+    const wide = { ...stored, model: '模型'.repeat(100) };
+    const long = { ...stored, body: Buffer.alloc(100_000, 'x') };
+    for (const one of [stored, counted, odd, wide, long])
       assert.deepEqual(decodeAnswer(encodeAnswer(one), one.storedAt), one);
   });
 

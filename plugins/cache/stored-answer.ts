@@ -41,11 +41,20 @@ export function headersToKeep(headers: HeaderList): HeaderList {
   return kept;
 }
 
-/** A line of JSON that describes the body, and the body. */
-export function encodeAnswer(answer: StoredAnswer): Buffer {
+/** Where answers are written that fit into it: a store keeps a copy anyway. */
+const scratch = Buffer.allocUnsafeSlow(65_536);
+
+/** A line of JSON that describes the body, and the body. The bytes are good until the next call. */
+export function encodeAnswer(answer: StoredAnswer): Uint8Array {
   const { form, headers, model, finishReason, usage, tellsUsage, askedAt, body } = answer;
   const head: Head = { form, headers, model, finishReason, usage, tellsUsage, askedAt };
-  return Buffer.concat([Buffer.from(`${JSON.stringify(head)}\n`, 'utf8'), body]);
+  const line = `${JSON.stringify(head)}\n`;
+  // UTF-8 takes three bytes for each of JavaScript's units at the most.
+  const most = 3 * line.length + body.length;
+  const encoded = most <= scratch.length ? scratch : Buffer.allocUnsafe(most);
+  const start = encoded.write(line, 0, 'utf8');
+  encoded.set(body, start);
+  return encoded.subarray(0, start + body.length);
 }
 
 /** What has been decoded, by the bytes: a store in memory gives out the same ones at every hit. */

@@ -35,14 +35,26 @@ export function encodeCount(count: number): string {
 
 /** Sends it over the client's connection, in its turn among all commands; the call gets the answer. */
 export function sendEncoded(client: Redis, command: EncodedCommand, call: TimedCall<RedisReply>): void {
-  client.sendCommand(new Sent(client, command, call) as unknown as Command);
+  const sender: Sender = client;
+  sender.sendCommand(new Sent(client, command, call));
+}
+
+/** What ioredis uses of a command that it is to send (its own type asks for its own class). */
+interface Sendable extends Pick<Command, 'name' | 'inTransaction' | 'isTraced' | 'resolve' | 'reject'> {
+  readonly args: readonly unknown[];
+  readonly promise: unknown;
+  toWritable(socket: object): string | Buffer;
+}
+
+interface Sender {
+  sendCommand(command: Sendable): unknown;
 }
 
 /**
  * All that ioredis asks of a command once it is there. Its own class takes arguments apart, puts them together again one
  * by one, and makes two promises and four functions for each command, which costs more than sending it.
  */
-class Sent {
+class Sent implements Sendable {
   readonly name: string;
   /** For errors and debug output, which the values of a cache have no place in. */
   readonly args: readonly string[] = [];

@@ -64,6 +64,18 @@ for (const kind of ['cache', 'later'] as const) {
       });
     }
 
+    test('an invalidation ends answers of its own area alone, whichever was asked for before', async () => {
+      const { invalidate, clock, write, ...parts } = begin();
+      const store = new AnswerStore(parts[kind], clock);
+      write();
+      clock.advance(10);
+      const ended = { ...area, workspaceId: 'ws-2' };
+      invalidate(ended);
+      for (const place of [area, { ...area, organisationId: 'org-2' }, { ...area, namespace: 'other' }, area])
+        assert.ok(await store.read('k', place, maxAgeMs), JSON.stringify(place));
+      assert.equal(await store.read('k', ended, maxAgeMs), undefined);
+    });
+
     test('an answer without a namespace ends only with all of its workspace', async () => {
       const { invalidate, clock, write, ...parts } = begin();
       const store = new AnswerStore(parts[kind], clock);

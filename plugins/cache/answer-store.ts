@@ -14,6 +14,7 @@ export class AnswerStore {
   private readonly cache: Cache;
   private readonly clock: Clock;
   private readonly markKeys = new RecentMap<MarkKeys>(maxRememberedAreas);
+  private last: MarkKeys | undefined;
 
   constructor(cache: Cache, clock: Clock) {
     this.cache = cache;
@@ -51,15 +52,25 @@ export class AnswerStore {
 
   private marksOf(area: CacheArea): MarkKeys {
     const { organisationId, workspaceId, namespace } = area;
+    const { last } = this;
+    // Compared, which costs less than looking it up by a name put together for it.
+    if (
+      last?.organisationId === organisationId &&
+      last.workspaceId === workspaceId &&
+      last.namespace === namespace
+    )
+      return last;
     const name = `${organisationId}\n${workspaceId}\n${namespace ?? ''}`;
-    const known = this.markKeys.get(name);
-    if (known !== undefined) return known;
-    const keys: MarkKeys = {
-      ofWorkspace: invalidationKey({ organisationId, workspaceId, namespace: undefined }),
-      ofNamespace: namespace === undefined ? undefined : invalidationKey(area),
-    };
-    this.markKeys.set(name, keys);
-    return keys;
+    let keys = this.markKeys.get(name);
+    if (keys === undefined) {
+      keys = {
+        ...area,
+        ofWorkspace: invalidationKey({ organisationId, workspaceId, namespace: undefined }),
+        ofNamespace: namespace === undefined ? undefined : invalidationKey(area),
+      };
+      this.markKeys.set(name, keys);
+    }
+    return (this.last = keys);
   }
 
   private judged(
@@ -81,7 +92,7 @@ export class AnswerStore {
 }
 
 /** Under which keys invalidations of an area are marked. */
-interface MarkKeys {
+interface MarkKeys extends CacheArea {
   readonly ofWorkspace: string;
   readonly ofNamespace: string | undefined;
 }

@@ -100,6 +100,36 @@ describe('the key of an answer', () => {
   });
 });
 
+test('is the same whether the body is remembered or not, whatever it came with last', async () => {
+  const body = { ...chat, user: 'remembered' };
+  const attempts: readonly TestAttempt[] = [
+    {},
+    { facts: { organisationId: 'org-2' } },
+    { facts: { workspaceId: 'ws-2' } },
+    { path: '/completions' },
+    { path: '/chat//completions' },
+    { query: '?a=1' },
+    { target: 'target-2' },
+    { facts: { metadata: { team: 'a' } } },
+    { facts: { metadata: { team: 'b' } } },
+    { headers: { 'anthropic-version': '2023-06-01' } },
+    spaced({}),
+    { headers: { 'x-service-cache-namespace': 'docs2' } },
+    spaced({ facts: { organisationId: 'org-2' } }),
+    spaced({ facts: { workspaceId: 'ws-2' } }),
+    spaced({ path: '/completions' }),
+  ].map((one) => ({ ...one, body }));
+  const cold = await Promise.all(attempts.map(keyOf));
+  assert.equal(new Set(cold).size, attempts.length);
+  rememberBody(await attemptContext({ body }));
+  for (const [i, one] of attempts.entries()) {
+    for (const [j, other] of attempts.entries()) {
+      assert.equal(await keyOf(one), cold[i]);
+      assert.equal(await keyOf(other), cold[j]);
+    }
+  }
+});
+
 describe('the key of an answer within a namespace', () => {
   const ignored: readonly (readonly [string, TestAttempt])[] = [
     ['the target', { target: 'target-2' }],

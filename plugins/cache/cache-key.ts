@@ -36,8 +36,12 @@ const statefulMembers = ['background', 'conversation', 'container'] as const;
 export function cacheKey(context: AttemptContext): string | undefined {
   const { json, text } = context.attempt.body;
   if (typeof json !== 'object' || json === null || Array.isArray(json) || isStateful(json)) return undefined;
-  const body = bodiesOf(context).get(text, json);
-  return body === undefined ? undefined : keyOf(context, format, body);
+  const circumstances = circumstancesOf(context);
+  const bodies = bodiesOf(context);
+  const known = bodies.find(text);
+  if (known !== undefined) return known.keyIn(circumstances);
+  const body = bodies.make(json);
+  return body === undefined ? undefined : keyOf(format, body, circumstances);
 }
 
 /**
@@ -56,7 +60,7 @@ export function rememberBody(context: AttemptContext): void {
 export function questionKey(context: AttemptContext, rest: JsonObject, space: string): string | undefined {
   const body = canonicalJson(rest, isConvertible(context) ? deliveryMembers : none);
   if (body === undefined) return undefined;
-  return keyOf(context, questionFormat, part(space) + inKey(body));
+  return keyOf(questionFormat, part(space) + inKey(body), circumstancesOf(context));
 }
 
 /** The namespace that the request names; undefined for none. */
@@ -64,22 +68,54 @@ export function namespaceOf(context: AttemptContext): string | undefined {
   return context.service('cache-namespace') || undefined;
 }
 
-function keyOf(context: AttemptContext, kind: string, body: string): string {
-  const { facts, endpoint } = context;
+/** All that a key depends on but the body. */
+interface Circumstances {
+  readonly organisationId: string;
+  readonly workspaceId: string;
+  readonly endpoint: string;
+  readonly path: string;
+  readonly query: string;
+  /** Undefined for none; with one, the rest does not matter. */
+  readonly namespace: string | undefined;
+  readonly target: string;
+  readonly versions: string;
+  readonly metadata: string;
+}
+
+function circumstancesOf(context: AttemptContext): Circumstances {
+  const { organisationId, workspaceId } = context.facts;
   const namespace = namespaceOf(context);
-  const place =
-    kind +
-    part(facts.organisationId) +
-    part(facts.workspaceId) +
-    part(endpoint.id) +
-    part(pathOf(context)) +
-    part(queryOf(context)) +
-    part(body);
+  const hasNone = namespace === undefined;
+  return {
+    ...{ organisationId, workspaceId, endpoint: context.endpoint.id, path: pathOf(context) },
+    ...{ query: queryOf(context), namespace, target: hasNone ? context.attempt.target : '' },
+    versions: hasNone ? versionHeaders(context) : '',
+    metadata: hasNone ? metadata(context) : '',
+  };
+}
+
+function areSame(one: Circumstances, other: Circumstances): boolean {
+  return (
+    one.organisationId === other.organisationId &&
+    one.workspaceId === other.workspaceId &&
+    one.endpoint === other.endpoint &&
+    one.path === other.path &&
+    one.query === other.query &&
+    one.namespace === other.namespace &&
+    one.target === other.target &&
+    one.versions === other.versions &&
+    one.metadata === other.metadata
+  );
+}
+
+function keyOf(kind: string, body: string, circumstances: Circumstances): string {
+  const { organisationId, workspaceId, endpoint, path, query, namespace } = circumstances;
+  const place = part(organisationId) + part(workspaceId) + part(endpoint) + part(path) + part(query);
   const partition =
     namespace === undefined
-      ? part(context.attempt.target) + versionHeaders(context) + metadata(context)
+      ? part(circumstances.target) + circumstances.versions + circumstances.metadata
       : part('namespace') + part(namespace);
-  return sha256(place + partition, 'base64url');
+  return sha256(kind + place + part(body) + partition, 'base64url');
 }
 
 /** Some wires say in the path whether the answer shall be streamed: behind its last colon. */
@@ -105,38 +141,58 @@ function part(text: string): string {
   return `${text.length}:${text}`;
 }
 
+/** A body that has come again, with the key that it had last. */
+class KnownBody {
+  private readonly body: string;
+  private circumstances: Circumstances | undefined;
+  private key = '';
+
+  constructor(body: string) {
+    this.body = body;
+  }
+
+  keyIn(circumstances: Circumstances): string {
+    if (this.circumstances === undefined || !areSame(this.circumstances, circumstances)) {
+      this.key = keyOf(format, this.body, circumstances);
+      this.circumstances = circumstances;
+    }
+    return this.key;
+  }
+}
+
 /** What stands for bodies in keys, remembered by their text. */
 class KnownBodies {
   private readonly without: ReadonlySet<string>;
-  private readonly known = new RecentMap<string>(maxRemembered);
+  private readonly known = new RecentMap<KnownBody>(maxRemembered);
 
   constructor(without: ReadonlySet<string>) {
     this.without = without;
   }
 
-  /** `json` is what `text` says. Undefined for a document that is nested too deeply. */
-  get(text: string, json: JsonObject): string | undefined {
-    return this.known.get(text) ?? this.make(json);
+  find(text: string): KnownBody | undefined {
+    return this.known.get(text);
   }
 
+  /** `json` is what `text` says. */
   remember(text: string, json: JsonObject): void {
     if (text.length > maxRememberedLength || this.known.get(text) !== undefined) return;
     const body = this.make(json);
-    if (body !== undefined) this.known.set(text, body);
+    if (body !== undefined) this.known.set(text, new KnownBody(body));
   }
 
-  private make(json: JsonObject): string | undefined {
+  /** Undefined for a document that is nested too deeply. */
+  make(json: JsonObject): string | undefined {
     const canonical = canonicalJson(json, this.without);
     return canonical === undefined ? undefined : inKey(canonical);
   }
 }
 
-const bodies = new KnownBodies(none);
+const bodiesOfOneForm = new KnownBodies(none);
 /** Where either form of an answer is made of the other. */
 const bodiesOfAnyForm = new KnownBodies(deliveryMembers);
 
 function bodiesOf(context: AttemptContext): KnownBodies {
-  return isConvertible(context) ? bodiesOfAnyForm : bodies;
+  return isConvertible(context) ? bodiesOfAnyForm : bodiesOfOneForm;
 }
 
 /** No digest is a JSON document, so that the two never look alike. */
@@ -152,12 +208,14 @@ function isStateful(json: JsonObject): boolean {
   return false;
 }
 
+const versionHeader = /^(?:openai|anthropic)-/i;
+
 /** `anthropic-version`, `anthropic-beta`, `openai-organization`, `openai-beta` and the like, which go on as they are. */
 function versionHeaders({ headers }: AttemptContext): string {
   let found: string[] | undefined;
   for (let i = 0; i < headers.length; i += 2) {
     const header = headers[i] as string;
-    if (!/^(?:openai|anthropic)-/i.test(header)) continue;
+    if (!versionHeader.test(header)) continue;
     (found ??= []).push(part(header.toLowerCase()) + part(headers[i + 1] as string));
   }
   return found === undefined ? '' : part('headers') + found.sort().join('');

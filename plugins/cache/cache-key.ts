@@ -86,9 +86,15 @@ function circumstancesOf(context: AttemptContext): Circumstances {
   const { organisationId, workspaceId } = context.facts;
   const namespace = namespaceOf(context);
   const hasNone = namespace === undefined;
+  // Written out: members that stand behind a spread one make a hidden class of its own for each object.
   return {
-    ...{ organisationId, workspaceId, endpoint: context.endpoint.id, path: pathOf(context) },
-    ...{ query: queryOf(context), namespace, target: hasNone ? context.attempt.target : '' },
+    organisationId,
+    workspaceId,
+    endpoint: context.endpoint.id,
+    path: pathOf(context),
+    query: queryOf(context),
+    namespace,
+    target: hasNone ? context.attempt.target : '',
     versions: hasNone ? versionHeaders(context) : '',
     metadata: hasNone ? metadata(context) : '',
   };

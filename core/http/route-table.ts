@@ -35,7 +35,8 @@ export function buildRouteTable(pipelines: readonly CompiledPipeline[]): RouteTa
       const request = { method, path, proxyOnly };
       for (const place of places) {
         const found = place(request);
-        if (found) return { ...found, path, endpoint };
+        // What is spread stands last: members behind it would give every object a hidden class of its own.
+        if (found) return { path, endpoint, ...found };
       }
       return undefined;
     },

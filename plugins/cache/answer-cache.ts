@@ -96,7 +96,9 @@ export class AnswerCache {
     }
     const { maxValueBytes: maxBytes } = this.setup;
     const copied = collectStream(body, {
-      ...{ maxBytes, budget: this.budget, tooLong: () => lookUp.flight?.release() },
+      maxBytes,
+      budget: this.budget,
+      tooLong: () => lookUp.flight?.release(),
       whole: (bytes) => {
         const found = wholeStream(context, bytes);
         this.keep(context, lookUp, { form: 'stream', headers, body: bytes, found });

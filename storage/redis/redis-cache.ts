@@ -86,7 +86,7 @@ function keyCommand(name: string, key: string): string {
 
 /** In one piece, copied once. */
 function setCommand(key: string, { bytes, storedAt, expiresAt }: PackedValue): Buffer {
-  const lifeMs = Math.min(Math.ceil(expiresAt - storedAt), longestTtlMs);
+  const lifeMs = Math.min(Math.max(1, Math.ceil(expiresAt - storedAt)), longestTtlMs);
   const length = headBytes + bytes.length;
   const before = `${encodeCount(5)}${encodeParts(['SET', nameOf(key)])}$${length}\r\n`;
   const after = `\r\n${encodeParts(['PX', lifeMs])}`;

@@ -67,8 +67,13 @@ function openTcp(target: SocketTarget): Socket {
   // With a smaller mark than a read brings, reading would stop and start again for each. (Node hands the option to the
   // stream; its typings do not list it, hence the constant.)
   const { host, port, lookup } = target;
-  const own = { host, port, highWaterMark: readBytes, ...readOptions };
-  const options = lookup === undefined ? own : { ...own, lookup };
+  const options = {
+    host,
+    port,
+    highWaterMark: readBytes,
+    ...readOptions,
+    ...(lookup === undefined ? {} : { lookup }),
+  };
   return connectTcp(options);
 }
 

@@ -64,9 +64,9 @@ export class AnswerStore {
     let keys = this.markKeys.get(name);
     if (keys === undefined) {
       keys = {
-        ...area,
         ofWorkspace: invalidationKey({ organisationId, workspaceId, namespace: undefined }),
         ofNamespace: namespace === undefined ? undefined : invalidationKey(area),
+        ...area,
       };
       this.markKeys.set(name, keys);
     }

@@ -76,6 +76,15 @@ function keeps(begin: Begin, runs: number): void {
     assert.equal(text(await cache.get(key)), 'before');
   });
 
+  test('the copy is made before the call returns: the bytes may be used again at once', async (t) => {
+    const { cache, key } = await begin(t);
+    const value = bytes('before');
+    const setting = cache.set(key, value, minute);
+    value.set(bytes('behind'));
+    await setting;
+    assert.equal(text(await cache.get(key)), 'before');
+  });
+
   test('a view of a larger buffer is kept as the view', async (t) => {
     const { cache, key } = await begin(t);
     await cache.set(key, bytes('0123456789').subarray(3, 6), minute);

@@ -1,6 +1,7 @@
 import type { Cache, CachedValue } from '../../core/ports/cache.ts';
 import type { Clock } from '../../core/ports/clock.ts';
-import { ValueNursery, type Slot } from './value-nursery.ts';
+import { EntryTable, type KeyOwner } from './entry-table.ts';
+import { nowhere, ValueNursery } from './value-nursery.ts';
 
 /** Bounds of a cache in memory, in bytes. */
 export interface MemoryCacheOptions {
@@ -22,19 +23,13 @@ export interface MemoryCache extends Cache {
   readonly taken: number;
 }
 
-interface Entry {
+/** A value outside the nursery. */
+interface Owned {
   readonly key: string;
-  /** Where the value stands until it is asked for; then it has memory of its own, which nobody writes over. */
-  value: Slot | Uint8Array;
-  readonly storedAt: number;
-  readonly expiresAt: number;
-  readonly size: number;
-  /** Neighbours by when they were used last. */
-  newer: Entry | undefined;
-  older: Entry | undefined;
+  readonly bytes: Uint8Array;
 }
 
-/** What an entry takes beside its bytes, roughly. */
+/** What an entry takes beside its bytes, roughly: its record, its share of an index that is half empty, both of which may have grown just now. */
 const entryOverhead = 256;
 /** Memory that may be taken, as a multiple of the bound: among values that nobody has asked for yet are places of such as have moved or gone. */
 const maxTaken = 1.5;
@@ -44,22 +39,19 @@ export function createMemoryCache(options: MemoryCacheOptions): MemoryCache {
   return new LruCache(options);
 }
 
-class LruCache implements MemoryCache {
+class LruCache implements MemoryCache, KeyOwner {
   private readonly options: MemoryCacheOptions;
-  private readonly entries = new Map<string, Entry>();
+  private readonly entries: EntryTable;
   private readonly nursery: ValueNursery;
-  /**
-   * The ends of the list. (A Map alone knows the order of insertion, too, but to find its first key it walks over all
-   * places of keys that have left: with many small values that costs more than everything else.)
-   */
-  private newest: Entry | undefined;
-  private oldest: Entry | undefined;
+  /** By entry: values that were asked for, or were too long for the nursery. They have memory of their own, which nobody writes over. */
+  private readonly own: (Owned | undefined)[] = [undefined];
   private held = 0;
-  /** Of that, what stands outside the nursery. */
+  /** Of that, what stands outside the nursery, without the overhead of entries. */
   private apart = 0;
 
   constructor(options: MemoryCacheOptions) {
     this.options = options;
+    this.entries = new EntryTable(this);
     this.nursery = new ValueNursery(options.maxBytes);
   }
 
@@ -68,91 +60,99 @@ class LruCache implements MemoryCache {
   }
 
   get taken(): number {
-    return this.apart + this.nursery.bytes;
+    const { count, bytes } = this.entries;
+    return this.apart + Math.max(count * entryOverhead, bytes) + this.nursery.bytes;
   }
 
   get(key: string): CachedValue | undefined {
-    const entry = this.entries.get(key);
-    if (entry === undefined) return undefined;
-    if (entry.expiresAt <= this.options.clock.now()) {
+    const { entries } = this;
+    const entry = entries.find(key);
+    if (entry === 0) return undefined;
+    const expiresAt = entries.expiresAt(entry);
+    if (expiresAt <= this.options.clock.now()) {
       this.remove(entry);
       return undefined;
     }
-    if (entry !== this.newest) {
-      this.unlink(entry);
-      this.link(entry);
-    }
-    let { value } = entry;
-    if (!(value instanceof Uint8Array)) {
-      entry.value = value = this.nursery.take(value);
-      this.apart += value.length;
-      this.makeRoom();
-    }
-    return { bytes: value, storedAt: entry.storedAt, expiresAt: entry.expiresAt };
+    entries.touch(entry);
+    const storedAt = entries.storedAt(entry);
+    const { bytes } = this.own[entry] ?? this.moveOut(entry, key);
+    return { bytes, storedAt, expiresAt };
   }
 
   set(key: string, bytes: Uint8Array, ttlMs: number): void {
     this.delete(key);
     const { clock, maxBytes, maxValueBytes } = this.options;
-    const size = bytes.length + 2 * key.length + entryOverhead;
-    if (!(ttlMs > 0) || bytes.length > maxValueBytes || size > maxBytes) return;
+    const { length } = bytes;
+    const size = sizeOf(key.length, length);
+    if (!(ttlMs > 0) || length > maxValueBytes || size > maxBytes) return;
     const storedAt = clock.now();
-    const value = this.nursery.put(bytes) ?? new Uint8Array(bytes);
-    const entry: Entry = {
-      key,
-      value,
-      storedAt,
-      expiresAt: storedAt + ttlMs,
-      size,
-      newer: undefined,
-      older: undefined,
-    };
-    this.entries.set(key, entry);
-    this.link(entry);
+    const place = this.nursery.put(key, bytes);
+    const entry = this.entries.add(key, length, place, storedAt, storedAt + ttlMs);
     this.held += size;
-    this.apart += apartOf(entry);
+    // Numbers come one after the other: the list has no holes.
+    if (entry === this.own.length) this.own.push(undefined);
+    if (place === nowhere) this.keepApart(entry, key, new Uint8Array(bytes));
     this.makeRoom();
   }
 
   delete(key: string): void {
-    const entry = this.entries.get(key);
-    if (entry !== undefined) this.remove(entry);
+    const entry = this.entries.find(key);
+    if (entry !== 0) this.remove(entry);
+  }
+
+  isKey(entry: number, key: string): boolean {
+    const { entries } = this;
+    const place = entries.place(entry);
+    if (place === nowhere) return this.own[entry]?.key === key;
+    return this.nursery.isKey(place, entries.keyLength(entry), key);
+  }
+
+  /** What was asked for once leaves the nursery, where it would keep its neighbours' memory from being used again. */
+  private moveOut(entry: number, key: string): Owned {
+    const { entries, nursery } = this;
+    const place = entries.place(entry);
+    const bytes = nursery.copy(place, key.length, entries.length(entry));
+    nursery.drop(place);
+    entries.setPlace(entry, nowhere);
+    const owned = this.keepApart(entry, key, bytes);
+    this.makeRoom();
+    return owned;
+  }
+
+  private keepApart(entry: number, key: string, bytes: Uint8Array): Owned {
+    const owned = { key, bytes };
+    this.own[entry] = owned;
+    this.apart += bytesOf(key.length, bytes.length);
+    return owned;
   }
 
   private makeRoom(): void {
     const { maxBytes } = this.options;
     while (this.held > maxBytes || this.taken > maxTaken * maxBytes) {
-      if (this.oldest === undefined) return;
-      this.remove(this.oldest);
+      const { oldest } = this.entries;
+      if (oldest === 0) return;
+      this.remove(oldest);
     }
   }
 
-  private remove(entry: Entry): void {
-    this.entries.delete(entry.key);
-    this.unlink(entry);
-    this.held -= entry.size;
-    this.apart -= apartOf(entry);
-    if (!(entry.value instanceof Uint8Array)) this.nursery.drop(entry.value);
-  }
-
-  private link(entry: Entry): void {
-    entry.older = this.newest;
-    if (this.newest === undefined) this.oldest = entry;
-    else this.newest.newer = entry;
-    this.newest = entry;
-  }
-
-  private unlink(entry: Entry): void {
-    const { newer, older } = entry;
-    if (newer === undefined) this.newest = older;
-    else newer.older = older;
-    if (older === undefined) this.oldest = newer;
-    else older.newer = newer;
-    entry.newer = entry.older = undefined;
+  private remove(entry: number): void {
+    const { entries } = this;
+    const place = entries.place(entry);
+    const keyLength = entries.keyLength(entry);
+    const length = entries.length(entry);
+    entries.remove(entry);
+    this.held -= sizeOf(keyLength, length);
+    if (place !== nowhere) return this.nursery.drop(place);
+    this.own[entry] = undefined;
+    this.apart -= bytesOf(keyLength, length);
   }
 }
 
-/** What an entry takes outside the nursery. */
-function apartOf({ value, size }: Entry): number {
-  return value instanceof Uint8Array ? size : size - value.length;
+/** What an entry counts for. */
+function sizeOf(keyLength: number, length: number): number {
+  return bytesOf(keyLength, length) + entryOverhead;
+}
+
+function bytesOf(keyLength: number, length: number): number {
+  return 2 * keyLength + length;
 }

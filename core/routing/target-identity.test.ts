@@ -74,3 +74,21 @@ test('a service key is no credential for a provider, wherever it stands', async 
   assert.equal(await targetOf(to('plain', bearer(ours))), plain);
   assert.equal(await targetOf(to('plain', { 'x-service-api-key': '', ...bearer(unprefixed) })), plain);
 });
+
+test('callers in turns: each keeps its own target', async (t) => {
+  const { targetOf } = await begin(t);
+  const callers: readonly Readonly<Record<string, string>>[] = [
+    bearer('sk-1'),
+    {},
+    { 'x-api-key': 'sk-1' },
+    bearer('sk-2'),
+    bearer('sk-1'),
+  ];
+  const first: string[] = [];
+  for (const caller of callers) first.push(await targetOf(to('plain', caller)));
+  assert.equal(first[4], first[0]);
+  assert.equal(new Set(first).size, 4);
+  const again: string[] = [];
+  for (const caller of [...callers].reverse()) again.push(await targetOf(to('plain', caller)));
+  assert.deepEqual(again.reverse(), first);
+});

@@ -6,21 +6,35 @@ import { sha256 } from '../ports/sha256.ts';
 import { mayPassCredential } from './forward-headers.ts';
 
 /** Targets of the configuration live as long as their generation; those of one request are forgotten with it. */
-const known = new WeakMap<Target, string>();
+const known = new WeakMap<Target, Known>();
+
+interface Known {
+  /** Without what callers send. */
+  readonly own: string;
+  /** Credentials that the last caller sent, and the digest of both. */
+  passed: readonly string[];
+  whole: string;
+}
 
 /**
  * A digest that is equal when a request goes to the same address as another, with the same credential and the same
  * headers of the gateway's own: what `AttemptView.target` promises. Never a secret itself.
  */
 export function targetIdentity(exchange: Exchange, target: Target, keyPrefix: string): string {
-  let own = known.get(target);
-  if (own === undefined) {
+  let one = known.get(target);
+  if (one === undefined) {
     const { provider, dialect, origin, basePath, headers } = target;
-    own = digest([provider, dialect, origin, basePath, ...headers]);
-    known.set(target, own);
+    const own = digest([provider, dialect, origin, basePath, ...headers]);
+    one = { own, passed: [], whole: digest([own]) };
+    known.set(target, one);
   }
-  if (!target.passAuthorization) return own;
-  return digest([own, ...callerCredentials(exchange, keyPrefix)]);
+  if (!target.passAuthorization) return one.own;
+  const passed = callerCredentials(exchange, keyPrefix);
+  if (passed.length !== one.passed.length || passed.some((text, i) => text !== one.passed[i])) {
+    one.passed = passed;
+    one.whole = digest([one.own, ...passed]);
+  }
+  return one.whole;
 }
 
 function callerCredentials(exchange: Exchange, keyPrefix: string): string[] {

@@ -79,19 +79,21 @@ export class AnswerCache {
     if (lookUp === undefined) return undefined;
     const { status, headers, body } = answer;
     const coding = headerValue(headers, 'content-encoding') ?? 'identity';
-    const type = headerValue(headers, 'content-type') ?? '';
-    const streamType = streamTypeOf(context);
-    const isStream = /^text\/event-stream/i.test(type) || type.toLowerCase().startsWith(streamType);
-    const readable = coding === 'identity' && (Buffer.isBuffer(body) || isStream);
-    if (status !== 200 || body === null || !readable) {
+    if (status !== 200 || coding !== 'identity' || body === null) {
       lookUp.flight?.release();
       return undefined;
     }
+    const streamType = streamTypeOf(context);
     if (Buffer.isBuffer(body)) {
       const found = wholeJson(context, body, answer.facts);
       // A stream that is one JSON document may have been collected.
       const form = context.facts.stream && streamType === 'application/json' ? 'stream' : 'json';
       this.keep(context, lookUp, { form, headers, body, found });
+      return undefined;
+    }
+    const type = headerValue(headers, 'content-type')?.toLowerCase() ?? '';
+    if (!type.startsWith('text/event-stream') && !type.startsWith(streamType)) {
+      lookUp.flight?.release();
       return undefined;
     }
     const { maxValueBytes: maxBytes } = this.setup;
@@ -189,11 +191,11 @@ export class AnswerCache {
     return this.tell(context, question === undefined ? 'MISS' : 'SEMANTIC MISS');
   }
 
-  /** From now on, whoever asks the same waits for this attempt's answer. */
+  /** From now on, whoever asks the same waits for this attempt's answer. Nobody else leads: that was looked up just now. */
   private lead(lookUp: LookUp): void {
     const { flights, maxWaitMs } = this.setup;
     if (maxWaitMs === 0 || lookUp.over || lookUp.flight !== undefined) return;
-    if (flights.find(lookUp.key) === undefined) lookUp.flight = flights.takeOff(lookUp.key);
+    lookUp.flight = flights.takeOff(lookUp.key);
   }
 
   private tell(context: AttemptContext, status: Status): undefined {

@@ -32,7 +32,7 @@ export class Flights {
 
   /** Opens one; whoever does must `land`, `release` or `handOver` it in the end. Call it only when there is none. */
   takeOff(key: string): Flight {
-    const flight = new Flight(() => this.open.delete(key));
+    const flight = new Flight(this.open, key);
     this.open.set(key, flight);
     return flight;
   }
@@ -40,26 +40,31 @@ export class Flights {
 
 /** One call and those who wait for it. All three ways to end it do nothing when it has ended already. */
 export class Flight {
-  private readonly close: () => void;
-  private readonly followers = new Set<(landing: Landing) => void>();
+  private readonly open: PassingMap<string, Flight>;
+  private readonly key: string;
+  /** Made for the first one: most calls are followed by nobody. */
+  private followers: Set<(landing: Landing) => void> | undefined;
   private over = false;
 
-  constructor(close: () => void) {
-    this.close = close;
+  /** It stands in `open` under this key until it ends. */
+  constructor(open: PassingMap<string, Flight>, key: string) {
+    this.open = open;
+    this.key = key;
   }
 
   /** Waits for the answer, until the client leaves, and `waitMs` at the most. Undefined when too many wait already. */
   follow(clock: Clock, waitMs: number, client: Leaving): Promise<Landing> | undefined {
-    if (this.followers.size >= maxFollowers) return undefined;
+    const followers = (this.followers ??= new Set());
+    if (followers.size >= maxFollowers) return undefined;
     if (client.aborted) return Promise.resolve(undefined);
     return new Promise((resolve) => {
       const done = (landing: Landing): void => {
-        this.followers.delete(done);
+        followers.delete(done);
         stopTimer();
         stopListening();
         resolve(landing);
       };
-      this.followers.add(done);
+      followers.add(done);
       const stopTimer = clock.after(waitMs, () => done(undefined));
       const stopListening = client.onAbort(() => done(undefined));
     });
@@ -78,14 +83,15 @@ export class Flight {
   /** The one who called has left: the one who waits longest calls in its place, and the others go on waiting. */
   handOver(): void {
     if (this.over) return;
-    for (const next of this.followers) return next(this);
+    for (const next of this.followers ?? []) return next(this);
     this.end(undefined);
   }
 
   private end(landing: Landed | undefined): void {
     if (this.over) return;
     this.over = true;
-    this.close();
+    this.open.delete(this.key);
+    if (this.followers === undefined) return;
     for (const follower of this.followers) follower(landing);
   }
 }

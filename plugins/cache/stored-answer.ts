@@ -46,15 +46,42 @@ const scratch = Buffer.allocUnsafeSlow(65_536);
 
 /** A line of JSON that describes the body, and the body. The bytes are good until the next call. */
 export function encodeAnswer(answer: StoredAnswer): Uint8Array {
-  const { form, headers, model, finishReason, usage, tellsUsage, askedAt, body } = answer;
-  const head: Head = { form, headers, model, finishReason, usage, tellsUsage, askedAt };
-  const line = `${JSON.stringify(head)}\n`;
+  const { usage, askedAt, body } = answer;
+  // An undefined member is none, as anywhere in JSON.
+  const used = usage === undefined ? '' : `,"usage":${JSON.stringify(usage)}`;
+  const line = `${beginningOf(answer)}${used},"askedAt":${askedAt}}\n`;
   // UTF-8 takes three bytes for each of JavaScript's units at the most.
   const most = 3 * line.length + body.length;
   const encoded = most <= scratch.length ? scratch : Buffer.allocUnsafe(most);
   const start = encoded.write(line, 0, 'utf8');
   encoded.set(body, start);
   return encoded.subarray(0, start + body.length);
+}
+
+/** What an answer has in common with many others, and how the line that describes it begins. */
+interface Beginning extends Pick<StoredAnswer, 'form' | 'headers' | 'model' | 'finishReason' | 'tellsUsage'> {
+  readonly text: string;
+}
+
+let last: Beginning | undefined;
+
+/** Answers that come one after the other mostly begin alike: comparing costs less than making JSON. */
+function beginningOf({ form, headers, model, finishReason, tellsUsage }: StoredAnswer): string {
+  if (
+    last?.form === form &&
+    last.model === model &&
+    last.finishReason === finishReason &&
+    last.tellsUsage === tellsUsage &&
+    areSame(last.headers, headers)
+  )
+    return last.text;
+  const text = JSON.stringify({ form, headers, model, finishReason, tellsUsage }).slice(0, -1);
+  last = { form, headers, model, finishReason, tellsUsage, text };
+  return text;
+}
+
+function areSame(one: HeaderList, other: HeaderList): boolean {
+  return one.length === other.length && one.every((item, index) => item === other[index]);
 }
 
 /** What has been decoded, by the bytes: a store in memory gives out the same ones at every hit. */

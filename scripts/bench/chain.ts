@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { redisMissing, startRedis } from '../../tests/kit/redis-server.ts';
-import { measured, median, type Burst } from './cpu.ts';
+import { measured, median, quantile } from './cpu.ts';
 import { load, type RequestSource } from './load.ts';
 import { benchConfig, removeFolder, startBare, startUpstream, startWeir, type Subject } from './subject.ts';
 import { requestBytes } from './workload.ts';
@@ -12,14 +12,20 @@ export interface ChainFigures {
   miss_us: number;
   /** With counters and cache in Redis, on a miss; absent where no server is installed. */
   redis_us?: number;
+  /** Between which values the middle half of the rounds came, each beside the bare proxy of its round. */
+  spread: Readonly<Record<Exclude<Name, 'bare'>, Quartiles>>;
 }
+
+type Name = 'bare' | 'hit' | 'miss' | 'redis';
+type Quartiles = readonly [lower: number, upper: number];
 
 const connections = 32;
 const warmRequests = 100_000;
 
 /** Every request served from the cache, none of them, and none with counters and cache in Redis. In turns. */
 export async function measureChain(quick: boolean): Promise<ChainFigures> {
-  const rounds = quick ? 3 : 7;
+  // Many: on a shared machine the pace changes within seconds, and all subjects are to see the same.
+  const rounds = quick ? 3 : 15;
   const requests = quick ? 8000 : 20000;
   const upstream = await startUpstream();
   if (redisMissing !== false) console.log(`${redisMissing}: the figure with Redis is left out.`);
@@ -30,30 +36,34 @@ export async function measureChain(quick: boolean): Promise<ChainFigures> {
     redis &&
     (await startWeir({ upstreamPort: upstream.port, config: chainConfig(upstream.port, redis.port) }));
   try {
-    const subjects: [keyof ChainFigures, Subject, (port: number) => RequestSource][] = [
-      ['bare_us', bare, same],
-      ['hit_us', local, same],
-      ['miss_us', local, unique()],
+    const subjects: [Name, Subject, (port: number) => RequestSource][] = [
+      ['bare', bare, same],
+      ['hit', local, same],
+      ['miss', local, unique()],
     ];
-    if (shared) subjects.push(['redis_us', shared, unique()]);
+    if (shared) subjects.push(['redis', shared, unique()]);
     for (const [, subject, source] of subjects) {
       await load(subject.port, source(subject.port), warmRequests, connections);
       await pause(1000);
     }
-    const bursts = new Map<keyof ChainFigures, Burst[]>(subjects.map(([name]) => [name, []]));
+    const costs: Record<Name, number[]> = { bare: [], hit: [], miss: [], redis: [] };
     for (let round = 0; round < rounds; round++) {
       for (const [name, subject, source] of subjects) {
         const run = () => load(subject.port, source(subject.port), requests, connections);
-        bursts.get(name)?.push(await measured(subject, run));
+        const { cpuMicroseconds, completed } = await measured(subject, run);
+        costs[name].push(cpuMicroseconds / completed);
       }
     }
-    const figure = (name: keyof ChainFigures): number =>
-      median((bursts.get(name) ?? []).map((one) => one.cpuMicroseconds / one.completed));
+    const spread = (name: Name): Quartiles => {
+      const ratios = costs[name].map((cost, round) => cost / (costs.bare[round] ?? NaN));
+      return [quantile(ratios, 0.25), quantile(ratios, 0.75)];
+    };
     return {
-      bare_us: figure('bare_us'),
-      hit_us: figure('hit_us'),
-      miss_us: figure('miss_us'),
-      ...(shared ? { redis_us: figure('redis_us') } : {}),
+      bare_us: median(costs.bare),
+      hit_us: median(costs.hit),
+      miss_us: median(costs.miss),
+      ...(shared ? { redis_us: median(costs.redis) } : {}),
+      spread: { hit: spread('hit'), miss: spread('miss'), redis: spread('redis') },
     };
   } finally {
     await Promise.all([bare.stop(), local.stop(), shared?.stop()]);

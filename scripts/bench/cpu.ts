@@ -122,6 +122,11 @@ function figuresOf({ paced, saturated, chunked }: Bursts): CpuFigures {
 
 /** The middle value. */
 export function median(values: readonly number[]): number {
+  return quantile(values, 0.5);
+}
+
+/** The value below which that share of them lies. 0 for none. */
+export function quantile(values: readonly number[], share: number): number {
   const sorted = [...values].sort((a, b) => a - b);
-  return sorted[Math.floor(sorted.length / 2)] ?? 0;
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
 }

@@ -99,10 +99,14 @@ if (cpu) {
 }
 if (chain) {
   console.log(`\nfirst chain with the cache, saturated; bare ${chain.bare_us.toFixed(1)} µs/request:`);
-  verdict('CPU per cache hit / bare', chain.hit_us / chain.bare_us, 0.8);
-  verdict('CPU per cache miss / bare', chain.miss_us / chain.bare_us, 1.7);
+  verdict(`CPU per cache hit / bare${between(chain.spread.hit)}`, chain.hit_us / chain.bare_us, 0.8);
+  verdict(`CPU per cache miss / bare${between(chain.spread.miss)}`, chain.miss_us / chain.bare_us, 1.7);
   if (chain.redis_us !== undefined)
-    verdict('CPU per miss with Redis / bare', chain.redis_us / chain.bare_us, 2.2);
+    verdict(
+      `CPU per miss with Redis / bare${between(chain.spread.redis)}`,
+      chain.redis_us / chain.bare_us,
+      2.2,
+    );
 }
 if (plan) {
   console.log(
@@ -183,6 +187,11 @@ if (analytics) printAnalytics(analytics, verdict);
 if (values.json !== undefined) await writeFile(values.json, `${JSON.stringify(result, null, 2)}\n`);
 
 /** How well a difference is known. */
+/** Of the rounds' own ratios. */
+function between([lower, upper]: readonly [number, number]): string {
+  return `, half of the rounds from ${lower.toFixed(2)} to ${upper.toFixed(2)}`;
+}
+
 function plusMinus({ added_error_us: error }: { readonly added_error_us: number }): string {
   return ` (± ${error.toFixed(1)})`;
 }

@@ -54,14 +54,11 @@ export class AnswerCache {
     const lookUp = this.lookUps.of(context);
     context.set(lookUpKey, lookUp);
     if (lookUp === undefined) return this.tell(context, 'DISABLED');
-    context.attempt.onAbandon(() => {
-      lookUp.over = true;
-      lookUp.flight?.release();
-    });
     if (context.service('cache-force-refresh')?.toLowerCase() === 'true')
       return this.tell(context, 'REFRESH');
     const flying = maxWaitMs === 0 ? undefined : flights.find(lookUp.key);
     if (flying !== undefined) {
+      endWhenAbandoned(context, lookUp);
       const landing = flying.follow(clock, maxWaitMs, context);
       if (landing === undefined) return this.miss(context, lookUp);
       return landing.then((landed) => this.landed(context, lookUp, landed));
@@ -69,7 +66,7 @@ export class AnswerCache {
     const found = this.store.read(lookUp.key, lookUp.area, lookUp.maxAgeMs);
     if (found === undefined || !('then' in found)) return this.read(context, lookUp, found);
     // Who asks the same while the store is being read waits for that, too.
-    this.lead(lookUp);
+    this.lead(context, lookUp);
     return found.then((read) => this.read(context, lookUp, read));
   }
 
@@ -125,7 +122,7 @@ export class AnswerCache {
   ): MaybePromise<Answer | undefined> {
     const answer = stored === undefined ? undefined : this.hit(context, lookUp, stored);
     if (answer !== undefined) return answer;
-    this.lead(lookUp);
+    this.lead(context, lookUp);
     const { similar } = this.setup;
     if (lookUp.question === undefined || similar === undefined) return this.miss(context, lookUp);
     const found = similar.find(lookUp.question, lookUp.threshold);
@@ -192,10 +189,11 @@ export class AnswerCache {
   }
 
   /** From now on, whoever asks the same waits for this attempt's answer. Nobody else leads: that was looked up just now. */
-  private lead(lookUp: LookUp): void {
+  private lead(context: AttemptContext, lookUp: LookUp): void {
     const { flights, maxWaitMs } = this.setup;
     if (maxWaitMs === 0 || lookUp.over || lookUp.flight !== undefined) return;
     lookUp.flight = flights.takeOff(lookUp.key);
+    endWhenAbandoned(context, lookUp);
   }
 
   private tell(context: AttemptContext, status: Status): undefined {
@@ -223,6 +221,14 @@ export class AnswerCache {
     flight?.land(stored);
     if (question !== undefined) similar?.remember(question, key, maxAgeMs);
   }
+}
+
+/** For an attempt that leads or follows; one that is answered from the store at once has nobody to tell. */
+function endWhenAbandoned({ attempt }: AttemptContext, lookUp: LookUp): void {
+  attempt.onAbandon(() => {
+    lookUp.over = true;
+    lookUp.flight?.release();
+  });
 }
 
 interface Answered {

@@ -231,13 +231,17 @@ function isStateful(json: JsonObject): boolean {
 }
 
 const versionHeader = /^(?:openai|anthropic)-/i;
+const letterA = 0x61;
+const letterO = 0x6f;
 
 /** `anthropic-version`, `anthropic-beta`, `openai-organization`, `openai-beta` and the like, which go on as they are. */
 function versionHeaders({ headers }: AttemptContext): string {
   let found: string[] | undefined;
   for (let i = 0; i < headers.length; i += 2) {
     const header = headers[i] as string;
-    if (!versionHeader.test(header)) continue;
+    // By the first letter first: most headers are told apart without the pattern.
+    const letter = header.charCodeAt(0) | 0x20;
+    if ((letter !== letterA && letter !== letterO) || !versionHeader.test(header)) continue;
     (found ??= []).push(part(header.toLowerCase()) + part(headers[i + 1] as string));
   }
   return found === undefined ? '' : part('headers') + found.sort().join('');

@@ -4,6 +4,11 @@
  */
 export type HeaderList = readonly string[];
 
+/** The same names and values in the same order. */
+export function isSameList(one: HeaderList, other: HeaderList): boolean {
+  return one.length === other.length && one.every((item, index) => item === other[index]);
+}
+
 /** The first value of a header, or undefined. `name` is lower-case. */
 export function headerValue(headers: HeaderList, name: string): string | undefined {
   for (let i = 0; i < headers.length; i += 2) {

@@ -1,5 +1,6 @@
 import { callerKeyHeader } from '../pipeline/keys.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
+import { isSameList, type HeaderList } from '../ports/header-list.ts';
 import type { HeaderName } from '../ports/header-names.ts';
 import type { Target } from '../ports/router.ts';
 import { sha256 } from '../ports/sha256.ts';
@@ -11,9 +12,8 @@ const known = new WeakMap<Target, Known>();
 interface Known {
   /** Without what callers send. */
   readonly own: string;
-  /** Credentials that the last caller sent, and the digest of both. */
-  passed: readonly string[];
-  whole: string;
+  /** What the last caller sent, where callers' credentials are passed on, and the digest of both. */
+  latest: { readonly passed: HeaderList; readonly digest: string } | undefined;
 }
 
 /**
@@ -25,16 +25,14 @@ export function targetIdentity(exchange: Exchange, target: Target, keyPrefix: st
   if (one === undefined) {
     const { provider, dialect, origin, basePath, headers } = target;
     const own = digest([provider, dialect, origin, basePath, ...headers]);
-    one = { own, passed: [], whole: digest([own]) };
+    one = { own, latest: undefined };
     known.set(target, one);
   }
   if (!target.passAuthorization) return one.own;
   const passed = callerCredentials(exchange, keyPrefix);
-  if (passed.length !== one.passed.length || passed.some((text, i) => text !== one.passed[i])) {
-    one.passed = passed;
-    one.whole = digest([one.own, ...passed]);
-  }
-  return one.whole;
+  if (one.latest === undefined || !isSameList(one.latest.passed, passed))
+    one.latest = { passed, digest: digest([one.own, ...passed]) };
+  return one.latest.digest;
 }
 
 function callerCredentials(exchange: Exchange, keyPrefix: string): string[] {

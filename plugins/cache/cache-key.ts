@@ -116,7 +116,7 @@ function areSame(one: Circumstances, other: Circumstances): boolean {
 
 function keyOf(kind: string, body: string, circumstances: Circumstances): string {
   const { before, behind } = aroundBody(circumstances);
-  return sha256(`${kind}${before}${body.length}:${body}${behind}`, 'base64url');
+  return sha256(`${kind}${before}${part(body)}${behind}`, 'base64url');
 }
 
 /** What stands around the body in the text of which a key is the digest. */
@@ -231,17 +231,13 @@ function isStateful(json: JsonObject): boolean {
 }
 
 const versionHeader = /^(?:openai|anthropic)-/i;
-const letterA = 0x61;
-const letterO = 0x6f;
 
 /** `anthropic-version`, `anthropic-beta`, `openai-organization`, `openai-beta` and the like, which go on as they are. */
 function versionHeaders({ headers }: AttemptContext): string {
   let found: string[] | undefined;
   for (let i = 0; i < headers.length; i += 2) {
     const header = headers[i] as string;
-    // By the first letter first: most headers are told apart without the pattern.
-    const letter = header.charCodeAt(0) | 0x20;
-    if ((letter !== letterA && letter !== letterO) || !versionHeader.test(header)) continue;
+    if (!versionHeader.test(header)) continue;
     (found ??= []).push(part(header.toLowerCase()) + part(headers[i + 1] as string));
   }
   return found === undefined ? '' : part('headers') + found.sort().join('');

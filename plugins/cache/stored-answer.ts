@@ -1,5 +1,5 @@
 import type { Usage } from '../../core/dialects/usage.ts';
-import type { HeaderList } from '../../core/ports/header-list.ts';
+import { isSameList, type HeaderList } from '../../core/ports/header-list.ts';
 
 /** An answer as it is kept. */
 export interface StoredAnswer {
@@ -72,16 +72,12 @@ function beginningOf({ form, headers, model, finishReason, tellsUsage }: StoredA
     last.model === model &&
     last.finishReason === finishReason &&
     last.tellsUsage === tellsUsage &&
-    areSame(last.headers, headers)
+    isSameList(last.headers, headers)
   )
     return last.text;
   const text = JSON.stringify({ form, headers, model, finishReason, tellsUsage }).slice(0, -1);
   last = { form, headers, model, finishReason, tellsUsage, text };
   return text;
-}
-
-function areSame(one: HeaderList, other: HeaderList): boolean {
-  return one.length === other.length && one.every((item, index) => item === other[index]);
 }
 
 /** What has been decoded, by the bytes: a store in memory gives out the same ones at every hit. */

@@ -186,12 +186,13 @@ if (records) {
 if (analytics) printAnalytics(analytics, verdict);
 if (values.json !== undefined) await writeFile(values.json, `${JSON.stringify(result, null, 2)}\n`);
 
-/** How well a difference is known. */
 /** Of the rounds' own ratios. */
-function between([lower, upper]: readonly [number, number]): string {
+function between(spread: readonly [number, number] | undefined): string {
+  const [lower, upper] = spread ?? [NaN, NaN];
   return `, half of the rounds from ${lower.toFixed(2)} to ${upper.toFixed(2)}`;
 }
 
+/** How well a difference is known. */
 function plusMinus({ added_error_us: error }: { readonly added_error_us: number }): string {
   return ` (± ${error.toFixed(1)})`;
 }

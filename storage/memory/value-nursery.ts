@@ -84,7 +84,7 @@ export class ValueNursery {
   /** What stands there is not wanted any more. */
   drop(place: number): void {
     const number = Math.floor(place / this.#segmentBytes);
-    const segment = this.#segmentOf(place);
+    const segment = this.#segments[number] as Segment;
     segment.held -= 1;
     if (segment.held > 0) return;
     segment.used = 0;

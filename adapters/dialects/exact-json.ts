@@ -1,14 +1,11 @@
 import { isInteger, parse } from 'lossless-json';
-import { writeJson } from '../../core/pipeline/parse-json.ts';
+import { mayHoldLongNumber, writeJson } from '../../core/pipeline/parse-json.ts';
 import { asObject, type JsonObject } from './json-reading.ts';
-
-/** An integer of sixteen digits or more, where `JSON.parse` may round. May match inside a string; that only costs time. */
-const longNumber = /[:[,\s]-?\d{16,}/;
 
 /** The JSON object that a text holds, with integers beyond 2^53 as BigInt; undefined for anything else. */
 export function parseExactObject(text: string): JsonObject | undefined {
   try {
-    if (!longNumber.test(text)) return asObject(JSON.parse(text));
+    if (!mayHoldLongNumber(text)) return asObject(JSON.parse(text));
     return asObject(
       parse(text, null, { parseNumber: exactNumber, onDuplicateKey: ({ newValue }) => newValue }),
     );

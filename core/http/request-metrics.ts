@@ -3,6 +3,7 @@ import type { Outcome } from '../pipeline/context.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import type { Counter, Metrics } from '../ports/metrics.ts';
 import type { TelemetrySettings } from '../ports/telemetry-settings.ts';
+import { BoundSeries } from './bound-series.ts';
 import { metricLabels, type MetricLabel } from './metric-label.ts';
 import {
   requestFamilies,
@@ -11,8 +12,6 @@ import {
   type Series,
 } from './request-families.ts';
 
-/** Combinations of labels whose series stay bound; beyond it series are looked up each time. */
-const maxBound = 5000;
 /** Callers may send any method that HTTP knows. */
 const methods: ReadonlySet<string> = new Set(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS']);
 const none: TelemetrySettings['metrics'] = { labels: [], max_label_values: 0 };
@@ -27,27 +26,20 @@ export function createRequestMetrics(
     metrics,
     further.map(({ name }) => name),
   );
-  const bound = new Map<string, Series>();
+  const bound = new BoundSeries((one) => families.bind(one, labelled(further, one.further)));
   return (exchange, outcome) => {
-    const { facts } = exchange;
-    const endpoint = exchange.matched.route?.id ?? exchange.endpoint.id;
-    const source = sourceOf(exchange);
-    const values = further.length === 0 ? noValues : further.map((one) => one.valueOf(exchange, outcome));
-    const key =
-      `${facts.provider}|${endpoint}|${outcome.status}|${outcome.kind}|${exchange.method}|` +
-      `${facts.stream ? 's' : ''}${source}|${facts.cacheStatus}${values === noValues ? '' : JSON.stringify(values)}`;
-    let series = bound.get(key);
-    if (series === undefined) {
-      series = families.bind(
-        {
-          ...{ provider: facts.provider, endpoint, status: outcome.status, outcome: outcome.kind, source },
-          method: methods.has(exchange.method) ? exchange.method : 'other',
-          ...{ stream: facts.stream, cacheStatus: facts.cacheStatus },
-        },
-        labelled(further, values),
-      );
-      if (bound.size < maxBound) bound.set(key, series);
-    }
+    const { facts, method } = exchange;
+    const series = bound.of({
+      provider: facts.provider,
+      endpoint: exchange.matched.route?.id ?? exchange.endpoint.id,
+      status: outcome.status,
+      outcome: outcome.kind,
+      method: methods.has(method) ? method : 'other',
+      stream: facts.stream,
+      source: sourceOf(exchange),
+      cacheStatus: facts.cacheStatus,
+      further: further.length === 0 ? noValues : further.map((one) => one.valueOf(exchange, outcome)),
+    });
     series.requests.inc();
     series.duration.observe(outcome.latencyMs / 1000);
     if (facts.upstreamStartedAt > 0)

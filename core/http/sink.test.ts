@@ -9,7 +9,7 @@ import { ResponseSink } from './sink.ts';
 async function answering(
   t: TestContext,
   length?: string,
-): Promise<{ sink: ResponseSink; client: net.Socket; got(): string }> {
+): Promise<{ sink: ResponseSink; client: net.Socket; pieces: readonly string[]; got(): string }> {
   const server = http.createServer();
   t.after(() => server.close());
   const asked = new Promise<ResponseSink>((resolve) => {
@@ -18,12 +18,16 @@ async function answering(
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const client = net.connect((server.address() as AddressInfo).port, '127.0.0.1');
   t.after(() => client.destroy());
-  let text = '';
-  client.on('data', (chunk: Buffer) => (text += chunk.toString('latin1')));
+  const pieces: string[] = [];
+  client.on('data', (chunk: Buffer) => pieces.push(chunk.toString('latin1')));
   client.write('GET / HTTP/1.1\r\nhost: x\r\n\r\n');
   const sink = await asked;
   sink.head(200, ['content-type', 'text/plain', ...(length === undefined ? [] : ['content-length', length])]);
-  return { sink, client, got: () => text.slice(text.indexOf('\r\n\r\n') + 4) };
+  const got = (): string => {
+    const text = pieces.join('');
+    return text.slice(text.indexOf('\r\n\r\n') + 4);
+  };
+  return { sink, client, pieces, got };
 }
 
 async function until(holds: () => boolean): Promise<void> {
@@ -43,6 +47,40 @@ describe('the way of an answer to its client', () => {
     sink.end();
     await until(() => got().endsWith('0\r\n\r\n'));
     assert.equal(got(), '7\r\none two\r\n5\r\nthree\r\n4\r\nfour\r\n0\r\n\r\n');
+  });
+
+  test('a whole answer leaves with its head in one piece, however long it is', async (t) => {
+    for (const length of [0, 1, 1000, 16_384, 16_385, 300_000]) {
+      const { sink, pieces } = await answering(t, String(length));
+      const body = Buffer.alloc(length, 'é', 'latin1');
+      sink.end(body);
+      const whole = () => pieces.join('').split('\r\n\r\n', 2)[1] ?? '';
+      await until(() => pieces.length > 0 && whole().length === length);
+      assert.equal(whole(), body.toString('latin1'));
+      if (length <= 16_384) assert.equal(pieces.length, 1);
+    }
+  });
+
+  test('answers to requests that came together leave in their order, to HEAD without a body', async (t) => {
+    const server = http.createServer();
+    t.after(() => server.close());
+    const sinks: ResponseSink[] = [];
+    server.on('request', (_request, response) => sinks.push(new ResponseSink(response, 10_000)));
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const client = net.connect((server.address() as AddressInfo).port, '127.0.0.1');
+    t.after(() => client.destroy());
+    let text = '';
+    client.on('data', (chunk: Buffer) => (text += chunk.toString('latin1')));
+    const ask = (method: string): string => `${method} / HTTP/1.1\r\nhost: x\r\n\r\n`;
+    client.write(ask('GET') + ask('HEAD') + ask('GET') + ask('GET'));
+    await until(() => sinks.length === 4);
+    for (const [i, body] of [...['one', 'head', 'three', 'four'].entries()].reverse()) {
+      sinks[i]!.head(200, ['content-length', String(body.length)]);
+      sinks[i]!.end(Buffer.from(body));
+      await nextTurn();
+    }
+    await until(() => text.endsWith('four'));
+    assert.deepEqual(text.split(/HTTP\/1\.1 200 OK[^]*?\r\n\r\n/).slice(1), ['one', '', 'three', 'four']);
   });
 
   test('chunks of every length are framed with it', async (t) => {

@@ -77,11 +77,11 @@ export class IncomingRequest {
     return this.expectsContinue && !this.consumed;
   }
 
-  /** Reads the whole body. Throws `body_too_large`, `overloaded`, `body_timeout` or `client_closed`. */
-  readBody(): Promise<Buffer> {
+  /** The whole body, at once when it is there. Throws `body_too_large`, `overloaded`, `body_timeout` or `client_closed`. */
+  readBody(): Buffer | Promise<Buffer> {
     const announced = Number(this.header('content-length') ?? 0);
-    if (announced > this.limits.maxBytes) return Promise.reject(tooLarge(this.limits.maxBytes));
-    if (this.message.complete) return new Promise((resolve) => resolve(this.receivedBody()));
+    if (announced > this.limits.maxBytes) throw tooLarge(this.limits.maxBytes);
+    if (this.message.complete) return this.receivedBody();
     this.beginBody();
     return new Promise((resolve, reject) => {
       this.collector = new BodyCollector(this.message, this.limits, resolve, reject);

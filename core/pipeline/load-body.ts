@@ -16,7 +16,7 @@ export interface BodyHolder {
  */
 export function loadBody(request: BodyHolder, need: RequestStep['loadsBody']): MaybePromise<void> {
   if (need === 'never' || request.body.loaded) return;
-  if (need === 'always' || mayHoldJson(request)) return request.body.load();
+  if (need === 'always' || mayHoldJson(request)) return request.body.bring();
   request.body.passUnread();
 }
 

@@ -34,6 +34,36 @@ describe('a request body', () => {
     assert.deepEqual(body.json, { a: 1 });
   });
 
+  it('that is there already is brought at once, and can be waited for', async () => {
+    const bytes = Buffer.from('{"a":1}');
+    const { body } = lazy(bytes, {}, { readBody: () => bytes });
+    let reads = 0;
+    body.onRead = () => reads++;
+    assert.equal(body.bring(), undefined);
+    assert.deepEqual([body.loaded, body.json, reads], [true, { a: 1 }, 1]);
+    await body.load();
+    assert.deepEqual([body.bring(), reads], [undefined, 1]);
+    const packed = zlib.gzipSync(bytes);
+    const zipped = lazy(packed, { 'content-encoding': 'gzip' }, { readBody: () => packed }).body;
+    await zipped.bring();
+    assert.deepEqual(zipped.json, { a: 1 });
+  });
+
+  it('that was refused at once is refused again for whoever asks again', async () => {
+    const failure = new GatewayError('body_too_large', 'Too large.');
+    const answers = [
+      () => {
+        throw failure;
+      },
+      () => Buffer.from('what is left'),
+    ];
+    const { body } = lazy('{}', {}, { readBody: () => (answers.shift() as () => Buffer)() });
+    await assert.rejects(body.load(), failure);
+    await assert.rejects(body.load(), failure);
+    await assert.rejects(body.bring() ?? Promise.resolve(), failure);
+    assert.equal(body.loaded, false);
+  });
+
   it('that is not there is loaded without reading', async () => {
     const { body, asked } = lazy('');
     await body.load();

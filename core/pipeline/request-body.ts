@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 import { GatewayError } from '../errors/gateway-error.ts';
-import { codingOf, decodeWhole } from '../http/content-encoding.ts';
+import { codingOf, decodeWhole, type Coding } from '../http/content-encoding.ts';
 import type { JsonPath, JsonValue, RequestBody } from './context.ts';
 import { removeAt, setAt } from './json-splice.ts';
 import { parseJson } from './parse-json.ts';
@@ -10,8 +10,8 @@ import { requireJson } from './require-json.ts';
 export interface BodyBytes {
   readonly hasBody: boolean;
   header(name: string): string | undefined;
-  /** Rejects with the refusal when it is too large, too slow, or too much for the memory that is left. */
-  readBody(): Promise<Buffer>;
+  /** At once when they are there. Throws the refusal when they are too many, too slow, or too much for the memory that is left. */
+  readBody(): Buffer | Promise<Buffer>;
   streamBody(): Readable;
   /** Counts bytes that are held beside the received ones. Throws the refusal when there is no room for them. */
   hold(bytes: number): void;
@@ -49,9 +49,13 @@ export class LazyBody implements RequestBody {
     return this.decoded !== undefined;
   }
 
-  /** Hooks that asked before the bytes have come share one reading. */
   load(): Promise<void> {
-    this.loading ??= this.read();
+    return this.bring() ?? Promise.resolve();
+  }
+
+  /** The same without a promise when the bytes are there already. Hooks that asked before they came share one reading. */
+  bring(): Promise<void> | undefined {
+    if (this.loading === undefined && this.decoded === undefined) this.loading = this.begin();
     return this.loading;
   }
 
@@ -60,30 +64,42 @@ export class LazyBody implements RequestBody {
     this.passesUnread = true;
   }
 
-  private read(): Promise<void> {
+  private begin(): Promise<void> | undefined {
+    try {
+      return this.read();
+    } catch (error) {
+      // Whoever asks again is told the same: nothing is left to be read.
+      return Promise.reject(error instanceof Error ? error : new Error(String(error)));
+    }
+  }
+
+  private read(): Promise<void> | undefined {
     if (!this.source.hasBody) {
       this.received = this.decoded = empty;
-      return Promise.resolve();
+      return undefined;
     }
     const coding = codingOf(this.source.header('content-encoding'));
     if (coding === 'unknown') {
-      const refusal = new GatewayError(
+      throw new GatewayError(
         'body_encoding_unsupported',
         `The request body has the content-encoding "${this.source.header('content-encoding')}". Send gzip, deflate, br or none.`,
       );
-      return Promise.reject(refusal);
     }
     this.consumed = true;
-    return this.source.readBody().then((received) => {
-      this.onRead?.();
-      this.received = received;
-      if (coding !== 'identity') return this.readDecoded(received, coding);
-      this.decoded = received;
-      return undefined;
-    });
+    const received = this.source.readBody();
+    if (Buffer.isBuffer(received)) return this.take(received, coding);
+    return received.then((bytes) => this.take(bytes, coding));
   }
 
-  private async readDecoded(received: Buffer, coding: 'gzip' | 'deflate' | 'br'): Promise<void> {
+  private take(received: Buffer, coding: 'identity' | Coding): Promise<void> | undefined {
+    this.onRead?.();
+    this.received = received;
+    if (coding !== 'identity') return this.readDecoded(received, coding);
+    this.decoded = received;
+    return undefined;
+  }
+
+  private async readDecoded(received: Buffer, coding: Coding): Promise<void> {
     const decoded = await this.decode(received, coding);
     this.source.hold(decoded.length);
     this.decoded = decoded;
@@ -158,7 +174,7 @@ export class LazyBody implements RequestBody {
     return this.changed ? this.bytes : (this.received ?? this.bytes);
   }
 
-  private async decode(received: Buffer, coding: 'gzip' | 'deflate' | 'br'): Promise<Buffer> {
+  private async decode(received: Buffer, coding: Coding): Promise<Buffer> {
     try {
       return await decodeWhole(received, coding, this.maxBytes);
     } catch (error) {

@@ -1,7 +1,7 @@
 /** A map of bounded size: what was not touched for the longest time makes room. */
-export class RecentMap<Value> {
+export class RecentMap<Value, Key = string> {
   readonly #maxEntries: number;
-  readonly #entries = new Map<string, Value>();
+  readonly #entries = new Map<Key, Value>();
 
   constructor(maxEntries: number) {
     this.#maxEntries = maxEntries;
@@ -12,12 +12,12 @@ export class RecentMap<Value> {
   }
 
   /** The value, without making it younger. */
-  get(key: string): Value | undefined {
+  get(key: Key): Value | undefined {
     return this.#entries.get(key);
   }
 
   /** The value, which is then the youngest one. */
-  touch(key: string): Value | undefined {
+  touch(key: Key): Value | undefined {
     const value = this.#entries.get(key);
     if (value === undefined) return undefined;
     // A map keeps the order of insertion.
@@ -27,14 +27,14 @@ export class RecentMap<Value> {
   }
 
   /** Adds a value as the youngest one, or replaces it where it stands. */
-  set(key: string, value: Value): void {
+  set(key: Key, value: Value): void {
     this.#entries.set(key, value);
     if (this.#entries.size <= this.#maxEntries) return;
     const oldest = this.#entries.keys().next();
     if (oldest.done !== true) this.#entries.delete(oldest.value);
   }
 
-  delete(key: string): void {
+  delete(key: Key): void {
     this.#entries.delete(key);
   }
 

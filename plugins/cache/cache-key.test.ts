@@ -130,6 +130,24 @@ test('is the same whether the body is remembered or not, whatever it came with l
   }
 });
 
+test('is another one for a body that looks like a remembered one and differs in any character', async () => {
+  const content = 'abcdefghij'.repeat(12);
+  const withContent = (text: string): TestAttempt => ({ body: { ...chat, messages: [], content: text } });
+  const keys = new Set<string | undefined>();
+  rememberBody(await attemptContext(withContent(content)));
+  keys.add(await keyOf(withContent(content)));
+  for (let i = 0; i < content.length; i++) {
+    const other = withContent(`${content.slice(0, i)}-${content.slice(i + 1)}`);
+    const key = await keyOf(other);
+    assert.ok(!keys.has(key), `the character at ${i}`);
+    keys.add(key);
+    // Both are known by now, or the one is in the place of the other.
+    rememberBody(await attemptContext(other));
+    assert.equal(await keyOf(other), key);
+    assert.ok(keys.has(await keyOf(withContent(content))));
+  }
+});
+
 describe('the key of an answer within a namespace', () => {
   const ignored: readonly (readonly [string, TestAttempt])[] = [
     ['the target', { target: 'target-2' }],

@@ -19,6 +19,9 @@ const none: ReadonlySet<string> = new Set();
 /** Bodies that are remembered with what is made of them, and how long they may be. */
 const maxRemembered = 1000;
 const maxRememberedLength = 16_384;
+/** Characters by which they are told apart at first: an id stands at the end of many bodies. */
+const lookedAtEnd = 16;
+const lookedAtElsewhere = 24;
 /** A body whose canonical form is longer stands in the key as a digest of its own, which can be remembered. */
 const maxPlainLength = 2048;
 
@@ -165,11 +168,14 @@ function part(text: string): string {
 
 /** A body that has come again, with the key that it had last. */
 class KnownBody {
+  readonly text: string;
   private readonly body: string;
   private circumstances: Circumstances | undefined;
   private key = '';
 
-  constructor(body: string) {
+  /** `body` stands for it in keys. */
+  constructor(text: string, body: string) {
+    this.text = text;
     this.body = body;
   }
 
@@ -182,24 +188,25 @@ class KnownBody {
   }
 }
 
-/** What stands for bodies in keys, remembered by their text. */
+/** Bodies that have come again: one of those that look alike, the last one that was remembered. */
 class KnownBodies {
   private readonly without: ReadonlySet<string>;
-  private readonly known = new RecentMap<KnownBody>(maxRemembered);
+  private readonly known = new RecentMap<KnownBody, number>(maxRemembered);
 
   constructor(without: ReadonlySet<string>) {
     this.without = without;
   }
 
   find(text: string): KnownBody | undefined {
-    return this.known.get(text);
+    const known = this.known.get(looksOf(text));
+    return known?.text === text ? known : undefined;
   }
 
   /** `json` is what `text` says. */
   remember(text: string, json: JsonObject): void {
-    if (text.length > maxRememberedLength || this.known.get(text) !== undefined) return;
+    if (text.length > maxRememberedLength || this.find(text) !== undefined) return;
     const body = this.make(json);
-    if (body !== undefined) this.known.set(text, new KnownBody(body));
+    if (body !== undefined) this.known.set(looksOf(text), new KnownBody(text, body));
   }
 
   /** Undefined for a document that is nested too deeply. */
@@ -207,6 +214,20 @@ class KnownBodies {
     const canonical = canonicalJson(json, this.without);
     return canonical === undefined ? undefined : inKey(canonical);
   }
+}
+
+/**
+ * A number made of a text's length, its last characters and some from all over it. A map from texts would have V8 hash
+ * every character of every body, which costs ten times as much as this and comparing the one that looks alike.
+ */
+function looksOf(text: string): number {
+  const { length } = text;
+  let looks = length;
+  const end = Math.max(0, length - lookedAtEnd);
+  for (let i = end; i < length; i++) looks = (Math.imul(looks, 31) + text.charCodeAt(i)) | 0;
+  const step = Math.max(1, Math.ceil(end / lookedAtElsewhere));
+  for (let i = 0; i < end; i += step) looks = (Math.imul(looks, 31) + text.charCodeAt(i)) | 0;
+  return looks;
 }
 
 const bodiesOfOneForm = new KnownBodies(none);

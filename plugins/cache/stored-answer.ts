@@ -48,7 +48,7 @@ const scratch = Buffer.allocUnsafeSlow(65_536);
 export function encodeAnswer(answer: StoredAnswer): Uint8Array {
   const { usage, askedAt, body } = answer;
   // An undefined member is none, as anywhere in JSON.
-  const used = usage === undefined ? '' : `,"usage":${JSON.stringify(usage)}`;
+  const used = usage === undefined ? '' : `,"usage":${usageText(usage)}`;
   const line = `${beginningOf(answer)}${used},"askedAt":${askedAt}}\n`;
   // UTF-8 takes three bytes for each of JavaScript's units at the most.
   const most = 3 * line.length + body.length;
@@ -56,6 +56,13 @@ export function encodeAnswer(answer: StoredAnswer): Uint8Array {
   const start = encoded.write(line, 0, 'utf8');
   encoded.set(body, start);
   return encoded.subarray(0, start + body.length);
+}
+
+/** As JSON: numbers all, which JavaScript writes as JSON has them. */
+function usageText(usage: Usage): string {
+  let text = '';
+  for (const name in usage) text += `${text && ','}"${name}":${usage[name as keyof Usage]}`;
+  return `{${text}}`;
 }
 
 /** What an answer has in common with many others, and how the line that describes it begins. */

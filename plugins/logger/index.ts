@@ -22,6 +22,10 @@ const maxKeptBytes = 262_144;
 /** Requests that the journal has no room for: nothing was done for them, and a row of theirs would need that room. */
 const outside = defineKey<boolean>('logger-outside');
 
+/** What a row of two JSON bodies consists of besides: bytes, which are copied for half of what writing a text costs. */
+const responseMember = Buffer.from(',"response":');
+const jsonEnd = Buffer.from(',"log_format":"json"}');
+
 /** Writes one row per request to the journal, and its bodies to a table of their own. Never delays the client. */
 export default definePlugin({
   name: 'logger',
@@ -117,8 +121,7 @@ export default definePlugin({
         ) {
           if (isEmbeddable(requestBody, maxBytes) && isEmbeddable(responseBody, maxBytes)) {
             const start = `${rowStart(context, common)},"request":`;
-            const end = ',"log_format":"json"}';
-            const row = [start, requestBody, ',"response":', responseBody, end];
+            const row = [start, requestBody, responseMember, responseBody, jsonEnd];
             return journal.append('bodies', row, facts.workspaceId);
           }
         }

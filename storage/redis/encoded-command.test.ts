@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test, type TestContext } from 'node:test';
 import { recordingLog } from '../../core/lifecycle/recording-services.test-support.ts';
 import { patientClock, redisMissing, type RedisServer, startRedis } from '../../tests/kit/redis-server.ts';
-import { type EncodedCommand, encodeCount, encodeParts } from './encoded-command.ts';
+import { type EncodedCommand, encodeCount, encodeParts, type RedisReply } from './encoded-command.ts';
 import { openRedis } from './open-redis.ts';
+import type { RedisConnection } from './redis-connection.ts';
 
 let server: RedisServer;
 
@@ -17,6 +18,11 @@ function command(...parts: [string, ...(string | number)[]]): EncodedCommand {
   return { name: parts[0].toLowerCase(), bytes: encodeCount(parts.length) + encodeParts(parts) };
 }
 
+/** The answer as it came. */
+function ask(redis: RedisConnection, one: EncodedCommand): Promise<RedisReply> {
+  return redis.send<RedisReply>(one, { read: (reply) => reply, without: (error) => Promise.reject(error) });
+}
+
 describe('an encoded command', { skip: redisMissing }, () => {
   before(async () => {
     server = await startRedis();
@@ -26,19 +32,19 @@ describe('an encoded command', { skip: redisMissing }, () => {
   test('arrives as it was meant, whatever is in its parts', async (t) => {
     const redis = await begin(t);
     for (const value of ['', 'plain', 'line\r\n$3\r\nend', 'Größe 模型 😀', 12.5]) {
-      assert.deepEqual(await redis.send(command('ECHO', value)), Buffer.from(String(value)));
+      assert.deepEqual(await ask(redis, command('ECHO', value)), Buffer.from(String(value)));
     }
     assert.deepEqual(
-      await redis.send({ ...command('ECHO', 'a'), bytes: Buffer.from('*1\r\n$4\r\nPING\r\n') }),
+      await ask(redis, { ...command('ECHO', 'a'), bytes: Buffer.from('*1\r\n$4\r\nPING\r\n') }),
       Buffer.from('PONG'),
     );
   });
 
   test('is answered with texts as buffers, numbers, nothing, and lists of these', async (t) => {
     const redis = await begin(t);
-    assert.equal(await redis.send(command('GET', 'nothing-there')), null);
-    assert.equal(await redis.send(command('INCRBY', 'number', 7)), 7);
-    assert.deepEqual(await redis.send(command('MGET', 'number', 'nothing-there')), [Buffer.from('7'), null]);
+    assert.equal(await ask(redis, command('GET', 'nothing-there')), null);
+    assert.equal(await ask(redis, command('INCRBY', 'number', 7)), 7);
+    assert.deepEqual(await ask(redis, command('MGET', 'number', 'nothing-there')), [Buffer.from('7'), null]);
   });
 
   test('gets its own answer among all kinds of commands of one turn', async (t) => {
@@ -48,7 +54,7 @@ describe('an encoded command', { skip: redisMissing }, () => {
         const text = `text-${i}`;
         if (i % 3 === 0) return redis.call((client) => client.echo(text));
         if (i % 7 === 0) return redis.call((client) => client.multi().echo(text).exec());
-        return redis.send(command('ECHO', text));
+        return ask(redis, command('ECHO', text));
       }),
     );
     assert.deepEqual(
@@ -59,13 +65,24 @@ describe('an encoded command', { skip: redisMissing }, () => {
 
   test('that the server refuses fails with what it says and without what was sent', async (t) => {
     const redis = await begin(t);
-    await redis.send(command('SET', 'a-text', 'text'));
-    const refused = redis.send(command('INCRBY', 'a-text', 4711));
+    await ask(redis, command('SET', 'a-text', 'text'));
+    const refused = ask(redis, command('INCRBY', 'a-text', 4711));
     await assert.rejects(refused, (error: Error) => {
       assert.match(error.message, /not an integer/);
       assert.doesNotMatch(JSON.stringify(error), /4711/);
       return true;
     });
+  });
+
+  test('whose answer cannot be read fails alone', async (t) => {
+    const redis = await begin(t);
+    const read = (): never => {
+      throw new Error('unreadable');
+    };
+    const failing = redis.send(command('ECHO', 'a'), { read, without: () => assert.fail('it was answered') });
+    const next = ask(redis, command('ECHO', 'b'));
+    await assert.rejects(failing, /unreadable/);
+    assert.deepEqual(await next, Buffer.from('b'));
   });
 
   test('may say what is sent in its place when it is refused, which then counts', async (t) => {
@@ -75,10 +92,10 @@ describe('an encoded command', { skip: redisMissing }, () => {
       asked.push(message);
       return message.startsWith('WRONGTYPE') ? command('ECHO', 'in its place') : undefined;
     };
-    await redis.send(command('SET', 'b-text', 'text'));
+    await ask(redis, command('SET', 'b-text', 'text'));
     const wrong = { ...command('LPUSH', 'b-text', 'x'), instead };
-    assert.deepEqual(await redis.send(wrong), Buffer.from('in its place'));
-    await assert.rejects(redis.send({ ...command('NONSENSE'), instead }), /unknown command/);
+    assert.deepEqual(await ask(redis, wrong), Buffer.from('in its place'));
+    await assert.rejects(ask(redis, { ...command('NONSENSE'), instead }), /unknown command/);
     assert.equal(asked.length, 2);
   });
 });

@@ -12,6 +12,7 @@ import {
 import { eventually } from '../../tests/kit/process-kit.ts';
 import { patientClock, redisMissing, type RedisServer, startRedis } from '../../tests/kit/redis-server.ts';
 import type { Counters } from '../../core/ports/counters.ts';
+import { encodeCount, encodeParts, type RedisReply } from './encoded-command.ts';
 import { openRedis } from './open-redis.ts';
 import { createRedisCache } from './redis-cache.ts';
 import { createRedisCounters } from './redis-counters.ts';
@@ -93,8 +94,13 @@ describe('the connection to a Redis server', { skip: redisMissing }, () => {
     const { redis, lines, value, back } = await begin(t, { clock: patientClock(4) });
     server.pause();
     const late: unknown[] = [];
+    const command = { name: 'incr', bytes: encodeCount(2) + encodeParts(['INCR', 'hung']) };
     const increment = () =>
-      redis.call((client) => client.incr('hung'), { late: (reply) => late.push(reply) });
+      redis.send<RedisReply>(command, {
+        read: (reply) => reply,
+        without: (error) => Promise.reject(error),
+        late: (reply) => late.push(reply),
+      });
     assert.equal(await reasonOf(increment()), 'no answer within 50 ms');
     assert.equal(redis.available, false);
     for (let i = 0; i < 100; i += 1) assert.equal(await reasonOf(increment()), 'no answer within 50 ms');

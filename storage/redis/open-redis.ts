@@ -7,10 +7,15 @@ import { CircuitBreaker } from './circuit-breaker.ts';
 import { type EncodedCommand, type RedisReply, sendEncoded } from './encoded-command.ts';
 import { OutageReport } from './outage-report.ts';
 import { parseRedisUrl, type RedisAddress } from './redis-address.ts';
-import { redisBudgetMs, type RedisCallOptions, type RedisConnection } from './redis-connection.ts';
+import {
+  redisBudgetMs,
+  type RedisCallOptions,
+  type RedisConnection,
+  type ReplyHandling,
+} from './redis-connection.ts';
 import { isReplyError } from './reply-error.ts';
 import { handshakeMs, serverOptions } from './server-options.ts';
-import { type TimedCall, TimedCalls } from './timed-calls.ts';
+import { type TimedCall, TimedCalls, type Waiter } from './timed-calls.ts';
 
 /** How long opening waits for the server; after that the gateway starts without it. */
 const firstContactMs = 1000;
@@ -76,20 +81,22 @@ class OwnedConnection implements RedisConnection {
     return this.ready && !this.breaker.isOpen;
   }
 
-  call<Reply>(
-    send: (client: Redis) => Promise<Reply>,
-    options: RedisCallOptions<Reply> = {},
-  ): Promise<Reply> {
-    return this.timed((call) => {
+  call<Reply>(send: (client: Redis) => Promise<Reply>, options: RedisCallOptions = {}): Promise<Reply> {
+    return new Promise((resolve, reject) => {
+      const call = this.begin<Reply>(options, { answered: resolve, failed: reject, late: nobodyWaits });
+      if (call === undefined) return;
       send(this.client).then(
         (reply) => call.answer(reply),
         (error: unknown) => call.fail(error instanceof Error ? error : new Error(String(error))),
       );
-    }, options);
+    });
   }
 
-  send(command: EncodedCommand, options: RedisCallOptions<RedisReply> = {}): Promise<RedisReply> {
-    return this.timed((call) => sendEncoded(this.client, command, call), options);
+  send<Result>(command: EncodedCommand, handling: ReplyHandling<Result>): Promise<Result> {
+    return new Promise((resolve, reject) => {
+      const call = this.begin(handling, new Reading(handling, resolve, reject));
+      if (call !== undefined) sendEncoded(this.client, command, call);
+    });
   }
 
   async ping(): Promise<void> {
@@ -129,16 +136,18 @@ class OwnedConnection implements RedisConnection {
       this.report.begin(`no connection within ${firstContactMs} ms`);
   }
 
-  private timed<Reply>(
-    send: (call: TimedCall<Reply>) => void,
-    { budgetMs = redisBudgetMs, unhurried = false, late }: RedisCallOptions<Reply>,
-  ): Promise<Reply> {
+  /** Undefined for a call that has failed already. */
+  private begin<Reply>(
+    { budgetMs = redisBudgetMs, unhurried = false }: RedisCallOptions,
+    waiter: Waiter<Reply>,
+  ): TimedCall<Reply> | undefined {
     if (!this.ready || (this.breaker.isOpen && !unhurried)) {
       this.report.countFailed('away');
-      return Promise.reject(new Error(this.report.reason ?? 'not connected'));
+      waiter.failed(new Error(this.report.reason ?? 'not connected'));
+      return undefined;
     }
     this.gather();
-    return this.calls.run(budgetMs, send, late);
+    return this.calls.begin(budgetMs, waiter);
   }
 
   /**
@@ -190,6 +199,47 @@ class OwnedConnection implements RedisConnection {
   private update(): void {
     if (this.available) this.report.end();
   }
+}
+
+/** Settles a promise by what the handling makes of an answer. */
+class Reading<Result> implements Waiter<RedisReply> {
+  private readonly handling: ReplyHandling<Result>;
+  private readonly resolve: (result: Result | Promise<Result>) => void;
+  private readonly reject: (error: unknown) => void;
+
+  constructor(
+    handling: ReplyHandling<Result>,
+    resolve: (result: Result | Promise<Result>) => void,
+    reject: (error: unknown) => void,
+  ) {
+    this.handling = handling;
+    this.resolve = resolve;
+    this.reject = reject;
+  }
+
+  answered(reply: RedisReply): void {
+    this.settle(() => this.handling.read(reply));
+  }
+
+  failed(error: Error): void {
+    this.settle(() => this.handling.without(error));
+  }
+
+  late(reply: RedisReply): void {
+    this.handling.late?.(reply);
+  }
+
+  private settle(make: () => Result | Promise<Result>): void {
+    try {
+      this.resolve(make());
+    } catch (error) {
+      this.reject(error);
+    }
+  }
+}
+
+function nobodyWaits(): void {
+  // It was given up.
 }
 
 function createClient(address: RedisAddress): Redis {

@@ -1,6 +1,6 @@
 import type { Cache, CachedValue } from '../../core/ports/cache.ts';
 import type { Clock } from '../../core/ports/clock.ts';
-import { encodeCount, encodeParts } from './encoded-command.ts';
+import { encodeCount, encodeParts, type RedisReply } from './encoded-command.ts';
 import { redisBudgetMs, type RedisConnection } from './redis-connection.ts';
 
 /** Bounds of a cache on a Redis server, in bytes. */
@@ -36,19 +36,26 @@ export function createRedisCache({ redis, clock, maxValueBytes }: RedisCacheOpti
     unansweredBytes += length;
     const command = { name: 'set', bytes: setCommand(key, value) };
     // Not stored, or nobody knows: the connection has told the log.
-    return redis.send(command, { budgetMs: redisBudgetMs + Math.ceil(length / bytesPerMs) }).then(done, done);
+    const budgetMs = redisBudgetMs + Math.ceil(length / bytesPerMs);
+    return redis.send(command, { budgetMs, read: done, without: done });
   }
 
   function remove(key: string): Promise<void> {
-    return redis.send({ name: 'del', bytes: keyCommand('DEL', key) }).then(nothing, nothing);
+    return redis.send(
+      { name: 'del', bytes: keyCommand(deleteStart, key) },
+      { read: nothing, without: nothing },
+    );
   }
+
+  const found = {
+    read: (stored: RedisReply) => (Buffer.isBuffer(stored) ? unpack(stored, clock.now()) : undefined),
+    without: nothing,
+  };
 
   return {
     get(key) {
       if (!redis.available) return undefined;
-      return redis
-        .send({ name: 'get', bytes: keyCommand('GET', key) })
-        .then((stored) => (Buffer.isBuffer(stored) ? unpack(stored, clock.now()) : undefined), nothing);
+      return redis.send({ name: 'get', bytes: keyCommand(getStart, key) }, found);
     },
     set(key, bytes, ttlMs) {
       if (!redis.available) return undefined;
@@ -75,22 +82,31 @@ interface PackedValue {
   readonly expiresAt: number;
 }
 
-function nameOf(key: string): string {
-  return `weir:cache:${key}`;
+const namePrefix = 'weir:cache:';
+const getStart = encodeCount(2) + encodeParts(['GET']);
+const deleteStart = encodeCount(2) + encodeParts(['DEL']);
+const setStart = encodeCount(5) + encodeParts(['SET']);
+const lifeStart = `\r\n${encodeParts(['PX'])}`;
+
+/** A key's name, encoded; `keyBytes` is the key's length. */
+function encodedName(key: string, keyBytes: number): string {
+  return `$${namePrefix.length + keyBytes}\r\n${namePrefix}${key}\r\n`;
 }
 
 /** A command of a key alone. */
-function keyCommand(name: string, key: string): string {
-  return encodeCount(2) + encodeParts([name, nameOf(key)]);
+function keyCommand(start: string, key: string): string {
+  return start + encodedName(key, Buffer.byteLength(key));
 }
 
 /** In one piece, copied once. */
 function setCommand(key: string, { bytes, storedAt, expiresAt }: PackedValue): Buffer {
   const lifeMs = Math.min(Math.max(1, Math.ceil(expiresAt - storedAt)), longestTtlMs);
   const length = headBytes + bytes.length;
-  const before = `${encodeCount(5)}${encodeParts(['SET', nameOf(key)])}$${length}\r\n`;
-  const after = `\r\n${encodeParts(['PX', lifeMs])}`;
-  const beforeBytes = Buffer.byteLength(before);
+  const keyBytes = Buffer.byteLength(key);
+  const before = `${setStart}${encodedName(key, keyBytes)}$${length}\r\n`;
+  const after = lifeStart + encodeParts([lifeMs]);
+  // Only the key may be longer in bytes than it is as a text.
+  const beforeBytes = before.length - key.length + keyBytes;
   const command = Buffer.allocUnsafe(beforeBytes + length + after.length);
   command.write(before, 0, 'utf8');
   command[beforeBytes] = layout;

@@ -5,13 +5,20 @@ import type { EncodedCommand, RedisReply } from './encoded-command.ts';
 export const redisBudgetMs = 50;
 
 /** How one call is made. */
-export interface RedisCallOptions<Reply> {
+export interface RedisCallOptions {
   /** Milliseconds until the call is given up. Default 50. */
   readonly budgetMs?: number;
   /** Send it also to a server that is slow: nobody waits for the answer. Default false. */
   readonly unhurried?: boolean;
+}
+
+/** What is made of an answer, or of none. */
+export interface ReplyHandling<Result> extends RedisCallOptions {
+  read(reply: RedisReply): Result;
+  /** When there is none in time. */
+  without(error: Error): Result | Promise<Result>;
   /** Gets the answer to a call that was given up before. */
-  readonly late?: (reply: Reply) => void;
+  readonly late?: (reply: RedisReply) => void;
 }
 
 /** One connection to one server, shared by all who use that server. */
@@ -19,9 +26,12 @@ export interface RedisConnection {
   /** False while a call would fail at once: not connected, or not answering in time. */
   readonly available: boolean;
   /** Sends at once, or rejects at once; rejects when there is no answer in time. Nothing is ever sent twice. */
-  call<Reply>(send: (client: Redis) => Promise<Reply>, options?: RedisCallOptions<Reply>): Promise<Reply>;
-  /** The same for one command that is encoded already: for those of which every request needs some. */
-  send(command: EncodedCommand, options?: RedisCallOptions<RedisReply>): Promise<RedisReply>;
+  call<Reply>(send: (client: Redis) => Promise<Reply>, options?: RedisCallOptions): Promise<Reply>;
+  /**
+   * The same for one command that is encoded already: for those of which every request needs some. Resolves with what
+   * the handling makes of the answer, or of the want of one; rejects only as that does.
+   */
+  send<Result>(command: EncodedCommand, handling: ReplyHandling<Result>): Promise<Result>;
   /** Resolves when the server answers in time; rejects with the reason otherwise. */
   ping(): Promise<void>;
   /** Ends the connection for good. */

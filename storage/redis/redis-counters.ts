@@ -66,21 +66,19 @@ class RedisCounters implements Counters {
     const prepared = this.prepare(windows);
     if (!this.redis.available) return this.takeWithout(windows, amount, onFailure);
     let refusedWithout = false;
-    const answer = this.redis.send(prepared.command(takeScript, amount, this.now?.()), {
-      late: (reply) => {
-        if (refusedWithout && decisionOf(windows, reply).allowed)
-          void this.adjustShared(prepared, -amount, { unhurried: true, budgetMs: giveBackMs });
-      },
-    });
-    return answer.then(
-      (reply) => decisionOf(windows, reply),
-      async () => {
+    return this.redis.send<Decision>(prepared.command(takeScript, amount, this.now?.()), {
+      read: (reply) => decisionOf(windows, reply),
+      without: async () => {
         refusedWithout = true;
         const decision = await this.takeWithout(windows, amount, onFailure);
         refusedWithout = !decision.allowed;
         return decision;
       },
-    );
+      late: (reply) => {
+        if (refusedWithout && decisionOf(windows, reply).allowed)
+          void this.adjustShared(prepared, -amount, { unhurried: true, budgetMs: giveBackMs });
+      },
+    });
   }
 
   adjust(windows: readonly Window[], delta: number): void | Promise<void> {
@@ -94,16 +92,9 @@ class RedisCounters implements Counters {
   }
 
   /** Never rejects. An adjustment without an answer may have happened, so it is not made elsewhere too. */
-  private adjustShared(
-    prepared: Prepared,
-    delta: number,
-    options: RedisCallOptions<RedisReply> = {},
-  ): Promise<void> {
-    const adjusting = this.redis.send(prepared.command(adjustScript, delta, this.now?.()), options);
-    return adjusting.then(
-      () => undefined,
-      () => undefined,
-    );
+  private adjustShared(prepared: Prepared, delta: number, options: RedisCallOptions = {}): Promise<void> {
+    const command = prepared.command(adjustScript, delta, this.now?.());
+    return this.redis.send(command, { ...options, read: nothing, without: nothing });
   }
 
   private takeWithout(
@@ -180,15 +171,46 @@ function keyOf({ key, group = '', windowMs }: Window): string {
   return `weir:{${group === '' ? '-' : encodeURIComponent(group)}}:counter:${windowMs}:${key}`;
 }
 
+function nothing(): void {
+  // An adjustment has no result.
+}
+
 function decisionOf(windows: readonly Window[], reply: RedisReply): Decision {
-  const [allowed, refusedBy = '-1', ...rest] = String(reply).split(' ');
-  return {
-    allowed: allowed === '1',
-    refusedBy: Number(refusedBy),
-    windows: windows.map(({ limit, windowMs }, index) => {
-      const total = Number(rest[2 * index] ?? 0);
-      const remaining = total < limit ? limit - total : 0;
-      return { limit, windowMs, remaining, resetMs: Number(rest[2 * index + 1] ?? 0) };
-    }),
-  };
+  const numbers = new Numbers(Buffer.isBuffer(reply) ? reply : Buffer.from(String(reply)));
+  const allowed = numbers.next() === 1;
+  const refusedBy = numbers.next();
+  const states: Decision['windows'][number][] = [];
+  for (const { limit, windowMs } of windows) {
+    const total = numbers.next();
+    const remaining = total < limit ? limit - total : 0;
+    states.push({ limit, windowMs, remaining, resetMs: numbers.next() });
+  }
+  return { allowed, refusedBy, windows: states };
+}
+
+const space = 0x20;
+const zero = 0x30;
+
+/** Numbers with a space between them, read one after the other. */
+class Numbers {
+  private readonly text: Buffer;
+  private at = 0;
+
+  constructor(text: Buffer) {
+    this.text = text;
+  }
+
+  next(): number {
+    const { text, at: start } = this;
+    let value = 0;
+    let isPlain = true;
+    let at = start;
+    for (; at < text.length && text[at] !== space; at++) {
+      const digit = (text[at] as number) - zero;
+      isPlain &&= digit >= 0 && digit <= 9;
+      value = value * 10 + digit;
+    }
+    this.at = at + 1;
+    return isPlain ? value : Number(text.toString('latin1', start, at));
+  }
 }

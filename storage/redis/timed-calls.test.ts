@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import fc from 'fast-check';
 import { ManualClock } from '../../tests/conformance/manual-clock.ts';
-import { type TimedCall, TimedCalls } from './timed-calls.ts';
+import { TimedCalls } from './timed-calls.ts';
 
 function begin(maxPending = 10) {
   const clock = new ManualClock();
@@ -17,17 +18,11 @@ function begin(maxPending = 10) {
 /** A call whose answer the test gives. */
 function call(calls: TimedCalls, budgetMs: number) {
   const state = { outcome: 'waiting', late: [] as string[] };
-  let made: TimedCall<string> | undefined;
-  calls
-    .run<string>(
-      budgetMs,
-      (call) => (made = call),
-      (reply) => state.late.push(reply),
-    )
-    .then(
-      (reply) => (state.outcome = reply),
-      (error: Error) => (state.outcome = error.message),
-    );
+  const made = calls.begin<string>(budgetMs, {
+    answered: (reply) => (state.outcome = reply),
+    failed: (error) => (state.outcome = error.message),
+    late: (reply) => state.late.push(reply),
+  });
   return {
     state,
     answer: (reply: string) => made?.answer(reply),
@@ -110,6 +105,34 @@ describe('calls with a bound in time', () => {
     fourth.answer('fine');
     await clock.pass(0);
     assert.equal(fourth.state.outcome, 'fine');
+  });
+
+  test('may end in any order: each once, and those that are left in their time', async () => {
+    const ends = fc.array(fc.tuple(fc.nat(11), fc.boolean()), { maxLength: 12 });
+    await fc.assert(
+      fc.asyncProperty(ends, async (ended) => {
+        const { clock, calls, counted } = begin(12);
+        const all = Array.from({ length: 12 }, () => call(calls, 50));
+        const outcomes = all.map(() => 'no answer within 50 ms');
+        for (const [index, good] of ended) {
+          if (outcomes[index] === 'no answer within 50 ms') outcomes[index] = good ? 'fine' : 'bad';
+          if (good) all[index]!.answer('fine');
+          else all[index]!.fail(new Error('bad'));
+        }
+        await clock.pass(50);
+        assert.deepEqual(
+          all.map(({ state }) => state.outcome),
+          outcomes,
+        );
+        const left = outcomes.filter((one) => one.startsWith('no')).length;
+        assert.equal(counted.timeouts, left);
+        // All have made room.
+        const more = Array.from({ length: 12 }, () => call(calls, 50));
+        more.forEach((one) => one.answer('again'));
+        assert.ok(more.every(({ state }) => state.outcome === 'again'));
+      }),
+      { numRuns: 50 },
+    );
   });
 
   test('leave one timer behind at the most, and none when closed', () => {

@@ -1,5 +1,4 @@
 import type { Clock } from '../../core/ports/clock.ts';
-import { PassingMap } from '../../core/ports/passing-map.ts';
 
 /** What `TimedCalls` needs. */
 export interface TimedCallsOptions {
@@ -18,13 +17,23 @@ export interface TimedCall<Reply> {
   fail(error: Error): void;
 }
 
+/** Whoever waits for a call: `answered` or `failed` is called once. */
+export interface Waiter<Reply> {
+  answered(reply: Reply): void;
+  failed(error: Error): void;
+  /** Gets the answer to a call that was given up before. */
+  late(reply: Reply): void;
+}
+
 /**
  * Gives calls a bound in time with one timer for all of them. A call that is given up goes on: its answer may still
  * come, and is then handed to `late`.
  */
 export class TimedCalls {
-  private readonly options: TimedCallsOptions;
-  private readonly pending: Underway = new PassingMap();
+  readonly options: TimedCallsOptions;
+  /** Calls under way, in no order, each with its neighbours: a map would hash each call, and be copied now and then. */
+  private first: Underway | undefined;
+  private count = 0;
   private cancelTimer: (() => void) | undefined;
   private timerAt = Infinity;
   private closed = false;
@@ -33,31 +42,44 @@ export class TimedCalls {
     this.options = options;
   }
 
-  /** Resolves or rejects as `make` tells the call that it gets, or rejects after `budgetMs`. */
-  run<Reply>(
-    budgetMs: number,
-    make: (call: TimedCall<Reply>) => void,
-    late: ((reply: Reply) => void) | undefined,
-  ): Promise<Reply> {
-    const { options, pending } = this;
-    const { clock, maxPending } = options;
-    if (pending.size >= maxPending) {
+  /** Begins a call, which fails after `budgetMs`. Undefined for one too many, which has failed already. */
+  begin<Reply>(budgetMs: number, waiter: Waiter<Reply>): TimedCall<Reply> | undefined {
+    const { clock, maxPending, onFailure } = this.options;
+    if (this.count >= maxPending) {
       const error = new Error(`${maxPending} calls are waiting for an answer already`);
-      options.onFailure(error);
-      return Promise.reject(error);
+      onFailure(error);
+      waiter.failed(error);
+      return undefined;
     }
-    return new Promise((resolve, reject) => {
-      const deadline = clock.monotonic() + budgetMs;
-      const call = new PendingCall<Reply>({ options, pending, deadline, budgetMs, resolve, reject, late });
-      pending.set(call, call);
-      this.arm(deadline);
-      make(call);
-    });
+    const deadline = clock.monotonic() + budgetMs;
+    const call = new PendingCall<Reply>(this, waiter, budgetMs, deadline);
+    this.link(call);
+    this.arm(deadline);
+    return call;
   }
 
   close(): void {
     this.closed = true;
     this.cancelTimer?.();
+  }
+
+  /** For calls only: false for one that had ended already. */
+  end(call: Underway): boolean {
+    if (!call.isUnderway) return false;
+    call.isUnderway = false;
+    this.count--;
+    if (call.previous === undefined) this.first = call.next;
+    else call.previous.next = call.next;
+    if (call.next !== undefined) call.next.previous = call.previous;
+    call.previous = call.next = undefined;
+    return true;
+  }
+
+  private link(call: Underway): void {
+    this.count++;
+    call.next = this.first;
+    if (this.first !== undefined) this.first.previous = call;
+    this.first = call;
   }
 
   private arm(deadline: number): void {
@@ -73,59 +95,56 @@ export class TimedCalls {
     this.timerAt = Infinity;
     this.cancelTimer = undefined;
     const now = this.options.clock.monotonic();
+    const past: Underway[] = [];
     let next = Infinity;
-    for (const call of this.pending.values()) {
-      if (call.deadline <= now) call.giveUp();
+    for (let call = this.first; call !== undefined; call = call.next) {
+      if (call.deadline <= now) past.push(call);
       else next = Math.min(next, call.deadline);
     }
+    for (const call of past) call.giveUp();
     if (next < Infinity) this.arm(next);
   }
 }
 
-type Underway = PassingMap<Pending, Pending>;
-
-interface Pending {
+/** A call in the list of those under way. */
+interface Underway {
   readonly deadline: number;
+  previous: Underway | undefined;
+  next: Underway | undefined;
+  isUnderway: boolean;
   giveUp(): void;
 }
 
-interface PendingSetup<Reply> {
-  readonly options: TimedCallsOptions;
-  readonly pending: Underway;
+class PendingCall<Reply> implements Underway, TimedCall<Reply> {
   readonly deadline: number;
-  readonly budgetMs: number;
-  readonly resolve: (reply: Reply) => void;
-  readonly reject: (error: Error) => void;
-  readonly late: ((reply: Reply) => void) | undefined;
-}
+  previous: Underway | undefined;
+  next: Underway | undefined;
+  isUnderway = true;
+  private readonly calls: TimedCalls;
+  private readonly waiter: Waiter<Reply>;
+  private readonly budgetMs: number;
 
-class PendingCall<Reply> implements Pending, TimedCall<Reply> {
-  readonly #setup: PendingSetup<Reply>;
-
-  constructor(setup: PendingSetup<Reply>) {
-    this.#setup = setup;
-  }
-
-  get deadline(): number {
-    return this.#setup.deadline;
+  constructor(calls: TimedCalls, waiter: Waiter<Reply>, budgetMs: number, deadline: number) {
+    this.calls = calls;
+    this.waiter = waiter;
+    this.budgetMs = budgetMs;
+    this.deadline = deadline;
   }
 
   answer(reply: Reply): void {
-    const { pending, resolve, late } = this.#setup;
-    if (pending.delete(this)) resolve(reply);
-    else late?.(reply);
+    if (this.calls.end(this)) this.waiter.answered(reply);
+    else this.waiter.late(reply);
   }
 
   fail(error: Error): void {
-    const { options, pending, reject } = this.#setup;
-    if (!pending.delete(this)) return;
-    options.onFailure(error);
-    reject(error);
+    if (!this.calls.end(this)) return;
+    this.calls.options.onFailure(error);
+    this.waiter.failed(error);
   }
 
   giveUp(): void {
-    const { options, budgetMs } = this.#setup;
-    this.fail(new Error(`no answer within ${budgetMs} ms`));
-    options.onTimeout();
+    if (!this.isUnderway) return;
+    this.fail(new Error(`no answer within ${this.budgetMs} ms`));
+    this.calls.options.onTimeout();
   }
 }

@@ -1,4 +1,6 @@
+import { parseJson } from '../../core/pipeline/parse-json.ts';
 import { Type, type Static } from '../../core/pipeline/plugin.ts';
+import { isObject, plainObject } from './plain-json.ts';
 import { refusedBody } from './refused-body.ts';
 import { Name, strict } from './text-schema.ts';
 
@@ -48,8 +50,13 @@ export const UpdateConfig = Type.Object(
   strict,
 );
 
-/** The config of a body as JSON. */
+/**
+ * The config of a body as JSON, for the router to check. Throws `invalid_request` for whole numbers beyond 2^53, with
+ * which a record would not say what the body said.
+ */
 export function configText(config: Static<typeof Config>): string {
+  const value = typeof config === 'string' ? parseJson(config) : config;
+  if (isObject(value) && !Array.isArray(value)) plainObject(value, '/config');
   return typeof config === 'string' ? config : JSON.stringify(config);
 }
 

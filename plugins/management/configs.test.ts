@@ -191,6 +191,27 @@ describe('saved configs', () => {
     }
   });
 
+  test('hold no whole numbers that would lose digits', async (t) => {
+    const { call, service, save } = await saving(t);
+    const slug = await save(saying('a'));
+    const config = '{"virtual_key":"up","override_params":{"seed":[-9007199254740993]}}';
+    for (const asked of [
+      { path: '/configs', body: `{"name":"One","config":${config}}` },
+      { path: '/configs', body: { name: 'One', config } },
+      { method: 'PUT', path: `/configs/${slug}`, body: `{"config":${config}}` },
+    ]) {
+      const answer = await call(service, asked);
+      assert.equal(answer.status, 400, answer.text);
+      assert.deepEqual(answer.json().errors, [
+        {
+          path: '/config',
+          message:
+            'holds -9007199254740993 at "0", and whole numbers beyond 2^53 cannot be kept; send it as a text',
+        },
+      ]);
+    }
+  });
+
   test('that are in use are not archived', async (t) => {
     const { call, service, save, tenant } = await saving(t);
     const slug = await save(saying('a'));

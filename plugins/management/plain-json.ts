@@ -16,3 +16,8 @@ export function plainObject(value: Readonly<Record<string, unknown>>, pointer: s
   });
   return JSON.parse(text) as PlainObject;
 }
+
+/** A list, too. */
+export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null;
+}

@@ -1,4 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { writeJson } from '../pipeline/parse-json.ts';
 
 /** Values of a turn where each takes about a microsecond. */
 const valuesAtOnce = 256;
@@ -20,14 +21,14 @@ export async function mapInTurns<T, R>(
   return mapped;
 }
 
-/** JSON of plain values, as `JSON.stringify` writes it: a long list, and those in members of an object, in turns. */
+/** JSON of plain values, as `writeJson` writes it: a long list, and those in members of an object, in turns. */
 export async function writeInTurns(value: unknown): Promise<string> {
   if (isLongList(value)) return writeList(value);
   if (typeof value !== 'object' || value === null || !Object.values(value).some(isLongList))
-    return JSON.stringify(value);
+    return writeJson(value);
   const members: string[] = [];
   for (const [name, member] of Object.entries(value)) {
-    const text = isLongList(member) ? await writeList(member) : JSON.stringify(member);
+    const text = isLongList(member) ? await writeList(member) : writeJson(member);
     if (text !== undefined) members.push(`${JSON.stringify(name)}:${text}`);
   }
   return `{${members.join(',')}}`;
@@ -41,6 +42,6 @@ async function writeList(values: readonly unknown[]): Promise<string> {
   const pieces: (readonly unknown[])[] = [];
   for (let start = 0; start < values.length; start += valuesAtOnce)
     pieces.push(values.slice(start, start + valuesAtOnce));
-  const entries = await mapInTurns(pieces, (piece) => JSON.stringify(piece).slice(1, -1), 1);
+  const entries = await mapInTurns(pieces, (piece) => writeJson(piece).slice(1, -1), 1);
   return `[${entries.join(',')}]`;
 }

@@ -9,12 +9,18 @@ export type PlainObject = DeploymentData['config'];
  * `pointer` is its place in the body.
  */
 export function plainObject(value: Readonly<Record<string, unknown>>, pointer: string): PlainObject {
+  return plainValue(value, pointer) as PlainObject;
+}
+
+/** The same for a value of any kind but undefined. */
+export function plainValue(value: unknown, pointer: string): unknown {
   const text = JSON.stringify(value, (name, member: unknown) => {
     if (typeof member !== 'bigint') return member;
-    const message = `holds ${member} at "${name}", and whole numbers beyond 2^53 cannot be kept; send it as a text`;
+    const at = name === '' ? '' : ` at "${name}"`;
+    const message = `holds ${member}${at}, and whole numbers beyond 2^53 cannot be kept; send it as a text`;
     throw refusedBody([{ path: pointer, message }]);
   });
-  return JSON.parse(text) as PlainObject;
+  return JSON.parse(text) as unknown;
 }
 
 /** A list, too. */

@@ -3,6 +3,7 @@ import type { PromptData } from '../../core/ports/record-kinds.ts';
 import type { RecordPlace } from '../../core/ports/records.ts';
 import type { ResourcesReader } from '../../core/ports/resources.ts';
 import { maxTemplateLength } from '../../core/prompts/template.ts';
+import { plainValue } from './plain-json.ts';
 import { refusedBody } from './refused-body.ts';
 import { Description, Name, strict } from './text-schema.ts';
 
@@ -93,31 +94,30 @@ export const emptyVersion: PromptData = {
 
 /**
  * The version that a body makes. Fields that it leaves out are those of `before`. Throws `invalid_request` for metadata
- * in both spellings.
+ * in both spellings, and for whole numbers beyond 2^53.
  */
 export function versionOf(body: Body, before: PromptData): PromptData {
   if (body.template_metadata !== undefined && body.prompt_metadata !== undefined)
     throw refusedBody([{ path: '/prompt_metadata', message: 'is given as template_metadata, too' }]);
-  const metadata = body.template_metadata ?? body.prompt_metadata;
-  // What has been parsed from JSON is JSON.
-  const given = { ...body, metadata } as Omit<Body, 'parameters' | 'functions' | 'tools' | 'tool_choice'> & {
-    readonly parameters?: PromptData['parameters'];
-    readonly functions?: PromptData['functions'];
-    readonly tools?: PromptData['tools'];
-    readonly tool_choice?: PromptData['toolChoice'];
-    readonly metadata?: PromptData['metadata'];
-  };
+  const stored = (member: keyof Body): unknown =>
+    body[member] === undefined ? undefined : plainValue(body[member], `/${member}`);
+  const given = {
+    parameters: stored('parameters'),
+    functions: stored('functions'),
+    tools: stored('tools'),
+    toolChoice: stored('tool_choice'),
+    metadata: stored('template_metadata') ?? stored('prompt_metadata'),
+  } as Partial<Pick<PromptData, 'parameters' | 'functions' | 'tools' | 'toolChoice' | 'metadata'>>;
   return {
-    template: given.string ?? before.template,
+    template: body.string ?? before.template,
     parameters: given.parameters ?? before.parameters,
-    virtualKey: given.virtual_key ?? before.virtualKey,
-    model: given.model ?? before.model,
+    virtualKey: body.virtual_key ?? before.virtualKey,
+    model: body.model ?? before.model,
     functions: given.functions ?? before.functions,
     tools: given.tools ?? before.tools,
-    toolChoice: given.tool_choice ?? before.toolChoice,
+    toolChoice: given.toolChoice ?? before.toolChoice,
     metadata: given.metadata ?? before.metadata,
-    isRawTemplate:
-      given.is_raw_template === undefined ? before.isRawTemplate : Boolean(given.is_raw_template),
+    isRawTemplate: body.is_raw_template === undefined ? before.isRawTemplate : Boolean(body.is_raw_template),
     defaultVersion: before.defaultVersion,
   };
 }

@@ -41,6 +41,39 @@ describe('what is saved', () => {
     assert.match((await partial('Bad', '{{', 400)).errors[0].message, /line 1, column 1/);
   });
 
+  test('holds no whole numbers that would lose digits', async (t) => {
+    const { ask, prompt } = await setUp(t);
+    const { slug } = await prompt('x');
+    const cases = {
+      parameters: '{"seed":9007199254740993}',
+      functions: '[{"a":[9007199254740993]}]',
+      tools: '[{"a":{"b":9007199254740993}}]',
+      tool_choice: '{"a":9007199254740993}',
+      template_metadata: '{"a":9007199254740993}',
+      prompt_metadata: '{"a":9007199254740993}',
+    };
+    for (const [member, value] of Object.entries(cases)) {
+      const rest = member === 'parameters' ? '' : ',"parameters":{}';
+      const body = `"string":"x"${rest},"${member}":${value}}`;
+      for (const { errors } of [
+        await ask('POST', '/prompts', `{"name":"P","collection_id":"default",${body}`, 400),
+        await ask('PUT', `/prompts/${slug}`, `{${body}`, 400),
+      ]) {
+        assert.equal(errors[0].path, `/${member}`);
+        assert.match(errors[0].message, /^holds 9007199254740993.*beyond 2\^53 cannot be kept/);
+      }
+    }
+  });
+
+  test('is rendered with whole numbers as they were sent', async (t) => {
+    const { call, key, prompt } = await setUp(t);
+    const { slug } = await prompt('{{n}}');
+    const body = '{"variables":{"n":9007199254740993},"seed":18446744073709551615}';
+    const asked = { path: `/prompts/${slug}/render`, body };
+    const { text } = await call(key({ kind: 'workspace-service' }), asked);
+    assert.match(text, /"content":"9007199254740993".*"seed":18446744073709551615/);
+  });
+
   test('closes no circle: it is named, at save and when a version becomes the default', async (t) => {
     const { ask, partial } = await setUp(t);
     const { slug: a } = await partial('A', 'plain');

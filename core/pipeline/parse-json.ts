@@ -11,8 +11,13 @@ export function parseJson(text: string): JsonValue | undefined {
   return (mayHoldLongNumber(text) ? parseExactly(text) : undefined) ?? parsePlainly(text);
 }
 
+/** The same, and undefined for a document with long numbers that is nested too deeply to keep their digits. */
+export function parseJsonExactly(text: string): JsonValue | undefined {
+  return mayHoldLongNumber(text) ? parseExactly(text) : parsePlainly(text);
+}
+
 /** False for a document whose numbers `JSON.parse` reads as they are. */
-export function mayHoldLongNumber(text: string): boolean {
+function mayHoldLongNumber(text: string): boolean {
   return sixteenDigits.test(text) && longNumber.test(text);
 }
 

@@ -1,6 +1,7 @@
-import { parseJson } from '../../core/pipeline/parse-json.ts';
+import { parseJson, writeJson } from '../../core/pipeline/parse-json.ts';
 import { Type, type Static } from '../../core/pipeline/plugin.ts';
-import { isObject, plainObject } from './plain-json.ts';
+import type { ConfigData } from '../../core/ports/record-kinds.ts';
+import { plainObject } from './plain-json.ts';
 import { refusedBody } from './refused-body.ts';
 import { Name, strict } from './text-schema.ts';
 
@@ -50,14 +51,14 @@ export const UpdateConfig = Type.Object(
   strict,
 );
 
-/**
- * The config of a body as JSON, for the router to check. Throws `invalid_request` for whole numbers beyond 2^53, with
- * which a record would not say what the body said.
- */
+/** The config of a body as JSON, for the router to check. */
 export function configText(config: Static<typeof Config>): string {
-  const value = typeof config === 'string' ? parseJson(config) : config;
-  if (isObject(value) && !Array.isArray(value)) plainObject(value, '/config');
-  return typeof config === 'string' ? config : JSON.stringify(config);
+  return typeof config === 'string' ? config : writeJson(config);
+}
+
+/** What a record keeps of the text of a valid config. Throws `invalid_request` for whole numbers beyond 2^53. */
+export function storedConfig(text: string): ConfigData['config'] {
+  return plainObject(parseJson(text) as Readonly<Record<string, unknown>>, '/config');
 }
 
 /** Whether the body makes it the default of its workspace; undefined when it does not say. Throws when it says both. */

@@ -1,12 +1,11 @@
 import type { RouteDefinition } from '../../core/http/define-route.ts';
 import { defineRoute, GatewayError, Type, type Scope, type Static } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
-import type { ConfigData } from '../../core/ports/record-kinds.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
 import type { ResourcesWriter } from '../../core/ports/resources.ts';
 import { changedRecord } from './changed-record.ts';
 import { requireConfigAccess } from './config-access.ts';
-import { configText, saysDefault, UpdateConfig } from './config-body.ts';
+import { configText, saysDefault, storedConfig, UpdateConfig } from './config-body.ts';
 import { addConfigVersion, ConfigParams, configQuery, takeDefault, visibleConfig } from './config-store.ts';
 import { requireUnused } from './config-uses.ts';
 import { requireOwn } from './record-place.ts';
@@ -78,7 +77,7 @@ function changed(
   if (body.config !== undefined || (status === 'active' && before.status !== status))
     router.checkConfig({ text, slug, place: { organisationId, workspaceId } });
   const isDefault = status === 'active' && (saysDefault(body) ?? before.data.isDefault);
-  const data = { config: JSON.parse(text) as ConfigData['config'], isDefault };
+  const data = { config: storedConfig(text), isDefault };
   return changedRecord(before, { name: body.name ?? before.name, status, data }, key, clock.now());
 }
 

@@ -3,7 +3,7 @@ import type { RouteDefinition } from '../../core/http/define-route.ts';
 import { defineRoute, Type, type Scope } from '../../core/pipeline/plugin.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
 import { requireConfigAccess } from './config-access.ts';
-import { configText, CreateConfig, saysDefault } from './config-body.ts';
+import { configText, CreateConfig, saysDefault, storedConfig } from './config-body.ts';
 import { archiveConfigRoute, updateConfigRoute } from './config-changes.ts';
 import {
   ConfigDetail,
@@ -66,7 +66,7 @@ function createRoute({ clock, directory, router }: Scope): RouteDefinition {
         const record: StoredRecord<'config'> = {
           ...{ kind: 'config', id, organisationId, workspaceId, slug, name: body.name, status: 'active' },
           ...{ parentId: '', secrets: {}, createdBy: maker, updatedBy: maker },
-          data: { config: JSON.parse(text) as StoredRecord<'config'>['data']['config'], isDefault },
+          data: { config: storedConfig(text), isDefault },
           ...{ createdAt: now, updatedAt: now, version: 1 },
         };
         if (isDefault) await takeDefault(writer, record);

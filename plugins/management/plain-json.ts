@@ -22,8 +22,3 @@ export function plainValue(value: unknown, pointer: string): unknown {
   });
   return JSON.parse(text) as unknown;
 }
-
-/** A list, too. */
-export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null;
-}

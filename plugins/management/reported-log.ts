@@ -7,7 +7,6 @@ import { writeJson } from '../../core/pipeline/parse-json.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import { acceptance, type ReportedRow } from '../../core/ports/reported-row.ts';
 import type { BodyRow } from '../../core/ports/request-row.ts';
-import { isObject } from './plain-json.ts';
 import type { ReportedLog } from './reported-log-body.ts';
 import { usageColumns } from './usage-columns.ts';
 
@@ -145,4 +144,8 @@ function serviceOf(named: string | undefined, host: string, table: Scope['router
 function memberOf(body: unknown, name: string): string {
   const value = isObject(body) ? body[name] : undefined;
   return typeof value === 'string' ? value : '';
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null;
 }

@@ -16,7 +16,7 @@ FROM ${NODE_IMAGE} AS runtime
 # A fixed number, so that the owner of a mounted folder can be set from outside (chown 10001).
 RUN groupadd --gid 10001 weir \
   && useradd --uid 10001 --gid weir --no-create-home --home-dir /var/lib/weir --shell /usr/sbin/nologin weir \
-  && install -d -o weir -g weir -m 0750 /var/lib/weir \
+  && install -d -o weir -g weir -m 0700 /var/lib/weir \
   && install -d -m 0755 /etc/weir
 ENV NODE_ENV=production \
   WEIR_CONFIG=/etc/weir/gateway.config.yaml \
@@ -30,7 +30,7 @@ COPY core ./core
 COPY plugins ./plugins
 COPY adapters ./adapters
 COPY storage ./storage
-COPY scripts/healthcheck.mjs scripts/runtime-flags.mjs scripts/weir.mjs scripts/run.mjs scripts/built-sources.mjs ./scripts/
+COPY scripts/healthcheck.mjs scripts/runtime-flags.mjs scripts/weir.mjs scripts/supervise.mjs scripts/run.mjs scripts/built-sources.mjs ./scripts/
 # Makes what is run of the sources: who runs the gateway may not write here.
 RUN node scripts/run.mjs --help
 COPY gateway.config.yaml /etc/weir/gateway.config.yaml

@@ -5,6 +5,7 @@ import { helpText, readArguments, type Command } from './core/cli/arguments.ts';
 import { loadConfig } from './core/config/load-config.ts';
 import { systemClock as clock } from './core/ports/system-clock.ts';
 import { configFile } from './main/config-file.ts';
+import { writePrivately } from './storage/embedded/own-folder.ts';
 
 const env = process.env;
 
@@ -48,5 +49,6 @@ function help({ topic, problem }: Extract<Command, { name: 'help' }>): number {
 // Who reads our output may leave (`weir start 2>&1 | head`). That is no reason to end, and an error that is reported
 // where nobody reads would raise the next one, without end.
 for (const output of [process.stdout, process.stderr]) output.on('error', () => undefined);
+writePrivately();
 const code = await run(readArguments(process.argv.slice(2), env));
 if (code !== undefined) process.exitCode = code;

@@ -28,7 +28,7 @@ export function journalTools(parts: {
     verify: verifyJournal,
     quarantine: quarantineSources,
     replay: (options) => replayRows({ ...options, clock }),
-    holder: dataFolderHolder,
+    holder: async (data) => (await dataFolderHolder(data))?.pid,
     print,
     complain,
     async atStore(data, named, use) {

@@ -10,6 +10,7 @@ import type { Metrics } from '../core/ports/metrics.ts';
 import { createAnalytics } from '../storage/clickhouse/create-analytics.ts';
 import { gateQueries } from '../storage/clickhouse/gated-analytics.ts';
 import { openServer, type StoreRules } from '../storage/clickhouse/open-server.ts';
+import { closeToOthers } from '../storage/embedded/own-folder.ts';
 import { memoryBudget } from '../storage/embedded/memory-budget.ts';
 import { defaultQueries, startChdb, type EmbeddedChdb } from '../storage/embedded/start-chdb.ts';
 import { createNoAnalytics } from '../storage/none/no-analytics.ts';
@@ -73,7 +74,7 @@ async function openStore(options: AnalyticsOptions): Promise<Analytics> {
 }
 
 /** Starts the embedded engine as the configuration wants it. */
-export function startEngine({
+export async function startEngine({
   config,
   data,
   log,
@@ -81,6 +82,7 @@ export function startEngine({
 }: Pick<AnalyticsOptions, 'config' | 'data' | 'log' | 'clock'>): Promise<EmbeddedChdb> {
   const { url, max_memory_bytes: memoryBytes } = config.storage.analytics;
   const named = url.slice('chdb:'.length);
+  if (named !== '') await closeToOthers(path.resolve(named), log);
   return startChdb({
     directory: named === '' ? path.join(data, 'analytics') : path.resolve(named),
     ...{ log, clock, memoryBytes, queries: engineQueries(config) },

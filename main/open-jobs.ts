@@ -4,7 +4,7 @@ import type { Features } from '../core/access/features.ts';
 import { defineExpiryJobs } from '../core/administration/expiry-jobs.ts';
 import { reportJobs } from '../core/administration/job-metrics.ts';
 import type { GatewayConfig } from '../core/config/schema.ts';
-import type { Dependency } from '../core/http/operations.ts';
+import type { Dependency } from '../core/http/dependencies.ts';
 import type { UndoStack } from '../core/lifecycle/undo-stack.ts';
 import type { Analytics } from '../core/ports/analytics.ts';
 import type { Clock } from '../core/ports/clock.ts';

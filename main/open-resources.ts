@@ -4,6 +4,7 @@ import type { GatewayConfig } from '../core/config/schema.ts';
 import type { UndoStack } from '../core/lifecycle/undo-stack.ts';
 import type { Clock } from '../core/ports/clock.ts';
 import type { Log } from '../core/ports/log.ts';
+import { closeToOthers } from '../storage/embedded/own-folder.ts';
 import { startPglite } from '../storage/embedded/start-pglite.ts';
 import type { Database } from '../storage/postgres/database.ts';
 import { openDatabase } from '../storage/postgres/open-database.ts';
@@ -38,6 +39,7 @@ export async function openResources(options: ResourcesOptions): Promise<Database
   if (settings.url === 'none:') return undefined;
   if (settings.url.startsWith('pglite:')) {
     const directory = embeddedFolder(settings.url, data);
+    if (directory !== embeddedFolder('pglite:', data)) await closeToOthers(directory, log);
     const engine = await startPglite({ directory, log, clock });
     opened.push(() => engine.close());
     const database = closedWith(opened, await openDatabase({ place: engine, log, clock }));

@@ -9,7 +9,7 @@ import { directoryWithFile } from '../core/directory/file-records-directory.ts';
 import { FileRecordsInUse } from '../core/directory/file-records-in-use.ts';
 import { withFileRecords } from '../core/directory/file-records-resources.ts';
 import { createDirectory } from '../core/directory/live-directory.ts';
-import type { Dependency } from '../core/http/operations.ts';
+import type { Dependency } from '../core/http/dependencies.ts';
 import { reportJournal } from '../core/http/journal-metrics.ts';
 import type { UndoStack } from '../core/lifecycle/undo-stack.ts';
 import type { Analytics } from '../core/ports/analytics.ts';
@@ -59,8 +59,10 @@ export interface StoresOptions {
   readonly opened: UndoStack;
 }
 
-/** The open stores, and what `/readyz` asks of them. */
+/** The open stores, and what the pages for operators tell of them. */
 export interface Stores {
+  /** The one that is served with: a new gateway may have joined the organisation of its store. */
+  readonly identity: Identity;
   readonly analytics: Analytics;
   readonly journal: Journal;
   readonly counters: Counters;
@@ -76,6 +78,8 @@ export interface Stores {
   /** Logs as files; undefined when `storage.resources` is `none:`. */
   readonly exports: LogExports | undefined;
   readonly dependencies: readonly Dependency[];
+  /** Why requests cannot be served now, in sentences for anybody; empty when they can. */
+  unready(): readonly string[];
 }
 
 /**
@@ -100,7 +104,7 @@ export async function openStores(options: StoresOptions): Promise<Stores> {
   });
   opened.push(() => shared.close());
   const { counters, cache, vectors } = shared;
-  const { resources, owned, directory, fileRecords } = administration;
+  const { identity, resources, owned, directory, fileRecords, unready } = administration;
   const { exports, ...jobs } = await openJobs(options, { resources, directory, analytics });
   const dependencies: Dependency[] = [
     { name: 'analytics', check: () => analytics.ping() },
@@ -110,7 +114,7 @@ export async function openStores(options: StoresOptions): Promise<Stores> {
   ];
   if (resources !== undefined) dependencies.push({ name: 'resources', check: () => resources.ping() });
   const administered = { resources, owned, directory, fileRecords, exports };
-  return { analytics, journal, counters, cache, vectors, ...administered, dependencies };
+  return { identity, analytics, journal, counters, cache, vectors, ...administered, dependencies, unready };
 }
 
 async function openLogRows(
@@ -143,18 +147,20 @@ async function checkJournal(journal: Journal): Promise<void> {
 /** Without a store, requests are let in by what is known without one. */
 async function openAdministration(
   options: StoresOptions,
-): Promise<Pick<Stores, 'resources' | 'owned' | 'directory' | 'fileRecords'>> {
+): Promise<Pick<Stores, 'identity' | 'resources' | 'owned' | 'directory' | 'fileRecords' | 'unready'>> {
   const { secrets, log, clock, metrics, opened } = options;
   const database = await openResources({ ...options, serves: true });
   const opening = database && { ...options, database, store: createResources({ database, clock, log }) };
-  const { directory: base, owner } = opening ? await joinOrganisation(opening) : options.identity;
+  const identity = opening ? await joinOrganisation(opening) : options.identity;
+  const { directory: base, owner } = identity;
   const { defaultOrganisationId, defaultWorkspaceId } = base;
   const place = { defaultOrganisationId, defaultWorkspaceId, secrets };
   const fileRecords = new FileRecordsInUse(options, place, clock);
   const { current } = fileRecords;
   if (opening === undefined) {
     const directory = directoryWithFile(base, current);
-    return { resources: undefined, owned: ownedAlone(current, place), directory, fileRecords };
+    const owned = ownedAlone(current, place);
+    return { identity, resources: undefined, owned, directory, fileRecords, unready: () => [] };
   }
   const { store } = opening;
   const directory = createDirectory({ base, owner, resources: store, clock, log, metrics });
@@ -162,5 +168,13 @@ async function openAdministration(
   await directory.start();
   fileRecords.onChange((records) => void warnOfTwins(store, records, log));
   const resources = withFileRecords(directory.resources, current);
-  return { resources, owned: undefined, directory: directoryWithFile(directory, current), fileRecords };
+  const withFile = directoryWithFile(directory, current);
+  return {
+    identity,
+    resources,
+    owned: undefined,
+    directory: withFile,
+    fileRecords,
+    unready: () => directory.unready(),
+  };
 }

@@ -1,4 +1,5 @@
 // A part of the composition root: how the parts of a gateway are put together, and when it listens.
+import { url as inspectorUrl } from 'node:inspector';
 import path from 'node:path';
 import { createCredentialFactory } from '../adapters/credentials/index.ts';
 import { dialects, providerDialects } from '../adapters/dialects/index.ts';
@@ -18,6 +19,7 @@ import { loadConfig } from '../core/config/load-config.ts';
 import { formatProblem } from '../core/config/problem.ts';
 import type { GatewayConfig } from '../core/config/schema.ts';
 import { watchFiles } from '../core/config/watch.ts';
+import { degradedOf, Dependencies } from '../core/http/dependencies.ts';
 import { Gateway } from '../core/http/gateway.ts';
 import { createInvitePage } from '../core/http/invite-page.ts';
 import { createOperationsAccess } from '../core/http/operations-access.ts';
@@ -31,11 +33,12 @@ import { PluginBundler } from '../core/lifecycle/plugin-bundler.ts';
 import { installProcessGuards } from '../core/lifecycle/process-guards.ts';
 import { Reloader } from '../core/lifecycle/reload.ts';
 import type { Services } from '../core/lifecycle/scope.ts';
+import { restartExitCode, startWatchdog } from '../core/lifecycle/watchdog.ts';
 import { TracerInUse } from '../core/lifecycle/tracer-in-use.ts';
 import type { UndoStack } from '../core/lifecycle/undo-stack.ts';
 import { pluginErrors } from '../core/lifecycle/plugin-errors.ts';
 import { compilePipeline } from '../core/pipeline/compile.ts';
-import type { HookRuntime } from '../core/pipeline/call-hook.ts';
+import { PendingHooks, type HookRuntime } from '../core/pipeline/call-hook.ts';
 import { createHookTimes } from '../core/pipeline/hook-times.ts';
 import type { EngineRuntime } from '../core/pipeline/settle.ts';
 import type { Log } from '../core/ports/log.ts';
@@ -67,8 +70,8 @@ export interface Serving {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly features: Features;
-  /** The owner's key, when it was made just now. */
-  readonly newOwnerKey: string | undefined;
+  /** How long it listens on after a signal to end. */
+  readonly drainDelayMs: number;
   /** What secrets at rest are in. */
   readonly secrets: SecretBox;
   readonly stores: Stores;
@@ -78,7 +81,7 @@ export interface Serving {
 /** Builds the first generation, listens and says so. Throws one sentence with the remedy. */
 export async function serve(serving: Serving): Promise<void> {
   const { command, file, config, data, log, metrics, features, secrets, opened } = serving;
-  const { counters, directory, dependencies, fileRecords, owned, ...stores } = serving.stores;
+  const { identity, counters, directory, fileRecords, owned, unready, ...stores } = serving.stores;
   const transport = openTransport(log, metrics);
   opened.push(() => transport.close());
   const credentials = createCredentialFactory({ clock, transport, environment: env });
@@ -89,6 +92,7 @@ export async function serve(serving: Serving): Promise<void> {
     log,
     clock,
     countPluginError: (plugin, hook) => countError({ plugin, hook }).inc(),
+    pending: new PendingHooks(clock),
   };
   const prices = createPrices({ log });
   const routingState = new RoutingState(clock);
@@ -152,6 +156,11 @@ export async function serve(serving: Serving): Promise<void> {
     inUse: ({ telemetry }) => tracer.use(telemetry.otlp),
     watch: (files, onChange, since) => watchFiles(files, onChange, { clock, log, since }),
   });
+  const attribute = (thrown: unknown): string | undefined => bundler.origins.attribute(thrown);
+  const { watchdog_ms: limitMs } = config.server;
+  // A debugger stops the loop on purpose. Started before the first plugin is loaded: its top level may loop.
+  if (limitMs > 0 && inspectorUrl() === undefined)
+    startWatchdog({ limitMs, log, metrics, attribute, exit: process.exit.bind(process) });
   const started = await reloader.start();
   if (!started.ok) {
     reportProblems(started.problems);
@@ -160,6 +169,8 @@ export async function serve(serving: Serving): Promise<void> {
   opened.push(() => reloader.stop());
   fileRecords.follow(() => reloader.current);
 
+  const dependencies = new Dependencies(serving.stores.dependencies, { clock, metrics });
+  opened.push(() => dependencies.close());
   const gateway: Gateway = new Gateway({
     server: config.server,
     ...{ dialects, clock, administration: { resources: stores.resources, owned, directory, features } },
@@ -170,34 +181,48 @@ export async function serve(serving: Serving): Promise<void> {
     },
     current: () => reloader.current,
     operations: createOperations({
-      metrics,
-      dependencies,
+      ...{ metrics, dependencies, unready },
       refusal: createOperationsAccess(config.server, directory),
       reference: createReferencePages(config.server, () => reloader.current),
       invitePage: createInvitePage(config.server),
       draining: () => gateway.isDraining,
-      status: () => status(reloader, gateway),
+      status: () => status(reloader, gateway, { dependencies, unready }),
     }),
   });
   const { host = config.server.host, port = config.server.port } = command;
   const server = await startServer(gateway, { ...config.server, host }, port);
+  const signals = handleSignals({
+    log,
+    opened,
+    metrics,
+    attribute,
+    reload: () => void reloader.reload('SIGHUP'),
+  });
   opened.push(async () => {
-    const { cut } = await server.close(config.server.shutdown_timeout_ms);
+    const { hurry, isFatal } = signals;
+    const drainDelayMs = isFatal() ? 0 : serving.drainDelayMs;
+    if (drainDelayMs > 0)
+      log.info('New requests should go elsewhere; it still listens', { drain_delay_ms: drainDelayMs });
+    const { cut } = await server.close(config.server.shutdown_timeout_ms, { drainDelayMs, hurry });
     if (cut > 0) log.warn('Requests were cut at the shutdown deadline', { cut });
   });
-  handleSignals({ log, opened, metrics, bundler, reload: () => void reloader.reload('SIGHUP') });
-  console.log(
-    welcome({
-      url: `http://${server.host.includes(':') ? `[${server.host}]` : server.host}:${server.port}`,
-      config: path.relative('', file) || file,
-      data: path.relative('', data) || data,
-      analytics: analyticsPlace(config, path.relative('', data) || data),
-      basePath: config.server.base_path,
-      headerPrefix: config.server.header_prefix,
-      newOwnerKey: serving.newOwnerKey,
-      ...{ off: features.off, leftOut: leftOutPlugins(reloader.current.compiled) },
-    }),
-  );
+  const text = welcome({
+    url: `http://${server.host.includes(':') ? `[${server.host}]` : server.host}:${server.port}`,
+    config: path.relative('', file) || file,
+    data: path.relative('', data) || data,
+    analytics: analyticsPlace(config, path.relative('', data) || data),
+    basePath: config.server.base_path,
+    headerPrefix: config.server.header_prefix,
+    newOwnerKey: identity.newOwnerKey,
+    ...{ off: features.off, leftOut: leftOutPlugins(reloader.current.compiled) },
+  });
+  // A key whose line could not be written, or that was not reached because the start failed, is made anew by the next one.
+  process.stdout.write(`${text}\n`, (error) => {
+    if (error) return;
+    identity
+      .keyShown()
+      .catch((reason: unknown) => log.error('The data folder cannot be written to', { error: reason }));
+  });
 }
 
 /** What is done with each request that has settled. */
@@ -229,9 +254,18 @@ function openTransport(log: Log, metrics: Metrics): Transport {
   };
 }
 
-function status(reloader: Reloader<unknown>, gateway: Gateway): Record<string, unknown> {
+function status(
+  reloader: Reloader<unknown>,
+  gateway: Gateway,
+  { dependencies, unready }: { readonly dependencies: Dependencies } & Pick<Stores, 'unready'>,
+): Record<string, unknown> {
+  const { known } = dependencies;
+  const reasons = unready();
   return {
-    status: gateway.isDraining ? 'draining' : 'serving',
+    status: gateway.isDraining ? 'draining' : reasons.length > 0 ? 'not ready' : 'serving',
+    ...(reasons.length > 0 && { reasons }),
+    degraded: degradedOf(known),
+    dependencies: known,
     generation: reloader.current.hash,
     uptime_seconds: Math.floor(process.uptime()),
     active_requests: gateway.activeRequests,
@@ -251,26 +285,52 @@ interface SignalParts {
   readonly log: Log;
   readonly opened: UndoStack;
   readonly metrics: Metrics;
-  readonly bundler: PluginBundler;
+  attribute(thrown: unknown): string | undefined;
   reload(): void;
 }
 
-function handleSignals({ log, opened, metrics, bundler, reload }: SignalParts): void {
-  let stopping = false;
+/** How the process was told to end. */
+interface Signals {
+  /** Aborted by a second signal: nothing is waited for any more. */
+  readonly hurry: AbortSignal;
+  /** True when it ends because it cannot go on safely. */
+  isFatal(): boolean;
+}
+
+/** One Ctrl-C arrives several times: from the terminal, and handed on by npm and by the process that npm starts. */
+const sameSignalMs = 300;
+/** After a second signal closing takes so long at most. */
+const hurriedCloseMs = 2000;
+
+function handleSignals({ log, opened, metrics, attribute, reload }: SignalParts): Signals {
+  const hurry = new AbortController();
+  let stoppingSince: number | undefined;
+  let fatal = false;
   const stop = (reason: string, code: number): void => {
-    if (stopping) return;
-    stopping = true;
+    if (stoppingSince !== undefined) return;
+    stoppingSince = clock.monotonic();
     log.info(`Shutting down: ${reason}`);
     void opened.dispose().then(() => process.exit(code));
   };
-  process.on('SIGTERM', () => stop('SIGTERM', 0));
-  process.on('SIGINT', () => stop('SIGINT', 0));
+  const stopBySignal = (signal: NodeJS.Signals): void => {
+    if (stoppingSince === undefined) return stop(signal, 0);
+    if (hurry.signal.aborted || clock.monotonic() - stoppingSince < sameSignalMs) return;
+    log.warn(`Shutting down at once: a second signal (${signal})`);
+    hurry.abort();
+    setTimeout(() => process.exit(1), hurriedCloseMs);
+  };
+  process.on('SIGTERM', stopBySignal);
+  process.on('SIGINT', stopBySignal);
   process.on('SIGHUP', reload);
   installProcessGuards({
     process,
     log,
     metrics,
-    attribute: (thrown) => bundler.origins.attribute(thrown),
-    onFatal: () => stop('an uncaught exception', 1),
+    attribute,
+    onFatal() {
+      fatal = true;
+      stop('an uncaught exception', restartExitCode);
+    },
   });
+  return { hurry: hurry.signal, isFatal: () => fatal };
 }

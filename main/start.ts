@@ -1,6 +1,6 @@
 // A part of the composition root: `weir start`. The stores are opened while the rest of the gateway is being loaded:
 // their engines take as long to start as our modules do.
-import { mkdir } from 'node:fs/promises';
+import { execFile } from 'node:child_process';
 import path from 'node:path';
 import { createLog } from '../adapters/telemetry/line-log.ts';
 import { createMetrics } from '../adapters/telemetry/prometheus.ts';
@@ -10,9 +10,11 @@ import { loadConfig } from '../core/config/load-config.ts';
 import type { ConfigSource } from '../core/config/config-source.ts';
 import type { GatewayConfig } from '../core/config/schema.ts';
 import { UndoStack } from '../core/lifecycle/undo-stack.ts';
+import { keepSystemdInformed } from '../core/lifecycle/watchdog.ts';
 import type { Log } from '../core/ports/log.ts';
 import { systemClock as clock } from '../core/ports/system-clock.ts';
 import { lockData } from '../storage/embedded/data-lock.ts';
+import { closeToOthers } from '../storage/embedded/own-folder.ts';
 import { openIdentity } from '../storage/identity/open-identity.ts';
 import { configFile } from './config-file.ts';
 import { openSecrets } from './open-secret-box.ts';
@@ -28,14 +30,16 @@ export async function start(command: Start): Promise<number | undefined> {
   const first = await loadConfig(file, { env });
   if (!first.ok) return reportProblems(first.problems);
   const { config, source } = first;
+  keepSystemdInformed(env, (program, args) => execFile(program, args, () => undefined));
   const log = createLog({ ...config.log, write: (line) => process.stderr.write(line), clock });
+  const drainDelayMs = command.drainDelayMs ?? config.server.drain_delay_ms ?? (isOnTerminal() ? 0 : 5000);
   const opened = new UndoStack({
     clock,
-    timeoutMs: config.server.shutdown_timeout_ms + 10_000,
+    timeoutMs: drainDelayMs + config.server.shutdown_timeout_ms + 10_000,
     onError: (error) => log.error('A part could not be closed', { error }),
   });
   try {
-    await openAndServe(command, { file, config, source, log, opened });
+    await openAndServe(command, { file, config, source, log, opened, drainDelayMs });
     return undefined;
   } catch (error) {
     log.error(error instanceof Error ? error.message : String(error));
@@ -50,14 +54,21 @@ interface Beginning {
   readonly source: ConfigSource;
   readonly log: Log;
   readonly opened: UndoStack;
+  readonly drainDelayMs: number;
+}
+
+/** Whoever stops it with Ctrl-C has no balancer in front of it, and waits for the end. */
+function isOnTerminal(): boolean {
+  return process.stdin.isTTY || process.stdout.isTTY;
 }
 
 async function openAndServe(command: Start, beginning: Beginning): Promise<void> {
   const { config, log, opened } = beginning;
   const features = readFeatures(env, config.retention);
-  const data = await dataFolder(command);
-  const lock = await lockData(data, { clock });
+  const data = path.resolve(command.data);
+  const lock = await lockData(data, { clock, log, onLost: endAtOnce(log) });
   opened.push(() => lock.release());
+  await closeToOthers(data, log);
   const metrics = createMetrics();
   const identity = await openIdentity(data, {
     ...{ presetKey: env['WEIR_ADMIN_KEY'], ownerEmail: env['WEIR_OWNER_EMAIL'] },
@@ -69,18 +80,13 @@ async function openAndServe(command: Start, beginning: Beginning): Promise<void>
     openStores({ ...beginning, data, clock, metrics, identity, features, secrets }),
     import('./serve.ts'),
   ]);
-  const { newOwnerKey } = identity;
-  await serve({ ...beginning, command, data, metrics, features, newOwnerKey, secrets, stores });
+  await serve({ ...beginning, command, data, metrics, features, secrets, stores });
 }
 
-/** The data folder, absolute; makes it. */
-async function dataFolder(command: Start): Promise<string> {
-  const data = path.resolve(command.data);
-  await mkdir(data, { recursive: true }).catch((cause: Error) => {
-    throw new Error(
-      `The data folder cannot be made: ${cause.message}. Name another one (--data, WEIR_DATA).`,
-      { cause },
-    );
-  });
-  return data;
+/** The folder belongs to another process now: nothing more may be written to it, not even in order. */
+function endAtOnce(log: Log): (reason: string) => never {
+  return (reason) => {
+    log.error(`Ending at once: ${reason}`);
+    process.exit(1);
+  };
 }

@@ -1,7 +1,7 @@
 // Plain JavaScript on purpose: it runs before anything is installed. `npm start`, `npm test`, `npm run check`,
 // `npm run bench`, `npm run seed:demo` and their `:deno` come through here; each installs from the lock file first when node_modules is
 // missing or stale.
-import { spawn, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { bundleModules, isBundled, runEnvironment } from './bundle-modules.mjs';
 import { denoArguments, denoProgram } from './deno-command.mjs';
 import { runtimeFlags } from './runtime-flags.mjs';
+import { supervise } from './supervise.mjs';
 import { groups, hasOwnCommand, suites } from './test-groups.mjs';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
@@ -25,8 +26,11 @@ install();
 if (!isBundled()) await bundleModules();
 const [command, ...rest] = process.argv.slice(2);
 const tsx = ['--import', 'tsx'];
-if (command === 'start') run([...runtimeFlags, 'scripts/run.mjs', 'start', ...rest]);
-else if (command === 'start:deno') run([...denoArguments, 'main.ts', 'start', ...rest], { program: deno() });
+const serving = { restart: true, options: { cwd: root, env: { ...process.env, ...runEnvironment } } };
+if (command === 'start')
+  supervise(process.execPath, [...runtimeFlags, 'scripts/run.mjs', 'start', ...rest], serving);
+else if (command === 'start:deno')
+  supervise(deno(), [...denoArguments, 'main.ts', 'start', ...rest], serving);
 else if (command === 'test') test(rest.length > 0 ? rest : allTests());
 else if (command?.startsWith('test:') && Object.hasOwn(suites, command.slice('test:'.length))) {
   const suite = command.slice('test:'.length);
@@ -95,10 +99,11 @@ function test(files, env = process.env) {
 }
 
 /** Runs in a child, hands signals on, and ends as the child ended. */
-function run(args, { program = process.execPath, env = process.env } = {}) {
-  const child = spawn(program, args, { cwd: root, stdio: 'inherit', env: { ...env, ...runEnvironment } });
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
-  child.on('exit', (code, signal) => process.exit(code ?? (signal === null ? 1 : 128)));
+function run(args, { env = process.env } = {}) {
+  supervise(process.execPath, args, {
+    restart: false,
+    options: { cwd: root, env: { ...env, ...runEnvironment } },
+  });
 }
 
 function fail(message) {

@@ -135,7 +135,7 @@ describe('compose', () => {
 volumes: { kept: {} }
 `;
   const check = (text: string): string[] =>
-    checkCompose({ text, example: 'DB_PASSWORD=\n', exists: (file) => file === './there', stopSeconds: 45 });
+    checkCompose({ text, example: 'DB_PASSWORD=\n', exists: (file) => file === './there', stopSeconds: 50 });
 
   test('a good one has no problem', () => assert.deepEqual(check(good), []));
 
@@ -157,7 +157,7 @@ volumes: { kept: {} }
     ['a mount that is not there', './there', './gone', /\.\/gone is mounted/],
     ['an undeclared volume', 'kept: {}', 'lost: {}', /volume kept is not declared/],
     ['an open port', '127.0.0.1:1:1', '1:1', /open to every network/],
-    ['too little time to end', '60s', '30s', /stop_grace_period must be 45s/],
+    ['too little time to end', '60s', '30s', /stop_grace_period must be 50s/],
   ];
   findsBroken(good, check, broken);
 });
@@ -165,7 +165,7 @@ volumes: { kept: {} }
 describe('systemd unit', () => {
   const good = readFileSync('deploy/weir.service', 'utf8');
   const flags = ['--max-semi-space-size=64'];
-  const check = (text: string): string[] => checkUnit({ text, stopSeconds: 45, nodeFlags: flags });
+  const check = (text: string): string[] => checkUnit({ text, stopSeconds: 50, nodeFlags: flags });
 
   const broken: Broken[] = [
     ['root', 'User=weir', 'User=root', /User=root/],
@@ -174,7 +174,7 @@ describe('systemd unit', () => {
     ['a file system that can be written', 'ProtectSystem=strict', 'ProtectSystem=full', /ProtectSystem/],
     ['no state', 'StateDirectory=weir\n', '', /StateDirectory= is missing/],
     ['memory that V8 cannot use', 'WriteExecute=no', 'WriteExecute=yes', /MemoryDenyWriteExecute/],
-    ['too little time to end', 'TimeoutStopSec=60', 'TimeoutStopSec=30', /TimeoutStopSec must be 45/],
+    ['too little time to end', 'TimeoutStopSec=60', 'TimeoutStopSec=30', /TimeoutStopSec must be 50/],
     ['no time to end', 'TimeoutStopSec=60\n', '', /TimeoutStopSec/],
     ['a signal to all', 'KillMode=mixed', 'KillMode=control-group', /KillMode/],
     ['a relative program', 'ExecStart=/usr/bin/node', 'ExecStart=node', /ExecStart/],

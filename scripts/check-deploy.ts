@@ -10,8 +10,8 @@ import { checkUnit } from './check-unit.ts';
 import { importsOf, type Source } from './read-sources.ts';
 import { runtimeFlags } from './runtime-flags.mjs';
 
-/** `server.shutdown_timeout_ms` by default, and the closing of journal and stores after it. */
-const stopSeconds = 45;
+/** `server.drain_delay_ms` and `server.shutdown_timeout_ms` by default, and the closing of journal and stores after them. */
+const stopSeconds = 50;
 const gatewayConfig = 'deploy/config/gateway.config.yaml';
 
 /** Everything that is wrong with the deployment files; `sources` are those of the project. */
@@ -20,7 +20,7 @@ export function checkDeploy(sources: readonly Source[]): string[] {
   const ignore = readFileSync('.dockerignore', 'utf8');
   const text = readFileSync('compose.yaml', 'utf8');
   const example = readFileSync('deploy/.env.example', 'utf8');
-  const scripts = ['healthcheck', 'weir', 'runtime-flags'].map((name) => `scripts/${name}.mjs`);
+  const scripts = ['healthcheck', 'weir', 'supervise', 'runtime-flags'].map((name) => `scripts/${name}.mjs`);
   const needed = [...neededFiles(sources), 'package.json', 'package-lock.json', ...scripts];
   return [
     ...checkDockerfile({ dockerfile, ignore, files: treeFiles(), needed, nodeFlags: runtimeFlags }),

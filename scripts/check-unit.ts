@@ -18,6 +18,8 @@ const required: readonly [key: string, pattern: RegExp][] = [
   ['NoNewPrivileges', /^yes$/],
   ['CapabilityBoundingSet', /^$/],
   ['Restart', /^on-failure$/],
+  ['WatchdogSec', /^[1-9]\d+$/],
+  ['NotifyAccess', /^all$/],
   ['KillSignal', /^SIGTERM$/],
   ['KillMode', /^mixed$/],
   ['MemoryDenyWriteExecute', /^no$/],

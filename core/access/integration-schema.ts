@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
 import { didYouMean } from '../config/did-you-mean.ts';
+import { providerFields } from '../ports/provider-fields.ts';
 import { configurationNames, ConfigurationsSchema } from './integration-configurations.ts';
 import { Description, Name, orNull, strict } from './text-schema.ts';
 
@@ -72,11 +73,12 @@ export const newIntegrationFields = {
   default_provider_slug: Type.Optional(Slug('Default: made of the name.')),
 };
 
-/** Settings that no single secret can be. */
+/** Settings that no single secret can be, and those that decide where secrets are sent. */
 const unmappable: ReadonlySet<string> = new Set([
   'azure_deployment_config',
   'custom_host',
   'vertex_auth_type',
+  ...providerFields.filter(({ template, address }) => template || address).map(({ name }) => name),
 ]);
 
 /** The fields of a record that secret references can stand for. */

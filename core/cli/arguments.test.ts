@@ -27,6 +27,7 @@ describe('readArguments', () => {
       { WEIR_CONFIG: 'e.yaml', PORT: '7', WEIR_HOST: '0.0.0.0', WEIR_DATA: 'ed' },
       start({ config: 'e.yaml', port: 7, host: '0.0.0.0', data: 'ed' }),
     ],
+    ['a drain delay', [], { WEIR_DRAIN_DELAY_MS: '0' }, start({ drainDelayMs: 0 })],
     ['variables that are set to nothing', [], { WEIR_CONFIG: '', PORT: '', WEIR_DATA: '' }, start({})],
     ['port 0', ['--port', '0'], { PORT: '7' }, start({ port: 0 })],
     ['check with the environment', ['check'], { WEIR_CONFIG: 'e.yaml' }, { name: 'check', file: 'e.yaml' }],

@@ -16,6 +16,8 @@ export type Command =
       /** Address to listen on, instead of `server.host`. */
       readonly host: string | undefined;
       readonly data: string;
+      /** Instead of `server.drain_delay_ms`. */
+      readonly drainDelayMs?: number;
     }
   | { readonly name: 'check'; readonly file: string | undefined }
   | { readonly name: 'schema' }
@@ -26,6 +28,9 @@ export type Command =
 
 /** A command with a help text of its own. */
 export type HelpTopic = 'journal' | 'explain' | AdministrationCommand['name'];
+
+/** The most that `server.drain_delay_ms` may say. */
+export const longestDrainDelayMs = 300_000;
 
 const usage = `weir: a gateway in front of model providers
 
@@ -42,6 +47,7 @@ const usage = `weir: a gateway in front of model providers
   weir help                                            print this
 
   WEIR_ADMIN_KEY presets the owner key (at least 16 characters); without it one is generated and shown once.
+  WEIR_DRAIN_DELAY_MS wins over server.drain_delay_ms: how long it still listens after SIGTERM.
   WEIR_OWNER_EMAIL is the e-mail address of the first user, the owner; read at the first start alone.
   WEIR_SECRET_KEY is the key that stored secrets are sealed with; without it one is kept in the data folder.`;
 
@@ -124,6 +130,15 @@ function start(args: string[], env: Readonly<Record<string, string | undefined>>
   if (port !== undefined && !/^\d{1,5}$/.test(port)) {
     return { name: 'help', problem: `The port "${port}" is no number from 0 to 65535.` };
   }
+  const drainDelay = given(env['WEIR_DRAIN_DELAY_MS']);
+  if (
+    drainDelay !== undefined &&
+    !(/^\d{1,6}$/.test(drainDelay) && Number(drainDelay) <= longestDrainDelayMs)
+  )
+    return {
+      name: 'help',
+      problem: `WEIR_DRAIN_DELAY_MS is "${drainDelay.slice(0, 64)}", and no number of milliseconds from 0 to ${longestDrainDelayMs}.`,
+    };
   if (Number(port ?? 0) > 65535) return { name: 'help', problem: `The port ${port} is above 65535.` };
   return {
     name: 'start',
@@ -131,6 +146,7 @@ function start(args: string[], env: Readonly<Record<string, string | undefined>>
     port: port === undefined ? undefined : Number(port),
     host: values.host ?? given(env['WEIR_HOST']),
     data: values.data ?? given(env['WEIR_DATA']) ?? 'data',
+    ...(drainDelay !== undefined && { drainDelayMs: Number(drainDelay) }),
   };
 }
 

@@ -35,6 +35,8 @@ describe('expandGlob', () => {
     ['*/c.yaml', ['d/c.yaml']],
     ['d/**/*.yaml', ['d/c.yaml', 'd/e/f.yaml']],
     ['x+(?).yaml', ['x+(1).yaml']],
+    ['*a*.y*l', ['a.yaml']],
+    ['**b*?aml', ['b.yaml']],
     ['nowhere/*.yaml', []],
   ] as const)
     it(pattern, async () =>

@@ -18,17 +18,32 @@ export function globBase(pattern: string): string {
   return base;
 }
 
-function segmentPattern(segment: string): RegExp {
-  const source = segment
-    .replace(/[.+^${}()|[\]\\]/g, '\\$&')
-    .replaceAll(/\*+/g, '[^/]*')
-    .replaceAll('?', '[^/]');
-  return new RegExp(`^${source}$`, 'su');
+/** Only the latest `*` has to take more when the rest does not fit: what an earlier one took stays right. */
+function fits(name: readonly string[], segment: readonly string[]): boolean {
+  let at = 0;
+  let position = 0;
+  let star = -1;
+  let taken = 0;
+  while (position < name.length) {
+    const wanted = segment[at];
+    if (wanted === '*') {
+      star = at++;
+      taken = position;
+    } else if (wanted === '?' || wanted === name[position]) {
+      at++;
+      position++;
+    } else if (star !== -1) {
+      at = star + 1;
+      position = ++taken;
+    } else return false;
+  }
+  while (segment[at] === '*') at++;
+  return at === segment.length;
 }
 
 /** Hidden files match only a pattern that begins with a dot itself: editors keep their copies under such names. */
-function matches(name: string, segment: string, pattern: RegExp): boolean {
-  return (segment.startsWith('.') || !name.startsWith('.')) && pattern.test(name);
+function matches(name: string, segment: string): boolean {
+  return (segment.startsWith('.') || !name.startsWith('.')) && fits([...name], [...segment]);
 }
 
 /** The files that match an absolute pattern, sorted. A directory that cannot be read has no matches. */
@@ -45,13 +60,12 @@ export async function expandGlob(pattern: string): Promise<string[]> {
     if (segment === undefined || ++directories > maxDirectories || depth > maxDepth) return;
     if (segment === '**') await visit(directory, below, depth);
     const entries = await readdir(directory, { withFileTypes: true }).catch(() => []);
-    const expression = segmentPattern(segment);
     for (const entry of entries) {
       if (found.size >= maxMatches) return;
       const path = join(directory, entry.name);
       if (segment === '**') {
         if (entry.isDirectory() && !entry.name.startsWith('.')) await visit(path, rest, depth + 1);
-      } else if (matches(entry.name, segment, expression)) {
+      } else if (matches(entry.name, segment)) {
         if (below.length > 0) {
           // A linked directory is followed when the pattern names its level; `**` does not, it could go round.
           if (entry.isDirectory() || entry.isSymbolicLink()) await visit(path, below, depth + 1);
@@ -67,5 +81,5 @@ export async function expandGlob(pattern: string): Promise<string[]> {
 export function globConcerns(pattern: string, directory: string, name: string): boolean {
   if (dirname(pattern) !== directory) return directory.startsWith(globBase(pattern));
   const last = basename(pattern);
-  return last === '**' || matches(name, last, segmentPattern(last));
+  return last === '**' || matches(name, last);
 }

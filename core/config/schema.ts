@@ -129,11 +129,28 @@ const Server = Type.Object(
         description: 'How long an idle client connection stays open.',
       }),
     ),
+    drain_delay_ms: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: 300_000,
+        description:
+          'How long the gateway goes on listening and serving after SIGTERM, with /readyz at 503 and `Connection: close` on every answer, so that balancers send requests elsewhere before it stops listening. Longer than the balancer takes to notice. Default: 5000; 0 on a terminal. WEIR_DRAIN_DELAY_MS wins.',
+      }),
+    ),
     shutdown_timeout_ms: Type.Optional(
       Type.Integer({
         default: 30000,
         minimum: 0,
-        description: 'How long open streams may go on after SIGTERM.',
+        description: 'How long requests and streams that are under way may go on after that.',
+      }),
+    ),
+    watchdog_ms: Type.Optional(
+      Type.Integer({
+        default: 10000,
+        minimum: 0,
+        maximum: 3600000,
+        description:
+          'The process ends with a report, to be started again, when its event loop takes no turn for this long: a plugin that loops would otherwise hold every request for ever. 0 switches the watchdog off, and so does a debugger.',
       }),
     ),
   },
@@ -283,7 +300,9 @@ type Filled<T> = { [K in keyof T]-?: NonNullable<T[K]> };
 /** As used: defaults filled in. */
 export interface GatewayConfig {
   readonly version: 1;
-  readonly server: Filled<NonNullable<GatewayConfigInput['server']>>;
+  readonly server: Filled<Omit<NonNullable<GatewayConfigInput['server']>, 'drain_delay_ms'>> & {
+    readonly drain_delay_ms?: number;
+  };
   readonly security: Filled<Omit<NonNullable<GatewayConfigInput['security']>, 'secret_sources'>> & {
     readonly secret_sources: SecretSources;
   };

@@ -51,6 +51,8 @@ export interface LiveDirectory extends Directory {
   start(): Promise<void>;
   /** Resolves when everything that the store holds now is known, or could not be read. Never rejects. */
   refresh(): Promise<void>;
+  /** Why requests with keys of the store cannot be served now, in sentences for anybody; empty when they can. */
+  unready(): readonly string[];
   /** Ends following; what is known stays. Does not close the store. */
   close(): void;
 }
@@ -182,6 +184,13 @@ class StoreDirectory implements LiveDirectory {
       await new Promise<void>((resolve) => void clock.after(retryMs, resolve));
     }
     this.#scheduleLook();
+  }
+
+  unready(): readonly string[] {
+    if (this.#numbers !== undefined) return [];
+    return [
+      'The store of keys and workspaces has not been read since the start: its keys are not known here.',
+    ];
   }
 
   #scheduleLook(): void {

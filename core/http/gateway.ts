@@ -103,9 +103,15 @@ export class Gateway {
     return this.budget.usedBytes;
   }
 
-  /** From now on answers ask their clients to close the connection, and those that go on for long end. Resolves when the last request has settled. */
-  drain(): Promise<void> {
+  /** From now on every answer asks its client to close the connection, and `/readyz` says that no request should come. */
+  announceDrain(): void {
     this.draining = true;
+  }
+
+  /** The same, and answers that go on for long end. Resolves when the last request has settled. */
+  drain(): Promise<void> {
+    this.announceDrain();
+    this.setup.runtime.pending?.beginShutdown();
     this.setup.current().retiring?.();
     return this.active === 0 ? Promise.resolve() : new Promise((resolve) => this.idleListeners.push(resolve));
   }
@@ -234,10 +240,9 @@ export class Gateway {
     const path = proxyOnly ? below.slice(this.proxyPrefix.length - 1) : below;
     const matched = generation.compiled.routes.match(method, path, proxyOnly);
     if (matched) return { matched };
-    const refusal = new GatewayError(
-      'route_not_found',
-      `No pipeline serves ${method} ${path.slice(0, 200)}. Add one to pipelines: in the configuration.`,
-    );
+    const refusal = proxyOnly
+      ? noPipeline(method, path)
+      : (noRoute(generation.compiled.routes, method, path) ?? noPipeline(method, path));
     return { matched: unmatched(method, path), refusal };
   }
 
@@ -256,6 +261,25 @@ export class Gateway {
     this.idleListeners = [];
     for (const listener of listeners) listener();
   }
+}
+
+function noPipeline(method: string, path: string): GatewayError {
+  return new GatewayError(
+    'route_not_found',
+    `No pipeline serves ${method} ${path.slice(0, 200)}. Add one to pipelines: in the configuration.`,
+  );
+}
+
+/** For a path that begins like those of administration: it is not passed on. */
+function noRoute(routes: RouteTable, method: string, path: string): GatewayError | undefined {
+  const found = routes.administrative(method, path);
+  if (found === undefined) return undefined;
+  const shown = path.slice(0, 200);
+  const hint = found.meant === undefined ? 'GET /openapi.json lists all.' : `Did you mean ${found.meant}?`;
+  return new GatewayError(
+    'route_not_found',
+    `The administration API has no ${method} ${shown}. ${hint} A path of this name that a provider has is /proxy${shown}.`,
+  );
 }
 
 function cutAtShutdown(): GatewayError {

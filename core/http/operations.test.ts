@@ -2,16 +2,21 @@ import assert from 'node:assert/strict';
 import { Script } from 'node:vm';
 import { describe, test, type TestContext } from 'node:test';
 import { createMetrics } from '../../adapters/telemetry/prometheus.ts';
-import { createOperations, type Dependency } from './operations.ts';
+import { systemClock as clock } from '../ports/system-clock.ts';
+import { Dependencies, type Dependency } from './dependencies.ts';
+import { createOperations } from './operations.ts';
 import { createInvitePage } from './invite-page.ts';
 import { createOperationsAccess } from './operations-access.ts';
 import { startTestGateway, testConfig, type TestGatewayOptions } from '../../tests/kit/gateway-kit.ts';
 import { send } from '../../tests/kit/http-kit.ts';
 import { sha256, testKey } from '../../tests/kit/plugin-kit.ts';
+import { eventually } from '../../tests/kit/process-kit.ts';
 
 interface Setup extends TestGatewayOptions {
   readonly dependencies?: readonly Dependency[];
   readonly draining?: boolean;
+  /** Why it cannot serve. */
+  readonly unready?: readonly string[];
   readonly remote?: string;
 }
 
@@ -28,11 +33,14 @@ async function operating(t: TestContext, setup: Setup = {}) {
           ? testKey()
           : undefined,
   });
+  const dependencies = new Dependencies(setup.dependencies ?? [], { clock, metrics });
+  t.after(() => dependencies.close());
   const gateway = await startTestGateway(t, {
     ...setup,
     plugins: [],
     operations: createOperations({
-      ...{ metrics, dependencies: setup.dependencies ?? [], status: () => ({ generation: 'abc' }) },
+      ...{ metrics, dependencies, status: () => ({ generation: 'abc' }) },
+      unready: () => setup.unready ?? [],
       reference: {
         document: () => ({ body: '{"openapi":"3.1.1"}', headers: { etag: '"one"' } }),
         reading: () => ({ body: '<p>', headers: { etag: '"two"', 'content-type': 'text/html' } }),
@@ -63,34 +71,76 @@ describe('operational pages', () => {
     assert.equal(gateway.settled.length, 0, 'it is no request of the pipeline');
   });
 
-  test('/readyz names what fails', async (t) => {
+  test('/readyz is 200 while a store is away, and says which one', async (t) => {
     const fails: Dependency = { name: 'analytics', check: () => Promise.reject(new Error('no connection')) };
     const { url } = await operating(t, { dependencies: [works, fails] });
     const answer = await send(url, { path: '/readyz' });
-    assert.equal(answer.status, 503);
+    assert.equal(answer.status, 200);
     assert.deepEqual(answer.json(), {
-      status: 'not ready',
+      status: 'ready',
+      degraded: ['analytics'],
       dependencies: { journal: 'ok', analytics: 'no connection' },
     });
+    const { text } = await send(url, { path: '/metrics' });
+    assert.match(text, /^weir_dependency_up\{dependency="journal"\} 1$/m);
+    assert.match(text, /^weir_dependency_up\{dependency="analytics"\} 0$/m);
   });
 
-  test('/readyz when all is well, and while draining', async (t) => {
+  test('/readyz when all is well, when it cannot serve, and while draining', async (t) => {
     const ready = await operating(t, { dependencies: [works] });
     const answer = await send(ready.url, { path: '/readyz' });
+    const dependencies = { journal: 'ok' };
     assert.deepEqual(
       [answer.status, answer.json()],
-      [200, { status: 'ready', dependencies: { journal: 'ok' } }],
+      [200, { status: 'ready', degraded: [], dependencies: { journal: 'ok' } }],
     );
-    const leaving = await operating(t, { dependencies: [works], draining: true });
+    const unready = ['Keys are not known yet.'];
+    const unable = await operating(t, { dependencies: [works], unready });
+    const refused = await send(unable.url, { path: '/readyz' });
+    assert.deepEqual(
+      [refused.status, refused.json()],
+      [503, { status: 'not ready', reasons: unready, degraded: [], dependencies }],
+    );
+    const leaving = await operating(t, { dependencies: [works], draining: true, unready });
     const last = await send(leaving.url, { path: '/readyz' });
     assert.deepEqual([last.status, last.json().status], [503, 'draining']);
   });
 
-  test('/readyz waits two seconds for a dependency that says nothing', async (t) => {
-    const silent: Dependency = { name: 'analytics', check: () => new Promise(() => undefined) };
-    const { url } = await operating(t, { dependencies: [silent] });
-    const answer = await send(url, { path: '/readyz' });
-    assert.equal(answer.json().dependencies.analytics, 'no answer within 2000 ms');
+  test('/readyz does not wait for a dependency that says nothing: a balancer would think that it hangs', async (t) => {
+    let asked = 0;
+    const silent: Dependency = {
+      name: 'analytics',
+      check: () => {
+        asked += 1;
+        return new Promise(() => undefined);
+      },
+    };
+    const { url } = await operating(t, { dependencies: [works, silent] });
+    const first = await send(url, { path: '/readyz' });
+    assert.deepEqual(
+      [first.status, first.json().dependencies],
+      [200, { journal: 'ok', analytics: 'no answer yet' }],
+    );
+    for (let look = 0; look < 3; look += 1) await send(url, { path: '/readyz' });
+    assert.equal(asked, 1, 'one question at a time');
+    await eventually(async () => {
+      const { analytics } = (await send(url, { path: '/readyz' })).json().dependencies;
+      return analytics === 'no answer within 2000 ms' || undefined;
+    });
+  });
+
+  test('a dependency that hangs now and was well a moment ago is not called away before its time is over', async (t) => {
+    let answers = true;
+    const check = (): Promise<void> => (answers ? Promise.resolve() : new Promise(() => undefined));
+    const { url } = await operating(t, { dependencies: [{ name: 'analytics', check }] });
+    const analytics = async (): Promise<unknown> =>
+      (await send(url, { path: '/readyz' })).json().dependencies.analytics;
+    assert.equal(await analytics(), 'ok');
+    answers = false;
+    assert.equal(await analytics(), 'ok');
+    await eventually(async () => (await analytics()) === 'no answer within 2000 ms' || undefined);
+    answers = true;
+    await eventually(async () => (await analytics()) === 'ok' || undefined);
   });
 
   test('/status and /metrics', async (t) => {

@@ -2,18 +2,15 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { getRequestListener } from '@hono/node-server';
 import { Hono } from 'hono';
 import type { Metrics } from '../ports/metrics.ts';
+import { degradedOf, type Dependencies } from './dependencies.ts';
 import type { ReferencePages } from './openapi/reference-pages.ts';
 import { isPresent, type StaticPage } from './static-page.ts';
 
-export interface Dependency {
-  readonly name: string;
-  /** Resolves when it works; rejects with the reason. */
-  check(): Promise<void>;
-}
-
 export interface OperationsSetup {
   readonly metrics: Metrics;
-  readonly dependencies: readonly Dependency[];
+  readonly dependencies: Pick<Dependencies, 'look'>;
+  /** Why this process cannot serve now, in sentences for anybody; empty when it can. */
+  unready(): readonly string[];
   readonly reference: ReferencePages;
   /** Where the links of invites lead. */
   readonly invitePage: StaticPage;
@@ -22,8 +19,6 @@ export interface OperationsSetup {
   status(): Record<string, unknown>;
   readonly draining: () => boolean;
 }
-
-const dependencyTimeoutMs = 2000;
 
 /** The operational pages, un-prefixed and reserved. Returns false for any other path. */
 export function createOperations(
@@ -39,15 +34,21 @@ export function createOperations(
       401,
     );
   });
+  app.use('*', async (context, next) => {
+    await next();
+    if (setup.draining()) context.header('connection', 'close');
+  });
   app.get('/healthz', (context) => context.json({ status: 'ok' }));
   app.get('/readyz', async (context) => {
-    const checks = await Promise.all(setup.dependencies.map(examine));
-    const failing = Object.fromEntries(checks.filter(([, reason]) => reason !== 'ok'));
+    const dependencies = await setup.dependencies.look();
+    const reasons = setup.unready();
     const draining = setup.draining();
-    const ready = !draining && Object.keys(failing).length === 0;
+    const ready = !draining && reasons.length === 0;
     const body = {
       status: ready ? 'ready' : draining ? 'draining' : 'not ready',
-      dependencies: Object.fromEntries(checks),
+      ...(reasons.length > 0 && { reasons }),
+      degraded: degradedOf(dependencies),
+      dependencies,
     };
     return context.json(body, ready ? 200 : 503);
   });
@@ -76,22 +77,4 @@ export function createOperations(
     void listener(request, response);
     return true;
   };
-}
-
-async function examine(dependency: Dependency): Promise<[string, string]> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(
-      () => reject(new Error(`no answer within ${dependencyTimeoutMs} ms`)),
-      dependencyTimeoutMs,
-    );
-  });
-  try {
-    await Promise.race([dependency.check(), late]);
-    return [dependency.name, 'ok'];
-  } catch (error) {
-    return [dependency.name, error instanceof Error ? error.message : String(error)];
-  } finally {
-    clearTimeout(timer);
-  }
 }

@@ -1,7 +1,13 @@
 import { RegExpRouter } from 'hono/router/reg-exp-router';
 import { SmartRouter } from 'hono/router/smart-router';
 import { TrieRouter } from 'hono/router/trie-router';
-import { canonicalPath, matchEndpoint } from '../dialects/match-endpoint.ts';
+import { didYouMean } from '../config/did-you-mean.ts';
+import {
+  beginsProviderPaths,
+  canonicalPath,
+  isOfProviders,
+  matchEndpoint,
+} from '../dialects/match-endpoint.ts';
 import type { CompiledPipeline } from '../pipeline/compile.ts';
 import type { Matched } from '../pipeline/exchange.ts';
 import type { RouteDefinition } from './define-route.ts';
@@ -11,6 +17,8 @@ import { compilePathPattern } from './path-pattern.ts';
 export interface RouteTable {
   /** `path` is below the base path, raw. `proxyOnly` leaves the administration routes out (`/proxy/…`). */
   match(method: string, path: string, proxyOnly: boolean): Matched | undefined;
+  /** The contributed route that was probably meant (`POST /api-keys/workspace/user`), of a path that begins like one; undefined for others. */
+  administrative(method: string, path: string): { readonly meant: string | undefined } | undefined;
 }
 
 /** What one pipeline says to a request. */
@@ -26,21 +34,78 @@ export function buildRouteTable(pipelines: readonly CompiledPipeline[]): RouteTa
     one.match.routes === undefined ? proxyPlace(one) : routesPlace(one),
   );
   const routed = firstSegments(pipelines);
+  const reserved = new Set([...routed].filter((word) => word !== anything && !beginsProviderPaths(word)));
   const only = soleProxy(pipelines);
+  const keeps = pipelines.map((_, index) => keepsAdministration(pipelines, index));
   return {
     match(method, path, proxyOnly) {
       const endpoint = matchEndpoint(method, path);
       const contributed = !proxyOnly && (routed.has(firstSegment(path)) || routed.has(anything));
-      if (!contributed && only) return { pipeline: only, path, endpoint };
+      // Endpoints with a name of their own are no administration, whatever the spelling of their paths.
+      const isReserved = !proxyOnly && endpoint.id === 'proxy' && isAdministrative(reserved, method, path);
+      if (!contributed && !isReserved && only) return { pipeline: only, path, endpoint };
       const request = { method, path, proxyOnly };
-      for (const place of places) {
-        const found = place(request);
+      for (let i = 0; i < places.length; i++) {
+        if (isReserved && keeps[i] === false) continue;
+        const found = (places[i] as Place)(request);
         // What is spread stands last: members behind it would give every object a hidden class of its own.
         if (found) return { path, endpoint, ...found };
       }
       return undefined;
     },
+    administrative(method, path) {
+      if (!isAdministrative(reserved, method, path)) return undefined;
+      return { meant: meantRoute(pipelines, method, withoutVersion(canonicalPath(path))) };
+    },
   };
+}
+
+/**
+ * Whether the pipeline takes paths that begin like contributed routes and are none: not one for everything that stands
+ * behind those routes. What is meant for administration must never leave for a provider.
+ */
+function keepsAdministration(pipelines: readonly CompiledPipeline[], index: number): boolean {
+  const { routes, path = '/**' } = (pipelines[index] as CompiledPipeline).match;
+  if (routes !== undefined) return true;
+  const isForEverything = firstSegment(path).includes('*');
+  return !isForEverything || !pipelines.slice(0, index).some(({ match }) => match.routes !== undefined);
+}
+
+function isAdministrative(reserved: ReadonlySet<string>, method: string, path: string): boolean {
+  const canonical = withoutVersion(canonicalPath(path));
+  if (!reserved.has(firstSegment(canonical))) return false;
+  if (!isOfProviders(canonical)) return true;
+  // The plugin `prompts` knows the plain spelling alone.
+  return (
+    canonical.startsWith('/prompts/') &&
+    !(method === 'POST' && path.startsWith('/prompts/') && path.endsWith('/completions'))
+  );
+}
+
+/** Clients put the base path twice: `/v1/v1/api-keys`. */
+function withoutVersion(path: string): string {
+  let rest = path;
+  while (rest.startsWith('/v1/')) rest = rest.slice(3);
+  return rest;
+}
+
+/** The nearest route: of this path with another method, or of a path that differs little. */
+function meantRoute(
+  pipelines: readonly CompiledPipeline[],
+  method: string,
+  path: string,
+): string | undefined {
+  const given = path.split('/');
+  const names = new Map<string, string>();
+  for (const { route } of pipelines.flatMap((pipeline) => pipeline.routes)) {
+    const wanted = route.path.split('/');
+    if (wanted.length !== given.length) continue;
+    // Parameters stand for what was sent in their place: only the words are compared.
+    const filled = wanted.map((word, i) => (word.startsWith('{') ? (given[i] as string) : word)).join('/');
+    const isNearer = !names.has(filled) || route.method === method;
+    if (isNearer) names.set(filled, `${route.method} ${route.path}`);
+  }
+  return names.get(path) ?? names.get(didYouMean(path, names.keys()) ?? '');
 }
 
 /** Stands for a route that begins with a parameter. */

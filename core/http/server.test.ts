@@ -17,11 +17,12 @@ const ok = definePlugin({
 
 test('an idle connection keeps nothing of the request that it brought', async (t) => {
   const answers: WeakRef<ServerResponse>[] = [];
-  const gateway: Pick<Gateway, 'handle' | 'drain' | 'activeRequests'> = {
+  const gateway: Pick<Gateway, 'handle' | 'announceDrain' | 'drain' | 'activeRequests'> = {
     handle(_request, response) {
       answers.push(new WeakRef(response));
       response.end('fine');
     },
+    announceDrain: () => undefined,
     drain: () => Promise.resolve(),
     activeRequests: 0,
   };
@@ -174,5 +175,50 @@ describe('shutdown', () => {
     await until(() => gateway.server.connections() === 1, 'the connection');
     assert.deepEqual(await gateway.server.close(10_000), { cut: 0 });
     await client.ended();
+  });
+
+  test('during the drain delay it listens and serves, and every answer says that it will go', async (t) => {
+    const { gateway, responses } = await streaming(t);
+    const idle = await connect(t, gateway.port);
+    const before = await connect(t, gateway.port);
+    before.write('GET /v1/x HTTP/1.1\r\nhost: x\r\n\r\n');
+    await until(() => responses.length === 1, 'the stream that began before');
+    const hurry = new AbortController();
+    const closing = gateway.server.close(10_000, { drainDelayMs: 60_000, hurry: hurry.signal });
+    assert.equal(gateway.gateway.isDraining, true);
+    for (const client of [idle, await connect(t, gateway.port)]) {
+      const count = responses.length;
+      client.write('GET /v1/x HTTP/1.1\r\nhost: x\r\n\r\n');
+      await until(() => responses.length === count + 1, 'the request');
+      responses.at(-1)?.end('data: last\n\n');
+      assert.match(await client.ended(), /^HTTP\/1.1 200 OK\r\n[^]*connection: close\r\n[^]*data: last/i);
+    }
+    responses[0]?.end('data: last\n\n');
+    await gateway.untilSettled(3);
+    hurry.abort();
+    assert.deepEqual(await closing, { cut: 0 });
+    await assert.rejects(send(gateway.url, { path: '/v1/x' }), { code: 'ECONNREFUSED' });
+  });
+
+  test('an answer whose head is not made when the draining begins says so too', async (t) => {
+    const answers: (() => void)[] = [];
+    const waits = definePlugin({
+      name: 'waits',
+      capabilities: { answers: true },
+      create: () => ({
+        request: async () => {
+          await new Promise<void>((resolve) => answers.push(resolve));
+          return jsonAnswer(200, 'late');
+        },
+      }),
+    });
+    const gateway = await startTestGateway(t, { plugins: [waits] });
+    const client = await connect(t, gateway.port);
+    client.write('GET /v1/x HTTP/1.1\r\nhost: x\r\n\r\n');
+    await until(() => answers.length === 1, 'the request');
+    const closing = gateway.server.close(10_000, { drainDelayMs: 20 });
+    answers[0]?.();
+    assert.match(await client.ended(), /connection: close\r\n[^]*late/i);
+    assert.deepEqual(await closing, { cut: 0 });
   });
 });

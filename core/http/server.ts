@@ -2,6 +2,7 @@ import http, { type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { GatewayConfig } from '../config/schema.ts';
+import { setTimeout as delay } from 'node:timers/promises';
 import { PassingMap } from '../ports/passing-map.ts';
 import type { Gateway } from './gateway.ts';
 import { ClientUpgrade, serveWithoutUpgrade } from './upgrade.ts';
@@ -13,7 +14,15 @@ export interface RunningServer {
   /** Connections that are open now. */
   connections(): number;
   /** Stops accepting, lets open requests finish until the deadline, then cuts what is left. */
-  close(deadlineMs: number): Promise<{ cut: number }>;
+  close(deadlineMs: number, options?: CloseOptions): Promise<{ cut: number }>;
+}
+
+/** How a server is closed. */
+export interface CloseOptions {
+  /** Until then it listens and serves on, and every answer says that it will go. Default 0. */
+  readonly drainDelayMs?: number;
+  /** Aborted: nothing is waited for any more. */
+  readonly hurry?: AbortSignal;
 }
 
 /** Listens for clients. Rejects with a sentence when the address is taken or not allowed. */
@@ -75,7 +84,7 @@ export async function startServer(
     host: config.host,
     port: address.port,
     connections: () => sockets.size,
-    close: (deadlineMs) => close(server, sockets, gateway, deadlineMs),
+    close: (deadlineMs, options) => close(server, sockets, gateway, deadlineMs, options),
   };
 }
 
@@ -125,18 +134,24 @@ function answerBrokenRequest(
 
 async function close(
   server: http.Server,
-  sockets: PassingMap<Socket, unknown>,
+  sockets: PassingMap<Socket, ServerResponse | undefined>,
   gateway: Gateway,
   deadlineMs: number,
+  { drainDelayMs = 0, hurry }: CloseOptions = {},
 ): Promise<{ cut: number }> {
+  gateway.announceDrain();
+  for (const response of sockets.values()) {
+    // Its head has been made without knowing, or is made by somebody who does not ask.
+    if (response !== undefined && !response.headersSent) response.shouldKeepAlive = false;
+  }
+  if (drainDelayMs > 0 && hurry?.aborted !== true) {
+    await passed(drainDelayMs, hurry);
+    // A request whose bytes are here already is read before idle connections are looked for.
+    for (let turn = 0; turn < 2; turn += 1) await new Promise<void>((resolve) => setImmediate(resolve));
+  }
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
   server.closeIdleConnections();
-  let timer: NodeJS.Timeout | undefined;
-  const deadline = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, deadlineMs);
-  });
-  await Promise.race([gateway.drain(), deadline]);
-  clearTimeout(timer);
+  await Promise.race([gateway.drain(), passed(deadlineMs, hurry)]);
   const cut = gateway.activeRequests;
   // Answers that are complete may still be on their way to a slow client; those that are not are cut here.
   server.closeIdleConnections();
@@ -151,4 +166,9 @@ async function close(
   await closed;
   clearTimeout(lastBytes);
   return { cut };
+}
+
+/** Resolves after so long, or when there is a hurry. */
+function passed(ms: number, hurry: AbortSignal | undefined): Promise<void> {
+  return delay(ms, undefined, { ref: false, ...(hurry && { signal: hurry }) }).catch(() => undefined);
 }

@@ -6,7 +6,13 @@ import type { BuildFailure, Message } from 'esbuild';
 import type { Problem } from '../config/problem.ts';
 import type { Place } from '../config/config-source.ts';
 import { problemAt } from './problem-at.ts';
-import { moduleNames, placePrefixLength, pluginResolution, startsWithPlace } from './plugin-resolution.ts';
+import {
+  moduleNames,
+  placePrefixLength,
+  pluginModuleName,
+  pluginResolution,
+  startsWithPlace,
+} from './plugin-resolution.ts';
 
 /** What to bundle, and where its plugin is named in the configuration. */
 export interface BundleRequest {
@@ -127,5 +133,5 @@ function withRemedy(text: string): string {
   if (text.startsWith('Could not resolve')) {
     return `${text}; correct the path, or install the package where the plugin's folder finds it`;
   }
-  return text.replace('"weir:weir/plugin"', '"weir/plugin"');
+  return text.replace(`"weir:${pluginModuleName}"`, `"${pluginModuleName}"`);
 }

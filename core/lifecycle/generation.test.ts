@@ -252,7 +252,7 @@ test('a create that never ends is given up after ten seconds and named; what it 
 });
 
 const checking = (body: string): string =>
-  `import { Type } from 'weir/plugin';
+  `import { Type } from 'weir-gateway/plugin';
   const schema = Type.Object({ rules: Type.Array(Type.String()) });
   export default { name: 'theirs', schema, check({ rules }) { ${body} }, create: () => ({}) };`;
 

@@ -26,7 +26,7 @@ function load(where: PluginFolder, use: string): Promise<PluginLoad> {
 }
 
 const source = (name: string): string =>
-  `import { definePlugin, Type } from 'weir/plugin';
+  `import { definePlugin, Type } from 'weir-gateway/plugin';
    export default definePlugin({ name: '${name}', schema: Type.Object({}), create() { return {}; } });`;
 
 test('a built-in name gives the built-in, and nothing to watch', async (t) => {
@@ -51,7 +51,7 @@ for (const use of ['./guards/deny.ts', 'guards/deny.ts', '../their folder/guards
 }
 
 for (const name of ['weir-redact', '@initech/weir-redact']) {
-  test(`the installed package ${name} is found from the configuration's folder and may import weir/plugin`, async (t) => {
+  test(`the installed package ${name} is found from the configuration's folder and may import weir-gateway/plugin`, async (t) => {
     const where = await pluginFolder(t);
     const files = installedPackage(name, '');
     await where.write({ ...files, [`node_modules/${name}/main.js`]: source('redact') });

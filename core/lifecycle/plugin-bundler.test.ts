@@ -6,6 +6,7 @@ import { pathToFileURL } from 'node:url';
 import { GatewayError } from '../errors/gateway-error.ts';
 import * as pluginModule from '../pipeline/plugin.ts';
 import type { BundleResult, PluginBundle } from './bundle-plugin.ts';
+import { pluginModuleName } from './plugin-resolution.ts';
 import { installedPackage, pluginFolder, type PluginFolder } from './plugin-files.test-support.ts';
 
 const place = { file: 'gateway.config.yaml', line: 3, column: 9 };
@@ -28,12 +29,12 @@ async function exportsOf(where: PluginFolder, name?: string): Promise<Readonly<R
   return (await where.bundler.load(good(await bundleOf(where, name)))).exports;
 }
 
-test('a plugin outside the project imports weir/plugin, its own modules, builtins and packages', async (t) => {
+test('a plugin outside the project imports weir-gateway/plugin, its own modules, builtins and packages', async (t) => {
   const where = await pluginFolder(t);
   await where.write({
     ...installedPackage('word-list', 'from the package'),
     'plugin.ts': `
-      import { definePlugin, Type, GatewayError, type RequestContext } from 'weir/plugin';
+      import { definePlugin, Type, GatewayError, type RequestContext } from 'weir-gateway/plugin';
       import { join } from 'node:path';
       import { value, place } from 'word-list';
       import { own } from './lib/own.ts';
@@ -60,13 +61,20 @@ test('a plugin outside the project imports weir/plugin, its own modules, builtin
   assert.deepEqual([...inputs].sort(), ['lib/own.ts', 'names.json', 'plugin.ts'].map(where.path));
 });
 
+test('the module that plugins import is the export of this package', async () => {
+  const text = await readFile(new URL('../../package.json', import.meta.url), 'utf8');
+  const { name, exports } = JSON.parse(text) as { name: string; exports: Record<string, string> };
+  const names = Object.keys(exports).map((path) => path.replace('.', name));
+  assert.deepEqual(names, [pluginModuleName]);
+});
+
 test('a CommonJS plugin and its require calls work, native module names included', async (t) => {
   const where = await pluginFolder(t);
   await where.write({
     'node_modules/old/package.json': '{ "name": "old", "main": "main.js" }',
     'node_modules/old/main.js': 'module.exports = { old: __filename };',
     'plugin.cjs': `
-      const { definePlugin } = require('weir/plugin');
+      const { definePlugin } = require('weir-gateway/plugin');
       const { old } = require('old');
       const { sep } = require('path');
       module.exports = definePlugin({ name: 'older', old, sep, here: __dirname, create: () => ({}) });
@@ -155,15 +163,26 @@ const broken: {
     column: 15,
   },
   {
-    name: 'a name that weir/plugin does not export',
+    name: 'a name that weir-gateway/plugin does not export',
     files: {
       'plugin.js': '',
-      'plugin.ts': `import { defineplugin } from 'weir/plugin';\nexport default defineplugin({});`,
+      'plugin.ts': `import { defineplugin } from 'weir-gateway/plugin';\nexport default defineplugin({});`,
     },
-    problem: /No matching export in "weir\/plugin" for import "defineplugin"/,
+    problem: /No matching export in "weir-gateway\/plugin" for import "defineplugin"/,
     file: 'plugin.ts',
     line: 1,
     column: 10,
+  },
+  {
+    name: 'the name that weir-gateway/plugin had before',
+    files: {
+      ...installedPackage('weir', "somebody else's package"),
+      'plugin.ts': `\nimport { definePlugin } from 'weir/plugin';\nexport default definePlugin({});`,
+    },
+    problem: /^"weir\/plugin" is now "weir-gateway\/plugin"; change the import$/,
+    file: 'plugin.ts',
+    line: 2,
+    column: 30,
   },
 ];
 for (const { name, files, problem, line, column, file } of broken) {

@@ -3,7 +3,7 @@ import * as pluginModule from '../pipeline/plugin.ts';
 const registryKey = 'weir.plugin.module';
 
 /**
- * Makes the running process's `weir/plugin` reachable for bundled plugins and returns the source of a module that
+ * Makes the running process's `weir-gateway/plugin` reachable for bundled plugins and returns the source of a module that
  * re-exports it: a plugin outside the project's tree can import it, and shares its classes with the gateway.
  */
 export function pluginModuleSource(): string {

@@ -17,14 +17,17 @@ export const moduleNames: Readonly<Record<string, string>> = {
   __dirname: 'weirModuleFolder',
 };
 
-const ownModule = 'weir/plugin';
+/** The module that plugins import: the package's name (`name` in package.json) and its one export. */
+export const pluginModuleName = 'weir-gateway/plugin';
 const ownNamespace = 'weir';
+/** What the module was called before. The name belongs to another package on npm, so it is never looked up. */
+const formerModuleName = 'weir/plugin';
 /** Marks look-ups that this file started itself. */
 const inner = { inner: true };
 
 /**
  * How a plugin's imports resolve: its own files are inlined; packages stay outside, by their absolute place as
- * seen from the importing file (the bundle lies elsewhere); `weir/plugin` is the running process's own.
+ * seen from the importing file (the bundle lies elsewhere); `weir-gateway/plugin` is the running process's own.
  */
 export function pluginResolution(noteInput: NoteInput): Plugin {
   return {
@@ -60,7 +63,10 @@ async function resolveImport(
   noteInput: NoteInput,
 ): Promise<OnResolveResult | undefined> {
   if (args.pluginData === inner || args.namespace === ownNamespace) return undefined;
-  if (args.path === ownModule) return { path: ownModule, namespace: ownNamespace };
+  if (args.path === pluginModuleName) return { path: pluginModuleName, namespace: ownNamespace };
+  if (args.path === formerModuleName) {
+    return { errors: [{ text: `"${formerModuleName}" is now "${pluginModuleName}"; change the import` }] };
+  }
   if (isBuiltin(args.path)) return { path: args.path, external: true };
   if (args.path.endsWith('.node')) return { path: resolve(args.resolveDir, args.path), external: true };
   const found = await build.resolve(args.path, {

@@ -8,7 +8,20 @@ import { installProcessGuards } from './process-guards.ts';
 import { recordingServices } from './recording-services.test-support.ts';
 
 function start(attribute: (thrown: unknown) => string | undefined) {
-  const process = new EventEmitter();
+  const ended: string[] = [];
+  const process = Object.assign(new EventEmitter(), {
+    pid: 7,
+    exit: (): never => {
+      throw new Error('exit');
+    },
+    abort: (): never => {
+      throw new Error('abort');
+    },
+    kill: (pid: number): true => {
+      ended.push(`kill ${pid}`);
+      return true;
+    },
+  });
   const { services, lines, metrics } = recordingServices();
   const fatal: unknown[] = [];
   const { log } = services;
@@ -19,7 +32,7 @@ function start(attribute: (thrown: unknown) => string | undefined) {
     attribute,
     onFatal: (thrown) => fatal.push(thrown),
   });
-  return { process, uninstall, lines, metrics, fatal };
+  return { process, uninstall, lines, metrics, fatal, ended };
 }
 
 test('a rejection is logged and counted with its plugin, and never fatal', () => {
@@ -50,6 +63,24 @@ test("the gateway's own exception is fatal", () => {
   process.emit('uncaughtException', thrown);
   assert.deepEqual(fatal, [thrown]);
   assert.equal(lines[0]?.level, 'error');
+});
+
+test('a plugin cannot end the process; the gateway can', () => {
+  let caller: string | undefined = 'deny';
+  const { process, lines, metrics, ended, uninstall } = start(() => caller);
+  assert.throws(() => process.exit(), /process\.exit\(\) is not for plugins/);
+  assert.throws(() => process.abort(), /process\.abort\(\) is not for plugins/);
+  assert.throws(() => process.kill(7), /process\.kill\(\) on the gateway is not for plugins/);
+  assert.ok(process.kill(8), 'other processes are its own business');
+  assert.equal(metrics.values.get('weir_plugin_errors_total{plugin=deny,hook=process_exit}'), 3);
+  assert.match(lines[0]?.message ?? '', /plugin "deny" called process\.exit\(\), which was refused/);
+  caller = undefined;
+  assert.throws(() => process.exit(), /^Error: exit$/);
+  process.kill(7);
+  assert.deepEqual(ended, ['kill 8', 'kill 7']);
+  uninstall();
+  caller = 'deny';
+  assert.throws(() => process.abort(), /^Error: abort$/);
 });
 
 test('uninstalling takes both guards away', () => {
@@ -83,7 +114,7 @@ test('in a real process a plugin that throws from a timer and leaves promises fl
   const where = await pluginFolder(t);
   await where.write({
     'careless.ts': `
-      import { definePlugin } from 'weir/plugin';
+      import { definePlugin } from 'weir-gateway/plugin';
       import { fail } from './fail.ts';
       void Promise.reject(new Error('top level'));
       export default definePlugin({ name: 'careless', create() {

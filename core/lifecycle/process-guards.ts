@@ -6,6 +6,10 @@ import { describeThrown, pluginErrors } from './plugin-errors.ts';
 export interface GuardedProcess {
   on(event: 'unhandledRejection' | 'uncaughtException', listener: (thrown: unknown) => void): unknown;
   off(event: 'unhandledRejection' | 'uncaughtException', listener: (thrown: unknown) => void): unknown;
+  readonly pid: number;
+  exit(code?: number | string | null): never;
+  abort(): never;
+  kill(pid: number, signal?: string | number): true;
 }
 
 /** What the guards need. */
@@ -22,7 +26,9 @@ export interface ProcessGuardOptions {
 /**
  * Keeps a third-party plugin from ending the process: what it throws or rejects with where nobody waits is logged
  * with its name and counted. Unhandled rejections are never fatal; an uncaught exception of nobody's plugin leaves
- * the process in an unknown state and goes to `onFatal`. Returns the function that takes the guards away.
+ * the process in an unknown state and goes to `onFatal`. A plugin that ends the process itself (`process.exit`,
+ * `process.abort`, a signal to its own process, `Deno.exit`) gets an exception instead. Returns the function that takes
+ * the guards away.
  */
 export function installProcessGuards(options: ProcessGuardOptions): () => void {
   const { process, log, attribute, onFatal } = options;
@@ -47,7 +53,37 @@ export function installProcessGuards(options: ProcessGuardOptions): () => void {
   };
   process.on('unhandledRejection', onRejection);
   process.on('uncaughtException', onException);
+  const guard = (name: string): void => {
+    const thrown = new Error(`${name} is not for plugins: the gateway goes on. Throw an error instead.`);
+    const plugin = attribute(thrown);
+    if (plugin === undefined) return;
+    count({ plugin, hook: 'process_exit' }).inc();
+    log.error(`${subject(plugin)} called ${name}, which was refused`, details(plugin, thrown));
+    throw thrown;
+  };
+  const { exit, abort, kill } = process;
+  const deno = (globalThis as { Deno?: { exit(code?: number): never } }).Deno;
+  const denoExit = deno?.exit;
+  process.exit = (code) => {
+    guard('process.exit()');
+    return exit.call(process, code);
+  };
+  process.abort = () => {
+    guard('process.abort()');
+    return abort.call(process);
+  };
+  process.kill = (pid, signal) => {
+    if ((pid === process.pid || pid === 0) && signal !== 0) guard('process.kill() on the gateway');
+    return kill.call(process, pid, signal);
+  };
+  if (deno !== undefined && denoExit !== undefined)
+    deno.exit = (code) => {
+      guard('Deno.exit()');
+      return denoExit.call(deno, code);
+    };
   return () => {
+    Object.assign(process, { exit, abort, kill });
+    if (deno !== undefined && denoExit !== undefined) deno.exit = denoExit;
     process.off('unhandledRejection', onRejection);
     process.off('uncaughtException', onException);
   };

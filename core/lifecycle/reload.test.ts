@@ -5,7 +5,7 @@ import { ManualClock, settle } from '../../tests/conformance/manual-clock.ts';
 import { testBench } from './running-gateway.test-support.ts';
 
 const theirs = (name: string, more = ''): string => `
-  import { definePlugin } from 'weir/plugin';
+  import { definePlugin } from 'weir-gateway/plugin';
   import { word } from './lib/word.ts';
   export default definePlugin({ name: '${name}', create() { ${more} return { request() { return word; } }; } });`;
 

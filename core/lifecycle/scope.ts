@@ -35,7 +35,7 @@ export function createPluginScope(pluginName: string, services: Services): Plugi
   };
   const { clock } = services;
   const timers = new ScopeTimers(clock, guard);
-  const stack = new UndoStack({ clock, onError: (thrown) => report('dispose', thrown) });
+  const stack = new UndoStack({ clock, timeoutMs: 5000, onError: (thrown) => report('dispose', thrown) });
   const scope: Scope = {
     ...services,
     log,

@@ -3,17 +3,19 @@ import { describe, it } from 'node:test';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { ManualClock } from '../../tests/conformance/manual-clock.ts';
 import { recordingLog, type Line } from '../lifecycle/recording-services.test-support.ts';
-import { callHook, isPromise } from './call-hook.ts';
+import { callHook, isPromise, PendingHooks } from './call-hook.ts';
 import type { PluginInstance } from './plugin-instance.ts';
 import { definePlugin } from './plugin.ts';
 
-function bench(change: Partial<PluginInstance> = {}) {
+function bench(change: Partial<PluginInstance> = {}, bounded = false) {
   const clock = new ManualClock();
+  const pending = new PendingHooks(clock);
   const lines: Line[] = [];
   const errors: string[] = [];
   const runtime = {
     ...{ clock, log: recordingLog(lines) },
     countPluginError: (plugin: string, hook: string) => void errors.push(`${plugin}/${hook}`),
+    ...(bounded ? { pending } : {}),
   };
   const instance: PluginInstance = {
     definition: definePlugin({ name: 'one', create: () => ({}) }),
@@ -21,7 +23,7 @@ function bench(change: Partial<PluginInstance> = {}) {
     ...change,
   };
   const call = <T>(run: () => T | Promise<T>) => callHook(instance, 'request', runtime, run);
-  return { clock, lines, errors, call };
+  return { clock, lines, errors, call, pending };
 }
 
 describe('callHook', () => {
@@ -46,6 +48,31 @@ describe('callHook', () => {
     await clock.pass(100);
     await refused;
     assert.deepEqual(errors, ['one/request']);
+  });
+
+  it('a shutdown bounds hooks that are under way and those that begin, whatever their own bound is', async () => {
+    for (const timeoutMs of [0, 30_000]) {
+      const { call, clock, pending } = bench({ timeoutMs }, true);
+      const before = call(() => new Promise(() => undefined));
+      const refusedBefore = assert.rejects(Promise.resolve(before), /within 5000 ms/);
+      const quick = call(() => Promise.resolve(7));
+      pending.beginShutdown();
+      const after = call(() => new Promise(() => undefined));
+      const refusedAfter = assert.rejects(Promise.resolve(after), /within 5000 ms/);
+      assert.equal(await quick, 7);
+      await clock.pass(5000);
+      await Promise.all([refusedBefore, refusedAfter]);
+    }
+  });
+
+  it('a shutdown leaves the hooks of built-in plugins alone: an upstream may take its time', async () => {
+    const { call, clock, pending } = bench({ timeoutMs: 0, builtIn: true }, true);
+    let answer: (value: number) => void = () => undefined;
+    const slow = call(() => new Promise<number>((resolve) => (answer = resolve)));
+    pending.beginShutdown();
+    await clock.pass(20_000);
+    answer(7);
+    assert.equal(await slow, 7);
   });
 
   it('0 is no bound', () => {

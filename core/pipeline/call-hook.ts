@@ -9,6 +9,46 @@ export interface HookRuntime {
   readonly clock: Clock;
   /** Counts a failure of a plugin's code (not a refusal). */
   countPluginError(plugin: string, hook: string): void;
+  /** Bounds hooks of third-party plugins while the gateway shuts down. Default: their own bounds alone. */
+  readonly pending?: PendingHooks;
+}
+
+/** While the gateway shuts down, a third-party plugin's hook may take this long, in milliseconds. */
+const shutdownHookMs = 5000;
+
+/**
+ * Hooks of third-party plugins that are under way. Once `beginShutdown` was called, none of them takes longer than 5 s
+ * more: a hook that never settles does not hold the shutdown until its own bound.
+ */
+export class PendingHooks {
+  readonly #ends = new Set<(ms: number) => void>();
+  readonly #clock: Clock;
+  #shutsDown = false;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Bounds the hooks that are under way, and those that begin from now on. */
+  beginShutdown(): void {
+    if (this.#shutsDown) return;
+    this.#shutsDown = true;
+    const underWay = [...this.#ends];
+    this.#clock.after(shutdownHookMs, () => {
+      for (const end of underWay) if (this.#ends.has(end)) end(shutdownHookMs);
+    });
+  }
+
+  /** Calls `end` when the time is up: after `ms` (0: no bound), or sooner in a shutdown. Returns what takes it back. */
+  bound(ms: number, end: (ms: number) => void): () => void {
+    const own = this.#shutsDown ? Math.min(ms || shutdownHookMs, shutdownHookMs) : ms;
+    const cancel = own === 0 ? undefined : this.#clock.after(own, () => end(own));
+    this.#ends.add(end);
+    return () => {
+      this.#ends.delete(end);
+      cancel?.();
+    };
+  }
 }
 
 /** A synchronous hook that holds the event loop for longer is named in the log. */
@@ -82,17 +122,22 @@ function bounded<T>(
   runtime: HookRuntime,
   promise: Promise<T>,
 ): Promise<T> {
-  if (instance.timeoutMs === 0) return promise;
+  const { timeoutMs, name } = instance;
+  const pending = instance.builtIn ? undefined : runtime.pending;
+  if (timeoutMs === 0 && pending === undefined) return promise;
   return new Promise<T>((resolve, reject) => {
-    const cancel = runtime.clock.after(instance.timeoutMs, () =>
+    const end = (ms: number): void =>
       reject(
         new GatewayError(
           'plugin_timeout',
-          `The plugin "${instance.name}" did not finish its ${hook} hook within ${instance.timeoutMs} ms.`,
-          { plugin: instance.name },
+          `The plugin "${name}" did not finish its ${hook} hook within ${ms} ms.`,
+          { plugin: name },
         ),
-      ),
-    );
+      );
+    const cancel =
+      pending === undefined
+        ? runtime.clock.after(timeoutMs, () => end(timeoutMs))
+        : pending.bound(timeoutMs, end);
     promise.then(resolve, reject).finally(cancel);
   });
 }

@@ -16,6 +16,8 @@ export interface Step<H extends keyof Hooks> {
 }
 
 export interface RequestStep extends Step<'request'> {
+  /** It finds out who is calling: what the key may do is judged right after it. */
+  readonly identifies: boolean;
   /** Whether the body must be in memory before the hook runs: `json` only where it may hold JSON or text. */
   readonly loadsBody: 'never' | 'json' | 'always';
 }
@@ -70,7 +72,10 @@ export function compilePipeline(
     instances,
     leftOut,
     admit: stepsOf(instances, 'admit'),
-    request: stepsOf(instances, 'request').map((step) => withBodyNeed(step)),
+    request: stepsOf(instances, 'request').map((step) => ({
+      ...withBodyNeed(step),
+      identifies: step.instance.definition.capabilities?.provides?.includes('key') === true,
+    })),
     attempt: stepsOf(instances, 'attempt').map((step) => withBodyNeed(step)),
     attempted: stepsOf(instances, 'attempted').reverse(),
     response: stepsOf(instances, 'response').reverse(),

@@ -164,9 +164,12 @@ export interface AttemptView {
   readonly body: AttemptBody;
   /**
    * A digest of where the request goes and with whose credential: provider, address, the headers that the gateway adds,
-   * and the caller's own credential where that is passed on. Equal for equal targets; tells nothing else.
+   * the settings of the provider, the headers that are forwarded by name, and the caller's own credential where that is
+   * passed on. Equal for equal targets; tells nothing else.
    */
   readonly target: string;
+  /** The request, or a config that is not the operator's, decided which host it goes to. */
+  readonly hostIsNamed: boolean;
   /** What the config that was used says about caching; undefined when it says nothing. */
   readonly cache: CacheSettings | undefined;
   /**

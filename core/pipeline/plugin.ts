@@ -1,5 +1,5 @@
 /**
- * `weir/plugin`: everything that a plugin author imports.
+ * `weir-gateway/plugin`: everything that a plugin author imports.
  * @module
  */
 import type { Static, TSchema } from 'typebox';
@@ -40,6 +40,7 @@ import type {
 
 export { Type, type Static } from 'typebox';
 export { GatewayError } from '../errors/gateway-error.ts';
+export { linearPattern, type LinearPattern } from '../ports/linear-pattern.ts';
 export { defineKey, type ContextKey } from './context-key.ts';
 export { judged } from './keys.ts';
 export { defineMediaRoute, defineRoute } from '../http/define-route.ts';
@@ -209,7 +210,8 @@ export type AnyPlugin = PluginDefinition<TSchema>;
  *   schema: Type.Object({ pattern: Type.String() }),
  *   capabilities: { reads: ['request.text'] },
  *   create({ pattern }) {
- *     const expression = new RegExp(pattern);
+ *     const expression = linearPattern(pattern, 1000);
+ *     if (typeof expression === 'string') throw new Error(`The pattern ${expression}.`);
  *     return {
  *       request(context) {
  *         if (context.conversation.texts.some((part) => expression.test(part.text)))

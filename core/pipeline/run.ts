@@ -1,3 +1,4 @@
+import { requireProviderScope } from '../access/provider-scopes.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { isStreamSource, type Answer } from './answer.ts';
 import { callHook, isPromise } from './call-hook.ts';
@@ -7,6 +8,7 @@ import { clientLeft } from './client-left.ts';
 import { deliver, refuse } from './deliver.ts';
 import { deliverSafely } from './deliver-safely.ts';
 import type { Exchange } from './exchange.ts';
+import { callerKey } from './keys.ts';
 import { loadBody } from './load-body.ts';
 import { settle, type EngineRuntime } from './settle.ts';
 
@@ -41,6 +43,7 @@ export async function runExchange(
       const result = (isPromise(pending) ? await pending : pending) ?? undefined;
       if (times !== undefined) times.took(step.instance, runtime.clock.monotonic() - begunAt);
       if (exchange.aborted) return leave(exchange, result, runtime);
+      if (step.identifies) requireScope(exchange);
       if (result !== undefined) {
         answer = result;
         break;
@@ -73,6 +76,13 @@ function admit(exchange: Exchange, runtime: EngineRuntime): Promise<unknown> | u
     if (isPromise(pending)) (waiting ??= []).push(pending);
   }
   return waiting && Promise.all(waiting);
+}
+
+/** Judges what the caller may send to providers before any other plugin can answer. Routes of plugins judge their own scopes. */
+function requireScope(exchange: Exchange): void {
+  if (exchange.matched.route !== undefined) return;
+  const key = exchange.get(callerKey);
+  if (key !== undefined) requireProviderScope(key, exchange);
 }
 
 function leave(exchange: Exchange, answer: Answer | undefined, runtime: EngineRuntime): void {

@@ -148,6 +148,14 @@ const templates: ReadonlySet<ProviderFieldName> = new Set([
   'workers_ai_account_id',
 ] as const);
 
+/** Fields that say which site of the same host is asked, and never whose. */
+export const regionFields: ReadonlySet<string> = new Set<ProviderFieldName>([
+  'aws_region',
+  'byteplus_region',
+  'oracle_region',
+  'vertex_region',
+]);
+
 const addresses: ReadonlySet<ProviderFieldName> = new Set([
   'azure_foundry_url',
   'huggingface_base_url',

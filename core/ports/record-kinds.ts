@@ -88,6 +88,11 @@ export interface SecretReferenceData {
   readonly allowAllWorkspaces: boolean;
   /** Ids. */
   readonly allowedWorkspaces: readonly string[];
+  /**
+   * Hosts that the secret may be sent to: `host` or `host:port`, `http://` before it for one without TLS. Empty: those
+   * that the provider table names. Absent in records from before there were any: every host.
+   */
+  readonly allowedHosts?: readonly string[];
   /** For people; absent for none. */
   readonly tags?: Readonly<Record<string, string>>;
 }

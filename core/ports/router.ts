@@ -19,6 +19,8 @@ export interface Target {
   readonly basePath: string;
   /** The request named the host, and it is none of `security.trusted_hosts`: public addresses only. */
   readonly guarded: boolean;
+  /** The request, or a config that is not the operator's, decided which host it is. */
+  readonly hostIsNamed: boolean;
   /** Headers that carry the credential and the row's own headers, flat. */
   readonly headers: readonly string[];
   /** The caller's own `authorization` is passed on. */
@@ -31,6 +33,8 @@ export interface Target {
   readonly settings: Readonly<Record<string, string>>;
   /** Signs each request, or fetches its token. */
   readonly credentials: Credentials | undefined;
+  /** A digest of the secrets that `credentials` are made of; empty without any. */
+  readonly credentialDigest: string;
   /** The signature covers the body, which therefore has to be in memory. */
   readonly signsBody: boolean;
   /** What to do when its wire cannot say what the request asks for; undefined leaves it to the plugin's option. */

@@ -1,9 +1,10 @@
 import type { RequestFacts } from '../pipeline/facts.ts';
 import type { OptionFault } from '../pipeline/plugin.ts';
 import type { Clock } from '../ports/clock.ts';
+import { findLinearly } from '../ports/linear-pattern.ts';
 import { inSlices } from './in-slices.ts';
 import { parsePath } from './json-path.ts';
-import { namedPattern, type FindSpans } from './named-patterns.ts';
+import { namedPattern } from './named-patterns.ts';
 import { redactDocument, redactEvents, type BodyRules } from './redact-body.ts';
 import type { RedactionRuleOption } from './redaction-options.ts';
 import { redactText } from './redact-text.ts';
@@ -11,6 +12,8 @@ import { redactText } from './redact-text.ts';
 const usual = '[redacted]';
 /** How far back a cut text is cut once more, so that no half of something stays that is found only whole. */
 const longestHalf = 256;
+/** Steps that one expression may expand to. */
+const mostSteps = 1000;
 
 /** Takes out of what is logged what must not be there. */
 export class Redaction {
@@ -54,32 +57,26 @@ export class Redaction {
 }
 
 /** What is wrong with rules that their schema takes: expressions that RE2 does not take. `path` is that of the option. */
-export async function redactionFaults(
-  options: readonly RedactionRuleOption[] = [],
-  path: string,
-): Promise<OptionFault[]> {
+export function redactionFaults(options: readonly RedactionRuleOption[] = [], path: string): OptionFault[] {
   const faults: OptionFault[] = [];
   for (const [index, option] of options.entries()) {
     if (!('expression' in option)) continue;
-    try {
-      await expressionOf(option.expression);
-    } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
-      const message = `this is no regular expression of RE2 (${reason}); correct it, and put other rules in the place of look-around and back-references`;
-      faults.push({ path: `${path}/${index}/expression`, message });
-    }
+    const found = findLinearly(option.expression, mostSteps);
+    if (typeof found !== 'string') continue;
+    const message = `this is no regular expression of RE2 (it ${found}); correct it, and put other rules in the place of look-around and back-references`;
+    faults.push({ path: `${path}/${index}/expression`, message });
   }
   return faults;
 }
 
 /**
  * Compiles the rules of the options; undefined when there are none. Throws for those in which `redactionFaults` finds
- * faults. The engine for expressions is loaded only when there is one.
+ * faults.
  */
-export async function compileRedaction(
+export function compileRedaction(
   options: readonly RedactionRuleOption[],
   keyPrefix: string,
-): Promise<Redaction | undefined> {
+): Redaction | undefined {
   if (options.length === 0) return undefined;
   const paths: BodyRules['paths'][number][] = [];
   const texts: BodyRules['texts'][number][] = [];
@@ -87,19 +84,13 @@ export async function compileRedaction(
     const { replacement = usual } = option;
     if ('path' in option) paths.push({ steps: parsePath(option.path), replacement });
     else if ('pattern' in option) texts.push({ find: namedPattern(option.pattern, keyPrefix), replacement });
-    else texts.push({ find: await expressionOf(option.expression), replacement });
+    else {
+      const find = findLinearly(option.expression, mostSteps);
+      if (typeof find === 'string') throw new Error(`The expression of a redaction rule ${find}.`);
+      texts.push({ find, replacement });
+    }
   }
   return new Redaction({ paths, texts });
-}
-
-/** Linear in the text, whatever the expression: an operator's slip must not hold up the gateway. */
-async function expressionOf(expression: string): Promise<FindSpans> {
-  const { RE2JS } = await import('re2js');
-  const compiled = RE2JS.compile(expression);
-  return function* (text) {
-    const matcher = compiled.matcher(text);
-    while (matcher.find()) yield { start: matcher.start(), end: matcher.end() };
-  };
 }
 
 /** The text up to the last place at which nothing goes on. */

@@ -219,3 +219,30 @@ test('fields of a request’s config never steer a held credential; those of the
   assert.equal(upstream.requests[0]?.url, '/us-east-1/chat/completions');
   assert.equal(credentialsOf(upstream).authorization, 'Bearer held-secret');
 });
+
+test('no header of a request chooses the host for a credential of the operator’s config', async (t) => {
+  const foreign = await startUpstream(t, ok);
+  const upstream = await startUpstream(t, ok);
+  const { gateway } = await routed(t, {
+    table: new Map([
+      ['huggingface', { base_url: `${upstream.url}/v1` }],
+      ['azure-openai', { base_url: `${upstream.url.replace(/\d+$/, '{azure_resource_name}')}/v1` }],
+    ]),
+    providers: {},
+    configs: {
+      hugging: { provider: 'huggingface', api_key: 'of-the-config' },
+      azure: { provider: 'azure-openai', api_key: 'of-the-config', azure_api_version: 'v1' },
+    },
+    security: { trusted_hosts: [new URL(foreign.url).host] },
+  });
+  for (const [config, name, value] of [
+    ['hugging', 'huggingface-base-url', foreign.url],
+    ['azure', 'azure-resource-name', new URL(foreign.url).port],
+  ] as const) {
+    const headers = { ...key, 'x-service-config': config, [`x-service-${name}`]: value };
+    const answer = await send(gateway.url, { path, headers, body });
+    assert.deepEqual([answer.status, answer.json().error?.code], [400, 'invalid_header'], answer.text);
+    assert.match(answer.json().error.message, new RegExp(`Leave ${name} out of the headers`));
+  }
+  assert.equal(foreign.requests.length, 0);
+});

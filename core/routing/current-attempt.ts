@@ -22,10 +22,11 @@ export class CurrentAttempt implements AttemptView {
   readonly #exchange: Exchange;
   readonly #target: Target;
   readonly #keyPrefix: string;
+  readonly #forwardHeaders: readonly string[];
   #abandonListeners: (() => void)[] | undefined;
 
   /** `body` is what this try sends, which hooks may change. */
-  constructor({ exchange, target, keyPrefix, cache }: TryParts, body: AttemptBody) {
+  constructor({ exchange, target, keyPrefix, cache, options }: TryParts, body: AttemptBody) {
     this.number = exchange.facts.attempts;
     this.provider = target.provider;
     this.aiService = target.service;
@@ -35,10 +36,15 @@ export class CurrentAttempt implements AttemptView {
     this.#exchange = exchange;
     this.#target = target;
     this.#keyPrefix = keyPrefix;
+    this.#forwardHeaders = options.forwardHeaders;
+  }
+
+  get hostIsNamed(): boolean {
+    return this.#target.hostIsNamed;
   }
 
   get target(): string {
-    return targetIdentity(this.#exchange, this.#target, this.#keyPrefix);
+    return targetIdentity(this.#exchange, this.#target, this.#keyPrefix, this.#forwardHeaders);
   }
 
   onAbandon(run: () => void): void {

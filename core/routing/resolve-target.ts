@@ -6,9 +6,9 @@ import type { MaybePromise, RequestContext } from '../pipeline/context.ts';
 import type { KeyRecord } from '../ports/directory.ts';
 import type { TrustedHosts } from '../ports/host-rules.ts';
 import type { Target } from '../ports/router.ts';
-import { providerFields, templateValue } from '../ports/provider-fields.ts';
 import { splitBaseUrl } from './base-url.ts';
 import { mustBeGuarded } from './custom-host.ts';
+import { givenAddress, givenFields, noFields, requireOwnAddress } from './given-fields.ts';
 import { credentialHeader } from './provider-credential.ts';
 import type { LeafProvider } from './plan/plan-node.ts';
 import type { StoredProviders } from './stored-providers.ts';
@@ -146,7 +146,7 @@ function targetOf(context: RequestContext, provider: KnownProvider, choice: Targ
   facts.aiService = provider.row.service ?? provider.name;
   const takesCallers = provider.takesCallers && !isSlug;
   const headerHost = context.service('custom-host') || undefined;
-  const given = takesCallers || headerHost ? givenFields(context, rules) : noFields;
+  const given = takesCallers || headerHost ? givenFields(context, rules.headerPrefix) : noFields;
   if (brought !== undefined && saysSomething(brought)) {
     return broughtTarget(context, provider, { brought, given, headerHost, takesCallers, rules });
   }
@@ -176,6 +176,9 @@ function broughtTarget(context: RequestContext, provider: KnownProvider, bringin
   const { apiKey, inline } = brought;
   if (!inline && provider.isStored && (apiKey !== undefined || holdsSecret(brought.fields)))
     throw keptCredential(provider);
+  const isHeld = !inline && (apiKey !== undefined || holdsSecret(brought.fields));
+  if (isHeld && brought.customHost === undefined && headerHost === undefined)
+    requireOwnAddress(provider, given, brought.fields);
   const fields = { ...given, ...brought.fields };
   const host = headerHost ?? brought.customHost ?? givenAddress(provider, fields);
   if (host !== undefined) {
@@ -221,39 +224,6 @@ function fixedTarget(brought: BroughtSettings, provider: KnownProvider, make: ()
   brought.fixed = make();
   brought.fixedOf = provider;
   return brought.fixed;
-}
-
-const noFields: Fields = Object.freeze({});
-const fieldsByHeader = new Map(providerFields.map((field) => [field.header, field]));
-
-/** The provider's fields that the request's own headers hold. Throws `invalid_header` for one that cannot be part of an address. */
-function givenFields(context: RequestContext, rules: TargetRules): Fields {
-  let found: Record<string, string> | undefined;
-  for (const name of context.serviceNames()) {
-    const field = fieldsByHeader.get(name);
-    const value = field === undefined ? undefined : context.service(name);
-    if (field === undefined || value === undefined || value === '') continue;
-    if (field.template && !templateValue.test(value)) {
-      throw new GatewayError(
-        'invalid_header',
-        `${rules.headerPrefix}-${name} may hold letters, digits and hyphens, 63 at the most.`,
-        { param: field.name },
-      );
-    }
-    (found ??= {})[field.name] = value;
-  }
-  return found ?? noFields;
-}
-
-/** Fields that hold a whole address, by the row that they belong to. */
-const addressFields: Readonly<Record<string, string>> = {
-  huggingface: 'huggingface_base_url',
-  'azure-ai': 'azure_foundry_url',
-};
-
-function givenAddress(provider: KnownProvider, given: Fields): string | undefined {
-  const field = addressFields[provider.name];
-  return field === undefined ? undefined : given[field];
 }
 
 function combinations({ headerPrefix: prefix }: TargetRules): string {
@@ -342,6 +312,6 @@ function customTarget(
     isTrusted: (url) => isTrusted || rules.trustedHosts.has(url),
     param: `${rules.headerPrefix}-custom-host`,
   });
-  const bare = { ...provider.customTarget(given, splitBaseUrl(customHost), apiKey), guarded };
+  const bare = { ...provider.customTarget(given, splitBaseUrl(customHost), !isTrusted, apiKey), guarded };
   return apiKey === undefined ? withCallerCredential(context, provider, bare, rules) : bare;
 }

@@ -1,3 +1,4 @@
+import { allOrigins, originsOf } from '../access/secret-origins.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { isPromise } from '../pipeline/call-hook.ts';
 import type { MaybePromise } from '../pipeline/context.ts';
@@ -12,7 +13,7 @@ import type { StoredRecord } from '../ports/records.ts';
 import { storedLimits } from './stored-limits.ts';
 import { StoredModels } from './stored-models.ts';
 import { unusable } from './stored-options.ts';
-import { openSecrets, referredValues, type ProviderPlace } from './stored-secrets.ts';
+import { openSecrets, referredValues, type ProviderPlace, type ReferenceBounds } from './stored-secrets.ts';
 import { StoredTarget, type StoredTargetSetup } from './stored-target.ts';
 import type { KnownProvider } from './targets.ts';
 
@@ -34,6 +35,7 @@ interface Compiled {
   readonly row: ProviderRow;
   readonly models: StoredModels;
   readonly limits: LimitCharges | undefined;
+  readonly bounds: ReferenceBounds;
   /** The values of references that `target` was made with. */
   referred: readonly string[];
   target: StoredTarget | undefined;
@@ -85,7 +87,7 @@ export class StoredProviders {
     const compiled = this.#compiledOf(record, integration, place);
     if (integration.data.secretMappings.length === 0)
       return (compiled.target ?? this.#targetOf(record, compiled, compiled.referred)).known;
-    const referred = referredValues(integration, place, this.#setup);
+    const referred = referredValues(integration, place, this.#setup, compiled.bounds);
     if (isPromise(referred)) return referred.then((values) => this.#withValues(record, compiled, values));
     return this.#withValues(record, compiled, referred);
   }
@@ -137,7 +139,11 @@ export class StoredProviders {
       );
     const models = new StoredModels(record.slug, row.service ?? aiProviderId, integration);
     const limits = storedLimits(record, integration, place);
-    const compiled = { integration, workspaceId, row, models, limits, referred: [], target: undefined };
+    const bounds = { origins: allOrigins(originsOf(integration.data, row)), found: new WeakSet() };
+    const compiled: Compiled = {
+      ...{ integration, workspaceId, row, models, limits, bounds },
+      ...{ referred: [], target: undefined },
+    };
     this.#compiled.set(record, compiled);
     return compiled;
   }

@@ -1,3 +1,4 @@
+import { maySend, type SecretOrigin } from '../access/secret-origins.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { isPromise } from '../pipeline/call-hook.ts';
 import type { MaybePromise } from '../pipeline/context.ts';
@@ -18,6 +19,12 @@ export interface StoredSecrets {
   readonly managers?: SecretManagers | undefined;
 }
 
+/** Where an integration sends its secrets, and the references that may be sent there: each state is judged once. */
+export interface ReferenceBounds {
+  readonly origins: readonly SecretOrigin[];
+  readonly found: WeakSet<StoredRecord<'secret_reference'>>;
+}
+
 /**
  * The values of an integration's references, in the order of its mappings. A promise only while one has to be fetched.
  * Throws, or rejects with, `credentials_failed` for one that there is not, or not for this workspace.
@@ -26,11 +33,12 @@ export function referredValues(
   integration: StoredRecord<'integration'>,
   place: ProviderPlace,
   sources: StoredSecrets,
+  bounds: ReferenceBounds,
 ): MaybePromise<readonly string[]> {
   const known: string[] = [];
   let waiting: Promise<string>[] | undefined;
   for (const mapping of integration.data.secretMappings) {
-    const value = referredValue(integration.slug, mapping, place, sources);
+    const value = referredValue(integration.slug, mapping, place, sources, bounds);
     if (waiting !== undefined) waiting.push(Promise.resolve(value));
     else if (isPromise(value)) waiting = [...known.map((one) => Promise.resolve(one)), value];
     else known.push(value);
@@ -43,6 +51,7 @@ function referredValue(
   { targetField, secretReferenceId, secretKey }: SecretMapping,
   place: ProviderPlace,
   { directory, box, managers }: StoredSecrets,
+  { origins, found }: ReferenceBounds,
 ): MaybePromise<string> {
   const refusal = (reason: string): GatewayError =>
     new GatewayError(
@@ -54,6 +63,14 @@ function referredValue(
   if (reference === undefined) throw refusal('that does not exist any more; name another one');
   if (!isAllowedIn(reference.data, place.workspaceId))
     throw refusal('that this workspace may not use; allow it, or name another one');
+  if (!found.has(reference)) {
+    const refused = origins.find((origin) => !maySend(reference.data, origin));
+    if (refused !== undefined)
+      throw refusal(
+        `whose secret may not be sent to ${refused.origin}; add the host to its allowed_hosts, or name another one`,
+      );
+    found.add(reference);
+  }
   return managers.value(reference, box, secretKey === '' ? undefined : secretKey);
 }
 

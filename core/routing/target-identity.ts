@@ -17,22 +17,38 @@ interface Known {
 }
 
 /**
- * A digest that is equal when a request goes to the same address as another, with the same credential and the same
- * headers of the gateway's own: what `AttemptView.target` promises. Never a secret itself.
+ * A digest that is equal when a request goes to the same address as another, with the same credential, the same settings,
+ * the same headers of the gateway's own and the same ones that are forwarded by name: what `AttemptView.target` promises. Never a secret itself.
  */
-export function targetIdentity(exchange: Exchange, target: Target, keyPrefix: string): string {
+export function targetIdentity(
+  exchange: Exchange,
+  target: Target,
+  keyPrefix: string,
+  forwardHeaders: readonly string[],
+): string {
   let one = known.get(target);
   if (one === undefined) {
-    const { provider, dialect, origin, basePath, headers } = target;
-    const own = digest([provider, dialect, origin, basePath, ...headers]);
+    const { provider, dialect, origin, basePath, headers, credentialDigest } = target;
+    const settings = Object.entries(target.settings).sort(([name], [other]) => (name < other ? -1 : 1));
+    const parts = [provider, dialect, origin, basePath, credentialDigest, ...headers];
+    const own = digest([...parts, ...settings.flat()]);
     one = { own, latest: undefined };
     known.set(target, one);
   }
-  if (!target.passAuthorization) return one.own;
-  const passed = callerCredentials(exchange, keyPrefix);
+  if (!target.passAuthorization && forwardHeaders.length === 0) return one.own;
+  const passed = target.passAuthorization ? callerCredentials(exchange, keyPrefix) : [];
+  if (forwardHeaders.length > 0) addForwarded(passed, exchange, forwardHeaders);
   if (one.latest === undefined || !isSameList(one.latest.passed, passed))
     one.latest = { passed, digest: digest([one.own, ...passed]) };
   return one.latest.digest;
+}
+
+/** What a caller has forwarded on purpose is meant to be read by the provider. */
+function addForwarded(passed: string[], { headers, headerNames }: Exchange, names: readonly string[]): void {
+  for (let i = 0; i < headerNames.length; i++) {
+    const { lower } = headerNames[i] as HeaderName;
+    if (names.includes(lower)) passed.push('forwarded', lower, headers[2 * i + 1] as string);
+  }
 }
 
 function callerCredentials(exchange: Exchange, keyPrefix: string): string[] {

@@ -1,4 +1,5 @@
 import type { GatewayConfig } from '../config/schema.ts';
+import { hostFields } from '../access/secret-origins.ts';
 import type { DialectName } from '../dialects/endpoint.ts';
 import type { CredentialFactory } from '../ports/credentials.ts';
 import { parseJson } from '../pipeline/parse-json.ts';
@@ -8,6 +9,7 @@ import { credentialHeaders } from '../ports/header-names.ts';
 import { providerFieldAliases, providerFields } from '../ports/provider-fields.ts';
 import type { ProviderRow, ProviderTable } from '../ports/provider-row.ts';
 import type { Target, TargetModels } from '../ports/router.ts';
+import { sha256 } from '../ports/sha256.ts';
 import { fillBaseUrl, splitBaseUrl, type BaseUrl } from './base-url.ts';
 import { withDialectDefaults } from './dialect-defaults.ts';
 import { providerCredential } from './provider-credential.ts';
@@ -93,17 +95,18 @@ export class KnownProvider {
 
   /**
    * At an address that the request or a config named. Built without the gateway's secrets: that host must never see one.
-   * Headers of a row in YAML may hold one, too. `apiKey` is what came with the address.
+   * Headers of a row in YAML may hold one, too. `apiKey` is what came with the address; `hostIsNamed` as in `Target`.
    */
-  customTarget(given: Fields, address: BaseUrl, apiKey?: string): Target {
-    const holding = { fields: this.callerFields(given), apiKey, configured: false };
+  customTarget(given: Fields, address: BaseUrl, hostIsNamed: boolean, apiKey?: string): Target {
+    const holding = { fields: this.callerFields(given), apiKey, configured: false, hostIsNamed };
     return passing(this.build(holding, address, this.configured ? [] : rowHeaders(this.row)), apiKey);
   }
 
   /** With the credential that a config brings along; `configured`: the operator wrote it. */
   configTarget({ fields: given, apiKey, configured }: Holding): Target {
     const fields = { ...withoutSecrets(this.fields), ...given };
-    const holding = { fields, apiKey, configured };
+    const hostIsNamed = !configured && this.decidesHost(given);
+    const holding = { fields, apiKey, configured, hostIsNamed };
     return passing(this.build(holding, this.address(fields), rowHeaders(this.row)), apiKey);
   }
 
@@ -116,12 +119,18 @@ export class KnownProvider {
 
   private buildForCaller(given: Fields): Target {
     const fields = this.callerFields(given);
-    const holding = { fields, apiKey: undefined, configured: false };
+    const hostIsNamed = this.decidesHost(given);
+    const holding = { fields, apiKey: undefined, configured: false, hostIsNamed };
     return passing(this.build(holding, this.address(fields), rowHeaders(this.row)));
   }
 
   private callerFields(given: Fields): Fields {
     return { ...given, ...withoutSecrets(this.fields) };
+  }
+
+  private decidesHost(given: Fields): boolean {
+    for (const _name in given) return hostFields(this.row.base_url ?? '').some((name) => name in given);
+    return false;
   }
 
   private address(fields: Fields): BaseUrl {
@@ -144,6 +153,7 @@ export class KnownProvider {
       origin: address.origin,
       basePath: address.basePath,
       guarded: this.guarded,
+      hostIsNamed: holding.hostIsNamed ?? false,
       headers,
       passAuthorization: false,
       usageInStream: row.usage_in_stream ?? 'on_request',
@@ -151,6 +161,7 @@ export class KnownProvider {
       quirks: row.quirks ?? {},
       settings,
       credentials: found?.credentials,
+      credentialDigest: found?.credentials === undefined ? '' : secretsDigest(holding.fields),
       signsBody: row.credentials === 'sigv4',
       onDrop: row.on_drop,
       models: this.models,
@@ -170,6 +181,8 @@ export interface Holding {
   readonly apiKey: string | undefined;
   /** The operator gave it. */
   readonly configured: boolean;
+  /** As in `Target`. Default false. */
+  readonly hostIsNamed?: boolean;
 }
 
 /** Where a provider comes from: a row of the table, the configuration, or both. */
@@ -270,6 +283,11 @@ function holdsCredential(fields: Fields): boolean {
 /** One of the fields is a secret. */
 export function holdsSecret(fields: Fields): boolean {
   return Object.keys(fields).some((name) => secretFields.has(name));
+}
+
+function secretsDigest(fields: Fields): string {
+  const secrets = Object.entries(fields).filter(([name]) => secretFields.has(name));
+  return sha256(JSON.stringify(secrets.sort(([one], [other]) => (one < other ? -1 : 1))), 'base64url');
 }
 
 function withoutSecrets(fields: Fields): Fields {

@@ -78,6 +78,7 @@ export const recordDataSchemas: DataSchemas = {
   secret_reference: exactly({
     ...{ description: Text, authConfig: Free, secretPath: Text, secretKey: Text, ...workspaces },
     managerType: oneOf('aws_sm', 'azure_kv', 'hashicorp_vault', 'environment', 'file'),
+    allowedHosts: Type.Optional(Texts),
     tags: Type.Optional(byName(Text)),
   }),
   rate_limit_policy: exactly({

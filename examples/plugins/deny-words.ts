@@ -1,4 +1,4 @@
-import { definePlugin, GatewayError, Type } from 'weir/plugin';
+import { definePlugin, GatewayError, Type } from 'weir-gateway/plugin';
 
 export default definePlugin({
   name: 'deny-words',

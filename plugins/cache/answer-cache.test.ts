@@ -1,12 +1,14 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
+import fc from 'fast-check';
 import { definePlugin, type AnyPlugin } from '../../core/pipeline/plugin.ts';
 import type { Cache, CachedValue } from '../../core/ports/cache.ts';
 import { providerPlugin } from '../../tests/kit/gateway-kit.ts';
+import { startUpstream } from '../../tests/kit/http-kit.ts';
 import { testOutcome, testScope } from '../../tests/kit/plugin-kit.ts';
 import auth from '../auth/index.ts';
 import { attemptContext } from '../../tests/kit/attempt-kit.ts';
-import { cachedGateway, type Asked } from '../../tests/kit/cache-kit.ts';
+import { cachedGateway, counting, type Asked } from '../../tests/kit/cache-kit.ts';
 import { AnswerCache } from './answer-cache.ts';
 import { Flights } from './flights.ts';
 import cache from './index.ts';
@@ -36,6 +38,74 @@ describe('who shares an answer', () => {
     const others = { 'x-service-provider': 'other', 'x-service-metadata': '{"team":"a"}' };
     assert.equal(await told({ headers: { ...space, ...others } }), 'HIT answer 1');
     assert.equal(await told({ headers: { ...space, 'x-service-api-key': 'wk_two' } }), 'MISS answer 2');
+  });
+
+  test('within a namespace nobody gets the answer of a host that another request named', async (t) => {
+    const foreign = await startUpstream(t, counting());
+    const { told } = await cachedGateway(t, { security: { trusted_hosts: ['127.0.0.1'] } });
+    const space = { 'x-service-cache-namespace': 'docs' };
+    const named = { ...space, 'x-service-custom-host': foreign.url };
+    const config = JSON.stringify({ provider: 'openai', api_key: 'mine', custom_host: foreign.url });
+    assert.equal(await told({ headers: named }), 'MISS answer 1');
+    assert.equal(await told({ headers: { ...space, 'x-service-config': config } }), 'MISS answer 2');
+    assert.equal(await told({ headers: space }), 'MISS answer 1');
+    assert.equal(foreign.requests.length, 2);
+    assert.equal(await told({ headers: named }), 'HIT answer 1');
+    assert.equal(await told({ headers: space }), 'HIT answer 1');
+  });
+
+  test('no answer is shared by requests of which anything decides who answers, or what it is told', async (t) => {
+    const { told, upstream } = await cachedGateway(t, { security: { trusted_hosts: ['127.0.0.1'] } });
+    const foreign = await startUpstream(t, counting());
+    const pick = <T>(...values: T[]) => fc.constantFrom<(T | undefined)[]>(undefined, ...values);
+    const deciding = fc.record({
+      provider: pick('other', 'azure-openai'),
+      host: pick(foreign.url, `${foreign.url}/v2`, upstream.url),
+      key: pick('sk-1', 'sk-2'),
+      deployment: pick('one', 'two'),
+      version: pick('v1', '2024-10-21'),
+      forwarded: pick('a', 'b'),
+      beta: pick('x', 'y'),
+      namespace: pick('docs'),
+    });
+    type Deciding = typeof deciding extends fc.Arbitrary<infer T> ? T : never;
+    const asked = (one: Deciding): Asked => {
+      const headers: Record<string, string> = {};
+      const put = (name: string, value: string | undefined): void => {
+        if (value !== undefined) headers[name] = value;
+      };
+      put('x-service-provider', one.provider);
+      put('x-service-custom-host', one.host ?? (one.provider === 'azure-openai' ? foreign.url : undefined));
+      put('authorization', one.key && `Bearer ${one.key}`);
+      put('x-service-azure-deployment-id', one.deployment);
+      put('x-service-azure-api-version', one.version);
+      put('x-service-cache-namespace', one.namespace);
+      put('openai-beta', one.beta);
+      put('x-tenant', one.forwarded);
+      put('x-service-forward-headers', one.forwarded && 'x-tenant');
+      return { headers };
+    };
+    const wires = new Map<string, string>();
+    await fc.assert(
+      fc.asyncProperty(deciding, fc.string({ minLength: 1, maxLength: 3 }), async (one, text) => {
+        const question = { body: { messages: [{ role: 'user', content: text }] } };
+        const from = (): number => upstream.requests.length + foreign.requests.length;
+        const before = from();
+        const answer = await told({ ...asked(one), ...question });
+        const isNamed = one.host !== undefined || one.provider === 'azure-openai';
+        // Within a namespace all hosts that no request named answer alike.
+        const address = isNamed || one.namespace === undefined ? asked(one).headers : one.namespace;
+        const said = JSON.stringify([address, text]);
+        const known = wires.get(said);
+        if (answer.startsWith('HIT')) assert.equal(answer.slice(4), known, said);
+        else if (answer.startsWith('MISS')) {
+          assert.equal(from(), before + 1, answer);
+          wires.set(said, answer.slice(5));
+        }
+      }),
+      { numRuns: 60 },
+    );
+    assert.ok(wires.size > 10);
   });
 
   test('a caller with another credential of his own does not', async (t) => {

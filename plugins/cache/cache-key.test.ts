@@ -164,6 +164,7 @@ describe('the key of an answer within a namespace', () => {
     ['another workspace', { facts: { workspaceId: 'ws-2' } }],
     ['another body', { body: { ...chat, seed: 1 } }],
     ['another endpoint', { path: '/completions' }],
+    ['a host that the request named', { hostIsNamed: true }],
   ];
   for (const [what, change] of different) {
     test(`is another one for ${what}`, async () => {

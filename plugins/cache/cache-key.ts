@@ -5,9 +5,9 @@ import { canonicalJson } from './canonical-json.ts';
 import { isConvertible } from './convert.ts';
 
 /** Part of every key: what an older version of the gateway has stored is not found. */
-const format = 'weir-answer-4';
+const format = 'weir-answer-5';
 /** Of the key of questions that may be compared. */
-const questionFormat = 'weir-question-2';
+const questionFormat = 'weir-question-3';
 
 /**
  * How the answer is delivered, not what it says: either form of an answer is made of the other. Everything else counts:
@@ -32,7 +32,7 @@ const statefulMembers = ['background', 'conversation', 'container'] as const;
  * The key under which the answer to this request is kept: a SHA-256, which tells nothing of what it was made of.
  *
  * Always in it: organisation, workspace, endpoint with path and query, and the body as it stands after all plugins that
- * changed it. With a namespace header that is all but the namespace. Without one: the target (provider, address,
+ * changed it. With a namespace header that is all but the namespace, and the target where the request named its host. Without one: the target (provider, address,
  * credential), the headers by which a caller chooses a version of the provider's API, and the request's metadata.
  * Undefined for a request whose answer must not be kept.
  */
@@ -78,7 +78,7 @@ interface Circumstances {
   readonly endpoint: string;
   readonly path: string;
   readonly query: string;
-  /** Undefined for none; with one, the rest does not matter. */
+  /** Undefined for none; with one, the rest does not matter, but for a target whose host the request named. */
   readonly namespace: string | undefined;
   readonly target: string;
   readonly versions: string;
@@ -97,7 +97,8 @@ function circumstancesOf(context: AttemptContext): Circumstances {
     path: pathOf(context),
     query: queryOf(context),
     namespace,
-    target: hasNone ? context.attempt.target : '',
+    // What a host says that one caller named is not what others of the namespace ask for.
+    target: hasNone || context.attempt.hostIsNamed ? context.attempt.target : '',
     versions: hasNone ? versionHeaders(context) : '',
     metadata: hasNone ? metadata(context) : '',
   };
@@ -139,7 +140,7 @@ function aroundBody(circumstances: Circumstances): Surroundings {
   const behind =
     namespace === undefined
       ? part(circumstances.target) + circumstances.versions + circumstances.metadata
-      : part('namespace') + part(namespace);
+      : part('namespace') + part(namespace) + (circumstances.target && part(circumstances.target));
   return (last = { circumstances, before, behind });
 }
 

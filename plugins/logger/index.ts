@@ -55,7 +55,7 @@ export default definePlugin({
   check: ({ redact }) => redactionFaults(redact, '/redact'),
   async create({ bodies = true, max_body_bytes: maxBytes = maxKeptBytes, redact = [] }, scope) {
     const { clock, journal, directory } = scope;
-    const redaction = await compileRedaction(redact, scope.keyPrefix);
+    const redaction = compileRedaction(redact, scope.keyPrefix);
     const commonMembers = new CommonMembers(redaction);
     const isBlocking = journal.room().policy === 'block';
 

@@ -57,7 +57,7 @@ export default definePlugin({
   capabilities: { needs: ['key'] },
   check: ({ redact }) => redactionFaults(redact, '/redact'),
   async create({ redact = [] }, scope) {
-    const redaction = await compileRedaction(redact, scope.keyPrefix);
+    const redaction = compileRedaction(redact, scope.keyPrefix);
     const streams = new LogStreams(scope);
     const routes = [
       listLogsRoute(scope),

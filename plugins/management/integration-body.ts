@@ -7,11 +7,13 @@ import {
   PricingAdjustments,
   Slug,
 } from '../../core/access/integration-schema.ts';
+import { allOrigins, originsOf } from '../../core/access/secret-origins.ts';
 import { Type, type Scope, type Static } from '../../core/pipeline/plugin.ts';
 import type { ProviderRow } from '../../core/ports/provider-row.ts';
 import type { ResourcesReader } from '../../core/ports/resources.ts';
+import { movedSecrets, unboundReferences } from './bound-secrets.ts';
 import { readMappings } from './integration-mappings.ts';
-import { unmasked, unmaskedConfigurations } from './integration-secrets.ts';
+import { unmasked, unmaskedConfigurations, type PlainSecrets } from './integration-secrets.ts';
 import { nearest } from './nearest.ts';
 import { refusedBody, type BodyMistake } from './refused-body.ts';
 import { Name, strict } from './text-schema.ts';
@@ -88,8 +90,30 @@ export async function changedIntegration(
     configurations: unmaskedConfigurations(settings, before.plain, mistakes),
   });
   mistakes.push(...issues);
+  mistakes.push(...movedSecrets({ before, after: content, row, given: givenSecrets(body, content.plain) }));
+  const origins = allOrigins(originsOf(content.data, row));
+  mistakes.push(...(await unboundReferences(reader, secretMappings, origins, owner)));
   if (mistakes.length > 0) throw refusedBody(mistakes);
   return content;
+}
+
+/** The secrets that the body says in clear. */
+function givenSecrets(
+  { key, configurations = {} }: IntegrationBody,
+  plain: PlainSecrets,
+): ReadonlySet<string> {
+  const said = new Map<string, unknown>([['key', key]]);
+  for (const [name, value] of Object.entries(configurations))
+    said.set(`configurations.${name === 'custom_headers' ? 'headers' : name}`, value);
+  return new Set(
+    Object.entries(plain)
+      .filter(([field, text]) => isSaid(said.get(field), text))
+      .map(([field]) => field),
+  );
+}
+
+function isSaid(value: unknown, text: string): boolean {
+  return value !== undefined && (typeof value === 'string' ? value : JSON.stringify(value)) === text;
 }
 
 function changedKey(

@@ -31,6 +31,8 @@ export const IntegrationModelReply = Type.Object({
 export interface ChangedModels {
   readonly models: readonly IntegrationModel[];
   readonly headers: PlainSecrets;
+  /** Fields of headers that the body says in clear. */
+  readonly given: Set<string>;
 }
 
 /** What the body makes of the models: those that it names take the place of their own kind. Throws `invalid_request`. */
@@ -44,6 +46,7 @@ export function changedModels(
   for (const [field, text] of Object.entries(plain)) if (field.startsWith('models.')) headers[field] = text;
   const mistakes: BodyMistake[] = [];
   const seen = new Set<string>();
+  const inClear = new Set<string>();
   given.forEach((one, index) => {
     const path = `/models/${index}`;
     if (seen.has(one.slug)) mistakes.push({ path: `${path}/slug`, message: 'is there twice; keep one' });
@@ -57,6 +60,7 @@ export function changedModels(
     else {
       const at = `${path}/configurations/custom_headers`;
       headers[field] = JSON.stringify(unmaskedHeaders(custom, was, mistakes, at));
+      if (headers[field] === JSON.stringify(custom)) inClear.add(field);
     }
   });
   if (mistakes.length > 0) throw refusedBody(mistakes);
@@ -64,7 +68,7 @@ export function changedModels(
     const message = `would be ${models.size}, and ${maxModels} are the most that an integration says something of; delete some first`;
     throw refusedBody([{ path: '/models', message }]);
   }
-  return { models: [...models.values()], headers };
+  return { models: [...models.values()], headers, given: inClear };
 }
 
 /** Puts a model into the shape of the API. */

@@ -1,10 +1,14 @@
+import { ProviderKey } from '../../core/access/integration-schema.ts';
+import { allOrigins, originsOf } from '../../core/access/secret-origins.ts';
 import type { RouteDefinition } from '../../core/http/define-route.ts';
 import { defineRoute, GatewayError, Type, type Scope, type Static } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { IntegrationData } from '../../core/ports/record-kinds.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
+import { movedSecrets, unboundReferences } from './bound-secrets.ts';
 import { changedRecord } from './changed-record.ts';
 import { integrationScopes, visibleIntegration } from './integration-access.ts';
+import { providerRow } from './integration-body.ts';
 import {
   changedModels,
   GivenModel,
@@ -13,7 +17,8 @@ import {
   modelHeaders,
   showModel,
 } from './integration-model-record.ts';
-import { openSecrets, sealSecrets, shownSecrets } from './integration-secrets.ts';
+import { openSecrets, sealSecrets, shownSecrets, unmasked } from './integration-secrets.ts';
+import { refusedBody, type BodyMistake } from './refused-body.ts';
 import { staleVersion } from './stale-version.ts';
 import { Identifier, strict } from './text-schema.ts';
 
@@ -59,7 +64,7 @@ function listRoute({ secrets }: Scope): RouteDefinition {
   });
 }
 
-function updateRoute({ clock, secrets }: Scope): RouteDefinition {
+function updateRoute({ clock, router, secrets }: Scope): RouteDefinition {
   return defineRoute({
     id: 'integration_models.update',
     method: 'PUT',
@@ -73,6 +78,11 @@ function updateRoute({ clock, secrets }: Scope): RouteDefinition {
       {
         models: Type.Optional(Type.Array(GivenModel, { maxItems: 1000 })),
         allow_all_models: Type.Optional(Type.Boolean()),
+        key: Type.Optional({
+          ...ProviderKey,
+          description:
+            "The integration's key, again: needed where the custom_host of a model leads to an origin for which it was not stored.",
+        }),
       },
       { ...strict, minProperties: 1 },
     ),
@@ -86,11 +96,24 @@ function updateRoute({ clock, secrets }: Scope): RouteDefinition {
       const version = await write(async (writer) => {
         const before = await visibleIntegration(writer, key, named, 'update');
         requireVersion(before.version);
-        const plain = openSecrets(secrets, before);
-        const { models, headers } = changedModels(body.models ?? [], before.data.models, plain);
+        const opened = openSecrets(secrets, before);
+        const { models, headers, given } = changedModels(body.models ?? [], before.data.models, opened);
         const allowAllModels = body.allow_all_models ?? before.data.allowAllModels;
         const after = changed(before, key, clock.now(), { models, allowAllModels });
-        const sealed = sealSecrets(secrets, before.id, { ...withoutHeaders(plain), ...headers });
+        const plain = { ...withoutHeaders(opened), ...headers };
+        const mistakes: BodyMistake[] = [];
+        if (body.key !== undefined) {
+          plain['key'] = unmasked(body.key, opened['key'], mistakes, '/key');
+          if (plain['key'] === body.key) given.add('key');
+        }
+        const row = providerRow(router, before.data.aiProviderId, '');
+        const change = { before: { ...before, plain: opened }, after: { ...after, plain }, row, given };
+        const origins = allOrigins(originsOf(after.data, row));
+        const { secretMappings } = after.data;
+        mistakes.push(...movedSecrets(change));
+        mistakes.push(...(await unboundReferences(writer, secretMappings, origins, before)));
+        if (mistakes.length > 0) throw refusedBody(mistakes);
+        const sealed = sealSecrets(secrets, before.id, plain);
         if (!(await writer.records.replace({ ...after, secrets: sealed }))) throw staleVersion();
         return { id: after.id, workspaceId: after.workspaceId, result: after.version };
       });

@@ -240,7 +240,7 @@ describe('models of an integration', () => {
       configurations: { custom_host: 'https://own.example.com/v1', custom_headers: { 'x-a': planted } },
     };
     const models = [own, { slug: 'gpt-4o', enabled: false }];
-    await ok({ method: 'PUT', path, body: { models, allow_all_models: false } });
+    await ok({ method: 'PUT', path, body: { models, allow_all_models: false, key: 'k' } });
     const listed = await ok({ path });
     assert.deepEqual([listed.total, listed.allow_all_models], [2, false]);
     assert.deepEqual(listed.models[0].pricing_config, pricing_config);

@@ -1,3 +1,4 @@
+import { maySend, originOf } from '../../core/access/secret-origins.ts';
 import { GatewayError, type Scope } from '../../core/pipeline/plugin.ts';
 import type { SecretMapping } from '../../core/ports/record-kinds.ts';
 import type { McpAddress } from '../../core/ports/mcp.ts';
@@ -57,6 +58,8 @@ export async function addressOf(
           ? 'that is not for all workspaces; say whose request it is with workspace_id'
           : 'that the workspace may not use; allow it, or name another one',
       );
+    if (!maySend(reference.data, originOf(data.url)))
+      throw refused(mapping, 'whose secret may not be sent to its host; add the host to its allowed_hosts');
     const secretKey = mapping.secretKey === '' ? undefined : mapping.secretKey;
     const value = await managers.value(reference, secrets, secretKey);
     for (const [name, text] of mappedHeaders(mapping, value)) add(name, text);

@@ -1,8 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
 import { ConfigurationsSchema } from '../../core/access/integration-configurations.ts';
+import { originOf } from '../../core/access/secret-origins.ts';
 import { Type, type Static } from '../../core/pipeline/plugin.ts';
 import type { McpIntegrationData } from '../../core/ports/record-kinds.ts';
 import type { ResourcesReader } from '../../core/ports/resources.ts';
+import { unboundReferences } from './bound-secrets.ts';
 import { GivenSlug, type IntegrationOwner } from './integration-body.ts';
 import { readMappings, SecretMappings } from './integration-mappings.ts';
 import { headersOf, unmaskedHeaders, type PlainSecrets } from './integration-secrets.ts';
@@ -117,6 +119,7 @@ export async function changedMcpIntegration(
   if (urlMistake !== undefined) mistakes.push({ path: '/url', message: urlMistake });
   const headers = changedHeaders(body, before, { isMoved: isElsewhere(before.data.url, url) }, mistakes);
   const passthroughHeader = changedPassthrough(body, before.data, mistakes);
+  mistakes.push(...(await unboundReferences(reader, secretMappings, [originOf(url)], owner)));
   if (mistakes.length > 0) throw refusedBody(mistakes);
   const names = Object.keys(headers);
   const reached = {

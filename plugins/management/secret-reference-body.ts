@@ -20,13 +20,27 @@ const fields = {
     ),
   ),
   allow_all_workspaces: Type.Optional(
-    Type.Boolean({ description: 'Default true, unless `allowed_workspaces` is given.' }),
+    Type.Boolean({ description: 'Default false: only those of `allowed_workspaces`.' }),
   ),
   allowed_workspaces: Type.Optional(
     Type.Array(Name('Id or slug of a workspace.'), {
       ...{ minItems: 1, maxItems: 1000 },
-      description: 'Whose requests may use it; instead of `allow_all_workspaces`.',
+      description: 'Whose requests may use it; instead of `allow_all_workspaces`. Default: nobody.',
     }),
+  ),
+  allowed_hosts: Type.Optional(
+    Type.Array(
+      Type.String({
+        ...{ minLength: 1, maxLength: 300 },
+        pattern: '^(http://)?([A-Za-z0-9._-]+|\\[[0-9A-Fa-f:.]+\\])(:[0-9]{1,5})?$',
+        examples: ['my-resource.openai.azure.com'],
+      }),
+      {
+        ...{ maxItems: 100, uniqueItems: true },
+        description:
+          'Hosts that the secret may be sent to: `host` or `host:port`, `http://` before it for one without TLS. Default: the hosts that the provider table names. Adding one needs the secrets of `auth_config` again.',
+      },
+    ),
   ),
   tags: Type.Optional(orNull(Metadata)),
 };
@@ -85,7 +99,9 @@ export async function changedReference(
     if (refusal !== undefined) mistakes.push(refusal);
   }
   const workspaces = await allowedWorkspaces(reader, body, { before: before.data, organisationId }, mistakes);
+  mistakes.push(...unknownGrants(body, before, auth.plain));
   if (mistakes.length > 0) throw refusedBody(mistakes);
+  const allowedHosts = body.allowed_hosts ?? before.data.allowedHosts;
   const { tags = before.data.tags } = body;
   return {
     name: body.name ?? before.name,
@@ -94,10 +110,30 @@ export async function changedReference(
       ...{ managerType, authConfig: auth.authConfig, secretPath },
       secretKey: body.secret_key === undefined ? before.data.secretKey : (body.secret_key ?? ''),
       ...workspaces,
+      ...(allowedHosts !== undefined && { allowedHosts }),
       ...(tags !== undefined && tags !== null && { tags }),
     },
     plain: auth.plain,
   };
+}
+
+/** Another host may get what the stored secrets open only from a caller who knows them. */
+function unknownGrants(
+  { allowed_hosts: hosts, auth_config: given }: Static<typeof UpdateSecretReference>,
+  { data, plain: stored }: ReferenceContent,
+  plain: PlainSecrets,
+): readonly BodyMistake[] {
+  const before = data.allowedHosts;
+  if (hosts === undefined || before === undefined) return [];
+  const isWider = hosts.length === 0 ? before.length > 0 : hosts.some((host) => !before.includes(host));
+  if (!isWider) return [];
+  const said = new Map<string, unknown>(Object.entries(given ?? {}));
+  return Object.keys(plain)
+    .filter((name) => stored[name] !== undefined && said.get(name) !== plain[name])
+    .map((name) => ({
+      path: `/auth_config/${name}`,
+      message: 'is missing: allowed_hosts lets the secret go to another host; give it again',
+    }));
 }
 
 /** The `auth_config` of a reference as it is. */
@@ -118,11 +154,8 @@ async function allowedWorkspaces(
 ): Promise<Allowed> {
   if (named === undefined) {
     if (all === true) return { allowAllWorkspaces: true, allowedWorkspaces: [] };
-    if (all === false && before.allowAllWorkspaces) {
-      const message =
-        'is missing: allow_all_workspaces is false, so it says whose requests may use the secret';
-      mistakes.push({ path: '/allowed_workspaces', message });
-    }
+    if (all === false && before.allowAllWorkspaces)
+      return { allowAllWorkspaces: false, allowedWorkspaces: [] };
     return { allowAllWorkspaces: before.allowAllWorkspaces, allowedWorkspaces: before.allowedWorkspaces };
   }
   if (all === true) {
@@ -151,7 +184,7 @@ export function emptyReference({
     name,
     data: {
       ...{ description: '', managerType, authConfig: {}, secretPath: '', secretKey: '' },
-      ...{ allowAllWorkspaces: true, allowedWorkspaces: [] },
+      ...{ allowAllWorkspaces: false, allowedWorkspaces: [], allowedHosts: [] },
     },
     plain: {},
   };

@@ -27,6 +27,12 @@ export const SecretReferenceDetail = Type.Object({
   secret_key: orNull(Type.String()),
   allow_all_workspaces: Type.Boolean(),
   allowed_workspaces: Type.Array(Type.String(), { description: 'Ids; empty when all are allowed.' }),
+  allowed_hosts: orNull(
+    Type.Array(Type.String(), {
+      description:
+        'Hosts that the secret may be sent to; empty for those of the provider table, null for all (references from before there were hosts).',
+    }),
+  ),
   tags: orNull(Metadata),
   created_by: Type.String(),
 });
@@ -59,6 +65,7 @@ export function showWholeReference(
     secret_key: data.secretKey === '' ? null : data.secretKey,
     allow_all_workspaces: data.allowAllWorkspaces,
     allowed_workspaces: [...data.allowedWorkspaces],
+    allowed_hosts: data.allowedHosts === undefined ? null : [...data.allowedHosts],
     tags: data.tags === undefined ? null : { ...data.tags },
     created_by: record.createdBy,
   };
@@ -80,5 +87,5 @@ export const wholeReferenceExample: Static<typeof SecretReferenceDetail> = {
     ...{ vault_auth_type: 'token', vault_addr: 'https://vault.example.com:8200', vault_token: 'hv…9f' },
   },
   ...{ secret_path: 'secret/team/openai', secret_key: 'api_key', tags: null, created_by: 'a key' },
-  ...{ allow_all_workspaces: true, allowed_workspaces: [] },
+  ...{ allow_all_workspaces: false, allowed_workspaces: [], allowed_hosts: [] },
 };

@@ -43,7 +43,8 @@ describe('a secret reference', () => {
       ...{ id, slug, object, organisation_id: organisationId, name: 'OpenAI Key', description: '' },
       ...{ manager_type: 'hashicorp_vault', status: 'active', secret_path: 'secret/team/openai' },
       auth_config: { ...vault, vault_token: 'hv…89' },
-      ...{ secret_key: 'api_key', allow_all_workspaces: true, allowed_workspaces: [], tags: { team: 'a' } },
+      ...{ secret_key: 'api_key', allow_all_workspaces: false, allowed_workspaces: [], allowed_hosts: [] },
+      tags: { team: 'a' },
     });
     assert.deepEqual((await call(owner, { path: `${path}/${id}` })).json(), read.json());
 
@@ -113,7 +114,8 @@ describe('a secret reference', () => {
     assert.deepEqual(await shown(), [false, [workspaceId, other.id]]);
     assert.equal((await put({ allow_all_workspaces: true })).status, 200);
     assert.deepEqual(await shown(), [true, []]);
-    assert.equal((await put({ allow_all_workspaces: false })).status, 400);
+    assert.equal((await put({ allow_all_workspaces: false })).status, 200);
+    assert.deepEqual(await shown(), [false, []]);
     assert.equal((await put({ allowed_workspaces: [other.id] })).status, 200);
     assert.deepEqual(await shown(), [false, [other.id]]);
   });
@@ -149,7 +151,7 @@ describe('a secret reference', () => {
       { allow_all_workspaces: true, allowed_workspaces: ['x'] },
       '/allowed_workspaces',
     ],
-    ['no workspaces at all', { allow_all_workspaces: false }, '/allowed_workspaces'],
+    ['a host that is an address', { allowed_hosts: ['https://host/v1'] }, '/allowed_hosts/0'],
     ['a workspace that is not there', { allowed_workspaces: ['nowhere'] }, '/allowed_workspaces/0'],
     ['another organisation', { organisation_id: 'other' }, '/organisation_id'],
     ['a field that there is not', { secret_pth: 'x' }, '/secret_pth'],

@@ -57,7 +57,6 @@ describe('a call of a prompt', () => {
     ['a list', { body: [] }, 'invalid_json'],
     ['another prompt', { path: '/prompts/q/completions', body: {} }, 'resource_not_found'],
     ['a broken path', { path: '/prompts/%zz/completions', body: {} }, 'invalid_request'],
-    ['a key without the scope', { key: testKey({ scopes: ['logs.view'] }), body: {} }, 'scope_missing'],
   ];
   for (const [name, request, code] of bad)
     test(`is refused with ${name}`, () => assert.rejects(run(request), { code }));

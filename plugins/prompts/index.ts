@@ -1,4 +1,3 @@
-import { holds } from '../../core/access/access.ts';
 import { addressedProvider, callerKey } from '../../core/pipeline/keys.ts';
 import {
   definePlugin,
@@ -30,8 +29,6 @@ export default definePlugin({
           'key_missing',
           'Prompts need a service key. Put the auth plugin before prompts.',
         );
-      if (!holds(key, 'completions.write'))
-        throw new GatewayError('scope_missing', `The key "${key.name}" lacks the scope "completions.write".`);
       const { organisationId, workspaceId } = key;
       const place = { organisationId, workspaceId: workspaceId || undefined };
       const prompt = await findPrompt(source, place, readReference(given));

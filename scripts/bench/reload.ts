@@ -73,7 +73,7 @@ export async function measureReload(quick: boolean): Promise<ReloadFigures> {
 }
 
 function pluginCode(version: number): string {
-  return `import { definePlugin } from 'weir/plugin';
+  return `import { definePlugin } from 'weir-gateway/plugin';
 export default definePlugin({ name: 'bench-plugin', create: () => ({ request(context) { context.addResponseHeader('x-bench-version', '${version}'); } }) });
 `;
 }

@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
-import { runtimeFolder } from './runtime-folder.ts';
 import { startChdb, type EmbeddedChdb } from './start-chdb.ts';
 
 /** The real clock, for tests that run real processes. */
@@ -46,7 +45,6 @@ export async function temporaryFolder(): Promise<{ path: string; remove: () => P
   return {
     path,
     async remove() {
-      await rm(await runtimeFolder(path), { recursive: true, force: true });
       await rm(path, { recursive: true, force: true });
     },
   };

@@ -1,5 +1,6 @@
 import { readdirSync } from 'node:fs';
 import os from 'node:os';
+import { writePrivately } from './own-folder.ts';
 import type { FailedMessage, ReadyMessage, StartMessage, StopMessage } from './child-messages.ts';
 
 /** What a child process does when its parent says so. */
@@ -29,6 +30,8 @@ const hardExitMs = 4000;
 /** Makes this process the child of a `SupervisedChild`: it starts and stops when told to, and ends with its parent. */
 export function runAsChild<Options>(work: ChildWork<Options>): void {
   let stopping = false;
+
+  writePrivately();
 
   async function start(message: StartMessage<Options>): Promise<void> {
     yieldToServing();

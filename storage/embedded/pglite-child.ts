@@ -1,3 +1,4 @@
+import fs from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { PGlite } from '@electric-sql/pglite';
 import { PGLiteSocketServer } from '@electric-sql/pglite-socket';
@@ -22,12 +23,19 @@ let server: PGLiteSocketServer | undefined;
 async function open({ directory, socket }: PgliteChildOptions): Promise<void> {
   // Held by this process and not by its parent: of a gateway that was killed the engine may live for a moment
   // longer, and two engines in one folder destroy each other's data without a word.
-  lock = await lockData(directory, { clock: systemClock });
+  lock = await lockData(directory, { clock: systemClock, onLost: () => process.exit(1) });
+  keepModesPrivate();
   engine = await PGlite.create({ dataDir: directory });
   // The lock is ours, so this is what a killed engine left.
   await rm(socket, { force: true });
   server = new PGLiteSocketServer({ db: engine, path: socket, maxConnections });
   await server.start();
+}
+
+/** The engine gives its files the mode 0666 by hand, whatever the umask is. */
+function keepModesPrivate(): void {
+  const { chmodSync } = fs;
+  fs.chmodSync = (path, mode) => chmodSync(path, typeof mode === 'number' ? mode & 0o700 : mode);
 }
 
 runAsChild<PgliteChildOptions>({

@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
+import { readFile, readlink } from 'node:fs/promises';
+import { hostname } from 'node:os';
 import { promisify } from 'node:util';
 
 /**
@@ -43,4 +44,22 @@ async function startTimeFromPs(pid: number): Promise<string | undefined> {
   } catch {
     return 'unknown';
   }
+}
+
+/** Where a process runs, as far as it can be told; texts are empty where it cannot. */
+export interface System {
+  /** The same for all processes of one kernel since it was started, and for no others. */
+  readonly kernel: string;
+  /** The same for all processes that know each other by the same numbers. */
+  readonly space: string;
+}
+
+/** Where this process runs. */
+export async function ownSystem(): Promise<System> {
+  if (process.platform !== 'linux') return { kernel: `${process.platform} ${hostname()}`, space: 'host' };
+  const [kernel, space] = await Promise.all([
+    readFile('/proc/sys/kernel/random/boot_id', 'utf8').catch(() => ''),
+    readlink('/proc/self/ns/pid').catch(() => ''),
+  ]);
+  return { kernel: kernel.trim(), space };
 }

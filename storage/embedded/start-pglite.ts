@@ -4,7 +4,7 @@ import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type { PgliteChildOptions } from './pglite-child.ts';
 import { DataFolderInUse, dataFolderHolder } from './data-lock.ts';
-import { runtimeFolder } from './runtime-folder.ts';
+import { socketFolder } from './runtime-folder.ts';
 import { ChildStartError, SupervisedChild } from './supervised-child.ts';
 
 /** Where the embedded relational engine keeps its data. */
@@ -35,6 +35,8 @@ export interface EmbeddedPglite {
 /** The first start creates the database, which takes seconds, on a busy machine many. */
 const startTimeoutMs = 120_000;
 const folderPatienceMs = 6000;
+/** As clients expect it. */
+const socketName = '.s.PGSQL.5432';
 
 /**
  * Starts the embedded relational engine (PGlite) in a process of its own and keeps it running. Resolves when it
@@ -42,19 +44,20 @@ const folderPatienceMs = 6000;
  */
 export async function startPglite(options: PgliteOptions): Promise<EmbeddedPglite> {
   const { directory, log, clock, patienceMs = folderPatienceMs } = options;
-  const socketFolder = await runtimeFolder(directory);
-  const child: PgliteChildOptions = { directory, socket: join(socketFolder, '.s.PGSQL.5432') };
+  const place = await socketFolder(directory, socketName);
+  const child: PgliteChildOptions = { directory, socket: join(place.path, socketName) };
   const entry = new URL('./pglite-child.ts', import.meta.url);
   const name = 'resources engine';
   const supervised = new SupervisedChild({ name, entry, options: child, log, clock, startTimeoutMs });
-  await waitUntilFree(directory, clock, patienceMs);
   try {
+    await waitUntilFree(directory, clock, patienceMs);
     await supervised.start();
   } catch (error) {
+    await place.remove();
     throw error instanceof ChildStartError ? explained(directory, error) : error;
   }
   return {
-    socketFolder,
+    socketFolder: place.path,
     get restarts() {
       return supervised.restarts;
     },
@@ -65,7 +68,10 @@ export async function startPglite(options: PgliteOptions): Promise<EmbeddedPglit
       return supervised.pid;
     },
     replace: () => supervised.kill(),
-    close: () => supervised.stop(),
+    async close() {
+      await supervised.stop();
+      await place.remove();
+    },
   };
 }
 
@@ -74,7 +80,8 @@ async function waitUntilFree(directory: string, clock: Clock, patienceMs: number
   const deadline = clock.monotonic() + patienceMs;
   for (;;) {
     const holder = await dataFolderHolder(directory);
-    if (holder === undefined) return;
+    // One that cannot be seen is watched by the engine's process when it takes the folder.
+    if (holder === undefined || !holder.certain) return;
     if (clock.monotonic() >= deadline) throw new DataFolderInUse(directory, holder);
     await delay(100);
   }

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -53,11 +54,41 @@ describe('the identity of a data folder', () => {
   test('the next start knows the same, and shows no key again', async (t) => {
     const data = await folder(t);
     const first = await open(data);
+    await first.keyShown();
     const second = await open(data);
     assert.equal(second.newOwnerKey, undefined);
     assert.deepEqual(ids(second), ids(first));
     const hash = sha256(first.newOwnerKey ?? '');
     assert.equal(second.directory.keyByHash(hash)?.id, first.directory.keyByHash(hash)?.id);
+  });
+
+  test('a key that no start has shown is replaced by one that can be', async (t) => {
+    const data = await folder(t);
+    const first = await open(data);
+    const second = await open(data);
+    const [lost = '', key = ''] = [first.newOwnerKey, second.newOwnerKey];
+    assert.match(key, /^wk_[A-Za-z0-9_-]{40}$/);
+    assert.notEqual(key, lost);
+    assert.deepEqual(ids(second), ids(first));
+    assert.equal(second.owner.id, first.owner.id);
+    assert.equal(second.directory.keyByHash(sha256(lost)), undefined);
+    const preset = await open(data, { presetKey: 'a-preset-owner-key' });
+    assert.equal(preset.newOwnerKey, undefined);
+    const third = await open(data);
+    assert.equal(third.newOwnerKey, undefined, 'a preset key need not be shown');
+  });
+
+  test('a key that a joined organisation has is shown once, too', async (t) => {
+    const data = await folder(t);
+    const first = await open(data);
+    const ids = { organisationId: randomUUID(), workspaceId: randomUUID(), ownerId: randomUUID() };
+    const joined = await first.join({ ...ids, ownerEmail: 'kim@example.com' });
+    assert.equal(joined.newOwnerKey, first.newOwnerKey);
+    await joined.keyShown();
+    const second = await open(data);
+    assert.equal(second.newOwnerKey, undefined);
+    assert.equal(second.directory.defaultOrganisationId, ids.organisationId);
+    assert.ok(second.directory.keyByHash(sha256(first.newOwnerKey ?? '')));
   });
 
   test('the owner key belongs to a user, the same at every start', async (t) => {

@@ -14,10 +14,13 @@ const StoredIdentity = Type.Object({
   owner_key_id: Type.String({ format: 'uuid' }),
   /** SHA-256 of the owner key, base64. The key itself is stored nowhere. */
   owner_key_sha256: Type.String({ minLength: 44, maxLength: 44 }),
+  /** Present and false from the making of an owner key until a start has shown it: one that never was is made anew. */
+  owner_key_shown: Type.Optional(Type.Boolean()),
 });
 
 /** What is written: the file as it is now. */
-type StoredIds = Required<Static<typeof StoredIdentity>>;
+type StoredIds = Required<Omit<Static<typeof StoredIdentity>, 'owner_key_shown'>> &
+  Pick<Static<typeof StoredIdentity>, 'owner_key_shown'>;
 
 const minKeyLength = 16;
 const maxEmailLength = 254;
@@ -37,8 +40,10 @@ export interface Identity {
   readonly directory: Directory;
   /** The user that the owner key belongs to; the e-mail address is lower-case. */
   readonly owner: { readonly id: string; readonly email: string };
-  /** The owner key in plain text, only when it was generated just now: show it once. */
+  /** The owner key in plain text, only when it was generated just now: show it once, then call `keyShown`. */
   readonly newOwnerKey: string | undefined;
+  /** Notes that the owner key was shown. Until then each start makes a new one, so none that was never seen is in force. */
+  keyShown(): Promise<void>;
   /** True when the data folder had none. */
   readonly isNew: boolean;
   /** Makes this the identity of the data folder instead, with the same owner key, and resolves to it. */
@@ -69,25 +74,33 @@ export async function openIdentity(
   const file = path.join(directory, 'identity.json');
   const stored = await read(file);
   const newOwnerKey =
-    stored === undefined && presetKey === undefined
+    (stored === undefined || stored.owner_key_shown === false) && presetKey === undefined
       ? keyPrefix + randomBytes(30).toString('base64url')
       : undefined;
   const key = presetKey ?? newOwnerKey;
-  const identity = {
+  const identity: StoredIds = {
     organisation_id: stored?.organisation_id ?? randomUUID(),
     workspace_id: stored?.workspace_id ?? randomUUID(),
     owner_user_id: stored?.owner_user_id ?? randomUUID(),
     owner_key_id: stored?.owner_key_id ?? randomUUID(),
     owner_key_sha256: key === undefined ? (stored?.owner_key_sha256 ?? '') : sha256(key),
   };
+  if (newOwnerKey !== undefined) identity.owner_key_shown = false;
   const isKnown =
-    identity.owner_key_sha256 === stored?.owner_key_sha256 && identity.owner_user_id === stored.owner_user_id;
+    identity.owner_key_sha256 === stored?.owner_key_sha256 &&
+    identity.owner_user_id === stored.owner_user_id &&
+    identity.owner_key_shown === stored.owner_key_shown;
   if (!isKnown) await write(file, identity);
   const said = { newOwnerKey, isNew: stored === undefined };
   const identityOf = (ids: StoredIds, ownerEmail: string): Identity => ({
     directory: directoryOf(ids),
     owner: { id: ids.owner_user_id, email: ownerEmail },
     ...said,
+    async keyShown() {
+      if (newOwnerKey === undefined) return;
+      const { owner_key_shown: _, ...shown } = ids;
+      await write(file, shown);
+    },
     async join({ organisationId, workspaceId, ownerId, ownerEmail: theirs }) {
       const joined = { ...ids, organisation_id: organisationId, workspace_id: workspaceId };
       joined.owner_user_id = ownerId;

@@ -77,10 +77,13 @@ describe('a gateway without its PostgreSQL server', { skip: postgresMissing, tim
     await server.start();
     const key = await created('first');
     assert.equal(await chat(key), 200);
-    assert.equal((await readiness()).status, 200);
+    assert.deepEqual(await readiness(), { status: 200, resources: 'ok' });
 
     await server.kill();
     assert.equal((await call('/workspaces')).status, 503);
+    const without = await readiness();
+    assert.equal(without.status, 200, 'it knows its keys: it can serve');
+    assert.match(without.resources, /ECONNREFUSED|closed|terminat/);
     assert.deepEqual([await chat(key), await chat(ownerKey), await chat(fileKey)], [200, 200, 200]);
     await server.start();
     assert.equal(await chat(await created('second')), 200);

@@ -53,9 +53,20 @@ async function makeEverything(
 ): Promise<string> {
   const auth_config = { vault_addr: vault.url, vault_auth_type: 'token', vault_token: vaultToken };
   const kept = { secret_path: 'secret/models/second', secret_key: 'api_key', auth_config };
+  const granted = (provider: FakeProviders) => ({
+    allow_all_workspaces: true,
+    allowed_hosts: [`http://${new URL(provider.url).host}`],
+  });
   for (const body of [
-    { name: 'Of a file', slug: 'of-file', manager_type: 'file', secret_path: 'first', auth_config: {} },
-    { name: 'Of Vault', slug: 'of-vault', manager_type: 'hashicorp_vault', ...kept },
+    {
+      name: 'Of a file',
+      slug: 'of-file',
+      manager_type: 'file',
+      secret_path: 'first',
+      auth_config: {},
+      ...granted(first),
+    },
+    { name: 'Of Vault', slug: 'of-vault', manager_type: 'hashicorp_vault', ...kept, ...granted(second) },
   ])
     await operate(url, { path: '/secret-references', body });
   for (const [slug, provider, reference] of [

@@ -160,7 +160,7 @@ describe('administration', () => {
       await eventually(
         async () => {
           const ready = await send(weir.url, { method: 'GET', path: '/readyz' });
-          return ready.status === 200 ? true : undefined;
+          return ready.json().dependencies.resources === 'ok' ? true : undefined;
         },
         () => 'the store answering again',
         30_000,

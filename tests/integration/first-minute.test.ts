@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { readFile, readdir, writeFile } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { mkdir, readFile, readdir, writeFile } from 'node:fs/promises';
 import net, { type AddressInfo } from 'node:net';
 import path from 'node:path';
 import { after, describe, test } from 'node:test';
@@ -81,6 +82,53 @@ describe('with no configuration at all', { skip: chdbMissing }, () => {
     });
     assert.equal(status, 200, text);
     assert.equal((await again.stop()).code, 0);
+  });
+});
+
+describe('a first start that ends before it listens leaves no owner key that was never shown', () => {
+  const env = { WEIR_ADMIN_KEY: undefined };
+
+  async function keyOfNextStart(data: string): Promise<void> {
+    const weir = await startWeir({ yaml: withoutLogs, data, env });
+    const owner = /Owner key +(wk_[\w-]{40})/.exec(weir.stdout())?.[1];
+    assert.ok(owner, weir.stdout());
+    const chat = { model: 'mock-gpt', messages: [{ role: 'user', content: 'Hello' }] };
+    const headers = { authorization: `Bearer ${owner}`, 'x-service-provider': 'mock' };
+    const { status, text } = await send(weir.url, {
+      ...{ method: 'POST', path: '/v1/chat/completions' },
+      ...{ headers: { ...headers, 'content-type': 'application/json' }, body: JSON.stringify(chat) },
+    });
+    assert.equal(status, 200, text);
+    await weir.stop();
+    const again = await startWeir({ yaml: withoutLogs, data, env });
+    assert.doesNotMatch(again.stdout(), /Owner key/);
+    await again.stop();
+  }
+
+  test('the port is busy', async () => {
+    const data = path.join(await temporaryFolder(), 'data');
+    const holder = net.createServer().listen(0, '127.0.0.1');
+    await once(holder, 'listening');
+    const { port } = holder.address() as AddressInfo;
+    await assert.rejects(startWeir({ yaml: withoutLogs, data, env, port }), /port is in use/);
+    holder.close();
+    await keyOfNextStart(data);
+  });
+
+  test('kill -9 once the key is stored', async () => {
+    const data = path.join(await temporaryFolder(), 'data');
+    const identity = path.join(data, 'identity.json');
+    await mkdir(data);
+    const killed = startWeir({
+      ...{ yaml: withoutLogs, data, env },
+      onChild: (child) =>
+        void eventually(
+          () => existsSync(identity) || undefined,
+          () => 'identity.json',
+        ).then(() => child.kill('SIGKILL')),
+    });
+    await assert.rejects(killed, /ended with SIGKILL before it listened/);
+    await keyOfNextStart(data);
   });
 });
 

@@ -39,7 +39,7 @@ function stamp(mark: string): string {
 
 /** Puts its option, its module's mark and its own version into a header of the answer. */
 function stamper(version: string, more = ''): string {
-  return `import { definePlugin, GatewayError, Type } from 'weir/plugin';
+  return `import { definePlugin, GatewayError, Type } from 'weir-gateway/plugin';
 import { mark } from './stamp.ts';
 
 interface Named { readonly label: string }
@@ -63,7 +63,7 @@ export default definePlugin({
 }
 
 /** Does what a plugin should not when the prompt says so. */
-const careless = `import { definePlugin } from 'weir/plugin';
+const careless = `import { definePlugin } from 'weir-gateway/plugin';
 
 export default definePlugin({
   name: 'careless',
@@ -87,7 +87,7 @@ async function later(): Promise<void> {
 }
 `;
 
-const shout = `import { definePlugin } from 'weir/plugin';
+const shout = `import { definePlugin } from 'weir-gateway/plugin';
 
 export default definePlugin({
   name: 'shout',
@@ -111,7 +111,7 @@ export default definePlugin({
 `;
 
 /** Breaks in the middle of a stream, hangs, and ticks, as the prompt and its options say. */
-const fragile = `import { definePlugin, Type } from 'weir/plugin';
+const fragile = `import { definePlugin, Type } from 'weir-gateway/plugin';
 
 export default definePlugin({
   name: 'fragile',
@@ -142,7 +142,7 @@ export default definePlugin({
 });
 `;
 
-const mask = `import { definePlugin, GatewayError } from 'weir/plugin';
+const mask = `import { definePlugin, GatewayError } from 'weir-gateway/plugin';
 
 export default definePlugin({
   name: 'mask',

@@ -9,6 +9,7 @@ import { TestContext, type TestRequest } from './plugin-kit.ts';
 /** What a test says about an attempt; the defaults are a chat with one provider. */
 export interface TestAttempt extends TestRequest {
   readonly target?: string;
+  readonly hostIsNamed?: boolean;
   readonly facts?: Partial<RequestFacts>;
   /** What the config says about caching. */
   readonly cache?: CacheSettings;
@@ -22,6 +23,7 @@ export interface TestAttemptContext extends AttemptContext {
 /** A request as an `attempt` hook sees it: body read and checked, target known. */
 export async function attemptContext({
   target,
+  hostIsNamed = false,
   facts,
   cache,
   ...request
@@ -36,6 +38,7 @@ export async function attemptContext({
     cache,
     onAbandon: (run) => void abandoned.push(run),
     ...{ number: 1, provider: 'up', aiService: 'up', model: 'm', target: target ?? 'target-1' },
+    hostIsNamed,
     body: new ChangedBody(context.body),
   };
   const dialect = dialects.get(context.endpoint.dialect) as Dialect;

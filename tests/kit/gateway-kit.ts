@@ -333,6 +333,7 @@ export function testConfig({
       body_idle_timeout_ms: 30_000,
       client_stall_timeout_ms: 60_000,
       keep_alive_timeout_ms: 75_000,
+      watchdog_ms: 0,
       shutdown_timeout_ms: 30_000,
       ...server,
     },

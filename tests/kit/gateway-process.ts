@@ -1,7 +1,7 @@
 import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { ownerKey, removeRuntimeFolders, startWeir, withoutAdministration } from './process-kit.ts';
+import { ownerKey, startWeir, withoutAdministration } from './process-kit.ts';
 
 /** A folder with a configuration in it; the gateway's data go below it. */
 export interface Home {
@@ -27,7 +27,6 @@ export async function makeHome(config: string): Promise<Home> {
       return file;
     },
     async remove() {
-      await removeRuntimeFolders(home.data);
       await rm(folder, { recursive: true, force: true, maxRetries: 5 });
     },
   };

@@ -1,12 +1,10 @@
 /** The product as a user runs it: `main.ts` in a process of its own, with files of its own. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { runtimeFolder } from '../../storage/embedded/runtime-folder.ts';
 import { defaultRuntime, launcher, type Runtime } from './runtimes.ts';
 
 /** The preset owner key of started processes. */
@@ -57,6 +55,8 @@ export interface WeirOptions {
   readonly port?: number;
   /** Default: Node, or what WEIR_TEST_RUNTIME names. */
   readonly runtime?: Runtime;
+  /** Given the process before it listens, for a test that ends it there. */
+  readonly onChild?: (child: ChildProcess) => void;
 }
 
 const temporary = new Set<string>();
@@ -81,17 +81,9 @@ export async function stopEverything(): Promise<void> {
   });
   await Promise.all(ending);
   for (const folder of temporary) {
-    await removeRuntimeFolders(path.join(folder, 'data'));
     await rm(folder, { recursive: true, force: true, maxRetries: 5 });
   }
   temporary.clear();
-}
-
-/** Deletes what a data folder has outside of itself (its locks, its engine's settings). Nobody may use it any more. */
-export async function removeRuntimeFolders(data: string): Promise<void> {
-  for (const folder of [data, path.join(data, 'analytics'), path.join(data, 'resources')]) {
-    if (existsSync(folder)) await rm(await runtimeFolder(folder), { recursive: true, force: true });
-  }
 }
 
 /** Runs `weir …` to its end. It is killed when it does not end in two minutes. */
@@ -132,12 +124,14 @@ export async function startWeir(options: WeirOptions = {}): Promise<WeirProcess>
     await writeFile(file, withoutAdministration(text));
   }
   if (file !== undefined) args.push('--config', file);
-  const env = { WEIR_ADMIN_KEY: ownerKey, ...options.env };
+  // No balancer stands before it, unless a test puts one there.
+  const env = { WEIR_ADMIN_KEY: ownerKey, WEIR_DRAIN_DELAY_MS: '0', ...options.env };
   const { child, output, ended } = launch(
     args,
     { cwd: options.cwd ?? folder, env, runtime: options.runtime },
     gatewayMs,
   );
+  options.onChild?.(child);
   const port = await new Promise<number>((resolve, reject) => {
     const look = (): void => {
       const found = /listens on http:\/\/127\.0\.0\.1:(\d+)[^\d][\s\S]*\n/.exec(output.stdout);

@@ -18,7 +18,7 @@ const largeBytes = 30_000_000;
 /** Of a client between two reads: all of them together take far longer than the stall timeout, each far less. */
 const pauseMs = 5;
 
-const large = `import { definePlugin } from 'weir/plugin';
+const large = `import { definePlugin } from 'weir-gateway/plugin';
 
 export default definePlugin({
   name: 'large',
@@ -34,7 +34,7 @@ export default definePlugin({
 });
 `;
 
-const shout = `import { definePlugin } from 'weir/plugin';
+const shout = `import { definePlugin } from 'weir-gateway/plugin';
 
 export default definePlugin({
   name: 'shout',

@@ -37,7 +37,7 @@ pipelines:
 }
 
 const stamp = (mark: string): string => `export const mark: string = '${mark}';\n`;
-const plugin = `import { definePlugin, Type } from 'weir/plugin';
+const plugin = `import { definePlugin, Type } from 'weir-gateway/plugin';
 import { mark } from './mark.ts';
 
 interface Options { readonly label: string }

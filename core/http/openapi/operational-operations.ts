@@ -22,18 +22,24 @@ const pages: readonly Page[] = [
   {
     ...{ id: 'operations.readiness', path: '/readyz', access: 'anybody' },
     ...{
-      summary: 'Whether everything that is needed answers',
-      answer: 'It does; 503 when something does not.',
+      summary: 'Whether this process can serve requests',
+      answer: 'It can; 503 when it cannot, or when it is about to stop. Stores that are away are `degraded`.',
     },
     response: {
       type: 'application/json',
       schema: Type.Object({
         status: oneOf(['ready', 'not ready', 'draining']),
+        reasons: Type.Optional(
+          Type.Array(Type.String(), { description: 'Why it cannot serve; absent when it can.' }),
+        ),
+        degraded: Type.Array(Type.String(), {
+          description: 'Dependencies that do not work. Requests are served without them, with less.',
+        }),
         dependencies: Type.Record(Type.String(), Type.String(), {
           description: '`ok`, or why it does not answer.',
         }),
       }),
-      example: { status: 'ready', dependencies: { journal: 'ok' } },
+      example: { status: 'ready', degraded: [], dependencies: { journal: 'ok' } },
     },
   },
   {

@@ -118,7 +118,8 @@ test('a gateway serves both, and its answers are what they say', async (t) => {
   const gateway = await startTestGateway(t, {
     plugins: [thing],
     operations: createOperations({
-      ...{ metrics: createMetrics(), dependencies: [], draining: () => false, refusal: () => undefined },
+      ...{ metrics: createMetrics(), draining: () => false, refusal: () => undefined },
+      ...{ dependencies: { look: () => Promise.resolve({ journal: 'ok' }) }, unready: () => [] },
       status: () => ({ status: 'serving', generation: '0f3a91b2c4d5' }),
       reference: createReferencePages(server, () => ({ compiled })),
       invitePage: createInvitePage(server),

@@ -2,6 +2,7 @@ import { describeValue } from '../../config/describe-value.ts';
 import { didYouMean } from '../../config/did-you-mean.ts';
 import { isObject } from '../../config/schema-object.ts';
 import { listWords } from '../../config/word-list.ts';
+import { PatternBudget } from './compile-pattern.ts';
 import type { Condition } from './condition.ts';
 import { conditionOperators } from './condition-operators.ts';
 import type { FieldPath } from './field-path.ts';
@@ -32,14 +33,14 @@ export type CompiledCondition =
  * - `$eq`, `$ne`, `$in`, `$nin` and bare values compare as text where both sides are a text, number or boolean, for
  *   metadata are always texts: 3 equals "3". Lists and objects are compared with all that they hold, null with null.
  * - `$gt`, `$gte`, `$lt`, `$lte` compare numbers and texts that are decimal numbers; nothing else ever matches.
- * - `$regex` is JavaScript's syntax without flags, found anywhere in the first 4,096 characters of a text or number
- *   (the first 256, for one with several `.*`); one that some text could keep busy for long is refused.
+ * - `$regex` is RE2's syntax, found anywhere in the first 4,096 characters of a text or number (fewer where the
+ *   expressions that share `patterns` are large); look-around and back-references are refused.
  * - A field that the request does not have meets `$ne` and `$nin` alone.
  *
  * Everything wrong is told here, nothing when a request is tested. At most 256 comparisons, 16 levels of `$and`, `$or`.
  */
-export function compileCondition(query: unknown): CompiledCondition {
-  const compiler = new ConditionCompiler();
+export function compileCondition(query: unknown, patterns = new PatternBudget()): CompiledCondition {
+  const compiler = new ConditionCompiler(patterns);
   const test = compiler.group(query, '', 0);
   return compiler.issues.length > 0 || test === undefined
     ? { ok: false, issues: compiler.issues }
@@ -49,7 +50,12 @@ export function compileCondition(query: unknown): CompiledCondition {
 class ConditionCompiler {
   readonly issues: ConditionIssue[] = [];
   readonly reads = new Map<string, FieldPath>();
+  readonly #patterns: PatternBudget;
   #conditions = 0;
+
+  constructor(patterns: PatternBudget) {
+    this.#patterns = patterns;
+  }
 
   /** All members of one object of fields. */
   group(query: unknown, path: string, depth: number): Condition | undefined {
@@ -117,7 +123,7 @@ class ConditionCompiler {
   ): Condition | undefined {
     const compile = conditionOperators.get(name);
     if (compile === undefined) return this.#refuse(path, unknownOperator(name));
-    const meets = compile(operand);
+    const meets = compile(operand, this.#patterns);
     if (typeof meets === 'string') return this.#refuse(path, meets);
     if (!this.#hasRoom(path)) return undefined;
     return (valueOf) => meets(valueOf(field));

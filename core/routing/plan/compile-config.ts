@@ -5,6 +5,7 @@ import { compileParamEdits } from '../params/compile-param-edits.ts';
 import type { ParamEdits } from '../params/param-edits.ts';
 import { attemptSettings, breakerSettings } from './attempt-settings.ts';
 import { checkDestination, checkNode, saysNothing, type Refuse } from './check-node.ts';
+import { PatternBudget } from './compile-pattern.ts';
 import { compileStrategy } from './compile-strategy.ts';
 import { ConfigIssues, placeText, type ConfigIssue, type ConfigPlace } from './config-issue.ts';
 import { reporter, spotOf, type Spot } from './config-spot.ts';
@@ -84,6 +85,7 @@ class Compilation {
   readonly warnings = new ConfigIssues();
   readonly leaves: PlanLeaf[] = [];
   readsBody = false;
+  readonly #patterns = new PatternBudget();
   readonly #setup: CompileSetup;
   /** Ends of the tree, sound or not. */
   #ends = 0;
@@ -166,6 +168,7 @@ class Compilation {
       refuse(['targets'], 'a "strategy" is missing: it says how one of several targets is chosen');
     const { strategy, readsBody } = compileStrategy(input.strategy ?? { mode: 'single' }, {
       targets: targets.map((target) => ({ name: this.#nameOf(target), weight: target.weight ?? 1 })),
+      patterns: this.#patterns,
       refuse: (place, message) => refuse(['strategy', ...place], message),
       warn: (place, message) => warn(['strategy', ...place], message),
     });

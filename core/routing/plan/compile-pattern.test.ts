@@ -1,7 +1,16 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { compilePattern } from './compile-pattern.ts';
+import { RE2Set } from 're2js';
+import { linearPattern } from '../../ports/linear-pattern.ts';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { compileConfig } from './compile-config.ts';
+import { compileCondition } from './compile-condition.ts';
+import { PatternBudget } from './compile-pattern.ts';
+
+function compilePattern(operand: unknown): ((value: unknown) => boolean) | string {
+  return new PatternBudget().compile(operand);
+}
 
 function compiled(pattern: string): (value: unknown) => boolean {
   const test = compilePattern(pattern);
@@ -23,7 +32,12 @@ describe('a pattern that is accepted', () => {
     ['^(\\d{1,3}\\.){3}\\d{1,3}$', '10.0.0.1', '10.0.1'],
     ['^[\\w.+-]+@[\\w-]+\\.[\\w.-]+$', 'ada@example.com', 'ada@example'],
     ['user-\\d+-\\w+-.*', 'user-12-ab-', 'user-12-ab'],
-    ['^((?!foo).)*$', 'bar', 'a foo'],
+    ['(a+)+$', 'baa', 'aab'],
+    ['(a|a)*b', 'aab', 'aac'],
+    ['(\\w+\\s?)*!', 'a b!', 'a b'],
+    ['(?i)GPT', 'my-gpt', 'claude'],
+    ['a.*b.*c.*d.*e', 'a1b2c3d4e', 'abcd'],
+    ['\\cA', '\x01', 'A'],
     ['(?:foo|bar)+!', 'foobar!', 'foobaz!'],
     ['(?<year>\\d{4})-(?<month>\\d\\d)', '2026-11', '2026-x'],
     ['\\bword\\b', 'a word.', 'swords'],
@@ -33,7 +47,7 @@ describe('a pattern that is accepted', () => {
     ['x{,3}', 'x{,3}', 'xxx'],
     ['[\\u0400-\\u04ff]+x', 'яx', 'zx'],
     ['[\\d-]+x', '1-2x', 'x'],
-    ['[\\b]', '\b', 'b'],
+    ['[^\\pL]x', '1x', 'ax'],
   ];
   for (const [pattern, yes, no] of cases)
     it(pattern, () => {
@@ -50,13 +64,16 @@ describe('a pattern that is accepted', () => {
     assert.equal(compiled('^0\\.5$')(0.5), true);
   });
 
-  it('looks at the first 4,096 characters, or 256 where more could take long', () => {
-    const quick = compiled('key');
+  it('looks at the first 4,096 characters, and at fewer beside large ones, but at 256 in any case', () => {
+    const patterns = new PatternBudget();
+    const quick = patterns.compile('key');
+    assert.ok(typeof quick !== 'string');
     assert.equal(quick(`${'x'.repeat(4093)}key`), true);
     assert.equal(quick(`${'x'.repeat(4094)}key`), false);
-    const slow = compiled('a.*b.*key');
-    assert.equal(slow(`ab${'x'.repeat(251)}key`), true);
-    assert.equal(slow(`ab${'x'.repeat(252)}key`), false);
+    for (const pattern of ['a{500}', 'b{500}', 'c{20}'])
+      assert.ok(typeof patterns.compile(pattern) !== 'string');
+    assert.equal(quick(`${'x'.repeat(253)}key`), true);
+    assert.equal(quick(`${'x'.repeat(254)}key`), false);
   });
 
   it('keeps no state between texts', () => {
@@ -94,35 +111,30 @@ describe('a pattern that is accepted', () => {
 });
 
 describe('a pattern that is refused', () => {
-  const nested = /repeats something/;
-  const many = /too many repetitions/;
+  const behind = /looks ahead or behind/;
+  const large = /too large: it expands to \d+ steps/;
+  const back = /back-reference/;
   const broken = /no valid regular expression/;
   const cases: readonly [pattern: unknown, message: RegExp][] = [
-    ['(a+)+$', nested],
-    ['(a*)*', nested],
-    ['(.*)*x', nested],
-    ['^(\\w+)*$', nested],
-    ['([a-z]+)*x', nested],
-    ['(\\w+\\s?)*$', nested],
-    ['(x+x+)+y', nested],
-    ['(a|a)*b', nested],
-    ['(a|ab)*c', nested],
-    ['(?:\\d|\\d\\d)+x', nested],
-    ['(?:a?){30}a{30}', nested],
-    ['(?:a{1,9}){1,9}$', nested],
-    ['(?:[я]+[ж]?)*$', nested],
-    ['(?:\\u044f+\\W?)+$', nested],
-    ['(?:(?:a|b)+c?)+$', nested],
-    ['(?:a|b|[a-c])*$', nested],
-    ['(?:a+|b)+$', nested],
-    ['\\s*\\s*\\s*\\s*x', many],
-    ['a.*b.*c.*d.*e', many],
-    [`${'a?'.repeat(30)}${'a'.repeat(30)}`, many],
-    [`^${'a*'.repeat(6)}b`, many],
-    ['(?:a|a)'.repeat(30), many],
-    ['(a)\\1', /back-reference/],
-    ['(?<x>a)\\k<x>', /back-reference/],
-    ['\\012', /octal/],
+    ['^((?!foo).)*$', behind],
+    ['(?=a)b', behind],
+    ['(?<=a)b', behind],
+    ['x(?<!a)b', behind],
+    ['(a)\\1', back],
+    ['(a)(b)(c)(d)(e)(f)(g)(h)(i)(j)\\10', back],
+    ['(?<x>a)\\k<x>', back],
+    ['\\Qa[\\E(?:a{30}){30}', /has "\\Q"/],
+    ['a{1000}b{1000}c{1000}', large],
+    ['(?:a{30}){30}(?:b{30}){30}', large],
+    ['(?:(?:a?){10}){90}', large],
+    ['(a?){1000}', large],
+    ['[]{](?:a{30}){30}(?:b{30}){30}', large],
+    ['\\pL'.repeat(150), large],
+    ['[^\\pL]'.repeat(150), large],
+    ['(?:\\x{61}{30}){30}(?:b{30}){30}', large],
+    ['a{1001}', broken],
+    ['[\\b]', broken],
+    ['a++', broken],
     ['(a', broken],
     ['[', broken],
     ['*', broken],
@@ -141,36 +153,110 @@ describe('a pattern that is refused', () => {
       assert.match(problem, message);
     });
 
-  it('says what is wrong without repeating the expression', () => {
-    assert.equal(compilePattern('(a'), 'is no valid regular expression: Unterminated group');
+  it('says what is wrong and where in the expression', () => {
+    assert.equal(compilePattern('x(a'), 'is no valid regular expression: missing closing ): `x(a`');
+    const long = compilePattern(`(${'a'.repeat(900)}`);
+    assert.ok(typeof long === 'string' && long.length < 260, String(long));
+  });
+});
+
+describe('all the patterns of one config', () => {
+  const steps = (patterns: readonly string[]) => ({
+    strategy: {
+      mode: 'conditional' as const,
+      conditions: patterns.map(($regex) => ({ query: { 'metadata.a': { $regex } }, then: 'one' })),
+      default: 'one',
+    },
+    targets: [{ name: 'one', provider: 'mock' }],
+  });
+  const compile = (patterns: readonly string[]) =>
+    compileConfig(steps(patterns), {
+      id: 'x',
+      slug: undefined,
+      configs: new Map(),
+      knowsProvider: () => undefined,
+    });
+  const hostile = [
+    '(a+)+',
+    '(?:a*)*',
+    'a.*a.*a.*',
+    '(?:a?){30}a{30}',
+    '(a|b|ab)*c',
+    '(?:a|aa)+',
+    '\\pL+.*\\pN',
+  ];
+
+  it('are refused with their places when they are 1,250 hostile ones, and hold the loop for a moment alone', async () => {
+    await nextTurn();
+    const before = process.cpuUsage().user;
+    const result = compile(
+      Array.from({ length: 1250 }, (_, index) => `${hostile[index % 7] ?? ''}x${index}`),
+    );
+    // Backtracking would take minutes for the texts and a linear engine seconds for building them all.
+    assert.ok(process.cpuUsage().user - before < 3_000_000);
+    assert.ok(!result.ok);
+    assert.match(
+      result.issues[0]?.message ?? '',
+      /too large|one expression too many: .* 2048 steps together/,
+    );
+    assert.match(result.issues[0]?.path ?? '', /^config\.strategy\.conditions\[\d+\]\.query/);
   });
 
-  it('is every one that takes long on a text made for it', () => {
+  it('take bounded work for the worst text, however many there are', () => {
+    const patterns = new PatternBudget();
+    const tests: ((value: unknown) => boolean)[] = [];
+    for (let index = 0; ; index++) {
+      const test = patterns.compile(`${hostile[index % 6] ?? ''}x${index}`);
+      if (typeof test === 'string') break;
+      tests.push(test);
+    }
+    assert.ok(tests.length > 20, `${tests.length} fit`);
+    const before = process.cpuUsage().user;
+    for (const text of ['a'.repeat(100_000), 'ab'.repeat(50_000), 'aab'.repeat(30_000)])
+      for (const test of tests) test(text);
+    assert.ok(process.cpuUsage().user - before < 3_000_000);
+  });
+
+  it('share their room across queries and with those that are refused', () => {
+    const patterns = new PatternBudget();
+    const refused = { 'metadata.a': { $regex: `(${'a'.repeat(900)}` } };
+    for (let index = 0; index < 3; index++) assert.ok(!compileCondition(refused, patterns).ok);
+    const last = compileCondition({ 'metadata.a': { $regex: 'a' } }, patterns);
+    assert.ok(!last.ok);
+    assert.match(last.issues[0]?.message ?? '', /one expression too many/);
+  });
+
+  it('are as large as they say, or smaller', () => {
     const piece = fc.constantFrom(
       'a',
-      'b',
+      '[ab]',
+      '(?:ab|c)',
+      '(a)',
       'a*',
-      'a+',
-      '[ab]*',
-      '.*',
-      '(a|b)*',
-      '(a*b)*',
-      '(ab?)*',
-      '(a|ab)+',
-      '(a+)+',
-      'b?',
-      'a{2,5}',
-      '$',
-      '^',
+      'b+?',
+      'c?',
+      '\\d',
+      '.',
+      '(?:a|b|cd)',
     );
-    const worst = ['ab'.repeat(64), 'a'.repeat(128), 'aab'.repeat(43)];
+    const counted = fc
+      .tuple(piece, fc.nat(8), fc.nat(8))
+      .map(([body, least, more]) => `(?:${body}){${least},${least + more}}`);
     fc.assert(
-      fc.property(fc.array(piece, { minLength: 1, maxLength: 5 }), (pieces) => {
-        const test = compilePattern(`${pieces.join('')}!`);
-        // One that were exponential would never come back from these.
-        if (typeof test !== 'string') for (const text of worst) test(text);
+      fc.property(fc.array(fc.oneof(piece, counted), { maxLength: 6 }), (pieces) => {
+        const source = pieces.join('');
+        const pattern = linearPattern(source, 1e6);
+        assert.ok(typeof pattern !== 'string', `${source} ${JSON.stringify(pattern)}`);
+        const engine = new RE2Set();
+        engine.add(source);
+        engine.compile();
+        // Two of the engine's instructions frame every expression, whatever it is.
+        assert.ok(
+          engine.prog.numInst() <= pattern.steps * 2 + 8,
+          `${source}: ${engine.prog.numInst()} for ${pattern.steps}`,
+        );
       }),
-      { numRuns: 400 },
+      { numRuns: 500 },
     );
   });
 });

@@ -2,6 +2,7 @@ import type { StrategyInput } from '../../ports/route-strategy.ts';
 import { didYouMean } from '../../config/did-you-mean.ts';
 import { listWords, quoted } from '../../config/word-list.ts';
 import { compileCondition } from './compile-condition.ts';
+import type { PatternBudget } from './compile-pattern.ts';
 import type { ConfigPlace } from './config-issue.ts';
 import type { FieldPath } from './field-path.ts';
 import { parseFieldPath } from './parse-field-path.ts';
@@ -11,6 +12,8 @@ import type { Strategy, StrategyMode } from './plan-node.ts';
 export interface StrategySetup {
   /** The targets in file order. */
   readonly targets: readonly { readonly name: string | undefined; readonly weight: number }[];
+  /** What the expressions of the whole config share. */
+  readonly patterns: PatternBudget;
   /** Takes what is wrong, with the place within the strategy. */
   readonly refuse: (place: ConfigPlace, message: string) => void;
   /** Takes what has no effect. */
@@ -94,14 +97,14 @@ function compileCanary(written: StrategyInput, { targets, refuse }: StrategySetu
 
 function compileConditional(written: StrategyInput, setup: StrategySetup): CompiledStrategy {
   const { conditions = [], default: otherwise } = written;
-  const { refuse } = setup;
+  const { refuse, patterns } = setup;
   if (conditions.length === 0)
     refuse(['mode'], 'a conditional strategy needs "conditions": [{ "query": { … }, "then": "name" }]');
   let readsBody = false;
   const compiled = conditions.flatMap(({ query, then }, index) => {
     const place: ConfigPlace = ['conditions', index];
     const child = targetNamed(then, [...place, 'then'], setup);
-    const condition = compileCondition(query);
+    const condition = compileCondition(query, patterns);
     if (!condition.ok) {
       for (const { path, message } of condition.issues)
         refuse([...place, 'query'], path === '' ? message : `${path} ${message}`);

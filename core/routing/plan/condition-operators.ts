@@ -1,12 +1,12 @@
 import { describeValue } from '../../config/describe-value.ts';
 import { equalTo, oneOf } from './equal-values.ts';
-import { compilePattern } from './compile-pattern.ts';
+import type { PatternBudget } from './compile-pattern.ts';
 import { numberOf } from './number-of.ts';
 
 /** Whether the value of a field, undefined for none, meets an operator. */
 type Meets = (value: unknown) => boolean;
 /** Makes the test for an operand; a text says what is wrong with the operand and what to do. */
-type CompileOperator = (operand: unknown) => Meets | string;
+type CompileOperator = (operand: unknown, patterns: PatternBudget) => Meets | string;
 
 type Comparable = number | bigint;
 
@@ -20,7 +20,7 @@ export const conditionOperators: ReadonlyMap<string, CompileOperator> = new Map<
   ['$lte', comparing((value, limit) => value <= limit)],
   ['$in', oneOf],
   ['$nin', (operand) => unless(oneOf(operand))],
-  ['$regex', compilePattern],
+  ['$regex', (operand, patterns) => patterns.compile(operand)],
 ]);
 
 function unless(meets: Meets | string): Meets | string {

@@ -1,0 +1,125 @@
+import { chmod, lstat, mkdir, opendir, stat } from 'node:fs/promises';
+import { userInfo } from 'node:os';
+import { join } from 'node:path';
+import type { Log } from '../../core/ports/log.ts';
+
+const hasModes = process.platform !== 'win32';
+const forOthers = 0o077;
+/** Entries that a start looks at; behind the folder's own mode nobody reaches the rest. */
+const mostEntries = 200_000;
+/** The reader of the key file refuses a wide one and says what to do: others may have read it. */
+const keyFile = 'secret.key';
+
+/**
+ * What this process and those that it starts write is for this user alone, whatever the umask was. Call it first of
+ * all. Files that are to be shared are given their modes by name.
+ */
+export function writePrivately(): void {
+  process.umask(forOthers);
+}
+
+/**
+ * Makes a folder that is for this user alone, or makes the one that is there so (mode 0700). Throws one sentence with
+ * the remedy when another user owns it: that user could replace what is in it.
+ */
+export async function ownFolder(directory: string): Promise<void> {
+  await mkdir(directory, { recursive: true, mode: 0o700 }).catch((cause: NodeJS.ErrnoException) => {
+    throw new Error(
+      `The data folder cannot be made: ${causeInWords(cause)}. Name another one (--data, WEIR_DATA).`,
+      {
+        cause,
+      },
+    );
+  });
+  if (!hasModes) return;
+  const { uid, mode } = await stat(directory);
+  if (uid !== ownId()) {
+    throw new Error(
+      `the data folder ${directory} belongs to user ${uid}, and this process runs as ${ownName()}: run it as the owner, ` +
+        `name a folder of your own (one within it will do, where you may make one), or hand it over with "chown -R ${ownId()} ${directory}"`,
+    );
+  }
+  if ((mode & forOthers) === 0) return;
+  await chmod(directory, 0o700);
+  if (((await stat(directory)).mode & forOthers) === 0) return;
+  throw new Error(
+    `the folder ${directory} cannot be closed to other users: its file system keeps no modes. Mount it with umask=077, or use another one`,
+  );
+}
+
+/**
+ * Takes from other users what an older version, another umask or a copy has left to them in our folder: folders get
+ * 0700, files 0600. Symbolic links are not followed. Tells the log when something was open. Throws one sentence when
+ * something in it belongs to another user.
+ */
+export async function closeToOthers(directory: string, log: Log): Promise<void> {
+  if (!hasModes) return;
+  const wasOpen = ((await stat(directory).catch(() => undefined))?.mode ?? 0) & forOthers;
+  await ownFolder(directory);
+  const found = { seen: 0, changed: 0 };
+  await closeWithin(directory, found, directory);
+  if (wasOpen === 0 && found.changed === 0) return;
+  if (found.seen >= mostEntries)
+    log.warn(
+      `Only the first ${mostEntries} entries of ${directory} were closed one by one; its own mode closes the rest`,
+    );
+  log.warn(
+    'The data folder, or files in it, could be read by other users of this machine; it was closed to them (0700 and 0600). If one of them is not to be trusted, change the keys of the gateway and of its providers',
+    { folder: directory, entries: found.changed },
+  );
+}
+
+async function closeWithin(
+  folder: string,
+  found: { seen: number; changed: number },
+  root: string,
+): Promise<void> {
+  for await (const entry of await opendir(folder)) {
+    if (found.seen >= mostEntries) return;
+    found.seen += 1;
+    const path = join(folder, entry.name);
+    if (entry.isSymbolicLink() || (folder === root && entry.name === keyFile)) continue;
+    const status = await lstat(path).catch(gone);
+    if (status === undefined || status.isSymbolicLink()) continue;
+    if (status.uid !== ownId()) {
+      throw new Error(
+        `${path} in the data folder belongs to user ${status.uid}, and this process runs as ${ownName()} (was it started by another user before?): ` +
+          `hand it over with "chown -R ${ownId()} ${root}", or remove it if it is not yours`,
+      );
+    }
+    if ((status.mode & forOthers) !== 0) {
+      found.changed += 1;
+      await chmod(path, status.mode & 0o700).catch(gone);
+    }
+    if (status.isDirectory()) await closeWithin(path, found, root);
+  }
+}
+
+const inWords: Readonly<Record<string, string>> = {
+  ENOSPC: 'the disk is full',
+  EDQUOT: 'the quota of this user is used up',
+  EROFS: 'the file system is mounted read-only',
+};
+
+/** The system's reason for a failure, with its cause in words where the bare code says little to an operator. */
+export function causeInWords(error: Error & { readonly code?: string | undefined }): string {
+  const words = inWords[error.code ?? ''];
+  return words === undefined ? error.message : `${words} (${error.message})`;
+}
+
+/** Journals and engines that still run remove files meanwhile. */
+function gone(error: NodeJS.ErrnoException): undefined {
+  if (error.code !== 'ENOENT') throw error;
+}
+
+function ownId(): number {
+  return process.getuid?.() ?? 0;
+}
+
+function ownName(): string {
+  try {
+    return `${userInfo().username} (${ownId()})`;
+  } catch {
+    return `user ${ownId()}`;
+  }
+}

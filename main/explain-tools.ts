@@ -20,11 +20,13 @@ export function explainTools(parts: {
   readonly configFile: (named: string | undefined) => string;
   readonly load: (file: string) => Promise<LoadResult>;
   readonly clock: Clock;
+  /** Between 0 and 1, as `Math.random` (the default): what decides between targets where chance decides. */
+  readonly random?: () => number;
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly print: (text: string) => void;
   readonly complain: (text: string) => void;
 }): ExplainTools {
-  const { clock, environment, ...rest } = parts;
+  const { clock, environment, random = Math.random, ...rest } = parts;
   return {
     ...rest,
     providerNames: new Set(providerTable.keys()),
@@ -44,7 +46,7 @@ export function explainTools(parts: {
             state: new RoutingState(clock),
             breakers: new Breakers({ counters, clock }),
             prices: createPrices({ log }),
-            random: Math.random,
+            random,
           },
         });
       } finally {

@@ -38,11 +38,11 @@ const plugin = (name: string, hooks: Hooks) =>
 
 describe('who may ask why', () => {
   const cases: readonly [Partial<KeyRecord>, allowed: boolean][] = [
-    [{ kind: 'owner', scopes: [] }, true],
+    [{ kind: 'owner', scopes: ['completions.write'] }, true],
     [{ scopes: ['*'] }, true],
     [{ scopes: ['completions.write', 'logs.view'] }, true],
     [{ scopes: ['completions.write', 'logs.views'] }, false],
-    [{ kind: 'organisation-service', scopes: [] }, false],
+    [{ kind: 'organisation-service', scopes: ['completions.write'] }, false],
   ];
   for (const [record, allowed] of cases) {
     test(`${record.kind ?? 'a key'} with ${JSON.stringify(record.scopes)}: ${allowed ? 'yes' : 'no'}`, async (t) => {

@@ -98,7 +98,8 @@ export async function openIdentity(
     ...said,
     async keyShown() {
       if (newOwnerKey === undefined) return;
-      const { owner_key_shown: _, ...shown } = ids;
+      const shown = { ...ids };
+      delete shown.owner_key_shown;
       await write(file, shown);
     },
     async join({ organisationId, workspaceId, ownerId, ownerEmail: theirs }) {

@@ -97,11 +97,13 @@ export async function startStandIn(ports: readonly number[]): Promise<Balancer> 
       return;
     }
     const { method, url, headers } = request;
-    const { connection: _, ...passed } = headers;
+    const passed = { ...headers };
+    delete passed.connection;
     const forward = http.request(
       { host: '127.0.0.1', port: server.port, method, path: url, headers: passed, agent },
       (answer) => {
-        const { connection: __, ...back } = answer.headers;
+        const back = { ...answer.headers };
+        delete back.connection;
         response.writeHead(answer.statusCode ?? 502, back);
         answer.pipe(response);
         answer.on('error', () => response.destroy());

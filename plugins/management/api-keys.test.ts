@@ -214,6 +214,26 @@ describe('the rotation of a key', () => {
   });
 });
 
+describe('the change of a key', () => {
+  test('is refused to callers that lack a scope of the key, and changes nothing', async (t) => {
+    const { tenant, call } = await startAdministration(t, resources);
+    const { owner, key, workspaceId } = await tenant('touch');
+    const given = { name: 'k', workspace_id: workspaceId, scopes: ['logs.view', 'prompts.list'] };
+    const { id } = (await call(owner, { path: service, body: given })).json();
+    const scopes = ['workspace_service_api_keys.update', 'logs.view'];
+    const caller = key({ kind: 'workspace-service', scopes });
+    for (const body of [{ name: 'other' }, { scopes: ['logs.view'] }]) {
+      const answer = await call(caller, { method: 'PUT', path: `/api-keys/${id}`, body });
+      assert.deepEqual(
+        [answer.status, answer.json().errors],
+        [403, [{ path: '/scopes/1', message: 'your key lacks "prompts.list" and cannot give it' }]],
+      );
+    }
+    const shown = (await call(owner, { path: `/api-keys/${id}` })).json();
+    assert.deepEqual([shown.name, shown.scopes], ['k', given.scopes]);
+  });
+});
+
 describe('who may do what with keys', () => {
   const all = [...knownScopes];
   const cases: readonly [

@@ -14,7 +14,7 @@ import { rotateApiKeyRoute } from './rotate-api-key.ts';
 import { settingsInForce } from './settings-in-force.ts';
 import { staleVersion } from './stale-version.ts';
 import { Identifier, strict } from './text-schema.ts';
-import { endOfKey } from './user-key-rules.ts';
+import { endOfKey, requireNotAbove } from './user-key-rules.ts';
 import { requireSamePath } from './visible-member.ts';
 import { visibleWorkspace } from './visible-workspace.ts';
 
@@ -127,6 +127,9 @@ function updateRoute(scope: Scope): RouteDefinition {
       const record = await write(async (writer) => {
         requireSamePath(body, params);
         const before = await visibleKey(writer, { key, role }, params.id, 'update');
+        // A change may not touch a key that is above the caller's, as rotation may not.
+        readScopes(key, before.type, before.scopes);
+        await requireNotAbove(writer, { key, role }, before);
         requireVersion(before.version);
         const { organisationId, workspaceId = '' } = before;
         const router = configNamesIn(scope.router, { organisationId, workspaceId });

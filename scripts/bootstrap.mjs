@@ -95,7 +95,8 @@ function deno() {
 }
 
 function test(files, env = process.env) {
-  run([...tsx, '--test', '--test-concurrency=2', ...files], { env });
+  // This reporter repeats what failed at the end, where a reader of a long log looks.
+  run([...tsx, '--test', '--test-reporter=spec', '--test-concurrency=2', ...files], { env });
 }
 
 /** Runs in a child, hands signals on, and ends as the child ended. */

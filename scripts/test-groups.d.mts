@@ -1,3 +1,3 @@
-export declare const groups: Readonly<Record<'core' | 'plugins' | 'pure', readonly string[]>>;
-export declare const suites: Readonly<Record<'deno' | 'postgres' | 'processes', RegExp>>;
+export declare const groups: Readonly<Record<'core' | 'plugins' | 'pure' | 'rules', readonly string[]>>;
+export declare const suites: Readonly<Record<'analytics' | 'deno' | 'postgres' | 'processes', RegExp>>;
 export declare function hasOwnCommand(file: string): boolean;

@@ -6,19 +6,30 @@ export const groups = {
   /** Requests through a gateway in the same process. */
   core: ['core/http', 'core/pipeline', 'core/ports', 'core/routing', 'tests/integration/resilience'],
   plugins: ['plugins', 'tests/golden'],
+  /** What a configuration, a key and a directory say, with no process and no store. */
+  rules: [
+    'adapters/credentials',
+    'adapters/mcp',
+    'adapters/pricing',
+    'core/access',
+    'core/config',
+    'core/directory',
+    'core/prompts',
+    'core/redaction',
+  ],
 };
 
 // Suites with a command of their own (`npm run test:…`), which `npm test` leaves out: paths of their files, with `/`.
 export const suites = {
   /** The relational store on both engines, and what administers it: each file opens a store, which takes seconds. */
   postgres:
-    /^((storage\/postgres|plugins\/management|tests\/property)\/|storage\/embedded\/[a-z-]*pglite|tests\/integration\/administration|tests\/sdk\/portkey-(admin|configs|integrations|mcp|policies|prompts))/,
+    /^((storage\/postgres|plugins\/management|tests\/property)\/|storage\/embedded\/[a-z-]*pglite|tests\/integration\/(administration|organisation-records)|tests\/sdk\/portkey-(admin|configs|integrations|mcp|policies|prompts))/,
   /** The analytics store on the real engine: what fills it, asks it and survives its end. */
   analytics:
-    /^(storage\/clickhouse\/(embedded|server|views|retention|table-layout)|scripts\/seed-demo\/fill|tests\/integration\/(analytics-routes|exports|log-routes|telemetry))/,
+    /^(storage\/clickhouse\/(embedded|server|views|retention|table-layout)|scripts\/seed-demo\/fill|tests\/integration\/(analytics-routes|exports|log-routes|logs|telemetry))/,
   /** Gateways as processes that are killed, fed and looked at from outside. */
   processes:
-    /^(tests\/(chaos\/|runtime\/node|integration\/(journal-command|clickhouse-server|organisation-file|features|third-party-plugin))|scripts\/built-sources)/,
+    /^(tests\/(chaos\/|runtime\/node|integration\/(clickhouse-server|closed-output|features|first-minute|journal-command|organisation-file|reload|third-party-plugin))|scripts\/built-sources|core\/lifecycle\/watchdog|storage\/embedded\/data-lock)/,
   /** Everything that sees a gateway from outside, against one on Deno. */
   deno: /^tests\/(runtime\/deno|integration\/|chaos\/|sdk\/)/,
 };

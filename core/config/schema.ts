@@ -115,6 +115,22 @@ const Server = Type.Object(
         description: 'Longest pause between two pieces of a request body.',
       }),
     ),
+    body_min_bytes_per_second: Type.Optional(
+      Type.Integer({
+        default: 500,
+        minimum: 0,
+        description:
+          'Slowest rate of a request body, on average, once it has taken longer than body_idle_timeout_ms; a slower client gets 408. Time in which the provider takes nothing does not count. 0: no such bound.',
+      }),
+    ),
+    body_timeout_ms: Type.Optional(
+      Type.Integer({
+        default: 3600000,
+        minimum: 100,
+        description:
+          'Longest time that a client may take for a whole request body. Time in which the provider takes nothing does not count.',
+      }),
+    ),
     client_stall_timeout_ms: Type.Optional(
       Type.Integer({
         default: 60000,

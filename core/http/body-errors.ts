@@ -17,6 +17,24 @@ export function tooSlow(idleTimeoutMs: number): GatewayError {
   );
 }
 
+/** Bytes come, but so slowly that the client would hold its connection for ever. `seconds`: how long it has taken already. */
+export function belowMinimumRate(minBytesPerSecond: number, seconds: number): GatewayError {
+  return new GatewayError(
+    'body_timeout',
+    `After ${seconds} s the request body comes at less than ${minBytesPerSecond} bytes a second on average. Send it faster, or lower server.body_min_bytes_per_second.`,
+    { headers: ['connection', 'close'] },
+  );
+}
+
+/** The whole body takes longer than any may. */
+export function tookTooLong(totalTimeoutMs: number): GatewayError {
+  return new GatewayError(
+    'body_timeout',
+    `The request body is not complete after ${totalTimeoutMs} ms. Send it faster, or raise server.body_timeout_ms.`,
+    { headers: ['connection', 'close'] },
+  );
+}
+
 /** The connection ended before the body did. */
 export function leftWhileSending(): GatewayError {
   return new GatewayError('client_closed', 'The client left while it was sending its request.');

@@ -37,6 +37,11 @@ export class ClientAddresses {
     return this.behind(headers) ?? address;
   }
 
+  /** The peer of a connection is a trusted proxy. */
+  trusts(peer: string): boolean {
+    return this.isTrusted(withoutMapping(peer));
+  }
+
   private behind(headers: HeaderList): string | undefined {
     const name = has(headers, 'x-forwarded-for') ? 'x-forwarded-for' : 'forwarded';
     let furthest: string | undefined;

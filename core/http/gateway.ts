@@ -3,6 +3,7 @@ import type { GatewayConfig } from '../config/schema.ts';
 import { servicePrefixes } from '../config/service-prefixes.ts';
 import type { Dialect } from '../dialects/dialect.ts';
 import type { DialectName } from '../dialects/endpoint.ts';
+import { hasDotSegment } from '../dialects/dot-segment.ts';
 import { matchEndpoint } from '../dialects/match-endpoint.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { clientStalled } from '../pipeline/client-left.ts';
@@ -16,6 +17,7 @@ import type { EngineRuntime } from '../pipeline/settle.ts';
 import type { Clock } from '../ports/clock.ts';
 import { HeaderNames } from '../ports/header-names.ts';
 import { atTurnEnd } from '../ports/turn-end.ts';
+import { ambiguityOf } from './ambiguous-request.ts';
 import { AnswerHeaders } from './answer-headers.ts';
 import { ClientAddresses } from './client-address.ts';
 import { handleRoute, type Administration } from './handle-route.ts';
@@ -81,6 +83,8 @@ export class Gateway {
     this.limits = {
       maxBytes: server.max_body_bytes,
       idleTimeoutMs: server.body_idle_timeout_ms,
+      minBytesPerSecond: server.body_min_bytes_per_second,
+      totalTimeoutMs: server.body_timeout_ms,
       budget: this.budget,
     };
     this.basePath = server.base_path === '/' ? '' : server.base_path;
@@ -158,6 +162,7 @@ export class Gateway {
     const incoming = new IncomingRequest(request, response, this.limits, expectsContinue);
     const sink = new ResponseSink(response, setup.server.client_stall_timeout_ms);
     const place = this.place(generation, request.method ?? 'GET', fullPath);
+    const ambiguity = ambiguityOf(request);
     const exchange = new Exchange({
       incoming,
       sink,
@@ -188,7 +193,7 @@ export class Gateway {
       this.settled();
     };
     const { runtime } = setup;
-    const refusal = place.refusal ?? upgrade?.refusal;
+    const refusal = ambiguity ?? place.refusal ?? upgrade?.refusal;
     if (refusal) {
       void deliverSafely(exchange, runtime, () => refuse(exchange, refusal, 0, runtime));
       return;
@@ -299,15 +304,6 @@ function splitTarget(url: string): { path: string; query: string } {
   const target = absolute ? url.slice(absolute[0].length) || '/' : url;
   const at = target.indexOf('?');
   return at === -1 ? { path: target, query: '' } : { path: target.slice(0, at), query: target.slice(at) };
-}
-
-/**
- * `.` and `..` segments in every spelling that some server understands (percent-encoded, between backslashes, before
- * a `;`): upstream they could leave the provider's base path.
- */
-function hasDotSegment(path: string): boolean {
-  if (!path.includes('/.') && !path.includes('%') && !path.includes('\\')) return false;
-  return /(?:[/\\]|%2f|%5c)(?:\.|%2e){1,2}(?:[/\\;]|%2f|%5c|%3b|$)/i.test(path);
 }
 
 /** Response headers carry Latin-1 at most; a trace id is echoed without anything else. */

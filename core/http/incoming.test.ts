@@ -71,6 +71,36 @@ describe('limits of a body in memory', () => {
     assert.equal(gateway.gateway.bufferedBytes, 0);
   });
 
+  for (const [bound, pace, message] of [
+    [
+      'below the rate that is asked for',
+      { body_min_bytes_per_second: 500 },
+      /less than 500 bytes a second[\s\S]*body_min_bytes_per_second/,
+    ],
+    [
+      'for longer than any may take',
+      { body_min_bytes_per_second: 0, body_timeout_ms: 300 },
+      /not complete after 300 ms[\s\S]*body_timeout_ms/,
+    ],
+  ] as const) {
+    for (const streamed of [false, true]) {
+      test(`a client that sends ${bound} gets 408, ${streamed ? 'with a streamed body' : 'with one in memory'}`, async (t) => {
+        const slow = { ...server, ...pace };
+        const upstream = await echo(t);
+        const gateway = streamed
+          ? await startTestGateway(t, { providers: { up: { base_url: upstream.url } }, server: slow })
+          : await reading(t, { server: slow });
+        const client = await connect(t, gateway.port);
+        client.write('POST /v1/files HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n');
+        const drops = setInterval(() => client.write('x'), 50);
+        t.after(() => clearInterval(drops));
+        const text = await client.until('body_timeout');
+        assert.match(text, /^HTTP\/1\.1 408 /);
+        assert.match(await client.ended(), message);
+      });
+    }
+  }
+
   test('a client that sends on and on after its answer is cut', async (t) => {
     const { port } = await reading(t, { server });
     const client = await connect(t, port);

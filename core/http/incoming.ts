@@ -4,6 +4,7 @@ import type { GatewayError } from '../errors/gateway-error.ts';
 import { DeadlineWheel, type Deadline } from '../ports/deadline.ts';
 import { joinChunks } from '../ports/join-chunks.ts';
 import { atTurnEnd } from '../ports/turn-end.ts';
+import { BodyPace, type PaceLimits } from './body-pace.ts';
 import { leftWhileSending, overloaded, tooLarge, tooSlow } from './body-errors.ts';
 import { StreamedBody } from './streamed-body.ts';
 
@@ -32,9 +33,8 @@ export class BufferBudget {
   }
 }
 
-export interface BodyLimits {
+export interface BodyLimits extends PaceLimits {
   readonly maxBytes: number;
-  readonly idleTimeoutMs: number;
   readonly budget: BufferBudget;
 }
 
@@ -101,7 +101,7 @@ export class IncomingRequest {
   /** The unread body, for streaming on. A client that pauses too long breaks it with `body_timeout`. */
   streamBody(): Readable {
     this.beginBody();
-    return new StreamedBody(this.message, this.limits.idleTimeoutMs);
+    return new StreamedBody(this.message, this.limits);
   }
 
   /** Counts memory that this request takes. Throws `overloaded` when there is no room. */
@@ -146,6 +146,7 @@ interface Collecting {
 /** Gathers one body within its bounds. Its listeners keep it alive as long as the request; the rest it lets go at once. */
 class BodyCollector {
   private readonly limits: BodyLimits;
+  private readonly pace: BodyPace;
   private collecting: Collecting | undefined;
   private taken = 0;
 
@@ -156,6 +157,8 @@ class BodyCollector {
     reject: (error: GatewayError) => void,
   ) {
     this.limits = limits;
+    this.pace = new BodyPace(limits);
+    this.pace.wait();
     const deadline = deadlines.create(() => this.refuse(tooSlow(limits.idleTimeoutMs)));
     deadline.set(limits.idleTimeoutMs);
     this.collecting = { resolve, reject, deadline, chunks: [] };
@@ -176,6 +179,8 @@ class BodyCollector {
     // After a refusal the rest is thrown away unread, so that the client can still read why.
     if (collecting === undefined) return;
     collecting.deadline.refresh();
+    const tooSlowly = this.pace.received(chunk.length);
+    if (tooSlowly !== undefined) return this.refuse(tooSlowly);
     if (this.taken + chunk.length > limits.maxBytes) return this.refuse(tooLarge(limits.maxBytes));
     if (!limits.budget.take(chunk.length)) return this.refuse(overloaded());
     this.taken += chunk.length;

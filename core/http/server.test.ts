@@ -71,6 +71,18 @@ describe('requests that are none', () => {
       'POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n',
       /^HTTP\/1\.1 400 /,
     ],
+    ['a fragment', 'GET /v1/x#y HTTP/1.1\r\nhost: x\r\n\r\n', /^HTTP\/1\.1 400 [\s\S]*"#\\"[\s\S]*%23/],
+    [
+      'a fragment in the query',
+      'GET /v1/x?a=1#/../y HTTP/1.1\r\nhost: x\r\n\r\n',
+      /^HTTP\/1\.1 400 [\s\S]*"#\\"/,
+    ],
+    ['two hosts', 'GET /v1/x HTTP/1.1\r\nhost: x\r\nHost: y\r\n\r\n', /^HTTP\/1\.1 400 [\s\S]*one Host/],
+    [
+      'chunks of HTTP/1.0',
+      'POST /v1/x HTTP/1.0\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n',
+      /^HTTP\/1\.[01] 400 [\s\S]*Content-Length/,
+    ],
     [
       'a broken chunk',
       'POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n',

@@ -1,22 +1,25 @@
 import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import { leftWhileSending, tooSlow } from './body-errors.ts';
+import { BodyPace, type PaceLimits } from './body-pace.ts';
 
 /**
  * A request body on its way to the provider, with the back-pressure of both sides. Destroying it leaves the client's
  * connection alone, so that an answer can still be written. Breaks with `body_timeout` when the client pauses too
- * long (not when the provider does), and with `client_closed` when it leaves.
+ * long or sends too slowly (not when the provider does), and with `client_closed` when it leaves.
  */
 export class StreamedBody extends Readable {
   private readonly message: IncomingMessage;
   private readonly idleTimeoutMs: number;
+  private readonly pace: BodyPace;
   private timer: NodeJS.Timeout | undefined;
   private reading = false;
 
-  constructor(message: IncomingMessage, idleTimeoutMs: number) {
+  constructor(message: IncomingMessage, limits: PaceLimits) {
     super();
     this.message = message;
-    this.idleTimeoutMs = idleTimeoutMs;
+    this.idleTimeoutMs = limits.idleTimeoutMs;
+    this.pace = new BodyPace(limits);
     // Whoever reads it hears of the failure; when nobody does any more, it is of no interest.
     this.on('error', () => undefined);
     message.on('close', this.onClose);
@@ -28,6 +31,7 @@ export class StreamedBody extends Readable {
       this.message.on('data', this.onData).on('end', this.onEnd);
     }
     this.timer ??= setTimeout(() => this.destroy(tooSlow(this.idleTimeoutMs)), this.idleTimeoutMs);
+    this.pace.wait();
     this.message.resume();
   }
 
@@ -38,6 +42,11 @@ export class StreamedBody extends Readable {
   }
 
   private readonly onData = (chunk: Buffer): void => {
+    const tooSlowly = this.pace.received(chunk.length);
+    if (tooSlowly !== undefined) {
+      this.destroy(tooSlowly);
+      return;
+    }
     if (this.push(chunk)) {
       this.timer?.refresh();
       return;
@@ -58,5 +67,6 @@ export class StreamedBody extends Readable {
   private stopTimer(): void {
     clearTimeout(this.timer);
     this.timer = undefined;
+    this.pace.pause();
   }
 }

@@ -1,5 +1,7 @@
 import type { EncodeReport } from '../dialects/canonical/encode-report.ts';
+import { hasDotSegment } from '../dialects/dot-segment.ts';
 import type { UpstreamPlan } from '../dialects/upstream-plan.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
 import { ChangedBody } from '../pipeline/attempt-body.ts';
 import type { AttemptBody, JsonValue } from '../pipeline/context.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
@@ -110,13 +112,24 @@ function upstreamRequest(
     origin: target.origin,
     guarded: target.guarded,
     method,
-    path: target.basePath + path,
+    path: target.basePath + withoutDotSegments(path),
     headers,
     body,
     connectTimeoutMs: options.connectTimeoutMs,
     headTimeoutMs: options.headTimeoutMs,
     idleTimeoutMs: options.idleTimeoutMs,
   };
+}
+
+/** A model becomes a part of some hosts' paths, and may not lead out of them. Throws `invalid_request`. */
+function withoutDotSegments(path: string): string {
+  const end = path.indexOf('?');
+  if (!hasDotSegment(end === -1 ? path : path.slice(0, end))) return path;
+  throw new GatewayError(
+    'invalid_request',
+    'The name of the model holds a "." or ".." between slashes, and this provider has it in its path. Send the plain name.',
+    { param: 'model' },
+  );
 }
 
 function clientHeaders(

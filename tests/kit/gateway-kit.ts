@@ -331,6 +331,8 @@ export function testConfig({
       max_buffered_bytes: 64_000_000,
       header_timeout_ms: 15_000,
       body_idle_timeout_ms: 30_000,
+      body_min_bytes_per_second: 500,
+      body_timeout_ms: 3_600_000,
       client_stall_timeout_ms: 60_000,
       keep_alive_timeout_ms: 75_000,
       watchdog_ms: 0,

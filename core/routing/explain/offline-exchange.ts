@@ -49,6 +49,8 @@ export async function offlineExchange(request: RequestFile, setup: OfflineSetup)
   const limits = {
     maxBytes: maxBodyBytes,
     idleTimeoutMs: 60_000,
+    minBytesPerSecond: 0,
+    totalTimeoutMs: 60_000,
     budget: new BufferBudget(2 * maxBodyBytes),
   };
   const exchange = new Exchange({

@@ -98,6 +98,22 @@ const Server = Type.Object(
           'Largest request body that is held in memory; a larger one gets 413. Bodies that no plugin reads are streamed and not bounded by it.',
       }),
     ),
+    max_body_members: Type.Optional(
+      Type.Integer({
+        default: 200000,
+        minimum: 100,
+        description:
+          'Most members of objects, together with the objects and lists themselves, that a JSON body may have which the gateway reads; more get 413. To read many takes long, and meanwhile everybody waits.',
+      }),
+    ),
+    max_body_depth: Type.Optional(
+      Type.Integer({
+        default: 128,
+        minimum: 8,
+        maximum: 1000,
+        description: 'How deep objects and lists may be nested in a JSON body that the gateway reads.',
+      }),
+    ),
     max_buffered_bytes: Type.Optional(
       Type.Integer({
         default: 536870912,

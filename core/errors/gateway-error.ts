@@ -29,6 +29,24 @@ export interface GatewayErrorDetails {
   cause?: unknown;
 }
 
+/** Characters of a value that a message repeats, and of a whole message. */
+const maxRepeated = 200;
+const maxMessage = 4000;
+const longQuoted = new RegExp(`"((?:[^"\\\\]|\\\\.){${maxRepeated - 1}})(?:[^"\\\\]|\\\\.)+"`, 'gs');
+const longWord = new RegExp(`(\\S{${maxRepeated}})\\S+`, 'g');
+
+/** The gateway's own words; what a provider says is passed on as it is. */
+function isOurs({ source, reported }: GatewayErrorDetails): boolean {
+  return source !== 'provider' && reported === undefined;
+}
+
+/** A message repeats no more of what it refuses than a reader needs: clients and logs keep it. */
+export function boundedMessage(message: string): string {
+  if (message.length <= maxRepeated) return message;
+  const short = message.replace(longQuoted, '"$1…"').replace(longWord, '$1…');
+  return short.length > maxMessage ? `${short.slice(0, maxMessage)}…` : short;
+}
+
 /**
  * The one error that plugins, adapters and stores throw on purpose. Its code decides the status and the shape
  * that the client sees; anything else thrown is reported as `internal` or `plugin_failed`.
@@ -45,10 +63,13 @@ export class GatewayError extends Error {
   plugin: string | undefined;
 
   constructor(code: ErrorCode, message: string, details: GatewayErrorDetails = {}) {
-    super(message, details.cause === undefined ? undefined : { cause: details.cause });
+    super(
+      isOurs(details) ? boundedMessage(message) : message,
+      details.cause === undefined ? undefined : { cause: details.cause },
+    );
     this.name = 'GatewayError';
     this.code = code;
-    this.param = details.param ?? null;
+    this.param = details.param?.slice(0, maxRepeated) ?? null;
     this.headers = details.headers ?? [];
     this.extra = details.extra;
     this.reported = details.reported;

@@ -12,6 +12,7 @@ import { deliverSafely } from '../pipeline/deliver-safely.ts';
 import { DecisionTrace } from '../pipeline/decision-trace.ts';
 import { Exchange, type Matched } from '../pipeline/exchange.ts';
 import { compilePipeline } from '../pipeline/compile.ts';
+import type { BodyBounds } from '../pipeline/request-body.ts';
 import { runExchange } from '../pipeline/run.ts';
 import type { EngineRuntime } from '../pipeline/settle.ts';
 import type { Clock } from '../ports/clock.ts';
@@ -66,6 +67,7 @@ export class Gateway {
   private readonly setup: GatewaySetup;
   private readonly budget: BufferBudget;
   private readonly limits: BodyLimits;
+  private readonly bodyBounds: BodyBounds;
   private readonly basePath: string;
   private readonly proxyPrefix = '/proxy/';
   private readonly headerNames: HeaderNames;
@@ -86,6 +88,11 @@ export class Gateway {
       minBytesPerSecond: server.body_min_bytes_per_second,
       totalTimeoutMs: server.body_timeout_ms,
       budget: this.budget,
+    };
+    this.bodyBounds = {
+      maxBytes: server.max_body_bytes,
+      maxMembers: server.max_body_members,
+      maxDepth: server.max_body_depth,
     };
     this.basePath = server.base_path === '/' ? '' : server.base_path;
     const prefixes = servicePrefixes(server);
@@ -172,7 +179,7 @@ export class Gateway {
       dialects: setup.dialects,
       generation: generation.hash,
       query,
-      maxBodyBytes: setup.server.max_body_bytes,
+      bodyBounds: this.bodyBounds,
       headerNames: this.headerNames,
       answerHeaders: this.answerHeaders,
       clientAddresses: this.clientAddresses,

@@ -111,6 +111,9 @@ for (const prefix of ['x-service', 'x-portkey']) {
       b: '2',
     });
     assert.deepEqual(await metadata({ baggage: 'nonsense' }), {});
+    const { answer } = await ask({ [`${prefix}-metadata`]: '{"__proto__":"a"}' });
+    assert.equal(answer.status, 400);
+    assert.match(answer.json().error.message, /"__proto__"/);
     const many = Object.fromEntries(Array.from({ length: 63 }, (_, i) => [`k${i}`, '1']));
     const full = await metadata({ baggage: 'k0=2,first=1,second=1', ...said(many) });
     assert.deepEqual(full, { ...many, first: '1' });

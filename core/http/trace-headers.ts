@@ -87,6 +87,7 @@ function parseMetadata(header: string): Record<string, string> {
     if (text.length > maxMetadataLength || key.length > maxMetadataLength) {
       throw refuse(`holds more than ${maxMetadataLength} characters under "${key.slice(0, 64)}".`);
     }
+    if (key === '__proto__') throw refuse('holds "__proto__", which is no name for a value.');
     metadata[key] = text;
   }
   return metadata;

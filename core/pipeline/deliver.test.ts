@@ -49,7 +49,7 @@ describe('an answer that nobody changes', () => {
     });
     const answer = await send(gateway.url, chat);
     assert.deepEqual([answer.status, answer.text], [402, odd]);
-    assert.deepEqual(answer.headers['set-cookie'], ['a=1', 'b=2']);
+    assert.equal(answer.headers['set-cookie'], undefined, 'a cookie would be one of the gateway');
     assert.equal(answer.headers['x-ratelimit-remaining'], '7');
     assert.ok(answer.rawHeaders.includes('X-Odd-Case'));
     assert.equal(answer.headers['x-hop'], undefined);

@@ -27,7 +27,7 @@ import type { ContextKey } from './context-key.ts';
 import type { DecisionTrace } from './decision-trace.ts';
 import { emptyFacts, type RequestFacts } from './facts.ts';
 import { matchedRoute } from './keys.ts';
-import { LazyBody } from './request-body.ts';
+import { LazyBody, type BodyBounds } from './request-body.ts';
 
 /** Where a request goes within the gateway, decided from its method and path alone. */
 export interface Matched {
@@ -52,7 +52,7 @@ export interface ExchangeSetup {
   readonly dialects?: ReadonlyMap<DialectName, Dialect>;
   readonly generation: string;
   readonly query: string;
-  readonly maxBodyBytes: number;
+  readonly bodyBounds: BodyBounds;
   readonly headerNames: HeaderNames;
   readonly answerHeaders: AnswerHeaders;
   readonly clientAddresses: ClientAddresses;
@@ -144,7 +144,7 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
     this.startedAt = setup.now;
     this.startedMonotonic = setup.monotonic;
     this.method = incoming.message.method ?? 'GET';
-    this.body = new LazyBody(incoming, setup.maxBodyBytes);
+    this.body = new LazyBody(incoming, setup.bodyBounds);
     this.facts = emptyFacts();
   }
 

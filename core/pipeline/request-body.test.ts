@@ -20,7 +20,7 @@ function lazy(content: string | Buffer, headers: Record<string, string> = {}, mo
     hold: (count) => void (asked.held += count),
     ...more,
   };
-  return { body: new LazyBody(source, 1000), asked };
+  return { body: new LazyBody(source, { maxBytes: 1000, maxMembers: 100, maxDepth: 8 }), asked };
 }
 
 describe('a request body', () => {

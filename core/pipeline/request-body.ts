@@ -2,6 +2,7 @@ import type { Readable } from 'node:stream';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { codingOf, decodeWhole, type Coding } from '../http/content-encoding.ts';
 import type { JsonPath, JsonValue, RequestBody } from './context.ts';
+import { jsonRefusal, type JsonBounds } from './json-guard.ts';
 import { removeAt, setAt } from './json-splice.ts';
 import { parseJson } from './parse-json.ts';
 import { requireJson } from './require-json.ts';
@@ -17,12 +18,18 @@ export interface BodyBytes {
   hold(bytes: number): void;
 }
 
+/** What a body that is read may be. */
+export interface BodyBounds extends JsonBounds {
+  /** Also when decoded. */
+  readonly maxBytes: number;
+}
+
 const empty = Buffer.alloc(0);
 
 /** The request body behind `context.body`. */
 export class LazyBody implements RequestBody {
   private readonly source: BodyBytes;
-  private readonly maxBytes: number;
+  private readonly bounds: BodyBounds;
   private received: Buffer | undefined;
   private decoded: Buffer | undefined;
   private decodedText: string | undefined;
@@ -36,9 +43,9 @@ export class LazyBody implements RequestBody {
   /** Runs when the bytes have come; set before. */
   onRead: (() => void) | undefined;
 
-  constructor(source: BodyBytes, maxBytes: number) {
+  constructor(source: BodyBytes, bounds: BodyBounds) {
     this.source = source;
-    this.maxBytes = maxBytes;
+    this.bounds = bounds;
   }
 
   get present(): boolean {
@@ -95,6 +102,7 @@ export class LazyBody implements RequestBody {
     this.onRead?.();
     this.received = received;
     if (coding !== 'identity') return this.readDecoded(received, coding);
+    this.check(received);
     this.decoded = received;
     return undefined;
   }
@@ -102,7 +110,13 @@ export class LazyBody implements RequestBody {
   private async readDecoded(received: Buffer, coding: Coding): Promise<void> {
     const decoded = await this.decode(received, coding);
     this.source.hold(decoded.length);
+    this.check(decoded);
     this.decoded = decoded;
+  }
+
+  private check(bytes: Buffer): void {
+    const refusal = jsonRefusal(bytes, this.bounds);
+    if (refusal !== undefined) throw refusal;
   }
 
   get bytes(): Buffer {
@@ -176,12 +190,12 @@ export class LazyBody implements RequestBody {
 
   private async decode(received: Buffer, coding: Coding): Promise<Buffer> {
     try {
-      return await decodeWhole(received, coding, this.maxBytes);
+      return await decodeWhole(received, coding, this.bounds.maxBytes);
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') {
         throw new GatewayError(
           'body_too_large',
-          `The request body is larger than ${this.maxBytes} bytes when decoded.`,
+          `The request body is larger than ${this.bounds.maxBytes} bytes when decoded.`,
         );
       }
       throw new GatewayError('invalid_request', `The request body is no valid ${coding} data.`, {

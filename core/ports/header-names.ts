@@ -11,6 +11,8 @@ export interface HeaderName {
   readonly ours: boolean;
   /** May hold a credential; replaced whenever the gateway brings its own. */
   readonly credential: boolean;
+  /** Speaks for the origin that a browser sees, which is the gateway's and not the provider's: never in an answer. */
+  readonly ofOrigin: boolean;
   /** Says which trace the request belongs to (W3C Trace Context and Baggage). */
   readonly trace: boolean;
 }
@@ -34,6 +36,9 @@ export const headersSetAnew: ReadonlySet<string> = new Set([
   'content-length',
   'accept-encoding',
 ]);
+/** What a browser keeps for an origin, or lets pages of others do with it, in lower case. */
+const ofOrigin =
+  /^(?:set-cookie2?|strict-transport-security|clear-site-data|public-key-pins(?:-report-only)?|expect-ct|alt-svc|report-to|reporting-endpoints|nel|service-worker-allowed|access-control-.*|timing-allow-origin|cross-origin-.*|content-security-policy(?:-report-only)?|refresh)$/;
 /** Where callers put provider credentials. */
 export const credentialHeaders = ['authorization', 'x-api-key', 'api-key', 'x-goog-api-key'] as const;
 const credentials: ReadonlySet<string> = new Set(credentialHeaders);
@@ -96,6 +101,7 @@ export class HeaderNames {
       hopByHop: hopByHopHeaders.has(lower),
       ours: headersSetAnew.has(lower),
       credential: credentials.has(lower),
+      ofOrigin: ofOrigin.test(lower),
       trace: traceHeaders.has(lower),
     };
     if (this.known.size < maxRemembered) this.known.set(spelling, name);

@@ -154,24 +154,34 @@ describe('forwardRequestHeaders', () => {
 });
 
 describe('forwardAnswerHeaders', () => {
-  it('removes hop-by-hop headers only', () => {
-    const headers = [
-      'Set-Cookie',
-      'a',
-      'Set-Cookie',
-      'b',
-      'Transfer-Encoding',
-      'chunked',
-      'x-ratelimit-remaining',
-      '5',
-      'Content-Length',
-      '3',
+  it('removes what would act on the origin of the gateway', () => {
+    const acting = [
+      ...[
+        'Set-Cookie',
+        'set-cookie2',
+        'Strict-Transport-Security',
+        'Clear-Site-Data',
+        'Alt-Svc',
+        'NEL',
+        'Report-To',
+      ],
+      ...['Access-Control-Allow-Origin', 'access-control-allow-credentials', 'Access-Control-Expose-Headers'],
+      ...[
+        'Service-Worker-Allowed',
+        'Public-Key-Pins',
+        'Cross-Origin-Opener-Policy',
+        'Content-Security-Policy',
+      ],
     ];
+    const headers = acting.flatMap((name) => [name, 'x']);
+    assert.deepEqual(forwardAnswerHeaders([...headers, 'x-kept', '1', 'cookie-policy', '2'], true), [
+      ...['x-kept', '1', 'cookie-policy', '2'],
+    ]);
+  });
+
+  it('removes hop-by-hop headers', () => {
+    const headers = ['Transfer-Encoding', 'chunked', 'x-ratelimit-remaining', '5', 'Content-Length', '3'];
     assert.deepEqual(forwardAnswerHeaders(headers, true), [
-      'Set-Cookie',
-      'a',
-      'Set-Cookie',
-      'b',
       'x-ratelimit-remaining',
       '5',
       'Content-Length',

@@ -106,7 +106,8 @@ const ofTheGateway: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * The provider's headers that go on to the client: all but hop-by-hop ones, the length unless it is kept, and what the
+ * The provider's headers that go on to the client: all but hop-by-hop ones, those that speak for the origin that a browser
+ * sees (cookies, HSTS, CORS), the length unless it is kept, and what the
  * gateway itself says under the prefixes of `known`, as a provider that is a gateway, too, would say it.
  */
 export function forwardAnswerHeaders(
@@ -118,8 +119,8 @@ export function forwardAnswerHeaders(
   const names = known.ofList(headers);
   const named = connectionNames(headers, names);
   for (let i = 0; i < names.length; i++) {
-    const { lower, hopByHop, service } = names[i] as HeaderName;
-    if (hopByHop || named?.has(lower) || (!keepLength && lower === 'content-length')) continue;
+    const { lower, hopByHop, ofOrigin, service } = names[i] as HeaderName;
+    if (hopByHop || ofOrigin || named?.has(lower) || (!keepLength && lower === 'content-length')) continue;
     if (service !== undefined && ofTheGateway.has(service)) continue;
     forwarded.push(headers[2 * i] as string, headers[2 * i + 1] as string);
   }

@@ -330,6 +330,8 @@ export function testConfig({
       max_body_bytes: 1_000_000,
       max_buffered_bytes: 64_000_000,
       header_timeout_ms: 15_000,
+      max_body_members: 200_000,
+      max_body_depth: 128,
       body_idle_timeout_ms: 30_000,
       body_min_bytes_per_second: 500,
       body_timeout_ms: 3_600_000,

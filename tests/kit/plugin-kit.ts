@@ -240,7 +240,7 @@ export class TestContext implements RequestContext {
         streamBody: () => Readable.from([bytes]),
         hold: () => undefined,
       },
-      1_000_000,
+      { maxBytes: 1_000_000, maxMembers: 200_000, maxDepth: 128 },
     );
     if (request.key) this.set(callerKey, request.key);
   }

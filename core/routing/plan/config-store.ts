@@ -2,7 +2,7 @@ import { didYouMean } from '../../config/did-you-mean.ts';
 import { childPointer } from '../../config/pointer.ts';
 import { errorTable } from '../../errors/codes.ts';
 import { withFullStop } from '../../errors/full-stop.ts';
-import { GatewayError } from '../../errors/gateway-error.ts';
+import { boundedMessage, GatewayError } from '../../errors/gateway-error.ts';
 import { withoutStore } from '../../ports/directory-without-store.ts';
 import { RecentMap } from '../../ports/recent-map.ts';
 import type { RecordPlace, StoredRecord } from '../../ports/records.ts';
@@ -270,5 +270,7 @@ function sentence(issues: Issues): string {
 /** The mistakes, for programs, in the form that existing clients know. */
 function listed(code: 'invalid_config' | 'config_unknown', issues: Issues): string[] {
   const head = errorTable[code].admin;
-  return issues.slice(0, maxListed).map(({ path, message }) => `${head}: path: ${path}, message: ${message}`);
+  return issues
+    .slice(0, maxListed)
+    .map(({ path, message }) => boundedMessage(`${head}: path: ${path}, message: ${message}`));
 }

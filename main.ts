@@ -2,6 +2,7 @@
 // opens stores and has `serve.ts` build the first generation and listen. Everything else lives in core (what a gateway
 // is), plugins (what operators compose), adapters (providers) and storage.
 import { helpText, readArguments, type Command } from './core/cli/arguments.ts';
+import { version } from './core/cli/version.ts';
 import { loadConfig } from './core/config/load-config.ts';
 import { systemClock as clock } from './core/ports/system-clock.ts';
 import { configFile } from './main/config-file.ts';
@@ -18,7 +19,10 @@ async function run(command: Command): Promise<number | undefined> {
     case 'start':
       return (await import('./main/start.ts')).start(command);
     case 'check':
-      return (await import('./main/check.ts')).check(configFile(command.file));
+      return (await import('./main/check.ts')).check(configFile(command.file), command);
+    case 'version':
+      console.log(version);
+      return 0;
     case 'schema':
       return (await import('./main/print-schema.ts')).printSchema();
     case 'explain': {

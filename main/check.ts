@@ -5,13 +5,23 @@ import { loadConfig } from '../core/config/load-config.ts';
 import { PluginBundler } from '../core/lifecycle/plugin-bundler.ts';
 import { checkPlugins, prepareGeneration } from '../core/lifecycle/prepare.ts';
 import { systemClock as clock } from '../core/ports/system-clock.ts';
+import { folderFault } from '../storage/embedded/own-folder.ts';
 import { builtIns, providerNames, providerRows } from './built-ins.ts';
 import { reportProblems } from './report-problems.ts';
 
 const env = process.env;
 
-/** `weir check`: says everything that is wrong with a configuration; the exit code. */
-export async function check(file: string): Promise<number> {
+/** How a configuration is checked. */
+export interface CheckOptions {
+  readonly data: string;
+  readonly withoutCode: boolean;
+}
+
+/**
+ * `weir check`: says everything that is wrong with a configuration; the exit code. Runs the modules of third-party
+ * plugins, unless `withoutCode`. `data` is the folder that a start would use.
+ */
+export async function check(file: string, { data, withoutCode }: CheckOptions): Promise<number> {
   const loaded = await loadConfig(file, { env });
   const log = createLog({
     level: 'error',
@@ -19,8 +29,8 @@ export async function check(file: string): Promise<number> {
     write: (line) => process.stderr.write(line),
     clock,
   });
-  const bundler = new PluginBundler({ folder: path.resolve('data', 'plugins'), clock, log });
-  const sources = { builtIns, bundler, providerNames, providerRows, clock };
+  const bundler = new PluginBundler({ folder: path.resolve(data, 'plugins'), clock, log });
+  const sources = { builtIns, bundler, providerNames, providerRows, clock, withoutCode };
   if (!loaded.ok) {
     const { draft, problems } = loaded;
     return reportProblems(
@@ -31,6 +41,11 @@ export async function check(file: string): Promise<number> {
   const prepared = await prepareGeneration({ config, source, ...sources });
   if (!prepared.ok) return reportProblems(prepared.problems);
   reportProblems([...loaded.warnings, ...prepared.prepared.warnings]);
+  const unusable = await folderFault(path.resolve(data));
+  if (unusable !== undefined) {
+    console.error(`${data}: ${unusable}`);
+    return 1;
+  }
   console.log(`${path.relative('', file)} is valid.`);
   return 0;
 }

@@ -22,9 +22,10 @@ if (major < 20 || (major === 20 && minor < 19)) {
   process.exit(1);
 }
 
-install();
-if (!isBundled()) await bundleModules();
 const [command, ...rest] = process.argv.slice(2);
+// What serves needs none of what tests, checks and benchmarks need.
+install(command === 'start' ? ['--omit=dev'] : []);
+if (!isBundled()) await bundleModules();
 const tsx = ['--import', 'tsx'];
 const serving = { restart: true, options: { cwd: root, env: { ...process.env, ...runEnvironment } } };
 if (command === 'start')
@@ -46,15 +47,21 @@ else
       .join(', ')}, check, bench or seed:demo.`,
   );
 
-function install() {
+/** Packages that are here already may be more than these: a start after the tests installs nothing. */
+function install(omitted) {
   const lock = createHash('sha256')
     .update(readFileSync(path.join(root, 'package-lock.json')))
     .digest('hex');
-  if (existsSync(stamp) && readFileSync(stamp, 'utf8') === lock) return;
+  const wanted = [lock, ...omitted].join(' ');
+  const installed = existsSync(stamp) ? readFileSync(stamp, 'utf8') : '';
+  if (installed === lock || installed === wanted) return;
   console.error('Installing dependencies from the lock file (once) …');
-  const done = spawnSync('npm', ['ci', '--no-audit', '--no-fund'], { cwd: root, stdio: ['ignore', 2, 2] });
+  const done = spawnSync('npm', ['ci', ...omitted, '--no-audit', '--no-fund'], {
+    cwd: root,
+    stdio: ['ignore', 2, 2],
+  });
   if (done.status !== 0) fail('The installation failed; the lines above say why.');
-  writeFileSync(stamp, lock);
+  writeFileSync(stamp, wanted);
 }
 
 /** Every test file, found here because `--test` with a pattern needs a newer Node. */

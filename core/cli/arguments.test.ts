@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { readFileSync } from 'node:fs';
+import { describe, it, test } from 'node:test';
 import { readArguments, type Command } from './arguments.ts';
+import { version } from './version.ts';
 
 const start = (change: Partial<Extract<Command, { name: 'start' }>>): Command => ({
   name: 'start',
@@ -9,6 +11,13 @@ const start = (change: Partial<Extract<Command, { name: 'start' }>>): Command =>
   host: undefined,
   data: 'data',
   ...change,
+});
+
+const check = { name: 'check', data: 'data', withoutCode: false } as const;
+
+test('weir --version prints the version of the package', () => {
+  const { version: packaged } = JSON.parse(readFileSync('package.json', 'utf8')) as { version: string };
+  assert.equal(version, packaged);
 });
 
 describe('readArguments', () => {
@@ -30,11 +39,18 @@ describe('readArguments', () => {
     ['a drain delay', [], { WEIR_DRAIN_DELAY_MS: '0' }, start({ drainDelayMs: 0 })],
     ['variables that are set to nothing', [], { WEIR_CONFIG: '', PORT: '', WEIR_DATA: '' }, start({})],
     ['port 0', ['--port', '0'], { PORT: '7' }, start({ port: 0 })],
-    ['check with the environment', ['check'], { WEIR_CONFIG: 'e.yaml' }, { name: 'check', file: 'e.yaml' }],
-    ['check without a file', ['check'], { WEIR_CONFIG: '' }, { name: 'check', file: undefined }],
-    ['check wins over the environment', ['check', 'x'], { WEIR_CONFIG: 'e' }, { name: 'check', file: 'x' }],
+    ['check with the environment', ['check'], { WEIR_CONFIG: 'e.yaml' }, { ...check, file: 'e.yaml' }],
+    ['check without a file', ['check'], { WEIR_CONFIG: '' }, { ...check, file: undefined }],
+    ['check wins over the environment', ['check', 'x'], { WEIR_CONFIG: 'e' }, { ...check, file: 'x' }],
     ['the command line wins', ['start', '--port', '8'], { PORT: '7' }, start({ port: 8 })],
-    ['check', ['check', 'x.yaml'], {}, { name: 'check', file: 'x.yaml' }],
+    ['check', ['check', 'x.yaml'], {}, { ...check, file: 'x.yaml' }],
+    [
+      'check without code',
+      ['check', 'x', '--no-plugins', '--data', 'd'],
+      { WEIR_DATA: 'e' },
+      { name: 'check', file: 'x', data: 'd', withoutCode: true },
+    ],
+    ['version', ['--version'], {}, { name: 'version' }],
     ['schema', ['schema'], {}, { name: 'schema' }],
     [
       'journal status',

@@ -19,7 +19,14 @@ export type Command =
       /** Instead of `server.drain_delay_ms`. */
       readonly drainDelayMs?: number;
     }
-  | { readonly name: 'check'; readonly file: string | undefined }
+  | {
+      readonly name: 'check';
+      readonly file: string | undefined;
+      readonly data: string;
+      /** Modules of third-party plugins are not run. */
+      readonly withoutCode: boolean;
+    }
+  | { readonly name: 'version' }
   | { readonly name: 'schema' }
   | JournalCommand
   | ExplainCommand
@@ -36,7 +43,8 @@ const usage = `weir: a gateway in front of model providers
 
   weir start [--config FILE] [--port N] [--data DIR]   serve (environment: WEIR_CONFIG, PORT, WEIR_DATA)
              [--host ADDRESS]                          listen there instead of server.host (WEIR_HOST)
-  weir check [FILE]                                    name every mistake in a configuration, start nothing
+  weir check [FILE] [--no-plugins] [--data DIR]        name every mistake in a configuration, start nothing; the
+                                                       modules of your own plugins are run, unless --no-plugins
   weir explain --config X --request FILE               show how a config would route a request, send nothing
   weir schema                                          print the JSON Schema of the configuration
   weir journal status|verify|replay                    look after the log rows on disk (weir journal --help)
@@ -44,6 +52,7 @@ const usage = `weir: a gateway in front of model providers
   weir import FILE [--replace]                         put an export into the store (weir import --help)
   weir audit verify                                    prove that no audit trail was changed (weir audit --help)
   weir rotate-secrets                                  seal stored secrets anew (weir rotate-secrets --help)
+  weir --version                                       print the version
   weir help                                            print this
 
   WEIR_ADMIN_KEY presets the owner key (at least 16 characters); without it one is generated and shown once.
@@ -65,13 +74,24 @@ export function readArguments(
   const name = first.startsWith('-') ? 'start' : first;
   const rest = first.startsWith('-') ? [...args] : others;
   if (isTopic(name)) return withTopic(name, rest, env);
+  if (name === 'version' || first === '--version' || first === '-v') return { name: 'version' };
   if (name === 'help' || rest.includes('--help') || rest.includes('-h')) return { name: 'help' };
   try {
     if (name === 'start') return start(rest, env);
     if (name === 'check') {
-      const { positionals } = parseArgs({ args: rest, options: {}, allowPositionals: true });
+      const { positionals, values } = parseArgs({
+        args: rest,
+        options: { data: { type: 'string' }, 'no-plugins': { type: 'boolean' } },
+        allowPositionals: true,
+      });
       if (positionals.length > 1) return { name: 'help', problem: 'weir check takes one file.' };
-      return { name: 'check', file: positionals[0] ?? given(env['WEIR_CONFIG']) };
+      const { data, config } = placeOf(env);
+      return {
+        name: 'check',
+        file: positionals[0] ?? config,
+        data: values.data ?? data,
+        withoutCode: values['no-plugins'] === true,
+      };
     }
     if (name === 'schema') {
       parseArgs({ args: rest, options: {} });

@@ -47,6 +47,7 @@ const capabilityChecks: Readonly<Record<string, Check>> = {
   stream: (value) =>
     streamModes.includes(value as string) ? undefined : `must be one of ${streamModes.join(', ')}`,
   guardrail: (value) => (value === true ? undefined : 'must be true, or left out'),
+  routes: (value) => (value === true ? undefined : 'must be true, or left out'),
   answers: (value) => (typeof value === 'boolean' ? undefined : 'must be true or false'),
   keepsResponseBytes: atLeastZero,
   timeoutMs: atLeastZero,

@@ -2,7 +2,6 @@ import type { Problem } from '../config/problem.ts';
 import type { PipelineConfig } from '../config/schema.ts';
 import {
   checkHooks,
-  checkRoutes,
   type CheckedPipeline,
   type CreatedPlugin,
   type Locate,
@@ -53,7 +52,6 @@ export async function createInstances(input: CreateInput): Promise<CreateResult>
   }
   const locate: Locate = (pointer, part) => source.locate(pointer, part);
   const problems = pipelines.flatMap((pipeline) => checkHooks(pipeline, locate));
-  problems.push(...checkRoutes(pipelines, locate));
   if (problems.length > 0) return { ok: false, problems };
   const toPipeline = ({ config, plugins }: (typeof pipelines)[number]): CreatedPipeline => ({
     config,

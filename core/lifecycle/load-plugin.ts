@@ -29,6 +29,8 @@ export interface PluginSources {
   /** The plugins that come with the gateway, by name. */
   readonly builtIns: ReadonlyMap<string, AnyPlugin>;
   readonly bundler: Pick<PluginBundler, 'bundle' | 'load' | 'origins'>;
+  /** Code that does not come with the gateway is not run: what it would say of its options stays unknown. */
+  readonly withoutCode?: boolean;
 }
 
 /**
@@ -55,6 +57,14 @@ export async function loadPlugin(
     return refuse(
       found.isPath ? missingFile(entry.use, found.watch) : unknownName(entry.use, folder, sources),
     );
+  if (sources.withoutCode === true) {
+    const message = `plugin "${entry.use}" was not run (--no-plugins), so neither its options nor its place in the pipeline were checked`;
+    return {
+      ok: false,
+      problems: [{ ...problemAt(place, entry.pointer, message), severity: 'note' }],
+      inputs: found.watch,
+    };
+  }
   const bundled = await sources.bundler.bundle({ entry: found.entry, folder, place, pointer: entry.pointer });
   if (!bundled.ok) return bundled;
   return loadBundle(entry, place, { sources, bundle: bundled.bundle });

@@ -4,7 +4,7 @@ import { arrangeProblems } from '../config/problem-list.ts';
 import { isError, type Problem } from '../config/problem.ts';
 import type { GatewayConfig, PipelineConfig, PluginEntry } from '../config/schema.ts';
 import { validateOptions } from '../config/validate-options.ts';
-import { checkPipeline } from '../pipeline/check-pipeline.ts';
+import { checkPipeline, checkPipelines, checkRoutes, type Locate } from '../pipeline/check-pipeline.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { ConfigSource } from '../config/config-source.ts';
 import type { ProviderRow } from '../ports/provider-row.ts';
@@ -118,6 +118,11 @@ async function examine(input: CheckInput): Promise<Examined> {
   const parts = await Promise.all(
     input.config.pipelines.map((config, index) => preparePipeline(config, index, { input, loads })),
   );
+  const locate: Locate = (pointer, part) => input.source.locate(pointer, part);
+  // With a plugin missing, what others need from it would be reported as well, and mislead.
+  const isComplete = parts.every(
+    ({ pipeline }) => pipeline.plugins.length === pipeline.config.plugins.length,
+  );
   const problems = arrangeProblems(
     [
       ...checkConfigs(input),
@@ -125,6 +130,13 @@ async function examine(input: CheckInput): Promise<Examined> {
       ...checkOrganisation(input),
       ...checkOrganisationResources({ ...input, guards: guardsOf(input.builtIns.values()) }),
       ...parts.flatMap((part) => part.problems),
+      ...checkPipelines(input.config.pipelines, locate),
+      ...(isComplete
+        ? checkRoutes(
+            parts.map(({ pipeline }) => pipeline),
+            locate,
+          )
+        : []),
     ],
     namesOf(input),
   );

@@ -1,14 +1,17 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { describe, test } from 'node:test';
+import fc from 'fast-check';
 import type { PipelineConfig } from '../config/schema.ts';
 import {
   checkHooks,
   checkPipeline,
+  checkPipelines,
   checkRoutes,
   type CheckedPipeline,
   type CreatedPlugin,
   type Locate,
 } from './check-pipeline.ts';
+import { compilePathPattern } from '../http/path-pattern.ts';
 import { defineRoute, Type, type Capabilities, type Hooks } from './plugin.ts';
 
 type Listed = [name: string, capabilities?: Capabilities, hooks?: Hooks];
@@ -28,7 +31,7 @@ const route = defineRoute({
   reply: Type.Object({}),
   handle: () => ({}),
 });
-const management: Listed = ['management', { needs: ['key'] }, { routes: [route] }];
+const management: Listed = ['management', { needs: ['key'], routes: true }, { routes: [route] }];
 
 const locate: Locate = (pointer, part) => ({
   file: part,
@@ -198,6 +201,84 @@ for (const { name, listed, match, problem } of refused) {
     assert.match(problems[0] ?? '', problem);
   });
 }
+
+test('a plugin with routes says so: a check sees it without creating the plugin', () => {
+  const [problem] = problemsOf([auth, ['own', {}, { routes: [route] }], provider]);
+  assert.match(problem ?? '', /^1: plugin "own" has routes and does not declare them.*capabilities\.routes/);
+});
+
+describe('pipelines beside each other', () => {
+  const named = (name: string, match: PipelineConfig['match']) => ({ name, match, plugins: [] });
+  const everything = named('gateway', { path: '/**' });
+  const cases: readonly [string, ReturnType<typeof named>[], RegExp | undefined][] = [
+    [
+      'one name for two',
+      [named('a', { path: '/a' }), named('a', { path: '/b' })],
+      /^\/pipelines\/1\/name: .*"a" is the name of an earlier pipeline/,
+    ],
+    [
+      'one behind everything',
+      [everything, named('guarded', { path: '/chat/**' })],
+      /^\/pipelines\/1\/match: pipeline "guarded" would never serve.*"gateway"/,
+    ],
+    ['everything twice', [everything, named('second', { path: '/**' })], /"second" would never serve/],
+    [
+      'a wider pattern',
+      [named('wide', { path: '/chat/**' }), named('narrow', { path: '/chat/completions' })],
+      /"narrow" would never serve/,
+    ],
+    [
+      'another spelling of it',
+      [named('wide', { path: '/Chat/*' }), named('narrow', { path: '/chat/completions' })],
+      /"narrow" would never serve/,
+    ],
+    [
+      'one segment',
+      [named('wide', { path: '/*/completions' }), named('narrow', { path: '/chat/completions' })],
+      /"narrow" would never serve/,
+    ],
+    [
+      'some of its methods',
+      [
+        named('wide', { path: '/**', methods: ['GET', 'POST'] }),
+        named('narrow', { path: '/x', methods: ['GET'] }),
+      ],
+      /"narrow" would never serve/,
+    ],
+    [
+      'more methods',
+      [named('wide', { path: '/**', methods: ['POST'] }), named('narrow', { path: '/x' })],
+      undefined,
+    ],
+    ['a wider one behind it', [named('narrow', { path: '/chat/**' }), everything], undefined],
+    ['a longer path', [named('one', { path: '/chat/*' }), named('two', { path: '/chat/*/x' })], undefined],
+    ['routes behind everything', [everything, named('admin', { routes: 'contributed' })], undefined],
+  ];
+  for (const [what, pipelines, expected] of cases) {
+    test(what, () => {
+      const found = checkPipelines(pipelines, locate).map(({ path, message }) => `${path}: ${message}`);
+      assert.equal(found.length, expected === undefined ? 0 : 1, found.join('\n'));
+      if (expected !== undefined) assert.match(found[0] ?? '', expected);
+    });
+  }
+
+  test('what is called covered, no path comes through to', () => {
+    const segment = fc.constantFrom('a', 'b', '*', 'a*', '**');
+    const pattern = fc.array(segment, { minLength: 1, maxLength: 4 }).map((parts) => `/${parts.join('/')}`);
+    const path = fc
+      .array(fc.constantFrom('a', 'b', 'ab'), { maxLength: 5 })
+      .map((parts) => `/${parts.join('/')}`);
+    fc.assert(
+      fc.property(pattern, pattern, fc.array(path, { maxLength: 20 }), (wide, narrow, paths) => {
+        const covered =
+          checkPipelines([named('w', { path: wide }), named('n', { path: narrow })], locate).length > 0;
+        fc.pre(covered);
+        for (const one of paths)
+          if (compilePathPattern(narrow)(one)) assert.ok(compilePathPattern(wide)(one), one);
+      }),
+    );
+  });
+});
 
 test('routes of a plugin that also stands in a pipeline for routes are served', () => {
   const admin = pipelineOf([auth, management], { routes: 'contributed' });

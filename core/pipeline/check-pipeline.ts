@@ -36,6 +36,7 @@ export function checkPipeline(pipeline: CheckedPipeline<CheckedPlugin>, locate: 
   return [
     ...needsProblems(pipeline, locate),
     ...answerProblems(pipeline, locate),
+    ...routeProblems(pipeline, locate),
     ...pipeline.plugins.flatMap((plugin) => declarationProblems(plugin, locate)),
   ];
 }
@@ -45,16 +46,65 @@ export function checkHooks(pipeline: CheckedPipeline<CreatedPlugin>, locate: Loc
   return [
     ...pipeline.plugins.flatMap((plugin) => hookProblems(plugin, locate)),
     ...unreachableProblems(pipeline, locate),
-    ...routeProblems(pipeline, locate),
   ];
 }
 
+/** The checks across pipelines that need none of their plugins: each has a name of its own, and requests that reach it. */
+export function checkPipelines(
+  pipelines: readonly Pick<PipelineConfig, 'name' | 'match'>[],
+  locate: Locate,
+): Problem[] {
+  return pipelines.flatMap((pipeline, index) => {
+    const earlier = pipelines.slice(0, index);
+    const at = (member: string, message: string): Problem => {
+      const path = `/pipelines/${index}/${member}`;
+      return { ...locate(path, 'value'), path, message };
+    };
+    if (earlier.some(({ name }) => name === pipeline.name))
+      return [
+        at(
+          'name',
+          `"${pipeline.name}" is the name of an earlier pipeline, and logs could not tell them apart; give it another`,
+        ),
+      ];
+    const before = earlier.find(({ match }) => coversMatch(match, pipeline.match));
+    if (before === undefined) return [];
+    return [
+      at(
+        'match',
+        `pipeline "${pipeline.name}" would never serve a request: "${before.name}" before it takes all of them; move "${pipeline.name}" before "${before.name}", or narrow the path of "${before.name}"`,
+      ),
+    ];
+  });
+}
+
+type Match = PipelineConfig['match'];
+
+function coversMatch(wide: Match, narrow: Match): boolean {
+  // Contributed routes are exact: they are looked for wherever their pipeline stands.
+  if (wide.routes !== undefined || narrow.routes !== undefined) return false;
+  const { methods } = wide;
+  if (methods !== undefined && narrow.methods?.every((method) => methods.includes(method)) !== true)
+    return false;
+  const segments = ({ path = '/**' }: Match): string[] => path.toLowerCase().slice(1).split('/');
+  return coversPath(segments(wide), segments(narrow));
+}
+
+/** Whether a pattern takes every path that another takes. Says no where that is not plain to see. */
+function coversPath(wide: readonly string[], narrow: readonly string[]): boolean {
+  const [first, ...rest] = wide;
+  const [other, ...others] = narrow;
+  if (first === undefined) return other === undefined;
+  if (first === '**') return coversPath(rest, narrow) || (other !== undefined && coversPath(wide, others));
+  if (other === undefined || other === '**') return false;
+  return (first === other || (first === '*' && other !== '')) && coversPath(rest, others);
+}
+
 /**
- * The check across pipelines, after creation: routes are served only by a pipeline with `match: { routes:
+ * The check across pipelines: routes are served only by a pipeline with `match: { routes:
  * contributed }`, so a plugin that declares some must stand in one.
  */
-export function checkRoutes(pipelines: readonly CheckedPipeline<CreatedPlugin>[], locate: Locate): Problem[] {
-  const hasRoutes = (plugin: CreatedPlugin): boolean => (plugin.hooks.routes?.length ?? 0) > 0;
+export function checkRoutes(pipelines: readonly CheckedPipeline<CheckedPlugin>[], locate: Locate): Problem[] {
   const serving = pipelines.filter(({ config }) => config.match.routes !== undefined);
   const served = new Set(serving.flatMap(({ plugins }) => plugins.map((plugin) => plugin.definition.name)));
   const others = pipelines
@@ -167,6 +217,11 @@ function hookProblems(plugin: CreatedPlugin, locate: Locate): Problem[] {
       'judges streamed answers only, so complete ones would pass unseen; its author must return a response hook too',
     );
   }
+  if ((hooks.routes?.length ?? 0) > 0 && definition.capabilities?.routes !== true) {
+    messages.push(
+      'has routes and does not declare them, so a check could not see whether they are served; its author must add capabilities.routes: true',
+    );
+  }
   if (answers === true && hooks.request === undefined) {
     messages.push(
       'declares that it answers and has no request hook to do it with; its author must return one',
@@ -197,13 +252,17 @@ function unreachableProblems({ plugins }: CheckedPipeline<CreatedPlugin>, locate
 }
 
 function routeProblems(
-  { config, pointer, plugins }: CheckedPipeline<CreatedPlugin>,
+  { config, pointer, plugins }: CheckedPipeline<CheckedPlugin>,
   locate: Locate,
 ): Problem[] {
   if (config.match.routes === undefined) return [];
-  if (plugins.some((plugin) => (plugin.hooks.routes?.length ?? 0) > 0)) return [];
+  if (plugins.some(hasRoutes)) return [];
   const message = `no plugin of pipeline "${config.name}" contributes routes, so it would serve nothing; list one that does, such as "management", or match a path`;
   return [{ ...locate(`${pointer}/plugins`, 'key'), path: `${pointer}/plugins`, message }];
+}
+
+function hasRoutes({ definition }: CheckedPlugin): boolean {
+  return definition.capabilities?.routes === true;
 }
 
 function problem(plugin: CheckedPlugin, locate: Locate, message: string): Problem {

@@ -72,6 +72,8 @@ export interface Capabilities {
   readonly guardrail?: true;
   /** Its `request` hook always answers: nothing behind it runs a request hook. */
   readonly answers?: boolean;
+  /** Its `create` returns `routes`: they are served by a pipeline with `match: { routes: contributed }`. */
+  readonly routes?: true;
   /** Context that it needs an earlier plugin to provide: `key` is provided by `auth`. */
   readonly needs?: readonly 'key'[];
   readonly provides?: readonly 'key'[];

@@ -54,7 +54,7 @@ export default definePlugin({
     },
     { additionalProperties: false },
   ),
-  capabilities: { needs: ['key'] },
+  capabilities: { needs: ['key'], routes: true },
   check: ({ redact }) => redactionFaults(redact, '/redact'),
   async create({ redact = [] }, scope) {
     const redaction = compileRedaction(redact, scope.keyPrefix);

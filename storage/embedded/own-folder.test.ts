@@ -28,6 +28,13 @@ test('a folder that is made is for its owner alone, whatever the umask is', asyn
   assert.equal(await modeOf(join(data, 'deep', '.run')), '700');
 });
 
+test('a place that takes no folders is refused at once, with the remedy', async () => {
+  const file = join(folder.path, 'file');
+  await writeFile(file, '');
+  for (const place of ['/proc/weir', '/proc/self/deep/weir', file, join(file, 'below')])
+    await assert.rejects(ownFolder(place), /The data folder cannot be made: .*--data, WEIR_DATA/);
+});
+
 test('what an older version left open is closed, and the log says so once', async () => {
   await mkdir(join(data, 'journal', 'quarantine'), { recursive: true });
   const elsewhere = join(folder.path, 'elsewhere');

@@ -1,6 +1,6 @@
-import { chmod, lstat, mkdir, opendir, stat } from 'node:fs/promises';
+import { access, chmod, constants, lstat, mkdir, opendir, stat } from 'node:fs/promises';
 import { userInfo } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { Log } from '../../core/ports/log.ts';
 
 const hasModes = process.platform !== 'win32';
@@ -23,7 +23,7 @@ export function writePrivately(): void {
  * the remedy when another user owns it: that user could replace what is in it.
  */
 export async function ownFolder(directory: string): Promise<void> {
-  await mkdir(directory, { recursive: true, mode: 0o700 }).catch((cause: NodeJS.ErrnoException) => {
+  await makeFolder(directory).catch((cause: NodeJS.ErrnoException) => {
     throw new Error(
       `The data folder cannot be made: ${causeInWords(cause)}. Name another one (--data, WEIR_DATA).`,
       {
@@ -45,6 +45,42 @@ export async function ownFolder(directory: string): Promise<void> {
   throw new Error(
     `the folder ${directory} cannot be closed to other users: its file system keeps no modes. Mount it with umask=077, or use another one`,
   );
+}
+
+/** Why a start could not use a data folder, in a sentence; undefined when it could. Makes and changes nothing. */
+export async function folderFault(directory: string): Promise<string | undefined> {
+  const status = await stat(directory).catch((error: NodeJS.ErrnoException) => error);
+  if (status instanceof Error) {
+    const parent = dirname(directory);
+    if (status.code === 'ENOENT' && parent !== directory) return folderFault(parent);
+    return `the data folder cannot be used: ${causeInWords(status)}. Name another one (--data, WEIR_DATA)`;
+  }
+  if (!status.isDirectory()) return 'the data folder is no folder. Name another one (--data, WEIR_DATA)';
+  const error = await access(directory, constants.R_OK | constants.W_OK | constants.X_OK).catch(
+    (cause: NodeJS.ErrnoException) => cause,
+  );
+  return error instanceof Error
+    ? `the data folder cannot be used: ${causeInWords(error)}. Name another one (--data, WEIR_DATA)`
+    : undefined;
+}
+
+/** Folder by folder: with `recursive`, Node 20 loops for ever below /proc, where a folder is there and takes none. */
+async function makeFolder(directory: string): Promise<void> {
+  try {
+    await mkdir(directory, { mode: 0o700 });
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EEXIST' && (await stat(directory)).isDirectory()) return;
+    const parent = dirname(directory);
+    if (
+      code !== 'ENOENT' ||
+      parent === directory ||
+      (await stat(parent).catch(() => undefined)) !== undefined
+    )
+      throw error;
+    await makeFolder(parent);
+    await makeFolder(directory);
+  }
 }
 
 /**

@@ -102,7 +102,7 @@ it('an answer over max_answer_bytes is not held: upstream_too_large', async (t) 
 describe('an administration route', () => {
   const routes = definePlugin({
     name: 'test-routes',
-    capabilities: { needs: ['key'] },
+    capabilities: { needs: ['key'], routes: true },
     create: () => ({
       routes: [
         defineRoute({

@@ -86,9 +86,11 @@ describe('the body of an attempt', () => {
         fc.dictionary(fc.string(), tie('value'), { maxKeys: 4, noNullPrototype: true }),
       ),
     })).value;
+    // Of the outermost members, names that differ in case alone are refused: these have none.
+    const name = fc.string().map((text) => text.toLowerCase());
     await fc.assert(
       fc.asyncProperty(
-        fc.dictionary(fc.string(), json, { minKeys: 1, noNullPrototype: true }),
+        fc.dictionary(name, json, { minKeys: 1, noNullPrototype: true }),
         json,
         fc.nat(),
         async (document, value, pick) => {

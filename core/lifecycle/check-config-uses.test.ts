@@ -5,8 +5,8 @@ import { formatProblem } from '../config/problem.ts';
 import { checkConfigUses } from './check-config-uses.ts';
 
 /** What is wrong between the configs on line 2 and the plugins on line 3. */
-async function problemsOf(configs: string, plugins: string): Promise<string[]> {
-  const text = `version: 1\nconfigs: ${configs}\npipelines: [{ name: all, match: { path: /** }, plugins: ${plugins} }]`;
+async function problemsOf(configs: string, plugins: string, owned = ''): Promise<string[]> {
+  const text = `version: 1\nconfigs: ${configs}\npipelines: [{ name: all, match: { path: /** }, plugins: ${plugins} }]\n${owned}`;
   const { config, source } = await configOf(text);
   return checkConfigUses({ config, source }).map((problem) => formatProblem(problem).replaceAll('/c/', ''));
 }
@@ -40,3 +40,12 @@ for (const [name, configs, plugins, expected] of rows) {
     for (const [index, pattern] of expected.entries()) assert.match(found[index] as string, pattern);
   });
 }
+
+test("configs and plugins: caching in the organisation's config without the plugin", async () => {
+  const owned =
+    'organisation: { configs: [{ slug: c, name: C, config: { provider: openai, cache: { mode: simple } } }] }';
+  const found = await problemsOf('{}', '[provider]', owned);
+  assert.equal(found.length, 1);
+  assert.match(found[0] ?? '', /^main\.yaml:4:\d+: warning: "cache": no pipeline has/);
+  assert.deepEqual(await problemsOf('{}', '[cache, provider]', owned), []);
+});

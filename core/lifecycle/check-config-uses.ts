@@ -8,7 +8,8 @@ import { problemAt } from './problem-at.ts';
 
 /** The parts of a configuration that use each other. */
 export interface ConfigUses {
-  readonly config: Pick<GatewayConfig, 'configs' | 'pipelines'>;
+  readonly config: Pick<GatewayConfig, 'configs' | 'pipelines'> &
+    Partial<Pick<GatewayConfig, 'organisation'>>;
   readonly source: ConfigSource;
 }
 
@@ -22,7 +23,12 @@ export function checkConfigUses({ config, source }: ConfigUses): Problem[] {
   if (entries.some(({ use }) => use === 'cache')) return missing;
   return [
     ...missing,
-    ...Object.entries(config.configs).flatMap(([slug, one]) => uncached(slug, one, source)),
+    ...Object.entries(config.configs).flatMap(([slug, one]) =>
+      uncached(one, childPointer('/configs', slug), source),
+    ),
+    ...(config.organisation?.configs ?? []).flatMap(({ config: one }, index) =>
+      uncached(one, `/organisation/configs/${index}/config`, source),
+    ),
   ];
 }
 
@@ -39,8 +45,8 @@ function missingConfig(
   ];
 }
 
-function uncached(slug: string, config: RouteConfigInput, source: ConfigSource): Problem[] {
-  const place = cachedPlace(config, childPointer('/configs', slug), 0);
+function uncached(config: RouteConfigInput, pointer: string, source: ConfigSource): Problem[] {
+  const place = cachedPlace(config, pointer, 0);
   if (place === undefined) return [];
   const message =
     '"cache": no pipeline has the plugin "cache", so nothing is cached; add it before "provider"';

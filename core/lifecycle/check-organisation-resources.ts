@@ -77,7 +77,9 @@ class ResourceProblems {
     guardrails.forEach((one, index) => {
       const pointer = `/organisation/guardrails/${index}`;
       this.#envelope('guardrail', one, pointer);
-      this.#problems.refuseAll(checkIssues(one.checks, this.#check.guards, '/checks'), pointer);
+      const issues = checkIssues(one.checks, this.#check.guards, '/checks');
+      this.#problems.refuseAll(issues, pointer);
+      if (issues.length === 0) this.#problems.warnInactive(pointer, 'guardrails');
     });
     rates.forEach((one, index) => {
       const pointer = `/organisation/rate_limit_policies/${index}`;
@@ -87,7 +89,9 @@ class ResourceProblems {
     usages.forEach((one, index) => {
       const pointer = `/organisation/usage_limit_policies/${index}`;
       this.#envelope('usage-limit policy', one, pointer);
-      this.#rules(one, usagePolicyIssues(one, changedUsage(one, unlimited), ''), pointer);
+      const issues = usagePolicyIssues(one, changedUsage(one, unlimited), '');
+      this.#rules(one, issues, pointer);
+      if (issues.length === 0) this.#problems.warnInactive(pointer, 'usageLimits');
     });
     return this.#problems.found;
   }
@@ -147,7 +151,11 @@ class ResourceProblems {
           );
       return;
     }
-    (workspaces ?? []).forEach(({ id }, index) => {
+    if ((all?.usage_limits ?? []).length > 0)
+      this.#problems.warnInactive(`${pointer}/global_workspace_access/usage_limits`, 'usageLimits');
+    (workspaces ?? []).forEach(({ id, usage_limits: usage }, index) => {
+      if ((usage ?? []).length > 0)
+        this.#problems.warnInactive(`${pointer}/workspaces/${index}/usage_limits`, 'usageLimits');
       const place = `${pointer}/workspaces/${index}/id`;
       if (!anyId.test(id)) this.#workspace(id, place, 'id');
       const message = `"id": the workspace ${quoted(id)} is there twice; keep one`;
@@ -163,7 +171,10 @@ class ResourceProblems {
   #provider(block: ProviderBlock, pointer: string): void {
     const { workspace, integration_id: named, usage_limits: usage, rate_limits: rates } = block;
     if (workspace !== undefined) this.#workspace(workspace, `${pointer}/workspace`, 'workspace');
-    this.#problems.refuseAll(givenUsageLimit(usage ?? null, '/usage_limits').issues, pointer);
+    const { limit, issues } = givenUsageLimit(usage ?? null, '/usage_limits');
+    this.#problems.refuseAll(issues, pointer);
+    if (limit !== undefined && issues.length === 0)
+      this.#problems.warnInactive(`${pointer}/usage_limits`, 'usageLimits');
     this.#problems.refuseAll(givenRateLimits(rates ?? null, '/rate_limits').issues, pointer);
     const { expires_at: expires } = block;
     if (typeof expires === 'string' && Number.isNaN(Date.parse(expires)))

@@ -31,7 +31,7 @@ describe('organisation: what is fine', () => {
     [
       'a workspace with everything',
       workspace(
-        'description: x, icon: y, defaults: { config_id: main }, usage_limits: [{ credit_limit: 5, alert_threshold: 4 }], rate_limits: [{ type: requests, unit: rpm, value: 5 }]',
+        'description: x, icon: y, defaults: { config_id: main }, rate_limits: [{ type: requests, unit: rpm, value: 5 }]',
       ),
     ],
     ['a key of the default workspace', key('workspace: ws-default')],
@@ -54,6 +54,23 @@ describe('organisation: what is fine', () => {
     ],
   ];
   for (const [name, lines] of rows) test(name, async () => assert.deepEqual(await found(lines), []));
+});
+
+describe('organisation: usage limits are taken, with a warning that they do not act', () => {
+  const limit = '{ credit_limit: 5, alert_threshold: 4 }';
+  const rows: readonly (readonly [string, readonly string[]])[] = [
+    ['of a workspace', workspace(`usage_limits: [${limit}]`)],
+    ['of a key', key(`usage_limits: ${limit}`)],
+  ];
+  for (const [name, lines] of rows)
+    test(name, async () => {
+      const problems = await found(lines);
+      assert.equal(problems.length, 1, problems.join('\n'));
+      assert.match(
+        problems[0] ?? '',
+        /^main\.yaml:6:\d+: warning: "usage_limits": Usage limits are stored and not enforced yet/,
+      );
+    });
 });
 
 describe('organisation: what is wrong, at its place and with the remedy', () => {

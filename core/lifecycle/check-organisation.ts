@@ -75,9 +75,7 @@ class OrganisationProblems {
       `"name": a second workspace is named ${quoted(name)}`,
     );
     this.#checkConfig(workspace.defaults, pointer);
-    workspace.usage_limits?.forEach((limit, index) =>
-      this.#problems.refuseAll(usageLimitIssues(limit, `${pointer}/usage_limits/${index}`)),
-    );
+    this.#checkUsage(workspace.usage_limits ?? [], `${pointer}/usage_limits`, (index) => `/${index}`);
     this.#problems.refuseAll(rateLimitIssues(workspace.rate_limits ?? [], `${pointer}/rate_limits`));
   }
 
@@ -107,8 +105,19 @@ class OrganisationProblems {
       this.#problems.refuse(`${pointer}/expires_at`, '"expires_at": write it like 2030-01-31T00:00:00Z');
     this.#checkConfig(key.defaults, pointer);
     if (key.usage_limits !== undefined)
-      this.#problems.refuseAll(usageLimitIssues(key.usage_limits, `${pointer}/usage_limits`));
+      this.#checkUsage([key.usage_limits], `${pointer}/usage_limits`, () => '');
     this.#problems.refuseAll(rateLimitIssues(key.rate_limits ?? [], `${pointer}/rate_limits`));
+  }
+
+  /** `placeOf` is where each limit stands below `pointer`. */
+  #checkUsage(
+    limits: NonNullable<WorkspaceBlock['usage_limits']>,
+    pointer: string,
+    placeOf: (index: number) => string,
+  ): void {
+    const issues = limits.flatMap((limit, index) => usageLimitIssues(limit, pointer + placeOf(index)));
+    this.#problems.refuseAll(issues);
+    if (limits.length > 0 && issues.length === 0) this.#problems.warnInactive(pointer, 'usageLimits');
   }
 
   #checkWorkspaceOf({ type, workspace }: KeyBlock, pointer: string): void {

@@ -1,3 +1,4 @@
+import { notEnforced } from '../access/not-enforced.ts';
 import type { ConfigSource } from '../config/config-source.ts';
 import type { Problem } from '../config/problem.ts';
 import { quoted } from '../config/word-list.ts';
@@ -40,6 +41,12 @@ export class OwnedProblems {
   /** For what has no effect as it stands. */
   warn(pointer: string, message: string): void {
     this.#add(pointer, message, 'warning');
+  }
+
+  /** Warns of what is kept and does not act yet. */
+  warnInactive(pointer: string, feature: keyof typeof notEnforced): void {
+    const field = pointer.slice(pointer.lastIndexOf('/') + 1);
+    this.warn(pointer, `${/^\d+$/.test(field) ? '' : `${quoted(field)}: `}${notEnforced[feature]}`);
   }
 
   /** For what cannot be checked here. */

@@ -113,6 +113,8 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
   trace: DecisionTrace | undefined;
   /** Gives back what the ingress holds for this request; called once, after it has settled. */
   release: (() => void) | undefined;
+  /** Those of the gateway's own headers that ask for guardrails; undefined for none. */
+  guardrailHeaders: HeaderName[] | undefined;
   /** The gateway's own headers of this request: few, and asked for many times. */
   private readonly serviceHeaders: HeaderName[] = [];
   /** Keys and values in turn: a handful of slots is found faster by looking than by hashing. */
@@ -212,6 +214,7 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
   private noteServiceHeader(name: HeaderName): void {
     this.serviceHeaders.push(name);
     const { rank } = name;
+    if (name.asksForGuardrails) (this.guardrailHeaders ??= []).push(name);
     if (rank === 0 || this.aliasRanks?.includes(rank) === true) return;
     (this.aliasRanks ??= []).push(rank);
   }

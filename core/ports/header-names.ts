@@ -5,6 +5,8 @@ export interface HeaderName {
   readonly service: string | undefined;
   /** Place of that prefix among the spellings; the lowest counts when a request uses several. */
   readonly rank: number;
+  /** One of the gateway's own that asks for guardrails, hooks or mutators. */
+  readonly asksForGuardrails: boolean;
   /** Belongs to one connection (RFC 9110, 7.6.1) and never travels on. */
   readonly hopByHop: boolean;
   /** Set anew for the upstream, or answered by the gateway itself. */
@@ -39,6 +41,8 @@ export const headersSetAnew: ReadonlySet<string> = new Set([
 /** What a browser keeps for an origin, or lets pages of others do with it, in lower case. */
 const ofOrigin =
   /^(?:set-cookie2?|strict-transport-security|clear-site-data|public-key-pins(?:-report-only)?|expect-ct|alt-svc|report-to|reporting-endpoints|nel|service-worker-allowed|access-control-.*|timing-allow-origin|cross-origin-.*|content-security-policy(?:-report-only)?|refresh)$/;
+/** `default-input-guardrails`, `before-request-hooks`, `output-mutators` and the like, in lower case. */
+const guardrails = /(?:guardrails?|request-hooks?|mutators?)$/;
 /** Where callers put provider credentials. */
 export const credentialHeaders = ['authorization', 'x-api-key', 'api-key', 'x-goog-api-key'] as const;
 const credentials: ReadonlySet<string> = new Set(credentialHeaders);
@@ -94,10 +98,12 @@ export class HeaderNames {
   private learn(spelling: string): HeaderName {
     const lower = spelling.toLowerCase();
     const rank = this.prefixes.findIndex((prefix) => lower.startsWith(prefix));
+    const service = rank === -1 ? undefined : lower.slice((this.prefixes[rank] as string).length);
     const name = {
       lower,
-      service: rank === -1 ? undefined : lower.slice((this.prefixes[rank] as string).length),
+      service,
       rank,
+      asksForGuardrails: service !== undefined && guardrails.test(service),
       hopByHop: hopByHopHeaders.has(lower),
       ours: headersSetAnew.has(lower),
       credential: credentials.has(lower),

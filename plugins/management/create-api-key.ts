@@ -16,6 +16,7 @@ import {
 } from './api-key-body.ts';
 import { apiKeyExample, scopesExample, secretExample } from './api-key-examples.ts';
 import { newSecret } from './key-secret.ts';
+import { limitWarning, limitWarningField } from './limits-schema.ts';
 import { refusedBody } from './refused-body.ts';
 import { settingsInForce } from './settings-in-force.ts';
 import { ownerOfKey, endOfKey, requireRoom } from './user-key-rules.ts';
@@ -30,6 +31,7 @@ const Reply = Type.Object({
   id: Type.String(),
   key: Type.String({ description: 'The secret. It is shown now and never again.' }),
   object: Type.Literal('api-key'),
+  ...limitWarningField,
 });
 
 const empty = {
@@ -85,7 +87,10 @@ export function createApiKeyRoutes(scope: Scope): readonly RouteDefinition[] {
           await writer.apiKeys.insert(made);
           return { id: record.id, workspaceId, result: undefined };
         });
-        return { id: record.id, key: secret.text, object: 'api-key' as const };
+        return {
+          ...{ id: record.id, key: secret.text, object: 'api-key' as const },
+          ...limitWarning((body.usage_limits ?? undefined) !== undefined),
+        };
       },
     }),
   );

@@ -1,3 +1,4 @@
+import { notEnforcedFields, notEnforcedMarks, Warning } from '../../core/access/not-enforced.ts';
 import { Type, type Static } from '../../core/pipeline/plugin.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
 import { Actions, Check } from './guardrail-body.ts';
@@ -10,7 +11,8 @@ export const GuardrailReply = Type.Object({
   slug: Type.String(),
   organisation_id: Type.String(),
   workspace_id: orNull(Type.String({ description: 'Null for a guardrail of the whole organisation.' })),
-  status: Type.Union([Type.Literal('active'), Type.Literal('archived')]),
+  status: Type.Union([notEnforcedFields.status, Type.Literal('archived')]),
+  warning: Type.Optional(Warning),
   created_at: Type.String(),
   last_updated_at: Type.String(),
   owner_id: Type.String(),
@@ -29,7 +31,8 @@ export const WholeGuardrail = Type.Object({
 /** Puts a stored guardrail into the shape of lists. */
 export function showGuardrail(record: StoredRecord<'guardrail'>): Static<typeof GuardrailReply> {
   return {
-    ...{ id: record.id, name: record.name, slug: record.slug, status: record.status },
+    ...{ id: record.id, name: record.name, slug: record.slug },
+    ...(record.status === 'active' ? notEnforcedMarks('guardrails') : { status: record.status }),
     organisation_id: record.organisationId,
     workspace_id: record.workspaceId ?? null,
     created_at: new Date(record.createdAt).toISOString(),

@@ -28,7 +28,7 @@ describe('guardrails', () => {
     assert.deepEqual(read.actions, whole);
     assert.deepEqual(
       [read.id, read.name, read.workspace_id, read.organisation_id, read.status, read.owner_id],
-      [made.id, 'No bias', workspaceId, organisationId, 'active', service.id],
+      [made.id, 'No bias', workspaceId, organisationId, 'not enforced', service.id],
     );
     const checks = [
       { id: 'add-prefix', name: 'Prefix', is_enabled: false, parameters: { prefix: 'Be brief.' } },

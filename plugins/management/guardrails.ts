@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { holds } from '../../core/access/access.ts';
+import { notEnforcedFields, notEnforcedMarks } from '../../core/access/not-enforced.ts';
 import type { RouteDefinition } from '../../core/http/define-route.ts';
-import { defineRoute, GatewayError, Type, type Scope } from '../../core/pipeline/plugin.ts';
+import { defineRoute, GatewayError, Type, type Scope, type Static } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
 import type { ResourcesWriter } from '../../core/ports/resources.ts';
@@ -26,6 +27,7 @@ const Changed = Type.Object({
   slug: Type.String(),
   version_id: Type.String(),
   object: Type.Literal('guardrail'),
+  ...notEnforcedFields,
 });
 
 type Action = 'create' | 'read' | 'update' | 'delete' | 'list';
@@ -68,7 +70,7 @@ function createRoute({ clock, guards }: Scope): RouteDefinition {
         return { id, workspaceId, result: await addVersion(writer, record) };
       });
       sendVersion(1);
-      return { id, slug, version_id: versionId, object: 'guardrail' as const };
+      return changed({ id, slug, version_id: versionId });
     },
   });
 }
@@ -162,7 +164,7 @@ function updateRoute({ clock, guards }: Scope): RouteDefinition {
       });
       sendVersion(record.version);
       const { id, slug } = record;
-      return { id, slug, version_id: versionId, object: 'guardrail' as const };
+      return changed({ id, slug, version_id: versionId });
     },
   });
 }
@@ -192,6 +194,10 @@ function deleteRoute(): RouteDefinition {
       return {};
     },
   });
+}
+
+function changed(record: Omit<Static<typeof Changed>, 'object' | 'status' | 'warning'>) {
+  return { ...record, object: 'guardrail' as const, ...notEnforcedMarks('guardrails') };
 }
 
 /** Throws `scope_missing` when the key may not do this to what belongs to the organisation. */

@@ -8,9 +8,10 @@ import { changedRecord } from './changed-record.ts';
 import { integrationScopes, visibleIntegration } from './integration-access.ts';
 import { GivenSlug } from './integration-body.ts';
 import { AccessReply, showAccess } from './integration-record.ts';
+import { limitWarning, limitWarningField } from './limits-schema.ts';
 import { namedWorkspaces } from './named-workspaces.ts';
 import { addDefaultProvider } from './provider-defaults.ts';
-import { rateLimitsOfBody, usageLimitOfBody } from './provider-limits.ts';
+import { BodyAccessLimit, rateLimitsOfBody, usageLimitOfBody } from './provider-limits.ts';
 import { requireShared } from './shared-access.ts';
 import { staleVersion } from './stale-version.ts';
 import { Identifier, Name, strict } from './text-schema.ts';
@@ -19,7 +20,7 @@ const path = '/integrations/{slug}/workspaces';
 const Params = Type.Object({ slug: Identifier });
 const maxWorkspaces = 1000;
 
-const given = { enabled: Type.Boolean(), ...accessLimits };
+const given = { enabled: Type.Boolean(), ...accessLimits, usage_limits: BodyAccessLimit };
 const WorkspaceAccess = Type.Object(
   {
     id: Name('Id or slug of the workspace.'),
@@ -108,7 +109,7 @@ function updateRoute({ clock }: Scope): RouteDefinition {
     audit: 'update',
     params: Params,
     body: Body,
-    reply: Type.Object({}),
+    reply: Type.Object(limitWarningField),
     examples: {
       request: { workspaces: [{ id: 'ws-research', enabled: true, rate_limits: [] }] },
       response: {},
@@ -129,7 +130,8 @@ function updateRoute({ clock }: Scope): RouteDefinition {
         return { id: after.id, result: after.version };
       });
       sendVersion(version);
-      return {};
+      const said = [...(body.workspaces ?? []), body.global_workspace_access];
+      return limitWarning(said.some((one) => (one?.usage_limits ?? []).length > 0));
     },
   });
 }

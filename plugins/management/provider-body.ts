@@ -2,7 +2,7 @@ import { plainProvider, providerFields } from '../../core/access/provider-schema
 import { Type, type Static } from '../../core/pipeline/plugin.ts';
 import type { ProviderData } from '../../core/ports/record-kinds.ts';
 import { GivenSlug } from './integration-body.ts';
-import { rateLimitsOfBody, usageLimitOfBody } from './provider-limits.ts';
+import { BodyUsageLimit, rateLimitsOfBody, usageLimitOfBody } from './provider-limits.ts';
 import { refusedBody } from './refused-body.ts';
 import { Name, strict } from './text-schema.ts';
 
@@ -19,6 +19,7 @@ export const CreateProvider = Type.Object(
     workspace_id: Type.Optional(Name('Id or slug. Default: the workspace of the key.')),
     slug: Type.Optional(GivenSlug),
     ...providerFields,
+    usage_limits: BodyUsageLimit,
   },
   strict,
 );
@@ -29,6 +30,7 @@ export const UpdateProvider = Type.Object(
     name: Type.Optional(Name('For people.')),
     workspace_id: Type.Optional(Name('Its workspace, for keys of the organisation that name it by slug.')),
     ...providerFields,
+    usage_limits: BodyUsageLimit,
     reset_usage: ResetUsage,
   },
   strict,

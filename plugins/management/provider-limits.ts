@@ -4,9 +4,18 @@ import {
   type GivenRateLimits,
   type GivenUsageLimit,
 } from '../../core/access/provider-schema.ts';
-import type { Static } from '../../core/pipeline/plugin.ts';
+import { Type, type Static } from '../../core/pipeline/plugin.ts';
 import type { RateLimit, UsageLimit } from '../../core/ports/resources.ts';
-import { refuseFirst } from './limits-schema.ts';
+import { refuseFirst, UsageLimitSchema } from './limits-schema.ts';
+import { orNull } from './text-schema.ts';
+
+const OneUsageLimit = Type.Array(UsageLimitSchema, { maxItems: 1 });
+
+/** The usage limit in bodies of providers and virtual keys: alone, or in a list of one. Null for none. */
+export const BodyUsageLimit = Type.Optional(Type.Union([UsageLimitSchema, OneUsageLimit, Type.Null()]));
+
+/** The usage limit in bodies that say what workspaces may use. */
+export const BodyAccessLimit = Type.Optional(orNull(OneUsageLimit));
 
 /** The usage limit that a body says at `pointer`. Throws `invalid_request` for one that cannot be. */
 export function usageLimitOfBody(

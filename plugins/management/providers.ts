@@ -6,6 +6,7 @@ import type { RecordFilter, StoredRecord } from '../../core/ports/records.ts';
 import type { Page, Paged, ResourcesReader } from '../../core/ports/resources.ts';
 import { changedRecord } from './changed-record.ts';
 import { usableIntegration } from './integration-access.ts';
+import { limitWarning, limitWarningField } from './limits-schema.ts';
 import { listReply, pageOf, pageQuery } from './page-query.ts';
 import { changedProvider, CreateProvider, UpdateProvider } from './provider-body.ts';
 import { providerOf } from './provider-defaults.ts';
@@ -19,7 +20,10 @@ import { visibleWorkspace } from './visible-workspace.ts';
 
 const Params = Type.Object({ slug: Identifier });
 const Place = Type.Object({ workspace_id: Type.Optional(Identifier) }, strict);
-const Changed = Type.Object({ id: Type.String(), slug: Type.String(), object: Type.Literal('provider') });
+const Changed = Type.Object({
+  ...{ id: Type.String(), slug: Type.String(), object: Type.Literal('provider') },
+  ...limitWarningField,
+});
 const changedExample = { id: providerExample.id, slug: providerExample.slug, object: 'provider' };
 
 /** The routes of providers. */
@@ -60,7 +64,10 @@ function createRoute({ clock }: Scope): RouteDefinition {
         return { id: record.id, workspaceId, result: record };
       });
       sendVersion(record.version);
-      return { id: record.id, slug, object: 'provider' as const };
+      return {
+        ...{ id: record.id, slug, object: 'provider' as const },
+        ...limitWarning(data.usageLimits !== undefined),
+      };
     },
   });
 }
@@ -154,7 +161,10 @@ function updateRoute({ clock }: Scope): RouteDefinition {
         return { id: after.id, workspaceId: after.workspaceId, result: after };
       });
       sendVersion(record.version);
-      return { id: record.id, slug: record.slug, object: 'provider' as const };
+      return {
+        ...{ id: record.id, slug: record.slug, object: 'provider' as const },
+        ...limitWarning(record.data.usageLimits !== undefined),
+      };
     },
   });
 }

@@ -13,6 +13,7 @@ import {
   UsagePolicyType,
   type GivenRules,
 } from '../../core/access/policy-schema.ts';
+import { notEnforcedFields, notEnforcedMarks, Warning } from '../../core/access/not-enforced.ts';
 import type { RouteDefinition } from '../../core/http/define-route.ts';
 import { defineRoute, Type, type Scope, type Static } from '../../core/pipeline/plugin.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
@@ -57,6 +58,8 @@ const Reply = Type.Object({
   ...fields,
   type: UsagePolicyType,
   ...policyReplyFields,
+  status: Type.Union([notEnforcedFields.status, Type.Literal('archived')]),
+  warning: Type.Optional(Warning),
   object,
 });
 
@@ -97,7 +100,7 @@ function createRoute({ clock, router }: Scope): RouteDefinition {
     feature: 'policies',
     audit: 'create',
     body: Create,
-    reply: Type.Object({ id: Type.String(), object }),
+    reply: Type.Object({ id: Type.String(), object, ...notEnforcedFields }),
     async handle({ body, key, write }) {
       const { type } = body;
       const limit = changedUsage(body, { ...unlimited, creditLimit: body.credit_limit });
@@ -118,7 +121,7 @@ function createRoute({ clock, router }: Scope): RouteDefinition {
         });
         return { id, workspaceId, result: undefined };
       });
-      return { id, object: 'policy_usage_limits' as const };
+      return { id, object: 'policy_usage_limits' as const, ...notEnforcedMarks('usageLimits') };
     },
   });
 }
@@ -171,6 +174,7 @@ function show(record: StoredRecord<'usage_limit_policy'>): Static<typeof Reply> 
     periodic_reset_days: limit.periodicResetDays ?? null,
     next_usage_reset_at: limit.nextResetAt === undefined ? null : new Date(limit.nextResetAt).toISOString(),
     ...showPolicy(record),
+    ...(record.status === 'active' ? notEnforcedMarks('usageLimits') : { status: record.status }),
     object: 'policy_usage_limits',
   };
 }

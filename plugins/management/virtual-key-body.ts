@@ -7,6 +7,7 @@ import { providerFields } from '../../core/access/provider-schema.ts';
 import { Type, type Static } from '../../core/pipeline/plugin.ts';
 import { GivenSlug } from './integration-body.ts';
 import { ResetUsage } from './provider-body.ts';
+import { BodyUsageLimit } from './provider-limits.ts';
 import { refusedBody } from './refused-body.ts';
 import { Name, orNull, strict } from './text-schema.ts';
 
@@ -40,6 +41,7 @@ const olderFields = {
 const fields = {
   key: Type.Optional(orNull(ProviderKey)),
   ...providerFields,
+  usage_limits: BodyUsageLimit,
   secret_mappings: Type.Optional(orNull(SecretMappings)),
   ...olderFields,
   ...ConfigurationsSchema.properties,

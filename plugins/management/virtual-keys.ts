@@ -11,6 +11,7 @@ import { changedIntegration, providerRow } from './integration-body.ts';
 import { shownConfigurations } from './integration-record.ts';
 import { openSecrets, sealSecrets, shownSecrets } from './integration-secrets.ts';
 import { removeIntegration } from './integrations.ts';
+import { limitWarning, limitWarningField } from './limits-schema.ts';
 import { listReply, pageOf, pageQuery } from './page-query.ts';
 import { changedProvider } from './provider-body.ts';
 import { providerOf } from './provider-defaults.ts';
@@ -56,6 +57,7 @@ function createRoute({ clock, router, secrets }: Scope): RouteDefinition {
       success: Type.Literal(true),
       data: Type.Object({ slug: Type.String() }),
       ...{ id: Type.String(), slug: Type.String(), object: Type.Literal('virtual-key') },
+      ...limitWarningField,
     }),
     examples: {
       request: { name: 'OpenAI, production', provider: 'openai', key: 'sk-…' },
@@ -91,7 +93,10 @@ function createRoute({ clock, router, secrets }: Scope): RouteDefinition {
         return { id: provider.id, workspaceId: workspace.id, result: provider.id };
       });
       sendVersion(1);
-      return { success: true as const, data: { slug }, id, slug, object: 'virtual-key' as const };
+      return {
+        ...{ success: true as const, data: { slug }, id, slug, object: 'virtual-key' as const },
+        ...limitWarning(data.usageLimits !== undefined),
+      };
     },
   });
 }

@@ -39,7 +39,10 @@ describe('a workspace', () => {
       assert.deepEqual([made.headers['etag'], created.status, created.description], ['"1"', 'active', '']);
       assert.deepEqual(created.defaults, { ...defaults, is_default: 0, object: 'workspace' });
       assert.deepEqual(created.rate_limits, limits.rate_limits);
-      assert.deepEqual(created.usage_limits[1], {
+      const { status, warning, ...limit } = created.usage_limits[1];
+      assert.equal(status, 'not enforced');
+      assert.match(warning, /not enforced yet/);
+      assert.deepEqual(limit, {
         ...{ type: 'tokens', credit_limit: 1000, alert_threshold: null, periodic_reset: null },
         ...{ periodic_reset_days: 7, next_usage_reset_at: '2030-01-01T00:00:00.000Z' },
       });

@@ -69,6 +69,21 @@ describe('with no configuration at all', { skip: chdbMissing }, () => {
     const { organisation_id: organisation, workspace_id: workspace } = JSON.parse(identity);
     assert.deepEqual([log.organisation_id, log.workspace_id], [organisation, workspace]);
 
+    const ask = (extra: object) =>
+      send(weir.url, {
+        path: '/v1/chat/completions',
+        headers: { 'x-service-api-key': owner, ...extra },
+        body: { model: 'mock-gpt', messages: [{ role: 'user', content: 'Cached?' }] },
+      });
+    const cached = { 'x-service-config': '{"provider":"mock","cache":{"mode":"simple"}}' };
+    assert.equal((await ask(cached)).headers['x-service-cache-status'], 'MISS');
+    assert.equal((await ask(cached)).headers['x-service-cache-status'], 'HIT');
+    const plain = { 'x-service-provider': 'mock' };
+    assert.equal((await ask(plain)).headers['x-service-cache-status'], 'DISABLED');
+    const guarded = await ask({ ...plain, 'x-portkey-default-input-guardrails': '[{"default.sql":{}}]' });
+    assert.equal(guarded.status, 400);
+    assert.match(guarded.text, /default-input-guardrails header cannot be used.*not enforced yet/);
+
     assert.equal((await weir.stop()).code, 0);
     for (const file of await filesBelow(cwd)) {
       assert.ok(!(await readFile(file)).includes(owner), `${file} holds the owner key`);

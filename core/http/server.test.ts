@@ -79,6 +79,11 @@ describe('requests that are none', () => {
     ],
     ['two hosts', 'GET /v1/x HTTP/1.1\r\nhost: x\r\nHost: y\r\n\r\n', /^HTTP\/1\.1 400 [\s\S]*one Host/],
     [
+      'two types of one body',
+      'POST /v1/x HTTP/1.1\r\nhost: x\r\ncontent-type: text/plain\r\nContent-Type: a/b\r\ncontent-length: 1\r\n\r\nx',
+      /^HTTP\/1\.1 400 [\s\S]*one Content-Type/,
+    ],
+    [
       'chunks of HTTP/1.0',
       'POST /v1/x HTTP/1.0\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n',
       /^HTTP\/1\.[01] 400 [\s\S]*Content-Length/,

@@ -43,6 +43,7 @@ export { GatewayError } from '../errors/gateway-error.ts';
 export { linearPattern, type LinearPattern } from '../ports/linear-pattern.ts';
 export { defineKey, type ContextKey } from './context-key.ts';
 export { judged } from './keys.ts';
+export { namedModels, type NamedModels, type NamingRequest } from './named-models.ts';
 export { defineMediaRoute, defineRoute } from '../http/define-route.ts';
 export type { Answer } from './answer.ts';
 export type { StreamEvent } from '../dialects/stream-event.ts';

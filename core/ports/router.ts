@@ -1,5 +1,6 @@
 import type { Answer } from '../pipeline/answer.ts';
 import type { MaybePromise, RequestContext } from '../pipeline/context.ts';
+import type { GatewayError } from '../errors/gateway-error.ts';
 import type { DialectName } from '../dialects/endpoint.ts';
 import type { Quirks } from '../dialects/host-facts.ts';
 import type { Credentials } from './credentials.ts';
@@ -51,6 +52,8 @@ export interface TargetModels {
   readonly isRestricted: boolean;
   /** Throws `model_not_allowed`. */
   require(model: string): void;
+  /** The `model_not_allowed` for a request that may run a model which nobody can tell; `why` ends its first sentence. */
+  refusalOfUntold(why: string): GatewayError;
   /** What the model's tokens are priced by; the same object each time. Undefined: the provider's own prices. */
   pricesOf(model: string): PricedModels | undefined;
   /** Where this model is asked for instead of `target`, if anywhere else. Throws what keeps that target from being made. */

@@ -3,6 +3,7 @@ import { EncodeReport } from '../dialects/canonical/encode-report.ts';
 import type { EndpointId } from '../dialects/endpoint.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
+import { runsNoModel } from '../pipeline/named-models.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Target } from '../ports/router.ts';
 import { toldTrace } from '../ports/trace-context.ts';
@@ -14,9 +15,9 @@ import {
   type OutgoingRequest,
 } from './build-request.ts';
 import { isStrict } from './check-request.ts';
-import { saysJson } from './json-request.ts';
 import { hostFacts, planCall, type ProviderDialects } from './plan-call.ts';
 import { bodyObject, translateChat, translateOperation, type Translation } from './translation.ts';
+import { namingRequest } from './stored-try.ts';
 import type { TryParts } from './try-parts.ts';
 
 /** What preparing requests needs beside their parts; one per generation. */
@@ -35,7 +36,7 @@ export function needsBody(exchange: Exchange, { target, params }: TryParts): boo
   if (!body.present) return false;
   if (target.signsBody) return true;
   // The model that it names has to be allowed.
-  if (target.models?.isRestricted === true && saysJson(exchange)) return true;
+  if (target.models?.isRestricted === true && !runsNoModel(namingRequest(exchange))) return true;
   return translatable.has(endpoint.id) && (target.dialect !== 'openai-chat' || params !== undefined);
 }
 

@@ -20,7 +20,7 @@ import { needsBody, prepareRequest, type PreparedRequest, type PrepareSetup } fr
 import { sendRequest } from './send-request.ts';
 import { translatedAnswer } from './translated-answer.ts';
 import type { Translation } from './translation.ts';
-import { forItsModel } from './stored-try.ts';
+import { allowedModel, forItsModel } from './stored-try.ts';
 import type { TryParts } from './try-parts.ts';
 import { queryModel, sendUpgrade } from './upgrade.ts';
 
@@ -60,6 +60,9 @@ function throughHooks(parts: TryParts, setup: TrySetup): Promise<Answer> {
   facts.attempts++;
   if (exchange.upgrade !== undefined) facts.modelRequested = queryModel(exchange.query);
   if (sent === undefined || !hooked) return ask(parts, setup);
+  const { models } = parts.target;
+  // An answer that a hook has kept is for those alone who may ask for its model now.
+  if (models?.isRestricted === true) allowedModel(parts, models);
   exchange.attempt = new CurrentAttempt(parts, sent);
   const hooks = runAttemptHooks(exchange, setup.runtime, 0);
   const goOn = (early: Answer | undefined): Promise<Answer> => {

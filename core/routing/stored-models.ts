@@ -54,6 +54,15 @@ export class StoredModels {
     throw this.#refusal(model);
   }
 
+  /** The refusal of a request that may run a model which nobody can tell. */
+  refusalOfUntold(why: string): GatewayError {
+    return new GatewayError(
+      'model_not_allowed',
+      `The provider "@${this.#provider}" allows only the models of a list, and this request may run another one: ${why}. Name one model where the gateway can read it, or use a provider whose integration allows all models.`,
+      { param: 'model' },
+    );
+  }
+
   /** Undefined: the known prices of the kind of provider. */
   pricesOf(model: string): PricedModels | undefined {
     return this.#prices.get(model) ?? this.#otherwise;

@@ -1,3 +1,4 @@
+import type { GatewayError } from '../errors/gateway-error.ts';
 import type { TrustedHosts } from '../ports/host-rules.ts';
 import type { LimitCharges } from '../ports/limit-charge.ts';
 import type { PricedModels } from '../ports/prices.ts';
@@ -57,6 +58,10 @@ export class StoredTarget implements TargetModels {
 
   require(model: string): void {
     this.#parts.models.require(model);
+  }
+
+  refusalOfUntold(why: string): GatewayError {
+    return this.#parts.models.refusalOfUntold(why);
   }
 
   pricesOf(model: string): PricedModels | undefined {

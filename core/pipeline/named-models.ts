@@ -1,0 +1,269 @@
+import type { Dialect } from '../dialects/dialect.ts';
+import type { Endpoint } from '../dialects/endpoint.ts';
+import { canonicalPath } from '../dialects/match-endpoint.ts';
+import type { AttemptBody, JsonValue } from './context.ts';
+import { formFields, isUrlEncoded, saysOtherCharset, urlEncodedFields } from './form-fields.ts';
+import { parseJson } from './parse-json.ts';
+
+/** What of a request says which model it asks for. */
+export interface NamingRequest {
+  readonly method: string;
+  /** Raw path below the base path. */
+  readonly path: string;
+  /** Raw query with its `?`, or empty. */
+  readonly query: string;
+  readonly endpoint: Endpoint;
+  readonly dialect: Pick<Dialect, 'readCall'>;
+  /** It asks for WebSocket. */
+  readonly isUpgrade: boolean;
+  /** What is sent; undefined for a request without a body. */
+  readonly body: Pick<AttemptBody, 'loaded' | 'bytes' | 'json' | 'text'> | undefined;
+  header(name: string): string | undefined;
+}
+
+/** The models that a request names, wherever it says them. */
+export interface NamedModels {
+  /** Every name that some provider may take for a model to run; the one that is asked for first. */
+  readonly names: readonly string[];
+  /** Why the request may run another model than these, as the end of a sentence; undefined when it cannot. */
+  readonly untold: string | undefined;
+}
+
+const nothing: NamedModels = { names: [], untold: undefined };
+
+/** What a request with this body is asked for by: one of these names it, each element of a list of requests for itself. */
+const mainPlaces = places('model', 'models', 'model_id', 'modelid', 'session.model');
+/** Models that run beside the main one. */
+const besidePlaces = places(
+  ...['tools.model', 'fallbacks', 'fallbacks.model', 'generatecontentrequest.model', 'data_source.model'],
+  ...['input_audio_transcription.model', 'audio.input.transcription.model'],
+  ...['session.input_audio_transcription.model', 'session.audio.input.transcription.model'],
+  'data_sources.parameters.embedding_dependency.deployment_name',
+);
+/** Where an element of `requests` names its model. */
+const requestPlaces = places('model', 'params.model', 'body.model');
+/** Headers by which hosts are told which of several deployments answers. */
+const deploymentHeaders = ['azureml-model-deployment', 'x-ms-model-mesh-model-name'];
+const overridingHeaders = ['x-http-method-override', 'x-http-method', 'x-method-override'];
+
+/** Operations that store, change or stop something and run no model, in the one spelling that all servers read alike. */
+const modelFree = [
+  /^\/(?:files|uploads|vector_stores|containers|conversations)(?:\/[\w-]+)*$/,
+  /^\/threads(?:\/(?!runs(?:\/|$))[\w-]+(?:\/messages(?:\/[\w-]+)?)?)?$/,
+  /^\/(?:batches|responses|fine_tuning\/jobs)\/[\w-]+\/(?:cancel|pause|resume)$/,
+];
+/** The only conversation over WebSocket whose model cannot be changed by what is said in it. */
+const realtimePath = /^(?:\/v1|\/openai(?:\/v1)?)?\/realtime$/;
+
+/** Whether the operation runs no model, so that nothing of its body has to be known. */
+export function runsNoModel({
+  method,
+  path,
+  isUpgrade,
+}: Pick<NamingRequest, 'method' | 'path' | 'isUpgrade'>) {
+  if (isUpgrade || method === 'GET') return false;
+  return modelFree.some((pattern) => pattern.test(path));
+}
+
+/**
+ * The models that a request names in its path, its query, its headers or its body, be that JSON of any content type or a
+ * form. The one place that tells them: whatever rules over models asks here. A body that is not loaded is `untold`.
+ */
+export function namedModels(request: NamingRequest): NamedModels {
+  if (runsNoModel(request)) return nothing;
+  const found = new Found();
+  readPath(request, found);
+  readHeaders(request, found);
+  readFields(urlEncodedFields(request.query.replace(/^\?/, '')), found, true);
+  if (request.isUpgrade) judgeUpgrade(request, found);
+  else if (request.body !== undefined) readBody(request.body, request, found);
+  if (found.main.length === 0 && mayRun(request))
+    found.tell(
+      canonicalPath(request.path).endsWith('/batches')
+        ? 'the models of a batch stand in its file'
+        : 'it names no model',
+    );
+  return { names: [...found.main, ...found.beside], untold: found.untold };
+}
+
+class Found {
+  readonly main: string[] = [];
+  readonly beside: string[] = [];
+  untold: string | undefined;
+
+  tell(why: string): void {
+    this.untold ??= why;
+  }
+}
+
+/** Reading and deleting run nothing, unless the request says that it is another method. */
+function mayRun(request: NamingRequest): boolean {
+  const { method } = request;
+  if (method !== 'GET' && method !== 'HEAD' && method !== 'DELETE' && method !== 'OPTIONS') return true;
+  return request.isUpgrade || overridingHeaders.some((name) => request.header(name) !== undefined);
+}
+
+function readHeaders(request: NamingRequest, found: Found): void {
+  for (const name of deploymentHeaders) {
+    const value = request.header(name);
+    if (value !== undefined) found.beside.push(value);
+  }
+}
+
+/** What is said over WebSocket is not read, so that only a model which the request fixes is known. */
+function judgeUpgrade({ path, query }: NamingRequest, found: Found): void {
+  if (!realtimePath.test(path)) found.tell('the messages over this WebSocket may name any model');
+  else if (/[?&;]intent=/i.test(query))
+    found.tell('a session with an "intent" is told its model by its messages');
+}
+
+/** Words of a path that a model's name follows, and whether it may have slashes of its own. */
+const markers: ReadonlyMap<string, 'one' | 'rest'> = new Map([
+  ['models', 'rest'],
+  ['tunedmodels', 'rest'],
+  ['model', 'one'],
+  ['deployments', 'one'],
+  ['engines', 'one'],
+]);
+/** What some hosts have behind the name of a model. */
+const operations = /\/(?:predictions|pipeline\/[^/]+|v1\/chat\/completions)$/;
+
+function readPath({ path, endpoint, dialect }: NamingRequest, found: Found): void {
+  if (endpoint.dialect === 'google-gemini') {
+    const call = dialect.readCall?.(path);
+    if (call === undefined || call.model === '') found.tell('the model in its path cannot be read');
+    else found.main.push(call.model);
+    return;
+  }
+  const segments = path.split('/').filter((one) => one !== '');
+  for (const [at, raw] of segments.entries()) {
+    const word = segmentOf(raw);
+    const before = at === 0 ? undefined : markers.get(segmentOf(segments[at - 1] as string).toLowerCase());
+    if (before === undefined && hidesMarker(word)) found.tell('its path has a "/" that is encoded');
+    const kind = markers.get(word.toLowerCase());
+    const rest = segments.slice(at + 1).map(segmentOf);
+    if (kind === 'one' && rest[0] !== undefined) found.main.push(rest[0]);
+    else if (kind === 'rest' && rest.length > 0) found.main.push(withoutMethod(rest.join('/')));
+    else if (word.toLowerCase() === 'run' && rest[0]?.startsWith('@') === true)
+      found.main.push(rest.join('/'));
+    if (kind === 'rest' && rest.length > 0) return;
+  }
+}
+
+function withoutMethod(name: string): string {
+  const colon = name.lastIndexOf(':');
+  return (colon > name.lastIndexOf('/') ? name.slice(0, colon) : name).replace(operations, '');
+}
+
+function segmentOf(raw: string): string {
+  try {
+    return decodeURIComponent(raw);
+  } catch {
+    return raw;
+  }
+}
+
+function hidesMarker(word: string): boolean {
+  if (!/[/\\]/.test(word)) return false;
+  return word.split(/[/\\]/).some((one) => markers.has(one.toLowerCase()) || one.toLowerCase() === 'run');
+}
+
+function readBody(body: NonNullable<NamingRequest['body']>, request: NamingRequest, found: Found): void {
+  if (!body.loaded) return found.tell('its body has not been read');
+  if (body.bytes.length === 0) return undefined;
+  const contentType = request.header('content-type') ?? '';
+  if (saysOtherCharset(contentType)) return found.tell('its body says another charset than utf-8');
+  const { json } = body;
+  const isObject = typeof json === 'object' && json !== null && !Array.isArray(json);
+  if (isObject) readMembers(Object.entries(json), found);
+  const isForm = /^\s*multipart\//i.test(contentType) || isUrlEncoded(contentType);
+  // JSON often calls itself a form; it is looked at as both.
+  const isBoth = isObject && isUrlEncoded(contentType);
+  const fields = isBoth
+    ? urlEncodedFields(body.text)
+    : isForm
+      ? formFields(contentType, body.bytes)
+      : undefined;
+  if (fields !== undefined) readFields(fields, found, false);
+  else if (isForm) found.tell('its form can be read in several ways');
+  else if (!isObject && !isPlainData(contentType, body.bytes))
+    found.tell('its body is neither a JSON object nor a form');
+}
+
+/** Sound, pictures and the like, which name nothing. */
+function isPlainData(contentType: string, bytes: Buffer): boolean {
+  if (!/^\s*(?:audio\/|video\/|image\/|application\/octet-stream\b)/i.test(contentType)) return false;
+  return !/^(?:\ufeff|\s)*(?:[{[]|--|[\w%.[\]-]+=)/.test(bytes.toString('utf8', 0, 256));
+}
+
+/** All fields count whose names speak of a model, whatever their spelling. */
+function readFields(
+  fields: readonly { readonly name: string; readonly value: Buffer }[],
+  found: Found,
+  isQuery: boolean,
+): void {
+  for (const { name, value } of fields) {
+    const plain = name.trim().toLowerCase().replace(/\[.*$/, '');
+    const isMain = plain === 'model' || plain === 'models' || plain === 'model_id' || plain === 'modelid';
+    if (isMain && !name.includes('[')) found.main.push(value.toString('utf8'));
+    else if (name.toLowerCase().includes('model') || (isQuery && plain === 'deployment'))
+      found.beside.push(value.toString('utf8'));
+    else if (!isQuery && bodyWords.has(plain)) {
+      const text = value.toString('utf8');
+      const json = parseJson(text);
+      if (typeof json === 'object') readMembers([[plain, json]], found);
+      else if (json === undefined && /^\s*[{[]/.test(text))
+        found.tell(`its field "${plain}" is no valid JSON`);
+    }
+  }
+}
+
+type Member = readonly [string, JsonValue | undefined];
+
+function readMembers(members: readonly Member[], found: Found): void {
+  for (const place of mainPlaces) collect(members, place, 0, found.main, found);
+  for (const place of besidePlaces) collect(members, place, 0, found.beside, found);
+  for (const [name, value] of members) {
+    if (name.toLowerCase() !== 'requests' || typeof value !== 'object' || value === null) continue;
+    for (const one of Array.isArray(value) ? value : [value]) readRequest(one, found);
+  }
+}
+
+function readRequest(request: JsonValue, found: Found): void {
+  const members: readonly Member[] =
+    typeof request === 'object' && request !== null && !Array.isArray(request) ? Object.entries(request) : [];
+  const names: string[] = [];
+  for (const place of requestPlaces) collect(members, place, 0, names, found);
+  if (names.length === 0) found.tell('one of its requests names no model');
+  found.main.push(...names);
+}
+
+/** The texts at a place; lists on the way are looked through. Names are compared without regard to case. */
+function collect(
+  members: readonly Member[],
+  place: readonly string[],
+  at: number,
+  into: string[],
+  found: Found,
+): void {
+  for (const [name, value] of members) {
+    if (name.toLowerCase() !== place[at]) continue;
+    for (const one of Array.isArray(value) ? value : [value]) {
+      const isObject = typeof one === 'object' && one !== null && !Array.isArray(one);
+      if (at < place.length - 1) {
+        if (isObject) collect(Object.entries(one), place, at + 1, into, found);
+      } else if (typeof one === 'string') into.push(one);
+      // A fallback may be an object that names its model.
+      else if (one !== null && one !== undefined && !(isObject && place[at] === 'fallbacks'))
+        found.tell('the model in its body is no text');
+    }
+  }
+}
+
+function places(...written: readonly string[]): readonly (readonly string[])[] {
+  return written.map((one) => one.split('.'));
+}
+
+const bodyWords: ReadonlySet<string> = new Set(
+  [...mainPlaces, ...besidePlaces, ['requests']].map(([first]) => first as string),
+);

@@ -122,14 +122,14 @@ async function openLogRows(
   analytics: Analytics,
 ): Promise<Journal> {
   const { flush_ms: flushMs, ship_ms: shipMs, max_bytes: maxBytes } = config.storage.journal;
-  const { when_full: whenFull, block_ms: blockMs } = config.storage.journal;
+  const { when_full: whenFull, block_ms: blockMs, sync, sync_ms: syncMs } = config.storage.journal;
   const journal = await openJournal({
     directory: path.join(data, 'journal'),
     insert:
       config.storage.analytics.url === 'none:'
         ? undefined
         : (table, rows, token) => analytics.insert(table, rows, token),
-    ...{ clock, log, flushMs, shipMs, maxBytes, whenFull, blockMs },
+    ...{ clock, log, flushMs, shipMs, maxBytes, whenFull, blockMs, sync, syncMs },
   });
   const tellLast = keepStatus({ file: statusFile(data), journal, clock, log });
   opened.push(async () => {

@@ -28,7 +28,10 @@ describe('loadConfig: defaults', () => {
       },
       counters: { url: 'memory:' },
       cache: { max_bytes: 134217728, max_value_bytes: 4194304 },
-      journal: { flush_ms: 20, ship_ms: 1000, max_bytes: 2147483648, when_full: 'shed', block_ms: 10000 },
+      journal: {
+        ...{ flush_ms: 20, ship_ms: 1000, max_bytes: 2147483648, when_full: 'shed', block_ms: 10000 },
+        ...{ sync: 'interval', sync_ms: 1000 },
+      },
       jobs: {},
     });
     assert.deepEqual(config.retention, { logs_days: 90, bodies_days: 30, metrics_days: 365 });

@@ -84,6 +84,21 @@ export const Storage = Type.Object(
               description: 'How often segments are sealed and sent to the analytics store.',
             }),
           ),
+          sync: Type.Optional(
+            Type.Union([Type.Literal('none'), Type.Literal('interval'), Type.Literal('each')], {
+              default: 'interval',
+              description:
+                'When written rows are made durable (`fdatasync`), so that a power cut leaves them. `interval`: within `sync_ms`. `each`: with every write, so that a power cut loses no more than `kill -9` does. `none`: when the system does so by itself. No request waits for it. See docs/journal.md.',
+            }),
+          ),
+          sync_ms: Type.Optional(
+            Type.Integer({
+              default: 1000,
+              minimum: 10,
+              maximum: 60000,
+              description: 'With `sync: interval`, how long written rows may wait until they are durable.',
+            }),
+          ),
           max_bytes: Type.Optional(
             Type.Integer({
               default: 2147483648,

@@ -19,6 +19,12 @@ export const journalPolicies = ['shed', 'block'] as const;
 export type JournalPolicy = (typeof journalPolicies)[number];
 
 /**
+ * When rows that are written are made durable, so that a power cut leaves them: never by us, within an interval, or with
+ * each write.
+ */
+export type JournalSync = 'none' | 'interval' | 'each';
+
+/**
  * Why rows were given up. `share`: near the bound, their workspace had more than its share; `bodies`: what is left there
  * is kept for request rows; `disk`: the bound is reached; `memory`: too much waits for a disk that fails; `length`: one
  * row was too long; `closed`: it came after the end; `refused`: the store takes everything but this row; `lost`: the disk

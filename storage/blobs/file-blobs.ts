@@ -2,6 +2,7 @@ import { mkdir, open, rename, rm, type FileHandle } from 'node:fs/promises';
 import path from 'node:path';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Blobs, StoredBlob } from '../../core/ports/blobs.ts';
+import { syncFolder } from '../../core/ports/durable-file.ts';
 import { nameParts } from './blob-name.ts';
 import { release, removeAbandoned, temporaryName } from './temporary-names.ts';
 
@@ -127,11 +128,4 @@ async function onDisk<T>(directory: string, work: () => Promise<T>): Promise<T> 
 
 function codeOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && 'syscall' in error ? String(error.code) : undefined;
-}
-
-/** Makes the renaming durable, where the system can. */
-async function syncFolder(directory: string): Promise<void> {
-  const handle = await open(directory, 'r').catch(() => undefined);
-  await handle?.sync().catch(() => undefined);
-  await handle?.close();
 }

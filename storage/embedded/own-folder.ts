@@ -1,6 +1,7 @@
 import { access, chmod, constants, lstat, mkdir, opendir, stat } from 'node:fs/promises';
 import { userInfo } from 'node:os';
 import { dirname, join } from 'node:path';
+import { syncFolder } from '../../core/ports/durable-file.ts';
 import type { Log } from '../../core/ports/log.ts';
 
 const hasModes = process.platform !== 'win32';
@@ -68,6 +69,8 @@ export async function folderFault(directory: string): Promise<string | undefined
 async function makeFolder(directory: string): Promise<void> {
   try {
     await mkdir(directory, { mode: 0o700 });
+    // A power cut that takes its name takes all that was made durable in it.
+    await syncFolder(dirname(directory));
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'EEXIST' && (await stat(directory)).isDirectory()) return;

@@ -1,10 +1,11 @@
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
-import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { Type, type Static } from 'typebox';
 import { Value } from 'typebox/value';
 import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
 import { withoutStore } from '../../core/ports/directory-without-store.ts';
+import { makeFolderDurably, writeDurably } from '../../core/ports/durable-file.ts';
 
 const StoredIdentity = Type.Object({
   organisation_id: Type.String({ format: 'uuid' }),
@@ -140,10 +141,8 @@ async function read(file: string): Promise<Static<typeof StoredIdentity> | undef
 }
 
 async function write(file: string, identity: StoredIds): Promise<void> {
-  await mkdir(path.dirname(file), { recursive: true });
-  const temporary = `${file}.${process.pid}.tmp`;
-  await writeFile(temporary, `${JSON.stringify(identity, null, 2)}\n`, { mode: 0o600 });
-  await rename(temporary, file);
+  await makeFolderDurably(path.dirname(file));
+  await writeDurably(file, `${JSON.stringify(identity, null, 2)}\n`);
 }
 
 function directoryOf(identity: StoredIds): Directory {

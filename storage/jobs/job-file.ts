@@ -1,5 +1,6 @@
 import { copyFile, mkdir, open, rename, type FileHandle } from 'node:fs/promises';
 import path from 'node:path';
+import { syncFolder } from '../../core/ports/durable-file.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { readRecord, type JobRecord } from './job-record.ts';
 
@@ -141,11 +142,4 @@ async function readText(name: string): Promise<string> {
   } finally {
     await handle.close();
   }
-}
-
-/** Makes the renaming durable, where the system can. */
-async function syncFolder(directory: string): Promise<void> {
-  const handle = await open(directory, 'r').catch(() => undefined);
-  await handle?.sync().catch(() => undefined);
-  await handle?.close();
 }

@@ -5,6 +5,7 @@ import type {
   JournalPolicy,
   JournalRoom,
   JournalState,
+  JournalSync,
   JournalTable,
   ShedReason,
 } from '../../core/ports/journal.ts';
@@ -35,6 +36,10 @@ export interface JournalOptions {
   readonly flushMs: number;
   /** Age at which a segment is sealed and shipped. While older ones wait for the store, it goes on growing. */
   readonly shipMs: number;
+  /** When written rows are made durable. Default `interval`. */
+  readonly sync?: JournalSync;
+  /** With `interval`, how long they may wait for that, milliseconds. Default 1,000. */
+  readonly syncMs?: number;
   /** Bound on all segments on disk together; what happens near it says `whenFull`. */
   readonly maxBytes: number;
   /** Default `shed`. */
@@ -53,7 +58,8 @@ export interface JournalOptions {
  */
 export async function openJournal(options: JournalOptions): Promise<Journal> {
   const { directory, clock, log, maxBytes, maxSegmentBytes = 8 * mebibyte } = options;
-  const folder = new SegmentFolder(directory);
+  const { sync = 'interval', syncMs = 1000 } = options;
+  const folder = new SegmentFolder(directory, { syncsRows: sync !== 'none' });
   await folder.prepare();
   const quarantine = new Quarantine({
     journal: directory,
@@ -71,7 +77,19 @@ export async function openJournal(options: JournalOptions): Promise<Journal> {
   // A clock that went back since the last run must not put new rows before old ones.
   const newest = Math.max(0, ...found.map(({ segment }) => parseSegmentName(segment.file)?.start ?? 0));
   const start = Math.max(clock.now(), newest + 1);
-  const parts = { folder, quarantine, bounds, clock, log, insert, shipMs, maxSegmentBytes, start };
+  const parts = {
+    folder,
+    quarantine,
+    bounds,
+    clock,
+    log,
+    insert,
+    shipMs,
+    maxSegmentBytes,
+    start,
+    sync,
+    syncMs,
+  };
   const journal = new SegmentJournal(
     options,
     { bounds, admission },

@@ -1,6 +1,7 @@
-import { mkdir, readdir, rename, stat, writeFile } from 'node:fs/promises';
+import { readdir, rename, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Clock } from '../../core/ports/clock.ts';
+import { makeFolderDurably, syncFolder, writeDurably } from '../../core/ports/durable-file.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { sentenceOf } from './failure.ts';
 
@@ -8,7 +9,7 @@ const maxFiles = 10_000;
 
 /**
  * The folder `quarantine/` in the journal: what could not be stored, one file each, for somebody to look at.
- * It is bounded; beyond the bound, or when the disk refuses, nothing more is kept, and the log says so once.
+ * What is kept is durable before the segment that it stood in is removed. It is bounded; beyond the bound, or when the disk refuses, nothing more is kept, and the log says so once.
  */
 export class Quarantine {
   private readonly folder: string;
@@ -30,7 +31,7 @@ export class Quarantine {
 
   /** Counts what is there already. */
   async prepare(): Promise<void> {
-    await mkdir(this.folder, { recursive: true, mode: 0o700 });
+    await makeFolderDurably(this.folder);
     for (const file of await readdir(this.folder)) {
       this.files += 1;
       this.bytes += (await stat(join(this.folder, file))).size;
@@ -51,11 +52,14 @@ export class Quarantine {
 
   /** Moves a whole file of the journal here. */
   async keepFile(file: string, bytes: number): Promise<void> {
-    await this.attempt(bytes, () => rename(join(this.journal, file), join(this.folder, `${file}.damaged`)));
+    await this.attempt(bytes, async () => {
+      await rename(join(this.journal, file), join(this.folder, `${file}.damaged`));
+      await syncFolder(this.folder);
+    });
   }
 
   private keep(file: string, bytes: Uint8Array): Promise<void> {
-    return this.attempt(bytes.length, () => writeFile(join(this.folder, file), bytes, { mode: 0o600 }));
+    return this.attempt(bytes.length, () => writeDurably(join(this.folder, file), bytes));
   }
 
   private async attempt(bytes: number, save: () => Promise<void>): Promise<void> {

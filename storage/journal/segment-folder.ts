@@ -1,16 +1,7 @@
-import {
-  copyFile,
-  link,
-  mkdir,
-  open,
-  readdir,
-  rename,
-  stat,
-  unlink,
-  type FileHandle,
-} from 'node:fs/promises';
+import { copyFile, link, open, readdir, rename, stat, unlink, type FileHandle } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import type { StoredRows } from '../../core/ports/analytics.ts';
+import { makeFolderDurably, syncFolder } from '../../core/ports/durable-file.ts';
 import { openFile, sealedFile } from './segment-name.ts';
 import { hasCode } from './failure.ts';
 import type { Segment } from './segment.ts';
@@ -21,6 +12,8 @@ export const unfinished = '.tmp';
 /** The segment that is being written. Writes name their place, so that a failed one is simply done again. */
 export interface SegmentFile {
   write(bytes: Uint8Array, position: number): Promise<void>;
+  /** Makes the bytes written so far durable, without holding up further writes. Their name is the folder's matter. */
+  sync(): Promise<void>;
   /** Cuts what a failed write may have left behind `bytes`, and makes the rest durable. */
   finish(bytes: number): Promise<void>;
   close(): Promise<void>;
@@ -29,14 +22,17 @@ export interface SegmentFile {
 /** The journal's folder: every step that touches the disk. All of them reject with the system's error. */
 export class SegmentFolder {
   readonly path: string;
+  private readonly syncsRows: boolean;
 
-  constructor(path: string) {
+  /** Without `syncsRows` the system alone decides when segments reach the disk. Default true. */
+  constructor(path: string, { syncsRows = true }: { readonly syncsRows?: boolean } = {}) {
     this.path = path;
+    this.syncsRows = syncsRows;
   }
 
   /** Creates the folder when it is missing. Rows hold prompts and answers: nobody else may read them. */
   async prepare(): Promise<void> {
-    await mkdir(this.path, { recursive: true, mode: 0o700 });
+    await makeFolderDurably(this.path);
   }
 
   list(): Promise<string[]> {
@@ -50,7 +46,7 @@ export class SegmentFolder {
   /** Begins a segment. Rejects when it exists. */
   async create(base: string): Promise<SegmentFile> {
     await this.prepare();
-    return new HandleFile(await open(this.at(openFile(base)), 'wx', 0o600));
+    return new HandleFile(await open(this.at(openFile(base)), 'wx', 0o600), this.syncsRows);
   }
 
   /** Turns an open segment, finished and closed, into a sealed one, durably. May be repeated after a failure. */
@@ -61,7 +57,7 @@ export class SegmentFolder {
       if (!hasCode(error, 'ENOENT')) throw error;
       await stat(this.at(sealedFile(base)));
     }
-    await this.sync();
+    if (this.syncsRows) await this.sync();
   }
 
   /** Bytes of an open segment that an earlier run left, all of them. */
@@ -76,7 +72,7 @@ export class SegmentFolder {
 
   /** Cuts an open segment of an earlier run and makes the rest durable. */
   async cut(file: string, bytes: number): Promise<void> {
-    const handle = new HandleFile(await open(this.at(file), 'r+'));
+    const handle = new HandleFile(await open(this.at(file), 'r+'), this.syncsRows);
     try {
       await handle.finish(bytes);
     } finally {
@@ -129,21 +125,7 @@ export class SegmentFolder {
 
   /** Makes creations, renames and removals durable. */
   async sync(): Promise<void> {
-    let handle: FileHandle;
-    try {
-      handle = await open(this.path, 'r');
-    } catch (error) {
-      // Some systems cannot open a folder; their file systems order such changes themselves.
-      if (hasCode(error, 'EISDIR', 'EPERM')) return;
-      throw error;
-    }
-    try {
-      await handle.sync();
-    } catch (error) {
-      if (!hasCode(error, 'EINVAL', 'ENOTSUP', 'EPERM')) throw error;
-    } finally {
-      await handle.close();
-    }
+    await syncFolder(this.path);
   }
 
   /** Gives a file one more name. */
@@ -180,9 +162,11 @@ export class SegmentFolder {
 
 class HandleFile implements SegmentFile {
   private readonly handle: FileHandle;
+  private readonly syncs: boolean;
 
-  constructor(handle: FileHandle) {
+  constructor(handle: FileHandle, syncs: boolean) {
     this.handle = handle;
+    this.syncs = syncs;
   }
 
   async write(bytes: Uint8Array, position: number): Promise<void> {
@@ -193,9 +177,13 @@ class HandleFile implements SegmentFile {
     }
   }
 
+  sync(): Promise<void> {
+    return this.handle.datasync();
+  }
+
   async finish(bytes: number): Promise<void> {
     await this.handle.truncate(bytes);
-    await this.handle.sync();
+    if (this.syncs) await this.handle.sync();
   }
 
   close(): Promise<void> {

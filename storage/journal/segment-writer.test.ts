@@ -27,6 +27,7 @@ class FailingFolder extends SegmentFolder {
         this.check('write');
         await file.write(bytes, position);
       },
+      sync: () => file.sync(),
       finish: (bytes) => {
         this.check('finish');
         return file.finish(bytes);
@@ -62,6 +63,7 @@ async function place(t: TestContext) {
   const sealed: Segment[] = [];
   const writer = new SegmentWriter({
     ...{ table: 'requests', folder, ledger, bounds, clock, log, maxSegmentBytes: 1000, start: 0 },
+    ...{ sync: 'interval', syncMs: 1000 },
     onOpened: () => undefined,
     onSealed: (segment) => void sealed.push(segment),
   });

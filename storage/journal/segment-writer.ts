@@ -1,5 +1,5 @@
 import type { Clock } from '../../core/ports/clock.ts';
-import type { JournalLine, JournalTable } from '../../core/ports/journal.ts';
+import type { JournalLine, JournalSync, JournalTable } from '../../core/ports/journal.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { BackOff } from './back-off.ts';
 import type { Bounds } from './bounds.ts';
@@ -22,6 +22,10 @@ export interface WriterParts {
   readonly clock: Clock;
   readonly log: Log;
   readonly maxSegmentBytes: number;
+  /** When rows are made durable. */
+  readonly sync: JournalSync;
+  /** With `interval`, how long written rows may wait for that. */
+  readonly syncMs: number;
   /** The time in the names of this run's segments, milliseconds: later than that of any segment found. */
   readonly start: number;
   /** A new segment has its first rows. */
@@ -35,6 +39,10 @@ interface OpenSegment {
   bytes: number;
   rows: number;
   closed: boolean;
+  /** Bytes that a power cut leaves. */
+  durableBytes: number;
+  /** Whether a power cut leaves the file's name. */
+  isNamed: boolean;
 }
 
 /**
@@ -51,6 +59,10 @@ export class SegmentWriter {
   private chunk: Chunk | undefined;
   private open: OpenSegment | undefined;
   private abandoned = false;
+  /** A sync beside the writes: the next one that is due, and the one under way. */
+  private cancelSync: (() => void) | undefined;
+  private syncing: Promise<void> | undefined;
+  private syncFails = false;
 
   constructor(parts: WriterParts) {
     this.parts = parts;
@@ -106,11 +118,12 @@ export class SegmentWriter {
       for (;;) {
         if (this.chunk === undefined) {
           const taken = this.lines.take();
-          if (taken === undefined) return;
+          if (taken === undefined) break;
           this.chunk = this.reserve(taken);
         }
         if (this.chunk !== undefined) await this.writeChunk(this.chunk);
       }
+      if (this.parts.sync === 'each') await this.makeDurable();
     });
     if (!done) this.giveUp();
   }
@@ -157,7 +170,8 @@ export class SegmentWriter {
     if (this.open !== undefined && this.open.bytes + size > maxSegmentBytes) await this.sealOpen();
     if (this.open === undefined) {
       const base = this.nextName();
-      this.open = { base, file: await folder.create(base), bytes: 0, rows: 0, closed: false };
+      const file = await folder.create(base);
+      this.open = { base, file, bytes: 0, rows: 0, closed: false, durableBytes: 0, isNamed: false };
     }
     await this.open.file.write(chunk.bytes, this.open.bytes);
     const isFirst = this.open.rows === 0;
@@ -167,12 +181,62 @@ export class SegmentWriter {
     this.lines.recycle(chunk);
     if (isFirst) onOpened();
     if (this.open.bytes >= maxSegmentBytes) await this.sealOpen();
+    else if (this.parts.sync === 'interval') this.syncLater();
+  }
+
+  /** Makes durable what is written. Does nothing when it is already. */
+  private async makeDurable(): Promise<void> {
+    const { open } = this;
+    if (open === undefined || open.closed || open.durableBytes === open.bytes) return;
+    const { bytes } = open;
+    await open.file.sync();
+    if (!open.isNamed) await this.parts.folder.sync();
+    open.isNamed = true;
+    open.durableBytes = bytes;
+  }
+
+  /** Beside the writes, so that rows that come while a slow disk syncs do not wait in memory for it. */
+  private syncLater(): void {
+    if (this.cancelSync !== undefined || this.syncing !== undefined) return;
+    const { clock, syncMs } = this.parts;
+    this.cancelSync = clock.after(syncMs, () => {
+      this.cancelSync = undefined;
+      this.syncing = this.syncBeside().then(() => {
+        this.syncing = undefined;
+        if (this.open !== undefined && this.open.durableBytes < this.open.bytes) this.syncLater();
+      });
+    });
+  }
+
+  private async syncBeside(): Promise<void> {
+    const { log, table, folder } = this.parts;
+    try {
+      await this.makeDurable();
+      if (this.syncFails) log.info('journal: rows are durable again', { table });
+      this.syncFails = false;
+    } catch (error) {
+      if (!this.syncFails) {
+        log.error(
+          `journal: rows were written to ${folder.path} and cannot be made durable (${sentenceOf(error)}); a power cut may lose them, repair the disk`,
+          { table },
+        );
+      }
+      this.syncFails = true;
+    }
+  }
+
+  /** For the end of a segment, which makes all of it durable. */
+  private async endSync(): Promise<void> {
+    this.cancelSync?.();
+    this.cancelSync = undefined;
+    await this.syncing;
   }
 
   private async sealOpen(): Promise<void> {
     const { open } = this;
     const { folder, onSealed } = this.parts;
     if (open === undefined) return;
+    await this.endSync();
     if (!open.closed) {
       await open.file.finish(open.bytes);
       open.closed = true;
@@ -197,6 +261,7 @@ export class SegmentWriter {
   private async leaveOpen(): Promise<void> {
     const { open } = this;
     this.open = undefined;
+    await this.endSync();
     if (open?.closed === false) await open.file.close().catch(() => undefined);
   }
 

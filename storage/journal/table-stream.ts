@@ -1,5 +1,11 @@
 import type { Clock } from '../../core/ports/clock.ts';
-import type { JournalLine, JournalState, JournalTable, ShedReason } from '../../core/ports/journal.ts';
+import type {
+  JournalLine,
+  JournalState,
+  JournalSync,
+  JournalTable,
+  ShedReason,
+} from '../../core/ports/journal.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type { Bounds } from './bounds.ts';
 import { Ledger } from './ledger.ts';
@@ -19,6 +25,8 @@ export interface StreamParts {
   readonly insert: Insert | undefined;
   readonly shipMs: number;
   readonly maxSegmentBytes: number;
+  readonly sync: JournalSync;
+  readonly syncMs: number;
   readonly start: number;
 }
 

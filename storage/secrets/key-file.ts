@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import { open, rename, type FileHandle } from 'node:fs/promises';
+import { open, type FileHandle } from 'node:fs/promises';
 import path from 'node:path';
+import { writeDurably } from '../../core/ports/durable-file.ts';
 import { readKey, sealingKey, type SealingKey } from './sealing-key.ts';
 
 /** Name of the key file within the data folder. */
@@ -63,21 +64,7 @@ export function withoutPreviousKeys({ path: file, keys }: KeyFile): Promise<KeyF
 
 /** Whole or not at all, and on the disk before a secret is sealed with it: a lost key cannot be made again. */
 async function write(file: string, keys: KeyFile['keys']): Promise<KeyFile> {
-  const temporary = `${file}.${process.pid}.tmp`;
-  const handle = await open(temporary, 'w', 0o600);
-  try {
-    await handle.writeFile(keys.map(({ bytes }) => `${bytes.toString('base64')}\n`).join(''));
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-  await rename(temporary, file);
-  const folder = await open(path.dirname(file), 'r');
-  try {
-    await folder.sync();
-  } finally {
-    await folder.close();
-  }
+  await writeDurably(file, keys.map(({ bytes }) => `${bytes.toString('base64')}\n`).join(''));
   return { path: file, keys };
 }
 

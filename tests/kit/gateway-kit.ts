@@ -355,7 +355,10 @@ export function testConfig({
       counters: { url: 'memory:' },
       cache: { max_bytes: 64_000_000, max_value_bytes: 4_000_000 },
       jobs: {},
-      journal: { flush_ms: 20, ship_ms: 1000, max_bytes: 1_048_576, when_full: 'shed', block_ms: 10_000 },
+      journal: {
+        ...{ flush_ms: 20, ship_ms: 1000, max_bytes: 1_048_576, when_full: 'shed', block_ms: 10_000 },
+        ...{ sync: 'interval', sync_ms: 1000 },
+      },
     },
     retention: { logs_days: 90, bodies_days: 30, metrics_days: 365 },
     exports: {

@@ -1,0 +1,57 @@
+import { mkdir, open, rename, rm, type FileHandle } from 'node:fs/promises';
+import path from 'node:path';
+
+/**
+ * Writes a file so that after a power cut it is there whole, or as it was before: under another name first, synced,
+ * renamed, and the folder synced. Mode 0600. Rejects with the system's error and leaves nothing behind then.
+ */
+export async function writeDurably(file: string, content: string | Uint8Array): Promise<void> {
+  const temporary = `${file}.${process.pid}.tmp`;
+  try {
+    const handle = await open(temporary, 'w', 0o600);
+    try {
+      await handle.writeFile(content);
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+    await rename(temporary, file);
+  } catch (error) {
+    await rm(temporary, { force: true }).catch(() => undefined);
+    throw error;
+  }
+  await syncFolder(path.dirname(file));
+}
+
+/** Makes a folder and those above it (mode 0700), so that a power cut does not take them away again. */
+export async function makeFolderDurably(directory: string): Promise<void> {
+  const first = await mkdir(directory, { recursive: true, mode: 0o700 });
+  if (first === undefined) return;
+  for (let made = path.resolve(directory); ; made = path.dirname(made)) {
+    await syncFolder(path.dirname(made));
+    if (made === path.resolve(first) || made === path.dirname(made)) return;
+  }
+}
+
+/** Makes creations, renames and removals within a folder durable. Rejects when the disk fails. */
+export async function syncFolder(directory: string): Promise<void> {
+  let handle: FileHandle;
+  try {
+    handle = await open(directory, 'r');
+  } catch (error) {
+    // Some systems cannot open a folder; their file systems order such changes themselves.
+    if (hasCode(error, 'EISDIR', 'EPERM')) return;
+    throw error;
+  }
+  try {
+    await handle.sync();
+  } catch (error) {
+    if (!hasCode(error, 'EINVAL', 'ENOTSUP', 'EPERM')) throw error;
+  } finally {
+    await handle.close();
+  }
+}
+
+function hasCode(error: unknown, ...codes: readonly string[]): boolean {
+  return error instanceof Error && 'code' in error && codes.includes(String(error.code));
+}

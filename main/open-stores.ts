@@ -8,7 +8,7 @@ import { warnOfTwins } from '../core/directory/file-record-twins.ts';
 import { directoryWithFile } from '../core/directory/file-records-directory.ts';
 import { FileRecordsInUse } from '../core/directory/file-records-in-use.ts';
 import { withFileRecords } from '../core/directory/file-records-resources.ts';
-import { createDirectory } from '../core/directory/live-directory.ts';
+import { createDirectory, type LiveDirectory } from '../core/directory/live-directory.ts';
 import type { Dependency } from '../core/http/dependencies.ts';
 import { reportJournal } from '../core/http/journal-metrics.ts';
 import type { UndoStack } from '../core/lifecycle/undo-stack.ts';
@@ -24,6 +24,7 @@ import type { Metrics } from '../core/ports/metrics.ts';
 import type { Resources } from '../core/ports/resources.ts';
 import type { SecretBox } from '../core/ports/secret-box.ts';
 import type { VectorIndex } from '../core/ports/vector-index.ts';
+import { keepSnapshots } from '../storage/identity/directory-snapshot.ts';
 import type { Identity } from '../storage/identity/open-identity.ts';
 import { openJournal } from '../storage/journal/journal.ts';
 import { keepStatus, statusFile } from '../storage/journal/status-file.ts';
@@ -41,7 +42,7 @@ import { openResources } from './open-resources.ts';
 export interface StoresOptions {
   readonly config: Pick<
     GatewayConfig,
-    'storage' | 'retention' | 'exports' | 'organisation' | 'configs' | 'providers'
+    'storage' | 'security' | 'retention' | 'exports' | 'organisation' | 'configs' | 'providers'
   >;
   readonly source: ConfigSource;
   /** The configuration's file: relative names in it are meant from there. */
@@ -78,8 +79,8 @@ export interface Stores {
   /** Logs as files; undefined when `storage.resources` is `none:`. */
   readonly exports: LogExports | undefined;
   readonly dependencies: readonly Dependency[];
-  /** Why requests cannot be served now, in sentences for anybody; empty when they can. */
-  unready(): readonly string[];
+  /** How well `directory` follows its store; undefined when there is none. */
+  readonly following: Pick<LiveDirectory, 'unready' | 'status' | 'limitAge'> | undefined;
 }
 
 /**
@@ -104,7 +105,7 @@ export async function openStores(options: StoresOptions): Promise<Stores> {
   });
   opened.push(() => shared.close());
   const { counters, cache, vectors } = shared;
-  const { identity, resources, owned, directory, fileRecords, unready } = administration;
+  const { identity, resources, owned, directory, fileRecords, following } = administration;
   const { exports, ...jobs } = await openJobs(options, { resources, directory, analytics });
   const dependencies: Dependency[] = [
     { name: 'analytics', check: () => analytics.ping() },
@@ -114,7 +115,7 @@ export async function openStores(options: StoresOptions): Promise<Stores> {
   ];
   if (resources !== undefined) dependencies.push({ name: 'resources', check: () => resources.ping() });
   const administered = { resources, owned, directory, fileRecords, exports };
-  return { identity, analytics, journal, counters, cache, vectors, ...administered, dependencies, unready };
+  return { identity, analytics, journal, counters, cache, vectors, ...administered, dependencies, following };
 }
 
 async function openLogRows(
@@ -147,8 +148,8 @@ async function checkJournal(journal: Journal): Promise<void> {
 /** Without a store, requests are let in by what is known without one. */
 async function openAdministration(
   options: StoresOptions,
-): Promise<Pick<Stores, 'identity' | 'resources' | 'owned' | 'directory' | 'fileRecords' | 'unready'>> {
-  const { secrets, log, clock, metrics, opened } = options;
+): Promise<Pick<Stores, 'identity' | 'resources' | 'owned' | 'directory' | 'fileRecords' | 'following'>> {
+  const { config, data, secrets, log, clock, metrics, opened } = options;
   const database = await openResources({ ...options, serves: true });
   const opening = database && { ...options, database, store: createResources({ database, clock, log }) };
   const identity = opening ? await joinOrganisation(opening) : options.identity;
@@ -160,10 +161,17 @@ async function openAdministration(
   if (opening === undefined) {
     const directory = directoryWithFile(base, current);
     const owned = ownedAlone(current, place);
-    return { identity, resources: undefined, owned, directory, fileRecords, unready: () => [] };
+    return { identity, resources: undefined, owned, directory, fileRecords, following: undefined };
   }
   const { store } = opening;
-  const directory = createDirectory({ base, owner, resources: store, clock, log, metrics });
+  // The embedded store is in the same folder: where a snapshot can be read, so can the store.
+  const snapshots = opening.database.embedded
+    ? undefined
+    : keepSnapshots({ data, organisationId: defaultOrganisationId, secrets, log });
+  const directory = createDirectory({
+    ...{ base, owner, resources: store, clock, log, metrics, snapshots },
+    maxAgeMs: config.security.directory_max_age * 1000,
+  });
   opened.push(() => directory.close());
   await directory.start();
   fileRecords.onChange((records) => void warnOfTwins(store, records, log));
@@ -175,6 +183,6 @@ async function openAdministration(
     owned: undefined,
     directory: withFile,
     fileRecords,
-    unready: () => directory.unready(),
+    following: directory,
   };
 }

@@ -81,7 +81,7 @@ export interface Serving {
 /** Builds the first generation, listens and says so. Throws one sentence with the remedy. */
 export async function serve(serving: Serving): Promise<void> {
   const { command, file, config, data, log, metrics, features, secrets, opened } = serving;
-  const { identity, counters, directory, fileRecords, owned, unready, ...stores } = serving.stores;
+  const { identity, counters, directory, fileRecords, owned, following, ...stores } = serving.stores;
   const transport = openTransport(log, metrics);
   opened.push(() => transport.close());
   const credentials = createCredentialFactory({ clock, transport, environment: env });
@@ -153,7 +153,10 @@ export async function serve(serving: Serving): Promise<void> {
         pipelines.map(({ config, instances }) => compilePipeline(config, instances, features)),
       ),
     load: () => loadConfig(file, { env }),
-    inUse: ({ telemetry }) => tracer.use(telemetry.otlp),
+    inUse: ({ telemetry, security }) => {
+      tracer.use(telemetry.otlp);
+      following?.limitAge(security.directory_max_age * 1000);
+    },
     watch: (files, onChange, since) => watchFiles(files, onChange, { clock, log, since }),
   });
   const attribute = (thrown: unknown): string | undefined => bundler.origins.attribute(thrown);
@@ -181,12 +184,13 @@ export async function serve(serving: Serving): Promise<void> {
     },
     current: () => reloader.current,
     operations: createOperations({
-      ...{ metrics, dependencies, unready },
+      ...{ metrics, dependencies },
+      unready: () => following?.unready() ?? [],
       refusal: createOperationsAccess(config.server, directory),
       reference: createReferencePages(config.server, () => reloader.current),
       invitePage: createInvitePage(config.server),
       draining: () => gateway.isDraining,
-      status: () => status(reloader, gateway, { dependencies, unready }),
+      status: () => status(reloader, gateway, { dependencies, following }),
     }),
   });
   const { host = config.server.host, port = config.server.port } = command;
@@ -257,15 +261,16 @@ function openTransport(log: Log, metrics: Metrics): Transport {
 function status(
   reloader: Reloader<unknown>,
   gateway: Gateway,
-  { dependencies, unready }: { readonly dependencies: Dependencies } & Pick<Stores, 'unready'>,
+  { dependencies, following }: { readonly dependencies: Dependencies } & Pick<Stores, 'following'>,
 ): Record<string, unknown> {
   const { known } = dependencies;
-  const reasons = unready();
+  const reasons = following?.unready() ?? [];
   return {
     status: gateway.isDraining ? 'draining' : reasons.length > 0 ? 'not ready' : 'serving',
     ...(reasons.length > 0 && { reasons }),
     degraded: degradedOf(known),
     dependencies: known,
+    directory: following?.status() ?? null,
     generation: reloader.current.hash,
     uptime_seconds: Math.floor(process.uptime()),
     active_requests: gateway.activeRequests,

@@ -56,6 +56,15 @@ export const Security = Type.Object(
           'What service keys begin with; it tells them from provider keys in an Authorization header.',
       }),
     ),
+    directory_max_age: Type.Optional(
+      Type.Integer({
+        default: 900,
+        minimum: 10,
+        maximum: 604_800,
+        description:
+          "Seconds for which keys and workspaces of the store are relied on after it was read last. While it cannot be read, a key that was revoked elsewhere is accepted for so long; then keys of the store are refused with 503 and `/readyz` says so. It holds over a restart too. The owner's key and those of this file are not concerned.",
+      }),
+    ),
     secret_sources: Type.Optional(SecretSources),
   },
   { ...section, description: 'What requests may do.' },

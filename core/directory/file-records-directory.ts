@@ -1,4 +1,4 @@
-import type { Directory, KeyRecord } from '../ports/directory.ts';
+import type { Directory, DirectoryStanding, KeyRecord } from '../ports/directory.ts';
 import type { OrganisationDefaults } from '../ports/organisation-settings.ts';
 import type { RecordKind, RecordPlace, StoredRecord } from '../ports/records.ts';
 import type { FileRecords } from './file-records.ts';
@@ -35,6 +35,10 @@ class FileDirectory implements Directory {
     this.defaultWorkspaceId = base.defaultWorkspaceId;
     this.#base = base;
     this.#current = current;
+  }
+
+  standing(): DirectoryStanding {
+    return this.#base.standing();
   }
 
   keyByHash(hash: string): KeyRecord | undefined {

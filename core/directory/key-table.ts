@@ -52,6 +52,25 @@ export class KeyTable {
     this.#hashes.set(base.id, hashes.length === 1 ? (hashes[0] ?? []) : hashes);
   }
 
+  /** Every secret's hash with what it stands for; what `restore` takes. */
+  entries(): readonly (readonly [string, KeyRecord])[] {
+    return [...this.#byHash];
+  }
+
+  /** Adds one secret of a key as `entries` gave it, beside those of the same key that are there. */
+  restore(hash: string, record: KeyRecord): void {
+    const { organisationId, workspaceId, userId, scopes } = record;
+    const shared = {
+      organisationId: this.#shared.text(organisationId),
+      workspaceId: this.#shared.text(workspaceId),
+      userId: this.#shared.text(userId),
+      scopes: this.#shared.list(scopes),
+    };
+    this.#byHash.set(hash, { ...record, ...shared });
+    const known = this.#hashes.get(record.id);
+    this.#hashes.set(record.id, known === undefined ? hash : [known, hash].flat());
+  }
+
   /** Forgets the key with this id; does nothing when there is none. */
   remove(id: string): void {
     const hashes = this.#hashes.get(id);

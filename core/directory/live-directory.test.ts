@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterEach, describe, test } from 'node:test';
 import { ManualClock, settle } from '../../tests/conformance/manual-clock.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
 import { RecordingMetrics, recordingLog, type Line } from '../lifecycle/recording-services.test-support.ts';
 import type { Directory, KeyRecord } from '../ports/directory.ts';
 import type { Resources } from '../ports/resources.ts';
@@ -19,6 +20,8 @@ const base: Directory = {
   defaultOrganisationId: 'org-1',
   defaultWorkspaceId: 'ws-0',
 };
+
+const away = new GatewayError('store_unavailable', 'The connection was refused.');
 
 let open: LiveDirectory[] = [];
 afterEach(() => {
@@ -182,7 +185,7 @@ describe('directory: changes', () => {
     const { store, directory, clock } = setUp();
     await directory.start();
     await insert(directory.resources);
-    store.away = new Error('gone');
+    store.away = away;
     await clock.pass(12 * 3_600_000);
     store.away = undefined;
     store.keys.clear();
@@ -196,7 +199,7 @@ describe('directory: while the store is away', () => {
     const { store, directory, clock, lines, metrics } = setUp();
     await directory.start();
     await insert(directory.resources);
-    store.away = new Error('connection refused');
+    store.away = away;
     await clock.pass(10_000);
     assert.ok(find(directory));
     assert.deepEqual(
@@ -215,14 +218,14 @@ describe('directory: while the store is away', () => {
 
   test('a start goes on without it after a second, and reads everything when it is there', async () => {
     const { store, directory, clock, lines } = setUp();
-    store.away = new Error('connection refused');
+    store.away = away;
     let started = false;
     void directory.start().then(() => (started = true));
     await clock.pass(999);
     assert.equal(started, false);
     await clock.pass(1);
     assert.equal(started, true);
-    assert.match(lines[1]?.message ?? '', /cannot be read: started without it/);
+    assert.match(lines[1]?.message ?? '', /cannot be read, and there is no snapshot/);
     assert.equal(find(directory, 'owner'), owner);
     store.away = undefined;
     await insert(store);
@@ -234,7 +237,7 @@ describe('directory: while the store is away', () => {
   test('who reads or writes a store that has just come finds the default records in it', async () => {
     for (const verb of ['read', 'write'] as const) {
       const { store, directory, clock } = setUp();
-      store.away = new Error('connection refused');
+      store.away = away;
       void directory.start();
       await clock.pass(1000);
       store.away = undefined;

@@ -1,6 +1,8 @@
+import { GatewayError } from '../errors/gateway-error.ts';
 import { bounded } from '../lifecycle/bounded.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { Directory, DirectoryUser, KeyRecord } from '../ports/directory.ts';
+import type { DirectorySnapshots } from '../ports/directory-snapshots.ts';
+import type { Directory, DirectoryStanding, DirectoryUser, KeyRecord } from '../ports/directory.ts';
 import type { Log } from '../ports/log.ts';
 import type { Metrics } from '../ports/metrics.ts';
 import type { OrganisationDefaults, SecuritySettings } from '../ports/organisation-settings.ts';
@@ -8,10 +10,11 @@ import type { WorkspaceRole } from '../ports/people.ts';
 import type { RecordKind, RecordPlace, StoredRecord } from '../ports/records.ts';
 import type { Resources } from '../ports/resources.ts';
 import { ensureDefaultRecords, type DefaultOwner } from './default-records.ts';
-import { DirectoryReport } from './directory-report.ts';
+import { DirectoryReport, type DirectoryStatus } from './directory-report.ts';
 import { KeyTable } from './key-table.ts';
 import { OrganisationTable } from './organisation-table.ts';
 import { readAllKeys, readChanged, type Known, type StoreReader } from './read-changes.ts';
+import { restoreRows, SnapshotKeeper } from './snapshot-keeper.ts';
 
 /** Notifications may be lost: this often the numbers of changes are read anyway. */
 const lookEveryMs = 2000;
@@ -25,6 +28,7 @@ const awayMs = 1000;
 const questionTimeoutMs = 10_000;
 /** All questions of one look. */
 const lookTimeoutMs = 60_000;
+const defaultMaxAgeMs = 900_000;
 /** The store remembers removals for a day; who was away for longer than this reads everything again. */
 const forgetsAfterMs = 12 * 3_600_000;
 
@@ -38,6 +42,10 @@ export interface DirectoryOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
+  /** Milliseconds after which what could not be read again is not relied on any more. Default 15 minutes. */
+  readonly maxAgeMs?: number;
+  /** Where what is known is kept for a start without the store; undefined for a store that starts with the gateway. */
+  readonly snapshots?: DirectorySnapshots | undefined;
 }
 
 /** A directory that follows a store. */
@@ -46,13 +54,16 @@ export interface LiveDirectory extends Directory {
   readonly resources: Resources;
   /**
    * Reads everything, and follows the store from then on. Resolves when everything is known, or when the store has
-   * failed for a second or been read for 30: the rest is read when the store answers. Never rejects.
+   * failed for a second or been read for 30: then the snapshot serves until the store answers. Never rejects.
    */
   start(): Promise<void>;
   /** Resolves when everything that the store holds now is known, or could not be read. Never rejects. */
   refresh(): Promise<void>;
   /** Why requests with keys of the store cannot be served now, in sentences for anybody; empty when they can. */
   unready(): readonly string[];
+  status(): DirectoryStatus;
+  /** Another `maxAgeMs`, from now on. */
+  limitAge(maxAgeMs: number): void;
   /** Ends following; what is known stays. Does not close the store. */
   close(): void;
 }
@@ -71,6 +82,7 @@ class StoreDirectory implements LiveDirectory {
   readonly resources: Resources;
   readonly #options: DirectoryOptions;
   readonly #report: DirectoryReport;
+  readonly #keeper: SnapshotKeeper | undefined;
   readonly #store: StoreReader & Pick<Resources, 'changes'>;
   #known: Known;
   /** The number of each organisation's last change that is known; undefined until everything has been read. */
@@ -86,18 +98,19 @@ class StoreDirectory implements LiveDirectory {
   #closed = false;
 
   constructor(options: DirectoryOptions) {
-    const { base, resources, clock, log, metrics } = options;
+    const { base, resources, clock, log, metrics, snapshots } = options;
+    const { maxAgeMs = defaultMaxAgeMs } = options;
     this.#options = options;
     this.defaultOrganisationId = base.defaultOrganisationId;
     this.defaultWorkspaceId = base.defaultWorkspaceId;
-    const late = (): Error => new Error(`no answer within ${questionTimeoutMs} ms`);
-    const bound = { clock, ms: questionTimeoutMs, late };
+    const bound = { clock, ms: questionTimeoutMs, late: () => late(questionTimeoutMs) };
     this.#store = {
       read: (work) => bounded(() => resources.read(work), bound),
       changes: () => bounded(() => resources.changes(), bound),
     };
     this.#known = this.#nothingKnown();
-    this.#report = new DirectoryReport({ clock, log, metrics, keys: () => this.#known.keys.size });
+    this.#report = new DirectoryReport({ clock, log, metrics, maxAgeMs, keys: () => this.#known.keys.size });
+    this.#keeper = snapshots && new SnapshotKeeper({ snapshots, clock, log, known: () => this.#known });
     this.resources = {
       write: async (organisationId, work) => {
         await this.#untilDefaults();
@@ -116,8 +129,18 @@ class StoreDirectory implements LiveDirectory {
     };
   }
 
+  standing(): DirectoryStanding {
+    return this.#report.standing();
+  }
+
+  status(): DirectoryStatus {
+    return this.#report.status();
+  }
+
   keyByHash(sha256: string): KeyRecord | undefined {
-    return this.#options.base.keyByHash(sha256) ?? this.#known.keys.find(sha256);
+    const own = this.#options.base.keyByHash(sha256);
+    if (own !== undefined || this.#report.standing() === 'unknown') return own;
+    return this.#known.keys.find(sha256);
   }
 
   keyById(id: string): KeyRecord | undefined {
@@ -165,12 +188,13 @@ class StoreDirectory implements LiveDirectory {
     this.#unsubscribe = resources.onChange(() => void this.refresh());
     // The clock's timers do not keep the process alive, and while the store is away nothing else may.
     const alive = setInterval(() => undefined, startMs);
-    const late = (): Error => new Error('no answer');
-    await bounded(() => this.#firstLooks(), { clock, ms: startMs, late }).catch(() => undefined);
+    const bound = { clock, ms: startMs, late: () => late(startMs) };
+    await bounded(() => this.#firstLooks(), bound).catch(() => undefined);
+    if (this.#numbers === undefined) await this.#restore();
     clearInterval(alive);
-    if (this.#numbers === undefined && !this.#closed)
+    if (this.#report.knowsNothing && !this.#closed)
       log.warn(
-        "The store of keys and workspaces cannot be read: started without it. Only the owner's key and those of the configuration work until it is.",
+        "The store of keys and workspaces cannot be read, and there is no snapshot of it: only the owner's key and those of the configuration work; others are refused with 503 until it can.",
       );
   }
 
@@ -186,11 +210,22 @@ class StoreDirectory implements LiveDirectory {
     this.#scheduleLook();
   }
 
+  /** Takes what the snapshot knows, unless the store has answered meanwhile. It is read whole then all the same. */
+  async #restore(): Promise<void> {
+    const snapshot = await this.#options.snapshots?.read();
+    if (snapshot === undefined || this.#numbers !== undefined || this.#closed) return;
+    const known = this.#nothingKnown();
+    restoreRows(snapshot.rows, known);
+    this.#known = known;
+    this.#report.restored(Math.max(0, this.#options.clock.now() - snapshot.at));
+  }
+
   unready(): readonly string[] {
-    if (this.#numbers !== undefined) return [];
-    return [
-      'The store of keys and workspaces has not been read since the start: its keys are not known here.',
-    ];
+    return this.#report.unready();
+  }
+
+  limitAge(maxAgeMs: number): void {
+    this.#report.limitAge(maxAgeMs);
   }
 
   #scheduleLook(): void {
@@ -231,13 +266,14 @@ class StoreDirectory implements LiveDirectory {
     this.#turn += 1;
     const turn = this.#turn;
     const startedAt = clock.monotonic();
+    const at = clock.now();
     const isWhole = this.#numbers === undefined || startedAt - this.#lookedAt > forgetsAfterMs;
-    const late = (): Error => new Error(`no end within ${lookTimeoutMs} ms`);
-    const bound = { clock, ms: lookTimeoutMs, late };
+    const bound = { clock, ms: lookTimeoutMs, late: () => late(lookTimeoutMs) };
     try {
       await bounded(() => (isWhole ? this.#readAll(turn) : this.#readMoved(turn)), bound);
       this.#lookedAt = startedAt;
-      this.#report.succeeded();
+      this.#report.succeeded(startedAt);
+      this.#keeper?.looked(at);
     } catch (error) {
       this.#turn += 1;
       if (!this.#closed) this.#report.failed(error);
@@ -260,6 +296,7 @@ class StoreDirectory implements LiveDirectory {
     if (!isWanted()) return;
     this.#known = known;
     this.#numbers = new Map(numbers);
+    this.#keeper?.changed();
   }
 
   async #readMoved(turn: number): Promise<void> {
@@ -272,6 +309,7 @@ class StoreDirectory implements LiveDirectory {
       await readChanged(this.#store, { organisationId, after, known: this.#known, isWanted });
       if (!isWanted()) return;
       this.#numbers?.set(organisationId, number);
+      this.#keeper?.changed();
     }
   }
 
@@ -289,4 +327,9 @@ class StoreDirectory implements LiveDirectory {
     this.#unsubscribe();
     this.#report.close();
   }
+}
+
+/** A store that does not answer in time is away, like one that refuses connections. */
+function late(ms: number): Error {
+  return new GatewayError('store_unavailable', `The resources store has not answered within ${ms} ms.`);
 }

@@ -73,6 +73,18 @@ export class OrganisationTable implements Pick<
     return view;
   }
 
+  /** What is known of every organisation that has been heard of, by its id. */
+  all(): readonly (readonly [string, OrganisationView])[] {
+    return [...this.#views];
+  }
+
+  /** The members of the organisation's workspaces. */
+  members(organisationId: string): readonly KnownMember[] {
+    return (this.#rolesIn.get(organisationId) ?? []).flatMap((workspaceId) =>
+      [...(this.#roles.get(workspaceId) ?? [])].map(([userId, role]) => ({ workspaceId, userId, role })),
+    );
+  }
+
   /** All workspaces of the organisation, in the place of those that were known. */
   putWorkspaces(organisationId: string, workspaces: readonly DirectoryWorkspace[]): void {
     this.view(organisationId).putWorkspaces(workspaces);

@@ -40,6 +40,7 @@ export class OrganisationView {
   readonly #byEmail = new Map<string, DirectoryUser>();
   #workspaces: readonly DirectoryWorkspace[] = [];
   #settings: OrganisationSettings;
+  #overriding: readonly WorkspaceSettings[] = [];
   /** Of the workspaces in which something else holds than in the organisation. */
   readonly #securityIn = new Map<string, SecuritySettings>();
   #defaults = nothing;
@@ -87,6 +88,7 @@ export class OrganisationView {
   /** The organisation's settings with what its workspaces override, in the place of those that were known. */
   putSettings(settings: OrganisationSettings, overriding: readonly WorkspaceSettings[]): void {
     this.#settings = settings;
+    this.#overriding = overriding;
     this.#securityIn.clear();
     for (const { workspaceId, overrides } of overriding)
       if (settings.overridable.some((category) => overrides[category] !== undefined))
@@ -103,6 +105,17 @@ export class OrganisationView {
       this.#users.set(id, user);
       this.#byEmail.set(email, user);
     }
+  }
+
+  /** What was put here, as it came. */
+  contents(): {
+    readonly workspaces: readonly DirectoryWorkspace[];
+    readonly settings: OrganisationSettings;
+    readonly overriding: readonly WorkspaceSettings[];
+    readonly users: readonly KnownUser[];
+  } {
+    const users = [...this.#byEmail].map(([email, user]) => ({ ...user, email }));
+    return { workspaces: this.#workspaces, settings: this.#settings, overriding: this.#overriding, users };
   }
 
   #layOutDefaults(): void {

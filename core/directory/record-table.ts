@@ -39,6 +39,11 @@ export class RecordTable {
     return this.#kinds[kind]?.list(workspaceId ?? ofOrganisation) ?? none;
   }
 
+  /** Every record, in no order. */
+  all(): readonly StoredRecord[] {
+    return [...this.#byId.values()];
+  }
+
   /** Adds the record, or puts it in the place of the one with its id. One that is archived is only taken away. */
   put<K extends RecordKind>(record: StoredRecord<K>): void {
     this.remove(record.id);

@@ -4,6 +4,7 @@ import type { Directory } from './directory.ts';
 /** What a directory knows of a store that there is none of, or that has not been read. */
 export const withoutStore: Pick<
   Directory,
+  | 'standing'
   | 'keyById'
   | 'isArchived'
   | 'workspaceId'
@@ -15,6 +16,7 @@ export const withoutStore: Pick<
   | 'record'
   | 'records'
 > = {
+  standing: () => 'current',
   keyById: () => undefined,
   isArchived: () => false,
   workspaceId: () => undefined,

@@ -37,9 +37,20 @@ export interface DirectoryUser {
   readonly role: OrganisationRole;
 }
 
+/**
+ * How well the directory knows its store. `current`: as it was at the last look, which succeeded. `behind`: the store
+ * cannot be read now; what was known before is served, and what is not known may exist. `unknown`: nothing has been read,
+ * or so long ago that it must not be relied on. Always `current` where there is no store.
+ */
+export type DirectoryStanding = 'current' | 'behind' | 'unknown';
+
 /** The request path's only view of administration: in memory, compiled, never a database call. */
 export interface Directory {
-  /** The key whose secret has this SHA-256 (base64), or undefined. */
+  standing(): DirectoryStanding;
+  /**
+   * The key whose secret has this SHA-256 (base64), or undefined. Keys of the store are not found while `standing` is
+   * `unknown`: only when it is `current` does a key that is not found not exist.
+   */
   keyByHash(sha256: string): KeyRecord | undefined;
   /** The key with this id, or undefined. For work that goes on after the request that asked for it. */
   keyById(id: string): KeyRecord | undefined;

@@ -1,9 +1,10 @@
+import { directoryBehind } from '../errors/directory-behind.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { Directory, KeyRecord } from '../ports/directory.ts';
 import type { StoredRecord } from '../ports/records.ts';
 
 /** What is asked for the defaults of workspaces and organisations, and for saved configs. */
-export type Defaults = Pick<Directory, 'defaultsOf' | 'record' | 'records'>;
+export type Defaults = Pick<Directory, 'standing' | 'defaultsOf' | 'record' | 'records'>;
 
 /** The config among these that is the default of its workspace. */
 const defaultsAmong = new WeakMap<readonly StoredRecord<'config'>[], string>();
@@ -48,6 +49,7 @@ export function overrideDenied(key: KeyRecord): GatewayError {
 
 /** The refusal of a request that should begin with a config that is not in the configuration any more. */
 export function defaultMissing(slug: string, key: KeyRecord, defaults: Defaults): GatewayError {
+  if (defaults.standing() !== 'current') return directoryBehind(`config ${JSON.stringify(slug)}`);
   const owner = ownerOf(slug, key, defaults);
   return new GatewayError(
     'config_unknown',

@@ -1,3 +1,4 @@
+import { directoryBehind } from '../errors/directory-behind.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { didYouMean } from '../config/did-you-mean.ts';
 import { isPromise } from '../pipeline/call-hook.ts';
@@ -266,6 +267,8 @@ function unknown(
       : 'Make one for the workspace of the key, or define it under providers: in the configuration.';
   const hint = suggestion === undefined ? remedy : `Did you mean "${suggestion}"?`;
   const kind = isVirtualKey ? 'virtual key' : isSlug ? 'provider slug' : 'provider';
+  if (isSlug && key !== undefined && stored?.isBehind === true)
+    throw directoryBehind(`${kind} ${JSON.stringify(shown(name))}`);
   throw new GatewayError('provider_unknown', `There is no ${kind} "${shown(name)}". ${hint}`);
 }
 

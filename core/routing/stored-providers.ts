@@ -19,7 +19,7 @@ import type { KnownProvider } from './targets.ts';
 
 /** What looking up stored providers needs. */
 export interface StoredProvidersSetup extends StoredTargetSetup {
-  readonly directory: Pick<Directory, 'record' | 'records'>;
+  readonly directory: Pick<Directory, 'standing' | 'record' | 'records'>;
   readonly table: ProviderTable;
   readonly box: SecretBox;
   /** Absent: integrations that refer to secrets elsewhere cannot be used. */
@@ -56,6 +56,11 @@ export class StoredProviders {
   /** Whether the workspace has a provider of this slug, usable or not. */
   has(place: ProviderPlace, slug: string): boolean {
     return this.#setup.directory.record('provider', place, slug) !== undefined;
+  }
+
+  /** True while a provider that is not found may exist: the store cannot be read. */
+  get isBehind(): boolean {
+    return this.#setup.directory.standing() !== 'current';
   }
 
   /** All providers of the workspace, usable or not. The same array until one changes. */

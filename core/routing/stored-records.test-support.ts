@@ -69,12 +69,16 @@ export function model(slug: string, more: Partial<IntegrationModel> = {}): Integ
 }
 
 /** A directory of one organisation; `put` stores a record as administration would. */
-export function recordsDirectory(records: readonly StoredRecord[]): Pick<Directory, 'record' | 'records'> & {
+export function recordsDirectory(records: readonly StoredRecord[]): Pick<
+  Directory,
+  'standing' | 'record' | 'records'
+> & {
   put(record: StoredRecord): void;
 } {
   const table = new RecordTable();
   for (const one of records) table.put(one);
   return {
+    standing: () => 'current',
     record: (kind, place, idOrSlug) => table.find(kind, place.workspaceId, idOrSlug),
     records: (kind, place) => table.list(kind, place.workspaceId),
     put: (one) => table.put(one),

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import { callerKey, callerKeyHeader } from '../../core/pipeline/keys.ts';
-import type { KeyRecord } from '../../core/ports/directory.ts';
+import type { DirectoryStanding, KeyRecord } from '../../core/ports/directory.ts';
 import {
   optionErrors,
   sha256,
@@ -294,4 +294,30 @@ test('auth: a reload with other keys knows only those', async () => {
   const context = new TestContext({ headers: service(secret) });
   assert.throws(() => after.request?.(context), { code: 'key_invalid' });
   assert.doesNotThrow(() => before.request?.(new TestContext({ headers: service(secret) })));
+});
+
+describe('auth: while the store of keys cannot be read', () => {
+  const refusal = async (standing: DirectoryStanding, headers: Record<string, string>) => {
+    const { scope } = testScope({});
+    const directory = { ...scope.directory, standing: () => standing };
+    const hooks = await auth.create({ keys: [{ name: 'team', key: secret }] }, { ...scope, directory });
+    try {
+      await hooks.request?.(new TestContext({ headers }));
+      return 'admitted';
+    } catch (error) {
+      assert.ok(GatewayError.is(error));
+      return [error.status, error.code, error.headers[0]];
+    }
+  };
+  const unknown = 'wk_not_known_here';
+
+  test('a key that is not known may exist: the refusal can be tried again', async () => {
+    for (const standing of ['behind', 'unknown'] as const) {
+      for (const headers of [service(unknown), bearer(unknown), { 'x-api-key': unknown }, bearer('plain')])
+        assert.deepEqual(await refusal(standing, headers), [503, 'store_unavailable', 'retry-after']);
+      assert.equal(await refusal(standing, service(secret)), 'admitted');
+      assert.deepEqual(await refusal(standing, {}), [401, 'key_missing', 'www-authenticate']);
+    }
+    assert.deepEqual(await refusal('current', service(unknown)), [401, 'key_invalid', 'www-authenticate']);
+  });
 });

@@ -1,4 +1,5 @@
 import { beginWithDefaults } from '../../core/access/begin-with-defaults.ts';
+import { directoryBehind } from '../../core/errors/directory-behind.ts';
 import { callerKey, callerKeyHeader, matchedRoute } from '../../core/pipeline/keys.ts';
 import { definePlugin, type RequestContext } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
@@ -11,7 +12,8 @@ import { TokenRing } from './token-ring.ts';
 
 /**
  * Finds out who is calling. Refuses with `key_missing`, `key_invalid`, `key_expired` or `workspace_archived`, and tokens
- * with `token_invalid` or `token_keys_unavailable`.
+ * with `token_invalid` or `token_keys_unavailable`. While the store of keys cannot be read, what is not known is refused
+ * with `store_unavailable`: it may exist.
  */
 export default definePlugin({
   name: 'auth',
@@ -26,6 +28,8 @@ export default definePlugin({
     const header = `${scope.headerPrefix}-api-key`;
 
     const admit = (context: RequestContext, key: KeyRecord, bearerIsOurs: boolean): void => {
+      // Nothing is known of the workspace of a token's bearer then.
+      if (key.isToken === true && directory.standing() === 'unknown') throw directoryBehind('token');
       attribute(context, key);
       // How long a token lives is judged where it is remembered, with the tolerance of its issuer's clock.
       if (key.isToken !== true && key.expiresAt !== null && context.startedAt >= key.expiresAt)
@@ -58,6 +62,8 @@ export default definePlugin({
         if (!given) key = bearerIsToken ? tokens.find(bearer, now) : bearerKey;
         else key = tokens !== undefined && isTokenForm(given) ? tokens.find(given, now) : ring.find(given);
         if (key === undefined) {
+          if ((given ?? bearer) !== undefined && directory.standing() !== 'current')
+            throw directoryBehind('service key');
           if (given || bearerIsKey) throw invalid(own ? header : (boxed?.name ?? 'authorization'));
           throw missing(header, keyPrefix, bearer !== undefined);
         }

@@ -1,3 +1,4 @@
+import { directoryBehind } from '../../core/errors/directory-behind.ts';
 import { quoteClaim, tokenInvalid } from '../../core/errors/token-invalid.ts';
 import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
 import { sha256 } from '../../core/ports/sha256.ts';
@@ -5,7 +6,7 @@ import type { TokenIdentity } from './token-claims.ts';
 
 /**
  * The key as which the bearer of a verified token acts: one of a user, in one workspace. Throws `token_invalid` when
- * its organisation or workspace does not exist here.
+ * its organisation or workspace does not exist here, and `store_unavailable` when that cannot be known now.
  */
 export function keyOfToken(
   identity: TokenIdentity,
@@ -42,6 +43,7 @@ function workspaceOf(organisationId: string, named: string | undefined, director
   if (isDefault && named === defaultWorkspaceId) return named;
   const found = directory.workspaceId(organisationId, named);
   if (found !== undefined) return found;
+  if (directory.standing() !== 'current') throw directoryBehind('workspace of the token');
   throw tokenInvalid(
     isDefault
       ? `names the workspace ${quoteClaim(named)}, which does not exist. Use the id or slug of one that does.`

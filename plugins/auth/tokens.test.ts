@@ -267,3 +267,20 @@ describe('option jwt', () => {
       );
   });
 });
+
+describe('a token while the store of workspaces cannot be read', () => {
+  const asked = (claims: JWTPayload, directory: Partial<Directory>) =>
+    tokenOf(claims).then(async (token) => (await guard({ directory })).request(service(token)));
+
+  test('is served as far as its workspace is known, and refused for another try where it is not', async () => {
+    const behind: Partial<Directory> = { standing: () => 'behind' };
+    const unknown: Partial<Directory> = { standing: () => 'unknown' };
+    assert.ok((await asked({}, behind)).key);
+    const elsewhere = await refusal(asked({ workspace_slug: 'ws-of-later' }, behind));
+    assert.deepEqual([elsewhere.code, elsewhere.headers[0]], ['store_unavailable', 'retry-after']);
+    const nothing = await refusal(asked({}, unknown));
+    assert.deepEqual([nothing.code, nothing.headers[0]], ['store_unavailable', 'retry-after']);
+    const never = await refusal(asked({ workspace_slug: 'ws-of-later' }, {}));
+    assert.equal(never.code, 'token_invalid');
+  });
+});

@@ -21,7 +21,7 @@ const startRetryMs = 500;
 const firstRetryMs = 1000;
 const longestRetryMs = 30_000;
 const meanwhile =
-  "Meanwhile requests are served with the owner's key and those of the configuration, nothing can be administered, and it is tried again.";
+  "Meanwhile requests are served with the owner's key, those of the configuration and those of the last snapshot, nothing can be administered, and it is tried again.";
 
 /**
  * Opens the store of a server that may be away. Resolves when it is open, or when it is not after five seconds: then

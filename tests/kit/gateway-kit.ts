@@ -342,7 +342,7 @@ export function testConfig({
       ...server,
     },
     security: {
-      ...{ trusted_hosts: [], key_prefix: 'wk_' },
+      ...{ trusted_hosts: [], key_prefix: 'wk_', directory_max_age: 900 },
       secret_sources: { environment_prefix: '', folder: '', machine_identity: false },
       ...security,
     },

@@ -1,5 +1,6 @@
 import { didYouMean } from '../../config/did-you-mean.ts';
 import { childPointer } from '../../config/pointer.ts';
+import { directoryBehind } from '../../errors/directory-behind.ts';
 import { errorTable } from '../../errors/codes.ts';
 import { withFullStop } from '../../errors/full-stop.ts';
 import { boundedMessage, GatewayError } from '../../errors/gateway-error.ts';
@@ -91,10 +92,12 @@ export class ConfigStore {
     return record === undefined ? undefined : this.#ofRecord(record, place);
   }
 
-  /** Throws `config_unknown` when there is none of this name. */
+  /** Throws `config_unknown` when there is none of this name, `store_unavailable` while that cannot be known. */
   bySlug(slug: string, place?: RecordPlace): CompiledConfig {
     const found = this.find(slug, place);
     if (found !== undefined) return found;
+    if (place !== undefined && this.#records.standing() !== 'current')
+      throw directoryBehind(`config ${JSON.stringify(slug.slice(0, maxShown))}`);
     const message = this.missing(slug, place) ?? '';
     throw new GatewayError('config_unknown', message, {
       param: 'config',

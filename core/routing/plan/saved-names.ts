@@ -5,7 +5,7 @@ import { readConfigObject, type InlineConfig } from './parse-inline-config.ts';
 import type { SavedProviders } from './provider-names.ts';
 
 /** Where saved configs and providers are looked up: in memory. */
-export type SavedRecords = Pick<Directory, 'record' | 'records'>;
+export type SavedRecords = Pick<Directory, 'standing' | 'record' | 'records'>;
 
 /** A config of a store that another one refers to. */
 export interface SavedConfig {

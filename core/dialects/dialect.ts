@@ -103,6 +103,34 @@ export interface Conversation {
   readonly texts: readonly ConversationText[];
 }
 
+/** One generated text of a complete answer, whatever the wire. */
+export interface AnswerText {
+  /** A refusal of the model is a `text`. `tool-arguments` are JSON, as the model wrote them or as the wire keeps them. */
+  readonly type: 'text' | 'reasoning' | 'tool-arguments';
+  /** Index of the choice. */
+  readonly choice: number;
+  /** Of tool arguments: which call of the choice, from 0, and its name. */
+  readonly call?: number;
+  readonly name?: string;
+  readonly text: string;
+  /** Where it stands in the answer's JSON. */
+  readonly path: readonly (string | number)[];
+}
+
+/** The same with what the wire keeps beside it. */
+export interface AnswerTextPlace extends AnswerText {
+  /** The place holds a JSON object, of which `text` is the JSON. */
+  readonly isJson?: true;
+  /**
+   * What repeats, counts or proves the text, and what stands there once the text is another one: `same` is the text
+   * itself.
+   */
+  readonly beside: readonly {
+    readonly path: AnswerText['path'];
+    readonly value: '' | null | 'same' | readonly never[];
+  }[];
+}
+
 /** One thing wrong with a request body. */
 export interface RequestIssue {
   /** Dotted name of the field (`messages`, `tools[3].function.name`). */
@@ -123,6 +151,8 @@ export interface Dialect {
   /** The first rule that the body breaks, or undefined. `strict` is OpenAI compliance (default true). */
   validateRequest(endpoint: EndpointId, body: unknown, strict: boolean): RequestIssue | undefined;
   decodeConversation(endpoint: EndpointId, body: unknown): Conversation;
+  /** The generated texts of a complete answer (its JSON), in the order in which they are said; none where there are none. */
+  decodeAnswerTexts(endpoint: EndpointId, answer: unknown): readonly AnswerTextPlace[];
   /** Where model and streaming do not stand in the body (`model`, `stream`): reads them from the raw path. */
   readCall?(path: string): RequestedCall;
   /** Present where the wire is for chat and can be translated. */

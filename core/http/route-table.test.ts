@@ -23,7 +23,7 @@ function pipeline(
   const instance = {
     definition,
     hooks,
-    name: 'routes',
+    name: `${name}-routes`,
     onError: 'fail',
     timeoutMs: 0,
     builtIn: true,
@@ -135,5 +135,17 @@ describe('the table of routes', () => {
     const { routes } = compilePipelines([clash]);
     assert.deepEqual(routes.match('GET', '/logs/1', false)?.params, { id: '1' });
     assert.deepEqual(routes.match('GET', '/logs/1/x', false)?.params, { other: '1' });
+  });
+
+  it('routes of plugins that are listed elsewhere go to the first pipeline for routes, once', () => {
+    const own = pipeline('own', {}, [['GET', '/mine/{id}']]);
+    const routes = compilePipelines([pipeline('admin', { routes: 'contributed' }), own, own]);
+    assert.equal(routes.pipelines[0]?.routes.length, 1);
+    const found = routes.routes.match('GET', '/mine/1', false);
+    assert.deepEqual([found?.pipeline.name, found?.params], ['admin', { id: '1' }]);
+    assert.equal(routes.routes.match('POST', '/mine/1', false), undefined);
+    assert.equal(routes.routes.match('GET', '/mine/1', true)?.pipeline.name, 'own');
+    const both = compilePipelines([own, pipeline('own', { routes: 'contributed' }, [['GET', '/mine/{id}']])]);
+    assert.equal(both.pipelines[1]?.routes.length, 1);
   });
 });

@@ -280,10 +280,17 @@ describe('pipelines beside each other', () => {
   });
 });
 
-test('routes of a plugin that also stands in a pipeline for routes are served', () => {
-  const admin = pipelineOf([auth, management], { routes: 'contributed' });
+test('one listing of a plugin with routes is enough where a pipeline serves routes', () => {
+  const routes = { routes: 'contributed' } as const;
   const gateway = pipelineOf([auth, management, provider]);
-  assert.deepEqual(checkRoutes([gateway, admin], locate), []);
+  assert.deepEqual(checkRoutes([gateway, pipelineOf([auth, management], routes)], locate), []);
+  assert.deepEqual(checkRoutes([gateway, pipelineOf([auth], routes)], locate), []);
+  const [second, ...others] = checkRoutes(
+    [gateway, pipelineOf([auth], routes), pipelineOf([auth], routes)],
+    locate,
+  );
+  assert.match(second?.message ?? '', /^no plugin of pipeline "gateway" contributes routes/);
+  assert.deepEqual(others, []);
 });
 
 test('all problems are found at once, each at its plugin', () => {

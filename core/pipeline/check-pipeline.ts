@@ -36,7 +36,6 @@ export function checkPipeline(pipeline: CheckedPipeline<CheckedPlugin>, locate: 
   return [
     ...needsProblems(pipeline, locate),
     ...answerProblems(pipeline, locate),
-    ...routeProblems(pipeline, locate),
     ...pipeline.plugins.flatMap((plugin) => declarationProblems(plugin, locate)),
   ];
 }
@@ -101,24 +100,31 @@ function coversPath(wide: readonly string[], narrow: readonly string[]): boolean
 }
 
 /**
- * The check across pipelines: routes are served only by a pipeline with `match: { routes:
- * contributed }`, so a plugin that declares some must stand in one.
+ * The check across pipelines: the routes of all plugins are served by pipelines with `match: { routes: contributed }`,
+ * so there must be one for them, and something for it to serve.
  */
 export function checkRoutes(pipelines: readonly CheckedPipeline<CheckedPlugin>[], locate: Locate): Problem[] {
   const serving = pipelines.filter(({ config }) => config.match.routes !== undefined);
-  const served = new Set(serving.flatMap(({ plugins }) => plugins.map((plugin) => plugin.definition.name)));
-  const others = pipelines
-    .filter((pipeline) => !serving.includes(pipeline))
-    .flatMap(({ plugins }) => plugins);
-  return others
-    .filter((plugin) => hasRoutes(plugin) && !served.has(plugin.definition.name))
-    .map((plugin) =>
+  const contributing = pipelines.flatMap(({ plugins }) => plugins).filter(hasRoutes);
+  if (serving.length === 0)
+    return contributing.map((plugin) =>
       problem(
         plugin,
         locate,
-        `the routes of ${named(plugin)} would not be served; list it in a pipeline with "match: { routes: contributed }" too`,
+        `the routes of ${named(plugin)} would not be served; add a pipeline with "match: { routes: contributed }" and the plugins that let callers in, such as "auth"`,
       ),
     );
+  const [first] = serving;
+  return serving
+    .filter((pipeline) => {
+      // Routes of plugins that are listed elsewhere are served by the first one.
+      const served = pipeline === first ? contributing : pipeline.plugins.filter(hasRoutes);
+      return served.length === 0;
+    })
+    .map(({ config, pointer }) => {
+      const message = `no plugin of pipeline "${config.name}" contributes routes, so it would serve nothing; list one that does, such as "management", or match a path`;
+      return { ...locate(`${pointer}/plugins`, 'key'), path: `${pointer}/plugins`, message };
+    });
 }
 
 function needsProblems({ config, plugins }: CheckedPipeline<CheckedPlugin>, locate: Locate): Problem[] {
@@ -249,16 +255,6 @@ function unreachableProblems({ plugins }: CheckedPipeline<CreatedPlugin>, locate
       ),
     ];
   });
-}
-
-function routeProblems(
-  { config, pointer, plugins }: CheckedPipeline<CheckedPlugin>,
-  locate: Locate,
-): Problem[] {
-  if (config.match.routes === undefined) return [];
-  if (plugins.some(hasRoutes)) return [];
-  const message = `no plugin of pipeline "${config.name}" contributes routes, so it would serve nothing; list one that does, such as "management", or match a path`;
-  return [{ ...locate(`${pointer}/plugins`, 'key'), path: `${pointer}/plugins`, message }];
 }
 
 function hasRoutes({ definition }: CheckedPlugin): boolean {

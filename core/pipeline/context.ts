@@ -1,4 +1,4 @@
-import type { Conversation, Dialect } from '../dialects/dialect.ts';
+import type { AnswerText, Conversation, Dialect } from '../dialects/dialect.ts';
 import type { Endpoint } from '../dialects/endpoint.ts';
 import type { GatewayError } from '../errors/gateway-error.ts';
 import type { CacheSettings } from '../ports/cache-settings.ts';
@@ -135,11 +135,24 @@ export interface ResponseView {
   readonly text: string;
   /** Parsed JSON, or undefined. Read-only; changes go through `set` and `remove`. */
   readonly json: JsonValue | undefined;
+  /**
+   * What the model said, decoded through the client's dialect on first use: texts, thoughts, and the arguments of tool
+   * calls, in the order in which they are said. Empty for what is no answer of a model: errors, embeddings.
+   */
+  readonly texts: readonly AnswerText[];
   readonly source: 'gateway' | 'provider';
   /** True when this answer was collected from a stream (`stream: hold`). */
   readonly streamed: boolean;
   set(path: JsonPath, value: JsonValue): void;
   remove(path: JsonPath): void;
+  /**
+   * Puts another text in the place of one of `texts`. What repeats it, counts places in it or proves it (log
+   * probabilities, sources, a thought's signature) is taken out; every other byte stays. Tool arguments must be a JSON
+   * object on wires that keep them as one: throws `upstream_invalid` otherwise.
+   */
+  setText(part: AnswerText, text: string): void;
+  /** The same for all of them in one pass: `change` is called with each and returns what it shall be. */
+  setTexts(change: (part: AnswerText) => string): void;
   setHeader(name: string, value: string): void;
   removeHeader(name: string): void;
 }

@@ -127,7 +127,11 @@ async function deliverThroughHooks(
       bytes = await decodeWhole(body, coding, maxDecodedBytes);
       headers = withoutHeader(headers, 'content-encoding');
     }
-    const view = new EditableResponse(answer.status, headers, bytes, answer.source ?? 'gateway');
+    const view = new EditableResponse(
+      { status: answer.status, headers, bytes },
+      answer.source ?? 'gateway',
+      exchange,
+    );
     exchange.response = view;
     for (const step of steps) {
       position = step.index;

@@ -1,14 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { JsonObject } from '../../adapters/dialects/json-reading.ts';
-import { goldenClients } from '../../tests/golden/grid-gateway.ts';
-import type { Heard } from '../../tests/golden/heard.ts';
-import { framesOf } from '../../tests/golden/transcript.ts';
 import type { Received } from '../../tests/kit/http-kit.ts';
 import {
   callers,
   changing,
   gatewayWith,
+  heardBy,
   holding,
   original,
   tapping,
@@ -16,17 +14,6 @@ import {
   type Caller,
 } from './every-dialect.test-support.ts';
 import { definePlugin, GatewayError, type AnyPlugin, type StreamEvent } from './plugin.ts';
-
-/** What a strict reader of the client's wire understands. */
-function heardBy(caller: Caller, { text, body, headers }: Received): Heard {
-  const listener = goldenClients.find(({ dialect }) => dialect === caller.dialect);
-  assert.ok(listener !== undefined);
-  const isArray = headers['content-type']?.startsWith('application/json') === true;
-  const frames = isArray
-    ? (JSON.parse(text) as unknown[]).map((element) => ({ event: '', data: JSON.stringify(element) }))
-    : framesOf(body);
-  return listener.hearStream(frames);
-}
 
 /** Takes text back a piece at a time: each leaves with the next one. */
 const lagging = (name: string): AnyPlugin =>

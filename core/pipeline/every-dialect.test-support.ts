@@ -1,4 +1,8 @@
+import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
+import { goldenClients } from '../../tests/golden/grid-gateway.ts';
+import type { Heard } from '../../tests/golden/heard.ts';
+import { framesOf } from '../../tests/golden/transcript.ts';
 import { startFakeProviders } from '../../tests/kit/fake-providers/fake-providers.ts';
 import { providerPlugin, startTestGateway } from '../../tests/kit/gateway-kit.ts';
 import { send, type Received } from '../../tests/kit/http-kit.ts';
@@ -91,3 +95,14 @@ export const holding = (name: string, change: (text: string) => string): AnyPlug
       },
     };
   });
+
+/** What a strict reader of the client's wire understands. */
+export function heardBy(caller: Caller, { text, body, headers }: Received): Heard {
+  const listener = goldenClients.find(({ dialect }) => dialect === caller.dialect);
+  assert.ok(listener !== undefined);
+  const isArray = headers['content-type']?.startsWith('application/json') === true;
+  const frames = isArray
+    ? (JSON.parse(text) as unknown[]).map((element) => ({ event: '', data: JSON.stringify(element) }))
+    : framesOf(body);
+  return listener.hearStream(frames);
+}

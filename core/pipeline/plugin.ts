@@ -41,11 +41,13 @@ import type {
 export { Type, type Static } from 'typebox';
 export { GatewayError } from '../errors/gateway-error.ts';
 export { linearPattern, type LinearPattern } from '../ports/linear-pattern.ts';
+export { redactor, type Redactor, type RedactorRule } from '../redaction/redactor.ts';
 export { defineKey, type ContextKey } from './context-key.ts';
 export { judged } from './keys.ts';
 export { namedModels, type NamedModels, type NamingRequest } from './named-models.ts';
 export { defineMediaRoute, defineRoute } from '../http/define-route.ts';
 export type { Answer } from './answer.ts';
+export type { AnswerText } from '../dialects/dialect.ts';
 export type { StreamEvent } from '../dialects/stream-event.ts';
 export type * from './context.ts';
 
@@ -73,7 +75,10 @@ export interface Capabilities {
   readonly guardrail?: true;
   /** Its `request` hook always answers: nothing behind it runs a request hook. */
   readonly answers?: boolean;
-  /** Its `create` returns `routes`: they are served by a pipeline with `match: { routes: contributed }`. */
+  /**
+   * Its `create` returns `routes`: they are served by the first pipeline with `match: { routes: contributed }`, wherever
+   * the plugin is listed.
+   */
   readonly routes?: true;
   /** Context that it needs an earlier plugin to provide: `key` is provided by `auth`. */
   readonly needs?: readonly 'key'[];

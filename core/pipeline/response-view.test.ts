@@ -1,14 +1,16 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { openAiChat } from '../../adapters/dialects/openai-chat/index.ts';
 import { EditableResponse, withoutHeader } from './response-view.ts';
 
+const wire = { dialect: openAiChat, endpoint: { id: 'chat.completions' } } as const;
 const view = (text: string, headers: readonly string[] = []) =>
-  new EditableResponse(200, headers, Buffer.from(text), 'provider');
+  new EditableResponse({ status: 200, headers, bytes: Buffer.from(text) }, 'provider', wire);
 
 describe('an answer under the eyes of a hook', () => {
   it('keeps its very bytes until it is changed', () => {
     const bytes = Buffer.from('{"a":1}');
-    const answer = new EditableResponse(200, [], bytes, 'provider');
+    const answer = new EditableResponse({ status: 200, headers: [], bytes }, 'provider', wire);
     assert.deepEqual(answer.json, { a: 1 });
     answer.remove(['b']);
     answer.set(['a'], 1);

@@ -212,7 +212,12 @@ export class HoldStage implements Stage {
     const endpoint: EndpointId = this.exchange.endpoint.id;
     const { instance } = this.step;
     const answer = Buffer.from(this.codec.assemble(endpoint, this.frames));
-    const view = new EditableResponse(200, [], answer, 'provider', true);
+    const view = new EditableResponse(
+      { status: 200, headers: [], bytes: answer },
+      'provider',
+      this.exchange,
+      true,
+    );
     this.exchange.response = view;
     const call = (): MaybePromise<void> => instance.hooks.response?.(this.exchange);
     const isGuardrail = instance.definition.capabilities?.guardrail === true;

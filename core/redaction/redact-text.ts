@@ -40,7 +40,11 @@ export function redactText(text: string, rules: readonly TextRule[]): string {
  * the piece in which what it replaces begins.
  */
 export function redactPieces(pieces: readonly string[], rules: readonly TextRule[]): readonly string[] {
-  const cuts = cutsOf(pieces.join(''), rules);
+  return redactCuts(pieces, cutsOf(pieces.join(''), rules));
+}
+
+/** The pieces with the cuts made that were found in all of them together. */
+export function redactCuts(pieces: readonly string[], cuts: readonly Cut[]): readonly string[] {
   if (cuts.length === 0) return pieces;
   let offset = 0;
   let next = 0;

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { cp, mkdir, rm } from 'node:fs/promises';
+import { cp, mkdir, readFile, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -343,6 +343,75 @@ describe('a plugin outside of the project', { timeout: 90_000 }, () => {
     const first = new TextDecoder().decode((await reader.read()).value);
     assert.doesNotMatch(first, /\[DONE\]/, 'the stream was collected instead of passed on');
     await reader.cancel();
+  });
+
+  /** The plugins of docs/plugins.md by their file names. */
+  async function documented(name: string): Promise<string> {
+    const page = await readFile(new URL('../../docs/plugins.md', import.meta.url), 'utf8');
+    const [, code] = new RegExp(`\\n\`\`\`ts\\n(// plugins/${name}\\n.*?)\`\`\``, 's').exec(page) ?? [];
+    assert.ok(code !== undefined, `docs/plugins.md has no example ${name}`);
+    return home.write(`plugins/${name}`, code);
+  }
+
+  test('house-style of the docs changes the texts of every API, streamed or not, and no other byte', async () => {
+    await swap();
+    const asks: Asking[] = [
+      {},
+      {
+        path: '/messages',
+        body: { model: 'm', max_tokens: 200, messages: [{ role: 'user', content: 'Hi' }] },
+      },
+      { path: '/responses', body: { model: 'm', input: 'Hi' } },
+      { path: '/models/m:generateContent', body: { contents: [{ role: 'user', parts: [{ text: 'Hi' }] }] } },
+    ];
+    const plain = (text: string): string =>
+      text.replace(/[a-z]*[_-][\w-]{8,}|\d{6,}/gi, '').replace(/\s/g, '');
+    const before = await Promise.all(asks.map(async (asking) => (await gateway.ask(asking)).text));
+    await documented('house-style.ts');
+    await swap('./plugins/house-style.ts');
+    for (const [i, asking] of asks.entries()) {
+      const { text } = await gateway.ask(asking);
+      assert.match(text, /integrated mock provider/);
+      assert.equal(plain(text.replaceAll('integrated', 'built-in')), plain(before[i] ?? ''));
+    }
+    assert.match(await say({ stream: true }), /integrated mock provider/);
+  });
+
+  test('redact of the docs leaves no torn match, and refuses a pattern without end', async () => {
+    await documented('redact.ts');
+    await swap(
+      String.raw`./plugins/redact.ts: { pattern: '\b[0-9]{3}-[0-9]{2}-[0-9]{4}\b', replacement: '[ssn]' }`,
+    );
+    for (const content of ['Mine is 123-45-6789.', '123-45-6789', 'No 123-45-67890, but 000-00-0000']) {
+      const wanted = content.replaceAll(/\b\d{3}-\d\d-\d{4}\b/g, '[ssn]');
+      assert.ok((await gateway.ask({ content })).text.includes(JSON.stringify(wanted).slice(1, -1)));
+      const streamed = await say({ stream: true, content });
+      assert.ok(streamed.includes(wanted), streamed);
+      assert.match(streamed, /was called\.$/);
+    }
+    await configure(`./plugins/redact.ts: { pattern: '[0-9]+', replacement: '' }`);
+    await loggedSoon(/has matches of any length.*\{1,200\}/);
+  });
+
+  test('call-counter of the docs is listed once: its hook counts and its route tells', async () => {
+    await documented('call-counter.ts');
+    await configure('./plugins/call-counter.ts');
+    await loggedSoon(/the routes of plugin "call-counter" would not be served; add a pipeline/);
+    const { generation } = await gateway.status();
+    const admin = '  - { name: admin, match: { routes: contributed }, plugins: [auth] }\n';
+    const listed = configuration(['./plugins/call-counter.ts']);
+    await home.write('gateway.config.yaml', listed.replace('pipelines:\n', `pipelines:\n${admin}`));
+    await eventually(async () => (await gateway.status())['generation'] !== generation || undefined);
+    const calls = async (): Promise<number> => {
+      const headers = { 'x-service-api-key': ownerKey };
+      const answer = await fetch(`${gateway.url}/v1/call-counter`, { headers });
+      assert.equal(answer.status, 200, await answer.clone().text());
+      return ((await answer.json()) as { calls: number }).calls;
+    };
+    const before = await calls();
+    await gateway.ask();
+    assert.ok((await calls()) > before);
+    assert.equal((await fetch(`${gateway.url}/v1/call-counter`)).status, 401);
   });
 
   test('that holds streams judges and changes the whole answer', async () => {

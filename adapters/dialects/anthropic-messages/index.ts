@@ -2,6 +2,7 @@ import type { Dialect } from '../../../core/dialects/dialect.ts';
 import { FrameScanner } from '../frame-scanner.ts';
 import { asBuffer, parseObject } from '../json-reading.ts';
 import { bodyIssue } from '../request-issue.ts';
+import { decodeAnswerTexts } from './answer-texts.ts';
 import { anthropicClient } from './client.ts';
 import { decodeConversation } from './decode-conversation.ts';
 import { encodeAnthropicError, encodeAnthropicStreamError } from './encode-error.ts';
@@ -14,6 +15,7 @@ export const anthropicMessages: Dialect = {
   name: 'anthropic-messages',
   validateRequest: (_endpoint, body) => bodyIssue(body),
   decodeConversation,
+  decodeAnswerTexts,
   chat: anthropicClient,
   scanAnswer(_endpoint, body) {
     const message = parseObject(asBuffer(body).toString('utf8'));

@@ -5,17 +5,19 @@ import { encodeArguments } from './call-arguments.ts';
 import type { FrameFraming } from './frame-json.ts';
 import { writeMembers } from './frame-members.ts';
 import { opaque } from './frame-reader.ts';
-import { CallNumbers, channelOf, frameSlots, type FrameSlot, type TextEvent } from './frame-slots.ts';
+import {
+  aboutTheText,
+  CallNumbers,
+  channelOf,
+  frameSlots,
+  type FrameSlot,
+  type TextEvent,
+} from './frame-slots.ts';
 import { candidateIndex, partsOf } from './join-calls.ts';
 import { member } from './member.ts';
 
 type CallEvent = Extract<TextEvent, { type: 'tool-arguments-delta' }>;
 
-/** Members of a candidate that repeat its text or count places in it. */
-const aboutTheText = [
-  ...['logprobsResult', 'logprobs_result', 'avgLogprobs', 'avg_logprobs'],
-  ...['groundingMetadata', 'grounding_metadata', 'citationMetadata', 'citation_metadata'],
-];
 /** Members that stand in every object of a stream. */
 const commonMembers = ['modelVersion', 'model_version', 'responseId', 'response_id', 'createTime'];
 

@@ -4,6 +4,12 @@ import { asArray, asObject, asText, type JsonObject } from '../json-reading.ts';
 import { candidateIndex, partsOf } from './join-calls.ts';
 import { memberObject } from './member.ts';
 
+/** Members of a candidate that repeat its text or count places in it. */
+export const aboutTheText = [
+  ...['logprobsResult', 'logprobs_result', 'avgLogprobs', 'avg_logprobs'],
+  ...['groundingMetadata', 'grounding_metadata', 'citationMetadata', 'citation_metadata'],
+];
+
 /** The events that carry text. */
 export type TextEvent = Extract<StreamEvent, { text: string }>;
 

@@ -2,6 +2,7 @@ import type { Dialect, RequestIssue } from '../../../core/dialects/dialect.ts';
 import { asObject } from '../json-reading.ts';
 import { bodyIssue } from '../request-issue.ts';
 import { answerFacts } from './answer-facts.ts';
+import { decodeAnswerTexts } from './answer-texts.ts';
 import { geminiClient } from './client-codec.ts';
 import { decodeConversation } from './decode-conversation.ts';
 import { encodeGeminiError, encodeGeminiStreamError } from './error-shape.ts';
@@ -18,6 +19,7 @@ export const googleGemini: Dialect = {
   validateRequest: (endpoint, body) =>
     bodyIssue(body) ?? (endpoint === 'generate-content' ? contentsIssue(body) : undefined),
   decodeConversation,
+  decodeAnswerTexts,
   readCall(path) {
     const call = readModelPath(path);
     return { model: call?.model ?? '', stream: call?.method === 'streamGenerateContent' };

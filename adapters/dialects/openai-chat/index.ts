@@ -2,6 +2,7 @@ import type { Dialect } from '../../../core/dialects/dialect.ts';
 import { FrameScanner } from '../frame-scanner.ts';
 import { encodeOpenAiError, encodeOpenAiStreamError } from '../openai-error.ts';
 import { scanAnswer } from './answer-facts.ts';
+import { decodeAnswerTexts } from './answer-texts.ts';
 import { assembleAnswer, disassembleAnswer } from './assemble.ts';
 import { openAiChatClient } from './client.ts';
 import { decodeConversation } from './decode-conversation.ts';
@@ -16,6 +17,7 @@ export const openAiChat: Dialect = {
   name: 'openai-chat',
   validateRequest,
   decodeConversation,
+  decodeAnswerTexts,
   chat: openAiChatClient,
   scanAnswer,
   streamScanner: () => new FrameScanner(new ChatStreamReader(), watchedMembers),

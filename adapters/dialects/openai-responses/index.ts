@@ -4,6 +4,7 @@ import { FrameScanner } from '../frame-scanner.ts';
 import { asBuffer, parseObject } from '../json-reading.ts';
 import { encodeErrorJson, encodeOpenAiError, openAiErrorMembers } from '../openai-error.ts';
 import { bodyIssue } from '../request-issue.ts';
+import { decodeAnswerTexts } from './answer-texts.ts';
 import { openAiResponsesClient } from './client.ts';
 import { decodeConversation } from './decode-conversation.ts';
 import { responsesFrames } from './frames.ts';
@@ -14,6 +15,7 @@ export const openAiResponses: Dialect = {
   name: 'openai-responses',
   validateRequest: (_endpoint, body) => bodyIssue(body),
   decodeConversation,
+  decodeAnswerTexts,
   chat: openAiResponsesClient,
   scanAnswer(_endpoint, body) {
     const response = parseObject(asBuffer(body).toString('utf8'));

@@ -39,7 +39,13 @@ describe('scopes', () => {
       'manage users',
       true,
       false,
-      ['organisation_users.create', 'workspace_users.create', 'workspace_users.delete'],
+      ['organisation_users.create', 'organisation_users.update', 'organisation_users.delete'],
+    ],
+    [
+      'manage the members of a workspace, as its managers do',
+      true,
+      true,
+      ['workspace_users.create', 'workspace_users.update', 'workspace_users.delete'],
     ],
     ['create and manage configs', true, true, ['configs.create', 'configs.update', 'configs.delete']],
     [

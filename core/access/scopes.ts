@@ -15,7 +15,7 @@ const ofResources: readonly string[] = [
   ...scopesOf('workspace_service_api_keys', six),
   ...scopesOf('workspace_user_api_keys', six),
   ...scopesOf('workspaces', ['read', 'list']),
-  ...scopesOf('workspace_users', ['read', 'list']),
+  ...scopesOf('workspace_users', five),
   ...scopesOf('prompts', [...five, 'publish', 'render']),
   ...scopesOf('configs', five),
   ...scopesOf('guardrails', five),
@@ -50,7 +50,7 @@ const ofWorkspacesAlone: readonly string[] = [
   ...scopesOf('feedbacks', ['write']),
 ];
 
-/** The organisation, its users and its workspaces: a workspace's key cannot manage these. */
+/** The organisation, its people and its workspaces: a workspace's key cannot manage these. */
 const ofOrganisationsAlone: readonly string[] = [
   ...scopesOf('organisation_users', five),
   ...scopesOf('organisation_service_api_keys', six),
@@ -65,7 +65,6 @@ const ofOrganisationsAlone: readonly string[] = [
   ...scopesOf('deployments', five),
   ...scopesOf('secret_references', five),
   ...scopesOf('workspaces', ['create', 'update', 'delete']),
-  ...scopesOf('workspace_users', ['create', 'update', 'delete']),
 ];
 
 const ofWorkspaceKeys: ReadonlySet<string> = new Set([...ofResources, ...ofWorkspacesAlone]);

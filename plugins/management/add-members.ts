@@ -5,7 +5,7 @@ import type { ResourcesReader, ResourcesWriter, WorkspaceRecord } from '../../co
 import { memberExample, MemberReply, showMember } from './member-record.ts';
 import { listReply } from './page-query.ts';
 import { requireActive } from './require-active.ts';
-import { requireGrant } from './require-grant.ts';
+import { requireGrant, requireNotAboveActor } from './require-grant.ts';
 import { GivenWorkspaceRole, readWorkspaceRole } from './role-schema.ts';
 import { Identifier, Name, strict } from './text-schema.ts';
 import { requireSamePath } from './visible-member.ts';
@@ -60,6 +60,7 @@ export function addMembersRoute({ clock }: Scope, { path, suffix }: WorkspacePla
         const workspace = await visibleWorkspace(writer, key, params.workspaceId);
         requireActive(workspace);
         const users = await namedUsers(writer, key.organisationId, named);
+        for (const user of users) requireNotAboveActor(actor, user);
         await requireStrangers(writer, workspace, users);
         const wanted = users.map((user, index) => ({ user, role: roles[index] ?? ('member' as const) }));
         const result = await insertMembers(writer, workspace, { wanted, now });

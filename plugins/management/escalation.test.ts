@@ -21,7 +21,7 @@ const { scope } = testScope();
 const routes = [...userRoutes(scope), ...memberRoutes(scope), ...groupMappingRoutes(scope)];
 
 /** A store in which everybody and everything there is has the role `has`, and that takes every change. */
-function storeOf(has: OrganisationRole | WorkspaceRole) {
+function storeOf(has: OrganisationRole | WorkspaceRole, inOrganisation = has) {
   const changed: string[] = [];
   const change = (name: string, result: unknown) => () => {
     changed.push(name);
@@ -29,16 +29,17 @@ function storeOf(has: OrganisationRole | WorkspaceRole) {
   };
   const user = { id: 'u', organisationId: 'org-1', role: has, version: 1, createdAt: 0, updatedAt: 0 };
   const member = { ...user, workspaceId: 'ws-1', userId: 'u' };
+  const person = { ...user, role: inOrganisation };
   const others = { total: 2, data: [] };
   const writer = {
     users: {
-      ...{ find: () => Promise.resolve(user), list: () => Promise.resolve(others) },
+      ...{ find: () => Promise.resolve(person), list: () => Promise.resolve(others) },
       ...{ workspaceIds: () => Promise.resolve(new Map()) },
       ...{ replace: change('change', true), remove: change('remove', true) },
     },
     workspaces: { find: () => Promise.resolve({ id: 'ws-1', organisationId: 'org-1', status: 'active' }) },
     members: {
-      ...{ find: () => Promise.resolve({ member, user }), insert: change('insert', undefined) },
+      ...{ find: () => Promise.resolve({ member, user: person }), insert: change('insert', undefined) },
       ...{ replace: change('change', true), remove: change('remove', true) },
     },
     groupMappings: {
@@ -51,10 +52,16 @@ function storeOf(has: OrganisationRole | WorkspaceRole) {
 }
 
 /** Calls a route as somebody in the role `actor`; what it changed, or `refused`. */
-async function outcomeOf(id: string, actor: Role, has: OrganisationRole | WorkspaceRole, body: object) {
+async function outcomeOf(
+  id: string,
+  actor: Role,
+  has: OrganisationRole | WorkspaceRole,
+  body: object,
+  inOrganisation = has,
+) {
   const route = routes.find((one) => one.id === id);
   assert.ok(route, id);
-  const { changed, writer } = storeOf(has);
+  const { changed, writer } = storeOf(has, inOrganisation);
   const handled = route.handle(
     testRouteInput({
       ...{ role: actor, body, params: { workspaceId: 'ws-1', userId: 'u', scimWorkspaceGroupId: 'm' } },
@@ -111,6 +118,17 @@ describe('nobody reaches above themselves', () => {
             const users = [{ id: 'u', role }];
             const added = await outcomeOf(`workspace_users.create${suffix}`, actor, 'member', { users });
             assert.equal(added, expected(actor, [given], 'insert'));
+          }
+          for (const above of organisationRoles) {
+            const roles = [has, above];
+            const place = `${actor} meets ${has}, who is ${above} of the organisation`;
+            const gone = await outcomeOf(`workspace_users.delete${suffix}`, actor, has, {}, above);
+            assert.equal(gone, expected(actor, roles, 'remove'), place);
+            const made = await outcomeOf(`workspace_users.update${suffix}`, actor, has, { role: has }, above);
+            assert.equal(made, expected(actor, roles, 'change'), place);
+            const users = [{ id: 'u', role: has }];
+            const came = await outcomeOf(`workspace_users.create${suffix}`, actor, has, { users }, above);
+            assert.equal(came, expected(actor, roles, 'insert'), place);
           }
         }
       }

@@ -261,18 +261,18 @@ describe('who may do what with members', () => {
     [
       'a service key of the workspace',
       { kind: 'workspace-service', scopes: ['*'] },
-      [200, 200, 403, 403, 403],
+      [200, 200, 200, 200, 200],
     ],
     [
-      'a key of the workspace with scopes it cannot hold',
-      { kind: 'workspace-service', scopes: all },
-      [200, 200, 403, 403, 403],
+      'a service key of the workspace that reads',
+      { kind: 'workspace-service', scopes: ['workspace_users.list'] },
+      [200, 403, 403, 403, 403],
     ],
     ['a key of somebody', { kind: 'workspace-user', scopes: all }, [200, 200, 403, 403, 403]],
     [
       'a service key of another workspace',
       { kind: 'workspace-service', scopes: ['*'], workspaceId: 'ws-other' },
-      [404, 404, 403, 403, 403],
+      [404, 404, 404, 404, 404],
     ],
   ];
   for (const [name, overrides, statuses] of cases) {
@@ -292,6 +292,45 @@ describe('who may do what with members', () => {
       assert.deepEqual(found, statuses);
     });
   }
+});
+
+test('a manager adds people to the workspace and makes keys for them, and reaches nobody above', async (t) => {
+  const managers = new Set<string>();
+  const memberRole = (_: string, id: string) => (managers.has(id) ? 'manager' : 'member');
+  const { tenant, call } = await startAdministration(t, resources, { directory: { memberRole } });
+  const { key, organisationId, workspaceId } = await tenant('manager');
+  const person = (name: string, role: 'admin' | 'member' = 'member') =>
+    addUser(resources, organisationId, { email: `${name}@example.com`, role });
+  const [manager, bob, admin] = [await person('meg'), await person('bob'), await person('ada', 'admin')];
+  await addMember(resources, manager, { workspaceId, role: 'manager' });
+  managers.add(manager.id);
+  await addMember(resources, admin, { workspaceId });
+  const scopes = ['workspace_users', 'workspace_user_api_keys'].flatMap((one) =>
+    ['create', 'update', 'delete'].map((action) => `${one}.${action}`),
+  );
+  const own = key({ kind: 'workspace-user', userId: manager.id, scopes: [...scopes, 'completions.write'] });
+  const path = `/workspaces/${workspaceId}/users`;
+  const added = await call(own, { path, body: { users: [{ id: 'bob@example.com', role: 'manager' }] } });
+  assert.equal(added.status, 200, added.text);
+  const forBob = { name: 'bob', scopes: ['completions.write'], user_id: 'bob@example.com' };
+  const made = await call(own, { path: '/api-keys/workspace/user', body: forBob });
+  assert.equal(made.status, 200, made.text);
+  assert.deepEqual(await keysOfPeople(resources, organisationId), [made.json().id]);
+  const above: readonly AdminCall[] = [
+    { path, body: { users: [{ id: (await person('eve', 'admin')).id }] } },
+    { method: 'PUT', path: `${path}/${admin.id}`, body: { role: 'manager' } },
+    { method: 'DELETE', path: `${path}/${admin.id}` },
+    { path: '/api-keys/workspace/user', body: { ...forBob, user_id: 'ada@example.com' } },
+    { path: '/api-keys/workspace/user', body: { ...forBob, scopes: ['logs.view'] } },
+  ];
+  for (const one of above) assert.equal((await call(own, one)).status, 403, one.path);
+  const gone = await call(own, { method: 'DELETE', path: `${path}/${bob.id}` });
+  assert.equal(gone.status, 200, gone.text);
+  assert.deepEqual(await membersOf(organisationId, workspaceId), [
+    'ada@example.com member',
+    'meg@example.com manager',
+  ]);
+  assert.deepEqual(await keysOfPeople(resources, organisationId), []);
 });
 
 test('workspaces and people of another organisation are not there', async (t) => {

@@ -5,7 +5,7 @@ import { addMembersRoute } from './add-members.ts';
 import { memberExample, MemberReply, showMember } from './member-record.ts';
 import { listReply, pageOf, pageQuery } from './page-query.ts';
 import { requireActive } from './require-active.ts';
-import { requireGrant } from './require-grant.ts';
+import { requireGrant, requireNotAboveActor } from './require-grant.ts';
 import { GivenWorkspaceRole, readWorkspaceRole } from './role-schema.ts';
 import { staleVersion } from './stale-version.ts';
 import { Identifier, Name, strict } from './text-schema.ts';
@@ -105,6 +105,7 @@ function updateRoute({ clock }: Scope, { path, suffix }: WorkspacePlace): RouteD
         requireVersion(before.version);
         requireActive(workspace);
         requireGrant(actor, before.role);
+        requireNotAboveActor(actor, user);
         requireGrant(actor, role);
         const change = { role, updatedAt: clock.now(), version: before.version + 1 };
         const result: Member = { user, member: { ...before, ...change } };
@@ -134,6 +135,7 @@ function removeRoute({ path, suffix }: WorkspacePlace): RouteDefinition {
         requireVersion(member.version);
         requireActive(workspace);
         requireGrant(role, member.role);
+        requireNotAboveActor(role, user);
         const { organisationId, id } = workspace;
         if (!(await writer.members.remove(organisationId, id, user.id))) throw staleVersion();
         await writer.apiKeys.removeOfUser(organisationId, user.id, id);

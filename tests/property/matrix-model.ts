@@ -38,15 +38,20 @@ export type Verdict = 'in' | readonly number[];
 /** Managing the organisation, its settings, its users and its workspaces: no key of a workspace can. */
 const ofOrganisation =
   /^(organisation_(users|service_api_keys|settings|guardrails|exclusions)|audit_logs|plugins|deployments|secret_references)\./;
-const changesOfWorkspaces = /^(workspaces|workspace_users)\.(create|update|delete)$/;
+const changesOfWorkspaces = /^workspaces\.(create|update|delete)$/;
 const changesOfIntegrations = /^organisation_\w*integrations\.(create|read|update|delete)$/;
 /** Sending requests, and feedback: no key of an organisation can. */
 const ofWorkspaces =
   /^(completions\.|guardrails\.invoke|mcp\.invoke|agents\.invoke|logs\.write|feedbacks\.write)/;
 const changesOfKeys = /^(workspace_service|workspace_user)_api_keys\.(create|update|delete|rotate)$/;
 
+/** Managers bring people to their workspace, members do not. */
+const changesOfMembers = /^workspace_users\.(create|update|delete)$/;
+
 /** With the settings that hold while nobody has changed any. */
 const changesOfTemplates = /^(configs|prompts)\.(create|update|delete|publish)$/;
+
+const ofManagers = [changesOfKeys, changesOfMembers, changesOfTemplates];
 
 function isOrganisations(scope: string): boolean {
   return ofOrganisation.test(scope) || changesOfWorkspaces.test(scope) || changesOfIntegrations.test(scope);
@@ -67,9 +72,7 @@ function isManager({ kind, person }: Actor): boolean {
 function mayUse(actor: Actor, scope: string): boolean {
   const holds = actor.scopes.includes(scope) || actor.scopes.includes('*');
   return (
-    holds &&
-    canHold(actor, scope) &&
-    (isManager(actor) || !(changesOfKeys.test(scope) || changesOfTemplates.test(scope)))
+    holds && canHold(actor, scope) && (isManager(actor) || !ofManagers.some((pattern) => pattern.test(scope)))
   );
 }
 

@@ -237,10 +237,13 @@ function textOf(value: unknown): string {
   return (typeof value === 'string' ? value : (JSON.stringify(value) ?? '')).slice(0, 400);
 }
 
-/** Something that stays one segment of a path: `.` and `..`, encoded too, are refused before a route is looked for. */
+/**
+ * Something that stays one segment of a path: `.` and `..`, encoded too and before a separator, are refused before a
+ * route is looked for.
+ */
 function segmentOf(value: unknown): string {
   const text = textOf(value).slice(0, 1000).replaceAll('..', 'x');
-  return text === '' || text === '.' ? 'x' : escape(text);
+  return text === '' || /(?:^|[/\\])\.(?:[/\\;:]|$)/.test(text) ? 'x' : escape(text);
 }
 
 /** Half a surrogate pair has no encoding; its bytes are sent all the same. */

@@ -14,7 +14,8 @@ import { keepSystemdInformed } from '../core/lifecycle/watchdog.ts';
 import type { Log } from '../core/ports/log.ts';
 import { systemClock as clock } from '../core/ports/system-clock.ts';
 import { lockData } from '../storage/embedded/data-lock.ts';
-import { closeToOthers } from '../storage/embedded/own-folder.ts';
+import { checkWritable } from '../storage/embedded/disk-fault.ts';
+import { closeToOthers, ownFolder } from '../storage/embedded/own-folder.ts';
 import { openIdentity } from '../storage/identity/open-identity.ts';
 import { configFile } from './config-file.ts';
 import { openSecrets } from './open-secret-box.ts';
@@ -66,6 +67,8 @@ async function openAndServe(command: Start, beginning: Beginning): Promise<void>
   const { config, log, opened } = beginning;
   const features = readFeatures(env, config.retention);
   const data = path.resolve(command.data);
+  await ownFolder(data);
+  await checkWritable(data);
   const lock = await lockData(data, { clock, log, onLost: endAtOnce(log) });
   opened.push(() => lock.release());
   await closeToOthers(data, log);

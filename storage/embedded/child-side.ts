@@ -93,5 +93,8 @@ function tell(message: ReadyMessage | FailedMessage): Promise<void> {
 }
 
 function textOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  if (error instanceof Error) return error.message;
+  // The file system of a WebAssembly module throws objects of its own.
+  const isNumbered = typeof error === 'object' && error !== null && 'errno' in error;
+  return isNumbered ? `error ${String(error.errno)} of the file system` : String(error);
 }

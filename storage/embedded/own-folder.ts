@@ -41,7 +41,12 @@ export async function ownFolder(directory: string): Promise<void> {
     );
   }
   if ((mode & forOthers) === 0) return;
-  await chmod(directory, 0o700);
+  await chmod(directory, 0o700).catch((cause: NodeJS.ErrnoException) => {
+    throw new Error(
+      `the folder ${directory} cannot be closed to other users: ${causeInWords(cause)}. Name another data folder (--data, WEIR_DATA)`,
+      { cause },
+    );
+  });
   if (((await stat(directory)).mode & forOthers) === 0) return;
   throw new Error(
     `the folder ${directory} cannot be closed to other users: its file system keeps no modes. Mount it with umask=077, or use another one`,
@@ -136,6 +141,7 @@ async function closeWithin(
 
 const inWords: Readonly<Record<string, string>> = {
   ENOSPC: 'the disk is full',
+  EFBIG: 'files may not become as long as is needed (the limit of this process on the size of files)',
   EDQUOT: 'the quota of this user is used up',
   EROFS: 'the file system is mounted read-only',
 };

@@ -117,8 +117,8 @@ describe('the embedded engine', { skip: chdbMissing }, () => {
   });
 });
 
-test('a missing engine is explained with the remedy', () => {
-  const error = explainStart(
+test('a missing engine is explained with the remedy', async () => {
+  const error = await explainStart(
     '/data/analytics',
     new ChildStartError("Cannot find package 'chdb'\nat x", 'absent', ''),
   );
@@ -126,10 +126,10 @@ test('a missing engine is explained with the remedy', () => {
   assert.match(error.message, /storage\.analytics\.url to "none:"/);
 });
 
-test('an engine that holds the folder on its own is named as the reason', () => {
+test('an engine that holds the folder on its own is named as the reason', async () => {
   const output =
     'Code: 76. DB::Exception: Cannot lock file /data/analytics/status. Another server instance ...';
-  const error = explainStart(
+  const error = await explainStart(
     '/data/analytics',
     new ChildStartError('Failed to create connection', 'other', output),
   );

@@ -6,6 +6,7 @@ import type { Log } from '../../core/ports/log.ts';
 import type { ChdbChildOptions } from './chdb-child.ts';
 import { writeEngineConfig } from './chdb/engine-config.ts';
 import { lockData } from './data-lock.ts';
+import { diskFault } from './disk-fault.ts';
 import { memoryBudget } from './memory-budget.ts';
 import { runtimeFolder } from './runtime-folder.ts';
 import { ChildStartError, SupervisedChild } from './supervised-child.ts';
@@ -113,7 +114,7 @@ async function startWhenFree(directory: string, create: () => SupervisedChild): 
       await supervised.start();
       return supervised;
     } catch (error) {
-      if (!isFolderBusy(error) || attempt === folderBusyAttempts) throw explainStart(directory, error);
+      if (!isFolderBusy(error) || attempt === folderBusyAttempts) throw await explainStart(directory, error);
     }
     await delay(folderBusyWaitMs);
   }
@@ -125,7 +126,7 @@ function isFolderBusy(error: unknown): boolean {
 }
 
 /** Turns a failed start into one sentence with the folder and the remedy. */
-export function explainStart(directory: string, error: unknown): Error {
+export async function explainStart(directory: string, error: unknown): Promise<Error> {
   if (!(error instanceof ChildStartError)) return error instanceof Error ? error : new Error(String(error));
   const details = { cause: error };
   if (isFolderBusy(error)) {
@@ -139,6 +140,9 @@ export function explainStart(directory: string, error: unknown): Error {
       details,
     );
   }
+  const disk = await diskFault(directory).catch(() => undefined);
+  if (disk !== undefined)
+    return new Error(`the embedded analytics engine could not open ${directory}: ${disk}`, details);
   const output = firstLine(error.output.trim());
   const reason = output === '' ? firstLine(error.message) : `${firstLine(error.message)} (${output})`;
   return new Error(

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { fork } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -86,5 +87,23 @@ describe('the embedded relational engine', () => {
         return true;
       },
     );
+  });
+
+  test('a damaged database is named as such with the way back, and the file stays as it is', async () => {
+    const path = join(folder.path, 'damaged');
+    const options = { directory: path, log: recordingLog(), clock: testClock };
+    await (await startPglite(options)).close();
+    const log = join(path, 'pg_wal');
+    const [segment = ''] = (await readdir(log)).filter((name) => /^0/.test(name));
+    await writeFile(join(log, segment), randomBytes(1024 * 1024));
+    await assert.rejects(startPglite(options), ({ message }: Error) => {
+      assert.match(
+        message,
+        /the database in it is damaged \(the engine says: [^)]+\)+\. Move .* "weir restore FILE"/,
+      );
+      assert.doesNotMatch(message, /ASSERTIONS|\n/);
+      return true;
+    });
+    assert.equal((await readFile(join(log, segment))).length, 1024 * 1024);
   });
 });

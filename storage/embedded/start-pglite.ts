@@ -1,9 +1,12 @@
+import { existsSync } from 'node:fs';
+import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type { PgliteChildOptions } from './pglite-child.ts';
 import { DataFolderInUse, dataFolderHolder } from './data-lock.ts';
+import { diskFault } from './disk-fault.ts';
 import { socketFolder } from './runtime-folder.ts';
 import { ChildStartError, SupervisedChild } from './supervised-child.ts';
 
@@ -44,6 +47,7 @@ const socketName = '.s.PGSQL.5432';
  */
 export async function startPglite(options: PgliteOptions): Promise<EmbeddedPglite> {
   const { directory, log, clock, patienceMs = folderPatienceMs } = options;
+  const isNew = !existsSync(join(directory, 'PG_VERSION'));
   const place = await socketFolder(directory, socketName);
   const child: PgliteChildOptions = { directory, socket: join(place.path, socketName) };
   const entry = new URL('./pglite-child.ts', import.meta.url);
@@ -54,7 +58,7 @@ export async function startPglite(options: PgliteOptions): Promise<EmbeddedPglit
     await supervised.start();
   } catch (error) {
     await place.remove();
-    throw error instanceof ChildStartError ? explained(directory, error) : error;
+    throw error instanceof ChildStartError ? await explained(directory, error, isNew) : error;
   }
   return {
     socketFolder: place.path,
@@ -87,12 +91,34 @@ async function waitUntilFree(directory: string, clock: Clock, patienceMs: number
   }
 }
 
-function explained(directory: string, error: ChildStartError): Error {
-  if (error.reason === 'busy') return new Error(error.message, { cause: error });
-  const reason = error.message.split('\n', 1)[0] as string;
-  return new Error(
-    `the embedded resources engine could not open ${directory}: ${reason}. ` +
-      'Check that the folder can be written to, or restore it from a backup; storage.resources.url can name a PostgreSQL server instead',
-    { cause: error },
-  );
+async function explained(directory: string, error: ChildStartError, isNew: boolean): Promise<Error> {
+  const cause = { cause: error };
+  if (error.reason === 'busy') return new Error(error.message, cause);
+  const disk = await diskFault(directory);
+  // What a first start leaves half-made would be taken for a damaged database by the next one.
+  if (isNew) await removeHalfMade(directory);
+  const failure = `the embedded resources engine could not open ${directory}`;
+  if (disk !== undefined) return new Error(`${failure}: ${disk}`, cause);
+  const said = inOneLine(error.message);
+  return isNew
+    ? new Error(
+        `${failure}: the database could not be made (the engine says: ${said}). Try again, or let storage.resources.url name a PostgreSQL server instead`,
+        cause,
+      )
+    : new Error(
+        `${failure}: the database in it is damaged (the engine says: ${said}). Move the data folder away and put a backup in its place with "weir restore FILE" (docs/backup.md)`,
+        cause,
+      );
+}
+
+async function removeHalfMade(directory: string): Promise<void> {
+  const names = await readdir(directory).catch(() => []);
+  for (const name of names.filter((one) => one !== '.run'))
+    await rm(join(directory, name), { recursive: true, force: true }).catch(() => undefined);
+}
+
+/** The engine's advice is for those who build it. */
+function inOneLine(text: string): string {
+  const line = (text.split('\n', 1)[0] as string).replace(/ Build with -sASSERTIONS for more info\.*/, '');
+  return line.replace(/\.+$/, '').slice(0, 300);
 }

@@ -12,6 +12,9 @@ import { postgresPlace } from '../storage/postgres/postgres-address.ts';
 import { startVacuum } from '../storage/postgres/vacuum.ts';
 import { openDatabaseWhenReachable } from '../storage/postgres/waiting-database.ts';
 
+/** Replicas that start for the first time at one moment bring the schema up to date one after the other. */
+const newFolderPatienceMs = 60_000;
+
 /** What `openResources` needs. */
 export interface ResourcesOptions {
   readonly config: Pick<GatewayConfig, 'storage'>;
@@ -27,6 +30,11 @@ export interface ResourcesOptions {
    * for a command: it waits half a minute for the server, and then fails.
    */
   readonly serves?: boolean;
+  /**
+   * True for a data folder that was made just now: which organisation it serves is for the store to say, so that a store
+   * that is being opened is waited for longer. Default false.
+   */
+  readonly isNew?: boolean;
 }
 
 /**
@@ -34,7 +42,7 @@ export interface ResourcesOptions {
  * What has to be closed again goes onto `opened`. Throws one sentence with the remedy.
  */
 export async function openResources(options: ResourcesOptions): Promise<Database | undefined> {
-  const { config, file, data, log, clock, opened, serves = false } = options;
+  const { config, file, data, log, clock, opened, serves = false, isNew = false } = options;
   const settings = config.storage.resources;
   if (settings.url === 'none:') return undefined;
   if (settings.url.startsWith('pglite:')) {
@@ -50,7 +58,9 @@ export async function openResources(options: ResourcesOptions): Promise<Database
   if (!serves) return closedWith(opened, await openDatabase({ place, log, clock }));
   // Waiting is done here, so that it can be gone on with after the start.
   const open = (): Promise<Database> => openDatabase({ place, log, clock, patienceMs: 0 });
-  return closedWith(opened, await openDatabaseWhenReachable({ label: place.label, open, log, clock }));
+  const openingPatienceMs = isNew ? newFolderPatienceMs : undefined;
+  const parts = { label: place.label, open, log, clock, openingPatienceMs };
+  return closedWith(opened, await openDatabaseWhenReachable(parts));
 }
 
 /** The folder of the embedded store that a URL like `pglite:` or `pglite:DIR` means. */

@@ -150,7 +150,7 @@ async function openAdministration(
   options: StoresOptions,
 ): Promise<Pick<Stores, 'identity' | 'resources' | 'owned' | 'directory' | 'fileRecords' | 'following'>> {
   const { config, data, secrets, log, clock, metrics, opened } = options;
-  const database = await openResources({ ...options, serves: true });
+  const database = await openResources({ ...options, serves: true, isNew: options.identity.isNew });
   const opening = database && { ...options, database, store: createResources({ database, clock, log }) };
   const identity = opening ? await joinOrganisation(opening) : options.identity;
   const { directory: base, owner } = identity;

@@ -34,6 +34,13 @@ class FakeDatabase implements Database {
 
 /** Opens as the script says, one entry for each attempt and the last one for ever; without it with success. */
 function scripted(...script: (Error | Promise<Database> | undefined)[]) {
+  return scriptedWith(undefined, script);
+}
+
+function scriptedWith(
+  openingPatienceMs: number | undefined,
+  script: (Error | Promise<Database> | undefined)[],
+) {
   const clock = new ManualClock();
   const lines: string[] = [];
   const write = (level: string) => (message: string) => void lines.push(`${level}: ${message}`);
@@ -48,7 +55,7 @@ function scripted(...script: (Error | Promise<Database> | undefined)[]) {
     attempts += 1;
     return next instanceof Error ? Promise.reject(next) : (next ?? Promise.resolve(store));
   };
-  const opening = openDatabaseWhenReachable({ label, clock, log, open });
+  const opening = openDatabaseWhenReachable({ label, clock, log, open, openingPatienceMs });
   opening.catch(() => undefined);
   return { opening, clock, lines, store, attempts: () => attempts };
 }
@@ -197,6 +204,26 @@ test('a server that says nothing delays the start by five seconds and may still 
   refuse(failure('wrong password', true));
   await settle();
   await assert.rejects(late.ping(), isAway(/wrong password/));
+});
+
+test('a store that is being opened is waited for longer where that is asked for; one that is away is not', async () => {
+  let opened: (database: Database) => void = () => undefined;
+  const slow = new Promise<Database>((resolve) => {
+    opened = resolve;
+  });
+  const busy = scriptedWith(60_000, [slow]);
+  await busy.clock.pass(20_000);
+  opened(busy.store);
+  await (await busy.opening).ping();
+  assert.deepEqual([busy.store.pings, busy.lines.length], [1, 0]);
+
+  const silent = scriptedWith(60_000, [new Promise(() => undefined)]);
+  await silent.clock.pass(60_000);
+  await assert.rejects((await silent.opening).ping(), isAway(/is not open yet/));
+
+  const away = scriptedWith(60_000, [failure('nobody there')]);
+  await away.clock.pass(5000);
+  await assert.rejects((await away.opening).ping(), isAway(/nobody there/i));
 });
 
 test('closed while it waits, it tries no more; a store that opens after that is closed', async () => {

@@ -13,6 +13,11 @@ export interface WaitingDatabaseParts {
   open(): Promise<Database>;
   readonly clock: Clock;
   readonly log: Log;
+  /**
+   * How long the start waits for an attempt that is under way and has not failed, milliseconds: another gateway may be
+   * bringing the schema up to date. Default and least 5,000.
+   */
+  readonly openingPatienceMs?: number | undefined;
 }
 
 /** So long the start waits for a server that is away. */
@@ -52,6 +57,7 @@ class WaitingDatabase implements Database {
   /** What the log told last: that the server is away, or what has to be mended. */
   #told: string | undefined;
   #isStarting = true;
+  #hasFailed = false;
   #isLasting = false;
   #pauses = 0;
   #closed = false;
@@ -63,21 +69,32 @@ class WaitingDatabase implements Database {
   }
 
   async start(): Promise<void> {
-    const { clock } = this.#parts;
+    const { openingPatienceMs = startPatienceMs } = this.#parts;
     // The clock's timers do not keep the process alive, and while the server is away nothing else may.
     const alive = setInterval(() => undefined, startPatienceMs);
-    let cancel: () => void = () => undefined;
-    const late = new Promise<void>((resolve) => {
-      cancel = clock.after(startPatienceMs, resolve);
-    });
+    const opening = this.#untilOpen();
     try {
-      await Promise.race([this.#untilOpen(), late]);
+      await this.#within(startPatienceMs, opening);
+      if (this.#database === undefined && !this.#hasFailed)
+        await this.#within(openingPatienceMs - startPatienceMs, opening);
     } finally {
       this.#isStarting = false;
-      cancel();
       clearInterval(alive);
     }
     if (this.#database === undefined) this.#tellAway();
+  }
+
+  /** Waits for the store to open, for so long at the most. */
+  async #within(ms: number, opening: Promise<void>): Promise<void> {
+    let cancel: () => void = () => undefined;
+    const late = new Promise<void>((resolve) => {
+      cancel = this.#parts.clock.after(ms, resolve);
+    });
+    try {
+      await Promise.race([opening, late]);
+    } finally {
+      cancel();
+    }
   }
 
   get isBusy(): boolean {
@@ -153,6 +170,7 @@ class WaitingDatabase implements Database {
 
   #failed(error: unknown): void {
     if (this.#closed) return;
+    this.#hasFailed = true;
     this.#isLasting = !(error instanceof ResourcesStartError) || error.lasting;
     if (this.#isLasting && this.#isStarting) throw error;
     const { label } = this.#parts;

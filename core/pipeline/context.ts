@@ -181,8 +181,13 @@ export interface AttemptView {
    * passed on. Equal for equal targets; tells nothing else.
    */
   readonly target: string;
-  /** The request, or a config that is not the operator's, decided which host it goes to. */
-  readonly hostIsNamed: boolean;
+  /** How strictly the answer keeps to the client's wire, and what happens with what the target cannot be told. */
+  readonly terms: string;
+  /**
+   * The client's headers that the provider may read something from, as name (lower-case) and value in turn: not those that
+   * describe client, connection or trace, no credentials, none of the gateway's own.
+   */
+  readonly clientHeaders: HeaderList;
   /** What the config that was used says about caching; undefined when it says nothing. */
   readonly cache: CacheSettings | undefined;
   /**

@@ -17,6 +17,8 @@ export interface HeaderName {
   readonly ofOrigin: boolean;
   /** Says which trace the request belongs to (W3C Trace Context and Baggage). */
   readonly trace: boolean;
+  /** Tells of the client, of its way to here or of one attempt at sending, and nothing of what is asked. */
+  readonly ofClient: boolean;
 }
 
 /** Headers that belong to one connection, in lower case. */
@@ -46,6 +48,9 @@ const guardrails = /(?:guardrails?|request-hooks?|mutators?)$/;
 /** Where callers put provider credentials. */
 export const credentialHeaders = ['authorization', 'x-api-key', 'api-key', 'x-goog-api-key'] as const;
 const credentials: ReadonlySet<string> = new Set(credentialHeaders);
+/** What SDKs, browsers and proxies say of themselves, and what describes a body that the gateway has read. */
+const ofClient =
+  /^(?:accept|accept-charset|user-agent|content-(?:type|encoding|md5)|date|x-stainless-.*|x-goog-api-client|(?:x-)?(?:request|correlation|client-request|amzn-trace|amz-cf|idempotency)-(?:id|key)|x-forwarded-.*|forwarded|via|x-real-ip|x-client-ip|true-client-ip|cf-.*|x-envoy-.*|x-b3-.*|b3|x-cloud-trace-context|x-datadog-.*|sentry-trace|uber-trace-id|newrelic|x-request-start|x-queue-start|sec-.*|origin|referer|dnt|priority|cache-control|pragma|upgrade-insecure-requests)$/;
 const traceHeaders: ReadonlySet<string> = new Set(['traceparent', 'tracestate', 'baggage']);
 
 /** Spellings that are remembered; beyond it a name is worked out each time. */
@@ -109,6 +114,7 @@ export class HeaderNames {
       credential: credentials.has(lower),
       ofOrigin: ofOrigin.test(lower),
       trace: traceHeaders.has(lower),
+      ofClient: ofClient.test(lower),
     };
     if (this.known.size < maxRemembered) this.known.set(spelling, name);
     return name;

@@ -20,8 +20,6 @@ export interface Target {
   readonly basePath: string;
   /** The request named the host, and it is none of `security.trusted_hosts`: public addresses only. */
   readonly guarded: boolean;
-  /** The request, or a config that is not the operator's, decided which host it is. */
-  readonly hostIsNamed: boolean;
   /** Headers that carry the credential and the row's own headers, flat. */
   readonly headers: readonly string[];
   /** The caller's own `authorization` is passed on. */

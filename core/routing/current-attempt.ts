@@ -6,7 +6,11 @@ import type { AttemptBody, AttemptView, MaybePromise } from '../pipeline/context
 import type { Exchange } from '../pipeline/exchange.ts';
 import type { CacheSettings } from '../ports/cache-settings.ts';
 import { loadBody } from '../pipeline/load-body.ts';
-import type { Target } from '../ports/router.ts';
+import type { HeaderList } from '../ports/header-list.ts';
+import type { Target, TryOptions } from '../ports/router.ts';
+import { isStrict } from './check-request.ts';
+import { tellingHeaders } from './forward-headers.ts';
+import { onDropOf } from './prepare-request.ts';
 import type { TryParts } from './try-parts.ts';
 import { targetIdentity } from './target-identity.ts';
 
@@ -22,7 +26,7 @@ export class CurrentAttempt implements AttemptView {
   readonly #exchange: Exchange;
   readonly #target: Target;
   readonly #keyPrefix: string;
-  readonly #forwardHeaders: readonly string[];
+  readonly #options: TryOptions;
   #abandonListeners: (() => void)[] | undefined;
 
   /** `body` is what this try sends, which hooks may change. */
@@ -36,15 +40,22 @@ export class CurrentAttempt implements AttemptView {
     this.#exchange = exchange;
     this.#target = target;
     this.#keyPrefix = keyPrefix;
-    this.#forwardHeaders = options.forwardHeaders;
-  }
-
-  get hostIsNamed(): boolean {
-    return this.#target.hostIsNamed;
+    this.#options = options;
   }
 
   get target(): string {
-    return targetIdentity(this.#exchange, this.#target, this.#keyPrefix, this.#forwardHeaders);
+    return targetIdentity(this.#exchange, this.#target, this.#keyPrefix, this.#options.forwardHeaders);
+  }
+
+  get terms(): string {
+    const { strictOpenAiCompliance } = this.#options;
+    const strictness = isStrict(this.#exchange, strictOpenAiCompliance) ? 'strict' : 'loose';
+    return `${strictness} ${onDropOf(this.#target, this.#options)}`;
+  }
+
+  get clientHeaders(): HeaderList {
+    const { headers, headerNames } = this.#exchange;
+    return tellingHeaders(headers, headerNames, this.#options.sensitiveHeaders);
   }
 
   onAbandon(run: () => void): void {

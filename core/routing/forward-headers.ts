@@ -54,6 +54,25 @@ export function forwardRequestHeaders(
   return forwarded;
 }
 
+/**
+ * Of a request's headers those that its provider may read something from, as name (lower-case) and value in turn. Left out:
+ * headers of the connection and of the gateway, credentials, what tells of the client or the trace, and what the request
+ * calls sensitive.
+ */
+export function tellingHeaders(
+  headers: HeaderList,
+  names: readonly HeaderName[],
+  sensitive: readonly string[],
+): HeaderList {
+  const telling: string[] = [];
+  for (let i = 0; i < names.length; i++) {
+    const { lower, hopByHop, ours, service, credential, trace, ofClient } = names[i] as HeaderName;
+    if (hopByHop || ours || service !== undefined || credential || trace || ofClient) continue;
+    if (!sensitive.includes(lower)) telling.push(lower, headers[2 * i + 1] as string);
+  }
+  return telling;
+}
+
 /** The gateway's own `traceparent` takes the place of the client's. */
 function mayTellTrace(lower: string, { trace, forward }: ForwardOptions): boolean {
   if (trace === undefined) return forward?.includes(lower) === true;

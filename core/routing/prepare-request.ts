@@ -107,6 +107,7 @@ function reportDropped({ exchange, target, options }: TryParts, dropped: readonl
   exchange.replaceResponseHeader(header, dropped.join(', ').replace(/[^\x20-\x7e]/g, '?'));
 }
 
-function onDropOf(target: Target, { configOnDrop, onDrop }: TryParts['options']): 'report' | 'refuse' {
+/** What happens where a target cannot be told all that is asked: what the config says, the provider, the plugin. */
+export function onDropOf(target: Target, { configOnDrop, onDrop }: TryParts['options']): 'report' | 'refuse' {
   return configOnDrop ?? target.onDrop ?? onDrop;
 }

@@ -315,6 +315,6 @@ function customTarget(
     isTrusted: (url) => isTrusted || rules.trustedHosts.has(url),
     param: `${rules.headerPrefix}-custom-host`,
   });
-  const bare = { ...provider.customTarget(given, splitBaseUrl(customHost), !isTrusted, apiKey), guarded };
+  const bare = { ...provider.customTarget(given, splitBaseUrl(customHost), apiKey), guarded };
   return apiKey === undefined ? withCallerCredential(context, provider, bare, rules) : bare;
 }

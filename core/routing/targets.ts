@@ -1,5 +1,4 @@
 import type { GatewayConfig } from '../config/schema.ts';
-import { hostFields } from '../access/secret-origins.ts';
 import type { DialectName } from '../dialects/endpoint.ts';
 import type { CredentialFactory } from '../ports/credentials.ts';
 import { parseJson } from '../pipeline/parse-json.ts';
@@ -95,18 +94,17 @@ export class KnownProvider {
 
   /**
    * At an address that the request or a config named. Built without the gateway's secrets: that host must never see one.
-   * Headers of a row in YAML may hold one, too. `apiKey` is what came with the address; `hostIsNamed` as in `Target`.
+   * Headers of a row in YAML may hold one, too. `apiKey` is what came with the address.
    */
-  customTarget(given: Fields, address: BaseUrl, hostIsNamed: boolean, apiKey?: string): Target {
-    const holding = { fields: this.callerFields(given), apiKey, configured: false, hostIsNamed };
+  customTarget(given: Fields, address: BaseUrl, apiKey?: string): Target {
+    const holding = { fields: this.callerFields(given), apiKey, configured: false };
     return passing(this.build(holding, address, this.configured ? [] : rowHeaders(this.row)), apiKey);
   }
 
   /** With the credential that a config brings along; `configured`: the operator wrote it. */
   configTarget({ fields: given, apiKey, configured }: Holding): Target {
     const fields = { ...withoutSecrets(this.fields), ...given };
-    const hostIsNamed = !configured && this.decidesHost(given);
-    const holding = { fields, apiKey, configured, hostIsNamed };
+    const holding = { fields, apiKey, configured };
     return passing(this.build(holding, this.address(fields), rowHeaders(this.row)), apiKey);
   }
 
@@ -119,18 +117,12 @@ export class KnownProvider {
 
   private buildForCaller(given: Fields): Target {
     const fields = this.callerFields(given);
-    const hostIsNamed = this.decidesHost(given);
-    const holding = { fields, apiKey: undefined, configured: false, hostIsNamed };
+    const holding = { fields, apiKey: undefined, configured: false };
     return passing(this.build(holding, this.address(fields), rowHeaders(this.row)));
   }
 
   private callerFields(given: Fields): Fields {
     return { ...given, ...withoutSecrets(this.fields) };
-  }
-
-  private decidesHost(given: Fields): boolean {
-    for (const _name in given) return hostFields(this.row.base_url ?? '').some((name) => name in given);
-    return false;
   }
 
   private address(fields: Fields): BaseUrl {
@@ -153,7 +145,6 @@ export class KnownProvider {
       origin: address.origin,
       basePath: address.basePath,
       guarded: this.guarded,
-      hostIsNamed: holding.hostIsNamed ?? false,
       headers,
       passAuthorization: false,
       usageInStream: row.usage_in_stream ?? 'on_request',
@@ -181,8 +172,6 @@ export interface Holding {
   readonly apiKey: string | undefined;
   /** The operator gave it. */
   readonly configured: boolean;
-  /** As in `Target`. Default false. */
-  readonly hostIsNamed?: boolean;
 }
 
 /** Where a provider comes from: a row of the table, the configuration, or both. */

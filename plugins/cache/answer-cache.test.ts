@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
-import fc from 'fast-check';
 import { definePlugin, type AnyPlugin } from '../../core/pipeline/plugin.ts';
 import type { Cache, CachedValue } from '../../core/ports/cache.ts';
 import { providerPlugin } from '../../tests/kit/gateway-kit.ts';
-import { startUpstream } from '../../tests/kit/http-kit.ts';
+import { startUpstream, type Answering } from '../../tests/kit/http-kit.ts';
 import { testOutcome, testScope } from '../../tests/kit/plugin-kit.ts';
 import auth from '../auth/index.ts';
 import { attemptContext } from '../../tests/kit/attempt-kit.ts';
@@ -31,13 +30,14 @@ describe('who shares an answer', () => {
     });
   }
 
-  test('within a namespace everybody of the workspace does, whatever the provider and the metadata', async (t) => {
+  test('within a namespace everybody of the workspace does who asks the same provider, whatever the metadata', async (t) => {
     const { told } = await cachedGateway(t);
     const space = { 'x-service-cache-namespace': 'docs' };
     await told({ headers: space });
-    const others = { 'x-service-provider': 'other', 'x-service-metadata': '{"team":"a"}' };
+    const others = { 'x-service-metadata': '{"team":"a"}', 'openai-beta': 'x' };
     assert.equal(await told({ headers: { ...space, ...others } }), 'HIT answer 1');
     assert.equal(await told({ headers: { ...space, 'x-service-api-key': 'wk_two' } }), 'MISS answer 2');
+    assert.equal(await told({ headers: { ...space, 'x-service-provider': 'other' } }), 'MISS answer 3');
   });
 
   test('within a namespace nobody gets the answer of a host that another request named', async (t) => {
@@ -54,58 +54,22 @@ describe('who shares an answer', () => {
     assert.equal(await told({ headers: space }), 'HIT answer 1');
   });
 
-  test('no answer is shared by requests of which anything decides who answers, or what it is told', async (t) => {
-    const { told, upstream } = await cachedGateway(t, { security: { trusted_hosts: ['127.0.0.1'] } });
-    const foreign = await startUpstream(t, counting());
-    const pick = <T>(...values: T[]) => fc.constantFrom<(T | undefined)[]>(undefined, ...values);
-    const deciding = fc.record({
-      provider: pick('other', 'azure-openai'),
-      host: pick(foreign.url, `${foreign.url}/v2`, upstream.url),
-      key: pick('sk-1', 'sk-2'),
-      deployment: pick('one', 'two'),
-      version: pick('v1', '2024-10-21'),
-      forwarded: pick('a', 'b'),
-      beta: pick('x', 'y'),
-      namespace: pick('docs'),
-    });
-    type Deciding = typeof deciding extends fc.Arbitrary<infer T> ? T : never;
-    const asked = (one: Deciding): Asked => {
-      const headers: Record<string, string> = {};
-      const put = (name: string, value: string | undefined): void => {
-        if (value !== undefined) headers[name] = value;
-      };
-      put('x-service-provider', one.provider);
-      put('x-service-custom-host', one.host ?? (one.provider === 'azure-openai' ? foreign.url : undefined));
-      put('authorization', one.key && `Bearer ${one.key}`);
-      put('x-service-azure-deployment-id', one.deployment);
-      put('x-service-azure-api-version', one.version);
-      put('x-service-cache-namespace', one.namespace);
-      put('openai-beta', one.beta);
-      put('x-tenant', one.forwarded);
-      put('x-service-forward-headers', one.forwarded && 'x-tenant');
-      return { headers };
+  test('a request whose config refuses what its target cannot be told does not', async (t) => {
+    const answer: Answering = (_request, response) => {
+      response.writeHead(200, { 'content-type': 'application/json' });
+      const content = [{ type: 'text', text: 'answer 1' }];
+      response.end(JSON.stringify({ type: 'message', role: 'assistant', content, stop_reason: 'end_turn' }));
     };
-    const wires = new Map<string, string>();
-    await fc.assert(
-      fc.asyncProperty(deciding, fc.string({ minLength: 1, maxLength: 3 }), async (one, text) => {
-        const question = { body: { messages: [{ role: 'user', content: text }] } };
-        const from = (): number => upstream.requests.length + foreign.requests.length;
-        const before = from();
-        const answer = await told({ ...asked(one), ...question });
-        const isNamed = one.host !== undefined || one.provider === 'azure-openai';
-        // Within a namespace all hosts that no request named answer alike.
-        const address = isNamed || one.namespace === undefined ? asked(one).headers : one.namespace;
-        const said = JSON.stringify([address, text]);
-        const known = wires.get(said);
-        if (answer.startsWith('HIT')) assert.equal(answer.slice(4), known, said);
-        else if (answer.startsWith('MISS')) {
-          assert.equal(from(), before + 1, answer);
-          wires.set(said, answer.slice(5));
-        }
-      }),
-      { numRuns: 60 },
-    );
-    assert.ok(wires.size > 10);
+    const claude = await startUpstream(t, answer);
+    const provider = { dialect: 'anthropic-messages', base_url: claude.url, api_key: 'held' } as const;
+    const { told } = await cachedGateway(t, { providers: { claude: provider } });
+    const asked = (on_drop: string): Asked => ({
+      headers: { 'x-service-config': JSON.stringify({ provider: '@claude', on_drop }) },
+      body: { logit_bias: { '1': 1 } },
+    });
+    assert.equal(await told(asked('report')), 'MISS answer 1');
+    assert.equal(await told(asked('report')), 'HIT answer 1');
+    assert.match(await told(asked('refuse')), /400$/);
   });
 
   test('a caller with another credential of his own does not', async (t) => {

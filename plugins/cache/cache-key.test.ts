@@ -29,6 +29,9 @@ describe('the key of an answer', () => {
     ['a query', { query: '?api-version=2' }],
     ['a version of the API', { headers: { 'anthropic-version': '2023-06-01' } }],
     ['a beta of the API', { headers: { 'OpenAI-Beta': 'x' } }],
+    ['a header that the provider may read', { headers: { 'X-Tier': 'gold' } }],
+    ['a cookie', { headers: { cookie: 'a=b' } }],
+    ['other terms', { terms: 'loose report' }],
     ['a namespace', { headers: { 'x-service-cache-namespace': 'docs' } }],
     ['another end user', { body: { ...chat, user: 'u' } }],
     ['another seed', { body: { ...chat, seed: 1 } }],
@@ -45,7 +48,13 @@ describe('the key of an answer', () => {
     ['members in another order', { body: { messages: chat.messages, model: 'm' } }],
     [
       'other headers',
-      { headers: { 'user-agent': 'x', 'x-service-trace-id': 't', 'x-service-metadata': '{}' } },
+      {
+        headers: {
+          ...{ 'user-agent': 'x', 'x-service-trace-id': 't', 'x-service-metadata': '{}' },
+          ...{ accept: '*/*', 'X-Stainless-Retry-Count': '1', 'x-request-id': 'r', traceparent: '00' },
+          ...{ 'x-forwarded-for': '::1', via: '1.1 a', 'sec-fetch-mode': 'cors', 'idempotency-key': 'k' },
+        },
+      },
     ],
     ['another key of the workspace', { facts: { apiKeyId: 'key-2' } }],
     ['an empty namespace', { headers: { 'x-service-cache-namespace': '' } }],
@@ -150,9 +159,9 @@ test('is another one for a body that looks like a remembered one and differs in 
 
 describe('the key of an answer within a namespace', () => {
   const ignored: readonly (readonly [string, TestAttempt])[] = [
-    ['the target', { target: 'target-2' }],
     ['metadata', { facts: { metadata: { team: 'a' } } }],
     ['a version of the API', { headers: { 'anthropic-version': '2023-06-01' } }],
+    ['a header that the provider may read', { headers: { 'x-tier': 'gold' } }],
   ];
   for (const [what, change] of ignored) {
     test(`ignores ${what}`, async () => assert.equal(await keyOf(spaced(change)), await keyOf(spaced({}))));
@@ -164,7 +173,8 @@ describe('the key of an answer within a namespace', () => {
     ['another workspace', { facts: { workspaceId: 'ws-2' } }],
     ['another body', { body: { ...chat, seed: 1 } }],
     ['another endpoint', { path: '/completions' }],
-    ['a host that the request named', { hostIsNamed: true }],
+    ['another target', { target: 'target-2' }],
+    ['other terms', { terms: 'loose report' }],
   ];
   for (const [what, change] of different) {
     test(`is another one for ${what}`, async () => {

@@ -5,9 +5,9 @@ import { canonicalJson } from './canonical-json.ts';
 import { isConvertible } from './convert.ts';
 
 /** Part of every key: what an older version of the gateway has stored is not found. */
-const format = 'weir-answer-5';
+const format = 'weir-answer-6';
 /** Of the key of questions that may be compared. */
-const questionFormat = 'weir-question-3';
+const questionFormat = 'weir-question-4';
 
 /**
  * How the answer is delivered, not what it says: either form of an answer is made of the other. Everything else counts:
@@ -31,10 +31,10 @@ const statefulMembers = ['background', 'conversation', 'container'] as const;
 /**
  * The key under which the answer to this request is kept: a SHA-256, which tells nothing of what it was made of.
  *
- * Always in it: organisation, workspace, endpoint with path and query, and the body as it stands after all plugins that
- * changed it. With a namespace header that is all but the namespace, and the target where the request named its host. Without one: the target (provider, address,
- * credential), the headers by which a caller chooses a version of the provider's API, and the request's metadata.
- * Undefined for a request whose answer must not be kept.
+ * Always in it: organisation, workspace, endpoint with path and query, the body as it stands after all plugins that
+ * changed it, the target (provider, address, settings, credential) and the terms on which its answer is put into the
+ * client's wire. With a namespace header the namespace; without one the client's headers that the provider may read and
+ * the request's metadata. Undefined for a request whose answer must not be kept.
  */
 export function cacheKey(context: AttemptContext): string | undefined {
   const { json, text } = context.attempt.body;
@@ -78,10 +78,11 @@ interface Circumstances {
   readonly endpoint: string;
   readonly path: string;
   readonly query: string;
-  /** Undefined for none; with one, the rest does not matter, but for a target whose host the request named. */
-  readonly namespace: string | undefined;
   readonly target: string;
-  readonly versions: string;
+  readonly terms: string;
+  /** Undefined for none; with one, what follows does not count. */
+  readonly namespace: string | undefined;
+  readonly headers: string;
   readonly metadata: string;
 }
 
@@ -96,10 +97,11 @@ function circumstancesOf(context: AttemptContext): Circumstances {
     endpoint: context.endpoint.id,
     path: pathOf(context),
     query: queryOf(context),
+    // Within a namespace, too: the answer of one provider, host or account is none of another.
+    target: context.attempt.target,
+    terms: context.attempt.terms,
     namespace,
-    // What a host says that one caller named is not what others of the namespace ask for.
-    target: hasNone || context.attempt.hostIsNamed ? context.attempt.target : '',
-    versions: hasNone ? versionHeaders(context) : '',
+    headers: hasNone ? clientHeaders(context) : '',
     metadata: hasNone ? metadata(context) : '',
   };
 }
@@ -111,9 +113,10 @@ function areSame(one: Circumstances, other: Circumstances): boolean {
     one.endpoint === other.endpoint &&
     one.path === other.path &&
     one.query === other.query &&
-    one.namespace === other.namespace &&
     one.target === other.target &&
-    one.versions === other.versions &&
+    one.terms === other.terms &&
+    one.namespace === other.namespace &&
+    one.headers === other.headers &&
     one.metadata === other.metadata
   );
 }
@@ -136,11 +139,13 @@ let last: Surroundings | undefined;
 function aroundBody(circumstances: Circumstances): Surroundings {
   if (last !== undefined && areSame(last.circumstances, circumstances)) return last;
   const { organisationId, workspaceId, endpoint, path, query, namespace } = circumstances;
+  const { target, terms } = circumstances;
   const before = part(organisationId) + part(workspaceId) + part(endpoint) + part(path) + part(query);
-  const behind =
+  const rest =
     namespace === undefined
-      ? part(circumstances.target) + circumstances.versions + circumstances.metadata
-      : part('namespace') + part(namespace) + (circumstances.target && part(circumstances.target));
+      ? circumstances.headers + circumstances.metadata
+      : part('namespace') + part(namespace);
+  const behind = part(target) + part(terms) + rest;
   return (last = { circumstances, before, behind });
 }
 
@@ -252,17 +257,14 @@ function isStateful(json: JsonObject): boolean {
   return false;
 }
 
-const versionHeader = /^(?:openai|anthropic)-/i;
-
-/** `anthropic-version`, `anthropic-beta`, `openai-organization`, `openai-beta` and the like, which go on as they are. */
-function versionHeaders({ headers }: AttemptContext): string {
-  let found: string[] | undefined;
-  for (let i = 0; i < headers.length; i += 2) {
-    const header = headers[i] as string;
-    if (!versionHeader.test(header)) continue;
-    (found ??= []).push(part(header.toLowerCase()) + part(headers[i + 1] as string));
-  }
-  return found === undefined ? '' : part('headers') + found.sort().join('');
+/** Whatever the order in which the client sends them. */
+function clientHeaders({ attempt }: AttemptContext): string {
+  const { clientHeaders: headers } = attempt;
+  if (headers.length === 0) return '';
+  const found: string[] = [];
+  for (let i = 0; i < headers.length; i += 2)
+    found.push(part(headers[i] as string) + part(headers[i + 1] as string));
+  return part('headers') + found.sort().join('');
 }
 
 function metadata({ facts }: AttemptContext): string {

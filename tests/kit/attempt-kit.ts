@@ -3,13 +3,17 @@ import type { Dialect } from '../../core/dialects/dialect.ts';
 import { ChangedBody } from '../../core/pipeline/attempt-body.ts';
 import type { AttemptContext, AttemptView } from '../../core/pipeline/context.ts';
 import type { RequestFacts } from '../../core/pipeline/facts.ts';
+import { HeaderNames } from '../../core/ports/header-names.ts';
+import { tellingHeaders } from '../../core/routing/forward-headers.ts';
 import type { CacheSettings } from '../../core/ports/cache-settings.ts';
 import { TestContext, type TestRequest } from './plugin-kit.ts';
+
+const names = new HeaderNames(['x-service-', 'x-portkey-']);
 
 /** What a test says about an attempt; the defaults are a chat with one provider. */
 export interface TestAttempt extends TestRequest {
   readonly target?: string;
-  readonly hostIsNamed?: boolean;
+  readonly terms?: string;
   readonly facts?: Partial<RequestFacts>;
   /** What the config says about caching. */
   readonly cache?: CacheSettings;
@@ -23,7 +27,7 @@ export interface TestAttemptContext extends AttemptContext {
 /** A request as an `attempt` hook sees it: body read and checked, target known. */
 export async function attemptContext({
   target,
-  hostIsNamed = false,
+  terms = 'strict report',
   facts,
   cache,
   ...request
@@ -38,7 +42,8 @@ export async function attemptContext({
     cache,
     onAbandon: (run) => void abandoned.push(run),
     ...{ number: 1, provider: 'up', aiService: 'up', model: 'm', target: target ?? 'target-1' },
-    hostIsNamed,
+    terms,
+    clientHeaders: tellingHeaders(context.headers, names.ofList(context.headers), []),
     body: new ChangedBody(context.body),
   };
   const dialect = dialects.get(context.endpoint.dialect) as Dialect;

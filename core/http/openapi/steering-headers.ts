@@ -64,7 +64,7 @@ const steering: Readonly<Record<string, SteeringHeader>> = {
     ...{ schema: only('true'), example: 'true' },
   },
   'cache-namespace': {
-    description: 'Parts the cache by this text alone, not by provider and metadata.',
+    description: "Parts the cache by this text, not by metadata and the client's other headers.",
     ...{ schema: text, example: 'tests' },
   },
   'trace-id': {

@@ -84,7 +84,7 @@ export async function loadConfig(file: string, { env, readFile }: LoadOptions): 
     }));
   if (problems.some(isError)) {
     const isShaped =
-      membersOf(checked.value, 'pipelines') !== undefined &&
+      Array.isArray(membersOf(checked.value, 'pipelines')) &&
       !checked.problems.some(({ path }) => path.startsWith('/pipelines'));
     return {
       ok: false,

@@ -139,6 +139,28 @@ describe('directory: while its store is away', () => {
   });
 });
 
+describe('directory: a store that answers and cannot be read', () => {
+  test('makes it unready at once, told once, until it can be read', async () => {
+    const { store, clock, directory, lines } = setUp();
+    await store.write('org-1', ({ apiKeys }) => apiKeys.insert(storedKey()));
+    await directory.start();
+    store.away = new GatewayError('internal', 'The resources store refused a statement: error 42703.');
+    await clock.pass(10_000);
+    assert.match(directory.unready().join(), /answers, and cannot be read by this version/);
+    assert.deepEqual([directory.standing(), find(directory)?.id], ['behind', 'key-1']);
+    assert.deepEqual(
+      lines.map(({ level }) => level),
+      ['error'],
+    );
+    store.away = away;
+    await clock.pass(2000);
+    assert.deepEqual(directory.unready(), [], 'away is something else: every replica is then');
+    store.away = undefined;
+    await clock.pass(2000);
+    assert.equal(directory.standing(), 'current');
+  });
+});
+
 describe('directory: snapshots', () => {
   test('a start without the store knows what the last one did', async () => {
     const first = setUp();

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -41,6 +41,22 @@ test('every statement of ours can be run twice', async () => {
         `${step.name}: two gateways may start at once, so each statement must do no harm when repeated`,
       );
     }
+  }
+});
+
+test('none takes away what the last version reads, unless it is marked as a contract step', async () => {
+  const folder = new URL('./migrations/', import.meta.url);
+  for (const name of (await readdir(folder)).sort()) {
+    const text = await readFile(new URL(name, folder), 'utf8');
+    const takes = splitStatements(text).filter((statement) =>
+      /\b(DROP (COLUMN|TABLE|VIEW)|RENAME)\b/i.test(statement),
+    );
+    if (takes.length === 0) continue;
+    const from = Number(/^-- contract (\d{4})\b/m.exec(text)?.[1]);
+    assert.ok(
+      from > 0 && from < Number(name.slice(0, 4)),
+      `${name} takes something away: gateways of the last release write and read it. Mark the step "-- contract NNNN" with the migration since which nothing does`,
+    );
   }
 });
 

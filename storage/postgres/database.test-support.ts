@@ -13,6 +13,7 @@ export const migrations: readonly Migration[] = [
     id: 1,
     name: '0001-things.sql',
     sha256: 'one',
+    readableFrom: 0,
     sql: `CREATE TABLE things (name text CONSTRAINT things_name_taken PRIMARY KEY, size int CHECK (size > 0));
       CREATE FUNCTION twice(n int) RETURNS int LANGUAGE sql AS $$ SELECT 2 * n; $$;`,
   },

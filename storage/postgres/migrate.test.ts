@@ -13,11 +13,12 @@ import { readMigrations, type Migration } from './migrations.ts';
 import { openDatabase, type EmbeddedPlace } from './open-database.ts';
 import type { PostgresPlace } from './postgres-address.ts';
 
-const step = (id: number, sql: string, sha256 = `sum ${id}`): Migration => ({
+const step = (id: number, sql: string, sha256 = `sum ${id}`, readableFrom = 0): Migration => ({
   id,
   name: `000${id}-step.sql`,
   sha256,
   sql,
+  readableFrom,
 });
 const first = step(1, 'CREATE TABLE a (x int); INSERT INTO a VALUES (1); -- a comment; with "quotes\'\n');
 const second = step(2, 'INSERT INTO a VALUES (2); DO $body$ BEGIN INSERT INTO a VALUES (3); END; $body$;');
@@ -86,13 +87,30 @@ for (const kind of ['embedded', 'server'] as const satisfies readonly EngineKind
       });
     });
 
-    test('a database that is newer than this version is refused at start, with the remedy', async () => {
+    test('a database that a newer version has only added to is used as it is', async () => {
       await run(first, second);
+      log.lines.length = 0;
+      await run(first);
+      assert.deepEqual(await rows(), [1, 2, 3]);
+      assert.match(log.lines.join(), /extended by a newer version.*0002-step\.sql/);
+    });
+
+    test('a table of steps from before the rule is read, and none beside them is taken for readable', async () => {
+      await run(first, second);
+      await client.query('ALTER TABLE weir_migrations DROP COLUMN readable_from');
+      await run(first, second);
+      await assert.rejects(run(first), /0002-step\.sql, which this version does not know/);
+      await run(first, second, step(3, 'INSERT INTO a VALUES (4)'));
+      await run(first, second);
+    });
+
+    test('a database that is newer than this version can read is refused at start, with the remedy', async () => {
+      await run(first, { ...second, readableFrom: 2 });
       const options = { place: engine.place, log, clock: testClock, migrations: [first] };
       await assert.rejects(openDatabase(options), (error: Error) => {
         assert.match(
           error.message,
-          /^the resources store \(.*\) cannot be opened: it has migration 0002-step\.sql, which this version does not know: start the newer version/,
+          /^the resources store \(.*\) cannot be opened: it has migration 0002-step\.sql, which this version does not know and cannot work beside: start the newer version/,
         );
         return true;
       });
@@ -147,4 +165,45 @@ test('files are read in order; a gap or another name is refused', async (t) => {
 
 test('the files of this version are numbered without gaps', async () => {
   assert.ok((await readMigrations()).length > 0);
+});
+
+describe('migrations: expand, then contract', () => {
+  /** The fifth migration after those that are from before the rule. */
+  async function fifth(sql: string): Promise<number | string> {
+    const folder = await mkdtemp(path.join(os.tmpdir(), 'weir-test-'));
+    try {
+      for (const id of [1, 2, 3, 4])
+        await writeFile(path.join(folder, `000${id}-step.sql`), 'DROP TABLE old;');
+      await writeFile(path.join(folder, '0005-step.sql'), sql);
+      return (await readMigrations(pathToFileURL(`${folder}/`))).at(-1)?.readableFrom ?? 'none';
+    } catch (error) {
+      return (error as Error).message;
+    } finally {
+      await rm(folder, { recursive: true });
+    }
+  }
+
+  for (const sql of [
+    "ALTER TABLE a ADD COLUMN b text NOT NULL DEFAULT 'DROP TABLE a';",
+    'CREATE TABLE b (x int); -- instead of DROP TABLE a',
+    'CREATE INDEX c ON a (x); /* RENAME\n comes later */ DROP INDEX d; DROP TRIGGER e ON a;',
+  ])
+    test(`adds: ${sql.slice(0, 60)}`, async () => assert.equal(await fifth(sql), 0));
+
+  for (const sql of [
+    'DROP TABLE a;',
+    'alter table a drop column b;',
+    'ALTER TABLE a RENAME COLUMN b TO c;',
+    'ALTER TABLE a RENAME TO b;',
+    'ALTER TABLE a ALTER COLUMN b TYPE bigint;',
+    'ALTER TABLE a ALTER b SET DATA TYPE bigint;',
+    'ALTER TABLE a ALTER COLUMN b SET NOT NULL;',
+    'DROP VIEW a;',
+  ]) {
+    test(`takes away: ${sql}`, async () => {
+      assert.match(String(await fifth(sql)), /^migration 0005-step\.sql says ".*\. Add what is new/);
+      assert.equal(await fifth(`-- contract 0004: nothing reads it since.\n${sql}`), 4);
+      assert.match(String(await fifth(`-- contract 0005\n${sql}`)), /name a migration before this one/);
+    });
+  }
 });

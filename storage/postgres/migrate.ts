@@ -35,22 +35,24 @@ const createTable = `CREATE TABLE IF NOT EXISTS weir_migrations
     id integer PRIMARY KEY,
     name text NOT NULL,
     sha256 text NOT NULL,
-    applied_at timestamptz NOT NULL DEFAULT now()
+    applied_at timestamptz NOT NULL DEFAULT now(),
+    readable_from integer
 )`;
+/** Tables of older versions have no such column. */
+const extendTable = 'ALTER TABLE weir_migrations ADD COLUMN IF NOT EXISTS readable_from integer';
+const readTable = `SELECT id, name, sha256, coalesce((to_jsonb(step) ->> 'readable_from')::integer, id) AS "readableFrom"
+FROM weir_migrations AS step ORDER BY id`;
 /** Any number that nobody else locks; the same in all versions. */
 const lockNumber = '7310579625114301';
 const lockTimeout = '60s';
 
-interface Applied {
-  readonly id: number;
-  readonly name: string;
-  readonly sha256: string;
-}
+type Applied = Pick<Migration, 'id' | 'name' | 'sha256' | 'readableFrom'>;
 
 /**
  * Brings the schema up to date: each step in a transaction of its own, in their order, each once, however many
- * gateways start at the same moment. Throws `SchemaMismatch` for a step that was applied with other contents and for
- * a database that is newer than these steps, `MigrationFailed` for a step that the database refuses.
+ * gateways start at the same moment. A database that a newer version has only added to is used as it is. Throws
+ * `SchemaMismatch` for a step that was applied with other contents and for a database from which a newer version has taken
+ * what this one needs, `MigrationFailed` for a step that the database refuses.
  */
 export async function migrate({ client, migrations, log, embedded }: MigrateOptions): Promise<void> {
   if (embedded) return run(client, migrations, log);
@@ -68,23 +70,31 @@ async function run(client: ClientBase, migrations: readonly Migration[], log: Lo
   const found = await client.query(`SELECT to_regclass('weir_migrations') IS NOT NULL AS exists`);
   const exists = (found.rows as readonly { exists: boolean }[])[0]?.exists === true;
   if (!exists) await client.query(createTable);
-  const { rows } = await client.query<Applied>('SELECT id, name, sha256 FROM weir_migrations ORDER BY id');
+  const { rows } = await client.query<Applied>(readTable);
   compare(rows, migrations);
+  const newer = rows.slice(migrations.length);
+  if (newer.length > 0)
+    log.warn('The resources store was extended by a newer version, beside which this one goes on', {
+      migrations: newer.map(({ name }) => name).join(', '),
+    });
   const missing = migrations.slice(rows.length);
+  if (missing.length > 0) await client.query(extendTable);
   for (const migration of missing) await apply(client, migration);
   if (missing.length === 0) return;
   const names = missing.map(({ name }) => name).join(', ');
   log.info('Schema of the resources store brought up to date', { migrations: names });
 }
 
-/** What was applied must be the beginning of what this version knows, file for file. */
+/** What was applied must be the beginning of what this version knows, file for file; what is behind it only adds. */
 function compare(applied: readonly Applied[], migrations: readonly Migration[]): void {
   for (const [index, row] of applied.entries()) {
     const known = migrations[index];
-    if (known === undefined)
+    if (known === undefined) {
+      if (row.readableFrom <= migrations.length) continue;
       throw new SchemaMismatch(
-        `it has migration ${row.name}, which this version does not know: start the newer version that made it, or restore a backup from before`,
+        `it has migration ${row.name}, which this version does not know and cannot work beside: start the newer version that made it, or restore a backup from before`,
       );
+    }
     if (row.id !== known.id || row.sha256 !== known.sha256)
       throw new SchemaMismatch(
         `migration ${known.name} was applied with other contents (then ${row.name}, SHA-256 ${row.sha256.slice(0, 12)}…, now ${known.sha256.slice(0, 12)}…): restore the file, and put changes into a new one`,
@@ -98,8 +108,8 @@ async function apply(client: ClientBase, migration: Migration): Promise<void> {
     // Without parameters a whole file is one message, which the database itself splits into its statements.
     await client.query(migration.sql);
     await client.query({
-      text: 'INSERT INTO weir_migrations (id, name, sha256) VALUES ($1, $2, $3)',
-      values: [migration.id, migration.name, migration.sha256],
+      text: 'INSERT INTO weir_migrations (id, name, sha256, readable_from) VALUES ($1, $2, $3, $4)',
+      values: [migration.id, migration.name, migration.sha256, migration.readableFrom],
     });
     await client.query('COMMIT');
   } catch (error) {

@@ -1,0 +1,27 @@
+// Records what this version reads and writes of the resources store, for the releases that will run beside it. Run it when
+// a release is made: `node --import tsx scripts/record-release-schema.ts`.
+import { writeFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { getTableColumns, is } from 'drizzle-orm';
+import { getTableConfig, PgTable } from 'drizzle-orm/pg-core';
+import prettier from 'prettier';
+import { readMigrations } from '../storage/postgres/migrations.ts';
+import * as schema from '../storage/postgres/schema.ts';
+
+const file = fileURLToPath(new URL('../storage/postgres/last-release.json', import.meta.url));
+const tables: PgTable[] = [];
+for (const value of Object.values(schema)) if (is(value, PgTable)) tables.push(value);
+const record = {
+  migrations: (await readMigrations()).length,
+  tables: Object.fromEntries(
+    tables.map((table) => [
+      getTableConfig(table).name,
+      Object.fromEntries(
+        Object.values(getTableColumns(table)).map((column) => [column.name, column.getSQLType()]),
+      ),
+    ]),
+  ),
+};
+const options = await prettier.resolveConfig(file);
+await writeFile(file, await prettier.format(JSON.stringify(record), { ...options, filepath: file }));
+process.stdout.write(`Recorded ${Object.keys(record.tables).length} tables in ${file}\n`);

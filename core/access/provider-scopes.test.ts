@@ -1,5 +1,6 @@
 // What a key may send to providers, over every kind of key, scope and endpoint, seen at the provider.
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import auth from '../../plugins/auth/index.ts';
@@ -8,8 +9,11 @@ import prompts from '../../plugins/prompts/index.ts';
 import { providerPlugin, startTestGateway } from '../../tests/kit/gateway-kit.ts';
 import { send, startUpstream } from '../../tests/kit/http-kit.ts';
 import { testKey } from '../../tests/kit/plugin-kit.ts';
+import { testSecrets } from '../../tests/kit/test-secrets.ts';
 import { callers, secret, startRealtime } from '../../tests/kit/realtime-kit.ts';
+import { FileRecords } from '../directory/file-records.ts';
 import type { KeyRecord } from '../ports/directory.ts';
+import { requireProviderScope } from './provider-scopes.ts';
 import { knownScopes } from './scopes.ts';
 
 const chat = { model: 'm', messages: [{ role: 'user', content: 'Hi' }] };
@@ -147,6 +151,39 @@ describe('requests to providers', () => {
     const google = await ask('/v1beta/models/m:generateContent', 'viewer');
     assert.deepEqual([google.json().error.code, google.json().error.status], [403, 'PERMISSION_DENIED']);
     assert.match((await ask('/v1/embeddings', 'admin')).text, /a key of a workspace/);
+  });
+
+  test('the remedy for a key of the configuration names its place there', async (t) => {
+    const sha = (secret: string) => createHash('sha256').update(secret).digest('hex');
+    const gateway = await startTestGateway(t, {
+      plugins: [
+        { plugin: auth, options: { keys: [{ name: 'a', key: 'wk_in-auth', scopes: ['logs.view'] }] } },
+        providerPlugin({ default: 'mock' }),
+      ],
+    });
+    const answer = await send(gateway.url, {
+      ...{ method: 'POST', path: '/v1/chat/completions', headers: { 'x-service-api-key': 'wk_in-auth' } },
+      body: chat,
+    });
+    assert.match(answer.json().error.message, /configuration defines it \(auth: keys\[0\]\)/);
+    const config = {
+      organisation: {
+        keys: [
+          { name: 'b', type: 'workspace-service' as const, key_sha256: sha('wk_b'), scopes: ['logs.view'] },
+        ],
+      },
+    };
+    const place = { defaultOrganisationId: 'org-1', defaultWorkspaceId: 'ws-1', secrets: testSecrets };
+    const key = new FileRecords({ config }, place, 0).keyByHash(
+      createHash('sha256').update('wk_b').digest('base64'),
+    );
+    assert.ok(key);
+    assert.throws(
+      () => requireProviderScope(key, { method: 'POST', path: '/x', endpoint: { id: 'proxy' } }),
+      {
+        message: /configuration defines it \(gateway\.config\.yaml \(organisation\.keys\[0\]\)\)/,
+      },
+    );
   });
 
   test('an answer that is kept is not for a key without the scope', async (t) => {

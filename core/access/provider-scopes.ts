@@ -75,7 +75,7 @@ function mayHold(kind: 'organisation-service', scope: string | undefined): boole
 }
 
 function scopeMissing(key: KeyRecord, request: ProviderRequest, narrow: string | undefined): GatewayError {
-  const { name, kind, isToken } = key;
+  const { name, kind, isToken, definedAt } = key;
   const holder = isToken === true ? `token of "${name}"` : `key "${name}"`;
   const scopes = narrow === undefined ? `"${generalScope}"` : `"${narrow}" or "${generalScope}"`;
   const asked = `${request.method} ${request.path.slice(0, 200)}`;
@@ -85,6 +85,8 @@ function scopeMissing(key: KeyRecord, request: ProviderRequest, narrow: string |
     remedy = 'Have the issuer add it to its scopes, or the operator to auth.jwt.default_scopes.';
   else if (kind === 'organisation-service')
     remedy = 'Keys of the organisation administer; send requests with a key of a workspace that has it.';
+  else if (definedAt !== undefined)
+    remedy = `Add it to the scopes of the key where the configuration defines it (${definedAt}), or use a key that has it.`;
   return new GatewayError(
     'scope_missing',
     `The ${holder} lacks the scope ${scopes}, which ${asked} needs. ${remedy}`,

@@ -67,15 +67,6 @@ export function matchEndpoint(method: string, path: string): Endpoint {
   return proxy;
 }
 
-/** Paths of providers whose first word administration has, too; `/prompts/{id}/completions` is served by the plugin `prompts`. */
-const besideAdministration =
-  /^\/(?:deployments\/.+\/.+|collections\/[^/]+\/.+|traces\/ingest|prompts\/[^/]+\/completions)$/;
-
-/** Whether providers serve this path, although administration has others that begin with the same word. `path` is canonical. */
-export function isOfProviders(path: string): boolean {
-  return besideAdministration.test(path);
-}
-
 /** Whether some path of providers that has a name of its own begins with this word (`/chat`). */
 export function beginsProviderPaths(word: string): boolean {
   const below = (path: string): boolean => path === word || path.startsWith(`${word}/`);

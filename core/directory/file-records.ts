@@ -63,9 +63,9 @@ export class FileRecords {
       return { ...keyOf(key, organisationId, ofKey), ...made };
     });
     this.#secrets = new KeyTable(() => defaultWorkspaceId);
-    for (const key of this.apiKeys) {
+    for (const [index, key] of this.apiKeys.entries()) {
       this.#keys.set(key.id, key);
-      this.#secrets.put(key);
+      this.#secrets.put(key, ownerAt(`/organisation/keys/${index}`, file.source));
     }
     for (const workspace of this.workspaces) this.#workspaces.set(workspace.id, workspace);
     const keyId = (name: string): string | undefined => {

@@ -40,10 +40,11 @@ export class KeyTable {
     return records.find((record) => record?.isReplaced === false) ?? records[0];
   }
 
-  /** Adds the key, or puts it in the place of the one with its id. */
-  put(key: DirectoryKey): void {
+  /** Adds the key, or puts it in the place of the one with its id. `definedAt` as in `KeyRecord`. */
+  put(key: DirectoryKey, definedAt?: string): void {
     this.remove(key.id);
-    const base = this.#present(key);
+    const present = this.#present(key);
+    const base = definedAt === undefined ? present : { ...present, definedAt };
     const hashes: string[] = [];
     for (const secret of key.secrets) {
       this.#byHash.set(secret.hash, secret.expiresAt === undefined ? base : replaced(base, secret.expiresAt));

@@ -2,12 +2,7 @@ import { RegExpRouter } from 'hono/router/reg-exp-router';
 import { SmartRouter } from 'hono/router/smart-router';
 import { TrieRouter } from 'hono/router/trie-router';
 import { didYouMean } from '../config/did-you-mean.ts';
-import {
-  beginsProviderPaths,
-  canonicalPath,
-  isOfProviders,
-  matchEndpoint,
-} from '../dialects/match-endpoint.ts';
+import { beginsProviderPaths, canonicalPath, matchEndpoint } from '../dialects/match-endpoint.ts';
 import type { CompiledPipeline } from '../pipeline/compile.ts';
 import type { Matched } from '../pipeline/exchange.ts';
 import type { RouteDefinition } from './define-route.ts';
@@ -74,12 +69,8 @@ function keepsAdministration(pipelines: readonly CompiledPipeline[], index: numb
 function isAdministrative(reserved: ReadonlySet<string>, method: string, path: string): boolean {
   const canonical = withoutVersion(canonicalPath(path));
   if (!reserved.has(firstSegment(canonical))) return false;
-  if (!isOfProviders(canonical)) return true;
-  // The plugin `prompts` knows the plain spelling alone.
-  return (
-    canonical.startsWith('/prompts/') &&
-    !(method === 'POST' && path.startsWith('/prompts/') && path.endsWith('/completions'))
-  );
+  // The plugin `prompts` serves these, and knows the plain spelling alone.
+  return !(method === 'POST' && /^\/prompts\/[^/]+\/completions$/.test(path));
 }
 
 /** Clients put the base path twice: `/v1/v1/api-keys`. */

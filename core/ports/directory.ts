@@ -23,6 +23,8 @@ export interface KeyRecord {
   readonly rateLimits?: readonly RateLimit[];
   /** True for the bearer of a verified JSON Web Token: it is no key of the store. */
   readonly isToken?: boolean;
+  /** Where the configuration defines it (`organisation.keys[0]`); absent for keys of the store. */
+  readonly definedAt?: string | undefined;
 }
 
 /** What requests of a workspace begin with: its own defaults before the organisation's. */

@@ -3,11 +3,11 @@ import { directoryBehind } from '../../core/errors/directory-behind.ts';
 import { callerKey, callerKeyHeader, matchedRoute } from '../../core/pipeline/keys.ts';
 import { definePlugin, type RequestContext } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
+import { CallerRefusals } from './caller-refusals.ts';
 import { KeyRing } from './key-ring.ts';
 import { AuthSchema } from './options.ts';
 import { archived, expired, invalid, missing } from './refusals.ts';
 import { isTokenForm } from './token-form.ts';
-import { TokenRefusals } from './token-refusals.ts';
 import { TokenRing } from './token-ring.ts';
 
 /**
@@ -75,9 +75,8 @@ export default definePlugin({
         return undefined;
       },
     };
-    if (tokens === undefined || scope.resources === undefined || !scope.features.isOn('audit_logs'))
-      return hooks;
-    const refusals = new TokenRefusals(scope, scope.resources);
+    if (scope.resources === undefined || !scope.features.isOn('audit_logs')) return hooks;
+    const refusals = new CallerRefusals(scope, scope.resources);
     return { ...hooks, settled: (context, outcome) => refusals.settled(context, outcome) };
   },
 });

@@ -69,6 +69,7 @@ function newRecord(options: KeyOptions, place: string, directory: Directory): Ke
     userId: '',
     scopes: options.scopes ?? (kind === 'owner' ? ['*'] : ['completions.write']),
     expiresAt,
+    definedAt: `auth: ${place}`,
   };
 }
 

@@ -112,6 +112,18 @@ test('a token that is refused is written down, wherever it was sent', async (t) 
   assert.deepEqual(entries.map(({ uri }) => uri).sort(), ['/v1/admin/workspaces', '/v1/chat/completions']);
 });
 
+test('a request to a provider without the scope for it is written down, without its body', async (t) => {
+  const { chat, provider, untilAudited } = await start(t);
+  const answer = await chat({ authorization: `Bearer ${await tokenOf({ scope: 'logs.view' })}` });
+  assert.deepEqual([answer.status, answer.json().error.code], [403, 'scope_missing'], answer.text);
+  const [entry] = await untilAudited(1);
+  assert.deepEqual(
+    [entry?.actorId, entry?.action, entry?.resourceType, entry?.status, entry?.uri, provider.requests.length],
+    ['ada@example.com', 'send', 'requests', 403, '/v1/chat/completions', 0],
+  );
+  assert.ok(!entry?.details.includes('a prompt'));
+});
+
 test('nothing is written down while the audit trail is switched off', async (t) => {
   const { gateway, chat, entries } = await start(t, { AUDIT_LOGS_ENABLED: 'OFF' });
   assert.equal((await chat({ authorization: `Bearer ${forged(await tokenOf())}` })).status, 401);

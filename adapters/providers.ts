@@ -161,7 +161,12 @@ const rows: Readonly<Record<string, ProviderRow>> = {
   minimax: { base_url: 'https://api.minimax.io/v1', quirks: { roles: { developer: 'system' } } },
   // Sends usage with the last event of a stream without being asked.
   'mistral-ai': { base_url: 'https://api.mistral.ai/v1', usage_in_stream: 'always', quirks: mistral },
-  mock: { base_url: 'mock:', credentials: 'none', usage_in_stream: 'on_request' },
+  mock: {
+    base_url: 'mock:',
+    credentials: 'none',
+    usage_in_stream: 'on_request',
+    quirks: { paths: { 'messages.count_tokens': '/messages/count_tokens' } },
+  },
   modal: { quirks: classic },
   monsterapi: { base_url: 'https://llm.monsterapi.ai/v1', quirks: classic },
   // The platform in China; the global one has keys of its own: api.moonshot.ai.

@@ -251,7 +251,10 @@ function openTransport(log: Log, metrics: Metrics): Transport {
   const mock = createMockTransport({ clock });
   return {
     send: (request, handler) => (request.origin.startsWith('mock:') ? mock : network).send(request, handler),
-    upgrade: (request) => network.upgrade(request),
+    upgrade: (request) =>
+      request.origin.startsWith('mock:') && mock.upgrade !== undefined
+        ? mock.upgrade(request)
+        : network.upgrade(request),
     close: async () => {
       await Promise.all([network.close(), mock.close()]);
     },

@@ -1,4 +1,4 @@
-import { anthropicError, openaiError, type MockProblem } from './problem.ts';
+import { anthropicError, geminiError, openaiError, type MockProblem } from './problem.ts';
 
 /** A whole answer. */
 export interface PlainAnswer {
@@ -24,7 +24,7 @@ export interface StreamAnswer {
 export type MockAnswer = PlainAnswer | StreamAnswer;
 
 /** The wire format of an endpoint's errors. */
-export type MockDialect = 'openai' | 'anthropic';
+export type MockDialect = 'openai' | 'anthropic' | 'gemini';
 
 const jsonHeaders = ['content-type', 'application/json'];
 const streamHeaders = ['content-type', 'text/event-stream; charset=utf-8', 'cache-control', 'no-cache'];
@@ -52,10 +52,11 @@ export function streamAnswer(
   return { kind: 'stream', status: 200, headers: streamHeaders, frames, ...ending };
 }
 
+const errors = { openai: openaiError, anthropic: anthropicError, gemini: geminiError };
+
 /** An error answer in the shape of the dialect. */
 export function problemAnswer(problem: MockProblem, dialect: MockDialect): PlainAnswer {
-  const body = dialect === 'anthropic' ? anthropicError(problem) : openaiError(problem);
-  return jsonAnswer(body, problem.status, problem.headers);
+  return jsonAnswer(errors[dialect](problem), problem.status, problem.headers);
 }
 
 /** A frame that holds only data, as OpenAI's chat stream sends it. */

@@ -131,11 +131,7 @@ export class MockCall implements UpstreamCall {
     while (!elapsed && !this.#over) await this.#sleep();
     this.#cancelTimer = undefined;
     if (!bounded || this.#over) return;
-    const what = phase === 'head' ? 'sent no head' : 'sent nothing';
-    throw new GatewayError(
-      'upstream_timeout',
-      `The mock provider ${what} for ${boundMs} ms; ask it for less delay or raise the ${phase} timeout.`,
-    );
+    throw timedOut(phase, boundMs);
   }
 
   #sleep(): Promise<void> {
@@ -161,7 +157,21 @@ export class MockCall implements UpstreamCall {
   }
 }
 
-function reset(when: string, word: string): GatewayError {
+/** The caller's bound passed before a head came. */
+export function headTimedOut(boundMs: number): GatewayError {
+  return timedOut('head', boundMs);
+}
+
+function timedOut(phase: 'head' | 'idle', boundMs: number): GatewayError {
+  const what = phase === 'head' ? 'sent no head' : 'sent nothing';
+  return new GatewayError(
+    'upstream_timeout',
+    `The mock provider ${what} for ${boundMs} ms; ask it for less delay or raise the ${phase} timeout.`,
+  );
+}
+
+/** A connection that the mock provider cuts, because a fault asks for it. */
+export function reset(when: string, word: string): GatewayError {
   return new GatewayError(
     'upstream_reset',
     `The mock provider cut the connection ${when}, as \`${word}\` asks.`,

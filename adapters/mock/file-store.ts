@@ -24,6 +24,21 @@ export interface NewFile {
   readonly createdAt: number;
 }
 
+/** Which files a page holds. */
+export interface FileQuestion {
+  readonly purpose: string | undefined;
+  /** The file before the page. */
+  readonly after: string | undefined;
+  readonly limit: number;
+  readonly newestFirst: boolean;
+}
+
+/** Some files, and whether there are more behind them. */
+export interface FilePage {
+  readonly files: readonly FileRecord[];
+  readonly hasMore: boolean;
+}
+
 interface Held {
   readonly record: FileRecord;
   readonly content: Buffer;
@@ -40,10 +55,19 @@ export class FileStore {
     for (const file of seedFiles()) this.#put(file, false);
   }
 
-  /** Newest first, all purposes when none is named. */
-  list(purpose: string | undefined): FileRecord[] {
-    const records = [...this.#files.values()].map((file) => file.record).reverse();
-    return purpose === undefined ? records : records.filter((record) => record.purpose === purpose);
+  /** How many there are. */
+  get count(): number {
+    return this.#files.size;
+  }
+
+  /** The files after the one named, of one purpose or of all; undefined when no such file is held. */
+  page({ purpose, after, limit, newestFirst }: FileQuestion): FilePage | undefined {
+    if (after !== undefined && !this.#files.has(after)) return undefined;
+    const records = [...this.#files.values()].map(({ record }) => record);
+    if (newestFirst) records.reverse();
+    const start = after === undefined ? 0 : records.findIndex(({ id }) => id === after) + 1;
+    const left = records.slice(start).filter((record) => purpose === undefined || record.purpose === purpose);
+    return { files: left.slice(0, limit), hasMore: left.length > limit };
   }
 
   get(id: string): FileRecord | undefined {

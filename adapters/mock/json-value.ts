@@ -53,6 +53,18 @@ export function optionalInteger(
   return value;
 }
 
+/** How many items a query asks for on one page; throws a 400 that names the parameter. */
+export function pageLimit(
+  query: URLSearchParams,
+  name: string,
+  { fallback, most }: { readonly fallback: number; readonly most: number },
+): number {
+  const asked = query.get(name);
+  const limit = asked === null ? fallback : /^\d{1,5}$/.test(asked) ? Number(asked) : NaN;
+  if (limit >= 1 && limit <= most) return limit;
+  throw invalid(name, `Invalid '${name}': expected an integer from 1 to ${most}.`);
+}
+
 /** A boolean, `fallback` when it is missing; throws a 400 for another type. */
 export function optionalBoolean(body: JsonObject, name: string, fallback: boolean): boolean {
   const value = member(body, name);

@@ -1,3 +1,5 @@
+import { wordOfStatus } from '../dialects/google-gemini/error-status.ts';
+
 /** What an error answer says beside its status and message. */
 export interface ProblemDetails {
   readonly param?: string;
@@ -33,6 +35,15 @@ export function unknownId(what: string, id: string): MockProblem {
   return new MockProblem(404, `No such ${what}: '${id.slice(0, 200)}'.`, { param: 'id', code: 'not_found' });
 }
 
+/** A 501 for a route that providers have and the mock provider does not play. SDKs are told not to try again. */
+export function notPlayed(method: string, path: string): MockProblem {
+  return new MockProblem(
+    501,
+    `The mock provider does not play ${method} ${path.slice(0, 200)}. docs/mock-provider.md lists what it plays; name another provider for this request.`,
+    { code: 'not_played', headers: ['x-should-retry', 'false'] },
+  );
+}
+
 const openaiTypes: Readonly<Record<number, string>> = {
   401: 'authentication_error',
   403: 'permission_error',
@@ -51,6 +62,7 @@ const anthropicTypes: Readonly<Record<number, string>> = {
   404: 'not_found_error',
   413: 'request_too_large',
   429: 'rate_limit_error',
+  501: 'not_implemented_error',
   529: 'overloaded_error',
 };
 
@@ -74,4 +86,9 @@ export function anthropicError(problem: MockProblem): object {
     type: 'error',
     error: { type: anthropicTypes[problem.status] ?? fallback, message: problem.message },
   };
+}
+
+/** The body of an error answer in Gemini's shape. */
+export function geminiError({ status, message }: MockProblem): object {
+  return { error: { code: status, message, status: wordOfStatus(status) } };
 }

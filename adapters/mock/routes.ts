@@ -1,4 +1,5 @@
 import type { MockAnswer, MockDialect } from './answer.ts';
+import type { HeaderList } from '../../core/ports/header-list.ts';
 import type { MockContext, MockRequest } from './context.ts';
 import { answerChat } from './endpoints/chat/chat.ts';
 import { answerCompletions } from './endpoints/completions.ts';
@@ -6,20 +7,21 @@ import { echo } from './endpoints/echo.ts';
 import { answerEmbeddings } from './endpoints/embeddings.ts';
 import { deleteFile, fileContent, getFile, listFiles, uploadFile } from './endpoints/files.ts';
 import { cancelJob, createJob, getJob, listJobs } from './endpoints/fine-tuning-jobs.ts';
+import { countGeminiTokens, embedGeminiContent, embedGeminiContents } from './endpoints/gemini.ts';
 import { answerImages } from './endpoints/images.ts';
-import { answerMessages } from './endpoints/messages.ts';
-import { getModel, listModels } from './endpoints/models.ts';
+import { answerMessages, countMessageTokens } from './endpoints/messages.ts';
+import { getModel, listModels, modelsDialect } from './endpoints/models.ts';
 import { answerModerations } from './endpoints/moderations.ts';
 import { answerRerank } from './endpoints/rerank.ts';
 import { answerResponses } from './endpoints/responses.ts';
 import { answerSpeech } from './endpoints/speech.ts';
-import { MockProblem } from './problem.ts';
+import { MockProblem, notPlayed } from './problem.ts';
 
 type Endpoint = (request: MockRequest, context: MockContext) => MockAnswer;
 
 interface Route {
   readonly method: string;
-  /** Segments; `*` stands for one variable segment, `**` at the end for all that is left. */
+  /** Segments; `*` stands for one variable segment, `*:word` for one that ends with `:word`, `**` at the end for all that is left. */
   readonly pattern: readonly string[];
   readonly body: 'json' | 'any';
   readonly answer: Endpoint;
@@ -38,6 +40,10 @@ const routes: readonly Route[] = [
   json('/moderations', answerModerations),
   json('/responses', answerResponses),
   json('/messages', answerMessages, 'anthropic'),
+  json('/messages/count_tokens', countMessageTokens, 'anthropic'),
+  json('/models/*:countTokens', countGeminiTokens, 'gemini'),
+  json('/models/*:embedContent', embedGeminiContent, 'gemini'),
+  json('/models/*:batchEmbedContents', embedGeminiContents, 'gemini'),
   json('/rerank', answerRerank),
   json('/audio/speech', answerSpeech),
   json('/images/generations', answerImages),
@@ -54,6 +60,29 @@ const routes: readonly Route[] = [
   plain('GET', '/models/**', getModel),
 ];
 
+/** What providers serve and the mock provider does not: the path itself, and all below it. */
+const unplayed: readonly (readonly [MockDialect, readonly string[]])[] = [
+  ['anthropic', ['messages', 'complete', 'skills']],
+  ['gemini', ['cachedContents', 'corpora', 'fileSearchStores', 'interactions', 'operations', 'tunedModels']],
+  [
+    'openai',
+    [
+      ...['assistants', 'audio', 'batches', 'chat', 'chatkit', 'containers', 'conversations', 'evals'],
+      ...['fine_tuning', 'images', 'organization', 'realtime', 'responses', 'threads', 'uploads'],
+      ...['vector_stores', 'videos'],
+      // Azure OpenAI, Bedrock, Cohere
+      ...['openai', 'model', 'v2'],
+    ],
+  ],
+];
+
+const unplayedDialects: ReadonlyMap<string, MockDialect> = new Map(
+  unplayed.flatMap(([dialect, words]) => words.map((word) => [word, dialect] as const)),
+);
+
+/** Routes of which one method is played: the stored chats and responses of a list are not. */
+const unplayedMethods: ReadonlySet<string> = new Set(['GET /chat/completions']);
+
 const echoRoute: FoundRoute = {
   method: '*',
   pattern: [],
@@ -63,21 +92,42 @@ const echoRoute: FoundRoute = {
   params: [],
 };
 
-/** The endpoint of a method and path (with or without `/v1`). A path that no endpoint knows is echoed. */
-export function findRoute(method: string, path: string): FoundRoute {
+/**
+ * The endpoint of a method and path (with or without `/v1`, `/v1beta`, `/v1alpha`). A route of providers that is not
+ * played answers 501; a path that no provider is known for is echoed.
+ */
+export function findRoute(method: string, path: string, headers: HeaderList): FoundRoute {
   const segments = path.split('/').filter((segment) => segment !== '');
-  if (segments[0] === 'v1') segments.shift();
+  const version = /^v1(?:alpha|beta)?$/.exec(segments[0] ?? '')?.[0];
+  if (version !== undefined) segments.shift();
   const wanted = method === 'HEAD' ? 'GET' : method;
+  const ofGemini = version !== undefined && version !== 'v1';
+  if (unplayedMethods.has(`${wanted} /${segments.join('/')}`)) return unplayedRoute(method, path, 'openai');
   const allowed: string[] = [];
   let dialect: MockDialect = 'openai';
   for (const route of routes) {
     const params = match(route.pattern, segments);
     if (params === undefined) continue;
-    if (route.method === wanted) return { ...route, params };
+    if (route.method === wanted) {
+      const isOfModels = route.answer === listModels || route.answer === getModel;
+      return { ...route, params, dialect: isOfModels ? modelsDialect({ path, headers }) : route.dialect };
+    }
     allowed.push(route.method);
     dialect = route.dialect;
   }
-  return allowed.length === 0 ? echoRoute : wrongMethod(method, allowed, dialect);
+  const last = segments.at(-1) ?? '';
+  if (ofGemini || (segments[0] === 'models' && /:\w+$/.test(last) && wanted === 'POST'))
+    return unplayedRoute(method, path, 'gemini');
+  if (allowed.length > 0) return wrongMethod(method, allowed, dialect);
+  const unplayedDialect = unplayedDialects.get(segments[0] ?? '');
+  return unplayedDialect === undefined ? echoRoute : unplayedRoute(method, path, unplayedDialect);
+}
+
+function unplayedRoute(method: string, path: string, dialect: MockDialect): FoundRoute {
+  const answer = (): never => {
+    throw notPlayed(method, path);
+  };
+  return { ...echoRoute, answer, dialect };
 }
 
 function match(pattern: readonly string[], segments: readonly string[]): string[] | undefined {
@@ -88,6 +138,8 @@ function match(pattern: readonly string[], segments: readonly string[]): string[
     const segment = segments[index] as string;
     if (part === '**') params.push(decoded(segments.slice(index).join('/')));
     else if (part === '*') params.push(decoded(segment));
+    else if (part.startsWith('*:') && segment.endsWith(part.slice(1)))
+      params.push(decoded(segment.slice(0, 1 - part.length)));
     else if (part !== segment) return undefined;
   }
   return params;

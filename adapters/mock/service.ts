@@ -1,7 +1,8 @@
 import { headerValue, type HeaderList } from '../../core/ports/header-list.ts';
-import { problemAnswer, type MockAnswer } from './answer.ts';
+import { problemAnswer, type MockAnswer, type MockDialect } from './answer.ts';
 import type { ReceivedBody } from './body.ts';
 import type { MockContext, MockRequest } from './context.ts';
+import { RealtimeSession } from './endpoints/realtime.ts';
 import { FailCounter } from './fail-counter.ts';
 import type { Faults } from './fault-words.ts';
 import { faultsInModel, hasFailure, parseFaults, withoutFailures } from './faults.ts';
@@ -29,6 +30,12 @@ export interface ServedAnswer {
   readonly faults: Faults;
 }
 
+/** A conversation over WebSocket, and the faults that it is to be played with. */
+export interface Conversation {
+  readonly session: RealtimeSession;
+  readonly faults: Faults;
+}
+
 /** Decides what the mock provider answers; knows nothing of time and connections. */
 export class MockService {
   readonly #context: MockContext;
@@ -43,13 +50,13 @@ export class MockService {
     const at = received.target.indexOf('?');
     const path = at < 0 ? received.target : received.target.slice(0, at);
     const query = new URLSearchParams(at < 0 ? '' : received.target.slice(at + 1));
-    const route = findRoute(received.method, path);
+    const route = findRoute(received.method, path, received.headers);
     const dialect = route.dialect;
     let faults: Faults = {};
     let answer: MockAnswer;
     try {
       const json = parseJson(received.body);
-      faults = this.#faultsOf(received, json);
+      faults = this.#faultsOf(received, modelOf(json, query, route));
       if (faults.status !== undefined) throw askedFor(faults.status, faults.retry_after);
       answer = this.#answer(route, received, { path, query, json, faults });
     } catch (error) {
@@ -58,6 +65,27 @@ export class MockService {
     }
     const added = this.#addedHeaders(received, faults, dialect);
     return { answer: { ...answer, headers: [...answer.headers, ...added] }, faults };
+  }
+
+  /**
+   * The conversation that a request for WebSocket begins, or the answer that declines it: the Realtime API switches, every
+   * other path is served as it would be without the wish.
+   */
+  converse(received: ReceivedRequest): Conversation | ServedAnswer {
+    const { method, headers, body, target } = received;
+    const { pathname: path, searchParams: query } = new URL(target, 'mock://mock');
+    if (!/^(?:\/v1)?\/realtime\/?$/.test(path) || headerValue(headers, 'sec-websocket-key') === undefined)
+      return this.serve(received);
+    let faults: Faults = {};
+    try {
+      faults = this.#faultsOf(received, query.get('model') ?? '');
+      if (faults.status !== undefined) throw askedFor(faults.status, faults.retry_after);
+    } catch (error) {
+      if (!(error instanceof MockProblem)) throw error;
+      return { answer: problemAnswer(error, 'openai'), faults };
+    }
+    const request: MockRequest = { method, path, query, headers, body, json: {}, params: [], faults };
+    return { session: new RealtimeSession(request, this.#context), faults };
   }
 
   #answer(
@@ -85,11 +113,10 @@ export class MockService {
     return route.answer(request, this.#context);
   }
 
-  #faultsOf(received: ReceivedRequest, json: JsonObject | string): Faults {
+  #faultsOf(received: ReceivedRequest, model: string): Faults {
     const inUrl = received.origin.replace(/^mock:\??/, '');
     const inHeader = headerValue(received.headers, 'x-mock-faults') ?? '';
-    const model = typeof json === 'string' ? undefined : json['model'];
-    const inModel = typeof model === 'string' ? faultsInModel(model) : '';
+    const inModel = faultsInModel(model);
     if (inUrl === '' && inHeader === '' && inModel === '') return {};
     const faults: Faults = {
       ...parseFaults(inUrl, 'base_url'),
@@ -103,7 +130,7 @@ export class MockService {
     return hasFailure(faults) ? faults : { ...faults, status: 500 };
   }
 
-  #addedHeaders(received: ReceivedRequest, faults: Faults, dialect: 'openai' | 'anthropic'): string[] {
+  #addedHeaders(received: ReceivedRequest, faults: Faults, dialect: MockDialect): string[] {
     const headers =
       dialect === 'anthropic'
         ? [
@@ -131,6 +158,13 @@ export class MockService {
     }
     return headers;
   }
+}
+
+/** The model that a request names: in its body, in Gemini's path, or (without a body) in its query. */
+function modelOf(json: JsonObject | string, query: URLSearchParams, route: FoundRoute): string {
+  const said = typeof json === 'string' ? undefined : json['model'];
+  if (typeof said === 'string') return said;
+  return (route.dialect === 'gemini' ? route.params[0] : query.get('model')) ?? '';
 }
 
 function askedFor(status: number, retryAfter: number | undefined): MockProblem {

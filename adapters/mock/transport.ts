@@ -6,6 +6,7 @@ import { FileStore } from './file-store.ts';
 import { JobStore } from './job-store.ts';
 import { idsFrom } from './new-id.ts';
 import { MockService } from './service.ts';
+import { MockUpgrade } from './upgrade.ts';
 
 /** What a mock provider needs from outside. */
 export interface MockTransportOptions {
@@ -26,7 +27,7 @@ export function createMockTransport(options: MockTransportOptions): Transport {
     files: new FileStore(),
     jobs: new JobStore(),
   });
-  const open = new Set<MockCall>();
+  const open = new Set<MockCall | MockUpgrade>();
   let closed = false;
   const goingAway = () => new GatewayError('shutting_down', 'The mock provider has been closed.');
   return {
@@ -35,6 +36,13 @@ export function createMockTransport(options: MockTransportOptions): Transport {
       open.add(call);
       if (closed) queueMicrotask(() => call.abort(goingAway()));
       else void call.run(service);
+      return call;
+    },
+    upgrade(request) {
+      const call: MockUpgrade = new MockUpgrade(request, clock, () => open.delete(call));
+      open.add(call);
+      if (closed) queueMicrotask(() => call.abort(goingAway()));
+      else call.run(service);
       return call;
     },
     close() {

@@ -70,7 +70,7 @@ test('what is not modelled has a name for analytics and is not read', () => {
     ['POST', '/images/edits', 'images', 'openai-chat'],
     ['POST', '/audio/speech', 'audio.speech', 'openai-chat'],
     ['POST', '/v1beta/models/gemini-2.5-pro:countTokens', 'proxy', 'google-gemini'],
-    ['GET', '/v1beta/models/gemini-2.5-pro', 'proxy', 'openai-chat'],
+    ['GET', '/v1beta/models/gemini-2.5-pro', 'models', 'google-gemini'],
     ['POST', '/audio/transcriptions', 'audio', 'openai-chat'],
     ['GET', '/files', 'files', 'openai-chat'],
     ['GET', '/files/file-1/content', 'files', 'openai-chat'],

@@ -23,6 +23,10 @@ const otherOfGemini = endpoint('proxy', 'google-gemini', false);
 const ofGemini =
   /^\/(?:v1(?:alpha|beta)?\d*\/)?(?:projects\/.+\/)?(?:models|tunedmodels|endpoints)\/.+:(stream)?(\w+)$/;
 
+/** Gemini's models under its own versions, which have no operation: `/v1beta/models`, `/v1beta/models/gemini-2.5-pro`. */
+const modelsOfGemini = /^\/v1(?:alpha|beta)\d*\/models(?:\/|$)/;
+const geminiModels = endpoint('models', 'google-gemini', false);
+
 /** The rest, by how the path begins: named for analytics, and in the right dialect for errors. */
 const families: readonly (readonly [string, Endpoint])[] = [
   ['/images', endpoint('images', 'openai-chat', false)],
@@ -56,6 +60,7 @@ export function matchEndpoint(method: string, path: string): Endpoint {
     const operation = ofGemini.exec(canonical)?.[2];
     if (operation !== undefined) return operation === 'generatecontent' ? generateContent : otherOfGemini;
   }
+  if (method !== 'POST' && modelsOfGemini.test(canonical)) return geminiModels;
   for (const [prefix, candidate] of families) {
     if (
       canonical.startsWith(prefix) &&

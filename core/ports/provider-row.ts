@@ -112,5 +112,8 @@ export const ProviderRowSchema = Type.Object(
 );
 export type ProviderRow = Static<typeof ProviderRowSchema>;
 
+/** The built-in provider that answers in this process. It needs no configuration to be addressed as a slug. */
+export const inProcessProvider = 'mock';
+
 /** The built-in hosts by name. */
 export type ProviderTable = ReadonlyMap<string, ProviderRow>;

@@ -17,7 +17,7 @@ import type { SecretManagers } from '../ports/secret-managers.ts';
 import type { Transport } from '../ports/transport.ts';
 import type { Breakers } from './attempts/breakers.ts';
 import { PlanRun, type PlanRunSetup, type TargetPlace } from './attempts/plan-run.ts';
-import { listsModels, namesNobody, wantsCatalogue } from './catalogue-request.ts';
+import { asksForModels, namesNobody, wantsCatalogue } from './catalogue-request.ts';
 import {
   defaultConfigOf,
   defaultMissing,
@@ -37,7 +37,7 @@ import { saysJson } from './json-request.ts';
 import { leafTarget, type BroughtSettings, type TargetRules } from './resolve-target.ts';
 import { runTry } from './run-try.ts';
 import { StoredProviders } from './stored-providers.ts';
-import { compileTargets } from './targets.ts';
+import { compileTargets, type KnownProvider } from './targets.ts';
 import { tryOptionsOf } from './try-options.ts';
 import type { TryParts } from './try-parts.ts';
 
@@ -94,7 +94,7 @@ class GenerationRouter implements Router {
       box && new StoredProviders({ maker, trustedHosts, directory, table, box, managers, clock });
     this.rules = { known, stored, headerPrefix, keyPrefix, trustedHosts };
     this.providers = setup.table;
-    this.catalogue = new ModelCatalogue({ known, stored, listings, transport, clock });
+    this.catalogue = new ModelCatalogue({ known, stored, listings, transport, clock, keyPrefix });
     const names = { builtIn: setup.table.keys(), configured: Object.keys(config.providers) };
     const knowsProvider = providerLookup(names);
     const { configs } = config;
@@ -125,7 +125,8 @@ class GenerationRouter implements Router {
   answer(context: RequestContext, options: RouteOptions): MaybePromise<Answer> {
     const exchange = asExchange(context);
     if (exchange.trace !== undefined) exchange.trace.require(exchange);
-    if (listsModels(exchange) && this.wantsAll(exchange, options)) return this.catalogue.answer(exchange);
+    if (asksForModels(exchange) && this.wantsAll(exchange, options))
+      return this.catalogue.answer(exchange, this.openDefault(options.defaultProvider));
     const key = exchange.get(callerKey);
     const byDefault = defaultConfigOf(key, this.defaults);
     const named = exchange.service('config') || undefined;
@@ -143,10 +144,17 @@ class GenerationRouter implements Router {
   /** The models of all providers are asked for, or nothing says whose. */
   private wantsAll(exchange: Exchange, options: RouteOptions): boolean {
     if (wantsCatalogue(exchange)) return true;
-    if (!namesNobody(exchange, options)) return false;
+    const isOpen = (name: string): boolean => this.openDefault(name) !== undefined;
+    if (!namesNobody(exchange, options, isOpen)) return false;
     const key = exchange.get(callerKey);
     const slug = defaultConfigOf(key, this.defaults);
     return key === undefined || slug === undefined || !this.defaultConfig(slug, key).isComplete;
+  }
+
+  /** A default provider that answers in this process: it says less of what is wanted than one that the operator has set up. */
+  private openDefault(name: string | undefined): KnownProvider | undefined {
+    const known = name === undefined ? undefined : this.rules.known.get(name.replace(/^@/, ''));
+    return known?.isInProcess === true ? known : undefined;
   }
 
   /** The config that the request names or brings along; saved ones are those of the key's workspace. */
@@ -210,15 +218,17 @@ class GenerationRouter implements Router {
       cache: undefined,
       judged: false,
     };
-    if (!listsModels(exchange)) return runTry(parts, run);
-    return this.catalogue.ofTarget(target, tryOptions).then((listed) => listed ?? runTry(parts, run));
+    if (!asksForModels(exchange)) return runTry(parts, run);
+    return this.catalogue
+      .ofTarget(exchange, target, tryOptions)
+      .then((listed) => listed ?? runTry(parts, run));
   }
 
   private planned(exchange: Exchange, config: CompiledConfig, options: RouteOptions): Promise<Answer> {
     exchange.facts.config = config.slug ?? 'inline';
     if (config.version !== undefined) exchange.facts.configVersion = String(config.version);
     if (exchange.trace !== undefined) exchange.trace.config(config.slug ?? config.id);
-    const isReady = config.isComplete && !mustLoad(exchange, config) && !listsModels(exchange);
+    const isReady = config.isComplete && !mustLoad(exchange, config) && !asksForModels(exchange);
     return isReady
       ? new PlanRun(exchange, config, options, this.run).run()
       : this.preparedPlan(exchange, config, options);
@@ -233,9 +243,9 @@ class GenerationRouter implements Router {
     if (mustLoad(exchange, config)) await exchange.body.load();
     if (!config.isComplete && !namesProvider(exchange)) await takeAddress(exchange, this.rules);
     const [first] = config.leaves;
-    if (listsModels(exchange) && first !== undefined) {
+    if (asksForModels(exchange) && first !== undefined) {
       const target = await this.targetOf(exchange, first, { config, options });
-      const listed = await this.catalogue.ofTarget(target, tryOptionsOf(exchange, first, options));
+      const listed = await this.catalogue.ofTarget(exchange, target, tryOptionsOf(exchange, first, options));
       if (listed !== undefined) return listed;
     }
     return new PlanRun(exchange, config, options, this.run).run();

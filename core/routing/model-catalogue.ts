@@ -1,7 +1,6 @@
 import type { DialectName } from '../dialects/endpoint.ts';
 import type { ListedModel, ModelListing } from '../dialects/model-list.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
-import { jsonAnswer } from '../http/reply.ts';
 import type { Answer } from '../pipeline/answer.ts';
 import { isPromise } from '../pipeline/call-hook.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
@@ -13,8 +12,10 @@ import type { Transport, UpstreamRequest } from '../ports/transport.ts';
 import { authorized } from './authorize.ts';
 import { collectUpstream } from './collect-upstream.ts';
 import { hostFacts } from './plan-call.ts';
-import { modelPage, type CatalogueModel } from './model-page.ts';
+import { modelsCall, modelsWireOf } from './catalogue-request.ts';
+import { catalogueAnswer, modelsAnswer, type CatalogueModel } from './model-page.ts';
 import type { StoredProviders } from './stored-providers.ts';
+import { callerCredentials } from './target-identity.ts';
 import type { KnownProvider } from './targets.ts';
 
 /** Longest list of one provider, in bytes. */
@@ -35,6 +36,8 @@ export interface CatalogueSetup {
   readonly listings: ModelListings;
   readonly transport: Transport;
   readonly clock: Clock;
+  /** What service keys begin with. */
+  readonly keyPrefix: string;
 }
 
 /** The models of some providers, and who of them could not be asked. */
@@ -50,51 +53,63 @@ interface Kept {
 }
 
 /**
- * The models that a key may use, addressed as `@provider/model`, in OpenAI's shape: those of all providers of the
+ * The models that a key may use, addressed as `@provider/model`, in the shape of the client's wire: those of all providers of the
  * configuration, and of those that its workspace has in the store. Lists of hosts are kept for a minute.
  */
 export class ModelCatalogue {
   private readonly setup: CatalogueSetup;
   private configured: Kept | undefined;
-  private readonly ofStored = new WeakMap<KnownProvider, Kept>();
+  private readonly ofOne = new WeakMap<KnownProvider, Kept>();
 
   constructor(setup: CatalogueSetup) {
     this.setup = setup;
   }
 
-  /** What the request's key may use, filtered and cut by its query; providers that do not answer are in `unavailable`. */
-  async answer(exchange: Exchange): Promise<Answer> {
+  /**
+   * What the request's key may use, filtered and cut by its query; providers that do not answer are in `unavailable`.
+   * `byDefault` is asked where nothing names a provider: its models are also there by their bare names.
+   */
+  async answer(exchange: Exchange, byDefault: KnownProvider | undefined): Promise<Answer> {
     const now = this.setup.clock.monotonic();
     if (this.configured === undefined || now >= this.configured.until)
       this.configured = { collected: this.collect(), until: now + keptMs };
     const key = exchange.get(callerKey);
     const lists = await Promise.all([this.configured.collected, ...(key ? this.storedOf(key) : [])]);
-    const page = modelPage(
-      lists.flatMap(({ models }) => models),
-      exchange.query,
-    );
+    const models = lists.flatMap((one) => one.models);
+    if (byDefault !== undefined) {
+      const { models: own } = await this.keptOf(byDefault);
+      const bare = own.map((one) => ({ ...one, id: one.id.slice(byDefault.name.length + 2) }));
+      models.unshift(...bare, ...own);
+    }
     const unavailable = lists.flatMap((one) => one.unavailable);
-    return listAnswer(
-      page.models.map(({ id, created, ownedBy }) => ({ id, object: 'model', created, owned_by: ownedBy })),
-      unavailable,
-      page.total === page.models.length ? undefined : page.total,
-    );
+    return catalogueAnswer(models, { call: modelsCall(exchange), query: exchange.query, unavailable });
   }
 
   /**
-   * One provider's models in OpenAI's shape, for hosts whose list stands elsewhere, and for those of which not all may be used.
-   * Undefined for all others.
+   * One provider's models in the shape of the client's wire, for hosts that list them in another one or elsewhere, and
+   * for those of which not all may be used. Undefined where the request can be passed on as it is.
    */
-  async ofTarget(target: Target, options: TryOptions): Promise<Answer | undefined> {
-    if (target.models?.isRestricted === true) {
-      const { listed } = target.models;
-      return listAnswer(listed.map((id) => shown({ id }, id, target.provider)));
-    }
+  async ofTarget(exchange: Exchange, target: Target, options: TryOptions): Promise<Answer | undefined> {
+    const call = modelsCall(exchange);
+    const { query } = exchange;
+    const shown = ({ id, created = 0, ownedBy = target.provider }: ListedModel): CatalogueModel => ({
+      ...{ id, created, ownedBy, provider: target.provider, service: target.service },
+    });
+    if (target.models?.isRestricted === true)
+      return modelsAnswer(
+        target.models.listed.map((id) => shown({ id })),
+        { call, query },
+      );
     const listing = this.setup.listings[target.dialect];
-    if (listing === undefined || listing.path(hostFacts(target, '')).split('?')[0] === '/models')
-      return undefined;
-    const models = await this.fetch(target, listing, options.headTimeoutMs || timeoutMs);
-    return listAnswer(models.map((model) => shown(model, model.id, target.provider)));
+    const wire = modelsWireOf(target.dialect);
+    const isTheirs = wire === call.wire && call.isPlainPath === (wire !== 'gemini');
+    // One model of a host with a shape of its own is asked for in that shape.
+    const isUnknown = wire === undefined && call.id !== undefined && call.wire === 'openai';
+    if (listing === undefined || isTheirs || isUnknown) return undefined;
+    const waitMs = options.headTimeoutMs || timeoutMs;
+    const credentials = target.passAuthorization ? callerCredentials(exchange, this.setup.keyPrefix) : [];
+    const models = await this.fetch(target, listing, waitMs, credentials);
+    return modelsAnswer(models.map(shown), { call, query });
   }
 
   private async collect(): Promise<Collected> {
@@ -129,10 +144,10 @@ export class ModelCatalogue {
 
   private keptOf(provider: KnownProvider): Promise<Collected> {
     const now = this.setup.clock.monotonic();
-    let kept = this.ofStored.get(provider);
+    let kept = this.ofOne.get(provider);
     if (kept === undefined || now >= kept.until) {
       kept = { collected: this.modelsOf(provider), until: now + keptMs };
-      this.ofStored.set(provider, kept);
+      this.ofOne.set(provider, kept);
     }
     return kept.collected;
   }
@@ -159,13 +174,14 @@ export class ModelCatalogue {
     target: Target,
     listing: ModelListing,
     waitMs: number,
+    callers: readonly string[] = [],
   ): Promise<readonly ListedModel[]> {
     const plain: UpstreamRequest = {
       origin: target.origin,
       guarded: target.guarded,
       method: 'GET',
       path: target.basePath + listing.path(hostFacts(target, '')),
-      headers: [...target.headers, 'accept', 'application/json', 'accept-encoding', 'identity'],
+      headers: [...callers, ...target.headers, 'accept', 'application/json', 'accept-encoding', 'identity'],
       body: null,
       connectTimeoutMs: waitMs,
       headTimeoutMs: waitMs,
@@ -184,26 +200,9 @@ export class ModelCatalogue {
   }
 }
 
-function shown(model: ListedModel, id: string, provider: string): Record<string, unknown> {
-  return { id, object: 'model', created: model.created ?? 0, owned_by: model.ownedBy ?? provider };
-}
-
 function listedModels(provider: string, service: string, listed: readonly string[]): Collected {
   const models = listed.map((id) => ({
     ...{ id: `@${provider}/${id}`, created: 0, ownedBy: provider, provider, service },
   }));
   return { models, unavailable: [] };
-}
-
-function listAnswer(
-  data: readonly unknown[],
-  unavailable: readonly string[] = [],
-  total: number | undefined = undefined,
-): Answer {
-  return jsonAnswer(200, {
-    object: 'list',
-    data,
-    ...(total !== undefined && { total }),
-    ...(unavailable.length > 0 && { unavailable }),
-  });
 }

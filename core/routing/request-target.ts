@@ -1,7 +1,9 @@
+import type { EndpointId } from '../dialects/endpoint.ts';
 import type { MaybePromise } from '../pipeline/context.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import { addressedProvider, callerKey } from '../pipeline/keys.ts';
 import type { Target } from '../ports/router.ts';
+import { saysJson } from './json-request.ts';
 import {
   addressedModel,
   defaultTarget,
@@ -28,14 +30,21 @@ export function addressesProvider(exchange: Exchange): boolean {
  */
 export function takeAddress(exchange: Exchange, rules: TargetRules): MaybePromise<void> {
   const { body, endpoint } = exchange;
-  if (!endpoint.modelled || addressesProvider(exchange)) return undefined;
-  if (!body.loaded) return body.load().then(() => takeAddress(exchange, rules));
+  if (addressesProvider(exchange)) return undefined;
+  const isInPath = exchange.dialect.readCall !== undefined;
+  if (!endpoint.modelled && !isInPath && !(mayAddress.has(endpoint.id) && saysJson(exchange)))
+    return undefined;
+  if (!body.loaded && (endpoint.modelled || !isInPath))
+    return body.load().then(() => takeAddress(exchange, rules));
   const addressed = addressedModel(namedModel(exchange), rules, exchange.get(callerKey));
   if (addressed === undefined) return undefined;
   exchange.set(addressedProvider, addressed.slug);
   if (exchange.dialect.readCall?.(exchange.path) === undefined) body.set(['model'], addressed.model);
   else exchange.path = withoutSlug(exchange.path, addressed.slug);
 }
+
+/** Endpoints whose JSON is not read but for the provider that its model may address. */
+const mayAddress: ReadonlySet<EndpointId> = new Set(['images.generations', 'audio.speech']);
 
 /** What the request calls its model, in its path or in its body, which has been read. */
 function namedModel({ dialect, path, body }: Exchange): unknown {

@@ -85,8 +85,11 @@ export function addressedModel(
 ): { readonly slug: string; readonly model: string } | undefined {
   const name = slugOfModel(model);
   if (name === undefined) return undefined;
+  const own = known.get(name);
   const isOurs =
-    known.get(name)?.configured === true || (key !== undefined && stored?.has(key, name) === true);
+    own?.configured === true ||
+    own?.isInProcess === true ||
+    (key !== undefined && stored?.has(key, name) === true);
   return isOurs ? { slug: name, model: (model as string).slice(name.length + 2) } : undefined;
 }
 
@@ -249,7 +252,7 @@ function lookUp(name: string, choice: TargetChoice, key: KeyRecord | undefined):
   const provider = known.get(bare);
   if (provider && (provider.configured || !choice.isSlug)) return provider;
   const found = choice.isSlug && key !== undefined ? stored?.find(key, bare) : undefined;
-  return found ?? unknown(name, choice, key);
+  return found ?? (provider?.isInProcess === true ? provider : unknown(name, choice, key));
 }
 
 function unknown(
@@ -257,7 +260,9 @@ function unknown(
   { isVirtualKey, isSlug, rules: { known, stored } }: Omit<TargetChoice, 'brought'>,
   key: KeyRecord | undefined,
 ): never {
-  const candidates = [...known].filter(([, one]) => one.configured || !isSlug).map(([one]) => one);
+  const candidates = [...known]
+    .filter(([, one]) => one.configured || one.isInProcess || !isSlug)
+    .map(([one]) => one);
   if (isSlug && key !== undefined && stored !== undefined)
     candidates.push(...stored.all(key).map((one) => one.slug));
   const suggestion = didYouMean(slug(name), candidates);

@@ -51,7 +51,8 @@ function addForwarded(passed: string[], { headers, headerNames }: Exchange, name
   }
 }
 
-function callerCredentials(exchange: Exchange, keyPrefix: string): string[] {
+/** The credential headers of the caller that may go on to a provider, flat. */
+export function callerCredentials(exchange: Exchange, keyPrefix: string): string[] {
   const { headers, headerNames } = exchange;
   const rules = {
     passCredentials: true,

@@ -6,7 +6,7 @@ import type { LimitCharges } from '../ports/limit-charge.ts';
 import { headerValue } from '../ports/header-list.ts';
 import { credentialHeaders } from '../ports/header-names.ts';
 import { providerFieldAliases, providerFields } from '../ports/provider-fields.ts';
-import type { ProviderRow, ProviderTable } from '../ports/provider-row.ts';
+import { inProcessProvider, type ProviderRow, type ProviderTable } from '../ports/provider-row.ts';
 import type { Target, TargetModels } from '../ports/router.ts';
 import { sha256 } from '../ports/sha256.ts';
 import { fillBaseUrl, splitBaseUrl, type BaseUrl } from './base-url.ts';
@@ -70,6 +70,11 @@ export class KnownProvider {
     const inHeaders = credentialHeaders.some((one) => headerValue(rowHeaders(row), one) !== undefined);
     const holds = row.credentials === 'none' || inHeaders || apiKey !== undefined || holdsCredential(fields);
     this.takesCallers = builtIn && !holds;
+  }
+
+  /** The built-in provider that answers in this process: addressable as a slug without being configured. */
+  get isInProcess(): boolean {
+    return !this.configured && this.name === inProcessProvider;
   }
 
   /** People of an organisation set it up, the operator did not. */

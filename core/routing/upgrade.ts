@@ -18,12 +18,13 @@ export interface UpgradeSending {
 
 /**
  * Asks the provider for WebSocket. Its 101 comes back with the connection, anything else as it is. Throws what the
- * transport fails with, and `not_supported` for a provider without a network address.
+ * transport fails with, and `not_supported` where the
+ * transport has no WebSocket.
  */
 export async function sendUpgrade(sending: UpgradeSending): Promise<Answer> {
   const { exchange, request, options, transport, clock } = sending;
   const { facts } = exchange;
-  if (transport.upgrade === undefined || request.origin.startsWith('mock:')) {
+  if (transport.upgrade === undefined) {
     throw new GatewayError(
       'not_supported',
       `The provider "${facts.provider}" serves no WebSocket. Name another one.`,

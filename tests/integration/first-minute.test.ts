@@ -84,6 +84,15 @@ describe('with no configuration at all', { skip: chdbMissing }, () => {
     assert.equal(guarded.status, 400);
     assert.match(guarded.text, /default-input-guardrails header cannot be used.*not enforced yet/);
 
+    const authorization = `Bearer ${owner}`;
+    const bare = await send(weir.url, {
+      ...{ path: '/v1/chat/completions', headers: { authorization } },
+      body: { model: '@mock/mock-gpt', messages: [{ role: 'user', content: 'Hello' }] },
+    });
+    assert.equal(bare.status, 200, bare.text);
+    const models = await send(weir.url, { method: 'GET', path: '/v1/models', headers: { authorization } });
+    assert.match(models.text, /"id":"mock-gpt".*"id":"@mock\/mock-gpt"/);
+
     assert.equal((await weir.stop()).code, 0);
     for (const file of await filesBelow(cwd)) {
       assert.ok(!(await readFile(file)).includes(owner), `${file} holds the owner key`);

@@ -98,11 +98,6 @@ describe('what is not switched is answered in HTTP', () => {
       head.replace('\r\n\r\n', '\r\ncontent-length: 2\r\n\r\nab'),
       /^HTTP\/1\.1 400 [^]*has no body/,
     ],
-    [
-      'the built-in provider',
-      head.replace('\r\n\r\n', '\r\nx-service-provider: mock\r\n\r\n'),
-      /^HTTP\/1\.1 400 [^]*serves no WebSocket/,
-    ],
   ] as const) {
     test(what, async (t) => {
       const { gateway, provider } = await startRealtime(t);

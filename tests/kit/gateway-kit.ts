@@ -402,7 +402,10 @@ async function createInstance(
 function withMock(network: UndiciTransport, mock: Transport): Transport {
   return {
     send: (request, handler) => (request.origin.startsWith('mock:') ? mock : network).send(request, handler),
-    upgrade: (request) => network.upgrade(request),
+    upgrade: (request) =>
+      request.origin.startsWith('mock:') && mock.upgrade !== undefined
+        ? mock.upgrade(request)
+        : network.upgrade(request),
     close: async () => {
       await Promise.all([network.close(), mock.close()]);
     },

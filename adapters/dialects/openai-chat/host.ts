@@ -12,7 +12,10 @@ export const openAiChatHost: ProviderDialect = {
       case 'chat.completions':
         return passChat(call);
       case 'messages.count_tokens':
-        return refused(call, 'counting of tokens');
+        // Counted in Anthropic's shape, or not at all: OpenAI's wire has no chat that only counts.
+        return call.host.quirks.paths?.[call.endpoint] === undefined
+          ? refused(call, 'counting of tokens')
+          : passAt(call);
       case 'completions':
         return passAt(call);
       default:

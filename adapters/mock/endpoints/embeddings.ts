@@ -5,9 +5,9 @@ import { member, optionalInteger, requiredModel } from '../json-value.ts';
 import { invalid } from '../problem.ts';
 import { promptCount, readPrompts, type Prompt } from './prompts.ts';
 
-const maxInputs = 2048;
-const maxDimensions = 3072;
-const defaultDimensions = 1536;
+export const maxInputs = 2048;
+export const maxDimensions = 3072;
+export const defaultDimensions = 1536;
 /** 2048 inputs of 1024 dimensions; about 20 MiB of JSON. */
 const maxNumbers = 2_097_152;
 
@@ -18,12 +18,7 @@ export function answerEmbeddings(request: MockRequest): MockAnswer {
   const inputs = readPrompts(body, 'input', maxInputs);
   if (inputs.includes('')) throw invalid('input', "Invalid 'input': a text must not be empty.");
   const dimensions = optionalInteger(body, 'dimensions', 1, maxDimensions) ?? defaultDimensions;
-  if (inputs.length * dimensions > maxNumbers) {
-    throw invalid(
-      'input',
-      `The mock provider answers with at most ${maxNumbers} numbers: send fewer inputs or ask for fewer dimensions.`,
-    );
-  }
+  requireRoom(inputs.length * dimensions, 'input');
   const format = member(body, 'encoding_format') ?? 'float';
   if (format !== 'float' && format !== 'base64') {
     throw invalid('encoding_format', "Invalid 'encoding_format': expected float or base64.");
@@ -42,8 +37,17 @@ export function answerEmbeddings(request: MockRequest): MockAnswer {
   });
 }
 
+/** Throws a 400 for more numbers than one answer holds. */
+export function requireRoom(numbers: number, param: string): void {
+  if (numbers <= maxNumbers) return;
+  throw invalid(
+    param,
+    `The mock provider answers with at most ${maxNumbers} numbers: send fewer inputs or ask for fewer dimensions.`,
+  );
+}
+
 /** A vector of length 1 whose direction comes from a hash of the input. */
-function unitVector(input: Prompt, dimensions: number): Float32Array {
+export function unitVector(input: Prompt, dimensions: number): Float32Array {
   const text = typeof input === 'string' ? `text ${input}` : `tokens ${input.join(' ')}`;
   let state = createHash('sha256').update(text).digest().readUInt32LE(0) || 1;
   const vector = new Float32Array(dimensions);

@@ -104,6 +104,73 @@ describe('embeddings', () => {
   }
 });
 
+describe('messages/count_tokens', () => {
+  const request = {
+    ...{ model: 'mock-gpt', system: 'Be brief.' },
+    messages: [
+      { role: 'user', content: 'Hello there' },
+      { role: 'assistant', content: [{ type: 'text', text: 'Hi' }] },
+    ],
+  };
+  it('counts what a message would be charged for', async () => {
+    const counted = await post('/messages/count_tokens', request);
+    const answered = await post('/messages', { ...request, max_tokens: 5 });
+    assert.deepEqual(counted.body, { input_tokens: answered.body.usage.input_tokens });
+    const tools = [{ name: 'get_weather', input_schema: { type: 'object' } }];
+    const more = await post('/messages/count_tokens', { ...request, tools });
+    assert.ok(more.body.input_tokens > counted.body.input_tokens);
+  });
+
+  it("refuses a request without messages in Anthropic's words", async () => {
+    const { status, body } = await post('/messages/count_tokens', { model: 'mock-gpt' });
+    assert.deepEqual([status, body.type, body.error.type], [400, 'error', 'invalid_request_error']);
+  });
+});
+
+/** Routes of OpenAI, Anthropic, Gemini, Bedrock and Cohere that are not played. */
+const unplayed: readonly (readonly [string, string, RegExp])[] = [
+  ...[
+    ['GET', '/chat/completions'],
+    ['GET', '/v1/chat/completions/chatcmpl-1'],
+    ['POST', '/audio/transcriptions'],
+    ['POST', '/audio/translations'],
+    ['POST', '/images/edits'],
+    ['GET', '/batches'],
+    ['POST', '/batches'],
+    ['GET', '/batches/batch_1'],
+    ['POST', '/uploads'],
+    ['GET', '/fine_tuning/jobs/ftjob-mock-001/events'],
+    ['GET', '/assistants?limit=20'],
+    ['POST', '/threads/runs'],
+    ['GET', '/vector_stores'],
+    ['POST', '/conversations'],
+    ['GET', '/responses/resp_1'],
+    ['POST', '/responses/input_tokens'],
+    ['POST', '/realtime/client_secrets'],
+    ['GET', '/realtime'],
+    ['POST', '/videos'],
+    ['GET', '/organization/costs'],
+    ['POST', '/model/some-model/converse'],
+    ['POST', '/v2/chat'],
+  ].map(([method = '', path = '']) => [method, path, /"code":"not_played"/] as const),
+  ['GET', '/v1/messages/batches', /"type":"error".*"not_implemented_error"/],
+  ['POST', '/v1beta/models/mock-gpt:generateContent', /"status":"UNIMPLEMENTED"/],
+  ['GET', '/v1beta/cachedContents', /"status":"UNIMPLEMENTED"/],
+];
+
+describe('a known route that is not played', () => {
+  for (const [method, path, expected] of unplayed)
+    it(`${method} ${path} is answered 501 with a sentence, and not tried again`, async () => {
+      const { status, body, received } = await get(path, method);
+      assert.equal(status, 501);
+      const name = path.split('?')[0] ?? '';
+      assert.ok(body.error.message.includes(`does not play ${method} ${name}`), body.error.message);
+      assert.match(body.error.message, /docs\/mock-provider\.md/);
+      assert.match(textOf(received), expected);
+      assert.equal(header(received, 'x-should-retry'), 'false');
+    });
+});
+
 describe('moderations', () => {
   const names = [
     'hate',
@@ -296,14 +363,14 @@ describe('any other path', () => {
   it('is echoed, credentials masked', async () => {
     const received = await exchange({
       method: 'PATCH',
-      path: '/v1/vector_stores/vs_1?after=a%20b&tag=1&tag=2&api_key=secret',
+      path: '/v1/my_own/vs_1?after=a%20b&tag=1&tag=2&api_key=secret',
       headers: ['Authorization', 'Bearer sk-secret', 'X-Twice', '1', 'x-twice', '2', 'Cookie', 'a=b'],
       body: Buffer.from([0, 1, 2, 255]),
     });
     assert.deepEqual(JSON.parse(textOf(received)), {
       object: 'mock.echo',
       method: 'PATCH',
-      path: '/v1/vector_stores/vs_1',
+      path: '/v1/my_own/vs_1',
       query: { after: 'a b', tag: ['1', '2'], api_key: '***' },
       headers: { authorization: '***', 'x-twice': ['1', '2'], cookie: '***' },
       body_bytes: 4,

@@ -173,8 +173,8 @@ describe('fine-tuning jobs', () => {
 describe('files', () => {
   it('are listed in the shape of the specification, filtered by purpose', async () => {
     const all = await call('GET', '/files');
-    assert.deepEqual(Object.keys(all.body), ['data', 'object']);
-    assert.equal(all.body.object, 'list');
+    assert.deepEqual(Object.keys(all.body), ['data', 'object', 'first_id', 'last_id', 'has_more']);
+    assert.deepEqual([all.body.object, all.body.has_more], ['list', false]);
     for (const file of all.body.data) {
       assert.equal(file.object, 'file');
       assert.equal(typeof file.status_details, 'string');
@@ -184,6 +184,49 @@ describe('files', () => {
     assert.ok(some.body.data.length > 0 && some.body.data.length < all.body.data.length);
     assert.ok(some.body.data.every((file: { purpose: string }) => file.purpose === 'fine-tune'));
     assert.deepEqual((await call('GET', '/files?purpose=none')).body.data, []);
+  });
+
+  for (const order of ['', '&order=desc', '&order=asc']) {
+    it(`are all reached by following \`after\`, each once${order && `, ${order.slice(1)}`}`, async () => {
+      const { body: whole } = await call('GET', `/files?limit=10000${order}`);
+      const seen: string[] = [];
+      for (let more = true, pages = 0; more && pages < 20; pages++) {
+        const after = seen.length === 0 ? '' : `&after=${seen.at(-1)}`;
+        const { body } = await call('GET', `/files?limit=4${order}${after}`);
+        const ids = body.data.map(({ id }: { id: string }) => id);
+        assert.deepEqual([body.first_id, body.last_id], [ids[0], ids.at(-1)]);
+        seen.push(...ids);
+        more = body.has_more;
+      }
+      assert.deepEqual(
+        seen,
+        whole.data.map(({ id }: { id: string }) => id),
+      );
+      assert.equal(new Set(seen).size, 15);
+      assert.equal(seen[0] === 'file-mock-training-1', order === '&order=asc');
+    });
+  }
+
+  it('a page of one purpose goes on after a file of that purpose, and none comes after the last', async () => {
+    const first = await call('GET', '/files?purpose=fine-tune&limit=2');
+    const rest = await call('GET', `/files?purpose=fine-tune&after=${first.body.last_id}`);
+    assert.deepEqual([first.body.data.length, first.body.has_more], [2, true]);
+    assert.deepEqual([rest.body.data.length, rest.body.has_more], [3, false]);
+    const none = await call('GET', `/files?purpose=fine-tune&after=${rest.body.last_id}`);
+    assert.deepEqual(none.body, {
+      ...{ data: [], object: 'list', first_id: null, last_id: null, has_more: false },
+    });
+  });
+
+  for (const query of ['limit=0', 'limit=10001', 'limit=x', 'order=up']) {
+    it(`refuse ${query}`, async () => {
+      const { status, body } = await call('GET', `/files?${query}`);
+      assert.deepEqual([status, body.error.param], [400, query.split('=')[0]]);
+    });
+  }
+
+  it('an unknown `after` is a 404', async () => {
+    assert.equal((await call('GET', '/files?after=none')).status, 404);
   });
 
   it('are uploaded, found, read back byte by byte, and deleted', async () => {
@@ -232,11 +275,11 @@ describe('files', () => {
 
   it('are bounded in number and in bytes: the oldest upload makes room', () => {
     const store = new FileStore();
-    const seeds = store.list(undefined).length;
+    const seeds = store.count;
     const add = (id: string, bytes: number) =>
       store.add({ id, filename: id, purpose: 'batch', content: Buffer.alloc(bytes), createdAt: 0 });
     for (let i = 0; i < 201; i++) add(`small-${i}`, 1);
-    assert.equal(store.list(undefined).length, seeds + 200);
+    assert.equal(store.count, seeds + 200);
     assert.equal(store.get('small-0'), undefined);
     add('large-1', 40 * 1024 * 1024);
     add('large-2', 40 * 1024 * 1024);

@@ -1,14 +1,29 @@
 import { headerValue } from '../../../core/ports/header-list.ts';
 import { bytesAnswer, jsonAnswer, type MockAnswer } from '../answer.ts';
 import type { MockContext, MockRequest } from '../context.ts';
-import { missing } from '../json-value.ts';
+import { missing, pageLimit } from '../json-value.ts';
 import { parseMultipart } from '../multipart.ts';
-import { MockProblem, unknownId } from '../problem.ts';
+import { invalid, MockProblem, unknownId } from '../problem.ts';
 
-/** GET /files, all of them or those of one `purpose`. */
-export function listFiles(request: MockRequest, context: MockContext): MockAnswer {
-  const purpose = request.query.get('purpose') ?? undefined;
-  return jsonAnswer({ data: context.files.list(purpose), object: 'list' });
+/** Files on one page, when nobody says otherwise and at most. */
+const maxPage = 10_000;
+
+/** GET /files, all of them or those of one `purpose`, newest first, a page at a time. */
+export function listFiles({ query }: MockRequest, context: MockContext): MockAnswer {
+  const after = query.get('after') ?? undefined;
+  const order = query.get('order') ?? 'desc';
+  if (order !== 'asc' && order !== 'desc') throw invalid('order', "Invalid 'order': expected asc or desc.");
+  const page = context.files.page({
+    ...{ purpose: query.get('purpose') ?? undefined, after },
+    limit: pageLimit(query, 'limit', { fallback: maxPage, most: maxPage }),
+    newestFirst: order === 'desc',
+  });
+  if (page === undefined) throw unknownId('File object', after ?? '');
+  const { files, hasMore } = page;
+  return jsonAnswer({
+    ...{ data: files, object: 'list' },
+    ...{ first_id: files[0]?.id ?? null, last_id: files.at(-1)?.id ?? null, has_more: hasMore },
+  });
 }
 
 /** POST /files, multipart with `file` and `purpose`. */

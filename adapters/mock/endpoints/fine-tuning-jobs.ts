@@ -7,6 +7,7 @@ import {
   missing,
   optionalInteger,
   optionalText,
+  pageLimit,
   requiredModel,
   requiredText,
   textList,
@@ -21,13 +22,9 @@ const maxIntegrations = 5;
 const ended: readonly JobStatus[] = ['succeeded', 'failed', 'cancelled'];
 
 /** GET /fine_tuning/jobs, newest first, a page at a time. */
-export function listJobs(request: MockRequest, context: MockContext): MockAnswer {
-  const after = request.query.get('after') ?? undefined;
-  const asked = request.query.get('limit');
-  const limit = asked === null ? defaultLimit : /^\d{1,4}$/.test(asked) ? Number(asked) : NaN;
-  if (!(limit >= 1 && limit <= maxLimit)) {
-    throw invalid('limit', `Invalid 'limit': expected an integer from 1 to ${maxLimit}.`);
-  }
+export function listJobs({ query }: MockRequest, context: MockContext): MockAnswer {
+  const after = query.get('after') ?? undefined;
+  const limit = pageLimit(query, 'limit', { fallback: defaultLimit, most: maxLimit });
   const page = context.jobs.page(after, limit);
   if (page === undefined) throw unknownId('fine-tuning job', after ?? '');
   return jsonAnswer({ object: 'list', data: page.jobs, has_more: page.hasMore });

@@ -51,13 +51,28 @@ export function answerMessages(request: MockRequest, context: MockContext): Mock
   });
 }
 
+/** POST /messages/count_tokens. Tools count as they do in a chat, to which the gateway translates messages. */
+export function countMessageTokens({ json: body }: MockRequest): MockAnswer {
+  requiredModel(body);
+  const { inputTokens } = readConversation(body);
+  const tools = member(body, 'tools');
+  if (tools === undefined) return jsonAnswer({ input_tokens: inputTokens });
+  if (!Array.isArray(tools)) throw wrongType('tools', 'an array', tools);
+  const asInChat = tools.map((tool: unknown) => {
+    const { name, description, input_schema: parameters } = isObject(tool) ? tool : {};
+    return { type: 'function', function: { name, description, parameters } };
+  });
+  return jsonAnswer({ input_tokens: inputTokens + countTokens(JSON.stringify(asInChat)) });
+}
+
 function readConversation(body: JsonObject): { said: string; inputTokens: number } {
   const messages = member(body, 'messages');
   if (messages === undefined) throw missing('messages');
   if (!Array.isArray(messages)) throw wrongType('messages', 'an array', messages);
   if (messages.length === 0) throw invalid('messages', 'messages: at least one message is required.');
   let said = '';
-  let inputTokens = countTokens(textOfContent(body['system']));
+  const system = textOfContent(body['system']);
+  let inputTokens = 3 + (system === '' ? 0 : 4 + countTokens(system));
   for (const [index, message] of (messages as readonly unknown[]).entries()) {
     const role = isObject(message) ? message['role'] : undefined;
     if (!isObject(message) || (role !== 'user' && role !== 'assistant')) {

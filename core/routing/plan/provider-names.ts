@@ -1,4 +1,5 @@
 import { didYouMean } from '../../config/did-you-mean.ts';
+import { inProcessProvider } from '../../ports/provider-row.ts';
 import { quoted } from '../../config/word-list.ts';
 import type { LeafProvider } from './plan-node.ts';
 
@@ -20,14 +21,16 @@ export interface SavedProviders {
 export interface ProviderNames {
   /** Rows of the provider table. */
   readonly builtIn: Iterable<string>;
-  /** Those under `providers` in the configuration: only they can be named as virtual key or with an `@`. */
+  /** Those under `providers` in the configuration: only they, and `mock`, can be named as virtual key or with an `@`. */
   readonly configured: Iterable<string>;
 }
 
 /** Looks names up among the providers of one configuration. */
 export function providerLookup(names: ProviderNames): KnowsProvider {
+  const builtIn = new Set(names.builtIn);
   const configured = new Set(names.configured);
-  const all = new Set([...configured, ...names.builtIn]);
+  if (builtIn.has(inProcessProvider)) configured.add(inProcessProvider);
+  const all = new Set([...configured, ...builtIn]);
   return ({ name, kind }, saved) => {
     const isSlug = name.startsWith('@');
     const candidates = isSlug || kind === 'virtual-key' ? configured : all;

@@ -118,7 +118,8 @@ const Server = Type.Object(
       Type.Integer({
         default: 536870912,
         minimum: 1048576,
-        description: 'All request bodies held in memory together; beyond it requests get 503.',
+        description:
+          'All request bodies held in memory together; beyond it requests get 503, with retry-after and before their body is read. A body of 16 KiB or more that is no upload (multipart, audio, image, video) counts three times: what is made of it to read and to send it takes as much again, twice.',
       }),
     ),
     header_timeout_ms: Type.Optional(

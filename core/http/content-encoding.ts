@@ -20,12 +20,35 @@ export function codingOf(header: string | undefined): Coding | 'identity' | 'unk
   return name === 'deflate' || name === 'br' ? name : 'unknown';
 }
 
-/** Decodes a whole body; rejects when it is damaged or when it would grow beyond `maxBytes`. */
-export function decodeWhole(body: Buffer, coding: Coding, maxBytes: number): Promise<Buffer> {
-  const options = { maxOutputLength: maxBytes };
-  if (coding === 'gzip') return gunzip(body, options);
-  if (coding === 'deflate') return inflate(body, options);
-  return noticesTornBrotli ? brotli(body, options) : untornBrotli(body, maxBytes);
+/** Most bodies are no longer when they are decoded, and are decoded in one go. */
+const shortBytes = 262_144;
+
+/**
+ * Decodes a whole body; rejects when it is damaged or when it would grow beyond `maxBytes`. `hold` is told of all bytes
+ * before they are kept, and may throw: a few kilobytes can become megabytes.
+ */
+export async function decodeWhole(
+  body: Buffer,
+  coding: Coding,
+  maxBytes: number,
+  hold: (bytes: number) => void = () => undefined,
+): Promise<Buffer> {
+  if (coding !== 'br' || noticesTornBrotli) {
+    try {
+      const decoded = await decodeAtOnce(body, coding, Math.min(shortBytes, maxBytes));
+      hold(decoded.length);
+      return decoded;
+    } catch (error) {
+      const isLong = (error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE';
+      if (!isLong || maxBytes <= shortBytes) throw error;
+    }
+  }
+  return decodeInPieces(body, coding, maxBytes, hold);
+}
+
+function decodeAtOnce(body: Buffer, coding: Coding, maxOutputLength: number): Promise<Buffer> {
+  if (coding === 'gzip') return gunzip(body, { maxOutputLength });
+  return coding === 'deflate' ? inflate(body, { maxOutputLength }) : brotli(body, { maxOutputLength });
 }
 
 /** A decoder for a stream. It emits what it can as early as it can. */
@@ -44,10 +67,16 @@ function refusesBeginning(): boolean {
   }
 }
 
-/** One byte follows the body: a decoder at its end leaves it alone, one that still waits for more takes it. */
-async function untornBrotli(body: Buffer, maxBytes: number): Promise<Buffer> {
-  const decoder = zlib.createBrotliDecompress();
-  decoder.end(Buffer.concat([body, Buffer.alloc(1)]));
+async function decodeInPieces(
+  body: Buffer,
+  coding: Coding,
+  maxBytes: number,
+  hold: (bytes: number) => void,
+): Promise<Buffer> {
+  const isTornUnnoticed = coding === 'br' && !noticesTornBrotli;
+  const decoder = decoderOf(coding);
+  // One byte follows such a body: a decoder at its end leaves it alone, one that still waits for more takes it.
+  decoder.end(isTornUnnoticed ? Buffer.concat([body, Buffer.alloc(1)]) : body);
   const chunks: Buffer[] = [];
   let size = 0;
   for await (const chunk of decoder as AsyncIterable<Buffer>) {
@@ -55,8 +84,18 @@ async function untornBrotli(body: Buffer, maxBytes: number): Promise<Buffer> {
     if (size > maxBytes) {
       throw Object.assign(new RangeError(`More than ${maxBytes} bytes.`), { code: 'ERR_BUFFER_TOO_LARGE' });
     }
+    hold(chunk.length);
     chunks.push(chunk);
   }
-  if (decoder.bytesWritten > body.length) throw new Error('The brotli data end too early.');
+  if (isTornUnnoticed && decoder.bytesWritten > body.length)
+    throw new Error('The brotli data end too early.');
   return Buffer.concat(chunks, size);
+}
+
+function decoderOf(coding: Coding): zlib.Gunzip | zlib.Inflate | zlib.BrotliDecompress {
+  const chunkSize = 65_536;
+  if (coding === 'gzip') return zlib.createGunzip({ chunkSize });
+  return coding === 'deflate'
+    ? zlib.createInflate({ chunkSize })
+    : zlib.createBrotliDecompress({ chunkSize });
 }

@@ -139,6 +139,31 @@ describe('limits of a body in memory', () => {
     assert.equal((await send(gateway.url, { body: 'x'.repeat(3000) })).status, 200);
   });
 
+  test('a body that finds no room with what parsing it takes gets 503 before a byte is asked for', async (t) => {
+    const gateway = await reading(t, { server: { max_body_bytes: 100_000, max_buffered_bytes: 200_000 } });
+    const body = 'x'.repeat(70_000);
+    const headers = { expect: '100-continue', 'content-type': 'application/json' };
+    const refused = await send(gateway.url, { body, headers });
+    assert.deepEqual([refused.status, refused.continues, refused.headers['retry-after']], [503, 0, '1']);
+    await gateway.untilSettled();
+    assert.equal(gateway.gateway.bufferedBytes, 0);
+    // What is not parsed takes its own length alone.
+    const upload = await send(gateway.url, { body, headers: { 'content-type': 'audio/wav' } });
+    assert.equal(upload.status, 200);
+    assert.equal((await send(gateway.url, { body: body.slice(4000), headers })).status, 200);
+  });
+
+  test('a body in pieces of unknown length is refused when its next piece finds no room', async (t) => {
+    const gateway = await reading(t, { server: { max_body_bytes: 100_000, max_buffered_bytes: 100_000 } });
+    const client = await connect(t, gateway.port);
+    client.write('POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n');
+    for (let i = 0; i < 10; i++) client.write(`1000\r\n${'x'.repeat(4096)}\r\n`);
+    assert.match(await client.until('overloaded'), /^HTTP\/1\.1 503 /);
+    client.write('0\r\n\r\n');
+    await gateway.untilSettled();
+    assert.equal(gateway.gateway.bufferedBytes, 0);
+  });
+
   test('a decoded body counts against that limit, too', async (t) => {
     const { url } = await reading(t, { server: { max_body_bytes: 100_000, max_buffered_bytes: 5000 } });
     const body = zlib.gzipSync('x'.repeat(50_000));
@@ -162,7 +187,7 @@ describe('limits of a body in memory', () => {
     const gateway = await reading(t, { server });
     const client = await connect(t, gateway.port);
     client.write('POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\nabc');
-    await until(() => gateway.gateway.bufferedBytes === 3, 'the first bytes');
+    await until(() => gateway.gateway.bufferedBytes === 10, 'the announced bytes');
     client.socket.destroy();
     const { outcome } = await gateway.untilSettled();
     assert.deepEqual([outcome.kind, outcome.status], ['cancelled', 499]);

@@ -8,6 +8,20 @@ import { BodyPace, type PaceLimits } from './body-pace.ts';
 import { leftWhileSending, overloaded, tooLarge, tooSlow } from './body-errors.ts';
 import { StreamedBody } from './streamed-body.ts';
 
+/** Bodies from this length on are counted with what it takes to parse them: their text, their values, the copy that is sent. */
+const countedParsing = 16_384;
+/** Bytes of memory beside each byte of the body itself. */
+const parsingBytesPerByte = 2;
+/** Longer bodies are received into one buffer of their length. */
+const oneBuffer = 262_144;
+/** What these hold is passed on, not parsed. */
+const upload = /^\s*(?:multipart|audio|image|video)\//i;
+
+/** Memory beside the body that parsing it takes, at most. */
+function parsingBytes(bodyBytes: number): number {
+  return bodyBytes < countedParsing ? 0 : bodyBytes * parsingBytesPerByte;
+}
+
 /** All request bodies held in memory together, against one bound. */
 export class BufferBudget {
   private readonly limit: number;
@@ -19,9 +33,14 @@ export class BufferBudget {
 
   /** False when there is no room; nothing is taken then. */
   take(bytes: number): boolean {
-    if (this.used + bytes > this.limit) return false;
+    if (!this.hasRoom(bytes)) return false;
     this.used += bytes;
     return true;
+  }
+
+  /** True when there is room for that many. */
+  hasRoom(bytes: number): boolean {
+    return this.used + bytes <= this.limit;
   }
 
   give(bytes: number): void {
@@ -46,6 +65,8 @@ export class IncomingRequest {
   private readonly expectsContinue: boolean;
   private collector: BodyCollector | undefined;
   private heldBytes = 0;
+  /** Of these, what is counted for parsing. */
+  private parsingBytes = 0;
   private consumed = false;
 
   constructor(
@@ -82,9 +103,23 @@ export class IncomingRequest {
     const announced = Number(this.header('content-length') ?? 0);
     if (announced > this.limits.maxBytes) throw tooLarge(this.limits.maxBytes);
     if (this.message.complete) return this.receivedBody();
+    const isParsed = !upload.test(this.header('content-type') ?? '');
+    // Taken before any of it is received, so that bodies which came first are not refused for the sake of later ones.
+    const reserved = announced + (isParsed ? parsingBytes(announced) : 0);
+    if (!this.limits.budget.take(reserved)) throw overloaded();
     this.beginBody();
     return new Promise((resolve, reject) => {
-      this.collector = new BodyCollector(this.message, this.limits, resolve, reject);
+      const received = (body: Buffer): void => {
+        // Unless it was released meanwhile.
+        if (this.collector !== undefined) {
+          this.parsingBytes = isParsed ? parsingBytes(body.length) : 0;
+          this.heldBytes += body.length + this.parsingBytes;
+          this.collector = undefined;
+        }
+        resolve(body);
+      };
+      const collected = { announced, reserved, isParsed, received, refused: reject };
+      this.collector = new BodyCollector(this.message, this.limits, collected);
     });
   }
 
@@ -95,6 +130,8 @@ export class IncomingRequest {
     if (message.readableLength > limits.maxBytes) throw tooLarge(limits.maxBytes);
     const body = (message.read() as Buffer | null) ?? Buffer.alloc(0);
     this.hold(body.length);
+    if (body.length >= countedParsing && !upload.test(this.header('content-type') ?? ''))
+      this.holdParsing(body.length);
     return body;
   }
 
@@ -110,12 +147,27 @@ export class IncomingRequest {
     this.heldBytes += bytes;
   }
 
+  /** Counts what parsing a body of that length takes, unless it is counted already. Throws `overloaded` when there is no room. */
+  holdParsing(bodyBytes: number): void {
+    const more = parsingBytes(bodyBytes) - this.parsingBytes;
+    if (more <= 0) return;
+    this.hold(more);
+    this.parsingBytes += more;
+  }
+
+  /** What was made of the body is no longer held. */
+  releaseParsing(): void {
+    this.limits.budget.give(this.parsingBytes);
+    this.heldBytes -= this.parsingBytes;
+    this.parsingBytes = 0;
+  }
+
   /** Gives back the memory that was counted. A client that is still sending may finish, for a while. */
   release(): void {
     this.collector?.release();
     this.collector = undefined;
     this.limits.budget.give(this.heldBytes);
-    this.heldBytes = 0;
+    this.heldBytes = this.parsingBytes = 0;
     if (this.hasBody && !this.message.complete) this.dropRest();
   }
 
@@ -135,12 +187,24 @@ export class IncomingRequest {
 
 const deadlines = new DeadlineWheel();
 
+/** What becomes of a body that is gathered. */
+interface Gathering {
+  /** Its length, or 0 when the client does not say. */
+  readonly announced: number;
+  /** Bytes of the budget that are taken for it already. */
+  readonly reserved: number;
+  readonly isParsed: boolean;
+  /** Takes over what is counted for it. */
+  readonly received: (body: Buffer) => void;
+  readonly refused: (error: GatewayError) => void;
+}
+
 /** What a collector needs until the body is there or refused. */
-interface Collecting {
-  readonly resolve: (body: Buffer) => void;
-  readonly reject: (error: GatewayError) => void;
+interface Collecting extends Gathering {
   readonly deadline: Deadline;
   readonly chunks: Buffer[];
+  /** Takes all chunks of a long body whose length is known: joining them at the end would hold up all others. */
+  readonly whole: Buffer | undefined;
 }
 
 /** Gathers one body within its bounds. Its listeners keep it alive as long as the request; the rest it lets go at once. */
@@ -148,20 +212,19 @@ class BodyCollector {
   private readonly limits: BodyLimits;
   private readonly pace: BodyPace;
   private collecting: Collecting | undefined;
-  private taken = 0;
+  private length = 0;
+  private counted = 0;
 
-  constructor(
-    message: IncomingMessage,
-    limits: BodyLimits,
-    resolve: (body: Buffer) => void,
-    reject: (error: GatewayError) => void,
-  ) {
+  constructor(message: IncomingMessage, limits: BodyLimits, gathering: Gathering) {
     this.limits = limits;
     this.pace = new BodyPace(limits);
     this.pace.wait();
     const deadline = deadlines.create(() => this.refuse(tooSlow(limits.idleTimeoutMs)));
     deadline.set(limits.idleTimeoutMs);
-    this.collecting = { resolve, reject, deadline, chunks: [] };
+    const { announced, reserved } = gathering;
+    this.counted = reserved;
+    const whole = announced > oneBuffer ? Buffer.allocUnsafeSlow(announced) : undefined;
+    this.collecting = { ...gathering, deadline, chunks: [], whole };
     message.on('data', (chunk: Buffer) => this.add(chunk));
     message.on('end', () => this.finish());
     message.on('close', () => {
@@ -169,9 +232,10 @@ class BodyCollector {
     });
   }
 
+  /** Gives back what is counted for a body that has not come, or was refused. */
   release(): void {
-    if (this.taken > 0) this.limits.budget.give(this.taken);
-    this.taken = 0;
+    if (this.counted > 0) this.limits.budget.give(this.counted);
+    this.counted = 0;
   }
 
   private add(chunk: Buffer): void {
@@ -181,20 +245,27 @@ class BodyCollector {
     collecting.deadline.refresh();
     const tooSlowly = this.pace.received(chunk.length);
     if (tooSlowly !== undefined) return this.refuse(tooSlowly);
-    if (this.taken + chunk.length > limits.maxBytes) return this.refuse(tooLarge(limits.maxBytes));
-    if (!limits.budget.take(chunk.length)) return this.refuse(overloaded());
-    this.taken += chunk.length;
-    collecting.chunks.push(chunk);
+    const length = this.length + chunk.length;
+    if (length > limits.maxBytes) return this.refuse(tooLarge(limits.maxBytes));
+    const counted = length + (collecting.isParsed ? parsingBytes(length) : 0);
+    if (counted > this.counted) {
+      if (!limits.budget.take(counted - this.counted)) return this.refuse(overloaded());
+      this.counted = counted;
+    }
+    const { whole, chunks } = collecting;
+    if (whole === undefined) chunks.push(chunk);
+    else chunk.copy(whole, this.length);
+    this.length = length;
   }
 
   private finish(): void {
     const { collecting } = this;
     if (collecting === undefined) return;
     this.collecting = undefined;
-    const { deadline, chunks, resolve } = collecting;
+    const { deadline, chunks, whole, received } = collecting;
     deadline.clear();
-    const body = joinChunks(chunks);
-    atTurnEnd({ run: () => resolve(body) });
+    const body = whole?.subarray(0, this.length) ?? joinChunks(chunks);
+    atTurnEnd({ run: () => received(body) });
   }
 
   private refuse(error: GatewayError): void {
@@ -202,6 +273,6 @@ class BodyCollector {
     if (collecting === undefined) return;
     this.collecting = undefined;
     collecting.deadline.clear();
-    collecting.reject(error);
+    collecting.refused(error);
   }
 }

@@ -6,6 +6,7 @@ import { providerPlugin, startTestGateway } from '../../tests/kit/gateway-kit.ts
 import { send, startUpstream } from '../../tests/kit/http-kit.ts';
 import { TestContext } from '../../tests/kit/plugin-kit.ts';
 import { ChangedBody } from './attempt-body.ts';
+import { jsonRefusal } from './json-guard.ts';
 import { definePlugin, type AttemptContext, type JsonPath, type JsonValue } from './plugin.ts';
 
 async function bodies(text: string) {
@@ -94,6 +95,11 @@ describe('the body of an attempt', () => {
         json,
         fc.nat(),
         async (document, value, pick) => {
+          // Other spellings of what rules read are refused.
+          fc.pre(
+            jsonRefusal(Buffer.from(JSON.stringify(document)), { maxMembers: 1000, maxDepth: 100 }) ===
+              undefined,
+          );
           const { own } = await bodies(JSON.stringify(document));
           const paths = leaves(document, []);
           const path = paths[pick % paths.length] as JsonPath;

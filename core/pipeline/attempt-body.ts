@@ -1,19 +1,22 @@
 import type { AttemptBody, JsonPath, JsonValue, Replacement } from './context.ts';
 import { removeAt, replaceAllAt, setAt } from './json-splice.ts';
+import { withValueAt, type LargeDocument, type MayBeLarge } from './large-document.ts';
 import { parseJson } from './parse-json.ts';
 import type { LazyBody } from './request-body.ts';
 import { requireJson } from './require-json.ts';
 
 /** What an attempt's body begins as. */
-export type BaseBody = Pick<LazyBody, 'loaded' | 'text' | 'bytes' | 'json' | 'outgoing' | 'hold'>;
+export type BaseBody = Pick<LazyBody, 'loaded' | 'text' | 'bytes' | 'json' | 'outgoing' | 'hold'> &
+  MayBeLarge;
 
 /** The body behind `context.attempt.body`: that of the request until this attempt changes it, then its own. */
-export class ChangedBody implements AttemptBody {
+export class ChangedBody implements AttemptBody, MayBeLarge {
   private readonly base: BaseBody;
   private ownText: string | undefined;
   private ownBytes: Buffer | undefined;
   private ownJson: JsonValue | undefined;
   private isParsed = false;
+  private ownLarge: LargeDocument | undefined;
 
   constructor(base: BaseBody) {
     this.base = base;
@@ -24,20 +27,28 @@ export class ChangedBody implements AttemptBody {
   }
 
   get changed(): boolean {
-    return this.ownText !== undefined;
+    return this.ownText !== undefined || this.ownLarge !== undefined;
+  }
+
+  /** The document, where it is large and has not been taken over from elsewhere: changing it writes no more than it has to. */
+  get large(): LargeDocument | undefined {
+    return this.ownLarge ?? (this.ownText === undefined ? this.base.large : undefined);
   }
 
   get text(): string {
+    if (this.ownLarge !== undefined) return this.ownLarge.text;
     return this.ownText ?? this.base.text;
   }
 
   get bytes(): Buffer {
+    if (this.ownLarge !== undefined) return this.ownLarge.bytes;
     if (this.ownText === undefined) return this.base.bytes;
     this.ownBytes ??= Buffer.from(this.ownText, 'utf8');
     return this.ownBytes;
   }
 
   get json(): JsonValue | undefined {
+    if (this.ownLarge !== undefined) return this.ownLarge.json;
     if (this.ownText === undefined) return this.base.json;
     if (!this.isParsed) {
       this.isParsed = true;
@@ -51,12 +62,14 @@ export class ChangedBody implements AttemptBody {
   }
 
   set(path: JsonPath, value: JsonValue): void {
+    if (this.large !== undefined) return this.becomeLarge(this.large.set(path, value));
     const json = requireJson(this.json);
     this.become(setAt(this.text, path, value), withValueAt(json, path, value));
   }
 
   replaceAll(replacements: readonly Replacement[]): void {
     if (replacements.length === 0) return;
+    if (this.large !== undefined) return this.becomeLarge(this.large.replaceAll(replacements));
     const json = requireJson(this.json);
     const text = replaceAllAt(this.text, replacements);
     // What was put in may be long: reading it again only to know what is known would be slow.
@@ -67,6 +80,7 @@ export class ChangedBody implements AttemptBody {
   }
 
   remove(path: JsonPath): void {
+    if (this.large !== undefined) return this.becomeLarge(this.large.remove(path));
     requireJson(this.json);
     const text = removeAt(this.text, path);
     if (text === this.text) return;
@@ -78,28 +92,20 @@ export class ChangedBody implements AttemptBody {
     this.base.hold(bytes);
   }
 
+  /** Takes over a change of the large document. */
+  becomeLarge(document: LargeDocument): void {
+    if (document !== this.large) this.ownLarge = document;
+  }
+
   /**
    * Takes over a text that was changed elsewhere, with what it says, so that it need not be read again. `json` may share
    * parts with what it was before, and must not have changed them.
    */
   become(text: string, json: JsonValue | undefined): void {
+    this.ownLarge = undefined;
     this.ownText = text;
     this.ownBytes = undefined;
     this.ownJson = json;
     this.isParsed = true;
   }
-}
-
-/** The document with one value replaced or added; everything beside the path is shared with the given one. */
-function withValueAt(json: JsonValue | undefined, path: JsonPath, value: JsonValue): JsonValue {
-  const [step, ...rest] = path;
-  if (step === undefined) return value;
-  if (Array.isArray(json)) {
-    const index = Number(step);
-    const copy = [...json];
-    copy[index] = withValueAt(json[index], rest, value);
-    return copy;
-  }
-  const object = typeof json === 'object' && json !== null ? json : {};
-  return { ...object, [step]: withValueAt(object[step], rest, value) };
 }

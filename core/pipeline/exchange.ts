@@ -27,6 +27,7 @@ import type { ContextKey } from './context-key.ts';
 import type { DecisionTrace } from './decision-trace.ts';
 import { emptyFacts, type RequestFacts } from './facts.ts';
 import { matchedRoute } from './keys.ts';
+import type { MayBeLarge } from './large-document.ts';
 import { LazyBody, type BodyBounds } from './request-body.ts';
 
 /** Where a request goes within the gateway, decided from its method and path alone. */
@@ -77,7 +78,7 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
   /** Replaced only by those of the try that won a race. */
   facts: RequestFacts;
   /** The body as the present try sends it, once something may change it. */
-  sent: AttemptBody | undefined;
+  sent: (AttemptBody & MayBeLarge) | undefined;
   readonly incoming: IncomingRequest;
   readonly sink: ResponseSink;
   /** Set for a request for WebSocket. */

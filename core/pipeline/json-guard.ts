@@ -38,10 +38,45 @@ const readByRules = new Map(
 const quote = 34;
 const comma = 44;
 const openList = 91;
+const colon = 58;
 const backslash = 92;
 const closeList = 93;
 const openObject = 123;
 const closeObject = 125;
+
+/** Bytes of a document that are made into values at once. */
+const pieceBytes = 65_536;
+/** A longer string is made in pieces, too. */
+const longString = 262_144;
+
+/** An object, a list or a string that is too long to be made into a value at once. */
+export interface LargeValue {
+  readonly start: number;
+  readonly end: number;
+  /** Commas between its own members at which it is taken apart; empty for a string. */
+  readonly cuts: readonly number[];
+  /** For each piece between them the large value that it ends with. */
+  readonly inner: readonly (LargeValue | undefined)[];
+}
+
+/** Where a member of the document itself stands. */
+export interface MemberSpan {
+  readonly name: string;
+  /** The first byte of its name, the quote. */
+  readonly start: number;
+  readonly valueStart: number;
+  readonly end: number;
+}
+
+/** What is being noted about one object or list whose end has not come. */
+interface Level {
+  start: number;
+  lastCut: number;
+  cuts: number[];
+  inner: (LargeValue | undefined)[];
+  /** The large value that came last. */
+  pending: LargeValue | undefined;
+}
 
 /** One object whose end has not come. */
 interface OpenObject {
@@ -59,9 +94,16 @@ interface OpenObject {
  * others, and for what is no JSON object or list, of which others speak.
  */
 export function jsonRefusal(bytes: Uint8Array, bounds: JsonBounds): GatewayError | undefined {
+  if (!beginsDocument(bytes)) return undefined;
+  const reading = new JsonReading(bytes, bounds, false);
+  reading.readTo(bytes.length);
+  return reading.refused;
+}
+
+/** The bytes begin like a JSON object or list. */
+export function beginsDocument(bytes: Uint8Array): boolean {
   const first = firstByte(bytes);
-  if (first !== openObject && first !== openList) return undefined;
-  return new Reading(bytes, bounds).refusal();
+  return first === openObject || first === openList;
 }
 
 function firstByte(bytes: Uint8Array): number | undefined {
@@ -70,79 +112,171 @@ function firstByte(bytes: Uint8Array): number | undefined {
   return bytes[at];
 }
 
-class Reading {
+/**
+ * Walks over the bytes of a JSON object or list, as far as it is told at a time, and finds what is refused. `takesNotes`:
+ * also where a long document can be taken apart.
+ */
+export class JsonReading {
+  refused: GatewayError | undefined;
+  /** The document; undefined before its end, and for one that is not large. */
+  root: LargeValue | undefined;
+  /** Of the document, where it is an object and notes are taken. */
+  readonly topMembers: MemberSpan[] = [];
   private readonly bytes: Uint8Array;
   private readonly bounds: JsonBounds;
+  private readonly takesNotes: boolean;
+  private at = 0;
+  private takesKey = false;
+  /** Where the search for the end of a long string goes on; 0 outside of one. */
+  private stringFrom = 0;
+  /** By depth. */
+  private readonly levels: Level[] = [];
+  private topMember: { name: string; start: number; nameEnd: number } | undefined;
   /** Undefined for a list. */
   private readonly open: (OpenObject | undefined)[] = [];
   /** Hash, start and end of each member of the objects that are open. */
   private readonly keys: number[] = [];
   private members = 0;
 
-  constructor(bytes: Uint8Array, bounds: JsonBounds) {
+  constructor(bytes: Uint8Array, bounds: JsonBounds, takesNotes: boolean) {
     this.bytes = bytes;
     this.bounds = bounds;
+    this.takesNotes = takesNotes;
   }
 
-  refusal(): GatewayError | undefined {
-    const { bytes, open, bounds } = this;
-    let takesKey = false;
-    for (let at = 0; at < bytes.length; at += 1) {
+  /** Goes on to that byte. True when it is done, with the document or with a refusal. */
+  readTo(until: number): boolean {
+    const { bytes, open, bounds, takesNotes } = this;
+    let { at, takesKey } = this;
+    for (; at < bytes.length; at += 1) {
+      if (at > until) break;
       const byte = bytes[at] as number;
       if (byte === quote) {
-        const end = this.endOfString(at + 1);
+        const end = this.endOfString(at + 1, until);
+        if (end === -1) break;
         if (takesKey) {
-          const refused = this.addKey(at + 1, end);
-          if (refused !== undefined) return refused;
+          this.refused = this.addKey(at + 1, end);
+          if (this.refused !== undefined) return true;
           takesKey = false;
-        }
+        } else if (takesNotes && end - at > longString) this.noteString(at, end + 1);
         at = end;
-      } else if (byte === comma) takesKey = open.length > 0 && open[open.length - 1] !== undefined;
-      else if (byte === openObject || byte === openList) {
+      } else if (byte === comma) {
+        takesKey = open.length > 0 && open[open.length - 1] !== undefined;
+        if (takesNotes) this.noteComma(at);
+      } else if (byte === openObject || byte === openList) {
         takesKey = byte === openObject;
         open.push(takesKey ? { from: this.keys.length, places: undefined, names: undefined } : undefined);
-        if (open.length > bounds.maxDepth) return this.tooDeep();
+        if (takesNotes) this.noteOpen(at);
         this.members += 1;
-        if (this.members > bounds.maxMembers) return this.tooMany();
+        this.refused = open.length > bounds.maxDepth ? this.tooDeep() : this.tooManyOrNot();
+        if (this.refused !== undefined) return true;
       } else if (byte === closeObject || byte === closeList) {
+        if (takesNotes) this.noteClose(at);
         const closed = open.pop();
         if (closed !== undefined) this.keys.length = closed.from;
         takesKey = false;
       }
     }
-    return undefined;
+    this.at = at;
+    this.takesKey = takesKey;
+    return at >= bytes.length;
   }
 
-  /** Where the quote is that ends a string which begins here; the end of the bytes for one without. */
-  private endOfString(start: number): number {
-    const { bytes } = this;
+  private noteOpen(at: number): void {
+    const depth = this.open.length - 1;
+    const level = this.levels[depth];
+    if (level === undefined) {
+      this.levels.push({ start: at, lastCut: at, cuts: [], inner: [], pending: undefined });
+      return;
+    }
+    level.start = level.lastCut = at;
+    level.pending = undefined;
+  }
+
+  private noteComma(at: number): void {
+    const depth = this.open.length - 1;
+    const level = depth < 0 ? undefined : this.levels[depth];
+    if (level === undefined) return;
+    if (depth === 0) this.endTopMember(at);
+    if (at - level.lastCut < pieceBytes) return;
+    level.cuts.push(at);
+    level.inner.push(level.pending);
+    level.pending = undefined;
+    level.lastCut = at;
+  }
+
+  private noteClose(at: number): void {
+    const depth = this.open.length - 1;
+    const level = depth < 0 ? undefined : this.levels[depth];
+    if (level === undefined) return;
+    if (depth === 0) this.endTopMember(at);
+    const { start, cuts, inner, pending } = level;
+    const parent = this.levels[depth - 1];
+    if (depth > 0 && (parent === undefined || at - start <= pieceBytes)) return;
+    const value = { start, end: at + 1, cuts, inner: [...inner, pending] };
+    level.cuts = [];
+    level.inner = [];
+    if (depth > 0 && parent !== undefined) parent.pending = value;
+    else this.root ??= value;
+  }
+
+  private noteString(start: number, end: number): void {
+    const level = this.levels[this.open.length - 1];
+    if (level !== undefined) level.pending = { start, end, cuts: [], inner: [] };
+  }
+
+  private endTopMember(at: number): void {
+    const { topMember, bytes } = this;
+    if (topMember === undefined) return;
+    this.topMember = undefined;
+    const { name, start, nameEnd } = topMember;
+    let valueStart = nameEnd;
+    while (valueStart < at && ((bytes[valueStart] as number) <= 32 || bytes[valueStart] === colon))
+      valueStart += 1;
+    let end = at;
+    while (end > valueStart && (bytes[end - 1] as number) <= 32) end -= 1;
+    this.topMembers.push({ name, start, valueStart, end });
+  }
+
+  /** Where the quote is that ends a string which begins here; the end of the bytes for one without, -1 when `until` comes before. */
+  private endOfString(start: number, until: number): number {
+    const { bytes, stringFrom } = this;
+    if (stringFrom > 0) return this.endOfLongString(start, stringFrom, until);
     for (let at = start; at < bytes.length; at += 1) {
       const byte = bytes[at];
       if (byte === quote) return at;
       if (byte === backslash) at += 1;
-      else if (at - start > shortString) return this.endOfLongString(at);
+      else if (at - start > shortString) return this.endOfLongString(at, at, until);
     }
     return bytes.length;
   }
 
-  private endOfLongString(start: number): number {
+  private endOfLongString(start: number, begin: number, until: number): number {
     const { bytes } = this;
-    for (let from = start; ;) {
+    this.stringFrom = 0;
+    for (let from = begin; ;) {
       const at = bytes.indexOf(quote, from);
       if (at === -1) return bytes.length;
       let slashes = 0;
       while (bytes[at - 1 - slashes] === backslash && at - 1 - slashes >= start) slashes += 1;
       if (slashes % 2 === 0) return at;
       from = at + 1;
+      if (from > until) {
+        this.stringFrom = from;
+        return -1;
+      }
     }
   }
 
   private addKey(start: number, end: number): GatewayError | undefined {
     const { bytes, keys, open } = this;
     this.members += 1;
-    if (this.members > this.bounds.maxMembers) return this.tooMany();
+    const refused = this.tooManyOrNot();
+    if (refused !== undefined) return refused;
     const object = open[open.length - 1] as OpenObject;
     const isTop = open.length === 1;
+    if (isTop && this.takesNotes)
+      this.topMember = { name: this.nameAt(start, end), start: start - 1, nameEnd: end + 1 };
     let hash = end - start;
     let isPlain = true;
     for (let at = start; at < end; at += 1) {
@@ -218,7 +352,8 @@ class Reading {
     );
   }
 
-  private tooMany(): GatewayError {
+  private tooManyOrNot(): GatewayError | undefined {
+    if (this.members <= this.bounds.maxMembers) return undefined;
     return new GatewayError(
       'body_too_large',
       `The body has more than ${this.bounds.maxMembers} members of objects. Send less at once, or raise server.max_body_members.`,

@@ -11,10 +11,10 @@ interface Span {
 /**
  * Replaces or adds one value in a JSON text and leaves every other character as it is: spacing, key order and
  * digits beyond 2^53 survive. `text` must be valid JSON. An index equal to an array's length appends.
- * Throws a `RangeError` when a parent of the place does not exist.
+ * Throws a `RangeError` when a parent of the place does not exist. `write`: how the value is written, by default as JSON.
  */
-export function setAt(text: string, path: JsonPath, value: JsonValue): string {
-  const encoded = encode(value);
+export function setAt(text: string, path: JsonPath, value: JsonValue, write = encode): string {
+  const encoded = write(value);
   const last = path[path.length - 1];
   if (last === undefined) return encoded;
   const container = containerAt(text, path);
@@ -37,7 +37,7 @@ export function setAt(text: string, path: JsonPath, value: JsonValue): string {
  * Replaces several values of a JSON text in one pass, however long they are. Each place must exist and none may lie
  * within another: throws a `RangeError` otherwise.
  */
-export function replaceAllAt(text: string, replacements: readonly Replacement[]): string {
+export function replaceAllAt(text: string, replacements: readonly Replacement[], write = encode): string {
   const edits = replacements
     .map(({ path, value }) => ({ ...valueAt(text, path), path, value }))
     .sort((a, b) => a.valueStart - b.valueStart);
@@ -45,7 +45,7 @@ export function replaceAllAt(text: string, replacements: readonly Replacement[])
   let done = 0;
   for (const { valueStart, end, path, value } of edits) {
     if (valueStart < done) throw new RangeError(`Cannot replace /${path.join('/')}: it is replaced already.`);
-    pieces.push(text.slice(done, valueStart), encode(value));
+    pieces.push(text.slice(done, valueStart), write(value));
     done = end;
   }
   pieces.push(text.slice(done));

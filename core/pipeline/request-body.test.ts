@@ -18,6 +18,8 @@ function lazy(content: string | Buffer, headers: Record<string, string> = {}, mo
     },
     streamBody: () => Readable.from([bytes]),
     hold: (count) => void (asked.held += count),
+    holdParsing: () => undefined,
+    releaseParsing: () => undefined,
     ...more,
   };
   return { body: new LazyBody(source, { maxBytes: 1000, maxMembers: 100, maxDepth: 8 }), asked };

@@ -2,8 +2,10 @@ import type { Readable } from 'node:stream';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { codingOf, decodeWhole, type Coding } from '../http/content-encoding.ts';
 import type { JsonPath, JsonValue, RequestBody } from './context.ts';
-import { jsonRefusal, type JsonBounds } from './json-guard.ts';
+import { beginsDocument, jsonRefusal, type JsonBounds } from './json-guard.ts';
 import { removeAt, setAt } from './json-splice.ts';
+import type { LargeDocument } from './large-document.ts';
+import { largeBytes, readLargeJson } from './large-json.ts';
 import { parseJson } from './parse-json.ts';
 import { requireJson } from './require-json.ts';
 
@@ -16,6 +18,10 @@ export interface BodyBytes {
   streamBody(): Readable;
   /** Counts bytes that are held beside the received ones. Throws the refusal when there is no room for them. */
   hold(bytes: number): void;
+  /** Counts what parsing a body of that length takes, unless that is counted already. Throws the same refusal. */
+  holdParsing(bodyBytes: number): void;
+  /** What was made of the body is no longer held. */
+  releaseParsing(): void;
 }
 
 /** What a body that is read may be. */
@@ -36,6 +42,7 @@ export class LazyBody implements RequestBody {
   private parsed: JsonValue | undefined;
   private isParsed = false;
   private isDocument = false;
+  private largeDocument: LargeDocument | undefined;
   private loading: Promise<void> | undefined;
   private passesUnread = false;
   private consumed = false;
@@ -102,21 +109,33 @@ export class LazyBody implements RequestBody {
     this.onRead?.();
     this.received = received;
     if (coding !== 'identity') return this.readDecoded(received, coding);
-    this.check(received);
-    this.decoded = received;
-    return undefined;
+    return this.understand(received);
   }
 
   private async readDecoded(received: Buffer, coding: Coding): Promise<void> {
     const decoded = await this.decode(received, coding);
-    this.source.hold(decoded.length);
-    this.check(decoded);
-    this.decoded = decoded;
+    await this.understand(decoded);
   }
 
-  private check(bytes: Buffer): void {
+  /** Checks the bytes. A large document is parsed with it, in pieces: that many bytes at once would hold up all others. */
+  private understand(bytes: Buffer): Promise<void> | undefined {
+    if (bytes.length > largeBytes && beginsDocument(bytes)) {
+      this.source.holdParsing(bytes.length);
+      return this.readLarge(bytes);
+    }
     const refusal = jsonRefusal(bytes, this.bounds);
     if (refusal !== undefined) throw refusal;
+    this.decoded = bytes;
+    return undefined;
+  }
+
+  private async readLarge(bytes: Buffer): Promise<void> {
+    const { refused, json, document } = await readLargeJson(bytes, this.bounds);
+    if (refused !== undefined) throw refused;
+    this.decoded = bytes;
+    this.isParsed = true;
+    this.parsed = json;
+    this.largeDocument = document;
   }
 
   get bytes(): Buffer {
@@ -137,9 +156,20 @@ export class LazyBody implements RequestBody {
     if (this.passesUnread && this.decoded === undefined) return undefined;
     if (!this.isParsed) {
       this.isParsed = true;
-      this.parsed = this.bytes.length === 0 ? undefined : parseJson(this.text);
+      this.parsed = this.mayBeJson() ? parseJson(this.text) : undefined;
     }
     return this.parsed;
+  }
+
+  /** Megabytes that are no object or list are not turned into text to find out that they are no JSON. */
+  private mayBeJson(): boolean {
+    const { bytes } = this;
+    return bytes.length > 0 && (bytes.length <= largeBytes || beginsDocument(bytes));
+  }
+
+  /** The document, where it is an object that is large: changing it writes no more than it has to. */
+  get large(): LargeDocument | undefined {
+    return this.largeDocument;
   }
 
   /** The bytes have been parsed already, and are a JSON object or list. */
@@ -153,10 +183,12 @@ export class LazyBody implements RequestBody {
    */
   keepBytesOnly(): void {
     if (this.decoded === undefined) return;
+    this.source.releaseParsing();
     this.isDocument = this.isJsonDocument;
     this.isParsed = false;
     this.parsed = undefined;
     this.decodedText = undefined;
+    this.largeDocument = undefined;
   }
 
   /** Counts memory that is kept for this request beside its body. Throws `overloaded` when there is no room. */
@@ -165,11 +197,14 @@ export class LazyBody implements RequestBody {
   }
 
   set(path: JsonPath, value: JsonValue): void {
+    if (this.largeDocument !== undefined && path.length > 0)
+      return this.replaceLarge(this.largeDocument.set(path, value));
     requireJson(this.json);
     this.replace(setAt(this.text, path, value));
   }
 
   remove(path: JsonPath): void {
+    if (this.largeDocument !== undefined) return this.replaceLarge(this.largeDocument.remove(path));
     requireJson(this.json);
     const text = removeAt(this.text, path);
     if (text !== this.text) this.replace(text);
@@ -190,8 +225,9 @@ export class LazyBody implements RequestBody {
 
   private async decode(received: Buffer, coding: Coding): Promise<Buffer> {
     try {
-      return await decodeWhole(received, coding, this.bounds.maxBytes);
+      return await decodeWhole(received, coding, this.bounds.maxBytes, (bytes) => this.source.hold(bytes));
     } catch (error) {
+      if (error instanceof GatewayError) throw error;
       if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') {
         throw new GatewayError(
           'body_too_large',
@@ -204,7 +240,17 @@ export class LazyBody implements RequestBody {
     }
   }
 
+  private replaceLarge(document: LargeDocument): void {
+    if (document === this.largeDocument) return;
+    this.largeDocument = document;
+    this.decodedText = undefined;
+    this.decoded = document.bytes;
+    this.parsed = document.json;
+    this.changed = true;
+  }
+
   private replace(text: string): void {
+    this.largeDocument = undefined;
     this.decodedText = text;
     this.decoded = Buffer.from(text, 'utf8');
     this.isParsed = false;

@@ -45,3 +45,21 @@ async function writeList(values: readonly unknown[]): Promise<string> {
   const entries = await mapInTurns(pieces, (piece) => writeJson(piece).slice(1, -1), 1);
   return `[${entries.join(',')}]`;
 }
+
+const waitingForTurn: (() => void)[] = [];
+
+/**
+ * Resolves in a turn of the event loop of its own: work that is long waits for it between two pieces, so that
+ * several long works at once hold up requests no more than one.
+ */
+export function ownTurn(): Promise<void> {
+  return new Promise((resolve) => {
+    if (waitingForTurn.push(resolve) === 1) setImmediate(grantTurn);
+  });
+}
+
+function grantTurn(): void {
+  const granted = waitingForTurn.shift();
+  if (waitingForTurn.length > 0) setImmediate(grantTurn);
+  granted?.();
+}

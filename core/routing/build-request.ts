@@ -3,9 +3,10 @@ import { hasDotSegment } from '../dialects/dot-segment.ts';
 import type { UpstreamPlan } from '../dialects/upstream-plan.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { ChangedBody } from '../pipeline/attempt-body.ts';
-import type { AttemptBody, JsonValue } from '../pipeline/context.ts';
+import type { AttemptBody, JsonPath, JsonValue } from '../pipeline/context.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import { setAt } from '../pipeline/json-splice.ts';
+import type { MayBeLarge } from '../pipeline/large-document.ts';
 import { callerKeyHeader } from '../pipeline/keys.ts';
 import { headerValue } from '../ports/header-list.ts';
 import type { Target } from '../ports/router.ts';
@@ -19,7 +20,8 @@ import type { TryParts } from './try-parts.ts';
 export type SentBody = Pick<
   AttemptBody,
   'loaded' | 'changed' | 'json' | 'text' | 'bytes' | 'outgoing' | 'hold'
->;
+> &
+  MayBeLarge;
 
 export interface OutgoingRequest {
   readonly request: UpstreamRequest;
@@ -161,13 +163,16 @@ function addTargetHeaders(headers: string[], target: Target): void {
 function usageRequest(exchange: Exchange, body: SentBody, target: Target): Buffer | undefined {
   if (exchange.endpoint.id !== 'chat.completions' || target.usageInStream !== 'on_request') return undefined;
   if (!exchange.facts.stream || exchange.dialect.usageStripper === undefined) return undefined;
-  const { json, text } = body;
+  const { json } = body;
   if (typeof json !== 'object' || json === null || Array.isArray(json)) return undefined;
   const options = json['stream_options'];
-  if (options === undefined || options === null) {
-    return Buffer.from(setAt(text, ['stream_options'], { include_usage: true }), 'utf8');
-  }
+  if (options === undefined || options === null)
+    return bytesWith(body, ['stream_options'], { include_usage: true });
   if (typeof options !== 'object' || Array.isArray(options) || options['include_usage'] === true)
     return undefined;
-  return Buffer.from(setAt(text, ['stream_options', 'include_usage'], true), 'utf8');
+  return bytesWith(body, ['stream_options', 'include_usage'], true);
+}
+
+function bytesWith(body: SentBody, path: JsonPath, value: JsonValue): Buffer {
+  return body.large?.set(path, value).bytes ?? Buffer.from(setAt(body.text, path, value), 'utf8');
 }

@@ -16,8 +16,14 @@ import {
 } from './build-request.ts';
 import { isStrict } from './check-request.ts';
 import { hostFacts, planCall, type ProviderDialects } from './plan-call.ts';
-import { bodyObject, translateChat, translateOperation, type Translation } from './translation.ts';
 import { namingRequest } from './stored-try.ts';
+import {
+  bodyObject,
+  translateChat,
+  translateLargeChat,
+  translateOperation,
+  type Translation,
+} from './translation.ts';
 import type { TryParts } from './try-parts.ts';
 
 /** What preparing requests needs beside their parts; one per generation. */
@@ -47,8 +53,11 @@ export interface PreparedRequest {
   readonly translation: Translation | undefined;
 }
 
-/** The request as its target wants it. Throws what the target cannot be asked. */
-export function prepareRequest(parts: TryParts, { config, wires, clock }: PrepareSetup): PreparedRequest {
+/** The request as its target wants it; a promise for a large one that is translated. Throws what the target cannot be asked. */
+export function prepareRequest(
+  parts: TryParts,
+  { config, wires, clock }: PrepareSetup,
+): PreparedRequest | Promise<PreparedRequest> {
   const { exchange, target, options } = parts;
   const { facts } = exchange;
   if (translatable.has(exchange.endpoint.id) && exchange.body.loaded) {
@@ -79,12 +88,14 @@ export function prepareRequest(parts: TryParts, { config, wires, clock }: Prepar
     strict: isStrict(exchange, options.strictOpenAiCompliance),
     now: clock.now(),
   };
-  const translation =
-    plan.kind === 'chat'
-      ? translateChat(translating, plan.codec)
-      : translateOperation(translating, plan.codec);
-  reportDropped(parts, translation.report.dropped, prefix);
-  return { outgoing: translatedRequest(parts, translation, trace), translation };
+  const translated = (translation: Translation): PreparedRequest => {
+    reportDropped(parts, translation.report.dropped, prefix);
+    return { outgoing: translatedRequest(parts, translation, trace), translation };
+  };
+  if (plan.kind !== 'chat') return translated(translateOperation(translating, plan.codec));
+  if (sentBody(exchange).large !== undefined)
+    return translateLargeChat(translating, plan.codec).then(translated);
+  return translated(translateChat(translating, plan.codec));
 }
 
 const nothingDropped: readonly string[] = [];

@@ -77,6 +77,12 @@ function throughHooks(parts: TryParts, setup: TrySetup): Promise<Answer> {
 function ask(parts: TryParts, setup: TrySetup): Promise<Answer> {
   const asked = parts.target.models === undefined ? parts : forItsModel(parts, parts.target.models);
   const prepared = prepareRequest(asked, setup);
+  return isPromise(prepared)
+    ? prepared.then((ready) => askPrepared(asked, ready, setup))
+    : askPrepared(asked, prepared, setup);
+}
+
+function askPrepared(asked: TryParts, prepared: PreparedRequest, setup: TrySetup): Promise<Answer> {
   const { credentials, limits } = asked.target;
   if (credentials === undefined && limits === undefined)
     return send(asked, prepared, prepared.outgoing.request, setup);

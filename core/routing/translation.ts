@@ -12,6 +12,7 @@ import { answerEvents } from '../dialects/canonical/answer-events.ts';
 import type { ChatAnswer } from '../dialects/canonical/chat-answer.ts';
 import { collectAnswer } from '../dialects/canonical/collect-answer.ts';
 import type { JsonObject } from '../dialects/canonical/chat-part.ts';
+import type { ChatRequest } from '../dialects/canonical/chat-request.ts';
 import { EncodeReport } from '../dialects/canonical/encode-report.ts';
 import type { ProviderError } from '../dialects/canonical/provider-error.ts';
 import type { AnswerFacts } from '../dialects/dialect.ts';
@@ -19,6 +20,7 @@ import type { HostFacts } from '../dialects/host-facts.ts';
 import type { OperationCodec } from '../dialects/upstream-plan.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
+import { ownTurn } from '../ports/in-turns.ts';
 
 /** An answer in the client's wire, and what it tells. */
 export interface TranslatedBody {
@@ -64,15 +66,33 @@ export interface TranslationSetup {
 
 /** Chat through the canonical form. Throws what the codecs refuse. */
 export function translateChat(setup: TranslationSetup, codec: ChatProviderCodec): Translation {
-  const { exchange, body, host } = setup;
-  const client = clientCodec(exchange);
-  const decoded = client.decodeRequest({
+  return encodedChat(setup, codec, decodedChat(setup));
+}
+
+/** The same for a large request: others have a turn between reading and writing it. */
+export async function translateLargeChat(
+  setup: TranslationSetup,
+  codec: ChatProviderCodec,
+): Promise<Translation> {
+  await ownTurn();
+  const decoded = decodedChat(setup);
+  await ownTurn();
+  return encodedChat(setup, codec, decoded);
+}
+
+function decodedChat({ exchange, body, host }: TranslationSetup): ChatRequest {
+  return clientCodec(exchange).decodeRequest({
     body,
     model: host.model,
     stream: exchange.facts.stream,
     query: exchange.query,
     header: (name) => exchange.header(name),
   });
+}
+
+function encodedChat(setup: TranslationSetup, codec: ChatProviderCodec, decoded: ChatRequest): Translation {
+  const { exchange, host } = setup;
+  const client = clientCodec(exchange);
   const report = new EncodeReport();
   const encoded = codec.encodeRequest(decoded, host, report);
   const context: AnswerContext & DecodeContext = {

@@ -19,6 +19,8 @@ const none: ReadonlySet<string> = new Set();
 /** Bodies that are remembered with what is made of them, and how long they may be. */
 const maxRemembered = 1000;
 const maxRememberedLength = 16_384;
+/** Bytes of the longest request that has a key: making one takes milliseconds for each megabyte. */
+const maxKeyedBytes = 4_194_304;
 /** Characters by which they are told apart at first: an id stands at the end of many bodies. */
 const lookedAtEnd = 16;
 const lookedAtElsewhere = 24;
@@ -37,7 +39,9 @@ const statefulMembers = ['background', 'conversation', 'container'] as const;
  * the request's metadata. Undefined for a request whose answer must not be kept.
  */
 export function cacheKey(context: AttemptContext): string | undefined {
-  const { json, text } = context.attempt.body;
+  const sent = context.attempt.body;
+  if (!sent.loaded || sent.bytes.length > maxKeyedBytes) return undefined;
+  const { json, text } = sent;
   if (typeof json !== 'object' || json === null || Array.isArray(json) || isStateful(json)) return undefined;
   const circumstances = circumstancesOf(context);
   const bodies = bodiesOf(context);

@@ -1,4 +1,4 @@
-// `npm run bench -- [--quick] [--json FILE] [--only cpu,chain,plan,translate,deno,streams,reload,kill,keys,records,virtual-key,analytics]`: the gateway beside a bare proxy, in the same run.
+// `npm run bench -- [--quick] [--json FILE] [--only cpu,chain,plan,translate,deno,streams,reload,kill,keys,records,virtual-key,analytics,bodies]`: the gateway beside a bare proxy, in the same run.
 import { writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import { parseArgs } from 'node:util';
@@ -8,6 +8,7 @@ import { measureCpu } from './cpu.ts';
 import { measureDeno } from './deno.ts';
 import { measureKeys } from './keys.ts';
 import { measureKill } from './kill.ts';
+import { measureLargeBodies } from './large-bodies.ts';
 import { measurePlan } from './plan.ts';
 import { measureVirtualKey } from './virtual-key.ts';
 import { measureRecords } from './records.ts';
@@ -32,6 +33,7 @@ const only = new Set(
     'records',
     'virtual-key',
     'analytics',
+    'bodies',
   ],
 );
 const { quick } = values;
@@ -59,6 +61,7 @@ const keys = only.has('keys') ? await measureKeys(quick) : undefined;
 const records = only.has('records') ? await measureRecords(quick) : undefined;
 const virtualKey = only.has('virtual-key') ? await measureVirtualKey(quick) : undefined;
 const analytics = only.has('analytics') ? await measureAnalytics(quick) : undefined;
+const bodies = only.has('bodies') ? await measureLargeBodies() : undefined;
 const result = {
   machine,
   subjects: cpu?.subjects ?? {},
@@ -74,6 +77,7 @@ const result = {
   keys,
   records,
   analytics,
+  bodies,
 };
 
 if (cpu) {
@@ -184,6 +188,25 @@ if (records) {
   verdict('ms for the last page of configs', records.list_last_ms, 20);
 }
 if (analytics) printAnalytics(analytics, verdict);
+if (bodies) {
+  const { at_once: many } = bodies;
+  console.log('\nwhile one body of 27 MB is served:');
+  for (const { name, status, longest_ms: longest, worked_ms: worked } of bodies.bodies)
+    verdict(
+      `ms of work without a turn of the event loop, ${name} (${status}; ${longest.toFixed(0)} ms by the clock)`,
+      worked,
+      50,
+    );
+  console.log(
+    `\n${many.requests} of them at once: ${many.answered} answered, ${many.refused} refused with 503:`,
+  );
+  verdict(
+    `ms of work without a turn of the event loop (${many.longest_ms.toFixed(0)} ms by the clock)`,
+    many.worked_ms,
+    50,
+  );
+  verdict('MiB of memory at most', many.peak_mib, 1024);
+}
 if (values.json !== undefined) await writeFile(values.json, `${JSON.stringify(result, null, 2)}\n`);
 
 /** Of the rounds' own ratios. */

@@ -63,6 +63,8 @@ export async function startAsker(
 export interface SubjectOptions {
   /** It answers questions of `memory-probe.mjs` over its IPC channel. */
   readonly memoryProbe?: boolean;
+  /** It tells how long its event loop took no turn (`turn-probe.mjs`). */
+  readonly turnProbe?: boolean;
 }
 
 /** The yardstick proxy in front of the upstream. */
@@ -135,6 +137,7 @@ export async function startWeir({
   flags = runtimeFlags,
   runtime,
   memoryProbe = false,
+  turnProbe = false,
 }: WeirOptions): Promise<WeirSubject> {
   const home = folder ?? (await mkdtemp(path.join(os.tmpdir(), 'weir-bench-')));
   const configFile = path.join(home, 'gateway.config.yaml');
@@ -146,7 +149,7 @@ export async function startWeir({
       ? [
           ...(process.env['WEIR_BENCH_NODE_ARGS']?.split(' ') ?? []),
           ...flags,
-          ...probeArguments({ memoryProbe }),
+          ...probeArguments({ memoryProbe, turnProbe }),
           path.join(root, 'scripts', 'run.mjs'),
         ]
       : [...runtime.args, 'main.ts']),
@@ -185,7 +188,8 @@ export async function removeFolder(folder: string): Promise<void> {
   await rm(folder, { recursive: true, force: true });
 }
 
-function probeArguments({ memoryProbe }: SubjectOptions): readonly string[] {
+function probeArguments({ memoryProbe, turnProbe }: SubjectOptions): readonly string[] {
+  if (turnProbe === true) return ['--import', pathToFileURL(path.join(here, 'turn-probe.mjs')).href];
   if (memoryProbe !== true) return [];
   return ['--expose-gc', '--import', pathToFileURL(path.join(here, 'memory-probe.mjs')).href];
 }

@@ -239,6 +239,8 @@ export class TestContext implements RequestContext {
         readBody: () => Promise.resolve(bytes),
         streamBody: () => Readable.from([bytes]),
         hold: () => undefined,
+        holdParsing: () => undefined,
+        releaseParsing: () => undefined,
       },
       { maxBytes: 1_000_000, maxMembers: 200_000, maxDepth: 128 },
     );

@@ -9,6 +9,9 @@ import type { SpanContent } from './settled-request.ts';
 /** Most characters of one attribute; a longer list of messages is cut at whole messages, the last ones stay. */
 const maxLength = 32_768;
 
+/** Bytes of a request of which texts are told; to read a longer one again holds up all requests. */
+const maxReadBytes = 1_048_576;
+
 /**
  * What was asked and answered, as the conventions have it: `gen_ai.input.messages` and `gen_ai.output.messages`, lists of
  * messages as JSON texts. Bodies that are no conversation, or that nobody kept, add nothing.
@@ -53,7 +56,9 @@ function textAt(document: unknown, path: ConversationText['path']): string {
 }
 
 function askedTexts(context: RequestContext, outcome: Outcome): readonly ConversationText[] {
-  if (outcome.requestBody === undefined || !context.endpoint.modelled) return [];
+  const { requestBody } = outcome;
+  if (requestBody === undefined || requestBody.length > maxReadBytes) return [];
+  if (!context.endpoint.modelled) return [];
   try {
     return context.conversation.texts;
   } catch {

@@ -1,15 +1,18 @@
 import type { JsonObject, JsonValue } from '../../pipeline/context.ts';
+import type { LargeDocument, MayBeLarge } from '../../pipeline/large-document.ts';
 import { withoutDropped } from './drop-tree.ts';
 import { editedText } from './edited-text.ts';
 import type { ParamEdits } from './param-edits.ts';
 import { preparedEdits, type PreparedMember } from './prepared-edits.ts';
 
 /** A body whose text can be changed as a whole: that of an attempt. */
-export interface EditableBody {
+export interface EditableBody extends MayBeLarge {
   readonly text: string;
   readonly json: JsonValue | undefined;
   /** Takes over the changed text and what it says. */
   become(text: string, json: JsonValue): void;
+  /** The same for a large one. */
+  becomeLarge?(document: LargeDocument): void;
 }
 
 /**
@@ -39,8 +42,25 @@ export function applyParamEdits(edits: ParamEdits, body: EditableBody): void {
     set.push(one);
   }
   if (set.length === 0 && kept === json) return;
+  if (body.large !== undefined && body.becomeLarge !== undefined)
+    return body.becomeLarge(changedLarge(body.large, kept, set));
   const text = editedText(body.text, { values, added, drops: kept === json ? undefined : drops });
   body.become(text, set.length === 0 ? kept : withMembers(kept, set));
+}
+
+/** Of a member within which something is dropped, the whole value is written anew. */
+function changedLarge(
+  document: LargeDocument,
+  kept: JsonObject,
+  set: readonly PreparedMember[],
+): LargeDocument {
+  let changed = document;
+  for (const [name, value] of Object.entries(document.json)) {
+    if (!Object.hasOwn(kept, name)) changed = changed.remove([name]);
+    else if (kept[name] !== value) changed = changed.set([name], kept[name] as JsonValue);
+  }
+  for (const { name, value } of set) changed = changed.set([name], value);
+  return changed;
 }
 
 function withMembers(object: JsonObject, members: readonly PreparedMember[]): JsonObject {

@@ -7,6 +7,7 @@ import type { Clock } from '../core/ports/clock.ts';
 import { createLog } from '../adapters/telemetry/line-log.ts';
 import { openAnalytics } from './open-analytics.ts';
 import { dataFolderHolder, lockData } from '../storage/embedded/data-lock.ts';
+import { boundOn, diskUnder } from '../storage/journal/disk-room.ts';
 import { readInventory } from '../storage/journal/inventory.ts';
 import { replayRows } from '../storage/journal/replay.ts';
 import { quarantineSources } from '../storage/journal/replay-source.ts';
@@ -50,7 +51,7 @@ export function journalTools(parts: {
         const { analytics: store, journal } = config.storage;
         return await use({
           analytics: store.url === 'none:' ? undefined : analytics,
-          maxBytes: journal.max_bytes,
+          maxBytes: journal.max_bytes ?? boundOn(await diskUnder(data), 0, journal.min_free_bytes),
         });
       } finally {
         await opened.dispose();

@@ -124,6 +124,7 @@ async function openLogRows(
 ): Promise<Journal> {
   const { flush_ms: flushMs, ship_ms: shipMs, max_bytes: maxBytes } = config.storage.journal;
   const { when_full: whenFull, block_ms: blockMs, sync, sync_ms: syncMs } = config.storage.journal;
+  const { min_free_bytes: minFreeBytes, max_age_hours: maxAgeHours } = config.storage.journal;
   const journal = await openJournal({
     directory: path.join(data, 'journal'),
     insert:
@@ -131,6 +132,7 @@ async function openLogRows(
         ? undefined
         : (table, rows, token) => analytics.insert(table, rows, token),
     ...{ clock, log, flushMs, shipMs, maxBytes, whenFull, blockMs, sync, syncMs },
+    ...{ minFreeBytes, maxAgeMs: maxAgeHours * 3_600_000 },
   });
   const tellLast = keepStatus({ file: statusFile(data), journal, clock, log });
   opened.push(async () => {

@@ -29,7 +29,7 @@ describe('loadConfig: defaults', () => {
       counters: { url: 'memory:' },
       cache: { max_bytes: 134217728, max_value_bytes: 4194304 },
       journal: {
-        ...{ flush_ms: 20, ship_ms: 1000, max_bytes: 2147483648, when_full: 'shed', block_ms: 10000 },
+        ...{ flush_ms: 20, ship_ms: 1000, max_age_hours: 72, when_full: 'shed', block_ms: 10000 },
         ...{ sync: 'interval', sync_ms: 1000 },
       },
       jobs: {},

@@ -330,6 +330,10 @@ export type GatewayConfigInput = Static<typeof GatewayConfigSchema>;
 
 type Filled<T> = { [K in keyof T]-?: NonNullable<T[K]> };
 
+type JournalInput = NonNullable<NonNullable<GatewayConfigInput['storage']>['journal']>;
+type JournalSettings = Filled<Omit<JournalInput, 'max_bytes' | 'min_free_bytes'>> &
+  Pick<JournalInput, 'max_bytes' | 'min_free_bytes'>;
+
 /** As used: defaults filled in. */
 export interface GatewayConfig {
   readonly version: 1;
@@ -345,7 +349,7 @@ export interface GatewayConfig {
     readonly counters: { readonly url: string };
     readonly cache: { readonly url?: string; readonly max_bytes: number; readonly max_value_bytes: number };
     readonly jobs: { readonly url?: string };
-    readonly journal: Filled<NonNullable<NonNullable<GatewayConfigInput['storage']>['journal']>>;
+    readonly journal: JournalSettings;
   };
   readonly retention: RetentionSettings;
   readonly exports: ExportSettings;

@@ -101,10 +101,25 @@ export const Storage = Type.Object(
           ),
           max_bytes: Type.Optional(
             Type.Integer({
-              default: 2147483648,
               minimum: 1048576,
               description:
-                'Disk bound while the analytics store is away; near it, `when_full` says what happens.',
+                'Disk bound while the analytics store is away; near it, `when_full` says what happens. Default: what is free on the disk but for `min_free_bytes`; 2147483648 (2 GiB) with the analytics store `none:`.',
+            }),
+          ),
+          min_free_bytes: Type.Optional(
+            Type.Integer({
+              minimum: 0,
+              description:
+                'Without `max_bytes`, what the journal leaves free for others on its disk. Default: a tenth of the disk, 1 GiB at most.',
+            }),
+          ),
+          max_age_hours: Type.Optional(
+            Type.Integer({
+              default: 72,
+              minimum: 1,
+              maximum: 8760,
+              description:
+                'How long rows wait for an analytics store that is away; then the oldest are given up and counted. With `when_full: block` they wait for as long as there is room.',
             }),
           ),
           when_full: Type.Optional(

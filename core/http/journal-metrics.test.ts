@@ -62,4 +62,14 @@ test('each scrape shows where the rows of each table are now', async () => {
   );
 });
 
-const noneShed = { share: 0, bodies: 0, disk: 0, memory: 0, length: 0, closed: 0, refused: 0, lost: 0 };
+const noneShed = {
+  share: 0,
+  bodies: 0,
+  disk: 0,
+  memory: 0,
+  length: 0,
+  closed: 0,
+  refused: 0,
+  age: 0,
+  lost: 0,
+};

@@ -58,7 +58,7 @@ function reportShed(metrics: Metrics, journal: Pick<Journal, 'shedBy'>): void {
 function reportRoom(metrics: Metrics, journal: Pick<Journal, 'room'>): void {
   const gauge = (name: string, help: string) => metrics.gauge({ name, help, labels: [] })({});
   const bytes = gauge('weir_journal_bytes', 'Bytes of log rows that wait on disk or on the way there.');
-  const most = gauge('weir_journal_max_bytes', 'The bound of weir_journal_bytes, storage.journal.max_bytes.');
+  const most = gauge('weir_journal_max_bytes', 'The bound of weir_journal_bytes now.');
   const waiting = gauge('weir_journal_waiting_requests', 'Requests that wait for room in the journal.');
   const blocked = metrics.counter({
     name: 'weir_journal_blocked_requests_total',

@@ -27,7 +27,8 @@ export type JournalSync = 'none' | 'interval' | 'each';
 /**
  * Why rows were given up. `share`: near the bound, their workspace had more than its share; `bodies`: what is left there
  * is kept for request rows; `disk`: the bound is reached; `memory`: too much waits for a disk that fails; `length`: one
- * row was too long; `closed`: it came after the end; `refused`: the store takes everything but this row; `lost`: the disk
+ * row was too long; `closed`: it came after the end; `refused`: the store takes everything but this row; `age`: the
+ * store was away for too long; `lost`: the disk
  * failed for good, or another program removed them.
  */
 export const shedReasons = [
@@ -38,6 +39,7 @@ export const shedReasons = [
   'length',
   'closed',
   'refused',
+  'age',
   'lost',
 ] as const;
 /** One of them. */

@@ -16,6 +16,12 @@ export interface PgliteChildOptions {
 /** One is in use. The engine has one session, so further ones only bridge the moments when a lost one is replaced. */
 const maxConnections = 4;
 
+/**
+ * The engine's own cache of pages would take 128 MiB, and a gateway that is written to fills it by and by: the process
+ * seems to grow without end. The system caches the same files.
+ */
+const settings = ['-c', 'shared_buffers=16MB'];
+
 let lock: DataLock | undefined;
 let engine: PGlite | undefined;
 let server: PGLiteSocketServer | undefined;
@@ -25,7 +31,10 @@ async function open({ directory, socket }: PgliteChildOptions): Promise<void> {
   // longer, and two engines in one folder destroy each other's data without a word.
   lock = await lockData(directory, { clock: systemClock, onLost: () => process.exit(1) });
   keepModesPrivate();
-  engine = await PGlite.create({ dataDir: directory });
+  engine = await PGlite.create({
+    dataDir: directory,
+    startParams: [...PGlite.defaultStartParams, ...settings],
+  });
   // The lock is ours, so this is what a killed engine left.
   await rm(socket, { force: true });
   server = new PGLiteSocketServer({ db: engine, path: socket, maxConnections });

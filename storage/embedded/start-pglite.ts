@@ -52,7 +52,11 @@ export async function startPglite(options: PgliteOptions): Promise<EmbeddedPglit
   const child: PgliteChildOptions = { directory, socket: join(place.path, socketName) };
   const entry = new URL('./pglite-child.ts', import.meta.url);
   const name = 'resources engine';
-  const supervised = new SupervisedChild({ name, entry, options: child, log, clock, startTimeoutMs });
+  // What the compiler of the engine's code has freed goes back to the system only when few threads share the heaps.
+  const environment = { MALLOC_ARENA_MAX: '2' };
+  const supervised = new SupervisedChild({
+    ...{ name, entry, options: child, environment, log, clock, startTimeoutMs },
+  });
   try {
     await waitUntilFree(directory, clock, patienceMs);
     await supervised.start();

@@ -53,7 +53,7 @@ export class Admission {
     if (!this.reported) {
       this.reported = true;
       this.log.error(
-        'journal: its disk bound is all but reached, requests wait for room and are refused with journal_full after storage.journal.block_ms; bring the analytics store back or raise storage.journal.max_bytes',
+        'journal: its disk bound is all but reached, requests wait for room and are refused with journal_full after storage.journal.block_ms; bring the analytics store back, free the disk, or raise storage.journal.max_bytes where it is set',
       );
     }
     if (this.blockMs === 0 || this.waiters.length >= mostWaiting) return Promise.reject(this.refusal());

@@ -29,9 +29,9 @@ export class Bounds {
   private room: Room;
   private readonly policy: JournalPolicy;
   /** Nothing on disk may pass this. */
-  private readonly hardBytes: number;
+  private hardBytes = 0;
   /** Up to here a row is only compared; set so low at the end that every row is looked at. */
-  private readonly scarceBytes: number;
+  private scarceBytes = 0;
   private readonly scarceUnflushed: number;
   private readonly shares = new FairShares();
   private closed = false;
@@ -44,8 +44,7 @@ export class Bounds {
     this.room = room;
     this.log = log;
     this.policy = room.policy ?? 'shed';
-    this.hardBytes = this.policy === 'block' ? room.maxBytes * mostWhenBlocking : room.maxBytes;
-    this.scarceBytes = room.maxBytes * scarceFrom;
+    this.resize(room.maxBytes);
     this.scarceUnflushed = room.maxUnflushed * scarceFrom;
   }
 
@@ -63,6 +62,24 @@ export class Bounds {
     }
     this.unflushed = unflushed;
     return undefined;
+  }
+
+  /** Another bound on what is on disk, from now on. */
+  resize(maxBytes: number): void {
+    this.room = { ...this.room, maxBytes };
+    this.hardBytes = this.policy === 'block' ? maxBytes * mostWhenBlocking : maxBytes;
+    this.scarceBytes = maxBytes * scarceFrom;
+    this.relieve();
+  }
+
+  /** The bound on what is on disk. */
+  get maxBytes(): number {
+    return this.room.maxBytes;
+  }
+
+  /** Bytes that are on disk. */
+  get onDiskBytes(): number {
+    return this.onDisk;
   }
 
   /** Bytes that may still be written. */
@@ -157,7 +174,7 @@ export class Bounds {
 function sentence(shortage: Shortage, room: Room): string {
   switch (shortage) {
     case 'disk':
-      return `journal: the disk bound of ${room.maxBytes} bytes is all but reached, log rows are shed: those of workspaces that write most, and bodies before requests; bring the analytics store back or raise storage.journal.max_bytes`;
+      return `journal: the disk bound of ${room.maxBytes} bytes is all but reached, log rows are shed: those of workspaces that write most, and bodies before requests; bring the analytics store back, free the disk, or raise storage.journal.max_bytes where it is set`;
     case 'memory':
       return `journal: ${room.maxUnflushed} characters wait for the disk, log rows are shed; look for a full or slow disk under the data folder`;
     case 'length':

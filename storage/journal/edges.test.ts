@@ -18,7 +18,7 @@ import { wholeSegment, type Segment } from './segment.ts';
 
 const base = 'requests-lx2k3j4h-0123456789ab-7';
 const line = (n: number): string => JSON.stringify({ n });
-const unheard = { onIdle: () => undefined, onStuck: () => undefined };
+const unheard = { maxAgeMs: Infinity, onIdle: () => undefined, onStuck: () => undefined };
 const turn = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 1));
 
 async function place(t: TestContext) {

@@ -12,6 +12,8 @@ import type {
 import type { Log } from '../../core/ports/log.ts';
 import { Admission } from './admission.ts';
 import { Bounds } from './bounds.ts';
+import { boundOn, diskUnder, fixedBound, followDisk, type Disk } from './disk-room.ts';
+import { sentenceOf } from './failure.ts';
 import { Quarantine } from './quarantine.ts';
 import { recoverSegments } from './recover.ts';
 import { SegmentFolder } from './segment-folder.ts';
@@ -40,8 +42,17 @@ export interface JournalOptions {
   readonly sync?: JournalSync;
   /** With `interval`, how long they may wait for that, milliseconds. Default 1,000. */
   readonly syncMs?: number;
-  /** Bound on all segments on disk together; what happens near it says `whenFull`. */
-  readonly maxBytes: number;
+  /**
+   * Bound on all segments on disk together; what happens near it says `whenFull`. Undefined: what is free on the disk
+   * but for `minFreeBytes`; 2 GiB without a store.
+   */
+  readonly maxBytes: number | undefined;
+  /** Without `maxBytes`, what the journal leaves to others on its disk. Default a tenth of it, 1 GiB at most. */
+  readonly minFreeBytes?: number | undefined;
+  /** How long rows wait for a store that is away before they are given up (`shed` only). Default: for ever. */
+  readonly maxAgeMs?: number;
+  /** Default: what the system says of the disk under the folder. */
+  readonly disk?: () => Promise<Disk>;
   /** Default `shed`. */
   readonly whenFull?: JournalPolicy;
   /** How long a request waits for room (`block`). Default 10 s. */
@@ -57,10 +68,13 @@ export interface JournalOptions {
  * the folder cannot be read or written.
  */
 export async function openJournal(options: JournalOptions): Promise<Journal> {
-  const { directory, clock, log, maxBytes, maxSegmentBytes = 8 * mebibyte } = options;
+  const { directory, clock, log, insert, minFreeBytes, maxSegmentBytes = 8 * mebibyte } = options;
   const { sync = 'interval', syncMs = 1000 } = options;
   const folder = new SegmentFolder(directory, { syncsRows: sync !== 'none' });
   await folder.prepare();
+  const { disk = () => diskUnder(directory) } = options;
+  const followsDisk = options.maxBytes === undefined && insert !== undefined;
+  const maxBytes = options.maxBytes ?? (followsDisk ? await firstBound(disk, minFreeBytes, log) : fixedBound);
   const quarantine = new Quarantine({
     journal: directory,
     maxBytes: Math.min(64 * mebibyte, Math.ceil(maxBytes / 10)),
@@ -73,7 +87,10 @@ export async function openJournal(options: JournalOptions): Promise<Journal> {
   const { whenFull: policy = 'shed', blockMs = 10_000 } = options;
   const bounds = new Bounds({ maxBytes, maxUnflushed, maxRow: maxSegmentBytes, policy }, log);
   const admission = policy === 'block' ? new Admission({ bounds, clock, log, blockMs }) : undefined;
-  const { insert, shipMs } = options;
+  const { shipMs } = options;
+  // With `block`, nothing that was accepted is given up.
+  const maxAgeMs = policy === 'shed' ? (options.maxAgeMs ?? Infinity) : Infinity;
+  const stopFollowing = followsDisk ? followDisk({ bounds, disk, minFreeBytes, clock, log }) : undefined;
   // A clock that went back since the last run must not put new rows before old ones.
   const newest = Math.max(0, ...found.map(({ segment }) => parseSegmentName(segment.file)?.start ?? 0));
   const start = Math.max(clock.now(), newest + 1);
@@ -89,18 +106,32 @@ export async function openJournal(options: JournalOptions): Promise<Journal> {
     start,
     sync,
     syncMs,
+    maxAgeMs,
   };
   const journal = new SegmentJournal(
     options,
-    { bounds, admission },
+    { bounds, admission, stopFollowing },
     {
       requests: new TableStream('requests', parts),
       bodies: new TableStream('bodies', parts),
       feedback: new TableStream('feedback', parts),
     },
   );
-  for (const { table, segment } of found) journal.streams[table].takeOver(segment);
+  for (const { table, segment, writtenAt } of found)
+    journal.streams[table].takeOver(segment, Math.max(0, clock.now() - writtenAt));
   return journal;
+}
+
+async function firstBound(disk: () => Promise<Disk>, minFree: number | undefined, log: Log): Promise<number> {
+  try {
+    // What earlier runs left stands on the disk already; it is looked at again in a moment.
+    return boundOn(await disk(), 0, minFree);
+  } catch (error) {
+    log.warn(
+      `journal: the system does not say what is free on the disk (${sentenceOf(error)}); the bound is ${fixedBound} bytes, or storage.journal.max_bytes`,
+    );
+    return fixedBound;
+  }
 }
 
 class SegmentJournal implements Journal {
@@ -110,18 +141,20 @@ class SegmentJournal implements Journal {
   private readonly hasStore: boolean;
   private readonly bounds: Bounds;
   private readonly admission: Admission | undefined;
-  private readonly limits: Pick<JournalRoom, 'policy' | 'maxBytes'>;
+  private readonly policy: JournalPolicy;
+  private readonly stopFollowing: (() => void) | undefined;
   private cancelFlush: (() => void) | undefined;
   private closing: Promise<void> | undefined;
 
   constructor(
     options: JournalOptions,
-    { bounds, admission }: { bounds: Bounds; admission: Admission | undefined },
+    parts: { bounds: Bounds; admission: Admission | undefined; stopFollowing: (() => void) | undefined },
     streams: SegmentJournal['streams'],
   ) {
-    this.bounds = bounds;
-    this.admission = admission;
-    this.limits = { policy: options.whenFull ?? 'shed', maxBytes: options.maxBytes };
+    this.bounds = parts.bounds;
+    this.admission = parts.admission;
+    this.stopFollowing = parts.stopFollowing;
+    this.policy = options.whenFull ?? 'shed';
     this.clock = options.clock;
     this.flushMs = options.flushMs;
     this.hasStore = options.insert !== undefined;
@@ -161,7 +194,8 @@ class SegmentJournal implements Journal {
 
   room(): JournalRoom {
     const { waiting = 0, waited = 0, refused = 0 } = this.admission ?? {};
-    return { ...this.limits, bytes: this.bounds.bytes, waiting, waited, refused };
+    const { bytes, maxBytes } = this.bounds;
+    return { policy: this.policy, maxBytes, bytes, waiting, waited, refused };
   }
 
   get lastError(): string | undefined {
@@ -175,6 +209,7 @@ class SegmentJournal implements Journal {
   }
 
   private async end(deadlineMs: number): Promise<void> {
+    this.stopFollowing?.();
     this.bounds.close();
     this.admission?.close();
     this.cancelFlush?.();

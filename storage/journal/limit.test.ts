@@ -275,4 +275,14 @@ describe('a table that refuses every row', () => {
   });
 });
 
-const noneShed = { share: 0, bodies: 0, disk: 0, memory: 0, length: 0, closed: 0, refused: 0, lost: 0 };
+const noneShed = {
+  share: 0,
+  bodies: 0,
+  disk: 0,
+  memory: 0,
+  length: 0,
+  closed: 0,
+  refused: 0,
+  age: 0,
+  lost: 0,
+};

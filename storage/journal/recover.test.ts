@@ -21,7 +21,11 @@ async function place(t: TestContext, files: Readonly<Record<string, string | Buf
   const folder = new SegmentFolder(directory);
   const quarantine = new Quarantine({ journal: directory, maxBytes: 10_000, clock: new ManualClock(), log });
   await quarantine.prepare();
-  const recover = () => recoverSegments(folder, quarantine, log);
+  const recover = async () => {
+    const found = await recoverSegments(folder, quarantine, log);
+    for (const { writtenAt } of found) assert.ok(Math.abs(Date.now() - writtenAt) < 60_000);
+    return found.map(({ table, segment }) => ({ table, segment }));
+  };
   const content = (file: string) => readFile(join(directory, file), 'utf8');
   return { directory, folder, logged, recover, content };
 }

@@ -8,6 +8,8 @@ import { countRows, pieceOf, wholeSegment, type Segment } from './segment.ts';
 export interface RecoveredSegment {
   readonly table: SegmentName['table'];
   readonly segment: Segment;
+  /** When its last row was written, milliseconds. */
+  readonly writtenAt: number;
 }
 
 /**
@@ -34,9 +36,10 @@ export async function recoverSegments(
       await folder.remove(name.file);
       continue;
     }
+    const writtenAt = await folder.writtenAt(name.file);
     const segment = await recoverOne(name, { folder, quarantine, log });
     if (segment === undefined) continue;
-    found.push({ table: name.table, segment });
+    found.push({ table: name.table, segment, writtenAt });
     last = { base: name.base, end: segment.end };
   }
   await folder.sync();

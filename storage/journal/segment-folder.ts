@@ -43,6 +43,11 @@ export class SegmentFolder {
     return (await stat(this.at(file))).size;
   }
 
+  /** When a file was last written to, milliseconds. */
+  async writtenAt(file: string): Promise<number> {
+    return (await stat(this.at(file))).mtimeMs;
+  }
+
   /** Begins a segment. Rejects when it exists. */
   async create(base: string): Promise<SegmentFile> {
     await this.prepare();

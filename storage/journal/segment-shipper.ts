@@ -35,6 +35,8 @@ export interface ShipperParts {
   readonly bounds: Bounds;
   readonly clock: Clock;
   readonly log: Log;
+  /** How long rows wait for a store that is away; then they are given up. */
+  readonly maxAgeMs: number;
   /** Nothing is left to ship. */
   onIdle(): void;
   /** Nothing but rows of one segment is left to try, and all of them are refused: others may tell whose fault it is. */
@@ -57,6 +59,9 @@ export class SegmentShipper {
   private readonly quarantined = new Map<string, number>();
   /** Rows that went to quarantine since the last ones that were stored. */
   private refusedInRow = 0;
+  /** Since when a segment's rows wait, on the monotonic clock, until it has left. */
+  private readonly waitsSince = new Map<string, number>();
+  private toldOfAge = false;
   /** The last failure, or undefined when the last attempt succeeded. */
   lastError: string | undefined;
 
@@ -70,9 +75,11 @@ export class SegmentShipper {
     return this.queue.length === 0;
   }
 
-  /** Takes over a segment; its rows have been counted as pending, its bytes as on disk. */
-  enqueue(segment: Segment): void {
+  /** Takes over a segment that was written so long ago; its rows have been counted as pending, its bytes as on disk. */
+  enqueue(segment: Segment, ageMs = 0): void {
     this.queue.push(segment);
+    if (!this.waitsSince.has(segment.base))
+      this.waitsSince.set(segment.base, this.parts.clock.monotonic() - ageMs);
     const { insert } = this.parts;
     if (insert === undefined || this.running !== undefined || this.stopped) return;
     this.running = this.run(insert);
@@ -109,11 +116,30 @@ export class SegmentShipper {
       } catch (error) {
         if (this.stopped) break;
         this.reportAway(head, error);
+        if (this.storeFailed) await this.giveUpOld();
         await this.backOff.wait();
       }
     }
     this.running = undefined;
     if (!this.stopped) this.parts.onIdle();
+  }
+
+  /** Only what was tried and not taken: rows that are old when a store comes back are worth as much as others. */
+  private async giveUpOld(): Promise<void> {
+    const { clock, maxAgeMs, folder, ledger, log, table } = this.parts;
+    for (let head = this.queue[0]; head !== undefined; head = this.queue[0]) {
+      const since = this.waitsSince.get(head.base) ?? clock.monotonic();
+      if (clock.monotonic() - since <= maxAgeMs) return;
+      await folder.remove(head.file);
+      ledger.drop(head.rows, 'age');
+      this.leave(head);
+      if (this.toldOfAge) continue;
+      this.toldOfAge = true;
+      log.error(
+        `journal: rows that have waited longer than ${Math.round(maxAgeMs / 3_600_000)} hours for the analytics store are given up (storage.journal.max_age_hours); bring it back`,
+        { table },
+      );
+    }
   }
 
   private async ship(segment: Segment, insert: Insert): Promise<void> {
@@ -254,6 +280,7 @@ export class SegmentShipper {
     this.parts.bounds.release(end - from);
     this.queue.shift();
     if (this.queue.some((segment) => segment.base === base)) return;
+    this.waitsSince.delete(base);
     const rows = this.quarantined.get(base);
     if (rows !== undefined) {
       const { log, table } = this.parts;
@@ -292,5 +319,6 @@ export class SegmentShipper {
       });
     }
     this.backOff.reset();
+    this.toldOfAge = false;
   }
 }

@@ -19,7 +19,7 @@ const base = 'requests-lx2k3j4h-0123456789ab-7';
 const rows = Array.from({ length: 13 }, (_, n) => JSON.stringify({ n }));
 const bad = new Set([rows[3], rows[4], rows[12]]);
 
-const unheard = { onIdle: () => undefined, onStuck: () => undefined };
+const unheard = { maxAgeMs: Infinity, onIdle: () => undefined, onStuck: () => undefined };
 
 /** The process is gone: nothing that follows happens. */
 const died = new Promise<never>(() => undefined);

@@ -15,7 +15,7 @@ async function place(t: TestContext) {
   const logged: string[] = [];
   const record = (message: string): void => void logged.push(message);
   const log: Log = { debug: record, info: record, warn: record, error: record, child: () => log };
-  const none = { share: 0, bodies: 0, disk: 0, memory: 0, length: 0, closed: 0, refused: 0, lost: 0 };
+  const none = { share: 0, bodies: 0, disk: 0, memory: 0, length: 0, closed: 0, refused: 0, age: 0, lost: 0 };
   const journal = {
     accepted: 0,
     state: () => ({ accepted: journal.accepted, stored: 0, pending: journal.accepted - 1, shed: 1 }),

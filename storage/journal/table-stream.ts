@@ -27,6 +27,7 @@ export interface StreamParts {
   readonly maxSegmentBytes: number;
   readonly sync: JournalSync;
   readonly syncMs: number;
+  readonly maxAgeMs: number;
   readonly start: number;
 }
 
@@ -65,11 +66,11 @@ export class TableStream {
     this.writer.append(line, owner);
   }
 
-  /** A segment of an earlier run: its rows count as accepted. */
-  takeOver(segment: Segment): void {
+  /** A segment of an earlier run, written so long ago: its rows count as accepted. */
+  takeOver(segment: Segment, ageMs: number): void {
     this.ledger.accept(segment.rows);
     this.parts.bounds.occupy(segment.end - segment.from);
-    this.shipper.enqueue(segment);
+    this.shipper.enqueue(segment, ageMs);
   }
 
   flush(): Promise<void> {

@@ -79,7 +79,7 @@ function survives(makePlace: MakePlace): void {
     store.mood = 'away';
     const journal = await (await makePlace(t)).open(store.insert);
     appendAll(journal, 'requests', rows(0, 5));
-    assert.equal(await journal.settle(50), false);
+    assert.equal(await journal.settle(500), false);
     assert.deepEqual(journal.state('requests'), { accepted: 5, stored: 0, pending: 5, shed: 0 });
     assert.match(journal.lastError ?? '', /away/);
     store.mood = 'up';
@@ -93,7 +93,7 @@ function survives(makePlace: MakePlace): void {
     store.mood = 'lost-answer';
     const journal = await (await makePlace(t)).open(store.insert);
     appendAll(journal, 'requests', rows(0, 5));
-    assert.equal(await journal.settle(50), false);
+    assert.equal(await journal.settle(500), false);
     store.mood = 'up';
     assert.equal(await journal.settle(5000), true);
     assert.deepEqual(store.rows.requests, rows(0, 5));

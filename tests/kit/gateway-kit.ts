@@ -357,7 +357,7 @@ export function testConfig({
       jobs: {},
       journal: {
         ...{ flush_ms: 20, ship_ms: 1000, max_bytes: 1_048_576, when_full: 'shed', block_ms: 10_000 },
-        ...{ sync: 'interval', sync_ms: 1000 },
+        ...{ sync: 'interval', sync_ms: 1000, max_age_hours: 72 },
       },
     },
     retention: { logs_days: 90, bodies_days: 30, metrics_days: 365 },

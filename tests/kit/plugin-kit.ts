@@ -83,7 +83,7 @@ export class TestJournal implements Journal {
   }
 
   shedBy() {
-    return { share: 0, bodies: 0, disk: 0, memory: 0, length: 0, closed: 0, refused: 0, lost: 0 };
+    return { share: 0, bodies: 0, disk: 0, memory: 0, length: 0, closed: 0, refused: 0, age: 0, lost: 0 };
   }
 
   room(): JournalRoom {

@@ -14,8 +14,8 @@ export type Column =
   | { readonly kind: 'flag'; of(record: LogRecord): boolean }
   | { readonly kind: 'body'; of(record: LogRecord): BodyCell | undefined };
 
-/** Digits behind the point of a cost in cents: the store keeps dollars with two more. */
-export const centDigits = 10;
+/** Digits behind the point of a cost in US dollars, as the store keeps it. */
+export const costDigits = 12;
 
 /** Every column by its name. */
 export const columns: { readonly [F in ExportField]: Column } = {
@@ -31,7 +31,7 @@ export const columns: { readonly [F in ExportField]: Column } = {
   res_units: { kind: 'integer', of: ({ request }) => request.completion_tokens },
   total_units: { kind: 'integer', of: ({ request }) => request.total_tokens },
   request_url: { kind: 'text', of: ({ request }) => request.path },
-  cost: { kind: 'decimal', of: ({ request }) => centsOf(request.cost) },
+  cost: { kind: 'decimal', of: ({ request }) => shortest(request.cost) },
   cost_currency: { kind: 'text', of: () => 'USD' },
   response_time: { kind: 'number', of: ({ request }) => request.latency_ms },
   response_status_code: { kind: 'integer', of: ({ request }) => request.status },
@@ -46,12 +46,7 @@ function bodyCell(text: string, format: string): BodyCell | undefined {
   return text === '' ? undefined : { text, isText: format !== 'base64' };
 }
 
-/** A decimal number of dollars as one of cents, digit for digit: `0.001234000000` is `0.1234`. */
-export function centsOf(dollars: string): string {
-  const sign = dollars.startsWith('-') ? '-' : '';
-  const [whole = '', fraction = ''] = dollars.slice(sign.length).split('.');
-  const shifted = fraction.padEnd(2, '0');
-  const units = `${whole}${shifted.slice(0, 2)}`.replace(/^0+(?=\d)/, '');
-  const rest = shifted.slice(2).replace(/0+$/, '');
-  return `${sign}${units}${rest === '' ? '' : `.${rest}`}`;
+/** A decimal number without the zeros at its end that say nothing: `0.001234000000` is `0.001234`. */
+export function shortest(decimal: string): string {
+  return decimal.includes('.') ? decimal.replace(/\.?0+$/, '') : decimal;
 }

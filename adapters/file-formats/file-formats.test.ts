@@ -7,7 +7,7 @@ import { exportFields, type ExportField, type ExportFormat } from '../../core/po
 import type { BodyRow, RequestRow } from '../../core/ports/request-row.ts';
 import { bodyRow, hostileTexts, requestRow } from '../../tests/conformance/analytics-rows.ts';
 import { parseCsv } from '../../tests/kit/parse-csv.ts';
-import { centsOf } from './columns.ts';
+import { shortest } from './columns.ts';
 import { fileFormats } from './index.ts';
 
 function record(request: Partial<RequestRow> = {}, body?: Partial<BodyRow>): LogRecord {
@@ -59,9 +59,9 @@ const all = [
 ];
 
 describe('file formats', () => {
-  test('cents are dollars digit for digit', () => {
-    const said = ['0.000123000000', '0', '12.345678901234', '1', '0.10', '100.5', '-0.25'].map(centsOf);
-    assert.deepEqual(said, ['0.0123', '0', '1234.5678901234', '100', '10', '10050', '-25']);
+  test('costs are dollars digit for digit', () => {
+    const said = ['0.000123000000', '0', '12.345678901234', '1', '0.10', '100.5', '-0.25'].map(shortest);
+    assert.deepEqual(said, ['0.000123', '0', '12.345678901234', '1', '0.1', '100.5', '-0.25']);
   });
 
   test('lines of JSON hold a JSON body as it is, digits and all, and any other as text', async () => {
@@ -73,7 +73,7 @@ describe('file formats', () => {
       lines[0] ?? '',
       /"request":\{"seed":12345678901234567890,  ?"x":\[1,2\]\},"response":"plain text"/,
     );
-    assert.match(lines[0] ?? '', /"cost":0\.0123,"cost_currency":"USD"/);
+    assert.match(lines[0] ?? '', /"cost":0\.000123,"cost_currency":"USD"/);
     const rows = lines.map((line) => JSON.parse(line) as Record<string, unknown>);
     rows.forEach((row, index) => {
       assert.deepEqual(Object.keys(row), [...exportFields]);
@@ -130,7 +130,7 @@ describe('file formats', () => {
       assert.equal(row['is_success'], request.is_success);
       assert.equal(row['response_time'], request.latency_ms);
       assert.equal((row['created_at'] as Date).toISOString(), `${request.created_at.replace(' ', 'T')}Z`);
-      assert.ok(Math.abs(Number(row['cost']) - Number(request.cost) * 100) < 1e-9);
+      assert.ok(Math.abs(Number(row['cost']) - Number(request.cost)) < 1e-12);
     });
   });
 

@@ -3,7 +3,7 @@ import { ByteWriter, ParquetWriter, type ColumnSource, type SchemaElement } from
 import type { LogRecord } from '../../core/ports/analytics.ts';
 import type { ExportField } from '../../core/ports/export-fields.ts';
 import type { FileFormat } from '../../core/ports/file-format.ts';
-import { centDigits, columns, type Column } from './columns.ts';
+import { costDigits, columns, type Column } from './columns.ts';
 
 /** `PAR1`, which the writer puts at the beginning by itself, and again at the end behind the length of the footer. */
 const magicBytes = 4;
@@ -126,7 +126,7 @@ function typeOf(kind: Column['kind']): Omit<SchemaElement, 'name'> {
   if (kind === 'number') return { type: 'DOUBLE' };
   if (kind === 'time') return { type: 'INT64', converted_type: 'TIMESTAMP_MILLIS' };
   if (kind === 'decimal')
-    return { type: 'INT64', converted_type: 'DECIMAL', precision: 18, scale: centDigits };
+    return { type: 'INT64', converted_type: 'DECIMAL', precision: 18, scale: costDigits };
   return { type: 'BYTE_ARRAY', converted_type: 'UTF8' };
 }
 
@@ -142,8 +142,8 @@ function valuesOf(column: Column, records: readonly LogRecord[]): ColumnSource['
   return records.map((record) => column.of(record));
 }
 
-/** `0.1234` as 1234000000. */
+/** `0.1234` as 123400000000. */
 function scaled(decimal: string): bigint {
   const [whole = '', fraction = ''] = decimal.split('.');
-  return BigInt(`${whole}${fraction.padEnd(centDigits, '0').slice(0, centDigits)}`);
+  return BigInt(`${whole}${fraction.padEnd(costDigits, '0').slice(0, costDigits)}`);
 }

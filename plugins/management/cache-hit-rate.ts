@@ -1,7 +1,7 @@
 import { Type } from '../../core/pipeline/plugin.ts';
 import type { Measures } from '../../core/ports/analytics-series.ts';
 import { dataPoints, type Graph } from './graph.ts';
-import { cents, Count, counted, Figure, measured, per, percent, Timestamp } from './graph-values.ts';
+import { Count, counted, dollars, Figure, measured, per, percent, Timestamp } from './graph-values.ts';
 
 const Saved = (description: string) =>
   Type.Union([Type.Number(), Type.Null()], {
@@ -25,8 +25,8 @@ export const cacheHitRate: Graph = {
     simple_hits: Count('Answered by an equal request.'),
     semantic_hits: Count('Answered by a request of the same meaning.'),
     rate: Figure('Percent of the requests: 0 to 100.'),
-    cumulative_simple_cache_savings: Saved('US cents that the former have saved since the window began.'),
-    cumulative_semantic_cache_savings: Saved('US cents that the latter have saved since the window began.'),
+    cumulative_simple_cache_savings: Saved('US dollars that the former have saved since the window began.'),
+    cumulative_semantic_cache_savings: Saved('US dollars that the latter have saved since the window began.'),
     cumulative_time_savings: Saved('Milliseconds that both have saved since the window began.'),
   },
   async read(source) {
@@ -46,8 +46,8 @@ export const cacheHitRate: Graph = {
           simple_hits: counted(values, 'simple_hits'),
           semantic_hits: counted(values, 'semantic_hits'),
           rate: percent(hitsOf(values), counted(values, 'requests')),
-          cumulative_simple_cache_savings: times(saved.cents, simple),
-          cumulative_semantic_cache_savings: times(saved.cents, semantic),
+          cumulative_simple_cache_savings: times(saved.cost, simple),
+          cumulative_semantic_cache_savings: times(saved.cost, semantic),
           cumulative_time_savings: times(saved.ms, simple + semantic),
         };
       }),
@@ -61,10 +61,10 @@ export function hitsOf(values: Measures): number {
 }
 
 /** What one hit saves. */
-function savingsOf(all: Measures): { readonly cents: number | null; readonly ms: number | null } {
+function savingsOf(all: Measures): { readonly cost: number | null; readonly ms: number | null } {
   const [hit, miss] = [measured(all, 'avg_hit_latency'), measured(all, 'avg_miss_latency')];
   return {
-    cents: per(cents(all.cost), counted(all, 'requests') - hitsOf(all)),
+    cost: per(dollars(all.cost), counted(all, 'requests') - hitsOf(all)),
     ms: hit === null || miss === null ? null : miss - hit,
   };
 }

@@ -20,7 +20,11 @@ const Filters = Type.Object(
       Type.Integer({ minimum: 0, maximum: 1_000_000, description: 'Page of `page_size` rows, from 0.' }),
     ),
   },
-  { ...strict, description: 'Which requests, as for logs and analytics. Costs are US cents.' },
+  {
+    ...strict,
+    description:
+      'Which requests, as for logs and analytics. `cost_min` and `cost_max` are US cents, as existing clients send them; what is exported is in US dollars.',
+  },
 );
 
 const RequestedData = Type.Array(Field, {

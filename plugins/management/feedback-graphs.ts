@@ -41,7 +41,10 @@ export const feedbackGraphs: readonly Graph[] = [
     title: 'Feedback of a period by the models that answered',
     summary: {},
     point: {
-      ai_model: Type.String({ description: 'As answered; empty where it is not known.' }),
+      ai_model: Type.String({
+        description:
+          'Of the latest request of the trace that succeeded, as answered; empty where it is not known.',
+      }),
       total: Count('Pieces of feedback.'),
       avg_weighted_feedback: Figure('Sum of value × weight over the sum of weights.'),
     },

@@ -72,7 +72,7 @@ describe('graphs whose points are made of measures', () => {
       ['cost', 'requests'],
       { cost: '0.070000000003', requests: 2 },
       { cost: '0', requests: 0 },
-      { total: 7.0000000003, avg: 3.50000000015 },
+      { total: 0.070000000003, avg: 0.0350000000015 },
       { total: 0, avg: null },
     ],
     [
@@ -228,13 +228,13 @@ describe('cache/hit-rate', () => {
     assert.deepEqual(reply.data_points, [
       {
         ...{ timestamp: times[0], simple_hits: 3, semantic_hits: 0, rate: 50 },
-        // Four requests that were no hits cost 8 cents, and took 100 ms longer.
-        ...{ cumulative_simple_cache_savings: 6, cumulative_semantic_cache_savings: 0 },
+        // Four requests that were no hits cost 0.08 dollars, and took 100 ms longer.
+        ...{ cumulative_simple_cache_savings: 0.06, cumulative_semantic_cache_savings: 0 },
         cumulative_time_savings: 300,
       },
       {
         ...{ timestamp: times[1], simple_hits: 1, semantic_hits: 2, rate: 75 },
-        ...{ cumulative_simple_cache_savings: 8, cumulative_semantic_cache_savings: 4 },
+        ...{ cumulative_simple_cache_savings: 0.08, cumulative_semantic_cache_savings: 0.04 },
         cumulative_time_savings: 600,
       },
     ]);

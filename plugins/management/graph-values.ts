@@ -31,9 +31,9 @@ export function percent(part: number, whole: number): number | null {
   return whole === 0 ? null : plain((100 * part) / whole);
 }
 
-/** US dollars as the store sums them, in cents. */
-export function cents(dollars: number | string | null | undefined): number {
-  return plain(Number(dollars ?? 0) * 100);
+/** US dollars as a number; the store sums them as decimals and says them as text. */
+export function dollars(sum: number | string | null | undefined): number {
+  return Number(sum ?? 0);
 }
 
 function plain(value: number): number {

@@ -2,9 +2,9 @@ import { Type } from '../../core/pipeline/plugin.ts';
 import { cacheHitRate } from './cache-hit-rate.ts';
 import { feedbackGraphs } from './feedback-graphs.ts';
 import { overTime, splitCounts, stacked, type Graph } from './graph.ts';
-import { cents, Count, counted, Figure, measured, per, percent } from './graph-values.ts';
+import { Count, counted, dollars, Figure, measured, per, percent } from './graph-values.ts';
 
-/** Every graph of `/analytics/graphs/`. Costs are in US cents and rates in percent, as existing clients know them. */
+/** Every graph of `/analytics/graphs/`. Costs are in US dollars and rates in percent. */
 export const graphs: readonly Graph[] = [
   {
     path: 'requests',
@@ -16,9 +16,9 @@ export const graphs: readonly Graph[] = [
     title: 'Cost over time',
     ...overTime(
       ['cost', 'requests'],
-      { total: Type.Number({ description: 'US cents.' }), avg: Figure('US cents per request.') },
+      { total: Type.Number({ description: 'US dollars.' }), avg: Figure('US dollars per request.') },
       (of) => {
-        const total = cents(of.cost);
+        const total = dollars(of.cost);
         return { total, avg: per(total, counted(of, 'requests')) };
       },
     ),

@@ -28,14 +28,14 @@ for (const [path, by, field] of [
   ['ai-models', 'model', 'ai_model'],
   ['workspaces', 'workspace', 'workspace'],
 ] as const) {
-  test(`groups/${path}: with the cost in cents`, async () => {
+  test(`groups/${path}: with the cost in dollars`, async () => {
     const rows = [{ value: 'one', requests: 3, columns: { cost: '0.070000000000' } }];
     const { reply, asked } = await ask(`/analytics/groups/${path}`, rows);
     assert.deepEqual([asked.by, asked.columns, asked.limit, asked.offset], [by, ['cost'], 50, 0]);
     assert.deepEqual(reply, {
       object: 'list',
       total: 7,
-      data: [{ object: 'analytics-group', [field]: 'one', requests: 3, cost: 7 }],
+      data: [{ object: 'analytics-group', [field]: 'one', requests: 3, cost: 0.07 }],
     });
   });
 }
@@ -56,7 +56,7 @@ test('groups/metadata/{metadataKey}: everything that is known of its values', as
   assert.deepEqual([asked.limit, asked.offset, asked.filter], [2, 6, { virtualKeys: ['a'] }]);
   assert.deepEqual(reply.data, [
     {
-      ...{ object: 'analytics-group', metadata_value: 'ann', requests: 1, cost: 150, avg_tokens: 2.5 },
+      ...{ object: 'analytics-group', metadata_value: 'ann', requests: 1, cost: 1.5, avg_tokens: 2.5 },
       ...{ avg_weighted_feedback: null, requests_with_feedback: 0, last_seen: '2026-11-21T08:59:59.001Z' },
     },
   ]);

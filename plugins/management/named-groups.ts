@@ -2,7 +2,7 @@ import type { RouteDefinition, RouteInput } from '../../core/http/define-route.t
 import { defineRoute, Type, type Scope, type Static } from '../../core/pipeline/plugin.ts';
 import type { GroupBy, GroupRow } from '../../core/ports/analytics.ts';
 import { analyticsQuestion } from './analytics-question.ts';
-import { cents, Count, Figure } from './graph-values.ts';
+import { Count, dollars, Figure } from './graph-values.ts';
 import { cellOf, groupPage, groupPageQuery } from './group-page.ts';
 import { listReply } from './page-query.ts';
 import { filterQuery } from './request-filter.ts';
@@ -13,7 +13,7 @@ type Call = Pick<RouteInput<unknown, Static<typeof Query>, unknown>, 'query' | '
 
 /** What can be said of each group beside its requests. */
 const cells = {
-  cost: Type.Number({ description: 'US cents.' }),
+  cost: Type.Number({ description: 'US dollars.' }),
   avg_tokens: Figure('Tokens per request.'),
   avg_weighted_feedback: Figure('Weighted average of the feedback of their traces.'),
   requests_with_feedback: Count('Requests whose trace has feedback.'),
@@ -124,7 +124,7 @@ function shownGroup({ field, columns }: NamedGroup, row: GroupRow) {
   const group: Record<string, string | number | null> = { [field]: row.value, requests: row.requests };
   for (const column of columns) {
     const cell = row.columns[column] ?? null;
-    group[column] = column === 'cost' ? cents(cell) : cellOf(column, cell);
+    group[column] = column === 'cost' ? dollars(cell) : cellOf(column, cell);
   }
   return { object: 'analytics-group' as const, ...group };
 }

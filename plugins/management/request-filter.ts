@@ -35,7 +35,11 @@ const ranges = {
   total_units: ['totalTokens', 'Tokens in all', Type.Integer({ minimum: 0 })],
   prompt_token: ['promptTokens', 'Tokens of the prompt', Type.Integer({ minimum: 0 })],
   completion_token: ['completionTokens', 'Tokens of the answer', Type.Integer({ minimum: 0 })],
-  cost: ['cost', 'US cents', Type.Number({ minimum: 0 })],
+  cost: [
+    'cost',
+    'US cents, as existing clients send them, while answers say US dollars',
+    Type.Number({ minimum: 0 }),
+  ],
   response_time: ['latencyMs', 'Milliseconds until the last byte', Type.Number({ minimum: 0 })],
   weighted_feedback: [
     'weightedFeedback',

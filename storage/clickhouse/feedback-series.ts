@@ -17,7 +17,8 @@ interface Result extends SeriesResult {
 
 /**
  * See `Analytics.feedbackSeries`. Filters and models look at requests of the window and of the 30 days before it;
- * feedback on several models counts for each of them, that on none for an empty one.
+ * feedback counts for one model, that of the latest request of its trace that succeeded (else of the latest of all), and
+ * for an empty one without such a request.
  */
 export async function feedbackSeries(
   select: Select,
@@ -34,7 +35,7 @@ export async function feedbackSeries(
   const requests = [where, about, ...filtered.conditions].join(' AND ');
   // What was given before the window has only its later revisions within it.
   const feedback = `SELECT * FROM (${latestFeedback(given)}) WHERE given_at < fromUnixTimestamp64Milli({to:Int64}, 'UTC')`;
-  const models = `LEFT JOIN (SELECT DISTINCT trace_number, model AS answered_by FROM requests WHERE ${requests}) AS answers ON latest_trace = answers.trace_number`;
+  const models = `LEFT JOIN (SELECT trace_number, argMax(model, (is_success, created_at, id)) AS answered_by FROM requests WHERE ${requests} GROUP BY trace_number) AS answers ON latest_trace = answers.trace_number`;
   const isFiltered = filter !== undefined && filtered.conditions.length > 0;
   const told = { none: "''", score: 'toString(latest_value)', model: 'toString(answered_by)' }[
     split ?? 'none'

@@ -46,10 +46,10 @@ export function tellsFeedbackSeries(analytics: () => Analytics): void {
       if (at < window.from || at >= window.to) return [];
       const answers = meant.filter((row) => row.trace_id === latest.trace_id);
       if (filter !== undefined && answers.length === 0) return [];
-      const models = new Set(answers.map((row) => row.model));
-      const byModel = models.size === 0 ? [''] : [...models];
-      const values = split === undefined ? [undefined] : split === 'score' ? [String(latest.value)] : byModel;
-      return values.map((value) => ({ at, value, latest }));
+      const value = { none: undefined, score: String(latest.value), model: modelOf(answers) }[
+        split ?? 'none'
+      ];
+      return [{ at, value, latest }];
     });
     const told = (some: typeof given) => {
       const values = [...new Set(some.map(({ value }) => value))];
@@ -71,6 +71,13 @@ export function tellsFeedbackSeries(analytics: () => Analytics): void {
     };
   }
 
+  /** The model of the latest of those that succeeded, else of the latest of all. */
+  function modelOf(answers: readonly RequestRow[]): string {
+    const order = (one: RequestRow): string =>
+      `${Number(one.is_success)} ${String(timeOf(one)).padStart(16, '0')} ${one.id}`;
+    return answers.toSorted((one, other) => (order(one) < order(other) ? -1 : 1)).at(-1)?.model ?? '';
+  }
+
   async function compare(query: FeedbackSeriesQuery): Promise<number> {
     const actual = await analytics().feedbackSeries(query);
     const rounded = (points: unknown): unknown =>
@@ -90,6 +97,7 @@ export function tellsFeedbackSeries(analytics: () => Analytics): void {
       assert.ok((await compare(told)) > 10);
       assert.ok((await compare({ ...told, buckets: { ...base.buckets, timeZone: 'Asia/Kolkata' } })) > 10);
       assert.ok((await compare({ ...told, filter: { models: ['gpt', ''] } })) > 0);
+      assert.equal(await compare(told), await compare(base), 'no feedback counts twice');
       assert.equal(await compare({ ...told, filter: { models: [] } }), 0);
       await compare({ ...told, filter: { isSuccess: true, metadata: { team: 'red' } } });
       await compare({ ...told, visibility: { organisationId, workspaceId: 'alpha' } });

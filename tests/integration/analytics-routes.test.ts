@@ -107,11 +107,11 @@ describe('graphs', { skip: chdbMissing }, () => {
     ['requests', { total: 7 }, [{ total: 3 }, { total: 0 }, { total: 4 }]],
     [
       'cost',
-      { total: 6.0000000001, avg: 0.857142857157143 },
+      { total: 0.060000000001, avg: 0.00857142857157143 },
       [
-        { total: 1.0000000001, avg: 0.333333333366667 },
+        { total: 0.010000000001, avg: 0.00333333333366667 },
         { total: 0, avg: null },
-        { total: 5, avg: 1.25 },
+        { total: 0.05, avg: 0.0125 },
       ],
     ],
     [
@@ -189,8 +189,8 @@ describe('graphs', { skip: chdbMissing }, () => {
   test('cache/hit-rate', async (t) => {
     const { json } = await ask(t, 'graphs/cache/hit-rate', { granularity: 'hour' });
     assert.deepEqual(json['summary'], { total: 2, rate: 28.5714285714286 });
-    // Five requests that were no hits cost 6 cents; three of them succeeded, in 200 ms, and hits took 20 ms.
-    const one = 1.20000000002;
+    // Five requests that were no hits cost 0.06 dollars; three of them succeeded, in 200 ms, and hits took 20 ms.
+    const one = 0.0120000000002;
     assert.deepEqual(json['data_points'], [
       {
         ...{ timestamp: iso(0), simple_hits: 1, semantic_hits: 0, rate: 33.3333333333333 },
@@ -325,22 +325,22 @@ describe('summary and groups', { skip: chdbMissing }, () => {
       'groups/users',
       {},
       [
-        { user: '', requests: 3, cost: 2 },
-        { user: 'ann', requests: 2, cost: 1.0000000001 },
-        { user: 'bob', requests: 2, cost: 3 },
+        { user: '', requests: 3, cost: 0.02 },
+        { user: 'ann', requests: 2, cost: 0.010000000001 },
+        { user: 'bob', requests: 2, cost: 0.03 },
       ],
     ],
     [
       'groups/ai-models',
       { page_size: '1', current_page: '1' },
-      [{ ai_model: 'claude', requests: 3, cost: 3 }],
+      [{ ai_model: 'claude', requests: 3, cost: 0.03 }],
     ],
     [
       'groups/workspaces',
       { user: 'bob' },
       [
         { workspace: 'alpha', requests: 1, cost: 0 },
-        { workspace: 'beta', requests: 1, cost: 3 },
+        { workspace: 'beta', requests: 1, cost: 0.03 },
       ],
     ],
     [
@@ -348,11 +348,11 @@ describe('summary and groups', { skip: chdbMissing }, () => {
       {},
       [
         {
-          ...{ metadata_value: 'search', requests: 2, cost: 1.0000000001, avg_tokens: 15 },
+          ...{ metadata_value: 'search', requests: 2, cost: 0.010000000001, avg_tokens: 15 },
           ...{ avg_weighted_feedback: 3, requests_with_feedback: 2, last_seen: '2026-05-17T00:10:00.000Z' },
         },
         {
-          ...{ metadata_value: 'shop', requests: 1, cost: 3, avg_tokens: 30 },
+          ...{ metadata_value: 'shop', requests: 1, cost: 0.03, avg_tokens: 30 },
           ...{ avg_weighted_feedback: null, requests_with_feedback: 0, last_seen: iso(2) },
         },
       ],

@@ -82,9 +82,9 @@ test('a graph with every filter', async (t) => {
     ...{ metadata: '{"_user":"ann"}', cache_status: 'HIT' },
   };
   const answer = (await analytics.graphs.cost(query)) as Answer;
-  assert.deepEqual(answer.summary, { total: 5, avg: 1.66666666666667 });
+  assert.deepEqual(answer.summary, { total: 0.05, avg: 0.0166666666666667 });
   assert.deepEqual(answer.data_points, [
-    { timestamp: new Date(at).toISOString(), total: 5, avg: 1.66666666666667 },
+    { timestamp: new Date(at).toISOString(), total: 0.05, avg: 0.0166666666666667 },
   ]);
   assert.deepEqual(series[0]?.visibility, { organisationId: 'org-1', workspaceId: 'ws-1' });
   assert.deepEqual(series[0]?.filter?.cost, { min: 0.01, max: 2.5 });
@@ -95,7 +95,7 @@ test('groups and the summary', async (t) => {
   const { analytics, groups } = await clientOf(t);
   const page = { ...window, page_size: 10, current_page: 0 };
   const users = (await analytics.groups.users(page)) as Answer;
-  assert.deepEqual(users.data, [{ object: 'analytics-group', user: 'one', requests: 3, cost: 5 }]);
+  assert.deepEqual(users.data, [{ object: 'analytics-group', user: 'one', requests: 3, cost: 0.05 }]);
   await analytics.groups.aiModels(page);
   await analytics.groups.workspaces(page);
   await analytics.groups.metadata('team', page);

@@ -13,7 +13,7 @@ import { answerMessages, countMessageTokens } from './endpoints/messages.ts';
 import { getModel, listModels, modelsDialect } from './endpoints/models.ts';
 import { answerModerations } from './endpoints/moderations.ts';
 import { answerRerank } from './endpoints/rerank.ts';
-import { answerResponses } from './endpoints/responses.ts';
+import { answerResponses, countInputTokens } from './endpoints/responses.ts';
 import { answerSpeech } from './endpoints/speech.ts';
 import { MockProblem, notPlayed } from './problem.ts';
 
@@ -45,6 +45,8 @@ const routes: readonly Route[] = [
   json('/models/*:embedContent', embedGeminiContent, 'gemini'),
   json('/models/*:batchEmbedContents', embedGeminiContents, 'gemini'),
   json('/rerank', answerRerank),
+  json('/v2/rerank', answerRerank),
+  json('/responses/input_tokens', countInputTokens),
   json('/audio/speech', answerSpeech),
   json('/images/generations', answerImages),
   plain('GET', '/files', listFiles),

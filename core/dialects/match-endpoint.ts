@@ -9,6 +9,8 @@ const modelled: ReadonlyMap<string, Endpoint> = new Map([
   ['/embeddings', endpoint('embeddings', 'openai-chat', true)],
   ['/moderations', endpoint('moderations', 'openai-chat', true)],
   ['/rerank', endpoint('rerank', 'openai-chat', true)],
+  // Cohere's own path, which LiteLLM asks for, too.
+  ['/v2/rerank', endpoint('rerank', 'openai-chat', true)],
   ['/responses', endpoint('responses', 'openai-responses', true)],
   ['/messages', endpoint('messages', 'anthropic-messages', true)],
   ['/messages/count_tokens', endpoint('messages.count_tokens', 'anthropic-messages', true)],

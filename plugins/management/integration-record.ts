@@ -5,7 +5,8 @@ import type { StoredRecord } from '../../core/ports/records.ts';
 import { PricingAdjustments } from './integration-body.ts';
 import { SecretMappingSchema, showMapping } from './integration-mappings.ts';
 import { headersOf, maskedHeaders, maskOf, type PlainSecrets } from './integration-secrets.ts';
-import { RateLimits, showUsageLimit, UsageLimitSchema } from './limits-schema.ts';
+import { showUsageLimit, UsageLimitSchema } from './limits-schema.ts';
+import { shownRateLimits, ShownRateLimits } from './provider-limits.ts';
 import { ManagedBy, orNull } from './text-schema.ts';
 
 /** An integration in a list. */
@@ -28,8 +29,8 @@ export const IntegrationReply = Type.Object({
 /** What workspaces may do with an integration, as answers show it. */
 export const AccessReply = Type.Object({
   enabled: Type.Boolean(),
-  usage_limits: Type.Array(UsageLimitSchema),
-  rate_limits: RateLimits,
+  usage_limits: orNull(Type.Array(UsageLimitSchema)),
+  rate_limits: ShownRateLimits,
 });
 
 /** One integration. */
@@ -102,8 +103,8 @@ export function shownConfigurations(
 export function showAccess(access: IntegrationAccess): Static<typeof AccessReply> {
   return {
     enabled: access.enabled,
-    usage_limits: access.usageLimits.map((limit) => showUsageLimit(limit)),
-    rate_limits: access.rateLimits.map(({ type, unit, value }) => ({ type, unit, value })),
+    usage_limits: access.usageLimits.length === 0 ? null : access.usageLimits.map(showUsageLimit),
+    rate_limits: shownRateLimits(access.rateLimits),
   };
 }
 
@@ -120,7 +121,7 @@ export const integrationExample: Static<typeof IntegrationReply> = {
 export const wholeIntegrationExample: Static<typeof IntegrationDetail> = {
   ...integrationExample,
   ...{ masked_key: 'sk…9Q', configurations: { openai_project: 'proj-1' } },
-  global_workspace_access_settings: { enabled: true, usage_limits: [], rate_limits: [] },
+  global_workspace_access_settings: { enabled: true, usage_limits: null, rate_limits: null },
   ...{ allow_all_models: true, workspace_count: 0, secret_mappings: [] },
   pricing_adjustments: { multiplier: { default: 1 } },
 };

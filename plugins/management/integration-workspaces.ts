@@ -58,7 +58,7 @@ const Reply = Type.Object({
   workspaces: Type.Array(Type.Object({ id: Type.String(), ...AccessReply.properties })),
   global_workspace_access: AccessReply,
 });
-const limits = { enabled: true, usage_limits: [], rate_limits: [] };
+const limits = { enabled: true, usage_limits: null, rate_limits: null };
 
 /** The routes that say which workspaces may use an integration of the organisation. */
 export function integrationWorkspaceRoutes(scope: Scope): readonly RouteDefinition[] {

@@ -6,7 +6,7 @@ import {
 } from '../../core/access/provider-schema.ts';
 import { Type, type Static } from '../../core/pipeline/plugin.ts';
 import type { RateLimit, UsageLimit } from '../../core/ports/resources.ts';
-import { refuseFirst, UsageLimitSchema } from './limits-schema.ts';
+import { RateLimits, refuseFirst, UsageLimitSchema } from './limits-schema.ts';
 import { orNull } from './text-schema.ts';
 
 const OneUsageLimit = Type.Array(UsageLimitSchema, { maxItems: 1 });
@@ -35,4 +35,12 @@ export function rateLimitsOfBody(
   const { limits, issues } = givenRateLimits(given, pointer);
   refuseFirst(issues);
   return limits;
+}
+
+/** Rate limits as answers about providers, virtual keys and access show them. */
+export const ShownRateLimits = orNull(RateLimits);
+
+/** None is null: a client that expects an object here refuses an empty list. */
+export function shownRateLimits(limits: readonly RateLimit[]): Static<typeof ShownRateLimits> {
+  return limits.length === 0 ? null : limits.map(({ type, unit, value }) => ({ type, unit, value }));
 }

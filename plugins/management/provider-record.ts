@@ -1,6 +1,7 @@
 import { Type, type Static } from '../../core/pipeline/plugin.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
-import { RateLimits, showUsageLimit, UsageLimitSchema } from './limits-schema.ts';
+import { showUsageLimit, UsageLimitSchema } from './limits-schema.ts';
+import { shownRateLimits, ShownRateLimits } from './provider-limits.ts';
 import { ManagedBy, orNull } from './text-schema.ts';
 
 const Status = Type.Union([Type.Literal('active'), Type.Literal('exhausted'), Type.Literal('expired')]);
@@ -16,7 +17,7 @@ export const sharedReply = {
   ),
   status: Status,
   usage_limits: orNull(UsageLimitSchema),
-  rate_limits: orNull(RateLimits),
+  rate_limits: ShownRateLimits,
   reset_usage: orNull(Type.Number()),
   expires_at: orNull(Type.String()),
   created_at: Type.String(),
@@ -42,7 +43,7 @@ export function showShared(record: StoredRecord<'provider'>, now: number) {
     note: note === '' ? null : note,
     workspace_id: record.workspaceId ?? null,
     usage_limits: usageLimits === undefined ? null : showUsageLimit(usageLimits),
-    rate_limits: rateLimits.map(({ type, unit, value }) => ({ type, unit, value })),
+    rate_limits: shownRateLimits(rateLimits),
     reset_usage: null,
     expires_at: expiresAt === undefined ? null : new Date(expiresAt).toISOString(),
     created_at: new Date(record.createdAt).toISOString(),
@@ -64,7 +65,7 @@ export function showProvider(record: StoredRecord<'provider'>, now: number): Sta
 export const sharedExample = {
   ...{ id: '9f5a4d7c-6c0b-4b0e-8a53-6f0f4c1f2b13', slug: 'openai-prod', name: 'OpenAI, production' },
   ...{ note: null, workspace_id: '5a5b1f38-9a4f-4b40-8f1c-2b7d8a3c9d12', status: 'active' as const },
-  ...{ usage_limits: null, rate_limits: [], reset_usage: null, expires_at: null },
+  ...{ usage_limits: null, rate_limits: null, reset_usage: null, expires_at: null },
   ...{ created_at: '2026-11-21T09:00:00.000Z', last_updated_at: '2026-11-21T09:00:00.000Z' },
 };
 

@@ -54,6 +54,24 @@ describe('providers', () => {
     await refused({ path: '/providers/team' }, 404, /No provider/);
   });
 
+  test('without limits: null, where a Python client expects an object and refuses an empty list; null is taken back', async (t) => {
+    const { ok, workspaceId } = await start(t);
+    await ok(integration);
+    await ok({ path: '/providers', body: { name: 'Bare', integration_id: 'base', slug: 'bare' } });
+    const { data } = await ok({ path: '/providers' });
+    const limits = { usage_limits: null, rate_limits: null };
+    const limitsOf = (one: typeof limits) => ({
+      usage_limits: one.usage_limits,
+      rate_limits: one.rate_limits,
+    });
+    assert.deepEqual(data.map(limitsOf), [limits]);
+    await ok({ method: 'PUT', path: '/providers/bare', body: limitsOf(data[0]) });
+    assert.deepEqual(limitsOf(await ok({ path: '/providers/bare' })), limits);
+    const { workspaces } = await ok({ path: '/integrations/base/workspaces' });
+    assert.deepEqual(workspaces.map(limitsOf), [limits]);
+    assert.equal(workspaces[0].id, workspaceId);
+  });
+
   test('keys of the organisation say the workspace, or a slug that only one has', async (t) => {
     const { ok, refused, owner, organisationId, workspaceId } = await start(t);
     const second = `${workspaceId}-2`;

@@ -35,7 +35,7 @@ export const cohereV2Host: ProviderDialect = {
       case 'embeddings':
         return { kind: 'operation', codec: cohereEmbeddings };
       case 'rerank':
-        return { kind: 'operation', codec: cohereRerank };
+        return call.path === '/v2/rerank' ? passOn(call) : { kind: 'operation', codec: cohereRerank };
       case 'models':
         return passOn(/^\/v\d/.test(call.path) ? call : { ...call, path: `/v1${call.path}` });
       default: {

@@ -1,6 +1,6 @@
 import type { ProviderDialect } from '../../../core/dialects/dialect.ts';
 import type { UpstreamCallFacts, UpstreamPlan } from '../../../core/dialects/upstream-plan.ts';
-import { passOn, refused, translated } from '../chat-plan.ts';
+import { refused, translated } from '../chat-plan.ts';
 import { chatEdits } from './chat-edits.ts';
 import { openAiChatProvider } from './provider.ts';
 
@@ -34,5 +34,7 @@ function passChat(call: UpstreamCallFacts): UpstreamPlan {
 /** To the path that the row gives to the operation, else to the same. */
 function passAt(call: UpstreamCallFacts): UpstreamPlan {
   const path = call.host.quirks.paths?.[call.endpoint];
-  return path === undefined ? passOn(call) : { kind: 'pass', path: path + call.query };
+  // Cohere's path for it is no other operation here.
+  const own = call.endpoint === 'rerank' ? call.path.replace(/^\/v2(?=\/)/, '') : call.path;
+  return { kind: 'pass', path: (path ?? own) + call.query };
 }

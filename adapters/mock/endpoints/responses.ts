@@ -52,6 +52,12 @@ export function answerResponses(request: MockRequest, context: MockContext): Moc
   });
 }
 
+/** POST /responses/input_tokens: what the same response is charged for as input, without its tools. */
+export function countInputTokens({ json }: MockRequest): MockAnswer {
+  const { promptTokens } = readInput(json);
+  return jsonAnswer({ object: 'response.input_tokens', input_tokens: promptTokens });
+}
+
 function readInput(body: JsonObject): { said: string; promptTokens: number } {
   const input = member(body, 'input');
   if (input === undefined) throw missing('input');

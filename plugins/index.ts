@@ -10,6 +10,7 @@ import logger from './logger/index.ts';
 import management from './management/index.ts';
 import rateLimit from './rate-limit/index.ts';
 import requestParameters from './request-parameters/index.ts';
+import storedResponses from './stored-responses/index.ts';
 
 /** The plugins that a configuration may use by their name alone. */
 export const builtInPlugins: readonly AnyPlugin[] = [
@@ -21,6 +22,7 @@ export const builtInPlugins: readonly AnyPlugin[] = [
   policies,
   inlineImage,
   cache,
+  storedResponses,
   provider,
   logger,
   management,

@@ -1,5 +1,5 @@
 import type { AnswerText, Conversation, Dialect } from '../dialects/dialect.ts';
-import type { Endpoint } from '../dialects/endpoint.ts';
+import type { Endpoint, EndpointId } from '../dialects/endpoint.ts';
 import type { GatewayError } from '../errors/gateway-error.ts';
 import type { CacheSettings } from '../ports/cache-settings.ts';
 import type { HeaderList } from '../ports/header-list.ts';
@@ -190,6 +190,11 @@ export interface AttemptView {
   readonly clientHeaders: HeaderList;
   /** What the config that was used says about caching; undefined when it says nothing. */
   readonly cache: CacheSettings | undefined;
+  /**
+   * Whether the target is asked in another wire than the client's when it is asked for this operation; false also where
+   * it has no such operation.
+   */
+  translates(operation: EndpointId): boolean;
   /**
    * Runs when nothing will be served from this attempt: it failed and another one follows, or it lost a race. Not when
    * its answer leaves, nor when the request ends with it (`settled` tells that).

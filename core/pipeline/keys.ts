@@ -25,6 +25,14 @@ export const addressedProvider = defineKey<string>('addressed-provider');
  */
 export const judged = defineKey<'passed' | 'changed' | 'skipped' | undefined>('judged');
 
+/**
+ * The answer to the present attempt is kept, so that later requests can refer to it by its id, and goes on from this
+ * earlier one. Undefined: it is not kept.
+ */
+export const keptAnswer = defineKey<{ readonly previousResponseId: string | null } | undefined>(
+  'kept-answer',
+);
+
 /** The administration route that the request is for; absent for every other request. */
 export const matchedRoute = defineKey<RouteDefinition>('route');
 

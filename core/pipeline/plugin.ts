@@ -162,9 +162,9 @@ export interface Hooks {
   /**
    * What the provider answered to an attempt, before any `response` hook or tap and with its body unread, in reverse
    * file order. Return another answer to put it in its place (a stream may be wrapped, and must then be passed on), or
-   * nothing. Not called when the attempt brought no answer, or when an `attempt` hook answered in its place.
+   * nothing. The answer waits for a promise. Not called when the attempt brought no answer, or when an `attempt` hook answered in its place.
    */
-  attempted?(context: AttemptContext, answer: Answer): Answer | undefined;
+  attempted?(context: AttemptContext, answer: Answer): MaybePromise<Answer | undefined>;
   /** A complete answer, before it leaves. */
   response?(context: ResponseContext): MaybePromise<void>;
   /** Once per streamed answer; returns its tap. */

@@ -1,3 +1,5 @@
+import type { EndpointId } from '../dialects/endpoint.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
 import type { Answer } from '../pipeline/answer.ts';
 import { isPromise, type HookRuntime } from '../pipeline/call-hook.ts';
 import { callStep } from '../pipeline/call-step.ts';
@@ -11,6 +13,7 @@ import type { Target, TryOptions } from '../ports/router.ts';
 import { isStrict } from './check-request.ts';
 import { tellingHeaders } from './forward-headers.ts';
 import { onDropOf } from './prepare-request.ts';
+import { hostFacts, planCall, type ProviderDialects } from './plan-call.ts';
 import type { TryParts } from './try-parts.ts';
 import { targetIdentity } from './target-identity.ts';
 
@@ -27,10 +30,15 @@ export class CurrentAttempt implements AttemptView {
   readonly #target: Target;
   readonly #keyPrefix: string;
   readonly #options: TryOptions;
+  readonly #wires: ProviderDialects;
   #abandonListeners: (() => void)[] | undefined;
 
   /** `body` is what this try sends, which hooks may change. */
-  constructor({ exchange, target, keyPrefix, cache, options }: TryParts, body: AttemptBody) {
+  constructor(
+    { exchange, target, keyPrefix, cache, options }: TryParts,
+    body: AttemptBody,
+    wires: ProviderDialects,
+  ) {
     this.number = exchange.facts.attempts;
     this.provider = target.provider;
     this.aiService = target.service;
@@ -41,6 +49,7 @@ export class CurrentAttempt implements AttemptView {
     this.#target = target;
     this.#keyPrefix = keyPrefix;
     this.#options = options;
+    this.#wires = wires;
   }
 
   get target(): string {
@@ -56,6 +65,17 @@ export class CurrentAttempt implements AttemptView {
   get clientHeaders(): HeaderList {
     const { headers, headerNames } = this.#exchange;
     return tellingHeaders(headers, headerNames, this.#options.sensitiveHeaders);
+  }
+
+  translates(operation: EndpointId): boolean {
+    const { dialect, facts, path, query, endpoint } = this.#exchange;
+    const call = { dialect, facts, path, query, method: 'POST', endpoint: { ...endpoint, id: operation } };
+    try {
+      return planCall(call, this.#target, hostFacts(this.#target, this.model), this.#wires).kind !== 'pass';
+    } catch (error) {
+      if (GatewayError.is(error)) return false;
+      throw error;
+    }
   }
 
   onAbandon(run: () => void): void {

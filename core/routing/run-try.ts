@@ -63,7 +63,7 @@ function throughHooks(parts: TryParts, setup: TrySetup): Promise<Answer> {
   const { models } = parts.target;
   // An answer that a hook has kept is for those alone who may ask for its model now.
   if (models?.isRestricted === true) allowedModel(parts, models);
-  exchange.attempt = new CurrentAttempt(parts, sent);
+  exchange.attempt = new CurrentAttempt(parts, sent, setup.wires);
   const hooks = runAttemptHooks(exchange, setup.runtime, 0);
   const goOn = (early: Answer | undefined): Promise<Answer> => {
     if (early === undefined) return ask(parts, setup);

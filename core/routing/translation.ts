@@ -20,6 +20,7 @@ import type { HostFacts } from '../dialects/host-facts.ts';
 import type { OperationCodec } from '../dialects/upstream-plan.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
+import { keptAnswer } from '../pipeline/keys.ts';
 import { ownTurn } from '../ports/in-turns.ts';
 
 /** An answer in the client's wire, and what it tells. */
@@ -103,6 +104,7 @@ function encodedChat(setup: TranslationSetup, codec: ChatProviderCodec, decoded:
     requestId: exchange.id,
     now: Math.floor(setup.now / 1000),
     newId,
+    kept: exchange.get(keptAnswer),
   };
   const readStream = (bytes: Buffer, contentType: string): ChatAnswer => {
     const reader = codec.eventReader(contentType, context);

@@ -322,7 +322,13 @@ async function attempts(
     const body = new ChangedBody(context.body);
     const attempt = {
       ...{ number: index + 1, provider, aiService: provider, model: 'm', target: provider, body },
-      ...{ cache: undefined, terms: '', clientHeaders: [], onAbandon: () => undefined },
+      ...{
+        cache: undefined,
+        terms: '',
+        clientHeaders: [],
+        onAbandon: () => undefined,
+        translates: () => false,
+      },
     };
     await hooks.attempt?.(Object.assign(context, { attempt, dialect: undefined as never }));
     sent.push(urlsOf(JSON.parse(body.outgoing.toString())));

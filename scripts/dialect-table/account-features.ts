@@ -55,7 +55,7 @@ export const accountFeatures: readonly RequestFeature[] = [
     said: { 'openai-chat': { prediction: { type: 'content', content: 'Hello back.' } } },
   },
   {
-    name: 'continued answer (`previous_response_id`)',
+    name: 'continued answer (`previous_response_id`), without [`stored-responses`](stored-responses.md)',
     marker: /resp_7Qm2/,
     said: { 'openai-responses': { previous_response_id: 'resp_7Qm2' } },
   },

@@ -44,6 +44,7 @@ export async function attemptContext({
     ...{ number: 1, provider: 'up', aiService: 'up', model: 'm', target: target ?? 'target-1' },
     terms,
     clientHeaders: tellingHeaders(context.headers, names.ofList(context.headers), []),
+    translates: () => false,
     body: new ChangedBody(context.body),
   };
   const dialect = dialects.get(context.endpoint.dialect) as Dialect;

@@ -34,6 +34,7 @@ import type { PluginInstance } from '../../core/pipeline/plugin-instance.ts';
 import type { AnyPlugin } from '../../core/pipeline/plugin.ts';
 import type { EngineRuntime } from '../../core/pipeline/settle.ts';
 import type { Analytics } from '../../core/ports/analytics.ts';
+import type { Cache } from '../../core/ports/cache.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Counters } from '../../core/ports/counters.ts';
 import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
@@ -116,6 +117,8 @@ export interface TestGatewayOptions {
   readonly journal?: Journal;
   /** Instead of counters in memory. */
   readonly counters?: Counters;
+  /** Instead of a cache in memory. */
+  readonly cacheStore?: Cache;
   /** Told of each request that has settled, besides. */
   readonly onSettled?: EngineRuntime['onSettled'];
   readonly hookTimes?: EngineRuntime['hookTimes'];
@@ -225,7 +228,7 @@ export async function startTestGateway(
         sources: config.security.secret_sources,
       }),
     mcp: options.mcp ?? noMcp,
-    cache: createMemoryCache({ clock, maxBytes: 64_000_000, maxValueBytes: 4_000_000 }),
+    cache: options.cacheStore ?? createMemoryCache({ clock, maxBytes: 64_000_000, maxValueBytes: 4_000_000 }),
     guardedFetch: options.guardedFetch ?? noFetch,
     tokens: createTokens({ fetch: options.guardedFetch ?? noFetch, clock, log }),
     directory,

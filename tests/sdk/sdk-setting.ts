@@ -5,7 +5,12 @@ import type { DialectName } from '../../core/dialects/endpoint.ts';
 import auth from '../../plugins/auth/index.ts';
 import { startFakeProviders, fakeWires, type Script } from '../kit/fake-providers/fake-providers.ts';
 import type { SeenRequest } from '../kit/fake-providers/fake-wire.ts';
-import { providerPlugin, startTestGateway } from '../kit/gateway-kit.ts';
+import {
+  providerPlugin,
+  startTestGateway,
+  type PlacedPlugin,
+  type TestGatewayOptions,
+} from '../kit/gateway-kit.ts';
 import { startFakeVectors } from './fake-vectors.ts';
 
 /** The only credential that the SDKs know. */
@@ -49,8 +54,17 @@ export interface SdkSetting {
   readonly vectorRequests: readonly SeenRequest[];
 }
 
+/** What stands in the gateway beside the provider. */
+export interface SdkSettingOptions extends Pick<TestGatewayOptions, 'cacheStore' | 'keys'> {
+  /** Between `auth` and `provider`. */
+  readonly plugins?: readonly PlacedPlugin[];
+}
+
 /** Starts it; it ends with the test. */
-export async function startSdkSetting(t: TestContext): Promise<SdkSetting> {
+export async function startSdkSetting(
+  t: TestContext,
+  { plugins = [], ...options }: SdkSettingOptions = {},
+): Promise<SdkSetting> {
   const providers = await startFakeProviders(t);
   const vectors = await startFakeVectors(t);
   const { url } = providers;
@@ -74,7 +88,12 @@ export async function startSdkSetting(t: TestContext): Promise<SdkSetting> {
         ...{ aws_access_key_id: 'AKIAGRID', aws_secret_access_key: 'wJalrXUtnFEMI' },
       },
     },
-    plugins: [{ plugin: auth, options: { keys: [{ name: 'sdk', key: serviceKey }] } }, providerPlugin()],
+    ...options,
+    plugins: [
+      { plugin: auth, options: { keys: [{ name: 'sdk', key: serviceKey }] } },
+      ...plugins,
+      providerPlugin(),
+    ],
     security: { trusted_hosts: [`127.0.0.1:${providers.port}`, `127.0.0.1:${vectors.port}`] },
   });
   const seen = (): readonly SeenRequest[] => {

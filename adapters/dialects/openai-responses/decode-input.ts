@@ -119,7 +119,7 @@ function resultPart(part: ChatPart): InputPart {
 function referenceRefused(place: string): GatewayError {
   return new GatewayError(
     'not_supported',
-    `${place} refers to an item that only the provider which made it stores, and this request goes to another one. Send the item itself: clients do so with "store": false and "include": ["reasoning.encrypted_content"].`,
+    `${place} refers to an item that only the provider which made it stores, and this request goes to another one. Send the item itself: clients do so with "store": false and "include": ["reasoning.encrypted_content"]; or have the gateway keep answers (plugin "stored-responses").`,
     { param: place },
   );
 }

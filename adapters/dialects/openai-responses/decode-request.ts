@@ -35,7 +35,10 @@ const knownMembers: ReadonlySet<string> = new Set(
 
 /** What needs a store that a provider of another dialect does not have, and what to do instead. */
 const stateful: readonly (readonly [string, string])[] = [
-  ['previous_response_id', 'Send the whole conversation in "input" instead.'],
+  [
+    'previous_response_id',
+    'Send the whole conversation in "input" instead, or have the gateway keep answers (plugin "stored-responses").',
+  ],
   ['conversation', 'Send the whole conversation in "input" instead.'],
   ['background', 'Leave it out, and read the answer as a stream if it takes long.'],
   ['prompt', 'Send the text of the prompt in "instructions" or "input" instead.'],

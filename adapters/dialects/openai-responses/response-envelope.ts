@@ -15,9 +15,9 @@ export interface ResponseHead {
 
 /**
  * A response object in progress: its head, and the settings of the request as the API repeats them. Settings that the
- * caller left to the provider are null where the wire allows it. It is never stored, whatever was asked.
+ * caller left to the provider are null where the wire allows it. `store` says whether the gateway keeps it.
  */
-export function responseEnvelope(head: ResponseHead, { request }: AnswerContext): JsonObject {
+export function responseEnvelope(head: ResponseHead, { request, kept }: AnswerContext): JsonObject {
   return {
     id: head.id,
     object: 'response',
@@ -32,12 +32,12 @@ export function responseEnvelope(head: ResponseHead, { request }: AnswerContext)
     model: head.model,
     output: [],
     parallel_tool_calls: request.parallelToolCalls ?? true,
-    previous_response_id: null,
+    previous_response_id: kept?.previousResponseId ?? null,
     prompt_cache_key: request.promptCacheKey ?? null,
     reasoning: { effort: request.reasoning?.effort ?? null, summary: request.reasoning?.summary ?? null },
     safety_identifier: request.safetyIdentifier ?? null,
     service_tier: head.serviceTier ?? request.serviceTier ?? null,
-    store: false,
+    store: kept !== undefined,
     temperature: request.temperature ?? null,
     text: textOf(request),
     tool_choice:

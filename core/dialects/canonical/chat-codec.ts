@@ -29,6 +29,8 @@ export interface AnswerContext extends ErrorContext {
   readonly request: ChatRequest;
   /** Raw query of the client's request (`?alt=sse`). */
   readonly query: string;
+  /** Set for an answer that is kept for later requests, with the earlier one that it goes on from. */
+  readonly kept?: { readonly previousResponseId: string | null } | undefined;
   /** OpenAI compliance: only members that the client's wire documents. */
   readonly strict: boolean;
   /** Unix seconds. */

@@ -1,0 +1,131 @@
+import type { FrameCodec } from '../../core/dialects/dialect.ts';
+import { GatewayError } from '../../core/errors/gateway-error.ts';
+import type { Answer } from '../../core/pipeline/answer.ts';
+import type { AttemptContext, HookResult, JsonObject, JsonValue } from '../../core/pipeline/context.ts';
+import { defineKey } from '../../core/pipeline/context-key.ts';
+import { keptAnswer } from '../../core/pipeline/keys.ts';
+import { parseJson } from '../../core/pipeline/parse-json.ts';
+import { definePlugin, Type } from '../../core/pipeline/plugin.ts';
+import { KeptStream } from './kept-stream.ts';
+import { inputItems, referenceOf, resolveInput, type ResolvedInput } from './resolve-input.ts';
+import { asObject, idOf, ResponseStore, type Owner } from './response-store.ts';
+import { StoredRequests } from './stored-requests.ts';
+
+/** What the present attempt asks, when its answer is to be kept. */
+const askedKey = defineKey<ResolvedInput | undefined>('stored-response-asked');
+
+/** Keeps responses for hosts that keep no state, so that later requests can refer to them. */
+export default definePlugin({
+  name: 'stored-responses',
+  description:
+    'Keeps answers of the Responses API for a time where the provider speaks another one, so that `previous_response_id` and `item_reference` work there, and serves `GET` and `DELETE /responses/{id}` and `GET /responses/{id}/input_items` for them. They lie in the store of `storage.cache`: with Redis, every replica finds them. `store: false` keeps nothing. Providers that speak the Responses API keep their own.',
+  schema: Type.Object({
+    ttl: Type.Optional(
+      Type.Integer({
+        default: 86_400,
+        minimum: 60,
+        maximum: 2_592_000,
+        description: 'How long a response is kept, in seconds.',
+      }),
+    ),
+    max_bytes: Type.Optional(
+      Type.Integer({
+        default: 1_048_576,
+        minimum: 1024,
+        maximum: 67_108_864,
+        description:
+          'A response that takes more with its conversation is not kept. `storage.cache.max_value_bytes` bounds it as well, and `storage.cache.max_bytes` all of them together with what is cached.',
+      }),
+    ),
+  }),
+  // Without `key`, the responses of one workspace would be found by another.
+  capabilities: { needs: ['key'] },
+  create({ ttl = 86_400, max_bytes: maxBytes = 1_048_576 }, { cache, dialects }) {
+    const store = new ResponseStore({ cache, ttlMs: ttl * 1000, maxBytes });
+    const requests = new StoredRequests(store);
+    const frames = dialects.get('openai-responses')?.frames;
+
+    const keep = (context: AttemptContext, asked: ResolvedInput, response: JsonObject | undefined) => {
+      if (response === undefined || idOf(response) === '') return false;
+      const isWhole = response['status'] === 'completed' || response['status'] === 'incomplete';
+      return isWhole && store.keep(ownerOf(context), { response, ...asked });
+    };
+
+    const attempt = (context: AttemptContext): HookResult => {
+      context.set(askedKey, undefined);
+      context.set(keptAnswer, undefined);
+      if (context.endpoint.dialect !== 'openai-responses' || !context.attempt.translates('responses'))
+        return undefined;
+      if (context.endpoint.id !== 'responses') return requests.unknown(context);
+      const body = asObject(context.attempt.body.json);
+      const items = inputItems(body?.['input']);
+      if (body === undefined) return undefined;
+      const previous = body['previous_response_id'] ?? '';
+      if (items === undefined) throw wrong('input', 'be a string or a list of items');
+      if (typeof previous !== 'string') throw wrong('previous_response_id', 'be the id of a response');
+      const previousId = previous === '' ? undefined : previous;
+      const isKept = body['store'] !== false;
+      const note = (asked: ResolvedInput): void => {
+        if (!isKept) return;
+        // That the provider keeps nothing is no loss: the gateway does.
+        if (body['store'] !== undefined) context.attempt.body.remove(['store']);
+        context.set(askedKey, asked);
+        context.set(keptAnswer, { previousResponseId: previousId ?? null });
+      };
+      if (previousId === undefined && !items.some((item) => referenceOf(item) !== undefined)) {
+        note({ before: [], input: items });
+        return undefined;
+      }
+      return resolveInput(store, ownerOf(context), previousId, items).then((asked) => {
+        const all: JsonValue[] = [...asked.before, ...asked.input];
+        context.attempt.body.set(['input'], all);
+        context.attempt.body.remove(['previous_response_id']);
+        context.attempt.body.hold(context.attempt.body.text.length);
+        note(asked);
+        return undefined;
+      });
+    };
+
+    return {
+      request: (context) => requests.answer(context),
+      attempt,
+      attempted(context, answer) {
+        const asked = context.get(askedKey);
+        const { body } = answer;
+        if (asked === undefined || answer.status !== 200 || body === null || frames === undefined)
+          return undefined;
+        if (Buffer.isBuffer(body)) {
+          // A host may have answered a stream at once.
+          const response = context.facts.stream
+            ? finalResponse(frames, body)
+            : asObject(parseJson(body.toString('utf8')));
+          const kept = keep(context, asked, response);
+          return typeof kept === 'boolean' ? undefined : kept.then((): Answer | undefined => undefined);
+        }
+        const whole = (bytes: Buffer) => keep(context, asked, finalResponse(frames, bytes));
+        return { ...answer, body: new KeptStream(body, maxBytes, whole) };
+      },
+    };
+  },
+});
+
+function wrong(param: string, rule: string): GatewayError {
+  return new GatewayError('invalid_request', `${param} must ${rule}.`, { param });
+}
+
+/** The response that a stream ends with; undefined when it does not. */
+function finalResponse(frames: FrameCodec, bytes: Buffer): JsonObject | undefined {
+  try {
+    const reader = frames.reader('responses');
+    const whole = frames.assemble('responses', [...reader.push(bytes), ...reader.finish()]);
+    return asObject(parseJson(Buffer.from(whole).toString('utf8')));
+  } catch (error) {
+    // What cannot be read is not kept; the client gets it as it is.
+    if (GatewayError.is(error)) return undefined;
+    throw error;
+  }
+}
+
+function ownerOf({ facts }: Pick<AttemptContext, 'facts'>): Owner {
+  return { organisationId: facts.organisationId, workspaceId: facts.workspaceId };
+}

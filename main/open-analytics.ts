@@ -27,7 +27,7 @@ export interface AnalyticsOptions {
   /** Undefined for a command, whose queries pass no gate. */
   readonly metrics?: Metrics;
   /** Is told of the embedded engine when it runs. */
-  readonly started?: (engine: Pick<EmbeddedChdb, 'pid'>) => void;
+  readonly started?: (engine: Pick<EmbeddedChdb, 'pid' | 'trouble'>) => void;
   readonly opened: UndoStack;
 }
 
@@ -86,6 +86,7 @@ export async function startEngine({
   return startChdb({
     directory: named === '' ? path.join(data, 'analytics') : path.resolve(named),
     ...{ log, clock, memoryBytes, queries: engineQueries(config) },
+    startTimeoutMs: config.storage.engine_start_ms,
     // The engine reads the journal's segments itself: their bytes never pass through this process.
     rowFolders: [path.join(data, 'journal')],
   });

@@ -5,7 +5,7 @@ import type { UndoStack } from '../core/lifecycle/undo-stack.ts';
 import type { Clock } from '../core/ports/clock.ts';
 import type { Log } from '../core/ports/log.ts';
 import { closeToOthers } from '../storage/embedded/own-folder.ts';
-import { startPglite } from '../storage/embedded/start-pglite.ts';
+import { startPglite, type EmbeddedPglite } from '../storage/embedded/start-pglite.ts';
 import type { Database } from '../storage/postgres/database.ts';
 import { openDatabase } from '../storage/postgres/open-database.ts';
 import { postgresPlace } from '../storage/postgres/postgres-address.ts';
@@ -25,6 +25,8 @@ export interface ResourcesOptions {
   readonly log: Log;
   readonly clock: Clock;
   readonly opened: UndoStack;
+  /** Is told of the embedded engine when it runs. */
+  readonly started?: (engine: Pick<EmbeddedPglite, 'trouble'>) => void;
   /**
    * True for a gateway, which starts without a server that is away and looks after the embedded engine. Default false,
    * for a command: it waits half a minute for the server, and then fails.
@@ -48,8 +50,10 @@ export async function openResources(options: ResourcesOptions): Promise<Database
   if (settings.url.startsWith('pglite:')) {
     const directory = embeddedFolder(settings.url, data);
     if (directory !== embeddedFolder('pglite:', data)) await closeToOthers(directory, log);
-    const engine = await startPglite({ directory, log, clock });
+    const startTimeoutMs = config.storage.engine_start_ms;
+    const engine = await startPglite({ directory, log, clock, startTimeoutMs });
     opened.push(() => engine.close());
+    options.started?.(engine);
     const database = closedWith(opened, await openDatabase({ place: engine, log, clock }));
     if (serves) opened.push(startVacuum({ database, log, clock }));
     return database;

@@ -90,9 +90,10 @@ export interface Stores {
 export async function openStores(options: StoresOptions): Promise<Stores> {
   const { config, log, clock, metrics, opened } = options;
   // Both embedded engines take seconds when they are new: at the same time.
+  const engines: Engines = {};
   const [analytics, administration] = await Promise.all([
-    openAnalytics(options),
-    openAdministration(options),
+    openAnalytics({ ...options, started: (engine) => (engines.analytics = engine) }),
+    openAdministration(options, (engine) => (engines.resources = engine)),
   ]);
   const journal = await openLogRows(options, analytics);
   const { max_bytes: maxBytes, max_value_bytes: maxValueBytes } = config.storage.cache;
@@ -108,14 +109,35 @@ export async function openStores(options: StoresOptions): Promise<Stores> {
   const { identity, resources, owned, directory, fileRecords, following } = administration;
   const { exports, ...jobs } = await openJobs(options, { resources, directory, analytics });
   const dependencies: Dependency[] = [
-    { name: 'analytics', check: () => analytics.ping() },
+    { name: 'analytics', check: checkOf(() => engines.analytics, analytics) },
     { name: 'journal', check: () => checkJournal(journal) },
     ...shared.dependencies,
     ...jobs.dependencies,
   ];
-  if (resources !== undefined) dependencies.push({ name: 'resources', check: () => resources.ping() });
+  if (resources !== undefined)
+    dependencies.push({ name: 'resources', check: checkOf(() => engines.resources, resources) });
   const administered = { resources, owned, directory, fileRecords, exports };
   return { identity, analytics, journal, counters, cache, vectors, ...administered, dependencies, following };
+}
+
+/** The embedded engines of this gateway, as far as it has any. */
+interface Engines {
+  analytics?: Engine;
+  resources?: Engine;
+}
+
+interface Engine {
+  /** Why it does not run now, and when it is started again. */
+  readonly trouble: string | undefined;
+}
+
+/** Of a store whose engine does not run, the reason is known; asked, it would say that nothing answers. */
+function checkOf(engine: () => Engine | undefined, store: Pick<Resources, 'ping'>): Dependency['check'] {
+  return async () => {
+    const trouble = engine()?.trouble;
+    if (trouble !== undefined) throw new Error(trouble);
+    await store.ping();
+  };
 }
 
 async function openLogRows(
@@ -150,9 +172,10 @@ async function checkJournal(journal: Journal): Promise<void> {
 /** Without a store, requests are let in by what is known without one. */
 async function openAdministration(
   options: StoresOptions,
+  started: (engine: Engine) => void,
 ): Promise<Pick<Stores, 'identity' | 'resources' | 'owned' | 'directory' | 'fileRecords' | 'following'>> {
   const { config, data, secrets, log, clock, metrics, opened } = options;
-  const database = await openResources({ ...options, serves: true, isNew: options.identity.isNew });
+  const database = await openResources({ ...options, started, serves: true, isNew: options.identity.isNew });
   const opening = database && { ...options, database, store: createResources({ database, clock, log }) };
   const identity = opening ? await joinOrganisation(opening) : options.identity;
   const { directory: base, owner } = identity;
@@ -166,13 +189,14 @@ async function openAdministration(
     return { identity, resources: undefined, owned, directory, fileRecords, following: undefined };
   }
   const { store } = opening;
-  // The embedded store is in the same folder: where a snapshot can be read, so can the store.
-  const snapshots = opening.database.embedded
-    ? undefined
-    : keepSnapshots({ data, organisationId: defaultOrganisationId, secrets, log });
+  // The embedded store is in the same folder, where a snapshot would be, and nobody else changes what is in it.
+  const isShared = !opening.database.embedded;
   const directory = createDirectory({
-    ...{ base, owner, resources: store, clock, log, metrics, snapshots },
-    maxAgeMs: config.security.directory_max_age * 1000,
+    ...{ base, owner, resources: store, clock, log, metrics },
+    ...(isShared && {
+      snapshots: keepSnapshots({ data, organisationId: defaultOrganisationId, secrets, log }),
+      maxAgeMs: config.security.directory_max_age * 1000,
+    }),
   });
   opened.push(() => directory.close());
   await directory.start();
@@ -185,6 +209,12 @@ async function openAdministration(
     owned: undefined,
     directory: withFile,
     fileRecords,
-    following: directory,
+    following: {
+      unready: () => directory.unready(),
+      status: () => directory.status(),
+      limitAge: (maxAgeMs) => {
+        if (isShared) directory.limitAge(maxAgeMs);
+      },
+    },
   };
 }

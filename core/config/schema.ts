@@ -350,6 +350,7 @@ export interface GatewayConfig {
     readonly cache: { readonly url?: string; readonly max_bytes: number; readonly max_value_bytes: number };
     readonly jobs: { readonly url?: string };
     readonly journal: JournalSettings;
+    readonly engine_start_ms: number;
   };
   readonly retention: RetentionSettings;
   readonly exports: ExportSettings;

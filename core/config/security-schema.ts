@@ -62,7 +62,7 @@ export const Security = Type.Object(
         minimum: 10,
         maximum: 604_800,
         description:
-          "Seconds for which keys and workspaces of the store are relied on after it was read last. While it cannot be read, a key that was revoked elsewhere is accepted for so long; then keys of the store are refused with 503 and `/readyz` says so. It holds over a restart too. The owner's key and those of this file are not concerned.",
+          "Seconds for which keys and workspaces of a PostgreSQL server are relied on after it was read last. While it cannot be read, a key that was revoked elsewhere is accepted for so long; then keys of the store are refused with 503 and `/readyz` says so. It holds over a restart too. The owner's key and those of this file are not concerned.",
       }),
     ),
     secret_sources: Type.Optional(SecretSources),

@@ -65,6 +65,15 @@ export const Storage = Type.Object(
         { ...section, description: 'What is done beside requests: keys and invites that end.' },
       ),
     ),
+    engine_start_ms: Type.Optional(
+      Type.Integer({
+        default: 300_000,
+        minimum: 1000,
+        maximum: 3_600_000,
+        description:
+          'How long an embedded engine may take to start; the first start on a busy machine takes longest. The log tells every 30 seconds that it is waited for.',
+      }),
+    ),
     journal: Type.Optional(
       Type.Object(
         {

@@ -11,7 +11,7 @@ export interface DirectoryReportOptions {
   readonly metrics: Metrics;
   /** How many keys the directory holds now. */
   readonly keys: () => number;
-  /** For so many milliseconds after the last look that succeeded, what it found is relied on. */
+  /** For so many milliseconds after the last look that succeeded, what it found is relied on. `Infinity`: for ever. */
   readonly maxAgeMs: number;
 }
 
@@ -22,7 +22,8 @@ export interface DirectoryStatus {
   readonly source: 'store' | 'snapshot' | null;
   /** Since the store was known to hold what is known here; null while nothing has been read. */
   readonly age_seconds: number | null;
-  readonly max_age_seconds: number;
+  /** Null for a store that nobody else changes. */
+  readonly max_age_seconds: number | null;
 }
 
 /** Keeps how well the directory follows its store, and tells it: to the log, the metrics and the pages for operators. */
@@ -82,7 +83,7 @@ export class DirectoryReport {
       standing: this.standing(),
       source: this.#source,
       age_seconds: this.#source === null ? null : Math.max(0, Math.floor(ageMs / 1000)),
-      max_age_seconds: this.#maxAgeMs / 1000,
+      max_age_seconds: this.#maxAgeMs === Infinity ? null : this.#maxAgeMs / 1000,
     };
   }
 
@@ -174,7 +175,7 @@ export class DirectoryReport {
     const leftMs = this.#asOf + this.#maxAgeMs - clock.monotonic();
     if (leftMs <= 0) return end();
     this.#isTooOld = false;
-    this.#cancelAge = clock.after(leftMs, end);
+    if (leftMs !== Infinity) this.#cancelAge = clock.after(leftMs, end);
   }
 
   close(): void {

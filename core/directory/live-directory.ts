@@ -28,7 +28,6 @@ const awayMs = 1000;
 const questionTimeoutMs = 10_000;
 /** All questions of one look. */
 const lookTimeoutMs = 60_000;
-const defaultMaxAgeMs = 900_000;
 /** The store remembers removals for a day; who was away for longer than this reads everything again. */
 const forgetsAfterMs = 12 * 3_600_000;
 
@@ -42,7 +41,7 @@ export interface DirectoryOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
-  /** Milliseconds after which what could not be read again is not relied on any more. Default 15 minutes. */
+  /** Milliseconds after which what could not be read again is not relied on any more. Default: never. */
   readonly maxAgeMs?: number;
   /** Where what is known is kept for a start without the store; undefined for a store that starts with the gateway. */
   readonly snapshots?: DirectorySnapshots | undefined;
@@ -99,7 +98,7 @@ class StoreDirectory implements LiveDirectory {
 
   constructor(options: DirectoryOptions) {
     const { base, resources, clock, log, metrics, snapshots } = options;
-    const { maxAgeMs = defaultMaxAgeMs } = options;
+    const { maxAgeMs = Infinity } = options;
     this.#options = options;
     this.defaultOrganisationId = base.defaultOrganisationId;
     this.defaultWorkspaceId = base.defaultWorkspaceId;

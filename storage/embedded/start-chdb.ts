@@ -25,6 +25,8 @@ export interface ChdbOptions {
    * reads them itself. They may come into being later. Default: none.
    */
   readonly rowFolders?: readonly string[];
+  /** How long a start may take, milliseconds. Default 300,000. */
+  readonly startTimeoutMs?: number | undefined;
 }
 
 /** A running embedded engine, addressed like any ClickHouse server. */
@@ -34,8 +36,8 @@ export interface EmbeddedChdb {
   readonly password: string;
   /** How often its process has been replaced since the start. */
   readonly restarts: number;
-  /** Why it stays down after too many failures, or undefined. */
-  readonly failure: string | undefined;
+  /** Why its process does not run now and when it is started again; undefined while it runs. */
+  readonly trouble: string | undefined;
   /** The process as it is now; undefined between two. */
   readonly pid: number | undefined;
   /** Ends the process in order and releases the folder. */
@@ -80,6 +82,7 @@ export async function startChdb(options: ChdbOptions): Promise<EmbeddedChdb> {
         log,
         clock,
         environment,
+        ...(options.startTimeoutMs !== undefined && { startTimeoutMs: options.startTimeoutMs }),
       });
     });
     return {
@@ -89,8 +92,8 @@ export async function startChdb(options: ChdbOptions): Promise<EmbeddedChdb> {
       get restarts() {
         return supervised.restarts;
       },
-      get failure() {
-        return supervised.failure;
+      get trouble() {
+        return supervised.trouble;
       },
       get pid() {
         return supervised.pid;

@@ -15,6 +15,8 @@ export interface PgliteOptions {
   readonly directory: string;
   readonly log: Log;
   readonly clock: Clock;
+  /** How long a start may take, milliseconds. Default 300,000: the first one creates the database. */
+  readonly startTimeoutMs?: number | undefined;
   /** How long to wait for a folder that another process holds, milliseconds. Default 6,000. */
   readonly patienceMs?: number;
 }
@@ -25,8 +27,8 @@ export interface EmbeddedPglite {
   readonly socketFolder: string;
   /** How often its process has been replaced since the start. */
   readonly restarts: number;
-  /** Why it stays down after too many failures, or undefined. */
-  readonly failure: string | undefined;
+  /** Why its process does not run now and when it is started again; undefined while it runs. */
+  readonly trouble: string | undefined;
   /** The process as it is now; undefined between two. */
   readonly pid: number | undefined;
   /** Ends a process that answers nothing any more, at once; another one takes its place. Committed rows stay. */
@@ -35,8 +37,6 @@ export interface EmbeddedPglite {
   close(): Promise<void>;
 }
 
-/** The first start creates the database, which takes seconds, on a busy machine many. */
-const startTimeoutMs = 120_000;
 const folderPatienceMs = 6000;
 /** As clients expect it. */
 const socketName = '.s.PGSQL.5432';
@@ -46,7 +46,7 @@ const socketName = '.s.PGSQL.5432';
  * answers. Throws one sentence with the remedy when the folder is in use by another process, or cannot be opened.
  */
 export async function startPglite(options: PgliteOptions): Promise<EmbeddedPglite> {
-  const { directory, log, clock, patienceMs = folderPatienceMs } = options;
+  const { directory, log, clock, startTimeoutMs, patienceMs = folderPatienceMs } = options;
   const isNew = !existsSync(join(directory, 'PG_VERSION'));
   const place = await socketFolder(directory, socketName);
   const child: PgliteChildOptions = { directory, socket: join(place.path, socketName) };
@@ -55,7 +55,8 @@ export async function startPglite(options: PgliteOptions): Promise<EmbeddedPglit
   // What the compiler of the engine's code has freed goes back to the system only when few threads share the heaps.
   const environment = { MALLOC_ARENA_MAX: '2' };
   const supervised = new SupervisedChild({
-    ...{ name, entry, options: child, environment, log, clock, startTimeoutMs },
+    ...{ name, entry, options: child, environment, log, clock },
+    ...(startTimeoutMs !== undefined && { startTimeoutMs }),
   });
   try {
     await waitUntilFree(directory, clock, patienceMs);
@@ -69,8 +70,8 @@ export async function startPglite(options: PgliteOptions): Promise<EmbeddedPglit
     get restarts() {
       return supervised.restarts;
     },
-    get failure() {
-      return supervised.failure;
+    get trouble() {
+      return supervised.trouble;
     },
     get pid() {
       return supervised.pid;

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { writeFile } from 'node:fs/promises';
+import { rm, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
+import { ManualClock } from '../../tests/conformance/manual-clock.ts';
 import { recordingLog, temporaryFolder, testClock } from './chdb-fixture.ts';
 import { ChildStartError, SupervisedChild, type SupervisedChildOptions } from './supervised-child.ts';
 
@@ -24,6 +25,7 @@ async function child(
   await writeFile(
     file,
     `import { createServer } from 'node:net';
+     import { existsSync } from 'node:fs';
      const listen = (port) => { const server = createServer((s) => s.end('hello')); server.listen(port, '127.0.0.1', () => process.send({ type: 'ready', port: server.address().port })); };
      process.on('disconnect', () => process.exit(0));
      process.on('message', ({ type, port, options }) => { if (type === 'stop') process.exit(0); ${behaviour} });`,
@@ -64,35 +66,73 @@ test('a child that ends unasked runs again on the same port', async () => {
     assert.ok(await answers(port));
   }
   assert.notEqual(supervised.pid, pid);
-  assert.equal(supervised.failure, undefined);
+  assert.equal(supervised.trouble, undefined);
   assert.match(lines[0] as string, /^the test engine ended with SIGKILL; it is started again in 5 ms/);
   await supervised.stop();
   assert.equal(supervised.pid, undefined);
   assert.equal(await answers(port), false);
 });
 
-test('after too many ends within a minute it stays down and says why', async () => {
-  const behaviour = "listen(port); setTimeout(() => { console.error('engine broke'); process.exit(3); }, 20)";
-  const { supervised, lines } = await child(behaviour, { maxFailuresPerMinute: 3 });
+test('a child that ends time and again is started for ever, after waits that grow to a bound', async () => {
+  const clock = new ManualClock();
+  const behaviour = "listen(port); setTimeout(() => { console.error('engine broke'); process.exit(3); }, 5)";
+  const { supervised, lines } = await child(behaviour, { clock, backOffMs: 100, maxBackOffMs: 400 });
   await supervised.start();
-  while (supervised.failure === undefined) await delay(5);
+  const waits: (number | undefined)[] = [];
+  for (let end = 1; end <= 6; end += 1) {
+    while (lines.filter((line) => line.includes('ended with code 3')).length < end) await delay(5);
+    assert.match(String(supervised.trouble), /^the test engine ended with code 3.*it is started again in/);
+    waits.push(clock.nextIn);
+    clock.advance(clock.nextIn ?? 0);
+  }
+  assert.deepEqual(waits, [100, 200, 400, 400, 400, 400]);
   assert.match(
-    supervised.failure,
-    /^the test engine ended with code 3, 3 times within a minute, and stays down/,
+    lines.join('\n'),
+    /ended with code 3, 6 times in a row; it is started again in 400 ms.*engine broke/s,
   );
-  assert.equal(supervised.restarts, 2);
-  assert.equal(supervised.pid, undefined);
-  assert.match(lines.at(-1) as string, /stays down.*engine broke/s);
   await supervised.stop();
 });
 
-test('a restart that fails counts as well', async () => {
-  const behaviour =
-    "if (port === 0) { listen(0); setTimeout(() => process.exit(1), 20); } else process.send({ type: 'failed', reason: 'other', message: 'no disk' }, () => process.exit(1));";
-  const { supervised } = await child(behaviour, { maxFailuresPerMinute: 3 });
+test('a child that has run for a minute begins the row of ends anew', async () => {
+  const clock = new ManualClock();
+  const { supervised, lines } = await child('listen(port)', { clock, backOffMs: 100 });
   await supervised.start();
-  while (supervised.failure === undefined) await delay(5);
-  assert.match(supervised.failure, /did not start \(no disk\), 3 times/);
+  for (const [upMs, wait] of [
+    [0, 100],
+    [1000, 200],
+    [61_000, 100],
+  ] as const) {
+    clock.advance(upMs);
+    const { restarts } = supervised;
+    const told = lines.length;
+    process.kill(supervised.pid as number, 'SIGKILL');
+    while (lines.length === told) await delay(5);
+    assert.equal(clock.nextIn, wait);
+    clock.advance(wait);
+    while (supervised.restarts === restarts) await delay(5);
+    assert.equal(supervised.trouble, undefined);
+  }
+  await supervised.stop();
+});
+
+test('a restart that fails counts as well, and one that works ends the trouble', async () => {
+  const clock = new ManualClock();
+  const behaviour =
+    "if (port === 0) { listen(0); setTimeout(() => process.exit(1), 20); } else if (existsSync(options.mark)) process.send({ type: 'failed', reason: 'other', message: 'no disk' }, () => process.exit(1)); else listen(port);";
+  const mark = join(folder.path, 'disk-is-full');
+  await writeFile(mark, '');
+  const { supervised, lines } = await child(behaviour, { clock, options: { mark } });
+  await supervised.start();
+  for (let end = 1; end <= 6; end += 1) {
+    while (lines.length < end) await delay(5);
+    if (end === 6) break;
+    clock.advance(clock.nextIn ?? 0);
+  }
+  assert.match(String(supervised.trouble), /did not start \(no disk\), 6 times in a row/);
+  await rm(mark);
+  clock.advance(clock.nextIn ?? 0);
+  while (supervised.trouble !== undefined) await delay(5);
+  assert.ok(await answers(supervised.port));
   await supervised.stop();
 });
 
@@ -111,9 +151,21 @@ test('the first start fails with the reason and the output, and nothing is retri
   assert.deepEqual(lines, []);
 });
 
-test('a child that never becomes ready is killed', async () => {
-  const { supervised } = await child('setInterval(() => undefined, 1000)', { startTimeoutMs: 300 });
-  await assert.rejects(supervised.start(), /ended with SIGKILL/);
+test('a slow start is told while it is waited for; one that never ends is killed at its bound', async () => {
+  const clock = new ManualClock();
+  const { supervised, lines } = await child('setInterval(() => undefined, 1000)', {
+    ...{ clock, startTimeoutMs: 75_000 },
+  });
+  const started = supervised.start();
+  clock.advance(70_000);
+  assert.ok(supervised.pid !== undefined);
+  assert.equal(
+    lines.filter((line) => /has not answered for (30|60) s; it is waited for/.test(line)).length,
+    2,
+  );
+  clock.advance(5000);
+  await assert.rejects(started, /it has not answered within 75 s \(storage\.engine_start_ms\)/);
+  assert.equal(supervised.pid, undefined);
 });
 
 test('a child that does not stop when asked is killed', async () => {

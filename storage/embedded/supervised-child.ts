@@ -22,14 +22,14 @@ export interface SupervisedChildOptions {
   readonly log: Log;
   readonly clock: Clock;
   readonly environment?: Readonly<Record<string, string>>;
-  /** Default 30,000. */
+  /** Default 300,000: then a start has failed, and the child is killed. */
   readonly startTimeoutMs?: number;
   /** Default 12,000; then the child is killed. */
   readonly stopTimeoutMs?: number;
-  /** So many unexpected ends within a minute and it stays down. Default 5. */
-  readonly maxFailuresPerMinute?: number;
-  /** The wait before the first restart, doubled with every further one within a minute. Default 100. */
+  /** The wait before the first restart, doubled with every further one until a child has run for a minute. Default 100. */
   readonly backOffMs?: number;
+  /** The longest wait before a restart. Default 60,000. */
+  readonly maxBackOffMs?: number;
 }
 
 /** A child that did not become ready. */
@@ -46,17 +46,26 @@ export class ChildStartError extends Error {
   }
 }
 
-const minuteMs = 60_000;
-const maxBackOffMs = 5000;
+/** Within the first minute of the next one, an end is one of a row. */
+const steadyMs = 60_000;
+/** From so many ends in a row on it is an error in the log. */
+const manyFailures = 5;
+/** A start that takes longer is told so often. */
+const tellStartMs = 30_000;
 
-/** One child process that is started again when it ends unasked, on the same port and with the same options. */
+/**
+ * One child process that is started again when it ends unasked, on the same port and with the same options: for ever, after
+ * waits that grow to a minute.
+ */
 export class SupervisedChild {
   readonly #settings: SupervisedChildOptions;
   #child: ChildProcess | undefined;
   #port = 0;
   #restarts = 0;
-  #failures: number[] = [];
-  #down: string | undefined;
+  /** Ends in a row. */
+  #failures = 0;
+  #readyAt = -Infinity;
+  #trouble: string | undefined;
   #stopping = false;
   #cancelRestart: () => void = () => undefined;
 
@@ -77,9 +86,9 @@ export class SupervisedChild {
     return this.#restarts;
   }
 
-  /** Why it stays down, or undefined while it runs or is about to run again. */
-  get failure(): string | undefined {
-    return this.#down;
+  /** Why it does not run now and when it is started again, in a sentence; undefined while it runs. */
+  get trouble(): string | undefined {
+    return this.#trouble;
   }
 
   /** Starts the child and resolves when it is ready. Throws a `ChildStartError`; nothing is retried then. */
@@ -109,7 +118,7 @@ export class SupervisedChild {
   }
 
   #launch(): Promise<void> {
-    const { entry, environment, options, clock, name } = this.#settings;
+    const { entry, environment, options, clock, name, startTimeoutMs = 300_000 } = this.#settings;
     const loader = entry.pathname.endsWith('.ts') ? typeScriptLoader() : undefined;
     const child = fork(fileURLToPath(entry), {
       execArgv: childArguments(process.execArgv, loader),
@@ -123,12 +132,21 @@ export class SupervisedChild {
     return new Promise((resolve, reject) => {
       let ready = false;
       let failed: ChildStartError | undefined;
-      const cancelTimeout = clock.after(this.#settings.startTimeoutMs ?? 30_000, () => child.kill('SIGKILL'));
+      const cancelTimeout = this.#boundStart(startTimeoutMs, () => {
+        failed ??= new ChildStartError(
+          `it has not answered within ${startTimeoutMs / 1000} s (storage.engine_start_ms)`,
+          'other',
+          '',
+        );
+        child.kill('SIGKILL');
+      });
       child.on('message', (received) => {
         const told = readChildMessage(received);
         if (told?.type === 'failed') failed = new ChildStartError(told.message, told.reason, '');
         if (told?.type !== 'ready') return;
         ready = true;
+        this.#readyAt = clock.monotonic();
+        this.#trouble = undefined;
         this.#port = told.port;
         cancelTimeout();
         resolve();
@@ -144,18 +162,36 @@ export class SupervisedChild {
     });
   }
 
+  /** Calls `late` when a start takes too long; until then the log tells that it is waited for. Returns what ends it. */
+  #boundStart(timeoutMs: number, late: () => void): () => void {
+    const { clock, log, name } = this.#settings;
+    let waitedMs = 0;
+    let cancelNext: () => void = () => undefined;
+    const wait = (): void => {
+      const ms = Math.min(tellStartMs, timeoutMs - waitedMs);
+      cancelNext = clock.after(ms, () => {
+        waitedMs += ms;
+        if (waitedMs >= timeoutMs) return late();
+        log.warn(`the ${name} has not answered for ${waitedMs / 1000} s; it is waited for`, {
+          at_most_seconds: timeoutMs / 1000,
+        });
+        wait();
+      });
+    };
+    wait();
+    return () => cancelNext();
+  }
+
   #ended(reason: string, output: string): void {
     if (this.#stopping) return;
-    const { log, clock, name, maxFailuresPerMinute = 5, backOffMs = 100 } = this.#settings;
-    const now = clock.monotonic();
-    this.#failures = [...this.#failures.filter((at) => now - at < minuteMs), now];
-    if (this.#failures.length >= maxFailuresPerMinute) {
-      this.#down = `${reason}, ${this.#failures.length} times within a minute, and stays down: restart the gateway`;
-      log.error(this.#down, { output });
-      return;
-    }
-    const wait = Math.min(backOffMs * 2 ** (this.#failures.length - 1), maxBackOffMs);
-    log.warn(`${reason}; it is started again in ${wait} ms`, { output });
+    const { log, clock, name, backOffMs = 100, maxBackOffMs = 60_000 } = this.#settings;
+    const wasSteady = clock.monotonic() - this.#readyAt >= steadyMs;
+    this.#failures = wasSteady ? 1 : this.#failures + 1;
+    const wait = Math.min(backOffMs * 2 ** Math.min(this.#failures - 1, 30), maxBackOffMs);
+    const often = this.#failures === 1 ? '' : `, ${this.#failures} times in a row`;
+    this.#trouble = `${reason}${often}; it is started again in ${wait < 1000 ? `${wait} ms` : `${wait / 1000} s`}`;
+    if (this.#failures < manyFailures) log.warn(this.#trouble, { output });
+    else log.error(this.#trouble, { output });
     this.#cancelRestart = clock.after(wait, () => {
       this.#launch().then(
         () => {

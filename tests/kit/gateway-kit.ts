@@ -350,6 +350,7 @@ export function testConfig({
       ...security,
     },
     storage: {
+      engine_start_ms: 300_000,
       resources: { url: 'none:' },
       analytics: {
         ...{ url: 'none:', replicated: false, replica_path: '', replica_name: '' },

@@ -86,7 +86,7 @@ export const AnalyticsStore = Type.Object(
         minimum: 0,
         maximum: 10_000,
         description:
-          'Queries that wait, for ten seconds at the most; beyond either they get 429 `too_many_queries`. Organisations take turns.',
+          'Queries that wait, for ten seconds at the most; beyond either they get 429 `too_many_queries`. Organisations, their workspaces and the keys of these take turns.',
       }),
     ),
     query_timeout_s: Type.Optional(

@@ -57,6 +57,8 @@ export interface Visibility {
   readonly userId?: string;
   /** Only requests that were sent with this key. */
   readonly apiKeyId?: string;
+  /** Id of the key that asks, so that keys take turns. It decides nothing of what is seen. */
+  readonly asker?: string;
 }
 
 export interface GroupQuery {

@@ -25,7 +25,8 @@ export async function usageOfKeys(
   );
   if (keys.length === 0) return new Map();
   try {
-    const used = await analytics.usageOfKeys({ keys, to: now + aheadMs, visibility: reachOf(caller) });
+    const visibility = { ...reachOf(caller), asker: caller.id };
+    const used = await analytics.usageOfKeys({ keys, to: now + aheadMs, visibility });
     return new Map(
       records.flatMap(({ id, usageLimits }) => {
         if (usageLimits === undefined) return [];

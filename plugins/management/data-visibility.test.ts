@@ -27,13 +27,22 @@ function directoryOf(
   };
 }
 
+/** What is seen, once it is clear that it says who asks. */
+function seenOf({ asker, ...seen }: Visibility, key: KeyRecord): Visibility {
+  assert.equal(asker, key.id);
+  return seen;
+}
+
 /** Calls the three routes; what each asked the store to show, or the error that it threw. */
 async function see(key: KeyRecord, known: Partial<Directory>) {
   const asked: Visibility[] = [];
   const analytics = testAnalytics({
-    requestById: (_id, _window, visibility) => Promise.resolve(void asked.push(visibility)),
+    requestById: (_id, _window, visibility) => {
+      asked.push(seenOf(visibility, key));
+      return Promise.resolve(undefined);
+    },
     groups(query: GroupQuery) {
-      asked.push(query.visibility);
+      asked.push(seenOf(query.visibility, key));
       return Promise.resolve({ total: 0, rows: [] });
     },
   });
@@ -165,7 +174,7 @@ describe('a workspace that the query names', () => {
       organisationId === 'org-1' ? { first: 'ws-1', 'ws-1': 'ws-1', second: 'ws-2' }[named] : undefined,
   };
   const seenBy = (key: KeyRecord, named: NamedWorkspace) =>
-    visibilityIn({ key, role: roleOf(key, directory) }, directory, named);
+    seenOf(visibilityIn({ key, role: roleOf(key, directory) }, directory, named), key);
   const owner = testKey({ kind: 'owner' });
 
   test('narrows what a key of the organisation sees, by slug or id', () => {

@@ -20,7 +20,7 @@ export interface NamedWorkspace {
  * workspace say so.
  */
 export function dataVisibility({ key, role }: Actor, directory: SettingsSource): Visibility {
-  const reach = reachOf(key);
+  const reach = { ...reachOf(key), asker: key.id };
   const settings = settingsFor({ key, role }, directory)?.data_visibility;
   if (settings === undefined) return reach;
   if (role === 'manager' ? settings.managersViewAllData : settings.membersViewAllData) return reach;

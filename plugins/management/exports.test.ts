@@ -92,7 +92,7 @@ describe('exports: routes', () => {
     assert.deepEqual([made.total, made.object], [20, 'export']);
     assert.deepEqual(logs.counted[0], {
       window: { from: Date.UTC(2026, 4, 17), to: Date.UTC(2026, 4, 18) },
-      visibility: { organisationId, workspaceId },
+      visibility: { organisationId, workspaceId, asker: service.id },
       filter: { statusCodes: [200], cost: { max: 0.5 } },
     });
     const one = `${base}/${made.id}`;
@@ -346,7 +346,10 @@ describe('exports: who may', () => {
     const bob = key({ kind: 'workspace-user', userId: 'bob', scopes: ['logs.export'] });
     const all = (await ok({ path: base, body: draft })).id as string;
     const hers = (await ok({ path: base, body: draft }, ann)).id as string;
-    assert.deepEqual(logs.counted.at(-1)?.visibility, { organisationId, workspaceId, userId: 'ann' });
+    assert.deepEqual(logs.counted.at(-1)?.visibility, {
+      ...{ organisationId, workspaceId, userId: 'ann' },
+      asker: ann.id,
+    });
     for (const [caller, id, status] of [
       [ann, hers, 200],
       [ann, all, 404],

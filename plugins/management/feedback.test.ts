@@ -124,7 +124,7 @@ describe('PUT /feedback/{id}', () => {
       ...{ id: row.id, created_at: '2026-11-21 09:00:00.000', revision: 5, value: 7 },
       ...{ api_key_id: 'key-1', user_id: 'ann' },
     });
-    assert.deepEqual(asked, [id, { organisationId: 'org-1', workspaceId: 'ws-1' }]);
+    assert.deepEqual(asked, [id, { organisationId: 'org-1', workspaceId: 'ws-1', asker: 'key-1' }]);
     assert.deepEqual((reply as { feedback_ids: string[] }).feedback_ids, [id]);
     assert.equal(journal.settled.length, 1, 'waits for rows on their way');
   });

@@ -70,7 +70,7 @@ function updateRoute({ clock, journal, analytics }: Scope): RouteDefinition {
       const metadata = body.metadata && metadataText(body.metadata, '/metadata');
       const now = clock.now();
       const window = { from: now - reachMs, to: now + aheadMs };
-      const find = () => analytics.feedbackById(params.id, window, reachOf(key));
+      const find = () => analytics.feedbackById(params.id, window, { ...reachOf(key), asker: key.id });
       if (journal.state('feedback').pending > 0) await journal.settle(settleMs);
       const before = await find();
       if (before === undefined) throw noSuchRecord('feedback', params.id);

@@ -235,7 +235,7 @@ test('the store is asked for the last 366 days of what the key may see', async (
   assert.equal(askedId, id);
   assert.equal(testStart - window.from, 366 * 86_400_000);
   assert.ok(window.to > testStart && window.to <= testStart + 3_600_000);
-  assert.deepEqual(visibility, { organisationId: 'org-1', workspaceId: 'ws-1' });
+  assert.deepEqual(visibility, { organisationId: 'org-1', workspaceId: 'ws-1', asker: 'key-1' });
 });
 
 test('a store that is away is an error, not a missing entry', async () => {

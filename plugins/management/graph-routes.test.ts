@@ -359,7 +359,7 @@ describe('what every graph asks', () => {
       assert.ok(asked.length > 0);
       for (const one of asked) {
         assert.deepEqual(one.window, { from: first, to: testStart });
-        assert.deepEqual(one.visibility, { organisationId: 'org-1', workspaceId: 'ws-1' });
+        assert.deepEqual(one.visibility, { organisationId: 'org-1', workspaceId: 'ws-1', asker: 'key-1' });
         assert.deepEqual(one.filter, { virtualKeys: ['a'], cost: { min: 0.05 } });
       }
     });

@@ -68,7 +68,7 @@ test('the first fifty entries of the last day, of what the key may see', async (
   assert.deepEqual(asked, [
     {
       ...{ window: { from: testStart - 86_400_000, to: testStart }, filter: {}, order: 'newest', limit: 51 },
-      ...{ bodies: false, visibility: { organisationId: 'org-1', workspaceId: 'ws-1' } },
+      ...{ bodies: false, visibility: { organisationId: 'org-1', workspaceId: 'ws-1', asker: 'key-1' } },
     },
   ]);
 });

@@ -88,7 +88,7 @@ test('asks with the filter, for what the key may see', async () => {
   assert.deepEqual(asked, [
     {
       ...{ since: undefined, filter: { statusCodes: [500, 502], text: 'x' }, limit: 200 },
-      visibility: { organisationId: 'org-1', workspaceId: 'ws-1' },
+      visibility: { organisationId: 'org-1', workspaceId: 'ws-1', asker: 'key-1' },
     },
     { ...(asked[0] as NewLogsQuery), since: 's1' },
   ]);
@@ -103,6 +103,7 @@ test('a setting that changes narrows the stream', async () => {
     organisationId: 'org-1',
     workspaceId: 'ws-1',
     apiKeyId: 'key-1',
+    asker: 'key-1',
   });
 });
 

@@ -235,7 +235,10 @@ describe('what keys have used', () => {
       ],
     );
     const [query, ...more] = asked;
-    assert.deepEqual([more.length, query?.visibility], [0, { organisationId, workspaceId }]);
+    assert.deepEqual(
+      [more.length, query?.visibility],
+      [0, { organisationId, workspaceId, asker: manager.id }],
+    );
     const createdAt = ({ created_at: text }: any): number => Date.parse(text);
     assert.deepEqual(query?.keys, [
       { id: money.id, since: createdAt(money) },

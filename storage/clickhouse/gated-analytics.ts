@@ -27,23 +27,21 @@ export function gateQueries(
     storedIds: (...wanted) => store.storedIds(...wanted),
     ping: () => store.ping(),
     close: () => store.close(),
-    groups: (query) => gate.run('groups', query.visibility.organisationId, () => store.groups(query)),
-    series: (query) => gate.run('series', query.visibility.organisationId, () => store.series(query)),
+    groups: (query) => gate.run('groups', query.visibility, () => store.groups(query)),
+    series: (query) => gate.run('series', query.visibility, () => store.series(query)),
     feedbackSeries: (query) =>
-      gate.run('feedback_series', query.visibility.organisationId, () => store.feedbackSeries(query)),
-    logs: (query) => gate.run('logs', query.visibility.organisationId, () => store.logs(query)),
-    countLogs: (query) =>
-      gate.run('count_logs', query.visibility.organisationId, () => store.countLogs(query)),
-    newLogs: (query) => gate.run('new_logs', query.visibility.organisationId, () => store.newLogs(query)),
+      gate.run('feedback_series', query.visibility, () => store.feedbackSeries(query)),
+    logs: (query) => gate.run('logs', query.visibility, () => store.logs(query)),
+    countLogs: (query) => gate.run('count_logs', query.visibility, () => store.countLogs(query)),
+    newLogs: (query) => gate.run('new_logs', query.visibility, () => store.newLogs(query)),
     trace: (id, window, visibility) =>
-      gate.run('trace', visibility.organisationId, () => store.trace(id, window, visibility)),
-    traces: (query) => gate.run('traces', query.visibility.organisationId, () => store.traces(query)),
-    usageOfKeys: (query) =>
-      gate.run('usage_of_keys', query.visibility.organisationId, () => store.usageOfKeys(query)),
+      gate.run('trace', visibility, () => store.trace(id, window, visibility)),
+    traces: (query) => gate.run('traces', query.visibility, () => store.traces(query)),
+    usageOfKeys: (query) => gate.run('usage_of_keys', query.visibility, () => store.usageOfKeys(query)),
     requestById: (id, window, visibility) =>
-      gate.run('request_by_id', visibility.organisationId, () => store.requestById(id, window, visibility)),
+      gate.run('request_by_id', visibility, () => store.requestById(id, window, visibility)),
     feedbackById: (id, window, visibility) =>
-      gate.run('feedback_by_id', visibility.organisationId, () => store.feedbackById(id, window, visibility)),
+      gate.run('feedback_by_id', visibility, () => store.feedbackById(id, window, visibility)),
   };
 }
 

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import { ManualClock, settle } from '../../tests/conformance/manual-clock.ts';
-import { QueryGate, type GateBounds } from './query-gate.ts';
+import { QueryGate, type Asker, type GateBounds } from './query-gate.ts';
 
 /** A gate, and queries that run until they are told to end. */
 function setUp(bounds: Partial<GateBounds> = {}) {
@@ -16,8 +16,8 @@ function setUp(bounds: Partial<GateBounds> = {}) {
   });
   const begun: string[] = [];
   const finish = new Map<string, (error?: Error) => void>();
-  const ask = (name: string, organisationId = name[0] as string): Promise<string> =>
-    gate.run('logs', organisationId, () => {
+  const ask = (name: string, asker: Asker = { organisationId: name[0] as string }): Promise<string> =>
+    gate.run('logs', asker, () => {
       begun.push(name);
       return new Promise((resolve, reject) => {
         finish.set(name, (error) => (error === undefined ? resolve(name) : reject(error)));
@@ -166,5 +166,120 @@ test('whatever is asked and ends in whatever order, no more run or wait than may
       assert.deepEqual([gate.running, gate.waiting, clock.waiting], [0, 0, 0]);
     }),
     { numRuns: 60 },
+  );
+});
+
+test('workspaces of an organisation take turns, and the keys of each', async () => {
+  const { begun, ask, end } = setUp({ running: 1, waiting: 20 });
+  const of = (workspaceId: string, asker: string): Asker => ({ organisationId: 'o', workspaceId, asker });
+  const asked: [string, Asker][] = [
+    ...['a1', 'a2', 'a3', 'a4'].map((name): [string, Asker] => [name, of('flood', 'one')]),
+    ['b1', of('flood', 'two')],
+    ['c1', of('quiet', 'three')],
+    ['d1', { organisationId: 'p' }],
+  ];
+  const answers = asked.map(([name, asker]) => ask(name, asker));
+  await settle();
+  for (let count = 0; count < asked.length; count += 1) await end(begun[count] as string);
+  await Promise.all(answers);
+  assert.deepEqual(begun, ['a1', 'a2', 'd1', 'c1', 'b1', 'a3', 'a4']);
+});
+
+test('a workspace that asks with many keys gives way to one that asks little', async () => {
+  const { ask, end, begun, gate } = setUp({ running: 1, waiting: 4 });
+  const flood = (key: number): Asker => ({ organisationId: 'o', workspaceId: 'flood', asker: `key ${key}` });
+  const kept = [1, 2, 3, 4].map((key) => ask(`a${key}`, flood(key)));
+  const given = assert.rejects(ask('a5', flood(5)), tooMany(/wait already/));
+  kept.push(ask('b1', { organisationId: 'o', workspaceId: 'quiet', asker: 'key' }));
+  await given;
+  assert.equal(gate.waiting, 4);
+  for (let count = 0; count < 5; count += 1) await end(begun[count] as string);
+  await Promise.all(kept);
+  assert.ok(begun.indexOf('b1') <= 2, begun.join());
+});
+
+test('a workspace holds three quarters of the places, so that others find one at once', async () => {
+  const { ask, end, begun, gate } = setUp({ running: 4, waiting: 9 });
+  const flood: Asker = { organisationId: 'o', workspaceId: 'flood' };
+  const answers = ['a1', 'a2', 'a3', 'a4'].map((name) => ask(name, flood));
+  await settle();
+  assert.deepEqual([begun, gate.running, gate.waiting], [['a1', 'a2', 'a3'], 3, 1]);
+  answers.push(ask('b1', { organisationId: 'o', workspaceId: 'quiet' }));
+  await settle();
+  assert.deepEqual(begun, ['a1', 'a2', 'a3', 'b1']);
+  await end('b1');
+  assert.deepEqual([gate.running, gate.waiting], [3, 1], 'its place stays free');
+  await end('a1');
+  assert.deepEqual(begun.at(-1), 'a4');
+  for (const name of ['a2', 'a3', 'a4']) await end(name);
+  await Promise.all(answers);
+  assert.deepEqual([gate.running, gate.waiting], [0, 0]);
+});
+
+test('a workspace that asks one question at a time is never refused, and waits for a bounded number of turns', async () => {
+  const organisations = 2;
+  const workspaces = 3;
+  const keys = 4;
+  const asker = fc.record({
+    organisation: fc.nat(organisations - 1),
+    workspace: fc.nat(workspaces - 1),
+    key: fc.nat(keys - 1),
+    times: fc.integer({ min: 1, max: 12 }),
+    ends: fc.nat(3),
+    asks: fc.boolean(),
+    which: fc.nat(5),
+  });
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(asker, { minLength: 5, maxLength: 30 }),
+      fc.integer({ min: 1, max: 6 }),
+      fc.boolean(),
+      async (steps, running, isInFlooded) => {
+        const { begun, ask, end } = setUp({ running, waiting: 12 });
+        const own: Asker = {
+          organisationId: isInFlooded ? 'org 0' : 'quiet',
+          workspaceId: 'quiet',
+          asker: 'quiet',
+        };
+        const all: Promise<unknown>[] = [];
+        const done = new Set<string>();
+        let number = 0;
+        let asking: { readonly name: string; readonly before: number } | undefined;
+        let refused: unknown;
+        const finishOne = async (which: number): Promise<void> => {
+          const open = begun.filter((name) => !done.has(name));
+          const name = open[which % Math.max(open.length, 1)];
+          if (name === undefined) return;
+          done.add(name);
+          await end(name);
+          if (asking !== undefined && begun.includes(asking.name)) {
+            const turns = begun.indexOf(asking.name) - asking.before;
+            assert.ok(turns <= (organisations + 1) * (workspaces + 1), `${turns} turns`);
+            if (done.has(asking.name)) asking = undefined;
+          }
+        };
+        for (const { organisation, workspace, key, times, ends, asks, which } of steps) {
+          for (let time = 0; time < times; time += 1) {
+            const flood = {
+              organisationId: `org ${organisation}`,
+              workspaceId: `ws ${workspace}`,
+              asker: `key ${(key + time) % keys}`,
+            };
+            all.push(ask(`f${number++}`, flood).catch(() => undefined));
+          }
+          if (asks && asking === undefined) {
+            asking = { name: `q${number++}`, before: begun.length };
+            all.push(ask(asking.name, own).catch((error: unknown) => (refused = error)));
+          }
+          await settle();
+          for (let count = 0; count < ends; count += 1) await finishOne(which);
+          assert.equal(refused, undefined, String(refused));
+        }
+        for (let count = 0; done.size < begun.length; count += 1) await finishOne(0);
+        await Promise.all(all);
+        assert.equal(refused, undefined, String(refused));
+      },
+    ),
+    { numRuns: 150 },
   );
 });

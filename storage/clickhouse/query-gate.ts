@@ -1,5 +1,7 @@
 import { GatewayError } from '../../core/errors/gateway-error.ts';
+import type { Visibility } from '../../core/ports/analytics.ts';
 import type { Clock } from '../../core/ports/clock.ts';
+import { Turns, type TurnPath } from './turns.ts';
 
 /** How many queries a gate lets through. */
 export interface GateBounds {
@@ -11,6 +13,9 @@ export interface GateBounds {
   readonly waitMs: number;
 }
 
+/** The workspace that a query is about (without one: the whole organisation), and the key that asks. */
+export type Asker = Pick<Visibility, 'organisationId' | 'workspaceId' | 'asker'>;
+
 /** What a gate tells of itself. */
 export interface GateWatch {
   /** A query has got no place: `full` at once, `late` after its longest wait. */
@@ -20,7 +25,8 @@ export interface GateWatch {
 }
 
 interface Waiter {
-  readonly organisationId: string;
+  readonly path: TurnPath;
+  readonly workspace: string;
   readonly start: () => void;
   readonly refuse: (reason: 'full' | 'late') => void;
 }
@@ -28,23 +34,27 @@ interface Waiter {
 const longestRetrySeconds = 30;
 /** Of how long a query takes, before any has ended. */
 const firstGuessMs = 250;
+/** Of the places, what the queries of one workspace may hold at the same time. */
+const shareOfWorkspace = 0.75;
 
 /**
- * Lets so many queries of a store run at the same time. Others wait, for so long at the most, and organisations take
- * turns: one that asks much waits behind itself, not others behind it. What finds no place gets `too_many_queries`.
+ * Lets so many queries of a store run at the same time, three quarters of them of one workspace at the most. Others wait,
+ * for so long at the most; organisations, workspaces and keys take turns. What finds no place gets `too_many_queries`.
  */
 export class QueryGate {
   readonly #bounds: GateBounds;
   readonly #clock: Clock;
   readonly #watch: GateWatch;
-  /** By organisation, the one whose turn is next first; none is empty. */
-  readonly #queues = new Map<string, Waiter[]>();
+  readonly #mostOfWorkspace: number;
+  readonly #turns = new Turns<Waiter>();
+  /** Queries that run, by workspace; none is 0. */
+  readonly #inFlight = new Map<string, number>();
   #running = 0;
-  #waiting = 0;
   #usualMs = firstGuessMs;
 
   constructor(bounds: GateBounds, clock: Clock, watch: GateWatch) {
     this.#bounds = bounds;
+    this.#mostOfWorkspace = Math.ceil(bounds.running * shareOfWorkspace);
     this.#clock = clock;
     this.#watch = watch;
   }
@@ -54,14 +64,17 @@ export class QueryGate {
   }
 
   get waiting(): number {
-    return this.#waiting;
+    return this.#turns.size;
   }
 
-  /** Runs a query of this organisation when it is its turn. Throws what it throws, or `too_many_queries`. */
-  async run<R>(verb: string, organisationId: string, query: () => Promise<R>): Promise<R> {
+  /** Runs a query when it is its asker's turn. Throws what it throws, or `too_many_queries`. */
+  async run<R>(verb: string, asker: Asker, query: () => Promise<R>): Promise<R> {
+    const { organisationId, workspaceId = '', asker: key = '' } = asker;
+    const path: TurnPath = [organisationId, workspaceId, key];
+    const workspace = `${organisationId}\n${workspaceId}`;
     const asked = this.#clock.monotonic();
-    if (this.#running < this.#bounds.running) this.#running += 1;
-    else await this.#turn(organisationId);
+    if (this.#running < this.#bounds.running && this.#mayRun(workspace)) this.#begin(workspace);
+    else await this.#turn(path, workspace);
     const begun = this.#clock.monotonic();
     try {
       return await query();
@@ -69,22 +82,28 @@ export class QueryGate {
       const ranMs = this.#clock.monotonic() - begun;
       this.#usualMs += (ranMs - this.#usualMs) / 8;
       this.#watch.ended(verb, ranMs, begun - asked);
-      this.#next();
+      this.#end(workspace);
     }
   }
 
-  #turn(organisationId: string): Promise<void> {
-    if (this.#waiting >= this.#bounds.waiting && !this.#makeRoom(organisationId)) {
-      this.#watch.refused('full');
-      return Promise.reject(this.#refusal('full'));
+  #turn(path: TurnPath, workspace: string): Promise<void> {
+    if (this.waiting >= this.#bounds.waiting) {
+      const last = this.#turns.givesWayTo(path);
+      if (last === undefined) {
+        this.#watch.refused('full');
+        return Promise.reject(this.#refusal('full'));
+      }
+      this.#turns.remove(last);
+      last.refuse('full');
     }
     return new Promise((resolve, reject) => {
       const cancel = this.#clock.after(this.#bounds.waitMs, () => {
-        this.#remove(waiter);
+        this.#turns.remove(waiter);
         waiter.refuse('late');
       });
       const waiter: Waiter = {
-        organisationId,
+        path,
+        workspace,
         start: () => {
           cancel();
           resolve();
@@ -95,45 +114,28 @@ export class QueryGate {
           reject(this.#refusal(reason));
         },
       };
-      const queue = this.#queues.get(organisationId);
-      if (queue === undefined) this.#queues.set(organisationId, [waiter]);
-      else queue.push(waiter);
-      this.#waiting += 1;
+      this.#turns.add(waiter);
     });
   }
 
-  /** Who asks for more than others gives way to them: the last one of the longest queue is refused instead. */
-  #makeRoom(organisationId: string): boolean {
-    const own = this.#queues.get(organisationId)?.length ?? 0;
-    const longest = [...this.#queues.values()].reduce((a, b) => (b.length > a.length ? b : a), []);
-    const last = longest.at(-1);
-    if (last === undefined || longest.length <= own + 1) return false;
-    this.#remove(last);
-    last.refuse('full');
-    return true;
+  #mayRun(workspace: string): boolean {
+    return (this.#inFlight.get(workspace) ?? 0) < this.#mostOfWorkspace;
   }
 
-  #remove(waiter: Waiter): void {
-    const queue = this.#queues.get(waiter.organisationId) ?? [];
-    const place = queue.indexOf(waiter);
-    if (place === -1) return;
-    queue.splice(place, 1);
-    if (queue.length === 0) this.#queues.delete(waiter.organisationId);
-    this.#waiting -= 1;
+  #begin(workspace: string): void {
+    this.#running += 1;
+    this.#inFlight.set(workspace, (this.#inFlight.get(workspace) ?? 0) + 1);
   }
 
-  /** The place of a query that has ended goes to the first of the next organisation, which then stands last. */
-  #next(): void {
-    const [turn] = this.#queues;
-    const waiter = turn?.[1].shift();
-    if (turn === undefined || waiter === undefined) {
-      this.#running -= 1;
-      return;
-    }
-    const [organisationId, queue] = turn;
-    this.#queues.delete(organisationId);
-    if (queue.length > 0) this.#queues.set(organisationId, queue);
-    this.#waiting -= 1;
+  /** The place of a query that has ended goes to the one whose turn it is; it stays free when none may have it. */
+  #end(workspace: string): void {
+    this.#running -= 1;
+    const left = (this.#inFlight.get(workspace) ?? 0) - 1;
+    if (left > 0) this.#inFlight.set(workspace, left);
+    else this.#inFlight.delete(workspace);
+    const waiter = this.#turns.next((one) => this.#mayRun(one.workspace));
+    if (waiter === undefined) return;
+    this.#begin(waiter.workspace);
     waiter.start();
   }
 
@@ -144,7 +146,7 @@ export class QueryGate {
       reason === 'full'
         ? `${busy} and ${waiting} wait already.`
         : `${busy}, and none has made room within ${waitMs / 1000} seconds.`;
-    const seconds = Math.ceil(((this.#waiting + 1) * this.#usualMs) / running / 1000);
+    const seconds = Math.ceil(((this.waiting + 1) * this.#usualMs) / running / 1000);
     const retryAfter = String(Math.min(Math.max(seconds, 1), longestRetrySeconds));
     return new GatewayError('too_many_queries', `${why} Try again later.`, {
       headers: ['retry-after', retryAfter],

@@ -86,7 +86,7 @@ test('a graph with every filter', async (t) => {
   assert.deepEqual(answer.data_points, [
     { timestamp: new Date(at).toISOString(), total: 0.05, avg: 0.0166666666666667 },
   ]);
-  assert.deepEqual(series[0]?.visibility, { organisationId: 'org-1', workspaceId: 'ws-1' });
+  assert.deepEqual(series[0]?.visibility, { organisationId: 'org-1', workspaceId: 'ws-1', asker: 'key-1' });
   assert.deepEqual(series[0]?.filter?.cost, { min: 0.01, max: 2.5 });
   assert.equal(Object.keys(series[0]?.filter ?? {}).length, 12);
 });

@@ -64,7 +64,7 @@ export default definePlugin({
       if (items === undefined) throw wrong('input', 'be a string or a list of items');
       if (typeof previous !== 'string') throw wrong('previous_response_id', 'be the id of a response');
       const previousId = previous === '' ? undefined : previous;
-      const isKept = body['store'] !== false;
+      const isKept = body['store'] === true || (body['store'] !== false && !wantsNoBodies(context));
       const note = (asked: ResolvedInput): void => {
         if (!isKept) return;
         // That the provider keeps nothing is no loss: the gateway does.
@@ -108,6 +108,11 @@ export default definePlugin({
     };
   },
 });
+
+/** The caller has its bodies kept nowhere: then only what it asks to store is stored. */
+function wantsNoBodies(context: AttemptContext): boolean {
+  return context.service('debug')?.toLowerCase() === 'false';
+}
 
 function wrong(param: string, rule: string): GatewayError {
   return new GatewayError('invalid_request', `${param} must ${rule}.`, { param });

@@ -32,7 +32,7 @@ const otherKey = 'wk_other_0123456789abcdef';
 function startSetting(t: TestContext, options: SdkSettingOptions = {}, limits = {}): Promise<SdkSetting> {
   return startSdkSetting(t, {
     plugins: [{ plugin: storedResponses, options: limits }],
-    keys: { [otherKey]: testKey({ id: 'other', workspaceId: 'ws-other' }) },
+    keys: { [otherKey]: testKey({ id: 'other', organisationId: 'default-org', workspaceId: 'ws-other' }) },
     ...options,
   });
 }
@@ -240,6 +240,18 @@ describe('stored responses', () => {
       assert.ok((await failureOf(openai.responses.retrieve(response.id))) instanceof NotFoundError);
     }
     assert.equal(setting.seen().length, 2);
+  });
+
+  test('a caller whose bodies are kept nowhere has to ask for it', async (t) => {
+    const setting = await startSetting(t);
+    const openai = clientOf(setting, wire);
+    setting.play('grid-text');
+    const headers = { 'x-service-debug': 'false' };
+    const unsaid = await openai.responses.create({ model, input: 'Name a river.' }, { headers });
+    assert.equal(storeOf(unsaid), false);
+    assert.ok((await failureOf(openai.responses.retrieve(unsaid.id))) instanceof NotFoundError);
+    const asked = await openai.responses.create({ model, input: 'A river.', store: true }, { headers });
+    assert.equal((await openai.responses.retrieve(asked.id)).id, asked.id);
   });
 
   test('what is no reference is refused with its place', async (t) => {

@@ -1,7 +1,7 @@
 // A part of the composition root: what is done beside requests, and where it waits.
 import path from 'node:path';
 import type { Features } from '../core/access/features.ts';
-import { defineExpiryJobs } from '../core/administration/expiry-jobs.ts';
+import { defineExpiryJobs, defineRefusedAttemptsJob } from '../core/administration/expiry-jobs.ts';
 import { reportJobs } from '../core/administration/job-metrics.ts';
 import type { GatewayConfig } from '../core/config/schema.ts';
 import type { Dependency } from '../core/http/dependencies.ts';
@@ -21,7 +21,7 @@ import { openExports } from './open-exports.ts';
 
 /** What `openJobs` needs. */
 export interface JobsOptions {
-  readonly config: Pick<GatewayConfig, 'storage' | 'exports'>;
+  readonly config: Pick<GatewayConfig, 'storage' | 'exports' | 'security'>;
   /** The data folder, absolute. */
   readonly data: string;
   readonly secrets: SecretBox;
@@ -61,6 +61,7 @@ export async function openJobs(options: JobsOptions, stores: JobsStores): Promis
   const { jobs, dependencies } = await openQueue(options);
   opened.push(() => jobs.close());
   defineExpiryJobs(jobs, { resources, clock, features });
+  defineRefusedAttemptsJob(jobs, { resources, clock, days: config.security.refused_attempts_days });
   const exports = openExports({
     ...{ resources, directory, analytics, blobs, jobs, secrets, features, settings, clock, log },
   });

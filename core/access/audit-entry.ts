@@ -9,6 +9,7 @@ import type { AuditEntry } from '../ports/resources.ts';
 import { maskSecrets } from './mask-secrets.ts';
 
 const maxDetailsBytes = 16_384;
+const maxStrangerPath = 256;
 /** Of the texts that stand for query, headers and body when these are too long: together, and as UTF-8, within the bound. */
 const shortened = { query: 1000, headers: 1500, body: 1500, message: 300 };
 
@@ -51,12 +52,41 @@ export function auditEntry(
     resourceType: resourceTypeOf(route),
     resourceId: subject.resourceId,
     method: context.method,
-    uri: context.originalPath.slice(0, 2048),
+    uri: context.originalPath.slice(0, key === undefined ? maxStrangerPath : 2048),
     requestId: context.id,
     status: subject.status,
     clientIp: context.remoteAddress,
-    details: detailsOf(context, subject.error, userId === '' ? undefined : key?.id),
+    details:
+      key === undefined
+        ? strangerDetails(subject.error)
+        : detailsOf(context, subject.error, userId === '' ? undefined : key.id),
   };
+}
+
+/** How often something was tried again. */
+export interface Repeats {
+  readonly repeats: number;
+  /** Of the last one, milliseconds since the epoch. */
+  readonly lastAt: number;
+  /** Not all of them were like the first. */
+  readonly isMixed: boolean;
+}
+
+/** The entry about attempts that were like `first`; what they sent is not kept. */
+export function repeatedEntry(first: AuditEntry, { repeats, lastAt, isMixed }: Repeats): AuditEntry {
+  const since = new Date(first.at).toISOString();
+  const like = isMixed ? 'other attempts, more than are kept one by one,' : 'attempts like this one';
+  const error = { code: 'repeated', message: `${repeats} ${like} were refused since ${since}.` };
+  return { ...first, id: randomUUID(), at: lastAt, details: JSON.stringify({ error, repeats }) };
+}
+
+/** Nothing that somebody unknown sends is kept but the beginning of the path: it may be anything, and much of it. */
+function strangerDetails(refusal: GatewayError | undefined): string {
+  const error = refusal && {
+    code: refusal.code,
+    message: refusal.message.slice(0, shortened.message),
+  };
+  return JSON.stringify({ error });
 }
 
 /** `api_keys` of `api_keys.create`. */

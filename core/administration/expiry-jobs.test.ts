@@ -4,7 +4,7 @@ import { ManualClock } from '../../tests/conformance/manual-clock.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { JobDefinition, RepeatedJob } from '../ports/jobs.ts';
 import type { AuditEntry, Resources, ResourcesWriter } from '../ports/resources.ts';
-import { defineExpiryJobs } from './expiry-jobs.ts';
+import { defineExpiryJobs, defineRefusedAttemptsJob } from './expiry-jobs.ts';
 
 /** Organisations with so many things due, page by page. */
 function place(due: Readonly<Record<string, readonly number[] | Error>>, { audits = true } = {}) {
@@ -148,4 +148,37 @@ describe('jobs that look after what ends', () => {
     await assert.rejects(run('keys.expire', AbortSignal.abort(new Error('the end'))), /the end/);
     assert.deepEqual(written, []);
   });
+});
+
+test('refused attempts are removed every hour once they are older than the setting says, page by page', async () => {
+  const clock = new ManualClock();
+  const asked: (readonly [string, number])[] = [];
+  const left = [1000, 400, 0];
+  const removeRefused = (id: string, before: number) => {
+    asked.push([id, before]);
+    return Promise.resolve(left.shift() ?? 0);
+  };
+  const organisations = { list: () => Promise.resolve([{ id: 'one' }, { id: 'two' }]) };
+  const resources = {
+    read: (work: (reader: unknown) => unknown) => work({ organisations }),
+    write: (_: string, work: (writer: unknown) => unknown) => work({ audit: { removeRefused } }),
+  } as unknown as Resources;
+  const definitions: JobDefinition<unknown>[] = [];
+  const repeated: RepeatedJob[] = [];
+  const jobs = {
+    define: (definition: JobDefinition<never>) => void definitions.push(definition),
+    repeat: (job: RepeatedJob) => void repeated.push(job),
+  };
+  defineRefusedAttemptsJob(jobs, { resources, clock, days: 0 });
+  assert.equal(definitions.length, 0);
+  defineRefusedAttemptsJob(jobs, { resources, clock, days: 30 });
+  const signal = new AbortController().signal;
+  await definitions[0]?.handle({ id: 'run', data: {}, attempt: 1, signal });
+  const before = clock.now() - 30 * 86_400_000;
+  assert.deepEqual(asked, [
+    ['one', before],
+    ['one', before],
+    ['two', before],
+  ]);
+  assert.deepEqual(repeated, [{ name: 'refused-attempts.remove', everyMs: 3_600_000 }]);
 });

@@ -6,6 +6,8 @@ import type { AuditEntry, Resources, ResourcesWriter } from '../ports/resources.
 import { organisationsOf } from './organisations-of.ts';
 
 const everyMs = 60_000;
+const hourMs = 3_600_000;
+const dayMs = 86_400_000;
 /** Thousands of organisations take a while; another run in between does no harm. */
 const timeoutMs = 600_000;
 /** So many the store changes in one go. */
@@ -44,6 +46,29 @@ export function defineExpiryJobs(jobs: Pick<Jobs, 'define' | 'repeat'>, place: E
       return { changed, entries: changed === 0 ? [] : [{ resourceId: '', details: { count: changed } }] };
     },
   });
+}
+
+/**
+ * Defines `refused-attempts.remove`, once an hour: attempts at administration that were refused longer ago than `days`
+ * are removed. 0 keeps them for ever.
+ */
+export function defineRefusedAttemptsJob(
+  jobs: Pick<Jobs, 'define' | 'repeat'>,
+  { resources, clock, days }: Pick<ExpiryJobsPlace, 'resources' | 'clock'> & { readonly days: number },
+): void {
+  if (days === 0) return;
+  const name = 'refused-attempts.remove';
+  const handle = async ({ signal }: JobRun<unknown>): Promise<void> => {
+    const before = clock.now() - days * dayMs;
+    for (const { id } of await organisationsOf(resources)) {
+      for (let removed = fullPage; removed >= fullPage;) {
+        signal.throwIfAborted();
+        removed = await resources.write(id, ({ audit }) => audit.removeRefused(id, before));
+      }
+    }
+  };
+  jobs.define({ name, timeoutMs, handle });
+  jobs.repeat({ name, everyMs: hourMs });
 }
 
 interface Expiry {

@@ -12,7 +12,7 @@ describe('loadConfig: defaults', () => {
     assert.equal(config.server.port, 8787);
     assert.deepEqual(config.server.header_aliases, ['x-portkey']);
     assert.deepEqual(config.security, {
-      ...{ trusted_hosts: [], key_prefix: 'wk_', directory_max_age: 900 },
+      ...{ trusted_hosts: [], key_prefix: 'wk_', directory_max_age: 900, refused_attempts_days: 30 },
       secret_sources: { environment_prefix: '', folder: '', machine_identity: false },
     });
     assert.deepEqual(config.storage, {

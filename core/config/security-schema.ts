@@ -65,6 +65,15 @@ export const Security = Type.Object(
           "Seconds for which keys and workspaces of a PostgreSQL server are relied on after it was read last. While it cannot be read, a key that was revoked elsewhere is accepted for so long; then keys of the store are refused with 503 and `/readyz` says so. It holds over a restart too. The owner's key and those of this file are not concerned.",
       }),
     ),
+    refused_attempts_days: Type.Optional(
+      Type.Integer({
+        default: 30,
+        minimum: 0,
+        maximum: 99_999,
+        description:
+          'Days that attempts at administration which were refused stay in the audit trail; 0: for ever. What was done stays for ever. A change needs a restart.',
+      }),
+    ),
     secret_sources: Type.Optional(SecretSources),
   },
   { ...section, description: 'What requests may do.' },

@@ -103,7 +103,14 @@ export class StoreInMemory implements Resources {
   #writer(change: number): ResourcesReader & ResourcesWriter {
     const { organisations } = this;
     return {
-      audit: { list: absent, chain: absent, head: absent, append: async () => undefined },
+      audit: {
+        list: absent,
+        chain: absent,
+        head: absent,
+        append: async () => undefined,
+        appendRefused: async () => undefined,
+        removeRefused: async () => 0,
+      },
       invites: {
         find: absent,
         byTokenHash: absent,

@@ -302,9 +302,9 @@ export interface AuditEntry {
 
 /** An entry with its place in the organisation's chain. */
 export interface AuditRecord extends AuditEntry {
-  /** From 1, without gaps. */
+  /** From 1, without gaps; 0 for a refused attempt, which is in no chain. */
   readonly number: number;
-  /** SHA-256 (hex) over the hash of the record before and everything in this one. */
+  /** SHA-256 (hex) over the hash of the record before and everything in this one; empty for a refused attempt. */
   readonly hash: string;
 }
 
@@ -335,4 +335,8 @@ export interface AuditReader {
 export interface AuditWriter {
   /** Appends to the organisation's chain. */
   append(entry: AuditEntry): Promise<void>;
+  /** Stores a refused attempt beside the chain: it is listed with it and removed when it is old. */
+  appendRefused(entry: AuditEntry): Promise<void>;
+  /** Removes refused attempts from before a moment, 1,000 at the most; how many. */
+  removeRefused(organisationId: string, before: number): Promise<number>;
 }

@@ -23,7 +23,7 @@ async function start(t: TestContext, environment: Record<string, string> = {}) {
     response.writeHead(200, { 'content-type': 'application/json' }).end('{"id":"answer"}');
   });
   const entries: AuditEntry[] = [];
-  const audit = { append: (entry: AuditEntry) => Promise.resolve(void entries.push(entry)) };
+  const audit = { appendRefused: (entry: AuditEntry) => Promise.resolve(void entries.push(entry)) };
   const workspaces = { find: () => Promise.resolve(undefined) };
   const resources: Partial<Resources> = {
     read: (work) => work({ workspaces } as unknown as ResourcesReader),

@@ -93,25 +93,24 @@ describe('the audit trail', () => {
     assert.equal((await call(service, { path: '/audit-logs' })).status, 403);
   });
 
-  test('holds attempts that were refused, ten a second; the rest is counted', async (t) => {
-    const { tenant, call, gateway } = await startAdministration(t, resources);
+  test('holds attempts that were refused, those that are alike once', async (t) => {
+    const { tenant, call } = await startAdministration(t, resources);
     const { key, organisationId } = await tenant('denied');
     const weak = key({ kind: 'workspace-service', name: 'weak', scopes: ['logs.view'] });
     for (let number = 0; number < 40; number++)
       assert.equal((await call(weak, { path: '/workspaces', body: { name: 'x' } })).status, 403);
     assert.equal((await call(undefined, { path: '/audit-logs' })).status, 401);
-    const dropped = (): number => gateway.metrics.get('weir_audit_denied_dropped_total') ?? 0;
     const entries = await eventually(async () => {
       const trail = await trailOf(organisationId);
-      return trail.length + dropped() >= 40 ? trail : undefined;
+      return trail.length > 0 ? trail : undefined;
     });
-    assert.equal(entries.length + dropped(), 40);
-    assert.ok(entries.length >= 10 && entries.length < 40, `${entries.length} entries`);
+    assert.equal(entries.length, 1);
     const { action, resourceType, actorId, actorName, status, resourceId } = entries[0] as AuditRecord;
     assert.deepEqual(
       [action, resourceType, actorId, actorName, status, resourceId],
       ['create', 'workspaces', weak.id, 'weak', 403, ''],
     );
+    assert.deepEqual([entries[0]?.number, entries[0]?.hash], [0, '']);
     const stranger = (await trailOf('default-org')).find(({ uri }) => uri === '/v1/audit-logs');
     assert.deepEqual([stranger?.actorId, stranger?.action, stranger?.status], ['', 'read', 401]);
   });

@@ -32,8 +32,13 @@ const Query = Type.Object(
 
 const Entry = Type.Object({
   id: Type.String(),
-  number: Type.Integer({ description: 'Its place in the chain of the organisation, from 1.' }),
-  hash: Type.String({ description: 'SHA-256 over this entry and the hash of the one before.' }),
+  number: Type.Integer({
+    description:
+      'Its place in the chain of the organisation, from 1; 0 for a refused attempt, which is in no chain.',
+  }),
+  hash: Type.String({
+    description: 'SHA-256 over this entry and the hash of the one before; empty for a refused attempt.',
+  }),
   timestamp: Type.String(),
   method: Type.String(),
   uri: Type.String(),

@@ -1,29 +1,40 @@
-import { and, asc, eq, gt, gte, lte, max, type SQL, sql } from 'drizzle-orm';
+import { and, asc, eq, getTableColumns, gt, gte, inArray, lt, lte, max, type SQL, sql } from 'drizzle-orm';
+import { unionAll } from 'drizzle-orm/pg-core';
 import type { AuditEntry, AuditFilter, AuditReader, AuditWriter } from '../../core/ports/resources.ts';
 import { auditHash, chainStart } from './audit-hash.ts';
 import type { Statements } from './database.ts';
 import type { HeldCounters } from './held-counters.ts';
-import { auditLogs, organisationCounters } from './schema.ts';
-import { countRows, pagedList, type PageFromEnd } from './stored-records.ts';
+import { auditLogs, organisationCounters, refusedAttempts } from './schema.ts';
+import { countRows, pagedList, removeRows, type PageFromEnd } from './stored-records.ts';
 
 const chainPage = 1000;
+const removedAtOnce = 1000;
 const longestText = 255;
 
 /** Reads audit records with the statements of one transaction. */
 export function auditReader(statements: Statements): AuditReader {
   return {
     list(organisationId, filter, page) {
-      const where = matching(organisationId, filter);
+      const where = matching(auditLogs, organisationId, filter);
       const lists = {
-        total: () => totalOf(statements, where, filter),
-        rows: async ({ limit, offset, towards }: PageFromEnd) =>
-          statements
-            .select()
+        total: async () =>
+          (await totalOf(statements, where, filter)) +
+          (await countRows(statements, refusedAttempts, matching(refusedAttempts, organisationId, filter))),
+        rows: async ({ limit, offset, towards }: PageFromEnd) => {
+          const chained = statements
+            .select({ ...getTableColumns(auditLogs), seq: sql<number>`0::bigint`.mapWith(Number).as('seq') })
             .from(auditLogs)
-            .where(where)
-            .orderBy(towards(auditLogs.number))
+            .where(where);
+          const refused = statements
+            .select(refusedColumns)
+            .from(refusedAttempts)
+            .where(matching(refusedAttempts, organisationId, filter));
+          const rows = await unionAll(chained, refused)
+            .orderBy(towards(auditLogs.number), towards(refusedAttempts.seq))
             .limit(limit)
-            .offset(offset),
+            .offset(offset);
+          return rows.map(({ seq, ...row }) => (seq === 0 ? row : { ...row, number: 0 }));
+        },
       };
       return pagedList(page, lists, 'descending');
     },
@@ -45,6 +56,10 @@ export function auditReader(statements: Statements): AuditReader {
   };
 }
 
+const { seq, ...ofRefused } = getTableColumns(refusedAttempts);
+/** In the order of the chain's own columns, which a union goes by. */
+const refusedColumns = { ...ofRefused, hash: sql<string>`''`.as('hash'), seq };
+
 /** Appends to the chain of the organisation whose counters are held. */
 export function auditWriter(statements: Statements, held: HeldCounters): AuditWriter {
   return {
@@ -56,6 +71,20 @@ export function auditWriter(statements: Statements, held: HeldCounters): AuditWr
       await statements.insert(auditLogs).values({ ...stored, number, hash });
       held.chain = { number, hash };
       held.mark();
+    },
+    async appendRefused(entry) {
+      held.check(entry.organisationId);
+      await statements.insert(refusedAttempts).values({ ...storable(entry), number: held.chain.number });
+    },
+    async removeRefused(organisationId, before) {
+      held.check(organisationId);
+      const isOld = and(eq(refusedAttempts.organisationId, organisationId), lt(refusedAttempts.at, before));
+      const oldest = statements
+        .select({ seq: refusedAttempts.seq })
+        .from(refusedAttempts)
+        .where(isOld)
+        .limit(removedAtOnce);
+      return removeRows(statements, refusedAttempts, and(isOld, inArray(refusedAttempts.seq, oldest)));
     },
   };
 }
@@ -71,15 +100,19 @@ async function totalOf(statements: Statements, where: SQL | undefined, filter: A
   return last?.number ?? 0;
 }
 
-function matching(organisationId: string, filter: AuditFilter): SQL | undefined {
+function matching(
+  table: typeof auditLogs | typeof refusedAttempts,
+  organisationId: string,
+  filter: AuditFilter,
+): SQL | undefined {
   return and(
-    eq(auditLogs.organisationId, organisationId),
-    filter.from === undefined ? undefined : gte(auditLogs.at, filter.from),
-    filter.to === undefined ? undefined : lte(auditLogs.at, filter.to),
-    filter.uri === undefined ? undefined : sql`md5(${auditLogs.uri}) = md5(${filter.uri})`,
+    eq(table.organisationId, organisationId),
+    filter.from === undefined ? undefined : gte(table.at, filter.from),
+    filter.to === undefined ? undefined : lte(table.at, filter.to),
+    filter.uri === undefined ? undefined : sql`md5(${table.uri}) = md5(${filter.uri})`,
     ...exactColumns.map((column) => {
       const wanted = filter[column];
-      return wanted === undefined ? undefined : eq(auditLogs[column], wanted);
+      return wanted === undefined ? undefined : eq(table[column], wanted);
     }),
   );
 }

@@ -251,28 +251,36 @@ export const recordVersions = pgTable('record_versions', {
   createdAt: moment('created_at').notNull(),
 });
 
+const auditEntryColumns = () => ({
+  organisationId: text('organisation_id').notNull(),
+  number: count().notNull(),
+  id: text().notNull(),
+  workspaceId: text('workspace_id').notNull(),
+  at: moment().notNull(),
+  actorType: text('actor_type').$type<AuditEntry['actorType']>().notNull(),
+  actorId: text('actor_id').notNull(),
+  actorName: text('actor_name').notNull(),
+  action: text().notNull(),
+  resourceType: text('resource_type').notNull(),
+  resourceId: text('resource_id').notNull(),
+  method: text().notNull(),
+  uri: text().notNull(),
+  requestId: text('request_id').notNull(),
+  status: integer().notNull(),
+  clientIp: text('client_ip').notNull(),
+  details: text().notNull(),
+});
+
 /** The audit chains. Append-only: a trigger refuses everything else. */
 export const auditLogs = pgTable(
   'audit_logs',
-  {
-    organisationId: text('organisation_id').notNull(),
-    number: count().notNull(),
-    id: text().notNull(),
-    workspaceId: text('workspace_id').notNull(),
-    at: moment().notNull(),
-    actorType: text('actor_type').$type<AuditEntry['actorType']>().notNull(),
-    actorId: text('actor_id').notNull(),
-    actorName: text('actor_name').notNull(),
-    action: text().notNull(),
-    resourceType: text('resource_type').notNull(),
-    resourceId: text('resource_id').notNull(),
-    method: text().notNull(),
-    uri: text().notNull(),
-    requestId: text('request_id').notNull(),
-    status: integer().notNull(),
-    clientIp: text('client_ip').notNull(),
-    details: text().notNull(),
-    hash: text().notNull(),
-  },
+  { ...auditEntryColumns(), hash: text().notNull() },
   (table) => [primaryKey({ columns: [table.organisationId, table.number] })],
+);
+
+/** Refused attempts, beside the chains. `number` is that of the last record of the chain when they were stored. */
+export const refusedAttempts = pgTable(
+  'refused_attempts',
+  { ...auditEntryColumns(), seq: bigint({ mode: 'number' }).generatedAlwaysAsIdentity() },
+  (table) => [primaryKey({ columns: [table.organisationId, table.number, table.seq] })],
 );

@@ -29,6 +29,39 @@ export function auditIsChained(subject: Subject): void {
     assert.deepEqual(rest, chain.slice(2));
   });
 
+  test('refused attempts are listed in their order, are in no chain, and are removed when they are old', async () => {
+    const resources = subject();
+    const id = await newOrganisation(resources);
+    const refuse = (...entries: readonly AuditEntry[]) =>
+      resources.write(id, async ({ audit }) => {
+        for (const entry of entries) await audit.appendRefused(entry);
+      });
+    const [done, late] = [anEntry(id, { id: 'done' }), anEntry(id, { id: 'late' })];
+    await refuse(anEntry(id, { id: 'old', at: 1000, status: 401 }));
+    await append(resources, id, [done]);
+    await refuse(
+      anEntry(id, { id: 'new-1', at: 9000, status: 403 }),
+      anEntry(id, { id: 'new-2', at: 9001, status: 403 }),
+    );
+    await append(resources, id, [late]);
+    const list = (filter: AuditFilter, offset = 0, limit = 10) =>
+      resources.read(({ audit }) => audit.list(id, filter, { offset, limit }));
+    const ids = async (...asked: Parameters<typeof list>) => {
+      const { total, data } = await list(...asked);
+      return [total, ...data.map((one) => `${one.id} ${one.number}`)];
+    };
+    const all = [5, 'late 2', 'new-2 0', 'new-1 0', 'done 1', 'old 0'];
+    assert.deepEqual(await ids({}), all);
+    assert.deepEqual(await ids({}, 1, 2), [5, 'new-2 0', 'new-1 0']);
+    assert.deepEqual(await ids({}, 3, 2), [5, 'done 1', 'old 0']);
+    assert.deepEqual(await ids({ status: 403 }), [2, 'new-2 0', 'new-1 0']);
+    assert.deepEqual(verifyChain(await chainOf(resources, id), chainStart), { ok: true });
+    const removed = (before: number) => resources.write(id, ({ audit }) => audit.removeRefused(id, before));
+    assert.deepEqual([await removed(9000), await removed(9000)], [1, 0]);
+    assert.deepEqual(await ids({}), [4, ...all.slice(1, 5)]);
+    assert.equal((await chainOf(resources, id)).length, 2);
+  });
+
   test('the end of the chain is known by itself, and is that of the last entry', async () => {
     const resources = subject();
     const id = await newOrganisation(resources);

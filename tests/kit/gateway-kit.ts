@@ -345,7 +345,7 @@ export function testConfig({
       ...server,
     },
     security: {
-      ...{ trusted_hosts: [], key_prefix: 'wk_', directory_max_age: 900 },
+      ...{ trusted_hosts: [], key_prefix: 'wk_', directory_max_age: 900, refused_attempts_days: 30 },
       secret_sources: { environment_prefix: '', folder: '', machine_identity: false },
       ...security,
     },

@@ -35,6 +35,9 @@ async function run(command: Command): Promise<number | undefined> {
       const { runJournalCommand } = await import('./core/cli/journal-command.ts');
       return runJournalCommand(command, journalTools(parts));
     }
+    case 'backup':
+    case 'restore':
+      return (await import('./main/backup.ts')).runBackupCommand(command);
     default: {
       const { administrationTools } = await import('./main/administration-tools.ts');
       const { runAdministrationCommand } = await import('./core/cli/administration-command.ts');

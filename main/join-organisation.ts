@@ -24,17 +24,21 @@ const lockNumber = '7310579625114302';
 const owners = { offset: 0, limit: 100 };
 
 /**
- * The identity that a gateway serves with: on a server that has one organisation, a data folder that was made just now
- * joins it, as replicas are meant to; everywhere else it is its own. A server that is away leaves it its own.
+ * The identity that a gateway serves with: where the store has one organisation, a data folder that was made just now
+ * joins it, as replicas on one server are meant to, and a gateway after an import; everywhere else it is its own. A server
+ * that is away leaves it its own.
  */
 export async function joinOrganisation(parts: JoinParts): Promise<Identity> {
   const { identity, database, log } = parts;
-  if (!identity.isNew || database.embedded) return identity;
+  if (!identity.isNew) return identity;
   try {
-    const found = await database.transaction(async (statements) => {
-      await statements.execute(sql`select pg_advisory_xact_lock(${sql.raw(lockNumber)})`);
-      return organisationToJoin(parts);
-    });
+    // The embedded engine has nobody beside us, and one connection.
+    const found = database.embedded
+      ? await organisationToJoin(parts)
+      : await database.transaction(async (statements) => {
+          await statements.execute(sql`select pg_advisory_xact_lock(${sql.raw(lockNumber)})`);
+          return organisationToJoin(parts);
+        });
     if (found === undefined) return identity;
     const joined = await identity.join(found);
     log.info('This gateway joins the organisation of its store', { organisation_id: found.organisationId });

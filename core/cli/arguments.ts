@@ -4,6 +4,7 @@ import {
   readAdministrationArguments,
   type AdministrationCommand,
 } from './administration-arguments.ts';
+import { backupUsage, readBackupArguments, type BackupCommand } from './backup-arguments.ts';
 import { explainUsage, readExplainArguments, type ExplainCommand } from './explain-arguments.ts';
 import { journalUsage, readJournalArguments, type JournalCommand } from './journal-arguments.ts';
 
@@ -31,10 +32,11 @@ export type Command =
   | JournalCommand
   | ExplainCommand
   | AdministrationCommand
+  | BackupCommand
   | { readonly name: 'help'; readonly problem?: string; readonly topic?: HelpTopic };
 
 /** A command with a help text of its own. */
-export type HelpTopic = 'journal' | 'explain' | AdministrationCommand['name'];
+export type HelpTopic = 'journal' | 'explain' | AdministrationCommand['name'] | BackupCommand['name'];
 
 /** The most that `server.drain_delay_ms` may say. */
 export const longestDrainDelayMs = 300_000;
@@ -50,6 +52,8 @@ const usage = `weir: a gateway in front of model providers
   weir journal status|verify|replay                    look after the log rows on disk (weir journal --help)
   weir export [--out FILE]                             what the store holds, as YAML (weir export --help)
   weir import FILE [--replace]                         put an export into the store (weir import --help)
+  weir backup --out FILE                               all that is administered in one file, while the gateway runs
+  weir restore FILE                                    make a data folder from it (weir restore --help)
   weir audit verify                                    prove that no audit trail was changed (weir audit --help)
   weir rotate-secrets                                  seal stored secrets anew (weir rotate-secrets --help)
   weir --version                                       print the version
@@ -62,7 +66,9 @@ const usage = `weir: a gateway in front of model providers
 
 /** The help of one command, or of all. */
 export function helpText(topic: HelpTopic | undefined): string {
-  return { journal: journalUsage, explain: explainUsage, ...administrationUsage, all: usage }[topic ?? 'all'];
+  return { journal: journalUsage, explain: explainUsage, ...administrationUsage, ...backupUsage, all: usage }[
+    topic ?? 'all'
+  ];
 }
 
 /** Reads the command line; the command line wins over the environment. Anything unclear becomes `help` with the reason. */
@@ -112,6 +118,8 @@ const readers: Readonly<Record<HelpTopic, (args: readonly string[], env: Environ
   export: (args, env) => readAdministrationArguments('export', args, placeOf(env)),
   import: (args, env) => readAdministrationArguments('import', args, placeOf(env)),
   audit: (args, env) => readAdministrationArguments('audit', args, placeOf(env)),
+  backup: (args, env) => readBackupArguments('backup', args, placeOf(env)),
+  restore: (args, env) => readBackupArguments('restore', args, placeOf(env)),
   'rotate-secrets': (args, env) => readAdministrationArguments('rotate-secrets', args, placeOf(env)),
 };
 

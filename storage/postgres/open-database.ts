@@ -163,7 +163,8 @@ async function prepare(label: string, options: DatabaseOptions): Promise<void> {
   }
 }
 
-function clientSettings(place: PostgresPlace | EmbeddedPlace): pg.ClientConfig {
+/** How a client reaches a place, with bounds on waiting for it. */
+export function clientSettings(place: PostgresPlace | EmbeddedPlace): pg.ClientConfig {
   const common = {
     connectionTimeoutMillis: connectTimeoutMs,
     application_name: 'weir',

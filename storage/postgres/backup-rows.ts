@@ -1,0 +1,135 @@
+import { escapeIdentifier, type ClientBase } from 'pg';
+
+/** Where the rows of a store go. */
+export interface RowSink {
+  table(name: string): Promise<void>;
+  /** JSON objects, each on one line. */
+  addRows(rows: readonly string[]): Promise<void>;
+}
+
+/** What a snapshot of a store says about itself. */
+export interface SnapshotHead {
+  readonly migrations: readonly { readonly name: string; readonly sha256: string }[];
+}
+
+/** The snapshot took longer than it may. */
+export class SnapshotTooLong extends Error {}
+
+const rowsAtOnce = 500;
+const migrationsTable = 'weir_migrations';
+
+/**
+ * Reads every table at one moment, those first that others refer to. `begin` gets what they are before the first row.
+ * `isLate` is asked between the parts; when it says so, nothing more is read and the promise rejects with
+ * `SnapshotTooLong`. Nobody else may use the connection.
+ */
+export async function readSnapshot(
+  client: ClientBase,
+  begin: (head: SnapshotHead) => Promise<RowSink>,
+  isLate: () => boolean,
+): Promise<void> {
+  await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
+  try {
+    const { rows: migrations } = await client.query<SnapshotHead['migrations'][number]>(
+      `SELECT name, sha256 FROM ${migrationsTable} ORDER BY id`,
+    );
+    const sink = await begin({ migrations });
+    for (const table of await tablesOf(client)) {
+      await sink.table(table);
+      await client.query(
+        `DECLARE backup NO SCROLL CURSOR FOR SELECT row_to_json(one)::text AS row FROM ${escapeIdentifier(table)} AS one`,
+      );
+      for (let count = rowsAtOnce; count === rowsAtOnce;) {
+        if (isLate()) throw new SnapshotTooLong();
+        const { rows } = await client.query<{ row: string }>(`FETCH ${rowsAtOnce} FROM backup`);
+        count = rows.length;
+        // A row that was stored with line breaks between its members, as `json` keeps them, is one line here.
+        await sink.addRows(rows.map(({ row }) => row.replace(/[\r\n]+/g, ' ')));
+      }
+      await client.query('CLOSE backup');
+    }
+  } finally {
+    await client.query('ROLLBACK').catch(() => undefined);
+  }
+}
+
+/** Tables of the store, each behind those that it refers to. */
+async function tablesOf(client: ClientBase): Promise<readonly string[]> {
+  const { rows: tables } = await client.query<{ name: string }>(
+    `SELECT c.relname AS name FROM pg_class c
+     WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r' AND c.relname <> '${migrationsTable}'
+     ORDER BY 1`,
+  );
+  const { rows: references } = await client.query<{ from: string; to: string }>(
+    `SELECT a.relname AS from, b.relname AS to FROM pg_constraint k
+     JOIN pg_class a ON a.oid = k.conrelid JOIN pg_class b ON b.oid = k.confrelid
+     WHERE k.contype = 'f' AND a.relnamespace = current_schema()::regnamespace AND a.oid <> b.oid`,
+  );
+  const left = new Set(tables.map(({ name }) => name));
+  const sorted: string[] = [];
+  while (left.size > 0) {
+    const next = [...left].filter(
+      (name) => !references.some(({ from, to }) => from === name && left.has(to)),
+    );
+    if (next.length === 0) throw new Error('Tables of the store refer to each other in a circle.');
+    for (const name of next) left.delete(name);
+    sorted.push(...next);
+  }
+  return sorted;
+}
+
+/** Throws one sentence when a store that was just opened has organisations already. */
+export async function requireEmpty(client: ClientBase): Promise<void> {
+  const { rows } = await client.query<{ name: string }>('SELECT name FROM organisations LIMIT 1');
+  const [found] = rows;
+  if (found === undefined) return;
+  throw new Error(
+    `the store has the organisation "${found.name}" already: restore into an empty one, or use weir import to add to it`,
+  );
+}
+
+/** Puts the rows of a snapshot into empty tables, in one transaction; resolves to their number. */
+export async function writeSnapshot(
+  client: ClientBase,
+  lines: AsyncIterable<{ readonly table: string } | { readonly row: string }>,
+): Promise<number> {
+  const known = new Set(await tablesOf(client));
+  let table = '';
+  let batch: string[] = [];
+  let rows = 0;
+  const store = async (): Promise<void> => {
+    if (batch.length === 0) return;
+    const target = escapeIdentifier(table);
+    await client.query(
+      `INSERT INTO ${target} SELECT * FROM json_populate_recordset(NULL::${target}, $1::json)`,
+      [`[${batch.join(',')}]`],
+    );
+    rows += batch.length;
+    batch = [];
+  };
+  await client.query('BEGIN');
+  try {
+    // Totals come with the other rows; nothing is counted a second time.
+    for (const name of known)
+      await client.query(`ALTER TABLE ${escapeIdentifier(name)} DISABLE TRIGGER USER`);
+    for await (const line of lines) {
+      if ('table' in line) {
+        await store();
+        ({ table } = line);
+        if (!known.has(table)) throw new Error(`the backup has a table "${table}" that the store has not`);
+      } else {
+        batch.push(line.row);
+        if (batch.length === rowsAtOnce) await store();
+      }
+    }
+    await store();
+    // In the end: those of a transaction that has changes cannot be altered while constraints are still to be checked.
+    await client.query('SET CONSTRAINTS ALL IMMEDIATE');
+    for (const name of known) await client.query(`ALTER TABLE ${escapeIdentifier(name)} ENABLE TRIGGER USER`);
+    await client.query('COMMIT');
+    return rows;
+  } catch (error) {
+    await client.query('ROLLBACK').catch(() => undefined);
+    throw error;
+  }
+}

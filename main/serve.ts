@@ -21,6 +21,7 @@ import type { GatewayConfig } from '../core/config/schema.ts';
 import { watchFiles } from '../core/config/watch.ts';
 import { degradedOf, Dependencies } from '../core/http/dependencies.ts';
 import { Gateway } from '../core/http/gateway.ts';
+import { createHomePages } from '../core/http/home-page.ts';
 import { createInvitePage } from '../core/http/invite-page.ts';
 import { createOperationsAccess } from '../core/http/operations-access.ts';
 import { createReferencePages } from '../core/http/openapi/reference-pages.ts';
@@ -188,6 +189,7 @@ export async function serve(serving: Serving): Promise<void> {
       unready: () => following?.unready() ?? [],
       refusal: createOperationsAccess(config.server, directory),
       reference: createReferencePages(config.server, () => reloader.current),
+      home: createHomePages(config.server),
       invitePage: createInvitePage(config.server),
       draining: () => gateway.isDraining,
       status: () => status(reloader, gateway, { dependencies, following }),

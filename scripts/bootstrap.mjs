@@ -56,7 +56,8 @@ function install(omitted) {
   const installed = existsSync(stamp) ? readFileSync(stamp, 'utf8') : '';
   if (installed === lock || installed === wanted) return;
   console.error('Installing dependencies from the lock file (once) …');
-  const done = spawnSync('npm', ['ci', ...omitted, '--no-audit', '--no-fund'], {
+  // Without warnings: npm looks at the engines of packages that are not installed, too.
+  const done = spawnSync('npm', ['ci', ...omitted, '--no-audit', '--no-fund', '--loglevel=error'], {
     cwd: root,
     stdio: ['ignore', 2, 2],
   });

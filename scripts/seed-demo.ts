@@ -7,10 +7,11 @@ import { formatProblem } from '../core/config/problem.ts';
 import { UndoStack } from '../core/lifecycle/undo-stack.ts';
 import { systemClock as clock } from '../core/ports/system-clock.ts';
 import { configFile } from '../main/config-file.ts';
+import { DataFolderInUse } from '../storage/embedded/data-lock.ts';
 import { fill } from './seed-demo/fill.ts';
 import { openDemoStore } from './seed-demo/open-store.ts';
 import { showProgress } from './seed-demo/progress.ts';
-import { readSeedArguments, seedUsage } from './seed-demo/seed-arguments.ts';
+import { besideGateway, readSeedArguments, seedUsage } from './seed-demo/seed-arguments.ts';
 
 const { env } = process;
 const minuteMs = 60_000;
@@ -67,5 +68,6 @@ function say(text: string, code: number): number {
 try {
   process.exitCode = await run();
 } catch (error) {
-  process.exitCode = say(error instanceof Error ? error.message : String(error), 1);
+  const why = error instanceof Error ? error.message : String(error);
+  process.exitCode = say(error instanceof DataFolderInUse ? `${why}. ${besideGateway}` : why, 1);
 }

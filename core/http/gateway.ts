@@ -216,7 +216,7 @@ export class Gateway {
       void deliverSafely(exchange, runtime, () => refuse(exchange, error, 0, runtime));
       return;
     }
-    if (exchange.service('explain') === 'true') this.trace(exchange);
+    if (exchange.service('explain')?.toLowerCase() === 'true') this.trace(exchange);
     void runExchange(exchange, (one) => handleRoute(one, runtime.log, setup.administration), runtime);
   }
 

@@ -5,6 +5,7 @@ import { createMetrics } from '../../adapters/telemetry/prometheus.ts';
 import { systemClock as clock } from '../ports/system-clock.ts';
 import { Dependencies, type Dependency } from './dependencies.ts';
 import { createOperations } from './operations.ts';
+import { createHomePages } from './home-page.ts';
 import { createInvitePage } from './invite-page.ts';
 import { createOperationsAccess } from './operations-access.ts';
 import { startTestGateway, testConfig, type TestGatewayOptions } from '../../tests/kit/gateway-kit.ts';
@@ -45,6 +46,7 @@ async function operating(t: TestContext, setup: Setup = {}) {
         document: () => ({ body: '{"openapi":"3.1.1"}', headers: { etag: '"one"' } }),
         reading: () => ({ body: '<p>', headers: { etag: '"two"', 'content-type': 'text/html' } }),
       },
+      home: createHomePages(server),
       invitePage: createInvitePage(server),
       draining: () => setup.draining ?? false,
       refusal: (request) => {
@@ -179,6 +181,22 @@ describe('operational pages', () => {
     assert.match(policy, /connect-src 'self'/);
     assert.equal(headers['referrer-policy'], 'no-referrer');
     assert.doesNotThrow(() => new Script(script));
+  });
+
+  test('/ is a page for a browser, and JSON for others', async (t) => {
+    const gateway = await operating(t);
+    const page = await send(gateway.url, { path: '/', headers: { accept: 'text/html,*/*' } });
+    assert.deepEqual([page.status, page.headers['content-type']], [200, 'text/html; charset=utf-8']);
+    assert.match(page.text, /<code>\/v1<\/code>[\s\S]*href="\/docs"/);
+    assert.match(String(page.headers['content-security-policy']), /default-src 'none'/);
+    const other = await send(gateway.url, { path: '/' });
+    assert.deepEqual(other.json(), {
+      ...{ service: 'weir', base_url: '/v1', reference: '/docs', openapi: '/openapi.json' },
+      ...{ alive: '/healthz', ready: '/readyz' },
+    });
+    assert.equal(other.headers['vary'], 'accept');
+    // Nothing but a look at it is meant for the page.
+    assert.notEqual((await send(gateway.url, { path: '/', method: 'POST' })).status, 200);
   });
 
   test('HEAD has no body, another method no page, and a query changes nothing', async (t) => {

@@ -4,6 +4,7 @@ import { Hono } from 'hono';
 import type { Metrics } from '../ports/metrics.ts';
 import { degradedOf, type Dependencies } from './dependencies.ts';
 import type { ReferencePages } from './openapi/reference-pages.ts';
+import type { HomePages } from './home-page.ts';
 import { isPresent, type StaticPage } from './static-page.ts';
 
 export interface OperationsSetup {
@@ -12,6 +13,8 @@ export interface OperationsSetup {
   /** Why this process cannot serve now, in sentences for anybody; empty when it can. */
   unready(): readonly string[];
   readonly reference: ReferencePages;
+  /** What `/` answers. */
+  readonly home: HomePages;
   /** Where the links of invites lead. */
   readonly invitePage: StaticPage;
   /** Says why this caller may not read the pages for operators, or undefined when it may. */
@@ -57,6 +60,11 @@ export function createOperations(
     const { contentType, text } = await setup.metrics.render();
     return context.body(text, 200, { 'content-type': contentType });
   });
+  app.get('/', (context) => {
+    const wantsPage = context.req.header('accept')?.includes('text/html') === true;
+    const { body, headers } = wantsPage ? setup.home.page : setup.home.json;
+    return context.body(body, 200, { ...headers });
+  });
   for (const [path, read] of [
     ['/openapi.json', setup.reference.document],
     ['/docs', setup.reference.reading],
@@ -73,7 +81,8 @@ export function createOperations(
   const listener = getRequestListener(app.fetch, { overrideGlobalObjects: false, hostname: 'localhost' });
   const paths = new Set(['/healthz', '/readyz', '/invite', ...guarded]);
   return (path, request, response) => {
-    if (!paths.has(path)) return false;
+    const isHome = path === '/' && (request.method === 'GET' || request.method === 'HEAD');
+    if (!isHome && !paths.has(path)) return false;
     void listener(request, response);
     return true;
   };

@@ -13,10 +13,19 @@ const maxMetadataLength = 128;
  * Takes trace ids and metadata from the headers: the service headers first, then W3C `traceparent` and `baggage`. A
  * request without a trace id is its own trace. One that came with a `traceparent` is a span of that trace, with an id
  * made of the request's and the name `METHOD path` unless it names its own. Throws `invalid_header` for metadata that is
- * no object of short strings; what is wrong in the W3C headers is ignored, as the standards ask.
+ * no object of short strings, and for a header of the gateway that is neither true nor false and has to be; what is wrong in the W3C headers is ignored, as the standards ask.
  */
 export function readTraceHeaders(exchange: Exchange): void {
   const { facts } = exchange;
+  const wrong = exchange.wrongFlag();
+  if (wrong !== undefined) {
+    const value = (exchange.service(wrong) ?? '').slice(0, 200);
+    throw new GatewayError(
+      'invalid_header',
+      `The ${wrong} header is ${JSON.stringify(value)}. Send true or false, or leave it out.`,
+      { param: wrong },
+    );
+  }
   const header = exchange.header('traceparent');
   const parent = header === undefined ? undefined : readTraceParent(header);
   facts.traceId = identifier(exchange, 'trace-id') ?? parent?.traceId ?? exchange.id;

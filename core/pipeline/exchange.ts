@@ -62,6 +62,21 @@ export interface ExchangeSetup {
   readonly monotonic: number;
 }
 
+/** Headers of the gateway that say true or false, by their names without the prefix. */
+const flagHeaders: ReadonlySet<string> = new Set([
+  'cache-force-refresh',
+  'debug',
+  'explain',
+  'fetch-integrated-models',
+  'strict-open-ai-compliance',
+  'strict-openai-compliance',
+]);
+
+/** In any case, and empty for nothing said. */
+function isFlag(value: string): boolean {
+  return value === 'true' || value === 'false' || /^\s*(?:true|false)?\s*$/i.test(value);
+}
+
 /** One request on its way: the context that every hook sees, and the pipeline's own state beside it. */
 export class Exchange implements RequestContext, ResponseContext, AttemptContext {
   readonly id = randomUUID();
@@ -210,6 +225,16 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
       if (one.service === name && (preferred === undefined || one.rank < preferred.rank)) preferred = one;
     }
     return preferred === undefined ? undefined : this.incoming.header(preferred.lower);
+  }
+
+  /** The header that says neither true nor false where it has to, by its name without the prefix. */
+  wrongFlag(): string | undefined {
+    for (const { service, lower } of this.serviceHeaders) {
+      if (service === undefined || !flagHeaders.has(service)) continue;
+      const value = this.incoming.header(lower);
+      if (value !== undefined && !isFlag(value)) return service;
+    }
+    return undefined;
   }
 
   private noteServiceHeader(name: HeaderName): void {

@@ -1,21 +1,10 @@
-import { defineRoute, GatewayError, Type, type Scope } from '../../core/pipeline/plugin.ts';
-import {
-  groupColumns,
-  groupings,
-  type GroupColumn,
-  type GroupRow,
-  type Grouping,
-} from '../../core/ports/analytics.ts';
+import { defineRoute, Type, type Scope } from '../../core/pipeline/plugin.ts';
+import { groupings, type GroupRow, type Grouping } from '../../core/ports/analytics.ts';
 import type { RouteDefinition } from '../../core/http/define-route.ts';
 import { analyticsQuestion } from './analytics-question.ts';
-import { cellOf, groupPage, groupPageQuery } from './group-page.ts';
-import { nearest } from './nearest.ts';
+import { cellOf, columnsOf, columnsQuery, groupPage, groupPageQuery, known } from './group-page.ts';
 import { filterQuery } from './request-filter.ts';
 import { strict } from './text-schema.ts';
-
-/** Always there; clients name it all the same. */
-const requestCount = 'requests';
-const columnNames = [requestCount, ...groupColumns] as const;
 
 const Params = Type.Object({
   groupBy: Type.String({
@@ -27,12 +16,7 @@ const Params = Type.Object({
 
 const Query = Type.Object(
   {
-    columns: Type.Optional(
-      Type.String({
-        maxLength: 2000,
-        description: `Further columns, with commas between them or repeated: ${groupColumns.join(', ')}. Without it only the request count is returned.`,
-      }),
-    ),
+    columns: columnsQuery('Without it only the request count is returned.'),
     include_total: Type.Optional(
       Type.Boolean({ description: 'Existing clients send it; `total` is always there.' }),
     ),
@@ -85,28 +69,6 @@ function groupRoute(area: 'analytics' | 'logs', scope: Scope): RouteDefinition {
       return { object: 'list' as const, total, data: rows.map((row) => groupOf(by, row)) };
     },
   });
-}
-
-function columnsOf(list = ''): readonly GroupColumn[] {
-  const given = list.split(',').map((name) => name.trim());
-  const names = given.filter((name) => name !== '').map((name) => known('columns', name, columnNames));
-  return [...new Set(names)].filter((name) => name !== requestCount);
-}
-
-/** The value as one of those that are known; throws `invalid_request` with a suggestion otherwise. */
-function known<T extends string>(param: string, value: string, choices: readonly T[]): T {
-  const found = choices.find((choice) => choice === value);
-  if (found !== undefined) return found;
-  const shown = value.slice(0, 64);
-  const near = nearest(shown, choices);
-  const hint = near === undefined ? '' : ` Did you mean "${near}"?`;
-  throw new GatewayError(
-    'invalid_request',
-    `"${shown}" is no value of "${param}".${hint} Known: ${choices.join(', ')}.`,
-    {
-      param,
-    },
-  );
 }
 
 function groupOf(

@@ -40,6 +40,24 @@ for (const [path, by, field] of [
   });
 }
 
+test('groups show the columns that are asked for instead of the usual ones', async () => {
+  const columns = { p95_latency: 12.5, first_seen: '2026-11-21 08:59:59.001' };
+  const rows = [{ value: 'ann', requests: 1, columns }];
+  const query = { columns: 'p95_latency, first_seen,requests' };
+  const { reply, asked } = await ask('/analytics/groups/users', rows, {}, query);
+  assert.deepEqual(asked.columns, ['p95_latency', 'first_seen']);
+  assert.deepEqual(reply.data, [
+    {
+      ...{ object: 'analytics-group', user: 'ann', requests: 1 },
+      ...{ p95_latency: 12.5, first_seen: '2026-11-21T08:59:59.001Z' },
+    },
+  ]);
+  await assert.rejects(ask('/analytics/groups/users', rows, {}, { columns: 'p95_latencyy' }), {
+    code: 'invalid_request',
+    message: /Did you mean "p95_latency"/,
+  });
+});
+
 test('groups/metadata/{metadataKey}: everything that is known of its values', async () => {
   const columns = {
     ...{ cost: '1.5', avg_tokens: 2.5, avg_weighted_feedback: null, requests_with_feedback: '0' },

@@ -1,14 +1,17 @@
 import type { RouteDefinition, RouteInput } from '../../core/http/define-route.ts';
 import { defineRoute, Type, type Scope, type Static } from '../../core/pipeline/plugin.ts';
-import type { GroupBy, GroupRow } from '../../core/ports/analytics.ts';
+import { groupColumns, type GroupBy, type GroupColumn, type GroupRow } from '../../core/ports/analytics.ts';
 import { analyticsQuestion } from './analytics-question.ts';
 import { Count, dollars, Figure } from './graph-values.ts';
-import { cellOf, groupPage, groupPageQuery } from './group-page.ts';
+import { cellOf, columnsOf, columnsQuery, groupPage, groupPageQuery } from './group-page.ts';
 import { listReply } from './page-query.ts';
 import { filterQuery } from './request-filter.ts';
 import { strict } from './text-schema.ts';
 
-const Query = Type.Object({ ...filterQuery, ...groupPageQuery }, strict);
+const Query = Type.Object(
+  { columns: columnsQuery('Without it the usual ones.'), ...filterQuery, ...groupPageQuery },
+  strict,
+);
 type Call = Pick<RouteInput<unknown, Static<typeof Query>, unknown>, 'query' | 'key' | 'role'>;
 
 /** What can be said of each group beside its requests. */
@@ -18,6 +21,7 @@ const cells = {
   avg_weighted_feedback: Figure('Weighted average of the feedback of their traces.'),
   requests_with_feedback: Count('Requests whose trace has feedback.'),
   last_seen: Type.String({ description: 'When the latest of them was accepted, ISO 8601.' }),
+  first_seen: Type.String({ description: 'When the first of them was accepted, ISO 8601.' }),
 };
 type Cell = keyof typeof cells;
 
@@ -89,7 +93,12 @@ export function namedGroupRoutes(scope: Scope): readonly RouteDefinition[] {
 }
 
 function plainRoute(group: NamedGroup) {
-  const columns = Object.fromEntries(group.columns.map((column) => [column, cells[column]]));
+  const columns = Object.fromEntries(
+    groupColumns.map((column) => [
+      column,
+      Type.Optional(Object.hasOwn(cells, column) ? cells[column as Cell] : Figure('As it was asked for.')),
+    ]),
+  );
   return {
     method: 'GET' as const,
     summary: group.title,
@@ -112,15 +121,16 @@ function plainRoute(group: NamedGroup) {
 }
 
 async function pageOfGroups(group: NamedGroup, by: GroupBy, call: Call, scope: Scope) {
+  const columns = call.query.columns === undefined ? group.columns : columnsOf(call.query.columns);
   const { total, rows } = await scope.analytics.groups({
     ...analyticsQuestion(call, scope),
-    ...{ by, columns: group.columns },
+    ...{ by, columns },
     ...groupPage(call.query),
   });
-  return { object: 'list' as const, total, data: rows.map((row) => shownGroup(group, row)) };
+  return { object: 'list' as const, total, data: rows.map((row) => shownGroup(group.field, columns, row)) };
 }
 
-function shownGroup({ field, columns }: NamedGroup, row: GroupRow) {
+function shownGroup(field: string, columns: readonly GroupColumn[], row: GroupRow) {
   const group: Record<string, string | number | null> = { [field]: row.value, requests: row.requests };
   for (const column of columns) {
     const cell = row.columns[column] ?? null;

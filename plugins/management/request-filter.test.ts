@@ -134,6 +134,27 @@ describe('a filter that cannot be', () => {
       assert.throws(() => readFilter(values, now), { code: 'invalid_request', status: 400, param, message }),
     );
 
+  test('today and yesterday are days in UTC, the present one as far as it has come', () => {
+    const day = Date.parse('2026-11-21T00:00:00Z');
+    const windows: [min: string | undefined, max: string | undefined, from: number, to: number][] = [
+      ['today', undefined, day, now],
+      ['today', 'today', day, now],
+      ['yesterday', 'yesterday', day - 86_400_000, day],
+      ['yesterday', 'today', day - 86_400_000, now],
+      ['2026-11-19T12:00:00Z', 'yesterday', Date.parse('2026-11-19T12:00:00Z'), day],
+    ];
+    for (const [min, max, from, to] of windows) {
+      const values = {
+        ...(min !== undefined && { time_of_generation_min: min }),
+        ...(max !== undefined && { time_of_generation_max: max }),
+      };
+      assert.deepEqual(checkQuery({ ...values }), []);
+      assert.deepEqual(checkBody(values), []);
+      assert.deepEqual(readFilter(values, now).window, { from, to });
+    }
+    assert.notDeepEqual(checkQuery({ time_of_generation_min: 'tomorrow' }), []);
+  });
+
   test('every mistake is told at once', () => {
     assert.throws(() => readFilter({ status_code: 'a,b', metadata: '1', user: '[' }, now), {
       message: /"user" .*; "status_code" "a" .*; "status_code" "b" .*; "metadata" /,

@@ -79,13 +79,23 @@ const Search = Type.String({
 const metadataNote = 'each of its texts must be in the metadata of the request; at most 20.';
 const PlaceName = Name('Id or slug of a workspace: its requests alone.');
 
+/** An instant, or a day by its name. */
+const Moment = (description: string) =>
+  Type.Union([Instant('A moment.'), Type.Literal('today'), Type.Literal('yesterday')], { description });
+
 /** What all ways of asking share. */
 const plain = {
   workspace_slug: Type.Optional(PlaceName),
   workspace_id: Type.Optional(PlaceName),
-  time_of_generation_min: Type.Optional(Instant('From when on, ISO 8601. Default: 24 hours before the end.')),
+  time_of_generation_min: Type.Optional(
+    Moment(
+      'From when on: ISO 8601, or the day `today` or `yesterday` in UTC. Default: 24 hours before the end.',
+    ),
+  ),
   time_of_generation_max: Type.Optional(
-    Instant('Until when, ISO 8601, itself excluded. Default: now. At most 366 days in all.'),
+    Moment(
+      'Until when: ISO 8601, itself excluded, or the end of `today` or `yesterday`. Default: now. At most 366 days in all.',
+    ),
   ),
   success: Type.Optional(Flag),
   search: Type.Optional(Search),

@@ -4,7 +4,7 @@ import type { TimeWindow } from '../../core/ports/analytics.ts';
 const dayMs = 86_400_000;
 const longestMs = 366 * dayMs;
 
-/** The part of a query that says when. Both ISO 8601 with a time zone. */
+/** The part of a query that says when. Both ISO 8601 with a time zone, or `today` and `yesterday`: days in UTC. */
 export interface TimeQuery {
   readonly time_of_generation_min?: string;
   readonly time_of_generation_max?: string;
@@ -15,8 +15,9 @@ export interface TimeQuery {
  * Throws `invalid_request` when it is empty, turned round or longer than 366 days.
  */
 export function timeWindow(query: TimeQuery, now: number): TimeWindow {
-  const to = instantOr(now, 'time_of_generation_max', query.time_of_generation_max);
-  const from = instantOr(to - dayMs, 'time_of_generation_min', query.time_of_generation_min);
+  const { time_of_generation_min: min, time_of_generation_max: max } = query;
+  const to = endOfDay(max, now) ?? instantOr(now, 'time_of_generation_max', max);
+  const from = startOfDay(min, now) ?? instantOr(to - dayMs, 'time_of_generation_min', min);
   if (from >= to) {
     throw refused(
       'time_of_generation_min',
@@ -27,6 +28,18 @@ export function timeWindow(query: TimeQuery, now: number): TimeWindow {
     throw refused('time_of_generation_min', 'must lie at most 366 days before time_of_generation_max');
   }
   return { from, to };
+}
+
+function startOfDay(name: string | undefined, now: number): number | undefined {
+  const today = now - (now % dayMs);
+  if (name === 'today') return today;
+  return name === 'yesterday' ? today - dayMs : undefined;
+}
+
+/** The last day is counted whole, as far as it has come: a graph has no points in the future. */
+function endOfDay(name: string | undefined, now: number): number | undefined {
+  if (name === 'today') return now;
+  return name === 'yesterday' ? now - (now % dayMs) : undefined;
 }
 
 function instantOr(fallback: number, param: string, text: string | undefined): number {

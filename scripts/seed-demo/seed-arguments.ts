@@ -9,7 +9,14 @@ Fills the analytics store of a configuration with rows that look real. Broken of
   --seed N         another number makes other rows; default 1
   --end TIME       when they end (2026-11-22, or with a time); default: now, and of rows that were begun, as they were
   --config FILE    the configuration (WEIR_CONFIG); its storage.analytics says where the rows go
-  --data DIR       the data folder (WEIR_DATA); default ./data. No gateway may run on an embedded store meanwhile`;
+  --data DIR       the data folder (WEIR_DATA); default ./data
+
+An embedded store takes one process: stop its gateway, fill, and start it again. To fill beside a gateway that runs, let
+both use an analytics server: storage.analytics.url in the configuration (docs/clickhouse.md).`;
+
+/** What to do where a gateway runs on the data folder that is to be filled. */
+export const besideGateway =
+  'An embedded store takes one process. Stop the gateway, run this again, and start the gateway; or let both use an analytics server (storage.analytics.url, docs/clickhouse.md), which is filled while the gateway runs; or fill another folder with --data DIR, and start a gateway on that.';
 
 /** What is to be made. */
 export interface SeedArguments {

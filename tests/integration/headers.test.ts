@@ -105,6 +105,23 @@ for (const prefix of ['x-service', 'x-portkey']) {
       assert.equal(upstream.requests.length, 0);
     });
 
+    test('flags that say neither true nor false', async (t) => {
+      const { ask, upstream } = await start(t);
+      for (const name of [
+        ...['strict-open-ai-compliance', 'strict-openai-compliance', 'debug', 'explain'],
+        ...['cache-force-refresh', 'fetch-integrated-models'],
+      ]) {
+        for (const value of ['1', 'yes', 'treu', '"true"']) {
+          const answer = await ask({ [`${prefix}-${name}`]: value });
+          assert.equal(answer.status, 400, `${name}: ${value}`);
+          const { code, param, message } = answer.json().error;
+          assert.deepEqual([code, param], ['invalid_header', name]);
+          assert.match(message, /Send true or false/);
+        }
+      }
+      assert.equal(upstream.requests.length, 0);
+    });
+
     test('strict compliance', async (t) => {
       const { ask } = await start(t);
       const body = { ...question, thinking: { type: 'enabled', budget_tokens: 1024 } };

@@ -1,5 +1,5 @@
 import { Type, type TSchema } from 'typebox';
-import { component, orNull, unixSeconds } from './component.ts';
+import { component, openObject, orNull, unixSeconds } from './component.ts';
 
 const logprobMembers = {
   token: Type.String(),
@@ -78,6 +78,32 @@ const Completion = Type.Object({
   usage: Type.Optional(component('ChatUsage')),
 });
 
+/** One event of a stream. */
+const Chunk = Type.Object({
+  id: Type.String(),
+  object: Type.Literal('chat.completion.chunk'),
+  created: unixSeconds('When it was made.'),
+  model: Type.String({ description: 'The model that answers.' }),
+  choices: Type.Array(
+    Type.Object({
+      index: Type.Integer({ minimum: 0 }),
+      delta: openObject({
+        role: Type.Optional(Type.String()),
+        content: Type.Optional(orNull(Type.String())),
+        refusal: Type.Optional(orNull(Type.String())),
+        tool_calls: Type.Optional(
+          Type.Array(openObject({ index: Type.Integer({ minimum: 0 }) }), {
+            description: 'Parts of calls; the arguments come in pieces.',
+          }),
+        ),
+      }),
+      finish_reason: Type.Optional(orNull(Type.String())),
+    }),
+    { description: 'None in the event that tells the usage.' },
+  ),
+  usage: Type.Optional(orNull(component('ChatUsage'))),
+});
+
 const TextCompletion = Type.Object({
   id: Type.String(),
   object: Type.Literal('text_completion'),
@@ -101,5 +127,6 @@ export const chatAnswerSchemas: Readonly<Record<string, TSchema>> = {
   ChatToolCall: ToolCall,
   ChatUsage: Usage,
   TokenLogprob,
+  ChatCompletionChunk: Chunk,
   TextCompletion,
 };

@@ -2,7 +2,7 @@ import type { GatewayConfig } from '../../config/schema.ts';
 import { chatAnswerSchemas } from './chat-answer.ts';
 import { chatRequestSchemas } from './chat-request.ts';
 import { embedSchema } from './embed-schema.ts';
-import { errorReferences, errorResponses, errorSchemas } from './error-responses.ts';
+import { errorReferences, errorResponses, refusedUnread, errorSchemas } from './error-responses.ts';
 import { jobSchemas } from './job-schemas.ts';
 import { modelSchemas } from './model-schemas.ts';
 import type { DocumentObject, Operation, OperationBody } from './operation.ts';
@@ -125,6 +125,7 @@ export class DocumentWriter {
           ...(one.response.length === 0 ? {} : { content: this.content(id, one.response) }),
         },
         ...this.errorsOf(one),
+        ...refusedUnread,
       },
       security: securityOf(one),
       ...one.extensions,

@@ -127,6 +127,21 @@ describe('the document', () => {
     );
   });
 
+  test('a stream says what its events hold, and headers that are too large are an answer', () => {
+    const operations = operationsIn(document).map(({ operation }) => JSON.stringify(operation));
+    for (const [id, event] of [
+      ['chat.completions.create', 'ChatCompletionChunk'],
+      ['completions.create', 'TextCompletion'],
+      ['responses.create', 'ResponseEvent'],
+      ['messages.create', 'MessageEvent'],
+    ] as const) {
+      const text = operations.find((one) => one.includes(`"operationId":"${id}"`)) ?? '';
+      assert.ok(text.includes(`"contentSchema":{"$ref":"#/components/schemas/${event}"}`), id);
+    }
+    for (const text of operations)
+      assert.ok(text.includes('"431":{"$ref":"#/components/responses/HeadersTooLarge"}'), text.slice(0, 80));
+  });
+
   test('JSON bodies have examples', () => {
     for (const { path, method, operation } of operations) {
       for (const body of [operation['requestBody'], operation['responses']['200']]) {

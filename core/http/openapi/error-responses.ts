@@ -105,8 +105,30 @@ export function errorResponses(): Readonly<Record<string, DocumentObject>> {
       };
     }
   }
+  responses[headersTooLarge] = {
+    description: 'The headers are larger than 64 KiB. The connection ends with it.',
+    content: {
+      'application/json': {
+        schema: { $ref: componentReference('OpenAiError') },
+        examples: {
+          invalid_request: {
+            value: exampleOf('openai', {
+              ...{ code: 'invalid_request', status: 431, type: 'invalid_request_error', admin: '' },
+            }),
+          },
+        },
+      },
+    },
+  };
   return responses;
 }
+
+const headersTooLarge = 'HeadersTooLarge';
+
+/** What every request can be answered before it is known what it asks. */
+export const refusedUnread: Readonly<Record<string, DocumentObject>> = {
+  431: { $ref: `#/components/responses/${headersTooLarge}` },
+};
 
 /** References to the errors of one shape, by status. */
 export function errorReferences(shape: ErrorShape): Readonly<Record<string, DocumentObject>> {

@@ -22,9 +22,16 @@ export function json(name: string, example: unknown): OperationBody {
   return { type: 'application/json', schema: component(name), example };
 }
 
-/** Server-sent events. */
-export function events(example: string): OperationBody {
-  return { type: 'text/event-stream', schema: { type: 'string' }, example };
+/** Server-sent events, of which each has JSON of a component's shape as its data. `end`: what the last one says instead. */
+export function events(name: string, example: string, end?: string): OperationBody {
+  const last = end === undefined ? '' : ` The last one says \`${end}\`.`;
+  const schema = {
+    type: 'string',
+    contentMediaType: 'text/event-stream',
+    description: `The data of each event is JSON of the shape of \`contentSchema\`.${last}`,
+    contentSchema: component(name),
+  };
+  return { type: 'text/event-stream', schema, example };
 }
 
 /** Bytes that pass through unread. */

@@ -27,7 +27,9 @@ const chat: readonly GatewayOperation[] = [
         usage,
       }),
       events(
+        'ChatCompletionChunk',
         `data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":${created},"model":"gpt-5-mini","choices":[{"index":0,"delta":{"content":"Hello!"},"finish_reason":null}]}\n\ndata: [DONE]\n\n`,
+        '[DONE]',
       ),
     ],
   },
@@ -42,7 +44,11 @@ const chat: readonly GatewayOperation[] = [
         choices: [{ index: 0, text: ' there was a gateway.', finish_reason: 'stop' }],
         usage,
       }),
-      events('data: {"id":"cmpl-1","object":"text_completion","choices":[]}\n\ndata: [DONE]\n\n'),
+      events(
+        'TextCompletion',
+        'data: {"id":"cmpl-1","object":"text_completion","choices":[]}\n\ndata: [DONE]\n\n',
+        '[DONE]',
+      ),
     ],
   },
   {
@@ -56,6 +62,7 @@ const chat: readonly GatewayOperation[] = [
         output: [{ type: 'message', role: 'assistant', content: [{ type: 'output_text', text: 'Hello!' }] }],
       }),
       events(
+        'ResponseEvent',
         'event: response.created\ndata: {"type":"response.created","response":{"id":"resp_1","object":"response","output":[]}}\n\n',
       ),
     ],
@@ -71,7 +78,7 @@ const chat: readonly GatewayOperation[] = [
         content: [{ type: 'text', text: 'Hello!' }],
         ...{ stop_reason: 'end_turn', usage: { input_tokens: 9, output_tokens: 3 } },
       }),
-      events('event: message_stop\ndata: {"type":"message_stop"}\n\n'),
+      events('MessageEvent', 'event: message_stop\ndata: {"type":"message_stop"}\n\n'),
     ],
   },
   {
@@ -114,7 +121,7 @@ const gemini: readonly GatewayOperation[] = [
     ],
     request: [json('GenerateContentRequest', { contents })],
     response: [
-      events(`data: ${JSON.stringify(generated)}\n\n`),
+      events('GeneratedContent', `data: ${JSON.stringify(generated)}\n\n`),
       {
         type: 'application/json',
         schema: { type: 'array', items: { $ref: '#/components/schemas/GeneratedContent' } },

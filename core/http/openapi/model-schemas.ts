@@ -1,5 +1,5 @@
 import { Type, type TSchema } from 'typebox';
-import { component, listOf, oneOf, orNull } from './component.ts';
+import { component, listOf, oneOf, openObject, orNull } from './component.ts';
 
 const Model = Type.String({
   description: 'A model of the provider, or `@slug/model` for a provider of the configuration.',
@@ -146,6 +146,13 @@ const answers = {
     content: Type.Array(AnyObject),
     stop_reason: Type.Optional(orNull(Type.String())),
     usage: Type.Object({ input_tokens: Type.Integer(), output_tokens: Type.Integer() }),
+  }),
+  MessageEvent: openObject({
+    type: Type.String({ description: '`message_start`, `content_block_delta`, `message_stop` …' }),
+  }),
+  ResponseEvent: openObject({
+    type: Type.String({ description: '`response.created`, `response.output_text.delta` …' }),
+    sequence_number: Type.Optional(Type.Integer({ minimum: 0 })),
   }),
   TokenCount: Type.Object({ input_tokens: Type.Integer({ minimum: 0 }) }),
   GeneratedContent: Type.Object({

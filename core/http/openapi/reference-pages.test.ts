@@ -10,6 +10,7 @@ import { describedPipelines, issuesOf, operationsIn, wholeDocument } from '../..
 import { administrationOperation } from './administration-operation.ts';
 import { DocumentWriter } from './document-writer.ts';
 import { renderReference } from './render-reference.ts';
+import { createHomePages } from '../home-page.ts';
 import { createInvitePage } from '../invite-page.ts';
 import { isPresent } from '../static-page.ts';
 import { createReferencePages } from './reference-pages.ts';
@@ -122,6 +123,7 @@ test('a gateway serves both, and its answers are what they say', async (t) => {
       ...{ dependencies: { look: () => Promise.resolve({ journal: 'ok' }) }, unready: () => [] },
       status: () => ({ status: 'serving', generation: '0f3a91b2c4d5' }),
       reference: createReferencePages(server, () => ({ compiled })),
+      home: createHomePages(server),
       invitePage: createInvitePage(server),
     }),
   });

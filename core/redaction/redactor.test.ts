@@ -118,6 +118,37 @@ describe('a redactor', () => {
     assert.ok(early?.type === 'text-delta' && early.text.length >= 100 - redaction.longest);
   });
 
+  test('long matches are held back as long as it says, and found however the text comes', () => {
+    const redaction = compiled([{ pattern: 'sk-[a-z]{5,200}', replacement: '#' }]);
+    assert.equal(redaction.longest, 204 + 25);
+    fc.assert(
+      fc.property(
+        fc.array(fc.integer({ min: 1, max: 90 }), { maxLength: 30 }),
+        fc.nat(700),
+        (sizes, place) => {
+          const filler = 'word '.repeat(140);
+          const text = `${filler.slice(0, place)}sk-${'k'.repeat(150)}${filler.slice(place)}`;
+          const pieces: string[] = [];
+          let at = 0;
+          for (const size of sizes) pieces.push(text.slice(at, (at += size)));
+          pieces.push(text.slice(at));
+          let came = 0;
+          const tap = redaction.stream({ endpoint: { dialect: 'openai-chat' } } as RequestContext);
+          let out = '';
+          const emit = (event: StreamEvent): void => void (out += 'text' in event ? event.text : '');
+          for (const piece of pieces) {
+            void tap.event({ type: 'text-delta', choice: 0, text: piece }, emit);
+            came += piece.length;
+            const left = out.length + (out.includes('#') ? 152 : 0);
+            assert.ok(came - left <= redaction.longest, `${came - left} are held back`);
+          }
+          void tap.end?.(emit);
+          assert.equal(out, redaction.text(text));
+        },
+      ),
+    );
+  });
+
   test('what ends a text gives out what is held: its finish everywhere, another kind where the wire has blocks', () => {
     const redaction = compiled([{ pattern: 'secret' }]);
     const events: StreamEvent[] = [
@@ -163,7 +194,7 @@ describe('a redactor', () => {
     ['(?<=a)b', /looks ahead or behind/],
     ['(a)\\1', /has a back-reference/],
     ['(', /is no valid regular expression/],
-    ['(?:[^x]{1,1000}){3}', /is too large|UTF-16 units, and a stream holds back 4096/],
+    ['(?:[^x]{1,1000}){3}', /is too large|UTF-16 units, and 4096 is the most/],
   ];
   for (const [source, expected] of refused) {
     test(`refuses ${source}`, () => {

@@ -19,7 +19,7 @@ export interface RedactorRule {
  * several that begin at one place that of the earliest rule, and the search goes on behind it.
  */
 export interface Redactor {
-  /** How many UTF-16 units of each text a stream holds back at most: the longest match and its surroundings. */
+  /** How many UTF-16 units of each text a stream holds back at most: the longest match, and an eighth more where it is long. */
   readonly longest: number;
   /** A text that is whole. */
   text(text: string): string;
@@ -31,8 +31,8 @@ export interface Redactor {
 
 /** Steps that one expression may expand to. */
 const mostSteps = 2000;
-/** What a stream holds back at most, for each text of an answer. */
-const mostHeldUnits = 4096;
+/** What a match has at most, in UTF-16 units. */
+const mostUnits = 4096;
 const usual = '[redacted]';
 
 /**
@@ -50,8 +50,8 @@ export function redactor(rules: readonly RedactorRule[]): Redactor | string {
   for (const [index, { pattern, replacement = usual }] of rules.entries()) {
     const found = boundedPattern(pattern, mostSteps);
     if (typeof found === 'string') return `the pattern of rule ${index} ${found}`;
-    if (found.longest > mostHeldUnits)
-      return `the pattern of rule ${index} has matches of up to ${found.longest} UTF-16 units, and a stream holds back ${mostHeldUnits} at most; shorten it`;
+    if (found.longest > mostUnits)
+      return `the pattern of rule ${index} has matches of up to ${found.longest} UTF-16 units, and ${mostUnits} is the most; shorten it`;
     compiled.push({ pattern: found, replacement });
   }
   return new RuleRedactor(compiled);
@@ -66,6 +66,7 @@ type TextEvent = Extract<StreamEvent, { text: string }>;
 
 class RuleRedactor implements Redactor {
   readonly longest: number;
+  private readonly reach: number;
   private readonly rules: readonly CompiledRule[];
   /** The same for the arguments of tool calls, which are JSON: what is put in stands within a string. */
   private readonly jsonRules: readonly CompiledRule[];
@@ -77,7 +78,8 @@ class RuleRedactor implements Redactor {
       replacement: JSON.stringify(rule.replacement).slice(1, -1),
     }));
     // One unit behind the longest match decides whether a word ends there.
-    this.longest = Math.max(0, ...rules.map(({ pattern }) => pattern.longest)) + 1;
+    this.reach = Math.max(0, ...rules.map(({ pattern }) => pattern.longest)) + 1;
+    this.longest = this.reach + batchOf(this.reach);
   }
 
   text(text: string): string {
@@ -100,7 +102,7 @@ class RuleRedactor implements Redactor {
   }
 
   stream({ endpoint }: RequestContext): StreamTap {
-    return new RedactingTap(endpoint.dialect, this.longest, (type) => this.rulesFor(type));
+    return new RedactingTap(endpoint.dialect, this.reach, (type) => this.rulesFor(type));
   }
 
   private rulesFor(type: AnswerText['type'] | TextEvent['type'] | undefined): readonly CompiledRule[] {
@@ -127,17 +129,22 @@ function* cutsIn(text: string, rules: readonly CompiledRule[], from: number, las
   }
 }
 
+/** How much has to come before a text is looked through again. */
+function batchOf(reach: number): number {
+  return reach < 64 ? 0 : reach >> 3;
+}
+
 /** One text of a stream: what has come of it and may still be part of a match is held back. */
 class HeldText {
   private readonly rules: readonly CompiledRule[];
-  private readonly longest: number;
+  private readonly reach: number;
   /** One character that has left, because it decides whether a word begins behind it, and what is held back. */
   private known = '';
   private from = 0;
 
-  constructor(rules: readonly CompiledRule[], longest: number) {
+  constructor(rules: readonly CompiledRule[], reach: number) {
     this.rules = rules;
-    this.longest = longest;
+    this.reach = reach;
   }
 
   /** What may leave now that this has come, too. */
@@ -145,8 +152,9 @@ class HeldText {
     this.known += text;
     const { known } = this;
     // Whether a match begins beyond this place is not known yet: more of it may come.
-    const decided = isLast ? known.length : known.length - this.longest;
-    if (decided < this.from) return '';
+    const decided = isLast ? known.length : known.length - this.reach;
+    // Text that is looked through again with each small piece would cost more the longer matches are.
+    if (!isLast && decided - this.from < batchOf(this.reach)) return '';
     let leaving = '';
     let at = this.from;
     for (const { start, end, replacement } of cutsIn(known, this.rules, at, decided)) {
@@ -170,17 +178,17 @@ function withoutHalfCharacter(text: string, place: number): number {
 
 class RedactingTap implements StreamTap {
   private readonly dialect: DialectName;
-  private readonly longest: number;
+  private readonly reach: number;
   private readonly rulesFor: (type: TextEvent['type']) => readonly CompiledRule[];
   private readonly open = new Map<string, { readonly event: TextEvent; readonly held: HeldText }>();
 
   constructor(
     dialect: DialectName,
-    longest: number,
+    reach: number,
     rulesFor: (type: TextEvent['type']) => readonly CompiledRule[],
   ) {
     this.dialect = dialect;
-    this.longest = longest;
+    this.reach = reach;
     this.rulesFor = rulesFor;
   }
 
@@ -193,7 +201,7 @@ class RedactingTap implements StreamTap {
     if (!isGathered(this.dialect)) this.finish(emit, event.choice, key);
     let one = this.open.get(key);
     if (one === undefined) {
-      one = { event, held: new HeldText(this.rulesFor(event.type), this.longest) };
+      one = { event, held: new HeldText(this.rulesFor(event.type), this.reach) };
       this.open.set(key, one);
     }
     // This wire has no pieces of calls.

@@ -1,3 +1,4 @@
+import type { NamedModels } from './named-models.ts';
 import type { AnswerText, Conversation, Dialect } from '../dialects/dialect.ts';
 import type { Endpoint, EndpointId } from '../dialects/endpoint.ts';
 import type { GatewayError } from '../errors/gateway-error.ts';
@@ -99,6 +100,11 @@ export interface RequestContext {
   readonly facts: RequestFacts;
   /** Parsed JSON of the body; the same as `body.json`. */
   readonly json: JsonValue | undefined;
+  /**
+   * The models that the request names as it is now, wherever it says them: body, form, path, query, headers; in an
+   * attempt as it goes out. Worked out anew each time. A body that is not loaded is `untold`.
+   */
+  readonly models: NamedModels;
   /** The texts of the conversation, decoded through the client's dialect on first use. */
   readonly conversation: Conversation;
   /** A header by lower-case name. */
@@ -174,6 +180,8 @@ export interface AttemptView {
   readonly provider: string;
   readonly aiService: string;
   readonly model: string;
+  /** The deployment that answers at this target, as its settings or the integration's list of models say; empty for none. */
+  readonly deployment: string;
   readonly body: AttemptBody;
   /**
    * A digest of where the request goes and with whose credential: provider, address, the headers that the gateway adds,

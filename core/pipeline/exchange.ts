@@ -1,3 +1,4 @@
+import { namedModels, type NamedModels } from './named-models.ts';
 import { randomUUID } from 'node:crypto';
 import type { Conversation, Dialect } from '../dialects/dialect.ts';
 import type { DialectName, Endpoint } from '../dialects/endpoint.ts';
@@ -182,6 +183,15 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
 
   get json(): JsonValue | undefined {
     return this.body.json;
+  }
+
+  get models(): NamedModels {
+    const { method, path, query, endpoint, dialect, upgrade, sent } = this;
+    return namedModels({
+      ...{ method, path, query, endpoint, dialect, isUpgrade: upgrade !== undefined },
+      body: this.body.present ? (sent?.changed === true ? sent : this.body) : undefined,
+      header: (name) => this.header(name),
+    });
   }
 
   get conversation(): Conversation {

@@ -27,9 +27,11 @@ export interface NamedModels {
   readonly names: readonly string[];
   /** Why the request may run another model than these, as the end of a sentence; undefined when it cannot. */
   readonly untold: string | undefined;
+  /** All of the request could be read, and it names none. */
+  readonly isUnnamed: boolean;
 }
 
-const nothing: NamedModels = { names: [], untold: undefined };
+const nothing: NamedModels = { names: [], untold: undefined, isUnnamed: false };
 
 /** What a request with this body is asked for by: one of these names it, each element of a list of requests for itself. */
 const mainPlaces = places('model', 'models', 'model_id', 'modelid', 'session.model');
@@ -77,13 +79,14 @@ export function namedModels(request: NamingRequest): NamedModels {
   readFields(urlEncodedFields(request.query.replace(/^\?/, '')), found, true);
   if (request.isUpgrade) judgeUpgrade(request, found);
   else if (request.body !== undefined) readBody(request.body, request, found);
-  if (found.main.length === 0 && mayRun(request))
-    found.tell(
-      canonicalPath(request.path).endsWith('/batches')
-        ? 'the models of a batch stand in its file'
-        : 'it names no model',
-    );
-  return { names: [...found.main, ...found.beside], untold: found.untold };
+  let isUnnamed = false;
+  if (found.main.length === 0 && mayRun(request)) {
+    if (canonicalPath(request.path).endsWith('/batches'))
+      found.tell('the models of a batch stand in its file');
+    isUnnamed = found.untold === undefined;
+    found.tell('it names no model');
+  }
+  return { names: [...found.main, ...found.beside], untold: found.untold, isUnnamed };
 }
 
 class Found {

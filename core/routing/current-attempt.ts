@@ -52,6 +52,12 @@ export class CurrentAttempt implements AttemptView {
     this.#wires = wires;
   }
 
+  get deployment(): string {
+    const { models } = this.#target;
+    const target = models?.targetOf(this.#exchange.models.names[0] ?? '', this.#target) ?? this.#target;
+    return target.settings['azure_deployment_id'] ?? '';
+  }
+
   get target(): string {
     return targetIdentity(this.#exchange, this.#target, this.#keyPrefix, this.#options.forwardHeaders);
   }

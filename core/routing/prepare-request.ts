@@ -16,7 +16,6 @@ import {
 } from './build-request.ts';
 import { isStrict } from './check-request.ts';
 import { hostFacts, planCall, type ProviderDialects } from './plan-call.ts';
-import { namingRequest } from './stored-try.ts';
 import {
   bodyObject,
   translateChat,
@@ -38,11 +37,12 @@ const translatable: ReadonlySet<EndpointId> = new Set(['images.generations', 'au
 
 /** The body has to be in memory: it is signed, said in other words, or changed by the config. */
 export function needsBody(exchange: Exchange, { target, params }: TryParts): boolean {
-  const { endpoint, body } = exchange;
+  const { endpoint, body, method, path, upgrade } = exchange;
   if (!body.present) return false;
+  const naming = { method, path, isUpgrade: upgrade !== undefined };
   if (target.signsBody) return true;
   // The model that it names has to be allowed.
-  if (target.models?.isRestricted === true && !runsNoModel(namingRequest(exchange))) return true;
+  if (target.models?.isRestricted === true && !runsNoModel(naming)) return true;
   return translatable.has(endpoint.id) && (target.dialect !== 'openai-chat' || params !== undefined);
 }
 

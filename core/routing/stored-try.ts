@@ -1,5 +1,4 @@
 import type { Exchange } from '../pipeline/exchange.ts';
-import { namedModels, type NamingRequest } from '../pipeline/named-models.ts';
 import type { TargetModels } from '../ports/router.ts';
 import { sentBody } from './build-request.ts';
 import type { TryParts } from './try-parts.ts';
@@ -18,7 +17,7 @@ export function forItsModel(parts: TryParts, models: TargetModels): TryParts {
 
 /** The model that is asked for at a provider with a list, which has all that the request names. Throws `model_not_allowed`. */
 export function allowedModel({ exchange, target }: TryParts, models: TargetModels): string | undefined {
-  const { names, untold } = namedModels(namingRequest(exchange));
+  const { names, untold } = exchange.models;
   // A full name of the Gemini API is the name of the model with its collection in front.
   const inCollection = exchange.dialect.name === 'google-gemini' || target.dialect.startsWith('google-');
   const plain = inCollection ? names.map((name) => name.replace(/^models\//, '')) : names;
@@ -28,16 +27,6 @@ export function allowedModel({ exchange, target }: TryParts, models: TargetModel
   if (exchange.endpoint.modelled && modelRequested !== '') models.require(modelRequested);
   if (untold !== undefined) throw models.refusalOfUntold(untold);
   return plain[0];
-}
-
-/** The request as it goes out, after config and hooks. */
-export function namingRequest(exchange: Exchange): NamingRequest {
-  const { method, path, query, endpoint, dialect, upgrade, body } = exchange;
-  return {
-    ...{ method, path, query, endpoint, dialect, isUpgrade: upgrade !== undefined },
-    body: body.present ? sentBody(exchange) : undefined,
-    header: (name) => exchange.header(name),
-  };
 }
 
 /** The model that goes out, after config and hooks; undefined for operations that name none, or that nobody reads. */

@@ -324,6 +324,7 @@ async function attempts(
       ...{ number: index + 1, provider, aiService: provider, model: 'm', target: provider, body },
       ...{
         cache: undefined,
+        deployment: '',
         terms: '',
         clientHeaders: [],
         onAbandon: () => undefined,

@@ -1,29 +1,63 @@
 import type { Clock } from '../../core/ports/clock.ts';
-import { definePlugin, GatewayError, judged } from '../../core/pipeline/plugin.ts';
+import {
+  definePlugin,
+  GatewayError,
+  judged,
+  type JsonObject,
+  type JsonValue,
+  type RequestContext,
+} from '../../core/pipeline/plugin.ts';
 import { RequestParametersSchema } from './options.ts';
-import { compileRules, findViolation, type Violation } from './rules.ts';
+import { compileRules, findModelViolation, findViolation, type Violation } from './rules.ts';
 
-/** Refuses requests by their tools, parameters and values: 446 `hooks_failed`. Bodies that are no JSON object pass. */
+/**
+ * Refuses requests by their tools, parameters and values: 446 `hooks_failed`. They are judged as they come and as they go out
+ * to each target. A rule over `model` holds wherever a model is said; of other bodies than JSON objects nothing else is judged.
+ */
 export default definePlugin({
   name: 'request-parameters',
   description:
-    'Refuses requests that use blocked, or not allowed, tools, functions, parameters or parameter values. Uploads and other binary bodies are not read.',
+    'Refuses requests that use blocked, or not allowed, tools, functions, parameters or parameter values: as they come, and as a config makes them for each target. Rules over `model` hold wherever a model is said: body, form, `@slug/`, path, query, `override_params`, `default_params`; a blocked name may not be that of the deployment either. A request whose model cannot be read (a batch, a list) is refused then; one that names none passes. Other rules judge JSON objects; uploads are read for rules over `model` alone.',
   schema: RequestParametersSchema,
   checks: ['default.requestParametersCheck'],
   capabilities: { guardrail: true, reads: ['request.json'] },
   create(options, { clock }) {
     const rules = compileRules(options);
+    const rulesModels = rules.models !== undefined || rules.blocksModels;
+    const judge = (context: RequestContext, json: JsonValue | undefined): void => {
+      const startedAt = clock.monotonic();
+      const isRead = isObject(json);
+      let violation = isRead ? findViolation(json, rules) : undefined;
+      let named = false;
+      if (violation === undefined && rulesModels) {
+        const { models, endpoint } = context;
+        named = models.names.length > 0;
+        const asked = { models, deployment: '', isAddressed: true, isModelled: endpoint.modelled };
+        violation = findModelViolation(asked, rules);
+      }
+      if (violation) throw refusal(violation, startedAt, clock);
+      context.set(judged, isRead || named ? 'passed' : 'skipped');
+    };
     return {
       request(context) {
-        const { json } = context;
-        if (typeof json !== 'object' || json === null || Array.isArray(json)) {
-          context.set(judged, 'skipped');
-          return;
-        }
+        const { body } = context;
+        // A form says its model, too; operations that run no model are not untold, and their uploads stay unread.
+        if (rulesModels && body.present && !body.loaded && context.models.untold !== undefined)
+          return body.load().then(() => judge(context, context.json));
+        return judge(context, context.json);
+      },
+      // What config, routing and the hooks behind this one have made of the request is what goes out.
+      attempt(context) {
+        const { attempt, endpoint } = context;
+        const { body } = attempt;
         const startedAt = clock.monotonic();
-        const violation = findViolation(json, rules);
+        const json = body.loaded ? body.json : undefined;
+        let violation = isObject(json) ? findViolation(json, rules) : undefined;
+        if (violation === undefined && rulesModels) {
+          const asked = { models: context.models, deployment: attempt.deployment, isAddressed: false };
+          violation = findModelViolation({ ...asked, isModelled: endpoint.modelled }, rules);
+        }
         if (violation) throw refusal(violation, startedAt, clock);
-        context.set(judged, 'passed');
       },
     };
   },
@@ -31,10 +65,13 @@ export default definePlugin({
 
 function refusal(violation: Violation, startedAt: number, clock: Clock): GatewayError {
   const { param, rule } = violation;
-  const found = describe(violation.found);
+  const found = violation.untold === undefined ? describe(violation.found) : violation.untold;
   const verdict = violation.blocked ? 'is blocked' : 'is not allowed';
   // For a parameter that is refused as such, `param` and what was found are the same word.
-  const explanation = `"${param}"${found === JSON.stringify(param) ? '' : ` with ${found}`} ${verdict} by the rule ${rule}.`;
+  const explanation =
+    violation.untold === undefined
+      ? `"${param}"${found === JSON.stringify(param) ? '' : ` with ${found}`} ${verdict} by the rule ${rule}.`
+      : `the rule ${rule} cannot be kept, as the model of this request cannot be told: ${found}.`;
   const timing = {
     execution_time: Math.round(clock.monotonic() - startedAt),
     created_at: new Date(clock.now()).toISOString(),
@@ -65,6 +102,10 @@ function refusal(violation: Violation, startedAt: number, clock: Clock): Gateway
     param,
     extra: { hook_results: { before_request_hooks: [hook], after_request_hooks: [] } },
   });
+}
+
+function isObject(json: JsonValue | undefined): json is JsonObject {
+  return typeof json === 'object' && json !== null && !Array.isArray(json);
 }
 
 /** A value of the body as people read it, short. */

@@ -1,4 +1,5 @@
 import type { JsonObject, JsonValue } from '../../core/pipeline/context.ts';
+import type { NamedModels } from '../../core/pipeline/plugin.ts';
 import type { RequestParametersOptions } from './options.ts';
 
 type Primitive = string | number | boolean | null;
@@ -18,6 +19,10 @@ export interface Rules {
   readonly names: ListRule | undefined;
   readonly keys: ListRule | undefined;
   readonly values: readonly { readonly key: string; readonly rule: ListRule }[];
+  /** Which models may be asked for, wherever a request says them; undefined when nothing rules over them. */
+  readonly models: ListRule | undefined;
+  /** `model` is no parameter that callers may send at all. */
+  readonly blocksModels: boolean;
 }
 
 /** What a request did wrong. */
@@ -29,10 +34,13 @@ export interface Violation {
   /** The offending key, name or value. */
   readonly found: JsonValue;
   readonly blocked: boolean;
+  /** Why nobody can tell what is asked for, as the end of a sentence. */
+  readonly untold?: string;
 }
 
 /** Compiles the options into sets. Called once per generation. */
 export function compileRules({ tools = {}, params = {} }: RequestParametersOptions): Rules {
+  const values = valueRules(params.values);
   return {
     types: listRule('tools.blockedTypes', tools.blockedTypes, 'tools.allowedTypes', tools.allowedTypes),
     names: listRule(
@@ -42,12 +50,18 @@ export function compileRules({ tools = {}, params = {} }: RequestParametersOptio
       tools.allowedFunctionNames,
     ),
     keys: listRule('params.blockedKeys', params.blockedKeys, 'params.allowedKeys', params.allowedKeys),
-    values: Object.entries(params.values ?? {}).flatMap(([key, { blockedValues, allowedValues }]) => {
-      const place = `params.values.${key}`;
-      const rule = listRule(`${place}.blockedValues`, blockedValues, `${place}.allowedValues`, allowedValues);
-      return rule === undefined ? [] : [{ key, rule }];
-    }),
+    values: values.filter(({ key }) => key !== 'model'),
+    models: values.find(({ key }) => key === 'model')?.rule,
+    blocksModels: params.blockedKeys?.includes('model') === true,
   };
+}
+
+function valueRules(values: NonNullable<RequestParametersOptions['params']>['values'] = {}): Rules['values'] {
+  return Object.entries(values).flatMap(([key, { blockedValues, allowedValues }]) => {
+    const place = `params.values.${key}`;
+    const rule = listRule(`${place}.blockedValues`, blockedValues, `${place}.allowedValues`, allowedValues);
+    return rule === undefined ? [] : [{ key, rule }];
+  });
 }
 
 function listRule(
@@ -68,6 +82,58 @@ function listRule(
 /** The first rule that the body breaks, or undefined. Allocates nothing for a body that breaks none. */
 export function findViolation(body: JsonObject, rules: Rules): Violation | undefined {
   return checkKeys(body, rules.keys) ?? checkValues(body, rules) ?? checkTools(body, rules);
+}
+
+/** What of a request says its models, and how far its names have been settled. */
+export interface ModelsAsked {
+  readonly models: NamedModels;
+  /** The deployment that answers, where settings choose it; else empty. */
+  readonly deployment: string;
+  /** `@slug/` still stands before names that address a provider. */
+  readonly isAddressed: boolean;
+  /** What cannot be read is refused elsewhere, with the reason. */
+  readonly isModelled: boolean;
+}
+
+/**
+ * The first model that breaks a rule, wherever the request says it. A deployment is judged by the blocked names alone:
+ * the operator chose it for the model that was asked for. Models that cannot be told break every rule over models.
+ */
+export function findModelViolation(asked: ModelsAsked, rules: Rules): Violation | undefined {
+  const { models: rule, keys, blocksModels } = rules;
+  const { names, untold, isUnnamed } = asked.models;
+  const [first] = names;
+  if (blocksModels && keys !== undefined && first !== undefined)
+    return { rule: keys.blockedOption, param: 'model', found: 'model', blocked: true };
+  if (rule === undefined) return undefined;
+  for (const name of names) {
+    // What goes out as `@slug/…` may be read as that model by a provider that is a gateway, too.
+    const blocked = spellings(name, true).find((one) => rule.blocked?.has(one));
+    if (blocked !== undefined)
+      return { rule: rule.blockedOption, param: 'model', found: name, blocked: true };
+    if (
+      rule.allowed !== undefined &&
+      !spellings(name, asked.isAddressed).some((one) => rule.allowed?.has(one))
+    )
+      return { rule: rule.allowedOption, param: 'model', found: name, blocked: false };
+  }
+  const { deployment } = asked;
+  if (deployment !== '' && rule.blocked?.has(deployment))
+    return { rule: rule.blockedOption, param: 'model', found: deployment, blocked: true };
+  if (untold === undefined || isUnnamed || asked.isModelled) return undefined;
+  const broken = rule.allowed === undefined ? rule.blockedOption : rule.allowedOption;
+  return { rule: broken, param: 'model', found: null, blocked: false, untold };
+}
+
+/** The name, without the provider that it addresses, and without the collection that it stands in. */
+function spellings(name: string, isAddressed: boolean): string[] {
+  const found = [name];
+  const slash = name.indexOf('/');
+  const bare = isAddressed && name.startsWith('@') && slash > 0 ? name.slice(slash + 1) : name;
+  if (bare !== name) found.push(bare);
+  const collection = bare.lastIndexOf('models/');
+  if (collection === 0 || bare[collection - 1] === '/') found.push(bare.slice(collection + 'models/'.length));
+  return found;
 }
 
 function checkKeys(body: JsonObject, rule: ListRule | undefined): Violation | undefined {

@@ -43,6 +43,7 @@ export async function attemptContext({
     onAbandon: (run) => void abandoned.push(run),
     ...{ number: 1, provider: 'up', aiService: 'up', model: 'm', target: target ?? 'target-1' },
     terms,
+    deployment: '',
     clientHeaders: tellingHeaders(context.headers, names.ofList(context.headers), []),
     translates: () => false,
     body: new ChangedBody(context.body),

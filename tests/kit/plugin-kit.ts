@@ -15,6 +15,7 @@ import type { ContextKey } from '../../core/pipeline/context-key.ts';
 import type { JsonObject, JsonValue, Outcome, RequestContext } from '../../core/pipeline/context.ts';
 import { emptyFacts, type RequestFacts } from '../../core/pipeline/facts.ts';
 import { callerKey } from '../../core/pipeline/keys.ts';
+import { namedModels, type NamedModels } from '../../core/pipeline/named-models.ts';
 import type { AnyPlugin, Scope } from '../../core/pipeline/plugin.ts';
 import { LazyBody } from '../../core/pipeline/request-body.ts';
 import type { Analytics } from '../../core/ports/analytics.ts';
@@ -253,6 +254,16 @@ export class TestContext implements RequestContext {
 
   get json(): JsonValue | undefined {
     return this.body.json;
+  }
+
+  get models(): NamedModels {
+    const { method, path, query, endpoint, body } = this;
+    const dialect = dialects.get(endpoint.dialect) ?? {};
+    return namedModels({
+      ...{ method, path, query, endpoint, dialect, isUpgrade: false },
+      body: body.present ? body : undefined,
+      header: (name) => this.header(name),
+    });
   }
 
   get conversation(): never {

@@ -57,6 +57,8 @@ export async function runExchange(
       throw new GatewayError('internal', `No plugin of the pipeline "${exchange.pipeline.name}" answered.`);
     }
   } catch (error) {
+    const keeping = keepBodyOfRefused(exchange, error, runtime);
+    if (keeping !== undefined) await keeping;
     const refused = deliverSafely(exchange, runtime, () => refuse(exchange, error, position, runtime));
     if (isPromise(refused)) await refused;
     return;
@@ -83,6 +85,36 @@ function requireScope(exchange: Exchange): void {
   if (exchange.matched.route !== undefined) return;
   const key = exchange.get(callerKey);
   if (key !== undefined) requireProviderScope(key, exchange);
+}
+
+/** How long a refused request may take to send the rest of its body, in milliseconds. */
+const refusedBodyMs = 500;
+
+/**
+ * Reads what a known caller sent that is over a limit, so that the log can have it: only where a plugin keeps bodies, and
+ * a body that is as short as what it keeps.
+ */
+function keepBodyOfRefused(
+  exchange: Exchange,
+  error: unknown,
+  { clock }: EngineRuntime,
+): Promise<void> | undefined {
+  const { body, endpoint, pipeline, incoming } = exchange;
+  if (!GatewayError.is(error) || error.status !== 429 || exchange.aborted) return undefined;
+  if (body.loaded || !body.present || !endpoint.modelled || incoming.awaitsContinue) return undefined;
+  const length = exchange.header('content-length');
+  if (length === undefined || Number(length) > pipeline.keepsResponseBytes) return undefined;
+  if (exchange.get(callerKey) === undefined) return undefined;
+  const loading = body.bring();
+  if (loading === undefined) return undefined;
+  return new Promise((resolve) => {
+    const cancel = clock.after(refusedBodyMs, resolve);
+    const done = (): void => {
+      cancel();
+      resolve();
+    };
+    loading.then(done, done);
+  });
 }
 
 function leave(exchange: Exchange, answer: Answer | undefined, runtime: EngineRuntime): void {

@@ -48,7 +48,7 @@ function checkReferences({ text, example }: ComposeContext): string[] {
 
 function checkService(service: Section, file: Section, context: ComposeContext): string[] {
   const { build, image, healthcheck, environment, depends_on: dependsOn, ports } = service;
-  const problems = typeof image === 'string' ? checkImage(image) : ['it has no image'];
+  const problems = typeof image === 'string' ? checkImage(withDefault(image)) : ['it has no image'];
   if (build === undefined && section(healthcheck)['test'] === undefined)
     problems.push('it has no healthcheck');
   for (const [name, value] of Object.entries(section(environment))) {
@@ -69,6 +69,11 @@ function checkService(service: Section, file: Section, context: ComposeContext):
   if (build !== undefined && Number(grace ?? 10) < context.stopSeconds)
     problems.push(`stop_grace_period must be ${context.stopSeconds}s at least`);
   return problems;
+}
+
+/** `${NAME:-image}` is that image, unless somebody names another. */
+function withDefault(image: string): string {
+  return /^\$\{\w+:-([^}]*)\}$/.exec(image)?.[1] ?? image;
 }
 
 function checkMount(mount: string, file: Section, { exists }: ComposeContext): string[] {

@@ -44,12 +44,12 @@ function findsBroken(
 
 describe('Dockerfile', () => {
   const good = [
-    'ARG BASE=node:20.1-slim',
+    'ARG BASE=node:20.1.0-slim',
     'FROM ${BASE} AS build',
     'COPY package.json ./',
     'RUN a \\',
     '  && b',
-    'FROM node:20.1-slim',
+    'FROM node:20.1.0-slim',
     'COPY --from=build /x /x',
     'COPY core ./core',
     'EXPOSE 1',
@@ -69,11 +69,11 @@ describe('Dockerfile', () => {
     ['an unknown flag', 'COPY --from=build', 'COPY --form=build', /:7: Unknown flag: form/],
     [
       'a moving tag in an argument',
-      'BASE=node:20.1-slim',
+      'BASE=node:20.1.0-slim',
       'BASE=node:latest',
       /:2: the tag of node:latest moves/,
     ],
-    ['no tag', 'FROM node:20.1-slim', 'FROM node', /:6: the image node has no tag/],
+    ['no tag', 'FROM node:20.1.0-slim', 'FROM node', /:6: the image node has no tag/],
     [
       'a stage that does not exist',
       '--from=build',
@@ -113,9 +113,17 @@ describe('Dockerfile', () => {
       assert.equal(isIgnored(ignore, path), expected));
   }
 
-  for (const image of ['a:latest', 'a', 'host:5000/a', 'a:bookworm', 'a:latest-slim', ''])
+  for (const image of [
+    ...['a:latest', 'a', 'host:5000/a', 'a:bookworm', 'a:latest-slim', ''],
+    ...['a:1', 'redis:7.4-bookworm', 'clickhouse/clickhouse-server:25.8', 'postgres:17', 'a@sha256:12'],
+  ])
     test(`image "${image}" is refused`, () => assert.equal(checkImage(image).length, 1));
-  for (const image of ['a:1', 'host:5000/a:1.2-slim', `a@sha256:${'0'.repeat(64)}`])
+  for (const image of [
+    'a:1.2.3',
+    'host:5000/a:1.2.3-slim',
+    'postgres:17.6-bookworm',
+    `a:1@sha256:${'0'.repeat(64)}`,
+  ])
     test(`image "${image}" is taken`, () => assert.deepEqual(checkImage(image), []));
 });
 
@@ -123,26 +131,32 @@ describe('compose', () => {
   const good = `services:
   app:
     build: .
-    image: app:1
+    image: app:1.0.0
     stop_grace_period: 60s
     depends_on: { db: { condition: service_healthy } }
     environment: { DB_PASSWORD: "\${DB_PASSWORD:?set it}" }
     ports: ["127.0.0.1:1:1"]
     volumes: ["./there:/x", "kept:/y"]
   db:
-    image: db:1
+    image: \${DB_IMAGE:-db:1.0.0}
     healthcheck: { test: [CMD, ok] }
 volumes: { kept: {} }
 `;
   const check = (text: string): string[] =>
-    checkCompose({ text, example: 'DB_PASSWORD=\n', exists: (file) => file === './there', stopSeconds: 50 });
+    checkCompose({
+      text,
+      example: 'DB_PASSWORD=\nDB_IMAGE=\n',
+      exists: (file) => file === './there',
+      stopSeconds: 50,
+    });
 
   test('a good one has no problem', () => assert.deepEqual(check(good), []));
 
   const broken: Broken[] = [
     ['no YAML', 'services:', 'services: [', /compose\.yaml: /],
     ['no services', 'services:', 'service:', /no services/],
-    ['a moving tag', 'db:1', 'db:latest', /service db: the tag/],
+    ['a moving tag', 'db:1.0.0', 'db:latest', /service db: the tag/],
+    ['a moving tag of a line', 'db:1.0.0', 'db:1.0', /service db: the tag of db:1\.0 moves/],
     ['no health check', '    healthcheck: { test: [CMD, ok] }\n', '', /db: it has no healthcheck/],
     ['a password in clear', '"${DB_PASSWORD:?set it}"', 'hunter2', /DB_PASSWORD is written in clear/],
     ['a password with a default', ':?set it', ':-hunter2', /must be \$\{DB_PASSWORD:\?why\}/],
@@ -181,4 +195,24 @@ describe('systemd unit', () => {
     ['a flag that is forgotten', ' --max-semi-space-size=64', '', /lacks --max-semi-space-size=64/],
   ];
   findsBroken(good, check, broken);
+});
+
+describe('package-lock.json', () => {
+  /** The engine for systems on which no lock file was made yet: npm takes these without looking at a digest. */
+  const unseen = ['darwin-arm64', 'darwin-x64', 'linux-arm64-gnu'].map(
+    (system) => `node_modules/@chdb/lib-${system}`,
+  );
+
+  test('has the digest of every package that is fetched, but for three that could not be looked up', () => {
+    const lock = JSON.parse(readFileSync('package-lock.json', 'utf8')) as {
+      packages: Record<string, { resolved?: string; integrity?: string; link?: boolean }>;
+    };
+    const fetched = Object.entries(lock.packages).filter(([name, { link }]) => name !== '' && link !== true);
+    assert.ok(fetched.length > 100);
+    const without = fetched.filter(([, { integrity }]) => !/^sha512-[\w+/]{86}==$/.test(integrity ?? ''));
+    assert.deepEqual(
+      without.map(([name]) => name),
+      unseen,
+    );
+  });
 });

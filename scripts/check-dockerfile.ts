@@ -53,13 +53,15 @@ function checkStages(instructions: readonly Instruction[]): string[] {
   return problems;
 }
 
-/** Why an image's name may mean another image tomorrow. */
+/** Why an image's name may mean another image tomorrow: it has neither a digest nor the tag of an exact version. */
 export function checkImage(image: string): string[] {
   if (image === '') return ['the image has no name'];
   if (/@sha256:[0-9a-f]{64}$/.test(image)) return [];
   const tag = /:([^/:]+)$/.exec(image)?.[1];
-  if (tag === undefined) return [`the image ${image} has no tag; name a version`];
-  return /^latest|^[a-z]+$/.test(tag) ? [`the tag of ${image} moves; name a version`] : [];
+  if (tag === undefined) return [`the image ${image} has no tag; name an exact version, or a digest`];
+  // Versions of PostgreSQL have two numbers; for others such a tag names the newest of a line.
+  const isExact = /(?:^|\/)postgres:/.test(image) ? /^\d+\.\d+/ : /^v?\d+\.\d+\.\d+/;
+  return isExact.test(tag) ? [] : [`the tag of ${image} moves; name an exact version, or a digest`];
 }
 
 function checkCopies(instructions: readonly Instruction[], context: BuildContext): string[] {

@@ -16,7 +16,7 @@ describe('loadConfig: defaults', () => {
       secret_sources: { environment_prefix: '', folder: '', machine_identity: false },
     });
     assert.deepEqual(config.storage, {
-      engine_start_ms: 300_000,
+      ...{ engine_start_ms: 300_000, redis_budget_ms: 50 },
       resources: { url: 'pglite:' },
       analytics: {
         url: 'chdb:',

@@ -351,6 +351,7 @@ export interface GatewayConfig {
     readonly jobs: { readonly url?: string };
     readonly journal: JournalSettings;
     readonly engine_start_ms: number;
+    readonly redis_budget_ms: number;
   };
   readonly retention: RetentionSettings;
   readonly exports: ExportSettings;

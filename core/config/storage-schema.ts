@@ -65,6 +65,15 @@ export const Storage = Type.Object(
         { ...section, description: 'What is done beside requests: keys and invites that end.' },
       ),
     ),
+    redis_budget_ms: Type.Optional(
+      Type.Integer({
+        default: 50,
+        minimum: 10,
+        maximum: 5000,
+        description:
+          'How long a request waits for an answer of a Redis server that counts or caches, without the time in which the gateway itself was busy. Three misses in a row, and the server is treated as away. See docs/redis.md.',
+      }),
+    ),
     engine_start_ms: Type.Optional(
       Type.Integer({
         default: 300_000,

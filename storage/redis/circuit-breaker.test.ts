@@ -3,14 +3,14 @@ import { describe, test } from 'node:test';
 import { ManualClock } from '../../tests/conformance/manual-clock.ts';
 import { CircuitBreaker } from './circuit-breaker.ts';
 
-function begin() {
+function begin(misses = 1) {
   const clock = new ManualClock();
   const events: string[] = [];
-  const waiting: { resolve: () => void; reject: (error: Error) => void }[] = [];
+  const waiting: { resolve: (inTime: boolean) => void; reject: (error: Error) => void }[] = [];
   const breaker = new CircuitBreaker({
-    ...{ clock, budgetMs: 50, deadAfterMs: 5000 },
+    ...{ clock, misses, deadAfterMs: 5000 },
     probe: () =>
-      new Promise<void>((resolve, reject) => {
+      new Promise<boolean>((resolve, reject) => {
         events.push(`probe at ${clock.now() - start}`);
         waiting.push({ resolve, reject });
       }),
@@ -23,16 +23,34 @@ function begin() {
     clock,
     events,
     breaker,
-    answer: () => waiting.shift()?.resolve(),
+    answer: (inTime = true) => waiting.shift()?.resolve(inTime),
     fail: () => waiting.shift()?.reject(new Error()),
   };
 }
 
 describe('the breaker', () => {
+  test('opens with the third miss in a row; calls that waited together are one, and an answer in time begins anew', () => {
+    const { clock, breaker } = begin(3);
+    const missAfter = (ms: number, calls = 1): void => {
+      const begunAt = clock.now();
+      clock.advance(ms);
+      for (let call = 0; call < calls; call += 1) breaker.miss(begunAt);
+    };
+    missAfter(50, 100);
+    missAfter(50, 100);
+    assert.equal(breaker.isOpen, false, 'one pause of the server, however many waited in it');
+    breaker.hit();
+    missAfter(50);
+    missAfter(50);
+    assert.equal(breaker.isOpen, false);
+    missAfter(50);
+    assert.equal(breaker.isOpen, true);
+  });
+
   test('opens once, and closes when a probe is answered in time', async () => {
     const { clock, events, breaker, answer } = begin();
-    breaker.trip();
-    breaker.trip();
+    breaker.miss(clock.now());
+    breaker.miss(clock.now());
     assert.equal(breaker.isOpen, true);
     await clock.pass(99);
     assert.deepEqual(events, ['open']);
@@ -46,10 +64,10 @@ describe('the breaker', () => {
 
   test('stays open when the probe is answered late or fails, and asks again', async () => {
     const { clock, events, breaker, answer, fail } = begin();
-    breaker.trip();
+    breaker.miss(clock.now());
     await clock.pass(100);
     await clock.pass(51);
-    answer();
+    answer(false);
     await clock.pass(100);
     fail();
     await clock.pass(100);
@@ -63,7 +81,7 @@ describe('the breaker', () => {
     for (let trip = 0; trip < 9; trip += 1) {
       if (trip === 8) await clock.pass(31_000);
       const before = clock.now();
-      breaker.trip();
+      breaker.miss(clock.now());
       while (events.at(-1)?.startsWith('probe') !== true) await clock.pass(100);
       pauses.push(clock.now() - before);
       answer();
@@ -74,7 +92,7 @@ describe('the breaker', () => {
 
   test('reports a connection as dead that answers no probe at all, and one probe is under way at most', async () => {
     const { clock, events, breaker } = begin();
-    breaker.trip();
+    breaker.miss(clock.now());
     await clock.pass(100);
     breaker.probeNow();
     await clock.pass(10_000);
@@ -84,7 +102,7 @@ describe('the breaker', () => {
   test('asks a new connection at once; while closed it asks nothing', async () => {
     const { clock, events, breaker, answer } = begin();
     breaker.probeNow();
-    breaker.trip();
+    breaker.miss(clock.now());
     breaker.probeNow();
     answer();
     await clock.pass(1000);
@@ -93,11 +111,11 @@ describe('the breaker', () => {
 
   test('leaves nothing behind when it ends', async () => {
     const { clock, events, breaker, fail } = begin();
-    breaker.trip();
+    breaker.miss(clock.now());
     await clock.pass(100);
     breaker.end();
     fail();
-    breaker.trip();
+    breaker.miss(clock.now());
     await clock.pass(1000);
     assert.deepEqual(events, ['open', 'probe at 100']);
     assert.equal(clock.waiting, 0);

@@ -8,12 +8,12 @@ const trustedAfterMs = 30_000;
 /** What `CircuitBreaker` needs. */
 export interface CircuitBreakerOptions {
   readonly clock: Clock;
-  /** An answer that takes longer proves nothing. */
-  readonly budgetMs: number;
+  /** So many calls in a row without an answer in time, each begun after the one before was given up, open it. */
+  readonly misses: number;
   /** A probe without any answer for so long means that the connection is dead. */
   readonly deadAfterMs: number;
-  /** Asks the server for a sign of life. Rejects when it cannot be asked. */
-  probe(): Promise<unknown>;
+  /** Asks the server for a sign of life: true when it came in time, false when later. Rejects when it cannot be asked. */
+  probe(): Promise<boolean>;
   onOpen(): void;
   onClose(): void;
   /** The connection is dead; drop it. */
@@ -28,6 +28,8 @@ export class CircuitBreaker {
   private readonly options: CircuitBreakerOptions;
   private tripped = false;
   private trips = 0;
+  private missed = 0;
+  private missedAt = -Infinity;
   private closedAt = -Infinity;
   private probing = false;
   private cancelPause: (() => void) | undefined;
@@ -43,9 +45,21 @@ export class CircuitBreaker {
     return this.tripped;
   }
 
-  /** A call was not answered in time. */
-  trip(): void {
-    if (this.tripped || this.ended) return;
+  /** A call was answered in time. */
+  hit(): void {
+    this.missed = 0;
+  }
+
+  /** A call that began at `begunAt` was not answered in time. Those that wait together for one pause are one miss. */
+  miss(begunAt: number): void {
+    if (this.tripped || this.ended || begunAt < this.missedAt) return;
+    this.missedAt = this.options.clock.monotonic();
+    this.missed += 1;
+    if (this.missed >= this.options.misses) this.trip();
+  }
+
+  private trip(): void {
+    this.missed = 0;
     const sinceClosed = this.options.clock.monotonic() - this.closedAt;
     this.trips = sinceClosed > trustedAfterMs ? 1 : this.trips + 1;
     this.tripped = true;
@@ -76,11 +90,10 @@ export class CircuitBreaker {
   private probe(): void {
     if (this.probing) return;
     this.probing = true;
-    const { clock, budgetMs, deadAfterMs } = this.options;
-    const sentAt = clock.monotonic();
+    const { clock, deadAfterMs } = this.options;
     this.cancelDead = clock.after(deadAfterMs, () => this.options.onDead());
     this.options.probe().then(
-      () => this.probed(clock.monotonic() - sentAt <= budgetMs),
+      (inTime) => this.probed(inTime),
       () => this.probed(false),
     );
   }

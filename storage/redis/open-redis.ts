@@ -8,7 +8,7 @@ import { type EncodedCommand, type RedisReply, sendEncoded } from './encoded-com
 import { OutageReport } from './outage-report.ts';
 import { parseRedisUrl, type RedisAddress } from './redis-address.ts';
 import {
-  redisBudgetMs,
+  defaultBudgetMs,
   type RedisCallOptions,
   type RedisConnection,
   type ReplyHandling,
@@ -22,6 +22,8 @@ const firstContactMs = 1000;
 const deadAfterMs = 2000;
 const closingMs = 1000;
 const maxPending = 10_000;
+/** One slow answer is no outage. */
+const missesInARow = 3;
 
 /** What `openRedis` needs. */
 export interface RedisOptions {
@@ -32,6 +34,8 @@ export interface RedisOptions {
   readonly metrics?: Metrics;
   /** What is kept there, for logs and metrics. Default `counters and cache`. */
   readonly stores?: string;
+  /** Milliseconds that a call waits for its answer. Default 50. */
+  readonly budgetMs?: number | undefined;
 }
 
 /**
@@ -45,34 +49,44 @@ export async function openRedis(options: RedisOptions): Promise<RedisConnection>
 }
 
 class OwnedConnection implements RedisConnection {
+  readonly budgetMs: number;
   private readonly clock: Clock;
   private readonly client: Redis;
   private readonly breaker: CircuitBreaker;
   private readonly calls: TimedCalls;
+  /** Apart: a sign of life that is late is no miss, and is not counted as a failed call. */
+  private readonly probes: TimedCalls;
   private readonly report: OutageReport;
   private ready = false;
   private gathering = false;
   private closing = false;
   private cancelHandshake: (() => void) | undefined;
 
-  constructor({ log, clock, metrics, stores = 'counters and cache' }: RedisOptions, address: RedisAddress) {
+  constructor(options: RedisOptions, address: RedisAddress) {
+    const { log, clock, metrics, stores = 'counters and cache', budgetMs = defaultBudgetMs } = options;
     this.clock = clock;
+    this.budgetMs = budgetMs;
     this.report = new OutageReport({ log, clock, metrics, label: address.label, stores });
     this.client = createClient(address);
     this.breaker = new CircuitBreaker({
-      ...{ clock, deadAfterMs, budgetMs: redisBudgetMs },
-      probe: () => this.client.ping(),
-      onOpen: () => this.report.begin(`no answer within ${redisBudgetMs} ms`),
+      ...{ clock, deadAfterMs, misses: missesInARow },
+      probe: () => this.probe(),
+      onOpen: () => this.report.begin(`no answer within ${budgetMs} ms, ${missesInARow} times in a row`),
       onClose: () => this.update(),
       onDead: () => this.client.disconnect(true),
     });
     this.calls = new TimedCalls({
       ...{ clock, maxPending },
-      onTimeout: () => this.breaker.trip(),
+      onTimeout: (begunAt) => this.breaker.miss(begunAt),
+      onAnswer: () => this.breaker.hit(),
       onFailure: (error) => {
-        if (isReplyError(error)) this.report.replyError(error.message);
-        else this.report.countFailed('slow');
+        if (!isReplyError(error)) return this.report.countFailed('slow');
+        this.breaker.hit();
+        this.report.replyError(error.message);
       },
+    });
+    this.probes = new TimedCalls({
+      ...{ clock, maxPending: 1, onTimeout: nobodyWaits, onAnswer: nobodyWaits, onFailure: nobodyWaits },
     });
     this.listen();
   }
@@ -108,6 +122,7 @@ class OwnedConnection implements RedisConnection {
     this.ready = false;
     this.breaker.end();
     this.calls.close();
+    this.probes.close();
     this.cancelHandshake?.();
     const { status } = this.client;
     if (status === 'end') return;
@@ -138,7 +153,7 @@ class OwnedConnection implements RedisConnection {
 
   /** Undefined for a call that has failed already. */
   private begin<Reply>(
-    { budgetMs = redisBudgetMs, unhurried = false }: RedisCallOptions,
+    { budgetMs = this.budgetMs, unhurried = false }: RedisCallOptions,
     waiter: Waiter<Reply>,
   ): TimedCall<Reply> | undefined {
     if (!this.ready || (this.breaker.isOpen && !unhurried)) {
@@ -193,6 +208,25 @@ class OwnedConnection implements RedisConnection {
       this.cancelHandshake?.();
       this.ready = false;
       if (!this.closing) this.report.begin(lastError === '' ? 'the connection was closed' : lastError);
+    });
+  }
+
+  /** In time is what would be for a call. */
+  private probe(): Promise<boolean> {
+    return new Promise((resolve, reject) => {
+      const inTime = this.probes.begin<string>(this.budgetMs, {
+        answered: () => resolve(true),
+        failed: nobodyWaits,
+        late: () => resolve(false),
+      });
+      this.client.ping().then(
+        (reply) => (inTime === undefined ? resolve(false) : inTime.answer(reply)),
+        (error: unknown) => {
+          const reason = error instanceof Error ? error : new Error(String(error));
+          inTime?.fail(reason);
+          reject(reason);
+        },
+      );
     });
   }
 

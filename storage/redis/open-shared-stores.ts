@@ -15,6 +15,7 @@ export interface SharedStoresOptions {
   readonly storage: {
     readonly counters: { readonly url: string };
     readonly cache: { readonly url?: string; readonly max_value_bytes: number };
+    readonly redis_budget_ms?: number;
   };
   /** What counts and caches in this process: for `memory:`, and while the server is away. */
   readonly counters: Counters;
@@ -42,6 +43,7 @@ export async function openSharedStores(options: SharedStoresOptions): Promise<Sh
   const { storage, log, clock, metrics } = options;
   const { url: cacheUrl = storage.counters.url, max_value_bytes: maxValueBytes } = storage.cache;
   const countersUrl = storage.counters.url;
+  const { redis_budget_ms: budgetMs } = storage;
   const storesByUrl = new Map<string, string>();
   if (countersUrl !== 'memory:') storesByUrl.set(countersUrl, 'counters');
   if (cacheUrl !== 'memory:')
@@ -54,7 +56,7 @@ export async function openSharedStores(options: SharedStoresOptions): Promise<Sh
     for (const [url, stores] of storesByUrl) {
       // Who needs no server loads no client.
       const { openRedis } = await import('./open-redis.ts');
-      connections.set(url, await openRedis({ url, log, clock, metrics, stores }));
+      connections.set(url, await openRedis({ url, log, clock, metrics, stores, budgetMs }));
     }
   } catch (error) {
     await close();

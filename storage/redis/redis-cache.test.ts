@@ -125,7 +125,7 @@ describe('redis cache', { skip: redisMissing }, () => {
     assert.equal(await cache.get('full'), undefined);
     assert.equal(text(await cache.get('kept')), 'a');
     server.pause();
-    assert.equal(await cache.get('kept'), undefined);
+    for (let miss = 0; miss < 3; miss += 1) assert.equal(await cache.get('kept'), undefined);
     assert.equal(redis.available, false);
     assert.equal(await cache.get('kept'), undefined);
     await cache.set('kept', Buffer.from('b'), 60_000);

@@ -1,7 +1,7 @@
 import type { Cache, CachedValue } from '../../core/ports/cache.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import { encodeCount, encodeParts, type RedisReply } from './encoded-command.ts';
-import { redisBudgetMs, type RedisConnection } from './redis-connection.ts';
+import type { RedisConnection } from './redis-connection.ts';
 
 /** Bounds of a cache on a Redis server, in bytes. */
 export interface RedisCacheOptions {
@@ -36,7 +36,7 @@ export function createRedisCache({ redis, clock, maxValueBytes }: RedisCacheOpti
     unansweredBytes += length;
     const command = { name: 'set', bytes: setCommand(key, value) };
     // Not stored, or nobody knows: the connection has told the log.
-    const budgetMs = redisBudgetMs + Math.ceil(length / bytesPerMs);
+    const budgetMs = redis.budgetMs + Math.ceil(length / bytesPerMs);
     return redis.send(command, { budgetMs, read: done, without: done });
   }
 

@@ -1,12 +1,12 @@
 import type { Redis } from 'ioredis';
 import type { EncodedCommand, RedisReply } from './encoded-command.ts';
 
-/** A server that has not answered a call after so many milliseconds is treated as if it were away. */
-export const redisBudgetMs = 50;
+/** Milliseconds in which a server has to answer a call, unless the configuration says otherwise. */
+export const defaultBudgetMs = 50;
 
 /** How one call is made. */
 export interface RedisCallOptions {
-  /** Milliseconds until the call is given up. Default 50. */
+  /** Milliseconds until the call is given up. Default: those of the connection. */
   readonly budgetMs?: number;
   /** Send it also to a server that is slow: nobody waits for the answer. Default false. */
   readonly unhurried?: boolean;
@@ -25,6 +25,8 @@ export interface ReplyHandling<Result> extends RedisCallOptions {
 export interface RedisConnection {
   /** False while a call would fail at once: not connected, or not answering in time. */
   readonly available: boolean;
+  /** Milliseconds that a call waits for its answer when it says nothing else. */
+  readonly budgetMs: number;
   /** Sends at once, or rejects at once; rejects when there is no answer in time. Nothing is ever sent twice. */
   call<Reply>(send: (client: Redis) => Promise<Reply>, options?: RedisCallOptions): Promise<Reply>;
   /**

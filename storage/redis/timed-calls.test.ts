@@ -1,15 +1,40 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { ManualClock } from '../../tests/conformance/manual-clock.ts';
+import { ManualClock, settle } from '../../tests/conformance/manual-clock.ts';
+import type { Clock } from '../../core/ports/clock.ts';
 import { TimedCalls } from './timed-calls.ts';
 
-function begin(maxPending = 10) {
-  const clock = new ManualClock();
+/** Time that passes while the process is busy: timers that fall due run late, when it is done. */
+class LateClock implements Clock {
+  #now = 0;
+  readonly #timers = new Set<{ readonly at: number; readonly run: () => void }>();
+
+  now = (): number => this.#now;
+  monotonic = (): number => this.#now;
+
+  after(ms: number, run: () => void): () => void {
+    const timer = { at: this.#now + ms, run };
+    this.#timers.add(timer);
+    return () => void this.#timers.delete(timer);
+  }
+
+  busy(ms: number): void {
+    this.#now += ms;
+    for (const timer of [...this.#timers].filter(({ at }) => at <= this.#now)) {
+      this.#timers.delete(timer);
+      timer.run();
+    }
+  }
+}
+
+function begin<C extends Clock = ManualClock>(maxPending = 10, given?: C) {
+  const clock = given ?? new ManualClock();
   const counted = { timeouts: 0, failures: [] as string[] };
   const calls = new TimedCalls({
     ...{ clock, maxPending },
     onTimeout: () => counted.timeouts++,
+    onAnswer: () => undefined,
     onFailure: (error) => counted.failures.push(error.message),
   });
   return { clock, calls, counted };
@@ -132,6 +157,30 @@ describe('calls with a bound in time', () => {
         assert.ok(more.every(({ state }) => state.outcome === 'again'));
       }),
       { numRuns: 50 },
+    );
+  });
+
+  test('a busy process misses no answer of a healthy server, and waits for a hung one no longer than the budget', async () => {
+    const turns = fc.array(fc.integer({ min: 0, max: 400 }), { minLength: 1, maxLength: 30 });
+    await fc.assert(
+      fc.asyncProperty(turns, fc.boolean(), async (busyMs, isHealthy) => {
+        const clock = new LateClock();
+        const { calls, counted } = begin(100, clock);
+        let freeMs = 0;
+        const sent = call(calls, 50);
+        // Each turn: the process is busy, late timers run, then what has come is read.
+        for (const ms of [...busyMs, ...Array.from({ length: 60 }, () => 1)]) {
+          clock.busy(ms);
+          if (sent.state.outcome !== 'waiting') continue;
+          freeMs += Math.min(ms, 30);
+          if (isHealthy) sent.answer('fine');
+          await settle();
+        }
+        assert.equal(sent.state.outcome, isHealthy ? 'fine' : 'no answer within 50 ms');
+        assert.equal(counted.timeouts, isHealthy ? 0 : 1);
+        assert.ok(freeMs <= 50 + 40, `it was waited for in ${freeMs} ms in which an answer could be read`);
+      }),
+      { numRuns: 60 },
     );
   });
 

@@ -1,12 +1,19 @@
 import type { Clock } from '../../core/ports/clock.ts';
 
+/** Time is looked at so often while calls are under way. */
+const tickMs = 10;
+/** A timer that is later than this was held up by the process itself, and not by the server. */
+const ownLagMs = 20;
+
 /** What `TimedCalls` needs. */
 export interface TimedCallsOptions {
   readonly clock: Clock;
   /** Calls under way at once; one more is refused. */
   readonly maxPending: number;
-  /** A call was given up. */
-  onTimeout(): void;
+  /** A call was given up, which began at `begunAt` (the clock's `monotonic`). */
+  onTimeout(begunAt: number): void;
+  /** A call was answered in time. */
+  onAnswer(): void;
   /** A call fails with this: it was given up, refused, or its answer is an error that came in time. */
   onFailure(error: Error): void;
 }
@@ -26,8 +33,9 @@ export interface Waiter<Reply> {
 }
 
 /**
- * Gives calls a bound in time with one timer for all of them. A call that is given up goes on: its answer may still
- * come, and is then handed to `late`.
+ * Gives calls a bound in time with one timer for all of them. Only time counts in which this process could have read an
+ * answer: while its event loop is held up, time stands still for all calls. A call that is given up goes on: its answer
+ * may still come, and is then handed to `late`.
  */
 export class TimedCalls {
   readonly options: TimedCallsOptions;
@@ -36,6 +44,10 @@ export class TimedCalls {
   private count = 0;
   private cancelTimer: (() => void) | undefined;
   private timerAt = Infinity;
+  /** Milliseconds in which answers could be read, up to `lookedAt`. */
+  private passed = 0;
+  /** Of the clock. */
+  private lookedAt = 0;
   private closed = false;
 
   constructor(options: TimedCallsOptions) {
@@ -51,8 +63,11 @@ export class TimedCalls {
       waiter.failed(error);
       return undefined;
     }
-    const deadline = clock.monotonic() + budgetMs;
-    const call = new PendingCall<Reply>(this, waiter, budgetMs, deadline);
+    const now = clock.monotonic();
+    if (this.first === undefined) this.lookedAt = now;
+    // What has gone by since the last look counts as it will at the next one: as a tick at the most.
+    const deadline = this.passed + Math.min(now - this.lookedAt, tickMs + ownLagMs) + budgetMs;
+    const call = new PendingCall<Reply>(this, waiter, { budgetMs, begunAt: now, deadline });
     this.link(call);
     this.arm(deadline);
     return call;
@@ -83,22 +98,30 @@ export class TimedCalls {
   }
 
   private arm(deadline: number): void {
-    if (deadline >= this.timerAt || this.closed) return;
+    const rest = Math.min(tickMs, Math.max(1, Math.ceil(deadline - this.passed)));
+    const at = this.lookedAt + rest;
+    if (at >= this.timerAt || this.closed) return;
     this.cancelTimer?.();
-    this.timerAt = deadline;
-    const rest = Math.max(1, Math.ceil(deadline - this.options.clock.monotonic()));
-    // After a pause of this process the answers may have come already, unread: the loop reads them before it goes on.
-    this.cancelTimer = this.options.clock.after(rest, () => setImmediate(() => this.check()));
+    this.timerAt = at;
+    const { clock } = this.options;
+    const ms = Math.max(1, Math.ceil(at - clock.monotonic()));
+    this.cancelTimer = clock.after(ms, () => {
+      const now = clock.monotonic();
+      const gone = now - this.lookedAt;
+      this.passed += Math.min(gone, rest + ownLagMs);
+      this.lookedAt = now;
+      // After a pause of this process answers may have come already, unread: the loop reads them before it goes on.
+      this.cancelTimer = undefined;
+      setImmediate(() => this.check());
+    });
   }
 
   private check(): void {
     this.timerAt = Infinity;
-    this.cancelTimer = undefined;
-    const now = this.options.clock.monotonic();
     const past: Underway[] = [];
     let next = Infinity;
     for (let call = this.first; call !== undefined; call = call.next) {
-      if (call.deadline <= now) past.push(call);
+      if (call.deadline <= this.passed) past.push(call);
       else next = Math.min(next, call.deadline);
     }
     for (const call of past) call.giveUp();
@@ -115,6 +138,12 @@ interface Underway {
   giveUp(): void;
 }
 
+interface Bounds {
+  readonly budgetMs: number;
+  readonly begunAt: number;
+  readonly deadline: number;
+}
+
 class PendingCall<Reply> implements Underway, TimedCall<Reply> {
   readonly deadline: number;
   previous: Underway | undefined;
@@ -123,17 +152,20 @@ class PendingCall<Reply> implements Underway, TimedCall<Reply> {
   private readonly calls: TimedCalls;
   private readonly waiter: Waiter<Reply>;
   private readonly budgetMs: number;
+  private readonly begunAt: number;
 
-  constructor(calls: TimedCalls, waiter: Waiter<Reply>, budgetMs: number, deadline: number) {
+  constructor(calls: TimedCalls, waiter: Waiter<Reply>, { budgetMs, begunAt, deadline }: Bounds) {
     this.calls = calls;
     this.waiter = waiter;
     this.budgetMs = budgetMs;
+    this.begunAt = begunAt;
     this.deadline = deadline;
   }
 
   answer(reply: Reply): void {
-    if (this.calls.end(this)) this.waiter.answered(reply);
-    else this.waiter.late(reply);
+    if (!this.calls.end(this)) return this.waiter.late(reply);
+    this.calls.options.onAnswer();
+    this.waiter.answered(reply);
   }
 
   fail(error: Error): void {
@@ -145,6 +177,6 @@ class PendingCall<Reply> implements Underway, TimedCall<Reply> {
   giveUp(): void {
     if (!this.isUnderway) return;
     this.fail(new Error(`no answer within ${this.budgetMs} ms`));
-    this.calls.options.onTimeout();
+    this.calls.options.onTimeout(this.begunAt);
   }
 }

@@ -350,7 +350,7 @@ export function testConfig({
       ...security,
     },
     storage: {
-      engine_start_ms: 300_000,
+      ...{ engine_start_ms: 300_000, redis_budget_ms: 50 },
       resources: { url: 'none:' },
       analytics: {
         ...{ url: 'none:', replicated: false, replica_path: '', replica_name: '' },

@@ -394,4 +394,26 @@ describe('stored responses on Redis', { skip: redisMissing }, () => {
     clock.advance(61_000);
     assert.ok((await failureOf(other.responses.retrieve(first.id))) instanceof NotFoundError);
   });
+
+  test('that is away keeps nothing and holds nothing up', async (t) => {
+    const redis = await openRedis({ url: server.url, clock: patientClock(10), log: recordingLog([]) });
+    t.after(() => redis.close());
+    const clock = new ManualClock();
+    const cacheStore = createRedisCache({ redis, clock, maxValueBytes: 100_000 });
+    const setting = await startSetting(t, { cacheStore });
+    const openai = clientOf(setting, 'anthropic-messages');
+    const model = modelOf['anthropic-messages'];
+    setting.play('grid-text');
+    const first = await openai.responses.create({ model, input: 'Name a river.' });
+    await server.kill();
+    const on = { model, input: 'On.', previous_response_id: first.id };
+    assert.ok((await failureOf(openai.responses.create(on))) instanceof BadRequestError);
+    for (const stream of [false, true]) {
+      const asked = { model, input: 'Name a river.' };
+      const response = stream
+        ? await openai.responses.stream(asked).finalResponse()
+        : await openai.responses.create(asked);
+      assert.equal(response.output_text, riverText);
+    }
+  });
 });

@@ -1,10 +1,12 @@
 import fs from 'node:fs';
 import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import { PGlite } from '@electric-sql/pglite';
 import { PGLiteSocketServer } from '@electric-sql/pglite-socket';
 import { systemClock } from '../../core/ports/system-clock.ts';
 import { ChildCannotStart, runAsChild } from './child-side.ts';
 import { DataFolderInUse, lockData, type DataLock } from './data-lock.ts';
+import { DurableFiles, engineParameters, keepModesPrivate, syncTree } from './pglite-files.ts';
 
 /** What the parent says at start. */
 export interface PgliteChildOptions {
@@ -16,12 +18,6 @@ export interface PgliteChildOptions {
 /** One is in use. The engine has one session, so further ones only bridge the moments when a lost one is replaced. */
 const maxConnections = 4;
 
-/**
- * The engine's own cache of pages would take 128 MiB, and a gateway that is written to fills it by and by: the process
- * seems to grow without end. The system caches the same files.
- */
-const settings = ['-c', 'shared_buffers=16MB'];
-
 let lock: DataLock | undefined;
 let engine: PGlite | undefined;
 let server: PGLiteSocketServer | undefined;
@@ -31,20 +27,14 @@ async function open({ directory, socket }: PgliteChildOptions): Promise<void> {
   // longer, and two engines in one folder destroy each other's data without a word.
   lock = await lockData(directory, { clock: systemClock, onLost: () => process.exit(1) });
   keepModesPrivate();
-  engine = await PGlite.create({
-    dataDir: directory,
-    startParams: [...PGlite.defaultStartParams, ...settings],
-  });
+  const isNew = !fs.existsSync(join(directory, 'PG_VERSION'));
+  engine = await PGlite.create({ fs: new DurableFiles(directory), startParams: [...engineParameters] });
   // The lock is ours, so this is what a killed engine left.
   await rm(socket, { force: true });
   server = new PGLiteSocketServer({ db: engine, path: socket, maxConnections });
   await server.start();
-}
-
-/** The engine gives its files the mode 0666 by hand, whatever the umask is. */
-function keepModesPrivate(): void {
-  const { chmodSync } = fs;
-  fs.chmodSync = (path, mode) => chmodSync(path, typeof mode === 'number' ? mode & 0o700 : mode);
+  // Beside what is served: until then a power cut takes a database in which there is nothing yet.
+  if (isNew) void syncTree(directory).catch(() => undefined);
 }
 
 runAsChild<PgliteChildOptions>({

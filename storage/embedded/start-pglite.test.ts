@@ -2,12 +2,15 @@ import assert from 'node:assert/strict';
 import { fork } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
+import fs from 'node:fs';
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
+import { PGlite } from '@electric-sql/pglite';
 import pg from 'pg';
 import { recordingLog, temporaryFolder, testClock } from './chdb-fixture.ts';
+import { DurableFiles, engineParameters } from './pglite-files.ts';
 import { processIdentity } from './process-identity.ts';
 import { startPglite, type EmbeddedPglite } from './start-pglite.ts';
 
@@ -105,5 +108,26 @@ describe('the embedded relational engine', () => {
       return true;
     });
     assert.equal((await readFile(join(log, segment))).length, 1024 * 1024);
+  });
+
+  test('a commit is synced before it is acknowledged, and the cache of pages stays small', async (t) => {
+    const sync = t.mock.method(fs, 'fdatasyncSync');
+    const engine = await PGlite.create({
+      ...{ fs: new DurableFiles(join(folder.path, 'synced')), startParams: [...engineParameters] },
+    });
+    try {
+      await engine.exec('CREATE TABLE t (a int)');
+      for (let n = 0; n < 3; n += 1) {
+        const before = sync.mock.callCount();
+        await engine.query('INSERT INTO t VALUES ($1)', [n]);
+        assert.ok(sync.mock.callCount() > before);
+      }
+      const before = sync.mock.callCount();
+      await engine.query('SELECT a FROM t');
+      assert.equal(sync.mock.callCount(), before);
+      assert.deepEqual((await engine.query('SHOW shared_buffers')).rows, [{ shared_buffers: '16MB' }]);
+    } finally {
+      await engine.close();
+    }
   });
 });

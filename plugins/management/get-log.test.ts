@@ -150,6 +150,22 @@ test('what existing clients know columns by', async () => {
   assert.deepEqual([failed.metrics.last_used_option_index, failed.metrics.retry_success_count], [null, 0]);
 });
 
+test('the only try of a request, with a config or without, and none where nobody was asked', async () => {
+  const row = { attempts: 1, tries: '', provider: 'claude', model: 'claude-sonnet-4-5', status: 200 };
+  const only = {
+    ...{ provider: 'claude', model: 'claude-sonnet-4-5', status: 200, error: '' },
+    ...{ start_ms: null, end_ms: null, lost: false },
+  };
+  const direct = (await getLog([record(null, { ...row, option: '' })])).reply;
+  assert.deepEqual(direct.tries, [{ option: 'config', ...only }]);
+  const planned = (await getLog([record(null, { ...row, option: 'config.targets[1]' })])).reply;
+  assert.deepEqual(planned.tries, [{ option: 'config.targets[1]', ...only }]);
+  const timeout = { ...row, option: '', status: 408, error_code: 'request_timeout' };
+  const failed = (await getLog([record(null, timeout)])).reply;
+  assert.deepEqual(failed.tries, [{ option: 'config', ...only, status: 408, error: 'request_timeout' }]);
+  assert.equal((await getLog([record(null, { ...row, attempts: 0 })])).reply.tries, null);
+});
+
 test('tries and decision as JSON', async () => {
   const one = {
     ...{ option: 'config.targets[0]', provider: 'p', model: 'm', status: 500, error: '' },

@@ -2,6 +2,7 @@ import { Type, type Static } from '../../core/pipeline/plugin.ts';
 import type { LogRecord } from '../../core/ports/analytics.ts';
 import type { RequestRow } from '../../core/ports/request-row.ts';
 import { isoTime } from './iso-time.ts';
+import { orNull } from './text-schema.ts';
 import { LogMetrics, metricNames, metricsOf } from './log-metrics.ts';
 
 const Body = Type.Unknown({
@@ -15,8 +16,13 @@ const Try = Type.Object({
   model: Type.String(),
   status: Type.Integer({ description: 'What the client would have seen; 0 for one that was broken off.' }),
   error: Type.String(),
-  start_ms: Type.Number({ description: 'Milliseconds after acceptance, as `end_ms`.' }),
-  end_ms: Type.Number(),
+  start_ms: orNull(
+    Type.Number({
+      description:
+        'Milliseconds after acceptance, as `end_ms`. Null for the only try of a request: `upstream_ms` of `metrics` tells how long it took.',
+    }),
+  ),
+  end_ms: orNull(Type.Number()),
   lost: Type.Boolean({ description: 'Nothing was served from it: another try followed, or won.' }),
   skipped: Type.Optional(Type.String({ description: 'Why the target was not asked at all.' })),
 });
@@ -50,7 +56,7 @@ export const LogReply = Type.Object({
   }),
   metrics: LogMetrics,
   tries: Type.Union([Type.Array(Try), Type.Null()], {
-    description: 'The tries of a config, in the order in which they ended; null without a config.',
+    description: 'The tries, in the order in which they ended; null where no provider was asked.',
   }),
   guardrails: Type.Unknown({ description: 'A list of what guardrails said; null when none judged.' }),
   decision: Type.Unknown({
@@ -76,10 +82,20 @@ export function logReply(record: LogRecord): Static<typeof LogReply> {
       ...bodies.response,
     },
     metrics: metricsOf(row, metricNames),
-    tries: tries === '' ? null : (JSON.parse(tries) as Static<typeof Try>[]),
+    tries: tries === '' ? onlyTry(row) : (JSON.parse(tries) as Static<typeof Try>[]),
     guardrails: guardrails === '' ? null : JSON.parse(guardrails),
     decision: decision === '' ? null : JSON.parse(decision),
   };
+}
+
+/** The one try of a request whose row needs no list of them. */
+function onlyTry(
+  row: Pick<RequestRow, 'attempts' | 'option' | 'provider' | 'model' | 'status' | 'error_code'>,
+): Static<typeof Try>[] | null {
+  if (row.attempts !== 1) return null;
+  const { provider, model, status, error_code: error } = row;
+  const option = row.option || 'config';
+  return [{ option, provider, model, status, error, start_ms: null, end_ms: null, lost: false }];
 }
 
 /** What an entry says first, in full and in lists. */

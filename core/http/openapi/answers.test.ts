@@ -31,6 +31,11 @@ test('endpoints of providers take their examples, and answer as the document say
         : { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
     });
     answered.set(operation['operationId'], answer.status);
+    if (answer.status === 501) {
+      // The mock provider plays a part of what providers have; what it does not play is not described here.
+      assert.equal(answer.json().error.code, 'not_played', path);
+      continue;
+    }
     const schema = described(operation, answer.status);
     if (schema === undefined || !answer.headers['content-type']?.startsWith('application/json')) continue;
     assert.deepEqual(issuesOf(document, schema, answer.json()), [], `${method} ${path}: ${answer.text}`);

@@ -180,5 +180,5 @@ test('refused attempts are removed every hour once they are older than the setti
     ['one', before],
     ['two', before],
   ]);
-  assert.deepEqual(repeated, [{ name: 'refused-attempts.remove', everyMs: 3_600_000 }]);
+  assert.deepEqual(repeated, [{ name: 'attempts.remove', everyMs: 3_600_000 }]);
 });

@@ -49,7 +49,7 @@ export function defineExpiryJobs(jobs: Pick<Jobs, 'define' | 'repeat'>, place: E
 }
 
 /**
- * Defines `refused-attempts.remove`, once an hour: attempts at administration that were refused longer ago than `days`
+ * Defines `attempts.remove`, once an hour: attempts at administration that were refused longer ago than `days`
  * are removed. 0 keeps them for ever.
  */
 export function defineRefusedAttemptsJob(
@@ -57,7 +57,7 @@ export function defineRefusedAttemptsJob(
   { resources, clock, days }: Pick<ExpiryJobsPlace, 'resources' | 'clock'> & { readonly days: number },
 ): void {
   if (days === 0) return;
-  const name = 'refused-attempts.remove';
+  const name = 'attempts.remove';
   const handle = async ({ signal }: JobRun<unknown>): Promise<void> => {
     const before = clock.now() - days * dayMs;
     for (const { id } of await organisationsOf(resources)) {

@@ -95,8 +95,12 @@ describe('the provider table', () => {
   });
 
   it('needs no account for the built-in provider, and asks for its usage', () => {
-    const row = { base_url: 'mock:', credentials: 'none', usage_in_stream: 'on_request' };
-    assert.deepEqual(providerTable.get('mock'), row);
+    assert.deepEqual(providerTable.get('mock'), {
+      base_url: 'mock:',
+      credentials: 'none',
+      usage_in_stream: 'on_request',
+      quirks: { paths: { 'messages.count_tokens': '/messages/count_tokens' } },
+    });
   });
 
   it("speaks Anthropic's own wire to Anthropic", () => {

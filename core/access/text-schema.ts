@@ -12,6 +12,14 @@ export const Description = Type.String({ maxLength: 1000, description: 'For peop
 /** An id or a slug within a path. */
 export const Identifier = Type.String({ minLength: 1, maxLength: 255, pattern: '^[A-Za-z0-9_.:-]+$' });
 
+/** Somebody within a path: the id, or the e-mail address. */
+export const Person = Type.String({
+  minLength: 1,
+  maxLength: 320,
+  pattern: '^[^\\s/\\\\]+$',
+  description: 'The id or the e-mail address.',
+});
+
 /** Values with names that requests carry to the logs. */
 export const Metadata = Type.Record(Type.String(), Type.String({ maxLength: 1024 }), {
   maxProperties: 50,

@@ -14,7 +14,7 @@ const ofTheTemplate = ['messages', 'prompt'] as const;
 
 /**
  * The body: what the template came to, the version's model, parameters, functions and tools, and over all that what the
- * caller says beside `variables`. Members that are null are left out. A plain text becomes one message of a user, or the
+ * caller says beside `variables` and `strict`. Members that are null are left out. A plain text becomes one message of a user, or the
  * prompt of `/completions` when the version's metadata say `"type": "completion"`. Throws `invalid_request`.
  */
 export function promptRequest(
@@ -41,7 +41,9 @@ export function promptRequest(
   if (data.functions.length > 0) add(body, 'functions', json(data.functions));
   if (data.tools.length > 0) add(body, 'tools', json(data.tools));
   if (data.tools.length > 0) add(body, 'tool_choice', json(data.toolChoice));
-  for (const [name, value] of Object.entries(overrides)) if (name !== 'variables') add(body, name, value);
+  for (const [name, value] of Object.entries(overrides)) {
+    if (name !== 'variables' && name !== 'strict') add(body, name, value);
+  }
   return { path: isCompletion ? '/completions' : '/chat/completions', body };
 }
 

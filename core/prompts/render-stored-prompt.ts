@@ -13,7 +13,8 @@ const compiled = new WeakMap<PromptData, PromptTemplate>();
 
 /**
  * The request that a version of a prompt makes with what a caller sent: `variables`, and whatever is to count instead of
- * the version's own parameters. Throws `invalid_request` that names missing variables, or what keeps it from being made.
+ * the version's own parameters. A variable that is not there stands for nothing; with `strict: true` beside them, it throws
+ * `invalid_request` with the names of those that are missing, as it does for what keeps the request from being made.
  */
 export async function renderStoredPrompt(
   source: PromptSource,
@@ -26,8 +27,13 @@ export async function renderStoredPrompt(
   const partials = await includedPartials(source, { organisationId, workspaceId }, prompt.partials);
   const rendering = new Rendering(variablesOf(sent), partials);
   const rendered = renderPrompt(prompt, rendering);
-  rendering.requireComplete();
+  if (isStrict(sent)) rendering.requireComplete();
   return promptRequest(data, rendered, sent);
+}
+
+function isStrict({ strict }: Readonly<Record<string, JsonValue>>): boolean {
+  if (strict === undefined || strict === null || typeof strict === 'boolean') return strict === true;
+  throw new GatewayError('invalid_request', '"strict" is neither true nor false.', { param: 'strict' });
 }
 
 function variablesOf({ variables }: Readonly<Record<string, JsonValue>>): JsonObject {

@@ -28,7 +28,15 @@ const LabelName = Type.String({
 
 const fields = {
   description: Type.Optional(orNull(Description)),
-  color_code: Type.Optional(orNull(Type.String({ maxLength: 32, description: '`#00AA55`, for people.' }))),
+  color_code: Type.Optional(
+    orNull(
+      Type.String({
+        pattern: '^(?:#(?:[0-9a-fA-F]{3}|[0-9a-fA-F]{6}|[0-9a-fA-F]{8}))?$',
+        description: 'For people: `#` and 3, 6 or 8 hexadecimal digits, such as `#00AA55`; empty for none.',
+        examples: ['#00AA55'],
+      }),
+    ),
+  ),
 };
 
 const LabelReply = Type.Object({

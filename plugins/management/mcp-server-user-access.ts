@@ -10,6 +10,7 @@ import { refusedBody, type BodyMistake } from './refused-body.ts';
 import { staleVersion } from './stale-version.ts';
 import { Identifier, Name, strict } from './text-schema.ts';
 import { visibleServer } from './visible-mcp-server.ts';
+import { findUser } from './visible-user.ts';
 
 const path = '/mcp-servers/{mcpServerId}/user-access';
 const Params = Type.Object({ mcpServerId: Identifier });
@@ -32,7 +33,7 @@ const Body = Type.Object(
       Type.Array(
         Type.Object(
           {
-            user_id: Type.Optional(Name('Id of a member of the workspace.')),
+            user_id: Type.Optional(Name('Id or e-mail address of a member of the workspace.')),
             id: Type.Optional(Name('The same: some clients say it so.')),
             enabled: Type.Boolean(),
           },
@@ -165,7 +166,7 @@ function updateRoute({ clock }: Scope): RouteDefinition {
 }
 
 async function givenAccess(
-  { members }: Pick<ResourcesReader, 'members'>,
+  reader: Pick<ResourcesReader, 'members' | 'users'>,
   { organisationId, workspaceId = '' }: StoredRecord<'mcp_server'>,
   { user_access: given = [] }: Static<typeof Body>,
 ): Promise<Readonly<Record<string, boolean>>> {
@@ -173,12 +174,18 @@ async function givenAccess(
   const mistakes: BodyMistake[] = [];
   for (const [index, one] of given.entries()) {
     const path = `/user_access/${index}/user_id`;
-    const id = one.user_id ?? one.id;
-    const isMember = id !== undefined && (await members.find(organisationId, workspaceId, id)) !== undefined;
+    const named = one.user_id ?? one.id;
+    const id = named && ((await findUser(reader, organisationId, named))?.id ?? named);
+    const isMember =
+      id !== undefined && (await reader.members.find(organisationId, workspaceId, id)) !== undefined;
     if (id === undefined) mistakes.push({ path, message: 'is missing' });
-    else if (one.id !== undefined && one.id !== id)
+    else if (one.id !== undefined && one.id !== named)
       mistakes.push({ path, message: 'is not what id says; leave one of them out' });
-    else if (!isMember) mistakes.push({ path, message: 'names no member of the workspace; check the id' });
+    else if (!isMember)
+      mistakes.push({
+        path,
+        message: 'names no member of the workspace; check the id, or the e-mail address',
+      });
     else if (said.has(id)) mistakes.push({ path, message: 'is there twice; keep one' });
     else said.set(id, one.enabled);
   }

@@ -333,6 +333,24 @@ test('a manager adds people to the workspace and makes keys for them, and reache
   assert.deepEqual(await keysOfPeople(resources, organisationId), []);
 });
 
+test('people are named by e-mail on every route', async (t) => {
+  const { tenant, call } = await startAdministration(t, resources);
+  const { owner, organisationId, workspaceId } = await tenant('mail');
+  const ann = await addUser(resources, organisationId, { email: 'ann@example.com' });
+  await addMember(resources, ann, { workspaceId });
+  for (const name of ['ann@example.com', 'ANN%40Example.com']) {
+    const member = `/workspaces/${workspaceId}/users/${name}`;
+    assert.equal((await call(owner, { path: member })).json().id, ann.id);
+    const put = await call(owner, { method: 'PUT', path: member, body: { role: 'manager' } });
+    assert.equal(put.status, 200, put.text);
+    assert.equal((await call(owner, { path: `/admin/users/${name}` })).json().id, ann.id);
+  }
+  const gone = { method: 'DELETE', path: `/workspaces/${workspaceId}/users/ann@example.com` };
+  assert.deepEqual([(await call(owner, gone)).status, (await call(owner, gone)).status], [200, 404]);
+  const user = { method: 'DELETE', path: '/admin/users/ann%40example.com' };
+  assert.deepEqual([(await call(owner, user)).status, (await call(owner, user)).status], [200, 404]);
+});
+
 test('workspaces and people of another organisation are not there', async (t) => {
   const { tenant, call } = await startAdministration(t, resources);
   const [one, other] = [await tenant('one'), await tenant('other')];

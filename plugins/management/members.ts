@@ -8,12 +8,12 @@ import { requireActive } from './require-active.ts';
 import { requireGrant, requireNotAboveActor } from './require-grant.ts';
 import { GivenWorkspaceRole, readWorkspaceRole } from './role-schema.ts';
 import { staleVersion } from './stale-version.ts';
-import { Identifier, Name, strict } from './text-schema.ts';
+import { Identifier, Name, strict, Person } from './text-schema.ts';
 import { requireSamePath, visibleMember } from './visible-member.ts';
 import { visibleWorkspace } from './visible-workspace.ts';
 import { workspacePlaces, type WorkspacePlace } from './workspace-places.ts';
 
-const Params = Type.Object({ workspaceId: Identifier, userId: Identifier });
+const Params = Type.Object({ workspaceId: Identifier, userId: Person });
 /** Not named in the reference: clients made of it cannot tell it from the parameter of the path. */
 const repeatedInQuery = { patternProperties: { '^workspaceId$': { type: 'string' } } };
 const Repeated = Type.Optional(Name('As in the path: some clients say it here as well.'));

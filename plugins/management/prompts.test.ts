@@ -41,6 +41,17 @@ describe('what is saved', () => {
     assert.match((await partial('Bad', '{{', 400)).errors[0].message, /line 1, column 1/);
   });
 
+  test('has labels with colours that are ones', async (t) => {
+    const { ask } = await setUp(t);
+    for (const [index, color_code] of ['#00AA55', '#0a5', '', null].entries())
+      await ask('POST', '/labels', { name: `good-${index}`, color_code });
+    for (const color_code of ['zz', '#zzzzzz', '00AA55', '#12345'])
+      assert.equal(
+        (await ask('POST', '/labels', { name: 'bad', color_code }, 400)).errors[0].path,
+        '/color_code',
+      );
+  });
+
   test('holds no whole numbers that would lose digits', async (t) => {
     const { ask, prompt } = await setUp(t);
     const { slug } = await prompt('x');

@@ -1,5 +1,5 @@
 import { plainProvider, providerFields } from '../../core/access/provider-schema.ts';
-import { Type, type Static } from '../../core/pipeline/plugin.ts';
+import { Type, type Scope, type Static } from '../../core/pipeline/plugin.ts';
 import type { ProviderData } from '../../core/ports/record-kinds.ts';
 import { GivenSlug } from './integration-body.ts';
 import { BodyUsageLimit, rateLimitsOfBody, usageLimitOfBody } from './provider-limits.ts';
@@ -43,20 +43,25 @@ export type ProviderBody = Pick<
 >;
 
 /** What the body makes of a provider as it is. Throws `invalid_request` for limits and times that cannot be. */
-export function changedProvider(body: ProviderBody, before: ProviderData = plainProvider): ProviderData {
+export function changedProvider(
+  body: ProviderBody,
+  { clock }: Pick<Scope, 'clock'>,
+  before: ProviderData = plainProvider,
+): ProviderData {
   const { note, usage_limits: usage, rate_limits: rates, expires_at: expires } = body;
   return {
     note: note === undefined ? before.note : (note ?? ''),
     usageLimits: usage === undefined ? before.usageLimits : usageLimitOfBody(usage),
     rateLimits: rates === undefined ? before.rateLimits : rateLimitsOfBody(rates),
-    expiresAt: expires === undefined ? before.expiresAt : timeOf(expires),
+    expiresAt: expires === undefined ? before.expiresAt : timeOf(expires, clock.now()),
     isVirtualKey: before.isVirtualKey,
   };
 }
 
-function timeOf(text: string | null): number | undefined {
+function timeOf(text: string | null, now: number): number | undefined {
   if (text === null) return undefined;
   const at = Date.parse(text);
-  if (!Number.isNaN(at)) return at;
+  if (at > now) return at;
+  if (!Number.isNaN(at)) throw refusedBody([{ path: '/expires_at', message: 'lies in the past' }]);
   throw refusedBody([{ path: '/expires_at', message: 'must be an ISO 8601 time like 2030-01-31T00:00:00Z' }]);
 }

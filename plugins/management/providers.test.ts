@@ -21,6 +21,25 @@ const integration = {
 };
 
 describe('providers', () => {
+  test('do not end before they begin: 400 with the place, as for keys', async (t) => {
+    const { ok, call, service } = await start(t);
+    await ok(integration);
+    const past = { expires_at: '2001-01-01T00:00:00Z' };
+    await ok({ path: '/providers', body: { name: 'T', integration_id: 'base', slug: 'team' } });
+    const virtual = { name: 'V', provider: 'openai', key: 'sk-0123456789-abcdef', slug: 'v' };
+    await ok({ path: '/virtual-keys', body: virtual });
+    for (const one of [
+      { path: '/providers', body: { name: 'U', integration_id: 'base', ...past } },
+      { method: 'PUT', path: '/providers/team', body: past },
+      { path: '/virtual-keys', body: { ...virtual, slug: 'w', ...past } },
+      { method: 'PUT', path: '/virtual-keys/v', body: past },
+    ]) {
+      const answer = await call(service, one);
+      assert.equal(answer.status, 400, `${one.path}: ${answer.text}`);
+      assert.deepEqual(answer.json().errors, [{ path: '/expires_at', message: 'lies in the past' }]);
+    }
+  });
+
   test('are made, read, changed and deleted', async (t) => {
     const { ok, refused, workspaceId } = await start(t);
     const { id: integrationId } = await ok(integration);
@@ -31,14 +50,14 @@ describe('providers', () => {
       path: '/providers',
       body: {
         ...{ name: 'Team', integration_id: 'base', slug: 'team', note: 'n' },
-        ...{ usage_limits: usage, rate_limits: rate, expires_at: '2001-01-01T00:00:00Z' },
+        ...{ usage_limits: usage, rate_limits: rate, expires_at: '2099-01-01T00:00:00Z' },
       },
     });
     assert.deepEqual([made.slug, made.object], ['team', 'provider']);
     const one = await ok({ path: '/providers/team' });
     assert.deepEqual(
       [one.integration_id, one.workspace_id, one.status, one.note, one.rate_limits],
-      [integrationId, workspaceId, 'expired', 'n', [rate]],
+      [integrationId, workspaceId, 'active', 'n', [rate]],
     );
     assert.equal(one.usage_limits.credit_limit, 10);
     const body = { expires_at: null, usage_limits: null, rate_limits: [rate], reset_usage: true };

@@ -46,7 +46,7 @@ function createRoute({ clock }: Scope): RouteDefinition {
       response: changedExample,
     },
     async handle({ body, key, write, sendVersion }) {
-      const data = changedProvider(body);
+      const data = changedProvider(body, { clock });
       const slug = body.slug ?? newSlug('', body.name);
       const now = clock.now();
       const by = key.userId || key.id;
@@ -155,7 +155,10 @@ function updateRoute({ clock }: Scope): RouteDefinition {
       const record = await write(async (writer) => {
         const before = await visibleProvider(writer, key, params.slug, place);
         requireVersion(before.version);
-        const change = { name: body.name ?? before.name, data: changedProvider(body, before.data) };
+        const change = {
+          name: body.name ?? before.name,
+          data: changedProvider(body, { clock }, before.data),
+        };
         const after = changedRecord(before, change, key, clock.now());
         if (!(await writer.records.replace(after))) throw staleVersion();
         return { id: after.id, workspaceId: after.workspaceId, result: after };

@@ -5,6 +5,7 @@ import { findPrompt } from '../../core/prompts/find-prompt.ts';
 import { storedSource } from '../../core/prompts/prompt-source.ts';
 import { renderStoredPrompt } from '../../core/prompts/render-stored-prompt.ts';
 import { requirePrompts } from './prompt-access.ts';
+import { orNull } from './text-schema.ts';
 import { PromptReferenceParam, visibleTemplate } from './visible-prompt.ts';
 
 /** What some clients repeat of the path. */
@@ -25,6 +26,14 @@ export function renderPromptRoute({ directory }: Scope): RouteDefinition {
       {
         variables: Type.Optional(
           Type.Record(Type.String(), Type.Unknown(), { description: 'Values by the names in the template.' }),
+        ),
+        strict: Type.Optional(
+          orNull(
+            Type.Boolean({
+              default: false,
+              description: 'Refuse when a variable of the template is missing. Else it stands for nothing.',
+            }),
+          ),
         ),
       },
       {

@@ -7,5 +7,6 @@ export {
   Metadata,
   Name,
   orNull,
+  Person,
   strict,
 } from '../../core/access/text-schema.ts';

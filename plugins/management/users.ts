@@ -8,12 +8,12 @@ import { listReply, pageOf, pageQuery } from './page-query.ts';
 import { requireGrant } from './require-grant.ts';
 import { GivenOrganisationRole, OrganisationRoleSchema } from './role-schema.ts';
 import { staleVersion } from './stale-version.ts';
-import { Identifier, Name, strict } from './text-schema.ts';
+import { Name, strict, Person } from './text-schema.ts';
 import { showUser, userExample, UserReply } from './user-record.ts';
 import { visibleUser } from './visible-user.ts';
 
 const path = '/admin/users';
-const Params = Type.Object({ userId: Identifier });
+const Params = Type.Object({ userId: Person });
 const PersonName = Type.Optional(Type.String({ maxLength: 255, description: 'May be empty.' }));
 
 /** The routes of the people of the organisation. */

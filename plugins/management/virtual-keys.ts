@@ -69,7 +69,7 @@ function createRoute({ clock, router, secrets }: Scope): RouteDefinition {
     async handle({ body, key, write, sendVersion }) {
       const aiProviderId = rowName(body.provider);
       const row = providerRow(router, aiProviderId, '/provider');
-      const data = changedProvider(body, { ...plainProvider, isVirtualKey: true });
+      const data = changedProvider(body, { clock }, { ...plainProvider, isVirtualKey: true });
       const slug = body.slug ?? newSlug('', body.name);
       const now = clock.now();
       const by = key.userId || key.id;
@@ -215,7 +215,7 @@ function updateRoute(scope: Scope): RouteDefinition {
       const shown = await write(async (writer) => {
         const before = await visibleProvider(writer, key, params.slug, place);
         requireVersion(before.version);
-        const change = { name: body.name ?? before.name, data: changedProvider(body, before.data) };
+        const change = { name: body.name ?? before.name, data: changedProvider(body, scope, before.data) };
         const provider = changedRecord(before, change, key, now);
         if (!(await writer.records.replace(provider))) throw staleVersion();
         const pair = { provider, integration: await integrationOf(writer, before) };

@@ -2,6 +2,7 @@ import { GatewayError } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { Member } from '../../core/ports/people.ts';
 import type { ResourcesReader, WorkspaceRecord } from '../../core/ports/resources.ts';
+import { findUser } from './visible-user.ts';
 import { visibleWorkspace } from './visible-workspace.ts';
 
 /** The path of a member. */
@@ -11,20 +12,22 @@ export interface MemberPath {
 }
 
 /**
- * The member with their workspace. Throws `resource_not_found`: for a workspace that is not within the key's reach as
+ * The member, by id or e-mail address, with their workspace. Throws `resource_not_found`: for a workspace that is not within the key's reach as
  * for one that is not there, and for somebody of another organisation as for one who is no member.
  */
 export async function visibleMember(
-  reader: Pick<ResourcesReader, 'workspaces' | 'members'>,
+  reader: Pick<ResourcesReader, 'workspaces' | 'members' | 'users'>,
   key: KeyRecord,
   { workspaceId, userId }: MemberPath,
 ): Promise<Member & { readonly workspace: WorkspaceRecord }> {
   const workspace = await visibleWorkspace(reader, key, workspaceId);
-  const found = await reader.members.find(workspace.organisationId, workspace.id, userId);
+  const { organisationId, id } = workspace;
+  const user = userId.includes('@') ? await findUser(reader, organisationId, userId) : undefined;
+  const found = await reader.members.find(organisationId, id, user?.id ?? userId);
   if (found !== undefined) return { workspace, member: found.member, user: found.user };
   throw new GatewayError(
     'resource_not_found',
-    `The workspace "${workspace.name}" has no member "${userId.slice(0, 64)}". Check the id of the user.`,
+    `The workspace "${workspace.name}" has no member "${userId.slice(0, 64)}". Check the id of the user, or the e-mail address.`,
   );
 }
 

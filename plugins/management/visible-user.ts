@@ -6,16 +6,27 @@ import { refusedBody, type BodyMistake } from './refused-body.ts';
 
 type Reader = Pick<ResourcesReader, 'users'>;
 
+/** By id, or by e-mail address in any case. */
+export async function findUser(
+  { users }: Reader,
+  organisationId: string,
+  idOrEmail: string,
+): Promise<UserRecord | undefined> {
+  const found = await users.find(organisationId, idOrEmail);
+  if (found !== undefined || !idOrEmail.includes('@')) return found;
+  return users.byEmail(organisationId, idOrEmail);
+}
+
 /**
- * The user with this id. Throws `resource_not_found`, in the same words, whether there is none or they belong to
+ * The user with this id or e-mail address. Throws `resource_not_found`, in the same words, whether there is none or they belong to
  * another organisation.
  */
-export async function visibleUser({ users }: Reader, key: KeyRecord, id: string): Promise<UserRecord> {
-  const found = await users.find(key.organisationId, id);
+export async function visibleUser(reader: Reader, key: KeyRecord, id: string): Promise<UserRecord> {
+  const found = await findUser(reader, key.organisationId, id);
   if (found !== undefined) return found;
   throw new GatewayError(
     'resource_not_found',
-    `No user "${id.slice(0, 64)}" is visible to this key. Check the id.`,
+    `No user "${id.slice(0, 64)}" is visible to this key. Check the id, or the e-mail address.`,
   );
 }
 
@@ -31,16 +42,14 @@ export interface NamedUser {
  * are not there, and those who are named a second time.
  */
 export async function namedUsers(
-  { users }: Reader,
+  reader: Reader,
   organisationId: string,
   named: readonly NamedUser[],
 ): Promise<readonly UserRecord[]> {
   const found = new Map<string, UserRecord>();
   const mistakes: BodyMistake[] = [];
   for (const { path, idOrEmail } of named) {
-    const user =
-      (await users.find(organisationId, idOrEmail)) ??
-      (idOrEmail.includes('@') ? await users.byEmail(organisationId, idOrEmail) : undefined);
+    const user = await findUser(reader, organisationId, idOrEmail);
     if (user === undefined) {
       const shown = idOrEmail.slice(0, 64);
       mistakes.push({ path, message: `names "${shown}", and the organisation has no such user` });

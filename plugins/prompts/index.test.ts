@@ -51,8 +51,18 @@ describe('a call of a prompt', () => {
     assert.equal(context.get(addressedProvider), undefined);
   });
 
+  test('renders a variable that is missing as nothing, unless it says strict', async () => {
+    for (const body of [{}, { strict: false }, { variables: {}, strict: null }]) {
+      const context = await run({ body });
+      assert.deepEqual(context.json, { messages: [{ role: 'user', content: 'Hi ' }], model: 'm', seed: 1 });
+    }
+    const complete = await run({ body: { variables: { name: 'Ann' }, strict: true } });
+    assert.equal(Object.hasOwn(complete.json as object, 'strict'), false);
+  });
+
   const bad: readonly [name: string, request: TestRequest, code: string][] = [
-    ['no variables', { body: {} }, 'invalid_request'],
+    ['no variables, where they are wanted', { body: { strict: true } }, 'invalid_request'],
+    ['something else for strict', { body: { strict: 'yes' } }, 'invalid_request'],
     ['no JSON', { body: 'x' }, 'invalid_json'],
     ['a list', { body: [] }, 'invalid_json'],
     ['another prompt', { path: '/prompts/q/completions', body: {} }, 'resource_not_found'],

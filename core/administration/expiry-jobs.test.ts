@@ -4,6 +4,8 @@ import { ManualClock } from '../../tests/conformance/manual-clock.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { JobDefinition, RepeatedJob } from '../ports/jobs.ts';
 import type { AuditEntry, Resources, ResourcesWriter } from '../ports/resources.ts';
+import { JobRegistry } from '../ports/job-registry.ts';
+import { recordingLog } from '../lifecycle/recording-services.test-support.ts';
 import { defineExpiryJobs, defineRefusedAttemptsJob } from './expiry-jobs.ts';
 
 /** Organisations with so many things due, page by page. */
@@ -165,8 +167,13 @@ test('refused attempts are removed every hour once they are older than the setti
   } as unknown as Resources;
   const definitions: JobDefinition<unknown>[] = [];
   const repeated: RepeatedJob[] = [];
+  // A gateway does not start with a job that its registry does not take.
+  const registry = new JobRegistry({ clock, log: recordingLog([]) });
   const jobs = {
-    define: (definition: JobDefinition<never>) => void definitions.push(definition),
+    define: (definition: JobDefinition<never>) => {
+      registry.define(definition);
+      definitions.push(definition);
+    },
     repeat: (job: RepeatedJob) => void repeated.push(job),
   };
   defineRefusedAttemptsJob(jobs, { resources, clock, days: 0 });

@@ -15,8 +15,9 @@ const introduction = `# API coverage
 
 <!-- Generated from the routes of the plugins by \`${coverageCommand}\`. Change those, not this file. -->
 
-Every operation of the API outside analytics and logs, with the scope that a key needs (any one of several) and the test
-that proves it. Operations of providers are passed on by whatever pipeline takes their paths, and ask for no scope here.
+Every operation of the API outside analytics and logs, with the scope that a key needs (any one of several) and the file
+of tests for its part of the API. The file is chosen by the beginning of the path: it was not recorded which test calls
+which operation, and no operation is shown here to be called by none. Operations of providers are passed on by whatever pipeline takes their paths, and ask for no scope here.
 \`tests/property/authorisation.test.ts\` and \`tests/property/fuzz.test.ts\` call every administration route as well.
 `;
 
@@ -90,7 +91,7 @@ function scopesOf(routes: readonly RouteDefinition[]): string {
   return [...scopes].map((scope) => `\`${scope}\``).join(', ');
 }
 
-/** The file that proves the operation; empty while it is not there. */
+/** The file of tests for this part of the API; empty while it is not there. */
 export function testOf(path: string): string {
   let best: readonly [string, string] = ['', ''];
   for (const entry of testFiles) {
@@ -104,7 +105,7 @@ function row({ method, path }: Operation, scope: string, test: string): string {
 }
 
 function table(rows: readonly string[]): string {
-  return ['| Method | Path | Scope | Test |', '| --- | --- | --- | --- |', ...rows].join('\n');
+  return ['| Method | Path | Scope | Tests of its part |', '| --- | --- | --- | --- |', ...rows].join('\n');
 }
 
 async function main(): Promise<number> {

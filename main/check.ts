@@ -8,6 +8,7 @@ import { systemClock as clock } from '../core/ports/system-clock.ts';
 import { folderFault } from '../storage/embedded/own-folder.ts';
 import { builtIns, providerNames, providerRows } from './built-ins.ts';
 import { reportProblems } from './report-problems.ts';
+import { serverOptions } from '../storage/clickhouse/server-options.ts';
 
 const env = process.env;
 
@@ -41,6 +42,16 @@ export async function check(file: string, { data, withoutCode }: CheckOptions): 
   const prepared = await prepareGeneration({ config, source, ...sources });
   if (!prepared.ok) return reportProblems(prepared.problems);
   reportProblems([...loaded.warnings, ...prepared.prepared.warnings]);
+  const { analytics } = config.storage;
+  if (analytics.url.startsWith('http')) {
+    try {
+      // What a start reads before it connects.
+      await serverOptions(analytics, path.dirname(file));
+    } catch (error) {
+      console.error(`${file}: ${error instanceof Error ? error.message : String(error)}`);
+      return 1;
+    }
+  }
   const unusable = await folderFault(path.resolve(data));
   if (unusable !== undefined) {
     console.error(`${data}: ${unusable}`);

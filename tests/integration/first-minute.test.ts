@@ -247,6 +247,16 @@ describe('weir check', twoAtOnce, () => {
     '',
   ].join('\n');
 
+  test('refuses what a start would: a certificate authority that is not there', async () => {
+    const cwd = await temporaryFolder();
+    const storage = { analytics: { url: 'https://127.0.0.1:1', ca_file: './nope.pem' } };
+    const pipelines = [{ name: 'g', match: { path: '/**' }, plugins: ['auth', 'provider'] }];
+    await writeFile(path.join(cwd, 'bad.yaml'), JSON.stringify({ version: 1, storage, pipelines }));
+    const { code, stderr } = await runWeir(['check', 'bad.yaml'], { cwd });
+    assert.equal(code, 1);
+    assert.match(stderr, /storage\.analytics\.ca_file cannot be read: ENOENT/);
+  });
+
   test('names every mistake at once, with its place and a suggestion, and starts nothing', async () => {
     const cwd = await temporaryFolder();
     await writeFile(path.join(cwd, 'bad.yaml'), wrong);

@@ -87,6 +87,8 @@ async function bundle(outdir) {
     },
     plugins: [{ name: 'weir-sources', setup: resolveSources }],
   });
+  // Its process would stay with 300 MB for as long as the gateway runs.
+  await esbuild.stop();
   return Object.keys(metafile.inputs)
     .map((file) => path.join(root, file))
     .filter((file) => !file.includes(`${path.sep}node_modules${path.sep}`));

@@ -47,10 +47,10 @@ describe('auditEntry', () => {
   });
   const subject = { organisationId: 'org-1', workspaceId: 'ws-1', resourceId: 'r', status: 200 };
 
-  test('of a stranger names nobody', () => {
+  test('of a stranger names nobody and holds nothing of what they send', () => {
     const entry = auditEntry(new TestContext({}), route, undefined, subject);
     assert.deepEqual([entry.actorId, entry.actorName, entry.resourceType], ['', '', 'api_keys']);
-    assert.deepEqual(JSON.parse(entry.details), { query: {}, headers: {} });
+    assert.deepEqual(JSON.parse(entry.details), {});
   });
 
   const actors: readonly [Partial<KeyRecord>, expected: readonly string[]][] = [
@@ -80,7 +80,8 @@ describe('auditEntry', () => {
     assert.deepEqual(JSON.parse(entry.details).error, { code: 'scope_missing', message: 'no' });
     assert.ok(!entry.details.includes('private'));
     context.set(matchedRoute, route);
-    assert.ok(auditEntry(context, route, undefined, subject).details.includes('private'));
+    assert.ok(!auditEntry(context, route, undefined, subject).details.includes('private'));
+    assert.ok(auditEntry(context, route, testKey({}), subject).details.includes('private'));
   });
 
   test('never has details over 16 KiB, or details that are no JSON', async () => {

@@ -128,6 +128,7 @@ describe('a redactor', () => {
         (sizes, place) => {
           const filler = 'word '.repeat(140);
           const text = `${filler.slice(0, place)}sk-${'k'.repeat(150)}${filler.slice(place)}`;
+          const taken = (/sk-[a-z]{5,200}/.exec(text)?.[0] ?? '').length - 1;
           const pieces: string[] = [];
           let at = 0;
           for (const size of sizes) pieces.push(text.slice(at, (at += size)));
@@ -139,7 +140,7 @@ describe('a redactor', () => {
           for (const piece of pieces) {
             void tap.event({ type: 'text-delta', choice: 0, text: piece }, emit);
             came += piece.length;
-            const left = out.length + (out.includes('#') ? 152 : 0);
+            const left = out.length + (out.includes('#') ? taken : 0);
             assert.ok(came - left <= redaction.longest, `${came - left} are held back`);
           }
           void tap.end?.(emit);

@@ -88,15 +88,15 @@ describe('what a request says about the cache', () => {
     assert.equal(await told(), 'HIT answer 2');
   });
 
-  test('only "true" forces a refresh', async (t) => {
+  test('only "true" forces a refresh, and what is neither true nor false is refused', async (t) => {
     const { told } = await cachedGateway(t);
     await told();
-    for (const value of ['false', '0', 'yes'])
-      assert.equal(
-        await told({ headers: { 'x-service-cache-force-refresh': value } }),
-        'HIT answer 1',
-        value,
-      );
+    for (const [value, expected] of [
+      ['false', 'HIT answer 1'],
+      ['0', 'nothing 400'],
+      ['yes', 'nothing 400'],
+    ] as const)
+      assert.equal(await told({ headers: { 'x-service-cache-force-refresh': value } }), expected, value);
   });
 
   test('debug: false is neither answered from the cache nor kept', async (t) => {

@@ -19,25 +19,28 @@ export default definePlugin({
   name: 'stored-responses',
   description:
     'Keeps answers of the Responses API for a time where the provider speaks another one, so that `previous_response_id` and `item_reference` work there, and serves `GET` and `DELETE /responses/{id}` and `GET /responses/{id}/input_items` for them. They lie in the store of `storage.cache`: with Redis, every replica finds them. `store: false` keeps nothing. Providers that speak the Responses API keep their own.',
-  schema: Type.Object({
-    ttl: Type.Optional(
-      Type.Integer({
-        default: 86_400,
-        minimum: 60,
-        maximum: 2_592_000,
-        description: 'How long a response is kept, in seconds.',
-      }),
-    ),
-    max_bytes: Type.Optional(
-      Type.Integer({
-        default: 1_048_576,
-        minimum: 1024,
-        maximum: 67_108_864,
-        description:
-          'A response that takes more with its conversation is not kept. `storage.cache.max_value_bytes` bounds it as well, and `storage.cache.max_bytes` all of them together with what is cached.',
-      }),
-    ),
-  }),
+  schema: Type.Object(
+    {
+      ttl: Type.Optional(
+        Type.Integer({
+          default: 86_400,
+          minimum: 60,
+          maximum: 2_592_000,
+          description: 'How long a response is kept, in seconds.',
+        }),
+      ),
+      max_bytes: Type.Optional(
+        Type.Integer({
+          default: 1_048_576,
+          minimum: 1024,
+          maximum: 67_108_864,
+          description:
+            'A response that takes more with its conversation is not kept. `storage.cache.max_value_bytes` bounds it as well, and `storage.cache.max_bytes` all of them together with what is cached.',
+        }),
+      ),
+    },
+    { additionalProperties: false },
+  ),
   // Without `key`, the responses of one workspace would be found by another.
   capabilities: { needs: ['key'] },
   create({ ttl = 86_400, max_bytes: maxBytes = 1_048_576 }, { cache, dialects }) {

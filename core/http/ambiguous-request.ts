@@ -6,8 +6,8 @@ import { GatewayError } from '../errors/gateway-error.ts';
  * forward what the provider takes by the second. Undefined for every other request.
  *
  * A `#` never belongs in a request target (RFC 9112, 3.2), more than one Host is refused (3.2), and so is a
- * Transfer-Encoding of HTTP/1.0, whose framing is faulty then (6.1). Of two Content-Types each reader takes another one. The connection ends after the answer: nobody can
- * say where the next request begins.
+ * Transfer-Encoding of HTTP/1.0, whose framing is faulty then (6.1). Of two Content-Types each reader takes another one.
+ * The connection ends after the answer: where the next request begins cannot be told.
  */
 export function ambiguityOf(request: IncomingMessage): GatewayError | undefined {
   if (request.url?.includes('#') === true)

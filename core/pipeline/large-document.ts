@@ -176,7 +176,7 @@ export class LargeDocument {
 }
 
 function isAscii(text: string): boolean {
-  return !/[^\x00-\x7f]/.test(text);
+  return !/[\u0080-\uffff]/.test(text);
 }
 
 /** The document with one value replaced or added; everything beside the path is shared with the given one. */

@@ -47,7 +47,7 @@ async function attempt(hooks: Hooks, context: TestAttemptContext, text = 'a'): P
     ...{ status: 200, source: 'provider', headers: ['content-type', 'application/json'] },
     body: Buffer.from(JSON.stringify(completion(text))),
   };
-  hooks.attempted?.(context, answer);
+  await hooks.attempted?.(context, answer);
   return undefined;
 }
 

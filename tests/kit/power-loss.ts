@@ -1,5 +1,5 @@
 import fs, { readFileSync } from 'node:fs';
-import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -101,7 +101,7 @@ export class PowerLoss {
         created(to);
       },
       mkdir: (async (file: string, options: object) => {
-        const first = await (original.mkdir as typeof mkdir)(file, options);
+        const first = await original.mkdir(file, options);
         for (let made = within(file); made !== undefined && made !== this.root; made = path.dirname(made))
           live.set(made, 'folder');
         return first;

@@ -164,7 +164,7 @@ test(
         assert.equal(refused.status, 400);
         assert.match(refused.json().data.message, wanted);
       }
-      const body = { variables: { language: 'Latin' } };
+      const body = { variables: { language: 'Latin' }, strict: true };
       const missing = await call(url, { path: `/prompts/${prompt.slug}/completions`, key, body });
       assert.match(refusalOf(missing)[2] ?? '', /variable "country"/);
     });

@@ -138,10 +138,13 @@ test('prompts: versions, labels, rendering and completions, streamed too', async
     ],
     ...{ model: 'mock-1', temperature: 0, max_tokens: 7 },
   });
-  assert.match(
-    (await failureOf(prompts.render({ promptID: slug, variables: {} }))).message,
-    /variable \\"language\\"/,
-  );
+  const incomplete = await prompts.render({ promptID: slug, variables: {} });
+  assert.deepEqual((incomplete.data as { messages?: unknown } | undefined)?.messages, [
+    { role: 'system', content: 'You speak .' },
+    { role: 'user', content: 'Say hello' },
+  ]);
+  const strict: object = { promptID: slug, variables: {}, strict: true };
+  assert.match((await failureOf(prompts.render(strict))).message, /variable \\"language\\"/);
 
   await learn();
   const before = gateway.settled.length;

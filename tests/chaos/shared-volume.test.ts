@@ -31,6 +31,7 @@ before(async () => {
   // Not below /tmp: each container has one of its own, mounted over it.
   folder = await mkdtemp('/var/tmp/weir-volume-');
   await writeFile(path.join(folder, 'gateway.config.yaml'), configuration);
+  await mkdir(path.join(folder, 'source'));
 });
 after(async () => {
   for (const { child, ended } of containers) {
@@ -43,11 +44,14 @@ after(async () => {
 /** A gateway with process numbers, a network, a /tmp and mounts of its own; it sees the same data folder. */
 function run(): Container {
   const own = isRoot ? [] : ['--map-root-user'];
-  const start = `mount -t tmpfs tmpfs /tmp && ip link set lo up && exec "$0" scripts/run.mjs start --port ${port} --data "$1/data" --config "$1/gateway.config.yaml"`;
+  // The sources may lie below /tmp, which is mounted over: they are put back at their place.
+  const mounts =
+    'mount --bind "$2" "$1/source" && mount -t tmpfs tmpfs /tmp && mkdir -p "$2" && mount --bind "$1/source" "$2" && cd "$2"';
+  const start = `${mounts} && ip link set lo up && exec "$0" scripts/run.mjs start --port ${port} --data "$1/data" --config "$1/gateway.config.yaml"`;
   const spaces = ['--fork', '--kill-child', '--pid', '--mount-proc', '--mount', '--net', '--ipc', '--uts'];
   const env: NodeJS.ProcessEnv = { ...process.env, WEIR_ADMIN_KEY: ownerKey };
   for (const name of ['NODE_TEST_CONTEXT', 'NODE_OPTIONS', 'WEIR_CONFIG', 'WEIR_DATA']) delete env[name];
-  const child = spawn('unshare', [...own, ...spaces, 'sh', '-c', start, process.execPath, folder], {
+  const child = spawn('unshare', [...own, ...spaces, 'sh', '-c', start, process.execPath, folder, root], {
     ...{ cwd: root, env, stdio: ['ignore', 'pipe', 'pipe'] },
   });
   let text = '';

@@ -17,7 +17,7 @@ import { storedCopies } from '../kit/stored-copies.ts';
 
 // Nothing is shipped before the gateway stops, so that there is something to look at.
 const configuration = `version: 1
-storage: { journal: { flush_ms: 5, ship_ms: 60000 } }
+storage: { journal: { flush_ms: 5, ship_ms: 60000, max_bytes: 2147483648 } }
 pipelines:
   - { name: gateway, match: { path: /** }, plugins: [auth, provider, logger: { bodies: false }] }
 `;

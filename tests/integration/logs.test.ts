@@ -421,7 +421,7 @@ describe('groups', { skip: chdbMissing }, () => {
   for (const [wrong, path, hint] of [
     ['a grouping', '/analytics/groups/modell', /Did you mean "model"/],
     ['a column', '/analytics/groups/model?columns=costs', /Did you mean "cost"/],
-    ['a time', '/analytics/groups/model?time_of_generation_min=yesterday', /time_of_generation_min/],
+    ['a time', '/analytics/groups/model?time_of_generation_min=tomorrow', /time_of_generation_min/],
     ['a page size', '/analytics/groups/model?page_size=0', /page_size/],
     ['a parameter', '/analytics/groups/model?colums=cost', /colums/],
   ] as const) {

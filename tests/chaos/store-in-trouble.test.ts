@@ -120,15 +120,17 @@ describe('a store in trouble', { skip: chdbMissing, timeout: 3 * longestMs }, ()
       () => gateway.stderr,
       longestMs,
     );
-  const stored = () => metric(gateway, 'weir_rows_stored_total{table="requests"}');
-  /** Rows that were accepted before now have been stored. */
+  /** Rows that were accepted before now have been stored, of each table: they are shipped apart. */
   const caughtUp = async (): Promise<void> => {
-    const accepted = await metric(gateway, 'weir_rows_accepted_total{table="requests"}');
-    await eventually(
-      async () => ((await stored()) >= accepted ? true : undefined),
-      () => gateway.stderr,
-      longestMs,
-    );
+    for (const table of ['requests', 'bodies']) {
+      const accepted = await metric(gateway, `weir_rows_accepted_total{table="${table}"}`);
+      await eventually(
+        async () =>
+          (await metric(gateway, `weir_rows_stored_total{table="${table}"}`)) >= accepted ? true : undefined,
+        () => gateway.stderr,
+        longestMs,
+      );
+    }
   };
 
   test('killed', async () => {

@@ -8,11 +8,20 @@ import type { Clock } from '../core/ports/clock.ts';
 import type { Log } from '../core/ports/log.ts';
 import type { Metrics } from '../core/ports/metrics.ts';
 import { createAnalytics } from '../storage/clickhouse/create-analytics.ts';
+import { SchemaChanged } from '../storage/clickhouse/migrate.ts';
+import { AnalyticsStartError } from '../storage/clickhouse/start-error.ts';
+import { openWhenReachable } from '../storage/clickhouse/waiting-analytics.ts';
 import { gateQueries } from '../storage/clickhouse/gated-analytics.ts';
 import { openServer, type StoreRules } from '../storage/clickhouse/open-server.ts';
 import { closeToOthers } from '../storage/embedded/own-folder.ts';
 import { memoryBudget } from '../storage/embedded/memory-budget.ts';
-import { defaultQueries, startChdb, type EmbeddedChdb } from '../storage/embedded/start-chdb.ts';
+import {
+  CannotOpenFolder,
+  defaultQueries,
+  holdsTables,
+  startChdb,
+  type EmbeddedChdb,
+} from '../storage/embedded/start-chdb.ts';
 import { createNoAnalytics } from '../storage/none/no-analytics.ts';
 
 /** What `openAnalytics` needs. */
@@ -32,6 +41,9 @@ export interface AnalyticsOptions {
 }
 
 const queriesOfServer = 4;
+/** Beyond the time that the engine may take to start. */
+const patienceForSchemaMs = 120_000;
+const longestSaid = 500;
 
 /**
  * Opens the analytics store that the configuration names; what has to be closed again goes onto `opened`. Throws one
@@ -58,19 +70,78 @@ async function openStore(options: AnalyticsOptions): Promise<Analytics> {
     opened.push(() => server.close());
     return server;
   }
-  const engine = await startEngine(options);
-  opened.push(() => engine.close());
-  options.started?.(engine);
-  const analytics = await createAnalytics({
-    url: engine.url,
-    username: engine.username,
-    password: engine.password,
-    readsFiles: true,
-    log,
-    ...rules,
-  });
-  opened.push(() => analytics.close());
-  return analytics;
+  const embedded = new EmbeddedStore(options);
+  opened.push(() => embedded.close());
+  const folder = engineFolder(options);
+  // A start on a new folder that fails is told at once: nothing is lost by it, and often a setting is to be changed.
+  const store = (await holdsTables(folder))
+    ? await openWhenReachable({
+        open: () =>
+          embedded.open().catch((error: unknown) => {
+            throw damaged(error, folder);
+          }),
+        ...{ clock, log, patienceMs: config.storage.engine_start_ms + patienceForSchemaMs },
+      })
+    : await embedded.open();
+  opened.push(() => store.close());
+  return store;
+}
+
+/** The embedded engine and the store on it, opened anew as often as it takes. */
+class EmbeddedStore {
+  readonly #options: AnalyticsOptions;
+  #engine: EmbeddedChdb | undefined;
+  #opening: Promise<Analytics> | undefined;
+  #closed = false;
+
+  constructor(options: AnalyticsOptions) {
+    this.#options = options;
+  }
+
+  open(): Promise<Analytics> {
+    this.#opening = this.#open();
+    return this.#opening;
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#opening?.catch(() => undefined);
+    await this.#engine?.close();
+  }
+
+  async #open(): Promise<Analytics> {
+    const { config, log } = this.#options;
+    if (this.#closed) throw new Error('The gateway is ending.');
+    try {
+      this.#engine = await startEngine(this.#options);
+      this.#options.started?.(this.#engine);
+      const { url, username, password } = this.#engine;
+      return await createAnalytics({
+        ...{ url, username, password, readsFiles: true, log },
+        ...rulesOf(config),
+      });
+    } catch (error) {
+      await this.#engine?.close();
+      this.#engine = undefined;
+      throw error;
+    }
+  }
+}
+
+/** What the engine cannot read is no reason to serve nothing: administration and requests do without it. */
+function damaged(error: unknown, url: string): unknown {
+  const isSetting = error instanceof AnalyticsStartError && error.cause instanceof SchemaChanged;
+  if (isSetting || !(error instanceof AnalyticsStartError || error instanceof CannotOpenFolder)) return error;
+  const place = { url, username: '', database: '' };
+  const says = error instanceof CannotOpenFolder ? error.reason : error.message;
+  const finding = {
+    reason: 'its folder is damaged or cannot be read',
+    remedy:
+      `Cause: ${says.replace(/\.+$/, '').slice(0, longestSaid)}. Move that folder away and nothing else, or put a copy of it in its place: ` +
+      'the next try begins an empty one and stores there what waits in the journal. Keys, configs and other records are not in it.',
+    lasting: false,
+  };
+  return new AnalyticsStartError(place, finding, error);
 }
 
 /** Starts the embedded engine as the configuration wants it. */
@@ -81,15 +152,21 @@ export async function startEngine({
   clock,
 }: Pick<AnalyticsOptions, 'config' | 'data' | 'log' | 'clock'>): Promise<EmbeddedChdb> {
   const { url, max_memory_bytes: memoryBytes } = config.storage.analytics;
-  const named = url.slice('chdb:'.length);
-  if (named !== '') await closeToOthers(path.resolve(named), log);
+  const directory = engineFolder({ config, data });
+  if (url !== 'chdb:') await closeToOthers(directory, log);
   return startChdb({
-    directory: named === '' ? path.join(data, 'analytics') : path.resolve(named),
+    directory,
     ...{ log, clock, memoryBytes, queries: engineQueries(config) },
     startTimeoutMs: config.storage.engine_start_ms,
     // The engine reads the journal's segments itself: their bytes never pass through this process.
     rowFolders: [path.join(data, 'journal')],
   });
+}
+
+/** Where the embedded engine keeps its tables. */
+function engineFolder({ config, data }: Pick<AnalyticsOptions, 'config' | 'data'>): string {
+  const named = config.storage.analytics.url.slice('chdb:'.length);
+  return named === '' ? path.join(data, 'analytics') : path.resolve(named);
 }
 
 /** What the configuration says of every query, and of how long rows are kept. */

@@ -57,6 +57,7 @@ export async function createAnalytics(options: ClickHouseOptions): Promise<Analy
     await migrate(client, migrations, log, layout);
     if (options.retention !== undefined) await applyRetention(client, options.retention, layout, log);
     rolledUpFrom = await usageStart(client);
+    if (options.readsFiles === true) await tellBrokenParts(client, database, log);
   } catch (error) {
     await client.close();
     throw explainStart(error, 'schema', place);
@@ -99,6 +100,21 @@ async function step(
   } finally {
     await client.close();
   }
+}
+
+/** The engine leaves out parts that it cannot read, and says nothing of it. */
+async function tellBrokenParts(client: ClickHouseClient, database: string, log: Log): Promise<void> {
+  const result = await client.query({
+    query: `SELECT table, toUInt32(count()) FROM system.detached_parts
+      WHERE database = {database:String} AND reason LIKE 'broken%' GROUP BY table ORDER BY table`,
+    query_params: { database },
+    format: 'JSONCompactEachRow',
+  });
+  for (const [table, parts] of await result.json<readonly [string, number]>())
+    log.error(
+      'Rows of the analytics store are damaged on disk and are left out: their parts lie in folders named detached. Put a copy of the analytics folder in its place, or delete them',
+      { table, parts },
+    );
 }
 
 /** In a format that every version knows. */

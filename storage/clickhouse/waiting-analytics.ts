@@ -12,16 +12,18 @@ export interface WaitingParts {
   open(): Promise<Analytics>;
   readonly clock: Clock;
   readonly log: Log;
+  /** How long the first attempt is waited for before it goes on in the background, milliseconds. Default 10,000. */
+  readonly patienceMs?: number;
 }
 
-const startTimeoutMs = 10_000;
+const defaultPatienceMs = 10_000;
 const firstRetryMs = 500;
 const longestRetryMs = 30_000;
 
 /**
- * Opens the store of a server that may be away. Resolves when it is open, or when it does not answer within ten
- * seconds: then every method throws `store_unavailable`, and it is tried again (0.5 s, doubling up to 30 s) until it
- * is open. Throws an `AnalyticsStartError` when waiting would not help.
+ * Opens a store that may be away. Resolves when it is open, when it cannot be opened now, or when it does not answer
+ * within `patienceMs`: then every method throws `store_unavailable`, and it is tried again (0.5 s, doubling up to 30 s)
+ * until it is open. Throws what `open` threw when waiting would not help.
  */
 export async function openWhenReachable(parts: WaitingParts): Promise<Analytics> {
   const waiting = new WaitingAnalytics(parts);
@@ -43,11 +45,11 @@ class WaitingAnalytics implements Analytics {
   }
 
   async start(): Promise<void> {
-    const { clock, log } = this.#parts;
+    const { clock, log, patienceMs = defaultPatienceMs } = this.#parts;
     let isLate = false;
     let cancel: (() => void) | undefined;
     const late = new Promise<'late'>((resolve) => {
-      cancel = clock.after(startTimeoutMs, () => resolve('late'));
+      cancel = clock.after(patienceMs, () => resolve('late'));
     });
     const first = this.#attempt().catch((error: unknown) => {
       if (!isLate && isLasting(error)) throw error;

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Clock } from '../../core/ports/clock.ts';
@@ -44,6 +45,21 @@ export interface EmbeddedChdb {
   close(): Promise<void>;
 }
 
+/** The engine runs here, and cannot open its folder. */
+export class CannotOpenFolder extends Error {
+  /** What the engine says, in one line. */
+  readonly reason: string;
+
+  constructor(directory: string, reason: string, cause?: unknown) {
+    super(
+      `the embedded analytics engine could not open ${directory}: ${reason}. Check that the folder can be written to, or move it away to begin with an empty one`,
+      { cause },
+    );
+    this.name = 'CannotOpenFolder';
+    this.reason = reason;
+  }
+}
+
 const username = 'weir';
 const defaultMemoryBytes = 1_073_741_824;
 export const defaultQueries = 2;
@@ -64,6 +80,7 @@ export async function startChdb(options: ChdbOptions): Promise<EmbeddedChdb> {
   const { directory, log, clock } = options;
   const lock = await lockData(directory, { clock });
   try {
+    await refuseTablesWithoutDatabase(directory);
     const configFile = join(await runtimeFolder(directory), 'engine.xml');
     const { memoryBytes = defaultMemoryBytes, queries = defaultQueries, rowFolders = [] } = options;
     const memory = memoryBudget(memoryBytes, queries);
@@ -148,11 +165,36 @@ export async function explainStart(directory: string, error: unknown): Promise<E
     return new Error(`the embedded analytics engine could not open ${directory}: ${disk}`, details);
   const output = firstLine(error.output.trim());
   const reason = output === '' ? firstLine(error.message) : `${firstLine(error.message)} (${output})`;
-  return new Error(
-    `the embedded analytics engine could not open ${directory}: ${reason}. ` +
-      'Check that the folder can be written to, or move it away to begin with an empty one',
-    details,
+  return new CannotOpenFolder(directory, reason, error);
+}
+
+/** Whether an engine has kept tables in a folder. */
+export async function holdsTables(directory: string): Promise<boolean> {
+  const entries = await readdir(join(directory, 'metadata')).catch(() => []);
+  return entries.length > 0 || (await tableFiles(directory)).length > 0;
+}
+
+/** A new engine would leave aside, and delete in a while, what nothing refers to. */
+async function refuseTablesWithoutDatabase(directory: string): Promise<void> {
+  const databases = await readdir(join(directory, 'metadata')).catch(() => []);
+  if (databases.length > 0) return;
+  const [table] = await tableFiles(directory);
+  if (table === undefined) return;
+  throw new CannotOpenFolder(
+    directory,
+    `it holds tables (${table}) and no metadata of the database they are of`,
   );
+}
+
+/** Where the databases of a folder describe their tables, relative to it. */
+async function tableFiles(directory: string): Promise<readonly string[]> {
+  const found: string[] = [];
+  const store = join(directory, 'store');
+  for (const group of await readdir(store).catch(() => []))
+    for (const one of await readdir(join(store, group)).catch(() => []))
+      for (const name of await readdir(join(store, group, one)).catch(() => []))
+        if (name.endsWith('.sql')) found.push(join('store', group, one, name));
+  return found;
 }
 
 function firstLine(text: string): string {

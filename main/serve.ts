@@ -3,6 +3,7 @@ import { url as inspectorUrl } from 'node:inspector';
 import path from 'node:path';
 import { createCredentialFactory } from '../adapters/credentials/index.ts';
 import { dialects, providerDialects } from '../adapters/dialects/index.ts';
+import { createLargeTranslation } from '../adapters/dialects/large-translation.ts';
 import { modelListings } from '../adapters/dialects/model-listings.ts';
 import { createMcpClients } from '../adapters/mcp/create-mcp-clients.ts';
 import { createGuardedFetch } from '../adapters/guarded-fetch/guarded-fetch.ts';
@@ -85,6 +86,8 @@ export async function serve(serving: Serving): Promise<void> {
   const { identity, counters, directory, fileRecords, owned, following, ...stores } = serving.stores;
   const transport = openTransport(log, metrics);
   opened.push(() => transport.close());
+  const largeTranslation = createLargeTranslation({ clock });
+  opened.push(() => largeTranslation.close());
   const credentials = createCredentialFactory({ clock, transport, environment: env });
   const managers = openSecretManagers({ clock, log, transport, credentials, environment: env });
 
@@ -124,7 +127,7 @@ export async function serve(serving: Serving): Promise<void> {
     router: createRouter({
       ...{ config: next, table: providerTable, wires: providerDialects, listings: modelListings },
       ...{ transport, runtime: hooks, credentials, prices, state: routingState, breakers },
-      ...{ counters, directory, secrets, secretManagers: own.secretManagers },
+      ...{ counters, directory, secrets, secretManagers: own.secretManagers, largeTranslation },
     }),
     embeddings: createEmbeddings({
       known: compileTargets(next.providers, providerTable, {

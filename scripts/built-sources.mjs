@@ -21,6 +21,7 @@ const entryPoints = {
   main: 'main.ts',
   'pglite-child': 'storage/embedded/pglite-child.ts',
   'chdb-child': 'storage/embedded/chdb-child.ts',
+  'translate-large': 'adapters/dialects/translate-large.ts',
 };
 /** Libraries that are loaded at every start. The others read files of their own, are native, or are rarely needed. */
 const bundled =

@@ -8,6 +8,7 @@ import type { Counters } from '../ports/counters.ts';
 import type { CredentialFactory } from '../ports/credentials.ts';
 import type { Directory, KeyRecord } from '../ports/directory.ts';
 import { TrustedHosts } from '../ports/host-rules.ts';
+import type { LargeTranslation } from '../ports/large-translation.ts';
 import type { PricedModels, Prices } from '../ports/prices.ts';
 import type { ProviderTable } from '../ports/provider-row.ts';
 import type { RecordPlace } from '../ports/records.ts';
@@ -63,6 +64,8 @@ export interface RouterSetup {
   readonly secrets?: SecretBox | undefined;
   /** Reads the secrets that integrations refer to. Absent: those integrations cannot be used. */
   readonly secretManagers?: SecretManagers | undefined;
+  /** Absent: large requests are translated beside others. */
+  readonly largeTranslation?: LargeTranslation | undefined;
   /** A number of at least 0 and below 1. Default `Math.random`. */
   readonly random?: (() => number) | undefined;
 }
@@ -107,6 +110,7 @@ class GenerationRouter implements Router {
     });
     this.run = {
       ...{ config, wires, transport, runtime, prices, state, breakers, counters, keyPrefix, clock },
+      largeTranslation: setup.largeTranslation,
       random: setup.random ?? Math.random,
       optionsOf: tryOptionsOf,
       serviceOf: (leaf, exchange, model) => this.serviceOf(leaf, exchange, model),

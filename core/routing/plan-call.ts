@@ -1,7 +1,7 @@
 import type { ProviderDialect } from '../dialects/dialect.ts';
 import type { DialectName } from '../dialects/endpoint.ts';
 import type { HostFacts } from '../dialects/host-facts.ts';
-import type { UpstreamPlan } from '../dialects/upstream-plan.ts';
+import type { UpstreamCallFacts, UpstreamPlan } from '../dialects/upstream-plan.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import type { Target } from '../ports/router.ts';
@@ -36,20 +36,19 @@ export function planCall(
   host: HostFacts,
   wires: ProviderDialects,
 ): ServedPlan {
-  const spoken = exchange.dialect.name;
-  const { endpoint, method, path, query, facts } = exchange;
-  if (target.alsoSpeaks.includes(spoken)) return { kind: 'pass', path: path + query };
+  const { path, query } = exchange;
+  if (target.alsoSpeaks.includes(exchange.dialect.name)) return { kind: 'pass', path: path + query };
   const wire = wires.get(target.dialect);
   if (wire === undefined) throw new Error(`The dialect "${target.dialect}" is missing.`);
-  const plan = wire.plan({
-    endpoint: endpoint.id,
-    spoken,
-    method,
-    path,
-    query,
-    stream: facts.stream,
-    host,
-  });
+  const plan = wire.plan(callFacts(exchange, host));
   if (plan.kind === 'refuse') throw new GatewayError('not_supported', plan.message, { param: 'provider' });
   return plan;
+}
+
+/** What a wire may know of a request when it plans it. */
+export function callFacts(
+  { dialect, endpoint, method, path, query, facts }: PlannedCall,
+  host: HostFacts,
+): UpstreamCallFacts {
+  return { endpoint: endpoint.id, spoken: dialect.name, method, path, query, stream: facts.stream, host };
 }

@@ -5,6 +5,7 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import { runsNoModel } from '../pipeline/named-models.ts';
 import type { Clock } from '../ports/clock.ts';
+import type { LargeTranslation } from '../ports/large-translation.ts';
 import type { Target } from '../ports/router.ts';
 import { toldTrace } from '../ports/trace-context.ts';
 import {
@@ -15,7 +16,7 @@ import {
   type OutgoingRequest,
 } from './build-request.ts';
 import { isStrict } from './check-request.ts';
-import { hostFacts, planCall, type ProviderDialects } from './plan-call.ts';
+import { callFacts, hostFacts, planCall, type ProviderDialects } from './plan-call.ts';
 import {
   bodyObject,
   translateChat,
@@ -30,6 +31,8 @@ export interface PrepareSetup {
   readonly config: GatewayConfig;
   readonly wires: ProviderDialects;
   readonly clock: Clock;
+  /** Absent: large requests are translated beside others. */
+  readonly largeTranslation?: LargeTranslation | undefined;
 }
 
 /** Operations whose bodies flow by unread, unless their host wants them in another shape. */
@@ -56,7 +59,7 @@ export interface PreparedRequest {
 /** The request as its target wants it; a promise for a large one that is translated. Throws what the target cannot be asked. */
 export function prepareRequest(
   parts: TryParts,
-  { config, wires, clock }: PrepareSetup,
+  { config, wires, clock, largeTranslation }: PrepareSetup,
 ): PreparedRequest | Promise<PreparedRequest> {
   const { exchange, target, options } = parts;
   const { facts } = exchange;
@@ -93,8 +96,11 @@ export function prepareRequest(
     return { outgoing: translatedRequest(parts, translation, trace), translation };
   };
   if (plan.kind !== 'chat') return translated(translateOperation(translating, plan.codec));
-  if (sentBody(exchange).large !== undefined)
-    return translateLargeChat(translating, plan.codec).then(translated);
+  if (sentBody(exchange).large !== undefined) {
+    const chat = { body: sentBody(exchange).bytes, target: target.dialect, headers: exchange.headers };
+    const large = { chat: { ...chat, call: callFacts(exchange, host) }, translation: largeTranslation };
+    return translateLargeChat(translating, plan.codec, large).then(translated);
+  }
   return translated(translateChat(translating, plan.codec));
 }
 

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type {
   AnswerContext,
+  AnsweredRequest,
   ChatClientCodec,
   ChatEventReader,
   ChatEventWriter,
@@ -22,6 +23,10 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import { keptAnswer } from '../pipeline/keys.ts';
 import { ownTurn } from '../ports/in-turns.ts';
+import type { LargeChat, LargeTranslation } from '../ports/large-translation.ts';
+
+/** Translating a shorter body takes fewer milliseconds than others may wait for. */
+const threadBytes = 1_048_576;
 
 /** An answer in the client's wire, and what it tells. */
 export interface TranslatedBody {
@@ -70,11 +75,24 @@ export function translateChat(setup: TranslationSetup, codec: ChatProviderCodec)
   return encodedChat(setup, codec, decodedChat(setup));
 }
 
-/** The same for a large request: others have a turn between reading and writing it. */
+/** The same for a large request, in a thread of its own where there is one; else others have a turn in between. */
 export async function translateLargeChat(
   setup: TranslationSetup,
   codec: ChatProviderCodec,
+  large: { readonly chat: LargeChat; readonly translation: LargeTranslation | undefined },
 ): Promise<Translation> {
+  if (large.translation !== undefined && large.chat.body.length >= threadBytes) {
+    try {
+      const { encoded, request, dropped, emulated } = await large.translation.encode(large.chat);
+      const report = new EncodeReport();
+      report.dropped.push(...dropped);
+      report.emulated.push(...emulated);
+      return chatTranslation(setup, codec, { request, encoded, report });
+    } catch (error) {
+      // Without a thread it takes longer, and is done all the same.
+      if (GatewayError.is(error)) throw error;
+    }
+  }
   await ownTurn();
   const decoded = decodedChat(setup);
   await ownTurn();
@@ -92,12 +110,24 @@ function decodedChat({ exchange, body, host }: TranslationSetup): ChatRequest {
 }
 
 function encodedChat(setup: TranslationSetup, codec: ChatProviderCodec, decoded: ChatRequest): Translation {
+  const report = new EncodeReport();
+  const encoded = codec.encodeRequest(decoded, setup.host, report);
+  return chatTranslation(setup, codec, { request: decoded, encoded, report });
+}
+
+function chatTranslation(
+  setup: TranslationSetup,
+  codec: ChatProviderCodec,
+  {
+    request,
+    encoded,
+    report,
+  }: Pick<Translation, 'encoded' | 'report'> & { readonly request: AnsweredRequest },
+): Translation {
   const { exchange, host } = setup;
   const client = clientCodec(exchange);
-  const report = new EncodeReport();
-  const encoded = codec.encodeRequest(decoded, host, report);
   const context: AnswerContext & DecodeContext = {
-    request: decoded,
+    request,
     query: exchange.query,
     strict: setup.strict,
     provider: host.provider,
@@ -116,12 +146,12 @@ function encodedChat(setup: TranslationSetup, codec: ChatProviderCodec, decoded:
   return {
     encoded,
     report,
-    streams: decoded.stream,
+    streams: request.stream,
     whole(bytes, contentType) {
       const isStream = /^(?:text\/event-stream|application\/vnd\.amazon\.eventstream)/i.test(contentType);
       const answer = isStream ? readStream(bytes, contentType) : codec.decodeAnswer(bytes, context);
       const facts = factsOf(answer);
-      if (!decoded.stream) {
+      if (!request.stream) {
         return { body: client.encodeAnswer(answer, context), contentType: 'application/json', facts };
       }
       const writer = client.eventWriter(context);

@@ -42,12 +42,16 @@ export interface GridGateway {
 }
 
 /** Starts both; they end with the test. */
-export async function startGridGateway(t: TestContext): Promise<GridGateway> {
+export async function startGridGateway(
+  t: TestContext,
+  options: Pick<TestGatewayOptions, 'largeTranslation' | 'server'> = {},
+): Promise<GridGateway> {
   const providers = await startFakeProviders(t);
   const gateway = await startTestGateway(t, {
     providers: providersAt(providers.url),
     plugins: [providerPlugin()],
     security: { trusted_hosts: [`127.0.0.1:${providers.port}`] },
+    ...options,
   });
   return {
     providers,

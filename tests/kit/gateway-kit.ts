@@ -42,6 +42,7 @@ import type { LogExports } from '../../core/ports/exports.ts';
 import type { Journal } from '../../core/ports/journal.ts';
 import type { GuardedFetch } from '../../core/ports/guarded-fetch.ts';
 import { TrustedHosts } from '../../core/ports/host-rules.ts';
+import type { LargeTranslation } from '../../core/ports/large-translation.ts';
 import type { Prices } from '../../core/ports/prices.ts';
 import type { ProviderTable } from '../../core/ports/provider-row.ts';
 import type { Resources } from '../../core/ports/resources.ts';
@@ -122,6 +123,8 @@ export interface TestGatewayOptions {
   /** Told of each request that has settled, besides. */
   readonly onSettled?: EngineRuntime['onSettled'];
   readonly hookTimes?: EngineRuntime['hookTimes'];
+  /** Default: large requests are translated beside others. */
+  readonly largeTranslation?: LargeTranslation;
   /** Instead of `Math.random`, for what strategies and retries leave to chance. */
   readonly random?: () => number;
 }
@@ -245,6 +248,7 @@ export async function startTestGateway(
       breakers: new Breakers({ counters, clock, log }),
       ...{ counters, directory },
       ...{ secrets: testSecrets, secretManagers: options.secretManagers },
+      largeTranslation: options.largeTranslation,
     }),
     embeddings: createEmbeddings({
       known: compileTargets(config.providers, table, { factory: credentials, headerPrefix }),

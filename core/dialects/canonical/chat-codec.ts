@@ -24,9 +24,15 @@ export interface ErrorContext {
   readonly requestId: string;
 }
 
+/**
+ * What answers are read and written with. Of a large conversation, which was read in another thread, `messages` holds
+ * the instructions at its beginning alone: no wire says the rest again.
+ */
+export type AnsweredRequest = ChatRequest;
+
 /** What an answer needs beside its content. Time and randomness come in from here. */
 export interface AnswerContext extends ErrorContext {
-  readonly request: ChatRequest;
+  readonly request: AnsweredRequest;
   /** Raw query of the client's request (`?alt=sse`). */
   readonly query: string;
   /** Set for an answer that is kept for later requests, with the earlier one that it goes on from. */
@@ -69,7 +75,7 @@ export interface EncodedRequest {
 
 /** What reading an answer needs. */
 export interface DecodeContext {
-  readonly request: ChatRequest;
+  readonly request: AnsweredRequest;
   /** A fresh id for what the wire does not number: `newId('call_')`. */
   readonly newId: (prefix: string) => string;
 }

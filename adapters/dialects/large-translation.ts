@@ -1,0 +1,103 @@
+import { Worker } from 'node:worker_threads';
+import { GatewayError } from '../../core/errors/gateway-error.ts';
+import type { Clock } from '../../core/ports/clock.ts';
+import type { EncodedChat, LargeChat, LargeTranslation } from '../../core/ports/large-translation.ts';
+import type { Translated } from './translate-large.ts';
+
+/** The thread ends when it has had nothing to do for so long: it holds some 30 MB. */
+const idleMs = 60_000;
+
+/** A thread that translates, started when it is needed first. */
+export function createLargeTranslation({ clock }: { readonly clock: Clock }): LargeTranslation {
+  return new TranslationThread(clock);
+}
+
+class TranslationThread implements LargeTranslation {
+  readonly #clock: Clock;
+  #worker: Worker | undefined;
+  /** Ends when the requests before have been translated: one at a time bounds what the thread holds. */
+  #last: Promise<unknown> = Promise.resolve();
+  #waiting = 0;
+  /** What the request that is translated now waits for. */
+  #answered: { resolve(told: Translated): void; reject(error: Error): void } | undefined;
+  #closed = false;
+  #cancelEnd: () => void = () => undefined;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  encode(chat: LargeChat): Promise<EncodedChat> {
+    this.#cancelEnd();
+    this.#waiting += 1;
+    const translated = this.#last.then(() => this.#ask(chat));
+    this.#last = translated.catch(() => undefined).then(() => this.#done());
+    return translated;
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#cancelEnd();
+    await this.#end();
+  }
+
+  #done(): void {
+    this.#waiting -= 1;
+    if (this.#waiting === 0 && !this.#closed)
+      this.#cancelEnd = this.#clock.after(idleMs, () => void this.#end());
+  }
+
+  async #end(): Promise<void> {
+    const worker = this.#worker;
+    this.#worker = undefined;
+    this.#answered?.reject(new Error('The thread was ended.'));
+    await worker?.terminate();
+  }
+
+  async #ask(chat: LargeChat): Promise<EncodedChat> {
+    if (this.#closed) throw new Error('The gateway is ending.');
+    const worker = (this.#worker ??= this.#start());
+    // A copy is moved: what is moved is gone here, and another target may be asked.
+    const body = Uint8Array.from(chat.body);
+    const told = await new Promise<Translated>((resolve, reject) => {
+      this.#answered = { resolve, reject };
+      worker.postMessage({ ...chat, body }, [body.buffer]);
+    });
+    if ('done' in told) return received(told.done);
+    if ('failed' in told) throw new Error(told.failed);
+    const { code, message, param } = told.refused;
+    throw new GatewayError(code, message, { param });
+  }
+
+  #start(): Worker {
+    const entry = new URL('./translate-large.ts', import.meta.url);
+    const isReady = !entry.pathname.endsWith('.ts') || 'deno' in process.versions;
+    const worker = isReady ? new Worker(entry) : new Worker(loading(entry), { eval: true, execArgv: [] });
+    worker.unref();
+    worker.on('message', (told: Translated) => this.#answered?.resolve(told));
+    const lost = (error: Error): void => {
+      if (this.#worker !== worker) return;
+      this.#worker = undefined;
+      this.#answered?.reject(error);
+    };
+    worker.on('error', lost);
+    worker.on('exit', (code) => lost(new Error(`The thread ended with ${code}.`)));
+    return worker;
+  }
+}
+
+/** Threads do not get this one's loader for TypeScript. */
+function loading(entry: URL): string {
+  const loader = JSON.stringify(import.meta.resolve('tsx/esm/api'));
+  return `import(${loader}).then(({ register }) => { register(); return import(${JSON.stringify(entry.href)}); })`;
+}
+
+/** Bytes that come from another thread are no `Buffer` any more. */
+function received(chat: EncodedChat): EncodedChat {
+  const { body } = chat.encoded;
+  if (typeof body === 'string') return chat;
+  return {
+    ...chat,
+    encoded: { ...chat.encoded, body: Buffer.from(body.buffer, body.byteOffset, body.byteLength) },
+  };
+}

@@ -1,0 +1,60 @@
+// A thread of its own: reads, translates and writes chat requests whose size would hold up all others.
+import { parentPort } from 'node:worker_threads';
+import { EncodeReport } from '../../core/dialects/canonical/encode-report.ts';
+import type { JsonObject } from '../../core/dialects/canonical/chat-part.ts';
+import { GatewayError } from '../../core/errors/gateway-error.ts';
+import { parseJson } from '../../core/pipeline/parse-json.ts';
+import { headerValue } from '../../core/ports/header-list.ts';
+import type { EncodedChat, LargeChat } from '../../core/ports/large-translation.ts';
+import { dialects, providerDialects } from './index.ts';
+
+/** What a refusal carries from thread to thread. */
+export interface ToldRefusal {
+  readonly code: GatewayError['code'];
+  readonly message: string;
+  readonly param: string | null;
+}
+
+/** What the thread answers to a `LargeChat`. */
+export type Translated =
+  { readonly done: EncodedChat } | { readonly refused: ToldRefusal } | { readonly failed: string };
+
+/** The request in its target's wire. Throws what the codecs refuse. */
+export function encodeChat({ body, call, target, headers }: LargeChat): EncodedChat {
+  const client = dialects.get(call.spoken)?.chat;
+  const plan = providerDialects.get(target)?.plan(call);
+  if (client === undefined || plan?.kind !== 'chat')
+    throw new Error(`${call.spoken} is not translated to ${target}.`);
+  const request = client.decodeRequest({
+    // The gateway has read it before, as an object.
+    body: parseJson(Buffer.from(body.buffer, body.byteOffset, body.length).toString('utf8')) as JsonObject,
+    model: call.host.model,
+    stream: call.stream,
+    query: call.query,
+    header: (name) => headerValue(headers, name),
+  });
+  const report = new EncodeReport();
+  const encoded = plan.codec.encodeRequest(request, call.host, report);
+  const { dropped, emulated } = report;
+  // Some wires repeat the instructions in their answers.
+  const said = request.messages.slice(0, 1).filter(({ role }) => role === 'system');
+  return { encoded, request: { ...request, messages: said }, dropped, emulated };
+}
+
+function answer(chat: LargeChat): void {
+  try {
+    const done = encodeChat(chat);
+    const bytes = Buffer.from(done.encoded.body);
+    // Moved, not copied. A short one lies in memory that it shares.
+    const moved = bytes.buffer.byteLength === bytes.length ? [bytes.buffer as ArrayBuffer] : [];
+    const told: Translated = { done: { ...done, encoded: { ...done.encoded, body: bytes } } };
+    parentPort?.postMessage(told, moved);
+  } catch (error) {
+    const told: Translated = GatewayError.is(error)
+      ? { refused: { code: error.code, message: error.message, param: error.param } }
+      : { failed: error instanceof Error ? error.message : String(error) };
+    parentPort?.postMessage(told);
+  }
+}
+
+parentPort?.on('message', answer);

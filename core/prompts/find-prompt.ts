@@ -1,3 +1,4 @@
+import { directoryBehind } from '../errors/directory-behind.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { PromptData } from '../ports/record-kinds.ts';
 import type { RecordPlace, StoredRecord } from '../ports/records.ts';
@@ -12,7 +13,7 @@ export interface FoundPrompt {
   readonly version: number;
 }
 
-/** The active prompt in this place, and the version of it, that a reference names. Throws `resource_not_found`. */
+/** The active prompt in this place, and the version of it, that a reference names. Throws `resource_not_found`, and `store_unavailable` while that cannot be known. */
 export async function findPrompt(
   source: PromptSource,
   place: RecordPlace,
@@ -21,6 +22,8 @@ export async function findPrompt(
   const wanted = readReference(reference);
   const record = wanted && (await source.record('prompt', place, wanted.idOrSlug));
   if (wanted === undefined || record === undefined) {
+    if (wanted !== undefined && source.isBehind)
+      throw directoryBehind(`prompt ${JSON.stringify(reference.slice(0, 64))}`);
     throw new GatewayError(
       'resource_not_found',
       `No prompt "${reference.slice(0, 64)}" is visible to this key. Check its id or slug.`,
@@ -29,7 +32,7 @@ export async function findPrompt(
   return { record, ...(await foundVersion(source, record, wanted.version)) };
 }
 
-/** What a version of a prompt or of a partial says. Throws `resource_not_found` when there is no such version. */
+/** What a version of a prompt or of a partial says. Throws `resource_not_found` when there is no such version, or `store_unavailable`. */
 export async function versionData<K extends TemplateKind>(
   source: PromptSource,
   record: StoredRecord<K>,
@@ -49,7 +52,7 @@ async function foundVersion<K extends TemplateKind>(
     return { data, version };
   const found = await source.version(record, await selector(source, record, wanted));
   if (found !== undefined) return { data: found.data, version: found.number };
-  throw noVersion(record, wanted);
+  throw noVersion(source, record, wanted);
 }
 
 type Selected = Exclude<WantedVersion, { readonly kind: 'default' }>;
@@ -59,15 +62,16 @@ async function selector(source: PromptSource, record: StoredRecord<TemplateKind>
   if (wanted.kind === 'number') return { number: wanted.number };
   const { organisationId, workspaceId } = record;
   const label = await source.record('label', { organisationId, workspaceId }, labelSlug(wanted.label));
-  if (label === undefined) throw noVersion(record, wanted);
+  if (label === undefined) throw noVersion(source, record, wanted);
   return { labelId: label.id };
 }
 
-function noVersion({ slug }: StoredRecord, wanted: Selected): GatewayError {
+function noVersion({ isBehind }: PromptSource, { slug }: StoredRecord, wanted: Selected): GatewayError {
   const named =
     wanted.kind === 'number'
       ? `number ${wanted.number}`
       : `"${wanted.kind === 'label' ? wanted.label.slice(0, 64) : 'latest'}"`;
+  if (isBehind) return directoryBehind(`version ${named} of "${slug}"`);
   return new GatewayError(
     'resource_not_found',
     `"${slug}" has no version ${named}. Name one of its versions by number, by a label that is on it, or as "latest".`,

@@ -1,3 +1,4 @@
+import { directoryBehind } from '../errors/directory-behind.ts';
 import type { PromptPartialData } from '../ports/record-kinds.ts';
 import type { RecordPlace, StoredRecord } from '../ports/records.ts';
 import { versionData } from './find-prompt.ts';
@@ -77,6 +78,7 @@ async function templateOf(
   if (self !== undefined && version.kind === 'default' && (idOrSlug === self.id || idOrSlug === self.slug))
     return { key: self.id, template: self.template };
   const record = await source.record('prompt_partial', place, idOrSlug);
+  if (record === undefined && source.isBehind) throw directoryBehind(`partial ${JSON.stringify(idOrSlug)}`);
   if (record === undefined) throw refused(`there is no partial "${idOrSlug}"`);
   const isDefault = version.kind === 'default';
   const data = isDefault ? record.data : await versionOrRefusal(source, record, version);

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import type { DirectoryStanding } from '../ports/directory.ts';
 import type { PromptData } from '../ports/record-kinds.ts';
 import type { RecordVersion, StoredRecord } from '../ports/records.ts';
 import type { Resources } from '../ports/resources.ts';
@@ -27,7 +28,7 @@ const prompt: StoredRecord<'prompt'> = {
 const place = { organisationId: 'o', workspaceId: 'w' };
 
 /** A directory of these records, in front of a store with versions 1 and 2 of the prompt, which counts its readings. */
-function setUp(record: () => StoredRecord) {
+function setUp(record: () => StoredRecord, standing: () => DirectoryStanding = () => 'current') {
   const asked: unknown[] = [];
   const version = (number: number): RecordVersion => ({
     ...{
@@ -61,7 +62,7 @@ function setUp(record: () => StoredRecord) {
   const label = { ...envelope, kind: 'label', id: 'l', slug: 'beta', name: 'beta' };
   const find = (kind: string, _place: unknown, name: string) =>
     [record(), label].find((one) => one.kind === kind && [one.id, one.slug].includes(name));
-  const source = new DirectorySource({ record: find as never }, resources);
+  const source = new DirectorySource({ record: find as never, standing }, resources);
   const template = async (reference: string) => (await findPrompt(source, place, reference)).data.template;
   return { asked, template };
 }
@@ -90,6 +91,26 @@ describe('a prompt on the request path', () => {
   });
 });
 
+describe('a prompt while the store that may know it is away', () => {
+  for (const standing of ['behind', 'unknown'] as const)
+    test(`can be asked for again when it is not found (${standing})`, async () => {
+      const { template } = setUp(
+        () => prompt,
+        () => standing,
+      );
+      const again = { code: 'store_unavailable', status: 503, message: /cannot be read now/ };
+      for (const reference of ['q', 'pp-other', 'p@3', 'p@gamma'])
+        await assert.rejects(template(reference), again, reference);
+      assert.equal(await template('p'), 'one');
+      await assert.rejects(template('p@@'), { code: 'resource_not_found' });
+    });
+
+  test('is not called faulty for a partial that is not found', async () => {
+    const source: PromptSource = { record: () => undefined, version: () => undefined, isBehind: true };
+    await assert.rejects(includedPartials(source, place, ['other']), { code: 'store_unavailable' });
+  });
+});
+
 describe('partials', () => {
   const sourceOf = (texts: Readonly<Record<string, string>>): PromptSource => ({
     record(kind, _place, name) {
@@ -99,6 +120,7 @@ describe('partials', () => {
       return { ...partial, data: { template: text, defaultVersion: 1 } } as never;
     },
     version: () => undefined,
+    isBehind: false,
   });
   const include = (texts: Readonly<Record<string, string>>, ...names: string[]) =>
     includedPartials(sourceOf(texts), place, names);

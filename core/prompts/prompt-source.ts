@@ -14,6 +14,8 @@ export interface PromptSource {
     place: RecordPlace,
     idOrSlug: string,
   ): MaybePromise<StoredRecord<K> | undefined>;
+  /** What is not found may exist all the same: the store that may know it cannot be read now. */
+  readonly isBehind: boolean;
   version<K extends TemplateKind>(
     record: StoredRecord<K>,
     wanted: { readonly number: number } | { readonly labelId: string } | 'latest',
@@ -23,6 +25,7 @@ export interface PromptSource {
 /** What is stored, as one transaction sees it. */
 export function storedSource({ records }: { readonly records: RecordsReader }): PromptSource {
   return {
+    isBehind: false,
     async record(kind, place, idOrSlug) {
       const found = await records.find(kind, place, idOrSlug);
       return found?.status === 'active' ? found : undefined;
@@ -49,13 +52,17 @@ const maxVersions = 1_000;
  * (1,000 of them). Which version is the latest or has a label is asked again when the record has changed.
  */
 export class DirectorySource implements PromptSource {
-  readonly #directory: Pick<Directory, 'record'>;
+  readonly #directory: Pick<Directory, 'record' | 'standing'>;
   readonly #resources: Resources | undefined;
   readonly #kept = new RecentMap<Promise<RecordVersion | undefined>>(maxVersions);
 
-  constructor(directory: Pick<Directory, 'record'>, resources: Resources | undefined) {
+  constructor(directory: Pick<Directory, 'record' | 'standing'>, resources: Resources | undefined) {
     this.#directory = directory;
     this.#resources = resources;
+  }
+
+  get isBehind(): boolean {
+    return this.#directory.standing() !== 'current';
   }
 
   record<K extends TemplateKind | 'label'>(

@@ -125,6 +125,10 @@ describe('a restart without the PostgreSQL server', { skip: postgresMissing, tim
         pipelines: [
           { name: 'administration', match: { routes: 'contributed' }, plugins: ['auth', 'management'] },
           { name: 'chat', match: { path: '/chat/**' }, plugins: ['auth', { provider: { default: 'mock' } }] },
+          {
+            ...{ name: 'prompts', match: { path: '/prompts/*/completions' } },
+            plugins: ['auth', 'prompts', { provider: { default: 'mock' } }],
+          },
         ],
       },
     });
@@ -136,6 +140,11 @@ describe('a restart without the PostgreSQL server', { skip: postgresMissing, tim
         authorization: `Bearer ${key}`,
         ...(config !== undefined && { 'x-service-config': config }),
       },
+    });
+  const complete = (weir: WeirProcess, key: string, prompt: string): Promise<Received> =>
+    send(`${weir.url}/v1/prompts/${prompt}/completions`, {
+      ...{ method: 'POST', body: { variables: {}, model: 'mock-gpt' } },
+      headers: { authorization: `Bearer ${key}` },
     });
   const call = (weir: WeirProcess, path: string, method = 'GET', body?: object): Promise<Received> =>
     send(`${weir.url}/v1${path}`, {
@@ -189,6 +198,7 @@ describe('a restart without the PostgreSQL server', { skip: postgresMissing, tim
       await chat(second, revoked.key),
       await chat(second, 'wk_made_meanwhile_elsewhere'),
       await chat(second, kept.key, 'pc-made-meanwhile'),
+      await complete(second, kept.key, 'pp-made-meanwhile'),
     ]) {
       assert.equal(refused.status, 503, refused.text);
       assert.equal(refused.headers['retry-after'], '2');

@@ -39,7 +39,10 @@ const FunctionDefinition = Type.Object({
 });
 
 const Tool = Type.Object({
-  type: Type.String({ description: '`function`.' }),
+  type: Type.String({
+    description: '`function`; others only with `strict-open-ai-compliance: false`.',
+    examples: ['function'],
+  }),
   function: Type.Optional(component('FunctionDefinition')),
 });
 

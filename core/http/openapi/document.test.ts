@@ -142,6 +142,15 @@ describe('the document', () => {
       assert.ok(text.includes('"431":{"$ref":"#/components/responses/HeadersTooLarge"}'), text.slice(0, 80));
   });
 
+  test('what can be asked of a response that is kept is there', () => {
+    const kept = operations.filter(({ path }) => path.startsWith('/responses/'));
+    assert.deepEqual(kept.map(({ path, method }) => `${method} ${path}`).sort(), [
+      'delete /responses/{response_id}',
+      'get /responses/{response_id}',
+      'get /responses/{response_id}/input_items',
+    ]);
+  });
+
   test('JSON bodies have examples', () => {
     for (const { path, method, operation } of operations) {
       for (const body of [operation['requestBody'], operation['responses']['200']]) {

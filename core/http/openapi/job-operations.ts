@@ -110,6 +110,15 @@ const batches: readonly GatewayOperation[] = [
     parameters: [batchId],
     response: [json('Batch', { ...batch, status: 'cancelling' })],
   },
+  {
+    endpoint: 'batches',
+    ...{ id: 'batches.output', method: 'GET', path: '/batches/{batch_id}/output' },
+    summary: 'The lines that a batch came to',
+    description:
+      'Where the host has no such path: the output file of the batch, and after it the file of its errors. 409 while the batch is under way, 404 when it left no output.',
+    parameters: [batchId],
+    response: [bytes('application/octet-stream')],
+  },
 ];
 
 const job = {

@@ -1,9 +1,17 @@
-import { bytes, events, inPath, json, type GatewayOperation } from './gateway-operation.ts';
+import { bytes, events, inPath, inQuery, json, type GatewayOperation } from './gateway-operation.ts';
 import { moderationCategories } from './model-schemas.ts';
 
 const question = [{ role: 'user', content: 'Say hello.' }];
 const usage = { prompt_tokens: 9, completion_tokens: 3, total_tokens: 12 };
 const created = 1795212000;
+
+const kept = {
+  ...{ id: 'resp_1', object: 'response', status: 'completed', model: 'gpt-5-mini' },
+  output: [{ type: 'message', role: 'assistant', content: [{ type: 'output_text', text: 'Hello!' }] }],
+};
+const responseId = inPath('response_id', 'resp_1', 'A response of the workspace.');
+const whoKeeps =
+  'The plugin `stored-responses` keeps answers of providers that keep none, for a time; all others are kept by their provider, which the request has to name.';
 
 const chat: readonly GatewayOperation[] = [
   {
@@ -57,14 +65,53 @@ const chat: readonly GatewayOperation[] = [
     summary: 'An answer in the Responses wire',
     request: [json('ResponsesRequest', { model: 'gpt-5-mini', input: 'Say hello.' })],
     response: [
-      json('Response', {
-        ...{ id: 'resp_1', object: 'response', status: 'completed', model: 'gpt-5-mini' },
-        output: [{ type: 'message', role: 'assistant', content: [{ type: 'output_text', text: 'Hello!' }] }],
-      }),
+      json('Response', kept),
       events(
         'ResponseEvent',
         'event: response.created\ndata: {"type":"response.created","response":{"id":"resp_1","object":"response","output":[]}}\n\n',
       ),
+    ],
+  },
+  {
+    endpoint: 'proxy',
+    ...{ id: 'responses.get', method: 'GET', path: '/responses/{response_id}' },
+    summary: 'A response that is kept',
+    description: whoKeeps,
+    parameters: [responseId],
+    response: [json('Response', kept)],
+  },
+  {
+    endpoint: 'proxy',
+    ...{ id: 'responses.delete', method: 'DELETE', path: '/responses/{response_id}' },
+    summary: 'Forgets a response',
+    description: whoKeeps,
+    parameters: [responseId],
+    response: [json('Deleted', { id: 'resp_1', object: 'response', deleted: true })],
+  },
+  {
+    endpoint: 'proxy',
+    ...{ id: 'responses.input_items', method: 'GET', path: '/responses/{response_id}/input_items' },
+    summary: 'What a response was asked with',
+    description: whoKeeps,
+    parameters: [
+      responseId,
+      inQuery('limit', 'How many.', { type: 'integer', minimum: 1, maximum: 100, default: 20 }),
+      inQuery('order', 'The latest first, or the first.', {
+        ...{ type: 'string', enum: ['desc', 'asc'], default: 'desc' },
+      }),
+      inQuery('after', 'The last id of the page before.', { type: 'string' }),
+    ],
+    response: [
+      json('ResponseItemList', {
+        object: 'list',
+        data: [
+          {
+            ...{ id: 'in_1_0', type: 'message', role: 'user', status: 'completed' },
+            content: [{ type: 'input_text', text: 'Say hello.' }],
+          },
+        ],
+        ...{ first_id: 'in_1_0', last_id: 'in_1_0', has_more: false },
+      }),
     ],
   },
   {

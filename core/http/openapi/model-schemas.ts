@@ -43,9 +43,10 @@ const requests = {
   ModerationRequest: Type.Object({
     input: texts,
     model: Type.Optional(
-      Type.String({
+      Type.Union([oneOf(['text-moderation-stable', 'text-moderation-latest']), Type.String()], {
         default: 'text-moderation-latest',
-        description: '`text-moderation-latest`, which moves on by itself, or `text-moderation-stable`.',
+        description:
+          '`text-moderation-latest`, which moves on by itself, or `text-moderation-stable`; others only with `strict-open-ai-compliance: false`.',
       }),
     ),
   }),
@@ -137,6 +138,15 @@ const answers = {
     model: Type.Optional(Type.String()),
     output: Type.Array(AnyObject),
     usage: Type.Optional(orNull(AnyObject)),
+  }),
+  ResponseItemList: Type.Object({
+    object: Type.Literal('list'),
+    data: Type.Array(
+      openObject({ id: Type.String(), type: Type.String({ description: '`message`, `function_call` …' }) }),
+    ),
+    first_id: orNull(Type.String()),
+    last_id: orNull(Type.String()),
+    has_more: Type.Boolean(),
   }),
   Message: Type.Object({
     id: Type.String(),

@@ -12,12 +12,13 @@ import { HeldStream } from './attempts/held-stream.ts';
 import { settleTargetLimits, takeTargetLimits } from './attempts/target-limits.ts';
 import { runAttemptedHooks } from './attempted-hooks.ts';
 import { authorized } from './authorize.ts';
+import { asksForOutput, batchOutput } from './batch-output.ts';
 import { sentBody } from './build-request.ts';
 import { checkRequest } from './check-request.ts';
 import { CurrentAttempt, runAttemptHooks } from './current-attempt.ts';
 import { applyParams } from './apply-params.ts';
 import { needsBody, prepareRequest, type PreparedRequest, type PrepareSetup } from './prepare-request.ts';
-import { sendRequest } from './send-request.ts';
+import { sendRequest, type Sending } from './send-request.ts';
 import { translatedAnswer } from './translated-answer.ts';
 import type { Translation } from './translation.ts';
 import { allowedModel, forItsModel } from './stored-try.ts';
@@ -120,9 +121,22 @@ function send(
   if (exchange.upgrade !== undefined) return sendUpgrade({ exchange, request, options, transport, clock });
   const { stripUsage } = outgoing;
   const translated = translation === undefined ? undefined : { streams: translation.streams };
-  const answering = sendRequest({ exchange, options, transport, clock, request, stripUsage, translated });
+  const sending = { exchange, options, transport, clock, request, stripUsage, translated };
+  const answering = asksForOutput(exchange)
+    ? batchOutput(exchange, outgoing.request, (asked) => sendSigned(sending, asked, target.credentials))
+    : sendRequest(sending);
   if (translation === undefined && !judged && pipeline.attempted.length === 0) return answering;
   return looked(parts, answering, translation, runtime);
+}
+
+/** Another request of the same try. */
+async function sendSigned(
+  sending: Sending,
+  asked: UpstreamRequest,
+  credentials: TryParts['target']['credentials'],
+): Promise<Answer> {
+  const request = credentials === undefined ? asked : await authorized(asked, credentials);
+  return sendRequest({ ...sending, request });
 }
 
 /** The answer once it has been translated and looked at. */

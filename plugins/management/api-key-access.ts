@@ -42,9 +42,9 @@ export function requireManager({ key: actor, role }: Actor, type: ApiKeyType): v
   if (managesKeys(role, type)) return;
   const who =
     type === 'organisation-service'
-      ? 'Keys of the organisation are managed with owner and organisation keys'
-      : 'Keys of a workspace are managed with owner and organisation keys and with its service keys';
-  throw new GatewayError('scope_missing', `${who}; the key "${actor.name}" is a ${actor.kind} key.`);
+      ? 'owners and admins of the organisation manage its keys. Use a key of one of them'
+      : 'managers of a workspace, and owners and admins of the organisation, manage keys of the workspace. Use a key of one of them, or a service key of the workspace';
+  throw new GatewayError('scope_missing', `The key "${actor.name}" acts as ${role}: ${who}.`);
 }
 
 /** The keys that the actor sees: what its key reaches, and of that its own alone when it acts as a member. */

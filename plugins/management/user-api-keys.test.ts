@@ -71,7 +71,9 @@ describe('whose a key is', () => {
     const outside = await make(ann, { user_id: eve.userId });
     assert.deepEqual(outside.refused, [400, '/user_id']);
     assert.match(outside.message, /eve@example\.com, who is no member of the workspace/);
-    assert.deepEqual((await make(bob, {})).refused, [403]);
+    const member = await make(bob, {});
+    assert.deepEqual(member.refused, [403]);
+    assert.match(member.message, /acts as member: managers of a workspace, and owners and admins.+manage keys/);
     assert.deepEqual((await make(bob, { user_id: ann.userId })).refused, [403]);
     const foreign = await (await start(t)).person('zoe', 'owner');
     assert.deepEqual((await make(ann, { user_id: foreign.userId })).refused, [400, '/user_id']);

@@ -46,7 +46,7 @@ export default definePlugin({
         Type.Boolean({
           default: true,
           description:
-            'Refuse parameters that only some providers understand (thinking). The header of the same name wins.',
+            'Refuse what only some providers understand: `thinking`, tools that are no functions, other moderation models than `text-moderation-stable` and `text-moderation-latest`. The header of the same name wins.',
         }),
       ),
       on_drop: Type.Optional(

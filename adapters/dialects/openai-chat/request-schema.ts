@@ -24,7 +24,7 @@ const string = Type.Unsafe({ type: ['string', 'null'] });
 
 const FunctionDefinition = Type.Object({ name: Type.String() });
 
-/** Only what the specification says of a tool: newer types travel, a function needs a name. */
+/** Only what the specification says of a tool: a function needs a name. Other types are refused in strict requests alone. */
 const Tool = Type.Unsafe({
   type: 'object',
   required: ['type'],
@@ -33,7 +33,7 @@ const Tool = Type.Unsafe({
   then: { type: 'object', required: ['function'], properties: { function: FunctionDefinition } },
 });
 
-/** Choices of newer types (`allowed_tools`, `custom`) travel; a function choice names its function. */
+/** A function choice names its function. Other types (`allowed_tools`, `custom`) are refused in strict requests alone. */
 const ToolChoice = Type.Unsafe({
   type: ['string', 'object', 'null'],
   if: { type: 'object', properties: { type: { const: 'function' } } },
@@ -102,7 +102,7 @@ export const ChatRequestSchema = Type.Object({
   ),
 });
 
-/** `POST /moderations`. Arrays and models that are newer than the specification travel. */
+/** `POST /moderations`. Arrays travel; models that the specification does not name are refused in strict requests alone. */
 export const ModerationRequestSchema = Type.Object({
   input: Type.Unsafe({ type: ['string', 'array'], items: { type: ['string', 'object'] } }),
   model: Type.Optional(string),

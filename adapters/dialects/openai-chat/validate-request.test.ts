@@ -45,10 +45,8 @@ const accepted: readonly (readonly [string, object])[] = [
   ['integers as BigInt', { n: 2n, max_tokens: 10n, temperature: 1n }],
   ['stream_options with stream', { stream: true, stream_options: { include_usage: true } }],
   ['128 tools', { tools: many(128, tool) }],
-  ['a newer type of tool', { tools: [{ type: 'custom', custom: { name: 'sql' } }] }],
   ['no tool', { tools: [] }],
   ['tool_choice: a function', { tool_choice: tool }],
-  ['tool_choice: a newer kind', { tool_choice: { type: 'allowed_tools', allowed_tools: {} } }],
   ['function_call: a name', { function_call: { name: 'f' }, functions: [{ name: 'f' }] }],
   ['response_format', { response_format: { type: 'json_schema', json_schema: { name: 'x' } } }],
   [
@@ -156,6 +154,25 @@ test('thinking needs strict compliance off, a type and a budget', () => {
   assert.equal(chat({ thinking: { type: 'enabled', budget_tokens: null } }, false), 'thinking.budget_tokens');
 });
 
+test('tools are functions and moderation models the two of the specification, unless strict compliance is off', () => {
+  const custom = { type: 'custom', custom: { name: 'sql' } };
+  const cases: readonly (readonly [param: string, endpoint: 'chat.completions' | 'moderations', object])[] = [
+    ['tools[1].type', 'chat.completions', { ...plain, tools: [tool, custom] }],
+    ['tools[0].type', 'chat.completions', { ...plain, tools: [{ type: 'web_search' }] }],
+    ['tool_choice.type', 'chat.completions', { ...plain, tool_choice: { type: 'allowed_tools' } }],
+    ['tool_choice.type', 'chat.completions', { ...plain, tool_choice: custom }],
+    ['model', 'moderations', { input: 'x', model: 'omni-moderation-latest' }],
+  ];
+  for (const [param, endpoint, body] of cases) {
+    const refused = validateRequest(endpoint, body, true);
+    assert.equal(refused?.param, param);
+    assert.match(refused?.message ?? '', /must be '.+; found .+strict_openai_compliance is false/);
+    assert.equal(validateRequest(endpoint, body, false), undefined);
+  }
+  for (const model of ['text-moderation-stable', 'text-moderation-latest', null, undefined])
+    assert.equal(validateRequest('moderations', { input: 'x', model }, true), undefined);
+});
+
 test('a message says the rule and what was found, and repeats no conversation', () => {
   const messageOf = (extra: object): string | undefined =>
     validateRequest('chat.completions', { ...plain, ...extra }, true)?.message;
@@ -173,13 +190,11 @@ test('a message says the rule and what was found, and repeats no conversation', 
   assert.equal(secret, 'messages must be an array; found a string of 24 characters.');
 });
 
-test('a moderation needs an input: text, or a list of texts or objects; any model travels', () => {
+test('a moderation needs an input: text, or a list of texts or objects', () => {
   const moderation = (body: object): string | undefined => validateRequest('moderations', body, true)?.param;
   for (const input of ['x', ['x', 'y'], [{ type: 'text', text: 'x' }], []]) {
     assert.equal(moderation({ input }), undefined);
   }
-  assert.equal(moderation({ input: 'x', model: 'omni-moderation-latest' }), undefined);
-  assert.equal(moderation({ input: 'x', model: null }), undefined);
   assert.equal(moderation({}), 'input');
   assert.equal(moderation({ input: null }), 'input');
   assert.equal(moderation({ input: { text: 'x' } }), 'input');

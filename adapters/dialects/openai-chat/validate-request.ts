@@ -31,7 +31,35 @@ export function validateRequest(
     const [first] = validate.errors ?? [];
     return first === undefined ? undefined : issueOf(first, body);
   }
-  return endpoint === 'chat.completions' ? dependentIssue(body, strict) : undefined;
+  const strictly = strict ? strictIssue(endpoint, asObject(body) ?? {}) : undefined;
+  return strictly ?? (endpoint === 'chat.completions' ? dependentIssue(body, strict) : undefined);
+}
+
+const moderationModels: ReadonlySet<unknown> = new Set(['text-moderation-stable', 'text-moderation-latest']);
+
+/** What the specification has no place for, and newer or other hosts have: it travels where compliance is not strict. */
+function strictIssue(
+  endpoint: EndpointId,
+  { model, tools, tool_choice: choice }: Readonly<Record<string, unknown>>,
+): RequestIssue | undefined {
+  if (endpoint === 'moderations') {
+    if (!isGiven(model) || moderationModels.has(model)) return undefined;
+    return beyond('model', `'text-moderation-stable' or 'text-moderation-latest'`, model);
+  }
+  if (Array.isArray(tools)) {
+    const at = tools.findIndex((tool) => asObject(tool)?.type !== 'function');
+    if (at !== -1) return beyond(`tools[${at}].type`, "'function'", asObject(tools[at])?.type);
+  }
+  const chosen = asObject(choice);
+  if (chosen === undefined || chosen.type === 'function') return undefined;
+  return beyond('tool_choice.type', "'function'", chosen.type);
+}
+
+function beyond(param: string, rule: string, found: unknown): RequestIssue {
+  return {
+    param,
+    message: `${param} must be ${rule}; found ${describeValue(found)}. Others are sent on when strict_openai_compliance is false.`,
+  };
 }
 
 /** Rules that tie one member to another. */

@@ -42,7 +42,10 @@ async function start(t: TestContext, answering: Answering) {
 
 describe('the output of a batch', () => {
   test("is its output file where the host has no path for it, asked for with the provider's key", async (t) => {
-    const { upstream, output, asked } = await start(t, host({ status: 'completed', output_file_id: 'file-out' }));
+    const { upstream, output, asked } = await start(
+      t,
+      host({ status: 'completed', output_file_id: 'file-out' }),
+    );
     const answer = await output('batch_1', { range: 'bytes=0-3', 'accept-encoding': 'gzip', 'x-mine': '1' });
     assert.equal(answer.status, 200, answer.text);
     assert.equal(answer.text, files['file-out']);
@@ -115,7 +118,10 @@ describe('the output of a batch', () => {
   test('of a batch that is not there is what the host says of that', async (t) => {
     const { output, asked } = await start(t, host({}));
     const answer = await output('batch_2');
-    assert.deepEqual([answer.status, answer.json().error.message], [404, 'Invalid URL (GET /v1/batches/batch_2)']);
+    assert.deepEqual(
+      [answer.status, answer.json().error.message],
+      [404, 'Invalid URL (GET /v1/batches/batch_2)'],
+    );
     assert.equal(asked().length, 2);
   });
 });

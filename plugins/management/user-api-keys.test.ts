@@ -73,7 +73,10 @@ describe('whose a key is', () => {
     assert.match(outside.message, /eve@example\.com, who is no member of the workspace/);
     const member = await make(bob, {});
     assert.deepEqual(member.refused, [403]);
-    assert.match(member.message, /acts as member: managers of a workspace, and owners and admins.+manage keys/);
+    assert.match(
+      member.message,
+      /acts as member: managers of a workspace, and owners and admins.+manage keys/,
+    );
     assert.deepEqual((await make(bob, { user_id: ann.userId })).refused, [403]);
     const foreign = await (await start(t)).person('zoe', 'owner');
     assert.deepEqual((await make(ann, { user_id: foreign.userId })).refused, [400, '/user_id']);

@@ -95,7 +95,7 @@ describe('the output of a batch', () => {
     assert.equal((await output()).complete, false);
   });
 
-  const refused: readonly [string, object | string, status: number, RegExp][] = [
+  const refused: readonly (readonly [string, object | string, status: number, RegExp])[] = [
     ...['validating', 'in_progress', 'finalizing', 'cancelling'].map(
       (status) => [`while it is ${status}`, { status }, 409, /has no output yet.*Ask again/] as const,
     ),

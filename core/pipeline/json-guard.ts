@@ -1,4 +1,5 @@
 import { GatewayError } from '../errors/gateway-error.ts';
+import { folded, requestMembers, type KnownMembers } from './known-members.ts';
 
 /** What a JSON body may hold; a check of the bytes, before anything is made of them. */
 export interface JsonBounds {
@@ -12,28 +13,6 @@ export interface JsonBounds {
 const fewMembers = 16;
 /** Bytes of a string that are looked at one by one; the rest of a longer one is skipped by a search. */
 const shortString = 32;
-
-/**
- * Members of requests that rules read. Some providers take `Model` for `model` (Go's decoder does): a rule that looks
- * for `model` would not see it, so another spelling of one of these is refused.
- */
-const readByRules = new Map(
-  [
-    ...['model', 'models', 'messages', 'input', 'prompt', 'system', 'instructions', 'contents', 'tools'],
-    ...[
-      'systemInstruction',
-      'generationConfig',
-      'tool_choice',
-      'functions',
-      'stream',
-      'n',
-      'user',
-      'metadata',
-    ],
-    ...['max_tokens', 'max_completion_tokens', 'max_output_tokens', 'max_tokens_to_sample', 'temperature'],
-    ...['top_p', 'top_k', 'stop', 'seed', 'store', 'previous_response_id', 'response_format', 'reasoning'],
-  ].map((name) => [name.toLowerCase(), name]),
-);
 
 const quote = 34;
 const comma = 44;
@@ -86,6 +65,8 @@ interface OpenObject {
   places: Map<number, number> | undefined;
   /** Instead of both, where a name can be written in several ways or two of them have one hash. */
   names: Set<string> | undefined;
+  /** Undefined where members may be called as their sender likes. */
+  readonly known: KnownMembers | undefined;
 }
 
 /**
@@ -134,6 +115,12 @@ export class JsonReading {
   private topMember: { name: string; start: number; nameEnd: number } | undefined;
   /** Undefined for a list. */
   private readonly open: (OpenObject | undefined)[] = [];
+  /** What is known of the members of what is open; of a list, of the members of the objects in it. */
+  private readonly shapes: (KnownMembers | undefined)[] = [];
+  /** The same of the value of the member that came last, in an object of which something is known. */
+  private below: KnownMembers | undefined;
+  /** That holds for objects in a list alone. */
+  private belowInLists = false;
   /** Hash, start and end of each member of the objects that are open. */
   private readonly keys: number[] = [];
   private members = 0;
@@ -165,7 +152,11 @@ export class JsonReading {
         if (takesNotes) this.noteComma(at);
       } else if (byte === openObject || byte === openList) {
         takesKey = byte === openObject;
-        open.push(takesKey ? { from: this.keys.length, places: undefined, names: undefined } : undefined);
+        const known = this.knownHere(takesKey);
+        this.shapes.push(known);
+        open.push(
+          takesKey ? { from: this.keys.length, places: undefined, names: undefined, known } : undefined,
+        );
         if (takesNotes) this.noteOpen(at);
         this.members += 1;
         this.refused = open.length > bounds.maxDepth ? this.tooDeep() : this.tooManyOrNot();
@@ -173,6 +164,7 @@ export class JsonReading {
       } else if (byte === closeObject || byte === closeList) {
         if (takesNotes) this.noteClose(at);
         const closed = open.pop();
+        this.shapes.pop();
         if (closed !== undefined) this.keys.length = closed.from;
         takesKey = false;
       }
@@ -180,6 +172,16 @@ export class JsonReading {
     this.at = at;
     this.takesKey = takesKey;
     return at >= bytes.length;
+  }
+
+  /** What is known of the object or list that opens now. */
+  private knownHere(isObject: boolean): KnownMembers | undefined {
+    const { open, shapes } = this;
+    const depth = open.length;
+    if (depth === 0) return isObject ? requestMembers : undefined;
+    const outer = shapes[depth - 1];
+    if (outer === undefined || open[depth - 1] === undefined) return outer;
+    return isObject && this.belowInLists ? undefined : this.below;
   }
 
   private noteOpen(at: number): void {
@@ -274,22 +276,32 @@ export class JsonReading {
     const refused = this.tooManyOrNot();
     if (refused !== undefined) return refused;
     const object = open[open.length - 1] as OpenObject;
-    const isTop = open.length === 1;
-    if (isTop && this.takesNotes)
+    const { known } = object;
+    if (open.length === 1 && this.takesNotes)
       this.topMember = { name: this.nameAt(start, end), start: start - 1, nameEnd: end + 1 };
     let hash = end - start;
     let isPlain = true;
     for (let at = start; at < end; at += 1) {
       const byte = bytes[at] as number;
-      if (byte === backslash || byte > 127 || (isTop && byte >= 65 && byte <= 90)) isPlain = false;
+      if (byte === backslash || byte > 127 || (known !== undefined && byte >= 65 && byte <= 90))
+        isPlain = false;
       hash = (Math.imul(hash, 31) + byte) | 0;
     }
-    if (!isPlain || object.names !== undefined) return this.addNamed(object, start, end, isTop);
+    if (known !== undefined) {
+      const member = known.byHash.get(hash);
+      if (member !== undefined && this.spells(member.bytes, start, end)) {
+        if (member.isMisspelled) return misspelled(this.nameAt(start, end), member.name);
+        this.below = member.below;
+        this.belowInLists = member.inLists;
+        isPlain = true;
+      } else this.below = undefined;
+    }
+    if (!isPlain || object.names !== undefined) return this.addNamed(object, start, end);
     const place = this.placeOf(object, hash);
     if (place !== undefined) {
       return this.isSame(place, start, end)
         ? this.twice(this.nameAt(start, end), start)
-        : this.addNamed(object, start, end, isTop);
+        : this.addNamed(object, start, end);
     }
     object.places?.set(hash, keys.length);
     keys.push(hash, start, end);
@@ -309,9 +321,10 @@ export class JsonReading {
   }
 
   /** The names themselves are compared. */
-  private addNamed(object: OpenObject, start: number, end: number, isTop: boolean): GatewayError | undefined {
+  private addNamed(object: OpenObject, start: number, end: number): GatewayError | undefined {
     const { keys } = this;
-    const compared = (name: string): string => (isTop ? folded(name) : name);
+    const { known } = object;
+    const compared = (name: string): string => (known === undefined ? name : folded(name));
     if (object.names === undefined) {
       object.names = new Set();
       for (let at = object.from; at < keys.length; at += 3)
@@ -319,11 +332,15 @@ export class JsonReading {
       keys.length = object.from;
     }
     const name = this.nameAt(start, end);
-    const known = compared(name);
-    if (object.names.has(known)) return this.twice(name, start);
-    object.names.add(known);
-    const meant = isTop ? readByRules.get(known) : undefined;
-    return meant === undefined || meant === name ? undefined : misspelled(name, meant);
+    const spelling = compared(name);
+    if (object.names.has(spelling)) return this.twice(name, start);
+    object.names.add(spelling);
+    if (known === undefined) return undefined;
+    const member = known.byFolded.get(spelling);
+    if (member !== undefined && member.name !== name) return misspelled(name, member.name);
+    this.below = member?.below;
+    this.belowInLists = member?.inLists === true;
+    return undefined;
   }
 
   private isSame(place: number, start: number, end: number): boolean {
@@ -331,6 +348,13 @@ export class JsonReading {
     const known = keys[place + 1] as number;
     if ((keys[place + 2] as number) - known !== end - start) return false;
     for (let at = 0; start + at < end; at += 1) if (bytes[known + at] !== bytes[start + at]) return false;
+    return true;
+  }
+
+  private spells(name: Uint8Array, start: number, end: number): boolean {
+    const { bytes } = this;
+    if (name.length !== end - start) return false;
+    for (let at = 0; at < name.length; at += 1) if (name[at] !== bytes[start + at]) return false;
     return true;
   }
 
@@ -378,9 +402,4 @@ function misspelled(name: string, meant: string): GatewayError {
 
 function shown(name: string): string {
   return JSON.stringify(name.slice(0, 200));
-}
-
-/** As decoders without regard to case compare names: Go's also takes the long s and the sign for kelvin for letters. */
-function folded(name: string): string {
-  return name.toLowerCase().replaceAll('ſ', 's').replaceAll('\u212a', 'k');
 }

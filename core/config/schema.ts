@@ -119,7 +119,7 @@ const Server = Type.Object(
         default: 536870912,
         minimum: 1048576,
         description:
-          'All request bodies held in memory together; beyond it requests get 503, with retry-after and before their body is read. A body of 16 KiB or more that is no upload (multipart, audio, image, video) counts three times: what is made of it to read and to send it takes as much again, twice.',
+          'All request bodies held in memory together; beyond it requests get 503, with retry-after and before their body is read. A body of 16 KiB or more that is no upload (multipart, audio, image, video) counts three times: what is made of it to read and to send it takes as much again, twice. Of a body that is still coming, twice what has come is counted, 64 KiB at least. The last sixteenth is kept for bodies of up to 256 KiB: those who send long ones do not stop ordinary requests.',
       }),
     ),
     header_timeout_ms: Type.Optional(

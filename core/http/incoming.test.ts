@@ -153,6 +153,51 @@ describe('limits of a body in memory', () => {
     assert.equal((await send(gateway.url, { body: body.slice(4000), headers })).status, 200);
   });
 
+  describe('senders that are slow with large bodies', () => {
+    const large = 1_200_000;
+    const limits = { max_body_bytes: 2_000_000, max_buffered_bytes: 16_000_000 };
+    const head = `POST / HTTP/1.1\r\nhost: x\r\ncontent-length: ${large}\r\n\r\n`;
+
+    test('hold what they have sent and little more: others, large ones too, get in', async (t) => {
+      const gateway = await reading(t, { server: limits });
+      const held = (sent: number): number => 3 * Math.max(2 * sent, 65_536);
+      for (let i = 0; i < 20; i++) (await connect(t, gateway.port)).write(head + 'x'.repeat(1000));
+      await until(() => gateway.gateway.bufferedBytes === 20 * held(1000), 'twenty beginnings');
+      assert.equal((await send(gateway.url, { body: 'x'.repeat(3000) })).status, 200);
+      assert.equal((await send(gateway.url, { body: 'x'.repeat(large) })).status, 200);
+      const one = await connect(t, gateway.port);
+      one.write(head + 'x'.repeat(100_000));
+      await until(() => gateway.gateway.bufferedBytes > 20 * held(1000) + 300_000, 'a longer beginning');
+      await until(
+        () => gateway.gateway.bufferedBytes <= 20 * held(1000) + held(100_000),
+        'no more than twice it',
+      );
+    });
+
+    test('leave a share of the memory to ordinary requests', async (t) => {
+      const gateway = await reading(t, { server: { ...limits, max_buffered_bytes: 4.03 * 3 * large } });
+      for (let i = 0; i < 6; i++) {
+        const client = await connect(t, gateway.port);
+        client.write(head + 'x'.repeat(large - 1));
+        // Each has been taken as far as it goes before the next one comes.
+        const before = gateway.gateway.bufferedBytes;
+        await until(
+          () => client.received() !== '' || gateway.gateway.bufferedBytes >= before + 3 * large,
+          'its body',
+        );
+      }
+      assert.equal(gateway.gateway.bufferedBytes, 3 * 3 * large);
+      const refused = await connect(t, gateway.port);
+      refused.write(head);
+      assert.match(await refused.until('overloaded'), /^HTTP\/1\.1 503 /);
+      const ordinary = Array.from({ length: 5 }, () => send(gateway.url, { body: 'x'.repeat(60_000) }));
+      assert.deepEqual(
+        (await Promise.all(ordinary)).map(({ status }) => status),
+        [200, 200, 200, 200, 200],
+      );
+    });
+  });
+
   test('a body in pieces of unknown length is refused when its next piece finds no room', async (t) => {
     const gateway = await reading(t, { server: { max_body_bytes: 100_000, max_buffered_bytes: 100_000 } });
     const client = await connect(t, gateway.port);

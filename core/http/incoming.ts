@@ -12,8 +12,12 @@ import { StreamedBody } from './streamed-body.ts';
 const countedParsing = 16_384;
 /** Bytes of memory beside each byte of the body itself. */
 const parsingBytesPerByte = 2;
-/** Longer bodies are received into one buffer of their length. */
+/** Longer bodies are received into one buffer of their length, and leave a share of the memory to the others. */
 const oneBuffer = 262_144;
+/** Of a body that has not come yet, so many bytes are counted at first; later twice what has come. */
+const firstStep = 65_536;
+/** This part of the memory is kept from long bodies: those who send them slowly must not stop ordinary requests. */
+const shareOfShort = 1 / 16;
 /** What these hold is passed on, not parsed. */
 const upload = /^\s*(?:multipart|audio|image|video)\//i;
 
@@ -25,22 +29,24 @@ function parsingBytes(bodyBytes: number): number {
 /** All request bodies held in memory together, against one bound. */
 export class BufferBudget {
   private readonly limit: number;
+  private readonly limitOfLong: number;
   private used = 0;
 
   constructor(limit: number) {
     this.limit = limit;
+    this.limitOfLong = Math.floor(limit * (1 - shareOfShort));
   }
 
-  /** False when there is no room; nothing is taken then. */
-  take(bytes: number): boolean {
-    if (!this.hasRoom(bytes)) return false;
+  /** False when there is no room; nothing is taken then. `isLong`: for a body that leaves a share to the others. */
+  take(bytes: number, isLong = false): boolean {
+    if (!this.hasRoom(bytes, isLong)) return false;
     this.used += bytes;
     return true;
   }
 
   /** True when there is room for that many. */
-  hasRoom(bytes: number): boolean {
-    return this.used + bytes <= this.limit;
+  hasRoom(bytes: number, isLong = false): boolean {
+    return this.used + bytes <= (isLong ? this.limitOfLong : this.limit);
   }
 
   give(bytes: number): void {
@@ -104,9 +110,9 @@ export class IncomingRequest {
     if (announced > this.limits.maxBytes) throw tooLarge(this.limits.maxBytes);
     if (this.message.complete) return this.receivedBody();
     const isParsed = !upload.test(this.header('content-type') ?? '');
-    // Taken before any of it is received, so that bodies which came first are not refused for the sake of later ones.
-    const reserved = announced + (isParsed ? parsingBytes(announced) : 0);
-    if (!this.limits.budget.take(reserved)) throw overloaded();
+    // Refused before a byte of it is received; taken is what comes, so that slow senders do not hold what they announce.
+    const whole = announced + (isParsed ? parsingBytes(announced) : 0);
+    if (!this.limits.budget.hasRoom(whole, announced > oneBuffer)) throw overloaded();
     this.beginBody();
     return new Promise((resolve, reject) => {
       const received = (body: Buffer): void => {
@@ -118,7 +124,7 @@ export class IncomingRequest {
         }
         resolve(body);
       };
-      const collected = { announced, reserved, isParsed, received, refused: reject };
+      const collected = { announced, isParsed, received, refused: reject };
       this.collector = new BodyCollector(this.message, this.limits, collected);
     });
   }
@@ -191,8 +197,6 @@ const deadlines = new DeadlineWheel();
 interface Gathering {
   /** Its length, or 0 when the client does not say. */
   readonly announced: number;
-  /** Bytes of the budget that are taken for it already. */
-  readonly reserved: number;
   readonly isParsed: boolean;
   /** Takes over what is counted for it. */
   readonly received: (body: Buffer) => void;
@@ -221,8 +225,8 @@ class BodyCollector {
     this.pace.wait();
     const deadline = deadlines.create(() => this.refuse(tooSlow(limits.idleTimeoutMs)));
     deadline.set(limits.idleTimeoutMs);
-    const { announced, reserved } = gathering;
-    this.counted = reserved;
+    const { announced } = gathering;
+    // Memory that is not written to is none yet.
     const whole = announced > oneBuffer ? Buffer.allocUnsafeSlow(announced) : undefined;
     this.collecting = { ...gathering, deadline, chunks: [], whole };
     message.on('data', (chunk: Buffer) => this.add(chunk));
@@ -230,6 +234,7 @@ class BodyCollector {
     message.on('close', () => {
       if (this.collecting !== undefined) this.refuse(leftWhileSending());
     });
+    if (!this.count(this.collecting, 0)) this.refuse(overloaded());
   }
 
   /** Gives back what is counted for a body that has not come, or was refused. */
@@ -247,15 +252,22 @@ class BodyCollector {
     if (tooSlowly !== undefined) return this.refuse(tooSlowly);
     const length = this.length + chunk.length;
     if (length > limits.maxBytes) return this.refuse(tooLarge(limits.maxBytes));
-    const counted = length + (collecting.isParsed ? parsingBytes(length) : 0);
-    if (counted > this.counted) {
-      if (!limits.budget.take(counted - this.counted)) return this.refuse(overloaded());
-      this.counted = counted;
-    }
+    if (!this.count(collecting, length)) return this.refuse(overloaded());
     const { whole, chunks } = collecting;
     if (whole === undefined) chunks.push(chunk);
     else chunk.copy(whole, this.length);
     this.length = length;
+  }
+
+  /** Counts what this many bytes take, and of an announced body some of what follows. False when there is no room. */
+  private count({ announced, isParsed }: Gathering, length: number): boolean {
+    const held = (bytes: number): number => bytes + (isParsed ? parsingBytes(bytes) : 0);
+    if (length > 0 && held(length) <= this.counted) return true;
+    const ahead = announced > length ? Math.min(announced, Math.max(2 * length, firstStep)) : length;
+    const more = held(ahead) - this.counted;
+    if (!this.limits.budget.take(more, Math.max(announced, length) > oneBuffer)) return false;
+    this.counted += more;
+    return true;
   }
 
   private finish(): void {

@@ -70,8 +70,14 @@ test('providers', async (t) => {
   await providers.update({ ...place, name: 'Renamed', reset_usage: true });
   const one = await providers.retrieve(place);
   assert.deepEqual([one.name, one.note, one.usage_limits?.['credit_limit']], ['Renamed', 'n', 10]);
-  const { total } = await providers.list({ workspace_id: workspaceId, page_size: 10, current_page: 0 });
+  const { total, data } = await providers.list({ workspace_id: workspaceId, page_size: 10, current_page: 0 });
   assert.equal(total, 2);
+  // A list wherever limits are shown, and null for none: so are the contract and this client. The one for Python takes
+  // null and this list in `retrieve`, and in `list` null or an object, which no list can be (docs/providers.md).
+  const limits = [{ type: 'requests', unit: 'rpm', value: 10 }];
+  assert.deepEqual(one.rate_limits, limits);
+  const listed = new Map(data?.map(({ slug, rate_limits }) => [slug, rate_limits]));
+  assert.deepEqual([listed.get('team'), listed.get('base')], [limits, null]);
   await providers.delete(place);
   assert.equal((await providers.list({ workspace_id: workspaceId })).total, 1);
 });

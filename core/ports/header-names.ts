@@ -40,9 +40,20 @@ export const headersSetAnew: ReadonlySet<string> = new Set([
   'content-length',
   'accept-encoding',
 ]);
-/** What a browser keeps for an origin, or lets pages of others do with it, in lower case. */
-const ofOrigin =
-  /^(?:set-cookie2?|strict-transport-security|clear-site-data|public-key-pins(?:-report-only)?|expect-ct|alt-svc|report-to|reporting-endpoints|nel|service-worker-allowed|access-control-.*|timing-allow-origin|cross-origin-.*|content-security-policy(?:-report-only)?|refresh)$/;
+/**
+ * What a browser keeps for an origin, fetches or does for a page of it, or lets pages of others do with it, and what a web
+ * server in front of the gateway takes for an order, in lower case.
+ */
+const ofOrigin = new RegExp(
+  `^(?:${[
+    'set-cookie2?|clear-site-data|refresh|link|sourcemap|speculation-rules|use-as-dictionary|x-frame-options',
+    'strict-transport-security|public-key-pins(?:-report-only)?|expect-ct|alt-svc|proxy-authentication-info',
+    'report-to|reporting-endpoints|nel|origin-trial|origin-agent-cluster|accept-ch|critical-ch',
+    'service-worker-allowed|access-control-.*|timing-allow-origin|cross-origin-.*',
+    '(?:content-security|permissions|feature|document|referrer)-policy(?:-report-only)?',
+    'x-accel-(?!buffering$).*|x-sendfile|x-lighttpd-send-file',
+  ].join('|')})$`,
+);
 /** `default-input-guardrails`, `before-request-hooks`, `output-mutators` and the like, in lower case. */
 const guardrails = /(?:guardrails?|request-hooks?|mutators?)$/;
 /** Where callers put provider credentials. */

@@ -146,12 +146,15 @@ export function forwardAnswerHeaders(
   return forwarded;
 }
 
+/** What the connection of the provider keeps to itself: all that its `Connection` headers name. */
 function connectionNames(headers: HeaderList, names: readonly HeaderName[]): Set<string> | undefined {
+  let named: Set<string> | undefined;
   for (let i = 0; i < names.length; i++) {
     if ((names[i] as HeaderName).lower !== 'connection') continue;
     const value = (headers[2 * i + 1] as string).toLowerCase();
-    if (value !== 'keep-alive' && value !== 'close')
-      return new Set(value.split(',').map((part) => part.trim()));
+    if (value === 'keep-alive' || value === 'close') continue;
+    named ??= new Set();
+    for (const part of value.split(',')) named.add(part.trim());
   }
-  return undefined;
+  return named;
 }

@@ -47,6 +47,28 @@ export function boundedMessage(message: string): string {
   return short.length > maxMessage ? `${short.slice(0, maxMessage)}…` : short;
 }
 
+/** The place of something that is refused, as far as a message repeats it. */
+export function boundedPlace(path: string): string {
+  return path.length > maxRepeated ? `${path.slice(0, maxRepeated - 1)}…` : path;
+}
+
+/** The list of mistakes beside a message repeats no more than the message does. */
+function boundedExtra(extra: GatewayErrorDetails['extra']): GatewayErrorDetails['extra'] {
+  const errors: unknown = extra?.['errors'];
+  if (!Array.isArray(errors)) return extra;
+  return { ...extra, errors: errors.map(boundedMistake) };
+}
+
+function boundedMistake(mistake: unknown): unknown {
+  if (typeof mistake === 'string') return boundedMessage(mistake);
+  if (typeof mistake !== 'object' || mistake === null) return mistake;
+  const bounded: Record<string, unknown> = { ...mistake };
+  const { path, message } = bounded;
+  if (typeof path === 'string') bounded['path'] = boundedPlace(path);
+  if (typeof message === 'string') bounded['message'] = boundedMessage(message);
+  return bounded;
+}
+
 /**
  * The one error that plugins, adapters and stores throw on purpose. Its code decides the status and the shape
  * that the client sees; anything else thrown is reported as `internal` or `plugin_failed`.
@@ -71,7 +93,7 @@ export class GatewayError extends Error {
     this.code = code;
     this.param = details.param?.slice(0, maxRepeated) ?? null;
     this.headers = details.headers ?? [];
-    this.extra = details.extra;
+    this.extra = isOurs(details) ? boundedExtra(details.extra) : details.extra;
     this.reported = details.reported;
     this.source = details.source ?? (details.reported === undefined ? 'gateway' : 'provider');
     this.limit = details.limit;

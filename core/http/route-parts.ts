@@ -3,7 +3,7 @@ import { compileSchema } from '../config/ajv.ts';
 import type { Issue } from '../config/issue.ts';
 import { childPointer } from '../config/pointer.ts';
 import { withFullStop } from '../errors/full-stop.ts';
-import { GatewayError } from '../errors/gateway-error.ts';
+import { boundedPlace, GatewayError } from '../errors/gateway-error.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import type { RouteDefinition } from './define-route.ts';
 import type { RouteParts } from './route-call.ts';
@@ -25,7 +25,7 @@ export async function readRouteParts(exchange: Exchange, route: RouteDefinition)
 
 /** The first mistakes, for people. */
 export function describeIssues(issues: readonly Pick<Issue, 'path' | 'message'>[]): string {
-  const named = issues.slice(0, 20).map((issue) => `${issue.path || '/'} ${issue.message}`);
+  const named = issues.slice(0, 20).map((issue) => `${boundedPlace(issue.path) || '/'} ${issue.message}`);
   const rest = issues.length - named.length;
   return `${named.join('; ')}${rest === 0 ? '' : `; and ${rest} more`}`;
 }

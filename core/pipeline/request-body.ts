@@ -92,11 +92,12 @@ export class LazyBody implements RequestBody {
       this.received = this.decoded = empty;
       return undefined;
     }
-    const coding = codingOf(this.source.header('content-encoding'));
+    const named = this.source.header('content-encoding');
+    const coding = codingOf(named);
     if (coding === 'unknown') {
       throw new GatewayError(
         'body_encoding_unsupported',
-        `The request body has the content-encoding "${this.source.header('content-encoding')}". Send gzip, deflate, br or none.`,
+        `The request body has the content-encoding "${named?.slice(0, 200)}". Send gzip, deflate, br or none.`,
       );
     }
     this.consumed = true;

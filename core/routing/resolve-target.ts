@@ -239,7 +239,7 @@ function combinations({ headerPrefix: prefix }: TargetRules): string {
 
 /** A name from a header, short enough for a message. */
 function shown(name: string): string {
-  return name.slice(0, 255);
+  return name.slice(0, 200);
 }
 
 function slug(name: string): string {

@@ -6,7 +6,7 @@ import type { StoredRecord } from '../ports/records.ts';
 
 /** Models that a refusal names at most, and characters of the one that was asked for. */
 const maxNamed = 10;
-const maxShown = 255;
+const maxShown = 200;
 
 /** One deployment of Azure, as integrations have it in their settings. */
 export interface StoredDeployment {

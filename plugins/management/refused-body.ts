@@ -1,4 +1,5 @@
 import { withFullStop } from '../../core/errors/full-stop.ts';
+import { boundedPlace } from '../../core/errors/gateway-error.ts';
 import { GatewayError } from '../../core/pipeline/plugin.ts';
 
 /** What is wrong with one field of a body. */
@@ -24,7 +25,7 @@ export function refusedBody(mistakes: readonly BodyMistake[]): GatewayError {
 
 /** The mistakes for a sentence, the first 20 of them. */
 export function shownMistakes(mistakes: readonly BodyMistake[]): string {
-  const named = mistakes.slice(0, maxShown).map(({ path, message }) => `${path} ${message}`);
+  const named = mistakes.slice(0, maxShown).map(({ path, message }) => `${boundedPlace(path)} ${message}`);
   const rest = mistakes.length - named.length;
   return `${named.join('; ')}${rest === 0 ? '' : `; and ${rest} more`}`;
 }

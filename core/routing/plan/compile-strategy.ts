@@ -107,7 +107,7 @@ function compileConditional(written: StrategyInput, setup: StrategySetup): Compi
     const condition = compileCondition(query, patterns);
     if (!condition.ok) {
       for (const { path, message } of condition.issues)
-        refuse([...place, 'query'], path === '' ? message : `${path} ${message}`);
+        refuse([...place, 'query'], path === '' ? message : `${path.slice(0, 200)} ${message}`);
       return [];
     }
     readsBody ||= condition.reads.some(isOfBody);

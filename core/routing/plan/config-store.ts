@@ -36,7 +36,7 @@ const maxTexts = 500;
 const maxListed = 20;
 const maxNamed = 3;
 /** Longest name of a config that a message repeats. */
-const maxShown = 255;
+const maxShown = 200;
 
 type Issues = readonly { readonly path: string; readonly message: string }[];
 type Compiled = { readonly config: CompiledConfig } | { readonly issues: Issues };

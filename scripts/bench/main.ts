@@ -1,4 +1,4 @@
-// `npm run bench -- [--quick] [--json FILE] [--only cpu,chain,plan,translate,deno,streams,reload,kill,keys,records,virtual-key,analytics,bodies]`: the gateway beside a bare proxy, in the same run.
+// `npm run bench -- [--quick] [--json FILE] [--only cpu,chain,plan,translate,deno,streams,reload,kill,keys,records,virtual-key,analytics,bodies]`, and `--only memory [--minutes 60] [--samples FILE]`: the gateway beside a bare proxy, in the same run.
 import { writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import { parseArgs } from 'node:util';
@@ -13,11 +13,15 @@ import { measurePlan } from './plan.ts';
 import { measureVirtualKey } from './virtual-key.ts';
 import { measureRecords } from './records.ts';
 import { measureReload } from './reload.ts';
+import { measureMemory } from './steady-memory.ts';
 import { measureIdleStreams } from './streams.ts';
 import { measureTranslation } from './translate.ts';
 
 const { values } = parseArgs({
-  options: { quick: { type: 'boolean', default: false }, json: { type: 'string' }, only: { type: 'string' } },
+  options: {
+    ...{ quick: { type: 'boolean', default: false }, json: { type: 'string' }, only: { type: 'string' } },
+    ...{ minutes: { type: 'string', default: '60' }, samples: { type: 'string' } },
+  },
 });
 const only = new Set(
   values.only?.split(',') ?? [
@@ -62,6 +66,10 @@ const records = only.has('records') ? await measureRecords(quick) : undefined;
 const virtualKey = only.has('virtual-key') ? await measureVirtualKey(quick) : undefined;
 const analytics = only.has('analytics') ? await measureAnalytics(quick) : undefined;
 const bodies = only.has('bodies') ? await measureLargeBodies() : undefined;
+// An hour: only when it is named.
+const memory = only.has('memory')
+  ? await measureMemory({ minutes: Number(values.minutes), samplesFile: values.samples })
+  : undefined;
 const result = {
   machine,
   subjects: cpu?.subjects ?? {},
@@ -78,6 +86,7 @@ const result = {
   records,
   analytics,
   bodies,
+  memory,
 };
 
 if (cpu) {
@@ -206,6 +215,16 @@ if (bodies) {
     50,
   );
   verdict('MiB of memory at most', many.peak_mib, 1024);
+}
+if (memory) {
+  console.log(
+    `\n${memory.minutes} minutes of ${memory.requests} requests and ${memory.writes} administrative writes:`,
+  );
+  verdict('requests and writes that failed', memory.failures, 0);
+  for (const [name, grown] of Object.entries(memory.growth))
+    verdict(`MiB more a minute, process of ${name}`, grown, 0.5);
+  const { gateway, resources, analytics } = memory.held;
+  verdict('MiB of all processes', gateway + resources + analytics, 1536);
 }
 if (values.json !== undefined) await writeFile(values.json, `${JSON.stringify(result, null, 2)}\n`);
 

@@ -1,0 +1,232 @@
+import { appendFile, readdir, readFile, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { removeFolder, startWeir, type WeirSubject } from './subject.ts';
+import { benchKey } from './workload.ts';
+
+/** How much is asked of the gateway, and for how long. */
+export interface MemoryOptions {
+  readonly minutes: number;
+  /** Chat requests started each second. Default 20. */
+  readonly requestsPerSecond?: number;
+  /** Administrative writes started each second. Default 5. */
+  readonly writesPerSecond?: number;
+  /** A file that gets one line for each sample, as it is taken. */
+  readonly samplesFile?: string | undefined;
+}
+
+/** Resident memory in MiB of each process, and what had been done until then. */
+export interface MemorySample {
+  readonly minutes: number;
+  readonly gateway: number;
+  readonly resources: number;
+  readonly analytics: number;
+  /** Living and dead objects in V8's heap of the gateway. */
+  readonly heap: number;
+  readonly requests: number;
+  readonly writes: number;
+  readonly failures: number;
+}
+
+/** What each process holds at the end, and what it grows by. */
+export interface MemoryFigures {
+  readonly minutes: number;
+  readonly requests: number;
+  readonly writes: number;
+  readonly failures: number;
+  /** MiB, by process. */
+  readonly held: Readonly<Record<Process, number>>;
+  /** MiB a minute: from the least of the second third of the time to the least of the last, by process. */
+  readonly growth: Readonly<Record<Process, number>>;
+}
+
+type Process = 'gateway' | 'resources' | 'analytics';
+
+const maxInFlight = 32;
+const secondsPerMinute = 60;
+/** One a minute, or so many in a shorter time. */
+const leastSamples = 12;
+const columns = [
+  ...(['minutes', 'gateway', 'resources', 'analytics', 'heap', 'requests', 'writes', 'failures'] as const),
+];
+const shippedConfig = fileURLToPath(new URL('../../gateway.config.yaml', import.meta.url));
+
+/** The memory of a gateway with its embedded stores, on the shipped configuration, under steady requests and writes. */
+export async function measureMemory(options: MemoryOptions): Promise<MemoryFigures> {
+  const { minutes, samplesFile } = options;
+  const sampleSeconds = Math.min(60, (minutes * secondsPerMinute) / leastSamples);
+  const weir = await startWeir({ upstreamPort: 0, config: await readFile(shippedConfig, 'utf8') });
+  const work = new SteadyWork(weir, options);
+  try {
+    const processes = await processesOf(weir);
+    const begin = performance.now();
+    const samples: MemorySample[] = [];
+    if (samplesFile !== undefined) await writeFile(samplesFile, `${columns.join('\t')}\n`);
+    for (let next = 1; next * sampleSeconds <= minutes * secondsPerMinute + 0.001; next += 1) {
+      await pause(Math.max(0, begin + next * sampleSeconds * 1000 - performance.now()));
+      const sample = await take(weir, processes, work, (performance.now() - begin) / 60_000);
+      samples.push(sample);
+      const line = columns.map((column) => sample[column].toFixed(column === 'minutes' ? 2 : 0)).join('\t');
+      if (samplesFile !== undefined) await appendFile(samplesFile, `${line}\n`);
+    }
+    await work.stop();
+    if (work.firstFailure !== undefined) console.log(`The first failure: ${work.firstFailure}`);
+    return figuresOf(samples, minutes);
+  } finally {
+    await work.stop();
+    await weir.stop();
+    await removeFolder(weir.folder);
+  }
+}
+
+/**
+ * The least of a third is what stays when garbage has been collected: between two collections heaps grow by more than what
+ * is looked for. In the first third caches and heaps fill up to their bounds.
+ */
+function figuresOf(samples: readonly MemorySample[], minutes: number): MemoryFigures {
+  const last = samples.at(-1);
+  if (last === undefined) throw new Error('No sample was taken: let it run for longer.');
+  const third = minutes / 3;
+  const least = (of: Process, from: number): number =>
+    Math.min(
+      ...samples.filter(({ minutes: at }) => at > from && at <= from + third * 1.01).map((one) => one[of]),
+    );
+  const growth = (of: Process): number => (least(of, 2 * third) - least(of, third)) / third;
+  const { requests, writes, failures, gateway, resources, analytics } = last;
+  return {
+    ...{ minutes, requests, writes, failures, held: { gateway, resources, analytics } },
+    growth: { gateway: growth('gateway'), resources: growth('resources'), analytics: growth('analytics') },
+  };
+}
+
+type Processes = Readonly<Record<Process, number>>;
+
+async function take(
+  weir: WeirSubject,
+  processes: Processes,
+  { requests, writes, failures }: SteadyWork,
+  minutes: number,
+): Promise<MemorySample> {
+  return {
+    ...{ minutes, requests, writes, failures },
+    gateway: await residentMib(processes.gateway),
+    resources: await residentMib(processes.resources),
+    analytics: await residentMib(processes.analytics),
+    heap: (await weir.metric('nodejs_heap_size_used_bytes')) / 2 ** 20,
+  };
+}
+
+/** Linux only. */
+async function residentMib(pid: number): Promise<number> {
+  const kibibytes = /^VmRSS:\s+(\d+)/m.exec(await readFile(`/proc/${pid}/status`, 'utf8'))?.[1];
+  return Number(kibibytes) / 1024;
+}
+
+async function processesOf({ child }: WeirSubject): Promise<Processes> {
+  const gateway = child.pid ?? 0;
+  const children = new Map<string, number>();
+  for (const thread of await readdir(`/proc/${gateway}/task`)) {
+    const listed = await readFile(path.join('/proc', String(gateway), 'task', thread, 'children'), 'utf8');
+    for (const pid of listed.split(' ').filter((text) => text !== '')) {
+      const command = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
+      const name = /(pglite|chdb)-child/.exec(command)?.[1];
+      if (name !== undefined) children.set(name, Number(pid));
+    }
+  }
+  const [resources, analytics] = [children.get('pglite'), children.get('chdb')];
+  if (resources === undefined || analytics === undefined)
+    throw new Error('The gateway runs no embedded stores.');
+  return { gateway, resources, analytics };
+}
+
+/** Chats with the built-in mock, and configs that are made, changed and deleted, at a rate until it is stopped. */
+class SteadyWork {
+  requests = 0;
+  writes = 0;
+  failures = 0;
+  firstFailure: string | undefined;
+  readonly #weir: WeirSubject;
+  readonly #timers: readonly NodeJS.Timeout[];
+  readonly #inFlight = new Set<Promise<void>>();
+  /** Configs that were made and not deleted yet. */
+  readonly #configs: string[] = [];
+  #turn = 0;
+  #isWriting = false;
+  #workspace: string | undefined;
+
+  constructor(weir: WeirSubject, { requestsPerSecond = 20, writesPerSecond = 5 }: MemoryOptions) {
+    this.#weir = weir;
+    this.#timers = [
+      setInterval(() => {
+        if (this.#inFlight.size < maxInFlight) this.#begin(() => this.#chat());
+      }, 1000 / requestsPerSecond),
+      // One after the other: each depends on the one before.
+      setInterval(() => {
+        if (this.#isWriting) return;
+        this.#isWriting = true;
+        this.#begin(() => this.#write().finally(() => (this.#isWriting = false)));
+      }, 1000 / writesPerSecond),
+    ];
+  }
+
+  async stop(): Promise<void> {
+    for (const timer of this.#timers) clearInterval(timer);
+    await Promise.all(this.#inFlight);
+  }
+
+  #begin(work: () => Promise<void>): void {
+    const running = work()
+      .catch((error: unknown) => {
+        this.failures += 1;
+        this.firstFailure ??= String(error);
+      })
+      .finally(() => this.#inFlight.delete(running));
+    this.#inFlight.add(running);
+  }
+
+  async #chat(): Promise<void> {
+    const content = `Question ${this.requests}: how does the flow over a weir grow with the head?`;
+    await this.#ask('POST', '/v1/chat/completions', {
+      model: 'mock-gpt',
+      messages: [{ role: 'user', content }],
+    });
+    this.requests += 1;
+  }
+
+  /** In turn: one is made, it is changed three times, it is deleted. */
+  async #write(): Promise<void> {
+    const turn = this.#turn++ % 5;
+    const config = { retry: { attempts: turn } };
+    const slug = turn === 4 ? this.#configs.shift() : this.#configs[0];
+    if (turn === 0 || slug === undefined) {
+      this.#workspace ??= await this.#firstWorkspace();
+      const made = await this.#ask('POST', '/v1/configs', {
+        ...{ name: `steady ${this.writes}`, config, workspace_id: this.#workspace },
+      });
+      const { data } = made as { readonly data?: { readonly slug?: string } };
+      if (data?.slug !== undefined) this.#configs.push(data.slug);
+    } else if (turn === 4) await this.#ask('DELETE', `/v1/configs/${slug}`);
+    else await this.#ask('PUT', `/v1/configs/${slug}`, { config });
+    this.writes += 1;
+  }
+
+  async #firstWorkspace(): Promise<string> {
+    const listed = await this.#ask('GET', '/v1/admin/workspaces');
+    const { data } = listed as { readonly data: readonly { readonly id: string }[] };
+    if (data[0] === undefined) throw new Error('The organisation has no workspace.');
+    return data[0].id;
+  }
+
+  async #ask(method: string, target: string, body?: object): Promise<unknown> {
+    const answer = await fetch(`http://127.0.0.1:${this.#weir.port}${target}`, {
+      method,
+      headers: { 'x-service-api-key': benchKey, 'content-type': 'application/json' },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+      signal: AbortSignal.timeout(30_000),
+    });
+    const text = await answer.text();
+    if (!answer.ok) throw new Error(`${method} ${target} answered ${answer.status}: ${text}`);
+    return text === '' ? undefined : JSON.parse(text);
+  }
+}

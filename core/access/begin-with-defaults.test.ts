@@ -59,6 +59,16 @@ describe('the metadata that a request begins with', () => {
     assert.deepEqual([above, key, request], [{ a: 'above' }, { b: 'key' }, { a: 'request' }]);
   });
 
+  test('keeps names that objects have a meaning for', () => {
+    const odd = { ['__proto__']: 'p', constructor: 'c', prototype: 'q' };
+    for (const given of [{ key: odd }, { above: odd }, { request: odd, key: { a: 'b' } }]) {
+      const found = metadataOf(given);
+      for (const name of Object.keys(odd)) assert.ok(Object.hasOwn(found, name), name);
+      assert.equal(Object.getPrototypeOf(found), Object.prototype);
+    }
+    assert.equal(Object.hasOwn(Object.prototype, 'c'), false);
+  });
+
   test('administration routes have none', () => {
     const context = new TestContext({});
     const body = Type.Object({});

@@ -17,5 +17,6 @@ export function beginWithDefaults(
   if (own === undefined && above === undefined) return;
   if (context.get(matchedRoute) !== undefined) return;
   const { facts } = context;
-  facts.metadata = Object.assign({}, facts.metadata, own, above);
+  // Object.assign would lose a member called __proto__.
+  facts.metadata = { ...facts.metadata, ...own, ...above };
 }

@@ -1,5 +1,5 @@
 // Who may import whom: the rule of the README (core, plugins, adapters, storage) as code. Type imports count.
-import { importsOf, type Source } from './read-sources.ts';
+import { importsOf, isProduction, type Source } from './read-sources.ts';
 
 /** The part of core that the other layers may see. */
 const contracts = [
@@ -60,6 +60,81 @@ function layerOf(name: string): 'core' | 'plugins' | 'adapters' | 'storage' | 'f
 
 function folderOf(file: string): string {
   return file.split('/').slice(0, 2).join('/');
+}
+
+/**
+ * The folders of core from the bottom to the top: a file imports from its own folder and from those before it. The data
+ * plane stands before what administers, and knows it through ports alone.
+ */
+const floors = [
+  ...[
+    'base',
+    'errors',
+    'dialects',
+    'ports',
+    'config',
+    'redaction',
+    'pipeline',
+    'routing',
+    'http',
+    'lifecycle',
+  ],
+  'administration',
+];
+
+/** Imports inside core that go from a lower folder to a higher one. */
+export function checkUpward(sources: readonly Source[]): readonly string[] {
+  return sources
+    .filter((source) => isProduction(source))
+    .flatMap((source) =>
+      importsOf(source)
+        .filter((target) => floorOf(target) > floorOf(source.file))
+        .map((target) => `${source.file} imports ${target}, which stands above it`),
+    );
+}
+
+/** -1 outside of core. */
+function floorOf(file: string): number {
+  const [layer, folder = ''] = file.split('/');
+  if (layer !== 'core') return -1;
+  const floor = floors.indexOf(folder);
+  if (floor < 0) return floors.length;
+  return floor;
+}
+
+/** Groups of files of core that import each other in a circle, types included: strongly connected components. */
+export function checkCircles(sources: readonly Source[]): readonly string[] {
+  const graph = new Map(
+    sources
+      .filter((source) => isProduction(source) && source.file.startsWith('core/'))
+      .map((source) => [source.file, importsOf(source)]),
+  );
+  return stronglyConnected(graph)
+    .filter((group) => group.length > 1)
+    .map((group) => group.sort().join(' ↔ '));
+}
+
+/** Tarjan's algorithm. */
+function stronglyConnected(graph: ReadonlyMap<string, readonly string[]>): string[][] {
+  const order = new Map<string, number>();
+  const lowest = new Map<string, number>();
+  const open: string[] = [];
+  const groups: string[][] = [];
+  const visit = (file: string): void => {
+    const own = order.size;
+    order.set(file, own);
+    lowest.set(file, own);
+    open.push(file);
+    for (const next of graph.get(file) ?? []) {
+      if (!graph.has(next)) continue;
+      if (!order.has(next)) visit(next);
+      if (open.includes(next))
+        lowest.set(file, Math.min(lowest.get(file) ?? own, lowest.get(next) ?? own, order.get(next) ?? own));
+    }
+    if (lowest.get(file) === own) groups.push(open.splice(open.indexOf(file)));
+  };
+  for (const file of graph.keys()) if (!order.has(file)) visit(file);
+  return groups;
 }
 
 /** Import cycles, each reported once as the path that closes it. */

@@ -4,6 +4,7 @@ import { checkCycles, checkLayers } from './check-layers.ts';
 import { checkDeploy } from './check-deploy.ts';
 import { checkErrorDocs } from './check-errors.ts';
 import { checkFileRules } from './check-files.ts';
+import { printFigures } from './figures.ts';
 import { readSources } from './read-sources.ts';
 
 type Gate = readonly [name: string, run: () => readonly string[]];
@@ -20,6 +21,11 @@ const gates: readonly Gate[] = [
   ['config reference', () => command('--import', 'tsx', 'scripts/generate-config-reference.ts', '--check')],
   ['lint', () => command('node_modules/eslint/bin/eslint.js', '--max-warnings', '0', '.')],
 ];
+
+if (process.argv.includes('--figures')) {
+  await printFigures(sources);
+  process.exit(0);
+}
 
 let failed = 0;
 for (const [name, run] of gates) {

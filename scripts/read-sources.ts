@@ -25,6 +25,14 @@ function walk(folder: string): string[] {
     .sort();
 }
 
+/** True for what runs in a gateway: no tests, no test support, no tools. */
+export function isProduction({ file }: Source): boolean {
+  return (
+    /^(main\.ts$|main\/|core\/|plugins\/|adapters\/|storage\/)/.test(file) &&
+    !/(\.test(-support)?|-fixture)\.ts$/.test(file)
+  );
+}
+
 /** What a source imports (also types and re-exports): relative ones resolved to project paths, packages as they are. */
 export function importsOf(source: Source): readonly string[] {
   const pattern =

@@ -110,6 +110,8 @@ export interface BodyRow {
   response_truncated: boolean;
   /** How `request` and `response` are to be read. */
   log_format: 'json' | 'sse' | 'text' | 'base64' | 'none';
+  /** JSON object of the request's headers, masked; empty or absent where they are not kept. */
+  request_headers?: string;
 }
 
 /**

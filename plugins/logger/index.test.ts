@@ -310,6 +310,7 @@ describe('logger: bodies', () => {
       request_truncated: false,
       response_truncated: false,
       log_format: 'json',
+      request_headers: '{}',
     } satisfies BodyRow);
   });
 

@@ -6,6 +6,7 @@ import {
   type Outcome,
   type RequestContext,
 } from '../../core/pipeline/plugin.ts';
+import { shownHeaders } from '../../core/access/shown-headers.ts';
 import { keepsBodies } from '../../core/access/keeps-bodies.ts';
 import { logRedaction } from '../../core/pipeline/keys.ts';
 import { compileRedaction, redactionFaults } from '../../core/redaction/redaction.ts';
@@ -24,13 +25,13 @@ const outside = defineKey<boolean>('logger-outside');
 
 /** What a row of two JSON bodies consists of besides: bytes, which are copied for half of what writing a text costs. */
 const responseMember = Buffer.from(',"response":');
-const jsonEnd = Buffer.from(',"log_format":"json"}');
+const jsonEnd = ',"log_format":"json"';
 
 /** Writes one row per request to the journal, and its bodies to a table of their own. Never delays the client. */
 export default definePlugin({
   name: 'logger',
   description:
-    'Logs every request with its tokens, cost and latency, and the bodies of those that a known caller sent, without what `redact` names. Bodies are left out when one of these says so: the option `bodies`, the settings of the workspace (`logging`), the key (`log_bodies`), or the request itself with the header `debug: false` under the header prefix.',
+    'Logs every request with its tokens, cost and latency, and the bodies (with the headers of the request, masked) of those that a known caller sent, without what `redact` names. Bodies are left out when one of these says so: the option `bodies`, the settings of the workspace (`logging`), the key (`log_bodies`), or the request itself with the header `debug: false` under the header prefix.',
   schema: Type.Object(
     {
       bodies: Type.Optional(
@@ -59,6 +60,17 @@ export default definePlugin({
     const commonMembers = new CommonMembers(redaction);
     const isBlocking = journal.room().policy === 'block';
 
+    /** The last member of a body row, and its end. */
+    function headersEnd(context: RequestContext): string {
+      const shown = shownHeaders(context.headers, {
+        serviceNames: context.serviceNames(),
+        keyPrefix: scope.keyPrefix,
+        sensitive: context.service('sensitive-headers'),
+        redact: redaction && ((value) => redaction.text(value)),
+      });
+      return `,"request_headers":${JSON.stringify(JSON.stringify(shown))}}`;
+    }
+
     function appendBodies(
       context: RequestContext,
       common: CommonText,
@@ -73,7 +85,7 @@ export default definePlugin({
       } = loggedBodies(request, response, outcome.responseContentType);
       // In pieces: joining a long text to the others would copy it once more.
       const start = `${rowStart(context, common)},"request":`;
-      const end = `,${JSON.stringify(rest).slice(1)}`;
+      const end = `,${JSON.stringify(rest).slice(1, -1)}${headersEnd(context)}`;
       journal.append(
         'bodies',
         [start, JSON.stringify(sent), ',"response":', JSON.stringify(answered), end],
@@ -121,7 +133,7 @@ export default definePlugin({
         ) {
           if (isEmbeddable(requestBody, maxBytes) && isEmbeddable(responseBody, maxBytes)) {
             const start = `${rowStart(context, common)},"request":`;
-            const row = [start, requestBody, responseMember, responseBody, jsonEnd];
+            const row = [start, requestBody, responseMember, responseBody, jsonEnd + headersEnd(context)];
             return journal.append('bodies', row, facts.workspaceId);
           }
         }

@@ -77,7 +77,10 @@ async function getLog(
 
 test('an entry in the shape of the API', async () => {
   const stored = record(
-    { request: '{"model":"m"}', response: '{"id":1}', response_truncated: false },
+    {
+      ...{ request: '{"model":"m"}', response: '{"id":1}', response_truncated: false },
+      request_headers: '{"host":"h","cookie":"***"}',
+    },
     {
       organisation_id: 'o',
       workspace_id: 'w',
@@ -102,7 +105,10 @@ test('an entry in the shape of the API', async () => {
       organisation_id: 'o',
       workspace_id: 'w',
       log_format: 'json',
-      request: { method: 'POST', url: '/v1/chat/completions', body: { model: 'm' }, truncated: false },
+      request: {
+        ...{ method: 'POST', url: '/v1/chat/completions', headers: { host: 'h', cookie: '***' } },
+        ...{ body: { model: 'm' }, truncated: false },
+      },
       response: {
         ...{ status: 200, response_time: 12.5, responseTime: 12.5, lastUsedOptionJsonPath: '' },
         ...{ body: { id: 1 }, truncated: false },

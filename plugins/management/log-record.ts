@@ -45,7 +45,18 @@ export const LogReply = Type.Object({
     ],
     { description: 'How the bodies are to be read; `none` when none was kept.' },
   ),
-  request: Type.Object({ method: Type.String(), url: Type.String(), body: Body, truncated: Type.Boolean() }),
+  request: Type.Object({
+    method: Type.String(),
+    url: Type.String(),
+    headers: orNull(
+      Type.Record(Type.String(), Type.String(), {
+        description:
+          'The headers of the request by their names in lower case. Values that may be secret are `***`. Null where no body was kept, or the row is of an older version.',
+      }),
+    ),
+    body: Body,
+    truncated: Type.Boolean(),
+  }),
   response: Type.Object({
     status: Type.Integer(),
     response_time: Type.Number({ description: 'Milliseconds until the last byte.' }),
@@ -73,7 +84,7 @@ export function logReply(record: LogRecord): Static<typeof LogReply> {
     ...headOf(row),
     _id: row.id,
     log_format: bodies.log_format,
-    request: { method: row.method, url: row.path, ...bodies.request },
+    request: { method: row.method, url: row.path, headers: headersOf(record), ...bodies.request },
     response: {
       status: row.status,
       response_time: row.latency_ms,
@@ -86,6 +97,10 @@ export function logReply(record: LogRecord): Static<typeof LogReply> {
     guardrails: guardrails === '' ? null : JSON.parse(guardrails),
     decision: decision === '' ? null : JSON.parse(decision),
   };
+}
+
+function headersOf({ body }: LogRecord): Record<string, string> | null {
+  return body?.request_headers ? (JSON.parse(body.request_headers) as Record<string, string>) : null;
 }
 
 /** The one try of a request whose row needs no list of them. */

@@ -82,6 +82,7 @@ export const bodyColumns = Object.keys({
   request_truncated: true,
   response_truncated: true,
   log_format: true,
+  request_headers: true,
 } satisfies Record<keyof BodyRow, true>);
 
 /** Every field of `FeedbackRow`. */

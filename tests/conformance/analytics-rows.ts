@@ -112,6 +112,7 @@ export function bodyRow(request: RequestRow, given: Partial<BodyRow> = {}): Body
     request_truncated: false,
     response_truncated: true,
     log_format: 'json',
+    request_headers: '{"host":"h"}',
     ...given,
   };
 }

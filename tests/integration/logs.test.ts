@@ -127,6 +127,23 @@ describe('GET /logs/{id}', { skip: chdbMissing }, () => {
     assert.doesNotMatch(JSON.stringify(log), new RegExp(ownerKey));
   });
 
+  test('the headers of the request, without what may be secret', async () => {
+    const headers = {
+      ...{ authorization: 'Bearer hunter2-a', cookie: 'a=hunter2-b', 'x-mine': 'hunter2-c' },
+      ...{ 'x-service-trace-id': 'trace-of-headers', 'user-agent': 'told/1.0' },
+      ...{ 'x-service-sensitive-headers': 'accept-language', 'accept-language': 'hunter2-d' },
+    };
+    const log = await entry(idOf(await chat({ provider: 'translated', headers })));
+    const { headers: told } = log.request;
+    assert.deepEqual(
+      [told['x-service-trace-id'], told['user-agent'], told['x-service-provider']],
+      ['trace-of-headers', 'told/1.0', 'translated'],
+    );
+    for (const name of ['authorization', 'cookie', 'x-mine', 'accept-language', 'x-service-api-key'])
+      assert.equal(told[name], '***', name);
+    assert.doesNotMatch(JSON.stringify(log), new RegExp(`hunter2|${ownerKey}`));
+  });
+
   test('an entry is there as soon as its answer is', async () => {
     const id = idOf(await chat());
     assert.equal((await read(`/logs/${id}`)).status, 200);

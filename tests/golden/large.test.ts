@@ -107,9 +107,9 @@ test('a large request and its answer are the same whether a thread translates it
       );
       assert.equal(difference(here, there), undefined, `${client.name} to ${wire.dialect}, ${name}, ${text}`);
     }),
-    { numRuns: 40 },
+    { numRuns: 20 },
   );
-  assert.ok(translated > 20);
+  assert.ok(translated > 8);
   assert.equal(largeTranslation.chats.length, translated);
 });
 

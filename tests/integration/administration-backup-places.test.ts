@@ -88,9 +88,7 @@ test(
     const embedded = await place('embedded', 'pglite:');
     const other = await place('other', second.href);
 
-    let premises: Premises | undefined;
-    const serves = async (url: string, configs: readonly string[]): Promise<void> => {
-      const { key = '' } = premises ?? {};
+    const serves = async (url: string, { key }: Premises, configs: readonly string[]): Promise<void> => {
       const answer = await chat(url, { key, headers: { 'x-service-provider': '@rivers' } });
       assert.equal(answer.status, 200, answer.text);
       assert.equal(provider.seen.at(-1)?.headers['authorization'], `Bearer ${secretKey}`);
@@ -100,7 +98,7 @@ test(
     };
 
     const began = await startWeir({ ...first });
-    premises = await makePremises(began.url, 'Laboratory', [
+    const premises = await makePremises(began.url, 'Laboratory', [
       ...['completions.write', 'configs.create', 'configs.list'],
     ]);
     const rivers = {
@@ -109,19 +107,19 @@ test(
     };
     await operate(began.url, { path: '/integrations', body: rivers });
     await addConfig(began.url, premises.key, 'of the server');
-    await serves(began.url, ['of the server']);
+    await serves(began.url, premises, ['of the server']);
 
     // While the gateway runs.
     await move(first, embedded);
     await began.stop();
     const moved = await startWeir({ ...embedded });
-    await serves(moved.url, ['of the server']);
+    await serves(moved.url, premises, ['of the server']);
     await addConfig(moved.url, premises.key, 'of the folder');
     await move(embedded, other);
     await run('audit', 'verify', '--config', other.config, '--data', other.data);
     await moved.stop();
     const back = await startWeir({ ...other });
-    await serves(back.url, ['of the server', 'of the folder']);
+    await serves(back.url, premises, ['of the server', 'of the folder']);
     await addConfig(back.url, premises.key, 'of the second server');
     assert.equal((await back.stop()).code, 0);
 

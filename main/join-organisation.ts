@@ -3,6 +3,7 @@ import { sql } from 'drizzle-orm';
 import { ensureDefaultRecords } from '../core/directory/default-records.ts';
 import { defaultWorkspaceSlug } from '../core/directory/default-workspace.ts';
 import { GatewayError } from '../core/errors/gateway-error.ts';
+import { restartExitCode } from '../core/lifecycle/watchdog.ts';
 import type { Clock } from '../core/ports/clock.ts';
 import type { Log } from '../core/ports/log.ts';
 import type { Resources } from '../core/ports/resources.ts';
@@ -23,30 +24,64 @@ export interface JoinParts {
 const lockNumber = '7310579625114302';
 const owners = { offset: 0, limit: 100 };
 
+/** The identity that a gateway begins with. */
+export interface Joining {
+  readonly identity: Identity;
+  /** Undefined when the store has answered. Otherwise for the moment when it does: see `joinOrganisation`. */
+  readonly joinLater: (() => Promise<void>) | undefined;
+}
+
 /**
  * The identity that a gateway serves with: where the store has one organisation, a data folder that was made just now
- * joins it, as replicas on one server are meant to, and a gateway after an import; everywhere else it is its own. A server
- * that is away leaves it its own.
+ * joins it, as replicas on one server are meant to, and a gateway after an import; everywhere else it is its own.
+ * While the server is away the gateway serves with its own; when the server answers and has an organisation, the
+ * gateway joins that and ends with the exit code for a restart, before anything is written to the store.
  */
-export async function joinOrganisation(parts: JoinParts): Promise<Identity> {
-  const { identity, database, log } = parts;
-  if (!identity.isNew) return identity;
+export async function joinOrganisation(parts: JoinParts): Promise<Joining> {
+  const { identity } = parts;
+  if (!identity.isNew) return { identity, joinLater: undefined };
   try {
-    // The embedded engine has nobody beside us, and one connection.
-    const found = database.embedded
-      ? await organisationToJoin(parts)
-      : await database.transaction(async (statements) => {
-          await statements.execute(sql`select pg_advisory_xact_lock(${sql.raw(lockNumber)})`);
-          return organisationToJoin(parts);
-        });
-    if (found === undefined) return identity;
-    const joined = await identity.join(found);
-    log.info('This gateway joins the organisation of its store', { organisation_id: found.organisationId });
-    return joined;
+    return { identity: await joinedIdentity(parts), joinLater: undefined };
   } catch (error) {
-    if (GatewayError.is(error) && error.code === 'store_unavailable') return identity;
-    throw error;
+    if (!GatewayError.is(error) || error.code !== 'store_unavailable') throw error;
+    return { identity, joinLater: () => joinAndRestart(parts) };
   }
+}
+
+async function joinAndRestart(parts: JoinParts): Promise<void> {
+  // Before that a signal would end the process without closing what is open.
+  if (process.listenerCount('SIGTERM') === 0)
+    throw new GatewayError('store_unavailable', 'The gateway is still starting.');
+  const joined = await joinedIdentity(parts);
+  if (joined === parts.identity) return;
+  parts.log.error(
+    'The organisation of the store is known since now: the gateway ends, and joins it at its next start',
+  );
+  process.exitCode = restartExitCode;
+  process.kill(process.pid, 'SIGTERM');
+  throw new GatewayError(
+    'store_unavailable',
+    'The gateway starts again, to join the organisation of its store.',
+  );
+}
+
+/** Rejects with `store_unavailable` while the server is away. */
+async function joinedIdentity(parts: JoinParts): Promise<Identity> {
+  const { identity, database, log } = parts;
+  // The embedded engine serves one process, on one connection.
+  const found = database.embedded
+    ? await organisationToJoin(parts)
+    : await database.transaction(async (statements) => {
+        await statements.execute(sql`select pg_advisory_xact_lock(${sql.raw(lockNumber)})`);
+        return organisationToJoin(parts);
+      });
+  if (found === undefined) {
+    await identity.keepOwn();
+    return identity;
+  }
+  const joined = await identity.join(found);
+  log.info('This gateway joins the organisation of its store', { organisation_id: found.organisationId });
+  return joined;
 }
 
 /** Undefined when there is none, or more than one; where there is none, ours is made. */

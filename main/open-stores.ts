@@ -177,7 +177,10 @@ async function openAdministration(
   const { config, data, secrets, log, clock, metrics, opened } = options;
   const database = await openResources({ ...options, started, serves: true, isNew: options.identity.isNew });
   const opening = database && { ...options, database, store: createResources({ database, clock, log }) };
-  const identity = opening ? await joinOrganisation(opening) : options.identity;
+  const { identity, joinLater: prepareStore } = opening
+    ? await joinOrganisation(opening)
+    : { identity: options.identity };
+  if (opening === undefined) await identity.keepOwn();
   const { directory: base, owner } = identity;
   const { defaultOrganisationId, defaultWorkspaceId } = base;
   const place = { defaultOrganisationId, defaultWorkspaceId, secrets };
@@ -192,7 +195,7 @@ async function openAdministration(
   // The embedded store is in the same folder, where a snapshot would be, and nobody else changes what is in it.
   const isShared = !opening.database.embedded;
   const directory = createDirectory({
-    ...{ base, owner, resources: store, clock, log, metrics },
+    ...{ base, owner, resources: store, clock, log, metrics, prepareStore },
     ...(isShared && {
       snapshots: keepSnapshots({ data, organisationId: defaultOrganisationId, secrets, log }),
       maxAgeMs: config.security.directory_max_age * 1000,

@@ -326,7 +326,7 @@ function handleSignals({ log, opened, metrics, attribute, reload }: SignalParts)
     void opened.dispose().then(() => process.exit(code));
   };
   const stopBySignal = (signal: NodeJS.Signals): void => {
-    if (stoppingSince === undefined) return stop(signal, 0);
+    if (stoppingSince === undefined) return stop(signal, Number(process.exitCode ?? 0));
     if (hurry.signal.aborted || clock.monotonic() - stoppingSince < sameSignalMs) return;
     log.warn(`Shutting down at once: a second signal (${signal})`);
     hurry.abort();

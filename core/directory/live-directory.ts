@@ -33,6 +33,8 @@ const forgetsAfterMs = 12 * 3_600_000;
 
 /** What `createDirectory` needs. */
 export interface DirectoryOptions {
+  /** Runs once, before anything is read from the store. Default: makes the default records of `base`. */
+  readonly prepareStore?: () => Promise<void>;
   /** What is known without a store: the default organisation and workspace, the owner's key. Its keys come first. */
   readonly base: Directory;
   /** Who owns the default organisation when it is made. */
@@ -280,9 +282,9 @@ class StoreDirectory implements LiveDirectory {
   }
 
   async #readAll(turn: number): Promise<void> {
-    const { base, clock, log, resources, owner } = this.#options;
+    const { base, clock, log, resources, owner, prepareStore } = this.#options;
     if (!this.#hasDefaults) {
-      await ensureDefaultRecords(resources, { base, owner, clock, log });
+      await (prepareStore?.() ?? ensureDefaultRecords(resources, { base, owner, clock, log }));
       this.#hasDefaults = true;
     }
     const isWanted = (): boolean => turn === this.#turn;

@@ -17,11 +17,14 @@ const StoredIdentity = Type.Object({
   owner_key_sha256: Type.String({ minLength: 44, maxLength: 44 }),
   /** Present and false from the making of an owner key until a start has shown it: one that never was is made anew. */
   owner_key_shown: Type.Optional(Type.Boolean()),
+  /** Present and false until the store has said whether it has an organisation that this folder joins. */
+  organisation_settled: Type.Optional(Type.Boolean()),
 });
 
 /** What is written: the file as it is now. */
-type StoredIds = Required<Omit<Static<typeof StoredIdentity>, 'owner_key_shown'>> &
-  Pick<Static<typeof StoredIdentity>, 'owner_key_shown'>;
+type Marks = 'owner_key_shown' | 'organisation_settled';
+type StoredIds = Required<Omit<Static<typeof StoredIdentity>, Marks>> &
+  Pick<Static<typeof StoredIdentity>, Marks>;
 
 const minKeyLength = 16;
 const maxEmailLength = 254;
@@ -45,8 +48,10 @@ export interface Identity {
   readonly newOwnerKey: string | undefined;
   /** Notes that the owner key was shown. Until then each start makes a new one, so none that was never seen is in force. */
   keyShown(): Promise<void>;
-  /** True when the data folder had none. */
+  /** True when the data folder had none, and until `join` or `keepOwn` was called. */
   readonly isNew: boolean;
+  /** Notes that this folder has an organisation of its own: the store was asked and has none to join. */
+  keepOwn(): Promise<void>;
   /** Makes this the identity of the data folder instead, with the same owner key, and resolves to it. */
   join(ids: JoinedIds): Promise<Identity>;
 }
@@ -87,30 +92,38 @@ export async function openIdentity(
     owner_key_sha256: key === undefined ? (stored?.owner_key_sha256 ?? '') : sha256(key),
   };
   if (newOwnerKey !== undefined) identity.owner_key_shown = false;
+  const isNew = stored === undefined || stored.organisation_settled === false;
+  if (isNew) identity.organisation_settled = false;
   const isKnown =
     identity.owner_key_sha256 === stored?.owner_key_sha256 &&
     identity.owner_user_id === stored.owner_user_id &&
     identity.owner_key_shown === stored.owner_key_shown;
   if (!isKnown) await write(file, identity);
-  const said = { newOwnerKey, isNew: stored === undefined };
-  const identityOf = (ids: StoredIds, ownerEmail: string): Identity => ({
-    directory: directoryOf(ids),
-    owner: { id: ids.owner_user_id, email: ownerEmail },
-    ...said,
+  const store = async (change: (ids: StoredIds) => void): Promise<void> => {
+    change(identity);
+    await write(file, identity);
+  };
+  const identityOf = (ownerEmail: string): Identity => ({
+    directory: directoryOf(identity),
+    owner: { id: identity.owner_user_id, email: ownerEmail },
+    ...{ newOwnerKey, isNew },
     async keyShown() {
-      if (newOwnerKey === undefined) return;
-      const shown = { ...ids };
-      delete shown.owner_key_shown;
-      await write(file, shown);
+      if (newOwnerKey !== undefined) await store((ids) => delete ids.owner_key_shown);
+    },
+    async keepOwn() {
+      if (isNew) await store((ids) => delete ids.organisation_settled);
     },
     async join({ organisationId, workspaceId, ownerId, ownerEmail: theirs }) {
-      const joined = { ...ids, organisation_id: organisationId, workspace_id: workspaceId };
-      joined.owner_user_id = ownerId;
-      await write(file, joined);
-      return identityOf(joined, theirs);
+      await store((ids) => {
+        ids.organisation_id = organisationId;
+        ids.workspace_id = workspaceId;
+        ids.owner_user_id = ownerId;
+        delete ids.organisation_settled;
+      });
+      return identityOf(theirs);
     },
   });
-  return identityOf(identity, email);
+  return identityOf(email);
 }
 
 function readEmail(given: string | undefined): string {

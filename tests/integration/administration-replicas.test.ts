@@ -5,7 +5,14 @@ import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { makePremises, operate } from '../kit/operator.ts';
 import { postgresMissing, startPostgres, type PostgresServer } from '../kit/postgres-server.ts';
-import { startWeir, stopEverything, temporaryFolder, type WeirProcess } from '../kit/process-kit.ts';
+import { restartExitCode } from '../../core/lifecycle/watchdog.ts';
+import {
+  eventually,
+  startWeir,
+  stopEverything,
+  temporaryFolder,
+  type WeirProcess,
+} from '../kit/process-kit.ts';
 
 // Gateways with empty data folders of their own, as replicas in containers have them.
 describe('gateways that start on one server', { skip: postgresMissing }, () => {
@@ -48,6 +55,41 @@ describe('gateways that start on one server', { skip: postgresMissing }, () => {
     const again = await start(data);
     assert.ok(seen.has(await organisation(again)));
     assert.doesNotMatch(again.stderr(), /joins|another one/);
+  });
+
+  test('whose server is away at their first start join its organisation when it comes', async () => {
+    const later = await startPostgres();
+    await later.kill();
+    const started = async (data: string): Promise<WeirProcess> =>
+      startWeir({
+        ...{ data, env: secret },
+        yaml: {
+          version: 1,
+          storage: { resources: { url: later.url }, analytics: { url: 'none:' } },
+          pipelines: [{ name: 'admin', match: { routes: 'contributed' }, plugins: ['auth', 'management'] }],
+        },
+      });
+    try {
+      const folders = [await temporaryFolder(), await temporaryFolder()].map((one) => path.join(one, 'data'));
+      const gateways = await Promise.all(folders.map(started));
+      await later.start();
+      const codes = new Map<number, number | null>();
+      gateways.forEach((one, index) => void one.child.once('exit', (code) => codes.set(index, code)));
+      const [index, code] = await eventually(
+        () => [...codes][0],
+        () => 'one of them to end',
+        30_000,
+      );
+      assert.equal(code, restartExitCode, gateways[index]?.stderr());
+      const again = await started(folders[index] ?? '');
+      const other = gateways[1 - index] as WeirProcess;
+      assert.equal(await organisation(again), await organisation(other));
+      const { data } = await operate(other.url, { path: '/admin/users' });
+      assert.equal(data.length, 1, 'one owner');
+      assert.equal(codes.size, 1, 'the one that came first made the organisation and serves on');
+    } finally {
+      await later.stop();
+    }
   });
 
   test('beside several organisations one makes its own, and says so', async () => {

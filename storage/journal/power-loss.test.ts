@@ -192,6 +192,7 @@ describe('a power cut after the first start', () => {
       const data = join(power.root, 'new', 'data');
       const identity = await openIdentity(data, options);
       const keys = await openKeys(data, { current: undefined, previous: undefined });
+      await identity.keepOwn();
       await identity.keyShown();
       const after = join(await power.cut(unsynced), 'new', 'data');
       const again = await openIdentity(after, options);

@@ -1,10 +1,10 @@
 // The beginning: reads the command line and loads what the command needs. `main/` is the composition root: `start.ts`
 // opens stores and has `serve.ts` build the first generation and listen. Everything else lives in core (what a gateway
 // is), plugins (what operators compose), adapters (providers) and storage.
-import { helpText, readArguments, type Command } from './core/cli/arguments.ts';
-import { version } from './core/cli/version.ts';
+import { helpText, readArguments, type Command } from './core/administration/cli/arguments.ts';
+import { version } from './core/administration/cli/version.ts';
 import { loadConfig } from './core/config/load-config.ts';
-import { systemClock as clock } from './core/ports/system-clock.ts';
+import { systemClock as clock } from './core/ports/clock.ts';
 import { configFile } from './main/config-file.ts';
 import { writePrivately } from './storage/embedded/own-folder.ts';
 
@@ -27,12 +27,12 @@ async function run(command: Command): Promise<number | undefined> {
       return (await import('./main/print-schema.ts')).printSchema();
     case 'explain': {
       const { explainTools } = await import('./main/explain-tools.ts');
-      const { runExplainCommand } = await import('./core/cli/explain-command.ts');
+      const { runExplainCommand } = await import('./core/administration/cli/explain-command.ts');
       return runExplainCommand(command, explainTools({ ...parts, environment: env }));
     }
     case 'journal': {
       const { journalTools } = await import('./main/journal-tools.ts');
-      const { runJournalCommand } = await import('./core/cli/journal-command.ts');
+      const { runJournalCommand } = await import('./core/administration/cli/journal-command.ts');
       return runJournalCommand(command, journalTools(parts));
     }
     case 'backup':
@@ -40,7 +40,8 @@ async function run(command: Command): Promise<number | undefined> {
       return (await import('./main/backup.ts')).runBackupCommand(command);
     default: {
       const { administrationTools } = await import('./main/administration-tools.ts');
-      const { runAdministrationCommand } = await import('./core/cli/administration-command.ts');
+      const { runAdministrationCommand } =
+        await import('./core/administration/cli/administration-command.ts');
       return runAdministrationCommand(command, administrationTools({ ...parts, environment: env }));
     }
   }

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
-import { providerFields, templateFields, templateValue } from '../core/ports/provider-fields.ts';
-import { ProviderRowSchema } from '../core/ports/provider-row.ts';
+import { providerFields, templateFields, templateValue } from '../core/providers/provider-fields.ts';
+import { ProviderRowSchema } from '../core/providers/provider-row.ts';
 import { providerTable } from './providers.ts';
 
 const validate = new Ajv2020({ strict: true, keywords: ['x-expected'] }).compile(ProviderRowSchema);

@@ -1,4 +1,4 @@
-import type { ProviderRow, ProviderTable } from '../core/ports/provider-row.ts';
+import type { ProviderRow, ProviderTable } from '../core/providers/provider-row.ts';
 
 type RowQuirks = NonNullable<ProviderRow['quirks']>;
 

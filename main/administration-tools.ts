@@ -2,7 +2,7 @@
 // rotate-secrets` work with.
 import { existsSync } from 'node:fs';
 import path from 'node:path';
-import type { AdministrationTools } from '../core/cli/administration-command.ts';
+import type { AdministrationTools } from '../core/administration/cli/administration-tools.ts';
 import type { LoadResult } from '../core/config/load-config.ts';
 import { formatProblem } from '../core/config/problem.ts';
 import { UndoStack } from '../core/lifecycle/undo-stack.ts';

@@ -4,21 +4,21 @@ import { open, readdir, readFile, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import pg from 'pg';
 import { createLog } from '../adapters/telemetry/line-log.ts';
-import type { BackupCommand } from '../core/cli/backup-arguments.ts';
-import { version } from '../core/cli/version.ts';
+import type { BackupCommand } from '../core/administration/cli/backup-arguments.ts';
+import { version } from '../core/administration/cli/version.ts';
 import { loadConfig } from '../core/config/load-config.ts';
 import { formatProblem } from '../core/config/problem.ts';
 import type { GatewayConfig } from '../core/config/schema.ts';
 import { UndoStack } from '../core/lifecycle/undo-stack.ts';
-import { syncFolder, writeDurably } from '../core/ports/durable-file.ts';
-import { systemClock as clock } from '../core/ports/system-clock.ts';
+import { syncFolder, writeDurably } from '../core/base/durable-file.ts';
+import { systemClock as clock } from '../core/ports/clock.ts';
 import {
   backupLines,
   BackupWriter,
   minPassphraseLength,
   verifyBackup,
   type BackupHead,
-} from '../core/transfer/backup-file.ts';
+} from '../core/administration/transfer/backup-file.ts';
 import { dataFolderHolder, lockData } from '../storage/embedded/data-lock.ts';
 import { checkWritable } from '../storage/embedded/disk-fault.ts';
 import { ownFolder } from '../storage/embedded/own-folder.ts';

@@ -4,7 +4,7 @@ import { createLog } from '../adapters/telemetry/line-log.ts';
 import { loadConfig } from '../core/config/load-config.ts';
 import { PluginBundler } from '../core/lifecycle/plugin-bundler.ts';
 import { checkPlugins, prepareGeneration } from '../core/lifecycle/prepare.ts';
-import { systemClock as clock } from '../core/ports/system-clock.ts';
+import { systemClock as clock } from '../core/ports/clock.ts';
 import { folderFault } from '../storage/embedded/own-folder.ts';
 import { builtIns, providerNames, providerRows } from './built-ins.ts';
 import { reportProblems } from './report-problems.ts';

@@ -1,5 +1,5 @@
 // A part of the composition root: what the command `weir explain` works with.
-import type { ExplainTools } from '../core/cli/explain-command.ts';
+import type { ExplainTools } from '../core/administration/cli/explain-command.ts';
 import type { LoadResult } from '../core/config/load-config.ts';
 import { GatewayError } from '../core/errors/gateway-error.ts';
 import type { Clock } from '../core/ports/clock.ts';

@@ -1,5 +1,5 @@
 // A part of the composition root: what the commands `weir journal …` work with.
-import type { JournalTools } from '../core/cli/journal-command.ts';
+import type { JournalTools } from '../core/administration/cli/journal-command.ts';
 import type { LoadResult } from '../core/config/load-config.ts';
 import { formatProblem } from '../core/config/problem.ts';
 import { UndoStack } from '../core/lifecycle/undo-stack.ts';

@@ -2,9 +2,9 @@
 import path from 'node:path';
 import { presign } from '../adapters/credentials/presign.ts';
 import { SigV4Signer, type AwsKeys } from '../adapters/credentials/sigv4.ts';
-import type { Blobs } from '../core/ports/blobs.ts';
+import type { Blobs } from '../core/ports/exports.ts';
 import type { Clock } from '../core/ports/clock.ts';
-import type { ExportSettings } from '../core/ports/export-settings.ts';
+import type { ExportSettings } from '../core/ports/export-fields.ts';
 import { createFileBlobs } from '../storage/blobs/file-blobs.ts';
 import { s3Place } from '../storage/blobs/s3-place.ts';
 

@@ -1,7 +1,7 @@
 // A part of the composition root: logs as files.
 import { fileFormats } from '../adapters/file-formats/index.ts';
-import type { ExportPlace } from '../core/exports/export-place.ts';
-import { createLogExports } from '../core/exports/log-exports.ts';
+import type { ExportPlace } from '../core/administration/exports/export-place.ts';
+import { createLogExports } from '../core/administration/exports/log-exports.ts';
 import type { LogExports } from '../core/ports/exports.ts';
 import { dataVisibility } from '../plugins/management/data-visibility.ts';
 

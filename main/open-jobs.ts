@@ -1,8 +1,8 @@
 // A part of the composition root: what is done beside requests, and where it waits.
 import path from 'node:path';
 import type { Features } from '../core/access/features.ts';
-import { defineExpiryJobs, defineRefusedAttemptsJob } from '../core/administration/expiry-jobs.ts';
-import { reportJobs } from '../core/administration/job-metrics.ts';
+import { defineExpiryJobs, defineRefusedAttemptsJob } from '../core/administration/jobs/expiry-jobs.ts';
+import { reportJobs } from '../core/administration/jobs/job-metrics.ts';
 import type { GatewayConfig } from '../core/config/schema.ts';
 import type { Dependency } from '../core/http/dependencies.ts';
 import type { UndoStack } from '../core/lifecycle/undo-stack.ts';
@@ -14,7 +14,7 @@ import type { Jobs } from '../core/ports/jobs.ts';
 import type { Log } from '../core/ports/log.ts';
 import type { Metrics } from '../core/ports/metrics.ts';
 import type { Resources } from '../core/ports/resources.ts';
-import type { SecretBox } from '../core/ports/secret-box.ts';
+import type { SecretBox } from '../core/ports/secret-managers.ts';
 import { openLocalJobs } from '../storage/jobs/local-jobs.ts';
 import { openBlobs } from './open-blobs.ts';
 import { openExports } from './open-exports.ts';

@@ -1,7 +1,7 @@
 // A part of the composition root: with which keys secrets are sealed.
 import type { GatewayConfig } from '../core/config/schema.ts';
 import type { Log } from '../core/ports/log.ts';
-import type { SecretBox } from '../core/ports/secret-box.ts';
+import type { SecretBox } from '../core/ports/secret-managers.ts';
 import { openKeys, type KeyVariables } from '../storage/secrets/open-keys.ts';
 import { createSecretBox } from '../storage/secrets/secret-box.ts';
 

@@ -1,6 +1,6 @@
 // `npm run check`: every gate, each with its name and result. Fails if any of them fails.
 import { spawnSync } from 'node:child_process';
-import { checkCycles, checkLayers } from './check-layers.ts';
+import { checkCircles, checkCycles, checkLayers, checkUpward } from './check-layers.ts';
 import { checkDeploy } from './check-deploy.ts';
 import { checkErrorDocs } from './check-errors.ts';
 import { checkFileRules } from './check-files.ts';
@@ -15,6 +15,8 @@ const gates: readonly Gate[] = [
   ['format', () => command('node_modules/prettier/bin/prettier.cjs', '--check', '--log-level', 'warn', '.')],
   ['layers', () => checkLayers(sources)],
   ['cycles', () => checkCycles(sources)],
+  ['floors of core', () => checkUpward(sources)],
+  ['circles in core', () => checkCircles(sources)],
   ['files', () => checkFileRules(sources)],
   ['errors documented', () => checkErrorDocs()],
   ['deployment files', () => checkDeploy(sources)],

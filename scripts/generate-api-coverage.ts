@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { format, resolveConfig } from 'prettier';
-import type { RouteDefinition } from '../core/http/define-route.ts';
+import type { RouteDefinition } from '../core/pipeline/define-route.ts';
 import { contributedRoutes } from '../tests/kit/openapi-kit.ts';
 import { ofProviders, takenByPlugins, testFiles, wantedOperations } from './wanted-operations.ts';
 

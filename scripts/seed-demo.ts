@@ -5,7 +5,7 @@ import { createLog } from '../adapters/telemetry/line-log.ts';
 import { loadConfig } from '../core/config/load-config.ts';
 import { formatProblem } from '../core/config/problem.ts';
 import { UndoStack } from '../core/lifecycle/undo-stack.ts';
-import { systemClock as clock } from '../core/ports/system-clock.ts';
+import { systemClock as clock } from '../core/ports/clock.ts';
 import { configFile } from '../main/config-file.ts';
 import { DataFolderInUse } from '../storage/embedded/data-lock.ts';
 import { fill } from './seed-demo/fill.ts';

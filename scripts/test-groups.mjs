@@ -4,7 +4,7 @@ export const groups = {
   /** Code that knows no process, file or socket. */
   pure: ['adapters/dialects', 'adapters/framing', 'core/dialects'],
   /** Requests through a gateway in the same process. */
-  core: ['core/http', 'core/pipeline', 'core/ports', 'core/routing', 'tests/integration/resilience'],
+  core: ['core/connection', 'core/http', 'core/pipeline', 'core/routing', 'tests/integration/resilience'],
   plugins: ['plugins', 'tests/golden'],
   /** What a configuration, a key and a directory say, with no process and no store. */
   rules: [
@@ -12,9 +12,12 @@ export const groups = {
     'adapters/mcp',
     'adapters/pricing',
     'core/access',
+    'core/administration/directory',
+    'core/administration/prompts',
+    'core/base',
     'core/config',
-    'core/directory',
-    'core/prompts',
+    'core/organisation',
+    'core/providers',
     'core/redaction',
   ],
 };

@@ -1,8 +1,7 @@
 import { lookup as systemLookup } from 'node:dns/promises';
 import type { LookupFunction } from 'node:net';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
-import { refusedHost } from '../../core/ports/host-rules.ts';
-import { isPublicAddress } from '../../core/ports/public-address.ts';
+import { isPublicAddress, refusedHost } from '../../core/base/host-rules.ts';
 
 /** One address of a name; `family` is 4 or 6. */
 export interface ResolvedAddress {

@@ -1,4 +1,4 @@
-import { parseJsonExactly, writeJson } from '../../core/pipeline/parse-json.ts';
+import { parseJsonExactly, writeJson } from '../../core/base/json.ts';
 import { asObject, type JsonObject } from './json-reading.ts';
 
 /** The JSON object that a text holds, with integers beyond 2^53 as BigInt; undefined for anything else. */

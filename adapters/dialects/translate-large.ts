@@ -3,7 +3,7 @@ import { parentPort } from 'node:worker_threads';
 import { EncodeReport } from '../../core/dialects/canonical/encode-report.ts';
 import type { JsonObject } from '../../core/dialects/canonical/chat-part.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
-import { parseJson } from '../../core/pipeline/parse-json.ts';
+import { parseJson } from '../../core/base/json.ts';
 import { headerValue } from '../../core/ports/header-list.ts';
 import type { EncodedChat, LargeChat } from '../../core/ports/large-translation.ts';
 import { dialects, providerDialects } from './index.ts';

@@ -1,5 +1,5 @@
 import type { LogRecord } from '../../core/ports/analytics.ts';
-import type { FileFormat } from '../../core/ports/file-format.ts';
+import type { FileFormat } from '../../core/ports/exports.ts';
 import { columns, type Column } from './columns.ts';
 
 /** What a spreadsheet takes for the beginning of a formula. */

@@ -1,4 +1,4 @@
-import type { FileFormats } from '../../core/ports/file-format.ts';
+import type { FileFormats } from '../../core/ports/exports.ts';
 
 /** The formats of exported files. */
 export const fileFormats: FileFormats = async (name) => {

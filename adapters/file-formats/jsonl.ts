@@ -1,4 +1,4 @@
-import type { FileFormat } from '../../core/ports/file-format.ts';
+import type { FileFormat } from '../../core/ports/exports.ts';
 import { columns, type BodyCell } from './columns.ts';
 
 const nothing = new Uint8Array(0);

@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { ByteWriter, ParquetWriter, type ColumnSource, type SchemaElement } from 'hyparquet-writer';
 import type { LogRecord } from '../../core/ports/analytics.ts';
 import type { ExportField } from '../../core/ports/export-fields.ts';
-import type { FileFormat } from '../../core/ports/file-format.ts';
+import type { FileFormat } from '../../core/ports/exports.ts';
 import { costDigits, columns, type Column } from './columns.ts';
 
 /** `PAR1`, which the writer puts at the beginning by itself, and again at the end behind the length of the footer. */

@@ -1,4 +1,4 @@
-import { refusedHost, type TrustedHosts } from '../../core/ports/host-rules.ts';
+import { refusedHost, type TrustedHosts } from '../../core/base/host-rules.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import { addressRefused } from '../addresses/address-guard.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { TrustedHosts } from '../../core/ports/host-rules.ts';
+import { TrustedHosts } from '../../core/base/host-rules.ts';
 import { admitUrl } from './admit-url.ts';
 import { followRedirect, redirectOf, wireHeaders, type FetchStep } from './fetch-step.ts';
 

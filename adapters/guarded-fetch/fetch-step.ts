@@ -1,6 +1,6 @@
 import { headerValue, type HeaderList } from '../../core/ports/header-list.ts';
-import { credentialHeaders } from '../../core/ports/header-names.ts';
-import type { TrustedHosts } from '../../core/ports/host-rules.ts';
+import { credentialHeaders } from '../../core/base/header-names.ts';
+import type { TrustedHosts } from '../../core/base/host-rules.ts';
 import { admitUrl, type AdmittedUrl } from './admit-url.ts';
 import { fetchFailed } from './fetch-errors.ts';
 

@@ -1,7 +1,7 @@
 import { createServer, type AddressInfo, type Server } from 'node:net';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { GuardedAnswer, GuardedFetch, GuardedRequest } from '../../core/ports/guarded-fetch.ts';
-import { systemClock } from '../../core/ports/system-clock.ts';
+import { systemClock } from '../../core/ports/clock.ts';
 import type { Resolve } from '../addresses/address-guard.ts';
 import { silentLog } from '../transport/transport.test-support.ts';
 import { createGuardedFetch, type GuardedFetchOptions } from './guarded-fetch.ts';

@@ -1,6 +1,6 @@
 import type { GatewayError } from '../../core/errors/gateway-error.ts';
 import { headerValue, type HeaderList } from '../../core/ports/header-list.ts';
-import type { TrustedHosts } from '../../core/ports/host-rules.ts';
+import type { TrustedHosts } from '../../core/base/host-rules.ts';
 import type { McpAddress } from '../../core/ports/mcp.ts';
 import type { AddressGuard } from '../addresses/address-guard.ts';
 import { admitUrl } from '../guarded-fetch/admit-url.ts';

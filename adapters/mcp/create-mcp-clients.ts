@@ -1,6 +1,6 @@
 import type { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Clock } from '../../core/ports/clock.ts';
-import { TrustedHosts } from '../../core/ports/host-rules.ts';
+import { TrustedHosts } from '../../core/base/host-rules.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type { McpAddress, McpClients, McpDescription } from '../../core/ports/mcp.ts';
 import { createAddressGuard, type Resolve } from '../addresses/address-guard.ts';

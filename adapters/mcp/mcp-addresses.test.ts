@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { eventOf } from '../../tests/kit/mcp-server.ts';
 import { names, startCanary, type Canary } from '../guarded-fetch/guarded-fetch.test-support.ts';
-import { TrustedHosts } from '../../core/ports/host-rules.ts';
+import { TrustedHosts } from '../../core/base/host-rules.ts';
 import { createAddressGuard } from '../addresses/address-guard.ts';
 import { TlsSessions } from '../transport/open-socket.ts';
 import { ConversationFetch } from './conversation-fetch.ts';

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
-import type { Clock } from '../../core/ports/clock.ts';
-import { systemClock } from '../../core/ports/system-clock.ts';
+import { type Clock, systemClock } from '../../core/ports/clock.ts';
 import { eventually } from '../../tests/kit/process-kit.ts';
 import { eventOf, initializeResult, rpcAnswer, type McpScript } from '../../tests/kit/mcp-server.ts';
 import { failure, keepingLog, scripted, untilClosed } from './mcp.test-support.ts';

@@ -1,9 +1,8 @@
 import type { TestContext } from 'node:test';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
-import type { Clock } from '../../core/ports/clock.ts';
+import { type Clock, systemClock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type { McpAddress, McpClients } from '../../core/ports/mcp.ts';
-import { systemClock } from '../../core/ports/system-clock.ts';
 import { eventually } from '../../tests/kit/process-kit.ts';
 import { startMcpServer, type McpScript, type McpServer } from '../../tests/kit/mcp-server.ts';
 import { silentLog } from '../transport/transport.test-support.ts';

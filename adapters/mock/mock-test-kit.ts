@@ -1,9 +1,8 @@
 import { Readable } from 'node:stream';
 import type { GatewayError } from '../../core/errors/gateway-error.ts';
-import type { Clock } from '../../core/ports/clock.ts';
+import { type Clock, systemClock } from '../../core/ports/clock.ts';
 import { headerValue, type HeaderList } from '../../core/ports/header-list.ts';
 import type { Transport, UpstreamCall, UpstreamRequest } from '../../core/ports/transport.ts';
-import { systemClock } from '../../core/ports/system-clock.ts';
 import { createMockTransport } from './transport.ts';
 
 /** A clock that a test moves by hand. */

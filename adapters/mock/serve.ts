@@ -1,8 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
-import type { Clock } from '../../core/ports/clock.ts';
+import { type Clock, systemClock } from '../../core/ports/clock.ts';
 import type { Transport, UpstreamHandler } from '../../core/ports/transport.ts';
-import { systemClock } from '../../core/ports/system-clock.ts';
 import { createMockTransport } from './transport.ts';
 
 /** How a mock server listens. */

@@ -1,8 +1,7 @@
 import type { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import { headerValue } from '../../core/ports/header-list.ts';
-import type { UpstreamRequest } from '../../core/ports/transport.ts';
-import type { UpgradeAnswer, UpgradeCall } from '../../core/ports/upgrade.ts';
+import type { UpgradeAnswer, UpgradeCall, UpstreamRequest } from '../../core/ports/transport.ts';
 import { bodyFromBytes } from './body.ts';
 import { headTimedOut, reset } from './call.ts';
 import type { Conversation, MockService, ServedAnswer } from './service.ts';

@@ -1,7 +1,7 @@
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
-import { RecentMap } from '../../core/ports/recent-map.ts';
+import { RecentMap } from '../../core/base/recent-map.ts';
 import { parseObject } from '../dialects/json-reading.ts';
 import { ReadFailure } from './read-failure.ts';
 

@@ -2,10 +2,14 @@ import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { CredentialFactory } from '../../core/ports/credentials.ts';
 import type { Log } from '../../core/ports/log.ts';
-import { RecentMap } from '../../core/ports/recent-map.ts';
+import { RecentMap } from '../../core/base/recent-map.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
-import { secretContext, type SecretBox } from '../../core/ports/secret-box.ts';
-import type { SecretManagers, SecretQuestion } from '../../core/ports/secret-managers.ts';
+import {
+  type SecretBox,
+  secretContext,
+  type SecretManagers,
+  type SecretQuestion,
+} from '../../core/ports/secret-managers.ts';
 import type { Transport } from '../../core/ports/transport.ts';
 import { fieldProblem } from '../credentials/credential-errors.ts';
 import { createHttpTokenFetch } from '../credentials/http-token-fetch.ts';

@@ -1,4 +1,4 @@
-import type { TrustedHosts } from '../../core/ports/host-rules.ts';
+import type { TrustedHosts } from '../../core/base/host-rules.ts';
 import { fieldProblem } from '../credentials/credential-errors.ts';
 
 /**

@@ -1,6 +1,6 @@
 import type { CredentialFactory } from '../../core/ports/credentials.ts';
 import type { GuardedFetch } from '../../core/ports/guarded-fetch.ts';
-import type { TrustedHosts } from '../../core/ports/host-rules.ts';
+import type { TrustedHosts } from '../../core/base/host-rules.ts';
 import type { SecretQuestion, SecretSources } from '../../core/ports/secret-managers.ts';
 import type { TokenFetch } from '../credentials/token-fetch.ts';
 

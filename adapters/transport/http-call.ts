@@ -1,11 +1,11 @@
 import { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import type { GatewayError } from '../../core/errors/gateway-error.ts';
-import type { Deadline, DeadlineWheel } from '../../core/ports/deadline.ts';
+import type { Deadline, DeadlineWheel } from '../../core/base/deadline.ts';
 import type { HeaderList } from '../../core/ports/header-list.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type { UpstreamCall, UpstreamHandler, UpstreamRequest } from '../../core/ports/transport.ts';
-import { atTurnEnd, type Waiting } from '../../core/ports/turn-end.ts';
+import { atTurnEnd, type Waiting } from '../../core/base/in-turns.ts';
 import type { Connection } from './connection.ts';
 import type { OriginPool } from './origin-pool.ts';
 import { RequestBody } from './request-body.ts';

@@ -1,14 +1,14 @@
 import type { Clock } from '../../core/ports/clock.ts';
-import { DeadlineWheel } from '../../core/ports/deadline.ts';
+import { DeadlineWheel } from '../../core/base/deadline.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type { Metrics } from '../../core/ports/metrics.ts';
 import type {
   Transport,
+  UpgradeCall,
   UpstreamCall,
   UpstreamHandler,
   UpstreamRequest,
 } from '../../core/ports/transport.ts';
-import type { UpgradeCall } from '../../core/ports/upgrade.ts';
 import type { GatewayError } from '../../core/errors/gateway-error.ts';
 import { createAddressGuard, type AddressGuard, type Resolve } from '../addresses/address-guard.ts';
 import { HttpCall, type HttpCallEnvironment } from './http-call.ts';

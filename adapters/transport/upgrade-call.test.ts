@@ -4,8 +4,7 @@ import https from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { describe, test, type TestContext } from 'node:test';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
-import type { UpstreamRequest } from '../../core/ports/transport.ts';
-import type { SwitchedAnswer, UpgradeCall } from '../../core/ports/upgrade.ts';
+import type { SwitchedAnswer, UpgradeCall, UpstreamRequest } from '../../core/ports/transport.ts';
 import { noMetrics, RawServer, scripted, silentLog, testTransport, until } from './transport.test-support.ts';
 import { createUndiciTransport, type UndiciTransport } from './undici-transport.ts';
 

@@ -1,10 +1,14 @@
 import type { Duplex } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
-import type { Deadline } from '../../core/ports/deadline.ts';
+import type { Deadline } from '../../core/base/deadline.ts';
 import type { HeaderList } from '../../core/ports/header-list.ts';
-import type { UpstreamCall, UpstreamRequest } from '../../core/ports/transport.ts';
-import type { UpgradeAnswer, UpgradeCall } from '../../core/ports/upgrade.ts';
+import type {
+  UpgradeAnswer,
+  UpgradeCall,
+  UpstreamCall,
+  UpstreamRequest,
+} from '../../core/ports/transport.ts';
 import type { Connection } from './connection.ts';
 import { toHeaderList, type HttpCallEnvironment } from './http-call.ts';
 import type { OriginPool } from './origin-pool.ts';

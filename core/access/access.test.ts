@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { testKey } from '../../tests/kit/plugin-kit.ts';
-import { withoutStore } from '../ports/directory-without-store.ts';
+import { withoutStore } from '../organisation/directory-without-store.ts';
 import type { KeyRecord } from '../ports/directory.ts';
 import { holds, reachOf, refuseScopes } from './access.ts';
 import { managesKeys, rightsByRole, roleOf, type Role } from './roles.ts';

@@ -1,4 +1,4 @@
-import { didYouMean } from '../config/did-you-mean.ts';
+import { didYouMean } from '../base/did-you-mean.ts';
 import type { KeyRecord } from '../ports/directory.ts';
 import { canonicalScope, knownScopes, scopesByType, type ApiKeyType } from './scopes.ts';
 

@@ -11,7 +11,7 @@ import { send, startUpstream } from '../../tests/kit/http-kit.ts';
 import { testKey } from '../../tests/kit/plugin-kit.ts';
 import { testSecrets } from '../../tests/kit/test-secrets.ts';
 import { callers, secret, startRealtime } from '../../tests/kit/realtime-kit.ts';
-import { FileRecords } from '../directory/file-records.ts';
+import { FileRecords } from '../administration/directory/file-records.ts';
 import type { KeyRecord } from '../ports/directory.ts';
 import { requireProviderScope } from './provider-scopes.ts';
 import { knownScopes } from './scopes.ts';

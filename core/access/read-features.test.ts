@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { featureVariables, type Feature } from './features.ts';
-import { readFeatures } from './read-features.ts';
+import { type Feature, featureVariables, readFeatures } from './features.ts';
 
 describe('what the environment switches off', () => {
   test('nothing, while it says nothing', () => {

@@ -3,11 +3,11 @@ import { hideSecrets } from './ajv.ts';
 import type { Origin } from './config-node.ts';
 import type { ConfigSource } from './config-source.ts';
 import type { Hide, Issue } from './issue.ts';
-import { pointerSegments } from './pointer.ts';
+import { pointerSegments } from '../base/pointer.ts';
 import { arrangeProblems } from './problem-list.ts';
 import type { Problem } from './problem.ts';
 import { validateValue } from './validate-value.ts';
-import { quoted } from './word-list.ts';
+import { quoted } from '../base/word-list.ts';
 
 /** A value as its schema describes it, and what is wrong with it. */
 export interface CheckedValue {

@@ -3,7 +3,7 @@ import { dirname, relative } from 'node:path';
 import type { ConfigNode, MapEntry, NodePlace, Origin } from './config-node.ts';
 import type { ReadConfigFile } from './include.ts';
 import { spellingOf } from './key-spelling.ts';
-import { pointerSegments } from './pointer.ts';
+import { pointerSegments } from '../base/pointer.ts';
 
 /** Where in the configuration something is said. */
 export interface Place {

@@ -1,6 +1,6 @@
 import { dirname, isAbsolute, resolve } from 'node:path';
 import type { ConfigNode, MapEntry, Origin, ScalarNode } from './config-node.ts';
-import { childPointer } from './pointer.ts';
+import { childPointer } from '../base/pointer.ts';
 import type { Problem } from './problem.ts';
 import { problemAtNode } from './problem-list.ts';
 import { maxInputFileBytes, readText, type ReadFile, type ReadResult } from './read-file.ts';

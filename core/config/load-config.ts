@@ -5,7 +5,7 @@ import { createSource, digestOf, type ConfigSource } from './config-source.ts';
 import { gatherConfig } from './include.ts';
 import { interpolate } from './interpolate.ts';
 import { resolveTelemetry, type WrittenTelemetry } from './otlp-environment.ts';
-import { childPointer } from './pointer.ts';
+import { childPointer } from '../base/pointer.ts';
 import { splitPluginEntries } from './plugin-entries.ts';
 import { arrangeProblems } from './problem-list.ts';
 import { isError, type Problem } from './problem.ts';

@@ -1,5 +1,5 @@
 import type { ConfigNode, MapEntry } from './config-node.ts';
-import { childPointer } from './pointer.ts';
+import { childPointer } from '../base/pointer.ts';
 import type { Problem } from './problem.ts';
 import { placeText, problemAtNode } from './problem-list.ts';
 

@@ -1,5 +1,5 @@
 import type { Static } from 'typebox';
-import type { OtlpSettings, TelemetrySettings } from '../ports/telemetry-settings.ts';
+import type { OtlpSettings, TelemetrySettings } from '../base/trace-context.ts';
 import type { Telemetry } from './telemetry-schema.ts';
 
 /** `telemetry:` as the schema leaves it: what has no default may be missing. */

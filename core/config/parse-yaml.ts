@@ -1,7 +1,7 @@
 import { isAlias, isMap, isScalar, isSeq, LineCounter, parseDocument } from 'yaml';
 import type { Document, Node, YAMLError } from 'yaml';
 import type { ConfigFile, ConfigNode, MapEntry, NodePlace, ScalarNode } from './config-node.ts';
-import { childPointer } from './pointer.ts';
+import { childPointer } from '../base/pointer.ts';
 import type { Problem } from './problem.ts';
 import { placeText, problemAtNode } from './problem-list.ts';
 import { maxNesting, maxValues, scanTokens } from './yaml-bounds.ts';

@@ -2,11 +2,11 @@ import { Type } from 'typebox';
 import { checkValue } from './check-value.ts';
 import type { ConfigSource } from './config-source.ts';
 import { knownKey } from './key-spelling.ts';
-import { childPointer } from './pointer.ts';
+import { childPointer } from '../base/pointer.ts';
 import type { Problem } from './problem.ts';
 import type { PluginEntry } from './schema.ts';
 import { isObject } from './schema-object.ts';
-import { quoted } from './word-list.ts';
+import { quoted } from '../base/word-list.ts';
 
 /** Options that every plugin has; the gateway acts on them and the plugin does not see them. */
 export const ReservedOptionsSchema = Type.Object(

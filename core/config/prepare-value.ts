@@ -2,11 +2,11 @@ import { coerceText } from './coerce-text.ts';
 import type { Origin } from './config-node.ts';
 import type { Issue } from './issue.ts';
 import { knownKey } from './key-spelling.ts';
-import { childPointer } from './pointer.ts';
+import { childPointer } from '../base/pointer.ts';
 import { facetsOf } from './schema-branch.ts';
 import { isObject, schemaMap, schemaObject, schemaTypes, type SchemaObject } from './schema-object.ts';
 import { unknownKeyIssue } from './unknown-key.ts';
-import { quoted } from './word-list.ts';
+import { quoted } from '../base/word-list.ts';
 
 /** A value in the form that its schema describes. */
 export interface Prepared {

@@ -1,5 +1,5 @@
 import { coerceText } from './coerce-text.ts';
-import { didYouMean } from './did-you-mean.ts';
+import { didYouMean } from '../base/did-you-mean.ts';
 import { knownKey } from './key-spelling.ts';
 import {
   allowedValues,

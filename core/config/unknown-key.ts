@@ -1,6 +1,6 @@
-import { didYouMean } from './did-you-mean.ts';
+import { didYouMean } from '../base/did-you-mean.ts';
 import type { Issue } from './issue.ts';
-import { listWords, quoted } from './word-list.ts';
+import { listWords, quoted } from '../base/word-list.ts';
 
 /**
  * The issue of a key that a schema does not know, with the key that was probably meant. `present` are the

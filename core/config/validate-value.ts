@@ -2,7 +2,7 @@ import type { TSchema } from 'typebox';
 import { compileSchema } from './ajv.ts';
 import type { Origin } from './config-node.ts';
 import type { Hide, Issue } from './issue.ts';
-import { childPointer, parentPointer } from './pointer.ts';
+import { childPointer, parentPointer } from '../base/pointer.ts';
 import { prepareValue } from './prepare-value.ts';
 import { schemaObject } from './schema-object.ts';
 

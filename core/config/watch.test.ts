@@ -17,7 +17,7 @@ import { after, afterEach, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { Log } from '../ports/log.ts';
-import { systemClock as clock } from '../ports/system-clock.ts';
+import { systemClock as clock } from '../ports/clock.ts';
 import { watchFiles, type WatchOptions } from './watch.ts';
 
 const root = realpathSync(mkdtempSync(join(tmpdir(), 'weir-watch-')));
@@ -294,7 +294,7 @@ describe('watchFiles', () => {
     const module = (name: string): string => JSON.stringify(fileURLToPath(new URL(name, import.meta.url)));
     const script = `
       import { watchFiles } from ${module('./watch.ts')};
-      import { systemClock as clock } from ${module('../ports/system-clock.ts')};
+      import { systemClock as clock } from ${module('../ports/clock.ts')};
       const log = { debug() {}, info() {}, warn() {}, error() {}, child: () => log };
       await new Promise((resolve) => {
         const list = () => { setTimeout(resolve, 20); return [${JSON.stringify(file)}]; };

@@ -16,18 +16,18 @@ import type { BodyBounds } from '../pipeline/request-body.ts';
 import { runExchange } from '../pipeline/run.ts';
 import type { EngineRuntime } from '../pipeline/settle.ts';
 import type { Clock } from '../ports/clock.ts';
-import { HeaderNames } from '../ports/header-names.ts';
-import { atTurnEnd } from '../ports/turn-end.ts';
+import { HeaderNames } from '../base/header-names.ts';
+import { atTurnEnd } from '../base/in-turns.ts';
 import { ambiguityOf } from './ambiguous-request.ts';
-import { AnswerHeaders } from './answer-headers.ts';
-import { ClientAddresses } from './client-address.ts';
+import { AnswerHeaders } from '../pipeline/answer-headers.ts';
+import { ClientAddresses } from '../connection/client-address.ts';
 import { handleRoute, type Administration } from './handle-route.ts';
-import { BufferBudget, IncomingRequest, type BodyLimits } from './incoming.ts';
+import { BufferBudget, IncomingRequest, type BodyLimits } from '../connection/incoming.ts';
 import type { RouteTable } from './route-table.ts';
-import { ResponseSink } from './sink.ts';
-import { readTraceHeaders } from './trace-headers.ts';
-import type { ClientUpgrade } from './upgrade.ts';
-import { readUpgradeProtocols } from './upgrade-protocols.ts';
+import { ResponseSink } from '../connection/sink.ts';
+import { readTraceHeaders } from '../pipeline/trace-headers.ts';
+import type { ClientUpgrade } from '../connection/upgrade.ts';
+import { readUpgradeProtocols } from '../connection/upgrade-protocols.ts';
 
 /** The generation that serves, as far as the ingress needs it. */
 export interface ServingGeneration {

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
-import { readFeatures } from '../access/read-features.ts';
+import { readFeatures } from '../access/features.ts';
 import { callerKey } from '../pipeline/keys.ts';
 import { definePlugin, defineRoute, GatewayError, Type } from '../pipeline/plugin.ts';
 import type { KeyRecord } from '../ports/directory.ts';
 import type { AuditEntry, Resources, ResourcesWriter } from '../ports/resources.ts';
-import type { RouteDefinition } from './define-route.ts';
+import type { RouteDefinition } from '../pipeline/define-route.ts';
 import { startTestGateway } from '../../tests/kit/gateway-kit.ts';
 import { send } from '../../tests/kit/http-kit.ts';
 import { testKey } from '../../tests/kit/plugin-kit.ts';

@@ -7,10 +7,10 @@ import type { Exchange } from '../pipeline/exchange.ts';
 import { callerKey } from '../pipeline/keys.ts';
 import type { Directory, KeyRecord } from '../ports/directory.ts';
 import type { Log } from '../ports/log.ts';
-import { writeInTurns } from '../ports/in-turns.ts';
+import { writeInTurns } from '../base/in-turns.ts';
 import type { Resources } from '../ports/resources.ts';
-import type { RouteDefinition } from './define-route.ts';
-import { jsonTextAnswer } from './reply.ts';
+import type { RouteDefinition } from '../pipeline/define-route.ts';
+import { jsonTextAnswer } from '../pipeline/reply.ts';
 import { RouteCall, storeReader } from './route-call.ts';
 import { describeIssues, readRouteParts } from './route-parts.ts';
 

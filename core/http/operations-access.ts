@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import { BlockList, isIP } from 'node:net';
 import type { GatewayConfig } from '../config/schema.ts';
 import type { Directory } from '../ports/directory.ts';
-import { ClientAddresses } from './client-address.ts';
+import { ClientAddresses } from '../connection/client-address.ts';
 
 const loopback = new BlockList();
 loopback.addSubnet('127.0.0.0', 8, 'ipv4');

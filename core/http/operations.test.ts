@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { Script } from 'node:vm';
 import { describe, test, type TestContext } from 'node:test';
 import { createMetrics } from '../../adapters/telemetry/prometheus.ts';
-import { systemClock as clock } from '../ports/system-clock.ts';
+import { systemClock as clock } from '../ports/clock.ts';
 import { Dependencies, type Dependency } from './dependencies.ts';
 import { createOperations } from './operations.ts';
 import { createHomePages } from './home-page.ts';

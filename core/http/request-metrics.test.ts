@@ -10,8 +10,8 @@ import type { RequestFacts } from '../pipeline/facts.ts';
 import { callerKey } from '../pipeline/keys.ts';
 import { definePlugin } from '../pipeline/plugin.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
-import type { TelemetrySettings } from '../ports/telemetry-settings.ts';
-import { jsonAnswer } from './reply.ts';
+import type { TelemetrySettings } from '../base/trace-context.ts';
+import { jsonAnswer } from '../pipeline/reply.ts';
 import { createRequestMetrics } from './request-metrics.ts';
 
 /** Metrics, an exchange to count again and again, and what a scrape then says. */

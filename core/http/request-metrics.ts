@@ -2,7 +2,7 @@ import type { Usage } from '../dialects/usage.ts';
 import type { Outcome } from '../pipeline/context.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import type { Counter, Metrics } from '../ports/metrics.ts';
-import type { TelemetrySettings } from '../ports/telemetry-settings.ts';
+import type { TelemetrySettings } from '../base/trace-context.ts';
 import { BoundSeries } from './bound-series.ts';
 import { metricLabels, type MetricLabel } from './metric-label.ts';
 import {

@@ -1,12 +1,12 @@
-import { auditEntry } from '../access/audit-entry.ts';
+import { auditEntry } from './audit-entry.ts';
 import type { Features } from '../access/features.ts';
 import { roleOf, type Role } from '../access/roles.ts';
-import { noStore } from '../directory/reader-without-store.ts';
+import { noStore } from '../organisation/directory-without-store.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import type { Directory, KeyRecord } from '../ports/directory.ts';
 import type { Resources, ResourcesReader, ResourcesWriter } from '../ports/resources.ts';
-import type { AuditedChange, RouteDefinition, RouteInput } from './define-route.ts';
+import type { AuditedChange, RouteDefinition, RouteInput } from '../pipeline/define-route.ts';
 
 /** What was sent, validated. */
 export interface RouteParts {

@@ -1,11 +1,11 @@
 import { RegExpRouter } from 'hono/router/reg-exp-router';
 import { SmartRouter } from 'hono/router/smart-router';
 import { TrieRouter } from 'hono/router/trie-router';
-import { didYouMean } from '../config/did-you-mean.ts';
+import { didYouMean } from '../base/did-you-mean.ts';
 import { beginsProviderPaths, canonicalPath, matchEndpoint } from '../dialects/match-endpoint.ts';
 import type { CompiledPipeline } from '../pipeline/compile.ts';
 import type { Matched } from '../pipeline/exchange.ts';
-import type { RouteDefinition } from './define-route.ts';
+import type { RouteDefinition } from '../pipeline/define-route.ts';
 import { compilePathPattern } from './path-pattern.ts';
 
 /** Finds the pipeline of a request from its method and raw path. Compiled once per generation. */

@@ -3,10 +3,10 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { GatewayConfig } from '../config/schema.ts';
 import { setTimeout as delay } from 'node:timers/promises';
-import { PassingMap } from '../ports/passing-map.ts';
+import { PassingMap } from '../base/recent-map.ts';
 import type { Gateway } from './gateway.ts';
-import { ClientUpgrade, serveWithoutUpgrade } from './upgrade.ts';
-import { upgradeWish } from './upgrade-handshake.ts';
+import { ClientUpgrade, serveWithoutUpgrade } from '../connection/upgrade.ts';
+import { upgradeWish } from '../connection/upgrade-handshake.ts';
 
 export interface RunningServer {
   readonly host: string;

@@ -1,8 +1,8 @@
 import type { ConfigSource } from '../config/config-source.ts';
-import { childPointer } from '../config/pointer.ts';
+import { childPointer } from '../base/pointer.ts';
 import type { Problem } from '../config/problem.ts';
 import type { GatewayConfig, PluginEntry } from '../config/schema.ts';
-import type { RouteConfigInput } from '../ports/route-config.ts';
+import type { RouteConfigInput } from '../organisation/route-config.ts';
 import { unknownConfig } from '../routing/plan/compile-config.ts';
 import { problemAt } from './problem-at.ts';
 

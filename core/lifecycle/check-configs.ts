@@ -1,5 +1,5 @@
 import type { ConfigSource } from '../config/config-source.ts';
-import { childPointer } from '../config/pointer.ts';
+import { childPointer } from '../base/pointer.ts';
 import type { Problem } from '../config/problem.ts';
 import type { GatewayConfig } from '../config/schema.ts';
 import { compileConfig } from '../routing/plan/compile-config.ts';

@@ -1,9 +1,9 @@
-import { mappableFields } from '../access/integration-schema.ts';
-import type { LimitIssue } from '../access/limits-schema.ts';
-import { givenRateLimits, givenUsageLimit } from '../access/provider-schema.ts';
-import type { IntegrationBlock } from '../config/organisation-resources-schema.ts';
-import { settingIssues } from '../directory/file-integration.ts';
-import type { ProviderRow } from '../ports/provider-row.ts';
+import { mappableFields } from '../organisation/integration-schema.ts';
+import type { LimitIssue } from '../organisation/limits-schema.ts';
+import { givenRateLimits, givenUsageLimit } from '../organisation/provider-schema.ts';
+import type { IntegrationBlock } from '../organisation/organisation-resources-schema.ts';
+import { settingIssues } from '../organisation/file-integration.ts';
+import type { ProviderRow } from '../providers/provider-row.ts';
 
 /**
  * What is wrong with one integration that its schema lets through, whatever stands beside it: settings that its provider

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { configOf, pipelines } from '../config/load-texts.test-support.ts';
 import { formatProblem } from '../config/problem.ts';
-import type { ProviderRow } from '../ports/provider-row.ts';
+import type { ProviderRow } from '../providers/provider-row.ts';
 import { checkOrganisationResources } from './check-organisation-resources.ts';
 
 const providerRows = new Map<string, ProviderRow>([

@@ -1,28 +1,26 @@
 import { accessTo } from '../access/integration-access.ts';
-import { checkIssues } from '../access/guardrail-schema.ts';
-import type { LimitIssue } from '../access/limits-schema.ts';
-import { changedUsage, unlimited, usagePolicyIssues } from '../access/policy-content.ts';
-import { policyRuleIssues, type GivenRules } from '../access/policy-schema.ts';
-import { givenRateLimits, givenUsageLimit } from '../access/provider-schema.ts';
+import { checkIssues, type Guards } from '../organisation/guardrail-schema.ts';
+import type { LimitIssue } from '../organisation/limits-schema.ts';
+import { changedUsage, unlimited, usagePolicyIssues } from '../organisation/policy-content.ts';
+import { policyRuleIssues, type GivenRules } from '../organisation/policy-schema.ts';
+import { givenRateLimits, givenUsageLimit } from '../organisation/provider-schema.ts';
 import type { ConfigSource } from '../config/config-source.ts';
 import type {
   ConfigBlock,
   IntegrationBlock,
   ProviderBlock,
-} from '../config/organisation-resources-schema.ts';
-import type { OrganisationBlock } from '../config/organisation-schema.ts';
+} from '../organisation/organisation-resources-schema.ts';
+import type { OrganisationBlock } from '../organisation/organisation-schema.ts';
 import type { Problem } from '../config/problem.ts';
 import { servicePrefixes } from '../config/service-prefixes.ts';
-import { quoted } from '../config/word-list.ts';
-import { defaultWorkspaceSlug } from '../directory/default-workspace.ts';
-import { integrationOfFile } from '../directory/file-integration.ts';
-import type { Guards } from '../ports/guards.ts';
-import type { ProviderRow } from '../ports/provider-row.ts';
+import { quoted } from '../base/word-list.ts';
+import { defaultWorkspaceSlug } from '../organisation/default-workspace.ts';
+import { integrationOfFile } from '../organisation/file-integration.ts';
+import type { ProviderRow } from '../providers/provider-row.ts';
 import { compileConfig } from '../routing/plan/compile-config.ts';
 import { heldSecrets } from '../routing/plan/held-secrets.ts';
 import { providerLookup, type KnowsProvider } from '../routing/plan/provider-names.ts';
-import type { ConfigsCheck } from './check-configs.ts';
-import { laterOr, problemOfConfig } from './check-configs.ts';
+import { type ConfigsCheck, laterOr, problemOfConfig } from './check-configs.ts';
 import { integrationIssues } from './check-integration.ts';
 import { FileNames, hasStore, ownedProviders } from './file-names.ts';
 import { OwnedProblems } from './owned-problems.ts';

@@ -1,11 +1,11 @@
 import { refuseScopes } from '../access/access.ts';
-import { keySecretHash } from '../access/key-secret-schema.ts';
-import { rateLimitIssues, usageLimitIssues } from '../access/limits-schema.ts';
+import { keySecretHash } from '../organisation/key-secret-schema.ts';
+import { rateLimitIssues, usageLimitIssues } from '../organisation/limits-schema.ts';
 import type { ConfigSource } from '../config/config-source.ts';
-import type { KeyBlock, OrganisationBlock, WorkspaceBlock } from '../config/organisation-schema.ts';
+import type { KeyBlock, OrganisationBlock, WorkspaceBlock } from '../organisation/organisation-schema.ts';
 import type { Problem } from '../config/problem.ts';
-import { quoted } from '../config/word-list.ts';
-import { defaultWorkspaceSlug } from '../directory/default-workspace.ts';
+import { quoted } from '../base/word-list.ts';
+import { defaultWorkspaceSlug } from '../organisation/default-workspace.ts';
 import type { KeyRecord } from '../ports/directory.ts';
 import { FileNames, type NamingConfig } from './file-names.ts';
 import { OwnedProblems } from './owned-problems.ts';

@@ -7,20 +7,55 @@ import { validateOptions } from '../config/validate-options.ts';
 import { checkPipeline, checkPipelines, checkRoutes, type Locate } from '../pipeline/check-pipeline.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { ConfigSource } from '../config/config-source.ts';
-import type { ProviderRow } from '../ports/provider-row.ts';
+import type { ProviderRow } from '../providers/provider-row.ts';
 import {
+  type LoadedPlugin,
   loadPlugin,
   pluginIdentity,
-  type LoadedPlugin,
   type PluginLoad,
   type PluginSources,
 } from './load-plugin.ts';
-import { optionFaults } from './option-faults.ts';
 import { checkConfigUses } from './check-config-uses.ts';
 import { checkConfigs } from './check-configs.ts';
 import { checkOrganisation } from './check-organisation.ts';
 import { checkOrganisationResources } from './check-organisation-resources.ts';
 import { guardsOf } from './guards.ts';
+import { bounded } from './bounded.ts';
+import { problemAt } from './problem-at.ts';
+
+const longestMs = 10_000;
+
+/** What the plugin's own `check` finds wrong with its options, each where it stands; that it failed is a problem too. */
+async function optionFaults(
+  { definition, options, entry }: PreparedPlugin,
+  { source, clock }: Pick<PrepareInput, 'source' | 'clock'>,
+): Promise<Problem[]> {
+  if (definition.check === undefined) return [];
+  const late = (): Error => new Error(`it has not finished within ${longestMs} ms; check what it waits for`);
+  try {
+    const found: unknown = await bounded(() => definition.check?.(options), { clock, ms: longestMs, late });
+    return faultsIn(found).map(({ path, message }) => {
+      const pointer = `${entry.optionsPointer}${path}`;
+      return problemAt(source.locate(pointer, 'value'), pointer, message);
+    });
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    const message = `the options of plugin "${definition.name}" could not be checked: ${reason}`;
+    return [problemAt(source.locate(entry.pointer, 'value'), entry.pointer, message)];
+  }
+}
+
+/** Plugins may come from modules that no type checker has seen. */
+function faultsIn(found: unknown): { readonly path: string; readonly message: string }[] {
+  const faults: unknown[] | undefined = Array.isArray(found) ? found : undefined;
+  if (faults === undefined)
+    throw new Error('its check must return a list of { path, message }, or an empty one');
+  return faults.map((fault) => {
+    const { path, message } = Object(fault) as Readonly<Record<string, unknown>>;
+    if (typeof path === 'string' && typeof message === 'string') return { path, message };
+    throw new Error('its check must return each fault as { path, message }, both texts');
+  });
+}
 
 /** What a configuration may name: plugins, and the providers that it need not define. */
 export interface PrepareSources extends PluginSources {

@@ -1,7 +1,6 @@
-import type { Clock } from '../ports/clock.ts';
+import { type Clock, systemClock } from '../ports/clock.ts';
 import type { Log, LogLevel } from '../ports/log.ts';
 import type { MetricDefinition, Metrics } from '../ports/metrics.ts';
-import { systemClock } from '../ports/system-clock.ts';
 import type { Services } from './scope.ts';
 
 /** The clock of the machine. Its timers keep the process alive, so that a test waits, and hangs on one left behind. */

@@ -1,4 +1,4 @@
-import { didYouMean } from '../config/did-you-mean.ts';
+import { didYouMean } from '../base/did-you-mean.ts';
 
 /** `; did you mean "auth"?`, or nothing when no candidate is close. For the middle or end of a message. */
 export function suggestion(word: string, candidates: Iterable<string>): string {

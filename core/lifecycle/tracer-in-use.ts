@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Outcome, RequestContext } from '../pipeline/context.ts';
-import type { RequestTracer } from '../ports/request-tracer.ts';
-import type { OtlpSettings } from '../ports/telemetry-settings.ts';
+import type { RequestTracer } from '../pipeline/request-tracer.ts';
+import type { OtlpSettings } from '../base/trace-context.ts';
 
 /** What a `TracerInUse` works with. */
 export interface TracerInUseParts {

@@ -14,7 +14,7 @@ import {
   type Caller,
 } from './every-dialect.test-support.ts';
 import { definePlugin, redactor, type AnyPlugin, type AnswerText } from './plugin.ts';
-import { parseJson } from './parse-json.ts';
+import { parseJson } from '../base/json.ts';
 import { EditableResponse } from './response-view.ts';
 
 const wires: readonly (readonly [DialectName, EndpointId])[] = [

@@ -1,7 +1,7 @@
 import type { AttemptBody, JsonPath, JsonValue, Replacement } from './context.ts';
 import { removeAt, replaceAllAt, setAt } from './json-splice.ts';
 import { withValueAt, type LargeDocument, type MayBeLarge } from './large-document.ts';
-import { parseJson } from './parse-json.ts';
+import { parseJson } from '../base/json.ts';
 import type { LazyBody } from './request-body.ts';
 import { requireJson } from './require-json.ts';
 

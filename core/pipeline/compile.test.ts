@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { readFeatures } from '../access/read-features.ts';
+import { readFeatures } from '../access/features.ts';
 import { compilePipeline } from './compile.ts';
 import type { PluginInstance } from './plugin-instance.ts';
 import { definePlugin, type Capabilities, type Hooks } from './plugin.ts';

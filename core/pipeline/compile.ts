@@ -1,6 +1,6 @@
 import type { Features } from '../access/features.ts';
 import type { PipelineConfig } from '../config/schema.ts';
-import type { RouteDefinition } from '../http/define-route.ts';
+import type { RouteDefinition } from './define-route.ts';
 import type { PluginInstance } from './plugin-instance.ts';
 import type { AnyPlugin, Hooks } from './plugin.ts';
 

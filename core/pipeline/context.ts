@@ -1,8 +1,9 @@
-import type { NamedModels } from './named-models.ts';
+import type { JsonObject, JsonValue } from '../base/json.ts';
+import type { StreamEvent } from '../dialects/stream-event.ts';
 import type { AnswerText, Conversation, Dialect } from '../dialects/dialect.ts';
 import type { Endpoint, EndpointId } from '../dialects/endpoint.ts';
 import type { GatewayError } from '../errors/gateway-error.ts';
-import type { CacheSettings } from '../ports/cache-settings.ts';
+import type { CacheSettings } from '../ports/cache.ts';
 import type { HeaderList } from '../ports/header-list.ts';
 import type { Price } from '../ports/prices.ts';
 import type { Readable } from 'node:stream';
@@ -10,10 +11,8 @@ import type { Answer } from './answer.ts';
 import type { ContextKey } from './context-key.ts';
 import type { RequestFacts } from './facts.ts';
 
-export type JsonValue =
-  string | number | bigint | boolean | null | JsonValue[] | { [name: string]: JsonValue };
-export type JsonObject = { [name: string]: JsonValue };
 /** Where a value stands in a JSON document. */
+export type { JsonObject, JsonValue } from '../base/json.ts';
 export type JsonPath = readonly (string | number)[];
 
 /**
@@ -235,3 +234,23 @@ export interface Outcome {
 
 export type MaybePromise<T> = T | Promise<T>;
 export type HookResult = MaybePromise<void | undefined | Answer>;
+
+/** Passes an event on. Not calling it drops the event; calling it with another one replaces it. */
+export type Emit = (event: StreamEvent) => void;
+
+export interface StreamTap {
+  /** May return a promise: later events wait and the provider is paused. Throwing refuses the rest. */
+  event(event: StreamEvent, emit: Emit): MaybePromise<void>;
+  /** After the last event, and before the end marker of the wire; what was held back must be emitted now. */
+  end?(emit: Emit): MaybePromise<void>;
+}
+
+/** The models that a request names, wherever it says them. */
+export interface NamedModels {
+  /** Every name that some provider may take for a model to run; the one that is asked for first. */
+  readonly names: readonly string[];
+  /** Why the request may run another model than these, as the end of a sentence; undefined when it cannot. */
+  readonly untold: string | undefined;
+  /** All of the request could be read, and it names none. */
+  readonly isUnnamed: boolean;
+}

@@ -1,9 +1,9 @@
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { KeyRecord } from '../ports/directory.ts';
-import { loggedTry, roundedMs, type LoggedTry } from '../ports/logged-try.ts';
+import { loggedTry, roundedMs, type LoggedTry } from './facts.ts';
 import { BoundedJson } from './bounded-json.ts';
 import { isPromise } from './call-hook.ts';
-import type { Exchange } from './exchange.ts';
+import type { RequestContext } from './context.ts';
 import { callerKey } from './keys.ts';
 import type { BranchDecision, CandidateNote, PlanTrace } from './plan-trace.ts';
 
@@ -16,6 +16,15 @@ export interface HookNote {
   ms: number;
   /** Code of the refusal, or `failed`. */
   error?: string;
+}
+
+/** What a trace reads of its request, an `Exchange`. */
+interface TracedRequest extends Pick<RequestContext, 'facts' | 'get' | 'addResponseHeader'> {
+  /** Milliseconds since the epoch, and of the monotonic clock. */
+  readonly startedAt: number;
+  readonly startedMonotonic: number;
+  /** Flat: name, value. */
+  readonly responseHeaders: readonly string[];
 }
 
 /** What a trace is made with. */
@@ -59,7 +68,7 @@ export class DecisionTrace implements PlanTrace {
   }
 
   /** Keeps the trace, and links to it from the answer, once a key is known. Throws `scope_missing` for one that may not have it. */
-  authorise(exchange: Exchange): void {
+  authorise(exchange: TracedRequest): void {
     if (this.allowed) return;
     const key = exchange.get(callerKey);
     if (key === undefined) return;
@@ -70,7 +79,7 @@ export class DecisionTrace implements PlanTrace {
   }
 
   /** The same where every key has been seen that will be: throws `scope_missing` for a request without one, too. */
-  require(exchange: Exchange): void {
+  require(exchange: TracedRequest): void {
     this.authorise(exchange);
     if (!this.allowed) throw this.refusal('this request came without one');
   }
@@ -140,7 +149,7 @@ export class DecisionTrace implements PlanTrace {
   }
 
   /** The trace as JSON of 64 KiB at the most; empty when its caller was not allowed to have it. */
-  json(exchange: Exchange, status: number, error: string): string {
+  json(exchange: TracedRequest, status: number, error: string): string {
     if (!this.allowed) return '';
     const endedAt = this.setup.now();
     const json = new BoundedJson(maxBytes);
@@ -160,7 +169,7 @@ export class DecisionTrace implements PlanTrace {
   }
 
   private timings(
-    { facts, startedAt, startedMonotonic }: Exchange,
+    { facts, startedAt, startedMonotonic }: TracedRequest,
     endedAt: number,
   ): Record<string, string | number> {
     const timings: Record<string, string | number> = { accepted: new Date(startedAt).toISOString() };
@@ -189,7 +198,12 @@ function withShortName(note: CandidateNote): CandidateNote {
 }
 
 /** The one try of a request without a config, if a provider was asked. */
-function onlyTry(exchange: Exchange, status: number, error: string, endedAt: number): readonly LoggedTry[] {
+function onlyTry(
+  exchange: TracedRequest,
+  status: number,
+  error: string,
+  endedAt: number,
+): readonly LoggedTry[] {
   const { facts, startedMonotonic: accepted } = exchange;
   const { provider, option, modelRequested: model, upstreamStartedAt: startedAt } = facts;
   if (startedAt === 0) return [];
@@ -198,7 +212,10 @@ function onlyTry(exchange: Exchange, status: number, error: string, endedAt: num
 }
 
 /** What limits told the client in the headers of the answer (`x-service-ratelimit-remaining`), by what is left of their names. */
-function limitsOf({ responseHeaders }: Exchange, servicePrefix: string): Record<string, string> | undefined {
+function limitsOf(
+  { responseHeaders }: TracedRequest,
+  servicePrefix: string,
+): Record<string, string> | undefined {
   const prefix = `${servicePrefix}ratelimit-`;
   let found: Record<string, string> | undefined;
   for (let i = 0; i < responseHeaders.length; i += 2) {

@@ -1,5 +1,5 @@
 import { GatewayError } from '../errors/gateway-error.ts';
-import { createDecoder, type Coding } from '../http/content-encoding.ts';
+import { createDecoder, type Coding } from '../connection/content-encoding.ts';
 import type { StreamSource, StreamTarget } from './answer.ts';
 
 /** The same stream, decompressed as it comes. */

@@ -1,6 +1,6 @@
 import { GatewayError } from '../errors/gateway-error.ts';
-import { codingOf } from '../http/content-encoding.ts';
-import { sendHead } from '../http/reply.ts';
+import { codingOf } from '../connection/content-encoding.ts';
+import { sendHead } from './reply.ts';
 import { headerValue, type HeaderList } from '../ports/header-list.ts';
 import type { Answer, StreamSource, StreamTarget } from './answer.ts';
 import { clientLeft } from './client-left.ts';

@@ -1,9 +1,9 @@
 import { GatewayError } from '../errors/gateway-error.ts';
-import { codingOf, decodeWhole } from '../http/content-encoding.ts';
-import { asGatewayError, errorAnswer, sendHead } from '../http/reply.ts';
-import { deliverUpgrade } from '../http/upgrade-delivery.ts';
+import { codingOf, decodeWhole } from '../connection/content-encoding.ts';
+import { asGatewayError, errorAnswer, sendHead } from './reply.ts';
+import { deliverUpgrade } from './upgrade-delivery.ts';
 import { headerValue } from '../ports/header-list.ts';
-import { atTurnEnd, type Waiting } from '../ports/turn-end.ts';
+import { atTurnEnd, type Waiting } from '../base/in-turns.ts';
 import { isStreamSource, type Answer, type StreamSource } from './answer.ts';
 import { isPromise } from './call-hook.ts';
 import { callStep } from './call-step.ts';

@@ -1,35 +1,36 @@
-import { namedModels, type NamedModels } from './named-models.ts';
-import { randomUUID } from 'node:crypto';
-import type { Conversation, Dialect } from '../dialects/dialect.ts';
-import type { DialectName, Endpoint } from '../dialects/endpoint.ts';
-import { matchEndpoint } from '../dialects/match-endpoint.ts';
-import type { GatewayError } from '../errors/gateway-error.ts';
-import type { AnswerHeaders } from '../http/answer-headers.ts';
-import type { ClientAddresses } from '../http/client-address.ts';
-import type { RouteDefinition } from '../http/define-route.ts';
-import type { IncomingRequest } from '../http/incoming.ts';
-import type { ResponseSink } from '../http/sink.ts';
-import type { ClientUpgrade } from '../http/upgrade.ts';
-import type { HeaderList } from '../ports/header-list.ts';
-import type { HeaderName, HeaderNames } from '../ports/header-names.ts';
-import type { TokenReservation } from '../ports/limit-charge.ts';
-import type { CompiledPipeline } from './compile.ts';
+import { namedModels } from './named-models.ts';
 import type {
   AttemptBody,
   AttemptContext,
   AttemptView,
   JsonObject,
   JsonValue,
+  NamedModels,
   RequestContext,
   ResponseContext,
   ResponseView,
 } from './context.ts';
+import { randomUUID } from 'node:crypto';
+import type { Conversation, Dialect } from '../dialects/dialect.ts';
+import type { DialectName, Endpoint } from '../dialects/endpoint.ts';
+import { matchEndpoint } from '../dialects/match-endpoint.ts';
+import type { GatewayError } from '../errors/gateway-error.ts';
+import type { AnswerHeaders } from './answer-headers.ts';
+import type { ClientAddresses } from '../connection/client-address.ts';
+import type { RouteDefinition } from './define-route.ts';
+import type { IncomingRequest } from '../connection/incoming.ts';
+import type { ResponseSink } from '../connection/sink.ts';
+import type { ClientUpgrade } from '../connection/upgrade.ts';
+import type { HeaderList } from '../ports/header-list.ts';
+import type { HeaderName, HeaderNames } from '../base/header-names.ts';
+import type { TokenReservation } from '../access/limit-charge.ts';
+import type { CompiledPipeline } from './compile.ts';
 import type { ContextKey } from './context-key.ts';
 import type { DecisionTrace } from './decision-trace.ts';
 import { emptyFacts, type RequestFacts } from './facts.ts';
 import { matchedRoute } from './keys.ts';
 import type { MayBeLarge } from './large-document.ts';
-import { LazyBody, type BodyBounds } from './request-body.ts';
+import { type BodyBounds, LazyBody } from './request-body.ts';
 
 /** Where a request goes within the gateway, decided from its method and path alone. */
 export interface Matched {

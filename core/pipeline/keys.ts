@@ -1,8 +1,9 @@
 import type { OnStoreFailure } from '../ports/counters.ts';
-import type { KeyRecord } from '../ports/directory.ts';
-import type { RouteDefinition } from '../http/define-route.ts';
+import type { Directory, KeyRecord } from '../ports/directory.ts';
+import type { RouteDefinition } from './define-route.ts';
 import type { Redaction } from '../redaction/redaction.ts';
 import { defineKey } from './context-key.ts';
+import type { Outcome, RequestContext } from './context.ts';
 
 /** The service key that the caller proved to hold. Set by `auth`; absent before it has run and after it has refused. */
 export const callerKey = defineKey<KeyRecord>('key');
@@ -44,3 +45,33 @@ export const limitsOnStoreFailure = defineKey<OnStoreFailure>('limits-on-store-f
  * request settles; absent without rules.
  */
 export const logRedaction = defineKey<Redaction>('log-redaction');
+
+type Settings = Pick<Directory, 'settingsIn'>;
+
+/**
+ * Whether anything may be kept, or told elsewhere, of what a request said and was answered: nothing of a stranger's, and
+ * nothing where anybody who may say so says no.
+ */
+export function keepsBodies(
+  directory: Settings,
+  context: RequestContext,
+  { error }: Pick<Outcome, 'error'>,
+): boolean {
+  if (error?.type === 'authentication_error') return false;
+  if (context.service('debug')?.toLowerCase() === 'false') return false;
+  return isAllowed(directory, context.facts, context.get(callerKey)?.defaults);
+}
+
+/** The same of requests that a key reports, without what only proxied ones can say. */
+export function keepsReportedBodies(directory: Settings, key: KeyRecord): boolean {
+  return isAllowed(directory, key, key.defaults);
+}
+
+function isAllowed(
+  directory: Settings,
+  { organisationId, workspaceId }: Pick<KeyRecord, 'organisationId' | 'workspaceId'>,
+  defaults: KeyRecord['defaults'],
+): boolean {
+  if (defaults?.logBodies === false) return false;
+  return directory.settingsIn(organisationId, workspaceId).logging.mode === 'full';
+}

@@ -7,7 +7,7 @@ import { beginsDocument, jsonRefusal } from './json-guard.ts';
 import { removeAt, setAt } from './json-splice.ts';
 import type { LargeDocument } from './large-document.ts';
 import { largeBytes, readLargeJson } from './large-json.ts';
-import { parseJson, writeJson } from './parse-json.ts';
+import { parseJson, writeJson } from '../base/json.ts';
 
 const bounds = { maxMembers: 1_000_000, maxDepth: 60 };
 const few = { numRuns: 10 };

@@ -1,9 +1,9 @@
 import type { GatewayError } from '../errors/gateway-error.ts';
-import { ownTurn } from '../ports/in-turns.ts';
+import { ownTurn } from '../base/in-turns.ts';
 import type { JsonValue } from './context.ts';
 import { JsonReading, type JsonBounds, type LargeValue } from './json-guard.ts';
 import { LargeDocument } from './large-document.ts';
-import { parseJson } from './parse-json.ts';
+import { parseJson } from '../base/json.ts';
 
 /** Longer bodies are read in pieces; reading a shorter one takes about a millisecond. */
 export const largeBytes = 262_144;

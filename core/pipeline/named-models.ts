@@ -1,9 +1,9 @@
 import type { Dialect } from '../dialects/dialect.ts';
 import type { Endpoint } from '../dialects/endpoint.ts';
 import { canonicalPath } from '../dialects/match-endpoint.ts';
-import type { AttemptBody, JsonValue } from './context.ts';
+import type { AttemptBody, JsonValue, NamedModels } from './context.ts';
 import { formFields, isUrlEncoded, saysOtherCharset, urlEncodedFields } from './form-fields.ts';
-import { parseJson } from './parse-json.ts';
+import { parseJson } from '../base/json.ts';
 
 /** What of a request says which model it asks for. */
 export interface NamingRequest {
@@ -19,16 +19,6 @@ export interface NamingRequest {
   /** What is sent; undefined for a request without a body. */
   readonly body: Pick<AttemptBody, 'loaded' | 'bytes' | 'json' | 'text'> | undefined;
   header(name: string): string | undefined;
-}
-
-/** The models that a request names, wherever it says them. */
-export interface NamedModels {
-  /** Every name that some provider may take for a model to run; the one that is asked for first. */
-  readonly names: readonly string[];
-  /** Why the request may run another model than these, as the end of a sentence; undefined when it cannot. */
-  readonly untold: string | undefined;
-  /** All of the request could be read, and it names none. */
-  readonly isUnnamed: boolean;
 }
 
 const nothing: NamedModels = { names: [], untold: undefined, isUnnamed: false };

@@ -4,30 +4,27 @@
  */
 import type { Static, TSchema } from 'typebox';
 import type { Features } from '../access/features.ts';
-import type { RouteDefinition } from '../http/define-route.ts';
+import type { RouteDefinition } from './define-route.ts';
 import type { Analytics } from '../ports/analytics.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Cache } from '../ports/cache.ts';
 import type { Counters } from '../ports/counters.ts';
-import type { Embeddings } from '../ports/embeddings.ts';
+import type { Embeddings, VectorIndex } from '../ports/vector-index.ts';
 import type { LogExports } from '../ports/exports.ts';
 import type { GuardedFetch } from '../ports/guarded-fetch.ts';
 import type { Directory } from '../ports/directory.ts';
-import type { Guards } from '../ports/guards.ts';
+import type { Guards } from '../organisation/guardrail-schema.ts';
 import type { McpClients } from '../ports/mcp.ts';
 import type { Journal } from '../ports/journal.ts';
 import type { Log } from '../ports/log.ts';
 import type { Metrics } from '../ports/metrics.ts';
 import type { Prices } from '../ports/prices.ts';
 import type { Resources } from '../ports/resources.ts';
-import type { SecretBox } from '../ports/secret-box.ts';
-import type { SecretManagers } from '../ports/secret-managers.ts';
-import type { Router } from '../ports/router.ts';
+import type { SecretBox, SecretManagers } from '../ports/secret-managers.ts';
+import type { Router } from './router.ts';
 import type { Tokens } from '../ports/token-verifier.ts';
-import type { VectorIndex } from '../ports/vector-index.ts';
 import type { Dialect } from '../dialects/dialect.ts';
 import type { DialectName } from '../dialects/endpoint.ts';
-import type { StreamEvent } from '../dialects/stream-event.ts';
 import type { Answer } from './answer.ts';
 import type {
   AttemptContext,
@@ -36,16 +33,17 @@ import type {
   Outcome,
   RequestContext,
   ResponseContext,
+  StreamTap,
 } from './context.ts';
 
 export { Type, type Static } from 'typebox';
 export { GatewayError } from '../errors/gateway-error.ts';
-export { linearPattern, type LinearPattern } from '../ports/linear-pattern.ts';
-export { redactor, type Redactor, type RedactorRule } from '../redaction/redactor.ts';
+export { linearPattern, type LinearPattern } from '../base/linear-pattern.ts';
+export { redactor, type Redactor, type RedactorRule } from './redactor.ts';
 export { defineKey, type ContextKey } from './context-key.ts';
 export { judged } from './keys.ts';
-export { namedModels, type NamedModels, type NamingRequest } from './named-models.ts';
-export { defineMediaRoute, defineRoute } from '../http/define-route.ts';
+export { namedModels, type NamingRequest } from './named-models.ts';
+export { defineMediaRoute, defineRoute } from './define-route.ts';
 export type { Answer } from './answer.ts';
 export type { AnswerText } from '../dialects/dialect.ts';
 export type { StreamEvent } from '../dialects/stream-event.ts';
@@ -136,16 +134,6 @@ export interface Scope {
   /** Like the global one; ends with the generation, and a throw is logged with the plugin's name. */
   setTimeout(run: () => MaybePromise<void>, ms: number): () => void;
   setInterval(run: () => MaybePromise<void>, ms: number): () => void;
-}
-
-/** Passes an event on. Not calling it drops the event; calling it with another one replaces it. */
-export type Emit = (event: StreamEvent) => void;
-
-export interface StreamTap {
-  /** May return a promise: later events wait and the provider is paused. Throwing refuses the rest. */
-  event(event: StreamEvent, emit: Emit): MaybePromise<void>;
-  /** After the last event, and before the end marker of the wire; what was held back must be emitted now. */
-  end?(emit: Emit): MaybePromise<void>;
 }
 
 /** The hooks of one plugin instance; all optional. Sync or async. */

@@ -1,12 +1,12 @@
 import type { Readable } from 'node:stream';
 import { GatewayError } from '../errors/gateway-error.ts';
-import { codingOf, decodeWhole, type Coding } from '../http/content-encoding.ts';
+import { codingOf, decodeWhole, type Coding } from '../connection/content-encoding.ts';
 import type { JsonPath, JsonValue, RequestBody } from './context.ts';
 import { beginsDocument, jsonRefusal, type JsonBounds } from './json-guard.ts';
 import { removeAt, setAt } from './json-splice.ts';
 import type { LargeDocument } from './large-document.ts';
 import { largeBytes, readLargeJson } from './large-json.ts';
-import { parseJson } from './parse-json.ts';
+import { parseJson } from '../base/json.ts';
 import { requireJson } from './require-json.ts';
 
 /** Where the bytes come from. */

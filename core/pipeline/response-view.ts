@@ -4,7 +4,7 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import { headerValue, type HeaderList } from '../ports/header-list.ts';
 import type { JsonPath, JsonValue, Replacement, ResponseView } from './context.ts';
 import { removeAt, replaceAllAt, setAt } from './json-splice.ts';
-import { parseJson } from './parse-json.ts';
+import { parseJson } from '../base/json.ts';
 
 /** The wire of an answer, for reading its texts. */
 export interface AnswerWire {

@@ -1,3 +1,14 @@
+/** The machine's own time. Its timers keep no process alive. */
+export const systemClock: Clock = {
+  now: () => Date.now(),
+  monotonic: () => performance.now(),
+  after(ms, run) {
+    const timer = setTimeout(run, ms);
+    timer.unref();
+    return () => clearTimeout(timer);
+  },
+};
+
 /** Time as the gateway sees it; tests replace it. */
 export interface Clock {
   /** Wall clock, milliseconds since the epoch. */

@@ -1,4 +1,4 @@
-import type { Page, Paged } from './resources.ts';
+import type { Page, Paged } from './page.ts';
 
 /** What somebody is in an organisation. Owners and admins manage every workspace of it. */
 export type OrganisationRole = 'owner' | 'admin' | 'member';

@@ -1,5 +1,5 @@
 import type { ExportField, ExportFormat, ExportState } from './export-fields.ts';
-import type { RateLimit, UsageLimit } from './resources.ts';
+import type { RateLimit, UsageLimit } from './limits.ts';
 
 type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };
 type JsonObject = { readonly [name: string]: Json };

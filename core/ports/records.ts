@@ -1,5 +1,5 @@
 import type { RecordKinds } from './record-kinds.ts';
-import type { Page, Paged } from './resources.ts';
+import type { Page, Paged } from './page.ts';
 
 /** What kind of thing a record is. */
 export type RecordKind = keyof RecordKinds;

@@ -8,6 +8,8 @@ import type {
   UsersReader,
   UsersWriter,
 } from './people.ts';
+import type { RateLimit, UsageLimit } from './limits.ts';
+import type { Page, Paged } from './page.ts';
 import type { SettingsReader, SettingsWriter } from './organisation-settings.ts';
 import type { RecordsReader, RecordsWriter } from './records.ts';
 
@@ -71,18 +73,6 @@ export interface ResourcesWriter {
   readonly audit: AuditReader & AuditWriter;
 }
 
-/** A part of a list: `limit` entries (0 to 100; 0 only counts) behind the first `offset`. */
-export interface Page {
-  readonly offset: number;
-  readonly limit: number;
-}
-
-export interface Paged<T> {
-  /** Of the whole list. */
-  readonly total: number;
-  readonly data: readonly T[];
-}
-
 /** Times are milliseconds since the epoch. `version` counts the changes of a record, from 1. */
 export interface OrganisationRecord {
   readonly id: string;
@@ -123,24 +113,6 @@ export interface WorkspaceRecord {
 export interface WorkspaceDefaults {
   readonly metadata?: Readonly<Record<string, string>>;
   readonly configId?: string;
-}
-
-/** Money in US dollars or tokens that may be used. */
-export interface UsageLimit {
-  readonly type: 'cost' | 'tokens';
-  readonly creditLimit: number;
-  readonly alertThreshold?: number;
-  readonly periodicReset?: 'monthly' | 'weekly';
-  /** 1 to 365; instead of `periodicReset`. */
-  readonly periodicResetDays?: number;
-  readonly nextResetAt?: number;
-}
-
-export interface RateLimit {
-  readonly type: 'requests' | 'tokens';
-  /** Per second, minute, hour, day, week. */
-  readonly unit: 'rps' | 'rpm' | 'rph' | 'rpd' | 'rpw';
-  readonly value: number;
 }
 
 export interface WorkspaceFilter {
@@ -339,4 +311,13 @@ export interface AuditWriter {
   appendRefused(entry: AuditEntry): Promise<void>;
   /** Removes refused attempts from before a moment, 1,000 at the most; how many. */
   removeRefused(organisationId: string, before: number): Promise<number>;
+}
+
+/** Section `storage.resources` of the configuration, defaults filled in. All but `url` is for a server. */
+export interface ResourcesStoreSettings {
+  /** `pglite:` (under the data folder), `pglite:DIRECTORY`, `postgres://…`, or `none:`. */
+  readonly url: string;
+  /** Instead of one in `url`, where it had to be escaped. */
+  readonly password?: string;
+  readonly ca_file?: string;
 }

@@ -1,7 +1,6 @@
-import type { Readable } from 'node:stream';
+import type { Duplex, Readable } from 'node:stream';
 import type { GatewayError } from '../errors/gateway-error.ts';
 import type { HeaderList } from './header-list.ts';
-import type { UpgradeCall } from './upgrade.ts';
 
 export interface UpstreamRequest {
   /** Scheme, host and port: `https://api.openai.com`. */
@@ -49,4 +48,32 @@ export interface Transport {
   /** Asks the provider to switch to WebSocket, on a connection of its own. A transport without it has no such connections. */
   upgrade?(request: UpstreamRequest): UpgradeCall;
   close(): Promise<void>;
+}
+
+/** What a provider says to a request that wants to leave HTTP for another protocol. */
+export type UpgradeAnswer = SwitchedAnswer | DeclinedAnswer;
+
+/** It switched (101). The connection belongs to the receiver from now on; bytes that came with the head are still to be read from it. */
+export interface SwitchedAnswer {
+  readonly kind: 'switched';
+  readonly headers: HeaderList;
+  readonly connection: Duplex;
+}
+
+/** It answered in HTTP instead. */
+interface DeclinedAnswer {
+  readonly kind: 'declined';
+  readonly status: number;
+  readonly headers: HeaderList;
+  readonly body: Buffer;
+}
+
+export interface UpgradeCall {
+  /**
+   * Rejects with `upstream_unreachable`, `upstream_reset`, `upstream_timeout`, `upstream_busy`, `upstream_too_large`
+   * (an answer in HTTP of more than 1 MiB) or the reason of `abort`.
+   */
+  readonly answer: Promise<UpgradeAnswer>;
+  /** Ends the call, or destroys the connection to which it switched. */
+  abort(error: GatewayError): void;
 }

@@ -1,11 +1,10 @@
 import type { Clock } from '../ports/clock.ts';
-import type { MaybePromise } from '../pipeline/context.ts';
 
 /** How long work may hold up requests at a time. */
 const sliceMs = 5;
 
 /** Does work to its end: at once when it is short, else with pauses in which requests go on. */
-export function inSlices<T>(work: Generator<void, T>, clock: Pick<Clock, 'monotonic'>): MaybePromise<T> {
+export function inSlices<T>(work: Generator<void, T>, clock: Pick<Clock, 'monotonic'>): T | Promise<T> {
   const until = clock.monotonic() + sliceMs;
   for (;;) {
     const { done, value } = work.next();

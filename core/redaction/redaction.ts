@@ -1,13 +1,18 @@
-import type { RequestFacts } from '../pipeline/facts.ts';
-import type { OptionFault } from '../pipeline/plugin.ts';
 import type { Clock } from '../ports/clock.ts';
-import { findLinearly } from '../ports/linear-pattern.ts';
+import { findLinearly } from '../base/linear-pattern.ts';
 import { inSlices } from './in-slices.ts';
 import { parsePath } from './json-path.ts';
 import { namedPattern } from './named-patterns.ts';
 import { redactDocument, redactEvents, type BodyRules } from './redact-body.ts';
 import type { RedactionRuleOption } from './redaction-options.ts';
 import { redactText } from './redact-text.ts';
+
+type Metadata = Readonly<Record<string, string>>;
+
+interface RuleFault {
+  readonly path: string;
+  readonly message: string;
+}
 
 const usual = '[redacted]';
 /** How far back a cut text is cut once more, so that no half of something stays that is found only whole. */
@@ -34,11 +39,11 @@ export class Redaction {
   }
 
   /** Metadata of the request, by patterns and by the paths below `metadata`; names are kept, values are texts. */
-  metadata(values: RequestFacts['metadata']): RequestFacts['metadata'] {
+  metadata(values: Metadata): Metadata {
     const names = Object.keys(values);
     if (names.length === 0) return values;
     const redacted = JSON.parse(this.json(JSON.stringify({ metadata: values }))) as {
-      readonly metadata: RequestFacts['metadata'] | string;
+      readonly metadata: Metadata | string;
     };
     if (typeof redacted.metadata !== 'string') return redacted.metadata;
     const hidden = redacted.metadata;
@@ -57,8 +62,8 @@ export class Redaction {
 }
 
 /** What is wrong with rules that their schema takes: expressions that RE2 does not take. `path` is that of the option. */
-export function redactionFaults(options: readonly RedactionRuleOption[] = [], path: string): OptionFault[] {
-  const faults: OptionFault[] = [];
+export function redactionFaults(options: readonly RedactionRuleOption[] = [], path: string): RuleFault[] {
+  const faults: RuleFault[] = [];
   for (const [index, option] of options.entries()) {
     if (!('expression' in option)) continue;
     const found = findLinearly(option.expression, mostSteps);

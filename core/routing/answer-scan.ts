@@ -1,5 +1,5 @@
 import type { Transform } from 'node:stream';
-import { createDecoder, decodeWhole, type Coding } from '../http/content-encoding.ts';
+import { createDecoder, decodeWhole, type Coding } from '../connection/content-encoding.ts';
 import type { AnswerFacts, StreamScanner, UsageStripper } from '../dialects/dialect.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import { learnFacts } from './learn-facts.ts';

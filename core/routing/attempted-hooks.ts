@@ -1,4 +1,4 @@
-import { asGatewayError } from '../http/reply.ts';
+import { asGatewayError } from '../pipeline/reply.ts';
 import { isStreamSource, type Answer } from '../pipeline/answer.ts';
 import { isPromise, type HookRuntime } from '../pipeline/call-hook.ts';
 import { callStep } from '../pipeline/call-step.ts';

@@ -2,7 +2,7 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import { isStreamSource, type Answer, type StreamSource, type StreamTarget } from '../pipeline/answer.ts';
 import { collectSource } from '../pipeline/collect-source.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
-import { parseJson } from '../pipeline/parse-json.ts';
+import { parseJson } from '../base/json.ts';
 import type { UpstreamRequest } from '../ports/transport.ts';
 
 /** A batch as hosts describe it has a few KB. */

@@ -1,7 +1,7 @@
 import type { DialectName } from '../dialects/endpoint.ts';
 import { headerValue } from '../ports/header-list.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
-import type { RouteOptions } from '../ports/router.ts';
+import type { RouteOptions } from '../pipeline/router.ts';
 
 /** The wires whose clients have a shape of their own for models. */
 export type ModelsWire = 'openai' | 'anthropic' | 'gemini';

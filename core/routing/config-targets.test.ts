@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { RouteConfigInput } from '../ports/route-config.ts';
+import type { RouteConfigInput } from '../organisation/route-config.ts';
 import { providerPlugin } from '../../tests/kit/gateway-kit.ts';
 import { send, startUpstream } from '../../tests/kit/http-kit.ts';
 import { credentialsOf, key, ok, routed } from '../../tests/kit/routing-kit.ts';

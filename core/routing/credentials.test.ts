@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import { noMetrics, silentLog } from '../../adapters/transport/transport.test-support.ts';
 import { createUndiciTransport } from '../../adapters/transport/undici-transport.ts';
-import { systemClock } from '../ports/system-clock.ts';
+import { systemClock } from '../ports/clock.ts';
 import auth from '../../plugins/auth/index.ts';
 import { providerPlugin } from '../../tests/kit/gateway-kit.ts';
 import { send, startUpstream } from '../../tests/kit/http-kit.ts';

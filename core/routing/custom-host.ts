@@ -1,5 +1,5 @@
 import { GatewayError } from '../errors/gateway-error.ts';
-import { refusedHost } from '../ports/host-rules.ts';
+import { refusedHost } from '../base/host-rules.ts';
 
 /** Longest custom host, in characters. */
 const maxCustomHost = 2048;

@@ -1,5 +1,5 @@
 import type { DialectName } from '../dialects/endpoint.ts';
-import type { ProviderRow } from '../ports/provider-row.ts';
+import type { ProviderRow } from '../providers/provider-row.ts';
 
 /** What hosts of a wire want where their row does not say otherwise; every other wire: `Authorization: Bearer`. */
 const defaults: Readonly<Partial<Record<DialectName, ProviderRow>>> = {

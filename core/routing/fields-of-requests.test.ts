@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
-import type { ProviderRow } from '../../core/ports/provider-row.ts';
+import type { ProviderRow } from '../providers/provider-row.ts';
 import { providerPlugin, startTestGateway } from '../../tests/kit/gateway-kit.ts';
 import { send, startUpstream } from '../../tests/kit/http-kit.ts';
 import { ok } from '../../tests/kit/routing-kit.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { HeaderNames } from '../ports/header-names.ts';
+import { HeaderNames } from '../base/header-names.ts';
 import { forwardAnswerHeaders, forwardRequestHeaders, type ForwardOptions } from './forward-headers.ts';
 
 const names = new HeaderNames(['x-service-', 'x-portkey-']);

@@ -1,6 +1,6 @@
 import type { HeaderList } from '../ports/header-list.ts';
-import { HeaderNames, type HeaderName } from '../ports/header-names.ts';
-import type { ToldTrace } from '../ports/trace-context.ts';
+import { HeaderNames, type HeaderName } from '../base/header-names.ts';
+import type { ToldTrace } from '../base/trace-context.ts';
 
 export interface ForwardOptions {
   /** The caller's credential headers go along. */

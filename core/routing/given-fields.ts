@@ -1,7 +1,7 @@
-import { hostFields } from '../access/secret-origins.ts';
+import { hostFields } from '../providers/secret-origins.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { RequestContext } from '../pipeline/context.ts';
-import { providerFields, templateValue } from '../ports/provider-fields.ts';
+import { providerFields, templateValue } from '../providers/provider-fields.ts';
 import type { Fields, KnownProvider } from './targets.ts';
 
 /** The fields of a request that names none. */

@@ -7,7 +7,7 @@ import type { Exchange } from '../pipeline/exchange.ts';
 import { callerKey } from '../pipeline/keys.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { KeyRecord } from '../ports/directory.ts';
-import type { TryOptions, Target } from '../ports/router.ts';
+import type { TryOptions, Target } from '../pipeline/router.ts';
 import type { Transport, UpstreamRequest } from '../ports/transport.ts';
 import { authorized } from './authorize.ts';
 import { collectUpstream } from './collect-upstream.ts';

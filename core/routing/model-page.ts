@@ -1,5 +1,5 @@
 import { GatewayError } from '../errors/gateway-error.ts';
-import { jsonAnswer } from '../http/reply.ts';
+import { jsonAnswer } from '../pipeline/reply.ts';
 import type { Answer } from '../pipeline/answer.ts';
 import type { ModelsCall } from './catalogue-request.ts';
 

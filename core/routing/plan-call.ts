@@ -4,7 +4,7 @@ import type { HostFacts } from '../dialects/host-facts.ts';
 import type { UpstreamCallFacts, UpstreamPlan } from '../dialects/upstream-plan.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
-import type { Target } from '../ports/router.ts';
+import type { Target } from '../pipeline/router.ts';
 
 /** The provider's side of every wire, by name. */
 export type ProviderDialects = ReadonlyMap<DialectName, ProviderDialect>;

@@ -6,8 +6,8 @@ import type { Exchange } from '../pipeline/exchange.ts';
 import { runsNoModel } from '../pipeline/named-models.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { LargeTranslation } from '../ports/large-translation.ts';
-import type { Target } from '../ports/router.ts';
-import { toldTrace } from '../ports/trace-context.ts';
+import type { Target } from '../pipeline/router.ts';
+import { toldTrace } from '../base/trace-context.ts';
 import {
   editedBody,
   passedRequest,

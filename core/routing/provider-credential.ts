@@ -1,5 +1,5 @@
 import type { CredentialFactory, CredentialKind, Credentials } from '../ports/credentials.ts';
-import type { ProviderRow } from '../ports/provider-row.ts';
+import type { ProviderRow } from '../providers/provider-row.ts';
 
 export type CredentialHeader = NonNullable<ProviderRow['credentials']>;
 

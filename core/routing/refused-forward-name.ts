@@ -1,5 +1,4 @@
-import { isHeaderName } from '../ports/header-name-list.ts';
-import { credentialHeaders, headersSetAnew, hopByHopHeaders } from '../ports/header-names.ts';
+import { credentialHeaders, headersSetAnew, hopByHopHeaders, isHeaderName } from '../base/header-names.ts';
 
 const credentials: ReadonlySet<string> = new Set([...credentialHeaders, 'cookie', 'proxy-authorization']);
 

@@ -1,8 +1,7 @@
-import { notEnforced } from '../access/not-enforced.ts';
+import { notEnforced } from '../organisation/not-enforced.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
-import type { HeaderName } from '../ports/header-names.ts';
-import { headerNameList, isHeaderName } from '../ports/header-name-list.ts';
+import { type HeaderName, headerNameList, isHeaderName } from '../base/header-names.ts';
 import { refusedForwardName } from './refused-forward-name.ts';
 
 /** What the request's own headers say about how it is carried. */

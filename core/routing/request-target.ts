@@ -2,7 +2,7 @@ import type { EndpointId } from '../dialects/endpoint.ts';
 import type { MaybePromise } from '../pipeline/context.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import { addressedProvider, callerKey } from '../pipeline/keys.ts';
-import type { Target } from '../ports/router.ts';
+import type { Target } from '../pipeline/router.ts';
 import { saysJson } from './json-request.ts';
 import {
   addressedModel,

@@ -1,13 +1,13 @@
 import { directoryBehind } from '../errors/directory-behind.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
-import { didYouMean } from '../config/did-you-mean.ts';
+import { didYouMean } from '../base/did-you-mean.ts';
 import { isPromise } from '../pipeline/call-hook.ts';
 import { callerKey, callerKeyHeader } from '../pipeline/keys.ts';
 import type { MaybePromise, RequestContext } from '../pipeline/context.ts';
 import type { KeyRecord } from '../ports/directory.ts';
-import type { TrustedHosts } from '../ports/host-rules.ts';
-import type { Target } from '../ports/router.ts';
-import { splitBaseUrl } from './base-url.ts';
+import type { TrustedHosts } from '../base/host-rules.ts';
+import type { Target } from '../pipeline/router.ts';
+import { splitBaseUrl } from '../providers/base-url.ts';
 import { mustBeGuarded } from './custom-host.ts';
 import { givenAddress, givenFields, noFields, requireOwnAddress } from './given-fields.ts';
 import { credentialHeader } from './provider-credential.ts';

@@ -2,7 +2,7 @@ import type { Answer } from '../pipeline/answer.ts';
 import { clientLeft } from '../pipeline/client-left.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { TryOptions } from '../ports/router.ts';
+import type { TryOptions } from '../pipeline/router.ts';
 import type { Transport, UpstreamCall, UpstreamRequest } from '../ports/transport.ts';
 import { TryTimers } from './attempts/try-timers.ts';
 import { FailedAttempt, UpstreamAnswer } from './upstream-answer.ts';

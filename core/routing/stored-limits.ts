@@ -1,5 +1,5 @@
 import { accessTo } from '../access/integration-access.ts';
-import { LimitCharges } from '../ports/limit-charge.ts';
+import { LimitCharges } from '../access/limit-charge.ts';
 import type { StoredRecord } from '../ports/records.ts';
 import type { ProviderPlace } from './stored-secrets.ts';
 

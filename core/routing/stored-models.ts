@@ -1,4 +1,4 @@
-import { didYouMean } from '../config/did-you-mean.ts';
+import { didYouMean } from '../base/did-you-mean.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { PricedModels } from '../ports/prices.ts';
 import type { IntegrationModel } from '../ports/record-kinds.ts';

@@ -1,9 +1,9 @@
 import { compileSchema } from '../config/ajv.ts';
 import type { GatewayConfig } from '../config/schema.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
-import { parseJson } from '../pipeline/parse-json.ts';
-import { providerFieldProperties, providerFields, templateValue } from '../ports/provider-fields.ts';
-import { ProviderRowSchema, type ProviderRow } from '../ports/provider-row.ts';
+import { parseJson } from '../base/json.ts';
+import { providerFieldProperties, providerFields, templateValue } from '../providers/provider-fields.ts';
+import { ProviderRowSchema, type ProviderRow } from '../providers/provider-row.ts';
 import type { StoredRecord } from '../ports/records.ts';
 
 /** Options of `providers:` in the configuration, which an integration has as well. */

@@ -5,7 +5,7 @@ import { send, type Answering } from '../../tests/kit/http-kit.ts';
 import { testKey } from '../../tests/kit/plugin-kit.ts';
 import { key, ours, routed } from '../../tests/kit/routing-kit.ts';
 import type { StoredRecord } from '../ports/records.ts';
-import type { RouteConfigInput } from '../ports/route-config.ts';
+import type { RouteConfigInput } from '../organisation/route-config.ts';
 import { integration, provider, recordsDirectory } from './stored-records.test-support.ts';
 
 /** Where the tests ask. */

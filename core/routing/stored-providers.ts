@@ -1,14 +1,13 @@
-import { allOrigins, originsOf } from '../access/secret-origins.ts';
+import { allOrigins, originsOf } from '../providers/secret-origins.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { isPromise } from '../pipeline/call-hook.ts';
 import type { MaybePromise } from '../pipeline/context.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Directory } from '../ports/directory.ts';
-import type { SecretBox } from '../ports/secret-box.ts';
-import type { SecretManagers } from '../ports/secret-managers.ts';
+import type { SecretBox, SecretManagers } from '../ports/secret-managers.ts';
 import type { PricedModels } from '../ports/prices.ts';
-import type { ProviderRow, ProviderTable } from '../ports/provider-row.ts';
-import type { LimitCharges } from '../ports/limit-charge.ts';
+import type { ProviderRow, ProviderTable } from '../providers/provider-row.ts';
+import type { LimitCharges } from '../access/limit-charge.ts';
 import type { StoredRecord } from '../ports/records.ts';
 import { storedLimits } from './stored-limits.ts';
 import { StoredModels } from './stored-models.ts';

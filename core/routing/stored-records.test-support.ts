@@ -1,8 +1,8 @@
-import { RecordTable } from '../directory/record-table.ts';
+import { RecordTable } from '../administration/directory/record-table.ts';
 import type { Directory } from '../ports/directory.ts';
 import type { IntegrationData, IntegrationModel, ProviderData } from '../ports/record-kinds.ts';
 import type { RecordKind, StoredRecord } from '../ports/records.ts';
-import { secretContext } from '../ports/secret-box.ts';
+import { secretContext } from '../ports/secret-managers.ts';
 import { testSecrets } from '../../tests/kit/test-secrets.ts';
 
 type Envelope = Partial<Omit<StoredRecord, 'kind' | 'data' | 'secrets'>>;

@@ -1,12 +1,11 @@
-import { maySend, type SecretOrigin } from '../access/secret-origins.ts';
+import { maySend, type SecretOrigin } from '../providers/secret-origins.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { isPromise } from '../pipeline/call-hook.ts';
 import type { MaybePromise } from '../pipeline/context.ts';
 import type { Directory, KeyRecord } from '../ports/directory.ts';
 import type { SecretMapping } from '../ports/record-kinds.ts';
 import type { StoredRecord } from '../ports/records.ts';
-import { secretContext, type SecretBox } from '../ports/secret-box.ts';
-import { isAllowedIn, type SecretManagers } from '../ports/secret-managers.ts';
+import { isAllowedIn, type SecretBox, secretContext, type SecretManagers } from '../ports/secret-managers.ts';
 
 /** Whose providers are looked for. */
 export type ProviderPlace = Pick<KeyRecord, 'organisationId' | 'workspaceId'>;

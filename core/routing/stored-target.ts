@@ -1,10 +1,10 @@
 import type { GatewayError } from '../errors/gateway-error.ts';
-import type { TrustedHosts } from '../ports/host-rules.ts';
-import type { LimitCharges } from '../ports/limit-charge.ts';
+import type { TrustedHosts } from '../base/host-rules.ts';
+import type { LimitCharges } from '../access/limit-charge.ts';
 import type { PricedModels } from '../ports/prices.ts';
-import type { ProviderRow } from '../ports/provider-row.ts';
+import type { ProviderRow } from '../providers/provider-row.ts';
 import type { StoredRecord } from '../ports/records.ts';
-import type { Target, TargetModels } from '../ports/router.ts';
+import type { Target, TargetModels } from '../pipeline/router.ts';
 import { mustBeGuarded } from './custom-host.ts';
 import { headersOf, storedOptions, type OpenedSecrets, type ProviderOptions } from './stored-options.ts';
 import type { StoredModels } from './stored-models.ts';

@@ -1,5 +1,5 @@
 import type { Exchange } from '../pipeline/exchange.ts';
-import type { TargetModels } from '../ports/router.ts';
+import type { TargetModels } from '../pipeline/router.ts';
 import { sentBody } from './build-request.ts';
 import type { TryParts } from './try-parts.ts';
 

@@ -1,5 +1,5 @@
 import type { Dialect } from '../dialects/dialect.ts';
-import type { Coding } from '../http/content-encoding.ts';
+import type { Coding } from '../connection/content-encoding.ts';
 import type { Answer, StreamSource, StreamTarget } from '../pipeline/answer.ts';
 import { decodedSource } from '../pipeline/decoded-source.ts';
 import { withoutHeader } from '../pipeline/response-view.ts';

@@ -1,9 +1,9 @@
 import { callerKeyHeader } from '../pipeline/keys.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import { isSameList, type HeaderList } from '../ports/header-list.ts';
-import type { HeaderName } from '../ports/header-names.ts';
-import type { Target } from '../ports/router.ts';
-import { sha256 } from '../ports/sha256.ts';
+import type { HeaderName } from '../base/header-names.ts';
+import type { Target } from '../pipeline/router.ts';
+import { sha256 } from '../base/sha256.ts';
 import { mayPassCredential } from './forward-headers.ts';
 
 /** Targets of the configuration live as long as their generation; those of one request are forgotten with it. */

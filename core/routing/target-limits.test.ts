@@ -1,17 +1,17 @@
+import * as up from '../../tests/kit/upstream-scenes.ts';
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import { providerPlugin, type TestGatewayOptions } from '../../tests/kit/gateway-kit.ts';
 import { until } from '../../tests/kit/http-kit.ts';
-import { startPlanGateway, type Asked } from '../../tests/kit/plan-kit.ts';
+import { type Asked, startPlanGateway } from '../../tests/kit/plan-kit.ts';
 import { testKey } from '../../tests/kit/plugin-kit.ts';
 import { key as ofKey, ours } from '../../tests/kit/routing-kit.ts';
-import * as up from '../../tests/kit/upstream-scenes.ts';
 import auth from '../../plugins/auth/index.ts';
 import policies from '../../plugins/policies/index.ts';
 import { definePlugin } from '../pipeline/plugin.ts';
 import type { Counters } from '../ports/counters.ts';
 import type { IntegrationData } from '../ports/record-kinds.ts';
-import type { RateLimit } from '../ports/resources.ts';
+import type { RateLimit } from '../ports/limits.ts';
 import type { StoredRecord } from '../ports/records.ts';
 import { integration, provider, recordsDirectory } from './stored-records.test-support.ts';
 

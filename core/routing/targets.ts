@@ -1,15 +1,15 @@
 import type { GatewayConfig } from '../config/schema.ts';
 import type { DialectName } from '../dialects/endpoint.ts';
 import type { CredentialFactory } from '../ports/credentials.ts';
-import { parseJson } from '../pipeline/parse-json.ts';
-import type { LimitCharges } from '../ports/limit-charge.ts';
+import { parseJson } from '../base/json.ts';
+import type { LimitCharges } from '../access/limit-charge.ts';
 import { headerValue } from '../ports/header-list.ts';
-import { credentialHeaders } from '../ports/header-names.ts';
-import { providerFieldAliases, providerFields } from '../ports/provider-fields.ts';
-import { inProcessProvider, type ProviderRow, type ProviderTable } from '../ports/provider-row.ts';
-import type { Target, TargetModels } from '../ports/router.ts';
-import { sha256 } from '../ports/sha256.ts';
-import { fillBaseUrl, splitBaseUrl, type BaseUrl } from './base-url.ts';
+import { credentialHeaders } from '../base/header-names.ts';
+import { providerFieldAliases, providerFields } from '../providers/provider-fields.ts';
+import { inProcessProvider, type ProviderRow, type ProviderTable } from '../providers/provider-row.ts';
+import type { Target, TargetModels } from '../pipeline/router.ts';
+import { sha256 } from '../base/sha256.ts';
+import { fillBaseUrl, splitBaseUrl, type BaseUrl } from '../providers/base-url.ts';
 import { withDialectDefaults } from './dialect-defaults.ts';
 import { providerCredential } from './provider-credential.ts';
 

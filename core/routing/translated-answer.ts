@@ -1,5 +1,5 @@
 import { GatewayError } from '../errors/gateway-error.ts';
-import { codingOf, decodeWhole } from '../http/content-encoding.ts';
+import { codingOf, decodeWhole } from '../connection/content-encoding.ts';
 import { isStreamSource, type Answer } from '../pipeline/answer.ts';
 import { decodedSource } from '../pipeline/decoded-source.ts';
 import type { Exchange } from '../pipeline/exchange.ts';

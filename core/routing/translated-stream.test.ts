@@ -5,7 +5,7 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import type { StreamSource, StreamTarget } from '../pipeline/answer.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import { emptyFacts } from '../pipeline/facts.ts';
-import { systemClock } from '../ports/system-clock.ts';
+import { systemClock } from '../ports/clock.ts';
 import { TranslatedStream } from './translated-stream.ts';
 
 const usage = {

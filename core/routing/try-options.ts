@@ -1,5 +1,5 @@
 import type { Exchange } from '../pipeline/exchange.ts';
-import type { RouteOptions, TryOptions } from '../ports/router.ts';
+import type { RouteOptions, TryOptions } from '../pipeline/router.ts';
 import type { PlanLeaf } from './plan/plan-node.ts';
 import { readRoutingHeaders } from './request-headers.ts';
 

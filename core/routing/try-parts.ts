@@ -1,6 +1,6 @@
 import type { Exchange } from '../pipeline/exchange.ts';
-import type { CacheSettings } from '../ports/cache-settings.ts';
-import type { Target, TryOptions } from '../ports/router.ts';
+import type { CacheSettings } from '../ports/cache.ts';
+import type { Target, TryOptions } from '../pipeline/router.ts';
 import type { ParamEdits } from './params/param-edits.ts';
 
 /** What one try at one target is made of. */

@@ -3,7 +3,7 @@ import type { Answer } from '../pipeline/answer.ts';
 import { clientLeft } from '../pipeline/client-left.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { TryOptions } from '../ports/router.ts';
+import type { TryOptions } from '../pipeline/router.ts';
 import type { Transport, UpstreamRequest } from '../ports/transport.ts';
 import { forwardAnswerHeaders } from './forward-headers.ts';
 

@@ -1,10 +1,10 @@
 import { GatewayError } from '../errors/gateway-error.ts';
-import { codingOf } from '../http/content-encoding.ts';
+import { codingOf } from '../connection/content-encoding.ts';
 import type { Answer, StreamSource, StreamTarget } from '../pipeline/answer.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import type { Clock } from '../ports/clock.ts';
 import { headerValue, type HeaderList } from '../ports/header-list.ts';
-import { joinChunks } from '../ports/join-chunks.ts';
+import { joinChunks } from '../base/join-chunks.ts';
 import type { FailureFacts, UpstreamCall, UpstreamHandler } from '../ports/transport.ts';
 import { AnswerScan } from './answer-scan.ts';
 import type { TryTimers } from './attempts/try-timers.ts';

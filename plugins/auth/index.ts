@@ -1,4 +1,4 @@
-import { beginWithDefaults } from '../../core/access/begin-with-defaults.ts';
+import { beginWithDefaults } from './begin-with-defaults.ts';
 import { directoryBehind } from '../../core/errors/directory-behind.ts';
 import { callerKey, callerKeyHeader, matchedRoute } from '../../core/pipeline/keys.ts';
 import { definePlugin, type RequestContext } from '../../core/pipeline/plugin.ts';

@@ -1,6 +1,6 @@
-import { keySecretHash } from '../../core/access/key-secret-schema.ts';
+import { keySecretHash } from '../../core/organisation/key-secret-schema.ts';
 import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
-import { sha256 } from '../../core/ports/sha256.ts';
+import { sha256 } from '../../core/base/sha256.ts';
 import { GatewayError } from '../../core/pipeline/plugin.ts';
 import type { KeyOptions } from './options.ts';
 

@@ -1,4 +1,4 @@
-import { isStorable } from '../../core/access/storable-text.ts';
+import { isStorable } from '../../core/organisation/storable-text.ts';
 import { tokenInvalid } from '../../core/errors/token-invalid.ts';
 import type { ApiKeyDefaults } from '../../core/ports/resources.ts';
 import { defaultClaims, type TokenOptions } from './token-options.ts';

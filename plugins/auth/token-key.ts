@@ -1,7 +1,7 @@
 import { directoryBehind } from '../../core/errors/directory-behind.ts';
 import { quoteClaim, tokenInvalid } from '../../core/errors/token-invalid.ts';
 import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
-import { sha256 } from '../../core/ports/sha256.ts';
+import { sha256 } from '../../core/base/sha256.ts';
 import type { TokenIdentity } from './token-claims.ts';
 
 /**

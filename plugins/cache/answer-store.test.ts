@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { invalidationKey, invalidationKeptMs, type CacheArea } from '../../core/ports/cache-namespace.ts';
+import { invalidationKey, invalidationKeptMs, type CacheArea } from '../../core/base/cache-namespace.ts';
 import type { Cache } from '../../core/ports/cache.ts';
 import { testScope } from '../../tests/kit/plugin-kit.ts';
 import { AnswerStore } from './answer-store.ts';

@@ -1,7 +1,7 @@
 import type { Cache, CachedValue } from '../../core/ports/cache.ts';
-import { invalidationKey, type CacheArea } from '../../core/ports/cache-namespace.ts';
+import { invalidationKey, type CacheArea } from '../../core/base/cache-namespace.ts';
 import type { Clock } from '../../core/ports/clock.ts';
-import { RecentMap } from '../../core/ports/recent-map.ts';
+import { RecentMap } from '../../core/base/recent-map.ts';
 import { decodeAnswer, encodeAnswer, type StoredAnswer } from './stored-answer.ts';
 
 type MaybePromise<T> = T | Promise<T>;

@@ -1,6 +1,6 @@
 import type { AttemptContext, JsonObject } from '../../core/pipeline/context.ts';
-import { RecentMap } from '../../core/ports/recent-map.ts';
-import { sha256 } from '../../core/ports/sha256.ts';
+import { RecentMap } from '../../core/base/recent-map.ts';
+import { sha256 } from '../../core/base/sha256.ts';
 import { canonicalJson } from './canonical-json.ts';
 import { isConvertible } from './convert.ts';
 

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import type { JsonValue } from '../../core/pipeline/context.ts';
-import { parseJson } from '../../core/pipeline/parse-json.ts';
+import { parseJson } from '../../core/base/json.ts';
 import { canonicalJson } from './canonical-json.ts';
 
 const nothing: ReadonlySet<string> = new Set();

@@ -1,5 +1,5 @@
 import type { JsonValue } from '../../core/pipeline/context.ts';
-import { quote } from '../../core/ports/quote.ts';
+import { quote } from '../../core/base/json.ts';
 
 /** A body that is nested more deeply than this is not cached; no model is asked with one. */
 const maxDepth = 256;

@@ -8,7 +8,7 @@ import {
 } from '../../core/lifecycle/recording-services.test-support.ts';
 import type { Answer } from '../../core/pipeline/answer.ts';
 import type { Hooks } from '../../core/pipeline/plugin.ts';
-import type { CacheSettings } from '../../core/ports/cache-settings.ts';
+import type { CacheSettings } from '../../core/ports/cache.ts';
 import { settle } from '../../tests/conformance/manual-clock.ts';
 import { attemptContext, type TestAttemptContext } from '../../tests/kit/attempt-kit.ts';
 import { completion, question } from '../../tests/kit/cache-kit.ts';

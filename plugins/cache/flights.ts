@@ -1,5 +1,5 @@
 import type { Clock } from '../../core/ports/clock.ts';
-import { PassingMap } from '../../core/ports/passing-map.ts';
+import { PassingMap } from '../../core/base/recent-map.ts';
 import type { StoredAnswer } from './stored-answer.ts';
 
 /** Requests that may wait for one answer; the others make their own call. */

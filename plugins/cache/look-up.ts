@@ -1,5 +1,5 @@
 import type { AttemptContext } from '../../core/pipeline/context.ts';
-import type { CacheArea } from '../../core/ports/cache-namespace.ts';
+import type { CacheArea } from '../../core/base/cache-namespace.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { cacheKey, namespaceOf } from './cache-key.ts';

@@ -1,10 +1,9 @@
 import type { Clock } from '../../core/ports/clock.ts';
-import type { Embeddings, EmbeddingSettings } from '../../core/ports/embeddings.ts';
+import type { Embeddings, EmbeddingSettings } from '../../core/ports/vector-index.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type { Counter, Metrics } from '../../core/ports/metrics.ts';
-import { PassingMap } from '../../core/ports/passing-map.ts';
-import { RecentMap } from '../../core/ports/recent-map.ts';
-import { sha256 } from '../../core/ports/sha256.ts';
+import { PassingMap, RecentMap } from '../../core/base/recent-map.ts';
+import { sha256 } from '../../core/base/sha256.ts';
 
 /** Vectors that are remembered: the same questions come again. */
 const maxRemembered = 500;

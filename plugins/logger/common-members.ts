@@ -1,8 +1,8 @@
 import type { Outcome, RequestContext } from '../../core/pipeline/context.ts';
-import { headerNameList } from '../../core/ports/header-name-list.ts';
-import { RecentMap } from '../../core/ports/recent-map.ts';
+import { headerNameList } from '../../core/base/header-names.ts';
+import { RecentMap } from '../../core/base/recent-map.ts';
 import type { RequestRow } from '../../core/ports/request-row.ts';
-import { sha256 } from '../../core/ports/sha256.ts';
+import { sha256 } from '../../core/base/sha256.ts';
 import type { Redaction } from '../../core/redaction/redaction.ts';
 import { clip, flag, number, redacted, text } from './members.ts';
 import { sdkOf } from './sdk.ts';

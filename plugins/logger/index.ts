@@ -6,9 +6,8 @@ import {
   type Outcome,
   type RequestContext,
 } from '../../core/pipeline/plugin.ts';
-import { shownHeaders } from '../../core/access/shown-headers.ts';
-import { keepsBodies } from '../../core/access/keeps-bodies.ts';
-import { logRedaction } from '../../core/pipeline/keys.ts';
+import { shownHeaders } from './shown-headers.ts';
+import { keepsBodies, logRedaction } from '../../core/pipeline/keys.ts';
 import { compileRedaction, redactionFaults } from '../../core/redaction/redaction.ts';
 import { redactionRules } from '../../core/redaction/redaction-options.ts';
 import { isEmbeddable, loggedBodies, redactedBody } from './body-row.ts';

@@ -1,4 +1,4 @@
-import { quote } from '../../core/ports/quote.ts';
+import { quote } from '../../core/base/json.ts';
 import type { RequestRow } from '../../core/ports/request-row.ts';
 import type { Redaction } from '../../core/redaction/redaction.ts';
 

@@ -1,8 +1,7 @@
 import type { Outcome, RequestContext } from '../../core/pipeline/context.ts';
-import type { RequestFacts } from '../../core/pipeline/facts.ts';
+import { loggedTry, type RequestFacts } from '../../core/pipeline/facts.ts';
 import { noUsage, type Usage } from '../../core/dialects/usage.ts';
-import { loggedTry } from '../../core/ports/logged-try.ts';
-import { quoteWithin } from '../../core/ports/quote.ts';
+import { quoteWithin } from '../../core/base/json.ts';
 import type { Redaction } from '../../core/redaction/redaction.ts';
 import { createdAt } from './created-at.ts';
 import { clip, duration, list, milliseconds, number, redacted, text } from './members.ts';

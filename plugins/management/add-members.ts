@@ -1,4 +1,4 @@
-import type { RouteDefinition } from '../../core/http/define-route.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
 import { defineRoute, GatewayError, Type, type Scope } from '../../core/pipeline/plugin.ts';
 import type { Member, MemberRecord, UserRecord, WorkspaceRole } from '../../core/ports/people.ts';
 import type { ResourcesReader, ResourcesWriter, WorkspaceRecord } from '../../core/ports/resources.ts';

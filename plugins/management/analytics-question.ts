@@ -1,8 +1,7 @@
 import type { Role } from '../../core/access/roles.ts';
 import type { Scope } from '../../core/pipeline/plugin.ts';
-import type { TimeWindow, Visibility } from '../../core/ports/analytics.ts';
+import type { RequestFilter, TimeWindow, Visibility } from '../../core/ports/analytics.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
-import type { RequestFilter } from '../../core/ports/request-filter.ts';
 import { requireAnalytics, visibilityIn } from './data-visibility.ts';
 import { readFilter, type FilterValues } from './request-filter.ts';
 

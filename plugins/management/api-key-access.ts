@@ -2,7 +2,7 @@ import { holds, reachOf, refuseScopes } from '../../core/access/access.ts';
 import { managesKeys } from '../../core/access/roles.ts';
 import { canonicalScope, type ApiKeyType } from '../../core/access/scopes.ts';
 import { withFullStop } from '../../core/errors/full-stop.ts';
-import type { RouteInput } from '../../core/http/define-route.ts';
+import type { RouteInput } from '../../core/pipeline/define-route.ts';
 import { GatewayError } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { ApiKeyFilter, ApiKeyRecord, ResourcesReader } from '../../core/ports/resources.ts';

@@ -1,5 +1,5 @@
 import { holds } from '../../core/access/access.ts';
-import type { RouteDefinition } from '../../core/http/define-route.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
 import { defineRoute, GatewayError, Type, type Scope } from '../../core/pipeline/plugin.ts';
 import type { ApiKeyFilter, ApiKeyRecord, ResourcesReader } from '../../core/ports/resources.ts';
 import { apiKeyTypes, keyScope, keyScopes, readScopes, visibleKey, visibleKeys } from './api-key-access.ts';

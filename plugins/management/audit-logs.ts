@@ -1,4 +1,4 @@
-import type { RouteDefinition } from '../../core/http/define-route.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
 import { defineRoute, GatewayError, Type, type Static } from '../../core/pipeline/plugin.ts';
 import type { AuditFilter, AuditRecord } from '../../core/ports/resources.ts';
 import { listReply, pageOf, pageQuery } from './page-query.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import fc from 'fast-check';
-import type { ProviderRow } from '../../core/ports/provider-row.ts';
+import type { ProviderRow } from '../../core/providers/provider-row.ts';
 import { path as chat, started } from '../../core/routing/stored-providers.test-support.ts';
 import { expecting, openResourcesOfFile, startAdministration } from '../../tests/kit/administration-kit.ts';
 import { startUpstream, type Upstream } from '../../tests/kit/http-kit.ts';

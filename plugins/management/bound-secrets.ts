@@ -1,6 +1,11 @@
-import type { IntegrationContent } from '../../core/access/integration-content.ts';
-import { maySend, originsOf, originsOfField, type SecretOrigin } from '../../core/access/secret-origins.ts';
-import type { ProviderRow } from '../../core/ports/provider-row.ts';
+import type { IntegrationContent } from '../../core/organisation/integration-content.ts';
+import {
+  maySend,
+  originsOf,
+  originsOfField,
+  type SecretOrigin,
+} from '../../core/providers/secret-origins.ts';
+import type { ProviderRow } from '../../core/providers/provider-row.ts';
 import type { SecretMapping } from '../../core/ports/record-kinds.ts';
 import type { ResourcesReader } from '../../core/ports/resources.ts';
 import type { IntegrationOwner } from './integration-body.ts';

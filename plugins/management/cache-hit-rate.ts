@@ -1,5 +1,5 @@
 import { Type } from '../../core/pipeline/plugin.ts';
-import type { Measures } from '../../core/ports/analytics-series.ts';
+import type { Measures } from '../../core/ports/analytics.ts';
 import { dataPoints, type Graph } from './graph.ts';
 import { Count, counted, dollars, Figure, measured, per, percent, Timestamp } from './graph-values.ts';
 

@@ -2,11 +2,11 @@ import { withoutFullStop } from '../../core/errors/full-stop.ts';
 import { GatewayError } from '../../core/pipeline/plugin.ts';
 import type { RecordPlace } from '../../core/ports/records.ts';
 import type { ResourcesReader } from '../../core/ports/resources.ts';
-import { includedPartials } from '../../core/prompts/included-partials.ts';
-import { storedSource } from '../../core/prompts/prompt-source.ts';
-import { compilePrompt } from '../../core/prompts/prompt-template.ts';
-import { compileTemplate } from '../../core/prompts/template.ts';
-import { TemplateError } from '../../core/prompts/template-error.ts';
+import { includedPartials } from '../../core/administration/prompts/included-partials.ts';
+import { storedSource } from '../../core/administration/prompts/prompt-source.ts';
+import { compilePrompt } from '../../core/administration/prompts/prompt-template.ts';
+import { compileTemplate } from '../../core/administration/prompts/template.ts';
+import { TemplateError } from '../../core/administration/prompts/template-error.ts';
 import { refusedBody } from './refused-body.ts';
 
 /** A template that is to be saved, or to be served by default. */

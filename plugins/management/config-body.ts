@@ -1,4 +1,4 @@
-import { parseJson, writeJson } from '../../core/pipeline/parse-json.ts';
+import { parseJson, writeJson } from '../../core/base/json.ts';
 import { Type, type Static } from '../../core/pipeline/plugin.ts';
 import type { ConfigData } from '../../core/ports/record-kinds.ts';
 import { plainObject } from './plain-json.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { readFeatures } from '../../core/access/read-features.ts';
+import { readFeatures } from '../../core/access/features.ts';
 import { RecordingMetrics } from '../../core/lifecycle/recording-services.test-support.ts';
 import { callerKey, matchedRoute } from '../../core/pipeline/keys.ts';
 import { defineRoute, Type } from '../../core/pipeline/plugin.ts';

@@ -1,4 +1,4 @@
-import { RefusedAttempts } from '../../core/access/refused-attempts.ts';
+import { RefusedAttempts } from '../../core/http/refused-attempts.ts';
 import { isTokenError } from '../../core/errors/token-invalid.ts';
 import { matchedRoute } from '../../core/pipeline/keys.ts';
 import type { Outcome, RequestContext, Scope } from '../../core/pipeline/plugin.ts';

@@ -1,5 +1,5 @@
-import { exportScope, exportVisibility } from '../../core/access/export-visibility.ts';
-import type { RouteDefinition } from '../../core/http/define-route.ts';
+import { exportScope, exportVisibility } from '../../core/administration/exports/export-visibility.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
 import { defineRoute, GatewayError, Type, type Scope } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { LogExportData } from '../../core/ports/record-kinds.ts';

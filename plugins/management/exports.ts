@@ -1,6 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import { covers, creatorOf, exportScope, exportVisibility } from '../../core/access/export-visibility.ts';
-import type { RouteDefinition } from '../../core/http/define-route.ts';
+import {
+  covers,
+  creatorOf,
+  exportScope,
+  exportVisibility,
+} from '../../core/administration/exports/export-visibility.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
 import { defineRoute, Type, type Scope } from '../../core/pipeline/plugin.ts';
 import { exportFields } from '../../core/ports/export-fields.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';

@@ -1,6 +1,6 @@
 import { withFullStop } from '../../core/errors/full-stop.ts';
 import { GatewayError } from '../../core/pipeline/plugin.ts';
-import type { RequestFilter } from '../../core/ports/request-filter.ts';
+import type { RequestFilter } from '../../core/ports/analytics.ts';
 
 const mostValues = 100;
 const longestValue = 512;

@@ -1,6 +1,6 @@
 import { defineRoute, GatewayError, Type, type Scope } from '../../core/pipeline/plugin.ts';
 import type { LogRecord } from '../../core/ports/analytics.ts';
-import type { RouteDefinition } from '../../core/http/define-route.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
 import { dataVisibility } from './data-visibility.ts';
 import { isoTime } from './iso-time.ts';
 import { LogReply, logReply } from './log-record.ts';

@@ -1,6 +1,5 @@
 import { GatewayError, Type } from '../../core/pipeline/plugin.ts';
-import type { TimeWindow } from '../../core/ports/analytics.ts';
-import { mostBuckets, type Buckets } from '../../core/ports/analytics-series.ts';
+import { type Buckets, mostBuckets, type TimeWindow } from '../../core/ports/analytics.ts';
 
 const minuteMs = 60_000;
 const dayMs = 86_400_000;

@@ -3,13 +3,13 @@ import { describe, test } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 import type {
+  Analytics,
   FeedbackSeries,
   FeedbackSeriesQuery,
   Measures,
   RequestSeries,
   RequestSeriesQuery,
-} from '../../core/ports/analytics-series.ts';
-import type { Analytics } from '../../core/ports/analytics.ts';
+} from '../../core/ports/analytics.ts';
 import { testAnalytics, testKey, testRouteInput, testScope, testStart } from '../../tests/kit/plugin-kit.ts';
 import { cacheSummaryRoute } from './cache-summary.ts';
 import { graphRoutes } from './graph-routes.ts';

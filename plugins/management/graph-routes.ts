@@ -1,4 +1,4 @@
-import type { RouteDefinition } from '../../core/http/define-route.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
 import { defineRoute, Type, type Scope } from '../../core/pipeline/plugin.ts';
 import { analyticsQuestion } from './analytics-question.ts';
 import { bucketsOf, granularityQuery } from './granularity.ts';

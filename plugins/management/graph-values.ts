@@ -1,5 +1,5 @@
 import { Type } from '../../core/pipeline/plugin.ts';
-import type { Measure, Measures } from '../../core/ports/analytics-series.ts';
+import type { Measure, Measures } from '../../core/ports/analytics.ts';
 
 /** A whole number that is there also where nothing happened. */
 export const Count = (description: string) => Type.Integer({ description });

@@ -10,8 +10,8 @@ import type {
   RequestSeriesQuery,
   SeriesPoint,
   SeriesWindow,
-} from '../../core/ports/analytics-series.ts';
-import { mapInTurns } from '../../core/ports/in-turns.ts';
+} from '../../core/ports/analytics.ts';
+import { mapInTurns } from '../../core/base/in-turns.ts';
 import { Timestamp } from './graph-values.ts';
 
 /** Asks the store about the requests and the feedback that a query is about. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { readFeatures } from '../../core/access/read-features.ts';
+import { readFeatures } from '../../core/access/features.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import {
   openResourcesOfFile,

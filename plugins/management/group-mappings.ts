@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { reachOf } from '../../core/access/access.ts';
-import type { RouteDefinition } from '../../core/http/define-route.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
 import { defineRoute, GatewayError, Type, type Scope, type Static } from '../../core/pipeline/plugin.ts';
 import type { GroupMappingFilter, GroupMappingRecord } from '../../core/ports/people.ts';
 import { listReply, pageOf, pageQuery } from './page-query.ts';

@@ -1,6 +1,6 @@
 import { defineRoute, Type, type Scope } from '../../core/pipeline/plugin.ts';
 import { groupings, type GroupRow, type Grouping } from '../../core/ports/analytics.ts';
-import type { RouteDefinition } from '../../core/http/define-route.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
 import { analyticsQuestion } from './analytics-question.ts';
 import { cellOf, columnsOf, columnsQuery, groupPage, groupPageQuery, known } from './group-page.ts';
 import { filterQuery } from './request-filter.ts';

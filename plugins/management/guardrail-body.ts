@@ -5,7 +5,7 @@ import {
   checkIssues,
   checksOf,
   guardrailFields as fields,
-} from '../../core/access/guardrail-schema.ts';
+} from '../../core/organisation/guardrail-schema.ts';
 import { Type, type Scope, type Static } from '../../core/pipeline/plugin.ts';
 import type { GuardrailData } from '../../core/ports/record-kinds.ts';
 import { plainObject } from './plain-json.ts';

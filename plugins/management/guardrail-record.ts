@@ -1,4 +1,4 @@
-import { notEnforcedFields, notEnforcedMarks, Warning } from '../../core/access/not-enforced.ts';
+import { notEnforcedFields, notEnforcedMarks, Warning } from '../../core/organisation/not-enforced.ts';
 import { Type, type Static } from '../../core/pipeline/plugin.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
 import { Actions, Check } from './guardrail-body.ts';

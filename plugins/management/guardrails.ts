@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { holds } from '../../core/access/access.ts';
-import { notEnforcedFields, notEnforcedMarks } from '../../core/access/not-enforced.ts';
-import type { RouteDefinition } from '../../core/http/define-route.ts';
+import { notEnforcedFields, notEnforcedMarks } from '../../core/organisation/not-enforced.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
 import { defineRoute, GatewayError, Type, type Scope, type Static } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';

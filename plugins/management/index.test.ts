@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
-import type { RouteDefinition } from '../../core/http/define-route.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
 import { groupColumns, groupings, type Analytics, type GroupQuery } from '../../core/ports/analytics.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import {

@@ -1,5 +1,5 @@
-import { keepsReportedBodies } from '../../core/access/keeps-bodies.ts';
-import type { RouteDefinition } from '../../core/http/define-route.ts';
+import { keepsReportedBodies } from '../../core/pipeline/keys.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
 import { defineRoute, Type, type Scope } from '../../core/pipeline/plugin.ts';
 import type { Redaction } from '../../core/redaction/redaction.ts';
 import { keepRows, type KeptRow } from './keep-rows.ts';

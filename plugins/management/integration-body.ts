@@ -1,15 +1,15 @@
-import { showOptions, type GivenConfigurations } from '../../core/access/integration-configurations.ts';
-import { changedContent, type IntegrationContent } from '../../core/access/integration-content.ts';
+import { showOptions, type GivenConfigurations } from '../../core/organisation/integration-configurations.ts';
+import { changedContent, type IntegrationContent } from '../../core/organisation/integration-content.ts';
 import {
   integrationFields as fields,
   mappableFields,
   newIntegrationFields,
   PricingAdjustments,
   Slug,
-} from '../../core/access/integration-schema.ts';
-import { allOrigins, originsOf } from '../../core/access/secret-origins.ts';
+} from '../../core/organisation/integration-schema.ts';
+import { allOrigins, originsOf } from '../../core/providers/secret-origins.ts';
 import { Type, type Scope, type Static } from '../../core/pipeline/plugin.ts';
-import type { ProviderRow } from '../../core/ports/provider-row.ts';
+import type { ProviderRow } from '../../core/providers/provider-row.ts';
 import type { ResourcesReader } from '../../core/ports/resources.ts';
 import { movedSecrets, unboundReferences } from './bound-secrets.ts';
 import { readMappings } from './integration-mappings.ts';

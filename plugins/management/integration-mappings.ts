@@ -2,7 +2,7 @@ import {
   SecretMappings,
   SecretMappingSchema,
   type MappableFields,
-} from '../../core/access/integration-schema.ts';
+} from '../../core/organisation/integration-schema.ts';
 import type { Static } from '../../core/pipeline/plugin.ts';
 import type { SecretMapping } from '../../core/ports/record-kinds.ts';
 import type { ResourcesReader } from '../../core/ports/resources.ts';

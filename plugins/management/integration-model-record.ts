@@ -6,7 +6,7 @@ import {
   modelHeaders,
   modelOf,
   PricingConfig,
-} from '../../core/access/integration-model-schema.ts';
+} from '../../core/organisation/integration-model-schema.ts';
 import { Type, type Static } from '../../core/pipeline/plugin.ts';
 import type { IntegrationModel } from '../../core/ports/record-kinds.ts';
 import { headersOf, maskedHeaders, unmaskedHeaders, type PlainSecrets } from './integration-secrets.ts';

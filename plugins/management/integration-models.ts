@@ -1,6 +1,6 @@
-import { ProviderKey } from '../../core/access/integration-schema.ts';
-import { allOrigins, originsOf } from '../../core/access/secret-origins.ts';
-import type { RouteDefinition } from '../../core/http/define-route.ts';
+import { ProviderKey } from '../../core/organisation/integration-schema.ts';
+import { allOrigins, originsOf } from '../../core/providers/secret-origins.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
 import { defineRoute, GatewayError, Type, type Scope, type Static } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { IntegrationData } from '../../core/ports/record-kinds.ts';

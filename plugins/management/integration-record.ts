@@ -1,4 +1,4 @@
-import { showOptions } from '../../core/access/integration-configurations.ts';
+import { showOptions } from '../../core/organisation/integration-configurations.ts';
 import { Type, type Static } from '../../core/pipeline/plugin.ts';
 import type { IntegrationAccess } from '../../core/ports/record-kinds.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';

@@ -1,7 +1,7 @@
-import type { GivenConfigurations } from '../../core/access/integration-configurations.ts';
-import { parseJson } from '../../core/pipeline/parse-json.ts';
+import type { GivenConfigurations } from '../../core/organisation/integration-configurations.ts';
+import { parseJson } from '../../core/base/json.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
-import { secretContext, type SecretBox } from '../../core/ports/secret-box.ts';
+import { secretContext, type SecretBox } from '../../core/ports/secret-managers.ts';
 import type { BodyMistake } from './refused-body.ts';
 
 /** Secret values by field: `key`, `configurations.<option>`, `models.<slug>.headers`. */

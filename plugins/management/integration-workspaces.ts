@@ -1,5 +1,5 @@
-import { accessLimits } from '../../core/access/provider-schema.ts';
-import type { RouteDefinition } from '../../core/http/define-route.ts';
+import { accessLimits } from '../../core/organisation/provider-schema.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
 import { defineRoute, Type, type Scope, type Static } from '../../core/pipeline/plugin.ts';
 import type { IntegrationAccess, IntegrationData } from '../../core/ports/record-kinds.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { reachOf } from '../../core/access/access.ts';
-import { emptyIntegration } from '../../core/access/integration-content.ts';
-import type { RouteDefinition } from '../../core/http/define-route.ts';
+import { emptyIntegration } from '../../core/organisation/integration-content.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
 import { defineRoute, Type, type Scope } from '../../core/pipeline/plugin.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
 import { changedRecord } from './changed-record.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { RouteDefinition } from '../../core/http/define-route.ts';
-import { invalidationKey, type CacheArea } from '../../core/ports/cache-namespace.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
+import { invalidationKey, type CacheArea } from '../../core/base/cache-namespace.ts';
 import type { Cache } from '../../core/ports/cache.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import { testKey, testRouteInput, testScope, testStart } from '../../tests/kit/plugin-kit.ts';

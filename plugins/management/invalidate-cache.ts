@@ -1,8 +1,8 @@
 import { reachOf } from '../../core/access/access.ts';
 import { defineRoute, GatewayError, Type, type Scope } from '../../core/pipeline/plugin.ts';
-import { invalidationKey, invalidationKeptMs, type CacheArea } from '../../core/ports/cache-namespace.ts';
+import { invalidationKey, invalidationKeptMs, type CacheArea } from '../../core/base/cache-namespace.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
-import type { RouteDefinition } from '../../core/http/define-route.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
 
 const Query = Type.Object(
   {

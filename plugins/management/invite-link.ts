@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { RequestContext } from '../../core/pipeline/plugin.ts';
-import { sha256 } from '../../core/ports/sha256.ts';
+import { sha256 } from '../../core/base/sha256.ts';
 import { publicOrigin } from './public-origin.ts';
 
 /** How long an invite can be accepted: 7 days. */

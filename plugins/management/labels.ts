@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import type { RouteDefinition } from '../../core/http/define-route.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
 import { defineRoute, Type, type Scope, type Static } from '../../core/pipeline/plugin.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
-import { labelSlug } from '../../core/prompts/prompt-reference.ts';
+import { labelSlug } from '../../core/administration/prompts/prompt-reference.ts';
 import { changedRecord } from './changed-record.ts';
 import { listReply, pageOf, pageQuery } from './page-query.ts';
 import { requirePrompts } from './prompt-access.ts';

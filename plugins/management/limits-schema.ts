@@ -1,20 +1,20 @@
 import {
+  type LimitIssue,
   rateLimitIssues,
+  type RateLimitSchema,
   rateLimitsOf,
   showUsageLimit as showPlainLimit,
   usageLimitIssues,
   usageLimitOf,
   UsageLimitSchema as PlainLimit,
-  type LimitIssue,
-  type RateLimitSchema,
-} from '../../core/access/limits-schema.ts';
-import { notEnforced, notEnforcedMarks, Warning } from '../../core/access/not-enforced.ts';
-import { Type, type Static } from '../../core/pipeline/plugin.ts';
-import type { RateLimit, UsageLimit } from '../../core/ports/resources.ts';
+} from '../../core/organisation/limits-schema.ts';
+import { notEnforced, notEnforcedMarks, Warning } from '../../core/organisation/not-enforced.ts';
+import { type Static, Type } from '../../core/pipeline/plugin.ts';
+import type { RateLimit, UsageLimit } from '../../core/ports/limits.ts';
 import { refusedBody } from './refused-body.ts';
 import { strict } from './text-schema.ts';
 
-export { RateLimits } from '../../core/access/limits-schema.ts';
+export { RateLimits } from '../../core/organisation/limits-schema.ts';
 
 /** A usage limit as answers show it. A body may repeat `status` and `warning`; they change nothing. */
 export const UsageLimitSchema = Type.Object(

@@ -1,7 +1,7 @@
-import type { RouteDefinition } from '../../core/http/define-route.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
 import { defineRoute, GatewayError, Type, type Scope, type Static } from '../../core/pipeline/plugin.ts';
 import type { LogRecord, TimeWindow } from '../../core/ports/analytics.ts';
-import { mapInTurns } from '../../core/ports/in-turns.ts';
+import { mapInTurns } from '../../core/base/in-turns.ts';
 import { visibilityIn } from './data-visibility.ts';
 import { isoTime } from './iso-time.ts';
 import { readCursor, writeCursor, type LogPlace } from './log-cursor.ts';

@@ -1,8 +1,9 @@
 import { reachOf } from '../../core/access/access.ts';
 import { rightsByRole, type Role } from '../../core/access/roles.ts';
-import type { RouteDefinition } from '../../core/http/define-route.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
 import { defineRoute, GatewayError, Type } from '../../core/pipeline/plugin.ts';
-import type { Paged, WorkspaceFilter, WorkspaceRecord } from '../../core/ports/resources.ts';
+import type { WorkspaceFilter, WorkspaceRecord } from '../../core/ports/resources.ts';
+import type { Paged } from '../../core/ports/page.ts';
 import { listReply, pageOf, pageQuery } from './page-query.ts';
 import { Name, strict } from './text-schema.ts';
 import { showWorkspace, WorkspaceReply } from './workspace-record.ts';

@@ -1,6 +1,6 @@
 import { GatewayError } from '../../core/pipeline/plugin.ts';
 import type { LogCursor, TimeWindow } from '../../core/ports/analytics.ts';
-import { sha256 } from '../../core/ports/sha256.ts';
+import { sha256 } from '../../core/base/sha256.ts';
 
 /** Where the next page of a list of log entries begins. */
 export interface LogPlace {

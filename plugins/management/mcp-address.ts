@@ -1,4 +1,4 @@
-import { maySend, originOf } from '../../core/access/secret-origins.ts';
+import { maySend, originOf } from '../../core/providers/secret-origins.ts';
 import { GatewayError, type Scope } from '../../core/pipeline/plugin.ts';
 import type { SecretMapping } from '../../core/ports/record-kinds.ts';
 import type { McpAddress } from '../../core/ports/mcp.ts';

@@ -1,6 +1,6 @@
-import { Type, type Static } from '../../core/pipeline/plugin.ts';
+import { type Static, Type } from '../../core/pipeline/plugin.ts';
 import type { McpCapability, McpCapabilityType } from '../../core/ports/record-kinds.ts';
-import type { Page } from '../../core/ports/resources.ts';
+import type { Page } from '../../core/ports/page.ts';
 import { longList, longListReply, numberedPageQuery } from './page-query.ts';
 import { orNull, strict } from './text-schema.ts';
 

@@ -1,5 +1,4 @@
-import { headersSetAnew, hopByHopHeaders } from '../../core/ports/header-names.ts';
-import { isHeaderName } from '../../core/ports/header-name-list.ts';
+import { headersSetAnew, hopByHopHeaders, isHeaderName } from '../../core/base/header-names.ts';
 import type { MappableFields } from './integration-mappings.ts';
 import type { BodyMistake } from './refused-body.ts';
 

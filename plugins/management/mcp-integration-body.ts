@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
-import { ConfigurationsSchema } from '../../core/access/integration-configurations.ts';
-import { originOf } from '../../core/access/secret-origins.ts';
+import { ConfigurationsSchema } from '../../core/organisation/integration-configurations.ts';
+import { originOf } from '../../core/providers/secret-origins.ts';
 import { Type, type Static } from '../../core/pipeline/plugin.ts';
 import type { McpIntegrationData } from '../../core/ports/record-kinds.ts';
 import type { ResourcesReader } from '../../core/ports/resources.ts';

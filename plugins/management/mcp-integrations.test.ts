@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
-import { secretContext } from '../../core/ports/secret-box.ts';
+import { secretContext } from '../../core/ports/secret-managers.ts';
 import { openResourcesOfFile } from '../../tests/kit/administration-kit.ts';
 import { testSecrets } from '../../tests/kit/test-secrets.ts';
 import { body, custom_headers, field, path, planted, startMcp } from '../../tests/kit/mcp-kit.ts';

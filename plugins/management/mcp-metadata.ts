@@ -1,6 +1,6 @@
 import { reachOf } from '../../core/access/access.ts';
 import { isUsableIn } from '../../core/access/integration-access.ts';
-import type { RouteDefinition } from '../../core/http/define-route.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
 import { defineRoute, Type, type Scope, type Static } from '../../core/pipeline/plugin.ts';
 import type { McpCapability, McpIntegrationData } from '../../core/ports/record-kinds.ts';
 import { withReferences } from './mcp-address.ts';

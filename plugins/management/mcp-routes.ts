@@ -1,4 +1,4 @@
-import type { RouteDefinition } from '../../core/http/define-route.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
 import type { Scope } from '../../core/pipeline/plugin.ts';
 import { mcpIntegrationCapabilityRoutes } from './mcp-integration-capabilities.ts';
 import { mcpIntegrationWorkspaceRoutes } from './mcp-integration-workspaces.ts';

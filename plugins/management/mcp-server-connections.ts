@@ -1,4 +1,4 @@
-import type { RouteDefinition } from '../../core/http/define-route.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
 import { defineRoute, Type } from '../../core/pipeline/plugin.ts';
 import { longList, longListReply, longPageOf, longPageQuery } from './page-query.ts';
 import { Identifier, Name, strict } from './text-schema.ts';

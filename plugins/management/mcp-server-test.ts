@@ -1,5 +1,5 @@
 import { isUsableIn } from '../../core/access/integration-access.ts';
-import type { RouteDefinition } from '../../core/http/define-route.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
 import { defineRoute, Type, type Scope } from '../../core/pipeline/plugin.ts';
 import { withReferences } from './mcp-address.ts';
 import { shakeHands, type Handshake } from './mcp-handshake.ts';

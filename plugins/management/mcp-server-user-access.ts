@@ -1,12 +1,13 @@
-import type { RouteDefinition } from '../../core/http/define-route.ts';
-import { defineRoute, Type, type Scope, type Static } from '../../core/pipeline/plugin.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
+import { defineRoute, type Scope, type Static, Type } from '../../core/pipeline/plugin.ts';
 import type { McpServerData } from '../../core/ports/record-kinds.ts';
 import type { Member } from '../../core/ports/people.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
-import type { Page, Paged, ResourcesReader } from '../../core/ports/resources.ts';
+import type { ResourcesReader } from '../../core/ports/resources.ts';
+import type { Page, Paged } from '../../core/ports/page.ts';
 import { changedRecord } from './changed-record.ts';
 import { longList, longListReply, numberedPageOf, numberedPageQuery } from './page-query.ts';
-import { refusedBody, type BodyMistake } from './refused-body.ts';
+import { type BodyMistake, refusedBody } from './refused-body.ts';
 import { staleVersion } from './stale-version.ts';
 import { Identifier, Name, strict } from './text-schema.ts';
 import { visibleServer } from './visible-mcp-server.ts';

@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { reachOf } from '../../core/access/access.ts';
-import type { RouteDefinition } from '../../core/http/define-route.ts';
-import { defineRoute, Type, type Scope } from '../../core/pipeline/plugin.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
+import { defineRoute, type Scope, Type } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { RecordFilter, StoredRecord } from '../../core/ports/records.ts';
-import type { Page, ResourcesReader } from '../../core/ports/resources.ts';
+import type { ResourcesReader } from '../../core/ports/resources.ts';
+import type { Page } from '../../core/ports/page.ts';
 import { changedRecord } from './changed-record.ts';
 import { openSecrets } from './integration-secrets.ts';
 import { mcpIntegrationAccess } from './mcp-integration-access.ts';

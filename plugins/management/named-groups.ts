@@ -1,4 +1,4 @@
-import type { RouteDefinition, RouteInput } from '../../core/http/define-route.ts';
+import type { RouteDefinition, RouteInput } from '../../core/pipeline/define-route.ts';
 import { defineRoute, Type, type Scope, type Static } from '../../core/pipeline/plugin.ts';
 import { groupColumns, type GroupBy, type GroupColumn, type GroupRow } from '../../core/ports/analytics.ts';
 import { analyticsQuestion } from './analytics-question.ts';

@@ -1,4 +1,4 @@
-import type { RouteDefinition } from '../../core/http/define-route.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
 import { defineRoute, Type, type Scope, type Static } from '../../core/pipeline/plugin.ts';
 import type { OrganisationDefaults, OrganisationSettings } from '../../core/ports/organisation-settings.ts';
 import { OrganisationDefaultsReply, showOrganisationDefaults } from './settings-reply.ts';

@@ -1,9 +1,9 @@
-import { keepsReportedBodies } from '../../core/access/keeps-bodies.ts';
+import { keepsReportedBodies } from '../../core/pipeline/keys.ts';
 import { defineMediaRoute, GatewayError, Type, type Answer, type Scope } from '../../core/pipeline/plugin.ts';
 import type { RequestContext } from '../../core/pipeline/context.ts';
-import type { RouteDefinition } from '../../core/http/define-route.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
-import { RecentMap } from '../../core/ports/recent-map.ts';
+import { RecentMap } from '../../core/base/recent-map.ts';
 import type { Redaction } from '../../core/redaction/redaction.ts';
 import { keepRows, type KeptRow } from './keep-rows.ts';
 import { readExportRequest, writeExportResponse } from './otlp-protobuf.ts';

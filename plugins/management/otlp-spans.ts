@@ -1,4 +1,4 @@
-import { isStorable } from '../../core/access/storable-text.ts';
+import { isStorable } from '../../core/organisation/storable-text.ts';
 
 /** The value of an attribute: texts, numbers and booleans as they are, lists and maps of them. */
 export type AttributeValue =

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { FileRecords } from '../../core/directory/file-records.ts';
-import { withFileRecords } from '../../core/directory/file-records-resources.ts';
+import { FileRecords } from '../../core/administration/directory/file-records.ts';
+import { withFileRecords } from '../../core/administration/directory/file-records-resources.ts';
 import type { Resources } from '../../core/ports/resources.ts';
 import {
   openTestResources,

@@ -1,5 +1,5 @@
 import { GatewayError, Type } from '../../core/pipeline/plugin.ts';
-import type { Page, Paged } from '../../core/ports/resources.ts';
+import type { Page, Paged } from '../../core/ports/page.ts';
 
 const defaultSize = 50;
 

@@ -7,7 +7,7 @@ import {
   type Administration,
   type TestTenant,
 } from '../../tests/kit/administration-kit.ts';
-import { readFeatures } from '../../core/access/read-features.ts';
+import { readFeatures } from '../../core/access/features.ts';
 
 const resources = await openResourcesOfFile();
 

@@ -1,9 +1,10 @@
 import { reachOf } from '../../core/access/access.ts';
-import type { RouteDefinition } from '../../core/http/define-route.ts';
-import { defineRoute, Type, type Static } from '../../core/pipeline/plugin.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
+import { defineRoute, type Static, Type } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
-import type { Page, Paged, ResourcesReader } from '../../core/ports/resources.ts';
+import type { ResourcesReader } from '../../core/ports/resources.ts';
+import type { Page, Paged } from '../../core/ports/page.ts';
 import { listReply, pageOf, pageQuery } from './page-query.ts';
 import type { PolicyKind, PolicyRecordKind } from './policy-kind.ts';
 import { changeablePolicy, policyId, policyParams, visiblePolicy } from './policy-routes.ts';

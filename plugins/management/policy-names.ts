@@ -1,4 +1,4 @@
-import { policyRulesOf, type GivenRules, type PolicyKey } from '../../core/access/policy-schema.ts';
+import { policyRulesOf, type GivenRules, type PolicyKey } from '../../core/organisation/policy-schema.ts';
 import type { Scope } from '../../core/pipeline/plugin.ts';
 import type { PolicyRules } from '../../core/ports/record-kinds.ts';
 import type { ResourcesReader } from '../../core/ports/resources.ts';

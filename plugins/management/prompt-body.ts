@@ -2,7 +2,7 @@ import { GatewayError, Type, type Scope, type Static } from '../../core/pipeline
 import type { PromptData } from '../../core/ports/record-kinds.ts';
 import type { RecordPlace } from '../../core/ports/records.ts';
 import type { ResourcesReader } from '../../core/ports/resources.ts';
-import { maxTemplateLength } from '../../core/prompts/template.ts';
+import { maxTemplateLength } from '../../core/administration/prompts/template.ts';
 import { plainValue } from './plain-json.ts';
 import { refusedBody } from './refused-body.ts';
 import { Description, Name, strict } from './text-schema.ts';

@@ -1,4 +1,4 @@
-import { plainProvider, providerFields } from '../../core/access/provider-schema.ts';
+import { plainProvider, providerFields } from '../../core/organisation/provider-schema.ts';
 import { Type, type Scope, type Static } from '../../core/pipeline/plugin.ts';
 import type { ProviderData } from '../../core/ports/record-kinds.ts';
 import { GivenSlug } from './integration-body.ts';

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { accessTo } from '../../core/access/integration-access.ts';
-import { plainProvider } from '../../core/access/provider-schema.ts';
+import { plainProvider } from '../../core/organisation/provider-schema.ts';
 import type { ProviderData } from '../../core/ports/record-kinds.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
 import type { ResourcesWriter } from '../../core/ports/resources.ts';

@@ -1,11 +1,11 @@
 import {
   givenRateLimits,
-  givenUsageLimit,
   type GivenRateLimits,
+  givenUsageLimit,
   type GivenUsageLimit,
-} from '../../core/access/provider-schema.ts';
-import { Type, type Static } from '../../core/pipeline/plugin.ts';
-import type { RateLimit, UsageLimit } from '../../core/ports/resources.ts';
+} from '../../core/organisation/provider-schema.ts';
+import { type Static, Type } from '../../core/pipeline/plugin.ts';
+import type { RateLimit, UsageLimit } from '../../core/ports/limits.ts';
 import { RateLimits, refuseFirst, UsageLimitSchema } from './limits-schema.ts';
 import { orNull } from './text-schema.ts';
 

@@ -1,9 +1,10 @@
 import { reachOf } from '../../core/access/access.ts';
-import type { RouteDefinition } from '../../core/http/define-route.ts';
-import { defineRoute, Type, type Scope } from '../../core/pipeline/plugin.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
+import { defineRoute, type Scope, Type } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { RecordFilter, StoredRecord } from '../../core/ports/records.ts';
-import type { Page, Paged, ResourcesReader } from '../../core/ports/resources.ts';
+import type { ResourcesReader } from '../../core/ports/resources.ts';
+import type { Page, Paged } from '../../core/ports/page.ts';
 import { changedRecord } from './changed-record.ts';
 import { usableIntegration } from './integration-access.ts';
 import { limitWarning, limitWarningField } from './limits-schema.ts';

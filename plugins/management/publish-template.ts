@@ -1,7 +1,7 @@
-import type { RouteInput } from '../../core/http/define-route.ts';
+import type { RouteInput } from '../../core/pipeline/define-route.ts';
 import { Type, type Scope } from '../../core/pipeline/plugin.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
-import type { TemplateKind } from '../../core/prompts/prompt-source.ts';
+import type { TemplateKind } from '../../core/administration/prompts/prompt-source.ts';
 import { changedRecord } from './changed-record.ts';
 import { checkTemplate } from './checked-template.ts';
 import { requirePrompts } from './prompt-access.ts';

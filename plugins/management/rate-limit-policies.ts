@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import { ratePolicyName } from '../../core/access/policy-content.ts';
+import { ratePolicyName } from '../../core/organisation/policy-content.ts';
 import {
   policyRuleIssues,
   policyRulesOf,
   rateLimitPolicyFields as fields,
   RateLimitType,
-} from '../../core/access/policy-schema.ts';
-import type { RouteDefinition } from '../../core/http/define-route.ts';
+} from '../../core/organisation/policy-schema.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
 import { defineRoute, Type, type Scope, type Static } from '../../core/pipeline/plugin.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
 import { changedRecord } from './changed-record.ts';

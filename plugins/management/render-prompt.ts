@@ -1,9 +1,9 @@
 import { reachOf } from '../../core/access/access.ts';
-import type { RouteDefinition } from '../../core/http/define-route.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
 import { defineRoute, Type, type JsonValue, type Scope } from '../../core/pipeline/plugin.ts';
-import { findPrompt } from '../../core/prompts/find-prompt.ts';
-import { storedSource } from '../../core/prompts/prompt-source.ts';
-import { renderStoredPrompt } from '../../core/prompts/render-stored-prompt.ts';
+import { findPrompt } from '../../core/administration/prompts/find-prompt.ts';
+import { storedSource } from '../../core/administration/prompts/prompt-source.ts';
+import { renderStoredPrompt } from '../../core/administration/prompts/render-stored-prompt.ts';
 import { requirePrompts } from './prompt-access.ts';
 import { orNull } from './text-schema.ts';
 import { PromptReferenceParam, visibleTemplate } from './visible-prompt.ts';

@@ -1,5 +1,5 @@
 import type { Clock } from '../../core/ports/clock.ts';
-import { reportedLine, type ReportedRow } from '../../core/ports/reported-row.ts';
+import { reportedLine, type ReportedRow } from './reported-row.ts';
 import type { BodyRow } from '../../core/ports/request-row.ts';
 import type { Redaction } from '../../core/redaction/redaction.ts';
 import type { KeptRow } from './keep-rows.ts';

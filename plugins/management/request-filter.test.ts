@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { compileSchema } from '../../core/config/ajv.ts';
 import { Type } from '../../core/pipeline/plugin.ts';
-import type { RequestFilter } from '../../core/ports/request-filter.ts';
+import type { RequestFilter } from '../../core/ports/analytics.ts';
 import { filterBody, filterQuery, readFilter, type FilterValues } from './request-filter.ts';
 
 const now = Date.parse('2026-11-21T09:00:00Z');

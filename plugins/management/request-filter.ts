@@ -1,7 +1,6 @@
 import type { TInteger, TNumber, TOptional } from 'typebox';
 import { Type } from '../../core/pipeline/plugin.ts';
-import type { TimeWindow } from '../../core/ports/analytics.ts';
-import type { RequestFilter } from '../../core/ports/request-filter.ts';
+import type { RequestFilter, TimeWindow } from '../../core/ports/analytics.ts';
 import {
   FilterMistakes,
   listOf,

@@ -1,4 +1,4 @@
-import type { RouteDefinition } from '../../core/http/define-route.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
 import { defineRoute, GatewayError, Type, type Scope } from '../../core/pipeline/plugin.ts';
 import { apiKeyExample, secretExample } from './api-key-examples.ts';
 import { keyScopes, readScopes, visibleKey } from './api-key-access.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { describe, test } from 'node:test';
 import type { IntegrationData } from '../../core/ports/record-kinds.ts';
-import { secretContext } from '../../core/ports/secret-box.ts';
+import { secretContext } from '../../core/ports/secret-managers.ts';
 import { openResourcesOfFile, startAdministration } from '../../tests/kit/administration-kit.ts';
 import { testSecrets } from '../../tests/kit/test-secrets.ts';
 

@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import type { RouteDefinition } from '../../core/http/define-route.ts';
-import { defineRoute, Type, type Scope } from '../../core/pipeline/plugin.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
+import { defineRoute, type Scope, Type } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
-import type { Page, Paged, ResourcesReader } from '../../core/ports/resources.ts';
+import type { ResourcesReader } from '../../core/ports/resources.ts';
+import type { Page, Paged } from '../../core/ports/page.ts';
 import type { RecordFilter, StoredRecord } from '../../core/ports/records.ts';
 import { changedRecord } from './changed-record.ts';
 import { openSecrets, sealSecrets } from './integration-secrets.ts';

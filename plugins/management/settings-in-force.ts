@@ -1,4 +1,4 @@
-import { settingsIn } from '../../core/access/settings-in.ts';
+import { settingsIn } from '../../core/organisation/settings-in.ts';
 import type { SecuritySettings } from '../../core/ports/organisation-settings.ts';
 import type { ResourcesReader } from '../../core/ports/resources.ts';
 

@@ -1,4 +1,4 @@
-import type { RouteDefinition } from '../../core/http/define-route.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
 import { defineRoute, Type, type Scope, type Static } from '../../core/pipeline/plugin.ts';
 import type { WorkspaceSettings } from '../../core/ports/organisation-settings.ts';
 import { requireActive } from './require-active.ts';

@@ -1,4 +1,4 @@
-import { settingsIn } from '../../core/access/settings-in.ts';
+import { settingsIn } from '../../core/organisation/settings-in.ts';
 import type { Features } from '../../core/access/features.ts';
 import { Type, type Static } from '../../core/pipeline/plugin.ts';
 import {

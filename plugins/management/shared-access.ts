@@ -3,7 +3,8 @@ import { isUsableIn } from '../../core/access/integration-access.ts';
 import { GatewayError } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
-import type { Page, Paged, ResourcesReader, WorkspaceRecord } from '../../core/ports/resources.ts';
+import type { ResourcesReader, WorkspaceRecord } from '../../core/ports/resources.ts';
+import type { Page, Paged } from '../../core/ports/page.ts';
 import { refusedBody } from './refused-body.ts';
 import { eachRecord, noSuchRecord, visibleRecord } from './visible-record.ts';
 

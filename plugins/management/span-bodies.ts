@@ -1,4 +1,4 @@
-import { clipText } from '../../core/ports/reported-row.ts';
+import { clipText } from './reported-row.ts';
 import type { BodyRow } from '../../core/ports/request-row.ts';
 import type { AttributeValue, ReportedSpan, SpanAttributes } from './otlp-spans.ts';
 

@@ -1,4 +1,4 @@
-import { clipText } from '../../core/ports/reported-row.ts';
+import { clipText } from './reported-row.ts';
 import type { AttributeValue, ReportedSpan } from './otlp-spans.ts';
 import { isContent } from './span-bodies.ts';
 import type { SpanReader } from './span-reader.ts';

@@ -1,9 +1,9 @@
 import { noUsage, type Usage } from '../../core/dialects/usage.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
-import { endpointOfOperation, serviceOfGenAiProvider } from '../../core/ports/gen-ai-names.ts';
+import { endpointOfOperation, serviceOfGenAiProvider } from '../../core/dialects/gen-ai-names.ts';
 import type { Price, Prices } from '../../core/ports/prices.ts';
-import { acceptance, type ReportedRow } from '../../core/ports/reported-row.ts';
-import { sha256 } from '../../core/ports/sha256.ts';
+import { acceptance, type ReportedRow } from './reported-row.ts';
+import { sha256 } from '../../core/base/sha256.ts';
 import type { ReportedSpan } from './otlp-spans.ts';
 import { SpanReader } from './span-reader.ts';
 import { spanMetadata } from './span-metadata.ts';

@@ -1,6 +1,6 @@
 import { holds } from '../../core/access/access.ts';
 import { roleOf } from '../../core/access/roles.ts';
-import type { RouteDefinition } from '../../core/http/define-route.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
 import { defineMediaRoute, GatewayError, Type, type Scope } from '../../core/pipeline/plugin.ts';
 import type { NewLogs, Visibility } from '../../core/ports/analytics.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';

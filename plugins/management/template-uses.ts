@@ -1,10 +1,10 @@
 import { GatewayError } from '../../core/pipeline/plugin.ts';
 import type { RecordKind, RecordVersion, StoredRecord } from '../../core/ports/records.ts';
 import type { ResourcesReader } from '../../core/ports/resources.ts';
-import { compilePrompt } from '../../core/prompts/prompt-template.ts';
-import { readReference } from '../../core/prompts/prompt-reference.ts';
-import { compileTemplate } from '../../core/prompts/template.ts';
-import type { TemplateKind } from '../../core/prompts/prompt-source.ts';
+import { compilePrompt } from '../../core/administration/prompts/prompt-template.ts';
+import { readReference } from '../../core/administration/prompts/prompt-reference.ts';
+import { compileTemplate } from '../../core/administration/prompts/template.ts';
+import type { TemplateKind } from '../../core/administration/prompts/prompt-source.ts';
 import { eachRecord } from './visible-record.ts';
 
 const maxNamed = 10;

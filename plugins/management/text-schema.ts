@@ -9,4 +9,4 @@ export {
   orNull,
   Person,
   strict,
-} from '../../core/access/text-schema.ts';
+} from '../../core/organisation/text-schema.ts';

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { RouteDefinition } from '../../core/http/define-route.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
 import { defineRoute, Type, type Scope } from '../../core/pipeline/plugin.ts';
 import type { PromptData } from '../../core/ports/record-kinds.ts';
 import { changedRecord } from './changed-record.ts';

@@ -6,15 +6,15 @@ import {
   usagePolicyIssues,
   usagePolicyName,
   type UsageOfPolicy,
-} from '../../core/access/policy-content.ts';
+} from '../../core/organisation/policy-content.ts';
 import {
   policyRulesOf,
   usageLimitPolicyFields as fields,
   UsagePolicyType,
   type GivenRules,
-} from '../../core/access/policy-schema.ts';
-import { notEnforcedFields, notEnforcedMarks, Warning } from '../../core/access/not-enforced.ts';
-import type { RouteDefinition } from '../../core/http/define-route.ts';
+} from '../../core/organisation/policy-schema.ts';
+import { notEnforcedFields, notEnforcedMarks, Warning } from '../../core/organisation/not-enforced.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
 import { defineRoute, Type, type Scope, type Static } from '../../core/pipeline/plugin.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
 import { changedRecord } from './changed-record.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import type { UsageLimit } from '../../core/ports/resources.ts';
+import type { UsageLimit } from '../../core/ports/limits.ts';
 import { periodStart } from './usage-period.ts';
 
 const at = (text: string): number => Date.parse(`${text}Z`);

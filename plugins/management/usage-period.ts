@@ -1,4 +1,4 @@
-import type { UsageLimit } from '../../core/ports/resources.ts';
+import type { UsageLimit } from '../../core/ports/limits.ts';
 
 const dayMs = 86_400_000;
 const weekMs = 7 * dayMs;

@@ -1,5 +1,5 @@
 import { reachOf } from '../../core/access/access.ts';
-import type { RouteDefinition } from '../../core/http/define-route.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
 import { defineRoute, GatewayError, Type, type Scope } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { UserFilter, UserRecord } from '../../core/ports/people.ts';

@@ -1,9 +1,9 @@
 import {
   ConfigurationsSchema,
   type GivenConfigurations,
-} from '../../core/access/integration-configurations.ts';
-import { ProviderKey, SecretMappings } from '../../core/access/integration-schema.ts';
-import { providerFields } from '../../core/access/provider-schema.ts';
+} from '../../core/organisation/integration-configurations.ts';
+import { ProviderKey, SecretMappings } from '../../core/organisation/integration-schema.ts';
+import { providerFields } from '../../core/organisation/provider-schema.ts';
 import { Type, type Static } from '../../core/pipeline/plugin.ts';
 import { GivenSlug } from './integration-body.ts';
 import { ResetUsage } from './provider-body.ts';

@@ -1,11 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import { emptyIntegration } from '../../core/access/integration-content.ts';
-import { plainProvider } from '../../core/access/provider-schema.ts';
-import type { RouteDefinition } from '../../core/http/define-route.ts';
-import { defineRoute, GatewayError, Type, type Scope } from '../../core/pipeline/plugin.ts';
+import { emptyIntegration } from '../../core/organisation/integration-content.ts';
+import { plainProvider } from '../../core/organisation/provider-schema.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
+import { defineRoute, GatewayError, type Scope, Type } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
-import type { Page, Paged, ResourcesReader, ResourcesWriter } from '../../core/ports/resources.ts';
+import type { ResourcesReader, ResourcesWriter } from '../../core/ports/resources.ts';
+import type { Page, Paged } from '../../core/ports/page.ts';
 import { changedRecord } from './changed-record.ts';
 import { changedIntegration, providerRow } from './integration-body.ts';
 import { shownConfigurations } from './integration-record.ts';
@@ -28,10 +29,10 @@ import {
   type VirtualKeyBody,
 } from './virtual-key-body.ts';
 import {
+  type ShownVirtualKey,
   showVirtualKey,
   virtualKeyExample,
   VirtualKeyReply,
-  type ShownVirtualKey,
 } from './virtual-key-record.ts';
 import { noSuchRecord, requiredWorkspace } from './visible-record.ts';
 

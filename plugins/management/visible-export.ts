@@ -1,4 +1,4 @@
-import { covers, exportVisibility } from '../../core/access/export-visibility.ts';
+import { covers, exportVisibility } from '../../core/administration/exports/export-visibility.ts';
 import { GatewayError } from '../../core/pipeline/plugin.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
 import type { ResourcesReader } from '../../core/ports/resources.ts';

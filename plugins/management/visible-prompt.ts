@@ -7,8 +7,8 @@ import {
   readReference,
   referencePattern,
   type WantedVersion,
-} from '../../core/prompts/prompt-reference.ts';
-import type { TemplateKind } from '../../core/prompts/prompt-source.ts';
+} from '../../core/administration/prompts/prompt-reference.ts';
+import type { TemplateKind } from '../../core/administration/prompts/prompt-source.ts';
 import { noSuchRecord, visibleRecord } from './visible-record.ts';
 
 type Reader = Pick<ResourcesReader, 'records' | 'workspaces'>;

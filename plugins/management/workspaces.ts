@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { holds } from '../../core/access/access.ts';
-import type { RouteDefinition } from '../../core/http/define-route.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
 import { defineRoute, GatewayError, Type, type Scope } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { Member } from '../../core/ports/people.ts';

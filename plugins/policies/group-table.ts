@@ -1,5 +1,5 @@
 import type { Window } from '../../core/ports/counters.ts';
-import { sha256 } from '../../core/ports/sha256.ts';
+import { sha256 } from '../../core/base/sha256.ts';
 
 /** Longer groups are counted under a digest, so that what callers send takes little room. */
 const longestName = 128;

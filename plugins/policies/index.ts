@@ -1,4 +1,4 @@
-import { countedTokens, estimatedUsage } from '../../core/dialects/estimated-usage.ts';
+import { countedTokens, estimatedUsage } from '../../core/pipeline/estimated-usage.ts';
 import { callerKey, limitsOnStoreFailure } from '../../core/pipeline/keys.ts';
 import { defineKey, definePlugin, GatewayError, type RequestContext } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
@@ -7,7 +7,7 @@ import {
   limitName,
   takeCharges,
   type TokenReservation,
-} from '../../core/ports/limit-charge.ts';
+} from '../../core/access/limit-charge.ts';
 import { PoliciesSchema } from './options.ts';
 import { OwnLimits } from './own-limits.ts';
 import { PolicySets, type Policy, type PolicySet } from './policy-set.ts';

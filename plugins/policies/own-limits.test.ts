@@ -1,19 +1,19 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { readFeatures } from '../../core/access/read-features.ts';
+import { readFeatures } from '../../core/access/features.ts';
 import { noUsage } from '../../core/dialects/usage.ts';
 import type { GatewayError } from '../../core/errors/gateway-error.ts';
 import { limitsOnStoreFailure } from '../../core/pipeline/keys.ts';
-import { withoutStore } from '../../core/ports/directory-without-store.ts';
+import { withoutStore } from '../../core/organisation/directory-without-store.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
-import type { RateLimit } from '../../core/ports/resources.ts';
+import type { RateLimit } from '../../core/ports/limits.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
 import {
   TestContext,
   testKey,
   testOutcome,
-  testScope,
   type TestRequest,
+  testScope,
 } from '../../tests/kit/plugin-kit.ts';
 import policies from './index.ts';
 import type { PoliciesOptions } from './options.ts';

@@ -1,6 +1,6 @@
 import type { KeyRecord } from '../../core/ports/directory.ts';
-import { LimitCharges } from '../../core/ports/limit-charge.ts';
-import type { RateLimit } from '../../core/ports/resources.ts';
+import { LimitCharges } from '../../core/access/limit-charge.ts';
+import type { RateLimit } from '../../core/ports/limits.ts';
 
 interface KeyCharges {
   readonly ofWorkspace: readonly RateLimit[] | undefined;

@@ -6,9 +6,9 @@ import {
   type JsonObject,
   type RequestContext,
 } from '../../core/pipeline/plugin.ts';
-import { findPrompt } from '../../core/prompts/find-prompt.ts';
-import { DirectorySource } from '../../core/prompts/prompt-source.ts';
-import { renderStoredPrompt } from '../../core/prompts/render-stored-prompt.ts';
+import { findPrompt } from '../../core/administration/prompts/find-prompt.ts';
+import { DirectorySource } from '../../core/administration/prompts/prompt-source.ts';
+import { renderStoredPrompt } from '../../core/administration/prompts/render-stored-prompt.ts';
 
 /** `/prompts/{promptId}/completions`, raw. */
 const completions = /^\/prompts\/([^/]+)\/completions$/;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Answer } from '../../core/pipeline/plugin.ts';
-import type { RouteOptions, Router } from '../../core/ports/router.ts';
+import type { RouteOptions, Router } from '../../core/pipeline/router.ts';
 import { optionErrors, TestContext, testScope } from '../../tests/kit/plugin-kit.ts';
 import provider from './index.ts';
 

@@ -4,7 +4,7 @@ import type { Answer } from '../../core/pipeline/answer.ts';
 import type { AttemptContext, HookResult, JsonObject, JsonValue } from '../../core/pipeline/context.ts';
 import { defineKey } from '../../core/pipeline/context-key.ts';
 import { keptAnswer } from '../../core/pipeline/keys.ts';
-import { parseJson } from '../../core/pipeline/parse-json.ts';
+import { parseJson } from '../../core/base/json.ts';
 import { definePlugin, Type } from '../../core/pipeline/plugin.ts';
 import { KeptStream } from './kept-stream.ts';
 import { inputItems, referenceOf, resolveInput, type ResolvedInput } from './resolve-input.ts';

@@ -1,6 +1,6 @@
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { JsonObject, JsonValue } from '../../core/pipeline/context.ts';
-import { writeJson } from '../../core/pipeline/parse-json.ts';
+import { writeJson } from '../../core/base/json.ts';
 import { asObject, type Owner, type ResponseStore, type StoredResponse } from './response-store.ts';
 
 /** What a request means once its references have been looked up. */

@@ -1,7 +1,7 @@
 import type { JsonObject, JsonValue, MaybePromise } from '../../core/pipeline/context.ts';
-import { parseJson, writeJson } from '../../core/pipeline/parse-json.ts';
+import { parseJson, writeJson } from '../../core/base/json.ts';
 import type { Cache } from '../../core/ports/cache.ts';
-import { sha256 } from '../../core/ports/sha256.ts';
+import { sha256 } from '../../core/base/sha256.ts';
 
 /** Whose responses are meant. */
 export interface Owner {

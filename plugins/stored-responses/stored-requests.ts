@@ -1,7 +1,7 @@
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Answer } from '../../core/pipeline/answer.ts';
 import type { HookResult, JsonObject, JsonValue, RequestContext } from '../../core/pipeline/context.ts';
-import { writeJson } from '../../core/pipeline/parse-json.ts';
+import { writeJson } from '../../core/base/json.ts';
 import { asObject, idOf, type ResponseStore, type StoredResponse } from './response-store.ts';
 
 const pathOf = /^\/responses\/(resp_[\w-]{1,200})(\/input_items)?\/?$/;

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { createLog } from '../../adapters/telemetry/line-log.ts';
-import { systemClock as clock } from '../../core/ports/system-clock.ts';
+import { systemClock as clock } from '../../core/ports/clock.ts';
 import { openJournal } from '../../storage/journal/journal.ts';
 import { bodyRow, requestRow, storedTime } from '../../tests/conformance/analytics-rows.ts';
 import { removeFolder } from './subject.ts';

@@ -1,6 +1,12 @@
 import { GatewayError } from '../../core/errors/gateway-error.ts';
-import type { Analytics, GroupQuery, TimeWindow, Visibility } from '../../core/ports/analytics.ts';
-import type { Measure, RequestSeriesQuery } from '../../core/ports/analytics-series.ts';
+import type {
+  Analytics,
+  GroupQuery,
+  Measure,
+  RequestSeriesQuery,
+  TimeWindow,
+  Visibility,
+} from '../../core/ports/analytics.ts';
 import type { SeededStore } from './analytics-store.ts';
 
 /** One kind of question, and how it was answered, in milliseconds. */

@@ -6,7 +6,7 @@ import { createMetrics } from '../../adapters/telemetry/prometheus.ts';
 import { loadConfig } from '../../core/config/load-config.ts';
 import { UndoStack } from '../../core/lifecycle/undo-stack.ts';
 import type { Analytics } from '../../core/ports/analytics.ts';
-import { systemClock as clock } from '../../core/ports/system-clock.ts';
+import { systemClock as clock } from '../../core/ports/clock.ts';
 import { openAnalytics, type AnalyticsOptions } from '../../main/open-analytics.ts';
 import { fill } from '../seed-demo/fill.ts';
 import { openDemoStore, type DemoStore } from '../seed-demo/open-store.ts';

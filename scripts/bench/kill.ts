@@ -1,7 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { createClient } from '@clickhouse/client';
 import { createLog } from '../../adapters/telemetry/line-log.ts';
-import { systemClock as clock } from '../../core/ports/system-clock.ts';
+import { systemClock as clock } from '../../core/ports/clock.ts';
 import { startChdb } from '../../storage/embedded/start-chdb.ts';
 import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';

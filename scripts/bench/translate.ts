@@ -2,7 +2,7 @@ import { performance } from 'node:perf_hooks';
 import { dialects, providerDialects } from '../../adapters/dialects/index.ts';
 import { EncodeReport } from '../../core/dialects/canonical/encode-report.ts';
 import type { DialectName, EndpointId } from '../../core/dialects/endpoint.ts';
-import { parseJson } from '../../core/pipeline/parse-json.ts';
+import { parseJson } from '../../core/base/json.ts';
 import { measured, median } from './cpu.ts';
 import { load } from './load.ts';
 import { removeFolder, startUpstream, startWeir } from './subject.ts';

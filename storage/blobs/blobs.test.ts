@@ -7,7 +7,7 @@ import { after, before, beforeEach, describe, test } from 'node:test';
 import { presign } from '../../adapters/credentials/presign.ts';
 import { SigV4Signer } from '../../adapters/credentials/sigv4.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
-import type { Blobs } from '../../core/ports/blobs.ts';
+import type { Blobs } from '../../core/ports/exports.ts';
 import { S3Server } from '../../tests/kit/s3-server.ts';
 import { createFileBlobs } from './file-blobs.ts';
 import { createS3Blobs } from './s3-blobs.ts';

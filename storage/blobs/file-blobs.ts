@@ -1,8 +1,8 @@
 import { mkdir, open, rename, rm, type FileHandle } from 'node:fs/promises';
 import path from 'node:path';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
-import type { Blobs, StoredBlob } from '../../core/ports/blobs.ts';
-import { syncFolder } from '../../core/ports/durable-file.ts';
+import type { Blobs, StoredBlob } from '../../core/ports/exports.ts';
+import { syncFolder } from '../../core/base/durable-file.ts';
 import { nameParts } from './blob-name.ts';
 import { release, removeAbandoned, temporaryName } from './temporary-names.ts';
 

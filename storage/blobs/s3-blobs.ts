@@ -1,4 +1,4 @@
-import type { Blobs } from '../../core/ports/blobs.ts';
+import type { Blobs } from '../../core/ports/exports.ts';
 import { nameParts } from './blob-name.ts';
 import { S3Client, type S3ClientOptions } from './s3-client.ts';
 import { upload } from './s3-upload.ts';

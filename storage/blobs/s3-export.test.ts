@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { openBlobs } from '../../main/open-blobs.ts';
-import { createLogExports } from '../../core/exports/log-exports.ts';
-import { systemClock as clock } from '../../core/ports/system-clock.ts';
+import { createLogExports } from '../../core/administration/exports/log-exports.ts';
+import { systemClock as clock } from '../../core/ports/clock.ts';
 import { exportPlace, exportRecord, ExportRecords, ManyLogs } from '../../tests/kit/export-kit.ts';
 import { S3Server } from '../../tests/kit/s3-server.ts';
 

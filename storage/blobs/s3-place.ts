@@ -1,4 +1,4 @@
-import type { ExportSettings } from '../../core/ports/export-settings.ts';
+import type { ExportSettings } from '../../core/ports/export-fields.ts';
 import type { S3Place } from './s3-signer.ts';
 
 /** Where `s3://BUCKET/PREFIX` is, given how its store is reached. */

@@ -1,5 +1,5 @@
 import { GatewayError } from '../../core/errors/gateway-error.ts';
-import { mapInTurns } from '../../core/ports/in-turns.ts';
+import { mapInTurns } from '../../core/base/in-turns.ts';
 
 /** Points of a split series that an answer holds at the most. */
 const mostPoints = 100_000;

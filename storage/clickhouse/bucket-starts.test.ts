@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
-import { mostBuckets, type Buckets } from '../../core/ports/analytics-series.ts';
+import { mostBuckets, type Buckets } from '../../core/ports/analytics.ts';
 import { naiveBuckets } from '../../tests/conformance/analytics-naive-series.ts';
 import { bucketStarts } from './bucket-starts.ts';
 

@@ -1,6 +1,5 @@
 import { GatewayError } from '../../core/errors/gateway-error.ts';
-import type { TimeWindow } from '../../core/ports/analytics.ts';
-import { mostBuckets, type Buckets } from '../../core/ports/analytics-series.ts';
+import { type Buckets, mostBuckets, type TimeWindow } from '../../core/ports/analytics.ts';
 import { TimeZone } from './time-zone.ts';
 
 const dayMs = 86_400_000;

@@ -4,6 +4,8 @@ import { finished } from 'node:stream/promises';
 import type { ClickHouseClient, ClickHouseSettings } from '@clickhouse/client';
 import type {
   Analytics,
+  FeedbackSeries,
+  FeedbackSeriesQuery,
   GroupQuery,
   KeyUsage,
   KeyUsageQuery,
@@ -11,16 +13,12 @@ import type {
   LogRecord,
   NewLogs,
   NewLogsQuery,
+  RequestSeries,
+  RequestSeriesQuery,
   StoredRows,
   TimeWindow,
   Visibility,
 } from '../../core/ports/analytics.ts';
-import type {
-  FeedbackSeries,
-  FeedbackSeriesQuery,
-  RequestSeries,
-  RequestSeriesQuery,
-} from '../../core/ports/analytics-series.ts';
 import type { JournalTable } from '../../core/ports/journal.ts';
 import type { BodyRow, FeedbackRow, RequestRow } from '../../core/ports/request-row.ts';
 import { checkRange } from './check-range.ts';

@@ -1,4 +1,4 @@
-import type { FeedbackSeries, FeedbackSeriesQuery } from '../../core/ports/analytics-series.ts';
+import type { FeedbackSeries, FeedbackSeriesQuery } from '../../core/ports/analytics.ts';
 import { arrangeSeries, seriesStatement, type SeriesResult } from './arrange-series.ts';
 import { bucketSql } from './bucket-sql.ts';
 import { bucketStarts } from './bucket-starts.ts';

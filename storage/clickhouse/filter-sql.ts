@@ -1,5 +1,5 @@
 import { GatewayError } from '../../core/errors/gateway-error.ts';
-import type { Between, RequestFilter } from '../../core/ports/request-filter.ts';
+import type { Between, RequestFilter } from '../../core/ports/analytics.ts';
 import { feedbackOfTraces } from './latest-feedback-sql.ts';
 import { textForms, textSql } from './text-sql.ts';
 

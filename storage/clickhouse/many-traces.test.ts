@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { createClient, type ClickHouseClient } from '@clickhouse/client';
-import type { TimeWindow } from '../../core/ports/analytics.ts';
-import type { RequestFilter } from '../../core/ports/request-filter.ts';
+import type { RequestFilter, TimeWindow } from '../../core/ports/analytics.ts';
 import { chanceOf } from '../../scripts/seed-demo/chance.ts';
 import { dayStart, ndjson, requestRow, storedTime } from '../../tests/conformance/analytics-rows.ts';
 import { newToken } from '../../tests/conformance/analytics-probe.ts';

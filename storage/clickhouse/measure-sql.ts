@@ -1,5 +1,4 @@
-import type { GroupColumn } from '../../core/ports/analytics.ts';
-import type { Measure } from '../../core/ports/analytics-series.ts';
+import type { GroupColumn, Measure } from '../../core/ports/analytics.ts';
 import { latencyQuantile, ratio, total, type Computed } from './usage-columns.ts';
 
 /** How each measure is computed of roll-ups. */

@@ -1,5 +1,11 @@
-import type { LogRecord, NewLogs, NewLogsQuery, TimeWindow, Visibility } from '../../core/ports/analytics.ts';
-import type { RequestFilter } from '../../core/ports/request-filter.ts';
+import type {
+  LogRecord,
+  NewLogs,
+  NewLogsQuery,
+  RequestFilter,
+  TimeWindow,
+  Visibility,
+} from '../../core/ports/analytics.ts';
 import type { RequestRow } from '../../core/ports/request-row.ts';
 import { checkRange } from './check-range.ts';
 import { filterSql } from './filter-sql.ts';

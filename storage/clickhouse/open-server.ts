@@ -1,8 +1,7 @@
-import type { Analytics } from '../../core/ports/analytics.ts';
+import type { Analytics, AnalyticsServerSettings } from '../../core/ports/analytics.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { createAnalytics, type ClickHouseOptions } from './create-analytics.ts';
-import type { AnalyticsServerSettings } from '../../core/ports/analytics-store-settings.ts';
 import { serverOptions } from './server-options.ts';
 import { openWhenReachable } from './waiting-analytics.ts';
 

@@ -1,6 +1,4 @@
-import type { RequestFilter } from '../../core/ports/request-filter.ts';
-import type { SeriesSplit } from '../../core/ports/analytics-series.ts';
-import type { GroupBy } from '../../core/ports/analytics.ts';
+import type { GroupBy, RequestFilter, SeriesSplit } from '../../core/ports/analytics.ts';
 import type { UsageQuestion } from './usage-question.ts';
 
 /** Where roll-ups by the hour and the day have the answer to a question. */

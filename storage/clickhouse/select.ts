@@ -1,5 +1,5 @@
 import type { ClickHouseClient, ClickHouseSettings } from '@clickhouse/client';
-import { mapInTurns } from '../../core/ports/in-turns.ts';
+import { mapInTurns } from '../../core/base/in-turns.ts';
 import { queryError } from './store-errors.ts';
 
 /** What one query may take. */

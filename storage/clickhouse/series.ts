@@ -1,9 +1,4 @@
-import type {
-  Measure,
-  Measures,
-  RequestSeries,
-  RequestSeriesQuery,
-} from '../../core/ports/analytics-series.ts';
+import type { Measure, Measures, RequestSeries, RequestSeriesQuery } from '../../core/ports/analytics.ts';
 import { arrangeSeries, seriesStatement, type SeriesResult } from './arrange-series.ts';
 import { bucketStarts } from './bucket-starts.ts';
 import { measureSql } from './measure-sql.ts';

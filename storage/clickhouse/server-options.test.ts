@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import type { AnalyticsServerSettings } from '../../core/ports/analytics-store-settings.ts';
+import type { AnalyticsServerSettings } from '../../core/ports/analytics.ts';
 import { serverOptions } from './server-options.ts';
 
 const base: AnalyticsServerSettings = {

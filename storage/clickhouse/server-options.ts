@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import type { AnalyticsServerSettings } from '../../core/ports/analytics-store-settings.ts';
+import type { AnalyticsServerSettings } from '../../core/ports/analytics.ts';
 import type { ClickHouseOptions } from './create-analytics.ts';
 
 const certificate = /-----BEGIN (TRUSTED )?CERTIFICATE-----/;

@@ -7,7 +7,7 @@ import { after, before, describe, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { createClient } from '@clickhouse/client';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
-import type { Analytics } from '../../core/ports/analytics.ts';
+import type { Analytics, AnalyticsServerSettings } from '../../core/ports/analytics.ts';
 import { analyticsConformance } from '../../tests/conformance/analytics.ts';
 import { newToken } from '../../tests/conformance/analytics-probe.ts';
 import { ndjson, requestRow } from '../../tests/conformance/analytics-rows.ts';
@@ -22,7 +22,6 @@ import {
 } from '../embedded/chdb-fixture.ts';
 import type { EmbeddedChdb } from '../embedded/start-chdb.ts';
 import { openServer } from './open-server.ts';
-import type { AnalyticsServerSettings } from '../../core/ports/analytics-store-settings.ts';
 import { onCluster } from './table-layout.ts';
 
 const single = { replicated: false, replica_path: '', replica_name: 'r' };

@@ -1,5 +1,4 @@
-import type { GroupBy } from '../../core/ports/analytics.ts';
-import type { SeriesSplit } from '../../core/ports/analytics-series.ts';
+import type { GroupBy, SeriesSplit } from '../../core/ports/analytics.ts';
 
 /** The column of `requests` behind each way to tell requests apart. */
 export const splitColumns: Readonly<Record<Extract<GroupBy | SeriesSplit, string>, string>> = {

@@ -1,6 +1,10 @@
-import type { GroupBy, TimeWindow, Visibility } from '../../core/ports/analytics.ts';
-import type { SeriesSplit } from '../../core/ports/analytics-series.ts';
-import type { RequestFilter } from '../../core/ports/request-filter.ts';
+import type {
+  GroupBy,
+  RequestFilter,
+  SeriesSplit,
+  TimeWindow,
+  Visibility,
+} from '../../core/ports/analytics.ts';
 import type { UsageColumn } from './usage-columns.ts';
 
 /** Which requests are to be brought together, and how they are told apart. */

@@ -1,7 +1,7 @@
 import { access, chmod, constants, lstat, mkdir, opendir, stat } from 'node:fs/promises';
 import { userInfo } from 'node:os';
 import { dirname, join } from 'node:path';
-import { syncFolder } from '../../core/ports/durable-file.ts';
+import { syncFolder } from '../../core/base/durable-file.ts';
 import type { Log } from '../../core/ports/log.ts';
 
 const hasModes = process.platform !== 'win32';

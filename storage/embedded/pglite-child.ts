@@ -3,7 +3,7 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PGlite } from '@electric-sql/pglite';
 import { PGLiteSocketServer } from '@electric-sql/pglite-socket';
-import { systemClock } from '../../core/ports/system-clock.ts';
+import { systemClock } from '../../core/ports/clock.ts';
 import { ChildCannotStart, runAsChild } from './child-side.ts';
 import { DataFolderInUse, lockData, type DataLock } from './data-lock.ts';
 import { DurableFiles, engineParameters, keepModesPrivate, syncTree } from './pglite-files.ts';

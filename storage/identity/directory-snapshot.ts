@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { open, readFile, rename, rm, stat, type FileHandle } from 'node:fs/promises';
 import path from 'node:path';
-import type { DirectorySnapshot, DirectorySnapshots } from '../../core/ports/directory-snapshots.ts';
+import type { DirectorySnapshot, DirectorySnapshots } from '../../core/ports/directory.ts';
 import type { Log } from '../../core/ports/log.ts';
-import type { SecretBox } from '../../core/ports/secret-box.ts';
+import type { SecretBox } from '../../core/ports/secret-managers.ts';
 
 /** Of what the lines hold. A snapshot of another number is left alone, and written anew once the store answers. */
 const format = 1;

@@ -1,6 +1,6 @@
 import { copyFile, mkdir, open, rename, type FileHandle } from 'node:fs/promises';
 import path from 'node:path';
-import { syncFolder } from '../../core/ports/durable-file.ts';
+import { syncFolder } from '../../core/base/durable-file.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { readRecord, type JobRecord } from './job-record.ts';
 

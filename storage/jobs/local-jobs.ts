@@ -1,6 +1,6 @@
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Clock } from '../../core/ports/clock.ts';
-import { JobRegistry, type AttemptResult } from '../../core/ports/job-registry.ts';
+import { JobRegistry, type AttemptResult } from '../../core/administration/jobs/job-registry.ts';
 import type { JobDefinition, Jobs, RepeatedJob } from '../../core/ports/jobs.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type { Metrics } from '../../core/ports/metrics.ts';

@@ -1,7 +1,7 @@
 import { readdir, rename, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Clock } from '../../core/ports/clock.ts';
-import { makeFolderDurably, syncFolder, writeDurably } from '../../core/ports/durable-file.ts';
+import { makeFolderDurably, syncFolder, writeDurably } from '../../core/base/durable-file.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { sentenceOf } from './failure.ts';
 

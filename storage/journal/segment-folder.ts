@@ -1,7 +1,7 @@
 import { copyFile, link, open, readdir, rename, stat, unlink, type FileHandle } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import type { StoredRows } from '../../core/ports/analytics.ts';
-import { makeFolderDurably, syncFolder } from '../../core/ports/durable-file.ts';
+import { makeFolderDurably, syncFolder } from '../../core/base/durable-file.ts';
 import { openFile, sealedFile } from './segment-name.ts';
 import { hasCode } from './failure.ts';
 import type { Segment } from './segment.ts';

@@ -1,4 +1,4 @@
-import { sha256 } from '../../core/ports/sha256.ts';
+import { sha256 } from '../../core/base/sha256.ts';
 import type { AuditEntry, AuditRecord } from '../../core/ports/resources.ts';
 
 /** The place before the first record of every chain. */

@@ -1,5 +1,5 @@
 import { GatewayError } from '../../core/errors/gateway-error.ts';
-import type { Page } from '../../core/ports/resources.ts';
+import type { Page } from '../../core/ports/page.ts';
 
 const largestPage = 100;
 

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { ConnectionConfig } from 'pg';
-import type { ResourcesStoreSettings } from '../../core/ports/resources-store-settings.ts';
+import type { ResourcesStoreSettings } from '../../core/ports/resources.ts';
 
 /** Where a database is and how to get in. Holds a secret: log only `label`. */
 export interface PostgresPlace {

@@ -2,7 +2,7 @@ import { and, eq, exists, max, ne, type SQL } from 'drizzle-orm';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { RecordKinds } from '../../core/ports/record-kinds.ts';
 import type { RecordKind, RecordsReader, RecordsWriter, RecordVersion } from '../../core/ports/records.ts';
-import type { Page } from '../../core/ports/resources.ts';
+import type { Page } from '../../core/ports/page.ts';
 import type { Statements } from './database.ts';
 import type { HeldCounters } from './held-counters.ts';
 import { sizeOfData } from './record-size.ts';

@@ -20,11 +20,10 @@ import type {
   ApiKeyDefaults,
   ApiKeyRecord,
   AuditEntry,
-  RateLimit,
-  UsageLimit,
   WorkspaceDefaults,
   WorkspaceRecord,
 } from '../../core/ports/resources.ts';
+import type { RateLimit, UsageLimit } from '../../core/ports/limits.ts';
 
 // Columns as the statements see them. Indexes, checks and triggers are in `migrations/`, and a test compares the two.
 

@@ -1,6 +1,6 @@
 import { asc, count, desc, type SQL } from 'drizzle-orm';
 import type { PgColumn, PgInsertValue, PgTable, PgUpdateSetSource } from 'drizzle-orm/pg-core';
-import type { Page, Paged } from '../../core/ports/resources.ts';
+import type { Page, Paged } from '../../core/ports/page.ts';
 import type { Statements } from './database.ts';
 import { pageBounds } from './page-bounds.ts';
 import { refusedAsTaken } from './taken.ts';

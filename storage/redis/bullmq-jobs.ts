@@ -1,6 +1,6 @@
 import { Queue, WaitingError, Worker, type Job, type JobsOptions } from 'bullmq';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
-import { JobRegistry } from '../../core/ports/job-registry.ts';
+import { JobRegistry } from '../../core/administration/jobs/job-registry.ts';
 import type { JobDefinition, Jobs, RepeatedJob } from '../../core/ports/jobs.ts';
 import { JobConnection, type JobConnectionOptions } from './job-connection.ts';
 

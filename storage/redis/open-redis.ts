@@ -2,7 +2,7 @@ import { Redis } from 'ioredis';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type { Metrics } from '../../core/ports/metrics.ts';
-import { atTurnEnd } from '../../core/ports/turn-end.ts';
+import { atTurnEnd } from '../../core/base/in-turns.ts';
 import { CircuitBreaker } from './circuit-breaker.ts';
 import { type EncodedCommand, type RedisReply, sendEncoded } from './encoded-command.ts';
 import { OutageReport } from './outage-report.ts';

@@ -4,7 +4,7 @@ import { after, before, describe, test, type TestContext } from 'node:test';
 import { recordingLog } from '../../core/lifecycle/recording-services.test-support.ts';
 import type { Counters } from '../../core/ports/counters.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
-import type { RateLimit } from '../../core/ports/resources.ts';
+import type { RateLimit } from '../../core/ports/limits.ts';
 import { integration, provider, recordsDirectory } from '../../core/routing/stored-records.test-support.ts';
 import auth from '../../plugins/auth/index.ts';
 import policies from '../../plugins/policies/index.ts';

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { open, type FileHandle } from 'node:fs/promises';
 import path from 'node:path';
-import { writeDurably } from '../../core/ports/durable-file.ts';
+import { writeDurably } from '../../core/base/durable-file.ts';
 import { readKey, sealingKey, type SealingKey } from './sealing-key.ts';
 
 /** Name of the key file within the data folder. */

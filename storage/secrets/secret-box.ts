@@ -1,6 +1,6 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
-import type { SecretBox } from '../../core/ports/secret-box.ts';
+import type { SecretBox } from '../../core/ports/secret-managers.ts';
 import type { SealingKey } from './sealing-key.ts';
 
 const algorithm = 'aes-256-gcm';

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { before, test } from 'node:test';
-import type { Analytics } from '../../core/ports/analytics.ts';
-import type { FeedbackPoint, FeedbackSeriesQuery } from '../../core/ports/analytics-series.ts';
+import type { Analytics, FeedbackPoint, FeedbackSeriesQuery } from '../../core/ports/analytics.ts';
 import type { FeedbackRow, RequestRow } from '../../core/ports/request-row.ts';
 import { days, manyFeedback, manyRows } from './analytics-many-rows.ts';
 import { naiveFilter } from './analytics-naive-filter.ts';

@@ -1,9 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { before, test } from 'node:test';
-import type { Analytics, GroupBy } from '../../core/ports/analytics.ts';
-import type { RequestSeriesQuery } from '../../core/ports/analytics-series.ts';
-import type { RequestFilter } from '../../core/ports/request-filter.ts';
+import type { Analytics, GroupBy, RequestFilter, RequestSeriesQuery } from '../../core/ports/analytics.ts';
 import type { BodyRow, FeedbackRow, RequestRow } from '../../core/ports/request-row.ts';
 import { days, manyFeedback, manyRows } from './analytics-many-rows.ts';
 import { naiveFilter } from './analytics-naive-filter.ts';

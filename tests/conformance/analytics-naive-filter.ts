@@ -1,4 +1,4 @@
-import type { Between, RequestFilter } from '../../core/ports/request-filter.ts';
+import type { Between, RequestFilter } from '../../core/ports/analytics.ts';
 import type { BodyRow, FeedbackRow, RequestRow } from '../../core/ports/request-row.ts';
 import { userOf } from './analytics-naive.ts';
 import { feedbackOf, latestFeedback, weightedAverage } from './analytics-naive-feedback.ts';

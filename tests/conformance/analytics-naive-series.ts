@@ -1,10 +1,5 @@
 import assert from 'node:assert/strict';
-import type {
-  Buckets,
-  Measure,
-  RequestSeries,
-  RequestSeriesQuery,
-} from '../../core/ports/analytics-series.ts';
+import type { Buckets, Measure, RequestSeries, RequestSeriesQuery } from '../../core/ports/analytics.ts';
 import type { RequestRow } from '../../core/ports/request-row.ts';
 import { measureChecks, split as splitRows, type Check } from './analytics-naive.ts';
 

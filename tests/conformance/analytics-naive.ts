@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import type { GroupBy, GroupColumn } from '../../core/ports/analytics.ts';
-import type { Measure, SeriesSplit } from '../../core/ports/analytics-series.ts';
+import type { GroupBy, GroupColumn, Measure, SeriesSplit } from '../../core/ports/analytics.ts';
 import type { FeedbackRow, RequestRow } from '../../core/ports/request-row.ts';
 import { feedbackOf, latestFeedback, weightedAverage } from './analytics-naive-feedback.ts';
 

@@ -2,8 +2,14 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { before, test } from 'node:test';
 import fc from 'fast-check';
-import { groupColumns, type Analytics, type Visibility } from '../../core/ports/analytics.ts';
-import { measures, type Buckets, type RequestSeriesQuery } from '../../core/ports/analytics-series.ts';
+import {
+  type Analytics,
+  type Buckets,
+  groupColumns,
+  measures,
+  type RequestSeriesQuery,
+  type Visibility,
+} from '../../core/ports/analytics.ts';
 import type { RequestRow } from '../../core/ports/request-row.ts';
 import { days, manyRows } from './analytics-many-rows.ts';
 import { naiveFilter } from './analytics-naive-filter.ts';

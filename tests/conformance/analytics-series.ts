@@ -1,14 +1,15 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { before, test } from 'node:test';
-import type { Analytics, TimeWindow } from '../../core/ports/analytics.ts';
 import {
+  type Analytics,
+  type Buckets,
   measures,
   mostBuckets,
-  type Buckets,
   type RequestSeriesQuery,
   type SeriesSplit,
-} from '../../core/ports/analytics-series.ts';
+  type TimeWindow,
+} from '../../core/ports/analytics.ts';
 import type { RequestRow } from '../../core/ports/request-row.ts';
 import { days, manyRows } from './analytics-many-rows.ts';
 import { naiveSeries, sameSeries, timeOf } from './analytics-naive-series.ts';

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Page, Paged, ResourcesReader } from '../../core/ports/resources.ts';
+import type { ResourcesReader } from '../../core/ports/resources.ts';
+import type { Page, Paged } from '../../core/ports/page.ts';
 import type { Subject } from './resources.ts';
 import {
   aGroupMapping,

@@ -4,7 +4,7 @@ import { test, type TestContext } from 'node:test';
 import fc from 'fast-check';
 import { createLargeTranslation } from '../../adapters/dialects/large-translation.ts';
 import type { JsonObject } from '../../adapters/dialects/json-reading.ts';
-import { systemClock as clock } from '../../core/ports/system-clock.ts';
+import { systemClock as clock } from '../../core/ports/clock.ts';
 import type { LargeChat, LargeTranslation } from '../../core/ports/large-translation.ts';
 import { fakeWires } from '../kit/fake-providers/fake-providers.ts';
 import { objectsOf } from '../kit/fake-providers/violations.ts';

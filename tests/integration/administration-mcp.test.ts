@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createMcpClients } from '../../adapters/mcp/create-mcp-clients.ts';
-import { systemClock } from '../../core/ports/system-clock.ts';
+import { systemClock } from '../../core/ports/clock.ts';
 import { recordingLog } from '../../storage/embedded/chdb-fixture.ts';
 import { openResourcesOfFile, startAdministration } from '../kit/administration-kit.ts';
 import { startReferenceMcpServer } from '../kit/reference-mcp-server.ts';

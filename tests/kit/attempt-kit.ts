@@ -3,9 +3,9 @@ import type { Dialect } from '../../core/dialects/dialect.ts';
 import { ChangedBody } from '../../core/pipeline/attempt-body.ts';
 import type { AttemptContext, AttemptView } from '../../core/pipeline/context.ts';
 import type { RequestFacts } from '../../core/pipeline/facts.ts';
-import { HeaderNames } from '../../core/ports/header-names.ts';
+import { HeaderNames } from '../../core/base/header-names.ts';
 import { tellingHeaders } from '../../core/routing/forward-headers.ts';
-import type { CacheSettings } from '../../core/ports/cache-settings.ts';
+import type { CacheSettings } from '../../core/ports/cache.ts';
 import { TestContext, type TestRequest } from './plugin-kit.ts';
 
 const names = new HeaderNames(['x-service-', 'x-portkey-']);

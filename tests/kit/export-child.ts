@@ -1,7 +1,7 @@
 /** A process that begins an export and waits, at the place that is named, to be killed. */
 import { createFileBlobs } from '../../storage/blobs/file-blobs.ts';
-import type { Blobs } from '../../core/ports/blobs.ts';
-import { createLogExports } from '../../core/exports/log-exports.ts';
+import type { Blobs } from '../../core/ports/exports.ts';
+import { createLogExports } from '../../core/administration/exports/log-exports.ts';
 import { exportPlace, exportRecord, ExportRecords, ManyLogs } from './export-kit.ts';
 
 const [directory = '', at = ''] = process.argv.slice(2);

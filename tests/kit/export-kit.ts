@@ -1,12 +1,11 @@
 /** What tests of exports need: a store of records in memory, logs to read, a run's place. */
-import { readFeatures } from '../../core/access/read-features.ts';
-import type { ExportPlace } from '../../core/exports/export-place.ts';
+import { readFeatures } from '../../core/access/features.ts';
+import type { ExportPlace } from '../../core/administration/exports/export-place.ts';
 import type { LogQuery, LogRecord } from '../../core/ports/analytics.ts';
-import type { Blobs } from '../../core/ports/blobs.ts';
+import type { Blobs, LogExports } from '../../core/ports/exports.ts';
 import type { Directory } from '../../core/ports/directory.ts';
-import { withoutStore } from '../../core/ports/directory-without-store.ts';
+import { withoutStore } from '../../core/organisation/directory-without-store.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
-import type { LogExports } from '../../core/ports/exports.ts';
 import type { JobDefinition, JobRun } from '../../core/ports/jobs.ts';
 import type { LogExportData } from '../../core/ports/record-kinds.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';

@@ -2,8 +2,7 @@
  * A whole gateway for tests, on 127.0.0.1 and a port of its own: the real server, engine, router, transport and
  * dialects around the plugins that a test gives it; no configuration file and no analytics store.
  */
-import type { Features } from '../../core/access/features.ts';
-import { readFeatures } from '../../core/access/read-features.ts';
+import { type Features, readFeatures } from '../../core/access/features.ts';
 import type { TestContext as NodeTestContext } from 'node:test';
 import { createCredentialFactory } from '../../adapters/credentials/index.ts';
 import { dialects, providerDialects } from '../../adapters/dialects/index.ts';
@@ -41,10 +40,10 @@ import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
 import type { LogExports } from '../../core/ports/exports.ts';
 import type { Journal } from '../../core/ports/journal.ts';
 import type { GuardedFetch } from '../../core/ports/guarded-fetch.ts';
-import { TrustedHosts } from '../../core/ports/host-rules.ts';
+import { TrustedHosts } from '../../core/base/host-rules.ts';
 import type { LargeTranslation } from '../../core/ports/large-translation.ts';
 import type { Prices } from '../../core/ports/prices.ts';
-import type { ProviderTable } from '../../core/ports/provider-row.ts';
+import type { ProviderTable } from '../../core/providers/provider-row.ts';
 import type { Resources } from '../../core/ports/resources.ts';
 import type { McpClients } from '../../core/ports/mcp.ts';
 import type { SecretManagers } from '../../core/ports/secret-managers.ts';
@@ -61,7 +60,7 @@ import { createMemoryCounters } from '../../storage/memory/counters.ts';
 import { createMemoryVectorIndex } from '../../storage/memory/vector-index.ts';
 import { sha256, testAnalytics, TestJournal } from './plugin-kit.ts';
 import { testSecrets } from './test-secrets.ts';
-import { withoutStore } from '../../core/ports/directory-without-store.ts';
+import { withoutStore } from '../../core/organisation/directory-without-store.ts';
 
 /** A plugin and how it stands in the pipeline. */
 export interface PlacedPlugin {

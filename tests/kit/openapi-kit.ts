@@ -1,7 +1,7 @@
 import { compilePipeline } from '../../core/pipeline/compile.ts';
 import type { PluginInstance } from '../../core/pipeline/plugin-instance.ts';
 import type { AnyPlugin } from '../../core/pipeline/plugin.ts';
-import type { RouteDefinition } from '../../core/http/define-route.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
 import { compilePipelines, type CompiledPipelines } from '../../core/http/serving.ts';
 import { builtInPlugins } from '../../plugins/index.ts';
 import { testScope } from './plugin-kit.ts';

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { RecordKinds } from '../../core/ports/record-kinds.ts';
 import type { RecordKind } from '../../core/ports/records.ts';
 import type { ResourcesWriter } from '../../core/ports/resources.ts';
-import { secretContext } from '../../core/ports/secret-box.ts';
+import { secretContext } from '../../core/ports/secret-managers.ts';
 import { testStart } from './plugin-kit.ts';
 import { testSecrets } from './test-secrets.ts';
 

@@ -3,19 +3,25 @@
  * and the plainest stand-ins for the rest.
  */
 import { roleOf } from '../../core/access/roles.ts';
-import { readFeatures } from '../../core/access/read-features.ts';
+import { readFeatures } from '../../core/access/features.ts';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 import { createHash, randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import type { Endpoint } from '../../core/dialects/endpoint.ts';
-import type { RouteInput } from '../../core/http/define-route.ts';
+import type { RouteInput } from '../../core/pipeline/define-route.ts';
 import { matchEndpoint } from '../../core/dialects/match-endpoint.ts';
 import type { ContextKey } from '../../core/pipeline/context-key.ts';
-import type { JsonObject, JsonValue, Outcome, RequestContext } from '../../core/pipeline/context.ts';
+import type {
+  JsonObject,
+  JsonValue,
+  NamedModels,
+  Outcome,
+  RequestContext,
+} from '../../core/pipeline/context.ts';
 import { emptyFacts, type RequestFacts } from '../../core/pipeline/facts.ts';
 import { callerKey } from '../../core/pipeline/keys.ts';
-import { namedModels, type NamedModels } from '../../core/pipeline/named-models.ts';
+import { namedModels } from '../../core/pipeline/named-models.ts';
 import type { AnyPlugin, Scope } from '../../core/pipeline/plugin.ts';
 import { LazyBody } from '../../core/pipeline/request-body.ts';
 import type { Analytics } from '../../core/ports/analytics.ts';
@@ -31,7 +37,7 @@ import { createTokens } from '../../adapters/tokens/tokens.ts';
 import { createMemoryCache } from '../../storage/memory/cache.ts';
 import { createMemoryCounters } from '../../storage/memory/counters.ts';
 import { createMemoryVectorIndex } from '../../storage/memory/vector-index.ts';
-import { withoutStore } from '../../core/ports/directory-without-store.ts';
+import { withoutStore } from '../../core/organisation/directory-without-store.ts';
 import { testSecrets } from './test-secrets.ts';
 
 /** The moment at which every test clock starts. */

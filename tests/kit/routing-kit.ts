@@ -1,6 +1,6 @@
 /** A gateway in front of every kind of provider, for tests of routing. */
 import type { TestContext } from 'node:test';
-import type { ProviderRow } from '../../core/ports/provider-row.ts';
+import type { ProviderRow } from '../../core/providers/provider-row.ts';
 import auth from '../../plugins/auth/index.ts';
 import { providerPlugin, startTestGateway, type TestGatewayOptions } from './gateway-kit.ts';
 import { startUpstream, type Answering, type Upstream } from './http-kit.ts';

@@ -1,4 +1,4 @@
-import type { SecretBox } from '../../core/ports/secret-box.ts';
+import type { SecretBox } from '../../core/ports/secret-managers.ts';
 import { createSecretBox } from '../../storage/secrets/secret-box.ts';
 import { sealingKey } from '../../storage/secrets/sealing-key.ts';
 

@@ -1,6 +1,6 @@
 /** What a route is called about, with names of what is planted for it. */
 import { randomUUID } from 'node:crypto';
-import type { RouteDefinition } from '../../core/http/define-route.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
 import type { ApiKeyRecord, Resources } from '../../core/ports/resources.ts';
 import type { AdminCall } from '../kit/administration-kit.ts';
 import type { Actor, Asked } from './matrix-model.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { knownScopes } from '../../core/access/scopes.ts';
-import type { RouteDefinition } from '../../core/http/define-route.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import { openTestResources, startAdministration } from '../kit/administration-kit.ts';
 import { idleExports } from '../kit/export-kit.ts';

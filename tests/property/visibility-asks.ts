@@ -1,8 +1,8 @@
 /** Everything that can be asked of a route of logs or analytics, by whomever, and what the model says of it. */
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { settingsIn } from '../../core/access/settings-in.ts';
-import type { RouteDefinition } from '../../core/http/define-route.ts';
+import { settingsIn } from '../../core/organisation/settings-in.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
 import { groupColumns, groupings } from '../../core/ports/analytics.ts';
 import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
 import { defaultSecurity } from '../../core/ports/organisation-settings.ts';

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { randomInt } from 'node:crypto';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import type { RouteDefinition } from '../../core/http/define-route.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import { chdbMissing, testClock } from '../../storage/embedded/chdb-fixture.ts';
 import { dayStart } from '../conformance/analytics-rows.ts';

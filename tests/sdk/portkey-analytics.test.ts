@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { Portkey } from 'portkey-ai';
-import type { GroupQuery } from '../../core/ports/analytics.ts';
-import type { RequestSeriesQuery } from '../../core/ports/analytics-series.ts';
+import type { GroupQuery, RequestSeriesQuery } from '../../core/ports/analytics.ts';
 import { startAdministration } from '../kit/administration-kit.ts';
 import { testKey } from '../kit/plugin-kit.ts';
 import { failureOf } from './sdk-setting.ts';

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { test } from 'node:test';
 import { Portkey } from 'portkey-ai';
-import { createLogExports } from '../../core/exports/log-exports.ts';
+import { createLogExports } from '../../core/administration/exports/log-exports.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import { createFileBlobs } from '../../storage/blobs/file-blobs.ts';
 import { openResourcesOfFile, startAdministration } from '../kit/administration-kit.ts';

@@ -3,7 +3,7 @@ import type { ChatEvent } from '../../../core/dialects/canonical/chat-event.ts';
 import type { ChatPart, Citation, JsonObject } from '../../../core/dialects/canonical/chat-part.ts';
 import type { TokenLogprob } from '../../../core/dialects/canonical/chat-answer.ts';
 import type { Usage } from '../../../core/dialects/usage.ts';
-import { joinChunks } from '../../../core/ports/join-chunks.ts';
+import { joinChunks } from '../../../core/base/join-chunks.ts';
 import { writeSseFrame } from '../../framing/sse-frame.ts';
 import { stringifyExact } from '../exact-json.ts';
 import { finishMembers, ownExtras, timeText } from './encode-answer.ts';

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import type { Transport } from '../../../core/ports/transport.ts';
 import { FileStore } from '../file-store.ts';
 import { JobStore } from '../job-store.ts';
-import { systemClock } from '../../../core/ports/system-clock.ts';
+import { systemClock } from '../../../core/ports/clock.ts';
 import { exchange, newTransport, textOf } from '../mock-test-kit.ts';
 import { createMockTransport } from '../transport.ts';
 

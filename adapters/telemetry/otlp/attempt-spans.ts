@@ -1,5 +1,5 @@
 import type { RequestFacts, TryRecord } from '../../../core/pipeline/facts.ts';
-import { genAiProvider, operationName } from '../../../core/ports/gen-ai-names.ts';
+import { genAiProvider, operationName } from '../../../core/dialects/gen-ai-names.ts';
 import { Attributes } from './attributes.ts';
 import { addHost } from './host-attributes.ts';
 import type { SettledRequest } from './settled-request.ts';

@@ -1,7 +1,7 @@
 import { Agent, request } from 'undici';
-import { retryAfterMs } from '../../../core/ports/retry-after.ts';
+import { retryAfterMs } from '../../../core/base/retry-after.ts';
 import type { Clock } from '../../../core/ports/clock.ts';
-import type { OtlpSettings } from '../../../core/ports/telemetry-settings.ts';
+import type { OtlpSettings } from '../../../core/base/trace-context.ts';
 
 /** What became of a batch. */
 export type Delivery =

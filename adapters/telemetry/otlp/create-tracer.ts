@@ -1,13 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import { keepsBodies } from '../../../core/access/keeps-bodies.ts';
+import { keepsBodies, logRedaction, matchedRoute } from '../../../core/pipeline/keys.ts';
 import type { Clock } from '../../../core/ports/clock.ts';
 import type { Log } from '../../../core/ports/log.ts';
 import type { Metrics } from '../../../core/ports/metrics.ts';
-import type { RequestTracer } from '../../../core/ports/request-tracer.ts';
-import type { OtlpSettings } from '../../../core/ports/telemetry-settings.ts';
-import { logRedaction, matchedRoute } from '../../../core/pipeline/keys.ts';
+import type { RequestTracer } from '../../../core/pipeline/request-tracer.ts';
+import { isSampled, type OtlpSettings, spanContextOf } from '../../../core/base/trace-context.ts';
 import type { Directory } from '../../../core/ports/directory.ts';
-import { isSampled, spanContextOf } from '../../../core/ports/trace-context.ts';
 import { Collector } from './collector.ts';
 import { redactedContent, spanContent } from './content.ts';
 import { requestSpans } from './request-spans.ts';

@@ -1,5 +1,5 @@
 import type { Outcome } from '../../../core/pipeline/context.ts';
-import { genAiProvider, operationName } from '../../../core/ports/gen-ai-names.ts';
+import { genAiProvider, operationName } from '../../../core/dialects/gen-ai-names.ts';
 import { attemptSpans } from './attempt-spans.ts';
 import { Attributes } from './attributes.ts';
 import { addHost } from './host-attributes.ts';

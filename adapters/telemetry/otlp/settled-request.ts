@@ -1,6 +1,6 @@
 import type { Outcome, RequestContext } from '../../../core/pipeline/context.ts';
 import type { Redaction } from '../../../core/redaction/redaction.ts';
-import type { SpanContext } from '../../../core/ports/trace-context.ts';
+import type { SpanContext } from '../../../core/base/trace-context.ts';
 
 /** What was said, as attributes of a span have it; each is empty when there is nothing to tell. */
 export interface SpanContent {

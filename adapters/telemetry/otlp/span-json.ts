@@ -1,4 +1,4 @@
-import type { SpanContext } from '../../../core/ports/trace-context.ts';
+import type { SpanContext } from '../../../core/base/trace-context.ts';
 
 /** Kinds of spans, as OTLP counts them. */
 export const spanKind = { server: 2, client: 3 } as const;

@@ -6,9 +6,9 @@ import {
   RecordingMetrics,
   type Line,
 } from '../../../core/lifecycle/recording-services.test-support.ts';
-import { withoutStore } from '../../../core/ports/directory-without-store.ts';
+import { withoutStore } from '../../../core/organisation/directory-without-store.ts';
 import type { LoggingMode } from '../../../core/ports/organisation-settings.ts';
-import type { OtlpSettings } from '../../../core/ports/telemetry-settings.ts';
+import type { OtlpSettings } from '../../../core/base/trace-context.ts';
 import type { RedactionRuleOption } from '../../../core/redaction/redaction-options.ts';
 import logger from '../../../plugins/logger/index.ts';
 import { providerPlugin, startTestGateway } from '../../../tests/kit/gateway-kit.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Type } from 'typebox';
-import { defineRoute } from '../define-route.ts';
+import { defineRoute } from '../../pipeline/define-route.ts';
 import { administrationOperation } from './administration-operation.ts';
 
 test('the document says which routes are older faces of something', () => {

@@ -1,6 +1,6 @@
 import { featureVariables } from '../../access/features.ts';
 import { requiredKeys, schemaMap, schemaObject } from '../../config/schema-object.ts';
-import type { RouteDefinition } from '../define-route.ts';
+import type { RouteDefinition } from '../../pipeline/define-route.ts';
 import { exampleOfSchema } from './example-of-schema.ts';
 import type { DocumentObject, Operation, OperationParameter } from './operation.ts';
 

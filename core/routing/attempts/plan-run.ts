@@ -1,12 +1,12 @@
 import type { GatewayError } from '../../errors/gateway-error.ts';
-import { asGatewayError } from '../../http/reply.ts';
+import { asGatewayError } from '../../pipeline/reply.ts';
 import type { Answer } from '../../pipeline/answer.ts';
 import { isPromise } from '../../pipeline/call-hook.ts';
 import type { MaybePromise } from '../../pipeline/context.ts';
 import type { Exchange } from '../../pipeline/exchange.ts';
 import type { TryRecord } from '../../pipeline/facts.ts';
-import type { RouteOptions, Target, TryOptions } from '../../ports/router.ts';
-import { sentUsage } from '../../dialects/estimated-usage.ts';
+import type { RouteOptions, Target, TryOptions } from '../../pipeline/router.ts';
+import { sentUsage } from '../../pipeline/estimated-usage.ts';
 import type { PlanStep } from '../plan/plan-environment.ts';
 import type { CompiledConfig, PlanLeaf } from '../plan/plan-node.ts';
 import { RequestEnvironment, type SharedEnvironment } from '../plan/request-environment.ts';

@@ -1,6 +1,6 @@
 import type { HeaderList } from '../../ports/header-list.ts';
 import type { RetrySettings } from '../plan/plan-node.ts';
-import { retryAfterMs } from '../../ports/retry-after.ts';
+import { retryAfterMs } from '../../base/retry-after.ts';
 
 /** The most tries after the first one, whatever a config says. */
 export const maxRetries = 5;

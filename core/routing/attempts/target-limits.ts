@@ -1,9 +1,9 @@
-import { estimatedUsage } from '../../dialects/estimated-usage.ts';
+import { estimatedUsage } from '../../pipeline/estimated-usage.ts';
 import { isPromise } from '../../pipeline/call-hook.ts';
 import type { Exchange } from '../../pipeline/exchange.ts';
 import { limitsOnStoreFailure } from '../../pipeline/keys.ts';
 import type { Counters } from '../../ports/counters.ts';
-import { takeCharges, type LimitCharges, type TokenReservation } from '../../ports/limit-charge.ts';
+import { takeCharges, type LimitCharges, type TokenReservation } from '../../access/limit-charge.ts';
 
 /**
  * Counts a try at a target with limits, just before it is asked. Throws `provider_rate_limited` when one of them is used

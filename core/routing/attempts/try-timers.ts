@@ -1,6 +1,6 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
 import type { Clock } from '../../ports/clock.ts';
-import type { TryOptions } from '../../ports/router.ts';
+import type { TryOptions } from '../../pipeline/router.ts';
 
 /** The bounds of one try that reach across its phases. Made only for tries that have one. */
 export class TryTimers {

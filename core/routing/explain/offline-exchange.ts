@@ -4,15 +4,15 @@ import { stringify } from 'lossless-json';
 import type { Dialect } from '../../dialects/dialect.ts';
 import type { DialectName } from '../../dialects/endpoint.ts';
 import { matchEndpoint } from '../../dialects/match-endpoint.ts';
-import { AnswerHeaders } from '../../http/answer-headers.ts';
-import { ClientAddresses } from '../../http/client-address.ts';
-import { BufferBudget, IncomingRequest } from '../../http/incoming.ts';
-import { ResponseSink } from '../../http/sink.ts';
-import { readTraceHeaders } from '../../http/trace-headers.ts';
+import { AnswerHeaders } from '../../pipeline/answer-headers.ts';
+import { ClientAddresses } from '../../connection/client-address.ts';
+import { BufferBudget, IncomingRequest } from '../../connection/incoming.ts';
+import { ResponseSink } from '../../connection/sink.ts';
+import { readTraceHeaders } from '../../pipeline/trace-headers.ts';
 import { compilePipeline } from '../../pipeline/compile.ts';
 import { Exchange } from '../../pipeline/exchange.ts';
 import type { Clock } from '../../ports/clock.ts';
-import { HeaderNames } from '../../ports/header-names.ts';
+import { HeaderNames } from '../../base/header-names.ts';
 import type { RequestFile } from './request-file.ts';
 
 /** What a request of a file is understood with. */

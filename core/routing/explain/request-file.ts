@@ -1,9 +1,9 @@
 import { describeValue } from '../../config/describe-value.ts';
-import { didYouMean } from '../../config/did-you-mean.ts';
+import { didYouMean } from '../../base/did-you-mean.ts';
 import { isObject } from '../../config/schema-object.ts';
-import { quoted } from '../../config/word-list.ts';
+import { quoted } from '../../base/word-list.ts';
 import type { JsonValue } from '../../pipeline/context.ts';
-import { parseJson } from '../../pipeline/parse-json.ts';
+import { parseJson } from '../../base/json.ts';
 
 /** A request as `weir explain` takes it. */
 export interface RequestFile {

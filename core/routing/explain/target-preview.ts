@@ -2,7 +2,7 @@ import { GatewayError } from '../../errors/gateway-error.ts';
 import { ChangedBody } from '../../pipeline/attempt-body.ts';
 import type { JsonValue } from '../../pipeline/context.ts';
 import type { Exchange } from '../../pipeline/exchange.ts';
-import type { Target } from '../../ports/router.ts';
+import type { Target } from '../../pipeline/router.ts';
 import { applyParams } from '../apply-params.ts';
 import type { PlanLeaf } from '../plan/plan-node.ts';
 import { readRoutingHeaders } from '../request-headers.ts';

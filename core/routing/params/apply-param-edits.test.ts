@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { ChangedBody } from '../../pipeline/attempt-body.ts';
 import type { JsonObject, JsonValue } from '../../pipeline/context.ts';
 import { encode } from '../../pipeline/json-splice.ts';
-import { parseJson } from '../../pipeline/parse-json.ts';
+import { parseJson } from '../../base/json.ts';
 import { applyParamEdits } from './apply-param-edits.ts';
 import { compileParamEdits } from './compile-param-edits.ts';
 import type { ParamEdits } from './param-edits.ts';

@@ -1,6 +1,5 @@
-import type { CacheSettings } from '../../ports/cache-settings.ts';
-import type { RouteConfigInput } from '../../ports/route-config.ts';
-import type { BreakerInput } from '../../ports/route-strategy.ts';
+import type { CacheSettings } from '../../ports/cache.ts';
+import type { BreakerInput, RouteConfigInput } from '../../organisation/route-config.ts';
 import { maxRetries } from '../attempts/retry-delay.ts';
 import type { ParamEdits } from '../params/param-edits.ts';
 import type { Inherited } from './inherit-settings.ts';

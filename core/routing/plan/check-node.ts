@@ -1,6 +1,6 @@
-import { quoted } from '../../config/word-list.ts';
-import { providerFieldAliases, providerFields, templateValue } from '../../ports/provider-fields.ts';
-import type { RouteConfigInput } from '../../ports/route-config.ts';
+import { quoted } from '../../base/word-list.ts';
+import { providerFieldAliases, providerFields, templateValue } from '../../providers/provider-fields.ts';
+import type { RouteConfigInput } from '../../organisation/route-config.ts';
 import { refusedForwardName } from '../refused-forward-name.ts';
 import type { ConfigPlace } from './config-issue.ts';
 import { chosenDeployments, providerFieldsOf, type Destination } from './inherit-destination.ts';

@@ -1,7 +1,7 @@
 import { describeValue } from '../../config/describe-value.ts';
-import { didYouMean } from '../../config/did-you-mean.ts';
+import { didYouMean } from '../../base/did-you-mean.ts';
 import { isObject } from '../../config/schema-object.ts';
-import { listWords } from '../../config/word-list.ts';
+import { listWords } from '../../base/word-list.ts';
 import { PatternBudget } from './compile-pattern.ts';
 import type { Condition } from './condition.ts';
 import { conditionOperators } from './condition-operators.ts';

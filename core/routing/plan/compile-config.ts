@@ -1,6 +1,6 @@
-import { didYouMean } from '../../config/did-you-mean.ts';
-import { quoted } from '../../config/word-list.ts';
-import type { RouteConfigInput } from '../../ports/route-config.ts';
+import { didYouMean } from '../../base/did-you-mean.ts';
+import { quoted } from '../../base/word-list.ts';
+import type { RouteConfigInput } from '../../organisation/route-config.ts';
 import { compileParamEdits } from '../params/compile-param-edits.ts';
 import type { ParamEdits } from '../params/param-edits.ts';
 import { attemptSettings, breakerSettings } from './attempt-settings.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { RE2Set } from 're2js';
-import { linearPattern } from '../../ports/linear-pattern.ts';
+import { linearPattern } from '../../base/linear-pattern.ts';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { compileConfig } from './compile-config.ts';
 import { compileCondition } from './compile-condition.ts';

@@ -1,5 +1,5 @@
 import { describeValue } from '../../config/describe-value.ts';
-import { linearPattern } from '../../ports/linear-pattern.ts';
+import { linearPattern } from '../../base/linear-pattern.ts';
 
 const longestPattern = 1000;
 /** Steps that all expressions of one config may have together: what building them costs hangs on it. */

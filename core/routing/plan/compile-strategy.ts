@@ -1,6 +1,6 @@
-import type { StrategyInput } from '../../ports/route-strategy.ts';
-import { didYouMean } from '../../config/did-you-mean.ts';
-import { listWords, quoted } from '../../config/word-list.ts';
+import type { StrategyInput } from '../../organisation/route-config.ts';
+import { didYouMean } from '../../base/did-you-mean.ts';
+import { listWords, quoted } from '../../base/word-list.ts';
 import { compileCondition } from './compile-condition.ts';
 import type { PatternBudget } from './compile-pattern.ts';
 import type { ConfigPlace } from './config-issue.ts';

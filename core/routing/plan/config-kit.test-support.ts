@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { RouteConfigInput } from '../../ports/route-config.ts';
+import type { RouteConfigInput } from '../../organisation/route-config.ts';
 import { compileConfig, type CompileResult } from './compile-config.ts';
 import { parseInlineConfig } from './parse-inline-config.ts';
 import type { CompiledConfig, PlanLeaf } from './plan-node.ts';

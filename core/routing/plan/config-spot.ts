@@ -1,5 +1,5 @@
-import { quoted } from '../../config/word-list.ts';
-import type { RouteConfigInput } from '../../ports/route-config.ts';
+import { quoted } from '../../base/word-list.ts';
+import type { RouteConfigInput } from '../../organisation/route-config.ts';
 import type { Refuse } from './check-node.ts';
 import { placeText, type ConfigIssues, type ConfigPlace } from './config-issue.ts';
 

@@ -1,4 +1,4 @@
-import { sha256 } from '../../ports/sha256.ts';
+import { sha256 } from '../../base/sha256.ts';
 import type { FieldPath } from './field-path.ts';
 
 /** Longer keys are kept as their digest, which bounds the memory of whoever remembers them. */

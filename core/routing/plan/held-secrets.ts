@@ -1,5 +1,5 @@
-import { providerFields } from '../../ports/provider-fields.ts';
-import type { RouteConfigInput } from '../../ports/route-config.ts';
+import { providerFields } from '../../providers/provider-fields.ts';
+import type { RouteConfigInput } from '../../organisation/route-config.ts';
 import { placeText, type ConfigPlace } from './config-issue.ts';
 import { providerFieldsOf } from './inherit-destination.ts';
 

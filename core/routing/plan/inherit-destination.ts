@@ -1,5 +1,5 @@
-import { providerFieldAliases, providerFields } from '../../ports/provider-fields.ts';
-import type { RouteConfigInput } from '../../ports/route-config.ts';
+import { providerFieldAliases, providerFields } from '../../providers/provider-fields.ts';
+import type { RouteConfigInput } from '../../organisation/route-config.ts';
 import type { LeafProvider } from './plan-node.ts';
 
 /** Provider and credential of a node, and the address that they are for: these go together or not at all. */

@@ -1,6 +1,5 @@
 import type { JsonObject } from '../../pipeline/context.ts';
-import type { RouteConfigInput } from '../../ports/route-config.ts';
-import type { BreakerInput } from '../../ports/route-strategy.ts';
+import type { BreakerInput, RouteConfigInput } from '../../organisation/route-config.ts';
 import { inheritDestination, noDestination, type Destination } from './inherit-destination.ts';
 import type { AttemptSettings } from './plan-node.ts';
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { GatewayError } from '../../errors/gateway-error.ts';
-import type { RouteConfigInput } from '../../ports/route-config.ts';
+import type { RouteConfigInput } from '../../organisation/route-config.ts';
 import type { ConfigData } from '../../ports/record-kinds.ts';
 import type { StoredRecord } from '../../ports/records.ts';
 import { provider, recordsDirectory } from '../stored-records.test-support.ts';

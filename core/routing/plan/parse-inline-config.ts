@@ -1,8 +1,8 @@
-import { pointerSegments } from '../../config/pointer.ts';
+import { pointerSegments } from '../../base/pointer.ts';
 import { validateValue } from '../../config/validate-value.ts';
 import { maxNesting } from '../../config/yaml-bounds.ts';
-import { parseJson } from '../../pipeline/parse-json.ts';
-import { RouteConfigSchema, type RouteConfigInput } from '../../ports/route-config.ts';
+import { parseJson } from '../../base/json.ts';
+import { RouteConfigSchema, type RouteConfigInput } from '../../organisation/route-config.ts';
 import { placeText } from './config-issue.ts';
 
 /** A config out of a header, or what is wrong with the text or with its keys and values. */

@@ -1,4 +1,4 @@
-import type { CacheSettings } from '../../ports/cache-settings.ts';
+import type { CacheSettings } from '../../ports/cache.ts';
 import type { ParamEdits } from '../params/param-edits.ts';
 import type { Condition } from './condition.ts';
 import type { FieldPath } from './field-path.ts';

@@ -1,6 +1,6 @@
-import { didYouMean } from '../../config/did-you-mean.ts';
-import { inProcessProvider } from '../../ports/provider-row.ts';
-import { quoted } from '../../config/word-list.ts';
+import { didYouMean } from '../../base/did-you-mean.ts';
+import { inProcessProvider } from '../../providers/provider-row.ts';
+import { quoted } from '../../base/word-list.ts';
 import type { LeafProvider } from './plan-node.ts';
 
 /**

@@ -1,7 +1,7 @@
 import type { Exchange } from '../../pipeline/exchange.ts';
 import type { PricedModels, Prices } from '../../ports/prices.ts';
 import type { Breakers } from '../attempts/breakers.ts';
-import { estimatedUsage } from '../../dialects/estimated-usage.ts';
+import { estimatedUsage } from '../../pipeline/estimated-usage.ts';
 import type { FieldPath } from './field-path.ts';
 import type { PlanTrace } from '../../pipeline/plan-trace.ts';
 import type { PlanEnvironment } from './plan-environment.ts';

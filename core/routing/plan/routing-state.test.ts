@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { RecentMap } from '../../ports/recent-map.ts';
+import { RecentMap } from '../../base/recent-map.ts';
 import { RoutingState } from './routing-state.ts';
 
 /** A state whose clock stands until it is told to go on. */

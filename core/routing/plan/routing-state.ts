@@ -1,5 +1,5 @@
 import type { Clock } from '../../ports/clock.ts';
-import { RecentMap } from '../../ports/recent-map.ts';
+import { RecentMap } from '../../base/recent-map.ts';
 
 /** Targets, and branches, that are remembered; those not used for the longest time go first. */
 const maxIds = 10_000;

@@ -1,6 +1,6 @@
 import type { Directory } from '../../ports/directory.ts';
 import type { RecordPlace, StoredRecord } from '../../ports/records.ts';
-import type { RouteConfigInput } from '../../ports/route-config.ts';
+import type { RouteConfigInput } from '../../organisation/route-config.ts';
 import { readConfigObject, type InlineConfig } from './parse-inline-config.ts';
 import type { SavedProviders } from './provider-names.ts';
 

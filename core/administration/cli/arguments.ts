@@ -1,0 +1,184 @@
+import { parseArgs } from 'node:util';
+import {
+  administrationUsage,
+  readAdministrationArguments,
+  type AdministrationCommand,
+} from './administration-arguments.ts';
+import { backupUsage, readBackupArguments, type BackupCommand } from './backup-arguments.ts';
+import { explainUsage, readExplainArguments, type ExplainCommand } from './explain-arguments.ts';
+import { journalUsage, readJournalArguments, type JournalCommand } from './journal-arguments.ts';
+
+/** What the command line and the environment ask for. */
+export type Command =
+  | {
+      readonly name: 'start';
+      readonly config: string | undefined;
+      readonly port: number | undefined;
+      /** Address to listen on, instead of `server.host`. */
+      readonly host: string | undefined;
+      readonly data: string;
+      /** Instead of `server.drain_delay_ms`. */
+      readonly drainDelayMs?: number;
+    }
+  | {
+      readonly name: 'check';
+      readonly file: string | undefined;
+      readonly data: string;
+      /** Modules of third-party plugins are not run. */
+      readonly withoutCode: boolean;
+    }
+  | { readonly name: 'version' }
+  | { readonly name: 'schema' }
+  | JournalCommand
+  | ExplainCommand
+  | AdministrationCommand
+  | BackupCommand
+  | { readonly name: 'help'; readonly problem?: string; readonly topic?: HelpTopic };
+
+/** A command with a help text of its own. */
+type HelpTopic = 'journal' | 'explain' | AdministrationCommand['name'] | BackupCommand['name'];
+
+/** The most that `server.drain_delay_ms` may say. */
+const longestDrainDelayMs = 300_000;
+
+const usage = `weir: a gateway in front of model providers
+
+  weir start [--config FILE] [--port N] [--data DIR]   serve (environment: WEIR_CONFIG, PORT, WEIR_DATA)
+             [--host ADDRESS]                          listen there instead of server.host (WEIR_HOST)
+  weir check [FILE] [--no-plugins] [--data DIR]        name every mistake in a configuration, start nothing; the
+                                                       modules of your own plugins are run, unless --no-plugins
+  weir explain --config X --request FILE               show how a config would route a request, send nothing
+  weir schema                                          print the JSON Schema of the configuration
+  weir journal status|verify|replay                    look after the log rows on disk (weir journal --help)
+  weir export [--out FILE]                             what the store holds, as YAML (weir export --help)
+  weir import FILE [--replace]                         put an export into the store (weir import --help)
+  weir backup --out FILE                               all that is administered in one file, while the gateway runs
+  weir restore FILE                                    make a data folder from it (weir restore --help)
+  weir audit verify                                    prove that no audit trail was changed (weir audit --help)
+  weir rotate-secrets                                  seal stored secrets anew (weir rotate-secrets --help)
+  weir --version                                       print the version
+  weir help                                            print this
+
+  WEIR_ADMIN_KEY presets the owner key (at least 16 characters); without it one is generated and shown once.
+  WEIR_DRAIN_DELAY_MS wins over server.drain_delay_ms: how long it still listens after SIGTERM.
+  WEIR_OWNER_EMAIL is the e-mail address of the first user, the owner; read at the first start alone.
+  WEIR_SECRET_KEY is the key that stored secrets are sealed with; without it one is kept in the data folder.`;
+
+/** The help of one command, or of all. */
+export function helpText(topic: HelpTopic | undefined): string {
+  return { journal: journalUsage, explain: explainUsage, ...administrationUsage, ...backupUsage, all: usage }[
+    topic ?? 'all'
+  ];
+}
+
+/** Reads the command line; the command line wins over the environment. Anything unclear becomes `help` with the reason. */
+export function readArguments(
+  args: readonly string[],
+  env: Readonly<Record<string, string | undefined>>,
+): Command {
+  const [first = 'start', ...others] = args;
+  const name = first.startsWith('-') ? 'start' : first;
+  const rest = first.startsWith('-') ? [...args] : others;
+  if (isTopic(name)) return withTopic(name, rest, env);
+  if (name === 'version' || first === '--version' || first === '-v') return { name: 'version' };
+  if (name === 'help' || rest.includes('--help') || rest.includes('-h')) return { name: 'help' };
+  try {
+    if (name === 'start') return start(rest, env);
+    if (name === 'check') {
+      const { positionals, values } = parseArgs({
+        args: rest,
+        options: { data: { type: 'string' }, 'no-plugins': { type: 'boolean' } },
+        allowPositionals: true,
+      });
+      if (positionals.length > 1) return { name: 'help', problem: 'weir check takes one file.' };
+      const { data, config } = placeOf(env);
+      return {
+        name: 'check',
+        file: positionals[0] ?? config,
+        data: values.data ?? data,
+        withoutCode: values['no-plugins'] === true,
+      };
+    }
+    if (name === 'schema') {
+      parseArgs({ args: rest, options: {} });
+      return { name: 'schema' };
+    }
+  } catch (error) {
+    return { name: 'help', problem: error instanceof Error ? error.message : String(error) };
+  }
+  return { name: 'help', problem: `There is no command "${name}".` };
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** How the commands with a help text of their own read what follows them. Each throws the reason for anything unclear. */
+const readers: Readonly<Record<HelpTopic, (args: readonly string[], env: Environment) => Command>> = {
+  journal: (args, env) => readJournalArguments(args, placeOf(env)),
+  explain: (args, env) => readExplainArguments(args, given(env['WEIR_CONFIG'])),
+  export: (args, env) => readAdministrationArguments('export', args, placeOf(env)),
+  import: (args, env) => readAdministrationArguments('import', args, placeOf(env)),
+  audit: (args, env) => readAdministrationArguments('audit', args, placeOf(env)),
+  backup: (args, env) => readBackupArguments('backup', args, placeOf(env)),
+  restore: (args, env) => readBackupArguments('restore', args, placeOf(env)),
+  'rotate-secrets': (args, env) => readAdministrationArguments('rotate-secrets', args, placeOf(env)),
+};
+
+function isTopic(name: string): name is HelpTopic {
+  return Object.hasOwn(readers, name);
+}
+
+/** These need nothing more; the others say what they are for when nothing follows them. */
+const standsAlone = new Set<HelpTopic>(['export', 'rotate-secrets']);
+
+function withTopic(topic: HelpTopic, args: readonly string[], env: Environment): Command {
+  const isQuestion = args.includes('--help') || args.includes('-h');
+  if (isQuestion || (args.length === 0 && !standsAlone.has(topic))) return { name: 'help', topic };
+  try {
+    return readers[topic](args, env);
+  } catch (error) {
+    return { name: 'help', topic, problem: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+function placeOf(env: Environment): { readonly data: string; readonly config: string | undefined } {
+  return { data: given(env['WEIR_DATA']) ?? 'data', config: given(env['WEIR_CONFIG']) };
+}
+
+function start(args: string[], env: Readonly<Record<string, string | undefined>>): Command {
+  const { values } = parseArgs({
+    args,
+    options: {
+      config: { type: 'string' },
+      port: { type: 'string' },
+      host: { type: 'string' },
+      data: { type: 'string' },
+    },
+  });
+  const port = values.port ?? given(env['PORT']);
+  if (port !== undefined && !/^\d{1,5}$/.test(port)) {
+    return { name: 'help', problem: `The port "${port}" is no number from 0 to 65535.` };
+  }
+  const drainDelay = given(env['WEIR_DRAIN_DELAY_MS']);
+  if (
+    drainDelay !== undefined &&
+    !(/^\d{1,6}$/.test(drainDelay) && Number(drainDelay) <= longestDrainDelayMs)
+  )
+    return {
+      name: 'help',
+      problem: `WEIR_DRAIN_DELAY_MS is "${drainDelay.slice(0, 64)}", and no number of milliseconds from 0 to ${longestDrainDelayMs}.`,
+    };
+  if (Number(port ?? 0) > 65535) return { name: 'help', problem: `The port ${port} is above 65535.` };
+  return {
+    name: 'start',
+    config: values.config ?? given(env['WEIR_CONFIG']),
+    port: port === undefined ? undefined : Number(port),
+    host: values.host ?? given(env['WEIR_HOST']),
+    data: values.data ?? given(env['WEIR_DATA']) ?? 'data',
+    ...(drainDelay !== undefined && { drainDelayMs: Number(drainDelay) }),
+  };
+}
+
+/** A variable that is set to nothing counts as not set. */
+function given(variable: string | undefined): string | undefined {
+  return variable === '' ? undefined : variable;
+}

@@ -1,0 +1,133 @@
+import { randomUUID } from 'node:crypto';
+import { GatewayError } from '../../errors/gateway-error.ts';
+import type { Clock } from '../../ports/clock.ts';
+import type { StoredRecord } from '../../ports/records.ts';
+import type { AuditEntry, ResourcesWriter } from '../../ports/resources.ts';
+import { secretContext, type SecretBox } from '../../ports/secret-managers.ts';
+import type { StorePlace } from './administration-arguments.ts';
+import type { KeyRotation, RotationTools } from './administration-tools.ts';
+
+const actor = 'weir rotate-secrets';
+/** Running gateways may store secrets with the key before: so often the store is looked through again. */
+const maxPasses = 5;
+const maxNamed = 20;
+
+interface Tally {
+  /** Secrets that were sealed anew, and those that no key opens; each by its record. */
+  resealed: number;
+  readonly failed: Map<string, string>;
+}
+
+/** Runs `weir rotate-secrets`: 1 when something could not be opened. Rejects with a sentence for the operator. */
+export function runRotateSecretsCommand(
+  place: StorePlace,
+  { atKeys, clock, print, complain }: RotationTools,
+): Promise<number> {
+  return atKeys(place, async (rotation) => {
+    const tally: Tally = { resealed: 0, failed: new Map() };
+    let isDone = false;
+    for (let pass = 1; pass <= maxPasses && !isDone; pass++) {
+      const before = tally.resealed;
+      await onePass(rotation, clock, tally);
+      isDone = tally.resealed === before;
+    }
+    print(`${tally.resealed} secrets were sealed anew, with the key ${rotation.box.keyId}.`);
+    if (tally.failed.size === 0 && isDone) {
+      print(await rotation.finish());
+      return 0;
+    }
+    for (const text of [...tally.failed.values()].slice(0, maxNamed)) complain(text);
+    complain(
+      tally.failed.size === 0
+        ? 'Something goes on storing secrets with an older key: give every gateway the present one, then repeat this. Older keys are kept.'
+        : `${tally.failed.size} secrets could not be opened. Older keys are kept: give the missing ones in WEIR_SECRET_KEY_PREVIOUS, or store the secrets again, then repeat this.`,
+    );
+    return 1;
+  });
+}
+
+async function onePass({ resources, box }: KeyRotation, clock: Pick<Clock, 'now'>, tally: Tally) {
+  for (let afterId = ''; ;) {
+    const page = await resources.read(({ records }) => records.withSecrets(afterId));
+    const last = page.at(-1);
+    if (last === undefined) return;
+    afterId = last.id;
+    const stale = page.filter((record) => isStale(box, record));
+    for (const [organisationId, records] of byOrganisation(stale)) {
+      tally.resealed += await resources.write(organisationId, async (writer) => {
+        let resealed = 0;
+        for (const record of records) resealed += await resealOne(writer, record, { box, clock, tally });
+        const entry = { organisationId, at: clock.now(), resealed, keyId: box.keyId };
+        if (resealed > 0) await writer.audit.append(auditEntry(entry));
+        return resealed;
+      });
+    }
+  }
+}
+
+function byOrganisation(records: readonly StoredRecord[]): ReadonlyMap<string, StoredRecord[]> {
+  const groups = new Map<string, StoredRecord[]>();
+  for (const record of records) {
+    const group = groups.get(record.organisationId);
+    if (group === undefined) groups.set(record.organisationId, [record]);
+    else group.push(record);
+  }
+  return groups;
+}
+
+function isStale(box: SecretBox, { secrets }: StoredRecord): boolean {
+  return Object.values(secrets).some((sealed) => !box.isCurrent(sealed));
+}
+
+interface Resealing {
+  readonly box: SecretBox;
+  readonly clock: Pick<Clock, 'now'>;
+  readonly tally: Tally;
+}
+
+/** How many secrets of the record were sealed anew. */
+async function resealOne(
+  { records }: Pick<ResourcesWriter, 'records'>,
+  found: StoredRecord,
+  { box, clock, tally }: Resealing,
+): Promise<number> {
+  // Somebody may have changed it since the page was read; nobody does within this transaction.
+  const record = await records.find(found.kind, { organisationId: found.organisationId }, found.id);
+  if (record === undefined) return 0;
+  const secrets: Record<string, string> = { ...record.secrets };
+  let resealed = 0;
+  for (const [field, sealed] of Object.entries(record.secrets)) {
+    if (box.isCurrent(sealed)) continue;
+    const context = secretContext(record.id, field);
+    try {
+      secrets[field] = box.seal(box.open(sealed, context), context);
+      resealed += 1;
+    } catch (error) {
+      if (!GatewayError.is(error)) throw error;
+      const { kind, slug, organisationId } = record;
+      tally.failed.set(context, `${kind} "${slug}" of ${organisationId}, ${field}: ${error.message}`);
+    }
+  }
+  if (resealed === 0) return 0;
+  const change = { secrets, updatedAt: clock.now(), updatedBy: actor, version: record.version + 1 };
+  const isStored = await records.replace({ ...record, ...change });
+  return isStored ? resealed : 0;
+}
+
+interface Resealed {
+  readonly organisationId: string;
+  readonly at: number;
+  readonly resealed: number;
+  readonly keyId: string;
+}
+
+function auditEntry({ organisationId, at, resealed, keyId }: Resealed): AuditEntry {
+  return {
+    ...{ id: randomUUID(), organisationId, workspaceId: '', at },
+    ...{ actorType: 'system', actorId: actor, actorName: actor },
+    ...{ action: 'rotate', resourceType: 'secrets', resourceId: '' },
+    // Nobody asked for it over HTTP: there is no request to speak of.
+    ...{ method: '', uri: '', requestId: '', status: 200, clientIp: '' },
+    details: JSON.stringify({ secrets: resealed, key_id: keyId }),
+  };
+}

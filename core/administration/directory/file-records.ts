@@ -1,0 +1,190 @@
+import { keySecretHash } from '../../organisation/key-secret-schema.ts';
+import { rateLimitsOf, usageLimitOf } from '../../organisation/limits-schema.ts';
+import { canonicalScope } from '../../access/scopes.ts';
+import type { KeyBlock, OrganisationBlock, WorkspaceBlock } from '../../organisation/organisation-schema.ts';
+import type { Clock } from '../../ports/clock.ts';
+import type { Directory, KeyRecord } from '../../ports/directory.ts';
+import type { OrganisationDefaults } from '../../ports/organisation-settings.ts';
+import type { ApiKeyRecord, WorkspaceRecord } from '../../ports/resources.ts';
+import type { SecretBox } from '../../ports/secret-managers.ts';
+import { defaultWorkspaceSlug } from '../../organisation/default-workspace.ts';
+import { fileId } from './file-id.ts';
+import { FileResources } from './file-resources.ts';
+import { KeyTable } from './key-table.ts';
+import { ownedPlace, ownerAt, type OwnedFile } from './owned-file.ts';
+
+/** Where the records of the file belong. */
+export interface FileRecordsPlace extends Pick<Directory, 'defaultOrganisationId' | 'defaultWorkspaceId'> {
+  /** Seals what its integrations hold. */
+  readonly secrets: SecretBox;
+}
+
+/**
+ * The workspaces and keys that the configuration owns, and what requests can be configured with, as records. Their ids are made of the organisation's id and
+ * their slug, or their type, workspace and name: the same in every process and after every reload.
+ */
+export class FileRecords {
+  readonly organisationId: string;
+  /** What the file calls the organisation; undefined when it does not. */
+  readonly name: string | undefined;
+  /** What the organisation's requests begin with; undefined when the file leaves that to the API. */
+  readonly defaults: OrganisationDefaults | undefined;
+  /** In the order of the file. */
+  readonly workspaces: readonly WorkspaceRecord[];
+  /** In the order of the file. */
+  readonly apiKeys: readonly ApiKeyRecord[];
+  /** Configs, integrations, providers, guardrails and policies. */
+  readonly resources: FileResources;
+  readonly #source: OwnedFile['source'];
+  readonly #workspaces = new Map<string, WorkspaceRecord>();
+  readonly #keys = new Map<string, ApiKeyRecord>();
+  /** JSON pointers by id. */
+  readonly #pointers: Map<string, string>;
+  readonly #secrets: KeyTable;
+
+  /** `file` has been checked; `readAt`, in milliseconds, is what its records say of when they were made. */
+  constructor(file: OwnedFile, place: FileRecordsPlace, readAt: number) {
+    const { defaultOrganisationId: organisationId, defaultWorkspaceId, secrets } = place;
+    const block = file.config.organisation ?? {};
+    this.#source = file.source;
+    this.organisationId = organisationId;
+    this.name = block.name;
+    this.defaults = block.defaults === undefined ? undefined : defaultsOf(block.defaults);
+    const made = { createdAt: readAt, updatedAt: readAt, version: 1, managedBy: 'file' } as const;
+    this.workspaces = (block.workspaces ?? []).map((workspace) => ({
+      ...workspaceOf(workspace, organisationId),
+      ...made,
+    }));
+    for (const workspace of this.workspaces) this.#workspaces.set(workspace.slug, workspace);
+    const workspaceId = (slug: string): string | undefined =>
+      slug === defaultWorkspaceSlug ? defaultWorkspaceId : this.#workspaces.get(slug)?.id;
+    this.apiKeys = (block.keys ?? []).map((key) => {
+      const ofKey = workspaceId(key.workspace ?? defaultWorkspaceSlug);
+      return { ...keyOf(key, organisationId, ofKey), ...made };
+    });
+    this.#secrets = new KeyTable(() => defaultWorkspaceId);
+    for (const [index, key] of this.apiKeys.entries()) {
+      this.#keys.set(key.id, key);
+      this.#secrets.put(key, ownerAt(`/organisation/keys/${index}`, file.source));
+    }
+    for (const workspace of this.workspaces) this.#workspaces.set(workspace.id, workspace);
+    const keyId = (name: string): string | undefined => {
+      const alike = this.apiKeys.filter((key) => key.name === name);
+      return alike.length === 1 ? alike[0]?.id : undefined;
+    };
+    this.resources = new FileResources(file, { organisationId, workspaceId, keyId, secrets, readAt });
+    this.#pointers = this.resources.pointers;
+    this.workspaces.forEach(({ id }, index) => this.#pointers.set(id, `/organisation/workspaces/${index}`));
+    this.apiKeys.forEach(({ id }, index) => this.#pointers.set(id, `/organisation/keys/${index}`));
+  }
+
+  /** By id or slug. */
+  workspace(organisationId: string, idOrSlug: string): WorkspaceRecord | undefined {
+    return organisationId === this.organisationId ? this.#workspaces.get(idOrSlug) : undefined;
+  }
+
+  key(organisationId: string, id: string): ApiKeyRecord | undefined {
+    return organisationId === this.organisationId ? this.#keys.get(id) : undefined;
+  }
+
+  /** The key whose secret has this SHA-256 (base64). */
+  keyByHash(hash: string): KeyRecord | undefined {
+    return this.#secrets.find(hash);
+  }
+
+  keyById(id: string): KeyRecord | undefined {
+    return this.#secrets.findById(id);
+  }
+
+  /** Where in the file the record with this id stands: `organisation.workspaces[2]`; undefined for all others. */
+  placeOf(id: string): string | undefined {
+    const pointer = this.#pointers.get(id);
+    return pointer === undefined ? undefined : ownedPlace(pointer);
+  }
+
+  /** The same with the name of the file, for messages: `gateway.config.yaml (organisation.workspaces[2])`. */
+  ownerOf(id: string): string | undefined {
+    const pointer = this.#pointers.get(id);
+    return pointer === undefined ? undefined : ownerAt(pointer, this.#source);
+  }
+
+  /** The same for what the organisation's requests begin with. */
+  get defaultsOwner(): string {
+    return ownerAt('/organisation/defaults', this.#source);
+  }
+}
+
+/** Makes the records of a configuration, once each. */
+export function fileRecordsOf(
+  place: FileRecordsPlace,
+  clock: Pick<Clock, 'now'>,
+): (file: OwnedFile) => FileRecords {
+  const made = new WeakMap<OwnedFile['config'], FileRecords>();
+  return (file) => {
+    let records = made.get(file.config);
+    if (records === undefined) made.set(file.config, (records = new FileRecords(file, place, clock.now())));
+    return records;
+  };
+}
+
+type Unmade<T> = Omit<T, 'createdAt' | 'updatedAt' | 'version'>;
+
+function workspaceOf(block: WorkspaceBlock, organisationId: string): Unmade<WorkspaceRecord> {
+  return {
+    id: fileId(organisationId, 'workspace', block.slug),
+    organisationId,
+    slug: block.slug,
+    name: block.name,
+    description: block.description ?? '',
+    icon: block.icon ?? '',
+    status: 'active',
+    isDefault: false,
+    defaults: defaultsOf(block.defaults),
+    usageLimits: (block.usage_limits ?? []).map((limit) => usageLimitOf(limit)),
+    rateLimits: rateLimitsOf(block.rate_limits ?? []),
+  };
+}
+
+function keyOf(
+  block: KeyBlock,
+  organisationId: string,
+  workspaceId: string | undefined,
+): Unmade<ApiKeyRecord> {
+  const ofOrganisation = block.type === 'organisation-service';
+  const override = block.defaults?.allow_config_override;
+  const logBodies = block.defaults?.log_bodies;
+  return {
+    id: fileId(
+      ...[organisationId, 'key', block.type],
+      ...[ofOrganisation ? '' : (block.workspace ?? defaultWorkspaceSlug), block.name],
+    ),
+    organisationId,
+    workspaceId: ofOrganisation ? undefined : workspaceId,
+    userId: block.user_id ?? '',
+    name: block.name,
+    description: block.description ?? '',
+    type: block.type,
+    status: 'active',
+    scopes: [...new Set(block.scopes.map((scope) => canonicalScope(scope)))],
+    rateLimits: rateLimitsOf(block.rate_limits ?? []),
+    usageLimits: block.usage_limits === undefined ? undefined : usageLimitOf(block.usage_limits),
+    defaults: {
+      ...defaultsOf(block.defaults),
+      ...(override !== undefined && { allowConfigOverride: override }),
+      ...(logBodies !== undefined && { logBodies }),
+    },
+    alertEmails: [],
+    // Of a hash there is nothing to show.
+    masked: '***',
+    secrets: [{ hash: keySecretHash(block) ?? '', expiresAt: undefined }],
+    creationMode: 'auto',
+    expiresAt: block.expires_at === undefined ? undefined : Date.parse(block.expires_at),
+  };
+}
+
+function defaultsOf({
+  metadata,
+  config_id: configId,
+}: NonNullable<OrganisationBlock['defaults']> = {}): OrganisationDefaults {
+  return { ...(metadata !== undefined && { metadata }), ...(configId !== undefined && { configId }) };
+}

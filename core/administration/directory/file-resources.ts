@@ -1,0 +1,219 @@
+import { actionsOf, checksOf } from '../../organisation/guardrail-schema.ts';
+import {
+  changedUsage,
+  ratePolicyName,
+  unlimited,
+  usagePolicyName,
+} from '../../organisation/policy-content.ts';
+import { policyRulesOf, type GivenRules } from '../../organisation/policy-schema.ts';
+import { givenRateLimits, givenUsageLimit, plainProvider } from '../../organisation/provider-schema.ts';
+import type {
+  ConfigBlock,
+  GuardrailBlock,
+  ProviderBlock,
+  RateLimitPolicyBlock,
+  UsageLimitPolicyBlock,
+} from '../../organisation/organisation-resources-schema.ts';
+import { childPointer } from '../../base/pointer.ts';
+import type { ConfigData, PolicyRules, RecordKinds } from '../../ports/record-kinds.ts';
+import type { RecordKind, StoredRecord } from '../../ports/records.ts';
+import { secretContext, type SecretBox } from '../../ports/secret-managers.ts';
+import { fileId } from './file-id.ts';
+import { integrationOfFile } from '../../organisation/file-integration.ts';
+import type { OwnedFile } from './owned-file.ts';
+import { RecordTable } from './record-table.ts';
+import { shownValue } from './shown-values.ts';
+
+/** Where the records of a file belong, and what their names stand for. */
+interface FileResourcesPlace {
+  readonly organisationId: string;
+  /** The id of the workspace of this slug: one of the file, or the default one. */
+  readonly workspaceId: (slug: string) => string | undefined;
+  /** The id of the file's only key of this name. */
+  readonly keyId: (name: string) => string | undefined;
+  /** Seals what its integrations hold, as the store's are sealed. */
+  readonly secrets: SecretBox;
+  /** Milliseconds: when its records were made, as they say. */
+  readonly readAt: number;
+}
+
+type Kinds = { [K in RecordKind]?: StoredRecord<K>[] };
+
+/** What every record of a file says. */
+interface Envelope {
+  readonly slug: string;
+  readonly name: string;
+  /** Slug; undefined for the organisation. */
+  readonly workspace?: string | undefined;
+  readonly parentId?: string;
+}
+
+const none: readonly never[] = [];
+
+/**
+ * What requests can be configured with, as the configuration owns it: laid out once for each configuration, for look-ups
+ * of requests and for the administration.
+ */
+export class FileResources {
+  /** What requests are served with. */
+  readonly table = new RecordTable();
+  /** What the administration shows: `table`, and the top-level `configs` and `providers`, without secrets. */
+  readonly shown = new RecordTable();
+  /** JSON pointers by id. */
+  readonly pointers = new Map<string, string>();
+  readonly #file: OwnedFile;
+  readonly #place: FileResourcesPlace;
+  readonly #kinds: Kinds = {};
+
+  /** `file` has been checked. */
+  constructor(file: OwnedFile, place: FileResourcesPlace) {
+    this.#file = file;
+    this.#place = place;
+    const { configs = {}, providers = {}, organisation = {} } = file.config;
+    for (const [name, config] of Object.entries(configs)) this.#topLevelConfig(name, config);
+    for (const name of Object.keys(providers)) this.#topLevelProvider(name);
+    organisation.integrations?.forEach((_, index) => this.#integration(index));
+    organisation.providers?.forEach((one, index) => this.#provider(one, index));
+    organisation.configs?.forEach((one, index) => this.#config(one, index));
+    organisation.guardrails?.forEach((one, index) => this.#guardrail(one, index));
+    organisation.rate_limit_policies?.forEach((one, index) => this.#ratePolicy(one, index));
+    organisation.usage_limit_policies?.forEach((one, index) => this.#usagePolicy(one, index));
+  }
+
+  /** Those that the administration shows, in the order of the file. */
+  list<K extends RecordKind>(kind: K): readonly StoredRecord<K>[] {
+    return this.#kinds[kind] ?? none;
+  }
+
+  #topLevelConfig(name: string, config: NonNullable<OwnedFile['config']['configs']>[string]): void {
+    const pointer = childPointer('/configs', name);
+    const said = shownValue(config, pointer, this.#file.source) as ConfigData['config'];
+    const data = { config: said, isDefault: false };
+    this.#show(this.#record('config', { slug: name, name: config.name ?? name }, pointer, data));
+  }
+
+  #topLevelProvider(name: string): void {
+    const pointer = childPointer('/providers', name);
+    this.#show(this.#record('provider', { slug: name, name }, pointer, plainProvider));
+  }
+
+  #integration(index: number): void {
+    const block = this.#file.config.organisation?.integrations?.[index];
+    if (block === undefined) return;
+    const pointer = `/organisation/integrations/${index}`;
+    const { secrets } = this.#place;
+    const { data, plain } = integrationOfFile(block, (slug) => this.#place.workspaceId(slug) ?? slug);
+    const record = this.#record('integration', block, pointer, data);
+    const sealed = Object.entries(plain).map(([field, text]) => [
+      field,
+      secrets.seal(text, secretContext(record.id, field)),
+    ]);
+    this.#add({ ...record, secrets: Object.fromEntries(sealed) as Record<string, string> });
+    const { slug, name, workspace, create_default_provider: wanted = true } = block;
+    const providers = this.#file.config.organisation?.providers ?? none;
+    const has = providers.some((one) => one.integration_id === slug && one.workspace === workspace);
+    if (!wanted || has) return;
+    const own = { slug: block.default_provider_slug ?? slug, name, workspace, parentId: record.id };
+    this.#add(this.#record('provider', own, pointer, plainProvider));
+  }
+
+  #provider(block: ProviderBlock, index: number): void {
+    const { integration_id: named, usage_limits: usage = null, rate_limits: rates = null } = block;
+    const workspaceId = block.workspace && this.#place.workspaceId(block.workspace);
+    const integration = this.table.find('integration', workspaceId, named);
+    const { expires_at: expires } = block;
+    // What the file does not have is looked for in the store, by the name that stands here.
+    const own = { ...block, parentId: integration?.id ?? named };
+    const record = this.#record('provider', own, `/organisation/providers/${index}`, {
+      ...plainProvider,
+      note: block.note ?? '',
+      usageLimits: givenUsageLimit(usage, '').limit,
+      rateLimits: givenRateLimits(rates, '').limits,
+      expiresAt: typeof expires === 'string' ? Date.parse(expires) : undefined,
+    });
+    this.#add(record);
+  }
+
+  #config(block: ConfigBlock, index: number): void {
+    const pointer = `/organisation/configs/${index}`;
+    const config = block.config as ConfigData['config'];
+    const data = { config, isDefault: block.is_default ?? false };
+    const shown = shownValue(config, `${pointer}/config`, this.#file.source);
+    this.#add(this.#record('config', block, pointer, data), { ...data, config: shown });
+  }
+
+  #guardrail(block: GuardrailBlock, index: number): void {
+    const pointer = `/organisation/guardrails/${index}`;
+    type Parameters = RecordKinds['guardrail']['checks'][number]['parameters'];
+    const actions = actionsOf(block.actions);
+    const checks = checksOf(block.checks, (parameters) => parameters as Parameters);
+    const shown = checksOf(block.checks, (parameters, at) => {
+      const place = `${pointer}/checks/${at}/parameters`;
+      return shownValue(parameters, place, this.#file.source) as Parameters;
+    });
+    const record = this.#record('guardrail', block, pointer, { checks, actions });
+    this.#add(record, { checks: shown, actions });
+  }
+
+  #ratePolicy(block: RateLimitPolicyBlock, index: number): void {
+    const { type, unit, value } = block;
+    const own = { ...block, name: block.name ?? ratePolicyName(block) };
+    const data = { ...this.#rules(block), type, unit, value };
+    this.#add(this.#record('rate_limit_policy', own, `/organisation/rate_limit_policies/${index}`, data));
+  }
+
+  #usagePolicy(block: UsageLimitPolicyBlock, index: number): void {
+    const { type, credit_limit: limit } = block;
+    const own = { ...block, name: block.name ?? usagePolicyName(type, limit) };
+    const data = { ...this.#rules(block), type, ...changedUsage(block, unlimited) };
+    this.#add(this.#record('usage_limit_policy', own, `/organisation/usage_limit_policies/${index}`, data));
+  }
+
+  /** The rules with every name as requests are told by it: ids of keys and workspaces, slugs of the rest. */
+  #rules(block: Required<GivenRules>): PolicyRules {
+    const { conditions, groupBy } = policyRulesOf(block);
+    const { workspaceId, keyId } = this.#place;
+    const named = conditions.map(({ key, value }) => {
+      if (key === 'workspace_id') return { key, value: workspaceId(value) ?? value };
+      if (key === 'api_key') return { key, value: keyId(value) ?? value };
+      const isProvider = key === 'provider' || key === 'virtual_key';
+      return { key, value: isProvider && value.startsWith('@') ? value.slice(1) : value };
+    });
+    return { conditions: named, groupBy };
+  }
+
+  #record<K extends RecordKind>(
+    kind: K,
+    { slug, name, workspace, parentId = '' }: Envelope,
+    pointer: string,
+    data: RecordKinds[K],
+  ): StoredRecord<K> {
+    const { organisationId, readAt } = this.#place;
+    const id = fileId(organisationId, kind, workspace ?? '', slug);
+    this.pointers.set(id, pointer);
+    return {
+      ...{ kind, id, organisationId, slug, name, status: 'active', parentId, data, secrets: {} },
+      workspaceId: workspace === undefined ? undefined : this.#place.workspaceId(workspace),
+      ...{
+        createdBy: '',
+        updatedBy: '',
+        createdAt: readAt,
+        updatedAt: readAt,
+        version: 1,
+        managedBy: 'file',
+      },
+    };
+  }
+
+  /** `shown`: what the administration shows of it, where that is less. */
+  #add<K extends RecordKind>(record: StoredRecord<K>, shown: RecordKinds[K] = record.data): void {
+    this.table.put(record);
+    this.#show(shown === record.data ? record : { ...record, data: shown });
+  }
+
+  #show<K extends RecordKind>(record: StoredRecord<K>): void {
+    this.shown.put(record);
+    const kinds: { [One in K]?: StoredRecord<One>[] } = this.#kinds;
+    (kinds[record.kind] ??= []).push(record);
+  }
+}

@@ -1,0 +1,129 @@
+import type { KeyRecord } from '../../ports/directory.ts';
+import type { ApiKeyDefaults, ApiKeySecret, DirectoryKey } from '../../ports/resources.ts';
+import type { RateLimit } from '../../ports/limits.ts';
+import { SharedTexts } from './shared-texts.ts';
+
+/** Says which workspace the requests of an organisation's own keys belong to. */
+type WorkspaceOf = (organisationId: string) => string;
+
+/** So many lists of limits are remembered; beyond it they are shared anew. */
+const maxSharedLimits = 10_000;
+
+/** The keys of the store by the hashes of their secrets. Its records are small and share what they have in common. */
+export class KeyTable {
+  readonly #byHash = new Map<string, KeyRecord>();
+  /** The hashes of each key by its id: one of them as it is, several as a list. */
+  readonly #hashes = new Map<string, string | readonly string[]>();
+  readonly #shared = new SharedTexts();
+  readonly #limits = new Map<string, readonly RateLimit[]>();
+  readonly #workspaceOf: WorkspaceOf;
+
+  constructor(workspaceOf: WorkspaceOf) {
+    this.#workspaceOf = workspaceOf;
+  }
+
+  /** How many keys there are. */
+  get size(): number {
+    return this.#hashes.size;
+  }
+
+  /** The key one of whose secrets has this SHA-256 (base64), also when that secret has ended. */
+  find(sha256: string): KeyRecord | undefined {
+    return this.#byHash.get(sha256);
+  }
+
+  /** The key with this id, as its secret that ends last knows it. */
+  findById(id: string): KeyRecord | undefined {
+    const hashes = this.#hashes.get(id);
+    if (hashes === undefined) return undefined;
+    if (typeof hashes === 'string') return this.#byHash.get(hashes);
+    const records = hashes.map((hash) => this.#byHash.get(hash));
+    return records.find((record) => record?.isReplaced === false) ?? records[0];
+  }
+
+  /** Adds the key, or puts it in the place of the one with its id. `definedAt` as in `KeyRecord`. */
+  put(key: DirectoryKey, definedAt?: string): void {
+    this.remove(key.id);
+    const present = this.#present(key);
+    const base = definedAt === undefined ? present : { ...present, definedAt };
+    const hashes: string[] = [];
+    for (const secret of key.secrets) {
+      this.#byHash.set(secret.hash, secret.expiresAt === undefined ? base : replaced(base, secret.expiresAt));
+      hashes.push(secret.hash);
+    }
+    this.#hashes.set(base.id, hashes.length === 1 ? (hashes[0] ?? []) : hashes);
+  }
+
+  /** Every secret's hash with what it stands for; what `restore` takes. */
+  entries(): readonly (readonly [string, KeyRecord])[] {
+    return [...this.#byHash];
+  }
+
+  /** Adds one secret of a key as `entries` gave it, beside those of the same key that are there. */
+  restore(hash: string, record: KeyRecord): void {
+    const { organisationId, workspaceId, userId, scopes } = record;
+    const shared = {
+      organisationId: this.#shared.text(organisationId),
+      workspaceId: this.#shared.text(workspaceId),
+      userId: this.#shared.text(userId),
+      scopes: this.#shared.list(scopes),
+    };
+    this.#byHash.set(hash, { ...record, ...shared });
+    const known = this.#hashes.get(record.id);
+    this.#hashes.set(record.id, known === undefined ? hash : [known, hash].flat());
+  }
+
+  /** Forgets the key with this id; does nothing when there is none. */
+  remove(id: string): void {
+    const hashes = this.#hashes.get(id);
+    if (hashes === undefined) return;
+    this.#hashes.delete(id);
+    if (typeof hashes === 'string') this.#byHash.delete(hashes);
+    else for (const hash of hashes) this.#byHash.delete(hash);
+  }
+
+  #present(key: DirectoryKey): KeyRecord {
+    const organisationId = this.#shared.text(key.organisationId);
+    const record = {
+      id: key.id,
+      name: key.name,
+      kind: key.type,
+      organisationId,
+      workspaceId: this.#shared.text(key.workspaceId ?? this.#workspaceOf(organisationId)),
+      userId: this.#shared.text(key.userId),
+      scopes: this.#shared.list(key.scopes),
+      expiresAt: endOf(key),
+      isReplaced: false,
+    };
+    // Most keys have neither, and there may be many keys.
+    const withDefaults = saysSomething(key.defaults) ? { ...record, defaults: key.defaults } : record;
+    if (key.rateLimits.length === 0) return withDefaults;
+    return { ...withDefaults, rateLimits: this.#sharedLimits(key.rateLimits) };
+  }
+
+  /** The first list that said the same: many keys are made alike. */
+  #sharedLimits(limits: readonly RateLimit[]): readonly RateLimit[] {
+    const said = limits.map(({ type, unit, value }) => `${type} ${unit} ${value}`).join();
+    const known = this.#limits.get(said);
+    if (known !== undefined) return known;
+    if (this.#limits.size >= maxSharedLimits) this.#limits.clear();
+    this.#limits.set(said, limits);
+    return limits;
+  }
+}
+
+function saysSomething({ metadata, configId, allowConfigOverride, logBodies }: ApiKeyDefaults): boolean {
+  if (configId !== undefined || allowConfigOverride === false || logBodies === false) return true;
+  return metadata !== undefined && Object.keys(metadata).length > 0;
+}
+
+/** A key that was marked expired has ended, whatever its date says. */
+function endOf({ status, expiresAt, updatedAt }: DirectoryKey): number | null {
+  if (status !== 'expired') return expiresAt ?? null;
+  return Math.min(expiresAt ?? updatedAt, updatedAt);
+}
+
+function replaced(base: KeyRecord, secretEndsAt: NonNullable<ApiKeySecret['expiresAt']>): KeyRecord {
+  if (base.expiresAt !== null && base.expiresAt <= secretEndsAt) return base;
+  return { ...base, expiresAt: secretEndsAt, isReplaced: true };
+}

@@ -1,0 +1,341 @@
+import { GatewayError } from '../../errors/gateway-error.ts';
+import { bounded } from '../../lifecycle/bounded.ts';
+import type { Clock } from '../../ports/clock.ts';
+import type {
+  Directory,
+  DirectorySnapshots,
+  DirectoryStanding,
+  DirectoryUser,
+  KeyRecord,
+} from '../../ports/directory.ts';
+import type { Log } from '../../ports/log.ts';
+import type { Metrics } from '../../ports/metrics.ts';
+import type { OrganisationDefaults, SecuritySettings } from '../../ports/organisation-settings.ts';
+import type { WorkspaceRole } from '../../ports/people.ts';
+import type { RecordKind, RecordPlace, StoredRecord } from '../../ports/records.ts';
+import type { Resources } from '../../ports/resources.ts';
+import { ensureDefaultRecords, type DefaultOwner } from './default-records.ts';
+import { DirectoryReport, type DirectoryStatus } from './directory-report.ts';
+import { KeyTable } from './key-table.ts';
+import { OrganisationTable } from './organisation-table.ts';
+import { readAllKeys, readChanged, type Known, type StoreReader } from './read-changes.ts';
+import { restoreRows, SnapshotKeeper } from './snapshot-keeper.ts';
+
+/** Notifications may be lost: this often the numbers of changes are read anyway. */
+const lookEveryMs = 2000;
+/** Between attempts while nothing has been read yet. */
+const retryMs = 500;
+/** What answers slowly is waited for at the start… */
+const startMs = 30_000;
+/** …and so long what fails: whoever opened the store has waited for it already. */
+const awayMs = 1000;
+/** One question to the store. */
+const questionTimeoutMs = 10_000;
+/** All questions of one look. */
+const lookTimeoutMs = 60_000;
+/** The store remembers removals for a day; who was away for longer than this reads everything again. */
+const forgetsAfterMs = 12 * 3_600_000;
+
+/** What `createDirectory` needs. */
+export interface DirectoryOptions {
+  /** Runs once, before anything is read from the store. Default: makes the default records of `base`. */
+  readonly prepareStore?: () => Promise<void>;
+  /** What is known without a store: the default organisation and workspace, the owner's key. Its keys come first. */
+  readonly base: Directory;
+  /** Who owns the default organisation when it is made. */
+  readonly owner: DefaultOwner;
+  readonly resources: Resources;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  /** Milliseconds after which what could not be read again is not relied on any more. Default: never. */
+  readonly maxAgeMs?: number;
+  /** Where what is known is kept for a start without the store; undefined for a store that starts with the gateway. */
+  readonly snapshots?: DirectorySnapshots | undefined;
+}
+
+/** A directory that follows a store. */
+export interface LiveDirectory extends Directory {
+  /** The store, with writes that resolve when this directory knows of them (unless it cannot read just then). */
+  readonly resources: Resources;
+  /**
+   * Reads everything, and follows the store from then on. Resolves when everything is known, or when the store has
+   * failed for a second or been read for 30: then the snapshot serves until the store answers. Never rejects.
+   */
+  start(): Promise<void>;
+  /** Resolves when everything that the store holds now is known, or could not be read. Never rejects. */
+  refresh(): Promise<void>;
+  /** Why requests with keys of the store cannot be served now, in sentences for anybody; empty when they can. */
+  unready(): readonly string[];
+  status(): DirectoryStatus;
+  /** Another `maxAgeMs`, from now on. */
+  limitAge(maxAgeMs: number): void;
+  /** Ends following; what is known stays. Does not close the store. */
+  close(): void;
+}
+
+/**
+ * Makes the request path's view of the store: all keys in memory, never a database call. While the store is away it
+ * keeps what it knew.
+ */
+export function createDirectory(options: DirectoryOptions): LiveDirectory {
+  return new StoreDirectory(options);
+}
+
+class StoreDirectory implements LiveDirectory {
+  readonly defaultOrganisationId: string;
+  readonly defaultWorkspaceId: string;
+  readonly resources: Resources;
+  readonly #options: DirectoryOptions;
+  readonly #report: DirectoryReport;
+  readonly #keeper: SnapshotKeeper | undefined;
+  readonly #store: StoreReader & Pick<Resources, 'changes'>;
+  #known: Known;
+  /** The number of each organisation's last change that is known; undefined until everything has been read. */
+  #numbers: Map<string, number> | undefined;
+  #lookedAt = 0;
+  #hasDefaults = false;
+  /** Counts looks: one that was given up must not change anything when it ends late. */
+  #turn = 0;
+  #running: Promise<void> | undefined;
+  #next: Promise<void> | undefined;
+  #cancelLook: () => void = () => undefined;
+  #unsubscribe: () => void = () => undefined;
+  #closed = false;
+
+  constructor(options: DirectoryOptions) {
+    const { base, resources, clock, log, metrics, snapshots } = options;
+    const { maxAgeMs = Infinity } = options;
+    this.#options = options;
+    this.defaultOrganisationId = base.defaultOrganisationId;
+    this.defaultWorkspaceId = base.defaultWorkspaceId;
+    const bound = { clock, ms: questionTimeoutMs, late: () => late(questionTimeoutMs) };
+    this.#store = {
+      read: (work) => bounded(() => resources.read(work), bound),
+      changes: () => bounded(() => resources.changes(), bound),
+    };
+    this.#known = this.#nothingKnown();
+    this.#report = new DirectoryReport({ clock, log, metrics, maxAgeMs, keys: () => this.#known.keys.size });
+    this.#keeper = snapshots && new SnapshotKeeper({ snapshots, clock, log, known: () => this.#known });
+    this.resources = {
+      write: async (organisationId, work) => {
+        await this.#untilDefaults();
+        const result = await resources.write(organisationId, work);
+        await this.refresh();
+        return result;
+      },
+      read: async (work) => {
+        await this.#untilDefaults();
+        return resources.read(work);
+      },
+      changes: () => resources.changes(),
+      onChange: (look) => resources.onChange(look),
+      ping: () => resources.ping(),
+      close: () => resources.close(),
+    };
+  }
+
+  standing(): DirectoryStanding {
+    return this.#report.standing();
+  }
+
+  status(): DirectoryStatus {
+    return this.#report.status();
+  }
+
+  keyByHash(sha256: string): KeyRecord | undefined {
+    const own = this.#options.base.keyByHash(sha256);
+    if (own !== undefined || this.#report.standing() === 'unknown') return own;
+    return this.#known.keys.find(sha256);
+  }
+
+  keyById(id: string): KeyRecord | undefined {
+    return this.#options.base.keyById(id) ?? this.#known.keys.findById(id);
+  }
+
+  isArchived(workspaceId: string): boolean {
+    return this.#known.organisations.isArchived(workspaceId);
+  }
+
+  workspaceId(organisationId: string, idOrSlug: string): string | undefined {
+    return this.#known.organisations.workspaceId(organisationId, idOrSlug);
+  }
+
+  defaultsOf(organisationId: string, workspaceId: string): OrganisationDefaults {
+    return this.#known.organisations.defaultsOf(organisationId, workspaceId);
+  }
+
+  rateLimitsOf(organisationId: string, workspaceId: string): ReturnType<Directory['rateLimitsOf']> {
+    return this.#known.organisations.rateLimitsOf(organisationId, workspaceId);
+  }
+
+  settingsIn(organisationId: string, workspaceId: string): SecuritySettings {
+    return this.#known.organisations.settingsIn(organisationId, workspaceId);
+  }
+
+  user(organisationId: string, idOrEmail: string): DirectoryUser | undefined {
+    return this.#known.organisations.user(organisationId, idOrEmail);
+  }
+
+  memberRole(workspaceId: string, userId: string): WorkspaceRole | undefined {
+    return this.#known.organisations.memberRole(workspaceId, userId);
+  }
+
+  record<K extends RecordKind>(kind: K, place: RecordPlace, idOrSlug: string): StoredRecord<K> | undefined {
+    return this.#known.organisations.record(kind, place, idOrSlug);
+  }
+
+  records<K extends RecordKind>(kind: K, place: RecordPlace): readonly StoredRecord<K>[] {
+    return this.#known.organisations.records(kind, place);
+  }
+
+  async start(): Promise<void> {
+    const { resources, clock, log } = this.#options;
+    this.#unsubscribe = resources.onChange(() => void this.refresh());
+    // The clock's timers do not keep the process alive, and while the store is away nothing else may.
+    const alive = setInterval(() => undefined, startMs);
+    const bound = { clock, ms: startMs, late: () => late(startMs) };
+    await bounded(() => this.#firstLooks(), bound).catch(() => undefined);
+    if (this.#numbers === undefined) await this.#restore();
+    clearInterval(alive);
+    if (this.#report.knowsNothing && !this.#closed)
+      log.warn(
+        "The store of keys and workspaces cannot be read, and there is no snapshot of it: only the owner's key and those of the configuration work; others are refused with 503 until it can.",
+      );
+  }
+
+  /** Resolves when everything is known or the store fails; looks go on behind it. */
+  async #firstLooks(): Promise<void> {
+    const since = this.#options.clock.monotonic();
+    for (;;) {
+      await this.refresh();
+      const { clock } = this.#options;
+      if (this.#closed || this.#numbers !== undefined || clock.monotonic() - since >= awayMs) break;
+      await new Promise<void>((resolve) => void clock.after(retryMs, resolve));
+    }
+    this.#scheduleLook();
+  }
+
+  /** Takes what the snapshot knows, unless the store has answered meanwhile. It is read whole then all the same. */
+  async #restore(): Promise<void> {
+    const snapshot = await this.#options.snapshots?.read();
+    if (snapshot === undefined || this.#numbers !== undefined || this.#closed) return;
+    const known = this.#nothingKnown();
+    restoreRows(snapshot.rows, known);
+    this.#known = known;
+    this.#report.restored(Math.max(0, this.#options.clock.now() - snapshot.at));
+  }
+
+  unready(): readonly string[] {
+    return this.#report.unready();
+  }
+
+  limitAge(maxAgeMs: number): void {
+    this.#report.limitAge(maxAgeMs);
+  }
+
+  #scheduleLook(): void {
+    if (this.#closed) return;
+    const ms = this.#numbers === undefined ? retryMs : lookEveryMs;
+    this.#cancelLook = this.#options.clock.after(ms, () => {
+      void this.refresh().then(() => this.#scheduleLook());
+    });
+  }
+
+  refresh(): Promise<void> {
+    if (this.#next !== undefined) return this.#next;
+    if (this.#running === undefined) return this.#begin();
+    // The look that runs may have read before what the caller wants to see; the one behind it has not begun.
+    this.#next = this.#running.then(() => {
+      this.#next = undefined;
+      return this.#begin();
+    });
+    return this.#next;
+  }
+
+  /** A store that has come this moment may lack the default records, which others refer to and callers expect. */
+  async #untilDefaults(): Promise<void> {
+    if (!this.#hasDefaults) await this.refresh();
+  }
+
+  #begin(): Promise<void> {
+    if (this.#closed) return Promise.resolve();
+    const running = this.#look().then(() => {
+      this.#running = undefined;
+    });
+    this.#running = running;
+    return running;
+  }
+
+  async #look(): Promise<void> {
+    const { clock } = this.#options;
+    this.#turn += 1;
+    const turn = this.#turn;
+    const startedAt = clock.monotonic();
+    const at = clock.now();
+    const isWhole = this.#numbers === undefined || startedAt - this.#lookedAt > forgetsAfterMs;
+    const bound = { clock, ms: lookTimeoutMs, late: () => late(lookTimeoutMs) };
+    try {
+      await bounded(() => (isWhole ? this.#readAll(turn) : this.#readMoved(turn)), bound);
+      this.#lookedAt = startedAt;
+      this.#report.succeeded(startedAt);
+      this.#keeper?.looked(at);
+    } catch (error) {
+      this.#turn += 1;
+      if (!this.#closed) this.#report.failed(error);
+    }
+  }
+
+  async #readAll(turn: number): Promise<void> {
+    const { base, clock, log, resources, owner, prepareStore } = this.#options;
+    if (!this.#hasDefaults) {
+      await (prepareStore?.() ?? ensureDefaultRecords(resources, { base, owner, clock, log }));
+      this.#hasDefaults = true;
+    }
+    const isWanted = (): boolean => turn === this.#turn;
+    // Before the rest: what changes while that is read has a higher number, and is read again.
+    const numbers = await this.#store.changes();
+    const known = this.#nothingKnown();
+    await readAllKeys(this.#store, (key) => known.keys.put(key));
+    for (const [organisationId, after] of numbers)
+      await readChanged(this.#store, { organisationId, after, known, isWanted });
+    if (!isWanted()) return;
+    this.#known = known;
+    this.#numbers = new Map(numbers);
+    this.#keeper?.changed();
+  }
+
+  async #readMoved(turn: number): Promise<void> {
+    const isWanted = (): boolean => turn === this.#turn;
+    for (const [organisationId, number] of await this.#store.changes()) {
+      const after = this.#numbers?.get(organisationId) ?? 0;
+      if (number === after) continue;
+      // Numbers only grow: this is another store, or an older state of it. Nothing that is known holds.
+      if (number < after) return this.#readAll(turn);
+      await readChanged(this.#store, { organisationId, after, known: this.#known, isWanted });
+      if (!isWanted()) return;
+      this.#numbers?.set(organisationId, number);
+      this.#keeper?.changed();
+    }
+  }
+
+  #nothingKnown(): Known {
+    const { defaultOrganisationId, defaultWorkspaceId } = this.#options.base;
+    const keys = new KeyTable((organisationId) =>
+      organisationId === defaultOrganisationId ? defaultWorkspaceId : '',
+    );
+    return { keys, organisations: new OrganisationTable() };
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#cancelLook();
+    this.#unsubscribe();
+    this.#report.close();
+  }
+}
+
+/** A store that does not answer in time is away, like one that refuses connections. */
+function late(ms: number): Error {
+  return new GatewayError('store_unavailable', `The resources store has not answered within ${ms} ms.`);
+}

@@ -1,0 +1,191 @@
+import type { Clock } from '../../ports/clock.ts';
+import type { JobDefinition, RepeatedJob } from '../../ports/jobs.ts';
+import type { Log } from '../../ports/log.ts';
+import type { Counter, Metrics } from '../../ports/metrics.ts';
+
+const defaultAttempts = 5;
+const defaultTimeoutMs = 60_000;
+const longestWaitMs = 60_000;
+const shortestPeriodMs = 1000;
+const longestId = 255;
+const closingMs = 5000;
+const mostBytes = 65_536;
+
+/** What every store of jobs knows in the same way: how jobs are done. */
+interface JobRegistryOptions {
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly metrics?: Metrics | undefined;
+  /** Wait after the first attempt that fails; it doubles up to a minute. Default 1,000 ms. */
+  readonly firstWaitMs?: number;
+}
+
+/** One attempt at a stored job. */
+interface Attempt {
+  readonly name: string;
+  readonly id: string;
+  /** Plain JSON. */
+  readonly data: unknown;
+  /** From 1. */
+  readonly attempt: number;
+  /** Attempts in all; by default what the definition says. */
+  readonly attempts?: number | undefined;
+}
+
+/**
+ * How an attempt ended: `retried` and `given_up` are failures with and without another attempt to come; `interrupted`
+ * is one that the end of the gateway cut, which counts as none.
+ */
+export interface AttemptResult {
+  readonly outcome: 'done' | 'retried' | 'given_up' | 'interrupted';
+  readonly error?: Error;
+}
+
+/**
+ * How jobs are done, the same for every store of them: keeps definitions, checks what is added, and makes attempts
+ * with their time limit, log lines and `weir_jobs_total{name, outcome}`. A handler that throws harms nothing here.
+ */
+export class JobRegistry {
+  private readonly options: JobRegistryOptions;
+  private readonly definitions = new Map<string, JobDefinition<never>>();
+  private readonly periods = new Map<string, RepeatedJob>();
+  private readonly stopping = new AbortController();
+  private readonly total: ((labels: Record<'name' | 'outcome', string>) => Counter) | undefined;
+  private sealed = false;
+
+  constructor(options: JobRegistryOptions) {
+    this.options = options;
+    this.total = options.metrics?.counter({
+      name: 'weir_jobs_total',
+      help: 'Attempts at jobs by how they ended: done, retried, given_up, or interrupted by the end of the gateway.',
+      labels: ['name', 'outcome'],
+    });
+  }
+
+  /** See `Jobs.define`. */
+  define<T>(definition: JobDefinition<T>): void {
+    const { name, attempts = 1, timeoutMs = 1 } = definition;
+    this.mustBeOpen(name);
+    if (!/^[a-z]+(\.[a-z]+)*$/.test(name))
+      throw new TypeError(`"${name}" is no name of a job: write lower-case words with dots between them.`);
+    if (this.definitions.has(name)) throw new TypeError(`The job "${name}" is defined already.`);
+    if (!Number.isInteger(attempts) || attempts < 1 || !(timeoutMs > 0))
+      throw new TypeError(`The job "${name}" needs at least 1 attempt and a time limit above 0.`);
+    this.definitions.set(name, definition);
+  }
+
+  /** See `Jobs.repeat`. */
+  repeat(job: RepeatedJob): void {
+    this.mustBeOpen(job.name);
+    if (!this.definitions.has(job.name)) throw new TypeError(`The job "${job.name}" is not defined.`);
+    if (this.periods.has(job.name)) throw new TypeError(`The job "${job.name}" is repeated already.`);
+    if (!Number.isInteger(job.everyMs) || job.everyMs < shortestPeriodMs)
+      throw new TypeError(`The job "${job.name}" may come every ${shortestPeriodMs} ms at the most.`);
+    this.periods.set(job.name, job);
+  }
+
+  /** Ends definitions: jobs are run from now on. */
+  seal(): void {
+    this.sealed = true;
+  }
+
+  /** What comes again and again. */
+  get repeated(): readonly RepeatedJob[] {
+    return [...this.periods.values()];
+  }
+
+  /** How often a job is tried in all. */
+  attemptsOf(name: string): number {
+    return this.definitions.get(name)?.attempts ?? defaultAttempts;
+  }
+
+  /** Milliseconds to wait after so many attempts have failed. */
+  waitMs(failed: number): number {
+    const { firstWaitMs = 1000 } = this.options;
+    return Math.min(longestWaitMs, firstWaitMs * 2 ** Math.min(failed - 1, 30));
+  }
+
+  /** What is stored of a new job's data, as JSON. Throws `TypeError` when the job cannot be stored. */
+  check(name: string, id: string, data: unknown): string {
+    if (!this.definitions.has(name)) throw new TypeError(`The job "${name}" is not defined.`);
+    if (id === '' || id.length > longestId)
+      throw new TypeError(`The id of a job "${name}" needs 1 to ${longestId} characters.`);
+    // Undefined, and what holds a function alone, have no JSON.
+    const text = JSON.stringify(data) as string | undefined;
+    if (text === undefined) throw new TypeError(`The data of a job "${name}" must be plain JSON.`);
+    const bytes = Buffer.byteLength(text);
+    if (bytes > mostBytes)
+      throw new TypeError(`The data of a job "${name}" may have ${mostBytes} bytes and have ${bytes}.`);
+    return text;
+  }
+
+  /** Makes one attempt. Never rejects. */
+  async attempt(work: Attempt): Promise<AttemptResult> {
+    // One that was on its way here when the gateway began to stop.
+    if (this.stopping.signal.aborted) return { outcome: 'interrupted' };
+    try {
+      await this.run(work);
+      return this.ended(work, { outcome: 'done' });
+    } catch (thrown) {
+      const error = thrown instanceof Error ? thrown : new Error(String(thrown));
+      if (this.stopping.signal.aborted) return this.ended(work, { outcome: 'interrupted', error });
+      const last = work.attempt >= (work.attempts ?? this.attemptsOf(work.name));
+      return this.ended(work, { outcome: last ? 'given_up' : 'retried', error });
+    }
+  }
+
+  /** Tells every handler under way to stop. False when they have not `ended` within 5 s. */
+  async stop(ended: Promise<unknown>): Promise<boolean> {
+    this.sealed = true;
+    this.stopping.abort(new Error('the gateway stops'));
+    return new Promise((resolve) => {
+      const cancel = this.options.clock.after(closingMs, () => resolve(false));
+      const done = (): void => {
+        cancel();
+        resolve(true);
+      };
+      void ended.then(done, done);
+    });
+  }
+
+  private mustBeOpen(name: string): void {
+    if (this.sealed) throw new TypeError(`The job "${name}" must be defined before jobs are started.`);
+  }
+
+  private async run({ name, id, data, attempt }: Attempt): Promise<void> {
+    const definition = this.definitions.get(name);
+    if (definition === undefined)
+      throw new Error('no part of this gateway does jobs of this name; another version of it may have');
+    const ending = new AbortController();
+    const stop = (): void => ending.abort(this.stopping.signal.reason);
+    this.stopping.signal.addEventListener('abort', stop, { once: true });
+    const { timeoutMs = defaultTimeoutMs } = definition;
+    let cancel = (): void => undefined;
+    const late = new Promise<never>((_, reject) => {
+      cancel = this.options.clock.after(timeoutMs, () => {
+        const error = new Error(`it has not ended within ${timeoutMs} ms`);
+        ending.abort(error);
+        reject(error);
+      });
+    });
+    try {
+      // Whoever defined the name says what its data are: `define` and `add` share the type.
+      const work = definition.handle({ id, data: data as never, attempt, signal: ending.signal });
+      await Promise.race([work, late]);
+    } finally {
+      cancel();
+      this.stopping.signal.removeEventListener('abort', stop);
+    }
+  }
+
+  private ended(work: Attempt, result: AttemptResult): AttemptResult {
+    const { name, id, attempt } = work;
+    const { outcome, error } = result;
+    // Names that nobody defined come from a store, and could be any number.
+    this.total?.({ name: this.definitions.has(name) ? name : 'unknown', outcome }).inc();
+    const fields = { job: name, id, attempt, error };
+    if (outcome === 'retried') this.options.log.warn(`The job "${name}" failed and is tried again`, fields);
+    if (outcome === 'given_up') this.options.log.error(`The job "${name}" failed and is given up`, fields);
+    return result;
+  }
+}

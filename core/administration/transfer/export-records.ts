@@ -1,0 +1,224 @@
+import type { Static } from 'typebox';
+import { rateLimitsOf, showUsageLimit, usageLimitOf } from '../../organisation/limits-schema.ts';
+import type { GroupMappingRecord, InviteRecord, MemberRecord, UserRecord } from '../../ports/people.ts';
+import type { ApiKeyRecord, WorkspaceRecord } from '../../ports/resources.ts';
+import type {
+  ExportedInvite,
+  ExportedKey,
+  ExportedMapping,
+  ExportedMember,
+  ExportedUser,
+  ExportedWorkspace,
+} from './export-schema.ts';
+
+// Each pair gives back what it was given. The order of the members is that of the file.
+
+interface Dated {
+  readonly createdAt: number;
+  readonly updatedAt: number;
+  readonly version: number;
+}
+interface ShownDates {
+  readonly created_at: string;
+  readonly updated_at: string;
+  readonly version: number;
+}
+interface ShownDefaults {
+  readonly metadata?: Readonly<Record<string, string>>;
+  readonly config_id?: string;
+}
+
+/** A moment in milliseconds as text. */
+export function isoOf(at: number): string {
+  return new Date(at).toISOString();
+}
+
+function datesOf({ createdAt, updatedAt, version }: Dated): ShownDates {
+  return { created_at: isoOf(createdAt), updated_at: isoOf(updatedAt), version };
+}
+
+function readDates({ created_at: created, updated_at: updated, version }: ShownDates): Dated {
+  return { createdAt: Date.parse(created), updatedAt: Date.parse(updated), version };
+}
+
+/** Metadata and config as they stand in the file. */
+export function showDefaults({
+  metadata,
+  configId,
+}: {
+  readonly metadata?: Readonly<Record<string, string>>;
+  readonly configId?: string;
+}): { metadata?: Record<string, string>; config_id?: string } {
+  return {
+    ...(metadata !== undefined && { metadata: { ...metadata } }),
+    ...(configId !== undefined && { config_id: configId }),
+  };
+}
+
+/** Metadata and config of the file. */
+export function readDefaults({ metadata, config_id: configId }: ShownDefaults): {
+  metadata?: Readonly<Record<string, string>>;
+  configId?: string;
+} {
+  return { ...(metadata !== undefined && { metadata }), ...(configId !== undefined && { configId }) };
+}
+
+/** A workspace as it stands in the file. */
+export function showWorkspace(record: WorkspaceRecord): Static<typeof ExportedWorkspace> {
+  return {
+    ...{ id: record.id, slug: record.slug, name: record.name },
+    ...{ description: record.description, icon: record.icon, status: record.status },
+    is_default: record.isDefault,
+    defaults: showDefaults(record.defaults),
+    usage_limits: record.usageLimits.map((limit) => showUsageLimit(limit)),
+    rate_limits: [...rateLimitsOf(record.rateLimits)],
+    ...datesOf(record),
+  };
+}
+
+/** A workspace of the file. */
+export function readWorkspace(
+  shown: Static<typeof ExportedWorkspace>,
+  organisationId: string,
+): WorkspaceRecord {
+  return {
+    ...{ id: shown.id, organisationId, slug: shown.slug, name: shown.name },
+    ...{ description: shown.description, icon: shown.icon, status: shown.status },
+    isDefault: shown.is_default,
+    defaults: readDefaults(shown.defaults),
+    usageLimits: shown.usage_limits.map((limit) => usageLimitOf(limit)),
+    rateLimits: rateLimitsOf(shown.rate_limits),
+    ...readDates(shown),
+  };
+}
+
+/** A service key as it stands in the file. */
+export function showKey(record: ApiKeyRecord): Static<typeof ExportedKey> {
+  const { workspaceId, userId, usageLimits, defaults, expiresAt } = record;
+  const { allowConfigOverride: override, logBodies } = defaults;
+  return {
+    ...{ id: record.id, type: record.type },
+    ...(workspaceId !== undefined && { workspace_id: workspaceId }),
+    ...(userId !== '' && { user_id: userId }),
+    ...{ name: record.name, description: record.description, status: record.status },
+    scopes: [...record.scopes],
+    rate_limits: [...rateLimitsOf(record.rateLimits)],
+    ...(usageLimits !== undefined && { usage_limits: showUsageLimit(usageLimits) }),
+    defaults: {
+      ...showDefaults(defaults),
+      ...(override !== undefined && { allow_config_override: override }),
+      ...(logBodies !== undefined && { log_bodies: logBodies }),
+    },
+    alert_emails: [...record.alertEmails],
+    masked: record.masked,
+    hashes: record.secrets.map(({ hash, expiresAt: end }) => ({
+      sha256: hash,
+      ...(end !== undefined && { expires_at: isoOf(end) }),
+    })),
+    creation_mode: record.creationMode,
+    ...(expiresAt !== undefined && { expires_at: isoOf(expiresAt) }),
+    ...datesOf(record),
+  };
+}
+
+/** A service key of the file. */
+export function readKey(shown: Static<typeof ExportedKey>, organisationId: string): ApiKeyRecord {
+  const { usage_limits: usage, expires_at: expires } = shown;
+  const { allow_config_override: override, log_bodies: logBodies } = shown.defaults;
+  return {
+    ...{ id: shown.id, organisationId, type: shown.type },
+    ...{ workspaceId: shown.workspace_id, userId: shown.user_id ?? '' },
+    ...{ name: shown.name, description: shown.description, status: shown.status },
+    scopes: shown.scopes,
+    rateLimits: rateLimitsOf(shown.rate_limits),
+    usageLimits: usage === undefined ? undefined : usageLimitOf(usage),
+    defaults: {
+      ...readDefaults(shown.defaults),
+      ...(override !== undefined && { allowConfigOverride: override }),
+      ...(logBodies !== undefined && { logBodies }),
+    },
+    alertEmails: shown.alert_emails,
+    masked: shown.masked,
+    secrets: shown.hashes.map(({ sha256, expires_at: end }) => ({
+      hash: sha256,
+      expiresAt: end === undefined ? undefined : Date.parse(end),
+    })),
+    creationMode: shown.creation_mode,
+    expiresAt: expires === undefined ? undefined : Date.parse(expires),
+    ...readDates(shown),
+  };
+}
+
+/** A user as it stands in the file. */
+export function showUser(record: UserRecord): Static<typeof ExportedUser> {
+  const { id, email, firstName, lastName, role } = record;
+  return { id, email, first_name: firstName, last_name: lastName, role, ...datesOf(record) };
+}
+
+/** A user of the file. */
+export function readUser(shown: Static<typeof ExportedUser>, organisationId: string): UserRecord {
+  const { id, email, first_name: firstName, last_name: lastName, role } = shown;
+  return { id, organisationId, email: email.toLowerCase(), firstName, lastName, role, ...readDates(shown) };
+}
+
+/** A membership as it stands in the file. */
+export function showMember(record: MemberRecord): Static<typeof ExportedMember> {
+  const { workspaceId, userId, role } = record;
+  return { workspace_id: workspaceId, user_id: userId, role, ...datesOf(record) };
+}
+
+/** A membership of the file. */
+export function readMember(shown: Static<typeof ExportedMember>, organisationId: string): MemberRecord {
+  const { workspace_id: workspaceId, user_id: userId, role } = shown;
+  return { organisationId, workspaceId, userId, role, ...readDates(shown) };
+}
+
+/** A pending invite as it stands in the file. */
+export function showInvite(record: InviteRecord): Static<typeof ExportedInvite> {
+  return {
+    ...{ id: record.id, email: record.email, role: record.role },
+    workspaces: record.workspaces.map(({ id, role }) => ({ id, role })),
+    key_scopes: [...record.keyScopes],
+    ...{ token_sha256: record.tokenHash, invited_by: record.invitedBy, expires_at: isoOf(record.expiresAt) },
+    ...datesOf(record),
+  };
+}
+
+/** A pending invite of the file. */
+export function readInvite(shown: Static<typeof ExportedInvite>, organisationId: string): InviteRecord {
+  return {
+    ...{ id: shown.id, organisationId, email: shown.email.toLowerCase(), role: shown.role },
+    ...{ workspaces: shown.workspaces, keyScopes: shown.key_scopes, status: 'pending' },
+    ...{ tokenHash: shown.token_sha256, invitedBy: shown.invited_by },
+    ...{ expiresAt: Date.parse(shown.expires_at), acceptedAt: undefined },
+    ...readDates(shown),
+  };
+}
+
+/** A group mapping as it stands in the file. */
+export function showMapping(record: GroupMappingRecord): Static<typeof ExportedMapping> {
+  const { id, workspaceId, role, groupId, groupName } = record;
+  return {
+    ...{ id, workspace_id: workspaceId, role },
+    ...(groupId !== '' && { group_id: groupId }),
+    ...(groupName !== '' && { group_name: groupName }),
+    created_at: isoOf(record.createdAt),
+  };
+}
+
+/** A group mapping of the file. */
+export function readMapping(
+  shown: Static<typeof ExportedMapping>,
+  organisationId: string,
+): GroupMappingRecord {
+  const { id, workspace_id: workspaceId, role, group_id: groupId = '', group_name: groupName = '' } = shown;
+  return {
+    id,
+    organisationId,
+    workspaceId,
+    role,
+    groupId,
+    groupName,
+    createdAt: Date.parse(shown.created_at),
+  };
+}

@@ -1,0 +1,128 @@
+import { Type, type TObject, type TSchema } from 'typebox';
+import { RateLimitSchema } from '../../organisation/limits-schema.ts';
+import { strict } from '../../organisation/text-schema.ts';
+import { exportFields, exportFormats, exportStates } from '../../ports/export-fields.ts';
+import type { RecordKinds } from '../../ports/record-kinds.ts';
+import type { RecordKind } from '../../ports/records.ts';
+
+const Text = Type.String();
+const Flag = Type.Boolean();
+const Moment = Type.Integer();
+const Count = Type.Integer();
+const Json = Type.Unknown();
+const Free = Type.Record(Type.String(), Type.Unknown());
+const Texts = Type.Array(Text);
+const oneOf = (...values: readonly string[]) => Type.Union(values.map((value) => Type.Literal(value)));
+const exactly = <P extends Record<string, TSchema>>(members: P) => Type.Object(members, strict);
+/** By id, or another name that people gave. */
+const byName = (value: TSchema) => Type.Record(Type.String(), value);
+
+const UsageLimit = exactly({
+  type: oneOf('cost', 'tokens'),
+  creditLimit: Type.Number(),
+  alertThreshold: Type.Optional(Type.Number()),
+  periodicReset: Type.Optional(oneOf('monthly', 'weekly')),
+  periodicResetDays: Type.Optional(Count),
+  nextResetAt: Type.Optional(Moment),
+});
+const RateLimits = Type.Array(RateLimitSchema);
+const Access = exactly({ enabled: Flag, usageLimits: Type.Array(UsageLimit), rateLimits: RateLimits });
+const Mappings = Type.Array(
+  exactly({
+    ...{ targetField: Text, secretReferenceId: Text, secretKey: Text },
+    valueFormat: oneOf('string', 'json'),
+  }),
+);
+const Model = exactly({
+  ...{ slug: Text, enabled: Flag, isCustom: Flag, isFinetune: Flag, baseModelSlug: Text },
+  configurations: Free,
+  pricing: Type.Optional(exactly({ requestToken: Type.Number(), responseToken: Type.Number() })),
+});
+const rules = {
+  conditions: Type.Array(exactly({ key: Text, value: Text })),
+  groupBy: Type.Array(exactly({ key: Text })),
+};
+const Check = exactly({ id: Text, name: Text, isEnabled: Flag, parameters: Free });
+const workspaces = { allowAllWorkspaces: Flag, allowedWorkspaces: Texts };
+const CapabilityType = oneOf('tool', 'prompt', 'resource', 'resource_template');
+const Capability = exactly({
+  ...{ type: CapabilityType, name: Text, described: Free, enabled: Flag },
+  ...{ createdAt: Moment, updatedAt: Moment },
+});
+const McpServer = exactly({
+  ...{ name: Text, version: Text, protocolVersion: Text, capabilityFlags: Free, syncedAt: Moment },
+});
+
+const Creator = exactly({
+  ...{ keyId: Text, keyName: Text, workspaceId: Text, userId: Text, isKnownKey: Flag, isKnownUser: Flag },
+  kind: oneOf('owner', 'organisation-service', 'workspace-service', 'workspace-user'),
+});
+
+/** One schema a member, so that the compiler asks for it when a kind gets another one. */
+type DataSchemas = {
+  readonly [K in RecordKind]: TObject<{ [M in keyof RecordKinds[K]]-?: TSchema }>;
+};
+
+/** What the data of each kind of record looks like as JSON: members that are undefined are absent. */
+export const recordDataSchemas: DataSchemas = {
+  config: exactly({ config: Free, isDefault: Flag }),
+  integration: exactly({
+    ...{ aiProviderId: Text, description: Text, configurations: Free, secretMappings: Mappings },
+    ...{ allowAllModels: Flag, models: Type.Array(Model), globalAccess: Access },
+    ...{ workspaces: byName(Access), priceMultiplier: Type.Number() },
+  }),
+  provider: exactly({
+    ...{ note: Text, usageLimits: Type.Optional(UsageLimit), rateLimits: RateLimits },
+    ...{ expiresAt: Type.Optional(Moment), isVirtualKey: Flag },
+  }),
+  secret_reference: exactly({
+    ...{ description: Text, authConfig: Free, secretPath: Text, secretKey: Text, ...workspaces },
+    managerType: oneOf('aws_sm', 'azure_kv', 'hashicorp_vault', 'environment', 'file'),
+    allowedHosts: Type.Optional(Texts),
+    tags: Type.Optional(byName(Text)),
+  }),
+  rate_limit_policy: exactly({
+    ...{ ...rules, type: oneOf('requests', 'tokens'), unit: oneOf('rpm', 'rph', 'rpd') },
+    value: Type.Number(),
+  }),
+  usage_limit_policy: exactly({
+    ...{ ...rules, type: oneOf('cost', 'tokens'), creditLimit: Type.Number() },
+    alertThreshold: Type.Optional(Type.Number()),
+    periodicReset: Type.Optional(oneOf('monthly', 'weekly')),
+    ...{ periodicResetDays: Type.Optional(Count), nextResetAt: Type.Optional(Moment) },
+  }),
+  guardrail: exactly({ checks: Type.Array(Check), actions: Free }),
+  deployment: exactly({ type: oneOf('production', 'non-production'), config: Free, ...workspaces }),
+  collection: exactly({ isDefault: Flag }),
+  label: exactly({ description: Text, colourCode: Text, isUniversal: Flag }),
+  prompt: exactly({
+    ...{ template: Text, parameters: Free, virtualKey: Text, model: Text, metadata: Free },
+    ...{ functions: Type.Array(Free), tools: Type.Array(Free), toolChoice: Json },
+    ...{ isRawTemplate: Flag, defaultVersion: Count },
+  }),
+  prompt_partial: exactly({ template: Text, defaultVersion: Count }),
+  mcp_integration: exactly({
+    ...{ description: Text, url: Text, transport: oneOf('http', 'sse'), customHeaders: Texts },
+    authType: oneOf('oauth_auto', 'oauth_client_credentials', 'headers', 'none'),
+    ...{ passthroughHeader: Free, secretMappings: Mappings, globalAccess: exactly({ enabled: Flag }) },
+    workspaces: byName(exactly({ enabled: Flag, createdAt: Moment, updatedAt: Moment })),
+    ...{ server: Type.Optional(McpServer), syncError: Text, capabilities: Type.Array(Capability) },
+  }),
+  mcp_server: exactly({
+    description: Text,
+    capabilities: Type.Array(exactly({ type: CapabilityType, name: Text, enabled: Flag })),
+    ...{ defaultUserAccess: oneOf('allow', 'deny'), userAccess: byName(Flag) },
+  }),
+  log_export: exactly({
+    ...{ description: Text, format: oneOf(...exportFormats), state: oneOf(...exportStates) },
+    ...{ requestedData: Type.Array(oneOf(...exportFields)), filters: Free, filter: Free, creator: Creator },
+    ...{ from: Moment, to: Moment, skip: Count, limit: Count, run: Count, total: Count, rows: Count },
+    ...{ bytes: Count, error: Text },
+    ...{ visibleUserId: Type.Optional(Text), visibleKeyId: Type.Optional(Text) },
+    ...{ startedAt: Type.Optional(Moment), finishedAt: Type.Optional(Moment) },
+    expiresAt: Type.Optional(Moment),
+  }),
+};
+
+/** Every kind of record. */
+export const recordKinds = Object.keys(recordDataSchemas) as readonly RecordKind[];

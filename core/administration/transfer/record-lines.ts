@@ -1,0 +1,156 @@
+import { Type, type Static, type TSchema } from 'typebox';
+import { Instant, strict } from '../../organisation/text-schema.ts';
+import { compileSchema, type Checker } from '../../config/ajv.ts';
+import type { RecordKind, RecordVersion, StoredRecord } from '../../ports/records.ts';
+import { isoOf } from './export-records.ts';
+import { recordDataSchemas, recordKinds } from './record-data-schema.ts';
+
+/**
+ * Behind the organisations, an export has a line for every record and for every version of one: each is a YAML document
+ * of its own that begins with this, and JSON.
+ */
+export const lineStart = '--- ';
+
+/** The longest line that is read, in bytes. */
+export const maxLineBytes = 8_388_608;
+
+const Id = Type.String({ minLength: 1, maxLength: 255 });
+const Moment = Instant('ISO 8601 with a time zone.');
+const Data = Type.Record(Type.String(), Type.Unknown());
+const Kind = Type.Union(recordKinds.map((kind) => Type.Literal(kind)));
+
+const RecordLine = Type.Object(
+  {
+    organisation_id: Id,
+    kind: Kind,
+    id: Id,
+    workspace_id: Type.Optional(Id),
+    slug: Type.String({ pattern: '^[a-zA-Z0-9_-]{1,255}$' }),
+    name: Type.String({ maxLength: 1024 }),
+    status: Type.Union([Type.Literal('active'), Type.Literal('archived')]),
+    parent_id: Type.Optional(Id),
+    data: Data,
+    sealed_secrets: Type.Optional(Type.Record(Type.String(), Type.String({ maxLength: 1_048_576 }))),
+    created_by: Type.String({ maxLength: 1024 }),
+    updated_by: Type.String({ maxLength: 1024 }),
+    created_at: Moment,
+    updated_at: Moment,
+    version: Type.Integer({ minimum: 1, maximum: 2_147_483_647 }),
+  },
+  strict,
+);
+
+const VersionLine = Type.Object(
+  {
+    organisation_id: Id,
+    version_of: Id,
+    kind: Kind,
+    id: Id,
+    number: Type.Integer({ minimum: 1, maximum: 2_147_483_647 }),
+    name: Type.String({ maxLength: 1024 }),
+    data: Data,
+    description: Type.String({ maxLength: 65_536 }),
+    label_id: Type.Optional(Id),
+    created_by: Type.String({ maxLength: 1024 }),
+    created_at: Moment,
+  },
+  strict,
+);
+
+type Typed<Line> = Omit<Line, 'kind' | 'data'> & {
+  readonly kind: RecordKind;
+  readonly data: StoredRecord['data'];
+};
+type ShownRecord = Typed<Static<typeof RecordLine>>;
+type ShownVersion = Typed<Static<typeof VersionLine>>;
+
+/** What a line says. */
+export type ReadLine =
+  | { readonly organisationId: string; readonly record: StoredRecord }
+  | { readonly organisationId: string; readonly version: RecordVersion; readonly kind: RecordKind };
+
+/** The line of a record, without its line break. Its secrets are in it as they are stored: sealed. */
+export function recordLine(record: StoredRecord): string {
+  return lineStart + JSON.stringify(shownRecord(record));
+}
+
+/** What the line of a record says. */
+export function shownRecord(record: StoredRecord): ShownRecord {
+  const { organisationId, workspaceId, parentId, secrets } = record;
+  return {
+    ...{ organisation_id: organisationId, kind: record.kind, id: record.id },
+    ...(workspaceId !== undefined && { workspace_id: workspaceId }),
+    ...{ slug: record.slug, name: record.name, status: record.status },
+    ...(parentId !== '' && { parent_id: parentId }),
+    data: record.data,
+    ...(Object.keys(secrets).length > 0 && { sealed_secrets: secrets }),
+    ...{ created_by: record.createdBy, updated_by: record.updatedBy },
+    ...{ created_at: isoOf(record.createdAt), updated_at: isoOf(record.updatedAt), version: record.version },
+  };
+}
+
+/** The line of a version. */
+export function versionLine({ organisationId, kind }: StoredRecord, version: RecordVersion): string {
+  const { labelId } = version;
+  const shown: ShownVersion = {
+    ...{ organisation_id: organisationId, version_of: version.recordId, kind, id: version.id },
+    ...{ number: version.number, name: version.name, data: version.data },
+    description: version.description,
+    ...(labelId !== '' && { label_id: labelId }),
+    ...{ created_by: version.createdBy, created_at: isoOf(version.createdAt) },
+  };
+  return lineStart + JSON.stringify(shown);
+}
+
+/** Compiled when the first line is read: most commands read none. */
+const checkers = new Map<TSchema, Checker>();
+
+function requireValid(value: unknown, schema: TSchema, pointer: string): void {
+  const check = checkers.get(schema) ?? compileSchema(schema);
+  checkers.set(schema, check);
+  const [issue] = check(value, () => 'what stands there');
+  if (issue !== undefined) throw new Error(`${pointer}${issue.path}: ${issue.message}`);
+}
+
+/** What a line says. Throws an error that says what is wrong with it; nothing of its data is in the message. */
+export function readLine(text: string): ReadLine {
+  const value = parsed(text.slice(lineStart.length));
+  requireValid(value, 'version_of' in value ? VersionLine : RecordLine, '');
+  const line = value as ShownRecord | ShownVersion;
+  requireValid(line.data, recordDataSchemas[line.kind], '/data');
+  const { kind, organisation_id: organisationId } = line;
+  return 'version_of' in line
+    ? { organisationId, kind, version: versionOf(line) }
+    : { organisationId, record: recordOf(line) };
+}
+
+function parsed(text: string): object {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    throw new Error('is no JSON; a record is one line, as weir export wrote it');
+  }
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value;
+  throw new Error('is no JSON object; a record is one line, as weir export wrote it');
+}
+
+function recordOf(line: ShownRecord): StoredRecord {
+  return {
+    ...{ kind: line.kind, id: line.id, organisationId: line.organisation_id, workspaceId: line.workspace_id },
+    ...{ slug: line.slug, name: line.name, status: line.status, parentId: line.parent_id ?? '' },
+    data: line.data,
+    ...{ secrets: line.sealed_secrets ?? {}, createdBy: line.created_by, updatedBy: line.updated_by },
+    ...{ createdAt: Date.parse(line.created_at), updatedAt: Date.parse(line.updated_at) },
+    version: line.version,
+  };
+}
+
+function versionOf(line: ShownVersion): RecordVersion {
+  return {
+    ...{ id: line.id, recordId: line.version_of, number: line.number, name: line.name },
+    data: line.data,
+    ...{ description: line.description, labelId: line.label_id ?? '', createdBy: line.created_by },
+    createdAt: Date.parse(line.created_at),
+  };
+}

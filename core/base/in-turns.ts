@@ -1,0 +1,97 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { writeJson } from './json.ts';
+
+/** Something that waits for the end of the present turn of the event loop. */
+export interface Waiting {
+  run(): void;
+}
+
+let queue: Waiting[] = [];
+
+/**
+ * Runs it once everything that has come in with this turn of the event loop has been taken in, in the order of the
+ * calls; what is queued meanwhile runs in the same go. For the stages of a request: one stage after the other, each for
+ * all requests of the turn, costs less than one request after the other, and peers are woken up once. On a busy gateway
+ * that is a fifth of all CPU time. A request that comes alone waits for microseconds.
+ */
+export function atTurnEnd(waiting: Waiting): void {
+  if (queue.push(waiting) === 1) setImmediate(runQueue);
+}
+
+function runQueue(): void {
+  // The queue grows while it runs: what an answer leaves to be done comes after the answers.
+  for (let i = 0; i < queue.length; i++) {
+    try {
+      (queue[i] as Waiting).run();
+    } catch (error) {
+      // As if it had stood alone: nobody else's work is lost.
+      setImmediate(() => {
+        throw error;
+      });
+    }
+  }
+  queue = [];
+}
+
+/** Values of a turn where each takes about a microsecond. */
+const valuesAtOnce = 256;
+
+/**
+ * Maps many values without holding up requests: after every `atOnce` of them (default 256) others have a turn. Waits for
+ * nothing where there are no more than that. Rejects with what `map` throws.
+ */
+export async function mapInTurns<T, R>(
+  values: readonly T[],
+  map: (value: T) => R,
+  atOnce = valuesAtOnce,
+): Promise<R[]> {
+  const mapped: R[] = [];
+  for (let start = 0; start < values.length; start += atOnce) {
+    if (start > 0) await nextTurn();
+    for (const value of values.slice(start, start + atOnce)) mapped.push(map(value));
+  }
+  return mapped;
+}
+
+/** JSON of plain values, as `writeJson` writes it: a long list, and those in members of an object, in turns. */
+export async function writeInTurns(value: unknown): Promise<string> {
+  if (isLongList(value)) return writeList(value);
+  if (typeof value !== 'object' || value === null || !Object.values(value).some(isLongList))
+    return writeJson(value);
+  const members: string[] = [];
+  for (const [name, member] of Object.entries(value)) {
+    const text = isLongList(member) ? await writeList(member) : writeJson(member);
+    if (text !== undefined) members.push(`${JSON.stringify(name)}:${text}`);
+  }
+  return `{${members.join(',')}}`;
+}
+
+function isLongList(value: unknown): value is readonly unknown[] {
+  return Array.isArray(value) && value.length > valuesAtOnce;
+}
+
+async function writeList(values: readonly unknown[]): Promise<string> {
+  const pieces: (readonly unknown[])[] = [];
+  for (let start = 0; start < values.length; start += valuesAtOnce)
+    pieces.push(values.slice(start, start + valuesAtOnce));
+  const entries = await mapInTurns(pieces, (piece) => writeJson(piece).slice(1, -1), 1);
+  return `[${entries.join(',')}]`;
+}
+
+const waitingForTurn: (() => void)[] = [];
+
+/**
+ * Resolves in a turn of the event loop of its own: work that is long waits for it between two pieces, so that
+ * several long works at once hold up requests no more than one.
+ */
+export function ownTurn(): Promise<void> {
+  return new Promise((resolve) => {
+    if (waitingForTurn.push(resolve) === 1) setImmediate(grantTurn);
+  });
+}
+
+function grantTurn(): void {
+  const granted = waitingForTurn.shift();
+  if (waitingForTurn.length > 0) setImmediate(grantTurn);
+  granted?.();
+}

@@ -1,0 +1,290 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Readable } from 'node:stream';
+import type { GatewayError } from '../errors/gateway-error.ts';
+import { DeadlineWheel, type Deadline } from '../base/deadline.ts';
+import { joinChunks } from '../base/join-chunks.ts';
+import { atTurnEnd } from '../base/in-turns.ts';
+import { BodyPace, type PaceLimits } from './body-pace.ts';
+import { leftWhileSending, overloaded, tooLarge, tooSlow } from './body-errors.ts';
+import { StreamedBody } from './streamed-body.ts';
+
+/** Bodies from this length on are counted with what it takes to parse them: their text, their values, the copy that is sent. */
+const countedParsing = 16_384;
+/** Bytes of memory beside each byte of the body itself. */
+const parsingBytesPerByte = 2;
+/** Longer bodies are received into one buffer of their length, and leave a share of the memory to the others. */
+const oneBuffer = 262_144;
+/** Of a body that has not come yet, so many bytes are counted at first; later twice what has come. */
+const firstStep = 65_536;
+/** This part of the memory is kept from long bodies: those who send them slowly must not stop ordinary requests. */
+const shareOfShort = 1 / 16;
+/** What these hold is passed on, not parsed. */
+const upload = /^\s*(?:multipart|audio|image|video)\//i;
+
+/** Memory beside the body that parsing it takes, at most. */
+function parsingBytes(bodyBytes: number): number {
+  return bodyBytes < countedParsing ? 0 : bodyBytes * parsingBytesPerByte;
+}
+
+/** All request bodies held in memory together, against one bound. */
+export class BufferBudget {
+  private readonly limit: number;
+  private readonly limitOfLong: number;
+  private used = 0;
+
+  constructor(limit: number) {
+    this.limit = limit;
+    this.limitOfLong = Math.floor(limit * (1 - shareOfShort));
+  }
+
+  /** False when there is no room; nothing is taken then. `isLong`: for a body that leaves a share to the others. */
+  take(bytes: number, isLong = false): boolean {
+    if (!this.hasRoom(bytes, isLong)) return false;
+    this.used += bytes;
+    return true;
+  }
+
+  /** True when there is room for that many. */
+  hasRoom(bytes: number, isLong = false): boolean {
+    return this.used + bytes <= (isLong ? this.limitOfLong : this.limit);
+  }
+
+  give(bytes: number): void {
+    this.used -= bytes;
+  }
+
+  get usedBytes(): number {
+    return this.used;
+  }
+}
+
+export interface BodyLimits extends PaceLimits {
+  readonly maxBytes: number;
+  readonly budget: BufferBudget;
+}
+
+/** The client's request as the pipeline needs it: raw, lazy, and the same on every runtime. */
+export class IncomingRequest {
+  readonly message: IncomingMessage;
+  private readonly response: ServerResponse;
+  private readonly limits: BodyLimits;
+  private readonly expectsContinue: boolean;
+  private collector: BodyCollector | undefined;
+  private heldBytes = 0;
+  /** Of these, what is counted for parsing. */
+  private parsingBytes = 0;
+  private consumed = false;
+
+  constructor(
+    message: IncomingMessage,
+    response: ServerResponse,
+    limits: BodyLimits,
+    expectsContinue: boolean,
+  ) {
+    this.message = message;
+    this.response = response;
+    this.limits = limits;
+    this.expectsContinue = expectsContinue;
+  }
+
+  header(name: string): string | undefined {
+    const value = this.message.headers[name];
+    return typeof value === 'string' ? value : value?.[0];
+  }
+
+  /** A body is announced by its length or by chunked framing; a GET without either has none. */
+  get hasBody(): boolean {
+    const { headers } = this.message;
+    const length = headers['content-length'];
+    return (length !== undefined && length !== '0') || headers['transfer-encoding'] !== undefined;
+  }
+
+  /** The client still waits for `100 Continue`: it may never send its body, so the connection serves no other request. */
+  get awaitsContinue(): boolean {
+    return this.expectsContinue && !this.consumed;
+  }
+
+  /** The whole body, at once when it is there. Throws `body_too_large`, `overloaded`, `body_timeout` or `client_closed`. */
+  readBody(): Buffer | Promise<Buffer> {
+    const announced = Number(this.header('content-length') ?? 0);
+    if (announced > this.limits.maxBytes) throw tooLarge(this.limits.maxBytes);
+    if (this.message.complete) return this.receivedBody();
+    const isParsed = !upload.test(this.header('content-type') ?? '');
+    // Refused before a byte of it is received; taken is what comes, so that slow senders do not hold what they announce.
+    const whole = announced + (isParsed ? parsingBytes(announced) : 0);
+    if (!this.limits.budget.hasRoom(whole, announced > oneBuffer)) throw overloaded();
+    this.beginBody();
+    return new Promise((resolve, reject) => {
+      const received = (body: Buffer): void => {
+        // Unless it was released meanwhile.
+        if (this.collector !== undefined) {
+          this.parsingBytes = isParsed ? parsingBytes(body.length) : 0;
+          this.heldBytes += body.length + this.parsingBytes;
+          this.collector = undefined;
+        }
+        resolve(body);
+      };
+      const collected = { announced, isParsed, received, refused: reject };
+      this.collector = new BodyCollector(this.message, this.limits, collected);
+    });
+  }
+
+  /** The body of a request that is there already: most come with their head, and nothing has to be waited for. */
+  private receivedBody(): Buffer {
+    const { message, limits } = this;
+    this.consumed = true;
+    if (message.readableLength > limits.maxBytes) throw tooLarge(limits.maxBytes);
+    const body = (message.read() as Buffer | null) ?? Buffer.alloc(0);
+    this.hold(body.length);
+    if (body.length >= countedParsing && !upload.test(this.header('content-type') ?? ''))
+      this.holdParsing(body.length);
+    return body;
+  }
+
+  /** The unread body, for streaming on. A client that pauses too long breaks it with `body_timeout`. */
+  streamBody(): Readable {
+    this.beginBody();
+    return new StreamedBody(this.message, this.limits);
+  }
+
+  /** Counts memory that this request takes. Throws `overloaded` when there is no room. */
+  hold(bytes: number): void {
+    if (!this.limits.budget.take(bytes)) throw overloaded();
+    this.heldBytes += bytes;
+  }
+
+  /** Counts what parsing a body of that length takes, unless it is counted already. Throws `overloaded` when there is no room. */
+  holdParsing(bodyBytes: number): void {
+    const more = parsingBytes(bodyBytes) - this.parsingBytes;
+    if (more <= 0) return;
+    this.hold(more);
+    this.parsingBytes += more;
+  }
+
+  /** What was made of the body is no longer held. */
+  releaseParsing(): void {
+    this.limits.budget.give(this.parsingBytes);
+    this.heldBytes -= this.parsingBytes;
+    this.parsingBytes = 0;
+  }
+
+  /** Gives back the memory that was counted. A client that is still sending may finish, for a while. */
+  release(): void {
+    this.collector?.release();
+    this.collector = undefined;
+    this.limits.budget.give(this.heldBytes);
+    this.heldBytes = this.parsingBytes = 0;
+    if (this.hasBody && !this.message.complete) this.dropRest();
+  }
+
+  /** Cutting at once would lose the answer on its way; reading on for ever would give the client a connection for nothing. */
+  private dropRest(): void {
+    const { message } = this;
+    const timer = setTimeout(() => message.socket.destroy(), this.limits.idleTimeoutMs);
+    timer.unref();
+    message.once('close', () => clearTimeout(timer));
+  }
+
+  private beginBody(): void {
+    this.consumed = true;
+    if (this.expectsContinue) this.response.writeContinue();
+  }
+}
+
+const deadlines = new DeadlineWheel();
+
+/** What becomes of a body that is gathered. */
+interface Gathering {
+  /** Its length, or 0 when the client does not say. */
+  readonly announced: number;
+  readonly isParsed: boolean;
+  /** Takes over what is counted for it. */
+  readonly received: (body: Buffer) => void;
+  readonly refused: (error: GatewayError) => void;
+}
+
+/** What a collector needs until the body is there or refused. */
+interface Collecting extends Gathering {
+  readonly deadline: Deadline;
+  readonly chunks: Buffer[];
+  /** Takes all chunks of a long body whose length is known: joining them at the end would hold up all others. */
+  readonly whole: Buffer | undefined;
+}
+
+/** Gathers one body within its bounds. Its listeners keep it alive as long as the request; the rest it lets go at once. */
+class BodyCollector {
+  private readonly limits: BodyLimits;
+  private readonly pace: BodyPace;
+  private collecting: Collecting | undefined;
+  private length = 0;
+  private counted = 0;
+
+  constructor(message: IncomingMessage, limits: BodyLimits, gathering: Gathering) {
+    this.limits = limits;
+    this.pace = new BodyPace(limits);
+    this.pace.wait();
+    const deadline = deadlines.create(() => this.refuse(tooSlow(limits.idleTimeoutMs)));
+    deadline.set(limits.idleTimeoutMs);
+    const { announced } = gathering;
+    // Memory that is not written to is none yet.
+    const whole = announced > oneBuffer ? Buffer.allocUnsafeSlow(announced) : undefined;
+    this.collecting = { ...gathering, deadline, chunks: [], whole };
+    message.on('data', (chunk: Buffer) => this.add(chunk));
+    message.on('end', () => this.finish());
+    message.on('close', () => {
+      if (this.collecting !== undefined) this.refuse(leftWhileSending());
+    });
+    if (!this.count(this.collecting, 0)) this.refuse(overloaded());
+  }
+
+  /** Gives back what is counted for a body that has not come, or was refused. */
+  release(): void {
+    if (this.counted > 0) this.limits.budget.give(this.counted);
+    this.counted = 0;
+  }
+
+  private add(chunk: Buffer): void {
+    const { collecting, limits } = this;
+    // After a refusal the rest is thrown away unread, so that the client can still read why.
+    if (collecting === undefined) return;
+    collecting.deadline.refresh();
+    const tooSlowly = this.pace.received(chunk.length);
+    if (tooSlowly !== undefined) return this.refuse(tooSlowly);
+    const length = this.length + chunk.length;
+    if (length > limits.maxBytes) return this.refuse(tooLarge(limits.maxBytes));
+    if (!this.count(collecting, length)) return this.refuse(overloaded());
+    const { whole, chunks } = collecting;
+    if (whole === undefined) chunks.push(chunk);
+    else chunk.copy(whole, this.length);
+    this.length = length;
+  }
+
+  /** Counts what this many bytes take, and of an announced body some of what follows. False when there is no room. */
+  private count({ announced, isParsed }: Gathering, length: number): boolean {
+    const held = (bytes: number): number => bytes + (isParsed ? parsingBytes(bytes) : 0);
+    if (length > 0 && held(length) <= this.counted) return true;
+    const ahead = announced > length ? Math.min(announced, Math.max(2 * length, firstStep)) : length;
+    const more = held(ahead) - this.counted;
+    if (!this.limits.budget.take(more, Math.max(announced, length) > oneBuffer)) return false;
+    this.counted += more;
+    return true;
+  }
+
+  private finish(): void {
+    const { collecting } = this;
+    if (collecting === undefined) return;
+    this.collecting = undefined;
+    const { deadline, chunks, whole, received } = collecting;
+    deadline.clear();
+    const body = whole?.subarray(0, this.length) ?? joinChunks(chunks);
+    atTurnEnd({ run: () => received(body) });
+  }
+
+  private refuse(error: GatewayError): void {
+    const { collecting } = this;
+    if (collecting === undefined) return;
+    this.collecting = undefined;
+    collecting.deadline.clear();
+    collecting.refused(error);
+  }
+}

@@ -1,0 +1,64 @@
+import { defaultSecurity } from '../ports/organisation-settings.ts';
+import type { Directory } from '../ports/directory.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
+import type { ResourcesReader } from '../ports/resources.ts';
+
+/** What a directory knows of a store that there is none of, or that has not been read. */
+export const withoutStore: Pick<
+  Directory,
+  | 'standing'
+  | 'keyById'
+  | 'isArchived'
+  | 'workspaceId'
+  | 'defaultsOf'
+  | 'rateLimitsOf'
+  | 'settingsIn'
+  | 'user'
+  | 'memberRole'
+  | 'record'
+  | 'records'
+> = {
+  standing: () => 'current',
+  keyById: () => undefined,
+  isArchived: () => false,
+  workspaceId: () => undefined,
+  defaultsOf: () => nothing,
+  rateLimitsOf: () => undefined,
+  settingsIn: () => defaultSecurity,
+  user: () => undefined,
+  memberRole: () => undefined,
+  record: () => undefined,
+  records: () => none,
+};
+
+const nothing = {};
+const none: readonly never[] = [];
+
+/** The refusal of what needs a store, in a gateway that has none. */
+export function noStore(): GatewayError {
+  return new GatewayError(
+    'not_supported',
+    'This gateway administers nothing: its storage.resources is "none:". Set storage.resources.url to "pglite:./data/resources" or to a PostgreSQL server (postgres://…), and restart it.',
+  );
+}
+
+/** Stands for the reader of a store that is away: everything that it is asked rejects with `error`. */
+export function readerWithoutStore(error: GatewayError): ResourcesReader {
+  const refuse = (): Promise<never> => Promise.reject(error);
+  return {
+    organisations: { byId: refuse, list: refuse },
+    workspaces: { find: refuse, list: refuse },
+    apiKeys: { find: refuse, list: refuse, all: refuse, changedSince: refuse, removedSince: refuse },
+    users: { find: refuse, byEmail: refuse, list: refuse, workspaceIds: refuse, all: refuse },
+    members: { find: refuse, list: refuse, all: refuse },
+    invites: { find: refuse, byTokenHash: refuse, list: refuse },
+    groupMappings: { find: refuse, list: refuse },
+    settings: { ofOrganisation: refuse, ofWorkspace: refuse, ofWorkspaces: refuse },
+    records: {
+      ...{ find: refuse, list: refuse, versions: refuse, version: refuse },
+      ...{ changedSince: refuse, removedSince: refuse, withSecrets: refuse },
+    },
+    audit: { list: refuse, chain: refuse, head: refuse },
+    marks: refuse,
+  };
+}

@@ -1,0 +1,62 @@
+import { changedContent, emptyIntegration, type IntegrationContent } from './integration-content.ts';
+import { modelHeaders, modelOf } from './integration-model-schema.ts';
+import { mappableFields } from './integration-schema.ts';
+import type { LimitIssue } from './limits-schema.ts';
+import { givenRateLimits, givenUsageLimit } from './provider-schema.ts';
+import type { IntegrationBlock } from './organisation-resources-schema.ts';
+import type { ProviderRow } from '../providers/provider-row.ts';
+import type { IntegrationAccess, IntegrationData, SecretMapping } from '../ports/record-kinds.ts';
+
+/** What an integration of the configuration comes to; `workspaceId` gives the id that a name stands for. */
+export function integrationOfFile(
+  block: IntegrationBlock,
+  workspaceId: (name: string) => string,
+): Pick<IntegrationContent, 'data' | 'plain'> {
+  const { content } = settingsOfFile(block, {});
+  const models = block.models ?? [];
+  const headers = models.flatMap(({ slug, configurations }) => {
+    const custom = configurations?.custom_headers;
+    return custom === undefined ? [] : [[modelHeaders(slug), JSON.stringify(custom)] as const];
+  });
+  const data: IntegrationData = {
+    ...content.data,
+    allowAllModels: block.allow_all_models ?? true,
+    models: models.map((model) => modelOf(model, undefined)),
+    globalAccess: accessOf(block.global_workspace_access ?? { enabled: false }),
+    workspaces: Object.fromEntries(
+      (block.workspaces ?? []).map((one) => [workspaceId(one.id), accessOf(one)] as const),
+    ),
+  };
+  return { data, plain: { ...content.plain, ...Object.fromEntries(headers) } };
+}
+
+/** What is wrong with the settings of an integration that its schema lets through. Paths begin within the block. */
+export function settingIssues(block: IntegrationBlock, row: ProviderRow): readonly LimitIssue[] {
+  return settingsOfFile(block, row).issues;
+}
+
+function settingsOfFile(block: IntegrationBlock, row: ProviderRow) {
+  const { key, configurations = {}, secret_mappings: mappings } = block;
+  const fields = mappableFields(block.ai_provider_id);
+  const secretMappings = (mappings ?? []).map((one): SecretMapping => ({
+    targetField: fields.canonical(one.target_field),
+    // By id or slug: the reference is looked up when a request needs it.
+    ...{ secretReferenceId: one.secret_reference_id, secretKey: one.secret_key ?? '' },
+    valueFormat: one.value_format ?? 'string',
+  }));
+  return changedContent(block, emptyIntegration(block.name, block.ai_provider_id), {
+    ...{ key: key ?? undefined, configurations, secretMappings, row },
+    machineIdentity: block.workspace === undefined,
+  });
+}
+
+type GivenAccess = NonNullable<IntegrationBlock['global_workspace_access']>;
+
+function accessOf({ enabled, usage_limits: usage, rate_limits: rates }: GivenAccess): IntegrationAccess {
+  const { limit } = givenUsageLimit(usage ?? null, '');
+  return {
+    enabled,
+    usageLimits: limit === undefined ? [] : [limit],
+    rateLimits: givenRateLimits(rates ?? null, '').limits,
+  };
+}

@@ -1,0 +1,40 @@
+import { Type } from 'typebox';
+import { sha256 } from '../base/sha256.ts';
+
+/** How a file gives the secret of a key: one of the two. */
+export const keySecretProperties = {
+  key: Type.Optional(
+    Type.String({
+      minLength: 16,
+      maxLength: 512,
+      pattern: '^[!-~]+$',
+      description:
+        'The secret itself, best from the environment: "${TEAM_KEY}". Any 16 or more visible ASCII characters.',
+    }),
+  ),
+  key_sha256: Type.Optional(
+    Type.String({
+      pattern: '^([A-Za-z0-9+/]{43}=|[0-9A-Fa-f]{64})$',
+      description: 'Instead of `key`: the SHA-256 of the secret, in base64 or hex.',
+    }),
+  ),
+};
+
+/** `properties` repeats the name because strict ajv wants every required property declared where it is required. */
+const needs = (property: string) => ({ required: [property], properties: { [property]: {} } });
+
+/** For the options of the object that has `keySecretProperties`: one of them, and not both. */
+export const oneKeySecret = { oneOf: [needs('key'), needs('key_sha256')] };
+
+/** The SHA-256 (base64) of the secret that a file gives; undefined when it gives none. */
+export function keySecretHash({
+  key,
+  key_sha256: hash,
+}: {
+  readonly key?: string;
+  readonly key_sha256?: string;
+}): string | undefined {
+  if (key !== undefined) return sha256(key, 'base64');
+  if (hash === undefined) return undefined;
+  return Buffer.from(hash, hash.length === 64 ? 'hex' : 'base64').toString('base64');
+}

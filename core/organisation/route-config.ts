@@ -1,0 +1,361 @@
+import { type Static, type TObject, Type } from 'typebox';
+import { providerAliasProperties, providerFieldProperties } from '../providers/provider-fields.ts';
+import type { JsonObject } from '../base/json.ts';
+
+const strict = { additionalProperties: false };
+
+/** A list of HTTP statuses, for what is tried again, what goes on, what counts as a failure. */
+const statusCodes = (description: string) =>
+  Type.Optional(
+    Type.Array(Type.Integer({ minimum: 100, maximum: 599, 'x-expected': 'an HTTP status from 100 to 599' }), {
+      maxItems: 100,
+      description,
+    }),
+  );
+
+/** An object whose members are data, not settings: taken as it is. */
+const anyObject = (description: string) =>
+  Type.Unsafe<JsonObject>(Type.Object({}, { additionalProperties: true, description }));
+
+/** When a target is left alone for a while; `BreakerSettings` says what it means. */
+const BreakerSchema = Type.Object(
+  {
+    failure_threshold: Type.Integer({
+      minimum: 1,
+      maximum: 1_000_000,
+      description: 'Failures within a minute after which the target is left alone.',
+    }),
+    failure_threshold_percentage: Type.Optional(
+      Type.Number({
+        minimum: 1,
+        maximum: 100,
+        description: 'Share of failures within a minute, in percent, that has the same effect.',
+      }),
+    ),
+    minimum_requests: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 1_000_000,
+        default: 10,
+        description: 'Requests within the minute before the share counts.',
+      }),
+    ),
+    cooldown_interval: Type.Integer({
+      minimum: 30_000,
+      maximum: 86_400_000,
+      description: 'Milliseconds until one request may try again.',
+    }),
+    failure_status_codes: statusCodes(
+      'What counts as a failure. Default: every status of 500 and above, no answer at all, and none in time (408).',
+    ),
+  },
+  { ...strict, description: 'Circuit breaker of this target, or of every target below this one.' },
+);
+
+const fieldPaths = (description: string) =>
+  Type.Optional(
+    Type.Array(Type.String({ minLength: 1, maxLength: 512 }), { minItems: 1, maxItems: 16, description }),
+  );
+
+const ConditionSchema = Type.Object(
+  {
+    query: anyObject('What the request must be like: { "metadata.plan": { "$eq": "paid" } }.'),
+    then: Type.String({ minLength: 1, description: 'Name of the target for requests that are like this.' }),
+  },
+  strict,
+);
+
+const StickySchema = Type.Object(
+  {
+    enabled: Type.Optional(
+      Type.Boolean({ default: true, description: 'Whether equal requests stay with their target.' }),
+    ),
+    hash_fields: fieldPaths('Fields that are compared: [metadata.user].'),
+    ttl: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 2_592_000,
+        default: 3600,
+        description: 'Seconds that an assignment outlives its last use.',
+      }),
+    ),
+  },
+  { ...strict, description: 'loadbalance: requests with equal fields go to the same target.' },
+);
+
+/** How one of the targets is chosen. */
+const StrategySchema = Type.Object(
+  {
+    mode: Type.Union(
+      [
+        Type.Literal('single'),
+        Type.Literal('loadbalance'),
+        Type.Literal('fallback'),
+        Type.Literal('conditional'),
+        Type.Literal('least-latency'),
+        Type.Literal('least-cost'),
+        Type.Literal('round-robin'),
+        Type.Literal('canary'),
+      ],
+      { description: 'How one of the targets is chosen.' },
+    ),
+    on_status_codes: statusCodes(
+      'fallback: statuses that go on to the next target. Default: every status but 2xx.',
+    ),
+    conditions: Type.Optional(
+      Type.Array(ConditionSchema, {
+        maxItems: 256,
+        description: 'conditional: the first condition that a request meets decides.',
+      }),
+    ),
+    default: Type.Optional(
+      Type.String({
+        minLength: 1,
+        description: 'conditional: name of the target for requests that meet no condition.',
+      }),
+    ),
+    sticky: Type.Optional(StickySchema),
+    percentage: Type.Optional(
+      Type.Number({
+        minimum: 0,
+        maximum: 100,
+        description: 'canary: share of the requests, in percent, for the second target.',
+      }),
+    ),
+    hash_fields: fieldPaths(
+      'canary: fields that decide; equal ones always go the same way. Default: [trace_id].',
+    ),
+    cb_config: Type.Optional(BreakerSchema),
+  },
+  { ...strict, description: 'How one of the targets is chosen.' },
+);
+
+/** A strategy as written. */
+export type StrategyInput = Static<typeof StrategySchema>;
+/** A circuit breaker as written. */
+export type BreakerInput = Static<typeof BreakerSchema>;
+
+/** One day: nothing that a request waits for is longer. */
+const maxTimeoutMs = 86_400_000;
+
+const timeout = (description: string) =>
+  Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: maxTimeoutMs,
+      description: `${description} In milliseconds; 0 leaves it to the options of the provider plugin.`,
+    }),
+  );
+
+const RetrySchema = Type.Object(
+  {
+    attempts: Type.Integer({
+      minimum: 0,
+      description: 'Tries after the first one. More than 5 are taken as 5.',
+    }),
+    on_status_codes: statusCodes(
+      'Statuses after which the same target is tried again. Default: 429, 500, 502, 503, 504 and 529.',
+    ),
+    use_retry_after_headers: Type.Optional(
+      Type.Boolean({
+        default: false,
+        description:
+          'Waits as long as an answer with 429 or 503 asks. `use_retry_after_header` means the same.',
+      }),
+    ),
+  },
+  { ...strict, description: 'Trying the same target again.' },
+);
+
+const CacheModeSchema = Type.Union([Type.Literal('simple'), Type.Literal('semantic'), Type.Literal('off')]);
+
+const CacheSchema = Type.Union(
+  [
+    CacheModeSchema,
+    Type.Object(
+      {
+        mode: CacheModeSchema,
+        max_age: Type.Optional(
+          Type.Integer({
+            minimum: 1,
+            maximum: 31_536_000,
+            description: 'Seconds for which an answer is used. Default: what the cache plugin says.',
+          }),
+        ),
+        threshold: Type.Optional(
+          Type.Number({
+            minimum: 0,
+            maximum: 1,
+            description: 'semantic: least similarity of an answered question. Default: what the plugin says.',
+          }),
+        ),
+      },
+      strict,
+    ),
+  ],
+  {
+    'x-expected': 'an object with the key "mode", or one of "simple", "semantic" and "off"',
+    description: 'Caching of the answers, in place of the options of the cache plugin.',
+  },
+);
+
+const HedgeSchema = Type.Object(
+  {
+    after_ms: Type.Integer({
+      minimum: 1,
+      maximum: maxTimeoutMs,
+      description: 'Milliseconds without a byte after which another try is started beside the first.',
+    }),
+    max: Type.Optional(
+      Type.Integer({ minimum: 1, maximum: 3, default: 1, description: 'Tries beside the first one.' }),
+    ),
+  },
+  { ...strict, description: 'Another try when the first is slow; the first good answer wins.' },
+);
+
+const DeploymentSchema = Type.Object(
+  {
+    deployment_id: Type.String({ minLength: 1, description: 'Name of the deployment.' }),
+    alias: Type.String({ minLength: 1, description: 'Model that requests name for it.' }),
+    api_version: Type.String({ minLength: 1, description: 'The same as azure_api_version.' }),
+    is_default: Type.Optional(Type.Boolean({ description: 'The one that is used.' })),
+  },
+  strict,
+);
+
+const name = (description: string) =>
+  Type.Optional(Type.String({ minLength: 1, maxLength: 255, description }));
+
+const notServed = (what: string) => `${what}. Not served yet: a config with it is refused.`;
+const hooks = (when: string) =>
+  Type.Optional(
+    Type.Array(anyObject('A hook.'), { maxItems: 100, description: notServed(`Checks ${when}`) }),
+  );
+const guardrails = (what: string) =>
+  Type.Optional(
+    Type.Array(Type.Union([Type.String({ minLength: 1 }), anyObject('A guardrail with its checks.')]), {
+      maxItems: 100,
+      description: notServed(what),
+    }),
+  );
+
+const ownProperties = {
+  name: name('Name of the target, for conditions and logs.'),
+  strategy: Type.Optional(StrategySchema),
+  weight: Type.Optional(
+    Type.Number({
+      minimum: 0,
+      default: 1,
+      description: 'Share of the requests among the targets of a loadbalance; 0 takes it out.',
+    }),
+  ),
+  config: name('Uses the config of this name as this target. Only `name` and `weight` may stand beside it.'),
+  provider: name('Provider: a built-in name, or `@name` of one under `providers`.'),
+  virtual_key: name('A provider under `providers`, with the credential held there. Wins over `provider`.'),
+  api_key: Type.Optional(
+    Type.String({ minLength: 1, maxLength: 16_384, description: "The provider's credential." }),
+  ),
+  custom_host: Type.Optional(
+    Type.String({
+      maxLength: 2048,
+      pattern: '^https?://[^\\s]+$',
+      'x-expected': 'an address that begins with https:// or http://',
+      description: "Address in place of the provider's, with its version path.",
+    }),
+  ),
+  passthrough: Type.Optional(
+    Type.Boolean({ description: 'The request itself names provider and credential, in headers or model.' }),
+  ),
+  forward_headers: Type.Optional(
+    Type.Array(
+      Type.String({
+        pattern: "^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,255}$",
+        'x-expected': 'the name of a header',
+      }),
+      { maxItems: 100, description: 'Headers of the client that reach the provider in any case.' },
+    ),
+  ),
+  default_params: Type.Optional(anyObject("Members that are added to the request's body where absent.")),
+  override_params: Type.Optional(anyObject("Members that are set in the request's body in any case.")),
+  drop_params: Type.Optional(
+    Type.Array(Type.String({ minLength: 1, maxLength: 512 }), {
+      maxItems: 64,
+      description: "Paths that are removed from the request's body: `user`, `tools[*].strict`.",
+    }),
+  ),
+  request_timeout: timeout('The whole try, streams to their last byte.'),
+  first_token_timeout: timeout('From sending until the first token.'),
+  idle_timeout: timeout('Between two pieces of an answer.'),
+  retry: Type.Optional(RetrySchema),
+  cache: Type.Optional(CacheSchema),
+  hedge: Type.Optional(HedgeSchema),
+  cb_config: Type.Optional(BreakerSchema),
+  on_drop: Type.Optional(
+    Type.Union([Type.Literal('report'), Type.Literal('refuse')], {
+      description:
+        'When the host cannot be told a part of a request: leave it out and report it, or refuse the request.',
+    }),
+  ),
+  strict_open_ai_compliance: Type.Optional(
+    Type.Boolean({
+      description:
+        'Whether answers are kept to the letter of the OpenAI format. `strict_openai_compliance` means the same.',
+    }),
+  ),
+  fetch_integrated_models: Type.Optional(
+    Type.Boolean({ description: 'Accepted as existing configs write it; it changes nothing here.' }),
+  ),
+  ...providerFieldProperties,
+  ...providerAliasProperties,
+  deployments: Type.Optional(
+    Type.Array(DeploymentSchema, {
+      maxItems: 100,
+      description: 'Azure deployments; one of them, or the one with `is_default`, is used.',
+    }),
+  ),
+  before_request_hooks: hooks('before a request'),
+  after_request_hooks: hooks('after a request'),
+  input_guardrails: guardrails('Guardrails of requests'),
+  output_guardrails: guardrails('Guardrails of answers'),
+  input_mutators: guardrails('Changes of requests'),
+  output_mutators: guardrails('Changes of answers'),
+  prompt_id: name(notServed('Runs a saved prompt')),
+  options: Type.Optional(
+    Type.Unsafe<undefined>({
+      not: {
+        'x-expected':
+          'no such key: it is what older clients call "targets". Write { "strategy": { "mode": … }, "targets": [ … ] }',
+      },
+      description: 'What older clients call `targets`; refused.',
+    }),
+  ),
+};
+
+/** A config as written, checked against the schema: what a request, a file or an administrator gives. */
+export interface RouteConfigInput extends Static<TObject<typeof ownProperties>> {
+  targets?: RouteConfigInput[];
+}
+
+/** Most targets side by side. */
+const maxTargets = 256;
+
+/** A config, every target of which is one itself. What it means is checked by `compileConfig`. */
+export const RouteConfigSchema = Type.Unsafe<RouteConfigInput>(
+  Type.Cyclic(
+    {
+      RouteConfig: Type.Object(
+        {
+          ...ownProperties,
+          targets: Type.Optional(
+            Type.Array(Type.Ref('RouteConfig'), {
+              maxItems: maxTargets,
+              description: 'Among which the strategy chooses. Each is a config itself and may have targets.',
+            }),
+          ),
+        },
+        strict,
+      ),
+    },
+    'RouteConfig',
+  ),
+);

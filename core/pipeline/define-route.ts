@@ -1,0 +1,130 @@
+import type { Static, TSchema } from 'typebox';
+import type { Feature } from '../access/features.ts';
+import type { Role } from '../access/roles.ts';
+import type { KeyRecord } from '../ports/directory.ts';
+import type { Answer } from './answer.ts';
+import type { RequestContext } from './context.ts';
+import type { ResourcesReader, ResourcesWriter } from '../ports/resources.ts';
+
+/** What a handler gets: plain, validated data. */
+export interface RouteInput<P, Q, B> {
+  readonly params: P;
+  readonly query: Q;
+  readonly body: B;
+  /** Who is calling. */
+  readonly key: KeyRecord;
+  /** What the caller is in the key's workspace, or in the organisation. */
+  readonly role: Role;
+  readonly context: RequestContext;
+  /** One consistent view of what is administered. Rejects with `not_supported` when `storage.resources` is off. */
+  readonly read: <T>(work: (reader: ResourcesReader) => Promise<T>) => Promise<T>;
+  /**
+   * Runs `work` and appends the entry of the audit trail, in one transaction of the key's organisation: both become
+   * visible, or neither. For routes that have an audit action. Rejects with `not_supported` when `storage.resources`
+   * is off. No network calls inside.
+   */
+  readonly write: <T>(work: (writer: ResourcesWriter) => Promise<AuditedChange<T>>) => Promise<T>;
+  /** Throws `version_mismatch` when the client asked, with `If-Match`, for another version of the record. */
+  readonly requireVersion: (version: number) => void;
+  /** Tells the client, with `ETag`, which version of the record it is answered about. */
+  readonly sendVersion: (version: number) => void;
+}
+
+/** What a transaction did, for the audit trail, and what it leads to. */
+export interface AuditedChange<T> {
+  /** Of the record that was changed. */
+  readonly id: string;
+  /** Its workspace; undefined for what belongs to the organisation. */
+  readonly workspaceId?: string | undefined;
+  readonly result: T;
+}
+
+/** What the reference shows: valid by the route's own schemas. */
+export interface RouteExamples {
+  /** The body, for a route that takes one. */
+  readonly request?: unknown;
+  readonly response: unknown;
+}
+
+/** An administration endpoint, declared once. Mounted, validated and documented from this one object. */
+export interface RouteDefinition {
+  /** Stable operation id: what it is about and what is done (`logs.get`). The first part names it in the audit trail. */
+  readonly id: string;
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  /** Pattern below the base path: `/logs/{id}`. */
+  readonly path: string;
+  readonly summary: string;
+  /** The scope that the key must hold (`logs.view`), or several, any one of which lets it in. */
+  readonly scope: string | readonly string[];
+  /** The feature that it belongs to: refused, with a sentence, while that is switched off. */
+  readonly feature?: Feature;
+  /**
+   * For routes whose callers have no service key: finds out, from the credential in the validated body (of a route that
+   * takes none, in the query), who is calling. Throws `key_invalid` for strangers. Whom it names must hold the scope, like everybody.
+   */
+  identify?(credentials: unknown, read: RouteInput<unknown, unknown, unknown>['read']): Promise<KeyRecord>;
+  /** The audit action, or null with a reason in a comment for routes that change nothing. */
+  readonly audit: string | null;
+  readonly params?: TSchema;
+  readonly query?: TSchema;
+  readonly body?: TSchema;
+  readonly reply: TSchema;
+  /** Media type of an answer that is no JSON document: `handle` gives the whole `Answer`, and `reply` is for the reference alone. */
+  readonly media?: string;
+  /** An older face of something: the reference says so. */
+  readonly deprecated?: true;
+  /** Default: made of the schemas. */
+  readonly examples?: RouteExamples;
+  handle(input: RouteInput<unknown, unknown, unknown>): unknown;
+}
+
+type Data<S> = S extends TSchema ? Static<S> : Record<string, never>;
+
+/** What every route declares; `credentials` is where `identify` looks. */
+interface RouteHead<P, Q, Credentials> {
+  id: string;
+  method: RouteDefinition['method'];
+  path: string;
+  summary: string;
+  scope: string | readonly string[];
+  feature?: Feature;
+  identify?(
+    credentials: Credentials,
+    read: RouteInput<unknown, unknown, unknown>['read'],
+  ): Promise<KeyRecord>;
+  audit: string | null;
+  params?: P;
+  query?: Q;
+  examples?: RouteExamples;
+}
+
+/** Types the handler from its schemas. The reply is checked against its schema before it leaves. */
+export function defineRoute<
+  R extends TSchema,
+  P extends TSchema | undefined = undefined,
+  Q extends TSchema | undefined = undefined,
+  B extends TSchema | undefined = undefined,
+>(
+  route: RouteHead<P, Q, Data<B>> & {
+    body?: B;
+    reply: R;
+    deprecated?: true;
+    handle(input: RouteInput<Data<P>, Data<Q>, Data<B>>): Static<R> | Promise<Static<R>>;
+  },
+): RouteDefinition {
+  return route;
+}
+
+/** As `defineRoute`, for a route that answers something else than one JSON document: a stream of events, a file. */
+export function defineMediaRoute<
+  P extends TSchema | undefined = undefined,
+  Q extends TSchema | undefined = undefined,
+>(
+  route: RouteHead<P, Q, Data<Q>> & {
+    reply: TSchema;
+    media: string;
+    handle(input: RouteInput<Data<P>, Data<Q>, Record<string, never>>): Answer | Promise<Answer>;
+  },
+): RouteDefinition {
+  return route;
+}

@@ -1,0 +1,263 @@
+import type { AnswerText } from '../dialects/dialect.ts';
+import type { DialectName } from '../dialects/endpoint.ts';
+import type { StreamEvent } from '../dialects/stream-event.ts';
+import type { Emit, RequestContext, ResponseContext, StreamTap } from './context.ts';
+import { boundedPattern, type BoundedPattern } from '../base/linear-pattern.ts';
+import { redactCuts, type Cut } from '../redaction/redact-text.ts';
+
+/** What is taken out of answers, and what stands in its place. */
+export interface RedactorRule {
+  /** An expression of RE2 whose matches have a greatest length: `{1,64}` in place of `+`. */
+  readonly pattern: string;
+  /** Default `[redacted]`. */
+  readonly replacement?: string;
+}
+
+/**
+ * Takes what rules find out of answers, whole or streamed, with the same result. The leftmost match is replaced first, of
+ * several that begin at one place that of the earliest rule, and the search goes on behind it.
+ */
+export interface Redactor {
+  /** How many UTF-16 units of each text a stream holds back at most: the longest match, and an eighth more where it is long. */
+  readonly longest: number;
+  /** A text that is whole. */
+  text(text: string): string;
+  /** For the `response` hook: redacts the texts of a complete answer. True when something was replaced. */
+  response(context: ResponseContext): boolean;
+  /** For the `stream` hook: the tap that redacts a streamed answer. No part of a match leaves, however it is cut. */
+  stream(context: RequestContext): StreamTap;
+}
+
+/** Steps that one expression may expand to. */
+const mostSteps = 2000;
+/** What a match has at most, in UTF-16 units. */
+const mostUnits = 4096;
+const usual = '[redacted]';
+
+/**
+ * Compiles the rules, or says as a text which of them is refused and why.
+ * @example
+ * const redaction = redactor([{ pattern: '\\b[0-9]{3}-[0-9]{2}-[0-9]{4}\\b', replacement: '[ssn]' }]);
+ * if (typeof redaction === 'string') throw new Error(redaction);
+ * return {
+ *   response: (context) => void redaction.response(context),
+ *   stream: (context) => redaction.stream(context),
+ * };
+ */
+export function redactor(rules: readonly RedactorRule[]): Redactor | string {
+  const compiled: CompiledRule[] = [];
+  for (const [index, { pattern, replacement = usual }] of rules.entries()) {
+    const found = boundedPattern(pattern, mostSteps);
+    if (typeof found === 'string') return `the pattern of rule ${index} ${found}`;
+    if (found.longest > mostUnits)
+      return `the pattern of rule ${index} has matches of up to ${found.longest} UTF-16 units, and ${mostUnits} is the most; shorten it`;
+    compiled.push({ pattern: found, replacement });
+  }
+  return new RuleRedactor(compiled);
+}
+
+interface CompiledRule {
+  readonly pattern: BoundedPattern;
+  readonly replacement: string;
+}
+
+type TextEvent = Extract<StreamEvent, { text: string }>;
+
+class RuleRedactor implements Redactor {
+  readonly longest: number;
+  private readonly reach: number;
+  private readonly rules: readonly CompiledRule[];
+  /** The same for the arguments of tool calls, which are JSON: what is put in stands within a string. */
+  private readonly jsonRules: readonly CompiledRule[];
+
+  constructor(rules: readonly CompiledRule[]) {
+    this.rules = rules;
+    this.jsonRules = rules.map((rule) => ({
+      ...rule,
+      replacement: JSON.stringify(rule.replacement).slice(1, -1),
+    }));
+    // One unit behind the longest match decides whether a word ends there.
+    this.reach = Math.max(0, ...rules.map(({ pattern }) => pattern.longest)) + 1;
+    this.longest = this.reach + batchOf(this.reach);
+  }
+
+  text(text: string): string {
+    return redactCuts([text], [...cutsIn(text, this.rules, 0, text.length)])[0] as string;
+  }
+
+  response({ response, endpoint }: ResponseContext): boolean {
+    const { texts } = response;
+    if (texts.length === 0) return false;
+    const changed = new Map<AnswerText, string>();
+    for (const run of runsOf(texts, isGathered(endpoint.dialect))) {
+      const pieces = run.map(({ text }) => text);
+      const whole = pieces.join('');
+      const cuts = [...cutsIn(whole, this.rulesFor(run[0]?.type), 0, whole.length)];
+      if (cuts.length === 0) continue;
+      redactCuts(pieces, cuts).forEach((text, i) => changed.set(run[i] as AnswerText, text));
+    }
+    if (changed.size > 0) response.setTexts((part) => changed.get(part) ?? part.text);
+    return changed.size > 0;
+  }
+
+  stream({ endpoint }: RequestContext): StreamTap {
+    return new RedactingTap(endpoint.dialect, this.reach, (type) => this.rulesFor(type));
+  }
+
+  private rulesFor(type: AnswerText['type'] | TextEvent['type'] | undefined): readonly CompiledRule[] {
+    return type?.startsWith('tool-arguments') === true ? this.jsonRules : this.rules;
+  }
+}
+
+/** What is replaced of a text from a place on, as far as matches that begin at `last` or before. */
+function* cutsIn(text: string, rules: readonly CompiledRule[], from: number, last: number): Generator<Cut> {
+  let at = from;
+  const upcoming = rules.map((rule) => ({ rule, match: rule.pattern.find(text, at) }));
+  for (;;) {
+    let first: Cut | undefined;
+    for (const one of upcoming) {
+      if (one.match !== undefined && one.match.start < at) one.match = one.rule.pattern.find(text, at);
+      const { match, rule } = one;
+      if (match === undefined || match.start > last || (first !== undefined && match.start >= first.start))
+        continue;
+      first = { ...match, replacement: rule.replacement };
+    }
+    if (first === undefined) return;
+    yield first;
+    at = first.end;
+  }
+}
+
+/** How much has to come before a text is looked through again. */
+function batchOf(reach: number): number {
+  return reach < 64 ? 0 : reach >> 3;
+}
+
+/** One text of a stream: what has come of it and may still be part of a match is held back. */
+class HeldText {
+  private readonly rules: readonly CompiledRule[];
+  private readonly reach: number;
+  /** One character that has left, because it decides whether a word begins behind it, and what is held back. */
+  private known = '';
+  private from = 0;
+
+  constructor(rules: readonly CompiledRule[], reach: number) {
+    this.rules = rules;
+    this.reach = reach;
+  }
+
+  /** What may leave now that this has come, too. */
+  push(text: string, isLast: boolean): string {
+    this.known += text;
+    const { known } = this;
+    // Whether a match begins beyond this place is not known yet: more of it may come.
+    const decided = isLast ? known.length : known.length - this.reach;
+    // Text that is looked through again with each small piece would cost more the longer matches are.
+    if (!isLast && decided - this.from < batchOf(this.reach)) return '';
+    let leaving = '';
+    let at = this.from;
+    for (const { start, end, replacement } of cutsIn(known, this.rules, at, decided)) {
+      leaving += known.slice(at, start) + replacement;
+      at = end;
+    }
+    const end = isLast ? known.length : withoutHalfCharacter(known, Math.max(at, decided + 1));
+    leaving += known.slice(at, end);
+    const kept = end === 0 ? 0 : withoutHalfCharacter(known, end - 1);
+    this.known = known.slice(kept);
+    this.from = end - kept;
+    return leaving;
+  }
+}
+
+/** The place, or the one before it where it lies within a character of two units. */
+function withoutHalfCharacter(text: string, place: number): number {
+  const isWithin = place > 0 && place < text.length && (text.codePointAt(place - 1) ?? 0) > 0xffff;
+  return isWithin ? place - 1 : place;
+}
+
+class RedactingTap implements StreamTap {
+  private readonly dialect: DialectName;
+  private readonly reach: number;
+  private readonly rulesFor: (type: TextEvent['type']) => readonly CompiledRule[];
+  private readonly open = new Map<string, { readonly event: TextEvent; readonly held: HeldText }>();
+
+  constructor(
+    dialect: DialectName,
+    reach: number,
+    rulesFor: (type: TextEvent['type']) => readonly CompiledRule[],
+  ) {
+    this.dialect = dialect;
+    this.reach = reach;
+    this.rulesFor = rulesFor;
+  }
+
+  event(event: StreamEvent, emit: Emit): void {
+    if (event.type === 'finish') this.finish(emit, event.choice);
+    if (!('text' in event)) return emit(event);
+    const isCall = event.type === 'tool-arguments-delta';
+    if (event.text === '' && !isCall) return emit(event);
+    const key = keyOf(event);
+    if (!isGathered(this.dialect)) this.finish(emit, event.choice, key);
+    let one = this.open.get(key);
+    if (one === undefined) {
+      one = { event, held: new HeldText(this.rulesFor(event.type), this.reach) };
+      this.open.set(key, one);
+    }
+    // This wire has no pieces of calls.
+    const isWhole = isCall && this.dialect === 'google-gemini';
+    const text = one.held.push(event.text, isWhole);
+    if (isWhole) this.open.delete(key);
+    if (text === event.text) emit(event);
+    else if (text !== '' || (isCall && event.name !== undefined)) emit({ ...event, text });
+  }
+
+  end(emit: Emit): void {
+    this.finish(emit);
+  }
+
+  /** Gives out what is held of texts that have ended: all of a choice but one, or all. */
+  private finish(emit: Emit, choice?: number, except?: string): void {
+    for (const [key, { event, held }] of this.open) {
+      if (key === except || (choice !== undefined && event.choice !== choice)) continue;
+      this.open.delete(key);
+      const text = held.push('', true);
+      if (text === '') continue;
+      if (event.type === 'tool-arguments-delta')
+        emit({ type: event.type, choice: event.choice, call: event.call, text });
+      else emit({ ...event, text });
+    }
+  }
+}
+
+/** The wire has one text of each kind for a choice, whatever comes between its pieces. */
+function isGathered(dialect: DialectName): boolean {
+  return dialect === 'openai-chat' || dialect === 'openai-completions';
+}
+
+/** The texts that are read as one, in order: on wires of blocks only those that follow one another. */
+function runsOf(texts: readonly AnswerText[], gathered: boolean): readonly (readonly AnswerText[])[] {
+  const runs: AnswerText[][] = [];
+  const open = new Map<string, AnswerText[]>();
+  const latest = new Map<number, string>();
+  for (const part of texts) {
+    if (part.text === '' && part.type !== 'tool-arguments') continue;
+    const key = keyOf(part);
+    const before = open.get(key);
+    if (before !== undefined && (gathered || latest.get(part.choice) === key)) before.push(part);
+    else {
+      const run = [part];
+      open.set(key, run);
+      runs.push(run);
+    }
+    latest.set(part.choice, key);
+  }
+  return runs;
+}
+
+function keyOf(part: {
+  readonly type: string;
+  readonly choice: number;
+  readonly call?: number | undefined;
+}): string {
+  return `${part.type}:${part.choice}:${part.call ?? ''}`;
+}

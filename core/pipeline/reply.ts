@@ -1,0 +1,73 @@
+import { GatewayError } from '../errors/gateway-error.ts';
+import type { Answer } from './answer.ts';
+import type { Exchange } from './exchange.ts';
+import type { HeaderList } from '../ports/header-list.ts';
+
+/** Reason phrases that Node does not know; existing clients know the statuses. */
+const statusTexts: Readonly<Record<number, string>> = {
+  246: 'Hooks failed',
+  446: 'Hooks failed',
+  499: 'Client closed',
+};
+
+/** Sends the head of an answer: its own headers, the length when it is known, and what the gateway adds. */
+export function sendHead(
+  exchange: Exchange,
+  status: number,
+  headers: HeaderList,
+  contentLength?: number,
+): void {
+  const list = [...headers];
+  if (contentLength !== undefined) list.push('content-length', String(contentLength));
+  exchange.answerHeaders.append(exchange, list);
+  if (exchange.incoming.awaitsContinue) list.push('connection', 'close');
+  exchange.sink.head(status, list, statusTexts[status]);
+}
+
+/** A JSON answer of the gateway itself. */
+export function jsonAnswer(status: number, value: unknown, headers: readonly string[] = []): Answer {
+  return jsonTextAnswer(status, JSON.stringify(value), headers);
+}
+
+/** The same of a value that has been written. */
+export function jsonTextAnswer(status: number, text: string, headers: readonly string[] = []): Answer {
+  return {
+    status,
+    headers: ['content-type', 'application/json', ...headers],
+    body: Buffer.from(text, 'utf8'),
+    source: 'gateway',
+  };
+}
+
+/** The answer that tells the client of an error, in the shape of the API that it spoke. */
+export function errorAnswer(exchange: Exchange, error: GatewayError): Answer {
+  if (exchange.matched.route) return adminErrorAnswer(error);
+  return {
+    status: error.status,
+    headers: ['content-type', 'application/json', ...error.headers],
+    body: Buffer.from(exchange.dialect.encodeError(error, exchange.id)),
+    source: error.source,
+  };
+}
+
+/** `{ "success": false, "data": { "message", "errorCode" } }`: the shape of the administration interface. */
+export function adminErrorAnswer(error: GatewayError): Answer {
+  const body = {
+    success: false,
+    data: { message: error.message, errorCode: error.adminCode },
+    ...error.extra,
+  };
+  return jsonAnswer(error.status, body, error.headers);
+}
+
+/** Makes a `GatewayError` of anything thrown; an unexpected value is reported as `internal` without its text. */
+export function asGatewayError(thrown: unknown): GatewayError {
+  if (GatewayError.is(thrown)) return thrown;
+  return new GatewayError(
+    'internal',
+    'The gateway failed to handle this request. Its log says why, under the request id.',
+    {
+      cause: thrown,
+    },
+  );
+}

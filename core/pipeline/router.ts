@@ -1,0 +1,119 @@
+import type { Answer } from './answer.ts';
+import type { MaybePromise, RequestContext } from './context.ts';
+import type { GatewayError } from '../errors/gateway-error.ts';
+import type { DialectName } from '../dialects/endpoint.ts';
+import type { Quirks } from '../dialects/host-facts.ts';
+import type { Credentials } from '../ports/credentials.ts';
+import type { LimitCharges } from '../access/limit-charge.ts';
+import type { PricedModels } from '../ports/prices.ts';
+import type { ProviderTable } from '../providers/provider-row.ts';
+import type { RecordPlace } from '../ports/records.ts';
+
+/** Which provider a request goes to and with whose credential. Holds a secret: never log it whole. */
+export interface Target {
+  /** As addressed. */
+  readonly provider: string;
+  readonly service: string;
+  readonly dialect: DialectName;
+  readonly origin: string;
+  /** Path of the base URL without a trailing slash: `/v1`. */
+  readonly basePath: string;
+  /** The request named the host, and it is none of `security.trusted_hosts`: public addresses only. */
+  readonly guarded: boolean;
+  /** Headers that carry the credential and the row's own headers, flat. */
+  readonly headers: readonly string[];
+  /** The caller's own `authorization` is passed on. */
+  readonly passAuthorization: boolean;
+  readonly usageInStream: 'always' | 'on_request' | 'never';
+  /** Wire formats that the host serves beside its own. */
+  readonly alsoSpeaks: readonly DialectName[];
+  readonly quirks: Quirks;
+  /** Fields of the provider that are no secret, by name: `azure_api_version`, `vertex_region` … */
+  readonly settings: Readonly<Record<string, string>>;
+  /** Signs each request, or fetches its token. */
+  readonly credentials: Credentials | undefined;
+  /** A digest of the secrets that `credentials` are made of; empty without any. */
+  readonly credentialDigest: string;
+  /** The signature covers the body, which therefore has to be in memory. */
+  readonly signsBody: boolean;
+  /** What to do when its wire cannot say what the request asks for; undefined leaves it to the plugin's option. */
+  readonly onDrop: 'report' | 'refuse' | undefined;
+  /** What an integration says of its models; absent for all others. */
+  readonly models?: TargetModels | undefined;
+  /** What each try at it is counted in; absent for no limit. */
+  readonly limits?: LimitCharges | undefined;
+}
+
+/** The models of a stored provider. */
+export interface TargetModels {
+  /** Not every model may be asked for. */
+  readonly isRestricted: boolean;
+  /** Throws `model_not_allowed`. */
+  require(model: string): void;
+  /** The `model_not_allowed` for a request that may run a model which nobody can tell; `why` ends its first sentence. */
+  refusalOfUntold(why: string): GatewayError;
+  /** What the model's tokens are priced by; the same object each time. Undefined: the provider's own prices. */
+  pricesOf(model: string): PricedModels | undefined;
+  /** Where this model is asked for instead of `target`, if anywhere else. Throws what keeps that target from being made. */
+  targetOf(model: string, target: Target): Target | undefined;
+  /** The models that may be asked for, when they are listed one by one. */
+  readonly listed: readonly string[];
+}
+
+/** How a try at a target is made. Times are milliseconds, 0 for no bound. */
+export interface TryOptions {
+  readonly connectTimeoutMs: number;
+  readonly headTimeoutMs: number;
+  readonly idleTimeoutMs: number;
+  /** The whole try, streams to their last byte. */
+  readonly requestTimeoutMs: number;
+  /** From sending until the first token. */
+  readonly firstTokenTimeoutMs: number;
+  readonly maxAnswerBytes: number;
+  /** Refuse what only some providers understand (`thinking`), unless the request's header says otherwise. */
+  readonly strictOpenAiCompliance: boolean;
+  /** `refuse` what a target's wire cannot say instead of reporting it, unless config or target say otherwise. */
+  readonly onDrop: 'report' | 'refuse';
+  /** What the config says of it, which then counts. */
+  readonly configOnDrop: 'report' | 'refuse' | undefined;
+  /** Lower-case names of client headers that reach the provider in any case, and of those that never do. */
+  readonly forwardHeaders: readonly string[];
+  readonly sensitiveHeaders: readonly string[];
+}
+
+/** Options of the `provider` plugin that the router needs. */
+export interface RouteOptions extends TryOptions {
+  /** Provider to use when the request names none. */
+  readonly defaultProvider: string | undefined;
+  /** Slug of the config to use when the request names neither a config nor a provider. */
+  readonly defaultConfig: string | undefined;
+}
+
+/** A config that is to be saved. */
+export interface ConfigDraft {
+  /** JSON. */
+  readonly text: string;
+  /** Its own slug, by which other configs may refer to it. */
+  readonly slug: string;
+  /** Whose configs and providers it may name. */
+  readonly place: RecordPlace;
+}
+
+/** Decides where a request goes and carries it there. Only the `provider` plugin uses it. */
+export interface Router {
+  /**
+   * Carries the request to the target, or through the plan, that its headers, its model (`@slug/model`) or the options
+   * name, runs the attempt hooks for every try, and returns the answer's head with its body still flowing when streamed.
+   * Throws what refuses or fails the request: `provider_missing`, `config_unknown`, `upstream_unreachable` …
+   */
+  answer(context: RequestContext, options: RouteOptions): MaybePromise<Answer>;
+  /**
+   * Whether there is a config of this name, in the configuration or among those that were saved in the place (default: none
+   * of them counts); a sentence that says so when not.
+   */
+  missingConfig(slug: string, place?: RecordPlace): string | undefined;
+  /** Throws `invalid_config` with everything that is wrong with a config that is to be saved, as pointers from `/config`. */
+  checkConfig(draft: ConfigDraft): void;
+  /** The built-in hosts by name: what an integration can be for. */
+  readonly providers: ProviderTable;
+}

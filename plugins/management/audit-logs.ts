@@ -1,9 +1,36 @@
 import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
-import { defineRoute, GatewayError, Type, type Static } from '../../core/pipeline/plugin.ts';
-import type { AuditFilter, AuditRecord } from '../../core/ports/resources.ts';
-import { listReply, pageOf, pageQuery } from './page-query.ts';
-import { Instant, Name, strict } from './text-schema.ts';
-import { readInstant } from './time-window.ts';
+import {
+  defineRoute,
+  GatewayError,
+  type Outcome,
+  type RequestContext,
+  type Scope,
+  type Static,
+  Type,
+} from '../../core/pipeline/plugin.ts';
+import type { AuditFilter, AuditRecord, Resources } from '../../core/ports/resources.ts';
+import { listReply, pageOf, pageQuery } from './shared/replies.ts';
+import { Instant, Name, readInstant, strict } from './shared/fields.ts';
+import { RefusedAttempts } from '../../core/http/refused-attempts.ts';
+import { isTokenError } from '../../core/errors/token-invalid.ts';
+import { matchedRoute } from '../../core/pipeline/keys.ts';
+
+/** Puts attempts at administration that were refused with 401 or 403 into the audit trail. Those with tokens `auth` notes. */
+export class DeniedAttempts {
+  private readonly refused: RefusedAttempts;
+
+  constructor(scope: Scope, resources: Resources) {
+    this.refused = new RefusedAttempts(scope, resources);
+  }
+
+  /** Notes how a request ended. */
+  settled(context: RequestContext, outcome: Outcome): void {
+    const { status, error } = outcome;
+    const route = context.get(matchedRoute);
+    if (route === undefined || (status !== 401 && status !== 403) || isTokenError(error)) return;
+    this.refused.note(context, route, outcome);
+  }
+}
 
 const Actor = Type.Union([Type.Literal('user'), Type.Literal('api_key'), Type.Literal('system')]);
 const optional = (description: string) => Type.Optional(Name(description));

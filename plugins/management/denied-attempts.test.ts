@@ -6,7 +6,7 @@ import { callerKey, matchedRoute } from '../../core/pipeline/keys.ts';
 import { defineRoute, Type } from '../../core/pipeline/plugin.ts';
 import type { AuditEntry, Resources, ResourcesWriter } from '../../core/ports/resources.ts';
 import { TestContext, testKey, testOutcome, testScope } from '../../tests/kit/plugin-kit.ts';
-import { DeniedAttempts } from './denied-attempts.ts';
+import { DeniedAttempts } from './audit-logs.ts';
 import management from './index.ts';
 
 const route = defineRoute({

@@ -4,14 +4,17 @@ import { defineRoute, Type, type Scope, type Static } from '../../core/pipeline/
 import type { DeploymentData } from '../../core/ports/record-kinds.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
 import type { ResourcesReader } from '../../core/ports/resources.ts';
-import { changedRecord } from './changed-record.ts';
-import { listReply, pageOf, pageQuery } from './page-query.ts';
-import { plainObject } from './plain-json.ts';
-import { newSlug } from './record-slug.ts';
-import { refusedBody, type BodyMistake } from './refused-body.ts';
-import { staleVersion } from './stale-version.ts';
-import { Identifier, ManagedBy, Name, strict } from './text-schema.ts';
-import { noSuchRecord } from './visible-record.ts';
+import { changedRecord, newSlug, noSuchRecord, staleVersion } from './shared/records.ts';
+import { listReply, pageOf, pageQuery } from './shared/replies.ts';
+import {
+  type BodyMistake,
+  Identifier,
+  ManagedBy,
+  Name,
+  plainObject,
+  refusedBody,
+  strict,
+} from './shared/fields.ts';
 
 const path = '/deployments';
 const onePath = `${path}/{deploymentId}`;

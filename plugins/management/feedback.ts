@@ -1,14 +1,55 @@
 import { randomUUID } from 'node:crypto';
 import { reachOf } from '../../core/access/access.ts';
 import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
-import { defineRoute, Type, type Scope } from '../../core/pipeline/plugin.ts';
+import { defineRoute, type Scope, Type } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { FeedbackRow } from '../../core/ports/request-row.ts';
-import { CreateFeedback, FeedbackReply, UpdateFeedback } from './feedback-body.ts';
-import { keepRows } from './keep-rows.ts';
-import { plainObject } from './plain-json.ts';
-import { refusedBody } from './refused-body.ts';
-import { noSuchRecord } from './visible-record.ts';
+import { keepRows } from './logs/reported-row.ts';
+import { plainObject, refusedBody, strict } from './shared/fields.ts';
+import { noSuchRecord } from './shared/records.ts';
+
+const opinion = {
+  value: Type.Integer({ minimum: -10, maximum: 10, examples: [5], description: 'From -10 to 10.' }),
+  weight: Type.Optional(
+    Type.Number({ minimum: 0, maximum: 1, description: 'How much it counts. Default 1, or as before.' }),
+  ),
+  metadata: Type.Optional(
+    Type.Record(Type.String({ maxLength: 255 }), Type.Unknown(), {
+      maxProperties: 50,
+      examples: [{ comment: 'helpful' }],
+      description: 'At most 50 values by name, 16 KiB as JSON.',
+    }),
+  ),
+};
+
+const One = Type.Object(
+  {
+    trace_id: Type.String({
+      minLength: 1,
+      maxLength: 255,
+      examples: ['0198a1c2-7b3e-7c4d-8e5f-6a7b8c9d0e1f'],
+      description: 'The trace that was answered: what the request said, else its request id.',
+    }),
+    ...opinion,
+  },
+  strict,
+);
+
+/** What gives feedback: one, or a list of 100 at the most. */
+const CreateFeedback = Type.Union([One, Type.Array(One, { minItems: 1, maxItems: 100 })]);
+
+/** What changes feedback. Some clients repeat the id of the path. */
+const UpdateFeedback = Type.Object(
+  { ...opinion, feedback_id: Type.Optional(Type.String({ maxLength: 64 })) },
+  strict,
+);
+
+/** What both routes answer with. */
+const FeedbackReply = Type.Object({
+  status: Type.Literal('success'),
+  message: Type.String(),
+  feedback_ids: Type.Array(Type.String()),
+});
 
 /** Keys that may send requests may say what they think of the answers. */
 const scopes = ['feedbacks.write', 'completions.write'];

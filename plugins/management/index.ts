@@ -1,45 +1,46 @@
-import { definePlugin, Type } from '../../core/pipeline/plugin.ts';
+import { definePlugin, type Scope, Type } from '../../core/pipeline/plugin.ts';
 import { compileRedaction, redactionFaults } from '../../core/redaction/redaction.ts';
 import { redactionRules } from '../../core/redaction/redaction-options.ts';
-import { apiKeyRoutes } from './api-keys.ts';
-import { auditLogsRoute } from './audit-logs.ts';
-import { cacheSummaryRoute } from './cache-summary.ts';
-import { configRoutes } from './configs.ts';
-import { collectionRoutes } from './collections.ts';
-import { DeniedAttempts } from './denied-attempts.ts';
+import { apiKeyRoutes } from './api-keys/routes.ts';
+import { auditLogsRoute, DeniedAttempts } from './audit-logs.ts';
+import { cacheSummaryRoute, graphRoutes } from './analytics/routes.ts';
+import { configRoutes } from './configs/routes.ts';
+import { collectionRoutes } from './prompts/collections.ts';
 import { deploymentRoutes } from './deployments.ts';
-import { exportRoutes } from './exports.ts';
+import { exportRoutes } from './exports/routes.ts';
 import { feedbackRoutes } from './feedback.ts';
-import { getLogRoute } from './get-log.ts';
-import { graphRoutes } from './graph-routes.ts';
-import { groupMappingRoutes } from './group-mappings.ts';
-import { groupRoutes } from './groups.ts';
-import { guardrailRoutes } from './guardrails.ts';
-import { insertLogsRoute } from './insert-logs.ts';
+import { getLogRoute, listLogsRoute } from './logs/routes.ts';
+import { groupMappingRoutes } from './users/group-mappings.ts';
+import { groupRoutes, namedGroupRoutes } from './analytics/groups.ts';
+import { guardrailRoutes } from './guardrails/routes.ts';
+import { insertLogsRoute } from './logs/reported.ts';
 import { invalidateCacheRoute } from './invalidate-cache.ts';
-import { integrationRoutes } from './integrations.ts';
-import { inviteRoutes } from './invites.ts';
-import { labelRoutes } from './labels.ts';
-import { listLogsRoute } from './list-logs.ts';
-import { mcpRoutes } from './mcp-routes.ts';
-import { memberRoutes } from './members.ts';
-import { modelPricingRoute } from './model-pricing.ts';
-import { namedGroupRoutes } from './named-groups.ts';
-import { otelRoutes } from './otel-traces.ts';
-import { promptPartialRoutes } from './prompt-partials.ts';
-import { promptVersionRoutes } from './prompt-versions.ts';
-import { promptRoutes } from './prompts.ts';
-import { renderPromptRoute } from './render-prompt.ts';
-import { settingsRoutes } from './organisation-settings.ts';
-import { secretReferenceRoutes } from './secret-references.ts';
-import { rateLimitPolicyRoutes } from './rate-limit-policies.ts';
-import { LogStreams } from './stream-logs.ts';
-import { traceRoutes } from './traces.ts';
-import { usageLimitPolicyRoutes } from './usage-limit-policies.ts';
-import { providerRoutes } from './providers.ts';
-import { userRoutes } from './users.ts';
-import { virtualKeyRoutes } from './virtual-keys.ts';
-import { workspaceRoutes } from './workspaces.ts';
+import { integrationRoutes } from './integrations/routes.ts';
+import { inviteRoutes } from './invites/routes.ts';
+import { labelRoutes } from './prompts/labels.ts';
+import { memberRoutes } from './workspaces/members.ts';
+import { modelPricingRoute } from './integrations/models.ts';
+import { otelRoutes } from './telemetry/routes.ts';
+import { promptPartialRoutes } from './prompts/partials.ts';
+import { promptRoutes, promptVersionRoutes, renderPromptRoute } from './prompts/routes.ts';
+import { settingsRoutes } from './settings/routes.ts';
+import { secretReferenceRoutes } from './secret-references/routes.ts';
+import { rateLimitPolicyRoutes } from './policies/rate-limits.ts';
+import { LogStreams } from './logs/stream.ts';
+import { traceRoutes } from './logs/traces.ts';
+import { usageLimitPolicyRoutes } from './policies/usage-limits.ts';
+import { providerRoutes } from './providers/routes.ts';
+import { userRoutes } from './users/routes.ts';
+import { virtualKeyRoutes } from './providers/virtual-keys.ts';
+import { workspaceRoutes } from './workspaces/routes.ts';
+import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
+import { mcpIntegrationCapabilityRoutes } from './mcp-integrations/capabilities.ts';
+import { mcpIntegrationWorkspaceRoutes } from './mcp-integrations/workspaces.ts';
+import { mcpIntegrationRoutes } from './mcp-integrations/routes.ts';
+import { mcpMetadataRoutes } from './mcp-integrations/metadata.ts';
+import { mcpServerCapabilityRoutes } from './mcp-servers/capabilities.ts';
+import { mcpServerConnectionRoutes, mcpServerRoutes, mcpServerTestRoute } from './mcp-servers/routes.ts';
+import { mcpServerUserAccessRoutes } from './mcp-servers/user-access.ts';
 
 /** The administration API: contributes its routes to a pipeline that matches `routes: contributed`. */
 export default definePlugin({
@@ -105,3 +106,18 @@ export default definePlugin({
     return { routes, retiring, settled: (context, outcome) => denied.settled(context, outcome) };
   },
 });
+
+/** Everything about servers of the Model Context Protocol. */
+function mcpRoutes(scope: Scope): readonly RouteDefinition[] {
+  return [
+    ...mcpIntegrationRoutes(scope),
+    ...mcpIntegrationWorkspaceRoutes(scope),
+    ...mcpIntegrationCapabilityRoutes(scope),
+    ...mcpServerRoutes(scope),
+    mcpServerTestRoute(scope),
+    ...mcpServerCapabilityRoutes(scope),
+    ...mcpServerUserAccessRoutes(scope),
+    ...mcpServerConnectionRoutes(),
+    ...mcpMetadataRoutes(scope),
+  ];
+}

@@ -11,7 +11,7 @@ import type { LogExportData } from '../../core/ports/record-kinds.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
 import type { Resources } from '../../core/ports/resources.ts';
 import { fileFormats } from '../../adapters/file-formats/index.ts';
-import { dataVisibility } from '../../plugins/management/data-visibility.ts';
+import { dataVisibility } from '../../plugins/management/shared/data-visibility.ts';
 import { bodyRow, requestRow, storedTime } from '../conformance/analytics-rows.ts';
 import { testKey, testScope } from './plugin-kit.ts';
 import { testSecrets } from './test-secrets.ts';

@@ -1,0 +1,289 @@
+import { defineRoute, GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
+import {
+  type GroupBy,
+  type GroupColumn,
+  groupColumns,
+  type Grouping,
+  groupings,
+  type GroupRow,
+} from '../../../core/ports/analytics.ts';
+import type { RouteDefinition, RouteInput } from '../../../core/pipeline/define-route.ts';
+import { analyticsQuestion } from '../shared/data-visibility.ts';
+import { filterQuery } from '../shared/request-filter.ts';
+import { nearest, strict } from '../shared/fields.ts';
+import { Count, dollars, Figure } from './graph.ts';
+import { isoTime, listReply } from '../shared/replies.ts';
+
+const defaultPageSize = 50;
+
+/** Always there; clients name it all the same. */
+const requestCount = 'requests';
+const columnNames = [requestCount, ...groupColumns] as const;
+
+/** The part of a query of groups that says which columns. */
+function columnsQuery(without: string) {
+  return Type.Optional(
+    Type.String({
+      maxLength: 2000,
+      description: `Columns, with commas between them or repeated: ${groupColumns.join(', ')}. ${without}`,
+    }),
+  );
+}
+
+/** The part of a query of groups that says which page. */
+export const groupPageQuery = {
+  current_page: Type.Optional(
+    Type.Integer({ minimum: 0, maximum: 1_000_000, default: 0, description: 'Page, from 0.' }),
+  ),
+  page_size: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 500, default: defaultPageSize, description: 'Groups on a page.' }),
+  ),
+};
+
+/** The page that a query of `groupPageQuery` asks for: the first 50 groups by default. */
+export function groupPage({
+  page_size: limit = defaultPageSize,
+  current_page: page = 0,
+}: {
+  readonly page_size?: number;
+  readonly current_page?: number;
+}): { readonly limit: number; readonly offset: number } {
+  return { limit, offset: page * limit };
+}
+
+/** Stores write decimals and large counts as text, and times without a zone. */
+function cellOf(column: string, cell: string | number | null): string | number | null {
+  if (typeof cell !== 'string') return cell;
+  return column === 'first_seen' || column === 'last_seen' ? isoTime(cell) : Number(cell);
+}
+
+/** The columns that a query names, each once. Throws `invalid_request` with a suggestion for one that is not known. */
+function columnsOf(list = ''): readonly GroupColumn[] {
+  const given = list.split(',').map((name) => name.trim());
+  const names = given.filter((name) => name !== '').map((name) => known('columns', name, columnNames));
+  return [...new Set(names)].filter((name) => name !== requestCount);
+}
+
+/** The value as one of those that are known; throws `invalid_request` with a suggestion otherwise. */
+function known<T extends string>(param: string, value: string, choices: readonly T[]): T {
+  const found = choices.find((choice) => choice === value);
+  if (found !== undefined) return found;
+  const shown = value.slice(0, 64);
+  const near = nearest(shown, choices);
+  const hint = near === undefined ? '' : ` Did you mean "${near}"?`;
+  throw new GatewayError(
+    'invalid_request',
+    `"${shown}" is no value of "${param}".${hint} Known: ${choices.join(', ')}.`,
+    {
+      param,
+    },
+  );
+}
+
+const NamedQuery = Type.Object(
+  { columns: columnsQuery('Without it the usual ones.'), ...filterQuery, ...groupPageQuery },
+  strict,
+);
+type Call = Pick<RouteInput<unknown, Static<typeof NamedQuery>, unknown>, 'query' | 'key' | 'role'>;
+
+/** What can be said of each group beside its requests. */
+const cells = {
+  cost: Type.Number({ description: 'US dollars.' }),
+  avg_tokens: Figure('Tokens per request.'),
+  avg_weighted_feedback: Figure('Weighted average of the feedback of their traces.'),
+  requests_with_feedback: Count('Requests whose trace has feedback.'),
+  last_seen: Type.String({ description: 'When the latest of them was accepted, ISO 8601.' }),
+  first_seen: Type.String({ description: 'When the first of them was accepted, ISO 8601.' }),
+};
+type Cell = keyof typeof cells;
+
+/** Groups in the words of existing clients. */
+interface NamedGroup {
+  readonly title: string;
+  /** The field that holds the value, and what that is. */
+  readonly field: string;
+  readonly about: string;
+  readonly columns: readonly Cell[];
+}
+
+/** Those of `/analytics/groups/` that need nothing else than their path. */
+const named: readonly (NamedGroup & { readonly path: string; readonly by: GroupBy })[] = [
+  {
+    path: 'users',
+    title: 'Requests of a period, counted by who sent them',
+    by: 'user',
+    field: 'user',
+    about: 'The metadata `_user`, else the user whose key it was; empty for nobody in particular.',
+    columns: ['cost'],
+  },
+  {
+    path: 'ai-models',
+    title: 'Requests of a period, counted by the model that answered',
+    by: 'model',
+    field: 'ai_model',
+    about: 'The model.',
+    columns: ['cost'],
+  },
+  {
+    path: 'workspaces',
+    title: 'Requests of a period, counted by workspace',
+    by: 'workspace',
+    field: 'workspace',
+    about: 'Its id.',
+    columns: ['cost'],
+  },
+];
+
+const ofMetadata: NamedGroup = {
+  title: 'Requests of a period, counted by the values of one of their metadata',
+  field: 'metadata_value',
+  about: 'The value.',
+  columns: ['cost', 'avg_tokens', 'avg_weighted_feedback', 'requests_with_feedback', 'last_seen'],
+};
+
+/** `GET /analytics/groups/users`, `ai-models`, `workspaces` and `metadata/{metadataKey}`. */
+export function namedGroupRoutes(scope: Scope): readonly RouteDefinition[] {
+  return [
+    ...named.map((group) =>
+      defineRoute({
+        ...plainRoute(group),
+        id: `analytics.groups.${group.path.replace('-', '_')}`,
+        path: `/analytics/groups/${group.path}`,
+        handle: (call) => pageOfGroups(group, group.by, call, scope),
+      }),
+    ),
+    defineRoute({
+      ...plainRoute(ofMetadata),
+      id: 'analytics.groups.metadata',
+      path: '/analytics/groups/metadata/{metadataKey}',
+      params: Type.Object({
+        metadataKey: Type.String({ minLength: 1, maxLength: 255, description: 'Name of the metadata.' }),
+      }),
+      handle: (call) => pageOfGroups(ofMetadata, { metadata: call.params.metadataKey }, call, scope),
+    }),
+  ];
+}
+
+function plainRoute(group: NamedGroup) {
+  const columns = Object.fromEntries(
+    groupColumns.map((column) => [
+      column,
+      Type.Optional(Object.hasOwn(cells, column) ? cells[column as Cell] : Figure('As it was asked for.')),
+    ]),
+  );
+  return {
+    method: 'GET' as const,
+    summary: group.title,
+    scope: 'analytics.view',
+    // Reads only.
+    audit: null,
+    query: NamedQuery,
+    reply: Type.Object({
+      ...listReply,
+      data: Type.Array(
+        Type.Object({
+          object: Type.Literal('analytics-group'),
+          [group.field]: Type.String({ description: group.about }),
+          requests: Count('Requests.'),
+          ...columns,
+        }),
+      ),
+    }),
+  };
+}
+
+async function pageOfGroups(group: NamedGroup, by: GroupBy, call: Call, scope: Scope) {
+  const columns = call.query.columns === undefined ? group.columns : columnsOf(call.query.columns);
+  const { total, rows } = await scope.analytics.groups({
+    ...analyticsQuestion(call, scope),
+    ...{ by, columns },
+    ...groupPage(call.query),
+  });
+  return { object: 'list' as const, total, data: rows.map((row) => shownGroup(group.field, columns, row)) };
+}
+
+function shownGroup(field: string, columns: readonly GroupColumn[], row: GroupRow) {
+  const group: Record<string, string | number | null> = { [field]: row.value, requests: row.requests };
+  for (const column of columns) {
+    const cell = row.columns[column] ?? null;
+    group[column] = column === 'cost' ? dollars(cell) : cellOf(column, cell);
+  }
+  return { object: 'analytics-group' as const, ...group };
+}
+
+const Params = Type.Object({
+  groupBy: Type.String({
+    maxLength: 64,
+    examples: [...groupings],
+    description: `What to group by: ${groupings.join(', ')}.`,
+  }),
+});
+
+const Query = Type.Object(
+  {
+    columns: columnsQuery('Without it only the request count is returned.'),
+    include_total: Type.Optional(
+      Type.Boolean({ description: 'Existing clients send it; `total` is always there.' }),
+    ),
+    ...filterQuery,
+    ...groupPageQuery,
+  },
+  strict,
+);
+
+const Reply = Type.Object({
+  object: Type.Literal('list'),
+  total: Type.Integer({ description: 'Groups in all, on every page.' }),
+  data: Type.Array(
+    Type.Record(Type.String(), Type.Union([Type.String(), Type.Number(), Type.Null()]), {
+      description:
+        'The value under the name that was grouped by, `requests`, and the columns that were asked for: `cost` in US dollars, latencies in milliseconds, rates from 0 to 1, times in ISO 8601.',
+    }),
+  ),
+});
+
+/** `GET /analytics/groups/{groupBy}` and its older name `GET /logs/groups/{groupBy}`. */
+export function groupRoutes(scope: Scope): readonly RouteDefinition[] {
+  return [groupRoute('analytics', scope), groupRoute('logs', scope)];
+}
+
+function groupRoute(area: 'analytics' | 'logs', scope: Scope): RouteDefinition {
+  return defineRoute({
+    id: `${area}.groups`,
+    method: 'GET',
+    path: `/${area}/groups/{groupBy}`,
+    summary: 'Requests of a period, counted by one of their properties',
+    scope: 'analytics.view',
+    // Reads only.
+    audit: null,
+    params: Params,
+    query: Query,
+    reply: Reply,
+    examples: {
+      response: { object: 'list', total: 1, data: [{ model: 'gpt-5-mini', requests: 12, cost: 0.34 }] },
+    },
+    async handle({ params, query, key, role }) {
+      const question = analyticsQuestion({ query, key, role }, scope);
+      const by = known('groupBy', params.groupBy, groupings);
+      const { total, rows } = await scope.analytics.groups({
+        ...question,
+        by,
+        columns: columnsOf(query.columns),
+        ...groupPage(query),
+      });
+      return { object: 'list' as const, total, data: rows.map((row) => groupOf(by, row)) };
+    },
+  });
+}
+
+function groupOf(
+  by: Grouping,
+  { value, requests, columns }: GroupRow,
+): Record<string, string | number | null> {
+  const group: Record<string, string | number | null> = {
+    [by]: by === 'status_code' ? Number(value) : value,
+    requests,
+  };
+  for (const [column, cell] of Object.entries(columns)) group[column] = cellOf(column, cell);
+  return group;
+}

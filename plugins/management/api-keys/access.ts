@@ -1,0 +1,236 @@
+import { holds, reachOf, refuseScopes } from '../../../core/access/access.ts';
+import { managesKeys } from '../../../core/access/roles.ts';
+import { type ApiKeyType, canonicalScope } from '../../../core/access/scopes.ts';
+import { withFullStop } from '../../../core/errors/full-stop.ts';
+import type { RouteInput } from '../../../core/pipeline/define-route.ts';
+import { GatewayError } from '../../../core/pipeline/plugin.ts';
+import type { KeyRecord } from '../../../core/ports/directory.ts';
+import type { ApiKeyFilter, ApiKeyRecord, ResourcesReader } from '../../../core/ports/resources.ts';
+import { refusedBody, shownMistakes } from '../shared/fields.ts';
+import type { UserKeyRules } from '../../../core/ports/organisation-settings.ts';
+import { namedUsers, requireGrant } from '../users/visible.ts';
+import { randomBytes, randomUUID } from 'node:crypto';
+import type { InviteRecord, UserRecord } from '../../../core/ports/people.ts';
+import { sha256 } from '../../../core/base/sha256.ts';
+
+const dayMs = 86_400_000;
+type Reader = Pick<ResourcesReader, 'apiKeys' | 'members' | 'users'>;
+
+/**
+ * The id of whom a key of the workspace is for: who is named, else the caller, else nobody (empty). Throws
+ * `invalid_request` for somebody who belongs to neither the workspace nor the management of the organisation,
+ * `scope_missing` for somebody else who is above the caller.
+ */
+export async function ownerOfKey(
+  reader: Reader,
+  actor: Actor,
+  workspaceId: string,
+  named: string | undefined,
+): Promise<string> {
+  const { organisationId, userId } = actor.key;
+  const wanted = named ?? userId;
+  if (wanted === '') return '';
+  const [user] = await namedUsers(reader, organisationId, [{ path: '/user_id', idOrEmail: wanted }]);
+  if (user === undefined) return '';
+  const isManaging = user.role !== 'member';
+  if (!isManaging && (await reader.members.find(organisationId, workspaceId, user.id)) === undefined) {
+    const message = `names ${user.email}, who is no member of the workspace; add them to it first`;
+    throw refusedBody([{ path: '/user_id', message }]);
+  }
+  if (user.id !== userId) requireGrant(actor.role, user.role);
+  return user.id;
+}
+
+/** Throws `scope_missing` when the key is that of somebody above the caller: its new secret would be the caller's. */
+export async function requireNotAbove(
+  { users }: Pick<ResourcesReader, 'users'>,
+  { key, role }: Actor,
+  { organisationId, userId }: ApiKeyRecord,
+): Promise<void> {
+  if (userId === '' || userId === key.userId) return;
+  const user = await users.find(organisationId, userId);
+  if (user !== undefined) requireGrant(role, user.role);
+}
+
+/** Where keys are counted. */
+type Place = Pick<ApiKeyRecord, 'organisationId'> & { readonly workspaceId: string };
+
+/** How many keys of people that have not ended by `now` (milliseconds since the epoch) a workspace has. */
+export async function keysOfPeople(
+  { apiKeys }: Pick<ResourcesReader, 'apiKeys'>,
+  { organisationId, workspaceId }: Place,
+  now: number,
+): Promise<number> {
+  const filter = { workspaceId, types: ['workspace-user'], aliveAt: now } as const;
+  return (await apiKeys.list(organisationId, filter, { offset: 0, limit: 0 })).total;
+}
+
+/** Throws `resource_conflict` when the workspace has as many keys of people as its settings let it have. */
+export async function requireRoom(
+  { apiKeys }: Reader,
+  { organisationId, workspaceId }: Place,
+  { maxPerWorkspace }: UserKeyRules,
+  now: number,
+): Promise<void> {
+  if (maxPerWorkspace === undefined) return;
+  const total = await keysOfPeople({ apiKeys }, { organisationId, workspaceId }, now);
+  if (total < maxPerWorkspace) return;
+  throw new GatewayError(
+    'resource_conflict',
+    `The workspace has ${total} keys of people that have not ended, and its settings allow ${maxPerWorkspace} (user_api_keys.max_per_workspace). Delete one first.`,
+  );
+}
+
+/**
+ * When a key of somebody ends. `wanted`: what its maker said, null for never and undefined for nothing. Throws
+ * `invalid_request`, naming the latest moment, when that is later than the settings allow.
+ */
+export function endOfKey(
+  wanted: number | null | undefined,
+  { defaultDays, maxDays }: UserKeyRules,
+  createdAt: number,
+): number | undefined {
+  const latest = maxDays === undefined ? undefined : createdAt + maxDays * dayMs;
+  if (wanted === undefined) return defaultDays === undefined ? latest : createdAt + defaultDays * dayMs;
+  if (latest === undefined || (wanted !== null && wanted <= latest)) return wanted ?? undefined;
+  const message = `must be ${new Date(latest).toISOString()} or earlier: the settings let keys of people live for ${maxDays} days`;
+  throw refusedBody([{ path: '/expires_at', message }]);
+}
+
+/** What can be done with a key; the second part of its scope. */
+export type ApiKeyAction = 'create' | 'read' | 'update' | 'delete' | 'list' | 'rotate';
+
+const resources: Readonly<Record<ApiKeyType, string>> = {
+  'organisation-service': 'organisation_service_api_keys',
+  'workspace-service': 'workspace_service_api_keys',
+  'workspace-user': 'workspace_user_api_keys',
+};
+
+/** All types of keys. */
+export const apiKeyTypes: readonly ApiKeyType[] = [
+  'organisation-service',
+  'workspace-service',
+  'workspace-user',
+];
+
+/** The scope that something with keys of a type needs. */
+export function keyScope(type: ApiKeyType, action: ApiKeyAction): string {
+  return `${resources[type]}.${action}`;
+}
+
+/** The scopes one of which is needed to do something with keys. */
+export function keyScopes(action: ApiKeyAction): readonly string[] {
+  return apiKeyTypes.map((type) => keyScope(type, action));
+}
+
+/** Who does something: the input of every route says it. */
+export type Actor = Pick<RouteInput<unknown, unknown, unknown>, 'key' | 'role'>;
+
+/** Throws `scope_missing` when the actor's role does not manage keys of this type. */
+export function requireManager({ key: actor, role }: Actor, type: ApiKeyType): void {
+  if (managesKeys(role, type)) return;
+  const who =
+    type === 'organisation-service'
+      ? 'owners and admins of the organisation manage its keys. Use a key of one of them'
+      : 'managers of a workspace, and owners and admins of the organisation, manage keys of the workspace. Use a key of one of them, or a service key of the workspace';
+  throw new GatewayError('scope_missing', `The key "${actor.name}" acts as ${role}: ${who}.`);
+}
+
+/** The keys that the actor sees: what its key reaches, and of that its own alone when it acts as a member. */
+export function visibleKeys({ key, role }: Actor): Pick<ApiKeyFilter, 'workspaceId' | 'userId' | 'ids'> {
+  const { workspaceId } = reachOf(key);
+  if (role !== 'member') return { workspaceId };
+  return key.userId === '' ? { workspaceId, ids: [key.id] } : { workspaceId, userId: key.userId };
+}
+
+/** The key with this id. Throws `resource_not_found` when the actor does not see it, `scope_missing` without the scope. */
+export async function visibleKey(
+  { apiKeys }: Pick<ResourcesReader, 'apiKeys'>,
+  actor: Actor,
+  id: string,
+  action: ApiKeyAction,
+): Promise<ApiKeyRecord> {
+  const { workspaceId, userId, ids } = visibleKeys(actor);
+  const found = await apiKeys.find(actor.key.organisationId, id);
+  const isVisible =
+    (workspaceId === undefined || found?.workspaceId === workspaceId) &&
+    (userId === undefined || found?.userId === userId) &&
+    (ids === undefined || ids.includes(id));
+  if (found === undefined || !isVisible) {
+    throw new GatewayError(
+      'resource_not_found',
+      `No key "${id.slice(0, 64)}" is visible to this key. Check its id.`,
+    );
+  }
+  const scope = keyScope(found.type, action);
+  if (!holds(actor.key, scope))
+    throw new GatewayError('scope_missing', `The key "${actor.key.name}" lacks the scope "${scope}".`);
+  if (action !== 'read') requireManager(actor, found.type);
+  return found;
+}
+
+/**
+ * The scopes of a body, in their own spelling and once each. Throws `invalid_request` for scopes that there are not or
+ * that keys of this type cannot hold, `scope_missing` for those that the actor cannot give.
+ */
+export function readScopes(actor: KeyRecord, type: ApiKeyType, scopes: readonly string[]): readonly string[] {
+  const issues = refuseScopes(actor, type, scopes);
+  if (issues.length === 0) return [...new Set(scopes.map((scope) => canonicalScope(scope)))];
+  const errors = issues.map(({ path, message }) => ({ path: `/scopes${path}`, message }));
+  if (issues.some(({ kind }) => kind !== 'escalation')) throw refusedBody(errors);
+  throw new GatewayError(
+    'scope_missing',
+    withFullStop(`A key gives no more than it has: ${shownMistakes(errors)}`),
+    { param: errors[0]?.path ?? null, extra: { errors } },
+  );
+}
+
+/** What a key is made of that an invite promised. */
+interface PromisedKey {
+  readonly invite: InviteRecord;
+  readonly user: UserRecord;
+  readonly workspaceId: string;
+  readonly secret: NewSecret;
+  readonly rules: UserKeyRules;
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+}
+
+/** The key of somebody who accepts an invite, for one of its workspaces. It lives as long as keys do by default there. */
+export function newUserKey({ invite, user, workspaceId, secret, rules, now }: PromisedKey): ApiKeyRecord {
+  return {
+    id: randomUUID(),
+    organisationId: invite.organisationId,
+    ...{ workspaceId, userId: user.id, name: `${user.email.slice(0, 240)} (invite)`, description: '' },
+    type: 'workspace-user',
+    status: 'active',
+    scopes: invite.keyScopes,
+    ...{ rateLimits: [], usageLimits: undefined, defaults: {}, alertEmails: [] },
+    masked: secret.masked,
+    secrets: [{ hash: secret.hash, expiresAt: undefined }],
+    creationMode: 'auto',
+    expiresAt: endOfKey(undefined, rules, now),
+    ...{ createdAt: now, updatedAt: now, version: 1 },
+  };
+}
+
+/** A secret that has just been made. */
+export interface NewSecret {
+  /** What its holder is told, once. */
+  readonly text: string;
+  /** What is stored. */
+  readonly hash: string;
+  /** What lists show: its first and last letters. */
+  readonly masked: string;
+}
+
+/** A new secret: the prefix of service keys and 240 random bits. */
+export function newSecret(keyPrefix: string): NewSecret {
+  const random = randomBytes(30).toString('base64url');
+  const text = keyPrefix + random;
+  return {
+    text,
+    hash: sha256(text, 'base64'),
+    masked: `${keyPrefix}${random.slice(0, 2)}…${random.slice(-2)}`,
+  };
+}

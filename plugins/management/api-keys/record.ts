@@ -1,0 +1,398 @@
+import { GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
+import type { ApiKeyDefaults, ApiKeyRecord } from '../../../core/ports/resources.ts';
+import { readRateLimits, readUsageLimit, showUsageLimit, UsageLimitSchema } from '../shared/limits.ts';
+import { RateLimits } from '../../../core/organisation/limits-schema.ts';
+import {
+  Description,
+  Instant,
+  ManagedBy,
+  Metadata,
+  Name,
+  orNull,
+  readInstant,
+  refusedBody,
+  strict,
+} from '../shared/fields.ts';
+import type { ConfigNames } from '../configs/uses.ts';
+import { readDefaults } from '../workspaces/record.ts';
+import { reachOf } from '../../../core/access/access.ts';
+import type { KeyRecord } from '../../../core/ports/directory.ts';
+import type { UsageLimit } from '../../../core/ports/limits.ts';
+import type { ApiKeyType } from '../../../core/access/scopes.ts';
+
+/** What a secret looks like, for the reference. */
+export const secretExample = 'wk_the-new-secret-of-forty-random-characters';
+
+/** Scopes that keys of each type can hold. */
+export const scopesExample: Readonly<Record<ApiKeyType, readonly string[]>> = {
+  'organisation-service': ['workspaces.list', 'audit_logs.list'],
+  'workspace-service': ['completions.write', 'logs.view'],
+  'workspace-user': ['completions.write', 'logs.view'],
+};
+
+/** A key as the reference shows it. */
+export const apiKeyExample: Static<typeof ApiKeyReply> = {
+  ...{ id: '0198a1c2-7b3e-7c4d-8e5f-6a7b8c9d0e1f', key: 'wk_Qz…7f', name: 'batch', description: 'Nightly' },
+  ...{ type: 'workspace-service', status: 'active', creation_mode: 'api', managed_by: 'api', user_id: null },
+  organisation_id: '0198a1c2-0000-7c4d-8e5f-6a7b8c9d0e1f',
+  workspace_id: '0198a1c2-1111-7c4d-8e5f-6a7b8c9d0e1f',
+  created_at: '2026-11-21T09:00:00.000Z',
+  last_updated_at: '2026-11-21T09:00:00.000Z',
+  rate_limits: [{ type: 'requests', unit: 'rpm', value: 600 }],
+  usage_limits: {
+    ...{ type: 'cost', credit_limit: 100, alert_threshold: 80, current_usage: 12.5 },
+    ...{ periodic_reset: 'monthly', periodic_reset_days: null, next_usage_reset_at: null },
+  },
+  current_usage: 12.5,
+  scopes: [...scopesExample['workspace-service']],
+  defaults: {
+    metadata: { team: 'research' },
+    config_id: null,
+    allow_config_override: true,
+    log_bodies: null,
+  },
+  alert_emails: ['ann@example.com'],
+  expires_at: '2030-01-01T00:00:00.000Z',
+  ...{ key_transition_expires_at: null, object: 'api-key' },
+};
+
+const dayMs = 86_400_000;
+const weekMs = 7 * dayMs;
+/** The first Monday of the calendar that counts from 1970. */
+const firstMonday = 4 * dayMs;
+
+/**
+ * When the present period of a usage limit began. Without a first moment of its own (`nextResetAt`), months begin on
+ * their first day, weeks on Monday, both at midnight UTC, and periods of days at `createdAt`; with one, they begin at it
+ * and at its repetitions, and until then at `createdAt`. Never before `createdAt`.
+ */
+export function periodStart(
+  { periodicReset, periodicResetDays, nextResetAt }: UsageLimit,
+  createdAt: number,
+  now: number,
+): number {
+  if (nextResetAt !== undefined && now < nextResetAt) return createdAt;
+  if (periodicReset === 'monthly') return Math.max(createdAt, monthStart(nextResetAt ?? 0, now));
+  const length = periodicReset === 'weekly' ? weekMs : (periodicResetDays ?? 0) * dayMs;
+  const first = nextResetAt ?? (periodicReset === 'weekly' ? firstMonday : createdAt);
+  const begun = length === 0 ? first : first + Math.floor((now - first) / length) * length;
+  return Math.max(createdAt, begun);
+}
+
+/** The last moment until `now` that lies whole months after `first`: on its day, or the last one of a shorter month. */
+function monthStart(first: number, now: number): number {
+  const [from, to] = [new Date(first), new Date(now)];
+  const months = (to.getUTCFullYear() - from.getUTCFullYear()) * 12 + to.getUTCMonth() - from.getUTCMonth();
+  const start = monthsAfter(from, months);
+  return start <= now ? start : monthsAfter(from, months - 1);
+}
+
+function monthsAfter(first: Date, months: number): number {
+  const [year, month] = [first.getUTCFullYear(), first.getUTCMonth() + months];
+  const lastDay = new Date(Date.UTC(year, month + 1, 0)).getUTCDate();
+  const timeOfDay = first.getTime() % dayMs;
+  return Date.UTC(year, month, Math.min(first.getUTCDate(), lastDay)) + timeOfDay;
+}
+
+/** What keys with a usage limit have used since its period began, by key, in the limit's unit. */
+type UsageOfKeys = ReadonlyMap<string, number>;
+
+/** Rows of other replicas may carry a clock that is ahead. */
+const aheadMs = 3_600_000;
+
+/**
+ * What those of the keys (100 at the most) that have a usage limit have used, asked of the analytics store at once;
+ * nothing of any key when it does not answer. `caller` is who asks.
+ */
+export async function usageOfKeys(
+  records: readonly ApiKeyRecord[],
+  caller: KeyRecord,
+  { analytics, clock }: Pick<Scope, 'analytics' | 'clock'>,
+): Promise<UsageOfKeys> {
+  const now = clock.now();
+  const keys = records.flatMap(({ id, usageLimits, createdAt }) =>
+    usageLimits === undefined ? [] : [{ id, since: periodStart(usageLimits, createdAt, now) }],
+  );
+  if (keys.length === 0) return new Map();
+  try {
+    const visibility = { ...reachOf(caller), asker: caller.id };
+    const used = await analytics.usageOfKeys({ keys, to: now + aheadMs, visibility });
+    return new Map(
+      records.flatMap(({ id, usageLimits }) => {
+        if (usageLimits === undefined) return [];
+        const { cost = '0', tokens = 0 } = used.get(id) ?? {};
+        return [[id, usageLimits.type === 'cost' ? Number(cost) : tokens]];
+      }),
+    );
+  } catch (error) {
+    if (GatewayError.is(error) && isAway(error)) return new Map();
+    throw error;
+  }
+}
+
+function isAway({ code }: GatewayError): boolean {
+  return code === 'store_unavailable' || code === 'query_timeout';
+}
+
+const Scopes = Type.Array(Type.String({ minLength: 1, maxLength: 255 }), {
+  minItems: 1,
+  maxItems: 300,
+  description: 'What it may do: `completions.write`, `logs.view` …',
+});
+
+/** The usage limit of a key. */
+const KeyUsageLimit = Type.Object(
+  {
+    ...UsageLimitSchema.properties,
+    current_usage: Type.Optional(
+      orNull(
+        Type.Number({
+          description:
+            'What was used since its period began. Answers say it; what a body says changes nothing.',
+        }),
+      ),
+    ),
+  },
+  strict,
+);
+
+const fields = {
+  description: Type.Optional(orNull(Description)),
+  rate_limits: Type.Optional(orNull(RateLimits)),
+  usage_limits: Type.Optional(orNull(KeyUsageLimit)),
+  defaults: Type.Optional(
+    Type.Object(
+      {
+        metadata: Type.Optional(Metadata),
+        config_id: Type.Optional(orNull(Name('A config of this gateway.'))),
+        allow_config_override: Type.Optional(Type.Boolean()),
+        log_bodies: Type.Optional(
+          orNull(
+            Type.Boolean({
+              description: 'False: what its requests send and are answered is never logged.',
+            }),
+          ),
+        ),
+      },
+      strict,
+    ),
+  ),
+  alert_emails: Type.Optional(
+    orNull(Type.Array(Type.String({ format: 'email', maxLength: 255 }), { maxItems: 50 })),
+  ),
+  expires_at: Type.Optional(
+    orNull(
+      Instant(
+        'From when on it is refused, ISO 8601 with a time zone; null: never. Default: never, and for keys of people what the settings say.',
+      ),
+    ),
+  ),
+  rotation_policy: Type.Optional(
+    Type.Unknown({
+      description:
+        'Null, or refused: a secret that is made by itself is one that nobody has seen. Rotate with `POST /api-keys/{id}/rotate`.',
+    }),
+  ),
+};
+
+const KeyName = Name('Unique among the keys of its type in the workspace, or in the organisation.');
+const OrganisationId = Type.Optional(Name("Default, and nothing else: the caller's organisation."));
+const WorkspaceId = Type.Optional(
+  Name("Id or slug. Default for workspace keys: the caller's workspace; others must say it."),
+);
+/** Some clients say in the body what the path says. */
+const ofPath = (type: string, subType: string) => ({
+  type: Type.Optional(Type.Literal(type, { description: 'As in the path.' })),
+  'sub-type': Type.Optional(Type.Literal(subType, { description: 'As in the path.' })),
+});
+const made = { name: KeyName, scopes: Scopes, organisation_id: OrganisationId, ...fields };
+
+/** What makes a key of the organisation. */
+export const CreateOrganisationKey = Type.Object({ ...made, ...ofPath('organisation', 'service') }, strict);
+/** What makes a service key of a workspace. */
+export const CreateServiceKey = Type.Object(
+  { ...made, ...ofPath('workspace', 'service'), workspace_id: WorkspaceId },
+  strict,
+);
+/** What makes a key for somebody. */
+export const CreateUserKey = Type.Object(
+  {
+    ...made,
+    ...ofPath('workspace', 'user'),
+    workspace_id: WorkspaceId,
+    user_id: Type.Optional(
+      Name(
+        'Whose it is: the id or the e-mail address of a member of the workspace, or of an owner or admin of the organisation. Default: the caller, where the caller is somebody.',
+      ),
+    ),
+  },
+  strict,
+);
+
+/** What changes a key; what is not given stays. */
+export const UpdateKey = Type.Object(
+  {
+    id: Type.Optional(Name('As in the path: some clients say it here as well.')),
+    name: Type.Optional(KeyName),
+    scopes: Type.Optional(Scopes),
+    ...fields,
+  },
+  strict,
+);
+
+/** The part of a record that a body can say, its scopes apart. */
+export type KeyContent = Pick<
+  ApiKeyRecord,
+  'name' | 'description' | 'rateLimits' | 'usageLimits' | 'defaults' | 'alertEmails' | 'expiresAt'
+>;
+
+type Body = Omit<Static<typeof UpdateKey>, 'scopes'>;
+
+/** What the body makes of a key as it is. Throws `invalid_request`, with its place, for what cannot be. */
+export function changedKey(
+  body: Body,
+  before: KeyContent,
+  scope: Pick<Scope, 'clock'> & { readonly router: ConfigNames },
+): KeyContent {
+  const { usage_limits: usage, rate_limits: rates, alert_emails: emails } = body;
+  refuseRotationPolicy(body.rotation_policy);
+  return {
+    name: body.name ?? before.name,
+    description: body.description === undefined ? before.description : (body.description ?? ''),
+    rateLimits: rates === undefined ? before.rateLimits : readRateLimits(rates ?? [], '/rate_limits'),
+    usageLimits:
+      usage === undefined
+        ? before.usageLimits
+        : usage === null
+          ? undefined
+          : readUsageLimit(usage, '/usage_limits'),
+    defaults: body.defaults === undefined ? before.defaults : readKeyDefaults(body.defaults, scope.router),
+    alertEmails: emails === undefined ? before.alertEmails : (emails ?? []),
+    expiresAt: readExpiry(body.expires_at, before.expiresAt, scope.clock.now()),
+  };
+}
+
+/** Throws `invalid_request` for anything but null: what it asks for would be of no use to anybody. */
+function refuseRotationPolicy(policy: unknown): void {
+  if (policy === undefined || policy === null) return;
+  const message =
+    'cannot be had: a secret that is made by itself is one that nobody has seen. Leave it out, and rotate with POST /api-keys/{id}/rotate, whose answer has the new secret';
+  throw refusedBody([{ path: '/rotation_policy', message }]);
+}
+
+function readKeyDefaults(defaults: NonNullable<Body['defaults']>, router: ConfigNames): ApiKeyDefaults {
+  const { allow_config_override: override, log_bodies: logBodies } = defaults;
+  return {
+    ...readDefaults(defaults, router),
+    ...(override !== undefined && { allowConfigOverride: override }),
+    ...(typeof logBodies === 'boolean' && { logBodies }),
+  };
+}
+
+function readExpiry(
+  text: string | null | undefined,
+  before: number | undefined,
+  now: number,
+): number | undefined {
+  if (text === undefined) return before;
+  if (text === null) return undefined;
+  const at = readInstant('/expires_at', text);
+  if (at > now) return at;
+  throw refusedBody([{ path: '/expires_at', message: 'lies in the past' }]);
+}
+
+/** A key as the API shows it: never its secret. */
+export const ApiKeyReply = Type.Object({
+  id: Type.String(),
+  key: Type.String({ description: 'The secret, masked: it was shown once, to whoever made it.' }),
+  name: Type.String(),
+  description: Type.String(),
+  type: Type.Union([
+    Type.Literal('organisation-service'),
+    Type.Literal('workspace-service'),
+    Type.Literal('workspace-user'),
+  ]),
+  organisation_id: Type.String(),
+  workspace_id: orNull(Type.String()),
+  user_id: orNull(Type.String()),
+  status: Type.Union([Type.Literal('active'), Type.Literal('exhausted'), Type.Literal('expired')]),
+  created_at: Type.String(),
+  last_updated_at: Type.String(),
+  creation_mode: Type.Union([Type.Literal('ui'), Type.Literal('api'), Type.Literal('auto')]),
+  rate_limits: RateLimits,
+  usage_limits: orNull(KeyUsageLimit),
+  current_usage: orNull(
+    Type.Number({
+      description:
+        'What was used since the period of `usage_limits` began, in its unit. Null without such a limit, and while the analytics store does not answer.',
+    }),
+  ),
+  scopes: Type.Array(Type.String()),
+  defaults: Type.Object({
+    metadata: Metadata,
+    config_id: orNull(Type.String()),
+    allow_config_override: Type.Boolean(),
+    log_bodies: orNull(
+      Type.Boolean({
+        description:
+          'False: what its requests send and are answered is never logged. Else the settings of the workspace and the configuration decide.',
+      }),
+    ),
+  }),
+  alert_emails: Type.Array(Type.String()),
+  expires_at: orNull(Type.String()),
+  key_transition_expires_at: orNull(
+    Type.String({ description: 'Until when the secret before the last rotation is taken as well.' }),
+  ),
+  managed_by: ManagedBy,
+  object: Type.Literal('api-key'),
+});
+
+/** Puts a stored key into the shape of the API. `now` decides whether it has expired; `usage` is that of several keys. */
+export function showApiKey(
+  record: ApiKeyRecord,
+  now: number,
+  usage: UsageOfKeys,
+): Static<typeof ApiKeyReply> {
+  const { expiresAt, usageLimits, defaults } = record;
+  const used = usage.get(record.id) ?? null;
+  const isExpired = expiresAt !== undefined && expiresAt <= now;
+  return {
+    id: record.id,
+    key: record.masked,
+    name: record.name,
+    description: record.description,
+    type: record.type,
+    organisation_id: record.organisationId,
+    workspace_id: record.workspaceId ?? null,
+    user_id: record.userId === '' ? null : record.userId,
+    status: isExpired ? 'expired' : record.status,
+    created_at: isoOf(record.createdAt),
+    last_updated_at: isoOf(record.updatedAt),
+    creation_mode: record.creationMode,
+    rate_limits: record.rateLimits.map(({ type, unit, value }) => ({ type, unit, value })),
+    usage_limits: usageLimits === undefined ? null : { ...showUsageLimit(usageLimits), current_usage: used },
+    current_usage: used,
+    scopes: [...record.scopes],
+    defaults: {
+      metadata: { ...defaults.metadata },
+      config_id: defaults.configId ?? null,
+      allow_config_override: defaults.allowConfigOverride ?? true,
+      log_bodies: defaults.logBodies ?? null,
+    },
+    alert_emails: [...record.alertEmails],
+    expires_at: expiresAt === undefined ? null : isoOf(expiresAt),
+    key_transition_expires_at: transitionEnd(record, now),
+    managed_by: record.managedBy ?? 'api',
+    object: 'api-key',
+  };
+}
+
+function transitionEnd({ secrets }: ApiKeyRecord, now: number): string | null {
+  const before = secrets.find(({ expiresAt }) => expiresAt !== undefined && expiresAt > now);
+  return before?.expiresAt === undefined ? null : isoOf(before.expiresAt);
+}
+
+function isoOf(at: number): string {
+  return new Date(at).toISOString();
+}

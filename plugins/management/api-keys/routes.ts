@@ -1,0 +1,415 @@
+import { holds, reachOf } from '../../../core/access/access.ts';
+import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
+import { defineRoute, GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
+import type {
+  ApiKeyFilter,
+  ApiKeyRecord,
+  ResourcesReader,
+  ResourcesWriter,
+} from '../../../core/ports/resources.ts';
+import {
+  type Actor,
+  apiKeyTypes,
+  endOfKey,
+  keyScope,
+  keyScopes,
+  newSecret,
+  ownerOfKey,
+  readScopes,
+  requireManager,
+  requireNotAbove,
+  requireRoom,
+  visibleKey,
+  visibleKeys,
+} from './access.ts';
+import {
+  apiKeyExample,
+  ApiKeyReply,
+  changedKey,
+  CreateOrganisationKey,
+  CreateServiceKey,
+  CreateUserKey,
+  type KeyContent,
+  scopesExample,
+  secretExample,
+  showApiKey,
+  UpdateKey,
+  usageOfKeys,
+} from './record.ts';
+import { configNamesIn } from '../configs/uses.ts';
+import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
+import { settingsInForce } from '../settings/record.ts';
+import { staleVersion, visibleWorkspace } from '../shared/records.ts';
+import { Identifier, refusedBody, strict } from '../shared/fields.ts';
+import { requireSamePath } from '../users/visible.ts';
+import { randomUUID } from 'node:crypto';
+import type { ApiKeyType } from '../../../core/access/scopes.ts';
+import type { KeyRecord } from '../../../core/ports/directory.ts';
+import { limitWarning, limitWarningField } from '../shared/limits.ts';
+
+const minuteMs = 60_000;
+const defaultTransitionMs = 30 * minuteMs;
+const longestTransitionMs = 90 * 24 * 60 * minuteMs;
+
+const Body = Type.Object(
+  {
+    key_transition_period_ms: Type.Optional(
+      Type.Integer({
+        minimum: 30 * minuteMs,
+        maximum: longestTransitionMs,
+        description:
+          'For how long the present secret is taken as well, in milliseconds: 30 minutes (the default) to 90 days.',
+      }),
+    ),
+  },
+  strict,
+);
+
+/** `POST /api-keys/{id}/rotate`: a new secret; the one before is taken for a while longer. */
+function rotateApiKeyRoute({ clock, keyPrefix }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'api_keys.rotate',
+    method: 'POST',
+    path: '/api-keys/{id}/rotate',
+    summary: 'Gives a key a new secret; the one before is taken for a while longer',
+    scope: keyScopes('rotate'),
+    audit: 'rotate',
+    params: Type.Object({ id: Identifier }),
+    body: Body,
+    reply: Type.Object({
+      id: Type.String(),
+      key: Type.String({ description: 'The new secret. It is shown now and never again.' }),
+      key_transition_expires_at: Type.String({ description: 'Until when the secret before is taken.' }),
+    }),
+    examples: {
+      request: { key_transition_period_ms: 60 * minuteMs },
+      response: {
+        id: apiKeyExample.id,
+        key: secretExample,
+        key_transition_expires_at: '2026-11-21T10:00:00.000Z',
+      },
+    },
+    async handle({ params, body, key, role, write, requireVersion }) {
+      const now = clock.now();
+      const secret = newSecret(keyPrefix);
+      const until = now + (body.key_transition_period_ms ?? defaultTransitionMs);
+      await write(async (writer) => {
+        const before = await visibleKey(writer, { key, role }, params.id, 'rotate');
+        requireVersion(before.version);
+        // Whoever rotates a key holds its secret, and with it its scopes.
+        readScopes(key, before.type, before.scopes);
+        await requireNotAbove(writer, { key, role }, before);
+        const [present, ...others] = before.secrets.filter(
+          ({ expiresAt }) => expiresAt === undefined || expiresAt > now,
+        );
+        if (others.length > 0) {
+          throw new GatewayError(
+            'resource_conflict',
+            'The key is being rotated already: two of its secrets are taken. Wait until the older one ends (key_transition_expires_at).',
+          );
+        }
+        const isReplaced = await writer.apiKeys.replace({
+          ...before,
+          masked: secret.masked,
+          secrets: [
+            { hash: secret.hash, expiresAt: undefined },
+            ...(present === undefined ? [] : [{ hash: present.hash, expiresAt: until }]),
+          ],
+          ...{ updatedAt: now, version: before.version + 1 },
+        });
+        if (!isReplaced) throw staleVersion();
+        return { id: before.id, workspaceId: before.workspaceId, result: undefined };
+      });
+      return { id: params.id, key: secret.text, key_transition_expires_at: new Date(until).toISOString() };
+    },
+  });
+}
+
+const kinds = [
+  { type: 'organisation-service', path: '/api-keys/organisation/service', body: CreateOrganisationKey },
+  { type: 'workspace-service', path: '/api-keys/workspace/service', body: CreateServiceKey },
+  { type: 'workspace-user', path: '/api-keys/workspace/user', body: CreateUserKey },
+] as const;
+
+const Reply = Type.Object({
+  id: Type.String(),
+  key: Type.String({ description: 'The secret. It is shown now and never again.' }),
+  object: Type.Literal('api-key'),
+  ...limitWarningField,
+});
+
+const empty = {
+  ...{ description: '', rateLimits: [], usageLimits: undefined, defaults: {} },
+  ...{ alertEmails: [], expiresAt: undefined },
+};
+
+/** `POST /api-keys/{type}/{sub-type}`: one route for each type of key, as each has a scope of its own. */
+function createApiKeyRoutes(scope: Scope): readonly RouteDefinition[] {
+  return kinds.map(({ type, path, body: schema }) =>
+    defineRoute({
+      id: `api_keys.create_${type.replaceAll('-', '_')}`,
+      method: 'POST',
+      path,
+      summary: `Creates a key of the type ${type}; its secret is in the answer, once`,
+      scope: keyScope(type, 'create'),
+      audit: 'create',
+      body: schema,
+      reply: Reply,
+      examples: {
+        request: {
+          ...{ name: 'batch', scopes: scopesExample[type], expires_at: '2030-01-01T00:00:00Z' },
+          ...(type !== 'organisation-service' && { workspace_id: 'ws-laboratory-abcdef' }),
+        },
+        response: { id: apiKeyExample.id, key: secretExample, object: 'api-key' },
+      },
+      async handle({ body, key, role, write }) {
+        requireManager({ key, role }, type);
+        requireOrganisation(key, body.organisation_id);
+        const secret = newSecret(scope.keyPrefix);
+        const now = scope.clock.now();
+        const { organisationId } = key;
+        const record: Omit<ApiKeyRecord, 'workspaceId' | keyof KeyContent> = {
+          id: randomUUID(),
+          organisationId,
+          userId: '',
+          type,
+          status: 'active',
+          scopes: readScopes(key, type, body.scopes),
+          masked: secret.masked,
+          secrets: [{ hash: secret.hash, expiresAt: undefined }],
+          creationMode: 'api',
+          ...{ createdAt: now, updatedAt: now, version: 1 },
+        };
+        await write(async (writer) => {
+          const named = 'workspace_id' in body ? body.workspace_id : undefined;
+          const workspaceId = await workspaceFor(writer, key, type, named);
+          const router = configNamesIn(scope.router, { organisationId, workspaceId: workspaceId ?? '' });
+          const content = changedKey(body, { ...empty, name: body.name }, { clock: scope.clock, router });
+          const placed = { ...record, ...content, workspaceId };
+          const made =
+            type === 'workspace-user' ? await forSomebody(writer, { key, role }, placed, body) : placed;
+          await writer.apiKeys.insert(made);
+          return { id: record.id, workspaceId, result: undefined };
+        });
+        return {
+          ...{ id: record.id, key: secret.text, object: 'api-key' as const },
+          ...limitWarning((body.usage_limits ?? undefined) !== undefined),
+        };
+      },
+    }),
+  );
+}
+
+/** The key with whose it is and when it ends, as the settings in force in its workspace allow. */
+async function forSomebody(
+  writer: ResourcesWriter,
+  actor: Actor,
+  record: ApiKeyRecord,
+  body: Pick<Static<typeof CreateUserKey>, 'user_id' | 'expires_at'>,
+): Promise<ApiKeyRecord> {
+  const { organisationId, workspaceId = '', createdAt, expiresAt } = record;
+  const { user_api_keys: rules } = await settingsInForce(writer, organisationId, workspaceId);
+  const userId = await ownerOfKey(writer, actor, workspaceId, body.user_id);
+  await requireRoom(writer, { organisationId, workspaceId }, rules, createdAt);
+  const wanted = body.expires_at === undefined ? undefined : (expiresAt ?? null);
+  return { ...record, userId, expiresAt: endOfKey(wanted, rules, createdAt) };
+}
+
+function requireOrganisation({ organisationId }: KeyRecord, named: string | undefined): void {
+  if (named === undefined || named === organisationId) return;
+  const message = 'is not your organisation, and a key creates keys of its own alone; leave it out';
+  throw refusedBody([{ path: '/organisation_id', message }]);
+}
+
+/** The id of the workspace that the new key is for; undefined for a key of the organisation. */
+async function workspaceFor(
+  { workspaces }: Pick<ResourcesReader, 'workspaces'>,
+  actor: KeyRecord,
+  type: ApiKeyType,
+  named: string | undefined,
+): Promise<string | undefined> {
+  if (type === 'organisation-service') return undefined;
+  const { organisationId, workspaceId: reach } = reachOf(actor);
+  const wanted = named ?? reach;
+  if (wanted === undefined) throw refusedWorkspace('is needed: the id or slug of the workspace of the key');
+  const workspace = await workspaces.find(organisationId, wanted);
+  if (workspace === undefined || (reach !== undefined && workspace.id !== reach))
+    throw refusedWorkspace(`names "${wanted.slice(0, 64)}", and no such workspace is visible to this key`);
+  if (workspace.status === 'active') return workspace.id;
+  throw new GatewayError(
+    'resource_conflict',
+    `The workspace "${workspace.name}" is archived: a key of it would be refused.`,
+  );
+}
+
+function refusedWorkspace(message: string): GatewayError {
+  return refusedBody([{ path: '/workspace_id', message }]);
+}
+
+const Params = Type.Object({ id: Identifier });
+const maxIds = 100;
+
+/** The routes of service keys. */
+export function apiKeyRoutes(scope: Scope): readonly RouteDefinition[] {
+  return [
+    ...createApiKeyRoutes(scope),
+    listRoute(scope),
+    getRoute(scope),
+    updateRoute(scope),
+    deleteRoute(),
+    rotateApiKeyRoute(scope),
+  ];
+}
+
+function listRoute(scope: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'api_keys.list',
+    method: 'GET',
+    path: '/api-keys',
+    summary: 'The keys that the caller may see, oldest first, their secrets masked',
+    scope: keyScopes('list'),
+    // Reads only.
+    audit: null,
+    query: Type.Object(
+      {
+        ...pageQuery,
+        workspace_id: Type.Optional(Identifier),
+        ids: Type.Optional(
+          Type.String({
+            maxLength: 8192,
+            description: `Only these, with commas between them: at most ${maxIds}.`,
+          }),
+        ),
+      },
+      strict,
+    ),
+    reply: Type.Object({ ...listReply, data: Type.Array(ApiKeyReply) }),
+    examples: { response: { object: 'list', total: 1, data: [apiKeyExample] } },
+    async handle({ query, key, role, read }) {
+      const page = pageOf(query);
+      const { workspaceId: reach, ...visible } = visibleKeys({ key, role });
+      const wanted = query.ids === undefined ? undefined : idsOf(query.ids);
+      const types = apiKeyTypes.filter((type) => holds(key, keyScope(type, 'list')));
+      const { total, data } = await read(async (reader) => {
+        const named = query.workspace_id;
+        const workspaceId = named === undefined ? reach : (await visibleWorkspace(reader, key, named)).id;
+        const filter: ApiKeyFilter = {
+          types,
+          ...visible,
+          ...(workspaceId !== undefined && { workspaceId }),
+          ...(wanted !== undefined && { ids: wanted.filter((id) => visible.ids?.includes(id) ?? true) }),
+        };
+        return reader.apiKeys.list(key.organisationId, filter, page);
+      });
+      const usage = await usageOfKeys(data, key, scope);
+      const now = scope.clock.now();
+      return { object: 'list' as const, total, data: data.map((record) => showApiKey(record, now, usage)) };
+    },
+  });
+}
+
+function idsOf(list: string): readonly string[] {
+  const ids = [...new Set(list.split(','))];
+  if (ids.length <= maxIds) return ids;
+  throw new GatewayError(
+    'invalid_request',
+    `"ids" names ${ids.length} keys, and ${maxIds} is the most. Ask for them in parts.`,
+    { param: 'ids' },
+  );
+}
+
+function getRoute(scope: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'api_keys.get',
+    method: 'GET',
+    path: '/api-keys/{id}',
+    summary: 'One key, its secret masked',
+    scope: keyScopes('read'),
+    // Reads only.
+    audit: null,
+    params: Params,
+    reply: ApiKeyReply,
+    examples: { response: apiKeyExample },
+    async handle({ params, key, role, read, sendVersion }) {
+      const record = await read((reader) => visibleKey(reader, { key, role }, params.id, 'read'));
+      sendVersion(record.version);
+      return showApiKey(record, scope.clock.now(), await usageOfKeys([record], key, scope));
+    },
+  });
+}
+
+function updateRoute(scope: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'api_keys.update',
+    method: 'PUT',
+    path: '/api-keys/{id}',
+    summary: 'Changes a key; what is not given stays',
+    scope: keyScopes('update'),
+    audit: 'update',
+    params: Params,
+    body: UpdateKey,
+    reply: ApiKeyReply,
+    examples: { request: { name: 'nightly', scopes: ['logs.view'] }, response: apiKeyExample },
+    async handle({ params, body, key, role, write, requireVersion, sendVersion }) {
+      const now = scope.clock.now();
+      const record = await write(async (writer) => {
+        requireSamePath(body, params);
+        const before = await visibleKey(writer, { key, role }, params.id, 'update');
+        // A change may not touch a key that is above the caller's, as rotation may not.
+        readScopes(key, before.type, before.scopes);
+        await requireNotAbove(writer, { key, role }, before);
+        requireVersion(before.version);
+        const { organisationId, workspaceId = '' } = before;
+        const router = configNamesIn(scope.router, { organisationId, workspaceId });
+        const content = changedKey(body, before, { clock: scope.clock, router });
+        const after = {
+          ...before,
+          ...content,
+          expiresAt: await endFor(writer, before, body.expires_at, content.expiresAt),
+          scopes: body.scopes === undefined ? before.scopes : readScopes(key, before.type, body.scopes),
+          ...{ updatedAt: now, version: before.version + 1 },
+        };
+        if (!(await writer.apiKeys.replace(after))) throw staleVersion();
+        return { id: after.id, workspaceId: after.workspaceId, result: after };
+      });
+      sendVersion(record.version);
+      return showApiKey(record, now, await usageOfKeys([record], key, scope));
+    },
+  });
+}
+
+/** When the changed key ends: what the body says, within what the settings let keys of people live. */
+async function endFor(
+  reader: Pick<ResourcesReader, 'settings'>,
+  before: ApiKeyRecord,
+  given: string | null | undefined,
+  read: number | undefined,
+): Promise<number | undefined> {
+  const { type, organisationId, workspaceId = '', createdAt } = before;
+  if (given === undefined || type !== 'workspace-user') return read;
+  const { user_api_keys: rules } = await settingsInForce(reader, organisationId, workspaceId);
+  return endOfKey(read ?? null, rules, createdAt);
+}
+
+function deleteRoute(): RouteDefinition {
+  return defineRoute({
+    id: 'api_keys.delete',
+    method: 'DELETE',
+    path: '/api-keys/{id}',
+    summary: 'Deletes a key: it is refused from then on',
+    scope: keyScopes('delete'),
+    audit: 'delete',
+    params: Params,
+    reply: Type.Object({}),
+    examples: { response: {} },
+    async handle({ params, key, role, write, requireVersion }) {
+      await write(async (writer) => {
+        const before = await visibleKey(writer, { key, role }, params.id, 'delete');
+        requireVersion(before.version);
+        if (!(await writer.apiKeys.remove(before.organisationId, before.id))) throw staleVersion();
+        return { id: before.id, workspaceId: before.workspaceId, result: undefined };
+      });
+      return {};
+    },
+  });
+}

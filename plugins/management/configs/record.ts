@@ -1,0 +1,184 @@
+import { GatewayError, type Static, Type } from '../../../core/pipeline/plugin.ts';
+import type { RecordVersion, StoredRecord } from '../../../core/ports/records.ts';
+import { ManagedBy, Name, orNull, plainObject, refusedBody, strict } from '../shared/fields.ts';
+import { parseJson, writeJson } from '../../../core/base/json.ts';
+import type { ConfigData } from '../../../core/ports/record-kinds.ts';
+import type { ConfigAccess } from '../../../core/ports/organisation-settings.ts';
+import type { Actor } from '../api-keys/access.ts';
+import { settingsFor, type SettingsSource } from '../shared/data-visibility.ts';
+
+const settings = {
+  manager: { view: 'managersViewConfigs', write: 'managersWriteConfigs' },
+  member: { view: 'membersViewConfigs', write: 'membersWriteConfigs' },
+} as const satisfies Readonly<Record<string, Readonly<Record<string, keyof ConfigAccess>>>>;
+
+/** Throws `scope_missing`, naming the setting, when the caller's role may not do this with configs of its workspace. */
+export function requireConfigAccess(
+  { key, role }: Actor,
+  directory: SettingsSource,
+  wanted: 'view' | 'write',
+): void {
+  const inForce = settingsFor({ key, role }, directory);
+  if (inForce === undefined) return;
+  const name = settings[role === 'manager' ? 'manager' : 'member'][wanted];
+  if (inForce.configs[name]) return;
+  const what = wanted === 'view' ? 'shown to' : 'changed by';
+  throw new GatewayError(
+    'scope_missing',
+    `The key "${key.name}" acts as ${role}, and configs are not ${what} ${role}s of its workspace: the setting ${name} is off. An owner or admin of the organisation changes it.`,
+  );
+}
+
+const Config = Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.String({ maxLength: 65_536 })], {
+  description:
+    'A config as requests bring it along (see configs.md), as an object or as JSON in a text; 64 KiB at the most.',
+  examples: [{ retry: { attempts: 2 } }],
+});
+const IsDefault = Type.Optional(
+  Type.Union([Type.Literal(0), Type.Literal(1), Type.Boolean()], {
+    description:
+      'Whether requests of the workspace begin with it when nothing else says otherwise. One config of a workspace at the most does; it takes the place of the one that did.',
+  }),
+);
+const ConfigName = Name('For people.');
+/** `is_default` is what some clients make of `isDefault`. */
+const defaults = { isDefault: IsDefault, is_default: IsDefault };
+
+/** What makes a config. */
+export const CreateConfig = Type.Object(
+  {
+    name: ConfigName,
+    config: Config,
+    ...defaults,
+    workspace_id: Type.Optional(
+      Name(
+        'Id or slug of its workspace. Needed with keys of the organisation; others make configs of their own.',
+      ),
+    ),
+  },
+  strict,
+);
+
+/** What changes one; what is not given stays. */
+export const UpdateConfig = Type.Object(
+  {
+    slug: Type.Optional(Name('As in the path: some clients say it here as well.')),
+    name: Type.Optional(ConfigName),
+    config: Type.Optional(Config),
+    ...defaults,
+    status: Type.Optional(
+      Type.Union([Type.Literal('active'), Type.Literal('archived')], {
+        description: '`archived` is what DELETE makes of it; `active` brings it back.',
+      }),
+    ),
+  },
+  strict,
+);
+
+/** The config of a body as JSON, for the router to check. */
+export function configText(config: Static<typeof Config>): string {
+  return typeof config === 'string' ? config : writeJson(config);
+}
+
+/** What a record keeps of the text of a valid config. Throws `invalid_request` for whole numbers beyond 2^53. */
+export function storedConfig(text: string): ConfigData['config'] {
+  return plainObject(parseJson(text) as Readonly<Record<string, unknown>>, '/config');
+}
+
+/** Whether the body makes it the default of its workspace; undefined when it does not say. Throws when it says both. */
+export function saysDefault({
+  isDefault,
+  is_default: other,
+}: Static<typeof UpdateConfig>): boolean | undefined {
+  const said = isDefault ?? other;
+  if (isDefault !== undefined && other !== undefined && Boolean(isDefault) !== Boolean(other))
+    throw refusedBody([{ path: '/isDefault', message: 'is not what is_default says; give it once' }]);
+  return said === undefined ? undefined : Boolean(said);
+}
+
+const own = {
+  id: Type.String(),
+  name: Type.String(),
+  slug: Type.String({ description: 'What requests and defaults name it by.' }),
+  organisation_id: Type.String(),
+  workspace_id: orNull(Type.String()),
+  is_default: Type.Integer({ description: '1 for the default of its workspace.' }),
+  status: Type.Union([Type.Literal('active'), Type.Literal('archived')]),
+  owner_id: Type.String({ description: 'The user, or the key, that made it.' }),
+  updated_by: Type.String(),
+  created_at: Type.String(),
+  last_updated_at: Type.String(),
+  managed_by: ManagedBy,
+  object: Type.Literal('config'),
+};
+const said = {
+  format: Type.Literal('json'),
+  type: Type.Literal('WORKSPACE_CONFIG'),
+  version_id: Type.String(),
+};
+
+/** A config in a list. */
+export const ConfigReply = Type.Object(own);
+
+/** One config with what it says now. */
+export const ConfigDetail = Type.Object({
+  ...own,
+  config: Type.Record(Type.String(), Type.Unknown()),
+  ...said,
+});
+
+/** One version of a config. */
+export const ConfigVersionReply = Type.Object({
+  ...own,
+  config: Type.String({ description: 'JSON.' }),
+  ...said,
+  version: Type.Integer({ description: 'From 1.' }),
+});
+
+/** Puts a stored config into the shape of lists. */
+export function showConfig(record: StoredRecord<'config'>): Static<typeof ConfigReply> {
+  return {
+    id: record.id,
+    name: record.name,
+    slug: record.slug,
+    organisation_id: record.organisationId,
+    workspace_id: record.workspaceId ?? null,
+    is_default: record.data.isDefault ? 1 : 0,
+    status: record.status,
+    owner_id: record.createdBy,
+    updated_by: record.updatedBy,
+    created_at: new Date(record.createdAt).toISOString(),
+    last_updated_at: new Date(record.updatedAt).toISOString(),
+    managed_by: record.managedBy ?? 'api',
+    object: 'config',
+  };
+}
+
+/** The same with what it says; `versionId` names its newest version. */
+export function showWholeConfig(
+  record: StoredRecord<'config'>,
+  versionId: string,
+): Static<typeof ConfigDetail> {
+  return { ...showConfig(record), config: { ...record.data.config }, ...saidBy(versionId) };
+}
+
+/** Puts a version of a config into the shape of the API: what belongs to no version is as it is now. */
+export function showConfigVersion(
+  record: StoredRecord<'config'>,
+  version: RecordVersion<'config'>,
+): Static<typeof ConfigVersionReply> {
+  return {
+    ...showConfig(record),
+    name: version.name,
+    is_default: version.data.isDefault ? 1 : 0,
+    updated_by: version.createdBy,
+    last_updated_at: new Date(version.createdAt).toISOString(),
+    config: JSON.stringify(version.data.config),
+    ...saidBy(version.id),
+    version: version.number,
+  };
+}
+
+function saidBy(versionId: string) {
+  return { format: 'json' as const, type: 'WORKSPACE_CONFIG' as const, version_id: versionId };
+}

@@ -1,0 +1,80 @@
+import { GatewayError, type Scope } from '../../../core/pipeline/plugin.ts';
+import type { RecordPlace, StoredRecord } from '../../../core/ports/records.ts';
+import type { ApiKeyFilter, ResourcesReader } from '../../../core/ports/resources.ts';
+import { eachRecord } from '../shared/records.ts';
+
+type Reader = Pick<ResourcesReader, 'apiKeys' | 'records' | 'settings' | 'workspaces'>;
+
+/** Users that a refusal names. */
+const mostNamed = 10;
+const pageSize = 100;
+
+/**
+ * Throws `resource_conflict`, with up to 10 of them, when keys, workspaces, the organisation or other configs of its
+ * workspace name the config. Keys that have ended by `now` do not count.
+ */
+export async function requireUnused(
+  reader: Reader,
+  record: StoredRecord<'config'>,
+  now: number,
+): Promise<void> {
+  const found: string[] = [];
+  for await (const user of usersOf(reader, record, now)) {
+    found.push(user);
+    if (found.length > mostNamed) break;
+  }
+  if (found.length === 0) return;
+  const named = found.slice(0, mostNamed).join(', ');
+  const more = found.length > mostNamed ? ', and more' : '';
+  throw new GatewayError(
+    'resource_conflict',
+    `The config "${record.slug}" is in use by ${named}${more}. Let them name another one first.`,
+  );
+}
+
+async function* usersOf(reader: Reader, record: StoredRecord<'config'>, now: number): AsyncGenerator<string> {
+  const { organisationId, workspaceId, id, slug } = record;
+  const isMeant = (name: unknown): boolean => name === id || name === slug;
+  const { defaults } = await reader.settings.ofOrganisation(organisationId);
+  if (isMeant(defaults.configId)) yield 'the organisation';
+  const workspace =
+    workspaceId === undefined ? undefined : await reader.workspaces.find(organisationId, workspaceId);
+  if (workspace !== undefined && isMeant(workspace.defaults.configId))
+    yield `the workspace "${workspace.name}"`;
+  const filters: readonly ApiKeyFilter[] = [
+    { ...(workspaceId !== undefined && { workspaceId }), aliveAt: now },
+    { types: ['organisation-service'], aliveAt: now },
+  ];
+  for (const filter of filters)
+    for await (const { name, defaults } of eachKey(reader, organisationId, filter))
+      if (isMeant(defaults.configId)) yield `the key "${name}"`;
+  const alike = { ...(workspaceId !== undefined && { workspaceId }), status: 'active' as const };
+  for await (const other of eachRecord(reader, 'config', organisationId, alike))
+    if (other.id !== id && names(other.data.config, isMeant)) yield `the config "${other.slug}"`;
+}
+
+async function* eachKey({ apiKeys }: Reader, organisationId: string, filter: ApiKeyFilter) {
+  for (let offset = 0; ; offset += pageSize) {
+    const { data } = await apiKeys.list(organisationId, filter, { offset, limit: pageSize });
+    yield* data;
+    if (data.length < pageSize) return;
+  }
+}
+
+/** Whether a config, or a target in it, stands for the one that is meant. */
+function names(config: object, isMeant: (name: unknown) => boolean): boolean {
+  const { config: named, targets } = config as { readonly config?: unknown; readonly targets?: unknown };
+  if (isMeant(named)) return true;
+  if (!Array.isArray(targets)) return false;
+  return targets.some(
+    (target: unknown) => typeof target === 'object' && target !== null && names(target, isMeant),
+  );
+}
+
+/** Tells whether there is a config of a name: those of the configuration, and what else its maker says. */
+export type ConfigNames = Pick<Scope['router'], 'missingConfig'>;
+
+/** The names of configs that may be used in a workspace: those of the configuration, and those that were saved in it. */
+export function configNamesIn(router: ConfigNames, place: RecordPlace): ConfigNames {
+  return { missingConfig: (slug) => router.missingConfig(slug, place) };
+}

@@ -1,0 +1,168 @@
+import { GatewayError, type Static, Type } from '../../../core/pipeline/plugin.ts';
+import {
+  type ExportField,
+  exportFields,
+  exportFormats,
+  exportStates,
+} from '../../../core/ports/export-fields.ts';
+import type { StoredRecord } from '../../../core/ports/records.ts';
+import { Identifier, Name, orNull, strict } from '../shared/fields.ts';
+import { filterBody } from '../shared/request-filter.ts';
+import { covers, exportVisibility } from '../../../core/administration/exports/export-visibility.ts';
+import type { ResourcesReader } from '../../../core/ports/resources.ts';
+import type { Actor } from '../api-keys/access.ts';
+import { dataVisibility, type SettingsSource } from '../shared/data-visibility.ts';
+import { noSuchRecord, visibleRecord } from '../shared/records.ts';
+
+export const Field = Type.Enum([...exportFields]);
+const Format = Type.Enum([...exportFormats]);
+
+const Filters = Type.Object(
+  {
+    ...filterBody,
+    page_size: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 50_000,
+        description: 'Rows in all, of the page that `current_page` says. Default: every row.',
+      }),
+    ),
+    current_page: Type.Optional(
+      Type.Integer({ minimum: 0, maximum: 1_000_000, description: 'Page of `page_size` rows, from 0.' }),
+    ),
+  },
+  {
+    ...strict,
+    description:
+      'Which requests, as for logs and analytics. `cost_min` and `cost_max` are US cents, as existing clients send them; what is exported is in US dollars.',
+  },
+);
+
+const RequestedData = Type.Array(Field, {
+  minItems: 1,
+  maxItems: 50,
+  examples: [['id', 'created_at', 'ai_model', 'cost']],
+  description: 'The columns.',
+});
+
+const shared = {
+  filters: Filters,
+  workspace_id: Type.Optional(
+    Name("Id or slug of the workspace whose requests are exported. Default: the key's own."),
+  ),
+  description: Type.Optional(Type.String({ maxLength: 1000, description: 'For people.' })),
+  format: Type.Optional(
+    Type.Enum([...exportFormats], { description: 'What the file is. Default: lines of JSON (`jsonl`).' }),
+  ),
+};
+
+/** What a new export is made of. */
+export const CreateExport = Type.Object({ ...shared, requested_data: RequestedData }, strict);
+
+/** What of a draft is changed; what is not given stays, but for `filters`, which are given whole. */
+export const UpdateExport = Type.Object(
+  {
+    ...shared,
+    requested_data: Type.Optional(RequestedData),
+    // Some clients send what stands in the path once more.
+    exportId: Type.Optional(Identifier),
+    export_id: Type.Optional(Identifier),
+  },
+  strict,
+);
+
+export type ExportFilters = Static<typeof Filters>;
+
+/** The columns in the order of the list, each once. */
+export function fieldsOf(requested: readonly ExportField[]): readonly ExportField[] {
+  return exportFields.filter((field) => requested.includes(field));
+}
+
+const time = (description: string) => orNull(Type.String({ description }));
+
+/** One export as the API shows it. */
+export const ExportReply = Type.Object({
+  id: Type.String(),
+  organisation_id: Type.String(),
+  workspace_id: Type.String(),
+  filters: Type.Record(Type.String(), Type.Unknown(), { description: 'As they were asked for.' }),
+  requested_data: Type.Array(Field),
+  format: Format,
+  status: Type.Enum([...exportStates]),
+  description: Type.String(),
+  total_records: Type.Integer({ description: 'Rows that it is about, as counted last.' }),
+  rows_written: Type.Integer(),
+  bytes_written: Type.Integer(),
+  error: Type.String({ description: 'Why it failed; empty when it did not.' }),
+  created_at: Type.String(),
+  last_updated_at: Type.String(),
+  started_at: time('When its last run began.'),
+  finished_at: time('When it ended.'),
+  expires_at: time('When its file is removed; null while there is none, and afterwards.'),
+  created_by: Type.String({ description: 'Id of the user, or of the key, that made it.' }),
+  object: Type.Literal('export'),
+});
+
+/** What is answered when an export was drafted or changed. */
+export const DraftReply = Type.Object({
+  id: Type.String(),
+  total: Type.Integer({ description: 'Rows that it is about now.' }),
+  object: Type.Literal('export'),
+});
+
+/** Puts a stored export into the shape of the API. */
+export function showExport(record: StoredRecord<'log_export'>): Static<typeof ExportReply> {
+  const { data } = record;
+  return {
+    ...{ id: record.id, organisation_id: record.organisationId, workspace_id: record.workspaceId ?? '' },
+    ...{ filters: { ...data.filters }, requested_data: [...data.requestedData], format: data.format },
+    ...{ status: data.state, description: data.description, error: data.error },
+    ...{ total_records: data.total, rows_written: data.rows, bytes_written: data.bytes },
+    created_at: timeText(record.createdAt),
+    last_updated_at: timeText(record.updatedAt),
+    started_at: timeOrNull(data.startedAt),
+    finished_at: timeOrNull(data.finishedAt),
+    expires_at: timeOrNull(data.expiresAt),
+    created_by: record.createdBy,
+    object: 'export',
+  };
+}
+
+function timeText(at: number): string {
+  return new Date(at).toISOString();
+}
+
+function timeOrNull(at: number | undefined): string | null {
+  return at === undefined ? null : timeText(at);
+}
+
+/**
+ * The export of this id, when the caller may read every row that it is about. Throws `resource_not_found` otherwise, in
+ * the same words whether there is none or it is not within reach.
+ */
+export async function visibleExport(
+  reader: Pick<ResourcesReader, 'records' | 'workspaces'>,
+  actor: Actor,
+  { directory, id }: { readonly directory: SettingsSource; readonly id: string },
+): Promise<StoredRecord<'log_export'>> {
+  const named = { kind: 'log_export', noun: 'export', idOrSlug: id } as const;
+  const record = await visibleRecord(reader, actor.key, named);
+  if (covers(dataVisibility(actor, directory), exportVisibility(record))) return record;
+  throw noSuchRecord('export', id);
+}
+
+/** Throws `resource_conflict`: the export is not in a state in which this can be done. */
+export function wrongState({ data: { state } }: StoredRecord<'log_export'>, remedy: string): GatewayError {
+  return new GatewayError('resource_conflict', `The export is "${state}". ${remedy}`);
+}
+
+/** Throws `resource_conflict` while there is no file, `resource_not_found` when its time is over. */
+export function requireFile(record: StoredRecord<'log_export'>, now: number): void {
+  if (record.data.state !== 'success')
+    throw wrongState(record, 'Its file is there when it has succeeded; read it again until then.');
+  if (record.data.expiresAt !== undefined && record.data.expiresAt > now) return;
+  throw new GatewayError(
+    'resource_not_found',
+    'The file of this export was removed when its time was over (exports.expires_days). Start the export again.',
+  );
+}

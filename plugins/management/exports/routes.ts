@@ -1,0 +1,424 @@
+import { randomUUID } from 'node:crypto';
+import {
+  covers,
+  creatorOf,
+  exportScope,
+  exportVisibility,
+} from '../../../core/administration/exports/export-visibility.ts';
+import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
+import { defineRoute, GatewayError, type Scope, Type } from '../../../core/pipeline/plugin.ts';
+import { exportFields } from '../../../core/ports/export-fields.ts';
+import type { StoredRecord } from '../../../core/ports/records.ts';
+import type { ResourcesReader, ResourcesWriter, WorkspaceRecord } from '../../../core/ports/resources.ts';
+import {
+  changedRecord,
+  everyRecord,
+  requiredWorkspace,
+  staleVersion,
+  visibleWorkspace,
+} from '../shared/records.ts';
+import { dataVisibility } from '../shared/data-visibility.ts';
+import {
+  CreateExport,
+  DraftReply,
+  type ExportFilters,
+  ExportReply,
+  Field,
+  fieldsOf,
+  requireFile,
+  showExport,
+  UpdateExport,
+  visibleExport,
+  wrongState,
+} from './record.ts';
+import { countRows, exportFileRoute, exportsOf, planOf, requireAllowedFields } from './file.ts';
+import { listReply, pageOf, pageQuery, publicOrigin } from '../shared/replies.ts';
+import { Identifier, Name, refusedBody, strict } from '../shared/fields.ts';
+import type { KeyRecord } from '../../../core/ports/directory.ts';
+import type { LogExportData } from '../../../core/ports/record-kinds.ts';
+
+const Message = Type.Object({ message: Type.String(), object: Type.Literal('export') });
+/** Exports of a workspace that run at the same time. */
+const mostRunning = 5;
+
+/** `POST /logs/exports/{exportId}/start`. */
+function startExportRoute(scope: Scope): RouteDefinition {
+  const { clock, directory } = scope;
+  return defineRoute({
+    id: 'log_exports.start',
+    method: 'POST',
+    path: `${onePath}/start`,
+    summary: 'Starts an export, or starts one again that has ended without a file',
+    scope: exportScope,
+    feature: 'data_exports',
+    audit: 'export',
+    params: Params,
+    reply: Message,
+    async handle({ params, key, role, read, write, requireVersion, sendVersion }) {
+      const exports = exportsOf(scope);
+      const before = await read((reader) =>
+        visibleExport(reader, { key, role }, { directory, id: params.exportId }),
+      );
+      requireVersion(before.version);
+      requireStartable(before);
+      requireAllowedFields(before.data.requestedData, exports.rules);
+      exports.requireRights(before);
+      const now = clock.now();
+      // What comes in while it runs would make a file that nobody asked for.
+      const to = Math.max(before.data.from, Math.min(before.data.to, now));
+      const total = await countRows(scope, { ...before.data, to }, exportVisibility(before));
+      const after = changed(before, key, now, {
+        ...{ state: 'in_progress', run: before.data.run + 1, to, total, rows: 0, bytes: 0, error: '' },
+        ...{ startedAt: now, finishedAt: undefined, expiresAt: undefined },
+      });
+      await write(async (writer) => {
+        await requireFreePlace(writer, before);
+        if (!(await writer.records.replace(after))) throw staleVersion();
+        return { id: after.id, workspaceId: after.workspaceId, result: undefined };
+      });
+      try {
+        await exports.enqueue(after);
+      } catch (error) {
+        await write(async ({ records }) => {
+          const failed = { state: 'failed', error: 'It could not be queued.', finishedAt: now } as const;
+          await records.replace(changed(after, key, now, failed));
+          return { id: after.id, workspaceId: after.workspaceId, result: undefined };
+        });
+        throw error;
+      }
+      sendVersion(after.version);
+      return { message: `The export of ${total} requests has been started.`, object: 'export' as const };
+    },
+  });
+}
+
+/** `POST /logs/exports/{exportId}/cancel`. */
+function cancelExportRoute(scope: Scope): RouteDefinition {
+  const { clock, directory, log } = scope;
+  return defineRoute({
+    id: 'log_exports.cancel',
+    method: 'POST',
+    path: `${onePath}/cancel`,
+    summary: 'Stops an export that is running',
+    scope: exportScope,
+    feature: 'data_exports',
+    audit: 'update',
+    params: Params,
+    reply: Message,
+    async handle({ params, key, role, write, requireVersion, sendVersion }) {
+      const exports = exportsOf(scope);
+      const stopped = await write(async (writer) => {
+        const before = await visibleExport(writer, { key, role }, { directory, id: params.exportId });
+        requireVersion(before.version);
+        if (before.data.state !== 'in_progress')
+          throw wrongState(before, 'Only one that is running can be cancelled.');
+        const now = clock.now();
+        const after = changed(before, key, now, { state: 'stopped', finishedAt: now });
+        if (!(await writer.records.replace(after))) throw staleVersion();
+        return { id: after.id, workspaceId: after.workspaceId, result: after };
+      });
+      await exports.discard(stopped).catch((error: unknown) => {
+        log.warn('The files of a cancelled export may be left behind', { export: stopped.id, error });
+      });
+      sendVersion(stopped.version);
+      return { message: 'The export has been stopped.', object: 'export' as const };
+    },
+  });
+}
+
+/** `GET /logs/exports/{exportId}/download`. */
+function downloadExportRoute(scope: Scope): RouteDefinition {
+  const { clock, directory, publicUrl } = scope;
+  return defineRoute({
+    id: 'log_exports.download',
+    method: 'GET',
+    path: `${onePath}/download`,
+    summary: 'A link to the file of an export, which opens without a key for a while',
+    scope: exportScope,
+    feature: 'data_exports',
+    audit: 'export',
+    params: Params,
+    reply: Type.Object({
+      signed_url: Type.String({ description: 'Whoever has it can fetch the file.' }),
+      expires_at: Type.String({ description: 'When it ends to open.' }),
+    }),
+    async handle({ params, key, role, context, write }) {
+      const exports = exportsOf(scope);
+      const record = await write(async (writer) => {
+        const found = await visibleExport(writer, { key, role }, { directory, id: params.exportId });
+        requireFile(found, clock.now());
+        return { id: found.id, workspaceId: found.workspaceId, result: found };
+      });
+      const { url, expiresAt } = await exports.link(record, publicOrigin(context, publicUrl));
+      return { signed_url: url, expires_at: new Date(expiresAt).toISOString() };
+    },
+  });
+}
+
+function requireStartable(record: StoredRecord<'log_export'>): void {
+  const { state, expiresAt } = record.data;
+  if (state === 'in_progress') throw wrongState(record, 'Wait for it, or cancel it.');
+  if (state === 'success' && expiresAt !== undefined)
+    throw wrongState(record, 'Download its file, or make a new one.');
+}
+
+async function requireFreePlace(
+  reader: Pick<ResourcesReader, 'records'>,
+  { organisationId, workspaceId = '' }: StoredRecord<'log_export'>,
+): Promise<void> {
+  const all = await everyRecord(reader, 'log_export', organisationId, { workspaceId });
+  if (all.filter(({ data }) => data.state === 'in_progress').length < mostRunning) return;
+  throw new GatewayError(
+    'resource_conflict',
+    `${mostRunning} exports of the workspace are running, and that is the most at the same time. Wait for one, or cancel it.`,
+  );
+}
+
+function changed(
+  record: StoredRecord<'log_export'>,
+  key: KeyRecord,
+  now: number,
+  change: Partial<LogExportData>,
+): StoredRecord<'log_export'> {
+  return changedRecord(record, { data: { ...record.data, ...change } }, key, now);
+}
+
+const path = '/logs/exports';
+const onePath = `${path}/{exportId}`;
+const Params = Type.Object({ exportId: Identifier });
+/** Exports that a workspace keeps; the oldest make room for new ones. */
+const mostKept = 1000;
+
+/** The routes of exports: log entries as files. */
+export function exportRoutes(scope: Scope): readonly RouteDefinition[] {
+  return [
+    createRoute(scope),
+    listRoute(scope),
+    restrictionsRoute(scope),
+    getRoute(scope),
+    updateRoute(scope),
+    startExportRoute(scope),
+    cancelExportRoute(scope),
+    downloadExportRoute(scope),
+    exportFileRoute(scope),
+  ];
+}
+
+function createRoute(scope: Scope): RouteDefinition {
+  const { clock, directory, log } = scope;
+  return defineRoute({
+    id: 'log_exports.create',
+    method: 'POST',
+    path,
+    summary: 'Drafts an export of log entries',
+    scope: exportScope,
+    feature: 'data_exports',
+    audit: 'create',
+    body: CreateExport,
+    reply: DraftReply,
+    async handle({ body, key, role, read, write, sendVersion }) {
+      const exports = exportsOf(scope);
+      const requestedData = fieldsOf(body.requested_data);
+      requireAllowedFields(requestedData, exports.rules);
+      const now = clock.now();
+      const plan = planOf(body.filters, now, exports.rules);
+      const workspace = await read(async (reader) => {
+        const named = body.workspace_id ?? body.filters.workspace_id ?? body.filters.workspace_slug;
+        const found = await requiredWorkspace(reader, key, named);
+        requireSameWorkspace(body.filters, found);
+        return found;
+      });
+      const workspaceId = workspace.id;
+      const visibility = { ...dataVisibility({ key, role }, directory), workspaceId };
+      const total = await countRows(scope, plan, visibility);
+      const id = randomUUID();
+      const by = key.userId || key.id;
+      const { organisationId } = key;
+      const removed = await write(async (writer) => {
+        const oldest = await makeRoom(writer, workspace);
+        await writer.records.insert({
+          ...{ kind: 'log_export', id, organisationId, workspaceId, slug: id, name: `export ${id}` },
+          ...{ status: 'active', parentId: '', secrets: {}, createdBy: by, updatedBy: by, version: 1 },
+          ...{ createdAt: now, updatedAt: now },
+          data: {
+            ...plan,
+            ...{ description: body.description ?? '', format: body.format ?? 'jsonl', requestedData },
+            ...{ visibleUserId: visibility.userId, visibleKeyId: visibility.apiKeyId },
+            ...{ creator: creatorOf(key, directory), state: 'draft', run: 0, total, rows: 0, bytes: 0 },
+            ...{ error: '', startedAt: undefined, finishedAt: undefined, expiresAt: undefined },
+          },
+        });
+        return { id, workspaceId, result: oldest };
+      });
+      for (const one of removed)
+        await exports.discard(one).catch((error: unknown) => {
+          log.warn('The files of a removed export may be left behind', { export: one.id, error });
+        });
+      sendVersion(1);
+      return { id, total, object: 'export' as const };
+    },
+  });
+}
+
+function listRoute({ directory }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'log_exports.list',
+    method: 'GET',
+    path,
+    summary: 'The exports whose log entries the key may read, oldest first',
+    scope: exportScope,
+    feature: 'data_exports',
+    // Reads only.
+    audit: null,
+    query: Type.Object(
+      { ...pageQuery, workspace_id: Type.Optional(Name('Id or slug: only those of this workspace.')) },
+      strict,
+    ),
+    reply: Type.Object({ ...listReply, data: Type.Array(ExportReply) }),
+    async handle({ query, key, role, read }) {
+      const page = pageOf(query);
+      const { organisationId } = key;
+      const visibility = dataVisibility({ key, role }, directory);
+      const { total, data } = await read(async (reader) => {
+        const named = query.workspace_id;
+        const workspaceId =
+          named === undefined ? visibility.workspaceId : (await visibleWorkspace(reader, key, named)).id;
+        const filter = workspaceId === undefined ? {} : { workspaceId };
+        const isWhole = visibility.userId === undefined && visibility.apiKeyId === undefined;
+        if (isWhole) return reader.records.list('log_export', organisationId, filter, page);
+        // Of one workspace, which keeps a thousand of them.
+        const all = await everyRecord(reader, 'log_export', organisationId, filter);
+        const seen = all.filter((record) => covers(visibility, exportVisibility(record)));
+        return { total: seen.length, data: seen.slice(page.offset, page.offset + page.limit) };
+      });
+      return { object: 'list' as const, total, data: data.map((record) => showExport(record)) };
+    },
+  });
+}
+
+function restrictionsRoute(scope: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'log_exports.restrictions',
+    method: 'GET',
+    path: `${path}/field-restrictions`,
+    summary: 'Which fields exports may have',
+    scope: exportScope,
+    feature: 'data_exports',
+    // Reads only.
+    audit: null,
+    reply: Type.Object({
+      object: Type.Literal('field-restrictions'),
+      denied_fields: Type.Array(Field, { description: 'Asking for one of them is refused.' }),
+      allowed_fields: Type.Array(Field),
+    }),
+    handle() {
+      const { deniedFields } = exportsOf(scope).rules;
+      return {
+        object: 'field-restrictions' as const,
+        denied_fields: [...fieldsOf(deniedFields)],
+        allowed_fields: exportFields.filter((field) => !deniedFields.includes(field)),
+      };
+    },
+  });
+}
+
+function getRoute({ directory }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'log_exports.get',
+    method: 'GET',
+    path: onePath,
+    summary: 'One export, and how far it has come',
+    scope: exportScope,
+    feature: 'data_exports',
+    // Reads only.
+    audit: null,
+    params: Params,
+    reply: ExportReply,
+    async handle({ params, key, role, read, sendVersion }) {
+      const actor = { key, role };
+      const record = await read((reader) => visibleExport(reader, actor, { directory, id: params.exportId }));
+      sendVersion(record.version);
+      return showExport(record);
+    },
+  });
+}
+
+function updateRoute(scope: Scope): RouteDefinition {
+  const { clock, directory } = scope;
+  return defineRoute({
+    id: 'log_exports.update',
+    method: 'PUT',
+    path: onePath,
+    summary: 'Changes an export that was not started yet',
+    scope: exportScope,
+    feature: 'data_exports',
+    audit: 'update',
+    params: Params,
+    body: UpdateExport,
+    reply: DraftReply,
+    async handle({ params, body, key, role, read, write, requireVersion, sendVersion }) {
+      const exports = exportsOf(scope);
+      const now = clock.now();
+      const actor = { key, role };
+      const before = await read(async (reader) => {
+        const record = await visibleExport(reader, actor, { directory, id: params.exportId });
+        const named = body.workspace_id ?? record.workspaceId;
+        requireSame(await requiredWorkspace(reader, key, named), record);
+        const { workspace_id: id, workspace_slug: slug } = body.filters;
+        for (const one of [id, slug])
+          if (one !== undefined) requireSame(await visibleWorkspace(reader, key, one), record);
+        return record;
+      });
+      requireVersion(before.version);
+      if (before.data.state !== 'draft')
+        throw wrongState(before, 'Only a draft can be changed; make a new one.');
+      const requestedData =
+        body.requested_data === undefined ? before.data.requestedData : fieldsOf(body.requested_data);
+      requireAllowedFields(requestedData, exports.rules);
+      const plan = planOf(body.filters, now, exports.rules);
+      const total = await countRows(scope, plan, exportVisibility(before));
+      const { description = before.data.description, format = before.data.format } = body;
+      const data = { ...before.data, ...plan, description, format, requestedData, total };
+      const after = changedRecord(before, { data }, key, now);
+      await write(async ({ records }) => {
+        if (!(await records.replace(after))) throw staleVersion();
+        return { id: after.id, workspaceId: after.workspaceId, result: undefined };
+      });
+      sendVersion(after.version);
+      return { id: after.id, total, object: 'export' as const };
+    },
+  });
+}
+
+/** Throws `invalid_request` when the filters name another workspace than the export is of. */
+function requireSameWorkspace(filters: ExportFilters, { id, slug }: WorkspaceRecord): void {
+  for (const name of ['workspace_id', 'workspace_slug'] as const) {
+    const said = filters[name];
+    if (said === undefined || said === id || said === slug) continue;
+    throw refusedBody([
+      { path: `/filters/${name}`, message: 'names another workspace than the export is of' },
+    ]);
+  }
+}
+
+/** An export stays in its workspace. */
+function requireSame({ id }: WorkspaceRecord, record: StoredRecord<'log_export'>): void {
+  if (id === record.workspaceId) return;
+  throw refusedBody([
+    { path: '/workspace_id', message: 'is another workspace than the export is of; make a new export' },
+  ]);
+}
+
+/** Removes the oldest exports of a full workspace that are not running, and returns them. */
+async function makeRoom(
+  { records }: Pick<ResourcesWriter, 'records'>,
+  { organisationId, id: workspaceId }: WorkspaceRecord,
+): Promise<readonly StoredRecord<'log_export'>[]> {
+  const { total, data } = await records.list(
+    ...(['log_export', organisationId, { workspaceId }, { offset: 0, limit: 20 }] as const),
+  );
+  const oldest = data.filter((record) => record.data.state !== 'in_progress');
+  const removed = oldest.slice(0, Math.max(0, total - mostKept + 1));
+  for (const record of removed) await records.remove('log_export', organisationId, record.id);
+  return removed;
+}

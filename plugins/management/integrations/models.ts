@@ -1,0 +1,376 @@
+import { ProviderKey } from '../../../core/organisation/integration-schema.ts';
+import { allOrigins, originsOf } from '../../../core/providers/secret-origins.ts';
+import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
+import { defineRoute, GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
+import type { KeyRecord } from '../../../core/ports/directory.ts';
+import type { IntegrationData, IntegrationModel } from '../../../core/ports/record-kinds.ts';
+import type { StoredRecord } from '../../../core/ports/records.ts';
+import {
+  integrationScopes,
+  movedSecrets,
+  providerRow,
+  unboundReferences,
+  visibleIntegration,
+} from './record.ts';
+import { changedRecord, staleVersion } from '../shared/records.ts';
+import {
+  headersOf,
+  maskedHeaders,
+  openSecrets,
+  type PlainSecrets,
+  sealSecrets,
+  shownSecrets,
+  unmasked,
+  unmaskedHeaders,
+} from '../shared/sealed-secrets.ts';
+import { type BodyMistake, Identifier, orNull, refusedBody, strict } from '../shared/fields.ts';
+import {
+  GivenModel,
+  inCents,
+  maxModels,
+  ModelConfigurations,
+  modelHeaders,
+  modelOf,
+  PricingConfig,
+} from '../../../core/organisation/integration-model-schema.ts';
+
+const Price = Type.Object({ price: Type.Number({ description: 'US cents for a token.' }) });
+const Optional = Type.Optional(Price);
+
+const Reply = Type.Object({
+  pay_as_you_go: Type.Object({
+    request_token: Optional,
+    response_token: Optional,
+    cache_read_input_token: Optional,
+    cache_write_input_token: Optional,
+    request_audio_token: Optional,
+    response_audio_token: Optional,
+    reasoning_token: Optional,
+    request: Type.Optional(Type.Object({ price: Type.Number({ description: 'US cents for a request.' }) })),
+  }),
+  currency: Type.Literal('USD'),
+  object: Type.Literal('model-pricing'),
+});
+
+/** `GET /model-configs/pricing/{provider}/{model}`: what the gateway knows of the price of a model. */
+export function modelPricingRoute({ clock, prices }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'model_pricing.get',
+    method: 'GET',
+    path: '/model-configs/pricing/{provider}/{model}',
+    summary: 'What a model costs: US cents for each kind of token, without what integrations say',
+    scope: ['models.list', 'completions.write'],
+    // Reads only.
+    audit: null,
+    params: Type.Object({
+      provider: Type.String({
+        minLength: 1,
+        maxLength: 255,
+        examples: ['openai'],
+        description: 'A kind of provider.',
+      }),
+      model: Type.String({
+        minLength: 1,
+        maxLength: 255,
+        examples: ['gpt-4o'],
+        description: 'Slashes within it are sent as %2F.',
+      }),
+    }),
+    reply: Reply,
+    handle({ params: { provider, model } }) {
+      const rates = prices.rates(provider, model, clock.now());
+      if (rates === undefined)
+        throw new GatewayError(
+          'resource_not_found',
+          `No price of the model "${model.slice(0, 64)}" at the provider "${provider.slice(0, 64)}" is known. Check both names: a kind of provider such as "openai", and the model as it calls it.`,
+        );
+      return {
+        pay_as_you_go: {
+          ...priced('request_token', rates.input),
+          ...priced('response_token', rates.output),
+          ...priced('cache_read_input_token', rates.cacheRead),
+          ...priced('cache_write_input_token', rates.cacheWrite),
+          ...priced('request_audio_token', rates.inputAudio),
+          ...priced('response_audio_token', rates.outputAudio),
+          ...priced('reasoning_token', rates.reasoning),
+          ...(rates.request > 0 && priced('request', rates.request)),
+        },
+        currency: 'USD' as const,
+        object: 'model-pricing' as const,
+      };
+    },
+  });
+}
+
+function priced(name: string, dollars: number | undefined): Record<string, { price: number }> {
+  // Rounded where floating point leaves noise, 18 digits behind the point.
+  return dollars === undefined ? {} : { [name]: { price: Number((dollars * 100).toFixed(18)) } };
+}
+
+export { GivenModel, modelHeaders };
+
+/** A model as the API shows it. */
+const IntegrationModelReply = Type.Object({
+  slug: Type.String(),
+  name: Type.String(),
+  enabled: Type.Boolean(),
+  is_custom: Type.Boolean(),
+  is_finetune: Type.Boolean(),
+  base_model_slug: orNull(Type.String()),
+  configurations: ModelConfigurations,
+  pricing_config: Type.Optional(PricingConfig),
+});
+
+/** Models and their headers, as a body changes them. */
+interface ChangedModels {
+  readonly models: readonly IntegrationModel[];
+  readonly headers: PlainSecrets;
+  /** Fields of headers that the body says in clear. */
+  readonly given: Set<string>;
+}
+
+/** What the body makes of the models: those that it names take the place of their own kind. Throws `invalid_request`. */
+function changedModels(
+  given: readonly Static<typeof GivenModel>[],
+  before: readonly IntegrationModel[],
+  plain: PlainSecrets,
+): ChangedModels {
+  const models = new Map(before.map((model) => [model.slug, model]));
+  const headers: Record<string, string> = {};
+  for (const [field, text] of Object.entries(plain)) if (field.startsWith('models.')) headers[field] = text;
+  const mistakes: BodyMistake[] = [];
+  const seen = new Set<string>();
+  const inClear = new Set<string>();
+  given.forEach((one, index) => {
+    const path = `/models/${index}`;
+    if (seen.has(one.slug)) mistakes.push({ path: `${path}/slug`, message: 'is there twice; keep one' });
+    seen.add(one.slug);
+    models.set(one.slug, modelOf(one, models.get(one.slug)));
+    const field = modelHeaders(one.slug);
+    if (one.configurations === undefined) return;
+    const custom = one.configurations?.custom_headers;
+    const was = headersOf(headers[field]);
+    if (custom === undefined) delete headers[field];
+    else {
+      const at = `${path}/configurations/custom_headers`;
+      headers[field] = JSON.stringify(unmaskedHeaders(custom, was, mistakes, at));
+      if (headers[field] === JSON.stringify(custom)) inClear.add(field);
+    }
+  });
+  if (mistakes.length > 0) throw refusedBody(mistakes);
+  if (models.size > maxModels) {
+    const message = `would be ${models.size}, and ${maxModels} are the most that an integration says something of; delete some first`;
+    throw refusedBody([{ path: '/models', message }]);
+  }
+  return { models: [...models.values()], headers, given: inClear };
+}
+
+/** Puts a model into the shape of the API. */
+function showModel(model: IntegrationModel, plain: PlainSecrets): Static<typeof IntegrationModelReply> {
+  const host = model.configurations['custom_host'];
+  const headers = plain[modelHeaders(model.slug)];
+  return {
+    ...{ slug: model.slug, name: model.slug, enabled: model.enabled },
+    ...{ is_custom: model.isCustom, is_finetune: model.isFinetune },
+    base_model_slug: model.baseModelSlug === '' ? null : model.baseModelSlug,
+    configurations: {
+      ...(typeof host === 'string' && { custom_host: host }),
+      ...(headers !== undefined && { custom_headers: maskedHeaders(headersOf(headers)) }),
+    },
+    ...(model.pricing !== undefined && {
+      pricing_config: {
+        type: 'static' as const,
+        pay_as_you_go: {
+          request_token: { price: inCents(model.pricing.requestToken) },
+          response_token: { price: inCents(model.pricing.responseToken) },
+        },
+      },
+    }),
+  };
+}
+
+/** A model for the reference. */
+const modelExample: Static<typeof IntegrationModelReply> = {
+  ...{ slug: 'gpt-4o-mini', name: 'gpt-4o-mini', enabled: true, is_custom: false, is_finetune: false },
+  ...{ base_model_slug: null, configurations: {} },
+};
+
+const path = '/integrations/{slug}/models';
+const Params = Type.Object({ slug: Identifier });
+const workspace = Type.Optional(Identifier);
+const Models = Type.Object({
+  total: Type.Integer(),
+  allow_all_models: Type.Boolean({ description: 'Models that are not listed may be asked for as well.' }),
+  models: Type.Array(IntegrationModelReply),
+});
+const example: Static<typeof Models> = { total: 1, allow_all_models: false, models: [modelExample] };
+
+/** The routes of the models of an integration. */
+export function integrationModelRoutes(scope: Scope): readonly RouteDefinition[] {
+  return [listRoute(scope), updateRoute(scope), deleteRoute(scope)];
+}
+
+function listRoute({ secrets }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'integration_models.list',
+    method: 'GET',
+    path,
+    summary: 'What an integration says of models',
+    scope: integrationScopes('read'),
+    // Reads only.
+    audit: null,
+    params: Params,
+    query: Type.Object({ workspace_id: workspace }, strict),
+    reply: Models,
+    examples: { response: example },
+    async handle({ params, query, key, read, sendVersion }) {
+      const named = { slug: params.slug, workspace: query.workspace_id };
+      const record = await read((reader) => visibleIntegration(reader, key, named, 'read'));
+      sendVersion(record.version);
+      const plain = shownSecrets(secrets, record);
+      return {
+        total: record.data.models.length,
+        allow_all_models: record.data.allowAllModels,
+        models: record.data.models.map((model) => showModel(model, plain)),
+      };
+    },
+  });
+}
+
+function updateRoute({ clock, router, secrets }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'integration_models.update',
+    method: 'PUT',
+    path,
+    summary: 'Enables, disables and describes models; those that are not named stay',
+    scope: integrationScopes('update'),
+    audit: 'update',
+    params: Params,
+    query: Type.Object({ workspace_id: workspace }, strict),
+    body: Type.Object(
+      {
+        models: Type.Optional(Type.Array(GivenModel, { maxItems: 1000 })),
+        allow_all_models: Type.Optional(Type.Boolean()),
+        key: Type.Optional({
+          ...ProviderKey,
+          description:
+            "The integration's key, again: needed where the custom_host of a model leads to an origin for which it was not stored.",
+        }),
+      },
+      { ...strict, minProperties: 1 },
+    ),
+    reply: Type.Object({}),
+    examples: {
+      request: { allow_all_models: false, models: [{ slug: 'gpt-4o-mini', enabled: true }] },
+      response: {},
+    },
+    async handle({ params, query, body, key, write, requireVersion, sendVersion }) {
+      const named = { slug: params.slug, workspace: query.workspace_id };
+      const version = await write(async (writer) => {
+        const before = await visibleIntegration(writer, key, named, 'update');
+        requireVersion(before.version);
+        const opened = openSecrets(secrets, before);
+        const { models, headers, given } = changedModels(body.models ?? [], before.data.models, opened);
+        const allowAllModels = body.allow_all_models ?? before.data.allowAllModels;
+        const after = changed(before, key, clock.now(), { models, allowAllModels });
+        const plain = { ...withoutHeaders(opened), ...headers };
+        const mistakes: BodyMistake[] = [];
+        if (body.key !== undefined) {
+          plain['key'] = unmasked(body.key, opened['key'], mistakes, '/key');
+          if (plain['key'] === body.key) given.add('key');
+        }
+        const row = providerRow(router, before.data.aiProviderId, '');
+        const change = { before: { ...before, plain: opened }, after: { ...after, plain }, row, given };
+        const origins = allOrigins(originsOf(after.data, row));
+        const { secretMappings } = after.data;
+        mistakes.push(...movedSecrets(change));
+        mistakes.push(...(await unboundReferences(writer, secretMappings, origins, before)));
+        if (mistakes.length > 0) throw refusedBody(mistakes);
+        const sealed = sealSecrets(secrets, before.id, plain);
+        if (!(await writer.records.replace({ ...after, secrets: sealed }))) throw staleVersion();
+        return { id: after.id, workspaceId: after.workspaceId, result: after.version };
+      });
+      sendVersion(version);
+      return {};
+    },
+  });
+}
+
+function deleteRoute({ clock }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'integration_models.delete',
+    method: 'DELETE',
+    path,
+    summary: 'Forgets what an integration says of these models',
+    scope: integrationScopes('update'),
+    audit: 'delete',
+    params: Params,
+    query: Type.Object(
+      {
+        slugs: Type.Optional(
+          Type.String({ minLength: 1, maxLength: 8192, description: 'With commas between them. Needed.' }),
+        ),
+        workspace_id: workspace,
+      },
+      strict,
+    ),
+    reply: Type.Object({}),
+    examples: { response: {} },
+    handle: async ({ params, query, key, write, requireVersion, sendVersion }) => {
+      const named = { slug: params.slug, workspace: query.workspace_id };
+      const version = await write(async (writer) => {
+        const before = await visibleIntegration(writer, key, named, 'update');
+        requireVersion(before.version);
+        const gone = goneModels(before, query.slugs);
+        const models = before.data.models.filter(({ slug }) => !gone.has(slug));
+        const kept = Object.entries(before.secrets).filter(
+          ([field]) => ![...gone].some((slug) => field === modelHeaders(slug)),
+        );
+        const after = { ...changed(before, key, clock.now(), { models }), secrets: Object.fromEntries(kept) };
+        if (!(await writer.records.replace(after))) throw staleVersion();
+        return { id: after.id, workspaceId: after.workspaceId, result: after.version };
+      });
+      sendVersion(version);
+      return {};
+    },
+  });
+}
+
+/** The models that a query names. Throws `invalid_request` for none, `resource_not_found` for one that there is not. */
+function goneModels(
+  { name, data }: StoredRecord<'integration'>,
+  slugs: string | undefined,
+): ReadonlySet<string> {
+  if (slugs === undefined) {
+    throw new GatewayError(
+      'invalid_request',
+      '"slugs" is missing: name the models, with commas between them.',
+      {
+        param: 'slugs',
+      },
+    );
+  }
+  const gone = new Set(slugs.split(',').map((slug) => slug.trim()));
+  for (const slug of gone) {
+    if (data.models.some((model) => model.slug === slug)) continue;
+    throw new GatewayError(
+      'resource_not_found',
+      `The integration "${name}" says nothing of a model "${slug.slice(0, 64)}".`,
+      { param: 'slugs' },
+    );
+  }
+  return gone;
+}
+
+function withoutHeaders(plain: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(plain).filter(([field]) => !field.startsWith('models.')));
+}
+
+function changed(
+  before: StoredRecord<'integration'>,
+  key: KeyRecord,
+  now: number,
+  data: Partial<IntegrationData>,
+): StoredRecord<'integration'> {
+  return changedRecord(before, { data: { ...before.data, ...data } }, key, now);
+}

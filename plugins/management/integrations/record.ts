@@ -1,0 +1,402 @@
+import {
+  type GivenConfigurations,
+  showOptions,
+} from '../../../core/organisation/integration-configurations.ts';
+import { type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
+import type { IntegrationAccess, SecretMapping } from '../../../core/ports/record-kinds.ts';
+import type { StoredRecord } from '../../../core/ports/records.ts';
+import {
+  headersOf,
+  maskedHeaders,
+  maskOf,
+  type PlainSecrets,
+  unmasked,
+  unmaskedConfigurations,
+} from '../shared/sealed-secrets.ts';
+import { shownRateLimits, ShownRateLimits, showUsageLimit, UsageLimitSchema } from '../shared/limits.ts';
+import { type BodyMistake, ManagedBy, Name, nearest, orNull, refusedBody, strict } from '../shared/fields.ts';
+import { changedContent, type IntegrationContent } from '../../../core/organisation/integration-content.ts';
+import {
+  integrationFields as fields,
+  mappableFields,
+  type MappableFields,
+  newIntegrationFields,
+  PricingAdjustments,
+  SecretMappings,
+  SecretMappingSchema,
+  Slug,
+} from '../../../core/organisation/integration-schema.ts';
+import {
+  allOrigins,
+  maySend,
+  originsOf,
+  originsOfField,
+  type SecretOrigin,
+} from '../../../core/providers/secret-origins.ts';
+import type { ProviderRow } from '../../../core/providers/provider-row.ts';
+import type { ResourcesReader } from '../../../core/ports/resources.ts';
+import { isAllowedIn } from '../../../core/ports/secret-managers.ts';
+import { sharedAccess } from '../shared/workspace-access.ts';
+
+const access = sharedAccess('integration', { noun: 'integration', resource: 'integrations' });
+
+/** The scopes one of which is needed to do something with integrations. */
+export const integrationScopes = access.scopes;
+
+/** Throws `scope_missing` when the key may not do this with integrations of the workspace, or of the organisation. */
+export const requireIntegrationScope = access.require;
+
+/** The integration that a path names. Throws `resource_not_found` or `scope_missing` for what the key may not. */
+export const visibleIntegration = access.visible;
+
+/** A page of the integrations that a key sees. */
+export const seenIntegrations = access.seen;
+
+/** The integration that a body names. Throws `invalid_request` for one that the workspace may not use. */
+export const usableIntegration = access.usable;
+
+export { SecretMappings, SecretMappingSchema, type MappableFields };
+
+/** Whose mappings they are, and what they can be for. */
+interface MappedRecord {
+  readonly organisationId: string;
+  readonly workspaceId: string | undefined;
+  readonly fields: MappableFields;
+}
+
+/** The mappings that a body says; `mistakes` gets fields that there are not, and references that are out of reach. */
+export async function readMappings(
+  { records }: Pick<ResourcesReader, 'records'>,
+  given: readonly Static<typeof SecretMappingSchema>[],
+  { organisationId, workspaceId, fields }: MappedRecord,
+  mistakes: BodyMistake[],
+): Promise<readonly SecretMapping[]> {
+  const mappings: SecretMapping[] = [];
+  for (const [index, one] of given.entries()) {
+    const path = `/secret_mappings/${index}`;
+    const targetField = fields.canonical(one.target_field);
+    const place = { organisationId, workspaceId };
+    const found = await records.find('secret_reference', place, one.secret_reference_id);
+    const isAllowed =
+      found?.status === 'active' && (workspaceId === undefined || isAllowedIn(found.data, workspaceId));
+    const refusal = fields.refusal(targetField);
+    if (refusal !== undefined) mistakes.push({ path: `${path}/target_field`, message: refusal });
+    if (mappings.some((other) => other.targetField === targetField))
+      mistakes.push({ path: `${path}/target_field`, message: 'is mapped already; keep one' });
+    if (!isAllowed || found === undefined) {
+      const message = 'names no secret reference that may be used here; check its id and its workspaces';
+      mistakes.push({ path: `${path}/secret_reference_id`, message });
+      continue;
+    }
+    mappings.push({
+      ...{ targetField, secretReferenceId: found.id, secretKey: one.secret_key ?? '' },
+      valueFormat: one.value_format ?? 'string',
+    });
+  }
+  return mappings;
+}
+
+/** Mappings as the API shows them. */
+export function showMapping(mapping: SecretMapping): Static<typeof SecretMappingSchema> {
+  return {
+    target_field: mapping.targetField,
+    secret_reference_id: mapping.secretReferenceId,
+    secret_key: mapping.secretKey,
+    value_format: mapping.valueFormat,
+  };
+}
+
+export { PricingAdjustments };
+
+/** A slug that a body gives. */
+export const GivenSlug = Slug('Default: made of the name.');
+
+/** What makes an integration. */
+export const CreateIntegration = Type.Object(
+  {
+    ...newIntegrationFields,
+    slug: Type.Optional(GivenSlug),
+    workspace_id: Type.Optional(
+      Name('Whose it is: id or slug. Default: the organisation, or the workspace of the key.'),
+    ),
+    ...fields,
+  },
+  strict,
+);
+
+/** What changes one; what is not given stays, `configurations` and `secret_mappings` are replaced as a whole. */
+export const UpdateIntegration = Type.Object(
+  {
+    name: Type.Optional(Name('For people.')),
+    workspace_id: Type.Optional(Name('Its workspace, for keys of the organisation that name it by slug.')),
+    ...fields,
+  },
+  strict,
+);
+
+/** What a body says of an integration. */
+type IntegrationBody = Omit<Static<typeof UpdateIntegration>, 'workspace_id'>;
+
+/** Whose an integration is. */
+export interface IntegrationOwner {
+  readonly organisationId: string;
+  readonly workspaceId: string | undefined;
+}
+
+/** The row of a built-in provider. Throws `invalid_request` at `path` for a name that there is not. */
+export function providerRow(
+  { providers }: Pick<Scope['router'], 'providers'>,
+  name: string,
+  path: string,
+): ProviderRow {
+  const row = providers.get(name);
+  if (row !== undefined) return row;
+  const near = nearest(name.slice(0, 64), [...providers.keys()]);
+  const remedy = near === undefined ? 'docs/providers.md lists them' : `did you mean "${near}"?`;
+  throw refusedBody([{ path, message: `names no provider that this gateway knows; ${remedy}` }]);
+}
+
+/** What the body makes of an integration as it is. Throws `invalid_request` with every mistake and its place. */
+export async function changedIntegration(
+  reader: Pick<ResourcesReader, 'records'>,
+  body: IntegrationBody,
+  before: IntegrationContent,
+  { owner, row }: { readonly owner: IntegrationOwner; readonly row: ProviderRow },
+): Promise<IntegrationContent> {
+  const { aiProviderId } = before.data;
+  const mistakes: BodyMistake[] = [];
+  const given = body.secret_mappings;
+  const secretMappings =
+    given === undefined
+      ? before.data.secretMappings
+      : await readMappings(reader, given ?? [], { ...owner, fields: mappableFields(aiProviderId) }, mistakes);
+  const key = changedKey(body.key, before.plain['key'], mistakes);
+  // Without a word about them they are what they are; they are judged again, for the key may have gone.
+  const settings = body.configurations ?? givenAgain(before);
+  const { content, issues } = changedContent(body, before, {
+    ...{ key, secretMappings, row, machineIdentity: owner.workspaceId === undefined },
+    configurations: unmaskedConfigurations(settings, before.plain, mistakes),
+  });
+  mistakes.push(...issues);
+  mistakes.push(...movedSecrets({ before, after: content, row, given: givenSecrets(body, content.plain) }));
+  const origins = allOrigins(originsOf(content.data, row));
+  mistakes.push(...(await unboundReferences(reader, secretMappings, origins, owner)));
+  if (mistakes.length > 0) throw refusedBody(mistakes);
+  return content;
+}
+
+/** The secrets that the body says in clear. */
+function givenSecrets(
+  { key, configurations = {} }: IntegrationBody,
+  plain: PlainSecrets,
+): ReadonlySet<string> {
+  const said = new Map<string, unknown>([['key', key]]);
+  for (const [name, value] of Object.entries(configurations))
+    said.set(`configurations.${name === 'custom_headers' ? 'headers' : name}`, value);
+  return new Set(
+    Object.entries(plain)
+      .filter(([field, text]) => isSaid(said.get(field), text))
+      .map(([field]) => field),
+  );
+}
+
+function isSaid(value: unknown, text: string): boolean {
+  return value !== undefined && (typeof value === 'string' ? value : JSON.stringify(value)) === text;
+}
+
+function changedKey(
+  given: string | null | undefined,
+  before: string | undefined,
+  mistakes: BodyMistake[],
+): string | undefined {
+  if (given === undefined) return before;
+  return given === null ? undefined : unmasked(given, before, mistakes, '/key');
+}
+
+/** The settings of an integration as a body would say them. */
+function givenAgain({ data, plain }: IntegrationContent): GivenConfigurations {
+  const given: Record<string, unknown> = showOptions(data.configurations);
+  for (const [field, text] of Object.entries(plain)) {
+    if (field === 'configurations.headers') given['custom_headers'] = JSON.parse(text);
+    else if (field.startsWith('configurations.')) given[field.slice('configurations.'.length)] = text;
+  }
+  return given;
+}
+
+/** An integration in a list. */
+export const IntegrationReply = Type.Object({
+  id: Type.String(),
+  slug: Type.String(),
+  organisation_id: Type.String(),
+  workspace_id: orNull(Type.String()),
+  type: Type.Union([Type.Literal('workspace'), Type.Literal('organisation')]),
+  ai_provider_id: Type.String(),
+  name: Type.String(),
+  description: Type.String(),
+  status: Type.Union([Type.Literal('active'), Type.Literal('archived')]),
+  created_at: Type.String(),
+  last_updated_at: Type.String(),
+  managed_by: ManagedBy,
+  object: Type.Literal('integration'),
+});
+
+/** What workspaces may do with an integration, as answers show it. */
+export const AccessReply = Type.Object({
+  enabled: Type.Boolean(),
+  usage_limits: orNull(Type.Array(UsageLimitSchema)),
+  rate_limits: ShownRateLimits,
+});
+
+/** One integration. */
+export const IntegrationDetail = Type.Object({
+  ...IntegrationReply.properties,
+  masked_key: Type.String({ description: 'First and last letters of the key; empty without one.' }),
+  configurations: Type.Record(Type.String(), Type.Unknown(), { description: 'Secrets masked.' }),
+  global_workspace_access_settings: AccessReply,
+  allow_all_models: Type.Boolean(),
+  workspace_count: Type.Integer({ description: 'Workspaces that it says something of by name and allows.' }),
+  secret_mappings: Type.Array(SecretMappingSchema),
+  pricing_adjustments: PricingAdjustments,
+});
+
+/** Puts a stored integration into the shape of lists. */
+export function showIntegration(record: StoredRecord<'integration'>): Static<typeof IntegrationReply> {
+  return {
+    id: record.id,
+    slug: record.slug,
+    organisation_id: record.organisationId,
+    workspace_id: record.workspaceId ?? null,
+    type: record.workspaceId === undefined ? 'organisation' : 'workspace',
+    ai_provider_id: record.data.aiProviderId,
+    name: record.name,
+    description: record.data.description,
+    status: record.status,
+    created_at: new Date(record.createdAt).toISOString(),
+    last_updated_at: new Date(record.updatedAt).toISOString(),
+    managed_by: record.managedBy ?? 'api',
+    object: 'integration',
+  };
+}
+
+/** Puts one integration, its secrets opened, into the shape of the API: they are masked in it. */
+export function showWholeIntegration(
+  record: StoredRecord<'integration'>,
+  plain: PlainSecrets,
+): Static<typeof IntegrationDetail> {
+  const { data } = record;
+  const { workspaces } = data;
+  return {
+    ...showIntegration(record),
+    masked_key: plain['key'] === undefined ? '' : maskOf(plain['key']),
+    configurations: shownConfigurations(record, plain),
+    global_workspace_access_settings: showAccess(data.globalAccess),
+    allow_all_models: data.allowAllModels,
+    workspace_count:
+      record.workspaceId === undefined
+        ? Object.values(workspaces).filter(({ enabled }) => enabled).length
+        : 1,
+    secret_mappings: data.secretMappings.map((mapping) => showMapping(mapping)),
+    pricing_adjustments: { multiplier: { default: data.priceMultiplier } },
+  };
+}
+
+/** The settings of an integration, its secrets masked. */
+export function shownConfigurations(
+  { data }: StoredRecord<'integration'>,
+  plain: PlainSecrets,
+): Record<string, unknown> {
+  const shown = showOptions(data.configurations);
+  for (const [field, text] of Object.entries(plain)) {
+    if (field === 'configurations.headers') shown['custom_headers'] = maskedHeaders(headersOf(text));
+    else if (field.startsWith('configurations.')) shown[field.slice('configurations.'.length)] = maskOf(text);
+  }
+  return shown;
+}
+
+/** Puts an access into the shape of the API. */
+export function showAccess(access: IntegrationAccess): Static<typeof AccessReply> {
+  return {
+    enabled: access.enabled,
+    usage_limits: access.usageLimits.length === 0 ? null : access.usageLimits.map(showUsageLimit),
+    rate_limits: shownRateLimits(access.rateLimits),
+  };
+}
+
+/** An integration for the reference. */
+export const integrationExample: Static<typeof IntegrationReply> = {
+  ...{ id: '3f0c8f2e-7a0d-4b62-9f3c-2f3f6f9d7a10', slug: 'openai-prod', name: 'OpenAI, production' },
+  ...{ organisation_id: '0b0ad9c2-5d0c-4d8a-a6d0-5b6d1a2f8c11', workspace_id: null, type: 'organisation' },
+  ...{ ai_provider_id: 'openai', description: '', status: 'active', managed_by: 'api' },
+  ...{ created_at: '2026-11-21T09:00:00.000Z', last_updated_at: '2026-11-21T09:00:00.000Z' },
+  object: 'integration',
+};
+
+/** The same with everything that the answer about one has. */
+export const wholeIntegrationExample: Static<typeof IntegrationDetail> = {
+  ...integrationExample,
+  ...{ masked_key: 'sk…9Q', configurations: { openai_project: 'proj-1' } },
+  global_workspace_access_settings: { enabled: true, usage_limits: null, rate_limits: null },
+  ...{ allow_all_models: true, workspace_count: 0, secret_mappings: [] },
+  pricing_adjustments: { multiplier: { default: 1 } },
+};
+
+/** A change of an integration, and what of its secrets the body says in clear. */
+interface SecretsChange {
+  readonly before: IntegrationContent;
+  readonly after: IntegrationContent;
+  readonly row: ProviderRow;
+  /** Fields whose secrets came with the body, neither masked nor left out. */
+  readonly given: ReadonlySet<string>;
+}
+
+/**
+ * Secrets that a change would send to an origin that was not there when they were stored, unless they come with it: a
+ * caller who may change an address need not know them, and must not learn them by it.
+ */
+export function movedSecrets({ before, after, row, given }: SecretsChange): readonly BodyMistake[] {
+  const [was, is] = [originsOf(before.data, row), originsOf(after.data, row)];
+  const mistakes: BodyMistake[] = [];
+  for (const field of Object.keys(after.plain)) {
+    if (before.plain[field] === undefined || given.has(field)) continue;
+    const known = new Set(originsOfField(field, was).map(({ origin }) => origin));
+    const moved = originsOfField(field, is).find(({ origin }) => !known.has(origin));
+    if (moved !== undefined) mistakes.push(movedMistake(field, moved));
+  }
+  return mistakes;
+}
+
+function movedMistake(field: string, { origin }: SecretOrigin): BodyMistake {
+  const reason = `the stored secret would go to ${origin}, for which it was not stored`;
+  if (field.startsWith('models.')) {
+    const model = JSON.stringify(field.slice('models.'.length, -'.headers'.length));
+    return {
+      path: '/models',
+      message: `has stored custom_headers for ${model}: ${reason}; give them again with that model, or an empty custom_headers`,
+    };
+  }
+  const name = field === 'configurations.headers' ? 'configurations.custom_headers' : field;
+  return {
+    path: `/${name.replace('.', '/')}`,
+    message: `is missing: ${reason}; give it again, or remove it first`,
+  };
+}
+
+/** Mappings to secrets that may not be sent to all of these origins. */
+export async function unboundReferences(
+  { records }: Pick<ResourcesReader, 'records'>,
+  mappings: readonly SecretMapping[],
+  origins: readonly SecretOrigin[],
+  { organisationId, workspaceId }: IntegrationOwner,
+): Promise<readonly BodyMistake[]> {
+  const mistakes: BodyMistake[] = [];
+  for (const [index, { secretReferenceId: id }] of mappings.entries()) {
+    const reference = await records.find('secret_reference', { organisationId, workspaceId }, id);
+    const refused = reference && origins.find((origin) => !maySend(reference.data, origin));
+    if (refused === undefined) continue;
+    mistakes.push({
+      path: `/secret_mappings/${index}/secret_reference_id`,
+      message: `names a secret that may not be sent to ${refused.origin}; add its host to allowed_hosts of the reference`,
+    });
+  }
+  return mistakes;
+}

@@ -1,0 +1,194 @@
+import { accessLimits } from '../../../core/organisation/provider-schema.ts';
+import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
+import { defineRoute, Type, type Scope, type Static } from '../../../core/pipeline/plugin.ts';
+import type { IntegrationAccess, IntegrationData } from '../../../core/ports/record-kinds.ts';
+import type { StoredRecord } from '../../../core/ports/records.ts';
+import type { ResourcesReader } from '../../../core/ports/resources.ts';
+import { changedRecord, staleVersion } from '../shared/records.ts';
+import { AccessReply, GivenSlug, integrationScopes, showAccess, visibleIntegration } from './record.ts';
+import {
+  BodyAccessLimit,
+  limitWarning,
+  limitWarningField,
+  rateLimitsOfBody,
+  usageLimitOfBody,
+} from '../shared/limits.ts';
+import { namedWorkspaces, requireShared } from '../shared/workspace-access.ts';
+import { addDefaultProvider } from '../providers/record.ts';
+import { Identifier, Name, strict } from '../shared/fields.ts';
+
+const path = '/integrations/{slug}/workspaces';
+const Params = Type.Object({ slug: Identifier });
+const maxWorkspaces = 1000;
+
+const given = { enabled: Type.Boolean(), ...accessLimits, usage_limits: BodyAccessLimit };
+const WorkspaceAccess = Type.Object(
+  {
+    id: Name('Id or slug of the workspace.'),
+    ...given,
+    reset_usage: Type.Optional(Type.Boolean({ description: 'What was used so far counts no more.' })),
+    create_default_provider: Type.Optional(Type.Boolean()),
+    default_provider_slug: Type.Optional(GivenSlug),
+  },
+  strict,
+);
+const override = Type.Optional(
+  Type.Boolean({
+    description: 'Workspaces that are not named lose what was said of them. Default false: it stays.',
+  }),
+);
+const Body = Type.Object(
+  {
+    workspaces: Type.Optional(Type.Array(WorkspaceAccess, { maxItems: maxWorkspaces })),
+    global_workspace_access: Type.Optional(
+      Type.Object(given, { ...strict, description: 'What workspaces may that are not named.' }),
+    ),
+    override_existing_workspace_access: override,
+    override_existing_workspaces_access: override,
+    create_default_provider: Type.Optional(
+      Type.Boolean({
+        description: 'Gives a provider to workspaces that may use it and have none. Default true.',
+      }),
+    ),
+    default_provider_slug: Type.Optional(GivenSlug),
+  },
+  { ...strict, minProperties: 1 },
+);
+const Reply = Type.Object({
+  total: Type.Integer(),
+  workspaces: Type.Array(Type.Object({ id: Type.String(), ...AccessReply.properties })),
+  global_workspace_access: AccessReply,
+});
+const limits = { enabled: true, usage_limits: null, rate_limits: null };
+
+/** The routes that say which workspaces may use an integration of the organisation. */
+export function integrationWorkspaceRoutes(scope: Scope): readonly RouteDefinition[] {
+  return [listRoute(), updateRoute(scope)];
+}
+
+function listRoute(): RouteDefinition {
+  return defineRoute({
+    id: 'integration_workspaces.list',
+    method: 'GET',
+    path,
+    summary: 'Which workspaces may use an integration, and how much',
+    scope: integrationScopes('read'),
+    // Reads only.
+    audit: null,
+    params: Params,
+    reply: Reply,
+    examples: {
+      response: {
+        ...{ total: 1, workspaces: [{ id: '5a5b1f38-9a4f-4b40-8f1c-2b7d8a3c9d12', ...limits }] },
+        global_workspace_access: limits,
+      },
+    },
+    async handle({ params, key, read, sendVersion }) {
+      const record = await read((reader) => visibleIntegration(reader, key, { slug: params.slug }, 'read'));
+      sendVersion(record.version);
+      const { workspaces, globalAccess } = record.data;
+      const named =
+        record.workspaceId === undefined
+          ? Object.entries(workspaces)
+          : [[record.workspaceId, { enabled: true, usageLimits: [], rateLimits: [] }] as const];
+      return {
+        total: named.length,
+        workspaces: named.map(([id, access]) => ({ id, ...showAccess(access) })),
+        global_workspace_access: showAccess(globalAccess),
+      };
+    },
+  });
+}
+
+function updateRoute({ clock }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'integration_workspaces.update',
+    method: 'PUT',
+    path,
+    summary: 'Says which workspaces may use an integration, and how much',
+    scope: integrationScopes('update'),
+    audit: 'update',
+    params: Params,
+    body: Body,
+    reply: Type.Object(limitWarningField),
+    examples: {
+      request: { workspaces: [{ id: 'ws-research', enabled: true, rate_limits: [] }] },
+      response: {},
+    },
+    async handle({ params, body, key, write, requireVersion, sendVersion }) {
+      const now = clock.now();
+      const by = key.userId || key.id;
+      const version = await write(async (writer) => {
+        const before = await visibleIntegration(writer, key, { slug: params.slug }, 'update');
+        requireVersion(before.version);
+        requireShared(before, 'integration');
+        const said = await namedWorkspaces(writer, before.organisationId, body.workspaces ?? []);
+        const data = changedAccess(before.data, body, said);
+        const after = changedRecord(before, { data }, key, now);
+        if (!(await writer.records.replace(after))) throw staleVersion();
+        for (const [workspaceId, slug] of await providedWorkspaces(writer, after, { body, said }))
+          await addDefaultProvider(writer, after, workspaceId, { slug, by, now });
+        return { id: after.id, result: after.version };
+      });
+      sendVersion(version);
+      const said = [...(body.workspaces ?? []), body.global_workspace_access];
+      return limitWarning(said.some((one) => (one?.usage_limits ?? []).length > 0));
+    },
+  });
+}
+
+type AccessBody = Static<typeof Body>;
+/** What a body says of workspaces, by their ids. */
+type SaidAccess = ReadonlyMap<string, Static<typeof WorkspaceAccess>>;
+
+function changedAccess(before: IntegrationData, body: AccessBody, said: SaidAccess): IntegrationData {
+  const isOverride =
+    body.override_existing_workspace_access ?? body.override_existing_workspaces_access ?? false;
+  const workspaces: Record<string, IntegrationAccess> = isOverride ? {} : { ...before.workspaces };
+  let index = 0;
+  for (const [id, one] of said)
+    workspaces[id] = accessOf(one, before.workspaces[id], `/workspaces/${index++}`);
+  const all = body.global_workspace_access;
+  const globalAccess =
+    all === undefined ? before.globalAccess : accessOf(all, before.globalAccess, '/global_workspace_access');
+  return { ...before, workspaces, globalAccess };
+}
+
+/** Limits that are not given stay. */
+function accessOf(
+  { enabled, usage_limits: usage, rate_limits: rates }: NonNullable<AccessBody['global_workspace_access']>,
+  before: IntegrationAccess | undefined,
+  pointer: string,
+): IntegrationAccess {
+  const limit = usageLimitOfBody(usage ?? null, `${pointer}/usage_limits`);
+  return {
+    enabled,
+    usageLimits: usage === undefined ? (before?.usageLimits ?? []) : limit === undefined ? [] : [limit],
+    rateLimits:
+      rates === undefined ? (before?.rateLimits ?? []) : rateLimitsOfBody(rates, `${pointer}/rate_limits`),
+  };
+}
+
+/** The workspaces that get a provider, with its slug: those that are named, or all once all may use the integration. */
+async function providedWorkspaces(
+  reader: Pick<ResourcesReader, 'workspaces'>,
+  { organisationId }: StoredRecord<'integration'>,
+  { body, said }: { readonly body: AccessBody; readonly said: SaidAccess },
+): Promise<ReadonlyMap<string, string | undefined>> {
+  const byDefault = body.create_default_provider ?? true;
+  const slug = body.default_provider_slug;
+  const wanted = new Map<string, string | undefined>();
+  if (byDefault && body.global_workspace_access?.enabled === true) {
+    for (let offset = 0; ; offset += 100) {
+      const page = { offset, limit: 100 };
+      const { data } = await reader.workspaces.list(organisationId, { statuses: ['active'] }, page);
+      for (const { id } of data) wanted.set(id, slug);
+      if (data.length < 100) break;
+    }
+  }
+  for (const [id, one] of said) {
+    if (one.create_default_provider ?? byDefault) wanted.set(id, one.default_provider_slug ?? slug);
+    else wanted.delete(id);
+  }
+  return wanted;
+}

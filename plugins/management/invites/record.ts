@@ -1,0 +1,185 @@
+import { type RequestContext, type Static, Type } from '../../../core/pipeline/plugin.ts';
+import type { InviteRecord } from '../../../core/ports/people.ts';
+import {
+  GivenOrganisationRole,
+  GivenWorkspaceRole,
+  readWorkspaceRole,
+  WorkspaceRoleSchema,
+} from '../users/record.ts';
+import { type BodyMistake, Name, orNull, refusedBody, strict } from '../shared/fields.ts';
+import { refuseScopes } from '../../../core/access/access.ts';
+import type { Role } from '../../../core/access/roles.ts';
+import { canonicalScope } from '../../../core/access/scopes.ts';
+import type { KeyRecord } from '../../../core/ports/directory.ts';
+import type { ResourcesReader } from '../../../core/ports/resources.ts';
+import { requireGrant } from '../users/visible.ts';
+import { randomBytes } from 'node:crypto';
+import { sha256 } from '../../../core/base/sha256.ts';
+import { publicOrigin } from '../shared/replies.ts';
+
+/** How long an invite can be accepted: 7 days. */
+export const inviteLifeMs = 7 * 24 * 3_600_000;
+
+/** A link that has just been made. */
+interface NewInviteLink {
+  /** What the invited person opens; shown once. */
+  readonly link: string;
+  /** What is stored. */
+  readonly tokenHash: string;
+}
+
+/**
+ * A new link: 256 random bits behind the `#`, which browsers send nowhere. It leads to `publicUrl` (`server.public_url`),
+ * without one to the address under which the request came.
+ */
+export function newInviteLink(context: RequestContext, publicUrl: string | undefined): NewInviteLink {
+  const token = `wi_${randomBytes(32).toString('base64url')}`;
+  return { link: `${publicOrigin(context, publicUrl)}/invite#${token}`, tokenHash: hashOfToken(token) };
+}
+
+/** What is stored of a token (SHA-256, base64). */
+export function hashOfToken(token: string): string {
+  return sha256(token, 'base64');
+}
+
+/** Whom to invite, and to what. */
+export const CreateInvite = Type.Object(
+  {
+    email: Type.String({ format: 'email', maxLength: 255 }),
+    role: GivenOrganisationRole,
+    workspaces: Type.Optional(
+      Type.Array(
+        Type.Object(
+          { id: Name('A workspace, by its id or slug.'), role: Type.Optional(GivenWorkspaceRole) },
+          strict,
+        ),
+        { maxItems: 100, description: 'The workspaces that they become a member of; `member` by default.' },
+      ),
+    ),
+    workspace_api_key_details: Type.Optional(
+      Type.Object(
+        {
+          scopes: Type.Array(Type.String({ minLength: 1, maxLength: 255 }), {
+            maxItems: 300,
+            description:
+              'When not empty, a key with these scopes is made for them in each of the workspaces.',
+          }),
+        },
+        strict,
+      ),
+    ),
+  },
+  strict,
+);
+
+type Body = Static<typeof CreateInvite>;
+
+/**
+ * The scopes of the keys to be made, in their own spelling and once each. Throws `invalid_request` for those that keys
+ * of people cannot hold and for those that the actor cannot give.
+ */
+export function inviteScopes(
+  actor: KeyRecord,
+  { workspace_api_key_details: details }: Body,
+): readonly string[] {
+  const given = details?.scopes ?? [];
+  const issues = refuseScopes(actor, 'workspace-user', given);
+  if (issues.length === 0) return [...new Set(given.map((scope) => canonicalScope(scope)))];
+  throw refusedBody(
+    issues.map(({ path, message }) => ({ path: `/workspace_api_key_details/scopes${path}`, message })),
+  );
+}
+
+/** Who invites, and what they said. */
+interface Invitation {
+  readonly body: Body;
+  readonly role: Role;
+}
+
+/**
+ * The workspaces that a body names, with the roles in them. Throws `invalid_request` with every mistake: those that are
+ * not there, that are archived, and that are named a second time.
+ */
+export async function invitedWorkspaces(
+  { workspaces }: Pick<ResourcesReader, 'workspaces'>,
+  { organisationId }: KeyRecord,
+  { body, role: actor }: Invitation,
+): Promise<InviteRecord['workspaces']> {
+  const found = new Map<string, InviteRecord['workspaces'][number]>();
+  const mistakes: BodyMistake[] = [];
+  for (const [index, { id: named, role = 'member' }] of (body.workspaces ?? []).entries()) {
+    const path = `/workspaces/${index}/id`;
+    const shown = named.slice(0, 64);
+    const workspace = await workspaces.find(organisationId, named);
+    requireGrant(actor, readWorkspaceRole(role));
+    if (workspace === undefined)
+      mistakes.push({ path, message: `names "${shown}", and the organisation has no such workspace` });
+    else if (workspace.status === 'archived')
+      mistakes.push({ path, message: `names "${shown}", which is archived` });
+    else if (found.has(workspace.id))
+      mistakes.push({ path, message: `names "${shown}" once more; keep one` });
+    else found.set(workspace.id, { id: workspace.id, role: readWorkspaceRole(role) });
+  }
+  if (mistakes.length > 0) throw refusedBody(mistakes);
+  return [...found.values()];
+}
+
+/** States of an invite. */
+export const InviteStatus = Type.Union([
+  Type.Literal('pending'),
+  Type.Literal('cancelled'),
+  Type.Literal('accepted'),
+  Type.Literal('expired'),
+]);
+
+/** An invite as the API shows it: never its token. */
+export const InviteReply = Type.Object({
+  object: Type.Literal('invite'),
+  id: Type.String(),
+  email: Type.String(),
+  role: GivenOrganisationRole,
+  status: InviteStatus,
+  workspaces: Type.Array(Type.Object({ id: Type.String(), role: WorkspaceRoleSchema })),
+  workspace_api_key_details: Type.Object({ scopes: Type.Array(Type.String()) }),
+  invited_by: Type.String({ description: 'Id of the user, or of the key, that invited.' }),
+  created_at: Type.String(),
+  expires_at: Type.String(),
+  accepted_at: orNull(Type.String()),
+});
+
+/** Puts a stored invite into the shape of the API. One that has ended is `expired` before the job marks it. */
+export function showInvite(invite: InviteRecord, now: number): Static<typeof InviteReply> {
+  return {
+    object: 'invite',
+    id: invite.id,
+    email: invite.email,
+    role: invite.role,
+    status: statusOf(invite, now),
+    workspaces: invite.workspaces.map(({ id, role }) => ({ id, role })),
+    workspace_api_key_details: { scopes: [...invite.keyScopes] },
+    invited_by: invite.invitedBy,
+    created_at: new Date(invite.createdAt).toISOString(),
+    expires_at: new Date(invite.expiresAt).toISOString(),
+    accepted_at: invite.acceptedAt === undefined ? null : new Date(invite.acceptedAt).toISOString(),
+  };
+}
+
+/** The state that an invite is in at `now` (milliseconds since the epoch). */
+export function statusOf({ status, expiresAt }: InviteRecord, now: number): InviteRecord['status'] {
+  return status === 'pending' && expiresAt <= now ? 'expired' : status;
+}
+
+/** What the reference shows. */
+export const inviteExample: Static<typeof InviteReply> = {
+  object: 'invite',
+  id: '0198a1c2-9d50-7e6f-a071-8c9d0e1f2a3b',
+  email: 'ann@example.com',
+  role: 'member',
+  status: 'pending',
+  workspaces: [{ id: '0198a1c2-8c4f-7d5e-9f60-7b8c9d0e1f2a', role: 'manager' }],
+  workspace_api_key_details: { scopes: ['completions.write'] },
+  invited_by: '0198a1c2-7b3e-7c4d-8e5f-6a7b8c9d0e1f',
+  created_at: '2026-11-21T09:00:00.000Z',
+  expires_at: '2026-11-28T09:00:00.000Z',
+  accepted_at: null,
+};

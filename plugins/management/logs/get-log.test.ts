@@ -1,0 +1,268 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import formats from 'ajv-formats';
+import type { Static } from '../../../core/pipeline/plugin.ts';
+import type { LogRecord } from '../../../core/ports/analytics.ts';
+import type { BodyRow, RequestRow } from '../../../core/ports/request-row.ts';
+import {
+  TestContext,
+  testAnalytics,
+  testKey,
+  testOutcome,
+  testRouteInput,
+  testScope,
+  testStart,
+} from '../../../tests/kit/plugin-kit.ts';
+import { storedRow } from '../../../tests/kit/stored-row.ts';
+import { CommonMembers } from '../../logger/common-members.ts';
+import { requestLine } from '../../logger/request-row.ts';
+import { getLogRoute } from './routes.ts';
+import type { LogReply } from './record.ts';
+
+const id = '0d1b2c3d-aaaa-4bbb-8ccc-0123456789ab';
+
+/** As the logger writes it. */
+function writtenRow(): Partial<RequestRow> {
+  const context = new TestContext({});
+  const outcome = testOutcome();
+  const { members } = new CommonMembers(undefined).of(context, outcome);
+  return JSON.parse(requestLine(context, outcome, members, 1000)) as Partial<RequestRow>;
+}
+
+function record(body: Partial<BodyRow> | null, row: Partial<RequestRow> = {}): LogRecord {
+  const request: RequestRow = {
+    ...storedRow(writtenRow()),
+    id,
+    ...row,
+  };
+  const full: BodyRow = {
+    id,
+    created_at: request.created_at,
+    organisation_id: '',
+    workspace_id: '',
+    request: '',
+    response: '',
+    request_truncated: false,
+    response_truncated: false,
+    log_format: 'json',
+    ...body,
+  };
+  return { request, body: body === null ? undefined : full };
+}
+
+/** Asks for the entry while the store gives these answers, one after another, and so many rows are on their way. */
+async function getLog(
+  answers: (LogRecord | undefined)[],
+  { requests = 0, bodies = 0, key = testKey() } = {},
+) {
+  const asked: unknown[][] = [];
+  const analytics = testAnalytics({
+    requestById(...question) {
+      asked.push(question);
+      return Promise.resolve(answers[asked.length - 1]);
+    },
+  });
+  const { scope, journal } = testScope({ analytics });
+  journal.pending = { requests, bodies, feedback: 0 };
+  const route = getLogRoute(scope);
+  const input = testRouteInput({ params: { id }, key });
+  const reply = await Promise.resolve(route.handle(input)).catch((error: unknown) => error);
+  if (!(reply instanceof Error)) {
+    const validate = formats.default(new Ajv2020()).compile(route.reply);
+    assert.ok(validate(reply), JSON.stringify(validate.errors));
+  }
+  return { reply: reply as Static<typeof LogReply>, asked, settled: journal.settled };
+}
+
+test('an entry in the shape of the API', async () => {
+  const stored = record(
+    {
+      ...{ request: '{"model":"m"}', response: '{"id":1}', response_truncated: false },
+      request_headers: '{"host":"h","cookie":"***"}',
+    },
+    {
+      organisation_id: 'o',
+      workspace_id: 'w',
+      cost: '0.000123000000',
+      prompt_tokens: 1,
+      completion_tokens: 2,
+      total_tokens: 3,
+      model: 'm',
+      ai_service: 'openai',
+      lost_cost: '0.000000500000',
+      metadata: { team: 'a' },
+    },
+  );
+  const { reply } = await getLog([stored]);
+  assert.deepEqual(
+    { ...reply, metrics: undefined },
+    {
+      id,
+      _id: id,
+      object: 'log',
+      created_at: '2026-11-21T09:00:00.000Z',
+      organisation_id: 'o',
+      workspace_id: 'w',
+      log_format: 'json',
+      request: {
+        ...{ method: 'POST', url: '/v1/chat/completions', headers: { host: 'h', cookie: '***' } },
+        ...{ body: { model: 'm' }, truncated: false },
+      },
+      response: {
+        ...{ status: 200, response_time: 12.5, responseTime: 12.5, lastUsedOptionJsonPath: '' },
+        ...{ body: { id: 1 }, truncated: false },
+      },
+      metrics: undefined,
+      tries: null,
+      guardrails: null,
+      decision: null,
+    },
+  );
+  const { metrics } = reply;
+  assert.deepEqual([metrics.cost, metrics.cost_currency, metrics.metadata], [0.000123, 'USD', { team: 'a' }]);
+  assert.equal(metrics.lost_cost, 0.0000005);
+  assert.deepEqual([metrics.req_units, metrics.res_units, metrics.total_units], [1, 2, 3]);
+  assert.deepEqual([metrics.ai_org, metrics.ai_model, metrics.response_status_code], ['openai', 'm', 200]);
+  assert.equal(metrics.created_at, '2026-11-21T09:00:00.000Z');
+});
+
+test('what existing clients know columns by', async () => {
+  const row: Partial<RequestRow> = {
+    ...{ option: 'config.targets[2]', retries: 1, is_success: true, stream: true, endpoint: 'proxy' },
+    ...{ config: 'main', config_version: 'v2', prompt: 'welcome', prompt_version: '3' },
+    ...{ metadata: { team: 'a', _user: 'ann' }, guardrails: '[{"check":"pii"}]', limits: ['daily'] },
+  };
+  const { reply } = await getLog([record(null, row)]);
+  const { metrics } = reply;
+  assert.deepEqual(
+    [metrics.last_used_option_index, metrics.retry_success_count, metrics.stream_mode, metrics.is_proxy_call],
+    [2, 1, 1, true],
+  );
+  assert.deepEqual(
+    [metrics.config_id, metrics.config_version_id, metrics.prompt_slug, metrics.prompt_version_id],
+    ['main', 'v2', 'welcome', '3'],
+  );
+  assert.deepEqual(
+    [metrics['metadata.key'], metrics['metadata.value']],
+    [
+      ['team', '_user'],
+      ['a', 'ann'],
+    ],
+  );
+  assert.equal(reply.response.lastUsedOptionJsonPath, 'config.targets[2]');
+  assert.deepEqual([reply.guardrails, metrics.limits], [[{ check: 'pii' }], ['daily']]);
+  const failed = (await getLog([record(null, { ...row, option: '', retries: -1, is_success: false })])).reply;
+  assert.deepEqual([failed.metrics.last_used_option_index, failed.metrics.retry_success_count], [null, 0]);
+});
+
+test('the only try of a request, with a config or without, and none where nobody was asked', async () => {
+  const row = { attempts: 1, tries: '', provider: 'claude', model: 'claude-sonnet-4-5', status: 200 };
+  const only = {
+    ...{ provider: 'claude', model: 'claude-sonnet-4-5', status: 200, error: '' },
+    ...{ start_ms: null, end_ms: null, lost: false },
+  };
+  const direct = (await getLog([record(null, { ...row, option: '' })])).reply;
+  assert.deepEqual(direct.tries, [{ option: 'config', ...only }]);
+  const planned = (await getLog([record(null, { ...row, option: 'config.targets[1]' })])).reply;
+  assert.deepEqual(planned.tries, [{ option: 'config.targets[1]', ...only }]);
+  const timeout = { ...row, option: '', status: 408, error_code: 'request_timeout' };
+  const failed = (await getLog([record(null, timeout)])).reply;
+  assert.deepEqual(failed.tries, [{ option: 'config', ...only, status: 408, error: 'request_timeout' }]);
+  assert.equal((await getLog([record(null, { ...row, attempts: 0 })])).reply.tries, null);
+});
+
+test('tries and decision as JSON', async () => {
+  const one = {
+    ...{ option: 'config.targets[0]', provider: 'p', model: 'm', status: 500, error: '' },
+    ...{ start_ms: 1, end_ms: 2.5, lost: true },
+  };
+  const decision = { config: 'main', plan: [] };
+  const stored = record(null, { tries: JSON.stringify([one]), decision: JSON.stringify(decision) });
+  const { reply } = await getLog([stored]);
+  assert.deepEqual([reply.tries, reply.decision], [[one], decision]);
+  assert.ok(!('tries' in reply.metrics) && !('decision' in reply.metrics));
+});
+
+describe('how a body is shown', () => {
+  const cases: [string, Partial<BodyRow>, unknown][] = [
+    ['complete JSON as a value', { response: ' [1, {"a":null}]' }, [1, { a: null }]],
+    [
+      'an integer that a value would round, as text',
+      { response: '{"seed":9223372036854775807}' },
+      '{"seed":9223372036854775807}',
+    ],
+    [
+      'the largest integer that survives, as a value',
+      { response: '{"seed":9007199254740991}' },
+      { seed: 9007199254740991 },
+    ],
+    ['JSON that was cut, as text', { response: '{"a":', response_truncated: true }, '{"a":'],
+    ['a stream, as text', { response: 'data: {}\n\n', log_format: 'sse' }, 'data: {}\n\n'],
+    ['a plain text', { response: '12', log_format: 'text' }, '12'],
+    ['base64 stays base64', { response: 'W10=', log_format: 'base64' }, 'W10='],
+    ['nothing as null', { response: '' }, null],
+  ];
+  for (const [name, body, expected] of cases) {
+    test(name, async () => {
+      const { reply } = await getLog([record(body)]);
+      assert.deepEqual(reply.response.body, expected);
+      assert.equal(reply.log_format, body.log_format ?? 'json');
+    });
+  }
+
+  test('an entry without bodies', async () => {
+    const { reply } = await getLog([record(null)]);
+    assert.deepEqual([reply.log_format, reply.request.body, reply.response.body], ['none', null, null]);
+  });
+});
+
+describe('an entry that is not in the store', () => {
+  test('and not on its way: not found, at once', async () => {
+    const { reply, asked, settled } = await getLog([undefined]);
+    assert.equal((reply as unknown as { code: string }).code, 'resource_not_found');
+    assert.equal(asked.length, 1);
+    assert.deepEqual(settled, []);
+  });
+
+  test('yet: waits once, for a bounded time, and looks again', async () => {
+    const { reply, settled } = await getLog([undefined, record(null)], { requests: 1 });
+    assert.equal(reply.id, id);
+    assert.deepEqual(settled, [2000]);
+  });
+
+  test('even after that: not found, after two looks', async () => {
+    const { reply, asked } = await getLog([undefined, undefined, record(null)], { requests: 1 });
+    assert.equal((reply as unknown as { code: string }).code, 'resource_not_found');
+    assert.equal(asked.length, 2);
+  });
+
+  const late: [string, Partial<RequestRow>, number, number][] = [
+    ['its body is on its way', {}, 1, 2],
+    ['no body is on its way', {}, 0, 1],
+    ['it is too old for its body to be on its way', { created_at: '2026-11-21 08:59:50.000' }, 1, 1],
+  ];
+  for (const [name, row, bodies, looks] of late) {
+    test(`with its bodies: ${name}`, async () => {
+      const { reply, asked } = await getLog([record(null, row), record({ request: '{}' }, row)], { bodies });
+      assert.equal(asked.length, looks);
+      assert.equal(reply.log_format, looks === 2 ? 'json' : 'none');
+    });
+  }
+});
+
+test('the store is asked for the last 366 days of what the key may see', async () => {
+  const { asked } = await getLog([record(null)], { key: testKey({ kind: 'workspace-user' }) });
+  const [askedId, window, visibility] = asked[0] as [string, { from: number; to: number }, object];
+  assert.equal(askedId, id);
+  assert.equal(testStart - window.from, 366 * 86_400_000);
+  assert.ok(window.to > testStart && window.to <= testStart + 3_600_000);
+  assert.deepEqual(visibility, { organisationId: 'org-1', workspaceId: 'ws-1', asker: 'key-1' });
+});
+
+test('a store that is away is an error, not a missing entry', async () => {
+  const analytics = testAnalytics({ requestById: () => Promise.reject(new Error('away')) });
+  const route = getLogRoute(testScope({ analytics }).scope);
+  const input = testRouteInput({ params: { id } });
+  await assert.rejects(async () => route.handle(input), /away/);
+});

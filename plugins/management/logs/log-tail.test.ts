@@ -1,0 +1,150 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { GatewayError } from '../../../core/pipeline/plugin.ts';
+import type { NewLogs } from '../../../core/ports/analytics.ts';
+import { requestRow } from '../../../tests/conformance/analytics-rows.ts';
+import { ManualClock, settle } from '../../../tests/conformance/manual-clock.ts';
+import { LogTail, TailEnded } from './stream.ts';
+
+const found = (place: number, entries = 0, left = 0): NewLogs => ({
+  records: Array.from({ length: entries }, () => ({ request: requestRow(), body: undefined })),
+  ...{ since: `since-${place}`, resume: String(place), left },
+});
+
+/** A tail whose store gives these answers, one after another, and then nothing new. */
+async function started(answers: (NewLogs | Error)[], first = found(0)) {
+  const clock = new ManualClock();
+  const asked: (string | undefined)[] = [];
+  let ends = 0;
+  let isOpen = true;
+  let isEnded = false;
+  let text = '';
+  const tail = new LogTail({
+    clock,
+    first,
+    ask(since) {
+      asked.push(since);
+      const answer = answers.shift() ?? found(99);
+      return answer instanceof Error ? Promise.reject(answer) : Promise.resolve(answer);
+    },
+    eventId: (resume) => `id-${resume}`,
+    onEnd: () => (ends += 1),
+  });
+  tail.pipe({
+    data(chunk) {
+      text += chunk.toString();
+      return isOpen;
+    },
+    end: () => (isEnded = true),
+    fail: (error) => assert.fail(error),
+  });
+  await settle();
+  return {
+    ...{ clock, tail, asked },
+    /** What the next write finds: whether the reader takes more. */
+    block: (blocked: boolean) => (isOpen = !blocked),
+    text: () => text,
+    events: () =>
+      text.split('\n\n').flatMap((frame) => {
+        const [, name, id, data] = /^event: (\w+)\nid: (\S+)\ndata: (.*)$/m.exec(frame) ?? [];
+        return data === undefined ? [] : [{ name, id, data: JSON.parse(data) as Record<string, unknown> }];
+      }),
+    isEnded: () => isEnded,
+    ends: () => ends,
+  };
+}
+
+const names = (events: readonly { readonly name?: string | undefined }[]) => events.map(({ name }) => name);
+
+test('tells what is new, about once a second, with places to go on from', async () => {
+  const { clock, asked, events, text } = await started([found(1, 2), found(2), found(3, 1)], found(0, 1));
+  assert.match(text(), /^: .*\nretry: 3000\nid: id-0\n\n/);
+  assert.deepEqual(names(events()), ['log']);
+  await clock.pass(3000);
+  assert.deepEqual(asked, ['since-0', 'since-1', 'since-2']);
+  // Cut off between two that came together, both come again.
+  assert.deepEqual(
+    events().map(({ id }) => id),
+    ['id-0', 'id-0', 'id-1', 'id-3'],
+  );
+});
+
+test('says that it is alive while nothing happens', async () => {
+  const { clock, text } = await started([]);
+  await clock.pass(46_000);
+  assert.equal(text().match(/^: alive\nid: id-99$/gm)?.length, 3);
+});
+
+test('ends after an hour, and says so', async () => {
+  const { clock, events, isEnded, ends } = await started([]);
+  await clock.pass(3_600_000 + 1000);
+  assert.equal(events().at(-1)?.data['reason'], 'time');
+  assert.deepEqual([isEnded(), ends(), clock.waiting], [true, 1, 0]);
+});
+
+test('a reader that does not keep up is told how much it missed', async () => {
+  const { clock, tail, events, block } = await started([found(1, 3), found(2, 4, 5), found(3, 1)]);
+  block(true);
+  await clock.pass(2000);
+  // The first filled what there is; of the others nothing is kept.
+  assert.deepEqual(names(events()), ['log']);
+  block(false);
+  tail.resume();
+  assert.deepEqual(events().at(-1), { name: 'skipped', id: 'id-2', data: { count: 2 + 4 + 5 } });
+  await clock.pass(1000);
+  assert.deepEqual(names(events()), ['log', 'skipped', 'log']);
+});
+
+test('entries beyond the most that are told at once are counted', async () => {
+  const { clock, events } = await started([found(1, 2, 40)]);
+  await clock.pass(1000);
+  assert.deepEqual(names(events()), ['skipped', 'log', 'log']);
+  assert.deepEqual(events()[0]?.data, { count: 40 });
+});
+
+test('a store that is away is reported, asked less and less often, and gone on with', async () => {
+  const away = new GatewayError('store_unavailable', 'It is away.');
+  const { clock, asked, events } = await started([away, away, away, new Error('secret'), found(1, 1)]);
+  await clock.pass(1000);
+  assert.deepEqual(events()[0]?.data, { code: 'store_unavailable', message: 'It is away.', retry_ms: 2000 });
+  await clock.pass(2000 + 4000 + 8000);
+  assert.deepEqual(
+    events().map(({ data }) => data['retry_ms']),
+    [2000, 4000, 8000, 16_000],
+  );
+  assert.doesNotMatch(JSON.stringify(events()), /secret/);
+  await clock.pass(16_000);
+  assert.equal(events().at(-1)?.name, 'log');
+  assert.deepEqual(new Set(asked), new Set(['since-0']));
+  await clock.pass(1000);
+  assert.equal(asked.at(-1), 'since-1');
+});
+
+test('ends when its reader may not read on', async () => {
+  const gone = new TailEnded({ reason: 'access', message: 'The key is gone.' });
+  const { clock, events, isEnded, ends } = await started([gone]);
+  await clock.pass(5000);
+  assert.deepEqual(events(), [
+    { name: 'end', id: 'id-0', data: { reason: 'access', message: 'The key is gone.' } },
+  ]);
+  assert.deepEqual([isEnded(), ends()], [true, 1]);
+});
+
+test('asks nobody when its reader has left', async () => {
+  const { clock, tail, asked, ends } = await started([]);
+  await clock.pass(1000);
+  tail.cancel();
+  tail.cancel();
+  tail.finish({ reason: 'time', message: 'x' });
+  await clock.pass(60_000);
+  assert.deepEqual([asked.length, ends(), clock.waiting], [1, 1, 0]);
+});
+
+test('one that had to end before it began ends at once', () => {
+  let ended = false;
+  const parts = { clock: new ManualClock(), first: found(0), ask: () => Promise.resolve(found(1)) };
+  const tail = new LogTail({ ...parts, eventId: String, onEnd: () => undefined });
+  tail.finish({ reason: 'restart', message: 'x' });
+  tail.pipe({ data: () => assert.fail('wrote'), end: () => (ended = true), fail: assert.fail });
+  assert.ok(ended);
+});

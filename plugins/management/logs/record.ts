@@ -1,0 +1,357 @@
+import { type Static, Type } from '../../../core/pipeline/plugin.ts';
+import type { LogRecord } from '../../../core/ports/analytics.ts';
+import type { RequestRow } from '../../../core/ports/request-row.ts';
+import { isoTime } from '../shared/replies.ts';
+import { orNull } from '../shared/fields.ts';
+
+const text = Type.String();
+const count = Type.Integer();
+const flag = Type.Boolean();
+const ms = Type.Number({ description: 'Milliseconds.' });
+const same = (as: string) => ({
+  description: `The same as \`${as}\`, under the name that existing clients know.`,
+});
+
+/** Everything that is measured and known of one request: the columns of its row, and some of them by a second name. */
+export const LogMetrics = Type.Object({
+  id: text,
+  created_at: text,
+  organisation_id: text,
+  workspace_id: text,
+  api_key_id: text,
+  user_id: text,
+  method: text,
+  path: text,
+  endpoint: text,
+  stream: flag,
+  status: count,
+  outcome: text,
+  is_success: flag,
+  error_code: text,
+  error_source: text,
+  error_message: text,
+  plugin: text,
+  ai_service: text,
+  provider: text,
+  model_requested: text,
+  model: text,
+  upstream_host: text,
+  config: text,
+  config_version: text,
+  prompt: text,
+  prompt_version: text,
+  virtual_key: text,
+  cache_status: text,
+  generation: text,
+  latency_ms: ms,
+  upstream_ms: ms,
+  gateway_ms: ms,
+  first_byte_ms: ms,
+  first_token_ms: ms,
+  request_bytes: count,
+  response_bytes: count,
+  prompt_tokens: count,
+  completion_tokens: count,
+  total_tokens: count,
+  cached_tokens: count,
+  cache_write_tokens: count,
+  reasoning_tokens: count,
+  input_audio_tokens: count,
+  output_audio_tokens: count,
+  cost: Type.Number({ description: 'US dollars.' }),
+  lost_cost: Type.Number({
+    description:
+      'US dollars, estimated, of tries that were broken off because another one won; no part of `cost`.',
+  }),
+  cost_currency: Type.Literal('USD'),
+  pricing: text,
+  price_version: text,
+  attempts: count,
+  option: Type.String({
+    description: 'Where the target that was tried last stands in its config; empty without a config.',
+  }),
+  retries: Type.Integer({ description: 'Tries after the first one at that target; -1 when all failed.' }),
+  limits: Type.Array(text, { description: 'Limits that refused it, or let it pass a target over.' }),
+  resent: flag,
+  finish_reason: text,
+  dropped: Type.Array(text, {
+    description: "What the request asked for and its target's wire cannot say.",
+  }),
+  metadata: Type.Record(text, text),
+  trace_id: text,
+  span_id: text,
+  parent_span_id: text,
+  span_name: text,
+  client_address: text,
+  user_agent: text,
+  sdk: Type.String({ description: 'The client library, `openai-python 1.99.0`.' }),
+  source: Type.String({
+    description: 'Empty for a request that was proxied, `api` for one that was reported, `otel` for a span.',
+  }),
+  ai_org: Type.String(same('ai_service')),
+  ai_model: Type.String(same('model')),
+  req_units: Type.Integer(same('prompt_tokens')),
+  res_units: Type.Integer(same('completion_tokens')),
+  total_units: Type.Integer(same('total_tokens')),
+  request_method: Type.String(same('method')),
+  request_url: Type.String(same('path')),
+  response_status_code: Type.Integer(same('status')),
+  response_time: Type.Number(same('latency_ms')),
+  upstream_response_time: Type.Number(same('upstream_ms')),
+  gateway_processing_time: Type.Number(same('gateway_ms')),
+  config_id: Type.String(same('config')),
+  config_version_id: Type.String(same('config_version')),
+  prompt_slug: Type.String(same('prompt')),
+  prompt_version_id: Type.String(same('prompt_version')),
+  is_proxy_call: Type.Boolean({ description: 'Whether `endpoint` is `proxy`.' }),
+  stream_mode: Type.Integer({ minimum: 0, maximum: 1, description: '1 for `stream`.' }),
+  retry_success_count: Type.Integer({
+    description: '`retries` of a request that succeeded, else 0.',
+  }),
+  last_used_option_index: Type.Union([count, Type.Null()], {
+    description: 'The number at the end of `option`; null without one.',
+  }),
+  'metadata.key': Type.Array(text, { description: 'The names of `metadata`.' }),
+  'metadata.value': Type.Array(text, { description: 'Its values, in the same order.' }),
+});
+
+type Metrics = Static<typeof LogMetrics>;
+/** What a row says in JSON of its own stands elsewhere. */
+type Row = Omit<RequestRow, 'tries' | 'decision' | 'guardrails'>;
+
+/** What is no column of the row, or another value there. */
+const made: {
+  readonly [Name in Exclude<keyof Metrics, keyof Row> | 'created_at' | 'cost' | 'lost_cost']: (
+    row: Row,
+  ) => Metrics[Name];
+} = {
+  created_at: (row) => isoTime(row.created_at),
+  cost: (row) => Number(row.cost),
+  lost_cost: (row) => Number(row.lost_cost),
+  cost_currency: () => 'USD',
+  ai_org: (row) => row.ai_service,
+  ai_model: (row) => row.model,
+  req_units: (row) => row.prompt_tokens,
+  res_units: (row) => row.completion_tokens,
+  total_units: (row) => row.total_tokens,
+  request_method: (row) => row.method,
+  request_url: (row) => row.path,
+  response_status_code: (row) => row.status,
+  response_time: (row) => row.latency_ms,
+  upstream_response_time: (row) => row.upstream_ms,
+  gateway_processing_time: (row) => row.gateway_ms,
+  config_id: (row) => row.config,
+  config_version_id: (row) => row.config_version,
+  prompt_slug: (row) => row.prompt,
+  prompt_version_id: (row) => row.prompt_version,
+  is_proxy_call: (row) => row.endpoint === 'proxy',
+  stream_mode: (row) => (row.stream ? 1 : 0),
+  retry_success_count: (row) => (row.is_success ? Math.max(row.retries, 0) : 0),
+  last_used_option_index: ({ option }) => {
+    const index = /\[(\d+)\]$/.exec(option)?.[1];
+    return index === undefined ? null : Number(index);
+  },
+  'metadata.key': (row) => Object.keys(row.metadata),
+  'metadata.value': (row) => Object.values(row.metadata),
+};
+
+/** Some of what the API shows of a row. Lists show many rows: what is not asked for is not made. */
+export function metricsOf<Name extends keyof Metrics>(row: Row, names: readonly Name[]): Pick<Metrics, Name> {
+  const metrics: Record<string, unknown> = {};
+  const makers: Partial<Record<keyof Metrics, (row: Row) => unknown>> = made;
+  for (const name of names) {
+    const make = makers[name];
+    metrics[name] = make === undefined ? row[name as keyof Row] : make(row);
+  }
+  return metrics as Pick<Metrics, Name>;
+}
+
+/** Every name of `LogMetrics`. */
+const metricNames = Object.keys(LogMetrics.properties) as (keyof Metrics)[];
+
+const Body = Type.Unknown({
+  description:
+    'The JSON value where the body is complete JSON whose integers survive it, else its text (base64 when `log_format` says so); null when it was not kept.',
+});
+
+const Try = Type.Object({
+  option: Type.String({ description: 'Where the target stands in the config.' }),
+  provider: Type.String(),
+  model: Type.String(),
+  status: Type.Integer({ description: 'What the client would have seen; 0 for one that was broken off.' }),
+  error: Type.String(),
+  start_ms: orNull(
+    Type.Number({
+      description:
+        'Milliseconds after acceptance, as `end_ms`. Null for the only try of a request: `upstream_ms` of `metrics` tells how long it took.',
+    }),
+  ),
+  end_ms: orNull(Type.Number()),
+  lost: Type.Boolean({ description: 'Nothing was served from it: another try followed, or won.' }),
+  skipped: Type.Optional(Type.String({ description: 'Why the target was not asked at all.' })),
+});
+
+/** One log entry as the API shows it. */
+export const LogReply = Type.Object({
+  id: Type.String(),
+  _id: Type.String({ description: 'The same as `id`, under the name that existing clients know.' }),
+  object: Type.Literal('log'),
+  created_at: Type.String({ description: 'Acceptance, ISO 8601.' }),
+  organisation_id: Type.String(),
+  workspace_id: Type.String(),
+  log_format: Type.Union(
+    [
+      Type.Literal('json'),
+      Type.Literal('sse'),
+      Type.Literal('text'),
+      Type.Literal('base64'),
+      Type.Literal('none'),
+    ],
+    { description: 'How the bodies are to be read; `none` when none was kept.' },
+  ),
+  request: Type.Object({
+    method: Type.String(),
+    url: Type.String(),
+    headers: orNull(
+      Type.Record(Type.String(), Type.String(), {
+        description:
+          'The headers of the request by their names in lower case. Values that may be secret are `***`. Null where no body was kept, or the row is of an older version.',
+      }),
+    ),
+    body: Body,
+    truncated: Type.Boolean(),
+  }),
+  response: Type.Object({
+    status: Type.Integer(),
+    response_time: Type.Number({ description: 'Milliseconds until the last byte.' }),
+    responseTime: Type.Number({ description: 'The same as `response_time`.' }),
+    lastUsedOptionJsonPath: Type.String({ description: 'The same as `metrics.option`.' }),
+    body: Body,
+    truncated: Type.Boolean(),
+  }),
+  metrics: LogMetrics,
+  tries: Type.Union([Type.Array(Try), Type.Null()], {
+    description: 'The tries, in the order in which they ended; null where no provider was asked.',
+  }),
+  guardrails: Type.Unknown({ description: 'A list of what guardrails said; null when none judged.' }),
+  decision: Type.Unknown({
+    description:
+      'What the gateway decided and why, for a request with the header `explain: true`; else null.',
+  }),
+});
+
+/** Puts a stored record into the shape of the API. */
+export function logReply(record: LogRecord): Static<typeof LogReply> {
+  const { tries, decision, guardrails, ...row } = record.request;
+  const bodies = bodiesOf(record);
+  return {
+    ...headOf(row),
+    _id: row.id,
+    log_format: bodies.log_format,
+    request: { method: row.method, url: row.path, headers: headersOf(record), ...bodies.request },
+    response: {
+      status: row.status,
+      response_time: row.latency_ms,
+      responseTime: row.latency_ms,
+      lastUsedOptionJsonPath: row.option,
+      ...bodies.response,
+    },
+    metrics: metricsOf(row, metricNames),
+    tries: tries === '' ? onlyTry(row) : (JSON.parse(tries) as Static<typeof Try>[]),
+    guardrails: guardrails === '' ? null : JSON.parse(guardrails),
+    decision: decision === '' ? null : JSON.parse(decision),
+  };
+}
+
+function headersOf({ body }: LogRecord): Record<string, string> | null {
+  return body?.request_headers ? (JSON.parse(body.request_headers) as Record<string, string>) : null;
+}
+
+/** The one try of a request whose row needs no list of them. */
+function onlyTry(
+  row: Pick<RequestRow, 'attempts' | 'option' | 'provider' | 'model' | 'status' | 'error_code'>,
+): Static<typeof Try>[] | null {
+  if (row.attempts !== 1) return null;
+  const { provider, model, status, error_code: error } = row;
+  const option = row.option || 'config';
+  return [{ option, provider, model, status, error, start_ms: null, end_ms: null, lost: false }];
+}
+
+/** What an entry says first, in full and in lists. */
+export function headOf({
+  id,
+  created_at,
+  organisation_id,
+  workspace_id,
+}: Pick<RequestRow, 'id' | 'created_at' | 'organisation_id' | 'workspace_id'>) {
+  return { id, object: 'log' as const, created_at: isoTime(created_at), organisation_id, workspace_id };
+}
+
+/** What an entry says of bodies, in full and in lists. */
+export function bodiesOf({ body }: Pick<LogRecord, 'body'>) {
+  const format = body?.log_format ?? 'none';
+  const isText = format !== 'base64';
+  return {
+    log_format: format,
+    request: { body: bodyOf(body?.request, isText), truncated: body?.request_truncated ?? false },
+    response: { body: bodyOf(body?.response, isText), truncated: body?.response_truncated ?? false },
+  };
+}
+
+function bodyOf(text: string | undefined, isText: boolean): unknown {
+  if (!text) return null;
+  if (!isText || !/^\s*[[{]/.test(text)) return text;
+  let exact = true;
+  try {
+    const value: unknown = JSON.parse(text, (_, member: unknown) => {
+      if (Number.isInteger(member) && !Number.isSafeInteger(member)) exact = false;
+      return member;
+    });
+    return exact ? value : text;
+  } catch {
+    return text;
+  }
+}
+
+/** What a list says of an entry; `GET /logs/{id}` says the rest. */
+const shown = [
+  ...(['workspace_id', 'api_key_id', 'user_id', 'endpoint', 'stream', 'outcome', 'is_success'] as const),
+  ...(['error_code', 'error_message', 'ai_service', 'ai_org', 'provider', 'model', 'ai_model'] as const),
+  ...(['config', 'prompt', 'prompt_slug', 'virtual_key', 'cache_status', 'finish_reason', 'source'] as const),
+  ...(['latency_ms', 'first_token_ms', 'prompt_tokens', 'completion_tokens', 'total_tokens'] as const),
+  ...(['req_units', 'res_units', 'total_units', 'cost', 'cost_currency', 'pricing', 'attempts'] as const),
+  ...(['retries', 'metadata', 'trace_id', 'span_id', 'parent_span_id', 'span_name', 'sdk'] as const),
+];
+
+const { request, response, log_format } = LogReply.properties;
+const whole = Type.Optional;
+
+/** An entry in a list or a stream: the names of `GET /logs/{id}`, and less of them. */
+export const LogSummary = Type.Object({
+  ...Type.Pick(LogReply, ['id', 'object', 'created_at', 'organisation_id', 'workspace_id']).properties,
+  request: Type.Object({
+    ...Type.Pick(request, ['method', 'url']).properties,
+    body: whole(request.properties.body),
+    truncated: whole(request.properties.truncated),
+  }),
+  response: Type.Object({
+    ...Type.Pick(response, ['status', 'response_time']).properties,
+    body: whole(response.properties.body),
+    truncated: whole(response.properties.truncated),
+  }),
+  log_format: whole(log_format),
+  metrics: Type.Pick(LogMetrics, shown),
+});
+
+/** The entry for a list; `bodies`: with what was sent and answered. */
+export function logSummary(record: LogRecord, { bodies = false } = {}): Static<typeof LogSummary> {
+  const row = record.request;
+  const kept = bodies ? bodiesOf(record) : undefined;
+  return {
+    ...headOf(row),
+    request: { method: row.method, url: row.path, ...kept?.request },
+    response: { status: row.status, response_time: row.latency_ms, ...kept?.response },
+    ...(kept !== undefined && { log_format: kept.log_format }),
+    metrics: metricsOf(row, shown),
+  };
+}

@@ -1,0 +1,266 @@
+import { keepsReportedBodies } from '../../../core/pipeline/keys.ts';
+import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
+import { defineRoute, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
+import type { Redaction } from '../../../core/redaction/redaction.ts';
+import {
+  acceptance,
+  keepRows,
+  type KeptRow,
+  reportedLines,
+  type ReportedRow,
+  usageColumns,
+} from './reported-row.ts';
+import { refusedBody, strict } from '../shared/fields.ts';
+import { StringDecoder } from 'node:string_decoder';
+import type { AnswerFacts, Dialect } from '../../../core/dialects/dialect.ts';
+import type { Endpoint } from '../../../core/dialects/endpoint.ts';
+import { matchEndpoint } from '../../../core/dialects/match-endpoint.ts';
+import { writeJson } from '../../../core/base/json.ts';
+import type { KeyRecord } from '../../../core/ports/directory.ts';
+import type { BodyRow } from '../../../core/ports/request-row.ts';
+
+const mostReported = 100;
+
+const Headers = Type.Optional(
+  Type.Record(Type.String(), Type.Unknown(), {
+    description: 'Taken, because existing clients send them, and not kept.',
+  }),
+);
+
+const Body = (description: string) => Type.Unknown({ description });
+
+const Log = Type.Object(
+  {
+    request: Type.Object(
+      {
+        url: Type.String({
+          minLength: 1,
+          maxLength: 2048,
+          examples: ['https://api.openai.com/v1/chat/completions'],
+          description: 'Where it was sent. Its path says how the bodies are read.',
+        }),
+        method: Type.Optional(Type.String({ minLength: 1, maxLength: 32, description: 'Default `POST`.' })),
+        headers: Headers,
+        body: Body('What was sent: a JSON value, or any text.'),
+        provider: Type.Optional(
+          Type.String({
+            minLength: 1,
+            maxLength: 255,
+            description: 'The kind of provider, for prices. Default: the one whose address the URL has.',
+          }),
+        ),
+      },
+      strict,
+    ),
+    response: Type.Object(
+      {
+        status: Type.Optional(Type.Integer({ minimum: 100, maximum: 599, description: 'Default 200.' })),
+        headers: Headers,
+        body: Body('What was answered: a JSON value, or the text of a stream of events.'),
+        response_time: Type.Optional(
+          Type.Number({ minimum: 0, maximum: 86_400_000, description: 'Milliseconds until the last byte.' }),
+        ),
+      },
+      strict,
+    ),
+    metadata: Type.Optional(
+      Type.Record(Type.String({ minLength: 1, maxLength: 255 }), Type.String({ maxLength: 1024 }), {
+        maxProperties: 50,
+        examples: [{ trace_id: 'checkout-17', span_name: 'answer', team: 'search' }],
+        description:
+          'Texts by name. `trace_id`, `span_id`, `parent_span_id` and `span_name` say where the request stands in a trace; `_user` says who sent it.',
+      }),
+    ),
+  },
+  strict,
+);
+/** One request that was sent somewhere else. */
+type ReportedLog = Static<typeof Log>;
+
+/** What `POST /logs` takes: one, or a list. */
+const ReportedLogs = Type.Union([
+  Log,
+  Type.Array(Log, { minItems: 1, maxItems: mostReported, description: `At most ${mostReported}.` }),
+]);
+
+/** What reported requests are read with. */
+type ReportParts = Pick<Scope, 'dialects' | 'prices' | 'router'>;
+
+/** The most that is kept of each body, in bytes: as much as of a request that was proxied. */
+const maxBytes = 262_144;
+/** For a URL that is a path alone. */
+const anywhere = 'http://0.0.0.0/';
+const placeNames: readonly string[] = ['trace_id', 'span_id', 'parent_span_id', 'span_name'];
+
+/** A request as it was reported, in the rows of the log. */
+function reportedRows(
+  { request, response, metadata = {} }: ReportedLog,
+  parts: ReportParts,
+  { key, now }: { readonly key: KeyRecord; readonly now: number },
+): { readonly request: ReportedRow; readonly bodies: BodyRow } {
+  const accepted = acceptance(key, now);
+  const { method = 'POST' } = request;
+  const { host, path } = addressOf(request.url);
+  const endpoint = endpointOf(method, path);
+  const sent = textOf(request.body);
+  const answered = textOf(response.body);
+  const { status = 200, response_time: latency = 0 } = response;
+  const facts = factsOf(parts.dialects.get(endpoint.dialect), endpoint, answered);
+  const service = serviceOf(request.provider, host, parts.router.providers);
+  const requested = memberOf(request.body, 'model');
+  const model = facts.model ?? requested;
+  const price = parts.prices.price(facts.usage, service, model, now);
+  const failed = status >= 400 || facts.errorMessage !== undefined;
+  return {
+    request: {
+      ...accepted,
+      source: 'api',
+      method: method.toUpperCase(),
+      path,
+      endpoint: endpoint.id,
+      stream: isObject(request.body) && request.body['stream'] === true,
+      status,
+      outcome: failed && status < 400 ? 'failed' : 'completed',
+      is_success: !failed && status >= 200 && status < 300,
+      error_source: failed ? 'provider' : '',
+      error_message: facts.errorMessage ?? '',
+      ai_service: service,
+      provider: request.provider ?? service,
+      model_requested: requested,
+      model,
+      upstream_host: host,
+      latency_ms: latency,
+      upstream_ms: latency,
+      request_bytes: sent.bytes,
+      response_bytes: answered.bytes,
+      ...usageColumns(facts.usage),
+      ...{ cost: price.cost, pricing: price.status, price_version: price.version, attempts: 1 },
+      finish_reason: facts.finishReason ?? '',
+      metadata: Object.fromEntries(Object.entries(metadata).filter(([name]) => !placeNames.includes(name))),
+      // As for a request that was proxied: without a trace of its own it is one.
+      trace_id: metadata['trace_id'] || accepted.id,
+      span_id: metadata['span_id'] ?? '',
+      parent_span_id: metadata['parent_span_id'] ?? '',
+      span_name: metadata['span_name'] ?? '',
+    },
+    bodies: {
+      ...{ id: accepted.id, created_at: accepted.created_at },
+      ...{ organisation_id: accepted.organisation_id, workspace_id: accepted.workspace_id },
+      ...{ request: sent.kept, request_truncated: sent.truncated },
+      ...{ response: answered.kept, response_truncated: answered.truncated },
+      log_format: isStream(answered) ? 'sse' : sent.isJson && answered.isJson ? 'json' : 'text',
+    },
+  };
+}
+
+interface ReportedBody {
+  readonly whole: Buffer;
+  readonly bytes: number;
+  readonly kept: string;
+  readonly truncated: boolean;
+  readonly isJson: boolean;
+}
+
+/** Text as it is, everything else as JSON. */
+function textOf(body: unknown): ReportedBody {
+  const isText = typeof body === 'string';
+  const whole = Buffer.from(isText ? body : writeJson(body));
+  const truncated = whole.length > maxBytes;
+  // The decoder keeps a character that the cut divides to itself.
+  const kept = truncated ? new StringDecoder('utf8').write(whole.subarray(0, maxBytes)) : whole.toString();
+  return { whole, bytes: whole.length, kept, truncated, isJson: !isText };
+}
+
+function isStream({ isJson, kept }: ReportedBody): boolean {
+  return !isJson && /^\s*(?:data|event|id|retry|):/.test(kept);
+}
+
+/** What the answer says of itself, where its wire is known; nothing of what cannot be read. */
+function factsOf(dialect: Dialect | undefined, endpoint: Endpoint, answer: ReportedBody): AnswerFacts {
+  if (dialect === undefined || !endpoint.modelled) return {};
+  if (!isStream(answer)) return dialect.scanAnswer(endpoint.id, answer.whole);
+  const scanner = dialect.streamScanner(endpoint.id);
+  scanner.scan(answer.whole);
+  return scanner.facts;
+}
+
+/** Whether this is a URL, or the path of one. */
+function isAddress(url: string): boolean {
+  return URL.canParse(url, anywhere);
+}
+
+/** Host and path of an address, without its query: that may hold a secret. */
+function addressOf(url: string): { readonly host: string; readonly path: string } {
+  const { host, pathname } = new URL(url, anywhere);
+  return { host: /^[a-z][a-z0-9+.-]*:\/\//i.test(url) ? host : '', path: pathname };
+}
+
+/** The operation that the path ends in, behind a version or whatever a host puts before it. */
+function endpointOf(method: string, path: string): Endpoint {
+  const whole = matchEndpoint(method.toUpperCase(), path);
+  for (let at = path.indexOf('/', 1); at !== -1; at = path.indexOf('/', at + 1)) {
+    const found = matchEndpoint(method.toUpperCase(), path.slice(at));
+    if (found.modelled) return found;
+  }
+  return whole;
+}
+
+/** The kind of provider: as named, or the one that lives at the address. */
+function serviceOf(named: string | undefined, host: string, table: Scope['router']['providers']): string {
+  if (named !== undefined) return table.get(named)?.service ?? named;
+  if (host === '') return '';
+  for (const [name, { base_url: base, service = name }] of table)
+    if (base?.split('/')[2] === host) return service;
+  return '';
+}
+
+function memberOf(body: unknown, name: string): string {
+  const value = isObject(body) ? body[name] : undefined;
+  return typeof value === 'string' ? value : '';
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null;
+}
+
+/**
+ * `POST /logs`: requests that passed by somewhere else become entries of the log, by way of the journal and without what
+ * `redaction` takes out.
+ */
+export function insertLogsRoute(scope: Scope, redaction?: Redaction): RouteDefinition {
+  const { clock, directory, journal } = scope;
+
+  return defineRoute({
+    id: 'logs.create',
+    method: 'POST',
+    path: '/logs',
+    summary: 'Writes requests into the log that were sent somewhere else',
+    scope: 'logs.write',
+    // Rows of the log, like those of requests: nothing that is administered changes.
+    audit: null,
+    body: ReportedLogs,
+    reply: Type.Object({
+      status: Type.Literal('success'),
+      ids: Type.Array(Type.String(), { description: 'Of the entries, in the order of the body.' }),
+    }),
+    async handle({ body, key }) {
+      const now = clock.now();
+      const logs = Array.isArray(body) ? body : [body];
+      const mistakes = logs.flatMap(({ request }, index) =>
+        isAddress(request.url)
+          ? []
+          : [{ path: `${Array.isArray(body) ? `/${index}` : ''}/request/url`, message: 'is no address' }],
+      );
+      if (mistakes.length > 0) throw refusedBody(mistakes);
+      const rows = logs.map((log) => reportedRows(log, scope, { key, now }));
+      const withBodies = keepsReportedBodies(directory, key);
+      const lines: KeptRow[] = [];
+      for (const { request, bodies } of rows) {
+        const entry = { request, bodies: withBodies ? bodies : undefined };
+        lines.push(...(await reportedLines(entry, redaction, clock)));
+      }
+      await keepRows(journal, lines, key.workspaceId);
+      return { status: 'success' as const, ids: rows.map(({ request }) => request.id) };
+    },
+  });
+}

@@ -1,0 +1,362 @@
+import { holds } from '../../../core/access/access.ts';
+import { roleOf } from '../../../core/access/roles.ts';
+import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
+import { defineMediaRoute, GatewayError, type Scope, Type } from '../../../core/pipeline/plugin.ts';
+import type { NewLogs, Visibility } from '../../../core/ports/analytics.ts';
+import type { KeyRecord } from '../../../core/ports/directory.ts';
+import { visibilityIn } from '../shared/data-visibility.ts';
+import { filterQuery, readFilter } from '../shared/request-filter.ts';
+import { strict } from '../shared/fields.ts';
+import type { StreamSource, StreamTarget } from '../../../core/pipeline/answer.ts';
+import type { Clock } from '../../../core/ports/clock.ts';
+import { logSummary } from './record.ts';
+
+const mostOfGateway = 20;
+const mostOfKey = 3;
+
+/** How many streams are open, in all and by key. */
+class StreamPlaces {
+  private readonly byKey = new Map<string, number>();
+  private all = 0;
+
+  /** Takes a place; the returned function gives it back, however often it is called. Throws `too_many_streams`. */
+  take(keyId: string): () => void {
+    const ofKey = this.byKey.get(keyId) ?? 0;
+    if (ofKey >= mostOfKey) throw full(`This key follows the log in ${mostOfKey} streams already`);
+    if (this.all >= mostOfGateway)
+      throw full(`This gateway serves ${mostOfGateway} streams of the log already`);
+    this.all += 1;
+    this.byKey.set(keyId, ofKey + 1);
+    let taken = true;
+    return () => {
+      if (!taken) return;
+      taken = false;
+      this.all -= 1;
+      const left = (this.byKey.get(keyId) ?? 1) - 1;
+      if (left === 0) this.byKey.delete(keyId);
+      else this.byKey.set(keyId, left);
+    };
+  }
+}
+
+function full(what: string): GatewayError {
+  return new GatewayError('too_many_streams', `${what}, the most. End one of them first.`, {
+    headers: ['retry-after', '10'],
+  });
+}
+
+const pollMs = 1000;
+const heartbeatMs = 15_000;
+const longestMs = 3_600_000;
+const firstRetryMs = 2000;
+const longestRetryMs = 30_000;
+
+/** Why a stream of the log ends, in a word for programs and a sentence for people. */
+interface TailEnd {
+  readonly reason: 'time' | 'restart' | 'access';
+  readonly message: string;
+}
+
+/** What a tail works with. */
+interface TailParts {
+  readonly clock: Clock;
+  /** Entries since the last question; throws a `TailEnded` when the stream has to end. */
+  ask(since: string | undefined): Promise<NewLogs>;
+  /** The answer to the first question. */
+  readonly first: NewLogs;
+  /** What clients give back to go on from a place; see `NewLogs.resume`. */
+  eventId(resume: string): string;
+  /** Runs once, when it is over. */
+  onEnd(): void;
+}
+
+/** The stream has to end, and says why. */
+export class TailEnded extends Error {
+  readonly end: TailEnd;
+
+  constructor(end: TailEnd) {
+    super(end.message);
+    this.end = end;
+  }
+}
+
+/**
+ * Follows the log: server-sent events from the first question until the reader leaves, an hour is over, or `finish`. For a
+ * reader that does not keep up entries are counted instead of kept.
+ */
+export class LogTail implements StreamSource {
+  private readonly parts: TailParts;
+  private target: StreamTarget | undefined;
+  private since: string;
+  private id: string;
+  private paused = false;
+  private skipped = 0;
+  private failures = 0;
+  private over = false;
+  private endsAt = 0;
+  private quietSince = 0;
+  private cancelTimer: () => void = () => undefined;
+
+  constructor(parts: TailParts) {
+    this.parts = parts;
+    this.since = parts.first.since;
+    this.id = parts.eventId(parts.first.resume);
+  }
+
+  pipe(target: StreamTarget): void {
+    // It may have had to end before anybody listened.
+    if (this.over) return target.end();
+    this.target = target;
+    const { clock, first } = this.parts;
+    this.endsAt = clock.monotonic() + longestMs;
+    this.write(`: following the log\nretry: 3000\nid: ${this.id}\n\n`);
+    this.tell(first);
+    this.wait(pollMs);
+  }
+
+  resume(): void {
+    this.paused = false;
+    this.tellSkipped();
+  }
+
+  cancel(): void {
+    this.close();
+  }
+
+  /** Ends the stream with an event that says why. */
+  finish({ reason, message }: TailEnd): void {
+    if (this.over) return;
+    this.tellSkipped();
+    this.write(event('end', { reason, message }, this.id));
+    const { target } = this;
+    this.close();
+    target?.end();
+  }
+
+  private close(): void {
+    if (this.over) return;
+    this.over = true;
+    this.cancelTimer();
+    this.parts.onEnd();
+  }
+
+  private wait(ms: number): void {
+    if (this.over) return;
+    this.cancelTimer = this.parts.clock.after(ms, () => void this.poll());
+  }
+
+  /** Never rejects. */
+  private async poll(): Promise<void> {
+    if (this.parts.clock.monotonic() >= this.endsAt) {
+      return this.finish({ reason: 'time', message: 'A stream ends after an hour. Connect again to go on.' });
+    }
+    try {
+      const found = await this.parts.ask(this.since);
+      if (this.over) return;
+      this.failures = 0;
+      this.since = found.since;
+      this.tell(found);
+      this.wait(pollMs);
+    } catch (error) {
+      if (this.over) return;
+      if (error instanceof TailEnded) this.finish(error.end);
+      else this.tellProblem(error);
+    }
+  }
+
+  private tell({ records, left, resume }: NewLogs): void {
+    const next = this.parts.eventId(resume);
+    this.skipped += left;
+    if (this.paused) this.skipped += records.length;
+    else {
+      this.tellSkipped();
+      records.forEach((record, index) => {
+        // The rest of what came together is told again to whoever is cut off in the middle of it.
+        const id = index === records.length - 1 ? next : this.id;
+        if (this.paused) this.skipped += 1;
+        else this.write(event('log', logSummary(record), id));
+      });
+    }
+    this.id = next;
+    const now = this.parts.clock.monotonic();
+    if (!this.paused && now - this.quietSince >= heartbeatMs) this.write(`: alive\nid: ${next}\n\n`);
+  }
+
+  private tellSkipped(): void {
+    if (this.skipped === 0 || this.paused) return;
+    const count = this.skipped;
+    this.skipped = 0;
+    this.write(event('skipped', { count }, this.id));
+  }
+
+  /** The store is away, or asks for patience: what comes meanwhile is told when it is back. */
+  private tellProblem(error: unknown): void {
+    const most = Math.min(longestRetryMs, firstRetryMs * 2 ** Math.min(this.failures, 8));
+    this.failures += 1;
+    const { code, message } = GatewayError.is(error)
+      ? error
+      : { code: 'internal', message: 'The log could not be read.' };
+    if (!this.paused) this.write(event('problem', { code, message, retry_ms: most }, this.id));
+    this.wait(most);
+  }
+
+  private write(text: string): void {
+    this.quietSince = this.parts.clock.monotonic();
+    if (this.target?.data(Buffer.from(text)) === false) this.paused = true;
+  }
+}
+
+function event(name: string, data: unknown, id: string): string {
+  return `event: ${name}\nid: ${id}\ndata: ${JSON.stringify(data)}\n\n`;
+}
+
+/** Entries that are told at once. */
+const mostAtOnce = 200;
+/** How long ago a client may have been cut off to go on where it was. */
+const recentMs = 300_000;
+const scopes = ['logs.list', 'logs.view'];
+const headers = [
+  ...['content-type', 'text/event-stream; charset=utf-8'],
+  // Proxies must not wait for the end.
+  ...['cache-control', 'no-store', 'x-accel-buffering', 'no'],
+];
+
+const restart: TailEnd = {
+  reason: 'restart',
+  message: 'The gateway restarts or has a new configuration. Connect again.',
+};
+/** When is now. */
+const filters = Type.Omit(Type.Object(filterQuery), ['time_of_generation_min', 'time_of_generation_max']);
+
+/** The streams of one generation. */
+export class LogStreams {
+  private readonly scope: Scope;
+  private readonly places = new StreamPlaces();
+  private readonly tails = new Set<LogTail>();
+  private isEnding = false;
+
+  constructor(scope: Scope) {
+    this.scope = scope;
+    scope.onDispose(() => this.end());
+  }
+
+  /** Ends all of them, with an event that says so. */
+  end(): void {
+    this.isEnding = true;
+    for (const tail of this.tails) tail.finish(restart);
+  }
+
+  /** `GET /logs/stream`: entries as they come. */
+  get route(): RouteDefinition {
+    return defineMediaRoute({
+      id: 'logs.stream',
+      method: 'GET',
+      path: '/logs/stream',
+      summary: 'Logged requests as they come, as server-sent events',
+      scope: scopes,
+      // Reads only.
+      audit: null,
+      query: Type.Object(filters.properties, strict),
+      reply: Type.String({
+        description:
+          'Events: `log` (an entry as `GET /logs` shows it), `skipped` (`count` entries were left out), `problem` (the store could not be asked; it is tried again), `end` (with its `reason`: `time`, `restart` or `access`).',
+      }),
+      media: 'text/event-stream',
+      examples: {
+        response:
+          'event: log\nid: 1795344426455-1795344425854\ndata: {"id":"9242e2dd-e950-4d1b-985e-8ef8f9f360b6"}\n\n',
+      },
+      handle: async ({ query, key, context }) => {
+        const { clock, analytics, directory } = this.scope;
+        const { filter } = readFilter(query, clock.now());
+        const isListed = directory.keyById(key.id) !== undefined;
+        const visibility = (): Visibility => {
+          const caller = isListed ? directory.keyById(key.id) : key;
+          return visibilityIn(
+            { key: this.allowed(caller), role: roleOf(caller ?? key, directory) },
+            directory,
+            query,
+          );
+        };
+        const ask = async (since: string | undefined): Promise<NewLogs> =>
+          analytics.newLogs({ since, filter, limit: mostAtOnce, visibility: ended(visibility) });
+        // Refused like any other request, before there is a stream.
+        visibility();
+        const leave = this.places.take(key.id);
+        const unregister = context.onAbort(leave);
+        try {
+          const first = await firstAnswer(ask, recentPlace(context.header('last-event-id'), clock.now()));
+          if (this.isEnding) throw restarting();
+          const tail: LogTail = new LogTail({
+            ...{ clock, ask, first },
+            eventId: (resume) => `${clock.now()}-${resume}`,
+            onEnd: () => {
+              this.tails.delete(tail);
+              unregister();
+              leave();
+            },
+          });
+          this.tails.add(tail);
+          return { status: 200, headers, body: tail };
+        } catch (error) {
+          unregister();
+          leave();
+          throw error;
+        }
+      },
+    });
+  }
+
+  /** The key, as long as it may follow the log. */
+  private allowed(key: KeyRecord | undefined): KeyRecord {
+    const { clock, directory } = this.scope;
+    const why =
+      key === undefined
+        ? 'there is no such key any more'
+        : key.expiresAt !== null && clock.now() >= key.expiresAt
+          ? 'the key has expired'
+          : !scopes.some((scope) => holds(key, scope))
+            ? 'the key may not read the log any more'
+            : key.kind.startsWith('workspace') && directory.isArchived(key.workspaceId)
+              ? 'its workspace was archived'
+              : undefined;
+    if (key === undefined || why !== undefined)
+      throw new GatewayError('scope_missing', `The stream ends: ${why}.`);
+    return key;
+  }
+}
+
+/** A refusal in the middle of a stream ends it. */
+function ended(visibility: () => Visibility): Visibility {
+  try {
+    return visibility();
+  } catch (error) {
+    if (!GatewayError.is(error)) throw error;
+    throw new TailEnded({ reason: 'access', message: error.message });
+  }
+}
+
+/** A place that the store does not know is no reason to refuse: the stream begins anew. */
+async function firstAnswer(
+  ask: (since: string | undefined) => Promise<NewLogs>,
+  place: string | undefined,
+): Promise<NewLogs> {
+  try {
+    return await ask(place);
+  } catch (error) {
+    if (place !== undefined && GatewayError.is(error) && error.code === 'invalid_request')
+      return ask(undefined);
+    if (error instanceof TailEnded) throw new GatewayError('scope_missing', error.message);
+    throw error;
+  }
+}
+
+/** Where a client goes on that was cut off a short while ago; see `eventId`. */
+function recentPlace(lastEventId: string | undefined, now: number): string | undefined {
+  const [, at, place] = /^(\d{1,15})-([\w~.-]{1,64})$/.exec(lastEventId ?? '') ?? [];
+  return at !== undefined && Math.abs(now - Number(at)) <= recentMs ? place : undefined;
+}
+
+function restarting(): GatewayError {
+  return new GatewayError('shutting_down', restart.message);
+}

@@ -1,0 +1,292 @@
+import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
+import { defineRoute, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
+import type { McpCapability, McpCapabilityType } from '../../../core/ports/record-kinds.ts';
+import { changedRecord, staleVersion } from '../shared/records.ts';
+import { mcpIntegrationAccess as access } from './record.ts';
+import { longList, longListReply, numberedPageOf, numberedPageQuery } from '../shared/replies.ts';
+import { type BodyMistake, Identifier, nearest, orNull, refusedBody, strict } from '../shared/fields.ts';
+import type { Page } from '../../../core/ports/page.ts';
+
+/** What a server can offer. */
+const CapabilityType = Type.Union([
+  Type.Literal('tool'),
+  Type.Literal('prompt'),
+  Type.Literal('resource'),
+  Type.Literal('resource_template'),
+]);
+
+const AnyObject = Type.Optional(Type.Record(Type.String(), Type.Unknown()));
+const AnyList = Type.Optional(Type.Array(Type.Unknown()));
+const Text = Type.Optional(Type.String());
+
+/** What the API shows of something that a server offers, for integrations and servers alike. */
+export const SharedCapability = Type.Object({
+  name: Type.String(),
+  type: CapabilityType,
+  title: orNull(Type.String()),
+  description: orNull(Type.String()),
+  enabled: Type.Boolean(),
+  icons: AnyList,
+  input_schema: AnyObject,
+  output_schema: AnyObject,
+  execution: AnyObject,
+  annotations: AnyObject,
+  arguments: AnyList,
+  uri: Text,
+  uri_template: Text,
+  mime_type: Text,
+  size: Type.Optional(Type.Number()),
+});
+
+const Count = Type.Object({ total: Type.Integer(), enabled: Type.Integer() });
+
+/** How many capabilities there are of each type, on every page. */
+export const CapabilityCounts = Type.Object({
+  tools: Count,
+  prompts: Count,
+  resources: Count,
+  resource_templates: Count,
+});
+
+/** Which capabilities are listed: a page from 1 (`page`) or from 0 (`current_page`), of all types or of one. */
+export const CapabilityQuery = Type.Object(
+  { ...numberedPageQuery(500), type: Type.Optional(CapabilityType) },
+  strict,
+);
+
+/** What a list of capabilities answers with, beside them. */
+export const capabilityListReply = { ...longListReply, counts: CapabilityCounts };
+
+/** Puts something that a server offers into the shape of the API; members that are not what they should be are left out. */
+export function showDescribed({
+  name,
+  type,
+  described,
+  enabled,
+}: McpCapability): Static<typeof SharedCapability> {
+  const { title, description, icons, execution, annotations, arguments: parameters, size, uri } = described;
+  return {
+    ...{ name, type, title: textOf(title) ?? null, description: textOf(description) ?? null, enabled },
+    icons: listOf(icons),
+    input_schema: objectOf(described['inputSchema']),
+    output_schema: objectOf(described['outputSchema']),
+    execution: objectOf(execution),
+    annotations: objectOf(annotations),
+    arguments: listOf(parameters),
+    uri: textOf(uri),
+    uri_template: textOf(described['uriTemplate']),
+    mime_type: textOf(described['mimeType']),
+    size: typeof size === 'number' ? size : undefined,
+  };
+}
+
+function textOf(value: unknown): string | undefined {
+  return typeof value === 'string' ? value : undefined;
+}
+
+function listOf(value: unknown): unknown[] | undefined {
+  return Array.isArray(value) ? value : undefined;
+}
+
+function objectOf(value: unknown): Record<string, unknown> | undefined {
+  const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
+  return isObject ? { ...value } : undefined;
+}
+
+const countedAs = {
+  tool: 'tools',
+  prompt: 'prompts',
+  resource: 'resources',
+  resource_template: 'resource_templates',
+} as const satisfies Readonly<Record<McpCapabilityType, keyof Static<typeof CapabilityCounts>>>;
+
+/** How many there are of each type. */
+export function countCapabilities(
+  capabilities: readonly Pick<McpCapability, 'type' | 'enabled'>[],
+): Static<typeof CapabilityCounts> {
+  const none = () => ({ total: 0, enabled: 0 });
+  const counts = { tools: none(), prompts: none(), resources: none(), resource_templates: none() };
+  for (const { type, enabled } of capabilities) {
+    const count = counts[countedAs[type]];
+    count.total += 1;
+    if (enabled) count.enabled += 1;
+  }
+  return counts;
+}
+
+/** A page of those of the type, shown by `show`, with the counts of all. */
+export function capabilityPage<C extends Pick<McpCapability, 'type' | 'enabled'>, S>(
+  capabilities: readonly C[],
+  { page, type }: { readonly page: Page; readonly type: McpCapabilityType | undefined },
+  show: (capability: C) => S,
+) {
+  const wanted = type === undefined ? capabilities : capabilities.filter((one) => one.type === type);
+  const data = wanted.slice(page.offset, page.offset + page.limit);
+  return {
+    ...longList(page, { total: wanted.length, data }, data.map(show)),
+    counts: countCapabilities(capabilities),
+  };
+}
+
+/** For the reference. */
+export const capabilityExample: Static<typeof SharedCapability> = {
+  ...{ name: 'find_tickets', type: 'tool', title: 'Find tickets', description: 'By words.', enabled: true },
+  input_schema: { type: 'object', properties: { words: { type: 'string' } } },
+};
+
+/** For the reference. */
+export const countsExample: Static<typeof CapabilityCounts> = {
+  tools: { total: 1, enabled: 1 },
+  ...{ prompts: { total: 0, enabled: 0 }, resources: { total: 0, enabled: 0 } },
+  resource_templates: { total: 0, enabled: 0 },
+};
+
+/** Mistakes that one answer lists; each with a suggestion is looked for among all names. */
+const maxMistakes = 20;
+const comparedLength = 64;
+
+const GivenCapability = Type.Object(
+  {
+    name: Type.String({ minLength: 1, maxLength: 1024, description: 'As the server calls it.' }),
+    type: CapabilityType,
+    enabled: Type.Boolean(),
+  },
+  strict,
+);
+
+/** Switches capabilities on and off; what is not named stays. */
+export const CapabilitiesBody = Type.Object(
+  { capabilities: Type.Array(GivenCapability, { minItems: 1, maxItems: 4000 }) },
+  strict,
+);
+
+/** Which capability is meant: names are unique within a type. */
+export function capabilityKey({ type, name }: { readonly type: McpCapabilityType; readonly name: string }) {
+  return `${type} ${name}`;
+}
+
+/**
+ * What a body says of capabilities, by their keys. Throws `invalid_request`, with the nearest name, for one that the
+ * server does not offer, for one that is there twice, and for what `refusal` says of one.
+ */
+export function givenCapabilities(
+  given: readonly Static<typeof GivenCapability>[],
+  offered: readonly McpCapability[],
+  refusal: (one: Static<typeof GivenCapability>, offered: McpCapability) => string | undefined = () =>
+    undefined,
+): ReadonlyMap<string, boolean> {
+  const known = new Map(offered.map((one) => [capabilityKey(one), one]));
+  const said = new Map<string, boolean>();
+  const mistakes: BodyMistake[] = [];
+  for (const [index, one] of given.entries()) {
+    if (mistakes.length === maxMistakes) break;
+    const path = `/capabilities/${index}`;
+    const key = capabilityKey(one);
+    const found = known.get(key);
+    if (found === undefined) mistakes.push({ path: `${path}/name`, message: unknownName(one, offered) });
+    else if (said.has(key)) mistakes.push({ path: `${path}/name`, message: 'is there twice; keep one' });
+    else {
+      const message = refusal(one, found);
+      if (message !== undefined) mistakes.push({ path: `${path}/enabled`, message });
+    }
+    said.set(key, one.enabled);
+  }
+  if (mistakes.length > 0) throw refusedBody(mistakes);
+  return said;
+}
+
+function unknownName(
+  { name, type }: Static<typeof GivenCapability>,
+  offered: readonly McpCapability[],
+): string {
+  const names = offered.filter((one) => one.type === type).map((one) => one.name.slice(0, comparedLength));
+  const near = nearest(name.slice(0, comparedLength), names);
+  const kind = type.replace('_', ' ');
+  if (near !== undefined) return `names no ${kind} of the server; did you mean "${near}"?`;
+  const others = offered.find((one) => one.name === name);
+  if (others !== undefined)
+    return `names no ${kind} of the server, but a ${others.type.replace('_', ' ')}; correct its type`;
+  return `names no ${kind} that the server offered when it was last asked; its /capabilities lists them, its /metadata?refresh=true asks again`;
+}
+
+const path = '/mcp-integrations/{mcpIntegrationId}/capabilities';
+const Params = Type.Object({ mcpIntegrationId: Identifier });
+const CapabilityReply = Type.Object({
+  ...SharedCapability.properties,
+  created_at: Type.String({ description: 'When the server was first seen to offer it.' }),
+  last_updated_at: Type.String({ description: 'When it was last seen different, or switched on or off.' }),
+});
+const times = { created_at: '2026-11-22T09:00:00.000Z', last_updated_at: '2026-11-22T09:00:00.000Z' };
+
+/** The routes of what the server of an MCP integration offers. */
+export function mcpIntegrationCapabilityRoutes(scope: Scope): readonly RouteDefinition[] {
+  return [listRoute(), updateRoute(scope)];
+}
+
+function listRoute(): RouteDefinition {
+  return defineRoute({
+    id: 'mcp_integration_capabilities.list',
+    method: 'GET',
+    path,
+    summary: 'What the server offered when it was last asked (see its metadata), in its order',
+    scope: access.scopes('read'),
+    // Reads only.
+    audit: null,
+    params: Params,
+    query: CapabilityQuery,
+    reply: Type.Object({ ...capabilityListReply, data: Type.Array(CapabilityReply) }),
+    examples: {
+      response: {
+        ...{ object: 'list', total: 1, has_more: false, data: [{ ...capabilityExample, ...times }] },
+        counts: countsExample,
+      },
+    },
+    async handle({ params, query, key, read, sendVersion }) {
+      const { type, ...asked } = query;
+      const page = numberedPageOf(asked);
+      const named = { slug: params.mcpIntegrationId };
+      const record = await read((reader) => access.visible(reader, key, named, 'read'));
+      sendVersion(record.version);
+      return capabilityPage(record.data.capabilities, { page, type }, (one) => ({
+        ...showDescribed(one),
+        created_at: new Date(one.createdAt).toISOString(),
+        last_updated_at: new Date(one.updatedAt).toISOString(),
+      }));
+    },
+  });
+}
+
+function updateRoute({ clock }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'mcp_integration_capabilities.update',
+    method: 'PUT',
+    path,
+    summary: 'Switches what the server offers on or off, for every workspace',
+    scope: access.scopes('update'),
+    audit: 'update',
+    params: Params,
+    body: CapabilitiesBody,
+    reply: Type.Object({ success: Type.Boolean() }),
+    examples: {
+      request: { capabilities: [{ name: 'delete_ticket', type: 'tool', enabled: false }] },
+      response: { success: true },
+    },
+    async handle({ params, body, key, write, requireVersion, sendVersion }) {
+      const now = clock.now();
+      const version = await write(async (writer) => {
+        const before = await access.visible(writer, key, { slug: params.mcpIntegrationId }, 'update');
+        requireVersion(before.version);
+        const said = givenCapabilities(body.capabilities, before.data.capabilities);
+        const capabilities = before.data.capabilities.map((one): McpCapability => {
+          const enabled = said.get(capabilityKey(one)) ?? one.enabled;
+          return enabled === one.enabled ? one : { ...one, enabled, updatedAt: now };
+        });
+        const after = changedRecord(before, { data: { ...before.data, capabilities } }, key, now);
+        if (!(await writer.records.replace(after))) throw staleVersion();
+        return { id: after.id, workspaceId: after.workspaceId, result: after.version };
+      });
+      sendVersion(version);
+      return { success: true };
+    },
+  });
+}

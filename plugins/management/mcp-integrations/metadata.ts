@@ -1,0 +1,259 @@
+import { reachOf } from '../../../core/access/access.ts';
+import { isUsableIn } from '../../../core/access/integration-access.ts';
+import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
+import { defineRoute, GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
+import type { McpCapability, McpIntegrationData } from '../../../core/ports/record-kinds.ts';
+import {
+  type Handshake,
+  type HandshakeScope,
+  type ReferringIntegration,
+  shakeHands,
+  withReferences,
+} from './connection.ts';
+import { CapabilityCounts, capabilityKey, countCapabilities, countsExample } from './capabilities.ts';
+import { mcpIntegrationAccess as access, mcpIntegrationNoun } from './record.ts';
+import { Identifier, orNull, strict } from '../shared/fields.ts';
+import { mergedCapabilities, visibleServer } from '../mcp-servers/record.ts';
+import { noSuchRecord, visibleWorkspace } from '../shared/records.ts';
+import { isDeepStrictEqual } from 'node:util';
+import type { McpDescription, McpOffer } from '../../../core/ports/mcp.ts';
+import type { StoredRecord } from '../../../core/ports/records.ts';
+
+type McpIntegration = StoredRecord<'mcp_integration'>;
+
+/** How long what a server said of itself is believed. */
+const freshMs = 5 * 60_000;
+const maxTextLength = 255;
+
+/** For whom a server is asked what it offers. */
+interface SyncRequest {
+  /** Undefined: for the organisation itself. */
+  readonly workspaceId: string | undefined;
+  /** Also when it was asked just now. */
+  readonly refresh: boolean;
+}
+
+/** Keeps what the records say of MCP servers as the servers say it: asks those that were not asked for five minutes. */
+export class McpSync {
+  private readonly scope: HandshakeScope & Pick<Scope, 'clock' | 'resources'>;
+  /** By what is asked; requests that come meanwhile wait for the same answer. */
+  private readonly underWay = new Map<string, Promise<McpIntegration>>();
+
+  constructor(scope: HandshakeScope & Pick<Scope, 'clock' | 'resources'>) {
+    this.scope = scope;
+  }
+
+  /** The record as it is after the server was asked, if it had to be; how that went stands in it. */
+  async synced(
+    integration: ReferringIntegration,
+    { workspaceId, refresh }: SyncRequest,
+  ): Promise<McpIntegration> {
+    const { record } = integration;
+    const { server } = record.data;
+    const isFresh = server !== undefined && this.scope.clock.now() - server.syncedAt < freshMs;
+    if (isFresh && !refresh) return record;
+    const question = `${record.id} ${record.version} ${workspaceId ?? ''}`;
+    const present = this.underWay.get(question);
+    if (present !== undefined) return present;
+    const asking = this.ask(integration, workspaceId).finally(() => this.underWay.delete(question));
+    this.underWay.set(question, asking);
+    return asking;
+  }
+
+  private async ask(
+    integration: ReferringIntegration,
+    workspaceId: string | undefined,
+  ): Promise<McpIntegration> {
+    const { mcp } = this.scope;
+    const found = await shakeHands(this.scope, integration, workspaceId, (address) => mcp.describe(address));
+    try {
+      return await this.keep(integration.record, found);
+    } catch (error) {
+      if (!GatewayError.is(error) || error.code !== 'body_too_large') throw error;
+      const failure = 'The server describes more than a record can hold, which is 1 MiB.';
+      return this.keep(integration.record, { failure, status: undefined });
+    }
+  }
+
+  /** What was found out at an address is of no use to a record that has another one by now. */
+  private async keep(asked: McpIntegration, found: Handshake<McpDescription>): Promise<McpIntegration> {
+    const { resources, clock } = this.scope;
+    if (resources === undefined) return asked;
+    const { id, organisationId } = asked;
+    return resources.write(organisationId, async ({ records }) => {
+      const record = await records.find('mcp_integration', { organisationId }, id);
+      if (record === undefined) throw noSuchRecord(mcpIntegrationNoun, asked.slug);
+      if (!isSameServer(record, asked)) return record;
+      const now = clock.now();
+      const data =
+        'value' in found ? describedData(record.data, found.value, now) : failedData(record, found);
+      if (data === record.data) return record;
+      const after = { ...record, data, updatedAt: now, version: record.version + 1 };
+      // Nobody else writes while this transaction holds the organisation.
+      return (await records.replace(after)) ? after : record;
+    });
+  }
+}
+
+function isSameServer(record: McpIntegration, asked: McpIntegration): boolean {
+  const reached = ({ data, secrets }: McpIntegration): unknown => [
+    ...[data.url, data.transport, data.authType, data.secretMappings, secrets],
+  ];
+  return isDeepStrictEqual(reached(record), reached(asked));
+}
+
+/** What was known stays: the server may be back in a minute. */
+function failedData({ data }: McpIntegration, { failure }: { readonly failure: string }): McpIntegrationData {
+  return data.syncError === failure ? data : { ...data, syncError: failure };
+}
+
+function describedData(before: McpIntegrationData, found: McpDescription, now: number): McpIntegrationData {
+  return {
+    ...before,
+    server: {
+      name: found.serverName.slice(0, maxTextLength),
+      version: found.serverVersion.slice(0, maxTextLength),
+      protocolVersion: found.protocolVersion.slice(0, maxTextLength),
+      capabilityFlags: plain(found.capabilityFlags),
+      syncedAt: now,
+    },
+    syncError: '',
+    capabilities: withOffers(before.capabilities, found.offers, now),
+  };
+}
+
+/** What is offered now, in its order: switches and ages stay, what is new is switched on, what is gone is forgotten. */
+function withOffers(
+  before: readonly McpCapability[],
+  offers: readonly McpOffer[],
+  now: number,
+): readonly McpCapability[] {
+  const known = new Map(before.map((one) => [capabilityKey(one), one]));
+  return offers.map(({ type, name, described: said }) => {
+    const described = plain(said);
+    const was = known.get(capabilityKey({ type, name }));
+    if (was === undefined) return { type, name, described, enabled: true, createdAt: now, updatedAt: now };
+    return isDeepStrictEqual(was.described, described) ? was : { ...was, described, updatedAt: now };
+  });
+}
+
+/** Plain JSON as records hold it: the server's answer was read from nothing else. */
+function plain(value: Readonly<Record<string, unknown>>): McpCapability['described'] {
+  return JSON.parse(JSON.stringify(value)) as McpCapability['described'];
+}
+
+const Text = orNull(Type.String());
+const Reply = Type.Object({
+  server_name: Text,
+  server_version: Text,
+  protocol_version: Text,
+  capability_flags: orNull(Type.Record(Type.String(), Type.Unknown())),
+  sync_status: Type.Union([Type.Literal('synced'), Type.Literal('failed'), Type.Literal('never')]),
+  last_synced_at: orNull(Type.String({ description: 'When a handshake last succeeded.' })),
+  sync_error: orNull(Type.String({ description: 'Why the last handshake failed.' })),
+  counts: CapabilityCounts,
+});
+const refresh = Type.Optional(
+  Type.Boolean({ description: 'Ask the server now. Default: when it was not asked for five minutes.' }),
+);
+const example: Static<typeof Reply> = {
+  ...{ server_name: 'tickets', server_version: '1.4.0', protocol_version: '2025-06-18' },
+  ...{ capability_flags: { tools: { listChanged: true } }, sync_status: 'synced' },
+  ...{ last_synced_at: '2026-11-22T09:00:00.000Z', sync_error: null, counts: countsExample },
+};
+
+/** The routes that say what an MCP server is, and ask it. */
+export function mcpMetadataRoutes(scope: Scope): readonly RouteDefinition[] {
+  const sync = new McpSync(scope);
+  return [ofIntegrationRoute(sync), ofServerRoute(sync)];
+}
+
+function ofIntegrationRoute(sync: McpSync): RouteDefinition {
+  return defineRoute({
+    id: 'mcp_integration_metadata.get',
+    method: 'GET',
+    path: '/mcp-integrations/{mcpIntegrationId}/metadata',
+    summary:
+      'What the server of an MCP integration says of itself; asks it when that is older than five minutes',
+    scope: access.scopes('read'),
+    // What a server says is looked up, and kept: whoever asks changes nothing of their own.
+    audit: null,
+    params: Type.Object({ mcpIntegrationId: Identifier }),
+    query: Type.Object(
+      {
+        refresh,
+        workspace_id: Type.Optional(
+          Type.String({
+            ...{ minLength: 1, maxLength: 255 },
+            description: 'For whom it is asked, where its secrets are not for all workspaces.',
+          }),
+        ),
+      },
+      strict,
+    ),
+    reply: Reply,
+    examples: { response: example },
+    async handle({ params, query, key, read, sendVersion }) {
+      const { workspace_id: workspace, refresh = false } = query;
+      const { integration, workspaceId } = await read(async (reader) => {
+        const named = { slug: params.mcpIntegrationId, workspace };
+        const record = await access.visible(reader, key, named, 'read');
+        const said =
+          workspace === undefined ? undefined : (await visibleWorkspace(reader, key, workspace)).id;
+        return {
+          integration: await withReferences(reader, record),
+          workspaceId: said ?? record.workspaceId ?? reachOf(key).workspaceId,
+        };
+      });
+      const record = await sync.synced(integration, { workspaceId, refresh });
+      sendVersion(record.version);
+      return showMetadata(record.data, record.data.capabilities);
+    },
+  });
+}
+
+function ofServerRoute(sync: McpSync): RouteDefinition {
+  return defineRoute({
+    id: 'mcp_server_metadata.get',
+    method: 'GET',
+    path: '/mcp-servers/{mcpServerId}/metadata',
+    summary: 'What an MCP server says of itself; asks it when that is older than five minutes',
+    scope: 'mcp_servers.read',
+    // What a server says is looked up, and kept: whoever asks changes nothing of their own.
+    audit: null,
+    params: Type.Object({ mcpServerId: Identifier }),
+    query: Type.Object({ refresh, workspace_id: Type.Optional(Identifier) }, strict),
+    reply: Reply,
+    examples: { response: example },
+    async handle({ params, query, key, read }) {
+      const { refresh = false, workspace_id: workspace } = query;
+      const named = { idOrSlug: params.mcpServerId, workspace };
+      const { server, integration } = await read(async (reader) => {
+        const { server, integration } = await visibleServer(reader, key, named);
+        return { server, integration: await withReferences(reader, integration) };
+      });
+      const workspaceId = server.workspaceId ?? '';
+      // A workspace that may not use it any more makes nobody speak to it.
+      const record = isUsableIn(integration.record, workspaceId)
+        ? await sync.synced(integration, { workspaceId, refresh })
+        : integration.record;
+      return showMetadata(record.data, mergedCapabilities(server, record));
+    },
+  });
+}
+
+function showMetadata(
+  { server, syncError }: McpIntegrationData,
+  capabilities: readonly Pick<McpCapability, 'type' | 'enabled'>[],
+): Static<typeof Reply> {
+  return {
+    server_name: server?.name ?? null,
+    server_version: server?.version ?? null,
+    protocol_version: server?.protocolVersion ?? null,
+    capability_flags: server === undefined ? null : { ...server.capabilityFlags },
+    sync_status: syncError !== '' ? 'failed' : server === undefined ? 'never' : 'synced',
+    last_synced_at: server === undefined ? null : new Date(server.syncedAt).toISOString(),
+    sync_error: syncError === '' ? null : syncError,
+    counts: countCapabilities(capabilities),
+  };
+}

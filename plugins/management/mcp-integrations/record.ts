@@ -1,0 +1,306 @@
+import { type Static, Type } from '../../../core/pipeline/plugin.ts';
+import type { McpIntegrationData } from '../../../core/ports/record-kinds.ts';
+import type { StoredRecord } from '../../../core/ports/records.ts';
+import {
+  GivenSlug,
+  type IntegrationOwner,
+  readMappings,
+  SecretMappings,
+  SecretMappingSchema,
+  showMapping,
+  unboundReferences,
+} from '../integrations/record.ts';
+import { headersOf, maskedHeaders, type PlainSecrets, unmaskedHeaders } from '../shared/sealed-secrets.ts';
+import { customHeadersField, headerMistakes, mappableHeaders } from './connection.ts';
+import {
+  type BodyMistake,
+  Description,
+  Name,
+  orNull,
+  plainObject,
+  refusedBody,
+  strict,
+} from '../shared/fields.ts';
+import { isDeepStrictEqual } from 'node:util';
+import { ConfigurationsSchema } from '../../../core/organisation/integration-configurations.ts';
+import { originOf } from '../../../core/providers/secret-origins.ts';
+import type { ResourcesReader } from '../../../core/ports/resources.ts';
+import { sharedAccess } from '../shared/workspace-access.ts';
+
+/** What messages call one. */
+export const mcpIntegrationNoun = 'MCP integration';
+
+/** Who may do what with MCP integrations. */
+export const mcpIntegrationAccess = sharedAccess('mcp_integration', {
+  noun: mcpIntegrationNoun,
+  resource: 'mcp_integrations',
+});
+
+const maxPassthroughBytes = 4096;
+
+/** How a server learns who speaks to it, as bodies say it. */
+const GivenAuthType = Type.Union(
+  [Type.Literal('oauth_auto'), Type.Literal('headers'), Type.Literal('none')],
+  { description: '`headers`: by `configurations.custom_headers`.' },
+);
+const Transport = Type.Union([Type.Literal('http'), Type.Literal('sse')], {
+  description: 'Streamable HTTP, or the older transport of two endpoints.',
+});
+const Url = Type.String({
+  ...{ minLength: 1, maxLength: 2048, format: 'uri' },
+  description: 'Where the server listens: http or https, without credentials.',
+});
+
+/** What is sent to the server beside the protocol. */
+const McpConfigurations = Type.Object(
+  {
+    custom_headers: ConfigurationsSchema.properties.custom_headers,
+    passthrough_header: Type.Optional(
+      orNull(
+        Type.Record(Type.String(), Type.Unknown(), {
+          maxProperties: 20,
+          propertyNames: { minLength: 1, maxLength: 255 },
+          description: 'Which headers of callers travel on. Kept as it is sent; 4 KiB at the most.',
+        }),
+      ),
+    ),
+  },
+  { ...strict, description: 'Replaced as a whole. The values of headers are answered masked.' },
+);
+
+const fields = {
+  description: Type.Optional(orNull(Description)),
+  configurations: Type.Optional(McpConfigurations),
+  secret_mappings: Type.Optional(orNull(SecretMappings)),
+};
+
+/** What makes an MCP integration. */
+export const CreateMcpIntegration = Type.Object(
+  {
+    name: Name('For people.'),
+    url: Url,
+    auth_type: GivenAuthType,
+    transport: Transport,
+    slug: Type.Optional(GivenSlug),
+    organisation_id: Type.Optional(Name('That of the key; anything else is refused.')),
+    workspace_id: Type.Optional(
+      Name('Whose it is: id or slug. Default: the organisation, or the workspace of the key.'),
+    ),
+    ...fields,
+  },
+  strict,
+);
+
+/** What changes one; what is not given stays, `configurations` and `secret_mappings` are replaced as a whole. */
+export const UpdateMcpIntegration = Type.Object(
+  {
+    name: Type.Optional(Name('For people.')),
+    url: Type.Optional(Url),
+    auth_type: Type.Optional(GivenAuthType),
+    transport: Type.Optional(Transport),
+    workspace_id: Type.Optional(Name('Its workspace, for keys of the organisation that name it by slug.')),
+    ...fields,
+  },
+  strict,
+);
+
+/** An MCP integration with its secrets opened. */
+interface McpIntegrationContent {
+  readonly name: string;
+  readonly data: McpIntegrationData;
+  readonly plain: PlainSecrets;
+}
+
+/** One that a body is about to make: for no workspace, and never spoken to. */
+export function emptyMcpIntegration(body: Static<typeof CreateMcpIntegration>): McpIntegrationContent {
+  return {
+    ...{ name: body.name, plain: {} },
+    data: {
+      ...{ description: '', url: '', authType: body.auth_type, transport: body.transport },
+      ...{ customHeaders: [], passthroughHeader: {}, secretMappings: [] },
+      ...{ globalAccess: { enabled: false }, workspaces: {} },
+      ...{ server: undefined, syncError: '', capabilities: [] },
+    },
+  };
+}
+
+/** What the body makes of an MCP integration as it is. Throws `invalid_request` with every mistake and its place. */
+export async function changedMcpIntegration(
+  reader: Pick<ResourcesReader, 'records'>,
+  body: Static<typeof UpdateMcpIntegration>,
+  before: McpIntegrationContent,
+  owner: IntegrationOwner,
+): Promise<McpIntegrationContent> {
+  const mistakes: BodyMistake[] = [];
+  const given = body.secret_mappings;
+  const secretMappings =
+    given === undefined
+      ? before.data.secretMappings
+      : await readMappings(reader, given ?? [], { ...owner, fields: mappableHeaders }, mistakes);
+  const url = body.url ?? before.data.url;
+  const urlMistake = addressMistake(url);
+  if (urlMistake !== undefined) mistakes.push({ path: '/url', message: urlMistake });
+  const headers = changedHeaders(body, before, { isMoved: isElsewhere(before.data.url, url) }, mistakes);
+  const passthroughHeader = changedPassthrough(body, before.data, mistakes);
+  mistakes.push(...(await unboundReferences(reader, secretMappings, [originOf(url)], owner)));
+  if (mistakes.length > 0) throw refusedBody(mistakes);
+  const names = Object.keys(headers);
+  const reached = {
+    ...{ url, authType: body.auth_type ?? before.data.authType },
+    ...{ transport: body.transport ?? before.data.transport, customHeaders: names, secretMappings },
+  };
+  const plain: PlainSecrets = names.length === 0 ? {} : { [customHeadersField]: JSON.stringify(headers) };
+  const changed: McpIntegrationData = {
+    ...{ ...before.data, ...reached, passthroughHeader },
+    description: body.description === undefined ? before.data.description : (body.description ?? ''),
+  };
+  const isSame =
+    isDeepStrictEqual({ ...before.data, ...reached }, before.data) && isDeepStrictEqual(plain, before.plain);
+  // What was found out was found out at another address, or as somebody else.
+  const data = isSame ? changed : { ...changed, server: undefined, syncError: '' };
+  return { name: body.name ?? before.name, data, plain };
+}
+
+/** Whether the host may be reached is seen when it is connected to. */
+function addressMistake(text: string): string | undefined {
+  if (!/^https?:\/\//i.test(text) || !URL.canParse(text)) return 'must be an address like https://host/mcp';
+  const { username, password, hash } = new URL(text);
+  if (username !== '' || password !== '')
+    return 'carries credentials; give them in configurations.custom_headers';
+  return hash === '' ? undefined : 'has a fragment, which is sent nowhere; leave it out';
+}
+
+function isElsewhere(before: string, url: string): boolean {
+  if (before === '' || !URL.canParse(url)) return false;
+  return new URL(before).origin !== new URL(url).origin;
+}
+
+/** Headers stay what they are while the server does: they must not be sent elsewhere by somebody who does not know them. */
+function changedHeaders(
+  { configurations }: Static<typeof UpdateMcpIntegration>,
+  { plain }: McpIntegrationContent,
+  { isMoved }: { readonly isMoved: boolean },
+  mistakes: BodyMistake[],
+): Readonly<Record<string, string>> {
+  const path = '/configurations/custom_headers';
+  const before = headersOf(plain[customHeadersField]);
+  if (configurations === undefined) {
+    if (!isMoved || Object.keys(before).length === 0) return before;
+    const message = 'is missing: the url leads to another server, so say again what it is sent';
+    mistakes.push({ path, message });
+    return before;
+  }
+  const given = configurations.custom_headers ?? {};
+  const headers = unmaskedHeaders(given, isMoved ? {} : before, mistakes, path);
+  // Masked ones that stand for nothing have been refused already.
+  if (mistakes.length === 0) mistakes.push(...headerMistakes(headers, path));
+  return headers;
+}
+
+function changedPassthrough(
+  { configurations }: Static<typeof UpdateMcpIntegration>,
+  before: McpIntegrationData,
+  mistakes: BodyMistake[],
+): McpIntegrationData['passthroughHeader'] {
+  if (configurations === undefined) return before.passthroughHeader;
+  const path = '/configurations/passthrough_header';
+  const passthrough = plainObject(configurations.passthrough_header ?? {}, path);
+  if (Buffer.byteLength(JSON.stringify(passthrough)) > maxPassthroughBytes)
+    mistakes.push({ path, message: `is longer than ${maxPassthroughBytes} bytes of JSON` });
+  return passthrough;
+}
+
+/** How a server learns who speaks to it, as answers say it. */
+export const McpAuthType = Type.Union([
+  Type.Literal('oauth_auto'),
+  Type.Literal('oauth_client_credentials'),
+  Type.Literal('headers'),
+  Type.Literal('none'),
+]);
+
+/** How it is spoken to. */
+export const McpTransport = Type.Union([Type.Literal('http'), Type.Literal('sse')]);
+
+/** What is sent to a server beside the protocol, as answers show it. */
+export const McpConfigurationsReply = Type.Object(
+  {
+    custom_headers: Type.Optional(Type.Record(Type.String(), Type.String())),
+    passthrough_header: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
+  },
+  { description: 'The values of headers are masked.' },
+);
+
+/** An MCP integration as the API shows it. */
+export const McpIntegrationReply = Type.Object({
+  id: Type.String(),
+  slug: Type.String(),
+  name: Type.String(),
+  description: orNull(Type.String()),
+  organisation_id: Type.String(),
+  workspace_id: orNull(Type.String()),
+  type: Type.Union([Type.Literal('workspace'), Type.Literal('organisation')]),
+  url: Type.String(),
+  auth_type: McpAuthType,
+  transport: McpTransport,
+  configurations: McpConfigurationsReply,
+  secret_mappings: Type.Array(SecretMappingSchema),
+  global_workspace_access: Type.Object(
+    { enabled: Type.Boolean() },
+    { description: 'What workspaces may that are not named.' },
+  ),
+  workspaces_count: Type.Integer({ description: 'Workspaces that it names and allows.' }),
+  status: Type.Union([Type.Literal('active'), Type.Literal('archived')]),
+  owner_id: Type.String({ description: 'The key or the user that made it.' }),
+  created_at: Type.String(),
+  last_updated_at: Type.String(),
+  object: Type.Literal('mcp-integration'),
+});
+
+type McpIntegration = StoredRecord<'mcp_integration'>;
+
+/** Puts an MCP integration, its secrets opened, into the shape of the API: they are masked in it. */
+export function showMcpIntegration(
+  record: McpIntegration,
+  plain: PlainSecrets,
+): Static<typeof McpIntegrationReply> {
+  const { data, workspaceId } = record;
+  return {
+    ...{ id: record.id, slug: record.slug, name: record.name },
+    description: data.description === '' ? null : data.description,
+    ...{ organisation_id: record.organisationId, workspace_id: workspaceId ?? null },
+    type: workspaceId === undefined ? 'organisation' : 'workspace',
+    ...{ url: data.url, auth_type: data.authType, transport: data.transport },
+    configurations: showMcpConfigurations(data, plain),
+    secret_mappings: data.secretMappings.map((mapping) => showMapping(mapping)),
+    global_workspace_access: { enabled: data.globalAccess.enabled },
+    workspaces_count:
+      workspaceId === undefined ? Object.values(data.workspaces).filter(({ enabled }) => enabled).length : 1,
+    ...{ status: record.status, owner_id: record.createdBy },
+    created_at: new Date(record.createdAt).toISOString(),
+    last_updated_at: new Date(record.updatedAt).toISOString(),
+    object: 'mcp-integration',
+  };
+}
+
+/** What is sent to the server, the values of headers masked. */
+export function showMcpConfigurations(
+  { passthroughHeader }: Pick<McpIntegrationData, 'passthroughHeader'>,
+  plain: PlainSecrets,
+): Static<typeof McpConfigurationsReply> {
+  const headers = maskedHeaders(headersOf(plain[customHeadersField]));
+  return {
+    ...(Object.keys(headers).length > 0 && { custom_headers: headers }),
+    ...(Object.keys(passthroughHeader).length > 0 && { passthrough_header: { ...passthroughHeader } }),
+  };
+}
+
+/** For the reference. */
+export const mcpIntegrationExample: Static<typeof McpIntegrationReply> = {
+  ...{ id: '6b1f0f8e-2f0a-4d57-8a53-51c1d0d6a7e4', slug: 'tickets', name: 'Tickets', description: null },
+  ...{ organisation_id: '0b0ad9c2-5d0c-4d8a-a6d0-5b6d1a2f8c11', workspace_id: null, type: 'organisation' },
+  ...{ url: 'https://tickets.example.com/mcp', auth_type: 'headers', transport: 'http' },
+  configurations: { custom_headers: { 'x-api-key': 'tk…9Q' } },
+  ...{ secret_mappings: [], global_workspace_access: { enabled: true }, workspaces_count: 0 },
+  ...{ status: 'active', owner_id: '9f5a4d7c-6c0b-4b0e-8a53-6f0f4c1f2b13', object: 'mcp-integration' },
+  ...{ created_at: '2026-11-22T09:00:00.000Z', last_updated_at: '2026-11-22T09:00:00.000Z' },
+};

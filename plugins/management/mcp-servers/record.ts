@@ -1,0 +1,188 @@
+import { GatewayError, type Static, Type } from '../../../core/pipeline/plugin.ts';
+import type { ResourcesReader, WorkspaceRecord } from '../../../core/ports/resources.ts';
+import type { PlainSecrets } from '../shared/sealed-secrets.ts';
+import {
+  McpAuthType,
+  McpConfigurationsReply,
+  mcpIntegrationExample,
+  McpTransport,
+  showMcpConfigurations,
+} from '../mcp-integrations/record.ts';
+import { orNull } from '../shared/fields.ts';
+import { isUsableIn } from '../../../core/access/integration-access.ts';
+import type { KeyRecord } from '../../../core/ports/directory.ts';
+import type { McpCapability } from '../../../core/ports/record-kinds.ts';
+import type { StoredRecord } from '../../../core/ports/records.ts';
+import { capabilityKey } from '../mcp-integrations/capabilities.ts';
+import { visibleRecord } from '../shared/records.ts';
+
+const shared = {
+  id: Type.String(),
+  slug: Type.String(),
+  name: Type.String(),
+  description: orNull(Type.String()),
+  organisation_id: Type.String(),
+  workspace_id: orNull(Type.String()),
+  status: Type.Union([Type.Literal('active'), Type.Literal('disabled')], {
+    description: '`disabled`: the workspace may not use the integration any more.',
+  }),
+  mcp_integration_id: Type.String(),
+  url: orNull(
+    Type.String({ description: 'Where it will be served, below `server.public_url`; null without one.' }),
+  ),
+  owner_id: Type.String({ description: 'The key or the user that made it.' }),
+  created_at: Type.String(),
+  last_updated_at: Type.String(),
+  object: Type.Literal('mcp-server'),
+};
+
+/** An MCP server as lists show it. */
+export const McpServerReply = Type.Object({
+  ...shared,
+  mcp_integration_slug: orNull(Type.String()),
+  mcp_integration_url: orNull(Type.String()),
+  auth_type: McpAuthType,
+  workspace_name: orNull(Type.String()),
+  workspace_slug: orNull(Type.String()),
+});
+
+/** One MCP server. */
+export const McpServerDetail = Type.Object({
+  ...shared,
+  mcp_integration_details: Type.Object({
+    id: Type.String(),
+    slug: Type.String(),
+    status: Type.String(),
+    configurations: McpConfigurationsReply,
+    url: Type.String(),
+    transport: McpTransport,
+    auth_type: McpAuthType,
+  }),
+});
+
+function showShared(found: ServerWithIntegration, publicUrl: string | undefined) {
+  const { server, integration } = found;
+  const { description } = server.data;
+  return {
+    ...{ id: server.id, slug: server.slug, name: server.name },
+    description: description === '' ? null : description,
+    ...{ organisation_id: server.organisationId, workspace_id: server.workspaceId ?? null },
+    ...{ status: serverStatus(found), mcp_integration_id: integration.id },
+    url: publicUrl === undefined ? null : `${publicUrl.replace(/\/+$/, '')}/mcp/${server.slug}`,
+    owner_id: server.createdBy,
+    created_at: new Date(server.createdAt).toISOString(),
+    last_updated_at: new Date(server.updatedAt).toISOString(),
+    object: 'mcp-server' as const,
+  };
+}
+
+/** Puts an MCP server into the shape of lists. */
+export function showMcpServer(
+  found: ServerWithIntegration,
+  workspace: WorkspaceRecord | undefined,
+  publicUrl: string | undefined,
+): Static<typeof McpServerReply> {
+  const { slug, data } = found.integration;
+  return {
+    ...showShared(found, publicUrl),
+    ...{ mcp_integration_slug: slug, mcp_integration_url: data.url, auth_type: data.authType },
+    ...{ workspace_name: workspace?.name ?? null, workspace_slug: workspace?.slug ?? null },
+  };
+}
+
+/** Puts one MCP server, the secrets of its integration opened, into the shape of the API: they are masked in it. */
+export function showWholeMcpServer(
+  found: ServerWithIntegration,
+  plain: PlainSecrets,
+  publicUrl: string | undefined,
+): Static<typeof McpServerDetail> {
+  const { id, slug, status, data } = found.integration;
+  return {
+    ...showShared(found, publicUrl),
+    mcp_integration_details: {
+      ...{ id, slug, status, configurations: showMcpConfigurations(data, plain) },
+      ...{ url: data.url, transport: data.transport, auth_type: data.authType },
+    },
+  };
+}
+
+const sharedExample = {
+  ...{ id: '2c7f8a90-6a0e-4f4b-9a41-9d8f4f1b6e22', slug: 'tickets', name: 'Tickets', description: null },
+  ...{ organisation_id: mcpIntegrationExample.organisation_id, mcp_integration_id: mcpIntegrationExample.id },
+  ...{ workspace_id: '5a5b1f38-9a4f-4b40-8f1c-2b7d8a3c9d12', status: 'active' as const },
+  ...{ url: 'https://weir.example.com/mcp/tickets', owner_id: mcpIntegrationExample.owner_id },
+  ...{ created_at: '2026-11-22T09:00:00.000Z', last_updated_at: '2026-11-22T09:00:00.000Z' },
+  object: 'mcp-server' as const,
+};
+
+/** For the reference. */
+export const mcpServerExample: Static<typeof McpServerReply> = {
+  ...{ ...sharedExample, mcp_integration_slug: 'tickets', auth_type: 'headers' },
+  mcp_integration_url: 'https://tickets.example.com/mcp',
+  ...{ workspace_name: 'Research', workspace_slug: 'ws-research' },
+};
+
+/** For the reference. */
+export const wholeMcpServerExample: Static<typeof McpServerDetail> = {
+  ...sharedExample,
+  mcp_integration_details: {
+    ...{ id: mcpIntegrationExample.id, slug: 'tickets', status: 'active', transport: 'http' },
+    ...{ configurations: { custom_headers: { 'x-api-key': 'tk…9Q' } }, auth_type: 'headers' },
+    url: 'https://tickets.example.com/mcp',
+  },
+};
+
+/** An MCP server with the integration that it belongs to. */
+interface ServerWithIntegration {
+  readonly server: StoredRecord<'mcp_server'>;
+  readonly integration: StoredRecord<'mcp_integration'>;
+}
+
+/** How a path names an MCP server, and the query or the body its workspace. */
+interface NamedServer {
+  readonly idOrSlug: string;
+  readonly workspace?: string | undefined;
+}
+
+/** The MCP server of this slug or id. Throws `resource_not_found` for one that is not within reach. */
+export async function visibleServer(
+  reader: Pick<ResourcesReader, 'records' | 'workspaces'>,
+  key: KeyRecord,
+  named: NamedServer,
+): Promise<ServerWithIntegration> {
+  const server = await visibleRecord(reader, key, { kind: 'mcp_server', noun: 'MCP server', ...named });
+  return { server, integration: await integrationOf(reader, server) };
+}
+
+/** The integration of a server: it cannot be deleted while there is one. */
+export async function integrationOf(
+  { records }: Pick<ResourcesReader, 'records'>,
+  { organisationId, parentId, name }: StoredRecord<'mcp_server'>,
+): Promise<StoredRecord<'mcp_integration'>> {
+  const found = await records.find('mcp_integration', { organisationId }, parentId);
+  if (found !== undefined) return found;
+  throw new GatewayError(
+    'resource_conflict',
+    `The MCP integration of the server "${name}" is gone. Delete the server.`,
+  );
+}
+
+/** Whether a server can be used: not while its workspace may not use the integration. */
+function serverStatus({ server, integration }: ServerWithIntegration): 'active' | 'disabled' {
+  return server.status === 'active' && isUsableIn(integration, server.workspaceId ?? '')
+    ? 'active'
+    : 'disabled';
+}
+
+/** What a server offers, on as far as neither the integration nor the workspace switched it off. */
+export function mergedCapabilities(
+  { data }: StoredRecord<'mcp_server'>,
+  integration: StoredRecord<'mcp_integration'>,
+): readonly (McpCapability & { readonly integrationEnabled: boolean })[] {
+  const own = new Map(data.capabilities.map((one) => [capabilityKey(one), one.enabled]));
+  return integration.data.capabilities.map((one) => ({
+    ...one,
+    enabled: one.enabled && (own.get(capabilityKey(one)) ?? true),
+    integrationEnabled: one.enabled,
+  }));
+}

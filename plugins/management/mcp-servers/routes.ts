@@ -1,0 +1,372 @@
+import { randomUUID } from 'node:crypto';
+import { reachOf } from '../../../core/access/access.ts';
+import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
+import { defineRoute, type Scope, Type } from '../../../core/pipeline/plugin.ts';
+import type { KeyRecord } from '../../../core/ports/directory.ts';
+import type { RecordFilter, StoredRecord } from '../../../core/ports/records.ts';
+import type { ResourcesReader } from '../../../core/ports/resources.ts';
+import type { Page } from '../../../core/ports/page.ts';
+import {
+  changedRecord,
+  eachRecord,
+  newSlug,
+  requiredWorkspace,
+  staleVersion,
+  visibleWorkspace,
+} from '../shared/records.ts';
+import { openSecrets } from '../shared/sealed-secrets.ts';
+import { mcpIntegrationAccess } from '../mcp-integrations/record.ts';
+import {
+  integrationOf,
+  McpServerDetail,
+  mcpServerExample,
+  McpServerReply,
+  showMcpServer,
+  showWholeMcpServer,
+  visibleServer,
+  wholeMcpServerExample,
+} from './record.ts';
+import { longList, longListReply, longPageOf, longPageQuery } from '../shared/replies.ts';
+import { Identifier, Name, orNull, strict } from '../shared/fields.ts';
+import { isUsableIn } from '../../../core/access/integration-access.ts';
+import { type Handshake, shakeHands, withReferences } from '../mcp-integrations/connection.ts';
+
+const connectionsPath = '/mcp-servers/{mcpServerId}/connections';
+const whose = {
+  user_id: Type.Optional(Name('Only those of this user.')),
+  workspace_id: Type.Optional(Identifier),
+};
+const ConnectionReply = Type.Object({
+  user_id: Type.String(),
+  connected: Type.Boolean(),
+  created_at: Type.String(),
+  last_updated_at: Type.String(),
+});
+
+/** The routes of connections to MCP servers. The gateway passes nothing on to servers yet, so there are none. */
+export function mcpServerConnectionRoutes(): readonly RouteDefinition[] {
+  return [listConnectionsRoute(), endConnectionRoute()];
+}
+
+function listConnectionsRoute(): RouteDefinition {
+  return defineRoute({
+    id: 'mcp_server_connections.list',
+    method: 'GET',
+    path: connectionsPath,
+    summary: 'Who is connected to an MCP server: nobody yet, as nothing is passed on to servers',
+    scope: 'mcp_servers.read',
+    // Reads only.
+    audit: null,
+    params: Params,
+    query: Type.Object({ ...longPageQuery(500), ...whose }, strict),
+    reply: Type.Object({ ...longListReply, data: Type.Array(ConnectionReply) }),
+    examples: { response: { object: 'list', total: 0, has_more: false, data: [] } },
+    async handle({ params, query, key, read }) {
+      const page = longPageOf(query);
+      const named = { idOrSlug: params.mcpServerId, workspace: query.workspace_id };
+      await read((reader) => visibleServer(reader, key, named));
+      return longList(page, { total: 0, data: [] }, []);
+    },
+  });
+}
+
+function endConnectionRoute(): RouteDefinition {
+  return defineRoute({
+    id: 'mcp_server_connections.delete',
+    method: 'DELETE',
+    path: connectionsPath,
+    summary: 'Ends the connections to an MCP server: there are none yet',
+    scope: 'mcp_servers.update',
+    audit: 'delete',
+    params: Params,
+    query: Type.Object(whose, strict),
+    reply: Type.Object({ success: Type.Boolean() }),
+    examples: { response: { success: true } },
+    async handle({ params, query, key, write }) {
+      const named = { idOrSlug: params.mcpServerId, workspace: query.workspace_id };
+      await write(async (writer) => {
+        const { id, workspaceId } = (await visibleServer(writer, key, named)).server;
+        return { id, workspaceId, result: undefined };
+      });
+      return { success: true };
+    },
+  });
+}
+
+const path = '/mcp-servers';
+const onePath = `${path}/{mcpServerId}`;
+const Params = Type.Object({ mcpServerId: Identifier });
+const Place = Type.Object({ workspace_id: Type.Optional(Identifier) }, strict);
+const Description = Type.Optional(orNull(Type.String({ maxLength: 500, description: 'For people.' })));
+
+/** The routes of MCP servers: MCP integrations as workspaces use them. */
+export function mcpServerRoutes(scope: Scope): readonly RouteDefinition[] {
+  return [createRoute(scope), listRoute(scope), getRoute(scope), updateRoute(scope), deleteRoute()];
+}
+
+function createRoute({ clock }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'mcp_servers.create',
+    method: 'POST',
+    path,
+    summary: 'Lets a workspace use an MCP integration, under a slug of its own',
+    scope: 'mcp_servers.create',
+    audit: 'create',
+    body: Type.Object(
+      {
+        name: Name('For people.'),
+        mcp_integration_id: Name('Id or slug of an MCP integration that the workspace may use.'),
+        workspace_id: Type.Optional(Name('Id or slug. Default: the workspace of the key.')),
+        description: Description,
+        slug: Type.Optional(
+          Type.String({
+            ...{ minLength: 3, maxLength: 50, pattern: '^[a-zA-Z0-9_-]+$' },
+            description: 'Default: made of the name.',
+          }),
+        ),
+      },
+      strict,
+    ),
+    reply: Type.Object({ id: Type.String(), slug: Type.String(), object: Type.Literal('mcp-server') }),
+    examples: {
+      request: { name: 'Tickets', mcp_integration_id: 'tickets', slug: 'tickets' },
+      response: { id: mcpServerExample.id, slug: 'tickets', object: 'mcp-server' },
+    },
+    async handle({ body, key, write, sendVersion }) {
+      const now = clock.now();
+      const id = randomUUID();
+      const by = key.userId || key.id;
+      const slug = body.slug ?? newSlug('', body.name);
+      await write(async (writer) => {
+        const workspace = await requiredWorkspace(writer, key, body.workspace_id);
+        const at = '/mcp_integration_id';
+        const parent = await mcpIntegrationAccess.usable(writer, workspace, body.mcp_integration_id, at);
+        const place = { organisationId: key.organisationId, workspaceId: workspace.id };
+        await writer.records.insert<'mcp_server'>({
+          ...{ kind: 'mcp_server', id, ...place, slug, name: body.name, status: 'active' },
+          data: {
+            ...{ description: body.description ?? '', capabilities: [] },
+            ...{ defaultUserAccess: 'allow', userAccess: {} },
+          },
+          ...{ parentId: parent.id, secrets: {}, createdBy: by, updatedBy: by },
+          ...{ createdAt: now, updatedAt: now, version: 1 },
+        });
+        return { id, workspaceId: workspace.id, result: undefined };
+      });
+      sendVersion(1);
+      return { id, slug, object: 'mcp-server' as const };
+    },
+  });
+}
+
+function listRoute({ publicUrl }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'mcp_servers.list',
+    method: 'GET',
+    path,
+    summary:
+      'The MCP servers that the key may see, oldest first; nothing is served at their url yet, which is null without server.public_url',
+    scope: 'mcp_servers.list',
+    // Reads only.
+    audit: null,
+    query: Type.Object(
+      {
+        ...longPageQuery(100),
+        workspace_id: Type.Optional(Identifier),
+        id: Type.Optional(Name('Id or slug of one of them.')),
+        search: Type.Optional(Name('Part of the name or the slug, in any case.')),
+      },
+      strict,
+    ),
+    reply: Type.Object({ ...longListReply, data: Type.Array(McpServerReply) }),
+    examples: { response: { object: 'list', total: 1, has_more: false, data: [mcpServerExample] } },
+    async handle({ query, key, read }) {
+      const page = longPageOf(query);
+      const { workspace_id: named, id, search } = query;
+      return read(async (reader) => {
+        const { workspaceId: reach } = reachOf(key);
+        const workspaceId = named === undefined ? reach : (await visibleWorkspace(reader, key, named)).id;
+        const filter = {
+          ...(workspaceId !== undefined && { workspaceId }),
+          ...(search !== undefined && { search }),
+        };
+        const found = await listedServers(reader, key, { filter, id, page });
+        const shown = [];
+        for (const server of found.data) {
+          const integration = await integrationOf(reader, server);
+          const workspace = await reader.workspaces.find(key.organisationId, server.workspaceId ?? '');
+          shown.push(showMcpServer({ server, integration }, workspace, publicUrl));
+        }
+        return longList(page, found, shown);
+      });
+    },
+  });
+}
+
+interface ListedServers {
+  readonly filter: RecordFilter;
+  readonly id: string | undefined;
+  readonly page: Page;
+}
+
+async function listedServers(
+  reader: Pick<ResourcesReader, 'records'>,
+  { organisationId }: KeyRecord,
+  { filter, id, page }: ListedServers,
+) {
+  if (id === undefined) return reader.records.list('mcp_server', organisationId, filter, page);
+  const alike: StoredRecord<'mcp_server'>[] = [];
+  for await (const one of eachRecord(reader, 'mcp_server', organisationId, filter))
+    if (one.id === id || one.slug === id) alike.push(one);
+  return { total: alike.length, data: alike.slice(page.offset, page.offset + page.limit) };
+}
+
+function getRoute({ secrets, publicUrl }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'mcp_servers.get',
+    method: 'GET',
+    path: onePath,
+    summary:
+      'One MCP server with its integration; nothing is served at its url yet, which is null without server.public_url',
+    scope: 'mcp_servers.read',
+    // Reads only.
+    audit: null,
+    params: Params,
+    query: Place,
+    reply: McpServerDetail,
+    examples: { response: wholeMcpServerExample },
+    async handle({ params, query, key, read, sendVersion }) {
+      const named = { idOrSlug: params.mcpServerId, workspace: query.workspace_id };
+      const found = await read((reader) => visibleServer(reader, key, named));
+      sendVersion(found.server.version);
+      return showWholeMcpServer(found, openSecrets(secrets, found.integration), publicUrl);
+    },
+  });
+}
+
+function updateRoute({ clock, secrets, publicUrl }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'mcp_servers.update',
+    method: 'PUT',
+    path: onePath,
+    summary: 'Changes the name and the description of an MCP server; what is not given stays',
+    scope: 'mcp_servers.update',
+    audit: 'update',
+    params: Params,
+    query: Place,
+    body: Type.Object(
+      {
+        name: Type.Optional(Name('For people.')),
+        description: Description,
+        workspace_id: Type.Optional(
+          Name('Its workspace, for keys of the organisation that name it by slug.'),
+        ),
+      },
+      strict,
+    ),
+    reply: McpServerDetail,
+    examples: { request: { description: 'For the help desk' }, response: wholeMcpServerExample },
+    async handle({ params, query, body, key, write, requireVersion, sendVersion }) {
+      const named = { idOrSlug: params.mcpServerId, workspace: body.workspace_id ?? query.workspace_id };
+      const changed = await write(async (writer) => {
+        const { server: before, integration } = await visibleServer(writer, key, named);
+        requireVersion(before.version);
+        const description =
+          body.description === undefined ? before.data.description : (body.description ?? '');
+        const change = { name: body.name ?? before.name, data: { ...before.data, description } };
+        const server = changedRecord(before, change, key, clock.now());
+        if (!(await writer.records.replace(server))) throw staleVersion();
+        return { id: server.id, workspaceId: server.workspaceId, result: { server, integration } };
+      });
+      sendVersion(changed.server.version);
+      return showWholeMcpServer(changed, openSecrets(secrets, changed.integration), publicUrl);
+    },
+  });
+}
+
+function deleteRoute(): RouteDefinition {
+  return defineRoute({
+    id: 'mcp_servers.delete',
+    method: 'DELETE',
+    path: onePath,
+    summary: 'Deletes an MCP server; its integration stays',
+    scope: 'mcp_servers.delete',
+    audit: 'delete',
+    params: Params,
+    query: Place,
+    reply: Type.Object({}),
+    examples: { response: {} },
+    async handle({ params, query, key, write, requireVersion }) {
+      const named = { idOrSlug: params.mcpServerId, workspace: query.workspace_id };
+      await write(async (writer) => {
+        const { server } = await visibleServer(writer, key, named);
+        requireVersion(server.version);
+        if (!(await writer.records.remove('mcp_server', server.organisationId, server.id)))
+          throw staleVersion();
+        return { id: server.id, workspaceId: server.workspaceId, result: undefined };
+      });
+      return {};
+    },
+  });
+}
+
+/** `POST /mcp-servers/{mcpServerId}/test`: whether the server answers. */
+export function mcpServerTestRoute(scope: Scope): RouteDefinition {
+  const { clock, mcp } = scope;
+  return defineRoute({
+    id: 'mcp_server_test.run',
+    method: 'POST',
+    path: '/mcp-servers/{mcpServerId}/test',
+    summary: 'Shakes hands with an MCP server now; that it fails is an answer, too',
+    scope: 'mcp_servers.read',
+    // Changes nothing.
+    audit: null,
+    params: Type.Object({ mcpServerId: Identifier }),
+    body: Type.Object({}, strict),
+    reply: Type.Object({
+      success: Type.Boolean(),
+      status_code: orNull(Type.Integer({ description: 'HTTP status of its answer, where there was one.' })),
+      response_time_ms: orNull(Type.Integer()),
+      url: Type.String(),
+      server_name: Type.String({
+        description: 'What it calls itself; the name of the record when it fails.',
+      }),
+      error: orNull(Type.String()),
+    }),
+    examples: {
+      request: {},
+      response: {
+        ...{ success: true, status_code: 200, response_time_ms: 87, server_name: 'tickets', error: null },
+        url: 'https://tickets.example.com/mcp',
+      },
+    },
+    async handle({ params, key, read }) {
+      const { server, integration } = await read(async (reader) => {
+        const { server, integration } = await visibleServer(reader, key, { idOrSlug: params.mcpServerId });
+        return { server, integration: await withReferences(reader, integration) };
+      });
+      const workspaceId = server.workspaceId ?? '';
+      const { url } = integration.record.data;
+      const startedAt = clock.monotonic();
+      const greeting: Handshake<{ readonly serverName: string }> = isUsableIn(integration.record, workspaceId)
+        ? await shakeHands(scope, integration, workspaceId, (address) => mcp.greet(address))
+        : { failure: 'The workspace may not use the MCP integration any more.', status: undefined };
+      const response_time_ms = Math.round(clock.monotonic() - startedAt);
+      if ('value' in greeting) {
+        const { serverName } = greeting.value;
+        return {
+          success: true,
+          status_code: 200,
+          response_time_ms,
+          url,
+          server_name: serverName,
+          error: null,
+        };
+      }
+      return {
+        ...{ success: false, status_code: greeting.status ?? null, response_time_ms, url },
+        ...{ server_name: server.name, error: greeting.failure },
+      };
+    },
+  });
+}

@@ -1,0 +1,312 @@
+import { reachOf } from '../../../core/access/access.ts';
+import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
+import { defineRoute, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
+import type { KeyRecord } from '../../../core/ports/directory.ts';
+import type { StoredRecord } from '../../../core/ports/records.ts';
+import type { ResourcesReader } from '../../../core/ports/resources.ts';
+import type { Page, Paged } from '../../../core/ports/page.ts';
+import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
+import {
+  changeablePolicy,
+  policyId,
+  type PolicyKind,
+  policyParams,
+  type PolicyRecordKind,
+  visiblePolicy,
+} from './routes.ts';
+import { Identifier, refusedBody, strict } from '../shared/fields.ts';
+import { noSuchRecord } from '../shared/records.ts';
+import { type GivenRules, type PolicyKey, policyRulesOf } from '../../../core/organisation/policy-schema.ts';
+import type { PolicyRules } from '../../../core/ports/record-kinds.ts';
+
+/** Where a policy belongs; without a workspace, to the organisation. */
+interface PolicyPlace {
+  readonly organisationId: string;
+  readonly workspaceId: string | undefined;
+}
+
+/** What names are looked up in. */
+interface NameSources extends PolicyPlace {
+  readonly reader: Pick<ResourcesReader, 'records' | 'apiKeys' | 'workspaces'>;
+  readonly router: Pick<Scope['router'], 'missingConfig'>;
+}
+
+/** The name as it is stored, or undefined when there is nothing of that name within the policy's place. */
+type LookUp = (value: string, sources: NameSources) => Promise<string | undefined> | string | undefined;
+
+/** Keys whose values are names of records. Models and metadata are what requests say. */
+const lookUps: Readonly<Partial<Record<PolicyKey, LookUp>>> = {
+  async api_key(value, { reader, organisationId, workspaceId }) {
+    const found = await reader.apiKeys.find(organisationId, value);
+    return workspaceId === undefined || found?.workspaceId === workspaceId ? found?.id : undefined;
+  },
+  async workspace_id(value, { reader, organisationId, workspaceId }) {
+    const found = await reader.workspaces.find(organisationId, value);
+    return workspaceId === undefined || found?.id === workspaceId ? found?.id : undefined;
+  },
+  organisation_id: (value, { organisationId }) => (value === organisationId ? value : undefined),
+  async config(value, sources) {
+    const found = await sources.reader.records.find('config', sources, value);
+    if (found !== undefined) return found.slug;
+    return sources.router.missingConfig(value) === undefined ? value : undefined;
+  },
+  async prompt(value, sources) {
+    return (await sources.reader.records.find('prompt', sources, value))?.slug;
+  },
+  virtual_key: providerName,
+  provider: providerName,
+};
+
+const words: Readonly<Partial<Record<PolicyKey, string>>> = {
+  api_key: 'key',
+  workspace_id: 'workspace',
+  organisation_id: 'organisation',
+  config: 'config',
+  prompt: 'prompt',
+};
+
+/**
+ * The rules with every name as requests are told by it: ids of keys and workspaces, slugs of the rest. Throws
+ * `invalid_request`, with every mistake and its place, for names of which there is nothing where the policy belongs.
+ */
+export async function namedRules(rules: PolicyRules, sources: NameSources): Promise<PolicyRules> {
+  const mistakes: { path: string; message: string }[] = [];
+  const conditions: { key: string; value: string }[] = [];
+  for (const [index, { key, value }] of rules.conditions.entries()) {
+    const lookUp = value.endsWith('*') || !isNamed(key) ? undefined : lookUps[key];
+    const found = lookUp === undefined ? value : await lookUp(value, sources);
+    conditions.push({ key, value: found ?? value });
+    if (found !== undefined || !isNamed(key)) continue;
+    const message = `names "${value.slice(0, 64)}", and there is no such ${words[key] ?? key} where the policy belongs`;
+    mistakes.push({ path: `/conditions/${index}/value`, message });
+  }
+  if (mistakes.length > 0) throw refusedBody(mistakes);
+  return { conditions, groupBy: rules.groupBy };
+}
+
+/** The rules after a change, what is not given as it was. Throws like `namedRules`. */
+export async function changedRules(
+  said: GivenRules,
+  before: PolicyRules,
+  sources: NameSources,
+): Promise<PolicyRules> {
+  const given = policyRulesOf({ conditions: said.conditions ?? [], group_by: said.group_by ?? [] });
+  const named = said.conditions === undefined ? before : await namedRules(given, sources);
+  return {
+    conditions: named.conditions,
+    groupBy: said.group_by === undefined ? before.groupBy : given.groupBy,
+  };
+}
+
+function isNamed(key: string): key is PolicyKey {
+  return Object.hasOwn(lookUps, key);
+}
+
+/** A provider of the configuration file is named like a stored one, and is not known here: other names stay. */
+async function providerName(value: string, sources: NameSources): Promise<string> {
+  const name = value.startsWith('@') ? value.slice(1) : value;
+  return (await sources.reader.records.find('provider', sources, name))?.slug ?? name;
+}
+
+const kinds = ['api_key', 'workspace', 'user'] as const;
+type EntityKind = (typeof kinds)[number];
+const Kind = Type.Union([Type.Literal('api_key'), Type.Literal('workspace'), Type.Literal('user')]);
+
+const Entity = Type.Object({
+  id: Type.String(),
+  type: Kind,
+  name: Type.String({ description: 'Of a user, the e-mail address.' }),
+  value_key: Type.String({ description: 'What a policy that groups by it counts it under.' }),
+  current_usage: Type.Null({ description: 'Usage is not counted by policies yet.' }),
+  status: Type.Literal('active'),
+  object: Type.Literal('policy-entity'),
+});
+
+type Shown = Static<typeof Entity>;
+
+/** `GET …/{id}/entities`: the keys, workspaces and users that a policy touches. */
+export function policyEntityRoutes<K extends PolicyRecordKind>(
+  kind: PolicyKind<K>,
+): readonly RouteDefinition[] {
+  return [
+    defineRoute({
+      id: `${kind.routes}.entities`,
+      method: 'GET',
+      path: `${kind.path}/{${kind.parameter}}/entities`,
+      summary: `The keys, workspaces and users that a ${kind.words} touches`,
+      scope: 'policies.read',
+      feature: 'policies',
+      // Reads only.
+      audit: null,
+      params: policyParams(kind),
+      query: Type.Object(
+        {
+          ...pageQuery,
+          type: Type.Optional(Kind),
+          status: Type.Optional(
+            Type.Union([Type.Literal('active'), Type.Literal('exhausted')], {
+              description: 'None is exhausted: usage is not counted by policies yet.',
+            }),
+          ),
+        },
+        strict,
+      ),
+      reply: Type.Object({ ...listReply, data: Type.Array(Entity) }),
+      async handle({ params, query, key, read }) {
+        const page = pageOf(query);
+        const { total, data } = await read(async (reader) => {
+          const policy = await visiblePolicy(reader, key, kind, policyId(kind, params));
+          if (query.status === 'exhausted') return { total: 0, data: [] };
+          const wanted = query.type === undefined ? kinds : [query.type];
+          const scope = touchedBy(policy, reachedWorkspace(key, policy));
+          return concatenated(
+            wanted.map((one) => (part: Page) => lists[one](reader, scope, part)),
+            page,
+          );
+        });
+        return { object: 'list' as const, total, data: [...data] };
+      },
+    }),
+  ];
+}
+
+/** `PUT …/{id}/entities/{entityId}/reset`: begins the count of one entity anew. */
+export function resetEntityRoute<K extends PolicyRecordKind>(kind: PolicyKind<K>): RouteDefinition {
+  return defineRoute({
+    id: `${kind.routes}.reset`,
+    method: 'PUT',
+    path: `${kind.path}/{${kind.parameter}}/entities/{entityId}/reset`,
+    summary:
+      'Begins the count of one entity anew: usage is not counted by policies yet, so only the audit trail says so',
+    scope: 'policies.update',
+    feature: 'policies',
+    audit: 'reset',
+    params: Type.Object({ [kind.parameter]: Identifier, entityId: Identifier }),
+    reply: Type.Object({}),
+    async handle({ params, key, write }) {
+      await write(async (reader) => {
+        const policy = await changeablePolicy(reader, key, kind, policyId(kind, params));
+        const { entityId = '' } = params;
+        const scope = { ...touchedBy(policy, policy.workspaceId), only: entityId };
+        for (const list of Object.values(lists)) {
+          if ((await list(reader, scope, { offset: 0, limit: 1 })).total > 0)
+            return { id: policy.id, workspaceId: policy.workspaceId, result: undefined };
+        }
+        throw noSuchRecord(`entity of the ${kind.words}`, entityId);
+      });
+      return {};
+    },
+  });
+}
+
+/** Whom a policy touches; undefined for no bound. */
+interface Touched {
+  readonly organisationId: string;
+  readonly workspaceId: string | undefined;
+  readonly apiKeyId: string | undefined;
+  /** Only the entity with this id. */
+  readonly only?: string;
+}
+
+type Reader = Pick<ResourcesReader, 'apiKeys' | 'workspaces' | 'users' | 'members'>;
+type List = (reader: Reader, touched: Touched, page: Page) => Promise<Paged<Shown>>;
+
+const lists: Readonly<Record<EntityKind, List>> = {
+  async api_key({ apiKeys }, { organisationId, workspaceId, apiKeyId, only }, page) {
+    if (apiKeyId !== undefined && only !== undefined && apiKeyId !== only) return nobody;
+    const id = apiKeyId ?? only;
+    const filter = {
+      ...(workspaceId !== undefined && { workspaceId }),
+      ...(id !== undefined && { ids: [id] }),
+    };
+    const { total, data } = await apiKeys.list(organisationId, filter, page);
+    return { total, data: data.map(({ id: one, name }) => entity('api_key', one, name)) };
+  },
+  async workspace(reader, touched, page) {
+    const { organisationId, only } = touched;
+    const single = (await workspaceOf(reader, touched)) ?? only;
+    if (single === undefined) {
+      const { total, data } = await reader.workspaces.list(organisationId, { statuses: ['active'] }, page);
+      return { total, data: data.map(({ id, name }) => entity('workspace', id, name)) };
+    }
+    const found =
+      only === undefined || only === single
+        ? await reader.workspaces.find(organisationId, single)
+        : undefined;
+    return one(found && entity('workspace', found.id, found.name), page);
+  },
+  async user(reader, touched, page) {
+    const { organisationId, workspaceId, apiKeyId, only } = touched;
+    const key = apiKeyId === undefined ? undefined : await reader.apiKeys.find(organisationId, apiKeyId);
+    if (apiKeyId !== undefined && (key?.userId ?? '') === '') return nobody;
+    const single = key?.userId ?? only;
+    if (single !== undefined) {
+      if (only !== undefined && only !== single) return nobody;
+      const user =
+        workspaceId === undefined || key !== undefined
+          ? await reader.users.find(organisationId, single)
+          : (await reader.members.find(organisationId, workspaceId, single))?.user;
+      return one(user && entity('user', user.id, user.email), page);
+    }
+    if (workspaceId === undefined) {
+      const { total, data } = await reader.users.list(organisationId, {}, page);
+      return { total, data: data.map(({ id, email }) => entity('user', id, email)) };
+    }
+    const { total, data } = await reader.members.list(organisationId, workspaceId, {}, page);
+    return { total, data: data.map(({ user: { id, email } }) => entity('user', id, email)) };
+  },
+};
+
+const nobody: Paged<Shown> = { total: 0, data: [] };
+const valueKeys = { api_key: 'api_key', workspace: 'workspace_id', user: 'metadata._user' };
+
+function entity(type: EntityKind, id: string, name: string): Shown {
+  return {
+    ...{ id, type, name, value_key: `${valueKeys[type]}:${id}` },
+    ...{ current_usage: null, status: 'active', object: 'policy-entity' },
+  };
+}
+
+function one(found: Shown | undefined, { offset, limit }: Page): Paged<Shown> {
+  if (found === undefined) return nobody;
+  return { total: 1, data: [found].slice(offset, offset + limit) };
+}
+
+async function workspaceOf(
+  { apiKeys }: Pick<ResourcesReader, 'apiKeys'>,
+  { organisationId, workspaceId, apiKeyId }: Touched,
+): Promise<string | undefined> {
+  if (workspaceId !== undefined || apiKeyId === undefined) return workspaceId;
+  return (await apiKeys.find(organisationId, apiKeyId))?.workspaceId;
+}
+
+function touchedBy(policy: StoredRecord<PolicyRecordKind>, workspaceId: string | undefined): Touched {
+  const exact = (wanted: string): string | undefined =>
+    policy.data.conditions.find(({ key, value }) => key === wanted && !value.endsWith('*'))?.value;
+  return {
+    organisationId: policy.organisationId,
+    workspaceId: workspaceId ?? exact('workspace_id'),
+    apiKeyId: exact('api_key'),
+  };
+}
+
+/** Of a policy of the organisation, a key of a workspace sees what is of its workspace alone. */
+function reachedWorkspace(key: KeyRecord, { workspaceId }: StoredRecord): string | undefined {
+  return workspaceId ?? reachOf(key).workspaceId;
+}
+
+/** One page over several lists, one behind the other. */
+async function concatenated(
+  sources: readonly ((page: Page) => Promise<Paged<Shown>>)[],
+  { offset, limit }: Page,
+): Promise<Paged<Shown>> {
+  const data: Shown[] = [];
+  let before = 0;
+  for (const list of sources) {
+    const start = Math.max(0, offset - before);
+    const found = await list({ offset: start, limit: limit - data.length });
+    data.push(...found.data);
+    before += found.total;
+  }
+  return { total: before, data };
+}

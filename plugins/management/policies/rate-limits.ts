@@ -1,0 +1,148 @@
+import { randomUUID } from 'node:crypto';
+import { ratePolicyName } from '../../../core/organisation/policy-content.ts';
+import {
+  policyRuleIssues,
+  policyRulesOf,
+  rateLimitPolicyFields as fields,
+  RateLimitType,
+} from '../../../core/organisation/policy-schema.ts';
+import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
+import { defineRoute, Type, type Scope, type Static } from '../../../core/pipeline/plugin.ts';
+import type { StoredRecord } from '../../../core/ports/records.ts';
+import { changedRecord, placeOfNew, staleVersion } from '../shared/records.ts';
+import { changedRules, namedRules, policyEntityRoutes } from './entities.ts';
+import {
+  changeablePolicy,
+  policyId,
+  type PolicyKind,
+  policyParams,
+  policyReplyFields,
+  policyRoutes,
+  showPolicy,
+} from './routes.ts';
+import { Name, refusedBody, strict } from '../shared/fields.ts';
+
+const object = Type.Literal('policy_rate_limits');
+
+const Create = Type.Object(
+  {
+    ...fields,
+    name: Type.Optional(fields.name),
+    type: RateLimitType,
+    workspace_id: Type.Optional(
+      Name('Id or slug. Default: the workspace of the key, or for keys of the organisation all of them.'),
+    ),
+    organisation_id: Type.Optional(Name('Needed, like `workspace_id`, where a token authenticates.')),
+  },
+  strict,
+);
+
+const Update = Type.Partial(Type.Object(fields), strict);
+
+const Reply = Type.Object({
+  id: Type.String(),
+  ...fields,
+  type: RateLimitType,
+  ...policyReplyFields,
+  object,
+});
+
+const kind: PolicyKind<'rate_limit_policy'> = {
+  kind: 'rate_limit_policy',
+  routes: 'rate_limit_policies',
+  path: '/policies/rate-limits',
+  parameter: 'rateLimitsPolicyId',
+  words: 'rate-limit policy',
+  filters: { type: Type.Optional(RateLimitType), unit: Type.Optional(fields.unit) },
+  readQuery: {},
+  reply: Reply,
+  show,
+};
+
+/** The routes of rate-limit policies, which the plugin `policies` enforces. */
+export function rateLimitPolicyRoutes(scope: Scope): readonly RouteDefinition[] {
+  return [createRoute(scope), ...policyRoutes(kind, scope), updateRoute(scope), ...policyEntityRoutes(kind)];
+}
+
+function createRoute({ clock, router }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'rate_limit_policies.create',
+    method: 'POST',
+    path: kind.path,
+    summary: 'Creates a rate-limit policy: so many requests or tokens per minute, hour or day',
+    scope: 'policies.create',
+    feature: 'policies',
+    audit: 'create',
+    body: Create,
+    reply: Type.Object({ id: Type.String(), object }),
+    async handle({ body, key, write }) {
+      const issues = policyRuleIssues(body, '');
+      if (issues.length > 0) throw refusedBody(issues);
+      const now = clock.now();
+      const id = randomUUID();
+      const by = key.userId || key.id;
+      await write(async (reader) => {
+        const { organisationId } = key;
+        const workspaceId = (await placeOfNew(reader, key, body))?.id;
+        const sources = { reader, router, organisationId, workspaceId };
+        const { type, unit, value } = body;
+        const rules = await namedRules(policyRulesOf(body), sources);
+        await reader.records.insert({
+          ...{ kind: kind.kind, id, organisationId, workspaceId, slug: id },
+          name: body.name ?? ratePolicyName({ type, unit, value }),
+          ...{ status: 'active', parentId: '', secrets: {}, data: { ...rules, type, unit, value } },
+          ...{ createdBy: by, updatedBy: by, createdAt: now, updatedAt: now, version: 1 },
+        });
+        return { id, workspaceId, result: undefined };
+      });
+      return { id, object: 'policy_rate_limits' as const };
+    },
+  });
+}
+
+function updateRoute({ clock, router }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'rate_limit_policies.update',
+    method: 'PUT',
+    path: `${kind.path}/{${kind.parameter}}`,
+    summary: 'Changes a rate-limit policy; what is not given stays, and so does what has been counted',
+    scope: 'policies.update',
+    feature: 'policies',
+    audit: 'update',
+    params: policyParams(kind),
+    body: Update,
+    reply: Reply,
+    async handle({ params, body, key, write, requireVersion, sendVersion }) {
+      const issues = policyRuleIssues(body, '');
+      if (issues.length > 0) throw refusedBody(issues);
+      const record = await write(async (reader) => {
+        const before = await changeablePolicy(reader, key, kind, policyId(kind, params));
+        requireVersion(before.version);
+        const { organisationId, workspaceId, data } = before;
+        const sources = { reader, router, organisationId, workspaceId };
+        const rules = await changedRules(body, data, sources);
+        const { type, unit, value } = data;
+        const change = {
+          name: body.name ?? before.name,
+          data: { ...rules, type, unit: body.unit ?? unit, value: body.value ?? value },
+        };
+        const after = changedRecord(before, change, key, clock.now());
+        if (!(await reader.records.replace(after))) throw staleVersion();
+        return { id: after.id, workspaceId, result: after };
+      });
+      sendVersion(record.version);
+      return show(record);
+    },
+  });
+}
+
+function show(record: StoredRecord<'rate_limit_policy'>): Static<typeof Reply> {
+  const { conditions, groupBy, type, unit, value } = record.data;
+  return {
+    ...{ id: record.id, name: record.name, type, unit, value },
+    conditions: conditions.map((condition) => ({ key: condition.key, value: condition.value })),
+    group_by: groupBy.map(({ key }) => ({ key })),
+    ...showPolicy(record),
+    object: 'policy_rate_limits',
+  };
+}

@@ -1,0 +1,206 @@
+import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
+import { defineRoute, GatewayError, type Scope, Type } from '../../../core/pipeline/plugin.ts';
+import type { KeyRecord } from '../../../core/ports/directory.ts';
+import type { StoredRecord } from '../../../core/ports/records.ts';
+import type { ResourcesReader } from '../../../core/ports/resources.ts';
+import {
+  changedRecord,
+  everyRecord,
+  noSuchRecord,
+  placeOfList,
+  requireOwn,
+  staleVersion,
+  visibleRecord,
+} from '../shared/records.ts';
+import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
+import { Identifier, ManagedBy, Name, orNull, strict } from '../shared/fields.ts';
+
+/** The kinds of records that are policies. */
+export type PolicyRecordKind = 'rate_limit_policy' | 'usage_limit_policy';
+
+type Schema = ReturnType<typeof Type.Object>;
+
+/** What tells the two kinds of policies apart. */
+export interface PolicyKind<K extends PolicyRecordKind> {
+  readonly kind: K;
+  /** The first part of the operation ids. */
+  readonly routes: string;
+  readonly path: string;
+  /** The name of the path's parameter. */
+  readonly parameter: string;
+  /** For people: `rate-limit policy`. */
+  readonly words: string;
+  /** Filters of the list that the store does not know: fields of the record's data. */
+  readonly filters: Parameters<typeof Type.Object>[0];
+  /** What `GET` of one takes beside `status`. */
+  readonly readQuery: Parameters<typeof Type.Object>[0];
+  readonly reply: Schema;
+  /** Puts a stored policy into the shape of `reply`. */
+  show(record: StoredRecord<K>): Record<string, unknown>;
+}
+
+/** What a policy answers with, of either kind. */
+export const policyReplyFields = {
+  status: Type.Union([Type.Literal('active'), Type.Literal('archived')]),
+  workspace_id: orNull(Type.String({ description: 'Null for a policy of the whole organisation.' })),
+  organisation_id: Type.String(),
+  created_at: Type.String(),
+  last_updated_at: Type.String(),
+  managed_by: ManagedBy,
+};
+
+/** What `policyReplyFields` show. */
+export function showPolicy(record: StoredRecord<PolicyRecordKind>) {
+  return {
+    status: record.status,
+    workspace_id: record.workspaceId ?? null,
+    organisation_id: record.organisationId,
+    created_at: new Date(record.createdAt).toISOString(),
+    last_updated_at: new Date(record.updatedAt).toISOString(),
+    managed_by: record.managedBy ?? ('api' as const),
+  };
+}
+
+const Status = Type.Optional(
+  Type.Union([Type.Literal('active'), Type.Literal('archived')], { description: 'Only those.' }),
+);
+/** The routes that policies of both kinds have alike: list, get, archive. */
+export function policyRoutes<K extends PolicyRecordKind>(
+  kind: PolicyKind<K>,
+  scope: Scope,
+): readonly RouteDefinition[] {
+  return [listRoute(kind), getRoute(kind), archiveRoute(kind, scope)];
+}
+
+function listRoute<K extends PolicyRecordKind>(kind: PolicyKind<K>): RouteDefinition {
+  return defineRoute({
+    id: `${kind.routes}.list`,
+    method: 'GET',
+    path: kind.path,
+    summary: `The ${kind.words}s that the key may see, oldest first`,
+    scope: 'policies.list',
+    feature: 'policies',
+    // Reads only.
+    audit: null,
+    query: Type.Object(
+      {
+        ...pageQuery,
+        workspace_id: Type.Optional(Name('Only those of this workspace: its id or slug.')),
+        status: Type.Optional(
+          Type.Union([Type.Literal('active'), Type.Literal('archived')], { default: 'active' }),
+        ),
+        ...kind.filters,
+      },
+      strict,
+    ),
+    reply: Type.Object({ ...listReply, data: Type.Array(kind.reply) }),
+    async handle({ query, key, read }) {
+      const page = pageOf(query);
+      const wanted: Readonly<Record<string, unknown>> = query;
+      const { total, data } = await read(async (reader) => {
+        const { organisationId, workspaceId } = await placeOfList(reader, key, query.workspace_id);
+        const filter = {
+          status: query.status ?? 'active',
+          ...(workspaceId !== undefined && { workspaceId }),
+        };
+        const fields = Object.keys(kind.filters).filter((name) => wanted[name] !== undefined);
+        if (fields.length === 0) return reader.records.list(kind.kind, organisationId, filter, page);
+        // The store cannot filter by what is special about a kind.
+        const found = (await everyRecord(reader, kind.kind, organisationId, filter)).filter((record) =>
+          fields.every((name) => Reflect.get(record.data, name) === wanted[name]),
+        );
+        return { total: found.length, data: found.slice(page.offset, page.offset + page.limit) };
+      });
+      return { object: 'list' as const, total, data: data.map((record) => kind.show(record)) };
+    },
+  });
+}
+
+function getRoute<K extends PolicyRecordKind>(kind: PolicyKind<K>): RouteDefinition {
+  return defineRoute({
+    id: `${kind.routes}.get`,
+    method: 'GET',
+    path: `${kind.path}/{${kind.parameter}}`,
+    summary: `One ${kind.words}`,
+    scope: 'policies.read',
+    feature: 'policies',
+    // Reads only.
+    audit: null,
+    params: policyParams(kind),
+    query: Type.Object({ status: Status, ...kind.readQuery }, strict),
+    reply: kind.reply,
+    async handle({ params, query, key, read, sendVersion }) {
+      const id = policyId(kind, params);
+      const record = await read((reader) => visiblePolicy(reader, key, kind, id));
+      if (query.status !== undefined && record.status !== query.status) throw noSuchRecord(kind.words, id);
+      sendVersion(record.version);
+      return kind.show(record);
+    },
+  });
+}
+
+function archiveRoute<K extends PolicyRecordKind>(kind: PolicyKind<K>, { clock }: Scope): RouteDefinition {
+  return defineRoute({
+    id: `${kind.routes}.delete`,
+    method: 'DELETE',
+    path: `${kind.path}/{${kind.parameter}}`,
+    summary: `Archives a ${kind.words}: it limits nothing from then on`,
+    scope: 'policies.delete',
+    feature: 'policies',
+    audit: 'delete',
+    params: policyParams(kind),
+    reply: Type.Object({}),
+    async handle({ params, key, write, requireVersion }) {
+      await write(async (writer) => {
+        const before = await visiblePolicy(writer, key, kind, policyId(kind, params));
+        requireOwn(key, before, kind.words);
+        requireVersion(before.version);
+        const { id, workspaceId } = before;
+        if (before.status === 'archived') return { id, workspaceId, result: undefined };
+        const after = changedRecord(before, { status: 'archived' }, key, clock.now());
+        if (!(await writer.records.replace(after))) throw staleVersion();
+        return { id, workspaceId, result: undefined };
+      });
+      return {};
+    },
+  });
+}
+
+/** The path's one parameter. */
+export function policyParams({ parameter }: Pick<PolicyKind<PolicyRecordKind>, 'parameter'>) {
+  return Type.Object({ [parameter]: Identifier });
+}
+
+/** What the path names. */
+export function policyId(
+  { parameter }: Pick<PolicyKind<PolicyRecordKind>, 'parameter'>,
+  params: Readonly<Record<string, string>>,
+): string {
+  return params[parameter] ?? '';
+}
+
+/** The policy with this id. Throws `resource_not_found` when there is none within the key's reach. */
+export function visiblePolicy<K extends PolicyRecordKind>(
+  reader: Pick<ResourcesReader, 'records' | 'workspaces'>,
+  key: KeyRecord,
+  { kind, words: noun }: PolicyKind<K>,
+  id: string,
+): Promise<StoredRecord<K>> {
+  return visibleRecord(reader, key, { kind, noun, idOrSlug: id });
+}
+
+/** The same, for changing it. Throws `resource_conflict` when it is archived, `scope_missing` when it is not the key's. */
+export async function changeablePolicy<K extends PolicyRecordKind>(
+  reader: Pick<ResourcesReader, 'records' | 'workspaces'>,
+  key: KeyRecord,
+  kind: PolicyKind<K>,
+  id: string,
+): Promise<StoredRecord<K>> {
+  const found = await visiblePolicy(reader, key, kind, id);
+  requireOwn(key, found, kind.words);
+  if (found.status === 'active') return found;
+  throw new GatewayError(
+    'resource_conflict',
+    `The ${kind.words} "${found.name}" is archived and cannot be changed any more. Create another one.`,
+  );
+}

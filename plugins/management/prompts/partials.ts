@@ -1,0 +1,349 @@
+import { randomUUID } from 'node:crypto';
+import { reachOf } from '../../../core/access/access.ts';
+import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
+import { defineRoute, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
+import type { RecordVersion, StoredRecord } from '../../../core/ports/records.ts';
+import {
+  changedRecord,
+  everyRecord,
+  newSlug,
+  requiredWorkspace,
+  staleVersion,
+  visibleRecord,
+} from '../shared/records.ts';
+import {
+  checkTemplate,
+  everyVersion,
+  latestVersion,
+  PromptReferenceParam,
+  publishTemplate,
+  referencedTemplate,
+  requirePrompts,
+  requireUnusedPartial,
+  VersionNumber,
+  visibleTemplate,
+} from './templates.ts';
+import { namedCollection } from './collections.ts';
+import { statusOf, TemplateText } from './record.ts';
+import { Description, Identifier, Name, orNull, strict } from '../shared/fields.ts';
+
+const Status = Type.Union([Type.Literal('active'), Type.Literal('archived')]);
+
+/** A partial in a list. */
+const PartialEntry = Type.Object({
+  id: Type.String(),
+  object: Type.Literal('partial'),
+  slug: Type.String(),
+  name: Type.String(),
+  collection_id: Type.String(),
+  status: Status,
+  created_at: Type.String(),
+  last_updated_at: Type.String(),
+});
+
+/** A partial with one of its versions. */
+const PartialReply = Type.Object({
+  ...PartialEntry.properties,
+  string: Type.String({ description: 'The template.' }),
+  version: Type.Integer(),
+  version_description: Type.String(),
+  prompt_partial_version_id: Type.String(),
+});
+
+/** A version in the list of versions. */
+const PartialVersionEntry = Type.Object({
+  object: Type.Literal('partial'),
+  prompt_partial_id: Type.String(),
+  prompt_partial_version_id: Type.String(),
+  slug: Type.String(),
+  version: Type.String({ description: 'Its number.' }),
+  string: Type.String(),
+  description: Type.String(),
+  created_at: Type.String(),
+  prompt_version_status: Status,
+});
+
+type Partial = StoredRecord<'prompt_partial'>;
+type Version = RecordVersion<'prompt_partial'>;
+
+/** The partial as lists show it. */
+function showPartialEntry(record: Partial): Static<typeof PartialEntry> {
+  return {
+    ...{ id: record.id, object: 'partial', slug: record.slug, name: record.name },
+    ...{ collection_id: record.parentId, status: record.status },
+    created_at: new Date(record.createdAt).toISOString(),
+    last_updated_at: new Date(record.updatedAt).toISOString(),
+  };
+}
+
+/** The partial with this version of it. */
+function showPartial(record: Partial, version: Version): Static<typeof PartialReply> {
+  return {
+    ...showPartialEntry(record),
+    ...{ string: version.data.template, version: version.number },
+    ...{ version_description: version.description, prompt_partial_version_id: version.id },
+  };
+}
+
+/** The version as the list of versions shows it; its number is a text there, as existing clients read it. */
+function showPartialVersion(record: Partial, version: Version): Static<typeof PartialVersionEntry> {
+  return {
+    ...{ object: 'partial', prompt_partial_id: record.id, prompt_partial_version_id: version.id },
+    ...{ slug: record.slug, version: String(version.number), string: version.data.template },
+    ...{ description: version.description, created_at: new Date(version.createdAt).toISOString() },
+    prompt_version_status: statusOf(record, version),
+  };
+}
+
+const Body = Type.Object(
+  {
+    name: Type.Optional(Name('For people.')),
+    string: Type.Optional(TemplateText('Mustache; makes a new version.')),
+    description: Type.Optional(Description),
+    status: Type.Optional(
+      Type.Union([Type.Literal('active'), Type.Literal('archived')], {
+        description: '`archived` does what deleting does.',
+      }),
+    ),
+  },
+  strict,
+);
+
+/** `PUT /prompts/partials/{promptPartialId}`: renames the partial, and adds a version when the body has its text. */
+function updatePartialRoute({ clock, directory }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'prompt_partials.update',
+    method: 'PUT',
+    path: '/prompts/partials/{promptPartialId}',
+    summary: 'Adds a version to a partial, which is not its default yet; renames it',
+    scope: 'prompts.update',
+    audit: 'update',
+    params: Type.Object({ promptPartialId: Identifier }),
+    body: Body,
+    reply: Type.Object({ prompt_partial_version_id: Type.String() }),
+    async handle({ params, body, key, role, write, requireVersion, sendVersion }) {
+      requirePrompts({ key, role }, directory, 'Write');
+      const now = clock.now();
+      const { record, versionId } = await write(async (writer) => {
+        const before = await visibleTemplate(writer, key, 'prompt_partial', params.promptPartialId);
+        requireVersion(before.version);
+        const { id, slug, organisationId, workspaceId } = before;
+        if (body.status === 'archived') await requireUnusedPartial(writer, before);
+        const change = { name: body.name ?? before.name, status: body.status ?? before.status };
+        const after = changedRecord(before, change, key, now);
+        if (!(await writer.records.replace(after))) throw staleVersion();
+        const latest = await latestVersion(writer, before);
+        let versionId = latest?.id ?? '';
+        // A description alone describes the version that comes with a text: versions never change.
+        const template = body.string ?? (body.description === undefined ? undefined : latest?.data.template);
+        if (template !== undefined) {
+          const place = { organisationId, workspaceId };
+          await checkTemplate(writer, { template, place, partial: { id, slug } });
+          const version = await writer.records.addVersion('prompt_partial', organisationId, {
+            ...{ id: randomUUID(), recordId: id, name: after.name },
+            data: { template, defaultVersion: before.data.defaultVersion },
+            ...{ description: body.description ?? '', labelId: '' },
+            ...{ createdBy: key.userId || key.id, createdAt: now },
+          });
+          versionId = version.id;
+        }
+        return { id, workspaceId, result: { record: after, versionId } };
+      });
+      sendVersion(record.version);
+      return { prompt_partial_version_id: versionId };
+    },
+  });
+}
+
+const Params = Type.Object({ promptPartialId: Identifier });
+const path = '/prompts/partials';
+
+/** The routes of partials: pieces that prompts include. */
+export function promptPartialRoutes(scope: Scope): readonly RouteDefinition[] {
+  return [
+    createRoute(scope),
+    listRoute(scope),
+    getRoute(scope),
+    updatePartialRoute(scope),
+    archiveRoute(scope),
+    versionsRoute(scope),
+    publishRoute(scope),
+  ];
+}
+
+function createRoute({ clock, directory }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'prompt_partials.create',
+    method: 'POST',
+    path,
+    summary: 'Saves a partial, with its first version',
+    scope: 'prompts.create',
+    audit: 'create',
+    body: Type.Object(
+      {
+        name: Name('For people.'),
+        string: TemplateText('Mustache.'),
+        workspace_id: Type.Optional(orNull(Name('Id or slug; keys of the organisation say it here.'))),
+        collection_id: Type.Optional(Name('Id or slug of a collection; the default one by default.')),
+        version_description: Type.Optional(Description),
+      },
+      strict,
+    ),
+    reply: Type.Object({
+      id: Type.String(),
+      slug: Type.String(),
+      version_id: Type.String(),
+      object: Type.Literal('partial'),
+    }),
+    async handle({ body, key, role, write, sendVersion }) {
+      requirePrompts({ key, role }, directory, 'Write');
+      const now = clock.now();
+      const { record, version } = await write(async (writer) => {
+        const workspace = await requiredWorkspace(writer, key, body.workspace_id);
+        const { id: workspaceId, organisationId } = workspace;
+        const collection = await namedCollection(writer, body.collection_id, { workspace, key, now });
+        const [id, slug] = [randomUUID(), newSlug('', body.name)];
+        const place = { organisationId, workspaceId };
+        await checkTemplate(writer, { template: body.string, place, partial: { id, slug } });
+        const by = key.userId || key.id;
+        const record: StoredRecord<'prompt_partial'> = {
+          ...{ kind: 'prompt_partial', id, organisationId, workspaceId, slug, name: body.name },
+          ...{ status: 'active', parentId: collection.id, secrets: {} },
+          data: { template: body.string, defaultVersion: 1 },
+          ...{ createdBy: by, updatedBy: by, createdAt: now, updatedAt: now, version: 1 },
+        };
+        await writer.records.insert(record);
+        const version = await writer.records.addVersion('prompt_partial', organisationId, {
+          ...{ id: randomUUID(), recordId: id, name: record.name, data: record.data },
+          ...{ description: body.version_description ?? '', labelId: '', createdBy: by, createdAt: now },
+        });
+        return { id, workspaceId, result: { record, version } };
+      });
+      sendVersion(record.version);
+      const { id, slug } = record;
+      return { id, slug, version_id: version.id, object: 'partial' as const };
+    },
+  });
+}
+
+function listRoute({ directory }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'prompt_partials.list',
+    method: 'GET',
+    path,
+    summary: 'The partials that the key may see, oldest first',
+    scope: 'prompts.list',
+    // Reads only.
+    audit: null,
+    query: Type.Object(
+      { collection_id: Type.Optional(Name('Only those in this collection: its id or slug.')) },
+      strict,
+    ),
+    reply: Type.Array(PartialEntry),
+    async handle({ query, key, role, read }) {
+      requirePrompts({ key, role }, directory, 'View');
+      const found = await read(async (reader) => {
+        const { organisationId, workspaceId } = reachOf(key);
+        const idOrSlug = query.collection_id;
+        const collection =
+          idOrSlug === undefined
+            ? undefined
+            : await visibleRecord(reader, key, { kind: 'collection', noun: 'collection', idOrSlug });
+        return everyRecord(reader, 'prompt_partial', organisationId, {
+          status: 'active',
+          ...(workspaceId !== undefined && { workspaceId }),
+          ...(collection !== undefined && { parentId: collection.id }),
+        });
+      });
+      return found.map((record) => showPartialEntry(record));
+    },
+  });
+}
+
+function getRoute({ directory }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'prompt_partials.get',
+    method: 'GET',
+    path: `${path}/{promptPartialId}`,
+    summary: 'One partial, with its default version or the one that is named',
+    scope: 'prompts.read',
+    // Reads only.
+    audit: null,
+    params: Type.Object({ promptPartialId: PromptReferenceParam }),
+    reply: PartialReply,
+    async handle({ params, key, role, read, sendVersion }) {
+      requirePrompts({ key, role }, directory, 'View');
+      const { record, version } = await read((reader) =>
+        referencedTemplate(reader, key, 'prompt_partial', params.promptPartialId),
+      );
+      sendVersion(record.version);
+      return showPartial(record, version);
+    },
+  });
+}
+
+function archiveRoute({ clock, directory }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'prompt_partials.delete',
+    method: 'DELETE',
+    path: `${path}/{promptPartialId}`,
+    summary: 'Archives a partial that nothing includes',
+    scope: 'prompts.delete',
+    audit: 'delete',
+    params: Params,
+    reply: Type.Object({}),
+    async handle({ params, key, role, write, requireVersion }) {
+      requirePrompts({ key, role }, directory, 'Write');
+      await write(async (writer) => {
+        const before = await visibleTemplate(writer, key, 'prompt_partial', params.promptPartialId);
+        requireVersion(before.version);
+        await requireUnusedPartial(writer, before);
+        const after = changedRecord(before, { status: 'archived' }, key, clock.now());
+        if (!(await writer.records.replace(after))) throw staleVersion();
+        return { id: after.id, workspaceId: after.workspaceId, result: undefined };
+      });
+      return {};
+    },
+  });
+}
+
+function versionsRoute({ directory }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'prompt_partials.versions',
+    method: 'GET',
+    path: `${path}/{promptPartialId}/versions`,
+    summary: 'All versions of a partial, newest first',
+    scope: 'prompts.read',
+    // Reads only.
+    audit: null,
+    params: Params,
+    reply: Type.Array(PartialVersionEntry),
+    async handle({ params, key, role, read }) {
+      requirePrompts({ key, role }, directory, 'View');
+      return read(async (reader) => {
+        const record = await visibleTemplate(reader, key, 'prompt_partial', params.promptPartialId);
+        return (await everyVersion(reader, record)).map((version) => showPartialVersion(record, version));
+      });
+    },
+  });
+}
+
+function publishRoute(scope: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'prompt_partials.publish',
+    method: 'PUT',
+    path: `${path}/{promptPartialId}/makeDefault`,
+    summary: 'Makes a version of a partial the one that is used when none is named',
+    scope: 'prompts.publish',
+    audit: 'publish',
+    params: Params,
+    body: Type.Object({ version: VersionNumber }, strict),
+    reply: Type.Object({}),
+    async handle(input) {
+      const { params, body } = input;
+      const publication = { idOrSlug: params.promptPartialId, number: body.version };
+      await publishTemplate('prompt_partial', publication, input, scope);
+      return {};
+    },
+  });
+}

@@ -1,0 +1,256 @@
+import { GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
+import type { RecordPlace, RecordVersion, StoredRecord } from '../../../core/ports/records.ts';
+import { Description, Instant, Name, orNull, plainValue, refusedBody, strict } from '../shared/fields.ts';
+import type { PromptData } from '../../../core/ports/record-kinds.ts';
+import type { ResourcesReader } from '../../../core/ports/resources.ts';
+import { maxTemplateLength } from '../../../core/administration/prompts/template.ts';
+
+const JsonObject = (description: string) => Type.Record(Type.String(), Type.Unknown(), { description });
+const Functions = (description: string) =>
+  Type.Array(JsonObject('As the provider wants it.'), { maxItems: 128, description });
+
+/** The text of a template in a body. */
+export const TemplateText = (description: string) =>
+  Type.String({ minLength: 1, maxLength: maxTemplateLength, description });
+
+const Metadata = JsonObject(
+  'For people and tools. `"type": "completion"` sends plain text to `/completions`.',
+);
+
+const version = {
+  string: TemplateText('Mustache: a JSON list of messages, or plain text.'),
+  parameters: JsonObject('What goes into the body of each request: `temperature`, `max_tokens` …'),
+  model: Type.String({ maxLength: 255, description: 'Model, as the provider calls it.' }),
+  virtual_key: Type.String({ maxLength: 255, description: 'Slug of the provider that it is sent to.' }),
+  version_description: Description,
+  functions: Functions('Functions that the model may call.'),
+  tools: Functions('Tools that the model may call.'),
+  tool_choice: Type.Union([Type.String({ maxLength: 64 }), JsonObject('Which tool is called.')]),
+  is_raw_template: Type.Union([Type.Literal(0), Type.Literal(1), Type.Boolean()], {
+    description: 'How an editor shows the template; rendering does not depend on it.',
+  }),
+  template_metadata: Metadata,
+  prompt_metadata: Metadata,
+};
+const { string, parameters } = version;
+const optional = {
+  model: Type.Optional(version.model),
+  virtual_key: Type.Optional(version.virtual_key),
+  version_description: Type.Optional(version.version_description),
+  functions: Type.Optional(version.functions),
+  tools: Type.Optional(version.tools),
+  tool_choice: Type.Optional(version.tool_choice),
+  is_raw_template: Type.Optional(version.is_raw_template),
+  template_metadata: Type.Optional(version.template_metadata),
+  prompt_metadata: Type.Optional(version.prompt_metadata),
+};
+const collection = Type.Optional(
+  Name('Id or slug of a collection; `default` for the one that every workspace has.'),
+);
+
+/** What makes a prompt. */
+export const CreatePrompt = Type.Object(
+  {
+    name: Name('For people.'),
+    workspace_id: Type.Optional(Name('Id or slug; keys of the organisation say it here.')),
+    collection_id: collection,
+    ...{ string, parameters, ...optional },
+  },
+  strict,
+);
+
+/** What changes one; with any of the fields of a version, it gets a new version. */
+export const UpdatePrompt = Type.Object(
+  {
+    patch: Type.Optional(
+      Type.Boolean({
+        description:
+          'Fields of the version that are not given are those of the latest version. Default false: they are empty, and `string` is needed.',
+      }),
+    ),
+    name: Type.Optional(Name('For people.')),
+    collection_id: collection,
+    ...{ string: Type.Optional(string), parameters: Type.Optional(parameters), ...optional },
+  },
+  strict,
+);
+
+type Body = Static<typeof UpdatePrompt>;
+
+const versionFields = Object.keys(version) as readonly (keyof typeof version)[];
+
+/** Whether a body says anything that belongs to a version. */
+export function makesVersion(body: Body): boolean {
+  return versionFields.some((name) => body[name] !== undefined);
+}
+
+/** What a version is that nothing was said about. */
+export const emptyVersion: PromptData = {
+  ...{ template: '', parameters: {}, virtualKey: '', model: '', functions: [], tools: [] },
+  ...{ toolChoice: null, metadata: {}, isRawTemplate: false, defaultVersion: 1 },
+};
+
+/**
+ * The version that a body makes. Fields that it leaves out are those of `before`. Throws `invalid_request` for metadata
+ * in both spellings, and for whole numbers beyond 2^53.
+ */
+export function versionOf(body: Body, before: PromptData): PromptData {
+  if (body.template_metadata !== undefined && body.prompt_metadata !== undefined)
+    throw refusedBody([{ path: '/prompt_metadata', message: 'is given as template_metadata, too' }]);
+  const stored = (member: keyof Body): unknown =>
+    body[member] === undefined ? undefined : plainValue(body[member], `/${member}`);
+  const given = {
+    parameters: stored('parameters'),
+    functions: stored('functions'),
+    tools: stored('tools'),
+    toolChoice: stored('tool_choice'),
+    metadata: stored('template_metadata') ?? stored('prompt_metadata'),
+  } as Partial<Pick<PromptData, 'parameters' | 'functions' | 'tools' | 'toolChoice' | 'metadata'>>;
+  return {
+    template: body.string ?? before.template,
+    parameters: given.parameters ?? before.parameters,
+    virtualKey: body.virtual_key ?? before.virtualKey,
+    model: body.model ?? before.model,
+    functions: given.functions ?? before.functions,
+    tools: given.tools ?? before.tools,
+    toolChoice: given.toolChoice ?? before.toolChoice,
+    metadata: given.metadata ?? before.metadata,
+    isRawTemplate: body.is_raw_template === undefined ? before.isRawTemplate : Boolean(body.is_raw_template),
+    defaultVersion: before.defaultVersion,
+  };
+}
+
+/** Throws `invalid_request` when there is no such provider in the workspace or in the configuration. */
+export async function requireProvider(
+  { records }: Pick<ResourcesReader, 'records'>,
+  place: RecordPlace,
+  virtualKey: string,
+  router: Scope['router'],
+): Promise<void> {
+  if (virtualKey === '') return;
+  const slug = virtualKey.replace(/^@/, '');
+  if ((await records.find('provider', place, slug))?.status === 'active') return;
+  try {
+    router.checkConfig({ text: JSON.stringify({ virtual_key: slug }), slug: '', place });
+  } catch (error) {
+    if (!GatewayError.is(error)) throw error;
+    const shown = slug.slice(0, 64);
+    throw refusedBody([
+      { path: '/virtual_key', message: `names "${shown}", and no such provider is visible to the workspace` },
+    ]);
+  }
+}
+
+const Status = Type.Union([Type.Literal('active'), Type.Literal('archived')]);
+/** `active` for the version that is used when none is named. */
+const VersionStatus = Type.Union([Type.Literal('active'), Type.Literal('archived')], {
+  description: '`active`: it is used when a request names no version.',
+});
+const AnyObject = Type.Record(Type.String(), Type.Unknown());
+
+/** A prompt with one of its versions. */
+export const PromptReply = Type.Object({
+  id: Type.String(),
+  object: Type.Literal('prompt'),
+  slug: Type.String(),
+  name: Type.String(),
+  collection_id: Type.String(),
+  workspace_id: Type.String(),
+  string: Type.String({ description: 'The template.' }),
+  parameters: AnyObject,
+  prompt_version: Type.Integer(),
+  prompt_version_id: Type.String(),
+  prompt_version_status: VersionStatus,
+  prompt_version_description: Type.String(),
+  prompt_version_label_id: orNull(Type.String()),
+  virtual_key: Type.String(),
+  model: Type.String(),
+  functions: Type.Array(AnyObject),
+  tools: Type.Array(AnyObject),
+  tool_choice: Type.Unknown(),
+  template_metadata: AnyObject,
+  is_raw_template: Type.Boolean(),
+  status: Status,
+  created_at: Instant('When it was made.'),
+  last_updated_at: Instant('When it was changed last.'),
+});
+
+/** A prompt in a list. */
+export const PromptEntry = Type.Object({
+  id: Type.String(),
+  object: Type.Literal('prompt'),
+  slug: Type.String(),
+  name: Type.String(),
+  collection_id: Type.String(),
+  workspace_id: Type.String(),
+  model: Type.String(),
+  status: Status,
+  created_at: Type.String(),
+  last_updated_at: Type.String(),
+});
+
+/** A version in the list of versions. */
+export const PromptVersionEntry = Type.Object({
+  id: Type.String(),
+  object: Type.Literal('prompt'),
+  prompt_id: Type.String(),
+  prompt_template: Type.Object({ string: Type.String(), parameters: AnyObject, model: Type.String() }),
+  prompt_version: Type.Integer(),
+  prompt_description: Type.String(),
+  label_id: orNull(Type.String()),
+  status: VersionStatus,
+  created_at: Type.String(),
+});
+
+/** The prompt as lists show it. */
+export function showEntry(record: StoredRecord<'prompt'>): Static<typeof PromptEntry> {
+  return {
+    ...{ id: record.id, object: 'prompt', slug: record.slug, name: record.name },
+    ...{ collection_id: record.parentId, workspace_id: record.workspaceId ?? '' },
+    ...{ model: record.data.model, status: record.status },
+    created_at: new Date(record.createdAt).toISOString(),
+    last_updated_at: new Date(record.updatedAt).toISOString(),
+  };
+}
+
+/** The prompt with this version of it. */
+export function showPrompt(
+  record: StoredRecord<'prompt'>,
+  version: RecordVersion<'prompt'>,
+): Static<typeof PromptReply> {
+  const { data } = version;
+  return {
+    ...showEntry(record),
+    ...{ string: data.template, parameters: { ...data.parameters }, model: data.model },
+    ...{ prompt_version: version.number, prompt_version_id: version.id },
+    prompt_version_status: statusOf(record, version),
+    prompt_version_description: version.description,
+    prompt_version_label_id: version.labelId || null,
+    ...{ virtual_key: data.virtualKey, functions: [...data.functions], tools: [...data.tools] },
+    ...{ tool_choice: data.toolChoice, template_metadata: { ...data.metadata } },
+    is_raw_template: data.isRawTemplate,
+  };
+}
+
+/** The version as the list of versions shows it. */
+export function showVersion(
+  record: StoredRecord<'prompt'>,
+  version: RecordVersion<'prompt'>,
+): Static<typeof PromptVersionEntry> {
+  const { template, parameters, model } = version.data;
+  return {
+    ...{ id: version.id, object: 'prompt', prompt_id: record.id, prompt_version: version.number },
+    prompt_template: { string: template, parameters: { ...parameters }, model },
+    ...{ prompt_description: version.description, label_id: version.labelId || null },
+    status: statusOf(record, version),
+    created_at: new Date(version.createdAt).toISOString(),
+  };
+}
+
+/** `active` for the version that is used when none is named. */
+export function statusOf(
+  { data }: StoredRecord<'prompt' | 'prompt_partial'>,
+  { number }: RecordVersion<'prompt' | 'prompt_partial'>,
+): 'active' | 'archived' {
+  return number === data.defaultVersion ? 'active' : 'archived';
+}

@@ -1,0 +1,446 @@
+import { randomUUID } from 'node:crypto';
+import { reachOf } from '../../../core/access/access.ts';
+import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
+import { defineRoute, type JsonValue, type Scope, Type } from '../../../core/pipeline/plugin.ts';
+import type { KeyRecord } from '../../../core/ports/directory.ts';
+import type { StoredRecord } from '../../../core/ports/records.ts';
+import type { ResourcesWriter, WorkspaceRecord } from '../../../core/ports/resources.ts';
+import {
+  changedRecord,
+  newSlug,
+  placeOfList,
+  requiredWorkspace,
+  staleVersion,
+  visibleRecord,
+} from '../shared/records.ts';
+import {
+  checkTemplate,
+  everyVersion,
+  latestVersion,
+  noSuchVersion,
+  PromptReferenceParam,
+  publishTemplate,
+  referencedTemplate,
+  requirePrompts,
+  VersionNumber,
+  visibleTemplate,
+} from './templates.ts';
+import { namedCollection } from './collections.ts';
+import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
+import {
+  CreatePrompt,
+  emptyVersion,
+  makesVersion,
+  PromptEntry,
+  PromptReply,
+  PromptVersionEntry,
+  requireProvider,
+  showEntry,
+  showPrompt,
+  showVersion,
+  UpdatePrompt,
+  versionOf,
+} from './record.ts';
+import { Identifier, Name, orNull, refusedBody, strict } from '../shared/fields.ts';
+import type { PromptData } from '../../../core/ports/record-kinds.ts';
+import { findPrompt } from '../../../core/administration/prompts/find-prompt.ts';
+import { storedSource } from '../../../core/administration/prompts/prompt-source.ts';
+import { renderStoredPrompt } from '../../../core/administration/prompts/render-stored-prompt.ts';
+
+/** What some clients repeat of the path. */
+const ofThePath = ['promptID', 'prompt_id', 'promptId', 'prompt_i_d'];
+
+/** `POST /prompts/{promptId}/render`: the body that `/completions` would send to the provider. */
+export function renderPromptRoute({ directory }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'prompts.render',
+    method: 'POST',
+    path: '/prompts/{promptId}/render',
+    summary: 'What a prompt comes to with these variables, as the body of a request to a provider',
+    scope: 'prompts.render',
+    // Reads only.
+    audit: null,
+    params: Type.Object({ promptId: PromptReferenceParam }),
+    body: Type.Object(
+      {
+        variables: Type.Optional(
+          Type.Record(Type.String(), Type.Unknown(), { description: 'Values by the names in the template.' }),
+        ),
+        strict: Type.Optional(
+          orNull(
+            Type.Boolean({
+              default: false,
+              description: 'Refuse when a variable of the template is missing. Else it stands for nothing.',
+            }),
+          ),
+        ),
+      },
+      {
+        additionalProperties: true,
+        description: 'Beside the variables: parameters that count instead of those of the prompt.',
+      },
+    ),
+    reply: Type.Object({
+      success: Type.Literal(true),
+      data: Type.Record(Type.String(), Type.Unknown()),
+    }),
+    async handle({ params, body, key, role, read }) {
+      requirePrompts({ key, role }, directory, 'View');
+      // What has been parsed from JSON is JSON.
+      const sent = { ...body } as Record<string, JsonValue>;
+      for (const name of ofThePath) delete sent[name];
+      const { body: data } = await read(async (reader) => {
+        const source = storedSource(reader);
+        const [idOrSlug = ''] = params.promptId.split('@');
+        // Its own workspace, where the key is not bound to one.
+        const { organisationId, workspaceId } = await visibleTemplate(reader, key, 'prompt', idOrSlug);
+        const place = { organisationId, workspaceId: workspaceId ?? reachOf(key).workspaceId };
+        return renderStoredPrompt(source, await findPrompt(source, place, params.promptId), sent);
+      });
+      return { success: true as const, data };
+    },
+  });
+}
+
+const Params = Type.Object({ promptId: Identifier });
+const VersionParams = Type.Object({ promptId: Identifier, versionId: Identifier });
+
+/** The routes of the versions of prompts. */
+export function promptVersionRoutes(scope: Scope): readonly RouteDefinition[] {
+  return [listVersionsRoute(scope), getVersionRoute(scope), labelRoute(scope), publishRoute(scope)];
+}
+
+function listVersionsRoute({ directory }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'prompts.versions',
+    method: 'GET',
+    path: '/prompts/{promptId}/versions',
+    summary: 'All versions of a prompt, newest first',
+    scope: 'prompts.read',
+    // Reads only.
+    audit: null,
+    params: Params,
+    reply: Type.Array(PromptVersionEntry),
+    async handle({ params, key, role, read }) {
+      requirePrompts({ key, role }, directory, 'View');
+      return read(async (reader) => {
+        const record = await visibleTemplate(reader, key, 'prompt', params.promptId);
+        return (await everyVersion(reader, record)).map((version) => showVersion(record, version));
+      });
+    },
+  });
+}
+
+function getVersionRoute({ directory }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'prompts.get_version',
+    method: 'GET',
+    path: '/prompts/{promptId}/versions/{versionId}',
+    summary: 'A prompt with one of its versions',
+    scope: 'prompts.read',
+    // Reads only.
+    audit: null,
+    params: VersionParams,
+    reply: PromptReply,
+    async handle({ params, key, role, read }) {
+      requirePrompts({ key, role }, directory, 'View');
+      return read(async (reader) => {
+        const record = await visibleTemplate(reader, key, 'prompt', params.promptId);
+        const { organisationId, id } = record;
+        const wanted = { id: params.versionId };
+        const version = await reader.records.version('prompt', organisationId, id, wanted);
+        if (version === undefined) throw noSuchVersion(record, params.versionId);
+        return showPrompt(record, version);
+      });
+    },
+  });
+}
+
+function labelRoute({ clock, directory }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'prompts.label_version',
+    method: 'PUT',
+    path: '/prompts/{promptId}/versions/{versionId}',
+    summary: 'Puts a label on a version, and takes it off the one that had it; null takes off its own',
+    scope: 'prompts.update',
+    audit: 'update',
+    params: VersionParams,
+    body: Type.Object(
+      { label_id: Type.Optional(orNull(Name('Id of a label of the workspace or of the organisation.'))) },
+      strict,
+    ),
+    reply: Type.Object({}),
+    async handle({ params, body, key, role, write, requireVersion }) {
+      requirePrompts({ key, role }, directory, 'Write');
+      await write(async (writer) => {
+        const before = await visibleTemplate(writer, key, 'prompt', params.promptId);
+        const { organisationId, workspaceId, id } = before;
+        requireVersion(before.version);
+        const wanted = { id: params.versionId };
+        const version = await writer.records.version('prompt', organisationId, id, wanted);
+        if (version === undefined) throw noSuchVersion(before, params.versionId);
+        if (body.label_id === undefined) return { id, workspaceId, result: undefined };
+        let labelId = '';
+        if (body.label_id !== null) {
+          const label = await writer.records.find('label', before, body.label_id);
+          if (label === undefined) {
+            const message = 'names no label of the workspace or of its organisation';
+            throw refusedBody([{ path: '/label_id', message }]);
+          }
+          labelId = label.id;
+        }
+        await writer.records.label('prompt', organisationId, version.id, labelId);
+        // What a label stands for is looked up again when the record has another version.
+        if (!(await writer.records.replace(changedRecord(before, {}, key, clock.now()))))
+          throw staleVersion();
+        return { id, workspaceId, result: undefined };
+      });
+      return {};
+    },
+  });
+}
+
+function publishRoute(scope: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'prompts.publish',
+    method: 'PUT',
+    path: '/prompts/{promptId}/makeDefault',
+    summary: 'Makes a version the one that is used when none is named',
+    scope: 'prompts.publish',
+    audit: 'publish',
+    params: Params,
+    body: Type.Object({ version: VersionNumber }, strict),
+    reply: Type.Object({}),
+    async handle(input) {
+      const { params, body } = input;
+      await publishTemplate('prompt', { idOrSlug: params.promptId, number: body.version }, input, scope);
+      return {};
+    },
+  });
+}
+
+const Updated = Type.Object({ id: Type.String(), slug: Type.String(), prompt_version_id: Type.String() });
+
+/** `PUT /prompts/{promptId}`: renames or moves the prompt, and adds a version when the body says anything of one. */
+function updatePromptRoute({ clock, directory, router }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'prompts.update',
+    method: 'PUT',
+    path: '/prompts/{promptId}',
+    summary: 'Adds a version to a prompt, which is not its default yet; renames or moves it',
+    scope: 'prompts.update',
+    audit: 'update',
+    params: Type.Object({ promptId: Identifier }),
+    body: UpdatePrompt,
+    reply: Updated,
+    async handle({ params, body, key, role, write, requireVersion, sendVersion }) {
+      requirePrompts({ key, role }, directory, 'Write');
+      const now = clock.now();
+      const { record, versionId } = await write(async (writer) => {
+        const before = await visibleTemplate(writer, key, 'prompt', params.promptId);
+        requireVersion(before.version);
+        const { organisationId, workspaceId = '' } = before;
+        const workspace = { id: workspaceId, organisationId };
+        const collection =
+          body.collection_id === undefined
+            ? undefined
+            : await namedCollection(writer, body.collection_id, { workspace, key, now });
+        const change = { name: body.name ?? before.name, parentId: collection?.id ?? before.parentId };
+        const after = changedRecord(before, change, key, now);
+        if (!(await writer.records.replace(after))) throw staleVersion();
+        const latest = await latestVersion(writer, before);
+        let versionId = latest?.id ?? '';
+        if (makesVersion(body)) {
+          const data = versionOf(body, baseOf(body, latest?.data ?? before.data));
+          await checkTemplate(writer, { template: data.template, place: { organisationId, workspaceId } });
+          if (body.virtual_key !== undefined)
+            await requireProvider(writer, { organisationId, workspaceId }, data.virtualKey, router);
+          const version = await writer.records.addVersion('prompt', organisationId, {
+            ...{ id: randomUUID(), recordId: before.id, name: after.name, data },
+            ...{ description: body.version_description ?? '', labelId: '' },
+            ...{ createdBy: key.userId || key.id, createdAt: now },
+          });
+          versionId = version.id;
+        }
+        return { id: after.id, workspaceId, result: { record: after, versionId } };
+      });
+      sendVersion(record.version);
+      return { id: record.id, slug: record.slug, prompt_version_id: versionId };
+    },
+  });
+}
+
+/** What fields have that the body leaves out. The provider stays in any case: it is no part of the text. */
+function baseOf(
+  { patch, string }: { readonly patch?: boolean; readonly string?: string },
+  latest: PromptData,
+): PromptData {
+  if (patch === true) return latest;
+  if (string !== undefined) return { ...emptyVersion, virtualKey: latest.virtualKey };
+  const message = 'is missing: without "patch": true, a new version says everything anew';
+  throw refusedBody([{ path: '/string', message }]);
+}
+
+/** The routes of prompts themselves; those of their versions are in `prompt-versions.ts`. */
+export function promptRoutes(scope: Scope): readonly RouteDefinition[] {
+  return [
+    createRoute(scope),
+    listRoute(scope),
+    getRoute(scope),
+    updatePromptRoute(scope),
+    archiveRoute(scope),
+  ];
+}
+
+const Created = Type.Object({
+  id: Type.String(),
+  object: Type.Literal('prompt'),
+  slug: Type.String(),
+  version_id: Type.String(),
+});
+
+function createRoute({ clock, directory, router }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'prompts.create',
+    method: 'POST',
+    path: '/prompts',
+    summary: 'Saves a prompt, with its first version',
+    scope: 'prompts.create',
+    audit: 'create',
+    body: CreatePrompt,
+    reply: Created,
+    async handle({ body, key, role, write, sendVersion }) {
+      requirePrompts({ key, role }, directory, 'Write');
+      const now = clock.now();
+      const { record, version } = await write(async (writer) => {
+        const workspace = await workspaceOfPrompt(writer, key, body);
+        const { id: workspaceId, organisationId } = workspace;
+        const collection = await namedCollection(writer, body.collection_id, { workspace, key, now });
+        const data = versionOf(body, emptyVersion);
+        await checkTemplate(writer, { template: data.template, place: { organisationId, workspaceId } });
+        await requireProvider(writer, { organisationId, workspaceId }, data.virtualKey, router);
+        const by = key.userId || key.id;
+        const record: StoredRecord<'prompt'> = {
+          ...{ kind: 'prompt', id: randomUUID(), organisationId, workspaceId },
+          ...{ slug: newSlug('pp-', body.name), name: body.name, status: 'active' },
+          ...{ parentId: collection.id, data, secrets: {}, createdBy: by, updatedBy: by },
+          ...{ createdAt: now, updatedAt: now, version: 1 },
+        };
+        await writer.records.insert(record);
+        const version = await writer.records.addVersion('prompt', organisationId, {
+          ...{ id: randomUUID(), recordId: record.id, name: record.name, data },
+          ...{ description: body.version_description ?? '', labelId: '', createdBy: by, createdAt: now },
+        });
+        return { id: record.id, workspaceId, result: { record, version } };
+      });
+      sendVersion(record.version);
+      return { id: record.id, object: 'prompt' as const, slug: record.slug, version_id: version.id };
+    },
+  });
+}
+
+/** The key's workspace, or what the body says: by itself, or by the collection that is in it. */
+async function workspaceOfPrompt(
+  writer: ResourcesWriter,
+  key: KeyRecord,
+  body: { readonly workspace_id?: string; readonly collection_id?: string },
+): Promise<WorkspaceRecord> {
+  const { workspace_id: said, collection_id: collection } = body;
+  if (said !== undefined || collection === undefined || reachOf(key).workspaceId !== undefined)
+    return requiredWorkspace(writer, key, said);
+  const { organisationId } = key;
+  const found = await writer.records.find('collection', { organisationId }, collection);
+  if (found?.workspaceId !== undefined) return requiredWorkspace(writer, key, found.workspaceId);
+  const message = 'names no collection by its id; say workspace_id beside it';
+  throw refusedBody([{ path: '/collection_id', message }]);
+}
+
+function listRoute({ directory }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'prompts.list',
+    method: 'GET',
+    path: '/prompts',
+    summary: 'The prompts that the key may see, oldest first',
+    scope: 'prompts.list',
+    // Reads only.
+    audit: null,
+    query: Type.Object(
+      {
+        ...pageQuery,
+        workspace_id: Type.Optional(Name('Only those of this workspace: its id or slug.')),
+        collection_id: Type.Optional(Name('Only those in this collection: its id or slug.')),
+        search: Type.Optional(Name('Part of the name or slug, in any case.')),
+      },
+      strict,
+    ),
+    reply: Type.Object({ ...listReply, data: Type.Array(PromptEntry) }),
+    async handle({ query, key, role, read }) {
+      requirePrompts({ key, role }, directory, 'View');
+      const page = pageOf(query);
+      const { total, data } = await read(async (reader) => {
+        const { collection_id: idOrSlug, search } = query;
+        const { organisationId, workspaceId } = await placeOfList(reader, key, query.workspace_id);
+        const collection =
+          idOrSlug === undefined
+            ? undefined
+            : await visibleRecord(reader, key, {
+                ...{ kind: 'collection', noun: 'collection', idOrSlug, workspace: query.workspace_id },
+              });
+        const filter = {
+          status: 'active' as const,
+          ...(workspaceId !== undefined && { workspaceId }),
+          ...(collection !== undefined && { parentId: collection.id }),
+          ...(search !== undefined && { search }),
+        };
+        return reader.records.list('prompt', organisationId, filter, page);
+      });
+      return { object: 'list' as const, total, data: data.map((record) => showEntry(record)) };
+    },
+  });
+}
+
+function getRoute({ directory }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'prompts.get',
+    method: 'GET',
+    path: '/prompts/{promptId}',
+    summary: 'One prompt, with its default version or the one that is named',
+    scope: 'prompts.read',
+    // Reads only.
+    audit: null,
+    params: Type.Object({ promptId: PromptReferenceParam }),
+    reply: PromptReply,
+    async handle({ params, key, role, read, sendVersion }) {
+      requirePrompts({ key, role }, directory, 'View');
+      const { record, version } = await read((reader) =>
+        referencedTemplate(reader, key, 'prompt', params.promptId),
+      );
+      sendVersion(record.version);
+      return showPrompt(record, version);
+    },
+  });
+}
+
+function archiveRoute({ clock, directory }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'prompts.delete',
+    method: 'DELETE',
+    path: '/prompts/{promptId}',
+    summary: 'Archives a prompt: nobody can see or use it from then on',
+    scope: 'prompts.delete',
+    audit: 'delete',
+    params: Type.Object({ promptId: Identifier }),
+    reply: Type.Object({}),
+    async handle({ params, key, role, write, requireVersion }) {
+      requirePrompts({ key, role }, directory, 'Write');
+      await write(async (writer) => {
+        const before = await visibleTemplate(writer, key, 'prompt', params.promptId);
+        requireVersion(before.version);
+        const after = changedRecord(before, { status: 'archived' }, key, clock.now());
+        if (!(await writer.records.replace(after))) throw staleVersion();
+        return { id: after.id, workspaceId: after.workspaceId, result: undefined };
+      });
+      return {};
+    },
+  });
+}

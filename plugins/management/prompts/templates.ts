@@ -1,0 +1,276 @@
+import { GatewayError, type Scope, Type } from '../../../core/pipeline/plugin.ts';
+import type { Directory, KeyRecord } from '../../../core/ports/directory.ts';
+import type { RecordKind, RecordPlace, RecordVersion, StoredRecord } from '../../../core/ports/records.ts';
+import type { ResourcesReader } from '../../../core/ports/resources.ts';
+import {
+  labelSlug,
+  readReference,
+  referencePattern,
+  type WantedVersion,
+} from '../../../core/administration/prompts/prompt-reference.ts';
+import { storedSource, type TemplateKind } from '../../../core/administration/prompts/prompt-source.ts';
+import { changedRecord, eachRecord, noSuchRecord, staleVersion, visibleRecord } from '../shared/records.ts';
+import type { Actor } from '../api-keys/access.ts';
+import { settingsFor } from '../shared/data-visibility.ts';
+import type { RouteInput } from '../../../core/pipeline/define-route.ts';
+import { refusedBody } from '../shared/fields.ts';
+import { compilePrompt } from '../../../core/administration/prompts/prompt-template.ts';
+import { compileTemplate } from '../../../core/administration/prompts/template.ts';
+import { withoutFullStop } from '../../../core/errors/full-stop.ts';
+import { includedPartials } from '../../../core/administration/prompts/included-partials.ts';
+import { TemplateError } from '../../../core/administration/prompts/template-error.ts';
+
+const maxNamed = 10;
+const pageSize = 100;
+
+type Reader = Pick<ResourcesReader, 'records'>;
+
+/** Whether a version of a prompt or of a partial uses something. */
+type Uses = (version: Pick<RecordVersion<TemplateKind>, 'data' | 'labelId'>, kind: TemplateKind) => boolean;
+
+/**
+ * Throws `resource_conflict`, naming up to 10 of them, when prompts or partials include the partial: in their default
+ * version, their latest one, or one that has a label. Older versions do not hold it back.
+ */
+export async function requireUnusedPartial(
+  reader: Reader,
+  partial: StoredRecord<'prompt_partial'>,
+): Promise<void> {
+  const names = ({ data }: { readonly data: { readonly template: string } }, kind: TemplateKind): boolean => {
+    const { partials } = kind === 'prompt' ? compilePrompt(data.template) : compileTemplate(data.template);
+    return partials.some((name) => {
+      const named = readReference(name)?.idOrSlug;
+      return named === partial.id || named === partial.slug;
+    });
+  };
+  await requireUnused(reader, partial, names);
+}
+
+/** Throws `resource_conflict`, naming up to 10 of them, when versions of prompts or of partials have the label. */
+export async function requireUnusedLabel(reader: Reader, label: StoredRecord<'label'>): Promise<void> {
+  await requireUnused(reader, label, ({ labelId }) => labelId === label.id);
+}
+
+async function requireUnused(
+  reader: Reader,
+  used: StoredRecord<'label' | 'prompt_partial'>,
+  uses: Uses,
+): Promise<void> {
+  const { organisationId, workspaceId } = used;
+  const filter = { status: 'active' as const, ...(workspaceId !== undefined && { workspaceId }) };
+  const users: string[] = [];
+  for (const kind of ['prompt', 'prompt_partial'] as const) {
+    for await (const record of eachRecord(reader, kind, organisationId, filter)) {
+      if (users.length === maxNamed) break;
+      if (record.id !== used.id && (await isUser(reader, record, uses)))
+        users.push(`${nounOf(kind)} "${record.slug}"`);
+    }
+  }
+  if (users.length === 0) return;
+  throw new GatewayError(
+    'resource_conflict',
+    `The ${nounOf(used.kind)} "${used.name}" is in use by ${users.join(', ')}. Change them first.`,
+  );
+}
+
+function nounOf(kind: RecordKind): string {
+  return kind === 'prompt_partial' ? 'partial' : kind;
+}
+
+async function isUser({ records }: Reader, record: StoredRecord<TemplateKind>, uses: Uses): Promise<boolean> {
+  const { kind, organisationId, id } = record;
+  if (uses({ data: record.data, labelId: '' }, kind)) return true;
+  for (let offset = 0; ; offset += pageSize) {
+    const { data } = await records.versions(kind, organisationId, id, { offset, limit: pageSize });
+    const served = data.filter((one, index) => (offset === 0 && index === 0) || one.labelId !== '');
+    if (served.some((one) => uses(one, kind))) return true;
+    if (data.length < pageSize) return false;
+  }
+}
+
+/** The number of a version in a body. */
+export const VersionNumber = Type.Integer({
+  ...{ minimum: 1, maximum: 2_147_483_647 },
+  description: 'Number of the version.',
+});
+
+/** Which version of which prompt or partial is to be the default. */
+interface Publication {
+  readonly idOrSlug: string;
+  readonly number: number;
+}
+
+/**
+ * Makes a version the default one, when its template can still be rendered: a partial that it includes may be gone, or may
+ * include it in turn. Throws `invalid_request`, `resource_not_found`.
+ */
+export async function publishTemplate<K extends TemplateKind>(
+  kind: K,
+  { idOrSlug, number }: Publication,
+  call: Pick<
+    RouteInput<unknown, unknown, unknown>,
+    'key' | 'role' | 'write' | 'requireVersion' | 'sendVersion'
+  >,
+  { clock, directory }: Pick<Scope, 'clock' | 'directory'>,
+): Promise<void> {
+  const { key, role, write, requireVersion, sendVersion } = call;
+  requirePrompts({ key, role }, directory, 'Write');
+  const record = await write(async (writer) => {
+    const before = await visibleTemplate(writer, key, kind, idOrSlug);
+    requireVersion(before.version);
+    const { organisationId, workspaceId, id, slug } = before;
+    const version = await writer.records.version(kind, organisationId, id, { number });
+    if (version === undefined) {
+      const message = `is ${number}, and "${slug}" has no version of that number`;
+      throw refusedBody([{ path: '/version', message }]);
+    }
+    const place = { organisationId, workspaceId };
+    const draft = { template: version.data.template, place, pointer: '/version' };
+    await checkTemplate(writer, kind === 'prompt' ? draft : { ...draft, partial: { id, slug } });
+    const data: StoredRecord<K>['data'] = { ...version.data, defaultVersion: number };
+    const after = changedRecord<K>(before, { data }, key, clock.now());
+    if (!(await writer.records.replace(after))) throw staleVersion();
+    return { id, workspaceId, result: after };
+  });
+  sendVersion(record.version);
+}
+
+type RecordsAndWorkspaces = Pick<ResourcesReader, 'records' | 'workspaces'>;
+
+const nouns = { prompt: 'prompt', prompt_partial: 'partial' } as const;
+
+/** A prompt in a path: `id`, `slug`, `id@12`, `id@latest` or `id@<label>`. */
+export const PromptReferenceParam = Type.String({
+  ...{ maxLength: 511, pattern: referencePattern },
+  description: 'Id or slug; `@12`, `@latest` or `@<label>` behind it names a version.',
+});
+
+/** The active prompt or partial of this id or slug. Throws `resource_not_found`. */
+export async function visibleTemplate<K extends TemplateKind>(
+  reader: RecordsAndWorkspaces,
+  key: KeyRecord,
+  kind: K,
+  idOrSlug: string,
+): Promise<StoredRecord<K>> {
+  const record = await visibleRecord(reader, key, { kind, noun: nouns[kind], idOrSlug });
+  if (record.status === 'active') return record;
+  throw noSuchRecord(nouns[kind], idOrSlug);
+}
+
+/** A prompt or a partial with the version that a reference names. Throws `resource_not_found`. */
+export async function referencedTemplate<K extends TemplateKind>(
+  reader: RecordsAndWorkspaces,
+  key: KeyRecord,
+  kind: K,
+  reference: string,
+): Promise<{ readonly record: StoredRecord<K>; readonly version: RecordVersion<K> }> {
+  const wanted = readReference(reference);
+  if (wanted === undefined) throw noSuchRecord(nouns[kind], reference);
+  const record = await visibleTemplate(reader, key, kind, wanted.idOrSlug);
+  const version = await versionOf(reader, record, wanted.version);
+  if (version !== undefined) return { record, version };
+  throw noSuchVersion(record, reference);
+}
+
+async function versionOf<K extends TemplateKind>(
+  { records }: RecordsAndWorkspaces,
+  record: StoredRecord<K>,
+  wanted: WantedVersion,
+): Promise<RecordVersion<K> | undefined> {
+  const { organisationId, id } = record;
+  const { kind } = record;
+  if (wanted.kind === 'latest') return latestVersion({ records }, record);
+  if (wanted.kind === 'label') {
+    const label = await records.find('label', record, labelSlug(wanted.label));
+    return label && records.version(kind, organisationId, id, { labelId: label.id });
+  }
+  const number = wanted.kind === 'default' ? record.data.defaultVersion : wanted.number;
+  return records.version(kind, organisationId, id, { number });
+}
+
+/** The newest version. */
+export async function latestVersion<K extends TemplateKind>(
+  { records }: Pick<ResourcesReader, 'records'>,
+  { kind, organisationId, id }: StoredRecord<K>,
+): Promise<RecordVersion<K> | undefined> {
+  const page = { offset: 0, limit: 1 };
+  return (await records.versions(kind, organisationId, id, page)).data[0];
+}
+
+/** Every version, newest first. */
+export async function everyVersion<K extends TemplateKind>(
+  { records }: Pick<ResourcesReader, 'records'>,
+  { kind, organisationId, id }: StoredRecord<K>,
+): Promise<readonly RecordVersion<K>[]> {
+  const found: RecordVersion<K>[] = [];
+  for (const limit = 100; ;) {
+    const page = { offset: found.length, limit };
+    const { data } = await records.versions(kind, organisationId, id, page);
+    found.push(...data);
+    if (data.length < limit) return found;
+  }
+}
+
+/** There is no such version: names what was asked for. */
+export function noSuchVersion({ slug }: StoredRecord, wanted: string): GatewayError {
+  return new GatewayError(
+    'resource_not_found',
+    `"${slug}" has no version that "${wanted.slice(0, 64)}" names. List its versions to see which there are.`,
+  );
+}
+
+/**
+ * Throws `scope_missing`, naming the setting, when the caller's role may not see, or not edit, the prompts of its
+ * workspace with what belongs to them: collections, partials and labels.
+ */
+export function requirePrompts(
+  actor: Actor,
+  directory: Pick<Directory, 'settingsIn' | 'user'>,
+  what: 'View' | 'Write',
+): void {
+  const settings = settingsFor(actor, directory)?.prompts;
+  if (settings === undefined) return;
+  const who = actor.role === 'manager' ? 'managers' : 'members';
+  const name = `${who}${what}Prompts` as const;
+  if (settings[name]) return;
+  throw new GatewayError(
+    'scope_missing',
+    `The key "${actor.key.name}" acts as ${actor.role}, and ${who} of its workspace may not ${what === 'View' ? 'see' : 'edit'} prompts: the setting ${name} is off. An owner or admin of the organisation changes it.`,
+  );
+}
+
+/** A template that is to be saved, or to be served by default. */
+interface TemplateDraft {
+  readonly template: string;
+  /** The workspace whose partials it may include. */
+  readonly place: RecordPlace;
+  /** Given for a partial: it must not include itself. */
+  readonly partial?: { readonly id: string; readonly slug: string };
+  /** Field of the body at fault. Default `/string`. */
+  readonly pointer?: string;
+}
+
+/**
+ * Throws `invalid_request` for a template that cannot be read (with line and column), that includes what is not there, or
+ * that includes itself (with the circle).
+ */
+export async function checkTemplate(
+  reader: Pick<ResourcesReader, 'records'>,
+  { template, place, partial, pointer = '/string' }: TemplateDraft,
+): Promise<void> {
+  try {
+    const source = storedSource(reader);
+    if (partial === undefined) {
+      await includedPartials(source, place, compilePrompt(template).partials);
+      return;
+    }
+    const compiled = compileTemplate(template);
+    await includedPartials(source, place, compiled.partials, { ...partial, template: compiled });
+  } catch (error) {
+    if (error instanceof TemplateError)
+      throw refusedBody([{ path: pointer, message: `is no template: ${error.message}` }]);
+    if (GatewayError.is(error) && error.code === 'invalid_request')
+      throw refusedBody([{ path: pointer, message: `is refused: ${withoutFullStop(error.message)}` }]);
+    throw error;
+  }
+}

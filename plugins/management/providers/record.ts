@@ -1,0 +1,251 @@
+import { GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
+import type { StoredRecord } from '../../../core/ports/records.ts';
+import {
+  BodyUsageLimit,
+  rateLimitsOfBody,
+  shownRateLimits,
+  ShownRateLimits,
+  showUsageLimit,
+  usageLimitOfBody,
+  UsageLimitSchema,
+} from '../shared/limits.ts';
+import { ManagedBy, Name, orNull, refusedBody, strict } from '../shared/fields.ts';
+import { plainProvider, providerFields } from '../../../core/organisation/provider-schema.ts';
+import type { ProviderData } from '../../../core/ports/record-kinds.ts';
+import { GivenSlug } from '../integrations/record.ts';
+import { randomUUID } from 'node:crypto';
+import { accessTo } from '../../../core/access/integration-access.ts';
+import type { ResourcesReader, ResourcesWriter } from '../../../core/ports/resources.ts';
+import { eachRecord, newSlug } from '../shared/records.ts';
+
+const maxNamed = 10;
+
+/**
+ * Throws `resource_conflict`, naming ten of them at the most, while configs, deployments or prompts name one of these
+ * providers.
+ */
+export async function requireUnused(
+  reader: Pick<ResourcesReader, 'records'>,
+  organisationId: string,
+  providers: readonly StoredRecord<'provider'>[],
+): Promise<void> {
+  if (providers.length === 0) return;
+  const users: string[] = [];
+  for (const kind of ['config', 'deployment', 'prompt'] as const) {
+    for await (const record of eachRecord(reader, kind, organisationId, { status: 'active' })) {
+      const used = providers.some(
+        (provider) => isWithin(provider, record) && namesProvider(record.data, provider),
+      );
+      if (used) users.push(`the ${kind} "${record.slug}"`);
+      if (users.length === maxNamed) break;
+    }
+  }
+  if (users.length === 0) return;
+  throw new GatewayError(
+    'resource_conflict',
+    `It is in use: ${users.slice(0, maxNamed).join(', ')}. Change what names it first.`,
+  );
+}
+
+/** What belongs to the organisation is used in every workspace. */
+function isWithin({ workspaceId }: StoredRecord, user: StoredRecord): boolean {
+  return user.workspaceId === undefined || user.workspaceId === workspaceId;
+}
+
+/** Whether anything in this value names the provider: a virtual key, `@slug`, or a model `@slug/…`. */
+function namesProvider(value: unknown, { id, slug }: StoredRecord): boolean {
+  const waiting: unknown[] = [value];
+  for (let one = waiting.pop(); one !== undefined; one = waiting.pop()) {
+    if (typeof one === 'string' && (one === `@${slug}` || one.startsWith(`@${slug}/`))) return true;
+    if (typeof one !== 'object' || one === null) continue;
+    for (const [name, member] of Object.entries(one)) {
+      const isKey = name === 'virtual_key' || name === 'virtualKey';
+      if (isKey && (member === slug || member === id)) return true;
+      if (member !== undefined) waiting.push(member);
+    }
+  }
+  return false;
+}
+
+/** Existing clients say it with an update. */
+export const ResetUsage = Type.Optional(
+  Type.Boolean({ description: 'What was used so far counts no more.' }),
+);
+
+/** What makes a provider. */
+export const CreateProvider = Type.Object(
+  {
+    name: Name('For people.'),
+    integration_id: Name('Id or slug of an integration that the workspace may use.'),
+    workspace_id: Type.Optional(Name('Id or slug. Default: the workspace of the key.')),
+    slug: Type.Optional(GivenSlug),
+    ...providerFields,
+    usage_limits: BodyUsageLimit,
+  },
+  strict,
+);
+
+/** What changes one; what is not given stays. */
+export const UpdateProvider = Type.Object(
+  {
+    name: Type.Optional(Name('For people.')),
+    workspace_id: Type.Optional(Name('Its workspace, for keys of the organisation that name it by slug.')),
+    ...providerFields,
+    usage_limits: BodyUsageLimit,
+    reset_usage: ResetUsage,
+  },
+  strict,
+);
+
+/** The part of a body that a provider keeps. */
+type ProviderBody = Pick<
+  Static<typeof UpdateProvider>,
+  'note' | 'usage_limits' | 'rate_limits' | 'expires_at'
+>;
+
+/** What the body makes of a provider as it is. Throws `invalid_request` for limits and times that cannot be. */
+export function changedProvider(
+  body: ProviderBody,
+  { clock }: Pick<Scope, 'clock'>,
+  before: ProviderData = plainProvider,
+): ProviderData {
+  const { note, usage_limits: usage, rate_limits: rates, expires_at: expires } = body;
+  return {
+    note: note === undefined ? before.note : (note ?? ''),
+    usageLimits: usage === undefined ? before.usageLimits : usageLimitOfBody(usage),
+    rateLimits: rates === undefined ? before.rateLimits : rateLimitsOfBody(rates),
+    expiresAt: expires === undefined ? before.expiresAt : timeOf(expires, clock.now()),
+    isVirtualKey: before.isVirtualKey,
+  };
+}
+
+function timeOf(text: string | null, now: number): number | undefined {
+  if (text === null) return undefined;
+  const at = Date.parse(text);
+  if (at > now) return at;
+  if (!Number.isNaN(at)) throw refusedBody([{ path: '/expires_at', message: 'lies in the past' }]);
+  throw refusedBody([{ path: '/expires_at', message: 'must be an ISO 8601 time like 2030-01-31T00:00:00Z' }]);
+}
+
+const Status = Type.Union([Type.Literal('active'), Type.Literal('exhausted'), Type.Literal('expired')]);
+
+/** What answers about providers and virtual keys have alike. */
+export const sharedReply = {
+  id: Type.String(),
+  slug: Type.String(),
+  name: Type.String(),
+  note: orNull(Type.String()),
+  workspace_id: orNull(
+    Type.String({ description: 'Null for those of the configuration that are for every workspace.' }),
+  ),
+  status: Status,
+  usage_limits: orNull(UsageLimitSchema),
+  rate_limits: ShownRateLimits,
+  reset_usage: orNull(Type.Number()),
+  expires_at: orNull(Type.String()),
+  created_at: Type.String(),
+  last_updated_at: Type.String(),
+};
+
+/** A provider as the API shows it. */
+export const ProviderReply = Type.Object({
+  ...sharedReply,
+  integration_id: orNull(
+    Type.String({ description: 'Null for what stands under `providers` in the configuration file.' }),
+  ),
+  managed_by: ManagedBy,
+  object: Type.Literal('provider'),
+});
+
+/** What answers about providers and virtual keys show alike, as it is at `now`. */
+export function showShared(record: StoredRecord<'provider'>, now: number) {
+  const { note, usageLimits, rateLimits, expiresAt } = record.data;
+  const status: Static<typeof Status> = expiresAt !== undefined && expiresAt <= now ? 'expired' : 'active';
+  return {
+    ...{ id: record.id, slug: record.slug, name: record.name, status },
+    note: note === '' ? null : note,
+    workspace_id: record.workspaceId ?? null,
+    usage_limits: usageLimits === undefined ? null : showUsageLimit(usageLimits),
+    rate_limits: shownRateLimits(rateLimits),
+    reset_usage: null,
+    expires_at: expiresAt === undefined ? null : new Date(expiresAt).toISOString(),
+    created_at: new Date(record.createdAt).toISOString(),
+    last_updated_at: new Date(record.updatedAt).toISOString(),
+  };
+}
+
+/** Puts a stored provider into the shape of the API, as it is at `now`. */
+export function showProvider(record: StoredRecord<'provider'>, now: number): Static<typeof ProviderReply> {
+  return {
+    ...showShared(record, now),
+    integration_id: record.parentId === '' ? null : record.parentId,
+    managed_by: record.managedBy ?? 'api',
+    object: 'provider',
+  };
+}
+
+/** What examples of providers and virtual keys have alike. */
+export const sharedExample = {
+  ...{ id: '9f5a4d7c-6c0b-4b0e-8a53-6f0f4c1f2b13', slug: 'openai-prod', name: 'OpenAI, production' },
+  ...{ note: null, workspace_id: '5a5b1f38-9a4f-4b40-8f1c-2b7d8a3c9d12', status: 'active' as const },
+  ...{ usage_limits: null, rate_limits: null, reset_usage: null, expires_at: null },
+  ...{ created_at: '2026-11-21T09:00:00.000Z', last_updated_at: '2026-11-21T09:00:00.000Z' },
+};
+
+/** A provider for the reference. */
+export const providerExample: Static<typeof ProviderReply> = {
+  ...sharedExample,
+  ...{ integration_id: '3f0c8f2e-7a0d-4b62-9f3c-2f3f6f9d7a10', managed_by: 'api', object: 'provider' },
+};
+
+/** What makes a provider record. */
+interface NewProvider {
+  readonly workspaceId: string;
+  readonly slug: string;
+  readonly name: string;
+  readonly data: ProviderData;
+  /** Id of the user or of the key. */
+  readonly by: string;
+  readonly now: number;
+}
+
+/** The record of a new provider of this integration. */
+export function providerOf(
+  { id, organisationId }: StoredRecord<'integration'>,
+  { workspaceId, slug, name, data, by, now }: NewProvider,
+): StoredRecord<'provider'> {
+  return {
+    ...{ kind: 'provider', id: randomUUID(), organisationId, workspaceId, slug, name, status: 'active' },
+    ...{ parentId: id, data, secrets: {}, createdBy: by, updatedBy: by },
+    ...{ createdAt: now, updatedAt: now, version: 1 },
+  };
+}
+
+/** How default providers are made. */
+interface DefaultProvider {
+  /** Default: the slug of the integration, or one made of its name where that is taken. */
+  readonly slug?: string | undefined;
+  readonly by: string;
+  readonly now: number;
+}
+
+/**
+ * Gives a workspace a provider of this integration, unless it has one or may not use the integration. Rejects with
+ * `already_exists` when the slug that was asked for is taken there.
+ */
+export async function addDefaultProvider(
+  { records }: Pick<ResourcesWriter, 'records'>,
+  integration: StoredRecord<'integration'>,
+  workspaceId: string,
+  { slug: wanted, by, now }: DefaultProvider,
+): Promise<void> {
+  const { organisationId, id: parentId, name, slug: own } = integration;
+  if (accessTo(integration, workspaceId) === undefined) return;
+  const one = { offset: 0, limit: 1 };
+  if ((await records.list('provider', organisationId, { workspaceId, parentId }, one)).total > 0) return;
+  const isTaken =
+    wanted === undefined &&
+    (await records.find('provider', { organisationId, workspaceId }, own)) !== undefined;
+  const slug = wanted ?? (isTaken ? newSlug('', name) : own);
+  await records.insert(providerOf(integration, { workspaceId, slug, name, data: plainProvider, by, now }));
+}

@@ -1,0 +1,475 @@
+import { randomUUID } from 'node:crypto';
+import { emptyIntegration } from '../../../core/organisation/integration-content.ts';
+import { plainProvider, providerFields } from '../../../core/organisation/provider-schema.ts';
+import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
+import { defineRoute, GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
+import type { KeyRecord } from '../../../core/ports/directory.ts';
+import type { StoredRecord } from '../../../core/ports/records.ts';
+import type { ResourcesReader, ResourcesWriter } from '../../../core/ports/resources.ts';
+import type { Page, Paged } from '../../../core/ports/page.ts';
+import { changedRecord, newSlug, noSuchRecord, requiredWorkspace, staleVersion } from '../shared/records.ts';
+import {
+  changedIntegration,
+  GivenSlug,
+  providerRow,
+  SecretMappingSchema,
+  showMapping,
+  shownConfigurations,
+} from '../integrations/record.ts';
+import {
+  maskOf,
+  openSecrets,
+  type PlainSecrets,
+  sealSecrets,
+  shownSecrets,
+} from '../shared/sealed-secrets.ts';
+import { removeIntegration } from '../integrations/routes.ts';
+import { BodyUsageLimit, limitWarning, limitWarningField } from '../shared/limits.ts';
+import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
+import {
+  changedProvider,
+  providerOf,
+  requireUnused,
+  ResetUsage,
+  sharedExample,
+  sharedReply,
+  showShared,
+} from './record.ts';
+import { seenProviders, visibleProvider } from './routes.ts';
+import { Identifier, Name, orNull, refusedBody, strict } from '../shared/fields.ts';
+import {
+  ConfigurationsSchema,
+  type GivenConfigurations,
+} from '../../../core/organisation/integration-configurations.ts';
+import { ProviderKey, SecretMappings } from '../../../core/organisation/integration-schema.ts';
+
+/** A virtual key as the API shows it. */
+const VirtualKeyReply = Type.Object({
+  ...sharedReply,
+  ai_provider_name: Type.String(),
+  integration_id: Type.String(),
+  masked_api_key: Type.String({ description: "Empty for integrations that are not the workspace's own." }),
+  model_config: Type.Record(Type.String(), Type.Unknown(), {
+    description: "Its settings, secrets masked; empty for integrations that are not the workspace's own.",
+  }),
+  secret_mappings: Type.Array(SecretMappingSchema),
+  object: Type.Literal('virtual-key'),
+});
+
+/** A provider with its integration, the secrets of which are opened. */
+interface ShownVirtualKey {
+  readonly provider: StoredRecord<'provider'>;
+  readonly integration: StoredRecord<'integration'>;
+  readonly plain: PlainSecrets;
+}
+
+/** Puts a provider with its integration into the shape of virtual keys, as it is at `now`. */
+function showVirtualKey(
+  { provider, integration, plain }: ShownVirtualKey,
+  now: number,
+): Static<typeof VirtualKeyReply> {
+  // What belongs to the organisation is shown by the routes of integrations alone.
+  const isOwn = integration.workspaceId !== undefined;
+  const key = isOwn ? plain['key'] : undefined;
+  return {
+    ...showShared(provider, now),
+    ...{ ai_provider_name: integration.data.aiProviderId, integration_id: integration.id },
+    masked_api_key: key === undefined ? '' : maskOf(key),
+    model_config: isOwn ? shownConfigurations(integration, plain) : {},
+    secret_mappings: isOwn ? integration.data.secretMappings.map((mapping) => showMapping(mapping)) : [],
+    object: 'virtual-key',
+  };
+}
+
+/** A virtual key for the reference. */
+const virtualKeyExample: Static<typeof VirtualKeyReply> = {
+  ...sharedExample,
+  ...{ ai_provider_name: 'openai', integration_id: '3f0c8f2e-7a0d-4b62-9f3c-2f3f6f9d7a10' },
+  ...{ masked_api_key: 'sk…9Q', model_config: {}, secret_mappings: [], object: 'virtual-key' },
+};
+
+const text = (description: string) => Type.Optional(orNull(Type.String({ maxLength: 255, description })));
+
+const Deployment = Type.Object(
+  {
+    apiVersion: Type.String({ minLength: 1, maxLength: 30 }),
+    deploymentName: Type.String({ minLength: 1, maxLength: 255 }),
+    alias: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
+    is_default: Type.Optional(Type.Boolean()),
+  },
+  strict,
+);
+const Deployments = Type.Optional(
+  orNull(Type.Array(Deployment, { maxItems: 100, description: 'Deployments of Azure OpenAI.' })),
+);
+
+/** Settings under the names of older clients; the second spelling is what some of them make of the first. */
+const olderFields = {
+  apiVersion: text('Azure: `azure_api_version`.'),
+  api_version: text('The same as `apiVersion`.'),
+  resourceName: text('Azure: `azure_resource_name`.'),
+  resource_name: text('The same as `resourceName`.'),
+  deploymentName: text('Azure: `azure_deployment_id`.'),
+  deployment_name: text('The same as `deploymentName`.'),
+  deploymentConfig: Deployments,
+  deployment_config: Deployments,
+};
+
+const fields = {
+  key: Type.Optional(orNull(ProviderKey)),
+  ...providerFields,
+  usage_limits: BodyUsageLimit,
+  secret_mappings: Type.Optional(orNull(SecretMappings)),
+  ...olderFields,
+  ...ConfigurationsSchema.properties,
+};
+
+/** What makes a virtual key. */
+const CreateVirtualKey = Type.Object(
+  {
+    name: Name('For people.'),
+    provider: Name('A provider of the provider table; `open-ai` and `hugging-face` are understood.'),
+    slug: Type.Optional(GivenSlug),
+    workspace_id: Type.Optional(Name('Id or slug. Default: the workspace of the key.')),
+    ...fields,
+  },
+  strict,
+);
+
+/** What changes one; what is not given stays. */
+const UpdateVirtualKey = Type.Object(
+  {
+    name: Type.Optional(Name('For people.')),
+    workspace_id: Type.Optional(Name('Its workspace, for keys of the organisation that name it by slug.')),
+    reset_usage: ResetUsage,
+    ...fields,
+  },
+  strict,
+);
+
+/** What a body says of a virtual key. */
+type VirtualKeyBody = Omit<Static<typeof UpdateVirtualKey>, 'workspace_id' | 'reset_usage'>;
+
+/** Names of rows of the provider table as older clients write them. */
+const olderNames: Readonly<Record<string, string>> = {
+  'azure-open-ai': 'azure-openai',
+  'hugging-face': 'huggingface',
+  'open-ai': 'openai',
+};
+
+/** The name of the row that an older client means. */
+function rowName(provider: string): string {
+  return Object.hasOwn(olderNames, provider) ? (olderNames[provider] ?? provider) : provider;
+}
+
+/**
+ * The settings that a body says, by their own names; undefined when it says none. Throws `invalid_request` for one thing
+ * in two spellings.
+ */
+function configurationsOf(body: VirtualKeyBody): GivenConfigurations | undefined {
+  const given: Record<string, unknown> = {};
+  for (const name of Object.keys(ConfigurationsSchema.properties)) {
+    const value = (body as Readonly<Record<string, unknown>>)[name];
+    if (value !== undefined) given[name] = value;
+  }
+  const put = (name: string, older: string, value: unknown): void => {
+    if (value === undefined || value === null) return;
+    if (given[name] !== undefined) {
+      const message = `says the same as ${name}; give one of them`;
+      throw refusedBody([{ path: `/${older}`, message }]);
+    }
+    given[name] = value;
+  };
+  put('azure_api_version', 'apiVersion', oneOf(body.apiVersion, body.api_version, 'api_version'));
+  put('azure_resource_name', 'resourceName', oneOf(body.resourceName, body.resource_name, 'resource_name'));
+  const deployment = oneOf(body.deploymentName, body.deployment_name, 'deployment_name');
+  put('azure_deployment_id', 'deploymentName', deployment);
+  const deployments = oneOf(body.deploymentConfig, body.deployment_config, 'deployment_config');
+  if (deployments !== undefined && deployments.length > 0)
+    put('azure_deployment_config', 'deploymentConfig', deployments.map(deploymentOf));
+  return Object.keys(given).length === 0 ? undefined : given;
+}
+
+function oneOf<T>(first: T | null | undefined, second: T | null | undefined, name: string): T | undefined {
+  if ((first ?? undefined) !== undefined && (second ?? undefined) !== undefined)
+    throw refusedBody([{ path: `/${name}`, message: 'is there in two spellings; give one of them' }]);
+  return first ?? second ?? undefined;
+}
+
+function deploymentOf({ apiVersion, deploymentName, alias, is_default }: Static<typeof Deployment>) {
+  return {
+    ...{ azure_api_version: apiVersion, azure_deployment_name: deploymentName },
+    ...(alias !== undefined && { alias }),
+    ...(is_default !== undefined && { is_default }),
+  };
+}
+
+const Params = Type.Object({ slug: Identifier });
+const Place = Type.Object({ workspace_id: Type.Optional(Identifier) }, strict);
+
+/** The routes of virtual keys: the older face of integrations and providers. */
+export function virtualKeyRoutes(scope: Scope): readonly RouteDefinition[] {
+  return [createRoute(scope), listRoute(scope), getRoute(scope), updateRoute(scope), deleteRoute()];
+}
+
+function createRoute({ clock, router, secrets }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'virtual_keys.create',
+    method: 'POST',
+    path: '/virtual-keys',
+    summary: 'Makes an integration of a workspace and a provider of the same slug',
+    scope: 'virtual_keys.create',
+    deprecated: true,
+    audit: 'create',
+    body: CreateVirtualKey,
+    reply: Type.Object({
+      success: Type.Literal(true),
+      data: Type.Object({ slug: Type.String() }),
+      ...{ id: Type.String(), slug: Type.String(), object: Type.Literal('virtual-key') },
+      ...limitWarningField,
+    }),
+    examples: {
+      request: { name: 'OpenAI, production', provider: 'openai', key: 'sk-…' },
+      response: {
+        ...{ success: true, data: { slug: virtualKeyExample.slug } },
+        ...{ id: virtualKeyExample.id, slug: virtualKeyExample.slug, object: 'virtual-key' },
+      },
+    },
+    async handle({ body, key, write, sendVersion }) {
+      const aiProviderId = rowName(body.provider);
+      const row = providerRow(router, aiProviderId, '/provider');
+      const data = changedProvider(body, { clock }, { ...plainProvider, isVirtualKey: true });
+      const slug = body.slug ?? newSlug('', body.name);
+      const now = clock.now();
+      const by = key.userId || key.id;
+      const id = await write(async (writer) => {
+        const workspace = await requiredWorkspace(writer, key, body.workspace_id);
+        const owner = { organisationId: key.organisationId, workspaceId: workspace.id };
+        const said = integrationPart(body);
+        const empty = emptyIntegration(body.name, aiProviderId);
+        const made = await changedIntegration(writer, said, empty, { owner, row });
+        const integrationId = randomUUID();
+        const integration: StoredRecord<'integration'> = {
+          ...{ kind: 'integration', id: integrationId, ...owner, slug, name: made.name, data: made.data },
+          ...{ status: 'active', parentId: '', secrets: sealSecrets(secrets, integrationId, made.plain) },
+          ...{ createdBy: by, updatedBy: by, createdAt: now, updatedAt: now, version: 1 },
+        };
+        await writer.records.insert(integration);
+        const provider = providerOf(integration, {
+          ...{ workspaceId: workspace.id, slug, name: body.name, data, by, now },
+        });
+        await writer.records.insert(provider);
+        return { id: provider.id, workspaceId: workspace.id, result: provider.id };
+      });
+      sendVersion(1);
+      return {
+        ...{ success: true as const, data: { slug }, id, slug, object: 'virtual-key' as const },
+        ...limitWarning(data.usageLimits !== undefined),
+      };
+    },
+  });
+}
+
+/** The part of a body that its integration keeps. */
+function integrationPart(body: VirtualKeyBody) {
+  const { key, secret_mappings } = body;
+  const configurations = configurationsOf(body);
+  return {
+    ...(body.name !== undefined && { name: body.name }),
+    ...(key !== undefined && { key }),
+    ...(secret_mappings !== undefined && { secret_mappings }),
+    ...(configurations !== undefined && { configurations }),
+  };
+}
+
+function listRoute({ clock, secrets }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'virtual_keys.list',
+    method: 'GET',
+    path: '/virtual-keys',
+    summary: 'The providers that the key may see in the shape of virtual keys, oldest first',
+    scope: 'virtual_keys.list',
+    deprecated: true,
+    // Reads only.
+    audit: null,
+    query: Type.Object({ ...pageQuery, workspace_id: Type.Optional(Identifier) }, strict),
+    reply: Type.Object({ ...listReply, data: Type.Array(VirtualKeyReply) }),
+    examples: { response: { object: 'list', total: 1, data: [virtualKeyExample] } },
+    async handle({ query, key, read }) {
+      const page = pageOf(query);
+      const { total, pairs } = await read(async (reader) => {
+        const { total, data } = await withIntegration(reader, key, query.workspace_id, page);
+        const pairs: Omit<ShownVirtualKey, 'plain'>[] = [];
+        for (const provider of data)
+          pairs.push({ provider, integration: await integrationOf(reader, provider) });
+        return { total, pairs };
+      });
+      const now = clock.now();
+      const data = pairs.map((pair) =>
+        showVirtualKey({ ...pair, plain: shownSecrets(secrets, pair.integration) }, now),
+      );
+      return { object: 'list' as const, total, data };
+    },
+  });
+}
+
+/** Without the `providers` of the configuration, which stand before all others: they have no integration. */
+async function withIntegration(
+  reader: Pick<ResourcesReader, 'records' | 'workspaces'>,
+  key: KeyRecord,
+  workspace: string | undefined,
+  { offset, limit }: Page,
+): Promise<Paged<StoredRecord<'provider'>>> {
+  const filter = { parentId: '' };
+  const { organisationId } = key;
+  const without = await reader.records.list('provider', organisationId, filter, { offset: 0, limit: 0 });
+  const page = { offset: offset + without.total, limit };
+  const { total, data } = await seenProviders(reader, key, workspace, page);
+  return { total: total - without.total, data };
+}
+
+async function integrationOf(
+  { records }: Pick<ResourcesReader, 'records'>,
+  { organisationId, workspaceId, parentId, slug }: StoredRecord<'provider'>,
+): Promise<StoredRecord<'integration'>> {
+  const found = await records.find('integration', { organisationId, workspaceId }, parentId);
+  if (found === undefined) throw noSuchRecord('virtual key', slug);
+  return found;
+}
+
+function getRoute({ clock, secrets }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'virtual_keys.get',
+    method: 'GET',
+    path: '/virtual-keys/{slug}',
+    summary: 'One virtual key, its secret masked',
+    scope: 'virtual_keys.read',
+    deprecated: true,
+    // Reads only.
+    audit: null,
+    params: Params,
+    query: Place,
+    reply: VirtualKeyReply,
+    examples: { response: virtualKeyExample },
+    async handle({ params, query, key, read, sendVersion }) {
+      const pair = await read(async (reader) => {
+        const provider = await visibleProvider(reader, key, params.slug, query.workspace_id);
+        return { provider, integration: await integrationOf(reader, provider) };
+      });
+      sendVersion(pair.provider.version);
+      const plain = shownSecrets(secrets, pair.integration);
+      return showVirtualKey({ ...pair, plain }, clock.now());
+    },
+  });
+}
+
+function updateRoute(scope: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'virtual_keys.update',
+    method: 'PUT',
+    path: '/virtual-keys/{slug}',
+    summary: 'Changes a virtual key; what is not given stays',
+    scope: 'virtual_keys.update',
+    deprecated: true,
+    audit: 'update',
+    params: Params,
+    query: Place,
+    body: UpdateVirtualKey,
+    reply: VirtualKeyReply,
+    examples: { request: { key: 'sk-…' }, response: virtualKeyExample },
+    async handle({ params, query, body, key, write, requireVersion, sendVersion }) {
+      const place = body.workspace_id ?? query.workspace_id;
+      const by = key.userId || key.id;
+      const now = scope.clock.now();
+      const shown = await write(async (writer) => {
+        const before = await visibleProvider(writer, key, params.slug, place);
+        requireVersion(before.version);
+        const change = { name: body.name ?? before.name, data: changedProvider(body, scope, before.data) };
+        const provider = changedRecord(before, change, key, now);
+        if (!(await writer.records.replace(provider))) throw staleVersion();
+        const pair = { provider, integration: await integrationOf(writer, before) };
+        const result = await changedCredentials(writer, pair, body, { scope, by, now });
+        return { id: before.id, workspaceId: before.workspaceId, result };
+      });
+      sendVersion(shown.provider.version);
+      return showVirtualKey(shown, now);
+    },
+  });
+}
+
+interface Change {
+  readonly scope: Scope;
+  readonly by: string;
+  readonly now: number;
+}
+
+/**
+ * What the body says of the credentials goes to the integration. Throws `resource_conflict` when that is not the virtual
+ * key's own.
+ */
+async function changedCredentials(
+  writer: ResourcesWriter,
+  { provider, integration }: Omit<ShownVirtualKey, 'plain'>,
+  body: VirtualKeyBody,
+  { scope: { router, secrets }, by, now }: Change,
+): Promise<ShownVirtualKey> {
+  const plain = openSecrets(secrets, integration);
+  const said = integrationPart(body);
+  if (!provider.data.isVirtualKey) {
+    if (Object.keys(said).every((name) => name === 'name')) return { provider, integration, plain };
+    throw new GatewayError(
+      'resource_conflict',
+      `"${provider.slug}" is a provider of the integration "${integration.slug}". Change its key and settings there.`,
+    );
+  }
+  if (Object.keys(said).length === 0) return { provider, integration, plain };
+  const row = providerRow(router, integration.data.aiProviderId, '');
+  // Older clients send the settings that they change, and no others.
+  const configurations = said.configurations && {
+    ...shownConfigurations(integration, plain),
+    ...said.configurations,
+  };
+  const changed = await changedIntegration(
+    writer,
+    { ...said, ...(configurations !== undefined && { configurations }) },
+    { name: integration.name, data: integration.data, plain },
+    { owner: integration, row },
+  );
+  const after: StoredRecord<'integration'> = {
+    ...{ ...integration, name: changed.name, data: changed.data, updatedBy: by, updatedAt: now },
+    ...{ secrets: sealSecrets(secrets, integration.id, changed.plain), version: integration.version + 1 },
+  };
+  if (!(await writer.records.replace(after))) throw staleVersion();
+  return { provider, integration: after, plain: changed.plain };
+}
+
+function deleteRoute(): RouteDefinition {
+  return defineRoute({
+    id: 'virtual_keys.delete',
+    method: 'DELETE',
+    path: '/virtual-keys/{slug}',
+    summary: 'Deletes a virtual key with its credentials, unless something names it',
+    scope: 'virtual_keys.delete',
+    deprecated: true,
+    audit: 'delete',
+    params: Params,
+    query: Place,
+    reply: Type.Object({}),
+    examples: { response: {} },
+    async handle({ params, query, key, write, requireVersion }) {
+      await write(async (writer) => {
+        const before = await visibleProvider(writer, key, params.slug, query.workspace_id);
+        requireVersion(before.version);
+        if (before.data.isVirtualKey) {
+          await removeIntegration(writer, await integrationOf(writer, before));
+        } else {
+          await requireUnused(writer, before.organisationId, [before]);
+          if (!(await writer.records.remove('provider', before.organisationId, before.id)))
+            throw staleVersion();
+        }
+        return { id: before.id, workspaceId: before.workspaceId, result: undefined };
+      });
+      return {};
+    },
+  });
+}

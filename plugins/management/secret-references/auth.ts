@@ -1,0 +1,146 @@
+import { Type, type Static } from '../../../core/pipeline/plugin.ts';
+import type { SecretReferenceData } from '../../../core/ports/record-kinds.ts';
+import { maskOf, unmasked, type PlainSecrets } from '../shared/sealed-secrets.ts';
+import { type BodyMistake, strict } from '../shared/fields.ts';
+
+/** Which manager, or which part of the machine, has the secret. */
+export const ManagerType = Type.Union([
+  Type.Literal('aws_sm', { description: 'AWS Secrets Manager.' }),
+  Type.Literal('azure_kv', { description: 'Azure Key Vault.' }),
+  Type.Literal('hashicorp_vault', { description: 'HashiCorp Vault.' }),
+  Type.Literal('environment', { description: 'A variable of the gateway (`security.secret_sources`).' }),
+  Type.Literal('file', { description: 'A file beside the gateway (`security.secret_sources`).' }),
+]);
+
+const text = (example?: string) =>
+  Type.String({ minLength: 1, maxLength: 4096, ...(example !== undefined && { examples: [example] }) });
+const address = (example: string) =>
+  Type.String({ format: 'uri', maxLength: 1024, examples: [example], description: 'https.' });
+const region = text('us-east-1');
+const vaultUrl = address('https://name.vault.azure.net');
+const vault = {
+  vault_addr: address('https://vault.example.com:8200'),
+  vault_namespace: Type.Optional(text('team')),
+};
+const awsKeys = { aws_access_key_id: text('AKIDEXAMPLE'), aws_secret_access_key: text() };
+
+/** How a manager is asked. What acts in the name of the machine needs `security.secret_sources.machine_identity`. */
+export const AuthConfig = Type.Union(
+  [
+    Type.Object({ aws_auth_type: Type.Literal('accessKey'), ...awsKeys, aws_region: region }, strict),
+    Type.Object(
+      {
+        aws_auth_type: Type.Literal('assumedRole'),
+        aws_role_arn: text('arn:aws:iam::123456789012:role/name'),
+        aws_external_id: Type.Optional(Type.Union([text(), Type.Null()])),
+        aws_region: region,
+        aws_access_key_id: Type.Optional(text('AKIDEXAMPLE')),
+        aws_secret_access_key: Type.Optional(text()),
+      },
+      strict,
+    ),
+    Type.Object({ aws_auth_type: Type.Literal('serviceRole'), aws_region: Type.Optional(region) }, strict),
+    Type.Object(
+      {
+        azure_auth_mode: Type.Literal('entra'),
+        azure_entra_tenant_id: text(),
+        azure_entra_client_id: text(),
+        azure_entra_client_secret: text(),
+        azure_vault_url: vaultUrl,
+      },
+      strict,
+    ),
+    Type.Object(
+      {
+        azure_auth_mode: Type.Literal('managed'),
+        azure_managed_client_id: Type.Optional(text()),
+        azure_vault_url: vaultUrl,
+      },
+      strict,
+    ),
+    Type.Object({ azure_auth_mode: Type.Literal('default'), azure_vault_url: vaultUrl }, strict),
+    Type.Object({ vault_auth_type: Type.Literal('token'), vault_token: text(), ...vault }, strict),
+    Type.Object(
+      {
+        vault_auth_type: Type.Literal('approle'),
+        vault_role_id: text(),
+        vault_secret_id: text(),
+        ...vault,
+      },
+      strict,
+    ),
+    Type.Object({ vault_auth_type: Type.Literal('kubernetes'), vault_role: text(), ...vault }, strict),
+    Type.Object({}, { ...strict, description: 'For `environment` and `file`.' }),
+  ],
+  { description: 'Secret fields are kept encrypted, and are shown masked.' },
+);
+
+type GivenAuth = Static<typeof AuthConfig>;
+
+/** Fields of `auth_config` that nobody is shown. */
+const secretFields: ReadonlySet<string> = new Set([
+  'aws_secret_access_key',
+  'aws_external_id',
+  'azure_entra_client_secret',
+  'vault_token',
+  'vault_secret_id',
+]);
+
+/** The field that says how a manager is asked; undefined for what is no manager. */
+const typeField: Readonly<Record<SecretReferenceData['managerType'], string | undefined>> = {
+  aws_sm: 'aws_auth_type',
+  azure_kv: 'azure_auth_mode',
+  hashicorp_vault: 'vault_auth_type',
+  environment: undefined,
+  file: undefined,
+};
+
+/** An `auth_config`, its secrets apart and in plain text. */
+export interface SplitAuth {
+  readonly authConfig: Readonly<Record<string, string>>;
+  readonly plain: PlainSecrets;
+}
+
+/**
+ * Splits what a body says. Secrets that come masked, as they were shown, stay what they were, as long as everything
+ * around them stays, too: a token must not be sent to another address by somebody who does not know it. `mistakes` gets
+ * what does not fit the manager.
+ */
+export function splitAuth(
+  given: GivenAuth,
+  managerType: SecretReferenceData['managerType'],
+  before: SplitAuth | undefined,
+  mistakes: BodyMistake[],
+): SplitAuth {
+  const fields: [string, string][] = Object.entries(given).filter(
+    (pair): pair is [string, string] => typeof pair[1] === 'string',
+  );
+  const wanted = typeField[managerType];
+  if (wanted === undefined ? fields.length > 0 : !fields.some(([name]) => name === wanted)) {
+    const message =
+      wanted === undefined
+        ? `must be {} for the manager_type "${managerType}"`
+        : `must be one of those with "${wanted}" for the manager_type "${managerType}"`;
+    mistakes.push({ path: '/auth_config', message });
+  }
+  const authConfig = Object.fromEntries(fields.filter(([name]) => !secretFields.has(name)));
+  const isSameBeside = before !== undefined && sameFields(before.authConfig, authConfig);
+  const plain = fields
+    .filter(([name]) => secretFields.has(name))
+    .map(([name, value]): [string, string] => {
+      const known = isSameBeside ? before.plain[name] : undefined;
+      return [name, unmasked(value, known, mistakes, `/auth_config/${name}`)];
+    });
+  return { authConfig, plain: Object.fromEntries(plain) };
+}
+
+function sameFields(one: Readonly<Record<string, string>>, other: Readonly<Record<string, string>>): boolean {
+  const names = new Set([...Object.keys(one), ...Object.keys(other)]);
+  return [...names].every((name) => one[name] === other[name]);
+}
+
+/** An `auth_config` as answers show it. */
+export function maskedAuth({ authConfig, plain }: SplitAuth): Record<string, string> {
+  const masked = Object.entries(plain).map(([name, value]): [string, string] => [name, maskOf(value)]);
+  return { ...authConfig, ...Object.fromEntries(masked) };
+}

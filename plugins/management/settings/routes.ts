@@ -1,0 +1,275 @@
+import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
+import { defineRoute, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
+import {
+  defaultSettings,
+  type OrganisationDefaults,
+  type OrganisationSettings,
+  type WorkspaceSettings,
+} from '../../../core/ports/organisation-settings.ts';
+import {
+  changedOverrides,
+  changedSecurity,
+  GivenCategories,
+  GivenLogging,
+  GivenSecurity,
+  GivenUserKeys,
+  OrganisationDefaultsReply,
+  OrganisationSettingsReply,
+  Overridable,
+  shownDefaults,
+  showOrganisationDefaults,
+  showOrganisationSettings,
+  showWorkspaceSettings,
+  WorkspaceSettingsReply,
+} from './record.ts';
+import { requireActive, staleVersion, visibleWorkspace } from '../shared/records.ts';
+import { Identifier, Metadata, Name, orNull, strict } from '../shared/fields.ts';
+import { readDefaults, type WorkspacePlace, workspacePlaces } from '../workspaces/record.ts';
+
+const Params = Type.Object({ workspaceId: Identifier });
+
+const OverridesBody = Type.Object({ overrides: GivenCategories }, strict);
+
+const { data_visibility: visibility } = shownDefaults;
+const stricter = { ...visibility, membersViewAllData: false };
+const workspaceExample: Static<typeof WorkspaceSettingsReply> = {
+  object: 'workspace-settings',
+  workspace_id: '0198a1c2-7b3e-7c4d-8e5f-6a7b8c9d0e1f',
+  overrides: { data_visibility: stricter, prompts: null, configs: null, user_api_keys: null, logging: null },
+  effective: { ...shownDefaults, data_visibility: stricter },
+  allow_workspace_overrides: ['data_visibility'],
+  last_updated_at: '2026-11-21T09:00:00.000Z',
+};
+
+/** What a workspace says instead of its organisation, under both paths of workspaces. */
+function workspaceSettingsRoutes(scope: Scope): readonly RouteDefinition[] {
+  return workspacePlaces.flatMap((place) => [getOverridesRoute(place), updateOverridesRoute(scope, place)]);
+}
+
+function getOverridesRoute({ path, suffix }: WorkspacePlace): RouteDefinition {
+  return defineRoute({
+    id: `workspace_settings.get${suffix}`,
+    method: 'GET',
+    path: `${path}/{workspaceId}/settings`,
+    summary: 'What a workspace says instead of its organisation, and what holds in it',
+    scope: 'organisation_settings.read',
+    // Reads only.
+    audit: null,
+    params: Params,
+    reply: WorkspaceSettingsReply,
+    examples: { response: workspaceExample },
+    async handle({ params, key, read, sendVersion }) {
+      const { organisation, workspace } = await read(async (reader) => {
+        const { organisationId, id } = await visibleWorkspace(reader, key, params.workspaceId);
+        return {
+          organisation: await reader.settings.ofOrganisation(organisationId),
+          workspace: await reader.settings.ofWorkspace(organisationId, id),
+        };
+      });
+      sendVersion(workspace.version);
+      return showWorkspaceSettings(workspace, organisation);
+    },
+  });
+}
+
+function updateOverridesRoute({ clock }: Scope, { path, suffix }: WorkspacePlace): RouteDefinition {
+  return defineRoute({
+    id: `workspace_settings.update${suffix}`,
+    method: 'PUT',
+    path: `${path}/{workspaceId}/settings`,
+    summary: 'Changes what a workspace says instead of its organisation; what is not given stays',
+    scope: 'organisation_settings.update',
+    audit: 'update',
+    params: Params,
+    body: OverridesBody,
+    reply: WorkspaceSettingsReply,
+    examples: {
+      request: { overrides: { data_visibility: { membersViewAllData: false }, prompts: null } },
+      response: workspaceExample,
+    },
+    async handle({ params, body, key, write, requireVersion, sendVersion }) {
+      const { organisation, workspace } = await write(async (writer) => {
+        const record = await visibleWorkspace(writer, key, params.workspaceId);
+        const { organisationId, id } = record;
+        const { settings } = writer;
+        const before = await settings.ofWorkspace(organisationId, id);
+        requireVersion(before.version);
+        requireActive(record);
+        const organisation = await settings.ofOrganisation(organisationId);
+        const after: WorkspaceSettings = {
+          ...before,
+          overrides: changedOverrides(body.overrides, before.overrides, organisation),
+          ...{ updatedAt: clock.now(), version: before.version + 1 },
+        };
+        if (!(await settings.replaceWorkspace(after))) throw staleVersion();
+        return { id, workspaceId: id, result: { organisation, workspace: after } };
+      });
+      sendVersion(workspace.version);
+      return showWorkspaceSettings(workspace, organisation);
+    },
+  });
+}
+
+const defaultsPath = '/admin/organisation/defaults';
+
+const DefaultsBody = Type.Object(
+  {
+    metadata: Type.Optional(orNull(Metadata)),
+    config_id: Type.Optional(orNull(Name('A config of this gateway.'))),
+  },
+  strict,
+);
+
+const defaultsExample: Static<typeof OrganisationDefaultsReply> = {
+  ...{ object: 'organisation-defaults', metadata: { team: 'research' }, config_id: 'main' },
+  last_updated_at: '2026-11-21T09:00:00.000Z',
+};
+
+/** What requests of the whole organisation begin with: `GET` and `PUT /admin/organisation/defaults`. */
+function organisationDefaultsRoutes(scope: Scope): readonly RouteDefinition[] {
+  return [getDefaultsRoute(), updateDefaultsRoute(scope)];
+}
+
+function getDefaultsRoute(): RouteDefinition {
+  return defineRoute({
+    id: 'organisation_defaults.get',
+    method: 'GET',
+    path: defaultsPath,
+    summary: 'What requests of the organisation begin with',
+    scope: 'organisation_settings.read',
+    // Reads only.
+    audit: null,
+    reply: OrganisationDefaultsReply,
+    examples: { response: defaultsExample },
+    async handle({ key, read, sendVersion }) {
+      const found = await read(({ settings }) => settings.ofOrganisation(key.organisationId));
+      sendVersion(found.version);
+      return showOrganisationDefaults(found);
+    },
+  });
+}
+
+function updateDefaultsRoute({ clock, router }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'organisation_defaults.update',
+    method: 'PUT',
+    path: defaultsPath,
+    summary: 'Changes what requests of the organisation begin with; what is not given stays',
+    scope: 'organisation_settings.update',
+    audit: 'update',
+    body: DefaultsBody,
+    reply: OrganisationDefaultsReply,
+    examples: {
+      request: { metadata: defaultsExample.metadata, config_id: 'main' },
+      response: defaultsExample,
+    },
+    async handle({ body, key, write, requireVersion, sendVersion }) {
+      const changed = await write(async ({ settings }) => {
+        const before = await settings.ofOrganisation(key.organisationId);
+        requireVersion(before.version);
+        const after: OrganisationSettings = {
+          ...before,
+          defaults: changedDefaults(body, before.defaults, router),
+          ...{ updatedAt: clock.now(), version: before.version + 1 },
+        };
+        if (!(await settings.replaceOrganisation(after))) throw staleVersion();
+        return { id: key.organisationId, result: after };
+      });
+      sendVersion(changed.version);
+      return showOrganisationDefaults(changed);
+    },
+  });
+}
+
+function changedDefaults(
+  body: Static<typeof DefaultsBody>,
+  before: OrganisationDefaults,
+  router: Scope['router'],
+): OrganisationDefaults {
+  const metadata = body.metadata === undefined ? before.metadata : (body.metadata ?? undefined);
+  // What stood there before is not looked for again: a config may have gone meanwhile, and is no part of this change.
+  const { configId: given } = readDefaults({ config_id: body.config_id ?? null }, router, '');
+  const configId = body.config_id === undefined ? before.configId : given;
+  return {
+    ...(metadata !== undefined && { metadata }),
+    ...(configId !== undefined && { configId }),
+  };
+}
+
+const path = '/admin/organisation/settings';
+
+const Body = Type.Object(
+  {
+    security: Type.Optional(GivenSecurity),
+    user_api_keys: Type.Optional(GivenUserKeys),
+    logging: Type.Optional(GivenLogging),
+    allow_workspace_overrides: Type.Optional(Overridable),
+  },
+  strict,
+);
+
+/** The routes of the settings of organisations and of their workspaces. */
+export function settingsRoutes(scope: Scope): readonly RouteDefinition[] {
+  return [
+    getRoute(scope),
+    updateRoute(scope),
+    ...organisationDefaultsRoutes(scope),
+    ...workspaceSettingsRoutes(scope),
+  ];
+}
+
+function getRoute({ features }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'organisation_settings.get',
+    method: 'GET',
+    path,
+    summary: 'What members and managers may see and do, the bounds of the keys of people, and what is logged',
+    scope: 'organisation_settings.read',
+    // Reads only.
+    audit: null,
+    reply: OrganisationSettingsReply,
+    examples: { response: showOrganisationSettings(defaultSettings(''), features) },
+    async handle({ key, read, sendVersion }) {
+      const found = await read(({ settings }) => settings.ofOrganisation(key.organisationId));
+      sendVersion(found.version);
+      return showOrganisationSettings(found, features);
+    },
+  });
+}
+
+function updateRoute({ clock, features }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'organisation_settings.update',
+    method: 'PUT',
+    path,
+    summary: 'Changes the settings of the organisation; what is not given stays',
+    scope: 'organisation_settings.update',
+    audit: 'update',
+    body: Body,
+    reply: OrganisationSettingsReply,
+    examples: {
+      request: {
+        security: { membersViewAllData: false },
+        user_api_keys: { max_per_workspace: 20, default_days: 90, max_days: 365 },
+        allow_workspace_overrides: ['data_visibility'],
+      },
+      response: showOrganisationSettings(defaultSettings(''), features),
+    },
+    async handle({ body, key, write, requireVersion, sendVersion }) {
+      const changed = await write(async ({ settings }) => {
+        const before = await settings.ofOrganisation(key.organisationId);
+        requireVersion(before.version);
+        const after: OrganisationSettings = {
+          ...before,
+          security: changedSecurity(body, before.security),
+          overridable: body.allow_workspace_overrides ?? before.overridable,
+          ...{ updatedAt: clock.now(), version: before.version + 1 },
+        };
+        if (!(await settings.replaceOrganisation(after))) throw staleVersion();
+        return { id: key.organisationId, result: after };
+      });
+      sendVersion(changed.version);
+      return showOrganisationSettings(changed, features);
+    },
+  });
+}

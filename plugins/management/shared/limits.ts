@@ -1,0 +1,113 @@
+import {
+  type LimitIssue,
+  rateLimitIssues,
+  RateLimits,
+  type RateLimitSchema,
+  rateLimitsOf,
+  showUsageLimit as showPlainLimit,
+  usageLimitIssues,
+  usageLimitOf,
+  UsageLimitSchema as PlainLimit,
+} from '../../../core/organisation/limits-schema.ts';
+import { notEnforced, notEnforcedMarks, Warning } from '../../../core/organisation/not-enforced.ts';
+import { type Static, Type } from '../../../core/pipeline/plugin.ts';
+import type { RateLimit, UsageLimit } from '../../../core/ports/limits.ts';
+import { orNull, refusedBody, strict } from './fields.ts';
+import {
+  givenRateLimits,
+  type GivenRateLimits,
+  givenUsageLimit,
+  type GivenUsageLimit,
+} from '../../../core/organisation/provider-schema.ts';
+
+/** A usage limit as answers show it. A body may repeat `status` and `warning`; they change nothing. */
+export const UsageLimitSchema = Type.Object(
+  {
+    ...PlainLimit.properties,
+    status: Type.Optional(
+      Type.String({
+        maxLength: 32,
+        description: 'Of answers: `not enforced`. In a body it changes nothing.',
+      }),
+    ),
+    warning: Type.Optional(
+      Type.String({
+        maxLength: 1024,
+        description: 'Of answers: what that means. In a body it changes nothing.',
+      }),
+    ),
+  },
+  strict,
+);
+
+/** A usage limit in the shape of answers. */
+export function showUsageLimit(limit: UsageLimit): Static<typeof UsageLimitSchema> {
+  return { ...showPlainLimit(limit), ...notEnforcedMarks('usageLimits') };
+}
+
+/** A member of answers that do not show the limit that they are about. */
+export const limitWarningField = { warning: Type.Optional(Warning) };
+
+/** What it says when a usage limit has been kept. */
+export function limitWarning(isLimited: boolean): { readonly warning?: string } {
+  return isLimited ? { warning: notEnforced.usageLimits } : {};
+}
+
+/**
+ * A usage limit of a body. `pointer` is its place there. Throws `invalid_request` for two ways of beginning anew, for a
+ * threshold that the limit never lets be reached and for a time that there is not.
+ */
+export function readUsageLimit(body: Static<typeof PlainLimit>, pointer: string): UsageLimit {
+  refuseFirst(usageLimitIssues(body, pointer));
+  return usageLimitOf(body);
+}
+
+/** The rate limits of a body. Throws `invalid_request` when two of them limit the same in the same unit. */
+export function readRateLimits(
+  body: readonly Static<typeof RateLimitSchema>[],
+  pointer: string,
+): readonly RateLimit[] {
+  refuseFirst(rateLimitIssues(body, pointer));
+  return rateLimitsOf(body);
+}
+
+/** Throws `invalid_request` for the first of these. */
+export function refuseFirst([issue]: readonly LimitIssue[]): void {
+  if (issue !== undefined) throw refusedBody([issue]);
+}
+
+const OneUsageLimit = Type.Array(UsageLimitSchema, { maxItems: 1 });
+
+/** The usage limit in bodies of providers and virtual keys: alone, or in a list of one. Null for none. */
+export const BodyUsageLimit = Type.Optional(Type.Union([UsageLimitSchema, OneUsageLimit, Type.Null()]));
+
+/** The usage limit in bodies that say what workspaces may use. */
+export const BodyAccessLimit = Type.Optional(orNull(OneUsageLimit));
+
+/** The usage limit that a body says at `pointer`. Throws `invalid_request` for one that cannot be. */
+export function usageLimitOfBody(
+  given: Static<typeof GivenUsageLimit>,
+  pointer = '/usage_limits',
+): UsageLimit | undefined {
+  const { limit, issues } = givenUsageLimit(given, pointer);
+  refuseFirst(issues);
+  return limit;
+}
+
+/** The rate limits that a body says at `pointer`. Throws `invalid_request` for two that limit the same. */
+export function rateLimitsOfBody(
+  given: Static<typeof GivenRateLimits>,
+  pointer = '/rate_limits',
+): readonly RateLimit[] {
+  const { limits, issues } = givenRateLimits(given, pointer);
+  refuseFirst(issues);
+  return limits;
+}
+
+/** Rate limits as answers about providers, virtual keys and access show them. */
+export const ShownRateLimits = orNull(RateLimits);
+
+/** None is null: a client that expects an object here refuses an empty list. */
+export function shownRateLimits(limits: readonly RateLimit[]): Static<typeof ShownRateLimits> {
+  return limits.length === 0 ? null : limits.map(({ type, unit, value }) => ({ type, unit, value }));
+}

@@ -1,0 +1,290 @@
+import { reachOf } from '../../../core/access/access.ts';
+import { GatewayError } from '../../../core/pipeline/plugin.ts';
+import type { KeyRecord } from '../../../core/ports/directory.ts';
+import type { RecordFilter, RecordKind, StoredRecord } from '../../../core/ports/records.ts';
+import type { ResourcesReader, WorkspaceRecord } from '../../../core/ports/resources.ts';
+import { refusedBody } from './fields.ts';
+import { randomBytes } from 'node:crypto';
+
+const maxNamed = 10;
+
+/** Slugs of what uses something, by what messages call them: `MCP servers`. */
+type Users = Readonly<Record<string, readonly string[]>>;
+
+/** Throws `resource_conflict`, naming ten of each kind and counting the rest, unless nothing uses it. */
+export function requireNoUsers(what: string, users: Users, remedy: string): void {
+  const named = Object.entries(users).filter(([, slugs]) => slugs.length > 0);
+  if (named.length === 0) return;
+  const kinds = named.map(([kind, slugs]) => `the ${kind} ${listed(slugs)}`);
+  throw new GatewayError('resource_conflict', `${what} is in use by ${kinds.join(' and ')}. ${remedy}`);
+}
+
+function listed(slugs: readonly string[]): string {
+  const shown = slugs.slice(0, maxNamed).map((slug) => `"${slug}"`);
+  const more = slugs.length - shown.length;
+  return `${shown.join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
+}
+
+/** How a path names a record. */
+export interface NamedRecord<K extends RecordKind> {
+  readonly kind: K;
+  /** What messages call it: `integration`. */
+  readonly noun: string;
+  readonly idOrSlug: string;
+  /** Id or slug of the workspace that the query or the body says; undefined when neither does. */
+  readonly workspace?: string | undefined;
+}
+
+type Reader = Pick<ResourcesReader, 'records' | 'workspaces'>;
+
+/** Nothing of this name is visible: in the same words whether it is not there or not within reach. */
+export function noSuchRecord(noun: string, idOrSlug: string): GatewayError {
+  return new GatewayError(
+    'resource_not_found',
+    `No ${noun} "${idOrSlug.slice(0, 64)}" is visible to this key. Check its id or slug.`,
+  );
+}
+
+/**
+ * The record of this id or slug: of the key's workspace or of its organisation; for keys of the organisation, of the
+ * workspace that is said, or of any. Throws `resource_not_found`, and `invalid_request` when a slug is that of records
+ * of several workspaces and nobody says which.
+ */
+export async function visibleRecord<K extends RecordKind>(
+  reader: Reader,
+  key: KeyRecord,
+  { kind, noun, idOrSlug, workspace }: NamedRecord<K>,
+): Promise<StoredRecord<K>> {
+  const { organisationId, workspaceId: own } = reachOf(key);
+  const workspaceId = workspace === undefined ? own : (await visibleWorkspace(reader, key, workspace)).id;
+  const found =
+    (await reader.records.find(kind, { organisationId, workspaceId }, idOrSlug)) ??
+    (workspaceId === undefined
+      ? await bySlugAnywhere(reader, { kind, noun, idOrSlug }, organisationId)
+      : undefined);
+  const isWithin =
+    found !== undefined &&
+    (workspaceId === undefined || found.workspaceId === undefined || found.workspaceId === workspaceId);
+  if (!isWithin) throw noSuchRecord(noun, idOrSlug);
+  return found;
+}
+
+async function bySlugAnywhere<K extends RecordKind>(
+  reader: Reader,
+  { kind, noun, idOrSlug }: NamedRecord<K>,
+  organisationId: string,
+): Promise<StoredRecord<K> | undefined> {
+  const alike = await everyRecord(reader, kind, organisationId, { search: idOrSlug });
+  const [found, ...others] = alike.filter(({ slug }) => slug === idOrSlug);
+  if (others.length === 0) return found;
+  throw new GatewayError(
+    'invalid_request',
+    `Several workspaces have the ${noun} "${idOrSlug.slice(0, 64)}". Say which with workspace_id, or name its id.`,
+    { param: 'workspace_id' },
+  );
+}
+
+const pageSize = 100;
+
+/** Every record of a kind that passes the filter, oldest first, read page by page. */
+export async function* eachRecord<K extends RecordKind>(
+  { records }: Pick<ResourcesReader, 'records'>,
+  kind: K,
+  organisationId: string,
+  filter: RecordFilter,
+): AsyncGenerator<StoredRecord<K>> {
+  for (let offset = 0; ; offset += pageSize) {
+    const { data } = await records.list(kind, organisationId, filter, { offset, limit: pageSize });
+    yield* data;
+    if (data.length < pageSize) return;
+  }
+}
+
+/** The same as a list; for what there is not much of. */
+export async function everyRecord<K extends RecordKind>(
+  reader: Pick<ResourcesReader, 'records'>,
+  kind: K,
+  organisationId: string,
+  filter: RecordFilter,
+): Promise<readonly StoredRecord<K>[]> {
+  const found: StoredRecord<K>[] = [];
+  for await (const record of eachRecord(reader, kind, organisationId, filter)) found.push(record);
+  return found;
+}
+
+/**
+ * The workspace that a new record belongs to: the key's own, or for keys of the organisation what the body says at
+ * `/workspace_id`; undefined when that says nothing. Throws `invalid_request` for one that is not within reach,
+ * `resource_conflict` for an archived one.
+ */
+export async function workspaceOfBody(
+  { workspaces }: Pick<ResourcesReader, 'workspaces'>,
+  key: KeyRecord,
+  said: string | null | undefined,
+): Promise<WorkspaceRecord | undefined> {
+  const { organisationId, workspaceId: own } = reachOf(key);
+  const named = said ?? own;
+  if (named === undefined) return undefined;
+  const found = await workspaces.find(organisationId, named);
+  if (found === undefined || (own !== undefined && found.id !== own)) {
+    const message = 'names no workspace that is visible to this key; check its id or slug';
+    throw refusedBody([{ path: '/workspace_id', message }]);
+  }
+  requireActive(found);
+  return found;
+}
+
+/** The same for what belongs to a workspace in any case. */
+export async function requiredWorkspace(
+  reader: Pick<ResourcesReader, 'workspaces'>,
+  key: KeyRecord,
+  said: string | null | undefined,
+): Promise<WorkspaceRecord> {
+  const found = await workspaceOfBody(reader, key, said);
+  if (found !== undefined) return found;
+  throw refusedBody([
+    { path: '/workspace_id', message: 'is missing: a key of the organisation says here whose it is' },
+  ]);
+}
+
+/**
+ * The workspace with this id or slug. Throws `resource_not_found`, in the same words, whether there is none or it is
+ * not within the key's reach.
+ */
+export async function visibleWorkspace(
+  { workspaces }: Pick<ResourcesReader, 'workspaces'>,
+  key: KeyRecord,
+  idOrSlug: string,
+): Promise<WorkspaceRecord> {
+  const { organisationId, workspaceId } = reachOf(key);
+  const found = await workspaces.find(organisationId, idOrSlug);
+  if (found !== undefined && (workspaceId === undefined || found.id === workspaceId)) return found;
+  throw noSuchWorkspace(idOrSlug);
+}
+
+/** In the same words whether there is none or it is not within the key's reach. */
+export function noSuchWorkspace(idOrSlug: string): GatewayError {
+  return new GatewayError(
+    'resource_not_found',
+    `No workspace "${idOrSlug.slice(0, 64)}" is visible to this key. Check its id or slug.`,
+  );
+}
+
+/**
+ * Where a list looks: in the workspace that is named (id or slug), else in the key's own; keys of the organisation that
+ * name none see all of it (`workspaceId` undefined). Throws like `visibleWorkspace`.
+ */
+export async function placeOfList(
+  reader: Pick<ResourcesReader, 'workspaces'>,
+  key: KeyRecord,
+  named: string | undefined,
+): Promise<{ readonly organisationId: string; readonly workspaceId: string | undefined }> {
+  const { organisationId, workspaceId } = reachOf(key);
+  if (named === undefined) return { organisationId, workspaceId };
+  return { organisationId, workspaceId: (await visibleWorkspace(reader, key, named)).id };
+}
+
+/** What a body says of where a record belongs. */
+interface NamedPlace {
+  readonly workspace_id?: string | undefined;
+  readonly organisation_id?: string | undefined;
+}
+
+/**
+ * The workspace that a new record is for: the named one, or that of the key; undefined for a record of the whole
+ * organisation, which keys of organisations alone can make. Throws `invalid_request` with the place in the body for
+ * what is not within reach, and for bearers of tokens who leave something out; `resource_conflict` for an archived
+ * workspace.
+ */
+export async function placeOfNew(
+  { workspaces }: Pick<ResourcesReader, 'workspaces'>,
+  key: KeyRecord,
+  { workspace_id: workspace, organisation_id: organisation }: NamedPlace,
+): Promise<WorkspaceRecord | undefined> {
+  const { organisationId, workspaceId: reach } = reachOf(key);
+  if (key.isToken === true) {
+    if (workspace === undefined) throw missing('/workspace_id', 'id or slug of the workspace');
+    if (organisation === undefined) throw missing('/organisation_id', 'id of the organisation');
+  }
+  requireOrganisation(key, organisation);
+  const wanted = workspace ?? reach;
+  if (wanted === undefined) return undefined;
+  const found = await workspaces.find(organisationId, wanted);
+  if (found === undefined || (reach !== undefined && found.id !== reach)) {
+    const message = `names "${wanted.slice(0, 64)}", and no such workspace is visible to this key`;
+    throw refusedBody([{ path: '/workspace_id', message }]);
+  }
+  if (found.status === 'active') return found;
+  throw new GatewayError(
+    'resource_conflict',
+    `The workspace "${found.name}" is archived and gets nothing new.`,
+  );
+}
+
+/** Throws `invalid_request` when another organisation than that of the key is named, in a body or a query. */
+export function requireOrganisation({ organisationId }: KeyRecord, named: string | undefined): void {
+  if (named === undefined || named === organisationId) return;
+  const message = 'is not your organisation; leave it out';
+  throw refusedBody([{ path: '/organisation_id', message }]);
+}
+
+/** Throws `scope_missing` when a key of a workspace is about to change what belongs to its organisation. */
+export function requireOwn(key: KeyRecord, record: StoredRecord, noun: string): void {
+  if (reachOf(key).workspaceId === undefined || record.workspaceId !== undefined) return;
+  throw new GatewayError(
+    'scope_missing',
+    `The ${noun} "${record.name}" belongs to the organisation, and keys of workspaces cannot change it. Use a key of the organisation.`,
+  );
+}
+
+function missing(path: string, what: string): GatewayError {
+  return refusedBody([{ path, message: `is needed where a token authenticates: the ${what}` }]);
+}
+
+/**
+ * A new slug: the prefix (`ws-`, `pc-`, or nothing), the letters of the name that an address can have, and six that make
+ * it unique.
+ */
+export function newSlug(prefix: string, name: string): string {
+  const words = name
+    .toLowerCase()
+    .normalize('NFKD')
+    .replace(/[^a-z0-9]+/g, '-')
+    .replace(/^-|-$/g, '')
+    .slice(0, 40);
+  const letters = [...randomBytes(6)].map((byte) => String.fromCharCode(97 + (byte % 26))).join('');
+  return words === '' ? `${prefix}${letters}` : `${prefix}${words}-${letters}`;
+}
+
+/** What of a record a change can say. */
+type RecordChange<K extends RecordKind> = Partial<
+  Pick<StoredRecord<K>, 'name' | 'slug' | 'status' | 'parentId' | 'data' | 'secrets'>
+>;
+
+/** The record after a change that was made with this key, in its next version. */
+export function changedRecord<K extends RecordKind>(
+  before: StoredRecord<K>,
+  change: RecordChange<K>,
+  { userId, id }: KeyRecord,
+  now: number,
+): StoredRecord<K> {
+  const stamp = { updatedBy: userId || id, updatedAt: now, version: before.version + 1 };
+  return { ...before, ...change, ...stamp };
+}
+
+/** Somebody else changed or removed the record in between. */
+export function staleVersion(): GatewayError {
+  return new GatewayError(
+    'version_mismatch',
+    'The record was changed or removed while your change was on its way. Read it again, then repeat your change.',
+  );
+}
+
+/** Throws `resource_conflict` for an archived workspace: neither it nor what belongs to it is changed any more. */
+export function requireActive({ name, status }: WorkspaceRecord): void {
+  if (status === 'active') return;
+  throw new GatewayError(
+    'resource_conflict',
+    `The workspace "${name}" is archived and cannot be changed any more.`,
+  );
+}

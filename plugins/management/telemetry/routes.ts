@@ -1,0 +1,178 @@
+import { keepsReportedBodies } from '../../../core/pipeline/keys.ts';
+import {
+  defineMediaRoute,
+  GatewayError,
+  Type,
+  type Answer,
+  type Scope,
+} from '../../../core/pipeline/plugin.ts';
+import type { RequestContext } from '../../../core/pipeline/context.ts';
+import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
+import type { KeyRecord } from '../../../core/ports/directory.ts';
+import { RecentMap } from '../../../core/base/recent-map.ts';
+import type { Redaction } from '../../../core/redaction/redaction.ts';
+import { keepRows, type KeptRow, reportedLines } from '../logs/reported-row.ts';
+import {
+  readExportRequest,
+  readSpans,
+  type ReadSpans,
+  type ReportedSpan,
+  writeExportResponse,
+} from './otlp.ts';
+import { spanBodies, spanRow } from './spans.ts';
+
+const maxBodyBytes = 4_194_304;
+const maxSpans = 1000;
+/** Spans that are remembered: an exporter whose answer was lost sends them again. */
+const maxRemembered = 20_000;
+const protobuf = 'application/x-protobuf';
+
+const Reply = Type.Object(
+  {
+    partialSuccess: Type.Object({
+      rejectedSpans: Type.Optional(Type.String({ description: 'How many spans were not taken.' })),
+      errorMessage: Type.Optional(Type.String({ description: 'Why the first of them was not.' })),
+    }),
+  },
+  { description: 'As OTLP defines it; in protocol buffers for a request in protocol buffers.' },
+);
+
+/**
+ * `POST /otel/v1/traces`, whose spans are kept without what `redaction` takes out, and refusals of the other signals:
+ * exporters drop those then, instead of trying again.
+ */
+export function otelRoutes(scope: Scope, redaction?: Redaction): readonly RouteDefinition[] {
+  return [tracesRoute(scope, redaction), otherSignal('logs'), otherSignal('metrics')];
+}
+
+function tracesRoute(scope: Scope, redaction: Redaction | undefined): RouteDefinition {
+  const seen = new RecentMap<true>(maxRemembered);
+  return defineMediaRoute({
+    id: 'otel.traces',
+    method: 'POST',
+    path: '/otel/v1/traces',
+    summary: 'Takes spans over OTLP/HTTP, in JSON or protocol buffers, as entries of the log',
+    scope: 'logs.write',
+    // Rows of the log: nothing that is administered changes.
+    audit: null,
+    reply: Reply,
+    media: 'application/json',
+    examples: { response: { partialSuccess: {} } },
+    async handle({ context, key }) {
+      const isProtobuf = await load(context);
+      const { spans, rejected, reason } = readBody(context, isProtobuf);
+      await keepSpans(scope, { key, spans, seen, redaction });
+      return isProtobuf
+        ? answer(protobuf, writeExportResponse(rejected, reason))
+        : answer('application/json', Buffer.from(JSON.stringify(partialSuccess(rejected, reason))));
+    },
+  });
+}
+
+function otherSignal(signal: 'logs' | 'metrics'): RouteDefinition {
+  return defineMediaRoute({
+    id: `otel.${signal}`,
+    method: 'POST',
+    path: `/otel/v1/${signal}`,
+    summary: `Refuses ${signal} over OTLP: spans alone become entries of the log`,
+    scope: 'logs.write',
+    // Changes nothing.
+    audit: null,
+    reply: Reply,
+    media: 'application/json',
+    handle: () => {
+      throw new GatewayError(
+        'not_supported',
+        `The gateway takes spans over OTLP, and no ${signal}. Export traces to /otel/v1/traces and switch the exporter for ${signal} off.`,
+      );
+    },
+  });
+}
+
+/** Puts the body into memory, within its bound; whether it is in protocol buffers. */
+async function load(context: RequestContext): Promise<boolean> {
+  const type = context.header('content-type') ?? '';
+  const isProtobuf = /^\s*application\/(?:x-)?protobuf\b/i.test(type);
+  if (!isProtobuf && !/^\s*application\/json\b/i.test(type))
+    throw new GatewayError(
+      'body_encoding_unsupported',
+      `Spans are taken as application/json or ${protobuf}, and the content-type says ${type.slice(0, 64) || 'nothing'}. Set the protocol of the exporter to http/json or http/protobuf.`,
+    );
+  if (Number(context.header('content-length') ?? 0) > maxBodyBytes) throw tooLarge();
+  await context.body.load();
+  if (context.body.bytes.length > maxBodyBytes) throw tooLarge();
+  return isProtobuf;
+}
+
+function tooLarge(): GatewayError {
+  return new GatewayError(
+    'body_too_large',
+    `The export is larger than ${maxBodyBytes} bytes. Let the exporter send smaller batches.`,
+  );
+}
+
+function readBody({ body }: RequestContext, isProtobuf: boolean): ReadSpans {
+  let message: unknown = body.bytes.length === 0 ? { resourceSpans: [] } : undefined;
+  if (isProtobuf) {
+    try {
+      message = readExportRequest(body.bytes);
+    } catch (cause) {
+      throw new GatewayError(
+        'invalid_request',
+        `The body is no ExportTraceServiceRequest in protocol buffers: ${(cause as Error).message}.`,
+        { cause },
+      );
+    }
+    // A message without any field is one without spans.
+    message = { resourceSpans: [], ...(message as object) };
+  } else message ??= body.json;
+  if (message === undefined) throw new GatewayError('invalid_json', 'The request body is no valid JSON.');
+  const read = readSpans(message, maxSpans);
+  if (read !== undefined) return read;
+  throw new GatewayError(
+    'invalid_request',
+    'The body is no ExportTraceServiceRequest of OTLP: it has no list "resourceSpans".',
+    { param: '/resourceSpans' },
+  );
+}
+
+/** Keeps the spans that have not been taken before. Throws `store_unavailable` when the journal has no room. */
+async function keepSpans(
+  { journal, clock, prices, directory }: Scope,
+  {
+    key,
+    spans,
+    seen,
+    redaction,
+  }: {
+    readonly key: KeyRecord;
+    readonly spans: readonly ReportedSpan[];
+    readonly seen: RecentMap<true>;
+    readonly redaction: Redaction | undefined;
+  },
+): Promise<void> {
+  const now = clock.now();
+  const withBodies = keepsReportedBodies(directory, key);
+  const lines: KeptRow[] = [];
+  const fresh = new Set<string>();
+  for (const span of spans) {
+    const request = spanRow(span, { key, prices, now });
+    const { id, created_at, organisation_id, workspace_id } = request;
+    if (seen.get(id) !== undefined || fresh.has(id)) continue;
+    fresh.add(id);
+    const said = withBodies ? spanBodies(span) : undefined;
+    const bodies = said && { id, created_at, organisation_id, workspace_id, ...said };
+    lines.push(...(await reportedLines({ request, bodies }, redaction, clock)));
+  }
+  await keepRows(journal, lines, key.workspaceId);
+  for (const id of fresh) seen.set(id, true);
+}
+
+function partialSuccess(rejected: number, reason: string) {
+  if (rejected === 0) return { partialSuccess: {} };
+  return { partialSuccess: { rejectedSpans: String(rejected), errorMessage: reason } };
+}
+
+function answer(type: string, body: Buffer): Answer {
+  return { status: 200, headers: ['content-type', type], body, source: 'gateway' };
+}

@@ -1,0 +1,168 @@
+import { reachOf } from '../../../core/access/access.ts';
+import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
+import { defineRoute, GatewayError, Type, type Scope } from '../../../core/pipeline/plugin.ts';
+import type { KeyRecord } from '../../../core/ports/directory.ts';
+import type { UserFilter, UserRecord } from '../../../core/ports/people.ts';
+import type { ResourcesReader } from '../../../core/ports/resources.ts';
+import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
+import { requireGrant, visibleUser } from './visible.ts';
+import { GivenOrganisationRole, OrganisationRoleSchema, showUser, userExample, UserReply } from './record.ts';
+import { staleVersion } from '../shared/records.ts';
+import { Name, strict, Person } from '../shared/fields.ts';
+
+const path = '/admin/users';
+const Params = Type.Object({ userId: Person });
+const PersonName = Type.Optional(Type.String({ maxLength: 255, description: 'May be empty.' }));
+
+/** The routes of the people of the organisation. */
+export function userRoutes(scope: Scope): readonly RouteDefinition[] {
+  return [listRoute(), getRoute(), updateRoute(scope), removeRoute()];
+}
+
+function listRoute(): RouteDefinition {
+  return defineRoute({
+    id: 'users.list',
+    method: 'GET',
+    path,
+    summary: 'The people of the organisation, oldest first',
+    scope: 'organisation_users.list',
+    // Reads only.
+    audit: null,
+    query: Type.Object(
+      {
+        ...pageQuery,
+        role: Type.Optional(OrganisationRoleSchema),
+        email: Type.Optional(Name('The whole address, in any case.')),
+      },
+      strict,
+    ),
+    reply: Type.Object({ ...listReply, data: Type.Array(UserReply) }),
+    examples: { response: { object: 'list', total: 1, data: [userExample] } },
+    async handle({ query, key, read }) {
+      const { organisationId } = key;
+      const page = pageOf(query);
+      const filter: UserFilter = {
+        ...(query.role !== undefined && { role: query.role }),
+        ...(query.email !== undefined && { email: query.email }),
+      };
+      return read(async ({ users }) => {
+        const { total, data } = await users.list(organisationId, filter, page);
+        const ids = data.map(({ id }) => id);
+        const workspaces = await users.workspaceIds(organisationId, ids);
+        const shown = data.map((user) => showUser(user, withinReach(key, workspaces.get(user.id))));
+        return { object: 'list' as const, total, data: shown };
+      });
+    },
+  });
+}
+
+function getRoute(): RouteDefinition {
+  return defineRoute({
+    id: 'users.get',
+    method: 'GET',
+    path: `${path}/{userId}`,
+    summary: 'Somebody of the organisation',
+    scope: 'organisation_users.read',
+    // Reads only.
+    audit: null,
+    params: Params,
+    reply: UserReply,
+    examples: { response: userExample },
+    async handle({ params, key, read, sendVersion }) {
+      const { version, shown } = await read(async (reader) =>
+        withWorkspaces(reader, key, await visibleUser(reader, key, params.userId)),
+      );
+      sendVersion(version);
+      return shown;
+    },
+  });
+}
+
+function updateRoute({ clock }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'users.update',
+    method: 'PUT',
+    path: `${path}/{userId}`,
+    summary: 'Changes the name or the role of somebody; what is not given stays',
+    scope: 'organisation_users.update',
+    audit: 'update',
+    params: Params,
+    body: Type.Object(
+      { role: Type.Optional(GivenOrganisationRole), first_name: PersonName, last_name: PersonName },
+      strict,
+    ),
+    reply: UserReply,
+    examples: { request: { role: 'member' }, response: userExample },
+    async handle({ params, body, key, role, write, requireVersion, sendVersion }) {
+      const { version, shown } = await write(async (writer) => {
+        const before = await visibleUser(writer, key, params.userId);
+        requireVersion(before.version);
+        requireGrant(role, before.role);
+        const given = body.role ?? before.role;
+        requireGrant(role, given);
+        if (given !== 'owner') await keepAnOwner(writer, before);
+        const after: UserRecord = {
+          ...before,
+          firstName: body.first_name ?? before.firstName,
+          lastName: body.last_name ?? before.lastName,
+          ...{ role: given, updatedAt: clock.now(), version: before.version + 1 },
+        };
+        if (!(await writer.users.replace(after))) throw staleVersion();
+        return { id: after.id, result: await withWorkspaces(writer, key, after) };
+      });
+      sendVersion(version);
+      return shown;
+    },
+  });
+}
+
+function removeRoute(): RouteDefinition {
+  return defineRoute({
+    id: 'users.delete',
+    method: 'DELETE',
+    path: `${path}/{userId}`,
+    summary: 'Removes somebody from the organisation and its workspaces, with all of their keys',
+    scope: 'organisation_users.delete',
+    audit: 'delete',
+    params: Params,
+    reply: Type.Object({}),
+    examples: { response: {} },
+    async handle({ params, key, role, write, requireVersion }) {
+      await write(async (writer) => {
+        const before = await visibleUser(writer, key, params.userId);
+        requireVersion(before.version);
+        requireGrant(role, before.role);
+        await keepAnOwner(writer, before);
+        if (!(await writer.users.remove(key.organisationId, before.id))) throw staleVersion();
+        await writer.apiKeys.removeOfUser(key.organisationId, before.id);
+        return { id: before.id, result: undefined };
+      });
+      return {};
+    },
+  });
+}
+
+async function withWorkspaces({ users }: Pick<ResourcesReader, 'users'>, key: KeyRecord, user: UserRecord) {
+  const workspaces = await users.workspaceIds(user.organisationId, [user.id]);
+  return { version: user.version, shown: showUser(user, withinReach(key, workspaces.get(user.id))) };
+}
+
+/** Who is bound to one workspace, as the bearer of a token is, hears of no other one. */
+function withinReach(key: KeyRecord, workspaceIds: readonly string[] = []): readonly string[] {
+  const { workspaceId } = reachOf(key);
+  return workspaceId === undefined ? workspaceIds : workspaceIds.filter((id) => id === workspaceId);
+}
+
+/** Throws `resource_conflict` when the user is the only owner: nobody could make another one. */
+async function keepAnOwner(
+  { users }: Pick<ResourcesReader, 'users'>,
+  { role, organisationId, email }: UserRecord,
+): Promise<void> {
+  if (role !== 'owner') return;
+  const { total } = await users.list(organisationId, { role: 'owner' }, { offset: 0, limit: 0 });
+  if (total > 1) return;
+  throw new GatewayError(
+    'resource_conflict',
+    `${email} is the last owner of the organisation, which must have one: neither removed nor made less.`,
+  );
+}

@@ -1,0 +1,258 @@
+import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
+import { defineRoute, GatewayError, type Scope, Type } from '../../../core/pipeline/plugin.ts';
+import type {
+  Member,
+  MemberFilter,
+  MemberRecord,
+  UserRecord,
+  WorkspaceRole,
+} from '../../../core/ports/people.ts';
+import { memberExample, MemberReply, showMember, type WorkspacePlace, workspacePlaces } from './record.ts';
+import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
+import { requireActive, staleVersion, visibleWorkspace } from '../shared/records.ts';
+import {
+  namedUsers,
+  requireGrant,
+  requireNotAboveActor,
+  requireSamePath,
+  visibleMember,
+} from '../users/visible.ts';
+import { GivenWorkspaceRole, readWorkspaceRole } from '../users/record.ts';
+import { Identifier, Name, Person, strict } from '../shared/fields.ts';
+import type { ResourcesReader, ResourcesWriter, WorkspaceRecord } from '../../../core/ports/resources.ts';
+
+/** Members that one request adds. */
+const most = 100;
+const maxShown = 20;
+
+const Body = Type.Object(
+  {
+    users: Type.Array(
+      Type.Object(
+        {
+          id: Name('The id or the e-mail address of somebody of the organisation.'),
+          role: Type.Optional(GivenWorkspaceRole),
+        },
+        strict,
+      ),
+      { minItems: 1, maxItems: most, description: 'Who, and as what: `member` by default.' },
+    ),
+    workspace_id: Type.Optional(Name('As in the path: some clients say it here as well.')),
+  },
+  strict,
+);
+
+/** `POST /admin/workspaces/{workspaceId}/users` and the same without `/admin`: all of them become members, or nobody. */
+function addMembersRoute({ clock }: Scope, { path, suffix }: WorkspacePlace): RouteDefinition {
+  return defineRoute({
+    id: `workspace_users.create${suffix}`,
+    method: 'POST',
+    path: `${path}/{workspaceId}/users`,
+    summary: 'Makes people of the organisation members of a workspace: all of those named, or nobody',
+    scope: 'workspace_users.create',
+    audit: 'create',
+    params: Type.Object({ workspaceId: Identifier }),
+    body: Body,
+    reply: Type.Object({ ...listReply, data: Type.Array(MemberReply) }),
+    examples: {
+      request: { users: [{ id: memberExample.id, role: 'manager' }] },
+      response: { object: 'list', total: 1, data: [memberExample] },
+    },
+    async handle({ params, body, key, role: actor, write }) {
+      requireSamePath(body, params);
+      const roles = body.users.map(({ role = 'member' }) => readWorkspaceRole(role));
+      for (const role of roles) requireGrant(actor, role);
+      const named = body.users.map(({ id }, index) => ({ path: `/users/${index}/id`, idOrEmail: id }));
+      const now = clock.now();
+      const added = await write(async (writer) => {
+        const workspace = await visibleWorkspace(writer, key, params.workspaceId);
+        requireActive(workspace);
+        const users = await namedUsers(writer, key.organisationId, named);
+        for (const user of users) requireNotAboveActor(actor, user);
+        await requireStrangers(writer, workspace, users);
+        const wanted = users.map((user, index) => ({ user, role: roles[index] ?? ('member' as const) }));
+        const result = await insertMembers(writer, workspace, { wanted, now });
+        return { id: users.map(({ id }) => id).join(','), workspaceId: workspace.id, result };
+      });
+      return {
+        object: 'list' as const,
+        total: added.length,
+        data: added.map((member) => showMember(member)),
+      };
+    },
+  });
+}
+
+/** Who becomes a member of a workspace, and when. */
+interface NewMembers {
+  readonly wanted: readonly { readonly user: UserRecord; readonly role: WorkspaceRole }[];
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+}
+
+/** Makes users members of a workspace in which none of them is yet. */
+export async function insertMembers(
+  { members }: Pick<ResourcesWriter, 'members'>,
+  { organisationId, id: workspaceId }: WorkspaceRecord,
+  { wanted, now }: NewMembers,
+): Promise<readonly Member[]> {
+  const added: Member[] = [];
+  for (const { user, role } of wanted) {
+    const times = { createdAt: now, updatedAt: now, version: 1 };
+    const member: MemberRecord = { organisationId, workspaceId, userId: user.id, role, ...times };
+    await members.insert(member);
+    added.push({ member, user });
+  }
+  return added;
+}
+
+/** Throws `already_exists` with the names of those who are members already. */
+async function requireStrangers(
+  { users }: Pick<ResourcesReader, 'users'>,
+  { organisationId, id, name }: WorkspaceRecord,
+  wanted: readonly UserRecord[],
+): Promise<void> {
+  const ids = wanted.map((user) => user.id);
+  const workspaces = await users.workspaceIds(organisationId, ids);
+  const present = wanted.filter((user) => workspaces.get(user.id)?.includes(id) === true);
+  if (present.length === 0) return;
+  const shown = present.slice(0, maxShown).map(({ email }) => email);
+  const rest = present.length - shown.length;
+  throw new GatewayError(
+    'already_exists',
+    `Members of the workspace "${name}" already: ${shown.join(', ')}${rest === 0 ? '' : ` and ${rest} more`}. Nobody was added.`,
+  );
+}
+
+const Params = Type.Object({ workspaceId: Identifier, userId: Person });
+/** Not named in the reference: clients made of it cannot tell it from the parameter of the path. */
+const repeatedInQuery = { patternProperties: { '^workspaceId$': { type: 'string' } } };
+const Repeated = Type.Optional(Name('As in the path: some clients say it here as well.'));
+
+/** The routes of the members of workspaces, under both paths of workspaces. */
+export function memberRoutes(scope: Scope): readonly RouteDefinition[] {
+  return workspacePlaces.flatMap((place) => [
+    addMembersRoute(scope, place),
+    listRoute(place),
+    getRoute(place),
+    updateRoute(scope, place),
+    removeRoute(place),
+  ]);
+}
+
+function listRoute({ path, suffix }: WorkspacePlace): RouteDefinition {
+  return defineRoute({
+    id: `workspace_users.list${suffix}`,
+    method: 'GET',
+    path: `${path}/{workspaceId}/users`,
+    summary: 'The members of a workspace, the longest ones first',
+    scope: 'workspace_users.list',
+    // Reads only.
+    audit: null,
+    params: Type.Object({ workspaceId: Identifier }),
+    query: Type.Object(
+      {
+        ...pageQuery,
+        role: Type.Optional(GivenWorkspaceRole),
+        email: Type.Optional(Name('The whole address, in any case.')),
+      },
+      { ...strict, ...repeatedInQuery },
+    ),
+    reply: Type.Object({ ...listReply, data: Type.Array(MemberReply) }),
+    examples: { response: { object: 'list', total: 1, data: [memberExample] } },
+    async handle({ params, query, key, read }) {
+      const page = pageOf(query);
+      requireSamePath(query, params);
+      const filter: MemberFilter = {
+        ...(query.role !== undefined && { role: readWorkspaceRole(query.role) }),
+        ...(query.email !== undefined && { email: query.email }),
+      };
+      const { total, data } = await read(async (reader) => {
+        const { organisationId, id } = await visibleWorkspace(reader, key, params.workspaceId);
+        return reader.members.list(organisationId, id, filter, page);
+      });
+      return { object: 'list' as const, total, data: data.map((member) => showMember(member)) };
+    },
+  });
+}
+
+function getRoute({ path, suffix }: WorkspacePlace): RouteDefinition {
+  return defineRoute({
+    id: `workspace_users.get${suffix}`,
+    method: 'GET',
+    path: `${path}/{workspaceId}/users/{userId}`,
+    summary: 'A member of a workspace',
+    scope: 'workspace_users.read',
+    // Reads only.
+    audit: null,
+    params: Params,
+    reply: MemberReply,
+    examples: { response: memberExample },
+    async handle({ params, key, read, sendVersion }) {
+      const found = await read((reader) => visibleMember(reader, key, params));
+      sendVersion(found.member.version);
+      return showMember(found);
+    },
+  });
+}
+
+function updateRoute({ clock }: Scope, { path, suffix }: WorkspacePlace): RouteDefinition {
+  return defineRoute({
+    id: `workspace_users.update${suffix}`,
+    method: 'PUT',
+    path: `${path}/{workspaceId}/users/{userId}`,
+    summary: 'Gives a member of a workspace another role',
+    scope: 'workspace_users.update',
+    audit: 'update',
+    params: Params,
+    body: Type.Object({ role: GivenWorkspaceRole, workspace_id: Repeated, user_id: Repeated }, strict),
+    reply: MemberReply,
+    examples: { request: { role: 'manager' }, response: memberExample },
+    async handle({ params, body, key, role: actor, write, requireVersion, sendVersion }) {
+      requireSamePath(body, params);
+      const role = readWorkspaceRole(body.role);
+      const changed = await write(async (writer) => {
+        const { workspace, member: before, user } = await visibleMember(writer, key, params);
+        requireVersion(before.version);
+        requireActive(workspace);
+        requireGrant(actor, before.role);
+        requireNotAboveActor(actor, user);
+        requireGrant(actor, role);
+        const change = { role, updatedAt: clock.now(), version: before.version + 1 };
+        const result: Member = { user, member: { ...before, ...change } };
+        if (!(await writer.members.replace(result.member))) throw staleVersion();
+        return { id: user.id, workspaceId: workspace.id, result };
+      });
+      sendVersion(changed.member.version);
+      return showMember(changed);
+    },
+  });
+}
+
+function removeRoute({ path, suffix }: WorkspacePlace): RouteDefinition {
+  return defineRoute({
+    id: `workspace_users.delete${suffix}`,
+    method: 'DELETE',
+    path: `${path}/{workspaceId}/users/{userId}`,
+    summary: 'Takes somebody out of a workspace, with all keys that they have there',
+    scope: 'workspace_users.delete',
+    audit: 'delete',
+    params: Params,
+    reply: Type.Object({}),
+    examples: { response: {} },
+    async handle({ params, key, role, write, requireVersion }) {
+      await write(async (writer) => {
+        const { workspace, member, user } = await visibleMember(writer, key, params);
+        requireVersion(member.version);
+        requireActive(workspace);
+        requireGrant(role, member.role);
+        requireNotAboveActor(role, user);
+        const { organisationId, id } = workspace;
+        if (!(await writer.members.remove(organisationId, id, user.id))) throw staleVersion();
+        await writer.apiKeys.removeOfUser(organisationId, user.id, id);
+        return { id: user.id, workspaceId: id, result: undefined };
+      });
+      return {};
+    },
+  });
+}

@@ -1,0 +1,225 @@
+import { type Static, Type } from '../../../core/pipeline/plugin.ts';
+import type { Member } from '../../../core/ports/people.ts';
+import type { WorkspaceDefaults, WorkspaceRecord } from '../../../core/ports/resources.ts';
+import { readRateLimits, readUsageLimit, showUsageLimit, UsageLimitSchema } from '../shared/limits.ts';
+import { RateLimits } from '../../../core/organisation/limits-schema.ts';
+import { Description, ManagedBy, Metadata, Name, orNull, refusedBody, strict } from '../shared/fields.ts';
+import type { ConfigNames } from '../configs/uses.ts';
+import { OrganisationRoleSchema, WorkspaceRoleSchema } from '../users/record.ts';
+
+/** A member of a workspace as the API shows them. */
+export const MemberReply = Type.Object({
+  object: Type.Literal('workspace-user'),
+  id: Type.String({ description: 'The id of the user.' }),
+  first_name: Type.String(),
+  last_name: Type.String(),
+  email: Type.String(),
+  org_role: OrganisationRoleSchema,
+  role: WorkspaceRoleSchema,
+  status: Type.Literal('active'),
+  scopes: Type.Array(Type.String(), {
+    description: 'Empty: scopes are those of keys. What people may do follows from `role` and `org_role`.',
+  }),
+  settings: Type.Null({ description: 'Members have no settings of their own.' }),
+  workspace_id: Type.String(),
+  created_at: Type.String({ description: 'Since when they are a member.' }),
+  last_updated_at: Type.String(),
+});
+
+/** Puts a stored member into the shape of the API. */
+export function showMember({ member, user }: Member): Static<typeof MemberReply> {
+  return {
+    object: 'workspace-user',
+    id: user.id,
+    first_name: user.firstName,
+    last_name: user.lastName,
+    email: user.email,
+    org_role: user.role,
+    role: member.role,
+    status: 'active',
+    scopes: [],
+    settings: null,
+    workspace_id: member.workspaceId,
+    created_at: new Date(member.createdAt).toISOString(),
+    last_updated_at: new Date(member.updatedAt).toISOString(),
+  };
+}
+
+/** What the reference shows. */
+export const memberExample: Static<typeof MemberReply> = {
+  object: 'workspace-user',
+  id: '0198a1c2-7b3e-7c4d-8e5f-6a7b8c9d0e1f',
+  first_name: 'Ann',
+  last_name: 'Lee',
+  email: 'ann@example.com',
+  org_role: 'member',
+  role: 'manager',
+  status: 'active',
+  scopes: [],
+  settings: null,
+  workspace_id: '0198a1c2-8c4f-7d5e-9f60-7b8c9d0e1f2a',
+  created_at: '2026-11-21T09:00:00.000Z',
+  last_updated_at: '2026-11-21T09:00:00.000Z',
+};
+
+/** Where the routes of workspaces stand, and how their operations are told apart. */
+export interface WorkspacePlace {
+  readonly path: '/admin/workspaces' | '/workspaces';
+  /** Behind the operation id. */
+  readonly suffix: '' | '_plain';
+}
+
+/** Both paths under which workspaces, and what belongs to them, are served. */
+export const workspacePlaces: readonly WorkspacePlace[] = [
+  { path: '/admin/workspaces', suffix: '' },
+  { path: '/workspaces', suffix: '_plain' },
+];
+
+const fields = {
+  description: Type.Optional(orNull(Description)),
+  icon: Type.Optional(orNull(Type.String({ maxLength: 255 }))),
+  defaults: Type.Optional(
+    Type.Object(
+      {
+        metadata: Type.Optional(Metadata),
+        config_id: Type.Optional(orNull(Name('A config of this gateway.'))),
+      },
+      strict,
+    ),
+  ),
+  usage_limits: Type.Optional(orNull(Type.Array(UsageLimitSchema, { maxItems: 10 }))),
+  rate_limits: Type.Optional(orNull(RateLimits)),
+};
+
+const WorkspaceName = Name('Unique in the organisation.');
+
+/** What makes a workspace. */
+export const CreateWorkspace = Type.Object(
+  {
+    name: WorkspaceName,
+    ...fields,
+    users: Type.Optional(
+      Type.Array(Name('The id or the e-mail address of somebody of the organisation.'), {
+        maxItems: 100,
+        description: 'Who its members are from the beginning, with the role `member`.',
+      }),
+    ),
+  },
+  strict,
+);
+
+/** What changes one; what is not given stays, and lists are replaced as a whole. */
+export const UpdateWorkspace = Type.Object({ name: Type.Optional(WorkspaceName), ...fields }, strict);
+
+/** The part of a record that a body can say. */
+type WorkspaceContent = Pick<
+  WorkspaceRecord,
+  'name' | 'description' | 'icon' | 'defaults' | 'usageLimits' | 'rateLimits'
+>;
+
+/** What the body makes of a workspace as it is. Throws `invalid_request`, with its place, for what cannot be. */
+export function changedWorkspace(
+  body: Static<typeof UpdateWorkspace>,
+  before: WorkspaceContent,
+  router: ConfigNames,
+): WorkspaceContent {
+  const { usage_limits: usage, rate_limits: rates } = body;
+  return {
+    name: body.name ?? before.name,
+    description: body.description === undefined ? before.description : (body.description ?? ''),
+    icon: body.icon === undefined ? before.icon : (body.icon ?? ''),
+    defaults: body.defaults === undefined ? before.defaults : readDefaults(body.defaults, router),
+    usageLimits:
+      usage === undefined
+        ? before.usageLimits
+        : (usage ?? []).map((limit, index) => readUsageLimit(limit, `/usage_limits/${index}`)),
+    rateLimits: rates === undefined ? before.rateLimits : readRateLimits(rates ?? [], '/rate_limits'),
+  };
+}
+
+/**
+ * Metadata and config that requests begin with, at `pointer` of the body. Throws `invalid_request` when there is no such
+ * config.
+ */
+export function readDefaults(
+  { metadata, config_id: configId }: { metadata?: Record<string, string>; config_id?: string | null },
+  router: ConfigNames,
+  pointer = '/defaults',
+): WorkspaceDefaults {
+  const missing = typeof configId === 'string' ? router.missingConfig(configId) : undefined;
+  if (missing !== undefined) throw refusedBody([{ path: `${pointer}/config_id`, message: missing }]);
+  return {
+    ...(metadata !== undefined && { metadata }),
+    ...(typeof configId === 'string' && { configId }),
+  };
+}
+
+/** A workspace as the API shows it. */
+export const WorkspaceReply = Type.Object({
+  id: Type.String(),
+  slug: Type.String(),
+  name: Type.String(),
+  description: Type.String(),
+  icon: Type.String(),
+  status: Type.Union([Type.Literal('active'), Type.Literal('archived')]),
+  created_at: Type.String(),
+  last_updated_at: Type.String(),
+  defaults: Type.Object({
+    metadata: Metadata,
+    config_id: orNull(Type.String()),
+    is_default: Type.Integer({ description: '1 for the workspace that the gateway made itself.' }),
+    object: Type.Literal('workspace'),
+  }),
+  usage_limits: Type.Array(UsageLimitSchema),
+  rate_limits: RateLimits,
+  managed_by: ManagedBy,
+  object: Type.Literal('workspace'),
+});
+
+/** Members that an answer about one workspace shows. */
+export const shownMembers = 100;
+
+/** One workspace with its members. */
+export const WorkspaceWithUsers = Type.Object({
+  ...WorkspaceReply.properties,
+  users: Type.Optional(
+    Type.Array(MemberReply, {
+      description: `The first ${shownMembers} members, for keys with the scope \`workspace_users.list\`.`,
+    }),
+  ),
+});
+
+/** Puts a stored workspace with its members into the shape of the API; without them when they are undefined. */
+export function showWithUsers(
+  record: WorkspaceRecord,
+  members: readonly Member[] | undefined,
+): Static<typeof WorkspaceWithUsers> {
+  return {
+    ...showWorkspace(record),
+    ...(members !== undefined && { users: members.map((member) => showMember(member)) }),
+  };
+}
+
+/** Puts a stored workspace into the shape of the API. */
+export function showWorkspace(record: WorkspaceRecord): Static<typeof WorkspaceReply> {
+  return {
+    id: record.id,
+    slug: record.slug,
+    name: record.name,
+    description: record.description,
+    icon: record.icon,
+    status: record.status,
+    created_at: new Date(record.createdAt).toISOString(),
+    last_updated_at: new Date(record.updatedAt).toISOString(),
+    defaults: {
+      metadata: { ...record.defaults.metadata },
+      config_id: record.defaults.configId ?? null,
+      is_default: record.isDefault ? 1 : 0,
+      object: 'workspace',
+    },
+    usage_limits: record.usageLimits.map((limit) => showUsageLimit(limit)),
+    rate_limits: record.rateLimits.map(({ type, unit, value }) => ({ type, unit, value })),
+    managed_by: record.managedBy ?? 'api',
+    object: 'workspace',
+  };
+}

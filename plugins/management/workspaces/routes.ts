@@ -1,0 +1,249 @@
+import { randomUUID } from 'node:crypto';
+import { holds, reachOf } from '../../../core/access/access.ts';
+import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
+import { defineRoute, GatewayError, type Scope, Type } from '../../../core/pipeline/plugin.ts';
+import type { KeyRecord } from '../../../core/ports/directory.ts';
+import type { Member } from '../../../core/ports/people.ts';
+import type { ResourcesReader, WorkspaceFilter, WorkspaceRecord } from '../../../core/ports/resources.ts';
+import { insertMembers } from './members.ts';
+import { configNamesIn } from '../configs/uses.ts';
+import { newSlug, requireActive, staleVersion, visibleWorkspace } from '../shared/records.ts';
+import { Identifier, Name, strict } from '../shared/fields.ts';
+import { namedUsers } from '../users/visible.ts';
+import {
+  changedWorkspace,
+  CreateWorkspace,
+  shownMembers,
+  showWithUsers,
+  showWorkspace,
+  UpdateWorkspace,
+  type WorkspacePlace,
+  workspacePlaces,
+  WorkspaceReply,
+  WorkspaceWithUsers,
+} from './record.ts';
+import { rightsByRole, type Role } from '../../../core/access/roles.ts';
+import type { Paged } from '../../../core/ports/page.ts';
+import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
+
+const statuses = ['active', 'archived'] as const;
+
+const Query = Type.Object(
+  {
+    ...pageQuery,
+    name: Type.Optional(Name('Part of the name, in any case.')),
+    exact_name: Type.Optional(Name('The whole name.')),
+    status: Type.Optional(
+      Type.String({
+        maxLength: 64,
+        description:
+          '`active`, `archived`, or both with a comma between them. Default `active`. Archived ones are shown to owner and organisation keys alone.',
+      }),
+    ),
+  },
+  strict,
+);
+
+/** `GET /admin/workspaces` and `GET /workspaces`. */
+function listWorkspacesRoute({ path, suffix }: WorkspacePlace): RouteDefinition {
+  return defineRoute({
+    id: `workspaces.list${suffix}`,
+    method: 'GET',
+    path,
+    summary: 'The workspaces that the key may see, oldest first',
+    scope: 'workspaces.list',
+    // Reads only.
+    audit: null,
+    query: Query,
+    reply: Type.Object({ ...listReply, data: Type.Array(WorkspaceReply) }),
+    async handle({ query, key, role, read }) {
+      const page = pageOf(query);
+      const filter: WorkspaceFilter = {
+        ...(query.name !== undefined && { name: query.name }),
+        ...(query.exact_name !== undefined && { exactName: query.exact_name }),
+        statuses: statusesOf(query.status, role),
+      };
+      const { organisationId, workspaceId } = reachOf(key);
+      const { total, data } = await read(async ({ workspaces }): Promise<Paged<WorkspaceRecord>> => {
+        if (workspaceId === undefined) return workspaces.list(organisationId, filter, page);
+        const own = await workspaces.find(organisationId, workspaceId);
+        const listed = own !== undefined && own.id === workspaceId && passes(own, filter) ? [own] : [];
+        return { total: listed.length, data: page.offset === 0 ? listed : [] };
+      });
+      return { object: 'list' as const, total, data: data.map((record) => showWorkspace(record)) };
+    },
+  });
+}
+
+function statusesOf(text: string | undefined, role: Role): readonly WorkspaceRecord['status'][] {
+  if (text === undefined) return ['active'];
+  const wanted = text.split(',').map((name) => {
+    const found = statuses.find((one) => one === name.trim());
+    if (found !== undefined) return found;
+    throw new GatewayError(
+      'invalid_request',
+      `"${name}" is no status of a workspace. Known: active, archived.`,
+      { param: 'status' },
+    );
+  });
+  if (wanted.includes('archived') && !rightsByRole[role].archived) {
+    throw new GatewayError(
+      'scope_missing',
+      'Archived workspaces are listed for owner and organisation keys alone.',
+      { param: 'status' },
+    );
+  }
+  return wanted;
+}
+
+/** The rules of `WorkspacesReader.list`, for the one workspace that a workspace's key may see. */
+function passes(record: WorkspaceRecord, { name, exactName, statuses: wanted }: WorkspaceFilter): boolean {
+  if (wanted !== undefined && !wanted.includes(record.status)) return false;
+  if (exactName !== undefined && record.name !== exactName) return false;
+  return name === undefined || record.name.toLowerCase().includes(name.toLowerCase());
+}
+
+const Params = Type.Object({ workspaceId: Identifier });
+const empty = { description: '', icon: '', defaults: {}, usageLimits: [], rateLimits: [] };
+
+/** The routes of workspaces, under both of their paths. */
+export function workspaceRoutes(scope: Scope): readonly RouteDefinition[] {
+  return workspacePlaces.flatMap((place) => [
+    createRoute(scope, place),
+    listWorkspacesRoute(place),
+    getRoute(place),
+    updateRoute(scope, place),
+    archiveRoute(scope, place),
+  ]);
+}
+
+function createRoute({ clock, router }: Scope, { path, suffix }: WorkspacePlace): RouteDefinition {
+  return defineRoute({
+    id: `workspaces.create${suffix}`,
+    method: 'POST',
+    path,
+    summary: 'Creates a workspace',
+    scope: 'workspaces.create',
+    audit: 'create',
+    body: CreateWorkspace,
+    reply: WorkspaceWithUsers,
+    async handle({ body, key, write, sendVersion }) {
+      const now = clock.now();
+      const record: WorkspaceRecord = {
+        id: randomUUID(),
+        organisationId: key.organisationId,
+        slug: newSlug('ws-', body.name),
+        status: 'active',
+        isDefault: false,
+        ...changedWorkspace(body, { ...empty, name: body.name }, router),
+        ...{ createdAt: now, updatedAt: now, version: 1 },
+      };
+      const named = (body.users ?? []).map((idOrEmail, index) => ({ path: `/users/${index}`, idOrEmail }));
+      const members = await write(async (writer) => {
+        const users = await namedUsers(writer, key.organisationId, named);
+        await writer.workspaces.insert(record);
+        const wanted = users.map((user) => ({ user, role: 'member' as const }));
+        await insertMembers(writer, record, { wanted, now });
+        const result = await membersFor(writer, key, record);
+        return { id: record.id, workspaceId: record.id, result };
+      });
+      sendVersion(record.version);
+      return showWithUsers(record, members);
+    },
+  });
+}
+
+function getRoute({ path, suffix }: WorkspacePlace): RouteDefinition {
+  return defineRoute({
+    id: `workspaces.get${suffix}`,
+    method: 'GET',
+    path: `${path}/{workspaceId}`,
+    summary: 'One workspace, by its id or slug',
+    scope: 'workspaces.read',
+    // Reads only.
+    audit: null,
+    params: Params,
+    reply: WorkspaceWithUsers,
+    async handle({ params, key, read, sendVersion }) {
+      const { record, members } = await read(async (reader) => {
+        const record = await visibleWorkspace(reader, key, params.workspaceId);
+        return { record, members: await membersFor(reader, key, record) };
+      });
+      sendVersion(record.version);
+      return showWithUsers(record, members);
+    },
+  });
+}
+
+function updateRoute({ clock, router }: Scope, { path, suffix }: WorkspacePlace): RouteDefinition {
+  return defineRoute({
+    id: `workspaces.update${suffix}`,
+    method: 'PUT',
+    path: `${path}/{workspaceId}`,
+    summary: 'Changes a workspace; what is not given stays',
+    scope: 'workspaces.update',
+    audit: 'update',
+    params: Params,
+    body: UpdateWorkspace,
+    reply: WorkspaceWithUsers,
+    async handle({ params, body, key, write, requireVersion, sendVersion }) {
+      const { record, members } = await write(async (writer) => {
+        const before = await visibleWorkspace(writer, key, params.workspaceId);
+        requireVersion(before.version);
+        requireActive(before);
+        const { organisationId, id: workspaceId } = before;
+        const names = configNamesIn(router, { organisationId, workspaceId });
+        const change = { updatedAt: clock.now(), version: before.version + 1 };
+        const after = { ...before, ...changedWorkspace(body, before, names), ...change };
+        if (!(await writer.workspaces.replace(after))) throw staleVersion();
+        const result = { record: after, members: await membersFor(writer, key, after) };
+        return { id: after.id, workspaceId: after.id, result };
+      });
+      sendVersion(record.version);
+      return showWithUsers(record, members);
+    },
+  });
+}
+
+function archiveRoute({ clock }: Scope, { path, suffix }: WorkspacePlace): RouteDefinition {
+  return defineRoute({
+    id: `workspaces.delete${suffix}`,
+    method: 'DELETE',
+    path: `${path}/{workspaceId}`,
+    summary: 'Archives a workspace: its keys are refused from then on',
+    scope: 'workspaces.delete',
+    audit: 'delete',
+    params: Params,
+    reply: Type.Object({}),
+    async handle({ params, key, write, requireVersion }) {
+      await write(async (writer) => {
+        const before = await visibleWorkspace(writer, key, params.workspaceId);
+        requireVersion(before.version);
+        if (before.isDefault) {
+          throw new GatewayError(
+            'resource_conflict',
+            'The default workspace cannot be archived: keys and requests without a workspace belong to it.',
+          );
+        }
+        const after: WorkspaceRecord = {
+          ...before,
+          ...{ status: 'archived', updatedAt: clock.now(), version: before.version + 1 },
+        };
+        const isNew = before.status === 'active';
+        if (isNew && !(await writer.workspaces.replace(after))) throw staleVersion();
+        return { id: before.id, workspaceId: before.id, result: undefined };
+      });
+      return {};
+    },
+  });
+}
+
+/** The members that an answer shows; undefined for keys that may not list them. */
+async function membersFor(
+  { members }: Pick<ResourcesReader, 'members'>,
+  key: KeyRecord,
+  { organisationId, id }: WorkspaceRecord,
+): Promise<readonly Member[] | undefined> {
+  if (!holds(key, 'workspace_users.list')) return undefined;
+  return (await members.list(organisationId, id, {}, { offset: 0, limit: shownMembers })).data;
+}

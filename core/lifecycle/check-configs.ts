@@ -4,7 +4,7 @@ import type { Problem } from '../config/problem.ts';
 import type { GatewayConfig } from '../config/schema.ts';
 import { compileConfig } from '../routing/plan/compile-config.ts';
 import { placeText, type ConfigIssue } from '../routing/plan/config-issue.ts';
-import { providerLookup } from '../routing/plan/provider-names.ts';
+import { providerLookup } from '../routing/plan/config-names.ts';
 import { servicePrefixes } from '../config/service-prefixes.ts';
 import { FileNames } from './file-names.ts';
 import { problemAt } from './problem-at.ts';

@@ -1,8 +1,12 @@
 import type { GatewayConfig } from '../config/schema.ts';
 import type { LeafProvider } from '../routing/plan/plan-node.ts';
 import { unknownConfig } from '../routing/plan/compile-config.ts';
-import type { KnowsProvider, SavedProviders } from '../routing/plan/provider-names.ts';
-import type { SavedConfig, SavedConfigs } from '../routing/plan/saved-names.ts';
+import type {
+  KnowsProvider,
+  SavedConfig,
+  SavedConfigs,
+  SavedProviders,
+} from '../routing/plan/config-names.ts';
 
 /** What of a configuration has names that its configs, keys and policies can use. */
 export type NamingConfig = Pick<GatewayConfig, 'configs'> &

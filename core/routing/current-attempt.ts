@@ -10,12 +10,16 @@ import type { CacheSettings } from '../ports/cache.ts';
 import { loadBody } from '../pipeline/load-body.ts';
 import type { HeaderList } from '../ports/header-list.ts';
 import type { Target, TryOptions } from '../pipeline/router.ts';
-import { isStrict } from './check-request.ts';
+import {
+  hostFacts,
+  isStrict,
+  onDropOf,
+  planCall,
+  type ProviderDialects,
+  type TryParts,
+} from './upstream-request.ts';
 import { tellingHeaders } from './forward-headers.ts';
-import { onDropOf } from './prepare-request.ts';
-import { hostFacts, planCall, type ProviderDialects } from './plan-call.ts';
-import type { TryParts } from './try-parts.ts';
-import { targetIdentity } from './target-identity.ts';
+import { targetIdentity } from './credentials.ts';
 
 /** What attempt hooks see of the try at one target. */
 export class CurrentAttempt implements AttemptView {

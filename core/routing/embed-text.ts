@@ -12,9 +12,9 @@ import { headerValue } from '../ports/header-list.ts';
 import type { Metrics } from '../ports/metrics.ts';
 import type { Target } from '../pipeline/router.ts';
 import type { Transport, UpstreamRequest } from '../ports/transport.ts';
-import { authorized } from './authorize.ts';
-import { collectUpstream } from './collect-upstream.ts';
-import { hostFacts, planCall, type PlannedCall, type ProviderDialects } from './plan-call.ts';
+import { authorized } from './credentials.ts';
+import { collectUpstream } from './collected-answer.ts';
+import { hostFacts, planCall, type PlannedCall, type ProviderDialects } from './upstream-request.ts';
 import type { KnownProvider } from './targets.ts';
 
 /** Longest answer, in bytes: a vector of 4,096 numbers is below 100 KB. */

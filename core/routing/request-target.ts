@@ -1,18 +1,24 @@
 import type { EndpointId } from '../dialects/endpoint.ts';
-import type { MaybePromise } from '../pipeline/context.ts';
+import type { MaybePromise, RequestContext } from '../pipeline/context.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import { addressedProvider, callerKey } from '../pipeline/keys.ts';
 import type { Target } from '../pipeline/router.ts';
-import { saysJson } from './json-request.ts';
 import {
   addressedModel,
+  type BroughtSettings,
   defaultTarget,
   requireSlug,
   resolveTarget,
   slugTarget,
-  type BroughtSettings,
   type TargetRules,
 } from './resolve-target.ts';
+
+const json = /^application\/(?:[\w.+-]+\+)?json\b/i;
+
+/** The request says that its body is JSON. */
+export function saysJson(context: Pick<RequestContext, 'header'>): boolean {
+  return json.test(context.header('content-type') ?? '');
+}
 
 /** Whether headers name a provider, so that the model need not be looked at. */
 export function namesProvider(exchange: Exchange): boolean {

@@ -5,15 +5,97 @@ import { isPromise } from '../pipeline/call-hook.ts';
 import { callerKey, callerKeyHeader } from '../pipeline/keys.ts';
 import type { MaybePromise, RequestContext } from '../pipeline/context.ts';
 import type { KeyRecord } from '../ports/directory.ts';
-import type { TrustedHosts } from '../base/host-rules.ts';
+import { refusedHost, type TrustedHosts } from '../base/host-rules.ts';
 import type { Target } from '../pipeline/router.ts';
 import { splitBaseUrl } from '../providers/base-url.ts';
-import { mustBeGuarded } from './custom-host.ts';
-import { givenAddress, givenFields, noFields, requireOwnAddress } from './given-fields.ts';
-import { credentialHeader } from './provider-credential.ts';
+import { credentialHeader } from './credentials.ts';
 import type { LeafProvider } from './plan/plan-node.ts';
 import type { StoredProviders } from './stored-providers.ts';
-import { holdsSecret, type Fields, type KnownProvider } from './targets.ts';
+import { type Fields, holdsSecret, type KnownProvider } from './targets.ts';
+import { hostFields } from '../providers/secret-origins.ts';
+import { providerFields, templateValue } from '../providers/provider-fields.ts';
+
+/** Longest custom host, in characters. */
+const maxCustomHost = 2048;
+
+/** How an address is judged that did not come from the operator. */
+interface HostJudgement {
+  /** Whether the host may be private: it is listed, or the operator wrote it. */
+  readonly isTrusted: (url: URL) => boolean;
+  /** What named it, for the error. */
+  readonly param: string;
+}
+
+/**
+ * Whether a host that was named beside the configuration has to be guarded: it is none that is trusted. What a name leads
+ * to is seen when it is connected to. Throws `custom_host_refused` for what is no address, or no public one.
+ */
+export function mustBeGuarded(customHost: string, { isTrusted, param }: HostJudgement): boolean {
+  const refusal = (reason: string): GatewayError =>
+    new GatewayError('custom_host_refused', `The custom host is refused: ${reason}`, { param });
+  if (customHost.length > maxCustomHost) throw refusal(`it is longer than ${maxCustomHost} characters.`);
+  if (!URL.canParse(customHost)) throw refusal('it is no URL. Send https://host/path.');
+  const url = new URL(customHost);
+  if (url.protocol !== 'https:' && url.protocol !== 'http:') throw refusal('only http and https are served.');
+  if (url.username !== '' || url.password !== '')
+    throw refusal('it carries credentials. Send them in Authorization.');
+  if (url.search !== '' || url.hash !== '')
+    throw refusal('it has a query or a fragment. Send only scheme, host and path.');
+  if (isTrusted(url)) return false;
+  const reason = refusedHost(url.hostname);
+  if (reason === undefined) return true;
+  throw refusal(`${reason}, and "${url.host}" is not listed in security.trusted_hosts.`);
+}
+
+/** The fields of a request that names none. */
+const noFields: Fields = Object.freeze({});
+const fieldsByHeader = new Map(providerFields.map((field) => [field.header, field]));
+
+/** The provider's fields that the request's own headers hold. Throws `invalid_header` for one that cannot be part of an address. */
+function givenFields(context: RequestContext, headerPrefix: string): Fields {
+  let found: Record<string, string> | undefined;
+  for (const name of context.serviceNames()) {
+    const field = fieldsByHeader.get(name);
+    const value = field === undefined ? undefined : context.service(name);
+    if (field === undefined || value === undefined || value === '') continue;
+    if (field.template && !templateValue.test(value)) {
+      throw new GatewayError(
+        'invalid_header',
+        `${headerPrefix}-${name} may hold letters, digits and hyphens, 63 at the most.`,
+        { param: field.name },
+      );
+    }
+    (found ??= {})[field.name] = value;
+  }
+  return found ?? noFields;
+}
+
+/** Fields that hold a whole address, by the row that they belong to. */
+const addressFields: Readonly<Record<string, string>> = {
+  huggingface: 'huggingface_base_url',
+  'azure-ai': 'azure_foundry_url',
+};
+
+/** The whole address among the fields; undefined for none. */
+function givenAddress(provider: KnownProvider, given: Fields): string | undefined {
+  const field = addressFields[provider.name];
+  return field === undefined ? undefined : given[field];
+}
+
+/** A credential of the operator's config goes to no host that the headers of a request choose. */
+function requireOwnAddress(provider: KnownProvider, given: Fields, own: Fields): void {
+  if (given === noFields) return;
+  const address = addressFields[provider.name];
+  const deciding = hostFields(provider.row.base_url ?? '');
+  for (const name of address === undefined ? deciding : [...deciding, address]) {
+    if (given[name] === undefined || own[name] !== undefined) continue;
+    throw new GatewayError(
+      'invalid_header',
+      `The config of the gateway holds a credential for "${provider.name}", so no header may choose its host. Leave ${name.replaceAll('_', '-')} out of the headers; the operator can set ${name} in the config.`,
+      { param: name },
+    );
+  }
+}
 
 /** What decides over targets; compiled once per generation. */
 export interface TargetRules {

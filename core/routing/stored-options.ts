@@ -3,8 +3,14 @@ import type { GatewayConfig } from '../config/schema.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { parseJson } from '../base/json.ts';
 import { providerFieldProperties, providerFields, templateValue } from '../providers/provider-fields.ts';
-import { ProviderRowSchema, type ProviderRow } from '../providers/provider-row.ts';
+import { type ProviderRow, ProviderRowSchema } from '../providers/provider-row.ts';
 import type { StoredRecord } from '../ports/records.ts';
+import { maySend, type SecretOrigin } from '../providers/secret-origins.ts';
+import { isPromise } from '../pipeline/call-hook.ts';
+import type { MaybePromise } from '../pipeline/context.ts';
+import type { Directory, KeyRecord } from '../ports/directory.ts';
+import type { SecretMapping } from '../ports/record-kinds.ts';
+import { isAllowedIn, type SecretBox, secretContext, type SecretManagers } from '../ports/secret-managers.ts';
 
 /** Options of `providers:` in the configuration, which an integration has as well. */
 export type ProviderOptions = GatewayConfig['providers'][string];
@@ -67,4 +73,83 @@ export function unusable(integration: string, reason: string): GatewayError {
     `The integration "${integration}" cannot be used: ${reason}. Correct it through the administration.`,
     { param: 'provider' },
   );
+}
+
+/** Whose providers are looked for. */
+export type ProviderPlace = Pick<KeyRecord, 'organisationId' | 'workspaceId'>;
+
+/** Where the secrets of integrations come from. */
+interface StoredSecrets {
+  readonly directory: Pick<Directory, 'record'>;
+  readonly box: SecretBox;
+  /** Absent: integrations that refer to secrets elsewhere cannot be used. */
+  readonly managers?: SecretManagers | undefined;
+}
+
+/** Where an integration sends its secrets, and the references that may be sent there: each state is judged once. */
+export interface ReferenceBounds {
+  readonly origins: readonly SecretOrigin[];
+  readonly found: WeakSet<StoredRecord<'secret_reference'>>;
+}
+
+/**
+ * The values of an integration's references, in the order of its mappings. A promise only while one has to be fetched.
+ * Throws, or rejects with, `credentials_failed` for one that there is not, or not for this workspace.
+ */
+export function referredValues(
+  integration: StoredRecord<'integration'>,
+  place: ProviderPlace,
+  sources: StoredSecrets,
+  bounds: ReferenceBounds,
+): MaybePromise<readonly string[]> {
+  const known: string[] = [];
+  let waiting: Promise<string>[] | undefined;
+  for (const mapping of integration.data.secretMappings) {
+    const value = referredValue(integration.slug, mapping, place, sources, bounds);
+    if (waiting !== undefined) waiting.push(Promise.resolve(value));
+    else if (isPromise(value)) waiting = [...known.map((one) => Promise.resolve(one)), value];
+    else known.push(value);
+  }
+  return waiting === undefined ? known : Promise.all(waiting);
+}
+
+function referredValue(
+  slug: string,
+  { targetField, secretReferenceId, secretKey }: SecretMapping,
+  place: ProviderPlace,
+  { directory, box, managers }: StoredSecrets,
+  { origins, found }: ReferenceBounds,
+): MaybePromise<string> {
+  const refusal = (reason: string): GatewayError =>
+    new GatewayError(
+      'credentials_failed',
+      `The integration "${slug}" takes its ${targetField} from a secret reference ${reason}.`,
+    );
+  if (managers === undefined) throw refusal('that this gateway does not read; give it the secret itself');
+  const reference = directory.record('secret_reference', place, secretReferenceId);
+  if (reference === undefined) throw refusal('that does not exist any more; name another one');
+  if (!isAllowedIn(reference.data, place.workspaceId))
+    throw refusal('that this workspace may not use; allow it, or name another one');
+  if (!found.has(reference)) {
+    const refused = origins.find((origin) => !maySend(reference.data, origin));
+    if (refused !== undefined)
+      throw refusal(
+        `whose secret may not be sent to ${refused.origin}; add the host to its allowed_hosts, or name another one`,
+      );
+    found.add(reference);
+  }
+  return managers.value(reference, box, secretKey === '' ? undefined : secretKey);
+}
+
+/** All secrets of an integration in clear: those that stand in its record, and `referred` for its mappings. */
+export function openSecrets(
+  { id, data, secrets }: StoredRecord<'integration'>,
+  referred: readonly string[],
+  box: SecretBox,
+): ReadonlyMap<string, string> {
+  const opened = new Map<string, string>();
+  for (const [field, sealed] of Object.entries(secrets))
+    opened.set(field, box.open(sealed, secretContext(id, field)));
+  data.secretMappings.forEach(({ targetField }, index) => opened.set(targetField, referred[index] ?? ''));
+  return opened;
 }

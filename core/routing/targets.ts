@@ -9,9 +9,28 @@ import { providerFieldAliases, providerFields } from '../providers/provider-fiel
 import { inProcessProvider, type ProviderRow, type ProviderTable } from '../providers/provider-row.ts';
 import type { Target, TargetModels } from '../pipeline/router.ts';
 import { sha256 } from '../base/sha256.ts';
-import { fillBaseUrl, splitBaseUrl, type BaseUrl } from '../providers/base-url.ts';
-import { withDialectDefaults } from './dialect-defaults.ts';
-import { providerCredential } from './provider-credential.ts';
+import { type BaseUrl, fillBaseUrl, splitBaseUrl } from '../providers/base-url.ts';
+import { providerCredential } from './credentials.ts';
+
+/** What hosts of a wire want where their row does not say otherwise; every other wire: `Authorization: Bearer`. */
+const defaults: Readonly<Partial<Record<DialectName, ProviderRow>>> = {
+  'anthropic-messages': {
+    credentials: 'x-api-key',
+    // Required by the API: https://docs.anthropic.com/en/api/versioning
+    headers: { 'anthropic-version': '2023-06-01' },
+    usage_in_stream: 'always',
+  },
+  'google-gemini': { credentials: 'x-goog-api-key' },
+  'google-vertex': { credentials: 'google' },
+  'azure-openai': { credentials: 'api-key' },
+  'bedrock-converse': { credentials: 'sigv4' },
+};
+
+/** The row with what its wire wants filled in. */
+export function withDialectDefaults(row: ProviderRow): ProviderRow {
+  const own = defaults[row.dialect ?? 'openai-chat'];
+  return own === undefined ? row : { ...own, ...row, headers: { ...own.headers, ...row.headers } };
+}
 
 export type Fields = Readonly<Record<string, string>>;
 

@@ -24,6 +24,234 @@ import type { Exchange } from '../pipeline/exchange.ts';
 import { keptAnswer } from '../pipeline/keys.ts';
 import { ownTurn } from '../base/in-turns.ts';
 import type { LargeChat, LargeTranslation } from '../ports/large-translation.ts';
+import { codingOf, decodeWhole } from '../connection/content-encoding.ts';
+import { type Answer, isStreamSource, type StreamSource, type StreamTarget } from '../pipeline/answer.ts';
+import { decodedSource } from '../pipeline/decoded-source.ts';
+import type { Clock } from '../ports/clock.ts';
+import { type HeaderList, headerValue } from '../ports/header-list.ts';
+import { learnFacts } from './collected-answer.ts';
+import type { ChatEvent } from '../dialects/canonical/chat-event.ts';
+
+/**
+ * A provider's stream in the client's wire: bytes → events → bytes, with back-pressure both ways. An error event, a
+ * stream that ends too early and a broken connection all reach the client as an error of its own wire, never as an end.
+ */
+export class TranslatedStream implements StreamSource, StreamTarget {
+  private readonly source: StreamSource;
+  private readonly reader: ChatEventReader;
+  private readonly writer: ChatEventWriter;
+  private readonly exchange: Exchange;
+  private readonly clock: Clock;
+  private target: StreamTarget | undefined;
+  private over = false;
+
+  constructor(
+    source: StreamSource,
+    codecs: { readonly reader: ChatEventReader; readonly writer: ChatEventWriter },
+    exchange: Exchange,
+    clock: Clock,
+  ) {
+    this.source = source;
+    this.reader = codecs.reader;
+    this.writer = codecs.writer;
+    this.exchange = exchange;
+    this.clock = clock;
+  }
+
+  pipe(target: StreamTarget): void {
+    this.target = target;
+    this.source.pipe(this);
+  }
+
+  resume(): void {
+    this.source.resume();
+  }
+
+  cancel(error: GatewayError): void {
+    this.over = true;
+    this.source.cancel(error);
+  }
+
+  data(chunk: Buffer): boolean {
+    return this.over ? false : this.emit(this.reader.push(chunk));
+  }
+
+  end(): void {
+    if (this.over) return;
+    this.emit(this.reader.finish());
+    // Set meanwhile when the last events were an error.
+    if (this.over) return;
+    this.over = true;
+    this.target?.end();
+  }
+
+  fail(error: GatewayError): void {
+    if (this.over) return;
+    const { status, message, type } = error;
+    const code = error.shownCode;
+    const event: ChatEvent = {
+      type: 'error',
+      error: code === null ? { status, message, type } : { status, message, type, code },
+    };
+    this.stop(event, error, false);
+  }
+
+  private emit(events: readonly ChatEvent[]): boolean {
+    if (events.length === 0) return true;
+    let room = true;
+    try {
+      const last = events[events.length - 1] as ChatEvent;
+      const good = last.type === 'error' ? events.slice(0, -1) : events;
+      for (const event of good) this.learn(event);
+      const bytes = good.length === 0 ? undefined : this.writer.write(good);
+      if (bytes !== undefined && this.target !== undefined) room = this.target.data(bytes);
+      if (last.type === 'error') this.stop(last, reportedError(last.error), true);
+    } catch (cause) {
+      const error = GatewayError.is(cause)
+        ? cause
+        : new GatewayError(
+            'upstream_invalid',
+            "The provider's stream cannot be said in the client's format.",
+            {
+              cause,
+              source: 'provider',
+            },
+          );
+      this.over = true;
+      this.source.cancel(error);
+      this.target?.fail(error);
+    }
+    return room && !this.over;
+  }
+
+  /** Tells the client of an error in its own wire. `cancels`: the source still flows. */
+  private stop(event: ChatEvent, error: GatewayError, cancels: boolean): void {
+    if (this.over) return;
+    this.over = true;
+    if (cancels) this.source.cancel(error);
+    this.target?.fail(error, this.tell(event));
+  }
+
+  /** The event in the client's wire; undefined when its writer is what broke. */
+  private tell(event: ChatEvent): Buffer | undefined {
+    try {
+      return this.writer.write([event]);
+    } catch {
+      return undefined;
+    }
+  }
+
+  private learn(event: ChatEvent): void {
+    const { facts } = this.exchange;
+    const { type } = event;
+    if (type === 'text-delta' || type === 'reasoning-delta' || type === 'arguments-delta') {
+      if (facts.firstTokenAt === 0) facts.firstTokenAt = this.clock.monotonic();
+    } else if (type === 'start') {
+      if (event.model !== '') facts.modelAnswered = event.model;
+      if (event.usage !== undefined) facts.usage = event.usage;
+    } else if (type === 'usage') {
+      facts.usage = event.usage;
+    } else if (type === 'finish') {
+      const { raw } = event.finish;
+      if (raw !== '') facts.finishReason = facts.finishReason === '' ? raw : `${facts.finishReason},${raw}`;
+    }
+  }
+}
+
+/** A compressed answer may grow to this. */
+const maxDecodedBytes = 64 * 1024 * 1024;
+/** They describe the provider's bytes and not the client's. */
+const ofTheBody: ReadonlySet<string> = new Set([
+  'content-type',
+  'content-length',
+  'content-encoding',
+  'transfer-encoding',
+  'content-md5',
+  'etag',
+]);
+
+/** What the provider answered, in the client's wire. Throws `upstream_invalid` for what cannot be read. */
+export async function translatedAnswer(
+  exchange: Exchange,
+  raw: Answer,
+  translation: Translation,
+  clock: Clock,
+): Promise<Answer> {
+  const contentType = headerValue(raw.headers, 'content-type') ?? '';
+  const coding = codingOf(headerValue(raw.headers, 'content-encoding'));
+  if (coding === 'unknown') {
+    throw invalid('The answer is compressed in a way that the gateway cannot read.');
+  }
+  const { body } = raw;
+  if (body !== null && isStreamSource(body)) {
+    const codecs = translation.stream?.(contentType);
+    if (codecs === undefined) throw invalid('The provider answered with a stream where none was asked for.');
+    const source = coding === 'identity' ? body : decodedSource(body, coding);
+    return {
+      status: raw.status,
+      headers: headersAs(raw.headers, codecs.writer.contentType),
+      body: new TranslatedStream(source, codecs, exchange, clock),
+      source: 'provider',
+      dialect: exchange.dialect.name,
+    };
+  }
+  const bytes = await plainBytes(body ?? Buffer.alloc(0), coding);
+  if (raw.status < 200 || raw.status >= 300) {
+    const { told } = translation.error(raw.status, bytes);
+    const headers = headersAs(raw.headers, 'application/json');
+    return { status: raw.status, headers, body: told, source: 'provider', isJson: true };
+  }
+  const whole = readWhole(exchange, translation, bytes, contentType);
+  learnFacts(exchange, whole.facts);
+  const isJson = whole.contentType === 'application/json';
+  const headers = headersAs(raw.headers, whole.contentType);
+  return { status: raw.status, headers, body: whole.body, source: 'provider', isJson, facts: whole.facts };
+}
+
+/** An answer that cannot be read is the provider's fault, and says whose. */
+function readWhole(
+  exchange: Exchange,
+  translation: Translation,
+  bytes: Buffer,
+  contentType: string,
+): TranslatedBody {
+  try {
+    return translation.whole(bytes, contentType);
+  } catch (error) {
+    if (!GatewayError.is(error) || error.code !== 'upstream_invalid') throw error;
+    throw new GatewayError(error.code, error.message, {
+      source: 'provider',
+      extra: { provider: exchange.facts.provider },
+      cause: error,
+    });
+  }
+}
+
+function invalid(message: string): GatewayError {
+  return new GatewayError('upstream_invalid', message, { source: 'provider' });
+}
+
+async function plainBytes(body: Buffer, coding: 'identity' | 'gzip' | 'deflate' | 'br'): Promise<Buffer> {
+  if (coding === 'identity') return body;
+  try {
+    return await decodeWhole(body, coding, maxDecodedBytes);
+  } catch (cause) {
+    throw new GatewayError('upstream_invalid', `The provider's answer is no valid ${coding} data.`, {
+      cause,
+      source: 'provider',
+    });
+  }
+}
+
+function headersAs(headers: HeaderList, contentType: string): string[] {
+  const kept = ['content-type', contentType];
+  for (let i = 0; i < headers.length; i += 2) {
+    if (!ofTheBody.has((headers[i] as string).toLowerCase())) {
+      kept.push(headers[i] as string, headers[i + 1] as string);
+    }
+  }
+  return kept;
+}
 
 /** Translating a shorter body takes fewer milliseconds than others may wait for. */
 const threadBytes = 1_048_576;

@@ -1,16 +1,145 @@
 import { GatewayError } from '../errors/gateway-error.ts';
-import { codingOf } from '../connection/content-encoding.ts';
+import { type Coding, codingOf, createDecoder, decodeWhole } from '../connection/content-encoding.ts';
 import type { Answer, StreamSource, StreamTarget } from '../pipeline/answer.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import type { Clock } from '../ports/clock.ts';
-import { headerValue, type HeaderList } from '../ports/header-list.ts';
+import { type HeaderList, headerValue } from '../ports/header-list.ts';
 import { joinChunks } from '../base/join-chunks.ts';
-import type { FailureFacts, UpstreamCall, UpstreamHandler } from '../ports/transport.ts';
-import { AnswerScan } from './answer-scan.ts';
-import type { TryTimers } from './attempts/try-timers.ts';
+import type {
+  FailureFacts,
+  Transport,
+  UpstreamCall,
+  UpstreamHandler,
+  UpstreamRequest,
+} from '../ports/transport.ts';
+import { TryTimers } from './attempts/attempt-times.ts';
 import { forwardAnswerHeaders } from './forward-headers.ts';
-import { isStreamType } from './stream-type.ts';
-import { strippedAnswer } from './stripped-answer.ts';
+import { isStreamType, learnFacts } from './collected-answer.ts';
+import type { AnswerFacts, Dialect, StreamScanner, UsageStripper } from '../dialects/dialect.ts';
+import { decodedSource } from '../pipeline/decoded-source.ts';
+import { withoutHeader } from '../pipeline/response-view.ts';
+import type { Transform } from 'node:stream';
+import { clientLeft } from '../pipeline/client-left.ts';
+import type { TryOptions } from '../pipeline/router.ts';
+
+/** Copies of answers that are kept for scanning stay under this; a longer one goes unscanned. */
+const maxScanBytes = 1024 * 1024;
+/** Compressed bytes of a stream that may wait to be decoded for the scan. */
+const maxBacklogBytes = 4 * 1024 * 1024;
+/** A compressed copy may grow to this. */
+const maxDecodedBytes = 16 * 1024 * 1024;
+
+/**
+ * Reads usage, model and finish reason from an answer beside its way to the client. The bytes that leave are
+ * never touched, except that the one usage event which the gateway asked for is taken out again.
+ */
+export class AnswerScan {
+  private readonly exchange: Exchange;
+  private readonly coding: Coding | 'identity' | 'unknown';
+  private readonly scanner: StreamScanner | undefined;
+  private readonly decoder: Transform | undefined;
+  private readonly stripper: UsageStripper | undefined;
+  private readonly keepsCopy: boolean;
+  private copy: Buffer[] = [];
+  private copied = 0;
+  private decodedToken = false;
+
+  constructor(
+    exchange: Exchange,
+    contentType: string,
+    coding: Coding | 'identity' | 'unknown',
+    stripUsage: boolean,
+  ) {
+    this.exchange = exchange;
+    this.coding = coding;
+    const { dialect, endpoint } = exchange;
+    const eventStream = isStreamType(exchange, contentType);
+    this.keepsCopy = !eventStream && contentType.includes('json') && coding !== 'unknown';
+    if (!eventStream || coding === 'unknown') return;
+    this.scanner = dialect.streamScanner(endpoint.id);
+    if (coding === 'identity') this.stripper = stripUsage ? dialect.usageStripper?.() : undefined;
+    else this.decoder = this.decodeCopy(createDecoder(coding), this.scanner);
+  }
+
+  /** Bytes leave through `strip` instead of as they are. */
+  get strips(): boolean {
+    return this.stripper !== undefined;
+  }
+
+  /** `push` will tell when a token comes. */
+  get tellsTokens(): boolean {
+    return this.scanner !== undefined;
+  }
+
+  /** Returns true once a token has been seen. */
+  push(chunk: Buffer): boolean {
+    if (this.decoder) {
+      // A copy that falls far behind its original would fill the memory: then usage stays unknown.
+      if (this.decoder.writableLength > maxBacklogBytes) this.decoder.destroy();
+      else this.decoder.write(chunk);
+      return this.decodedToken;
+    }
+    if (this.scanner) return this.scanner.scan(chunk);
+    if (this.keepsCopy && this.copied <= maxScanBytes) {
+      this.copied += chunk.length;
+      this.copy.push(chunk);
+    }
+    return false;
+  }
+
+  strip(chunk: Buffer): Buffer | undefined {
+    return this.stripper?.push(chunk);
+  }
+
+  stripRest(): Buffer | undefined {
+    return this.stripper?.finish();
+  }
+
+  /** A collected answer, at once. Returns what it tells; undefined when it has to be decoded first. */
+  pushWhole(body: Buffer): AnswerFacts | undefined {
+    if (this.coding === 'identity') {
+      const { exchange } = this;
+      const found = exchange.dialect.scanAnswer(exchange.endpoint.id, body);
+      // Large embeddings are scanned around their vectors and not parsed; for the others usage proves a whole parse.
+      exchange.answerIsJson = found.usage !== undefined && exchange.endpoint.id !== 'embeddings';
+      learnFacts(this.exchange, found);
+      return found;
+    }
+    if (this.coding !== 'unknown') this.learnLater(body, this.coding);
+    return undefined;
+  }
+
+  /** The stream is over, however it ended. */
+  finish(): void {
+    if (this.decoder) this.decoder.end();
+    else if (this.scanner) learnFacts(this.exchange, this.scanner.facts);
+    else if (this.copied > 0 && this.copied <= maxScanBytes) this.pushWhole(Buffer.concat(this.copy));
+    this.copy = [];
+  }
+
+  private decodeCopy(decoder: Transform, scanner: StreamScanner): Transform {
+    decoder.on('data', (chunk: Buffer) => {
+      if (scanner.scan(chunk)) this.decodedToken = true;
+    });
+    // The answer has left as it came; a copy that cannot be decoded only means that nothing is known of it.
+    this.exchange.pendingFacts = new Promise((resolve) => {
+      const done = (): void => {
+        learnFacts(this.exchange, scanner.facts);
+        resolve();
+      };
+      decoder.once('end', done).once('error', done).once('close', done);
+    });
+    return decoder;
+  }
+
+  private learnLater(body: Buffer, coding: Coding): void {
+    const { dialect, endpoint } = this.exchange;
+    this.exchange.pendingFacts = decodeWhole(body, coding, maxDecodedBytes).then(
+      (decoded) => learnFacts(this.exchange, dialect.scanAnswer(endpoint.id, decoded)),
+      () => undefined,
+    );
+  }
+}
 
 export interface UpstreamAnswerOptions {
   readonly clock: Clock;
@@ -235,4 +364,88 @@ function ignore(): void {
 /** One document. Some hosts stream under odd types, so that everything else may be a stream. */
 function isWholeJson(contentType: string): boolean {
   return contentType.startsWith('application/json') || contentType.startsWith('text/html');
+}
+
+/** A compressed stream, decoded and without the usage event for which the gateway asked on the client's behalf. */
+function strippedAnswer(
+  answer: Answer & { readonly body: StreamSource },
+  coding: Coding,
+  dialect: Dialect,
+): Answer {
+  const stripper = dialect.usageStripper?.();
+  if (stripper === undefined) return answer;
+  const source = decodedSource(answer.body, coding);
+  const body: StreamSource = {
+    pipe(target: StreamTarget) {
+      const pass = (bytes: Buffer | undefined): boolean => bytes === undefined || target.data(bytes);
+      source.pipe({
+        data: (chunk) => pass(stripper.push(chunk)),
+        end() {
+          pass(stripper.finish());
+          target.end();
+        },
+        fail: (error, told) => target.fail(error, told),
+      });
+    },
+    resume: () => source.resume(),
+    cancel: (error) => source.cancel(error),
+  };
+  return { ...answer, headers: withoutHeader(answer.headers, 'content-encoding'), body };
+}
+
+/** One request on its way to its provider. */
+export interface Sending {
+  readonly exchange: Exchange;
+  readonly options: TryOptions;
+  readonly transport: Transport;
+  readonly clock: Clock;
+  readonly request: UpstreamRequest;
+  /** The usage event for which the gateway asked is taken out again. */
+  readonly stripUsage: boolean;
+  /** Set when a codec reads the answer. */
+  readonly translated: { readonly streams: boolean } | undefined;
+}
+
+/** Sends it, once more on a fresh connection when a pooled one turns out to be stale. Rejects with what it fails with. */
+export function sendRequest(sending: Sending): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const { exchange } = sending;
+    begin(sending, (result) => {
+      if (!(result instanceof FailedAttempt)) return resolve(result);
+      // A pooled connection that the provider had closed meanwhile: not the provider's failure, and nothing was served.
+      if (!result.facts.stale || !isResendable(sending) || exchange.aborted) return reject(result.error);
+      exchange.facts.resent = true;
+      // Not from within the callback of the connection that has just failed.
+      queueMicrotask(() =>
+        begin(sending, (again) => {
+          if (again instanceof FailedAttempt) reject(again.error);
+          else resolve(again);
+        }),
+      );
+    });
+  });
+}
+
+function begin(sending: Sending, resolve: (result: Answer | FailedAttempt) => void): void {
+  const { exchange, options, clock, stripUsage, translated } = sending;
+  const { maxAnswerBytes } = options;
+  const answer = new UpstreamAnswer(exchange, resolve, { clock, maxAnswerBytes, stripUsage, translated });
+  const call = sending.transport.send(sending.request, answer);
+  answer.started(call, timersOf(options, clock, call));
+  exchange.onAbort(abortOf(exchange, call));
+}
+
+// Closures that live as long as a stream are made where they hold nothing but what they need.
+
+function timersOf(options: TryOptions, clock: Clock, call: UpstreamCall): TryTimers | undefined {
+  if (options.requestTimeoutMs === 0 && options.firstTokenTimeoutMs === 0) return undefined;
+  return new TryTimers(options, clock, (error) => call.abort(error));
+}
+
+function abortOf(exchange: Exchange, call: UpstreamCall): () => void {
+  return () => call.abort(exchange.failure ?? clientLeft());
+}
+
+function isResendable({ request: { body } }: Sending): boolean {
+  return body === null || body instanceof Uint8Array;
 }

@@ -49,7 +49,7 @@ import type { McpClients } from '../../core/ports/mcp.ts';
 import type { SecretManagers } from '../../core/ports/secret-managers.ts';
 import type { Transport } from '../../core/ports/transport.ts';
 import { Breakers } from '../../core/routing/attempts/breakers.ts';
-import { createRouter } from '../../core/routing/create-router.ts';
+import { createRouter } from '../../core/routing/router.ts';
 import { createEmbeddings } from '../../core/routing/embed-text.ts';
 import { compileTargets } from '../../core/routing/targets.ts';
 import { RoutingState } from '../../core/routing/plan/routing-state.ts';

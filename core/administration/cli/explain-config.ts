@@ -12,7 +12,7 @@ import { problemOfConfig } from '../../lifecycle/check-configs.ts';
 import { RouteConfigSchema, type RouteConfigInput } from '../../organisation/route-config.ts';
 import { compileConfig, unknownConfig } from '../../routing/plan/compile-config.ts';
 import type { CompiledConfig } from '../../routing/plan/plan-node.ts';
-import { providerLookup } from '../../routing/plan/provider-names.ts';
+import { providerLookup } from '../../routing/plan/config-names.ts';
 
 /** The configuration in which a config is looked up, or into which it is thought. */
 interface ConfigPlace {

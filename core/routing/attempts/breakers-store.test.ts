@@ -10,8 +10,7 @@ import {
 } from '../../lifecycle/recording-services.test-support.ts';
 import type { Counters, Decision } from '../../ports/counters.ts';
 import { cooldownAtMost, cooldownMs, group, leafWith } from './breaker-leaf.test-support.ts';
-import type { TryResult } from './breaker.ts';
-import { Breakers } from './breakers.ts';
+import { Breakers, type TryResult } from './breakers.ts';
 
 describe('breakers and their store', () => {
   const failing: readonly [string, () => Decision | Promise<Decision>][] = [

@@ -13,8 +13,7 @@ import {
 import type { Counters } from '../../ports/counters.ts';
 import type { BreakerSettings, PlanLeaf } from '../plan/plan-node.ts';
 import { cooldownAtMost, cooldownMs, group, leafWith } from './breaker-leaf.test-support.ts';
-import type { TryResult } from './breaker.ts';
-import { Breakers } from './breakers.ts';
+import { Breakers, type TryResult } from './breakers.ts';
 
 /** Counters of one kind, and a way to let what was sent to them arrive. */
 interface Store {

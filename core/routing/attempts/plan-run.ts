@@ -1,24 +1,117 @@
-import type { GatewayError } from '../../errors/gateway-error.ts';
+import { GatewayError } from '../../errors/gateway-error.ts';
 import { asGatewayError } from '../../pipeline/reply.ts';
-import type { Answer } from '../../pipeline/answer.ts';
+import { type Answer, isStreamSource } from '../../pipeline/answer.ts';
 import { isPromise } from '../../pipeline/call-hook.ts';
 import type { MaybePromise } from '../../pipeline/context.ts';
 import type { Exchange } from '../../pipeline/exchange.ts';
 import type { TryRecord } from '../../pipeline/facts.ts';
 import type { RouteOptions, Target, TryOptions } from '../../pipeline/router.ts';
 import { sentUsage } from '../../pipeline/estimated-usage.ts';
-import type { PlanStep } from '../plan/plan-environment.ts';
+import { type PlanStep, RequestEnvironment, type SharedEnvironment } from '../plan/environment.ts';
 import type { CompiledConfig, PlanLeaf } from '../plan/plan-node.ts';
-import { RequestEnvironment, type SharedEnvironment } from '../plan/request-environment.ts';
 import { PlanWalk } from '../plan/plan-walk.ts';
-import { isFinal, runTry, type TrySetup } from '../run-try.ts';
-import type { TryParts } from '../try-parts.ts';
-import { lostRace, race, type Contender } from './race.ts';
-import { retryDelay } from './retry-delay.ts';
-import type { BreakerTry } from './breaker.ts';
-import { settleTargetLimits } from './target-limits.ts';
-import { leaveTry, pause } from './try-ends.ts';
-import type { TryResult } from './try-result.ts';
+import { isFinal, runTry, settleTargetLimits, type TrySetup } from '../attempt.ts';
+import type { TryParts } from '../upstream-request.ts';
+import { retryDelay } from './attempt-times.ts';
+import type { BreakerTry } from './breakers.ts';
+import type { Clock } from '../../ports/clock.ts';
+import { clientLeft } from '../../pipeline/client-left.ts';
+import { CurrentAttempt } from '../current-attempt.ts';
+
+/** One of the tries that run at once. */
+export interface Contender {
+  readonly leaf: PlanLeaf;
+  readonly fork: Exchange;
+  readonly startedAt: number;
+  /** Never rejects. */
+  readonly result: Promise<TryResult>;
+}
+
+interface RaceSetup {
+  readonly clock: Clock;
+  /** How long the latest try may be without an answer before the next one is started beside it. */
+  readonly afterMs: number;
+  start(leaf: PlanLeaf): Contender;
+  /** An answer came after the race was over. */
+  tooLate(result: TryResult): void;
+}
+
+export interface RaceResult {
+  readonly winner: TryResult;
+  /** Those that were broken off. */
+  readonly losers: readonly Contender[];
+  /** All that were started. */
+  readonly started: readonly Contender[];
+}
+
+/** Why the tries end that did not win. */
+const lostRace = new GatewayError('client_closed', 'Another try answered first.');
+
+/**
+ * Starts the first target, and each of the others when those before it have brought nothing for a while or have all
+ * failed. The first good answer, or failure that no other target mends, wins; else the last failure does.
+ */
+export function race(leaves: readonly PlanLeaf[], setup: RaceSetup): Promise<RaceResult> {
+  return new Promise((resolve) => new Race(leaves, setup, resolve).next());
+}
+
+class Race {
+  private readonly leaves: readonly PlanLeaf[];
+  private readonly setup: RaceSetup;
+  private readonly resolve: (result: RaceResult) => void;
+  private readonly started: Contender[] = [];
+  private readonly running = new Set<Contender>();
+  private stopTimer: (() => void) | undefined;
+  private over = false;
+
+  constructor(leaves: readonly PlanLeaf[], setup: RaceSetup, resolve: (result: RaceResult) => void) {
+    this.leaves = leaves;
+    this.setup = setup;
+    this.resolve = resolve;
+  }
+
+  next(): void {
+    this.stopTimer?.();
+    const { leaves, started, setup } = this;
+    const contender = setup.start(leaves[started.length] as PlanLeaf);
+    started.push(contender);
+    this.running.add(contender);
+    void contender.result.then((result) => this.ended(contender, result));
+    if (started.length < leaves.length) this.stopTimer = setup.clock.after(setup.afterMs, () => this.next());
+  }
+
+  private ended(contender: Contender, result: TryResult): void {
+    this.running.delete(contender);
+    if (this.over) return this.setup.tooLate(result);
+    const isGood = result.status >= 200 && result.status <= 299;
+    if (isGood || result.final) return this.finish(result);
+    if (this.started.length < this.leaves.length) this.next();
+    else if (this.running.size === 0) this.finish(result);
+  }
+
+  private finish(winner: TryResult): void {
+    this.over = true;
+    this.stopTimer?.();
+    const losers = [...this.running];
+    this.resolve({ winner, losers, started: this.started });
+    for (const { fork } of losers) {
+      fork.failure = lostRace;
+      fork.abort();
+    }
+  }
+}
+
+/** How the tries at one target came out: with an answer, or with an error. */
+export interface TryResult {
+  readonly exchange: Exchange;
+  readonly leaf: PlanLeaf;
+  /** What a client would see. */
+  readonly status: number;
+  /** No other target would do better. */
+  readonly final: boolean;
+  readonly answer: Answer | undefined;
+  readonly error: GatewayError | undefined;
+}
 
 /** What runs of plans need; one per generation. */
 export interface PlanRunSetup extends TrySetup, SharedEnvironment {
@@ -317,3 +410,25 @@ type Hedge = NonNullable<PlanStep['hedge']>;
 type TryNote = Pick<TryRecord, 'option' | 'status' | 'error' | 'lost' | 'skipped'> & {
   readonly startedAt: number;
 };
+
+/** Nothing is served from this try: what still flows is stopped, and the attempt's hooks are told. */
+function leaveTry({ exchange, answer }: TryResult): void {
+  const body = answer?.body ?? null;
+  if (isStreamSource(body)) body.cancel(new GatewayError('client_closed', 'Another try is made instead.'));
+  const { latestAttempt } = exchange;
+  if (latestAttempt instanceof CurrentAttempt) latestAttempt.abandon();
+}
+
+/** Waits, unless the client leaves (or the try loses its race) first: then resolves to why, at once. */
+function pause(exchange: Exchange, ms: number, clock: Clock): Promise<GatewayError | undefined> {
+  return new Promise((resolve) => {
+    const stopTimer = clock.after(ms, () => {
+      stopListening();
+      resolve(undefined);
+    });
+    const stopListening = exchange.onAbort(() => {
+      stopTimer();
+      resolve(exchange.failure ?? clientLeft());
+    });
+  });
+}

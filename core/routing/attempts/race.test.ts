@@ -4,8 +4,7 @@ import { ManualClock } from '../../../tests/conformance/manual-clock.ts';
 import type { GatewayError } from '../../errors/gateway-error.ts';
 import type { Exchange } from '../../pipeline/exchange.ts';
 import type { PlanLeaf } from '../plan/plan-node.ts';
-import { race, type Contender, type RaceResult } from './race.ts';
-import type { TryResult } from './try-result.ts';
+import { type Contender, race, type RaceResult, type TryResult } from './plan-run.ts';
 
 interface Running extends Contender {
   end(status: number, final?: boolean): void;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { PlanNode } from '../plan/plan-node.ts';
 import { branch, leaf } from '../plan/plan-nodes.test-support.ts';
-import { failureRules, type FailureRule } from './failure-rules.ts';
+import { failureRules, type FailureRule } from './plan-preview.ts';
 
 const fallback = (path: string, children: readonly PlanNode[], ...codes: number[]) =>
   branch({ mode: 'fallback', onStatusCodes: codes.length === 0 ? undefined : new Set(codes) }, children, {

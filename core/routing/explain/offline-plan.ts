@@ -1,19 +1,116 @@
 import type { GatewayConfig } from '../../config/schema.ts';
 import { servicePrefixes } from '../../config/service-prefixes.ts';
 import { isPromise } from '../../pipeline/call-hook.ts';
-import type { MaybePromise } from '../../pipeline/context.ts';
-import type { Exchange } from '../../pipeline/exchange.ts';
+import type { JsonValue, MaybePromise } from '../../pipeline/context.ts';
+import { Exchange } from '../../pipeline/exchange.ts';
 import { TrustedHosts } from '../../base/host-rules.ts';
 import type { Target } from '../../pipeline/router.ts';
 import type { CompiledConfig, PlanLeaf, PlanNode, StrategyMode } from '../plan/plan-node.ts';
-import type { SharedEnvironment } from '../plan/request-environment.ts';
+import type { SharedEnvironment } from '../plan/environment.ts';
 import { namesProvider, requestTarget, takeAddress } from '../request-target.ts';
 import { leafTarget } from '../resolve-target.ts';
 import type { KnownProvider } from '../targets.ts';
-import { offlineExchange, type OfflineSetup } from './offline-exchange.ts';
-import { previewPlan, type PlanPreview, type TryPreview } from './plan-preview.ts';
+import { type PlanPreview, previewPlan, type TryPreview } from './plan-preview.ts';
 import type { RequestFile } from './request-file.ts';
-import { previewTarget, type TargetPreview } from './target-preview.ts';
+import { GatewayError } from '../../errors/gateway-error.ts';
+import { ChangedBody } from '../../pipeline/attempt-body.ts';
+import { applyParams } from '../attempt.ts';
+import { readRoutingHeaders } from '../forward-headers.ts';
+import { IncomingMessage, ServerResponse } from 'node:http';
+import { Socket } from 'node:net';
+import { stringify } from 'lossless-json';
+import type { Dialect } from '../../dialects/dialect.ts';
+import type { DialectName } from '../../dialects/endpoint.ts';
+import { matchEndpoint } from '../../dialects/match-endpoint.ts';
+import { AnswerHeaders } from '../../pipeline/answer-headers.ts';
+import { ClientAddresses } from '../../connection/client-address.ts';
+import { BufferBudget, IncomingRequest } from '../../connection/incoming.ts';
+import { ResponseSink } from '../../connection/sink.ts';
+import { readTraceHeaders } from '../../pipeline/trace-headers.ts';
+import { compilePipeline } from '../../pipeline/compile.ts';
+import type { Clock } from '../../ports/clock.ts';
+import { HeaderNames } from '../../base/header-names.ts';
+
+/** What a request of a file is understood with. */
+interface OfflineSetup {
+  readonly dialects: ReadonlyMap<DialectName, Dialect>;
+  readonly clock: Clock;
+  /** The gateway's own, each with its dash, the preferred one first. */
+  readonly prefixes: readonly string[];
+  /** `server.base_path`. */
+  readonly basePath: string;
+}
+
+/** Longest body of a request in a file. */
+const maxBodyBytes = 64 * 1024 * 1024;
+/** Of one connection, or made anew from the body that the file holds. */
+const ownHeaders: ReadonlySet<string> = new Set([
+  'content-length',
+  'content-encoding',
+  'transfer-encoding',
+  'expect',
+]);
+
+/** A request that nobody sent, with its body in memory, as the pipeline sees one. Throws `invalid_header`. */
+async function offlineExchange(request: RequestFile, setup: OfflineSetup): Promise<Exchange> {
+  const { dialects, clock, prefixes, basePath } = setup;
+  const [url = '/', query] = splitQuery(request.path);
+  const path = url.startsWith(`${basePath}/`) && basePath !== '/' ? url.slice(basePath.length) : url;
+  const body = Buffer.from(textOf(request.body), 'utf8');
+  const message = messageOf(request, body);
+  const endpoint = matchEndpoint(request.method, path);
+  const dialect = dialects.get(endpoint.dialect) ?? dialects.get('openai-chat');
+  if (dialect === undefined) throw new Error('The openai-chat dialect is missing.');
+  const response = new ServerResponse(message);
+  const limits = {
+    maxBytes: maxBodyBytes,
+    idleTimeoutMs: 60_000,
+    minBytesPerSecond: 0,
+    totalTimeoutMs: 60_000,
+    budget: new BufferBudget(2 * maxBodyBytes),
+  };
+  const exchange = new Exchange({
+    incoming: new IncomingRequest(message, response, limits, false),
+    sink: new ResponseSink(response, 0),
+    matched: { pipeline: compilePipeline({ name: 'offline', match: {}, plugins: [] }, []), path, endpoint },
+    ...{ dialect, generation: 'offline', query },
+    bodyBounds: { maxBytes: maxBodyBytes, maxMembers: 200_000, maxDepth: 128 },
+    headerNames: new HeaderNames(prefixes),
+    answerHeaders: new AnswerHeaders(prefixes),
+    clientAddresses: new ClientAddresses([]),
+    now: clock.now(),
+    monotonic: clock.monotonic(),
+  });
+  readTraceHeaders(exchange);
+  await exchange.body.load();
+  return exchange;
+}
+
+function splitQuery(path: string): [url: string, query: string] {
+  const at = path.indexOf('?');
+  return at === -1 ? [path, ''] : [path.slice(0, at), path.slice(at)];
+}
+
+function textOf(body: RequestFile['body']): string {
+  if (body === undefined) return '';
+  return typeof body === 'string' ? body : (stringify(body) ?? '');
+}
+
+function messageOf({ method, path, headers }: RequestFile, body: Buffer): IncomingMessage {
+  const message = new IncomingMessage(new Socket());
+  message.method = method;
+  message.url = path;
+  const given = Object.entries(headers).filter(([name]) => !ownHeaders.has(name.toLowerCase()));
+  const all: [string, string][] = [...given, ['content-length', String(body.length)]];
+  if (!given.some(([name]) => name.toLowerCase() === 'content-type'))
+    all.push(['content-type', 'application/json']);
+  message.rawHeaders = all.flat();
+  message.headers = Object.fromEntries(all.map(([name, value]) => [name.toLowerCase(), value]));
+  if (body.length > 0) message.push(body);
+  message.push(null);
+  message.complete = true;
+  return message;
+}
 
 /** What a plan is worked out with. */
 export interface OfflineParts extends Pick<OfflineSetup, 'dialects' | 'clock'> {
@@ -98,4 +195,90 @@ function assumptionsOf({ root, leaves }: CompiledConfig): readonly string[] {
   if (sticky || modes.has('conditional') || modes.has('canary'))
     assumptions.push('The caller is unknown offline: fields of "api_key" have no value.');
   return assumptions;
+}
+
+/** How the tries at one target would be made. Holds no credential. */
+interface TargetPreview {
+  /** As addressed; empty when it cannot be told. */
+  readonly provider: string;
+  /** Address of the provider without credentials: `https://api.openai.com/v1`. */
+  readonly host: string;
+  readonly model: string;
+  /** What the config changes in this request's body. */
+  readonly params: ParamPreview;
+  /** Milliseconds; undefined leaves it to the options of the `provider` plugin. */
+  readonly requestTimeoutMs: number | undefined;
+  readonly firstTokenTimeoutMs: number | undefined;
+  readonly idleTimeoutMs: number | undefined;
+  readonly retry: PlanLeaf['settings']['retry'];
+  readonly cache: PlanLeaf['settings']['cache'];
+  readonly breaker: PlanLeaf['breaker'];
+  /** Why there would be no try. */
+  readonly problem: string | undefined;
+}
+
+/** Changed members by name, and paths of removed ones. */
+interface ParamPreview {
+  readonly set: Readonly<Record<string, JsonValue>>;
+  readonly removed: readonly string[];
+}
+
+/** Works out one target of a request whose body is in memory. `targetOf` throws what keeps the target from being made. */
+function previewTarget(
+  exchange: Exchange,
+  leaf: PlanLeaf,
+  targetOf: (exchange: Exchange, leaf: PlanLeaf) => Target,
+): TargetPreview {
+  const { settings, breaker } = leaf;
+  const { retry, cache, firstTokenTimeoutMs, idleTimeoutMs } = settings;
+  const { path } = exchange;
+  try {
+    const { params, model } = edited(exchange, leaf);
+    const preview = {
+      ...{ params, model, firstTokenTimeoutMs, idleTimeoutMs, retry, cache, breaker },
+      requestTimeoutMs: settings.requestTimeoutMs,
+    };
+    try {
+      const said = readRoutingHeaders(exchange).requestTimeoutMs;
+      const { provider, origin, basePath } = targetOf(exchange, leaf);
+      const requestTimeoutMs = said ?? settings.requestTimeoutMs;
+      return { ...preview, requestTimeoutMs, provider, host: origin + basePath, problem: undefined };
+    } catch (error) {
+      if (!GatewayError.is(error)) throw error;
+      return { ...preview, provider: leaf.provider?.name ?? '', host: '', problem: error.message };
+    }
+  } finally {
+    // A model that the client's wire names in the path was put there.
+    exchange.path = path;
+  }
+}
+
+function edited(exchange: Exchange, leaf: PlanLeaf): { params: ParamPreview; model: string } {
+  const { params } = leaf.settings;
+  const sent = new ChangedBody(exchange.body);
+  if (params !== undefined) applyParams(params, exchange, sent);
+  const before = membersOf(exchange.body.json);
+  const after = membersOf(sent.json);
+  const set: Record<string, JsonValue> = {};
+  const written = [...(params?.defaults ?? []), ...(params?.overrides ?? [])].map(([name]) => name);
+  for (const name of written) {
+    const value = after[name];
+    if (value !== undefined && value !== before[name]) set[name] = value;
+  }
+  const inPath = exchange.dialect.readCall?.(exchange.path)?.model;
+  const named = inPath ?? after['model'];
+  const removed = (params?.drops ?? []).map(pathText);
+  return { params: { set, removed }, model: typeof named === 'string' ? named : '' };
+}
+
+function membersOf(json: JsonValue | undefined): Readonly<Record<string, JsonValue>> {
+  return typeof json === 'object' && json !== null && !Array.isArray(json) ? json : {};
+}
+
+function pathText(path: readonly (string | number)[]): string {
+  return path
+    .map((step, index) =>
+      typeof step === 'number' || step === '*' ? `[${step}]` : index === 0 ? step : `.${step}`,
+    )
+    .join('');
 }

@@ -2,11 +2,9 @@ import { GatewayError } from '../../errors/gateway-error.ts';
 import type { Exchange } from '../../pipeline/exchange.ts';
 import type { BranchDecision, CandidateNote, PlanTrace } from '../../pipeline/plan-trace.ts';
 import type { CompiledConfig, PlanBranch, PlanLeaf, PlanNode } from '../plan/plan-node.ts';
-import type { PlanStep } from '../plan/plan-environment.ts';
-import { RequestEnvironment, type SharedEnvironment } from '../plan/request-environment.ts';
-import { usesWeights } from '../plan/strategy-traits.ts';
+import { type PlanStep, RequestEnvironment, type SharedEnvironment } from '../plan/environment.ts';
+import { usesWeights } from '../plan/compile-strategy.ts';
 import { PlanWalk } from '../plan/plan-walk.ts';
-import { failureRules, type FailureRule } from './failure-rules.ts';
 
 /** How a request would go through a config if every try failed, so that all of it is seen. */
 export interface PlanPreview {
@@ -133,4 +131,47 @@ function chancesOf({ strategy, children }: PlanBranch): readonly number[] | unde
   if (!usesWeights(strategy.mode)) return undefined;
   const total = children.reduce((sum, { weight }) => sum + weight, 0);
   return total === 0 ? undefined : children.map(({ weight }) => weight / total);
+}
+
+/** What a failed try leads to. */
+export interface FailureRule {
+  /** Undefined: everything but 2xx. */
+  readonly statuses: readonly number[] | undefined;
+  /** The fallback that decides. */
+  readonly by: string;
+  /** The target or branch that is next. */
+  readonly then: string;
+}
+
+/**
+ * Where failures of a target lead, the innermost fallback first: what that one does not name, or cannot help with any
+ * more, is the next one's. Breakers aside.
+ */
+export function failureRules(root: PlanNode, leaf: PlanLeaf): readonly FailureRule[] {
+  const rules: FailureRule[] = [];
+  const named = new Set<number>();
+  for (const { node, index } of placesOf(root, leaf).reverse()) {
+    if (node.kind !== 'branch' || node.strategy.mode !== 'fallback') continue;
+    const next = node.children[index + 1];
+    const { onStatusCodes } = node.strategy;
+    const statuses =
+      onStatusCodes === undefined ? undefined : [...onStatusCodes].filter((one) => !named.has(one));
+    // A status that it does not go on with ends it, and is then its own result.
+    if (next === undefined || statuses?.length === 0) continue;
+    rules.push({ statuses, by: node.path, then: next.path });
+    if (statuses === undefined) return rules;
+    for (const status of statuses) named.add(status);
+  }
+  return rules;
+}
+
+/** The branches above a target, outermost first, each with the child that leads to it. */
+function placesOf(node: PlanNode, leaf: PlanLeaf): { node: PlanNode; index: number }[] {
+  if (node.kind === 'leaf') return [];
+  for (const [index, child] of node.children.entries()) {
+    if (child === leaf) return [{ node, index }];
+    const below = placesOf(child, leaf);
+    if (below.length > 0) return [{ node, index }, ...below];
+  }
+  return [];
 }

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { compileParamEdits, type ParamSources } from './compile-param-edits.ts';
-import { parseParamPath } from './param-path.ts';
+import { compileParamEdits, type ParamSources, parseParamPath } from './compile-param-edits.ts';
 
 describe('parseParamPath', () => {
   const cases: readonly [string, (string | number)[] | undefined][] = [

@@ -1,11 +1,11 @@
 import { quoted } from '../../base/word-list.ts';
 import { providerFieldAliases, providerFields, templateValue } from '../../providers/provider-fields.ts';
 import type { RouteConfigInput } from '../../organisation/route-config.ts';
-import { refusedForwardName } from '../refused-forward-name.ts';
+import { refusedForwardName } from '../forward-headers.ts';
 import type { ConfigPlace } from './config-issue.ts';
-import { chosenDeployments, providerFieldsOf, type Destination } from './inherit-destination.ts';
+import { chosenDeployments, providerFieldsOf, type Destination } from './inherit.ts';
 import type { LeafProvider } from './plan-node.ts';
-import type { KnowsProvider } from './provider-names.ts';
+import type { KnowsProvider } from './config-names.ts';
 
 /** Takes what is wrong, with the place within the node. */
 export type Refuse = (place: ConfigPlace, message: string) => void;

@@ -1,19 +1,83 @@
 import { didYouMean } from '../../base/did-you-mean.ts';
 import { quoted } from '../../base/word-list.ts';
-import type { RouteConfigInput } from '../../organisation/route-config.ts';
+import type { BreakerInput, RouteConfigInput } from '../../organisation/route-config.ts';
 import { compileParamEdits } from '../params/compile-param-edits.ts';
 import type { ParamEdits } from '../params/param-edits.ts';
-import { attemptSettings, breakerSettings } from './attempt-settings.ts';
-import { checkDestination, checkNode, saysNothing, type Refuse } from './check-node.ts';
+import { checkDestination, checkNode, type Refuse, saysNothing } from './check-node.ts';
 import { PatternBudget } from './compile-pattern.ts';
 import { compileStrategy } from './compile-strategy.ts';
-import { ConfigIssues, placeText, type ConfigIssue, type ConfigPlace } from './config-issue.ts';
-import { reporter, spotOf, type Spot } from './config-spot.ts';
-import { noDestination } from './inherit-destination.ts';
-import { inheritSettings, nothingInherited, type Inherited } from './inherit-settings.ts';
-import type { CompiledConfig, HedgeSettings, PlanBranch, PlanLeaf, PlanNode } from './plan-node.ts';
-import type { KnowsProvider } from './provider-names.ts';
-import type { SavedConfigs } from './saved-names.ts';
+import { type ConfigIssue, ConfigIssues, type ConfigPlace, placeText } from './config-issue.ts';
+import { type Inherited, inheritSettings, noDestination, nothingInherited } from './inherit.ts';
+import type {
+  AttemptSettings,
+  BreakerSettings,
+  CompiledConfig,
+  HedgeSettings,
+  PlanBranch,
+  PlanLeaf,
+  PlanNode,
+  RetrySettings,
+} from './plan-node.ts';
+import type { KnowsProvider, SavedConfigs } from './config-names.ts';
+import type { CacheSettings } from '../../ports/cache.ts';
+import { maxRetries } from '../attempts/attempt-times.ts';
+
+/** How the tries at a target with these settings are made. */
+function attemptSettings(own: Inherited, params: ParamEdits | undefined): AttemptSettings {
+  return {
+    params,
+    retry: retrySettings(own.retry),
+    requestTimeoutMs: timeoutMs(own.requestTimeout),
+    firstTokenTimeoutMs: timeoutMs(own.firstTokenTimeout),
+    idleTimeoutMs: timeoutMs(own.idleTimeout),
+    cache: cacheSettings(own.cache),
+    customHost: own.destination.customHost,
+    forwardHeaders: own.forwardHeaders,
+    strictOpenAiCompliance: own.strictOpenAiCompliance,
+    onDrop: own.onDrop,
+    apiKey: own.destination.apiKey,
+    fields: own.destination.fields,
+  };
+}
+
+/** Zero is how a target undoes what it would inherit. */
+function timeoutMs(written: number | undefined): number | undefined {
+  return written === 0 ? undefined : written;
+}
+
+const retriedStatusCodes: readonly number[] = [429, 500, 502, 503, 504, 529];
+
+function retrySettings(retry: RouteConfigInput['retry']): RetrySettings | undefined {
+  if (retry === undefined) return undefined;
+  return {
+    attempts: Math.min(retry.attempts, maxRetries),
+    onStatusCodes: new Set(retry.on_status_codes ?? retriedStatusCodes),
+    useRetryAfter: retry.use_retry_after_headers ?? false,
+  };
+}
+
+function cacheSettings(cache: RouteConfigInput['cache']): CacheSettings | undefined {
+  if (cache === undefined) return undefined;
+  if (typeof cache === 'string') return { mode: cache, maxAgeMs: undefined, threshold: undefined };
+  const { mode, max_age: maxAge, threshold } = cache;
+  return { mode, maxAgeMs: maxAge === undefined ? undefined : maxAge * 1000, threshold };
+}
+
+/** Below this many requests within the minute the share of failures says nothing. */
+const minimumRequests = 10;
+
+/** When a target is left alone. */
+function breakerSettings(breaker: BreakerInput | undefined): BreakerSettings | undefined {
+  if (breaker === undefined) return undefined;
+  const codes = breaker.failure_status_codes;
+  return {
+    failureThreshold: breaker.failure_threshold,
+    failureThresholdPercentage: breaker.failure_threshold_percentage,
+    minimumRequests: breaker.minimum_requests ?? minimumRequests,
+    cooldownMs: breaker.cooldown_interval,
+    failureStatusCodes: codes === undefined ? undefined : new Set(codes),
+  };
+}
 
 /** What a config is compiled with. */
 export interface CompileSetup {
@@ -278,4 +342,51 @@ function placeOfParam(path: string): ConfigPlace {
 
 function hedgeSettings(hedge: RouteConfigInput['hedge']): HedgeSettings | undefined {
   return hedge === undefined ? undefined : { afterMs: hedge.after_ms, max: hedge.max ?? 1 };
+}
+
+/** Where the walk over a config is. */
+interface Spot {
+  /** In the whole tree: continues through references. */
+  readonly path: ConfigPlace;
+  readonly name: string | undefined;
+  readonly weight: number;
+  readonly depth: number;
+  /** The configs that this spot is within, outermost first. */
+  readonly slugs: readonly string[];
+  /** The reference that led here, when the spot is within another config. */
+  readonly reference: Reference | undefined;
+}
+
+/** A target that stands for another config. */
+interface Reference {
+  readonly slug: string;
+  /** Of the reference in the config that is compiled. */
+  readonly place: ConfigPlace;
+  /** Length of the tree's path at the beginning of the other config. */
+  readonly start: number;
+  /** The other config is a saved one, not the operator's. */
+  readonly isSaved: boolean;
+}
+
+/** The spot of a target. */
+function spotOf(target: RouteConfigInput, index: number, parent: Spot): Spot {
+  return {
+    ...parent,
+    path: [...parent.path, 'targets', index],
+    name: target.name,
+    weight: target.weight ?? 1,
+    depth: parent.depth + 1,
+  };
+}
+
+/** Takes what is wrong at a spot. Within another config the reference is the place, and the message names the rest. */
+function reporter(issues: ConfigIssues, { path, reference }: Spot): Refuse {
+  if (reference === undefined) return (place, message) => issues.add([...path, ...place], message);
+  const inside = path.slice(reference.start);
+  return (place, message) =>
+    issues.add(
+      reference.place,
+      `in the config ${quoted(reference.slug)}, ${placeText([...inside, ...place])}: ${message}`,
+      reference.slug,
+    );
 }

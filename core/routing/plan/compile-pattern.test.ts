@@ -5,7 +5,7 @@ import { RE2Set } from 're2js';
 import { linearPattern } from '../../base/linear-pattern.ts';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { compileConfig } from './compile-config.ts';
-import { compileCondition } from './compile-condition.ts';
+import { compileCondition } from './conditions.ts';
 import { PatternBudget } from './compile-pattern.ts';
 
 function compilePattern(operand: unknown): ((value: unknown) => boolean) | string {

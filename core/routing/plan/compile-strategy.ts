@@ -1,11 +1,10 @@
 import type { StrategyInput } from '../../organisation/route-config.ts';
 import { didYouMean } from '../../base/did-you-mean.ts';
 import { listWords, quoted } from '../../base/word-list.ts';
-import { compileCondition } from './compile-condition.ts';
+import { compileCondition } from './conditions.ts';
 import type { PatternBudget } from './compile-pattern.ts';
 import type { ConfigPlace } from './config-issue.ts';
-import type { FieldPath } from './field-path.ts';
-import { parseFieldPath } from './parse-field-path.ts';
+import { type FieldPath, parseFieldPath } from './field-path.ts';
 import type { Strategy, StrategyMode } from './plan-node.ts';
 
 /** What a strategy is compiled with. */
@@ -156,4 +155,21 @@ function compileFields(
 
 function isOfBody(path: FieldPath): boolean {
   return path[0] === 'params';
+}
+
+/** Whether a target of weight 0 is left out. */
+export function usesWeights(mode: StrategyMode): boolean {
+  return (
+    mode === 'loadbalance' || mode === 'round-robin' || mode === 'least-latency' || mode === 'least-cost'
+  );
+}
+
+/** Whether a request has its one target, with no other behind it. */
+export function namesTarget(mode: StrategyMode): boolean {
+  return mode === 'single' || mode === 'conditional';
+}
+
+/** Whether targets with an open breaker are left out; one that is named is taken, open or not. */
+export function usesBreakers(mode: StrategyMode): boolean {
+  return !namesTarget(mode);
 }

@@ -3,7 +3,7 @@ import type { RouteConfigInput } from '../../organisation/route-config.ts';
 import { compileConfig, type CompileResult } from './compile-config.ts';
 import { parseInlineConfig } from './parse-inline-config.ts';
 import type { CompiledConfig, PlanLeaf } from './plan-node.ts';
-import { providerLookup } from './provider-names.ts';
+import { providerLookup } from './config-names.ts';
 
 /** Built in are `openai` and `anthropic`; `openai-prod` and `claude-prod` are configured. */
 export const knowsProvider = providerLookup({

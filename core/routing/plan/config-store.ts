@@ -11,12 +11,16 @@ import type { RouteConfigInput } from '../../organisation/route-config.ts';
 import type { ConfigDraft } from '../../pipeline/router.ts';
 import { sha256 } from '../../base/sha256.ts';
 import { compileConfig, type CompileSetup } from './compile-config.ts';
-import { heldSecrets } from './held-secrets.ts';
+import { heldSecrets } from './config-issue.ts';
 import { parseInlineConfig, type InlineConfig } from './parse-inline-config.ts';
 import type { CompiledConfig } from './plan-node.ts';
-import type { KnowsProvider } from './provider-names.ts';
-import { LaterNames } from './later-names.ts';
-import { configOfRecord, SavedNames, type SavedRecords } from './saved-names.ts';
+import {
+  configOfRecord,
+  type KnowsProvider,
+  LaterNames,
+  SavedNames,
+  type SavedRecords,
+} from './config-names.ts';
 
 /** What a generation knows of configs. */
 export interface ConfigStoreOptions {

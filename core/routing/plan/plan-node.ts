@@ -1,7 +1,7 @@
 import type { CacheSettings } from '../../ports/cache.ts';
 import type { ParamEdits } from '../params/param-edits.ts';
-import type { Condition } from './condition.ts';
 import type { FieldPath } from './field-path.ts';
+import type { PlanEnvironment } from './environment.ts';
 
 /** A compiled config: where requests go, and how each try is made. Immutable; shared by all requests that use it. */
 export interface CompiledConfig {
@@ -148,3 +148,36 @@ export interface RetrySettings {
   /** Waits as long as an answer with 429 or 503 asks. */
   readonly useRetryAfter: boolean;
 }
+
+/** Whether the breaker of a target is open; a branch is open when all of its targets are. */
+export function isNodeOpen(environment: PlanEnvironment, node: PlanNode): boolean {
+  if (node.kind === 'leaf') return node.breaker !== undefined && environment.isOpen(node);
+  for (const child of node.children) if (!isNodeOpen(environment, child)) return false;
+  return true;
+}
+
+/** The target that stands for a node where targets are compared: its first one with a closed breaker, else its first one. */
+export function leadingLeaf(environment: PlanEnvironment, node: PlanNode): PlanLeaf | undefined {
+  return firstClosed(environment, node) ?? firstLeaf(node);
+}
+
+function firstClosed(environment: PlanEnvironment, node: PlanNode): PlanLeaf | undefined {
+  if (node.kind === 'leaf') return isNodeOpen(environment, node) ? undefined : node;
+  for (const child of node.children) {
+    const found = firstClosed(environment, child);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+function firstLeaf(node: PlanNode): PlanLeaf | undefined {
+  if (node.kind === 'leaf') return node;
+  for (const child of node.children) {
+    const found = firstLeaf(child);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+/** A compiled query: whether the fields of a request meet it. Pure, never throws. */
+export type Condition = (field: (path: FieldPath) => unknown) => boolean;

@@ -1,8 +1,7 @@
-import type { FieldPath } from './field-path.ts';
-import { hashFraction } from './hash-fraction.ts';
-import { describeFieldPath } from './parse-field-path.ts';
+import { describeFieldPath, type FieldPath } from './field-path.ts';
+import { hashFraction } from './strategies.ts';
 import type { BranchDecision } from '../../pipeline/plan-trace.ts';
-import type { PlanEnvironment, PlanStep } from './plan-environment.ts';
+import type { PlanEnvironment, PlanStep } from './environment.ts';
 import type {
   AttemptSettings,
   BreakerSettings,

@@ -1,11 +1,27 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
-import { BranchChoice, nothingTaken } from './branch-choice.ts';
-import { describeDecision } from './describe-decision.ts';
-import { isNodeOpen } from './open-node.ts';
-import { pickChild } from './pick-child.ts';
-import type { PlanEnvironment, PlanStep, StepResult } from './plan-environment.ts';
-import type { HedgeSettings, PlanBranch, PlanLeaf, PlanNode } from './plan-node.ts';
-import { namesTarget, usesWeights } from './strategy-traits.ts';
+import {
+  BranchChoice,
+  costOfChild,
+  latencyOfChild,
+  nothingTaken,
+  pickByCondition,
+  pickCanary,
+  pickCheapest,
+  pickFastest,
+  pickInTurn,
+  pickSticky,
+  pickWeighted,
+} from './strategies.ts';
+import {
+  type HedgeSettings,
+  isNodeOpen,
+  type PlanBranch,
+  type PlanLeaf,
+  type PlanNode,
+} from './plan-node.ts';
+import type { PlanEnvironment, PlanStep, StepResult } from './environment.ts';
+import { namesTarget, usesBreakers, usesWeights } from './compile-strategy.ts';
+import type { BranchDecision, CandidateNote } from '../../pipeline/plan-trace.ts';
 
 type Race = PlanStep['hedge'];
 
@@ -186,4 +202,92 @@ function nothingToTry(branch: PlanBranch): GatewayError {
       ? 'no condition matched this request and no default is set; set strategy.default to the name of a target'
       : 'every target has weight 0; give one of them a weight above 0';
   return new GatewayError('invalid_request', `${branch.path}: ${sentence}.`, { param: 'config' });
+}
+
+/**
+ * The index of the child that the strategy of a branch prefers among those not taken yet; -1 when it has none. Only for
+ * strategies that pick one: a fallback goes through its children itself.
+ */
+function pickChild(choice: BranchChoice, branch: PlanBranch, taken: readonly number[]): number {
+  const { strategy } = branch;
+  switch (strategy.mode) {
+    case 'loadbalance':
+      return strategy.sticky === undefined
+        ? pickWeighted(choice, branch, taken)
+        : pickSticky(choice, branch, strategy.sticky, taken);
+    case 'conditional':
+      return pickByCondition(choice, strategy);
+    case 'least-latency':
+      return pickFastest(choice, branch, taken);
+    case 'least-cost':
+      return pickCheapest(choice, branch, taken);
+    case 'round-robin':
+      return pickInTurn(choice, branch, taken);
+    case 'canary':
+      return pickCanary(choice, branch, strategy, taken);
+    case 'single':
+    case 'fallback':
+      return 0;
+  }
+}
+
+/** What a branch decided, for whoever traces: `order` are its children in the order of trying. */
+function describeDecision(
+  choice: BranchChoice,
+  branch: PlanBranch,
+  order: readonly number[],
+): BranchDecision {
+  const candidates = branch.children.map((_, index) => describeChild(choice, branch, index, order));
+  const { path, strategy } = branch;
+  const reason = reasonOf(choice, branch);
+  return reason === undefined
+    ? { path, mode: strategy.mode, candidates }
+    : { path, mode: strategy.mode, candidates, reason };
+}
+
+function reasonOf(choice: BranchChoice, branch: PlanBranch): string | undefined {
+  if (!choice.bypass || !usesBreakers(branch.strategy.mode)) return choice.reason;
+  const open = 'every breaker is open and therefore ignored';
+  return choice.reason === undefined ? open : `${choice.reason}; ${open}`;
+}
+
+function describeChild(
+  choice: BranchChoice,
+  branch: PlanBranch,
+  index: number,
+  order: readonly number[],
+): CandidateNote {
+  const child = branch.children[index];
+  const note: { -readonly [Member in keyof CandidateNote]: CandidateNote[Member] } = {
+    path: child?.path ?? '',
+  };
+  if (child?.name !== undefined) note.name = child.name;
+  const score = scoreOf(choice, branch, index);
+  if (score !== undefined) note.score = score;
+  const place = order.indexOf(index);
+  if (place !== -1) note.order = place + 1;
+  else if (child !== undefined) {
+    const { mode } = branch.strategy;
+    if (usesWeights(mode) && child.weight <= 0) note.skipped = 'weight 0';
+    else if (usesBreakers(mode) && !choice.bypass && isNodeOpen(choice.environment, child))
+      note.skipped = 'breaker open';
+  }
+  return note;
+}
+
+function scoreOf(choice: BranchChoice, branch: PlanBranch, index: number): number | undefined {
+  const { strategy, children } = branch;
+  switch (strategy.mode) {
+    case 'loadbalance':
+    case 'round-robin':
+      return children[index]?.weight;
+    case 'least-latency':
+      return latencyOfChild(choice, branch, index);
+    case 'least-cost':
+      return costOfChild(choice, branch, index);
+    case 'canary':
+      return index === 1 ? strategy.percentage : 100 - strategy.percentage;
+    default:
+      return undefined;
+  }
 }

@@ -1,0 +1,388 @@
+import { GatewayError } from '../errors/gateway-error.ts';
+import { type Answer, isStreamSource, type StreamSource } from '../pipeline/answer.ts';
+import { ChangedBody } from '../pipeline/attempt-body.ts';
+import { type HookRuntime, isPromise } from '../pipeline/call-hook.ts';
+import { clientLeft } from '../pipeline/client-left.ts';
+import type { Exchange } from '../pipeline/exchange.ts';
+import type { RequestFacts } from '../pipeline/facts.ts';
+import type { Counters } from '../ports/counters.ts';
+import { type LimitCharges, takeCharges, type TokenReservation } from '../access/limit-charge.ts';
+import type { Transport, UpstreamRequest } from '../ports/transport.ts';
+import { HeldStream } from './attempts/held-stream.ts';
+import { authorized } from './credentials.ts';
+import { asksForOutput, batchOutput } from './batch-output.ts';
+import {
+  checkRequest,
+  needsBody,
+  type PreparedRequest,
+  prepareRequest,
+  type PrepareSetup,
+  sentBody,
+  type TryParts,
+} from './upstream-request.ts';
+import { CurrentAttempt, runAttemptHooks } from './current-attempt.ts';
+import { type Sending, sendRequest } from './upstream-answer.ts';
+import { translatedAnswer, type Translation } from './translation.ts';
+import { asGatewayError } from '../pipeline/reply.ts';
+import { callStep } from '../pipeline/call-step.ts';
+import type { MaybePromise } from '../pipeline/context.ts';
+import type { TargetModels, TryOptions } from '../pipeline/router.ts';
+import { applyParamEdits } from './params/apply-param-edits.ts';
+import { withModelInPath } from './params/model-in-path.ts';
+import type { ParamEdits } from './params/param-edits.ts';
+import { estimatedUsage } from '../pipeline/estimated-usage.ts';
+import { limitsOnStoreFailure } from '../pipeline/keys.ts';
+import type { Clock } from '../ports/clock.ts';
+import { forwardAnswerHeaders } from './forward-headers.ts';
+
+/** What tries need beside their parts; one per generation. */
+export interface TrySetup extends PrepareSetup {
+  readonly transport: Transport;
+  readonly runtime: HookRuntime;
+  /** Count what targets with limits are asked. */
+  readonly counters: Counters;
+}
+
+/**
+ * One try at one target: hooks, the request in the target's wire, its credential, and the head of the answer with the
+ * body still flowing when it streams. Rejects with what refuses or fails it. Goes from step to step without waiting where
+ * there is nothing to wait for: this runs for every request.
+ */
+export function runTry(parts: TryParts, setup: TrySetup): Promise<Answer> {
+  const { exchange } = parts;
+  const { body, endpoint, facts } = exchange;
+  forgetTry(facts);
+  try {
+    const loads = !body.loaded && (endpoint.modelled || needsBody(exchange, parts));
+    return loads ? body.load().then(() => throughHooks(parts, setup)) : throughHooks(parts, setup);
+  } catch (error) {
+    return Promise.reject(error);
+  }
+}
+
+function throughHooks(parts: TryParts, setup: TrySetup): Promise<Answer> {
+  const { exchange, options, params } = parts;
+  const { body, pipeline, facts } = exchange;
+  const hooked = pipeline.attempt.length + pipeline.attempted.length > 0;
+  const sent = hooked || params !== undefined ? new ChangedBody(body) : undefined;
+  exchange.sent = sent;
+  if (params !== undefined && sent !== undefined && body.loaded) applyParams(params, exchange, sent);
+  if (exchange.endpoint.modelled) checkRequest(exchange, sentBody(exchange), options.strictOpenAiCompliance);
+  facts.attempts++;
+  if (exchange.upgrade !== undefined) facts.modelRequested = queryModel(exchange.query);
+  if (sent === undefined || !hooked) return ask(parts, setup);
+  const { models } = parts.target;
+  // An answer that a hook has kept is for those alone who may ask for its model now.
+  if (models?.isRestricted === true) allowedModel(parts, models);
+  exchange.attempt = new CurrentAttempt(parts, sent, setup.wires);
+  const hooks = runAttemptHooks(exchange, setup.runtime, 0);
+  const goOn = (early: Answer | undefined): Promise<Answer> => {
+    if (early === undefined) return ask(parts, setup);
+    // Nobody was asked.
+    facts.attempts--;
+    return Promise.resolve(early);
+  };
+  return isPromise(hooks) ? hooks.then(goOn) : goOn(hooks);
+}
+
+function ask(parts: TryParts, setup: TrySetup): Promise<Answer> {
+  const asked = parts.target.models === undefined ? parts : forItsModel(parts, parts.target.models);
+  const prepared = prepareRequest(asked, setup);
+  return isPromise(prepared)
+    ? prepared.then((ready) => askPrepared(asked, ready, setup))
+    : askPrepared(asked, prepared, setup);
+}
+
+function askPrepared(asked: TryParts, prepared: PreparedRequest, setup: TrySetup): Promise<Answer> {
+  const { credentials, limits } = asked.target;
+  if (credentials === undefined && limits === undefined)
+    return send(asked, prepared, prepared.outgoing.request, setup);
+  return admitted(asked, prepared, setup);
+}
+
+/** The same for a target that needs a credential made, or may have no room. */
+async function admitted(parts: TryParts, prepared: PreparedRequest, setup: TrySetup): Promise<Answer> {
+  const { credentials, limits } = parts.target;
+  let { request } = prepared.outgoing;
+  if (credentials !== undefined) {
+    const signed = authorized(request, credentials);
+    request = isPromise(signed) ? await signed : signed;
+  }
+  if (limits !== undefined) await counted(parts.exchange, limits, setup.counters);
+  return send(parts, prepared, request, setup);
+}
+
+function send(
+  parts: TryParts,
+  { outgoing, translation }: PreparedRequest,
+  request: UpstreamRequest,
+  { transport, runtime }: TrySetup,
+): Promise<Answer> {
+  const { exchange, options, target, judged } = parts;
+  // Hooks and tokens take their time: nobody is asked for a client that has left meanwhile.
+  if (exchange.aborted) {
+    settleTargetLimits(exchange, 0);
+    throw exchange.failure ?? clientLeft();
+  }
+  const { clock } = runtime;
+  const { facts, pipeline } = exchange;
+  facts.upstreamHost = hostOf(target.origin);
+  facts.upstreamStartedAt = clock.monotonic();
+  if (exchange.upgrade !== undefined) return sendUpgrade({ exchange, request, options, transport, clock });
+  const { stripUsage } = outgoing;
+  const translated = translation === undefined ? undefined : { streams: translation.streams };
+  const sending = { exchange, options, transport, clock, request, stripUsage, translated };
+  const answering = asksForOutput(exchange)
+    ? batchOutput(exchange, outgoing.request, (asked) => sendSigned(sending, asked, target.credentials))
+    : sendRequest(sending);
+  if (translation === undefined && !judged && pipeline.attempted.length === 0) return answering;
+  return looked(parts, answering, translation, runtime);
+}
+
+/** Another request of the same try. */
+async function sendSigned(
+  sending: Sending,
+  asked: UpstreamRequest,
+  credentials: TryParts['target']['credentials'],
+): Promise<Answer> {
+  const request = credentials === undefined ? asked : await authorized(asked, credentials);
+  return sendRequest({ ...sending, request });
+}
+
+/** The answer once it has been translated and looked at. */
+async function looked(
+  { exchange, judged }: TryParts,
+  answering: Promise<Answer>,
+  translation: Translation | undefined,
+  runtime: HookRuntime,
+): Promise<Answer> {
+  let answer = await answering;
+  if (translation !== undefined)
+    answer = await translatedAnswer(exchange, answer, translation, runtime.clock);
+  if (judged && isStreamSource(answer.body)) answer = await begun(exchange, answer, answer.body);
+  return exchange.pipeline.attempted.length > 0 ? runAttemptedHooks(exchange, answer, runtime) : answer;
+}
+
+/** Throws `provider_rate_limited` for a target that may not be asked now. */
+async function counted(exchange: Exchange, limits: LimitCharges, counters: Counters): Promise<void> {
+  try {
+    await takeTargetLimits(exchange, limits, counters);
+  } catch (error) {
+    // Nobody was asked.
+    exchange.facts.attempts--;
+    throw error;
+  }
+}
+
+/** The answer once its stream has begun well. Throws why it has not. */
+async function begun(exchange: Exchange, answer: Answer, body: StreamSource): Promise<Answer> {
+  const { dialect, endpoint } = exchange;
+  const canTell = answer.dialect !== undefined && endpoint.modelled;
+  const held = new HeldStream(body, canTell ? dialect.streamScanner(endpoint.id) : undefined);
+  const failure = await held.begun();
+  if (failure !== undefined) throw failure;
+  return { ...answer, body: held };
+}
+
+/** What an earlier try has left behind. */
+function forgetTry(facts: RequestFacts): void {
+  if (facts.attempts === 0) return;
+  facts.usage = undefined;
+  facts.modelAnswered = '';
+  facts.finishReason = '';
+  facts.upstreamStartedAt = facts.upstreamEndedAt = 0;
+  facts.firstByteAt = facts.firstTokenAt = 0;
+  facts.requestBytes = 0;
+}
+
+/** `https://host:port` → `host:port`; the built-in provider has none and is called `mock`. */
+function hostOf(origin: string): string {
+  return origin.startsWith('mock:') ? 'mock' : origin.slice(origin.indexOf('//') + 2);
+}
+
+/** A refusal that no other target would lift: the client has left, or its request is wrong. */
+export function isFinal(error: GatewayError): boolean {
+  return finalCodes.has(error.code);
+}
+
+const finalCodes: ReadonlySet<string> = new Set<GatewayError['code']>([
+  'client_closed',
+  'client_stalled',
+  'invalid_json',
+  'body_too_large',
+  'body_encoding_unsupported',
+  'body_timeout',
+  'overloaded',
+  'shutting_down',
+  'internal',
+]);
+
+/**
+ * Shows what the provider answered to the `attempted` hooks, the one nearest the provider first, and returns what they
+ * made of it; a promise only when one of them returns one. Throws their refusal; a stream that nobody will read then is
+ * cancelled.
+ */
+function runAttemptedHooks(
+  exchange: Exchange,
+  received: Answer,
+  runtime: HookRuntime,
+  from = 0,
+): MaybePromise<Answer> {
+  const steps = exchange.pipeline.attempted;
+  let answer = received;
+  for (let i = from; i < steps.length; i++) {
+    const step = steps[i] as (typeof steps)[number];
+    const before = answer;
+    try {
+      const replaced = callStep(step, exchange, runtime, () => step.run(exchange, before));
+      if (isPromise(replaced))
+        return replaced.then(
+          (came) => runAttemptedHooks(exchange, came ?? before, runtime, i + 1),
+          (error: unknown) => refused(before, error),
+        );
+      answer = replaced ?? before;
+    } catch (error) {
+      refused(before, error);
+    }
+  }
+  return answer;
+}
+
+function refused(answer: Answer, error: unknown): never {
+  if (isStreamSource(answer.body)) answer.body.cancel(asGatewayError(error));
+  throw error;
+}
+
+/**
+ * The try with what its provider's integration says of the model: another address, a deployment, a price. Throws
+ * `model_not_allowed`.
+ */
+function forItsModel(parts: TryParts, models: TargetModels): TryParts {
+  const { exchange, options, keyPrefix, params, cache, judged } = parts;
+  const model = models.isRestricted ? allowedModel(parts, models) : askedModel(exchange);
+  exchange.facts.pricedBy = models.pricesOf(model ?? '');
+  const target = model === undefined ? undefined : models.targetOf(model, parts.target);
+  return target === undefined ? parts : { exchange, target, options, keyPrefix, params, cache, judged };
+}
+
+/** The model that is asked for at a provider with a list, which has all that the request names. Throws `model_not_allowed`. */
+function allowedModel({ exchange, target }: TryParts, models: TargetModels): string | undefined {
+  const { names, untold } = exchange.models;
+  // A full name of the Gemini API is the name of the model with its collection in front.
+  const inCollection = exchange.dialect.name === 'google-gemini' || target.dialect.startsWith('google-');
+  const plain = inCollection ? names.map((name) => name.replace(/^models\//, '')) : names;
+  for (const name of plain) models.require(name);
+  const { modelRequested } = exchange.facts;
+  // An attempt hook may have changed the body after the path was made of it.
+  if (exchange.endpoint.modelled && modelRequested !== '') models.require(modelRequested);
+  if (untold !== undefined) throw models.refusalOfUntold(untold);
+  return plain[0];
+}
+
+/** The model that goes out, after config and hooks; undefined for operations that name none, or that nobody reads. */
+function askedModel(exchange: Exchange): string | undefined {
+  const { dialect, endpoint, facts } = exchange;
+  if (exchange.upgrade !== undefined) return facts.modelRequested;
+  const call = dialect.readCall?.(exchange.path);
+  if (call !== undefined) return call.model;
+  const body = sentBody(exchange);
+  const json = body.loaded ? body.json : undefined;
+  const named = typeof json === 'object' && json !== null && !Array.isArray(json) ? json['model'] : undefined;
+  if (typeof named === 'string') return named;
+  return endpoint.modelled ? '' : undefined;
+}
+
+/** Changes the body that the present try sends as the config says; a model goes where the client's wire names it. */
+export function applyParams(params: ParamEdits, exchange: Exchange, sent: ChangedBody): void {
+  const call = exchange.dialect.readCall?.(exchange.path);
+  const before = call === undefined ? undefined : member(sent, 'model');
+  applyParamEdits(params, sent);
+  if (call === undefined) return;
+  const model = member(sent, 'model');
+  if (model === before || typeof model !== 'string') return;
+  sent.remove(['model']);
+  exchange.path = withModelInPath(exchange.path, call.model, model);
+}
+
+function member({ json }: ChangedBody, name: string): unknown {
+  return typeof json === 'object' && json !== null && !Array.isArray(json) ? json[name] : undefined;
+}
+
+/**
+ * Counts a try at a target with limits, just before it is asked. Throws `provider_rate_limited` when one of them is used
+ * up, and what the counters refuse with while they are away. A promise only where they answer with one.
+ */
+function takeTargetLimits(
+  exchange: Exchange,
+  limits: LimitCharges,
+  counters: Counters,
+): void | Promise<void> {
+  const tokens = limits.tokens === undefined ? 0 : estimatedUsage(exchange).totalTokens;
+  const onStoreFailure = exchange.get(limitsOnStoreFailure);
+  const taken = takeCharges(limits, { counters, tokens, onStoreFailure, code: 'provider_rate_limited' });
+  if (isPromise(taken)) return taken.then((reserved) => keep(exchange, reserved));
+  keep(exchange, taken);
+}
+
+/** Nothing is served from the try that the exchange has made: what it took counts as `used` tokens. */
+export function settleTargetLimits(exchange: Exchange, used: number): void {
+  const { reservedTokens } = exchange;
+  if (reservedTokens === undefined) return;
+  exchange.reservedTokens = undefined;
+  // Counters report what they cannot count themselves.
+  void reservedTokens.settle(used);
+}
+
+function keep(exchange: Exchange, reserved: TokenReservation | undefined): void {
+  exchange.reservedTokens = reserved;
+}
+
+/** What carrying a request for WebSocket to its provider needs. */
+interface UpgradeSending {
+  readonly exchange: Exchange;
+  readonly request: UpstreamRequest;
+  readonly options: TryOptions;
+  readonly transport: Transport;
+  readonly clock: Clock;
+}
+
+/**
+ * Asks the provider for WebSocket. Its 101 comes back with the connection, anything else as it is. Throws what the
+ * transport fails with, and `not_supported` where the
+ * transport has no WebSocket.
+ */
+async function sendUpgrade(sending: UpgradeSending): Promise<Answer> {
+  const { exchange, request, options, transport, clock } = sending;
+  const { facts } = exchange;
+  if (transport.upgrade === undefined) {
+    throw new GatewayError(
+      'not_supported',
+      `The provider "${facts.provider}" serves no WebSocket. Name another one.`,
+      { param: 'provider' },
+    );
+  }
+  const call = transport.upgrade(request);
+  exchange.onAbort(() => {
+    // A connection that was relayed is ended by the relay, after what the client had still said.
+    if (exchange.upgrade?.switched !== true) call.abort(exchange.failure ?? clientLeft());
+  });
+  try {
+    const answer = await call.answer;
+    facts.firstByteAt = clock.monotonic();
+    const headers = forwardAnswerHeaders(answer.headers, false, exchange.knownNames);
+    if (answer.kind === 'switched') {
+      const switched = { connection: answer.connection, idleTimeoutMs: options.idleTimeoutMs };
+      return { status: 101, headers, body: null, source: 'provider', switched };
+    }
+    facts.upstreamEndedAt = facts.firstByteAt;
+    return { status: answer.status, headers, body: answer.body, source: 'provider' };
+  } catch (error) {
+    facts.upstreamEndedAt = clock.monotonic();
+    throw error;
+  }
+}
+
+/** The model that the query of a request for WebSocket names (`/realtime?model=…`), or an empty text. */
+function queryModel(query: string): string {
+  return new URLSearchParams(query).get('model') ?? '';
+}

@@ -1,0 +1,154 @@
+import { isPromise } from '../pipeline/call-hook.ts';
+import type { CredentialFactory, CredentialKind, Credentials } from '../ports/credentials.ts';
+import type { UpstreamRequest } from '../ports/transport.ts';
+import type { ProviderRow } from '../providers/provider-row.ts';
+import { callerKeyHeader } from '../pipeline/keys.ts';
+import type { Exchange } from '../pipeline/exchange.ts';
+import { type HeaderList, isSameList } from '../ports/header-list.ts';
+import type { HeaderName } from '../base/header-names.ts';
+import type { Target } from '../pipeline/router.ts';
+import { sha256 } from '../base/sha256.ts';
+import { mayPassCredential } from './forward-headers.ts';
+
+/** Targets of the configuration live as long as their generation; those of one request are forgotten with it. */
+const known = new WeakMap<Target, Known>();
+
+interface Known {
+  /** Without what callers send. */
+  readonly own: string;
+  /** What the last caller sent, where callers' credentials are passed on, and the digest of both. */
+  latest: { readonly passed: HeaderList; readonly digest: string } | undefined;
+}
+
+/**
+ * A digest that is equal when a request goes to the same address as another, with the same credential, the same settings,
+ * the same headers of the gateway's own and the same ones that are forwarded by name: what `AttemptView.target` promises. Never a secret itself.
+ */
+export function targetIdentity(
+  exchange: Exchange,
+  target: Target,
+  keyPrefix: string,
+  forwardHeaders: readonly string[],
+): string {
+  let one = known.get(target);
+  if (one === undefined) {
+    const { provider, dialect, origin, basePath, headers, credentialDigest } = target;
+    const settings = Object.entries(target.settings).sort(([name], [other]) => (name < other ? -1 : 1));
+    const parts = [provider, dialect, origin, basePath, credentialDigest, ...headers];
+    const own = digest([...parts, ...settings.flat()]);
+    one = { own, latest: undefined };
+    known.set(target, one);
+  }
+  if (!target.passAuthorization && forwardHeaders.length === 0) return one.own;
+  const passed = target.passAuthorization ? callerCredentials(exchange, keyPrefix) : [];
+  if (forwardHeaders.length > 0) addForwarded(passed, exchange, forwardHeaders);
+  if (one.latest === undefined || !isSameList(one.latest.passed, passed))
+    one.latest = { passed, digest: digest([one.own, ...passed]) };
+  return one.latest.digest;
+}
+
+/** What a caller has forwarded on purpose is meant to be read by the provider. */
+function addForwarded(passed: string[], { headers, headerNames }: Exchange, names: readonly string[]): void {
+  for (let i = 0; i < headerNames.length; i++) {
+    const { lower } = headerNames[i] as HeaderName;
+    if (names.includes(lower)) passed.push('forwarded', lower, headers[2 * i + 1] as string);
+  }
+}
+
+/** The credential headers of the caller that may go on to a provider, flat. */
+export function callerCredentials(exchange: Exchange, keyPrefix: string): string[] {
+  const { headers, headerNames } = exchange;
+  const rules = {
+    passCredentials: true,
+    dropAuthorization: exchange.get(callerKeyHeader) === 'authorization',
+    keyPrefix,
+  };
+  const passed: string[] = [];
+  for (let i = 0; i < headerNames.length; i++) {
+    const { lower, credential } = headerNames[i] as HeaderName;
+    const value = headers[2 * i + 1] as string;
+    if (credential && mayPassCredential(lower, value, rules)) passed.push(lower, value);
+  }
+  return passed;
+}
+
+function digest(parts: readonly string[]): string {
+  return sha256(JSON.stringify(parts), 'base64url');
+}
+
+/** The request with the headers that the credentials add; each replaces those of its name. A promise only when a token has to be fetched. */
+export function authorized(
+  request: UpstreamRequest,
+  credentials: Credentials,
+): UpstreamRequest | Promise<UpstreamRequest> {
+  const { method, origin, path, headers, body } = request;
+  const signable = { method, origin, path, headers, body: body instanceof Uint8Array ? body : null };
+  const added = credentials.authorize(signable);
+  return isPromise(added) ? added.then((list) => withHeaders(request, list)) : withHeaders(request, added);
+}
+
+function withHeaders(request: UpstreamRequest, added: readonly string[]): UpstreamRequest {
+  const names = new Set<string>();
+  for (let i = 0; i < added.length; i += 2) names.add((added[i] as string).toLowerCase());
+  const kept: string[] = [];
+  const { headers } = request;
+  for (let i = 0; i < headers.length; i += 2) {
+    const name = headers[i] as string;
+    if (!names.has(name.toLowerCase())) kept.push(name, headers[i + 1] as string);
+  }
+  return { ...request, headers: [...kept, ...added] };
+}
+
+type CredentialHeader = NonNullable<ProviderRow['credentials']>;
+
+/** What authorizes requests to one provider: fixed headers, or credentials that sign or fetch a token. */
+interface ProviderCredential {
+  readonly headers: readonly string[];
+  readonly credentials: Credentials | undefined;
+}
+
+/** Where a credential comes from. */
+interface CredentialSource {
+  readonly row: ProviderRow;
+  readonly apiKey: string | undefined;
+  readonly fields: Readonly<Record<string, string>>;
+  readonly factory: CredentialFactory;
+  /** The operator wrote the fields. */
+  readonly configured: boolean;
+}
+
+/** The credential that row, key and fields amount to; undefined when they hold none. Throws `invalid_request` for a field that is wrong. */
+export function providerCredential(source: CredentialSource): ProviderCredential | undefined {
+  const { row, apiKey, fields, factory, configured } = source;
+  const kind = row.credentials ?? 'bearer';
+  const made = madeKind(kind, fields, apiKey, configured);
+  if (made !== undefined) {
+    const given = apiKey === undefined ? fields : { ...fields, api_key: apiKey };
+    return { headers: [], credentials: factory.create(made, given, { machineIdentity: configured }) };
+  }
+  if (apiKey === undefined) return undefined;
+  return { headers: credentialHeader(kind, apiKey), credentials: undefined };
+}
+
+/** The header in which a host expects its credential. */
+export function credentialHeader(kind: CredentialHeader, secret: string): string[] {
+  if (kind === 'none') return [];
+  const inOwnHeader = kind === 'x-api-key' || kind === 'api-key' || kind === 'x-goog-api-key';
+  return inOwnHeader ? [kind, secret] : ['authorization', `Bearer ${secret}`];
+}
+
+/** The kind of credentials that have to be made per request or fetched; undefined when a fixed header does. */
+function madeKind(
+  kind: CredentialHeader,
+  fields: Readonly<Record<string, string>>,
+  apiKey: string | undefined,
+  configured: boolean,
+): CredentialKind | undefined {
+  if (fields['azure_ad_token'] !== undefined || fields['azure_auth_mode'] !== undefined) return 'entra';
+  if (fields['azure_entra_client_id'] !== undefined) return 'entra';
+  if (kind === 'google' && fields['vertex_service_account_json'] !== undefined) return 'google';
+  if (kind === 'entra' && apiKey === undefined && configured) return 'entra';
+  if (kind !== 'sigv4' || apiKey !== undefined) return undefined;
+  const own = fields['aws_access_key_id'] !== undefined || fields['aws_role_arn'] !== undefined;
+  return own || (configured && fields['aws_region'] !== undefined) ? 'sigv4' : undefined;
+}

@@ -1,0 +1,339 @@
+import { describeValue } from '../../config/describe-value.ts';
+import { didYouMean } from '../../base/did-you-mean.ts';
+import { isObject } from '../../config/schema-object.ts';
+import { listWords } from '../../base/word-list.ts';
+import { PatternBudget } from './compile-pattern.ts';
+import type { Condition } from './plan-node.ts';
+import { describeFieldPath, type FieldPath, parseFieldPath } from './field-path.ts';
+
+/** Values that `$in` and `$nin` compare with. */
+const maxValues = 10_000;
+/** Levels of a list or object that a field is compared with. */
+const maxComparedDepth = 32;
+
+/** The test of `$eq`, or what is wrong with its operand. */
+function equalTo(operand: unknown): Meets | string {
+  if (operand === null) return (value) => value === null;
+  const text = scalarText(operand);
+  if (text !== undefined) return (value) => scalarText(value) === text;
+  const wrong = problemOf(operand);
+  return wrong ?? ((value) => deepEqual(operand, value));
+}
+
+/** The test of `$in`, or what is wrong with its operand. */
+function oneOf(operand: unknown): Meets | string {
+  if (!Array.isArray(operand))
+    return `must be a list of values, not ${describeValue(operand)}; put it in brackets`;
+  if (operand.length === 0) return 'is an empty list, which nothing is in; give it a value';
+  if (operand.length > maxValues) return `has more than ${maxValues} values; use "$regex" or fewer`;
+  const texts = new Set<string>();
+  const others: Meets[] = [];
+  for (const item of operand as readonly unknown[]) {
+    const text = scalarText(item);
+    if (text !== undefined) texts.add(text);
+    else {
+      const meets = equalTo(item);
+      if (typeof meets === 'string') return meets;
+      others.push(meets);
+    }
+  }
+  return (value) => {
+    const text = scalarText(value);
+    return text === undefined ? others.some((meets) => meets(value)) : texts.has(text);
+  };
+}
+
+/** A text, number or boolean as text, in which alone they are compared; undefined for anything else. */
+function scalarText(value: unknown): string | undefined {
+  switch (typeof value) {
+    case 'string':
+      return value;
+    case 'number':
+      // As the same digits as the bigint that another reader makes of it.
+      return Number.isInteger(value) && !Number.isSafeInteger(value) ? String(BigInt(value)) : String(value);
+    case 'bigint':
+    case 'boolean':
+      return String(value);
+    default:
+      return undefined;
+  }
+}
+
+/** Within lists and objects types count: "3" is not 3 there. As deep as `expected` goes. */
+function deepEqual(expected: unknown, value: unknown): boolean {
+  if (expected === value) return true;
+  if (Array.isArray(expected))
+    return (
+      Array.isArray(value) &&
+      value.length === expected.length &&
+      expected.every((item, index) => deepEqual(item, value[index]))
+    );
+  if (isObject(expected)) {
+    if (!isObject(value)) return false;
+    const names = Object.keys(expected);
+    return (
+      names.length === Object.keys(value).length &&
+      names.every((name) => Object.hasOwn(value, name) && deepEqual(expected[name], value[name]))
+    );
+  }
+  return isNumber(expected) && isNumber(value) && scalarText(expected) === scalarText(value);
+}
+
+function isNumber(value: unknown): boolean {
+  return typeof value === 'number' || typeof value === 'bigint';
+}
+
+function problemOf(operand: unknown, depth = 1): string | undefined {
+  if (depth > maxComparedDepth)
+    return `goes more than ${maxComparedDepth} levels deep; compare a field further down`;
+  const items: readonly unknown[] | undefined = Array.isArray(operand)
+    ? operand
+    : isObject(operand)
+      ? Object.values(operand)
+      : undefined;
+  if (items === undefined)
+    return operand === null || scalarText(operand) !== undefined
+      ? undefined
+      : 'must be a text, number, boolean, null, list or object';
+  for (const item of items) {
+    const problem = problemOf(item, depth + 1);
+    if (problem !== undefined) return problem;
+  }
+  return undefined;
+}
+
+const decimal = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d{1,4})?$/i;
+const integer = /^[+-]?\d+$/;
+/** More characters than any number that is meant as one. */
+const longestNumber = 400;
+
+/** A number, or the number that a text is, whole ones with all their digits; undefined for anything else. */
+function numberOf(value: unknown): number | bigint | undefined {
+  if (typeof value === 'bigint') return value;
+  if (typeof value === 'number') return Number.isNaN(value) ? undefined : value;
+  if (typeof value !== 'string' || value.length > longestNumber) return undefined;
+  const text = value.trim();
+  if (!decimal.test(text)) return undefined;
+  const number = Number(text);
+  return Number.isSafeInteger(number) || !integer.test(text) ? number : bigInteger(text);
+}
+
+function bigInteger(text: string): bigint {
+  // `BigInt` knows no plus sign.
+  return text.startsWith('+') ? BigInt(text.slice(1)) : BigInt(text);
+}
+
+/** Whether the value of a field, undefined for none, meets an operator. */
+export type Meets = (value: unknown) => boolean;
+/** Makes the test for an operand; a text says what is wrong with the operand and what to do. */
+type CompileOperator = (operand: unknown, patterns: PatternBudget) => Meets | string;
+
+type Comparable = number | bigint;
+
+/** Every operator that a field can be given. */
+const conditionOperators: ReadonlyMap<string, CompileOperator> = new Map<string, CompileOperator>([
+  ['$eq', equalTo],
+  ['$ne', (operand) => unless(equalTo(operand))],
+  ['$gt', comparing((value, limit) => value > limit)],
+  ['$gte', comparing((value, limit) => value >= limit)],
+  ['$lt', comparing((value, limit) => value < limit)],
+  ['$lte', comparing((value, limit) => value <= limit)],
+  ['$in', oneOf],
+  ['$nin', (operand) => unless(oneOf(operand))],
+  ['$regex', (operand, patterns) => patterns.compile(operand)],
+]);
+
+function unless(meets: Meets | string): Meets | string {
+  return typeof meets === 'string' ? meets : (value) => !meets(value);
+}
+
+function comparing(holds: (value: Comparable, limit: Comparable) => boolean): CompileOperator {
+  return (operand) => {
+    const limit = numberOf(operand);
+    if (limit === undefined) return `must be a number, not ${describeValue(operand)}`;
+    return (value) => {
+      const number = numberOf(value);
+      return number !== undefined && holds(number, limit);
+    };
+  };
+}
+
+/** How deep `$and` and `$or` may stand within each other. */
+const maxDepth = 16;
+/** Comparisons of one query. */
+const maxConditions = 256;
+
+const operatorNames = [...conditionOperators.keys()];
+
+/** What is wrong with a query, and where in it: `$or[1].metadata.user.$in`; an empty path for the query itself. */
+export interface ConditionIssue {
+  readonly path: string;
+  readonly message: string;
+}
+
+export type CompiledCondition =
+  | { readonly ok: true; readonly test: Condition; readonly reads: readonly FieldPath[] }
+  | { readonly ok: false; readonly issues: readonly ConditionIssue[] };
+
+/**
+ * A query of a conditional strategy as a test, with the fields that it reads. All members of an object must hold:
+ * fields, `$and` and `$or` alike. A field is given a value that it must equal, or an object of operators all of which
+ * must hold.
+ *
+ * - `$eq`, `$ne`, `$in`, `$nin` and bare values compare as text where both sides are a text, number or boolean, for
+ *   metadata are always texts: 3 equals "3". Lists and objects are compared with all that they hold, null with null.
+ * - `$gt`, `$gte`, `$lt`, `$lte` compare numbers and texts that are decimal numbers; nothing else ever matches.
+ * - `$regex` is RE2's syntax, found anywhere in the first 4,096 characters of a text or number (fewer where the
+ *   expressions that share `patterns` are large); look-around and back-references are refused.
+ * - A field that the request does not have meets `$ne` and `$nin` alone.
+ *
+ * Everything wrong is told here, nothing when a request is tested. At most 256 comparisons, 16 levels of `$and`, `$or`.
+ */
+export function compileCondition(query: unknown, patterns = new PatternBudget()): CompiledCondition {
+  const compiler = new ConditionCompiler(patterns);
+  const test = compiler.group(query, '', 0);
+  return compiler.issues.length > 0 || test === undefined
+    ? { ok: false, issues: compiler.issues }
+    : { ok: true, test, reads: [...compiler.reads.values()] };
+}
+
+class ConditionCompiler {
+  readonly issues: ConditionIssue[] = [];
+  readonly reads = new Map<string, FieldPath>();
+  readonly #patterns: PatternBudget;
+  #conditions = 0;
+
+  constructor(patterns: PatternBudget) {
+    this.#patterns = patterns;
+  }
+
+  /** All members of one object of fields. */
+  group(query: unknown, path: string, depth: number): Condition | undefined {
+    if (!isObject(query))
+      return this.#refuse(
+        path,
+        `must be an object of fields such as { "metadata.user": "a" }, not ${describeValue(query)}`,
+      );
+    const members = Object.entries(query);
+    if (members.length === 0)
+      return this.#refuse(
+        path,
+        'is empty and says nothing; name a field, or use the default of the strategy',
+      );
+    const tests: Condition[] = [];
+    for (const [name, value] of members) {
+      const test = this.#member(name, value, { path: path === '' ? name : `${path}.${name}`, depth });
+      if (test !== undefined) tests.push(test);
+      if (this.#conditions > maxConditions) return undefined;
+    }
+    return every(tests);
+  }
+
+  #member(name: string, value: unknown, at: { path: string; depth: number }): Condition | undefined {
+    if (name === '$and' || name === '$or') return this.#list(name, value, at);
+    if (name.startsWith('$')) return this.#refuse(at.path, misplaced(name));
+    const field = parseFieldPath(name);
+    if (field === undefined) return this.#refuse(at.path, unknownField(name));
+    this.reads.set(describeFieldPath(field), field);
+    return this.#field(field, value, at.path);
+  }
+
+  #list(name: '$and' | '$or', value: unknown, at: { path: string; depth: number }): Condition | undefined {
+    if (!Array.isArray(value) || value.length === 0)
+      return this.#refuse(at.path, `must be a list of at least one query, not ${describeValue(value)}`);
+    if (at.depth >= maxDepth)
+      return this.#refuse(at.path, `stands more than ${maxDepth} levels deep; write it flatter`);
+    const tests: Condition[] = [];
+    for (const [index, query] of value.entries()) {
+      const test = this.group(query, `${at.path}[${index}]`, at.depth + 1);
+      if (test !== undefined) tests.push(test);
+      if (this.#conditions > maxConditions) return undefined;
+    }
+    return name === '$and' ? every(tests) : some(tests);
+  }
+
+  #field(field: FieldPath, value: unknown, path: string): Condition | undefined {
+    if (!isObject(value)) return this.#operator(field, '$eq', { operand: value, path });
+    const members = Object.entries(value);
+    if (members.length === 0)
+      return this.#refuse(path, 'has no operator; write a value or for example { "$eq": "a" }');
+    const tests: Condition[] = [];
+    for (const [name, operand] of members) {
+      const test = this.#operator(field, name, { operand, path: `${path}.${name}` });
+      if (test !== undefined) tests.push(test);
+      if (this.#conditions > maxConditions) return undefined;
+    }
+    return every(tests);
+  }
+
+  #operator(
+    field: FieldPath,
+    name: string,
+    { operand, path }: { operand: unknown; path: string },
+  ): Condition | undefined {
+    const compile = conditionOperators.get(name);
+    if (compile === undefined) return this.#refuse(path, unknownOperator(name));
+    const meets = compile(operand, this.#patterns);
+    if (typeof meets === 'string') return this.#refuse(path, meets);
+    if (!this.#hasRoom(path)) return undefined;
+    return (valueOf) => meets(valueOf(field));
+  }
+
+  #refuse(path: string, message: string): undefined {
+    if (this.#hasRoom(path)) this.issues.push({ path, message });
+    return undefined;
+  }
+
+  /** Counts what was looked at, so that no query is too long to be refused. */
+  #hasRoom(path: string): boolean {
+    this.#conditions++;
+    if (this.#conditions === maxConditions + 1)
+      this.issues.push({
+        path,
+        message: `is comparison ${maxConditions + 1}, and a query has at most ${maxConditions}; use "$in" for lists of values`,
+      });
+    return this.#conditions <= maxConditions;
+  }
+}
+
+function every(tests: readonly Condition[]): Condition | undefined {
+  if (tests.length < 2) return tests[0];
+  return (field) => {
+    for (const test of tests) if (!test(field)) return false;
+    return true;
+  };
+}
+
+function some(tests: readonly Condition[]): Condition | undefined {
+  if (tests.length < 2) return tests[0];
+  return (field) => {
+    for (const test of tests) if (test(field)) return true;
+    return false;
+  };
+}
+
+function misplaced(name: string): string {
+  if (conditionOperators.has(name)) return `compares no field; write { "metadata.user": { "${name}": … } }`;
+  return `is no operator here${hint(name, ['$and', '$or', ...operatorNames])}; only $and and $or stand beside fields`;
+}
+
+function unknownOperator(name: string): string {
+  if (!name.startsWith('$'))
+    return 'is no operator; to reach into an object name the whole path ("params.a.b"), to compare with one use "$eq"';
+  if (name === '$and' || name === '$or')
+    return `stands beside fields, not within one; write { "${name}": [{ "metadata.user": … }] }`;
+  return `is no operator${hint(name, operatorNames)}; known are ${listWords(operatorNames, 'and')}`;
+}
+
+function unknownField(name: string): string {
+  const root = /^[^.[]*/.exec(name)?.[0] ?? '';
+  if (root === 'metadata')
+    return 'is no field: metadata are one level deep; quote a name with dots as metadata["a.b"]';
+  const near = hint(root, ['metadata', 'params', 'url', 'trace_id', 'api_key']);
+  return `is no field${near}; fields are metadata.NAME, params.PATH[0].TO, url.pathname, trace_id and api_key.id`;
+}
+
+function hint(name: string, known: readonly string[]): string {
+  const near = didYouMean(name, known);
+  return near === undefined || near === name ? '' : `, did you mean "${near}"?`;
+}

@@ -1,0 +1,179 @@
+import type { Directory } from '../../ports/directory.ts';
+import type { RecordPlace, StoredRecord } from '../../ports/records.ts';
+import type { RouteConfigInput } from '../../organisation/route-config.ts';
+import { type InlineConfig, readConfigObject } from './parse-inline-config.ts';
+import { didYouMean } from '../../base/did-you-mean.ts';
+import { inProcessProvider } from '../../providers/provider-row.ts';
+import { quoted } from '../../base/word-list.ts';
+import type { LeafProvider } from './plan-node.ts';
+
+/**
+ * The names in a config of the configuration that are not in it: each may be that of something saved, which is looked up
+ * when a request uses the config. Providers are taken to be there, configs are not: nothing can be compiled without them.
+ */
+export class LaterNames implements SavedConfigs, SavedProviders {
+  readonly configs = new Set<string>();
+  readonly providers = new Set<string>();
+
+  find(name: string): undefined {
+    this.configs.add(name);
+  }
+
+  slugs(): readonly string[] {
+    return [];
+  }
+
+  hasProvider(name: string): boolean {
+    this.providers.add(name);
+    return true;
+  }
+
+  providerSlugs(): readonly string[] {
+    return [];
+  }
+}
+
+/** Where saved configs and providers are looked up: in memory. */
+export type SavedRecords = Pick<Directory, 'standing' | 'record' | 'records'>;
+
+/** A config of a store that another one refers to. */
+export interface SavedConfig {
+  readonly slug: string;
+  /** Undefined for one that is not valid any more: `problem` says why. */
+  readonly input: RouteConfigInput | undefined;
+  readonly problem?: string;
+}
+
+/** The configs of a store, as one workspace sees them. */
+export interface SavedConfigs {
+  /** By slug or id. */
+  find(name: string): SavedConfig | undefined;
+  /** For suggestions. */
+  slugs(): Iterable<string>;
+}
+
+/** What was found of the store under a name; undefined: nothing. */
+interface Use {
+  readonly kind: 'config' | 'provider';
+  readonly name: string;
+  readonly record: StoredRecord | undefined;
+}
+
+/** Names that are offered when another one was not found, of each kind. */
+const maxOffered = 1000;
+
+/** Configs by their record: a record never changes, a new version is a new one. */
+const readConfigs = new WeakMap<StoredRecord<'config'>, InlineConfig>();
+
+/** What a saved config says, brought into the form of the schema; read once for each version of its record. */
+export function configOfRecord(record: StoredRecord<'config'>): InlineConfig {
+  let read = readConfigs.get(record);
+  if (read === undefined) readConfigs.set(record, (read = readConfigObject(record.data.config)));
+  return read;
+}
+
+/**
+ * The names of one workspace's saved configs and providers, for compiling one config. It remembers what it was asked
+ * for: the compiled config holds while the store says the same.
+ */
+export class SavedNames implements SavedConfigs, SavedProviders {
+  readonly #records: SavedRecords;
+  readonly #place: RecordPlace;
+  readonly #uses: Use[] = [];
+
+  constructor(records: SavedRecords, place: RecordPlace) {
+    this.#records = records;
+    this.#place = place;
+  }
+
+  /** True when the store was asked for nothing. */
+  get isUnused(): boolean {
+    return this.#uses.length === 0;
+  }
+
+  /** Whether the store still says what it said. */
+  holds(): boolean {
+    for (const { kind, name, record } of this.#uses)
+      if (this.#records.record(kind, this.#place, name) !== record) return false;
+    return true;
+  }
+
+  find(name: string): SavedConfig | undefined {
+    const record = this.#records.record('config', this.#place, name);
+    this.#uses.push({ kind: 'config', name, record });
+    if (record === undefined) return undefined;
+    const read = configOfRecord(record);
+    if (read.ok) return { slug: record.slug, input: read.config };
+    const [first] = read.issues;
+    const problem = `the config "${record.slug}" is not valid any more: ${first?.path ?? 'config'}: ${first?.message ?? ''}`;
+    return { slug: record.slug, input: undefined, problem };
+  }
+
+  slugs(): Iterable<string> {
+    return slugsOf(this.#records.records('config', this.#place));
+  }
+
+  hasProvider(name: string): boolean {
+    const record = this.#records.record('provider', this.#place, name);
+    this.#uses.push({ kind: 'provider', name, record });
+    return record !== undefined;
+  }
+
+  providerSlugs(): Iterable<string> {
+    return slugsOf(this.#records.records('provider', this.#place));
+  }
+}
+
+function slugsOf(records: readonly StoredRecord[]): readonly string[] {
+  return records.slice(0, maxOffered).map(({ slug }) => slug);
+}
+
+/**
+ * Undefined for a provider that exists, else a sentence that says that it does not and what may have been meant.
+ * `saved`: those of a store, which count like those of the configuration.
+ */
+export type KnowsProvider = (provider: LeafProvider, saved?: SavedProviders) => string | undefined;
+
+/** Providers of a store, as one workspace sees them. */
+export interface SavedProviders {
+  /** By slug or id. */
+  hasProvider(name: string): boolean;
+  /** For suggestions. */
+  providerSlugs(): Iterable<string>;
+}
+
+/** The providers that a configuration has. */
+interface ProviderNames {
+  /** Rows of the provider table. */
+  readonly builtIn: Iterable<string>;
+  /** Those under `providers` in the configuration: only they, and `mock`, can be named as virtual key or with an `@`. */
+  readonly configured: Iterable<string>;
+}
+
+/** Looks names up among the providers of one configuration. */
+export function providerLookup(names: ProviderNames): KnowsProvider {
+  const builtIn = new Set(names.builtIn);
+  const configured = new Set(names.configured);
+  if (builtIn.has(inProcessProvider)) configured.add(inProcessProvider);
+  const all = new Set([...configured, ...builtIn]);
+  return ({ name, kind }, saved) => {
+    const isSlug = name.startsWith('@');
+    const candidates = isSlug || kind === 'virtual-key' ? configured : all;
+    const bare = isSlug ? name.slice(1) : name;
+    if (candidates.has(bare)) return undefined;
+    const maySave = candidates === configured;
+    if (maySave && saved?.hasProvider(bare) === true) return undefined;
+    const meant = didYouMean(
+      bare,
+      maySave && saved !== undefined ? [...candidates, ...saved.providerSlugs()] : candidates,
+    );
+    const what = kind === 'virtual-key' ? 'virtual key' : isSlug ? 'provider slug' : 'provider';
+    const remedy =
+      meant !== undefined
+        ? `did you mean ${quoted(isSlug ? `@${meant}` : meant)}?`
+        : maySave && saved !== undefined
+          ? 'make a provider of that slug for the workspace, or define it under "providers" in the configuration'
+          : 'define it under "providers" in the configuration';
+    return `there is no ${what} ${quoted(name)}; ${remedy}`;
+  };
+}

@@ -1,0 +1,132 @@
+import type { PlanTrace } from '../../pipeline/plan-trace.ts';
+import { type FieldPath, readField, type RequestFields } from './field-path.ts';
+import type { PlanBranch, PlanLeaf } from './plan-node.ts';
+import type { Exchange } from '../../pipeline/exchange.ts';
+import type { PricedModels, Prices } from '../../ports/prices.ts';
+import type { Breakers } from '../attempts/breakers.ts';
+import { estimatedUsage } from '../../pipeline/estimated-usage.ts';
+import type { RoutingState } from './routing-state.ts';
+import { callerKey } from '../../pipeline/keys.ts';
+
+/** What plans of all requests share. */
+export interface SharedEnvironment {
+  readonly state: RoutingState;
+  readonly breakers: Breakers;
+  readonly prices: Prices;
+  /** A number of at least 0 and below 1. */
+  random(): number;
+  /**
+   * Kind of the provider that a target names (`openai`), or what its integration says of the price of this model; empty
+   * when the request names it.
+   */
+  serviceOf(leaf: PlanLeaf, exchange: Exchange, model: string): string | PricedModels;
+}
+
+/** What the strategies of one request may know. */
+export class RequestEnvironment implements PlanEnvironment {
+  readonly trace: PlanTrace | undefined;
+  private readonly exchange: Exchange;
+  private readonly shared: SharedEnvironment;
+  private fields: RequestFields | undefined;
+
+  constructor(exchange: Exchange, shared: SharedEnvironment, trace: PlanTrace | undefined) {
+    this.exchange = exchange;
+    this.shared = shared;
+    this.trace = trace;
+  }
+
+  random(): number {
+    return this.shared.random();
+  }
+
+  field(path: FieldPath): unknown {
+    const { exchange } = this;
+    const { facts, body } = exchange;
+    this.fields ??= {
+      metadata: facts.metadata,
+      params: body.loaded ? body.json : undefined,
+      url: { pathname: exchange.originalPath },
+      traceId: facts.traceId,
+      apiKeyId: exchange.get(callerKey)?.id ?? '',
+    };
+    return readField(this.fields, path);
+  }
+
+  isOpen(leaf: PlanLeaf): boolean {
+    return this.shared.breakers.isOpen(leaf, this.exchange.facts.organisationId);
+  }
+
+  latency(leaf: PlanLeaf): number | undefined {
+    return this.shared.state.latency(leaf.id);
+  }
+
+  cost(leaf: PlanLeaf): number | undefined {
+    const { exchange, shared } = this;
+    const model = modelAt(leaf, exchange);
+    const service = shared.serviceOf(leaf, exchange, model);
+    const price = shared.prices.price(estimatedUsage(exchange), service, model, exchange.startedAt);
+    return price.status === 'priced' ? Number(price.cost) : undefined;
+  }
+
+  turn(branch: PlanBranch): number {
+    return this.shared.state.turn(branch.id);
+  }
+
+  assigned(branch: PlanBranch, hash: string): number | undefined {
+    return this.shared.state.assigned(branch.id, hash);
+  }
+
+  assign(branch: PlanBranch, hash: string, child: number, ttlMs: number): void {
+    this.shared.state.assign(branch.id, hash, child, ttlMs);
+  }
+}
+
+/** The model that a target would be asked for: what its config sets, else what the request names, else its default. */
+function modelAt({ settings: { params } }: PlanLeaf, { body, dialect, path }: Exchange): string {
+  const set = params?.overrides.find(([name]) => name === 'model')?.[1];
+  if (typeof set === 'string') return set;
+  const call = dialect.readCall?.(path);
+  const json = body.loaded ? body.json : undefined;
+  const named =
+    call?.model ??
+    (typeof json === 'object' && json !== null && !Array.isArray(json) ? json['model'] : undefined);
+  if (typeof named === 'string' && named !== '') return named;
+  const fallback = params?.defaults.find(([name]) => name === 'model')?.[1];
+  return typeof fallback === 'string' ? fallback : '';
+}
+
+/** Everything that a strategy may know; the walk itself is pure. One object per request. */
+export interface PlanEnvironment {
+  /** A number of at least 0 and below 1. */
+  random(): number;
+  /** Value of a field of the request: `metadata.…`, `params.…`, `url.pathname`, `trace_id`, `api_key`. Undefined when it has none. */
+  field(path: FieldPath): unknown;
+  /** The breaker of this target is open: it is left out while others are not. */
+  isOpen(leaf: PlanLeaf): boolean;
+  /** Moving average of the time to the first token, in milliseconds; undefined before the first measurement. */
+  latency(leaf: PlanLeaf): number | undefined;
+  /** Estimated price of this request there, in US dollars; undefined when no price is known. */
+  cost(leaf: PlanLeaf): number | undefined;
+  /** Counts the requests of a branch from 0 on. */
+  turn(branch: PlanBranch): number;
+  /** The child to which a hash was assigned, while that holds. */
+  assigned(branch: PlanBranch, hash: string): number | undefined;
+  assign(branch: PlanBranch, hash: string, child: number, ttlMs: number): void;
+  /** Set when somebody wants to know why. */
+  readonly trace: PlanTrace | undefined;
+}
+
+/** One try of the plan, and who may race it. */
+export interface PlanStep {
+  readonly leaf: PlanLeaf;
+  /** Who is started beside it, one after the other, each after `afterMs` without a byte; undefined without hedging. */
+  readonly hedge: { readonly afterMs: number; readonly others: readonly PlanLeaf[] } | undefined;
+}
+
+/** How a step came out; a step of several is told by the one that won, else by the last that failed. */
+export interface StepResult {
+  /** What a client would see: the provider's status, or the status of the gateway's error. */
+  readonly status: number;
+  /** No other target would do better: the client has left, or its request is wrong. */
+  readonly final: boolean;
+}

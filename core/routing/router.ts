@@ -1,0 +1,408 @@
+import type { GatewayConfig } from '../config/schema.ts';
+import type { Answer } from '../pipeline/answer.ts';
+import { type HookRuntime, isPromise } from '../pipeline/call-hook.ts';
+import type { MaybePromise, RequestContext } from '../pipeline/context.ts';
+import { Exchange } from '../pipeline/exchange.ts';
+import { callerKey } from '../pipeline/keys.ts';
+import type { Counters } from '../ports/counters.ts';
+import type { CredentialFactory } from '../ports/credentials.ts';
+import type { Directory, KeyRecord } from '../ports/directory.ts';
+import { TrustedHosts } from '../base/host-rules.ts';
+import type { LargeTranslation } from '../ports/large-translation.ts';
+import type { PricedModels, Prices } from '../ports/prices.ts';
+import type { ProviderTable } from '../providers/provider-row.ts';
+import type { RecordPlace, StoredRecord } from '../ports/records.ts';
+import type { ConfigDraft, RouteOptions, Router, Target, TryOptions } from '../pipeline/router.ts';
+import type { SecretBox, SecretManagers } from '../ports/secret-managers.ts';
+import type { Transport } from '../ports/transport.ts';
+import type { Breakers } from './attempts/breakers.ts';
+import { PlanRun, type PlanRunSetup, type TargetPlace } from './attempts/plan-run.ts';
+import {
+  asksForModels,
+  ModelCatalogue,
+  type ModelListings,
+  namesNobody,
+  wantsCatalogue,
+} from './model-catalogue.ts';
+import type { ProviderDialects, TryParts } from './upstream-request.ts';
+import type { CompiledConfig, PlanLeaf } from './plan/plan-node.ts';
+import { ConfigStore } from './plan/config-store.ts';
+import { providerLookup } from './plan/config-names.ts';
+import { servicePrefixes } from '../config/service-prefixes.ts';
+import type { RoutingState } from './plan/routing-state.ts';
+import { addressesProvider, namesProvider, requestTarget, saysJson, takeAddress } from './request-target.ts';
+import { type BroughtSettings, leafTarget, type TargetRules } from './resolve-target.ts';
+import { runTry } from './attempt.ts';
+import { StoredProviders } from './stored-providers.ts';
+import { compileTargets, type KnownProvider } from './targets.ts';
+import { directoryBehind } from '../errors/directory-behind.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
+import { readRoutingHeaders } from './forward-headers.ts';
+
+/** By target, for the plugin's options with which it was tried last: nearly always there is one plugin. */
+const merged = new WeakMap<PlanLeaf, { readonly options: RouteOptions; readonly made: TryOptions }>();
+
+/**
+ * The plugin's options with what the target's settings say instead, and what the request's own headers say instead of
+ * both. Throws `invalid_header`.
+ */
+function tryOptionsOf(exchange: Exchange, leaf: PlanLeaf | undefined, options: RouteOptions): TryOptions {
+  const base = leaf === undefined ? options : leafOptions(leaf, options);
+  const said = readRoutingHeaders(exchange);
+  const { requestTimeoutMs, forwardHeaders, sensitiveHeaders } = said;
+  const isSilent = requestTimeoutMs === undefined && forwardHeaders.length + sensitiveHeaders.length === 0;
+  if (isSilent) return base;
+  const limit = requestTimeoutMs ?? base.requestTimeoutMs;
+  return {
+    ...base,
+    requestTimeoutMs: limit,
+    headTimeoutMs: longEnough(base.headTimeoutMs, limit),
+    forwardHeaders: forwardHeaders.length > 0 ? forwardHeaders : base.forwardHeaders,
+    sensitiveHeaders,
+  };
+}
+
+function leafOptions(leaf: PlanLeaf, options: RouteOptions): TryOptions {
+  const known = merged.get(leaf);
+  if (known?.options === options) return known.made;
+  const { settings } = leaf;
+  const requestTimeoutMs = settings.requestTimeoutMs ?? options.requestTimeoutMs;
+  const made: TryOptions = {
+    ...options,
+    requestTimeoutMs,
+    headTimeoutMs: longEnough(options.headTimeoutMs, requestTimeoutMs),
+    firstTokenTimeoutMs: settings.firstTokenTimeoutMs ?? options.firstTokenTimeoutMs,
+    idleTimeoutMs: settings.idleTimeoutMs ?? options.idleTimeoutMs,
+    strictOpenAiCompliance: settings.strictOpenAiCompliance ?? options.strictOpenAiCompliance,
+    configOnDrop: settings.onDrop,
+    forwardHeaders: settings.forwardHeaders,
+  };
+  merged.set(leaf, { options, made });
+  return made;
+}
+
+/** Who allows a whole try more time than its head would get means the head, too. */
+function longEnough(headTimeoutMs: number, requestTimeoutMs: number): number {
+  return headTimeoutMs === 0 ? 0 : Math.max(headTimeoutMs, requestTimeoutMs);
+}
+
+/** What is asked for the defaults of workspaces and organisations, and for saved configs. */
+type Defaults = Pick<Directory, 'standing' | 'defaultsOf' | 'record' | 'records'>;
+
+/** The config among these that is the default of its workspace. */
+const defaultsAmong = new WeakMap<readonly StoredRecord<'config'>[], string>();
+
+/**
+ * Name of the config that requests of this key begin with: the key's own, else that in the defaults of its workspace, else
+ * the saved one that was made the default of the workspace, else that of the organisation.
+ */
+function defaultConfigOf(key: KeyRecord | undefined, defaults: Defaults): string | undefined {
+  if (key === undefined) return undefined;
+  const own = key.defaults?.configId;
+  if (own !== undefined) return own;
+  const { configId, hasOwnConfig } = defaults.defaultsOf(key.organisationId, key.workspaceId);
+  if (hasOwnConfig === true) return configId;
+  return madeDefault(defaults.records('config', key), key.workspaceId) ?? configId;
+}
+
+/** Slug of the workspace's default among its saved configs. The directory gives the same list until one changes. */
+function madeDefault(records: readonly StoredRecord<'config'>[], workspaceId: string): string | undefined {
+  if (records.length === 0) return undefined;
+  let slug = defaultsAmong.get(records);
+  if (slug === undefined) {
+    const found = records.find((one) => one.data.isDefault && one.workspaceId === workspaceId);
+    defaultsAmong.set(records, (slug = found?.slug ?? ''));
+  }
+  return slug === '' ? undefined : slug;
+}
+
+/** Whether requests of this key may bring a config of their own, and go past the default one by naming a provider. */
+function mayOverride(key: KeyRecord | undefined): boolean {
+  return key?.defaults?.allowConfigOverride !== false;
+}
+
+/** The refusal of a request whose key does not let it choose its config. */
+function overrideDenied(key: KeyRecord): GatewayError {
+  return new GatewayError(
+    'config_override_denied',
+    `The ${named(key)} does not let its requests bring a config of their own. Leave the config header out, or use a key that allows it (defaults.allow_config_override).`,
+    { param: 'config' },
+  );
+}
+
+/** The refusal of a request that should begin with a config that is not in the configuration any more. */
+function defaultMissing(slug: string, key: KeyRecord, defaults: Defaults): GatewayError {
+  if (defaults.standing() !== 'current') return directoryBehind(`config ${JSON.stringify(slug)}`);
+  const owner = ownerOf(slug, key, defaults);
+  return new GatewayError(
+    'config_unknown',
+    `There is no config ${JSON.stringify(slug)}, with which requests of the ${owner} begin. Define it under "configs" in the configuration, name another one in the defaults of the ${owner} (config_id), or send a config with the request.`,
+    { param: 'config' },
+  );
+}
+
+function ownerOf(slug: string, key: KeyRecord, defaults: Defaults): string {
+  if (key.defaults?.configId === slug) return named(key);
+  const { organisationId, workspaceId } = key;
+  const isOrganisations = defaults.defaultsOf(organisationId, '').configId === slug;
+  return isOrganisations ? `organisation ${organisationId}` : `workspace ${workspaceId}`;
+}
+
+function named({ name, isToken }: KeyRecord): string {
+  return `${isToken === true ? 'token' : 'service key'} "${name}"`;
+}
+
+export interface RouterSetup {
+  readonly config: GatewayConfig;
+  readonly table: ProviderTable;
+  readonly transport: Transport;
+  readonly runtime: HookRuntime;
+  /** The provider's side of every wire. */
+  readonly wires: ProviderDialects;
+  /** How hosts list their models. */
+  readonly listings: ModelListings;
+  readonly credentials: CredentialFactory;
+  readonly prices: Prices;
+  /** What strategies and breakers remember; outlives generations. */
+  readonly state: RoutingState;
+  readonly breakers: Breakers;
+  /** Count what targets with limits are asked. */
+  readonly counters: Counters;
+  /** What requests of a workspace begin with, and what was saved in it. */
+  readonly directory: Directory;
+  /** What opens the secrets of stored providers; absent: there are none. */
+  readonly secrets?: SecretBox | undefined;
+  /** Reads the secrets that integrations refer to. Absent: those integrations cannot be used. */
+  readonly secretManagers?: SecretManagers | undefined;
+  /** Absent: large requests are translated beside others. */
+  readonly largeTranslation?: LargeTranslation | undefined;
+  /** A number of at least 0 and below 1. Default `Math.random`. */
+  readonly random?: (() => number) | undefined;
+}
+
+/** The router of one generation: its providers and configs compiled, the transport shared with other generations. */
+export function createRouter(setup: RouterSetup): Router {
+  return new GenerationRouter(setup);
+}
+
+class GenerationRouter implements Router {
+  readonly providers: ProviderTable;
+  private readonly rules: TargetRules;
+  private readonly catalogue: ModelCatalogue;
+  private readonly configs: ConfigStore;
+  private readonly defaults: Defaults;
+  private readonly run: PlanRunSetup;
+  private readonly brought = new WeakMap<PlanLeaf, BroughtSettings>();
+
+  constructor(setup: RouterSetup) {
+    const { config, transport, listings, runtime, wires, prices, state, breakers, counters } = setup;
+    const { key_prefix: keyPrefix } = config.security;
+    const { header_prefix: headerPrefix } = config.server;
+    const maker = { factory: setup.credentials, headerPrefix };
+    const known = compileTargets(config.providers, setup.table, maker);
+    const trustedHosts = new TrustedHosts(config.security.trusted_hosts);
+    const { table, directory, secrets: box, secretManagers: managers } = setup;
+    const { clock } = runtime;
+    const stored =
+      box && new StoredProviders({ maker, trustedHosts, directory, table, box, managers, clock });
+    this.rules = { known, stored, headerPrefix, keyPrefix, trustedHosts };
+    this.providers = setup.table;
+    this.catalogue = new ModelCatalogue({ known, stored, listings, transport, clock, keyPrefix });
+    const names = { builtIn: setup.table.keys(), configured: Object.keys(config.providers) };
+    const knowsProvider = providerLookup(names);
+    const { configs } = config;
+    this.defaults = setup.directory;
+    this.configs = new ConfigStore({
+      configs,
+      knowsProvider,
+      servicePrefixes: servicePrefixes(config.server),
+      saved: setup.directory,
+    });
+    this.run = {
+      ...{ config, wires, transport, runtime, prices, state, breakers, counters, keyPrefix, clock },
+      largeTranslation: setup.largeTranslation,
+      random: setup.random ?? Math.random,
+      optionsOf: tryOptionsOf,
+      serviceOf: (leaf, exchange, model) => this.serviceOf(leaf, exchange, model),
+      targetOf: (exchange, leaf, place) => this.targetOf(exchange, leaf, place),
+    };
+  }
+
+  missingConfig(slug: string, place?: RecordPlace): string | undefined {
+    return this.configs.missing(slug, place);
+  }
+
+  checkConfig(draft: ConfigDraft): void {
+    this.configs.check(draft);
+  }
+
+  answer(context: RequestContext, options: RouteOptions): MaybePromise<Answer> {
+    const exchange = asExchange(context);
+    if (exchange.trace !== undefined) exchange.trace.require(exchange);
+    if (asksForModels(exchange) && this.wantsAll(exchange, options))
+      return this.catalogue.answer(exchange, this.openDefault(options.defaultProvider));
+    const key = exchange.get(callerKey);
+    const byDefault = defaultConfigOf(key, this.defaults);
+    const named = exchange.service('config') || undefined;
+    if (key !== undefined && named !== undefined && named !== byDefault && !mayOverride(key))
+      throw overrideDenied(key);
+    if (named !== undefined) return this.planned(exchange, this.configOf(named, key), options);
+    if (key !== undefined && byDefault !== undefined)
+      return this.beginning(exchange, this.defaultConfig(byDefault, key), options);
+    const { defaultConfig } = options;
+    if (defaultConfig === undefined || namesProvider(exchange) || addressesProvider(exchange))
+      return this.direct(exchange, options);
+    return this.planned(exchange, this.configs.bySlug(defaultConfig, key), options);
+  }
+
+  /** The models of all providers are asked for, or nothing says whose. */
+  private wantsAll(exchange: Exchange, options: RouteOptions): boolean {
+    if (wantsCatalogue(exchange)) return true;
+    const isOpen = (name: string): boolean => this.openDefault(name) !== undefined;
+    if (!namesNobody(exchange, options, isOpen)) return false;
+    const key = exchange.get(callerKey);
+    const slug = defaultConfigOf(key, this.defaults);
+    return key === undefined || slug === undefined || !this.defaultConfig(slug, key).isComplete;
+  }
+
+  /** A default provider that answers in this process: it says less of what is wanted than one that the operator has set up. */
+  private openDefault(name: string | undefined): KnownProvider | undefined {
+    const known = name === undefined ? undefined : this.rules.known.get(name.replace(/^@/, ''));
+    return known?.isInProcess === true ? known : undefined;
+  }
+
+  /** The config that the request names or brings along; saved ones are those of the key's workspace. */
+  private configOf(named: string, key: KeyRecord | undefined): CompiledConfig {
+    return named.startsWith('{') ? this.configs.inline(named, key) : this.configs.bySlug(named, key);
+  }
+
+  /** The config that requests of this key begin with. Throws `config_unknown`. */
+  private defaultConfig(slug: string, key: KeyRecord): CompiledConfig {
+    const found = this.configs.find(slug, key);
+    if (found === undefined) throw defaultMissing(slug, key, this.defaults);
+    return found;
+  }
+
+  /**
+   * The default config of a request's key, workspace or organisation. One that leaves the provider to the request is used
+   * in any case; one that names its own gives way to a provider that the request names, where the key allows it.
+   */
+  private beginning(exchange: Exchange, config: CompiledConfig, options: RouteOptions): MaybePromise<Answer> {
+    if (!config.isComplete || !mayOverride(exchange.get(callerKey)))
+      return this.planned(exchange, config, options);
+    if (namesProvider(exchange)) return this.directly(exchange, options);
+    const addressing = takeAddress(exchange, this.rules);
+    if (addressing === undefined) return this.unlessAddressed(exchange, config, options);
+    return addressing.then(() => this.unlessAddressed(exchange, config, options));
+  }
+
+  private unlessAddressed(
+    exchange: Exchange,
+    config: CompiledConfig,
+    options: RouteOptions,
+  ): Promise<Answer> {
+    return addressesProvider(exchange)
+      ? this.directly(exchange, options)
+      : this.planned(exchange, config, options);
+  }
+
+  /** One try at the one target that the request names. */
+  private direct(exchange: Exchange, options: RouteOptions): Promise<Answer> {
+    const addressing = namesProvider(exchange) ? undefined : takeAddress(exchange, this.rules);
+    if (addressing !== undefined) return addressing.then(() => this.directly(exchange, options));
+    return this.directly(exchange, options);
+  }
+
+  private directly(exchange: Exchange, options: RouteOptions): Promise<Answer> {
+    const { rules } = this;
+    const target = requestTarget(exchange, rules, options.defaultProvider);
+    if (isPromise(target)) return target.then((found) => this.tried(exchange, found, options));
+    return this.tried(exchange, target, options);
+  }
+
+  private tried(exchange: Exchange, target: Target, options: RouteOptions): Promise<Answer> {
+    const { rules, run } = this;
+    const tryOptions = tryOptionsOf(exchange, undefined, options);
+    const parts: TryParts = {
+      exchange,
+      target,
+      options: tryOptions,
+      keyPrefix: rules.keyPrefix,
+      params: undefined,
+      cache: undefined,
+      judged: false,
+    };
+    if (!asksForModels(exchange)) return runTry(parts, run);
+    return this.catalogue
+      .ofTarget(exchange, target, tryOptions)
+      .then((listed) => listed ?? runTry(parts, run));
+  }
+
+  private planned(exchange: Exchange, config: CompiledConfig, options: RouteOptions): Promise<Answer> {
+    exchange.facts.config = config.slug ?? 'inline';
+    if (config.version !== undefined) exchange.facts.configVersion = String(config.version);
+    if (exchange.trace !== undefined) exchange.trace.config(config.slug ?? config.id);
+    const isReady = config.isComplete && !mustLoad(exchange, config) && !asksForModels(exchange);
+    return isReady
+      ? new PlanRun(exchange, config, options, this.run).run()
+      : this.preparedPlan(exchange, config, options);
+  }
+
+  /** The same where something has to be known of the request before its plan is made. */
+  private async preparedPlan(
+    exchange: Exchange,
+    config: CompiledConfig,
+    options: RouteOptions,
+  ): Promise<Answer> {
+    if (mustLoad(exchange, config)) await exchange.body.load();
+    if (!config.isComplete && !namesProvider(exchange)) await takeAddress(exchange, this.rules);
+    const [first] = config.leaves;
+    if (asksForModels(exchange) && first !== undefined) {
+      const target = await this.targetOf(exchange, first, { config, options });
+      const listed = await this.catalogue.ofTarget(exchange, target, tryOptionsOf(exchange, first, options));
+      if (listed !== undefined) return listed;
+    }
+    return new PlanRun(exchange, config, options, this.run).run();
+  }
+
+  private targetOf(
+    exchange: Exchange,
+    leaf: PlanLeaf,
+    { config, options }: TargetPlace,
+  ): MaybePromise<Target> {
+    let brought = this.brought.get(leaf);
+    if (brought === undefined) {
+      const { apiKey, fields, customHost } = leaf.settings;
+      // What a request's config, or a saved one, takes over from one of the operator's stays the operator's.
+      const isInline = (config.slug === undefined || leaf.isSaved === true) && leaf.definedIn === undefined;
+      this.brought.set(leaf, (brought = { apiKey, fields, customHost, inline: isInline }));
+    }
+    if (leaf.provider !== undefined) return leafTarget(exchange, leaf.provider, this.rules, brought);
+    return requestTarget(exchange, this.rules, options.defaultProvider, brought);
+  }
+
+  private serviceOf({ provider }: PlanLeaf, exchange: Exchange, model: string): string | PricedModels {
+    const { known, stored } = this.rules;
+    const named = provider?.name ?? '';
+    const name = named.startsWith('@') ? named.slice(1) : named;
+    const isSlug = named !== name || provider?.kind === 'virtual-key';
+    const own = known.get(name);
+    const key = exchange.get(callerKey);
+    if (stored !== undefined && key !== undefined && isSlug && own?.configured !== true)
+      return stored.pricesOf(key, name, model) ?? name;
+    return own?.row.service ?? name;
+  }
+}
+
+/** Several tries, edits and conditions need the body in memory; uploads that nobody reads are streamed. */
+function mustLoad(exchange: Exchange, { readsBody }: CompiledConfig): boolean {
+  const { body, endpoint } = exchange;
+  if (!body.present || body.loaded) return false;
+  if (endpoint.modelled) return true;
+  return readsBody && saysJson(exchange);
+}
+
+function asExchange(context: RequestContext): Exchange {
+  if (context instanceof Exchange) return context;
+  throw new TypeError('The router carries only requests of the pipeline.');
+}

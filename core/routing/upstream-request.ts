@@ -1,0 +1,386 @@
+import { EncodeReport } from '../dialects/canonical/encode-report.ts';
+import { hasDotSegment } from '../dialects/dot-segment.ts';
+import type { UpstreamCallFacts, UpstreamPlan } from '../dialects/upstream-plan.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
+import { ChangedBody } from '../pipeline/attempt-body.ts';
+import type { AttemptBody, JsonPath, JsonValue } from '../pipeline/context.ts';
+import type { Exchange } from '../pipeline/exchange.ts';
+import { setAt } from '../pipeline/json-splice.ts';
+import type { MayBeLarge } from '../pipeline/large-document.ts';
+import { callerKeyHeader } from '../pipeline/keys.ts';
+import { headerValue } from '../ports/header-list.ts';
+import type { Target, TryOptions } from '../pipeline/router.ts';
+import { type ToldTrace, toldTrace } from '../base/trace-context.ts';
+import type { UpstreamRequest } from '../ports/transport.ts';
+import { type ForwardOptions, forwardRequestHeaders } from './forward-headers.ts';
+import {
+  bodyObject,
+  translateChat,
+  translateLargeChat,
+  translateOperation,
+  type Translation,
+} from './translation.ts';
+import type { CacheSettings } from '../ports/cache.ts';
+import type { ParamEdits } from './params/param-edits.ts';
+import type { ProviderDialect } from '../dialects/dialect.ts';
+import type { DialectName, EndpointId } from '../dialects/endpoint.ts';
+import type { HostFacts } from '../dialects/host-facts.ts';
+import type { GatewayConfig } from '../config/schema.ts';
+import { runsNoModel } from '../pipeline/named-models.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { LargeTranslation } from '../ports/large-translation.ts';
+
+/** What preparing requests needs beside their parts; one per generation. */
+export interface PrepareSetup {
+  readonly config: GatewayConfig;
+  readonly wires: ProviderDialects;
+  readonly clock: Clock;
+  /** Absent: large requests are translated beside others. */
+  readonly largeTranslation?: LargeTranslation | undefined;
+}
+
+/** Operations whose bodies flow by unread, unless their host wants them in another shape. */
+const translatable: ReadonlySet<EndpointId> = new Set(['images.generations', 'audio.speech']);
+
+/** The body has to be in memory: it is signed, said in other words, or changed by the config. */
+export function needsBody(exchange: Exchange, { target, params }: TryParts): boolean {
+  const { endpoint, body, method, path, upgrade } = exchange;
+  if (!body.present) return false;
+  const naming = { method, path, isUpgrade: upgrade !== undefined };
+  if (target.signsBody) return true;
+  // The model that it names has to be allowed.
+  if (target.models?.isRestricted === true && !runsNoModel(naming)) return true;
+  return translatable.has(endpoint.id) && (target.dialect !== 'openai-chat' || params !== undefined);
+}
+
+/** A request ready to go out. */
+export interface PreparedRequest {
+  readonly outgoing: OutgoingRequest;
+  /** Undefined: the bytes are passed on both ways. */
+  readonly translation: Translation | undefined;
+}
+
+/** The request as its target wants it; a promise for a large one that is translated. Throws what the target cannot be asked. */
+export function prepareRequest(
+  parts: TryParts,
+  { config, wires, clock, largeTranslation }: PrepareSetup,
+): PreparedRequest | Promise<PreparedRequest> {
+  const { exchange, target, options } = parts;
+  const { facts } = exchange;
+  if (translatable.has(exchange.endpoint.id) && exchange.body.loaded) {
+    const model = bodyObject(sentBody(exchange).json)['model'];
+    facts.modelRequested = typeof model === 'string' ? model : '';
+  }
+  const host = hostFacts(target, facts.modelRequested);
+  const plan = planCall(exchange, target, host, wires);
+  const { header_prefix: prefix } = config.server;
+  const { propagate, otlp } = config.telemetry;
+  const trace = propagate ? toldTrace(facts, exchange.id, otlp) : undefined;
+  if (plan.kind === 'pass') {
+    let body = sentBody(exchange);
+    if (plan.edit !== undefined && body.loaded) {
+      const report = new EncodeReport();
+      body = editedBody(exchange, plan.edit, report);
+      reportDropped(parts, report.dropped, prefix);
+    } else if (facts.dropped.length > 0) {
+      // What an earlier target could not be told, this one is told.
+      reportDropped(parts, nothingDropped, prefix);
+    }
+    return { outgoing: passedRequest(parts, plan.path, body, trace), translation: undefined };
+  }
+  const translating = {
+    exchange,
+    host,
+    body: bodyObject(sentBody(exchange).json),
+    strict: isStrict(exchange, options.strictOpenAiCompliance),
+    now: clock.now(),
+  };
+  const translated = (translation: Translation): PreparedRequest => {
+    reportDropped(parts, translation.report.dropped, prefix);
+    return { outgoing: translatedRequest(parts, translation, trace), translation };
+  };
+  if (plan.kind !== 'chat') return translated(translateOperation(translating, plan.codec));
+  if (sentBody(exchange).large !== undefined) {
+    const chat = { body: sentBody(exchange).bytes, target: target.dialect, headers: exchange.headers };
+    const large = { chat: { ...chat, call: callFacts(exchange, host) }, translation: largeTranslation };
+    return translateLargeChat(translating, plan.codec, large).then(translated);
+  }
+  return translated(translateChat(translating, plan.codec));
+}
+
+const nothingDropped: readonly string[] = [];
+
+/** Tells the client and the log what the target's wire cannot say, or refuses the request for it. */
+function reportDropped({ exchange, target, options }: TryParts, dropped: readonly string[], prefix: string) {
+  exchange.facts.dropped = dropped;
+  const header = `${prefix}-dropped`;
+  if (dropped.length === 0) {
+    exchange.replaceResponseHeader(header, undefined);
+    return;
+  }
+  if (onDropOf(target, options) === 'refuse') {
+    throw new GatewayError(
+      'not_supported',
+      `The provider "${target.provider}" cannot be told ${dropped.join(', ')}. Leave it out, name another provider, or set on_drop: report.`,
+      { param: dropped[0] as string },
+    );
+  }
+  exchange.replaceResponseHeader(header, dropped.join(', ').replace(/[^\x20-\x7e]/g, '?'));
+}
+
+/** What happens where a target cannot be told all that is asked: what the config says, the provider, the plugin. */
+export function onDropOf(target: Target, { configOnDrop, onDrop }: TryParts['options']): 'report' | 'refuse' {
+  return configOnDrop ?? target.onDrop ?? onDrop;
+}
+
+/** The request's body, or what config and attempt hooks made of it. */
+export type SentBody = Pick<
+  AttemptBody,
+  'loaded' | 'changed' | 'json' | 'text' | 'bytes' | 'outgoing' | 'hold'
+> &
+  MayBeLarge;
+
+export interface OutgoingRequest {
+  readonly request: UpstreamRequest;
+  /** Usage was asked for on the client's behalf. */
+  readonly stripUsage: boolean;
+}
+
+/** The body that this attempt sends. */
+export function sentBody(exchange: Exchange): SentBody {
+  const { sent } = exchange;
+  return sent?.changed === true ? sent : exchange.body;
+}
+
+/** The body that this attempt sends, with what its host wants otherwise; `report` is told what that leaves out. */
+export function editedBody(
+  exchange: Exchange,
+  edit: NonNullable<Extract<UpstreamPlan, { readonly kind: 'pass' }>['edit']>,
+  report: EncodeReport,
+): SentBody {
+  const base = sentBody(exchange);
+  const body = new ChangedBody(base);
+  edit(
+    {
+      get json() {
+        return body.json;
+      },
+      set: (path, value) => body.set(path, value as JsonValue),
+      remove: (path) => body.remove(path),
+    },
+    report,
+  );
+  return body.changed ? body : base;
+}
+
+/** The client's own request, passed on in `body`. */
+export function passedRequest(
+  parts: TryParts,
+  path: string,
+  body: SentBody,
+  trace: ToldTrace | undefined,
+): OutgoingRequest {
+  const { exchange, target } = parts;
+  const { facts } = exchange;
+  const usage = usageRequest(exchange, body, target);
+  const bodyChanged = body.changed || usage !== undefined;
+  const headers = clientHeaders(parts, { bodyChanged, trace, translated: undefined });
+  addTargetHeaders(headers, target);
+  const encoding = exchange.endpoint.modelled ? 'identity' : exchange.header('accept-encoding');
+  if (encoding !== undefined) headers.push('accept-encoding', encoding);
+  const outgoing = usage ?? (body.loaded ? body.outgoing : undefined);
+  let payload: UpstreamRequest['body'] = null;
+  if (outgoing !== undefined) {
+    payload = outgoing.length > 0 || exchange.body.present ? outgoing : null;
+    facts.requestBytes = outgoing.length;
+  } else if (exchange.body.present) {
+    payload = exchange.body.stream();
+    const length = exchange.header('content-length');
+    if (length !== undefined) headers.push('content-length', length);
+    facts.requestBytes = Number(length ?? 0);
+  }
+  const request = upstreamRequest(parts, exchange.method, path, headers, payload);
+  return { request, stripUsage: usage !== undefined };
+}
+
+/** The request in the wire of its target. */
+export function translatedRequest(
+  parts: TryParts,
+  { encoded }: Translation,
+  trace: ToldTrace | undefined,
+): OutgoingRequest {
+  const speaksAnthropic = parts.target.headers.includes('anthropic-version');
+  const translated = { speaksAnthropic };
+  const headers = clientHeaders(parts, { bodyChanged: true, trace, translated });
+  addTargetHeaders(headers, parts.target);
+  const body = typeof encoded.body === 'string' ? Buffer.from(encoded.body, 'utf8') : encoded.body;
+  headers.push('content-type', encoded.contentType ?? 'application/json', 'accept-encoding', 'identity');
+  headers.push(...(encoded.headers ?? []));
+  parts.exchange.facts.requestBytes = body.length;
+  return { request: upstreamRequest(parts, 'POST', encoded.path, headers, body), stripUsage: false };
+}
+
+function upstreamRequest(
+  { target, options }: TryParts,
+  method: string,
+  path: string,
+  headers: readonly string[],
+  body: UpstreamRequest['body'],
+): UpstreamRequest {
+  return {
+    origin: target.origin,
+    guarded: target.guarded,
+    method,
+    path: target.basePath + withoutDotSegments(path),
+    headers,
+    body,
+    connectTimeoutMs: options.connectTimeoutMs,
+    headTimeoutMs: options.headTimeoutMs,
+    idleTimeoutMs: options.idleTimeoutMs,
+  };
+}
+
+/** A model becomes a part of some hosts' paths, and may not lead out of them. Throws `invalid_request`. */
+function withoutDotSegments(path: string): string {
+  const end = path.indexOf('?');
+  if (!hasDotSegment(end === -1 ? path : path.slice(0, end))) return path;
+  throw new GatewayError(
+    'invalid_request',
+    'The name of the model holds a "." or ".." between slashes, and this provider has it in its path. Send the plain name.',
+    { param: 'model' },
+  );
+}
+
+function clientHeaders(
+  { exchange, target, options, keyPrefix }: TryParts,
+  own: Pick<ForwardOptions, 'bodyChanged' | 'trace' | 'translated'>,
+): string[] {
+  return forwardRequestHeaders(exchange.headers, exchange.headerNames, {
+    passCredentials: target.passAuthorization,
+    dropAuthorization: exchange.get(callerKeyHeader) === 'authorization',
+    keyPrefix,
+    bodyChanged: own.bodyChanged,
+    trace: own.trace,
+    translated: own.translated,
+    forward: options.forwardHeaders,
+    sensitive: options.sensitiveHeaders,
+  });
+}
+
+/** The credential always; the row's other headers where the client has not sent its own. */
+function addTargetHeaders(headers: string[], target: Target): void {
+  const { headers: own } = target;
+  for (let i = 0; i < own.length; i += 2) {
+    const name = own[i] as string;
+    if (headerValue(headers, name.toLowerCase()) === undefined) headers.push(name, own[i + 1] as string);
+  }
+}
+
+/** The body with `stream_options.include_usage`, where a chat client streams without asking for usage; else undefined. */
+function usageRequest(exchange: Exchange, body: SentBody, target: Target): Buffer | undefined {
+  if (exchange.endpoint.id !== 'chat.completions' || target.usageInStream !== 'on_request') return undefined;
+  if (!exchange.facts.stream || exchange.dialect.usageStripper === undefined) return undefined;
+  const { json } = body;
+  if (typeof json !== 'object' || json === null || Array.isArray(json)) return undefined;
+  const options = json['stream_options'];
+  if (options === undefined || options === null)
+    return bytesWith(body, ['stream_options'], { include_usage: true });
+  if (typeof options !== 'object' || Array.isArray(options) || options['include_usage'] === true)
+    return undefined;
+  return bytesWith(body, ['stream_options', 'include_usage'], true);
+}
+
+function bytesWith(body: SentBody, path: JsonPath, value: JsonValue): Buffer {
+  return body.large?.set(path, value).bytes ?? Buffer.from(setAt(body.text, path, value), 'utf8');
+}
+
+/** What one try at one target is made of. */
+export interface TryParts {
+  readonly exchange: Exchange;
+  readonly target: Target;
+  readonly options: TryOptions;
+  /** What service keys begin with. */
+  readonly keyPrefix: string;
+  /** What the config changes in the body. */
+  readonly params: ParamEdits | undefined;
+  readonly cache: CacheSettings | undefined;
+  /** Another try may follow: a stream counts as an answer only from its first event on. */
+  readonly judged: boolean;
+}
+
+/**
+ * Checks what a try is about to send to a modelled endpoint against the rules of its dialect, after plugins and config
+ * have had their say, and learns what is asked for. Throws `invalid_json` or `invalid_request` with the field.
+ */
+export function checkRequest(exchange: Exchange, body: SentBody, strictByDefault: boolean): void {
+  const { endpoint, facts } = exchange;
+  const { json } = body;
+  if (typeof json !== 'object' || json === null || Array.isArray(json)) {
+    throw new GatewayError(
+      'invalid_json',
+      body.bytes.length === 0
+        ? 'The request has no body. Send a JSON object.'
+        : 'The request body is no JSON object.',
+    );
+  }
+  const call = exchange.dialect.readCall?.(exchange.path);
+  const model = call === undefined ? json['model'] : call.model;
+  facts.modelRequested = typeof model === 'string' ? model : '';
+  facts.stream = call === undefined ? json['stream'] === true : call.stream;
+  const issue = exchange.dialect.validateRequest(endpoint.id, json, isStrict(exchange, strictByDefault));
+  if (issue) throw new GatewayError('invalid_request', issue.message, { param: issue.param });
+}
+
+/** OpenAI compliance: the header decides (both spellings that clients use), else the plugin's option. */
+export function isStrict(exchange: Exchange, byDefault: boolean): boolean {
+  const header =
+    exchange.service('strict-open-ai-compliance') ?? exchange.service('strict-openai-compliance');
+  return header === undefined ? byDefault : header.toLowerCase() !== 'false';
+}
+
+/** The provider's side of every wire, by name. */
+export type ProviderDialects = ReadonlyMap<DialectName, ProviderDialect>;
+
+/** Every plan but a refusal. */
+type ServedPlan = Exclude<UpstreamPlan, { readonly kind: 'refuse' }>;
+
+/** What the codecs may know of the target, for this request's model. */
+export function hostFacts(target: Target, model: string): HostFacts {
+  return {
+    provider: target.provider,
+    model,
+    quirks: target.quirks,
+    usageInStream: target.usageInStream,
+    settings: target.settings,
+  };
+}
+
+/** What of a request decides how it reaches its target. */
+export interface PlannedCall extends Pick<Exchange, 'endpoint' | 'method' | 'path' | 'query'> {
+  readonly dialect: Pick<Exchange['dialect'], 'name'>;
+  readonly facts: Pick<Exchange['facts'], 'stream'>;
+}
+
+/** How this request reaches its target. Throws `not_supported` when the target has no such operation. */
+export function planCall(
+  exchange: PlannedCall,
+  target: Target,
+  host: HostFacts,
+  wires: ProviderDialects,
+): ServedPlan {
+  const { path, query } = exchange;
+  if (target.alsoSpeaks.includes(exchange.dialect.name)) return { kind: 'pass', path: path + query };
+  const wire = wires.get(target.dialect);
+  if (wire === undefined) throw new Error(`The dialect "${target.dialect}" is missing.`);
+  const plan = wire.plan(callFacts(exchange, host));
+  if (plan.kind === 'refuse') throw new GatewayError('not_supported', plan.message, { param: 'provider' });
+  return plan;
+}
+
+/** What a wire may know of a request when it plans it. */
+export function callFacts(
+  { dialect, endpoint, method, path, query, facts }: PlannedCall,
+  host: HostFacts,
+): UpstreamCallFacts {
+  return { endpoint: endpoint.id, spoken: dialect.name, method, path, query, stream: facts.stream, host };
+}

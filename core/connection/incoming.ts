@@ -147,9 +147,9 @@ export class IncomingRequest {
     return new StreamedBody(this.message, this.limits);
   }
 
-  /** Counts memory that this request takes. Throws `overloaded` when there is no room. */
-  hold(bytes: number): void {
-    if (!this.limits.budget.take(bytes)) throw overloaded();
+  /** Counts memory that this request takes. Throws `overloaded` when there is no room; `isSpare` leaves a share to others. */
+  hold(bytes: number, isSpare = false): void {
+    if (!this.limits.budget.take(bytes, isSpare)) throw overloaded();
     this.heldBytes += bytes;
   }
 

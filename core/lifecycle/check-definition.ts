@@ -19,6 +19,7 @@ const hookNames = [
   'attempted',
   'response',
   'stream',
+  'keepsCall',
   'settled',
   'retiring',
   'routes',

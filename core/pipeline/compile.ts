@@ -51,6 +51,7 @@ export interface CompiledPipeline {
   /** In reverse file order, as are the taps. */
   readonly response: readonly Step<'response'>[];
   readonly taps: readonly TapStep[];
+  readonly keepsCall: readonly Step<'keepsCall'>[];
   readonly settled: readonly Step<'settled'>[];
   readonly routes: readonly { readonly route: RouteDefinition; readonly index: number }[];
   /** How many bytes of an answer to keep for `settled`. */
@@ -80,6 +81,7 @@ export function compilePipeline(
     attempted: stepsOf(instances, 'attempted').reverse(),
     response: stepsOf(instances, 'response').reverse(),
     taps: backwards.flatMap(({ instance, index }) => tapOf(instance, index)),
+    keepsCall: stepsOf(instances, 'keepsCall'),
     settled: stepsOf(instances, 'settled'),
     routes: instances.flatMap((instance, index) =>
       (instance.hooks.routes ?? []).map((route) => ({ route, index })),

@@ -1,6 +1,7 @@
 import type { OnStoreFailure } from '../ports/counters.ts';
 import type { Directory, KeyRecord } from '../ports/directory.ts';
 import type { RouteDefinition } from './define-route.ts';
+import type { ProviderCall } from '../redaction/provider-call.ts';
 import type { Redaction } from '../redaction/redaction.ts';
 import { defineKey } from './context-key.ts';
 import type { Outcome, RequestContext } from './context.ts';
@@ -45,6 +46,12 @@ export const limitsOnStoreFailure = defineKey<OnStoreFailure>('limits-on-store-f
  * request settles; absent without rules.
  */
 export const logRedaction = defineKey<Redaction>('log-redaction');
+
+/**
+ * The request that was last sent to a provider, with its body in the provider's wire. Set where a plugin says `keepsCall`;
+ * absent for a request that was sent to nobody.
+ */
+export const providerCall = defineKey<ProviderCall>('provider-call');
 
 type Settings = Pick<Directory, 'settingsIn'>;
 

@@ -41,7 +41,8 @@ export { GatewayError } from '../errors/gateway-error.ts';
 export { linearPattern, type LinearPattern } from '../base/linear-pattern.ts';
 export { redactor, type Redactor, type RedactorRule } from './redactor.ts';
 export { defineKey, type ContextKey } from './context-key.ts';
-export { judged } from './keys.ts';
+export { judged, providerCall } from './keys.ts';
+export type { ToldCall } from '../redaction/provider-call.ts';
 export { namedModels, type NamingRequest } from './named-models.ts';
 export { defineMediaRoute, defineRoute } from './define-route.ts';
 export type { Answer } from './answer.ts';
@@ -157,6 +158,11 @@ export interface Hooks {
   response?(context: ResponseContext): MaybePromise<void>;
   /** Once per streamed answer; returns its tap. */
   stream?(context: RequestContext): StreamTap | undefined;
+  /**
+   * Before each request to a provider: whether `settled` wants to know of it, as `context.get(providerCall)`, which is kept
+   * in memory until then. Default: no.
+   */
+  keepsCall?(context: RequestContext): boolean;
   /** Exactly once, after the last byte. Never delays the client. */
   settled?(context: RequestContext, outcome: Outcome): MaybePromise<void>;
   /**

@@ -17,7 +17,7 @@ export interface BodyBytes {
   readBody(): Buffer | Promise<Buffer>;
   streamBody(): Readable;
   /** Counts bytes that are held beside the received ones. Throws the refusal when there is no room for them. */
-  hold(bytes: number): void;
+  hold(bytes: number, isSpare?: boolean): void;
   /** Counts what parsing a body of that length takes, unless that is counted already. Throws the same refusal. */
   holdParsing(bodyBytes: number): void;
   /** What was made of the body is no longer held. */
@@ -192,9 +192,12 @@ export class LazyBody implements RequestBody {
     this.largeDocument = undefined;
   }
 
-  /** Counts memory that is kept for this request beside its body. Throws `overloaded` when there is no room. */
-  hold(bytes: number): void {
-    this.source.hold(bytes);
+  /**
+   * Counts memory that is kept for this request beside its body. Throws `overloaded` when there is no room; `isSpare`, for
+   * what can be left out, leaves a share of the memory to others.
+   */
+  hold(bytes: number, isSpare?: boolean): void {
+    this.source.hold(bytes, isSpare);
   }
 
   set(path: JsonPath, value: JsonValue): void {

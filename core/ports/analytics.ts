@@ -209,7 +209,7 @@ export interface LogQuery {
   readonly limit: number;
   /** Begin behind this entry. */
   readonly after?: LogCursor;
-  /** Also what was sent and answered; default false, which is much cheaper. */
+  /** Also what was sent and answered, without what stands beside it (`request_headers`, `provider_call`). Default false, which is much cheaper. */
   readonly bodies?: boolean;
 }
 

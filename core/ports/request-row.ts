@@ -112,6 +112,31 @@ export interface BodyRow {
   log_format: 'json' | 'sse' | 'text' | 'base64' | 'none';
   /** JSON object of the request's headers, masked; empty or absent where they are not kept. */
   request_headers?: string;
+  /** JSON of a `StoredCall`; empty or absent where it is not kept, or no provider was asked. */
+  provider_call?: string;
+}
+
+/** The request that was last sent to a provider, masked, and its answer where that was translated as a whole. */
+export interface StoredCall {
+  readonly request: StoredCallBody & {
+    readonly method: string;
+    readonly url: string;
+    readonly headers: Readonly<Record<string, string>>;
+    /** Its body was that of the client's request. */
+    readonly own?: boolean;
+  };
+  readonly response?: StoredCallBody & {
+    readonly status: number;
+    readonly headers: Readonly<Record<string, string>>;
+  };
+}
+
+/** A body beside those of the row; absent members say no. */
+export interface StoredCallBody {
+  readonly body?: string;
+  /** `body` is no UTF-8, and in base64 here. */
+  readonly base64?: boolean;
+  readonly truncated?: boolean;
 }
 
 /**

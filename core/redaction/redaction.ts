@@ -28,6 +28,11 @@ export class Redaction {
     this.rules = rules;
   }
 
+  /** Some rules name places, which are those of the client's wire. */
+  get hasPaths(): boolean {
+    return this.rules.paths.length > 0;
+  }
+
   /** A text of the row. */
   text(text: string): string {
     return redactText(text, this.rules.texts);

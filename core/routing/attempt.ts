@@ -21,6 +21,7 @@ import {
   type TryParts,
 } from './upstream-request.ts';
 import { CurrentAttempt, runAttemptHooks } from './current-attempt.ts';
+import { noteCall } from './note-call.ts';
 import { type Sending, sendRequest } from './upstream-answer.ts';
 import { translatedAnswer, type Translation } from './translation.ts';
 import { asGatewayError } from '../pipeline/reply.ts';
@@ -126,6 +127,7 @@ function send(
   }
   const { clock } = runtime;
   const { facts, pipeline } = exchange;
+  if (pipeline.keepsCall.length > 0) noteCall(exchange, request, runtime);
   facts.upstreamHost = hostOf(target.origin);
   facts.upstreamStartedAt = clock.monotonic();
   if (exchange.upgrade !== undefined) return sendUpgrade({ exchange, request, options, transport, clock });

@@ -30,6 +30,7 @@ import { decodedSource } from '../pipeline/decoded-source.ts';
 import type { Clock } from '../ports/clock.ts';
 import { type HeaderList, headerValue } from '../ports/header-list.ts';
 import { learnFacts } from './collected-answer.ts';
+import { noteAnswer } from './note-call.ts';
 import type { ChatEvent } from '../dialects/canonical/chat-event.ts';
 
 /**
@@ -196,6 +197,7 @@ export async function translatedAnswer(
     };
   }
   const bytes = await plainBytes(body ?? Buffer.alloc(0), coding);
+  noteAnswer(exchange, raw, bytes);
   if (raw.status < 200 || raw.status >= 300) {
     const { told } = translation.error(raw.status, bytes);
     const headers = headersAs(raw.headers, 'application/json');

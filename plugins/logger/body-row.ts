@@ -1,9 +1,10 @@
 import { isUtf8 } from 'node:buffer';
 import { isEventStreamType } from '../../core/dialects/event-stream-type.ts';
+import { providerCall, type RequestContext, type ToldCall } from '../../core/pipeline/plugin.ts';
 import type { BodyRow } from '../../core/ports/request-row.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Redaction } from '../../core/redaction/redaction.ts';
-import type { KeptBody } from './kept-body.ts';
+import { cutBody, type KeptBody } from './kept-body.ts';
 
 const nothing: KeptBody = { bytes: Buffer.alloc(0), truncated: true };
 
@@ -61,4 +62,36 @@ function looksLikeJson(bytes: Buffer): boolean {
 export function isEmbeddable(document: Buffer, maxBytes: number): boolean {
   // A line of the journal is a row: a document that spans lines is escaped like any other text.
   return document.length <= maxBytes && !document.includes(10) && isUtf8(document);
+}
+
+/** What is kept of the bodies of a call to a provider. */
+export interface CallBodies {
+  /** `own`: the same as the body of the request. */
+  readonly sent: KeptBody | 'own' | false | undefined;
+  readonly answered: KeptBody | false | undefined;
+}
+
+/** What was last sent to a provider for a request, and the answer to it where it was translated. */
+export function callBodies(context: RequestContext, maxBytes: number): CallBodies {
+  const call = context.get(providerCall);
+  const cut = (body: KeptBody | undefined) => body && cutBody(body.bytes, body.truncated, maxBytes);
+  return { sent: call?.body === 'own' ? 'own' : cut(call?.body), answered: cut(call?.answerBody) };
+}
+
+/** JSON of a call, as a row holds it. */
+export function callText({ request, answer }: ToldCall, { sent, answered }: CallBodies): string {
+  return JSON.stringify({
+    request: { ...request, ...(sent === 'own' ? { own: true } : bodyMembers(sent)) },
+    ...(answer !== undefined && { response: { ...answer, ...bodyMembers(answered) } }),
+  });
+}
+
+function bodyMembers(kept: KeptBody | false | undefined) {
+  if (kept === undefined || kept === false || (kept.bytes.length === 0 && !kept.truncated)) return {};
+  const isText = isUtf8(kept.bytes);
+  return {
+    body: kept.bytes.toString(isText ? 'utf8' : 'base64'),
+    ...(!isText && { base64: true }),
+    ...(kept.truncated && { truncated: true }),
+  };
 }

@@ -1,16 +1,24 @@
 import {
   defineKey,
   definePlugin,
+  providerCall,
   Type,
   type MaybePromise,
   type Outcome,
   type RequestContext,
 } from '../../core/pipeline/plugin.ts';
-import { shownHeaders } from './shown-headers.ts';
+import { shownHeaders } from '../../core/redaction/shown-headers.ts';
 import { keepsBodies, logRedaction } from '../../core/pipeline/keys.ts';
 import { compileRedaction, redactionFaults } from '../../core/redaction/redaction.ts';
 import { redactionRules } from '../../core/redaction/redaction-options.ts';
-import { isEmbeddable, loggedBodies, redactedBody } from './body-row.ts';
+import {
+  callBodies,
+  callText,
+  isEmbeddable,
+  loggedBodies,
+  redactedBody,
+  type CallBodies,
+} from './body-row.ts';
 import { CommonMembers, type CommonText } from './common-members.ts';
 import { createdAt } from './created-at.ts';
 import { keepBody, type KeptBody } from './kept-body.ts';
@@ -30,7 +38,7 @@ const jsonEnd = ',"log_format":"json"';
 export default definePlugin({
   name: 'logger',
   description:
-    'Logs every request with its tokens, cost and latency, and the bodies (with the headers of the request, masked) of those that a known caller sent, without what `redact` names. Bodies are left out when one of these says so: the option `bodies`, the settings of the workspace (`logging`), the key (`log_bodies`), or the request itself with the header `debug: false` under the header prefix.',
+    'Logs every request with its tokens, cost and latency, and the bodies (with the headers of the request, masked, and what the provider was sent) of those that a known caller sent, without what `redact` names. Bodies are left out when one of these says so: the option `bodies`, the settings of the workspace (`logging`), the key (`log_bodies`), or the request itself with the header `debug: false` under the header prefix.',
   schema: Type.Object(
     {
       bodies: Type.Optional(
@@ -59,22 +67,35 @@ export default definePlugin({
     const commonMembers = new CommonMembers(redaction);
     const isBlocking = journal.room().policy === 'block';
 
-    /** The last member of a body row, and its end. */
-    function headersEnd(context: RequestContext): string {
-      const shown = shownHeaders(context.headers, {
+    /** The last members of a body row, and its end. */
+    function rowEnd(context: RequestContext, bodies: CallBodies): string {
+      const options = {
         serviceNames: context.serviceNames(),
         keyPrefix: scope.keyPrefix,
         sensitive: context.service('sensitive-headers'),
-        redact: redaction && ((value) => redaction.text(value)),
-      });
-      return `,"request_headers":${JSON.stringify(JSON.stringify(shown))}}`;
+        redact: redaction && ((value: string) => redaction.text(value)),
+        clientHeaders: context.headers,
+      };
+      const headers = JSON.stringify(JSON.stringify(shownHeaders(context.headers, options)));
+      const call = context.get(providerCall);
+      const told = call === undefined ? '' : JSON.stringify(callText(call.told(options), bodies));
+      return `,"request_headers":${headers}${told === '' ? '' : `,"provider_call":${told}`}}`;
+    }
+
+    async function redactedCall({ sent, answered }: CallBodies): Promise<CallBodies> {
+      // Paths name places in the client's wire: what is said in another one cannot be searched by them.
+      const isSearchable = redaction?.hasPaths === false;
+      return {
+        sent:
+          sent === 'own' ? 'own' : isSearchable && sent && (await redactedBody(sent, '', redaction, clock)),
+        answered: isSearchable && answered && (await redactedBody(answered, '', redaction, clock)),
+      };
     }
 
     function appendBodies(
       context: RequestContext,
       common: CommonText,
-      request: KeptBody,
-      response: KeptBody,
+      [request, response, call]: readonly [KeptBody, KeptBody, CallBodies],
       outcome: Outcome,
     ): void {
       const {
@@ -84,7 +105,7 @@ export default definePlugin({
       } = loggedBodies(request, response, outcome.responseContentType);
       // In pieces: joining a long text to the others would copy it once more.
       const start = `${rowStart(context, common)},"request":`;
-      const end = `,${JSON.stringify(rest).slice(1, -1)}${headersEnd(context)}`;
+      const end = `,${JSON.stringify(rest).slice(1, -1)}${rowEnd(context, call)}`;
       journal.append(
         'bodies',
         [start, JSON.stringify(sent), ',"response":', JSON.stringify(answered), end],
@@ -101,10 +122,12 @@ export default definePlugin({
       const { responseContentType: type } = outcome;
       const request = await redactedBody(await kept[0], '', redaction, clock);
       const response = await redactedBody(await kept[1], type, redaction, clock);
-      appendBodies(context, common, request, response, outcome);
+      const call = await redactedCall(callBodies(context, maxBytes));
+      appendBodies(context, common, [request, response, call], outcome);
     }
 
     return {
+      keepsCall: (context) => bodies && keepsBodies(directory, context, { error: undefined }),
       ...(isBlocking && {
         admit(context: RequestContext): MaybePromise<void> {
           const room = journal.admit();
@@ -132,7 +155,13 @@ export default definePlugin({
         ) {
           if (isEmbeddable(requestBody, maxBytes) && isEmbeddable(responseBody, maxBytes)) {
             const start = `${rowStart(context, common)},"request":`;
-            const row = [start, requestBody, responseMember, responseBody, jsonEnd + headersEnd(context)];
+            const row = [
+              start,
+              requestBody,
+              responseMember,
+              responseBody,
+              jsonEnd + rowEnd(context, callBodies(context, maxBytes)),
+            ];
             return journal.append('bodies', row, facts.workspaceId);
           }
         }
@@ -147,10 +176,11 @@ export default definePlugin({
           maxBytes,
         });
         if (redaction !== undefined) return appendRedacted(context, common, [request, response], outcome);
+        const call = callBodies(context, maxBytes);
         if (!('then' in request) && !('then' in response))
-          return appendBodies(context, common, request, response, outcome);
+          return appendBodies(context, common, [request, response, call], outcome);
         return Promise.all([request, response]).then(([sent, answered]) =>
-          appendBodies(context, common, sent, answered, outcome),
+          appendBodies(context, common, [sent, answered, call], outcome),
         );
       },
     };

@@ -19,10 +19,13 @@ export function keepBody(
 ): KeptBody | Promise<KeptBody> {
   const { encoding, truncated, maxBytes } = options;
   const decoder = body.length > 0 && encoding !== '' ? decoderFor(encoding, body) : undefined;
-  return decoder === undefined ? cut(body, truncated, maxBytes) : decode(decoder, body, truncated, maxBytes);
+  return decoder === undefined
+    ? cutBody(body, truncated, maxBytes)
+    : decode(decoder, body, truncated, maxBytes);
 }
 
-function cut(body: Buffer, truncated: boolean, maxBytes: number): KeptBody {
+/** At most `maxBytes` of a body, cut between characters. */
+export function cutBody(body: Buffer, truncated: boolean, maxBytes: number): KeptBody {
   if (body.length > maxBytes) return { bytes: wholeCharacters(body.subarray(0, maxBytes)), truncated: true };
   return { bytes: truncated ? wholeCharacters(body) : body, truncated };
 }
@@ -57,8 +60,8 @@ function decode(decoder: Transform, body: Buffer, truncated: boolean, maxBytes: 
     const chunks: Buffer[] = [];
     let length = 0;
     const finish = (complete: boolean): void => {
-      if (length === 0 && !complete) resolve(cut(body, truncated, maxBytes));
-      else resolve(cut(Buffer.concat(chunks), truncated || !complete, maxBytes));
+      if (length === 0 && !complete) resolve(cutBody(body, truncated, maxBytes));
+      else resolve(cutBody(Buffer.concat(chunks), truncated || !complete, maxBytes));
     };
     decoder.on('data', (chunk: Buffer) => {
       chunks.push(chunk);

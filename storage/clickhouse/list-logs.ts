@@ -8,6 +8,8 @@ import type { Select } from './select.ts';
 import { timeSlices } from './time-slices.ts';
 import { moments, visible } from './visible.ts';
 
+/** Lists show bodies, and nothing else of what stands beside them. */
+const listedColumns = bodyColumns.filter((name) => name !== 'request_headers' && name !== 'provider_call');
 const mostRows = 10_000;
 
 /** See `Analytics.logs`. */
@@ -83,7 +85,7 @@ async function withBodies(
     const some = rows.slice(start, start + pairsAtOnce);
     const wanted = pairsOf(some.map((row) => ({ id: row.id, createdAt: millisecondsOf(row.created_at) })));
     const { place, parameters } = visible(wanted.window, visibility);
-    const sql = `SELECT ${bodyColumns.join(', ')} FROM bodies WHERE ${place} AND ${inPairs} LIMIT 1 BY id`;
+    const sql = `SELECT ${listedColumns.join(', ')} FROM bodies WHERE ${place} AND ${inPairs} LIMIT 1 BY id`;
     const bodies = await select<BodyRow>(sql, { ...parameters, ...wanted.parameters });
     for (const body of bodies) found.set(body.id, body);
   }

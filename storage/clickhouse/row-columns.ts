@@ -83,6 +83,7 @@ export const bodyColumns = Object.keys({
   response_truncated: true,
   log_format: true,
   request_headers: true,
+  provider_call: true,
 } satisfies Record<keyof BodyRow, true>);
 
 /** Every field of `FeedbackRow`. */

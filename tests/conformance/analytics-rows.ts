@@ -113,6 +113,7 @@ export function bodyRow(request: RequestRow, given: Partial<BodyRow> = {}): Body
     response_truncated: true,
     log_format: 'json',
     request_headers: '{"host":"h"}',
+    provider_call: '{"request":{"method":"POST","url":"https://h/v1","headers":{},"body":"{\\"a\\":1}"}}',
     ...given,
   };
 }

@@ -37,6 +37,14 @@ before(async () => {
           ...{ dialect: 'anthropic-messages', base_url: `${mock.url}/v1`, credentials: 'none' },
           on_drop: 'refuse',
         },
+        held: {
+          ...{ dialect: 'anthropic-messages', base_url: `${mock.url}/v1`, api_key: 'hunter2-held' },
+          headers: {
+            'openai-beta': 'hunter2-beta',
+            'x-own': 'hunter2-own',
+            'anthropic-version': '2023-06-01',
+          },
+        },
         remote: { base_url: `${mock.url}/v1`, service: 'openai', credentials: 'none' },
       },
       pipelines: [
@@ -142,6 +150,53 @@ describe('GET /logs/{id}', { skip: chdbMissing }, () => {
     for (const name of ['authorization', 'cookie', 'x-mine', 'accept-language', 'x-service-api-key'])
       assert.equal(told[name], '***', name);
     assert.doesNotMatch(JSON.stringify(log), new RegExp(`hunter2|${ownerKey}`));
+  });
+
+  test('what a translated target was sent, without its credential, and its answer before translation', async () => {
+    const headers = { 'user-agent': 'told/1.0' };
+    const received = await chat({ provider: 'held', body: { max_tokens: 17 }, headers });
+    assert.equal(received.status, 200, received.text);
+    const log = await entry(idOf(received));
+    const { transformedRequest: sent, originalResponse: answer } = log;
+    assert.deepEqual([sent.method, sent.url, sent.truncated], ['POST', `${mock.url}/v1/messages`, false]);
+    assert.deepEqual(
+      [sent.body.max_tokens, sent.body.messages],
+      [17, [{ role: 'user', content: [{ type: 'text', text: 'Hello' }] }]],
+    );
+    const { headers: told } = sent;
+    assert.deepEqual(
+      [told['user-agent'], told['content-type'], told['anthropic-version']],
+      ['told/1.0', 'application/json', '2023-06-01'],
+    );
+    assert.deepEqual([told['x-api-key'], told['x-own'], told['openai-beta']], ['***', '***', '***']);
+    assert.deepEqual([answer.status, answer.url, answer.body.type], [200, sent.url, 'message']);
+    assert.equal(answer.headers['content-type'], 'application/json');
+    assert.equal(log.response.body.object, 'chat.completion');
+    assert.doesNotMatch(JSON.stringify(log), new RegExp(`hunter2|${ownerKey}`));
+  });
+
+  test('a translated stream: what was sent, and no copy of what flowed by', async () => {
+    const log = await entry(idOf(await chat({ provider: 'held', body: { stream: true } })));
+    assert.equal(log.transformedRequest.body.stream, true);
+    assert.equal(log.transformedRequest.body.messages[0].content[0].text, 'Hello');
+    assert.equal(log.originalResponse, null);
+  });
+
+  test('what a target of the client’s own wire was sent: the very body, and the answer as it came', async () => {
+    const log = await entry(idOf(await chat({ provider: 'remote' })));
+    const { transformedRequest: sent } = log;
+    assert.deepEqual([sent.url, sent.body], [`${mock.url}/v1/chat/completions`, hello]);
+    assert.equal(log.originalResponse, null);
+    const streamed = await entry(idOf(await chat({ provider: 'remote', body: { stream: true } })));
+    assert.deepEqual(streamed.transformedRequest.body.stream_options, { include_usage: true });
+    assert.equal(streamed.request.body.stream_options, undefined);
+  });
+
+  test('a request that was refused or whose bodies are not kept shows no call', async () => {
+    const refused = await entry(idOf(await chat({ body: { logit_bias: { 1: 1 } } })));
+    const without = await entry(idOf(await chat({ headers: { 'x-service-debug': 'false' } })));
+    for (const log of [refused, without])
+      assert.deepEqual([log.transformedRequest, log.originalResponse], [null, null]);
   });
 
   test('an entry is there as soon as its answer is', async () => {

@@ -4,7 +4,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 import type { Static } from '../../../core/pipeline/plugin.ts';
 import type { LogRecord } from '../../../core/ports/analytics.ts';
-import type { BodyRow, RequestRow } from '../../../core/ports/request-row.ts';
+import type { BodyRow, RequestRow, StoredCall } from '../../../core/ports/request-row.ts';
 import {
   TestContext,
   testAnalytics,
@@ -113,6 +113,8 @@ test('an entry in the shape of the API', async () => {
         ...{ status: 200, response_time: 12.5, responseTime: 12.5, lastUsedOptionJsonPath: '' },
         ...{ body: { id: 1 }, truncated: false },
       },
+      transformedRequest: null,
+      originalResponse: null,
       metrics: undefined,
       tries: null,
       guardrails: null,
@@ -125,6 +127,23 @@ test('an entry in the shape of the API', async () => {
   assert.deepEqual([metrics.req_units, metrics.res_units, metrics.total_units], [1, 2, 3]);
   assert.deepEqual([metrics.ai_org, metrics.ai_model, metrics.response_status_code], ['openai', 'm', 200]);
   assert.equal(metrics.created_at, '2026-11-21T09:00:00.000Z');
+});
+
+test('what a provider was sent, and its answer', async () => {
+  const told = { method: 'POST', url: 'https://h/v1/messages', headers: { 'x-api-key': '***' } };
+  const withCall = (call: StoredCall) => record({ request: '{"a":1}', provider_call: JSON.stringify(call) });
+  const own = (await getLog([withCall({ request: { ...told, own: true } })])).reply;
+  assert.deepEqual(own.transformedRequest, { ...told, body: { a: 1 }, truncated: false });
+  assert.equal(own.originalResponse, null);
+  const response = { status: 200, headers: {}, body: 'AAEC', base64: true };
+  const other = (await getLog([withCall({ request: { ...told, body: '{"b":', truncated: true }, response })]))
+    .reply;
+  assert.deepEqual(other.transformedRequest, { ...told, body: '{"b":', truncated: true });
+  assert.deepEqual(other.originalResponse, {
+    ...{ method: 'POST', url: told.url, status: 200, headers: {}, body: 'AAEC', truncated: false },
+  });
+  const unkept = (await getLog([withCall({ request: told })])).reply;
+  assert.deepEqual(unkept.transformedRequest, { ...told, body: null, truncated: false });
 });
 
 test('what existing clients know columns by', async () => {

@@ -1,6 +1,6 @@
 import { type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { LogRecord } from '../../../core/ports/analytics.ts';
-import type { RequestRow } from '../../../core/ports/request-row.ts';
+import type { RequestRow, StoredCall, StoredCallBody } from '../../../core/ports/request-row.ts';
 import { isoTime } from '../shared/replies.ts';
 import { orNull } from '../shared/fields.ts';
 
@@ -174,6 +174,19 @@ const Body = Type.Unknown({
     'The JSON value where the body is complete JSON whose integers survive it, else its text (base64 when `log_format` says so); null when it was not kept.',
 });
 
+const ToldHeaders = Type.Record(Type.String(), Type.String(), {
+  description: 'By their names in lower case. Values that may be secret are `***`.',
+});
+
+/** What is told of both directions of a call to a provider. */
+const call = {
+  method: Type.String(),
+  url: Type.String(),
+  headers: ToldHeaders,
+  body: Body,
+  truncated: Type.Boolean(),
+};
+
 const Try = Type.Object({
   option: Type.String({ description: 'Where the target stands in the config.' }),
   provider: Type.String(),
@@ -229,6 +242,21 @@ export const LogReply = Type.Object({
     body: Body,
     truncated: Type.Boolean(),
   }),
+  transformedRequest: orNull(
+    Type.Object(call, {
+      description:
+        'The request that was last sent to a provider, in its wire. Headers and the query are masked: what the client did not send, too, is `***`. Null where no provider was asked or no body was kept, and in rows of an older version.',
+    }),
+  ),
+  originalResponse: orNull(
+    Type.Object(
+      { ...call, status: Type.Integer() },
+      {
+        description:
+          'The answer to it, before it was translated. Null where it was passed on as it came (`response` is it), where it was streamed, and where a plugin judges or changes answers.',
+      },
+    ),
+  ),
   metrics: LogMetrics,
   tries: Type.Union([Type.Array(Try), Type.Null()], {
     description: 'The tries, in the order in which they ended; null where no provider was asked.',
@@ -256,6 +284,7 @@ export function logReply(record: LogRecord): Static<typeof LogReply> {
       lastUsedOptionJsonPath: row.option,
       ...bodies.response,
     },
+    ...callOf(record, bodies.request),
     metrics: metricsOf(row, metricNames),
     tries: tries === '' ? onlyTry(row) : (JSON.parse(tries) as Static<typeof Try>[]),
     guardrails: guardrails === '' ? null : JSON.parse(guardrails),
@@ -265,6 +294,23 @@ export function logReply(record: LogRecord): Static<typeof LogReply> {
 
 function headersOf({ body }: LogRecord): Record<string, string> | null {
   return body?.request_headers ? (JSON.parse(body.request_headers) as Record<string, string>) : null;
+}
+
+/** What was sent to a provider, and what came back before it was translated. */
+function callOf({ body }: LogRecord, request: ReturnType<typeof bodiesOf>['request']) {
+  if (!body?.provider_call) return { transformedRequest: null, originalResponse: null };
+  const { request: sent, response: answer } = JSON.parse(body.provider_call) as StoredCall;
+  const { method, url } = sent;
+  return {
+    transformedRequest: { method, url, headers: sent.headers, ...(sent.own ? request : callBodyOf(sent)) },
+    originalResponse: answer
+      ? { method, url, status: answer.status, headers: answer.headers, ...callBodyOf(answer) }
+      : null,
+  };
+}
+
+function callBodyOf({ body, base64 = false, truncated = false }: StoredCallBody) {
+  return { body: bodyOf(body, !base64), truncated };
 }
 
 /** The one try of a request whose row needs no list of them. */

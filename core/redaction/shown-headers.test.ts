@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { credentialHeaders } from '../../core/base/header-names.ts';
+import { credentialHeaders } from '../base/header-names.ts';
 import { shownHeaders } from './shown-headers.ts';
 
 const options = { serviceNames: ['api-key', 'trace-id'], keyPrefix: 'wk_', sensitive: undefined };

@@ -1,7 +1,8 @@
-import type { HeaderList } from '../../core/ports/header-list.ts';
-import { headerNameList } from '../../core/base/header-names.ts';
+import type { HeaderList } from '../ports/header-list.ts';
+import { headerNameList } from '../base/header-names.ts';
 
-const mask = '***';
+/** What is told in place of a value. */
+export const mask = '***';
 const mostHeaders = 64;
 const mostUnits = 512;
 const mostBytes = 8192;
@@ -28,6 +29,10 @@ export interface ShownHeadersOptions {
   readonly sensitive: string | undefined;
   /** Takes out of a value what must not be told. Default: nothing. */
   readonly redact?: ((value: string) => string) | undefined;
+  /** Further names, in lower case, whose values are no secret by what they are for. Default: none. */
+  readonly alsoShown?: RegExp;
+  /** Whether it is known who gave a header this value; one of unknown origin is masked. Default: all are known. */
+  readonly isKnown?: (name: string, value: string) => boolean;
 }
 
 /**
@@ -36,14 +41,16 @@ export interface ShownHeadersOptions {
  * about 8 KiB.
  */
 export function shownHeaders(headers: HeaderList, options: ShownHeadersOptions): Record<string, string> {
-  const { sensitive } = options;
+  const { sensitive, alsoShown, isKnown } = options;
   const named = sensitive === undefined ? [] : headerNameList(sensitive);
   const shown = new Map<string, string>();
   let bytes = 0;
   for (let i = 0; i < headers.length && shown.size < mostHeaders; i += 2) {
     const name = (headers[i] as string).toLowerCase();
-    const isShown = !named.includes(name) && isShownName(name, options.serviceNames);
-    const value = isShown ? shownValue(headers[i + 1] as string, options) : mask;
+    const given = headers[i + 1] as string;
+    const isHarmless = isShownName(name, options.serviceNames) || alsoShown?.test(name) === true;
+    const isShown = isHarmless && !named.includes(name) && isKnown?.(name, given) !== false;
+    const value = isShown ? shownValue(given, options) : mask;
     const before = shown.get(name);
     bytes += name.length + value.length;
     if (bytes > mostBytes) break;
@@ -60,8 +67,13 @@ function isShownName(name: string, serviceNames: readonly string[]): boolean {
   return serviceNames.some((own) => shownServiceNames.has(own) && name.endsWith(`-${own}`));
 }
 
+/** Whether a text looks like a key or a token, or holds a service key. */
+export function looksSecret(text: string, keyPrefix: string): boolean {
+  return secretLike.test(text) || text.includes(keyPrefix);
+}
+
 function shownValue(value: string, { keyPrefix, redact }: ShownHeadersOptions): string {
-  if (secretLike.test(value) || value.includes(keyPrefix)) return mask;
+  if (looksSecret(value, keyPrefix)) return mask;
   const told = redact === undefined ? value : redact(value);
   return told.length > mostUnits ? `${told.slice(0, mostUnits)}…` : told;
 }

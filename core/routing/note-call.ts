@@ -1,0 +1,51 @@
+import { isEventStreamType } from '../dialects/event-stream-type.ts';
+import type { Answer } from '../pipeline/answer.ts';
+import { callHook, type HookRuntime } from '../pipeline/call-hook.ts';
+import type { Exchange } from '../pipeline/exchange.ts';
+import { providerCall } from '../pipeline/keys.ts';
+import { headerValue } from '../ports/header-list.ts';
+import type { UpstreamRequest } from '../ports/transport.ts';
+import { callBody, ProviderCall, type CallBody } from '../redaction/provider-call.ts';
+
+const nothing: CallBody = { bytes: Buffer.alloc(0), truncated: true };
+
+/** Keeps what is about to be sent for `settled`, where a plugin of the pipeline wants it: references, and at most its bound. */
+export function noteCall(exchange: Exchange, request: UpstreamRequest, runtime: HookRuntime): void {
+  const { keepsCall } = exchange.pipeline;
+  const asks = ({ instance, run }: (typeof keepsCall)[number]): boolean =>
+    callHook(instance, 'keepsCall', runtime, () => run(exchange)) === true;
+  if (!keepsCall.some(asks)) return;
+  exchange.set(providerCall, new ProviderCall(request, sentBody(exchange, request.body)));
+}
+
+function sentBody(exchange: Exchange, body: UpstreamRequest['body']): ProviderCall['body'] {
+  if (!(body instanceof Uint8Array)) return undefined;
+  const { body: own } = exchange;
+  if (own.loaded && body === own.outgoing) return 'own';
+  return held(exchange, body, exchange.get(providerCall)?.heldBytes ?? 0);
+}
+
+/**
+ * Keeps the whole answer of a provider before it is translated, unless it is a stream. Not where a plugin judges answers or changes them: what it
+ * takes out of them must not be kept.
+ */
+export function noteAnswer(exchange: Exchange, { status, headers }: Answer, bytes: Buffer): void {
+  const { pipeline } = exchange;
+  if (pipeline.keepsCall.length === 0 || exchange.aborted) return;
+  if (isEventStreamType(headerValue(headers, 'content-type') ?? '')) return;
+  if (pipeline.response.length > 0 || pipeline.attempted.some(({ judges }) => judges)) return;
+  const call = exchange.get(providerCall);
+  call?.answered(status, headers, held(exchange, bytes, 0));
+}
+
+/** As much of a body as a plugin keeps, and nothing where memory is short. `before`: bytes that are given back for it. */
+function held(exchange: Exchange, bytes: Uint8Array, before: number): CallBody {
+  const kept = callBody(bytes, exchange.pipeline.keepsResponseBytes);
+  const more = kept.bytes.length - before;
+  try {
+    if (more > 0) exchange.body.hold(more, true);
+    return kept;
+  } catch {
+    return nothing;
+  }
+}

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { createCredentialFactory } from '../adapters/credentials/index.ts';
 import { dialects, providerDialects } from '../adapters/dialects/index.ts';
 import { createLargeTranslation } from '../adapters/dialects/large-translation.ts';
-import { modelListings } from '../adapters/dialects/model-listings.ts';
+import { modelListings } from '../adapters/dialects/host-endpoints.ts';
 import { createMcpClients } from '../adapters/mcp/create-mcp-clients.ts';
 import { createGuardedFetch } from '../adapters/guarded-fetch/guarded-fetch.ts';
 import { createMockTransport } from '../adapters/mock/transport.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { EncodeReport } from '../../core/dialects/canonical/encode-report.ts';
-import { applyQuirks } from './apply-quirks.ts';
+import { applyQuirks } from './request-settings.ts';
 
 test('values, omissions and names of a host; what is left out is reported', () => {
   const body = { tool_choice: 'required', seed: 7, user: 'u', top_k: 5, other: 1 };

@@ -4,7 +4,7 @@ import { EncodeReport } from '../../core/dialects/canonical/encode-report.ts';
 import type { DialectName } from '../../core/dialects/endpoint.ts';
 import type { OperationCodec } from '../../core/dialects/upstream-plan.ts';
 import type { GatewayError } from '../../core/errors/gateway-error.ts';
-import { providerDialects } from './provider-dialects.ts';
+import { providerDialects } from './index.ts';
 
 const question = {
   model: 'm',

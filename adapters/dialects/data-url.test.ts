@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { dataUrl, sourceOfUrl } from './data-url.ts';
+import { dataUrl, sourceOfUrl } from './request-members.ts';
 
 test('a data URL becomes base64 with its media type; other URLs stay', () => {
   assert.deepEqual(sourceOfUrl('data:image/PNG;base64,aGk='), {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { parseExactObject, stringifyExact } from './exact-json.ts';
+import { parseExactObject, stringifyExact } from './json-reading.ts';
 
 test('integers beyond 2^53 keep their digits', () => {
   const text = '{"seed":-9223372036854775807,"list":[9007199254740993],"logprob":-0.317253053188324,"n":1}';

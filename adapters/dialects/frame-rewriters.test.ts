@@ -9,9 +9,9 @@ import { fakeOpenAiResponses } from '../../tests/kit/fake-providers/openai-respo
 import type { FrameCodec } from '../../core/dialects/dialect.ts';
 import type { EndpointId } from '../../core/dialects/endpoint.ts';
 import type { StreamEvent, StreamFrame } from '../../core/dialects/stream-event.ts';
-import { messageFrames } from './anthropic-messages/frames.ts';
-import { geminiArrayFrames, geminiFrames } from './google-gemini/frames.ts';
-import { responsesFrames } from './openai-responses/frames.ts';
+import { messageFrames } from './anthropic-messages/frame-rewriter.ts';
+import { geminiArrayFrames, geminiFrames } from './google-gemini/frame-rewriter.ts';
+import { responsesFrames } from './openai-responses/frame-rewriter.ts';
 
 type TextEvent = Extract<StreamEvent, { text: string }>;
 type Change = (event: StreamEvent) => readonly StreamEvent[];

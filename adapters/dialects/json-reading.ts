@@ -1,5 +1,7 @@
-/** A JSON object of unknown content. */
-export type JsonObject = { [name: string]: unknown };
+import type { JsonObject } from '../../core/dialects/canonical/chat-part.ts';
+import { parseJsonExactly, writeJson } from '../../core/base/json.ts';
+
+export type { JsonObject };
 
 /** The value when it is a JSON object (no array, no null). */
 export function asObject(value: unknown): JsonObject | undefined {
@@ -35,4 +37,14 @@ export function parseObject(text: string): JsonObject | undefined {
 /** Bytes as a Buffer, without a copy. */
 export function asBuffer(bytes: Uint8Array): Buffer {
   return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+}
+
+/** The JSON object that a text holds, with integers beyond 2^53 as BigInt; undefined for anything else. */
+export function parseExactObject(text: string): JsonObject | undefined {
+  return asObject(parseJsonExactly(text));
+}
+
+/** The inverse: BigInts become the digits that they were. */
+export function stringifyExact(value: JsonObject): string {
+  return writeJson(value);
 }

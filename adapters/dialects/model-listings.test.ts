@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { DialectName } from '../../core/dialects/endpoint.ts';
 import type { GatewayError } from '../../core/errors/gateway-error.ts';
-import { modelListings } from './model-listings.ts';
+import { modelListings } from './host-endpoints.ts';
 
 const read = (dialect: DialectName, value: unknown) =>
   modelListings[dialect]?.read(Buffer.from(JSON.stringify(value)));

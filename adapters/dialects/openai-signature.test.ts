@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { isOpenAiSignature } from './openai-signature.ts';
+import { isOpenAiSignature } from './openai-shapes.ts';
 
 it('tells OpenAI’s encrypted reasoning from the signatures of others', () => {
   assert.ok(isOpenAiSignature('gAAAAABpEm2kq1'));

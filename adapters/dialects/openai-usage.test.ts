@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { decodeOpenAiUsage, encodeOpenAiUsage } from './openai-usage.ts';
+import { decodeOpenAiUsage, encodeOpenAiUsage } from './openai-shapes.ts';
 
 const none = {
   promptTokens: 0,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { encodedVector } from './packed-vector.ts';
+import { encodedVector } from './host-endpoints.ts';
 
 test('base64 holds the numbers as little-endian floats of 32 bits', () => {
   const packed = encodedVector([1, -0.25, 3n, 'x'], 'base64');

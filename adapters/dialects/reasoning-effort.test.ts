@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { budgetOfEffort, effortOfBudget } from './reasoning-effort.ts';
+import { budgetOfEffort, effortOfBudget } from './request-settings.ts';
 
 test('an effort, made a budget, comes back as the same effort', () => {
   for (const effort of ['low', 'medium', 'high']) {

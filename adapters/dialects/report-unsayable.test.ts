@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ChatRequest } from '../../core/dialects/canonical/chat-request.ts';
 import { EncodeReport } from '../../core/dialects/canonical/encode-report.ts';
-import { reportUnsayable, type Setting } from './report-unsayable.ts';
+import { reportUnsayable, type Setting } from './request-settings.ts';
 
 const settings: readonly Setting[] = ['n', 'store', 'modalities', 'parallel_tool_calls', 'seed', 'stop'];
 const dropped = (given: Partial<ChatRequest>): readonly string[] => {

@@ -1,15 +1,15 @@
 // A thread of its own: reads, translates and writes chat requests whose size would hold up all others.
 import { parentPort } from 'node:worker_threads';
 import { EncodeReport } from '../../core/dialects/canonical/encode-report.ts';
-import type { JsonObject } from '../../core/dialects/canonical/chat-part.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import { parseJson } from '../../core/base/json.ts';
 import { headerValue } from '../../core/ports/header-list.ts';
 import type { EncodedChat, LargeChat } from '../../core/ports/large-translation.ts';
 import { dialects, providerDialects } from './index.ts';
+import type { JsonObject } from './json-reading.ts';
 
 /** What a refusal carries from thread to thread. */
-export interface ToldRefusal {
+interface ToldRefusal {
   readonly code: GatewayError['code'];
   readonly message: string;
   readonly param: string | null;
@@ -20,7 +20,7 @@ export type Translated =
   { readonly done: EncodedChat } | { readonly refused: ToldRefusal } | { readonly failed: string };
 
 /** The request in its target's wire. Throws what the codecs refuse. */
-export function encodeChat({ body, call, target, headers }: LargeChat): EncodedChat {
+function encodeChat({ body, call, target, headers }: LargeChat): EncodedChat {
   const client = dialects.get(call.spoken)?.chat;
   const plan = providerDialects.get(target)?.plan(call);
   if (client === undefined || plan?.kind !== 'chat')

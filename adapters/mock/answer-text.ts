@@ -1,4 +1,4 @@
-import { maxAnswerTokens } from './fault-words.ts';
+import { maxAnswerTokens } from './faults.ts';
 
 const maxQuoteLength = 500;
 
@@ -12,7 +12,7 @@ export interface AnswerText {
 }
 
 /** What bounds a text. */
-export interface TextLimits {
+interface TextLimits {
   readonly stop: readonly string[];
   /** What the client allows; undefined for no bound of its own. */
   readonly maxTokens: number | undefined;

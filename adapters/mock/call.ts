@@ -1,11 +1,199 @@
 import { Readable } from 'node:stream';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Clock } from '../../core/ports/clock.ts';
-import type { UpstreamCall, UpstreamHandler, UpstreamRequest } from '../../core/ports/transport.ts';
-import { bodyFromBytes, bodyFromStream, type ReceivedBody } from './body.ts';
-import type { Faults } from './fault-words.ts';
-import { wireAnswer } from './pieces.ts';
-import type { MockService } from './service.ts';
+import type {
+  UpgradeAnswer,
+  UpgradeCall,
+  UpstreamCall,
+  UpstreamHandler,
+  UpstreamRequest,
+} from '../../core/ports/transport.ts';
+import { bodyFromBytes, bodyFromStream, type ReceivedBody } from './request.ts';
+import type { Faults } from './faults.ts';
+import type { Conversation, MockService, ServedAnswer } from './service.ts';
+import { headerValue } from '../../core/ports/header-list.ts';
+import { acceptOf, MockSocket } from './web-socket.ts';
+import { brotliCompressSync, constants, createBrotliCompress, createGzip, gzipSync } from 'node:zlib';
+import type { MockAnswer, PlainAnswer, StreamAnswer } from './answer.ts';
+
+const brotliOptions = { params: { [constants.BROTLI_PARAM_QUALITY]: 4 } };
+
+/** An answer as it goes on the wire. */
+interface WireAnswer {
+  readonly status: number;
+  /** Flat; a whole answer's `content-length` is among them. */
+  readonly headers: readonly string[];
+  readonly pieces: Iterable<Buffer> | AsyncIterable<Buffer>;
+}
+
+/** Renders an answer with the faults that change its bytes: compression, broken frames, a wrong length. */
+function wireAnswer(answer: MockAnswer, faults: Faults): WireAnswer {
+  return answer.kind === 'plain' ? plainWire(answer, faults) : streamWire(answer, faults);
+}
+
+function plainWire(answer: PlainAnswer, faults: Faults): WireAnswer {
+  const headers = [...answer.headers];
+  let body = answer.body;
+  if (faults.malformed_after_chunks !== undefined) body = body.subarray(0, Math.floor(body.length / 2));
+  if (faults.encoding !== undefined) {
+    body = faults.encoding === 'gzip' ? gzipSync(body) : brotliCompressSync(body, brotliOptions);
+    headers.push('content-encoding', faults.encoding);
+  }
+  const promised = faults.content_length_mismatch === true ? body.length + 64 : body.length;
+  headers.push('content-length', String(promised));
+  const cut = Math.max(faults.reset_after_chunks ?? 0, faults.stall_after_chunks ?? 0);
+  return { status: answer.status, headers, pieces: cutEvenly(body, cut + 1) };
+}
+
+function streamWire(answer: StreamAnswer, faults: Faults): WireAnswer {
+  const pieces = streamBytes(answer, faults);
+  if (faults.encoding === undefined) return { status: answer.status, headers: answer.headers, pieces };
+  return {
+    status: answer.status,
+    headers: [...answer.headers, 'content-encoding', faults.encoding],
+    pieces: compressed(pieces, faults.encoding),
+  };
+}
+
+function* streamBytes(answer: StreamAnswer, faults: Faults): Generator<Buffer> {
+  let index = 0;
+  for (const frame of answer.frames) {
+    if (index === faults.error_after_chunks) {
+      yield Buffer.from(answer.errorFrame);
+      return;
+    }
+    yield Buffer.from(index === faults.malformed_after_chunks ? torn(frame) : frame);
+    index += 1;
+  }
+  if (faults.no_done !== true && answer.closing !== '') yield Buffer.from(answer.closing);
+}
+
+/** A frame whose JSON stops halfway: still a frame, no longer JSON. */
+function torn(frame: string): string {
+  return `${frame.slice(0, Math.floor(frame.length / 2))}\n\n`;
+}
+
+function* cutEvenly(body: Buffer, parts: number): Generator<Buffer> {
+  const size = Math.max(1, Math.ceil(body.length / parts));
+  for (let start = 0; start < body.length; start += size) yield body.subarray(start, start + size);
+}
+
+/** Compresses piece by piece and flushes after each, so that every piece can be decoded when it arrives. */
+async function* compressed(pieces: Iterable<Buffer>, encoding: 'gzip' | 'br'): AsyncGenerator<Buffer> {
+  const encoder = encoding === 'gzip' ? createGzip() : createBrotliCompress(brotliOptions);
+  let ready: Buffer[] = [];
+  const take = (): Buffer => {
+    const taken = Buffer.concat(ready);
+    ready = [];
+    return taken;
+  };
+  encoder.on('data', (chunk: Buffer) => ready.push(chunk));
+  try {
+    for (const piece of pieces) {
+      encoder.write(piece);
+      await new Promise<void>((resolve) => {
+        encoder.flush(resolve);
+      });
+      yield take();
+    }
+    await new Promise<void>((resolve, reject) => {
+      encoder.once('end', resolve).once('error', reject);
+      encoder.end();
+    });
+    yield take();
+  } finally {
+    encoder.destroy();
+  }
+}
+
+/** One request for WebSocket: the Realtime API switches, every other path answers in HTTP as it would without the wish. */
+export class MockUpgrade implements UpgradeCall {
+  readonly answer: Promise<UpgradeAnswer>;
+  readonly #request: UpstreamRequest;
+  readonly #clock: Clock;
+  readonly #onOver: () => void;
+  #settle: { resolve(answer: UpgradeAnswer): void; reject(error: GatewayError): void } | undefined;
+  #connection: MockSocket | undefined;
+  #stopWaiting: (() => void) | undefined;
+
+  /** `onOver` runs when the call has failed, was declined, or its connection has closed. */
+  constructor(request: UpstreamRequest, clock: Clock, onOver: () => void) {
+    this.#request = request;
+    this.#clock = clock;
+    this.#onOver = onOver;
+    this.answer = new Promise((resolve, reject) => (this.#settle = { resolve, reject }));
+  }
+
+  run(service: MockService): void {
+    const { origin, method, path: target, headers, headTimeoutMs: bound } = this.#request;
+    const received = { origin, method, target, headers, body: bodyFromBytes(new Uint8Array()) };
+    const found = service.converse(received);
+    const { faults } = found;
+    const wait = faults.stall_before_head === true ? Infinity : (faults.latency_ms ?? 0);
+    if (bound > 0 && bound < wait) this.#after(bound, () => this.#fail(headTimedOut(bound)));
+    else if (wait !== Infinity) this.#after(wait, () => this.#head(found));
+  }
+
+  abort(error: GatewayError): void {
+    if (this.#connection === undefined) this.#fail(error);
+    else this.#connection.destroy();
+  }
+
+  #after(ms: number, run: () => void): void {
+    if (ms > 0) this.#stopWaiting = this.#clock.after(ms, run);
+    else queueMicrotask(run);
+  }
+
+  #head(found: Conversation | ServedAnswer): void {
+    if (this.#settle === undefined) return;
+    if (found.faults.reset_before_head === true) {
+      this.#fail(reset('before its head', 'reset_before_head'));
+    } else if ('session' in found) {
+      this.#switch(found);
+    } else {
+      const { answer } = found;
+      const body = answer.kind === 'plain' ? answer.body : Buffer.alloc(0);
+      this.#resolve({ kind: 'declined', status: answer.status, headers: answer.headers, body });
+      this.#onOver();
+    }
+  }
+
+  #switch({ session, faults }: Conversation): void {
+    const { headers } = this.#request;
+    const connection = new MockSocket({
+      ...{ session, clock: this.#clock, pauseMs: faults.chunk_latency_ms },
+      resetAfter: faults.reset_after_chunks,
+    });
+    this.#connection = connection;
+    connection.once('close', this.#onOver);
+    const offered =
+      headerValue(headers, 'sec-websocket-protocol')
+        ?.split(',')
+        .map((one) => one.trim()) ?? [];
+    const protocol = offered.includes('realtime') ? 'realtime' : offered[0];
+    this.#resolve({
+      ...{ kind: 'switched', connection },
+      headers: [
+        ...['upgrade', 'websocket', 'connection', 'Upgrade'],
+        ...['sec-websocket-accept', acceptOf(headerValue(headers, 'sec-websocket-key') ?? '')],
+        ...(protocol === undefined ? [] : ['sec-websocket-protocol', protocol]),
+      ],
+    });
+  }
+
+  #resolve(answer: UpgradeAnswer): void {
+    this.#settle?.resolve(answer);
+    this.#settle = undefined;
+  }
+
+  #fail(error: GatewayError): void {
+    this.#stopWaiting?.();
+    if (this.#settle === undefined) return;
+    this.#settle.reject(error);
+    this.#settle = undefined;
+    this.#onOver();
+  }
+}
 
 const notStale = { stale: false };
 
@@ -158,7 +346,7 @@ export class MockCall implements UpstreamCall {
 }
 
 /** The caller's bound passed before a head came. */
-export function headTimedOut(boundMs: number): GatewayError {
+function headTimedOut(boundMs: number): GatewayError {
   return timedOut('head', boundMs);
 }
 
@@ -171,7 +359,7 @@ function timedOut(phase: 'head' | 'idle', boundMs: number): GatewayError {
 }
 
 /** A connection that the mock provider cuts, because a fault asks for it. */
-export function reset(when: string, word: string): GatewayError {
+function reset(when: string, word: string): GatewayError {
   return new GatewayError(
     'upstream_reset',
     `The mock provider cut the connection ${when}, as \`${word}\` asks.`,

@@ -2,9 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
-import { FailCounter } from './fail-counter.ts';
-import { faultWords } from './fault-words.ts';
-import { faultsInModel, parseFaults } from './faults.ts';
+import { FailCounter, faultsInModel, faultWords, parseFaults } from './faults.ts';
 import {
   chatBody,
   eventsOf,
@@ -14,7 +12,7 @@ import {
   textOf,
   type MockSend,
 } from './mock-test-kit.ts';
-import { MockProblem } from './problem.ts';
+import { MockProblem } from './answer.ts';
 
 const streamed = (origin: string, more: object = {}): MockSend => ({
   origin,

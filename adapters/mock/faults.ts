@@ -1,10 +1,104 @@
-import { failureWords, faultWords, type FaultName, type Faults } from './fault-words.ts';
-import { MockProblem } from './problem.ts';
+import { MockProblem } from './answer.ts';
+
+const maxKeys = 256;
+
+/**
+ * Decides by counting, never by chance, which requests of a series fail: with a rate of 0.25 the 4th, 8th, 12th …
+ * Keeps a count for the 256 series used last.
+ */
+export class FailCounter {
+  readonly #counts = new Map<string, number>();
+
+  /** True when the next request of the series `key` is one that fails. */
+  next(key: string, rate: number): boolean {
+    const count = this.#counts.get(key) ?? 0;
+    this.#counts.delete(key);
+    this.#counts.set(key, count + 1);
+    if (this.#counts.size > maxKeys) {
+      const oldest = this.#counts.keys().next();
+      if (!oldest.done) this.#counts.delete(oldest.value);
+    }
+    return share(count + 1, rate) > share(count, rate);
+  }
+}
+
+/** How many of `count` requests fail; the tiny addend keeps 10 × 0.1 from being less than 1. */
+function share(count: number, rate: number): number {
+  return Math.floor(count * rate + 1e-9);
+}
+
+/** What a fault word takes as its value. */
+type FaultWord =
+  | { readonly kind: 'integer'; readonly minimum: number; readonly maximum: number }
+  | { readonly kind: 'share' }
+  | { readonly kind: 'flag' }
+  | { readonly kind: 'choice'; readonly values: readonly string[] };
+
+const integer = (minimum: number, maximum: number) => ({ kind: 'integer', minimum, maximum }) as const;
+const flag = { kind: 'flag' } as const;
+
+/** Most chunks that a fault can count to. */
+const lastChunk = 100_000;
+
+/** The most tokens that one answer holds, all choices together. */
+export const maxAnswerTokens = 100_000;
+
+/** Every word that steers the mock provider, in YAML, in a header or in a model's name; `docs/mock-provider.md` explains each. */
+export const faultWords = {
+  // How the answer looks
+  tokens: integer(1, maxAnswerTokens),
+  chunk_tokens: integer(1, 10_000),
+  tool_calls: integer(1, 16),
+  refusal: flag,
+  usage: { kind: 'choice', values: ['none'] },
+  encoding: { kind: 'choice', values: ['gzip', 'br'] },
+  echo_headers: flag,
+  // How long it takes
+  latency_ms: integer(0, 600_000),
+  chunk_latency_ms: integer(0, 60_000),
+  // What goes wrong
+  status: integer(400, 599),
+  retry_after: integer(0, 86_400),
+  reset_before_head: flag,
+  stall_before_head: flag,
+  reset_after_chunks: integer(0, lastChunk),
+  stall_after_chunks: integer(0, lastChunk),
+  error_after_chunks: integer(0, lastChunk),
+  malformed_after_chunks: integer(0, lastChunk),
+  content_length_mismatch: flag,
+  no_done: flag,
+  fail_rate: { kind: 'share' },
+} as const satisfies Record<string, FaultWord>;
+
+type FaultName = keyof typeof faultWords;
+
+type FaultValue<W> = W extends { kind: 'choice'; values: readonly (infer V)[] }
+  ? V
+  : W extends { kind: 'flag' }
+    ? true
+    : number;
+
+/** The faults of one request, by the words that asked for them. */
+export type Faults = { readonly [K in FaultName]?: FaultValue<(typeof faultWords)[K]> };
+
+/** The words that make a request fail; `fail_rate` decides for how many requests they count. */
+const failureWords: readonly FaultName[] = [
+  'status',
+  'retry_after',
+  'reset_before_head',
+  'stall_before_head',
+  'reset_after_chunks',
+  'stall_after_chunks',
+  'error_after_chunks',
+  'malformed_after_chunks',
+  'content_length_mismatch',
+  'no_done',
+];
 
 const modelWithFaults = /^mock(?:-[a-z0-9.-]+)?:(.*)$/is;
 
 /** Where a text with faults stood, for the error that it may cause. */
-export type FaultSource = 'base_url' | 'x-mock-faults' | 'model';
+type FaultSource = 'base_url' | 'x-mock-faults' | 'model';
 
 /**
  * Reads `latency_ms=200,status=503` (also separated by `&`, as in a base URL's query). Throws a 400 that names the

@@ -1,4 +1,4 @@
-import { invalid } from './problem.ts';
+import { invalid } from './answer.ts';
 
 const maxModelLength = 256;
 

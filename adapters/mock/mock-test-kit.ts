@@ -68,7 +68,7 @@ export function upstreamRequest(send: MockSend): UpstreamRequest {
 }
 
 /** Everything that a handler was told, in order. */
-export interface Received {
+interface Received {
   status: number;
   headers: HeaderList;
   readonly chunks: Buffer[];

@@ -1,21 +1,32 @@
-import type { MockAnswer, MockDialect } from './answer.ts';
+import { type MockAnswer, type MockDialect, MockProblem, notPlayed } from './answer.ts';
 import type { HeaderList } from '../../core/ports/header-list.ts';
-import type { MockContext, MockRequest } from './context.ts';
+import type { MockContext, MockRequest } from './request.ts';
 import { answerChat } from './endpoints/chat/chat.ts';
 import { answerCompletions } from './endpoints/completions.ts';
-import { echo } from './endpoints/echo.ts';
-import { answerEmbeddings } from './endpoints/embeddings.ts';
-import { deleteFile, fileContent, getFile, listFiles, uploadFile } from './endpoints/files.ts';
-import { cancelJob, createJob, getJob, listJobs } from './endpoints/fine-tuning-jobs.ts';
-import { countGeminiTokens, embedGeminiContent, embedGeminiContents } from './endpoints/gemini.ts';
+import { echo, getModel, listModels, modelsDialect } from './endpoints/echo.ts';
+import {
+  answerEmbeddings,
+  countGeminiTokens,
+  embedGeminiContent,
+  embedGeminiContents,
+} from './endpoints/embeddings.ts';
+import {
+  cancelJob,
+  createJob,
+  deleteFile,
+  fileContent,
+  getFile,
+  getJob,
+  listFiles,
+  listJobs,
+  uploadFile,
+} from './endpoints/files.ts';
 import { answerImages } from './endpoints/images.ts';
 import { answerMessages, countMessageTokens } from './endpoints/messages.ts';
-import { getModel, listModels, modelsDialect } from './endpoints/models.ts';
 import { answerModerations } from './endpoints/moderations.ts';
 import { answerRerank } from './endpoints/rerank.ts';
 import { answerResponses, countInputTokens } from './endpoints/responses.ts';
 import { answerSpeech } from './endpoints/speech.ts';
-import { MockProblem, notPlayed } from './problem.ts';
 
 type Endpoint = (request: MockRequest, context: MockContext) => MockAnswer;
 

@@ -1,20 +1,22 @@
-import { headerValue, type HeaderList } from '../../core/ports/header-list.ts';
-import { problemAnswer, type MockAnswer, type MockDialect } from './answer.ts';
-import type { ReceivedBody } from './body.ts';
-import type { MockContext, MockRequest } from './context.ts';
+import { type HeaderList, headerValue } from '../../core/ports/header-list.ts';
+import { type MockAnswer, type MockDialect, MockProblem, problemAnswer } from './answer.ts';
+import { maskedHeaders, type MockContext, type MockRequest, type ReceivedBody } from './request.ts';
 import { RealtimeSession } from './endpoints/realtime.ts';
-import { FailCounter } from './fail-counter.ts';
-import type { Faults } from './fault-words.ts';
-import { faultsInModel, hasFailure, parseFaults, withoutFailures } from './faults.ts';
+import {
+  FailCounter,
+  type Faults,
+  faultsInModel,
+  hasFailure,
+  parseFaults,
+  withoutFailures,
+} from './faults.ts';
 import { isObject, type JsonObject } from './json-value.ts';
-import { maskedHeaders } from './mask.ts';
-import { MockProblem } from './problem.ts';
 import { findRoute, type FoundRoute } from './routes.ts';
 
 const maxEchoedHeaderBytes = 8192;
 
 /** A request whose body has arrived. */
-export interface ReceivedRequest {
+interface ReceivedRequest {
   /** `mock:` and the faults that the provider's base URL asks for. */
   readonly origin: string;
   readonly method: string;

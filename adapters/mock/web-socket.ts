@@ -20,7 +20,7 @@ export interface SocketSession {
 }
 
 /** How a connection plays its session. */
-export interface MockSocketOptions {
+interface MockSocketOptions {
   readonly session: SocketSession;
   readonly clock: Clock;
   /** Milliseconds between two messages. Default 0. */

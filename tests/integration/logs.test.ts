@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { groupColumns, groupings } from '../../core/ports/analytics.ts';
-import { serveMock, type MockServer } from '../../adapters/mock/serve.ts';
+import { type MockServer, serveMock } from '../../adapters/mock/transport.ts';
 import { chdbMissing } from '../../storage/embedded/chdb-fixture.ts';
-import { begin, send, type Received } from '../kit/http-kit.ts';
+import { begin, type Received, send } from '../kit/http-kit.ts';
 import { eventually, ownerKey, startWeir, stopEverything, type WeirProcess } from '../kit/process-kit.ts';
 
 const teamA = 'wk_team_a_0123456789abcdef';

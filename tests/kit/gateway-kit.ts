@@ -6,7 +6,7 @@ import { type Features, readFeatures } from '../../core/access/features.ts';
 import type { TestContext as NodeTestContext } from 'node:test';
 import { createCredentialFactory } from '../../adapters/credentials/index.ts';
 import { dialects, providerDialects } from '../../adapters/dialects/index.ts';
-import { modelListings } from '../../adapters/dialects/model-listings.ts';
+import { modelListings } from '../../adapters/dialects/host-endpoints.ts';
 import { createMockTransport } from '../../adapters/mock/transport.ts';
 import { providerTable } from '../../adapters/providers.ts';
 import { createSecretStore } from '../../adapters/secret-managers/index.ts';

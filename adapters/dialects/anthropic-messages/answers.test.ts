@@ -7,8 +7,8 @@ import type { ChatEvent } from '../../../core/dialects/canonical/chat-event.ts';
 import type { ChatPart } from '../../../core/dialects/canonical/chat-part.ts';
 import type { JsonObject } from '../json-reading.ts';
 import { chatContext, chatRequest } from './chat-setting.test-support.ts';
-import { anthropicClient } from './client.ts';
-import { anthropicProvider } from './provider.ts';
+import { anthropicClient } from './index.ts';
+import { anthropicProvider } from './host.ts';
 
 const usage = {
   ...{ promptTokens: 100, completionTokens: 20, totalTokens: 120, cachedTokens: 60, cacheWriteTokens: 10 },

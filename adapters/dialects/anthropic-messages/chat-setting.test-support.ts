@@ -3,9 +3,8 @@ import type { AnswerContext, DecodeContext } from '../../../core/dialects/canoni
 import type { ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import { EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
-import { parseExactObject } from '../exact-json.ts';
-import type { JsonObject } from '../json-reading.ts';
-import { anthropicProvider } from './provider.ts';
+import { type JsonObject, parseExactObject } from '../json-reading.ts';
+import { anthropicProvider } from './host.ts';
 
 /** A request with one question, and what a test wants different. */
 export function chatRequest(members: Partial<ChatRequest> = {}): ChatRequest {

@@ -3,8 +3,8 @@ import { test } from 'node:test';
 import type { ChatPart } from '../../../core/dialects/canonical/chat-part.ts';
 import type { ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
 import type { JsonObject } from '../json-reading.ts';
-import { anthropicClient } from './client.ts';
-import { isClientExecuted } from './decode-tools.ts';
+import { anthropicClient } from './index.ts';
+import { isClientExecuted } from './decode-request.ts';
 
 function decode(body: JsonObject): ChatRequest {
   return anthropicClient.decodeRequest({

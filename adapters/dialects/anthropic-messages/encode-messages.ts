@@ -3,15 +3,20 @@ import type { ChatMessage } from '../../../core/dialects/canonical/chat-request.
 import { reportForeignExtras, type EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
 import type { DialectName } from '../../../core/dialects/endpoint.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
-import { parseExactObject } from '../exact-json.ts';
-import type { JsonObject } from '../json-reading.ts';
-import { isOpenAiSignature } from '../openai-signature.ts';
-import { encodeText, encodeToolUse } from './encode-block.ts';
-import { encodeFile, encodeImage } from './media.ts';
-import { addCommon, dialectName, ownExtras } from './own-dialect.ts';
+import { type JsonObject, parseExactObject } from '../json-reading.ts';
+import { isOpenAiSignature } from '../openai-shapes.ts';
+import {
+  addCommon,
+  dialectName,
+  encodeFile,
+  encodeImage,
+  encodeText,
+  encodeToolUse,
+  ownExtras,
+} from './content-blocks.ts';
 
 /** System prompt and turns as the wire wants them. */
-export interface EncodedConversation {
+interface EncodedConversation {
   readonly system: readonly JsonObject[];
   readonly messages: readonly JsonObject[];
 }

@@ -4,7 +4,7 @@ import { EncodeReport } from '../../../core/dialects/canonical/encode-report.ts'
 import type { ChatMessage, ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
 import type { JsonObject } from '../json-reading.ts';
 import { chatRequest, encode, hostOf } from './chat-setting.test-support.ts';
-import { createAnthropicProvider } from './provider.ts';
+import { createAnthropicProvider } from './host.ts';
 
 const text = (value: string): { readonly type: 'text'; readonly text: string } => ({
   type: 'text',

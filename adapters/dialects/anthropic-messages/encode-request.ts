@@ -1,19 +1,266 @@
 import type { EncodedRequest } from '../../../core/dialects/canonical/chat-codec.ts';
-import type { ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
-import { reportForeignExtras, type EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
+import type {
+  ChatRequest,
+  ToolChoice,
+  ToolDefinition,
+} from '../../../core/dialects/canonical/chat-request.ts';
+import { type EncodeReport, reportForeignExtras } from '../../../core/dialects/canonical/encode-report.ts';
 import type { DialectName } from '../../../core/dialects/endpoint.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
-import { stringifyExact } from '../exact-json.ts';
-import { asObject, type JsonObject } from '../json-reading.ts';
-import { applyQuirks } from '../apply-quirks.ts';
-import { reportUnsayable, type Setting } from '../report-unsayable.ts';
-import { answerTool } from './answer-tool.ts';
+import { asArray, asObject, asText, type JsonObject, stringifyExact } from '../json-reading.ts';
+import { applyQuirks, reportUnsayable, type Setting } from '../request-settings.ts';
+import { addCommon, answerTool, dialectName } from './content-blocks.ts';
 import { ConversationEncoder } from './encode-messages.ts';
-import { planThinking, type ThinkingPlan } from './encode-thinking.ts';
-import { encodeTools } from './encode-tools.ts';
-import { abilitiesOf, type ModelAbilities } from './model-abilities.ts';
-import { dialectName } from './own-dialect.ts';
-import { structuredSchema } from './structured-schema.ts';
+import { abilitiesOf, type ModelAbilities, planThinking, type ThinkingPlan } from './model-abilities.ts';
+
+/**
+ * Rules that structured outputs do not take (Anthropic's documentation, "JSON Schema limitations"). They are told in the
+ * description instead, so that the model knows of them.
+ */
+const untakenRules = [
+  'minimum',
+  'maximum',
+  'exclusiveMinimum',
+  'exclusiveMaximum',
+  'multipleOf',
+  'minLength',
+  'maxLength',
+  'maxItems',
+  'uniqueItems',
+  'minProperties',
+  'maxProperties',
+] as const;
+
+/** Members that hold schemas by name. */
+const schemaMaps = ['properties', '$defs', 'definitions'] as const;
+/** Members that hold lists of schemas. */
+const schemaLists = ['anyOf', 'allOf', 'oneOf', 'prefixItems'] as const;
+
+/** Deeper schemas stay as they are: the provider judges them. */
+const maxDepth = 64;
+
+/**
+ * The schema in the subset that structured outputs take: objects are closed, rules that are not known stand in the
+ * description. `changed` says whether anything differs.
+ */
+export function structuredSchema(schema: JsonObject): {
+  readonly schema: JsonObject;
+  readonly changed: boolean;
+} {
+  const state = { changed: false };
+  return { schema: adapt(schema, state, 0), changed: state.changed };
+}
+
+function adapt(schema: JsonObject, state: { changed: boolean }, depth: number): JsonObject {
+  if (depth > maxDepth) return schema;
+  const adapted: JsonObject = { ...schema };
+  describeRules(adapted, state);
+  for (const member of schemaMaps) {
+    const map = asObject(adapted[member]);
+    if (map === undefined) continue;
+    adapted[member] = Object.fromEntries(
+      Object.entries(map).map(([name, value]) => [name, adaptAny(value, state, depth)]),
+    );
+  }
+  for (const member of schemaLists) {
+    if (Array.isArray(adapted[member])) {
+      adapted[member] = asArray(adapted[member]).map((value) => adaptAny(value, state, depth));
+    }
+  }
+  if (asObject(adapted.items) !== undefined) adapted.items = adaptAny(adapted.items, state, depth);
+  if (isObjectType(adapted) && adapted.additionalProperties !== false) {
+    adapted.additionalProperties = false;
+    state.changed = true;
+  }
+  return adapted;
+}
+
+function adaptAny(value: unknown, state: { changed: boolean }, depth: number): unknown {
+  const schema = asObject(value);
+  return schema === undefined ? value : adapt(schema, state, depth + 1);
+}
+
+function describeRules(schema: JsonObject, state: { changed: boolean }): void {
+  const told: string[] = [];
+  for (const rule of untakenRules) {
+    const value = schema[rule];
+    // A property may have the name of a rule only inside `properties`, never here.
+    if (typeof value !== 'number' && typeof value !== 'boolean' && typeof value !== 'bigint') continue;
+    told.push(`${rule}: ${value}`);
+    delete schema[rule];
+  }
+  if (typeof schema.minItems === 'number' && schema.minItems > 1) {
+    told.push(`minItems: ${schema.minItems}`);
+    delete schema.minItems;
+  }
+  if (told.length === 0) return;
+  state.changed = true;
+  const before = typeof schema.description === 'string' ? `${schema.description} ` : '';
+  schema.description = `${before}(${told.join(', ')})`;
+}
+
+function isObjectType(schema: JsonObject): boolean {
+  return schema.type === 'object' || (Array.isArray(schema.type) && schema.type.includes('object'));
+}
+
+/** What the encoding of tools depends on. */
+interface ToolSetting {
+  readonly can: ModelAbilities;
+  /** The model thinks: it cannot be forced to call a tool. */
+  readonly thinks: boolean;
+  readonly own: readonly DialectName[];
+}
+
+/** The tools of a request and how they may be used. */
+interface EncodedTools {
+  readonly tools: readonly JsonObject[];
+  readonly choice?: JsonObject;
+}
+
+/** Tools in the wire's form. `answerTool` is the one in whose input a structured answer is to come. */
+function encodeTools(
+  request: ChatRequest,
+  setting: ToolSetting,
+  report: EncodeReport,
+  answerTool?: JsonObject,
+): EncodedTools {
+  const { toolChoice } = request;
+  const allowed = toolChoice?.type === 'allowed' ? new Set(toolChoice.names) : undefined;
+  const tools = request.tools.flatMap<JsonObject>((tool, i) => {
+    if (allowed !== undefined && 'name' in tool && !allowed.has(tool.name)) return [];
+    return encodeTool(tool, `tools[${i}]`, setting, report) ?? [];
+  });
+  if (answerTool !== undefined) tools.push(answerTool);
+  if (tools.length === 0) {
+    if (toolChoice !== undefined && toolChoice.type !== 'auto' && toolChoice.type !== 'none') {
+      report.drop('tool_choice');
+    }
+    return { tools };
+  }
+  const wanted =
+    answerTool === undefined ? wantedChoice(toolChoice, report) : forcedAnswer(tools, answerTool, toolChoice);
+  const choice = allowedChoice(wanted, setting, report, answerTool === undefined);
+  const isSingle = request.parallelToolCalls === false || (answerTool !== undefined && tools.length === 1);
+  if (choice?.type !== 'none' && (isSingle || (request.parallelToolCalls === true && choice !== undefined))) {
+    return { tools, choice: { type: 'auto', ...choice, disable_parallel_tool_use: isSingle } };
+  }
+  return choice === undefined ? { tools } : { tools, choice };
+}
+
+function encodeTool(
+  tool: ToolDefinition,
+  place: string,
+  { can, own }: ToolSetting,
+  report: EncodeReport,
+): JsonObject | undefined {
+  if (tool.type === 'provider') return encodeProviderTool(tool, place, report);
+  const encoded: JsonObject = { name: tool.name };
+  if (tool.description !== undefined) encoded.description = tool.description;
+  if (tool.type === 'custom') {
+    report.emulate(place);
+    if (tool.format !== undefined) report.drop(`${place}.custom.format`);
+    encoded.input_schema = freeTextSchema;
+    return addCommon(encoded, { cache: tool.cache });
+  }
+  reportForeignExtras(tool.extras, own, report, `${place}.`);
+  encoded.input_schema =
+    tool.parameters === undefined ? { type: 'object', properties: {} } : objectSchema(tool.parameters);
+  if (tool.strict !== undefined) {
+    if (can.structuredOutput) encoded.strict = tool.strict;
+    else if (tool.strict) report.drop(`${place}.function.strict`);
+  }
+  return addCommon(encoded, tool);
+}
+
+const freeTextSchema: JsonObject = {
+  type: 'object',
+  properties: { input: { type: 'string' } },
+  required: ['input'],
+  additionalProperties: false,
+};
+
+/** The wire wants the root to say that it is an object. */
+function objectSchema(schema: JsonObject): JsonObject {
+  return schema.type === undefined ? { type: 'object', ...schema } : schema;
+}
+
+function encodeProviderTool(
+  tool: Extract<ToolDefinition, { type: 'provider' }>,
+  place: string,
+  report: EncodeReport,
+): JsonObject | undefined {
+  if (tool.dialect === dialectName) return tool.value;
+  switch (tool.purpose) {
+    case 'web-search':
+      report.emulate(place);
+      return { type: 'web_search_20250305', name: 'web_search', ...searchLimits(tool.value) };
+    case 'web-fetch':
+      report.emulate(place);
+      return { type: 'web_fetch_20250910', name: 'web_fetch' };
+    case 'code-execution':
+      report.emulate(place);
+      return { type: 'code_execution_20250825', name: 'code_execution' };
+    default:
+      report.drop(place);
+      return undefined;
+  }
+}
+
+/** Where the searcher is and which sites count, as OpenAI's two wires say it. */
+function searchLimits(value: JsonObject): JsonObject {
+  const limits: JsonObject = {};
+  const location = asObject(value.user_location);
+  const place = asObject(location?.approximate) ?? location;
+  if (place !== undefined) {
+    const said: JsonObject = { type: 'approximate' };
+    for (const member of ['city', 'region', 'country', 'timezone']) {
+      if (asText(place[member]) !== undefined) said[member] = place[member];
+    }
+    limits.user_location = said;
+  }
+  const domains = asArray(asObject(value.filters)?.allowed_domains);
+  if (domains.length > 0) limits.allowed_domains = domains;
+  return limits;
+}
+
+function wantedChoice(choice: ToolChoice | undefined, report: EncodeReport): JsonObject | undefined {
+  if (choice === undefined) return undefined;
+  switch (choice.type) {
+    case 'tool':
+      return { type: 'tool', name: choice.name };
+    case 'allowed':
+      report.emulate('tool_choice');
+      return { type: choice.mode === 'required' ? 'any' : 'auto' };
+    case 'required':
+      return { type: 'any' };
+    default:
+      return { type: choice.type };
+  }
+}
+
+/** Other tools may come before the answer, unless none may be called. */
+function forcedAnswer(
+  tools: readonly JsonObject[],
+  answerTool: JsonObject,
+  asked: ToolChoice | undefined,
+): JsonObject {
+  return tools.length === 1 || asked?.type === 'none'
+    ? { type: 'tool', name: answerTool.name }
+    : { type: 'any' };
+}
+
+/** A model that thinks, and some that always do, cannot be forced to call. */
+function allowedChoice(
+  choice: JsonObject | undefined,
+  { can, thinks }: ToolSetting,
+  report: EncodeReport,
+  isOwnWish: boolean,
+): JsonObject | undefined {
+  const isForced = choice?.type === 'any' || choice?.type === 'tool';
+  if (!isForced || (can.forcedTool && !thinks)) return choice;
+  report.emulate(isOwnWish ? 'tool_choice' : 'response_format');
+  return { type: 'auto' };
+}
 
 /** Where a host departs from Anthropic's own address and body. */
 export interface AnthropicHostForm {

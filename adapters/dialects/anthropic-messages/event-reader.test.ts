@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ChatEvent } from '../../../core/dialects/canonical/chat-event.ts';
-import type { ChatPart, JsonObject } from '../../../core/dialects/canonical/chat-part.ts';
+import type { ChatPart } from '../../../core/dialects/canonical/chat-part.ts';
 import type { ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
 import { collectAnswer } from '../../../core/dialects/canonical/collect-answer.ts';
 import { chatContext, chatRequest, recorded, streamOf } from './chat-setting.test-support.ts';
-import { anthropicProvider } from './provider.ts';
+import { anthropicProvider } from './host.ts';
+import type { JsonObject } from '../json-reading.ts';
 
 function eventsOf(chunks: readonly Uint8Array[], request: ChatRequest = chatRequest()): readonly ChatEvent[] {
   const reader = anthropicProvider.eventReader('text/event-stream', chatContext({ request }));

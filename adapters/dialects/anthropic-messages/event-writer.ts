@@ -5,15 +5,16 @@ import type { ChatPart, Extras, ToolCallPart } from '../../../core/dialects/cano
 import { mergeExtras } from '../../../core/dialects/canonical/collect-answer.ts';
 import { SequentialParts } from '../../../core/dialects/canonical/sequential-parts.ts';
 import type { Usage } from '../../../core/dialects/usage.ts';
-import { stringifyExact } from '../exact-json.ts';
-import { asObject, asText, type JsonObject } from '../json-reading.ts';
-import { encodeCitation } from './citations.ts';
-import { providerFields } from './encode-answer.ts';
-import { encodeAnswerPart, encodeToolUse, signatureMembers } from './encode-block.ts';
-import { providerErrorJson } from './encode-error.ts';
-import { encodeAnthropicUsage } from './encode-usage.ts';
-import { dialectName } from './own-dialect.ts';
-import { stopReasonOf } from './stop-reason.ts';
+import { asObject, asText, type JsonObject, stringifyExact } from '../json-reading.ts';
+import {
+  dialectName,
+  encodeAnswerPart,
+  encodeCitation,
+  encodeToolUse,
+  signatureMembers,
+} from './content-blocks.ts';
+import { encodeAnthropicUsage, providerFields, stopReasonOf } from './answer.ts';
+import { providerErrorJson } from './errors.ts';
 
 /** Writes one answer as the events of a message stream. Blocks follow one another, numbered from 0. */
 export class MessageEventWriter implements ChatEventWriter {

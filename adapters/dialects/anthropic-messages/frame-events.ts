@@ -1,10 +1,146 @@
 import type { FrameReader } from '../../../core/dialects/dialect.ts';
 import type { StreamEvent, StreamFrame } from '../../../core/dialects/stream-event.ts';
-import { readSseFrame } from '../../framing/sse-frame.ts';
-import { parseExactObject, stringifyExact } from '../exact-json.ts';
-import { asArray, asObject, asText, type JsonObject } from '../json-reading.ts';
-import { createSseFrameReader, opaqueEvents } from '../sse-frame-reader.ts';
-import { anthropicErrorMessage, decodeAnthropicUsage } from './message-facts.ts';
+import { readSseFrame, writeSseFrame } from '../../framing/sse-frame.ts';
+import {
+  asArray,
+  asObject,
+  asText,
+  type JsonObject,
+  parseExactObject,
+  stringifyExact,
+} from '../json-reading.ts';
+import { createSseFrameReader, opaqueEvents } from '../frame-scanner.ts';
+import { anthropicErrorMessage, decodeAnthropicUsage } from './answer.ts';
+
+/** A content block of the provider's, by its number there. */
+export interface Block {
+  readonly type: string;
+  /** Its number in the stream that is written; of a block that is gone, none yet. */
+  index: number;
+  /** `closing`: the provider has ended it, and its end waits for more text. `gone`: nobody may be told of it. */
+  state: 'open' | 'closing' | 'closed' | 'gone';
+  /** Something of its text is another than the provider's. */
+  changed: boolean;
+  /** Of a block that is gone: how it began, and that the provider has ended it. */
+  readonly start: JsonObject;
+  ended: boolean;
+}
+
+const impliedTypes: Readonly<Record<string, string>> = {
+  'reasoning-delta': 'thinking',
+  'tool-arguments-delta': 'tool_use',
+};
+
+/** The open block, when text of this kind can go on in it. */
+export function ofType(block: Block | undefined, type: 'text-delta' | 'reasoning-delta'): Block | undefined {
+  return block?.type === (type === 'text-delta' ? 'text' : 'thinking') ? block : undefined;
+}
+
+/** It is a delta of a block, and not its begin; found without reading it. */
+export function isPlainDelta(bytes: Buffer, events: readonly StreamEvent[]): boolean {
+  return events.length === 1 && 'text' in (events[0] as StreamEvent) && !bytes.includes('_start"');
+}
+
+/** The event that a frame says, with its type; undefined for a comment and for what is no JSON. */
+export function frameJson(bytes: Buffer): JsonObject | undefined {
+  const { data, event } = readSseFrame(bytes);
+  const json = data === undefined ? undefined : parseExactObject(data);
+  if (json !== undefined && asText(json.type) === undefined && event !== '') json.type = event;
+  return json;
+}
+
+/** The number of the block of which an event tells. */
+export function blockNumber(json: JsonObject): number {
+  return typeof json.index === 'number' ? json.index : 0;
+}
+
+/** How many blocks stand in the event that begins a message. */
+export function contentLength(json: JsonObject): number {
+  const content = asObject(json.message)?.content;
+  return Array.isArray(content) ? content.length : 0;
+}
+
+/** A block of which the first thing known is this event. */
+export function impliedBlock(json: JsonObject): Block {
+  const type = impliedTypes[textSlots(json)[0]?.event.type ?? ''] ?? 'text';
+  return newBlock(type, blockNumber(json), {});
+}
+
+/** A block that has just begun. */
+export function newBlock(type: string, index: number, start: JsonObject): Block {
+  return { type, index, start, state: 'open', changed: false, ended: false };
+}
+
+/** What a frame says that says nothing to a tap. */
+export const opaque: readonly StreamEvent[] = Object.freeze([{ type: 'opaque' } as const]);
+
+type CallEvent = Extract<TextEvent, { type: 'tool-arguments-delta' }>;
+
+/** An event of this wire as a frame. */
+export function eventFrame(type: string, members: JsonObject, events: readonly StreamEvent[]): StreamFrame {
+  return { bytes: writeSseFrame(stringifyExact({ type, ...members }), type), events };
+}
+
+/** The begin of a text, of thoughts or of a call that holds nothing yet; `event` is what will be said in it. */
+export function startFrame(index: number, block: JsonObject, event: TextEvent): StreamFrame {
+  const isCall = event.type === 'tool-arguments-delta';
+  const events = isCall ? [{ ...event, call: index, text: '' }] : opaque;
+  return eventFrame('content_block_start', { index, content_block: block }, events);
+}
+
+/** More of a block. */
+export function deltaFrame(index: number, event: TextEvent): StreamFrame {
+  return eventFrame('content_block_delta', { index, delta: deltaOf(event) }, [numbered(event, index)]);
+}
+
+/** The end of a block. */
+export function stopFrame(index: number): StreamFrame {
+  return eventFrame('content_block_stop', { index }, opaque);
+}
+
+/** A whole block that says this and nothing else. */
+export function wholeBlock(index: number, event: TextEvent): readonly StreamFrame[] {
+  const more = event.type === 'tool-arguments-delta' ? argumentsOnly(event) : event;
+  return [startFrame(index, emptyBlock(event), event), deltaFrame(index, more), stopFrame(index)];
+}
+
+function emptyBlock(event: TextEvent): JsonObject {
+  switch (event.type) {
+    case 'text-delta':
+      return { type: 'text', text: '' };
+    case 'reasoning-delta':
+      return { type: 'thinking', thinking: '', signature: '' };
+    case 'tool-arguments-delta':
+      return { type: 'tool_use', id: event.id ?? '', name: event.name ?? '', input: {} };
+  }
+}
+
+function deltaOf(event: TextEvent): JsonObject {
+  switch (event.type) {
+    case 'text-delta':
+      return { type: 'text_delta', text: event.text };
+    case 'reasoning-delta':
+      return { type: 'thinking_delta', thinking: event.text };
+    case 'tool-arguments-delta':
+      return { type: 'input_json_delta', partial_json: event.text };
+  }
+}
+
+/** The event with the number that its block has in the stream that is written. */
+export function numbered(event: TextEvent, index: number): TextEvent {
+  return event.type === 'tool-arguments-delta' && event.call !== index ? { ...event, call: index } : event;
+}
+
+/** The arguments alone: id and name were said at the begin of the block. */
+export function argumentsOnly({ choice, call, text }: CallEvent): CallEvent {
+  return { type: 'tool-arguments-delta', choice, call, text };
+}
+
+/** An error in the stream. */
+export function errorFrame(event: Extract<StreamEvent, { type: 'error' }>): StreamFrame {
+  const error = { type: event.code === '' ? 'api_error' : event.code, message: event.message };
+  return eventFrame('error', { error }, [event]);
+}
 
 /** The events that carry text. */
 export type TextEvent = Extract<StreamEvent, { text: string }>;

@@ -1,31 +1,87 @@
-import type { FrameRewriter } from '../../../core/dialects/dialect.ts';
+import type { FrameCodec, FrameRewriter } from '../../../core/dialects/dialect.ts';
 import type { StreamEvent, StreamFrame } from '../../../core/dialects/stream-event.ts';
 import { replaceSseData } from '../../framing/sse-frame.ts';
-import { parseExactObject, stringifyExact } from '../exact-json.ts';
-import { asBuffer, asObject, asText, type JsonObject } from '../json-reading.ts';
+import {
+  asBuffer,
+  asObject,
+  asText,
+  type JsonObject,
+  parseExactObject,
+  stringifyExact,
+} from '../json-reading.ts';
 import {
   argumentsOnly,
+  type Block,
+  blockNumber,
+  contentLength,
+  createFrameReader,
   deltaFrame,
   errorFrame,
   eventFrame,
-  numbered,
-  startFrame,
-  stopFrame,
-  wholeBlock,
-} from './block-frames.ts';
-import {
-  blockNumber,
-  contentLength,
   frameJson,
   impliedBlock,
   isPlainDelta,
   newBlock,
+  numbered,
   ofType,
-  type Block,
-} from './message-block.ts';
-import { textSlots, usageHolder, type TextEvent, type TextSlot } from './frame-events.ts';
-import { writeMembers } from './frame-members.ts';
-import { WantedTexts } from './wanted-texts.ts';
+  opaque,
+  startFrame,
+  stopFrame,
+  type TextEvent,
+  type TextSlot,
+  textSlots,
+  usageHolder,
+  wholeBlock,
+} from './frame-events.ts';
+import { assembleAnswer, disassembleAnswer } from './replay-answer.ts';
+import { decodeAnthropicUsage, encodeAnthropicUsage } from './answer.ts';
+
+/** The texts that shall be said instead of a frame's, those of one channel in one; each is taken once. */
+class WantedTexts {
+  private readonly texts = new Map<string, TextEvent>();
+
+  constructor(events: readonly StreamEvent[]) {
+    for (const event of events) {
+      if (!('text' in event)) continue;
+      const key = channelOf(event);
+      const before = this.texts.get(key);
+      this.texts.set(key, before === undefined ? event : { ...before, text: before.text + event.text });
+    }
+  }
+
+  /** What the place of this event shall say. */
+  take(event: TextEvent): TextEvent | undefined {
+    const key = channelOf(event);
+    const wanted = this.texts.get(key);
+    this.texts.delete(key);
+    return wanted;
+  }
+
+  /** What no place of the frame has taken. */
+  rest(): readonly TextEvent[] {
+    return [...this.texts.values()];
+  }
+
+  /** The events that the frame itself says: all but the rest. */
+  without(events: readonly StreamEvent[]): readonly StreamEvent[] {
+    const { texts } = this;
+    if (texts.size === 0) return events.length === 0 ? opaque : events;
+    const own = events.filter((event) => !('text' in event) || !texts.has(channelOf(event)));
+    return own.length === 0 ? opaque : own;
+  }
+}
+
+function channelOf(event: TextEvent): string {
+  return event.type === 'tool-arguments-delta' ? `${event.type}:${event.call}` : event.type;
+}
+
+/** Message streams as frames and events, for taps. */
+export const messageFrames: FrameCodec = {
+  reader: () => createFrameReader(),
+  rewriter: () => new MessageFrameRewriter(),
+  assemble: assembleAnswer,
+  disassemble: disassembleAnswer,
+};
 
 type CallEvent = Extract<TextEvent, { type: 'tool-arguments-delta' }>;
 
@@ -340,4 +396,46 @@ export class MessageFrameRewriter implements FrameRewriter {
 interface Said {
   readonly wanted: WantedTexts;
   readonly events: readonly StreamEvent[];
+}
+
+/** Writes the reason, the usage and the error of an event anew; true when any of them has become another. `told` is the usage of the stream so far. */
+function writeMembers(json: JsonObject, events: readonly StreamEvent[], told: JsonObject): boolean {
+  const before = stringifyExact(json);
+  if (json.type === 'error') writeError(json, events);
+  else {
+    writeFinish(json, events);
+    writeUsage(json, events, told);
+  }
+  return stringifyExact(json) !== before;
+}
+
+function writeError(json: JsonObject, events: readonly StreamEvent[]): void {
+  const event = events.find((candidate) => candidate.type === 'error');
+  if (event?.type !== 'error') return;
+  const error = asObject(json.error);
+  if (asText(error?.message) !== event.message) json.error = { ...error, message: event.message };
+}
+
+function writeFinish(json: JsonObject, events: readonly StreamEvent[]): void {
+  const event = events.find((candidate) => candidate.type === 'finish');
+  const holder = asObject(json.delta) ?? asObject(json.message);
+  if (holder === undefined) return;
+  if (event?.type === 'finish') holder.stop_reason = event.reason;
+  else if (asText(holder.stop_reason) !== undefined) holder.stop_reason = null;
+}
+
+function writeUsage(json: JsonObject, events: readonly StreamEvent[], told: JsonObject): void {
+  const event = events.findLast((candidate) => candidate.type === 'usage');
+  const holder = usageHolder(json);
+  if (holder === undefined) return;
+  const now = decodeAnthropicUsage(told);
+  if (event?.type === 'usage') {
+    if (JSON.stringify(now) !== JSON.stringify(event.usage))
+      Object.assign(holder, encodeAnthropicUsage(event.usage));
+  } else if (now !== undefined) {
+    // The wire wants counts where it has a usage.
+    const counts = encodeAnthropicUsage(undefined);
+    for (const name of Object.keys(holder)) delete holder[name];
+    Object.assign(holder, { input_tokens: counts.input_tokens, output_tokens: counts.output_tokens });
+  }
 }

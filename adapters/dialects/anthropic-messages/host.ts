@@ -1,8 +1,25 @@
 import type { ProviderDialect } from '../../../core/dialects/dialect.ts';
 import type { EndpointId } from '../../../core/dialects/endpoint.ts';
-import { passOn, refused, translated } from '../chat-plan.ts';
-import { dialectName } from './own-dialect.ts';
-import { anthropicProvider } from './provider.ts';
+import { passOn, refused, translated } from '../host-endpoints.ts';
+import { dialectName } from './content-blocks.ts';
+import type { ChatProviderCodec } from '../../../core/dialects/canonical/chat-codec.ts';
+import { decodeAnswer } from './answer.ts';
+import { decodeError } from './errors.ts';
+import { type AnthropicHostForm, encodeRequest } from './encode-request.ts';
+import { MessageEventReader } from './event-reader.ts';
+
+/** The Messages wire as hosts speak it, at the address and with the body that `form` tells. */
+export function createAnthropicProvider(form: AnthropicHostForm): ChatProviderCodec {
+  return {
+    encodeRequest: (request, host, report) => encodeRequest(request, host, report, form),
+    decodeAnswer,
+    eventReader: (contentType, context) => new MessageEventReader(contentType, context),
+    decodeError,
+  };
+}
+
+/** The Messages wire as Anthropic speaks it, below a base URL that ends in the version. */
+export const anthropicProvider: ChatProviderCodec = createAnthropicProvider({ path: '/messages' });
 
 /** What Anthropic has no operation for. */
 const missing: Partial<Record<EndpointId, string>> = {

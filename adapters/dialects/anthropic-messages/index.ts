@@ -1,14 +1,27 @@
 import type { Dialect } from '../../../core/dialects/dialect.ts';
 import { FrameScanner } from '../frame-scanner.ts';
 import { asBuffer, parseObject } from '../json-reading.ts';
-import { bodyIssue } from '../request-issue.ts';
-import { decodeAnswerTexts } from './answer-texts.ts';
-import { anthropicClient } from './client.ts';
-import { decodeConversation } from './decode-conversation.ts';
-import { encodeAnthropicError, encodeAnthropicStreamError } from './encode-error.ts';
-import { messageFrames } from './frames.ts';
-import { messageFacts } from './message-facts.ts';
-import { MessageStreamReader, watchedMembers } from './stream-reader.ts';
+import { bodyIssue } from '../request-members.ts';
+import {
+  decodeAnswerTexts,
+  encodeAnswer,
+  messageFacts,
+  MessageStreamReader,
+  watchedMembers,
+} from './answer.ts';
+import { decodeConversation, decodeRequest } from './decode-request.ts';
+import { encodeAnthropicError, encodeAnthropicStreamError, providerErrorJson } from './errors.ts';
+import { messageFrames } from './frame-rewriter.ts';
+import type { ChatClientCodec } from '../../../core/dialects/canonical/chat-codec.ts';
+import { MessageEventWriter } from './event-writer.ts';
+
+/** The Messages wire as callers speak it. */
+export const anthropicClient: ChatClientCodec = {
+  decodeRequest,
+  encodeAnswer,
+  eventWriter: (context) => new MessageEventWriter(context),
+  encodeProviderError: (error, context) => Buffer.from(providerErrorJson(error, context)),
+};
 
 /** The Anthropic Messages wire. */
 export const anthropicMessages: Dialect = {

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ClientCall } from '../../../core/dialects/canonical/chat-codec.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
-import { encodeAnthropicError } from './encode-error.ts';
-import { anthropicClient } from './client.ts';
+import { encodeAnthropicError } from './errors.ts';
+import { anthropicClient } from './index.ts';
 
 const body = { model: 'm', max_tokens: 9, messages: [{ role: 'user', content: 'Hi' }] };
 

@@ -11,10 +11,10 @@ import type {
 } from '../../../core/dialects/canonical/chat-request.ts';
 import { collectAnswer } from '../../../core/dialects/canonical/collect-answer.ts';
 import { EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
-import { parseExactObject } from '../exact-json.ts';
+import { parseExactObject } from '../json-reading.ts';
 import { chatContext, hostOf } from './chat-setting.test-support.ts';
-import { anthropicClient } from './client.ts';
-import { anthropicProvider } from './provider.ts';
+import { anthropicClient } from './index.ts';
+import { anthropicProvider } from './host.ts';
 
 const word = fc.string({ minLength: 1, maxLength: 12 }).filter((text) => text.trim() !== '');
 const name = fc.stringMatching(/^[a-zA-Z0-9_-]{1,12}$/);

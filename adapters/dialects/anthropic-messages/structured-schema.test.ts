@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { structuredSchema } from './structured-schema.ts';
+import { structuredSchema } from './encode-request.ts';
 
 test('a schema within the subset stays as it is', () => {
   const schema = {

@@ -1,10 +1,9 @@
 import type { ChatEvent } from '../../../core/dialects/canonical/chat-event.ts';
-import type { JsonObject } from '../../../core/dialects/canonical/chat-part.ts';
 import type { ChatMessage, ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
 import { EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import { writeAwsEventStreamMessage } from '../../framing/write-aws-event-stream.ts';
-import { parseExactObject } from '../exact-json.ts';
+import { type JsonObject, parseExactObject } from '../json-reading.ts';
 import { bedrockConverseProvider } from './index.ts';
 
 /** Models that the tests ask, by what they stand for. */

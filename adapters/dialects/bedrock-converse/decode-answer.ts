@@ -1,17 +1,154 @@
-import type { ChatAnswer } from '../../../core/dialects/canonical/chat-answer.ts';
+import type { ChatAnswer, Finish, FinishReason } from '../../../core/dialects/canonical/chat-answer.ts';
 import type { DecodeContext } from '../../../core/dialects/canonical/chat-codec.ts';
 import type {
   ChatPart,
-  JsonObject,
+  Citation,
+  Extras,
   ProviderToolPart,
   TextPart,
 } from '../../../core/dialects/canonical/chat-part.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
-import { parseExactObject } from '../exact-json.ts';
-import { asArray, asObject, asText } from '../json-reading.ts';
-import { answerExtras, decodeConverseUsage, fieldExtras, readFinish } from './read-answer-facts.ts';
-import { readCitation } from './read-citation.ts';
-import { AnswerTools, inputText, toolUseIdOf, toolUseName } from './read-tool-use.ts';
+import {
+  asArray,
+  asCount,
+  asObject,
+  asText,
+  type JsonObject,
+  parseExactObject,
+  stringifyExact,
+} from '../json-reading.ts';
+import type { ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
+import type { Usage } from '../../../core/dialects/usage.ts';
+import { answerToolName } from '../anthropic-messages/content-blocks.ts';
+
+/** What a `toolUse` block of an answer is. */
+export type ToolUseKind =
+  /** The client must answer it. */
+  | 'function'
+  | 'custom'
+  /** Its input is the answer. */
+  | 'answer'
+  /** Run by the provider. */
+  | 'provider';
+
+/** Tells the tools of one request apart in its answer. */
+export class AnswerTools {
+  /** The tool whose input is the answer, when the request wants a schema. */
+  readonly answerName: string | undefined;
+  readonly #custom: ReadonlySet<string>;
+
+  constructor(request: ChatRequest) {
+    this.answerName = answerToolName(request);
+    this.#custom = new Set(request.tools.flatMap((tool) => (tool.type === 'custom' ? [tool.name] : [])));
+  }
+
+  kindOf(toolUse: JsonObject, name: string): ToolUseKind {
+    if (toolUse.type === 'server_tool_use') return 'provider';
+    if (name === this.answerName) return 'answer';
+    return this.#custom.has(name) ? 'custom' : 'function';
+  }
+}
+
+/** The name that was called. Models of OpenAI let a mark of their own format slip into it (`json<|channel|>commentary`). */
+export function toolUseName(toolUse: JsonObject): string {
+  return (asText(toolUse.name) ?? '').replace(/<\|.*$/s, '');
+}
+
+/** The id of the call, or a fresh one. */
+export function toolUseIdOf(toolUse: JsonObject, { newId }: DecodeContext): string {
+  return asText(toolUse.toolUseId) ?? newId('call_');
+}
+
+/** The input of a call as JSON text; of a custom tool, its free text. */
+export function inputText(input: unknown, kind: ToolUseKind): string {
+  if (kind === 'custom') {
+    const text = asObject(input)?.input;
+    if (typeof text === 'string') return text;
+  }
+  if (typeof input === 'string') return input;
+  return input === undefined || input === null ? '{}' : stringifyExact(input as JsonObject);
+}
+
+/**
+ * Reads a `usage` object. Its `inputTokens` leave out what was read from and written to the cache, which `totalTokens`
+ * includes. Undefined when it counts no tokens.
+ */
+export function decodeConverseUsage(value: unknown): Usage | undefined {
+  const usage = asObject(value);
+  const input = asCount(usage?.inputTokens);
+  const output = asCount(usage?.outputTokens);
+  if (usage === undefined || (input === undefined && output === undefined)) return undefined;
+  const cachedTokens = asCount(usage.cacheReadInputTokens) ?? asCount(usage.cacheReadInputTokenCount) ?? 0;
+  const cacheWriteTokens =
+    asCount(usage.cacheWriteInputTokens) ?? asCount(usage.cacheWriteInputTokenCount) ?? 0;
+  const promptTokens = (input ?? 0) + cachedTokens + cacheWriteTokens;
+  const completionTokens = output ?? 0;
+  return {
+    promptTokens,
+    completionTokens,
+    totalTokens: promptTokens + completionTokens,
+    cachedTokens,
+    cacheWriteTokens,
+    reasoningTokens: 0,
+    inputAudioTokens: 0,
+    outputAudioTokens: 0,
+  };
+}
+
+const reasons: Readonly<Record<string, FinishReason>> = {
+  end_turn: 'stop',
+  stop: 'stop',
+  stop_sequence: 'stop',
+  tool_use: 'stop',
+  max_tokens: 'length',
+  length: 'length',
+  model_context_window_exceeded: 'length',
+  guardrail_intervened: 'content-filter',
+  content_filtered: 'content-filter',
+  malformed_model_output: 'error',
+  malformed_tool_use: 'error',
+};
+
+/**
+ * Why an answer ended. `called`: it holds a call that the client must answer, which some models report as an end of
+ * the turn. `fields` are its `additionalModelResponseFields`.
+ */
+export function readFinish(stopReason: unknown, called: boolean, fields: unknown): Finish {
+  const raw = asText(stopReason) ?? '';
+  const reason = Object.hasOwn(reasons, raw) ? (reasons[raw] as FinishReason) : 'unknown';
+  const more = asObject(fields);
+  const stopSequence = asText(more?.stop_sequence) ?? asText(asObject(more?.delta)?.stop_sequence);
+  return {
+    reason: called && reason === 'stop' ? 'tool-calls' : reason,
+    raw,
+    ...(stopSequence === undefined ? {} : { stopSequence }),
+  };
+}
+
+/** The model's own members, when the caller asked for some: else they only tell the stop sequence. */
+export function fieldExtras(fields: unknown, request: ChatRequest): Extras | undefined {
+  const asked = request.extras?.['bedrock-converse']?.additionalModelResponseFieldPaths;
+  return asked === undefined || asObject(fields) === undefined
+    ? undefined
+    : { 'bedrock-converse': { additionalModelResponseFields: fields } };
+}
+
+/**
+ * What only this dialect tells of an answer: the guardrail's trace, performance, the tier, cache details; and the words
+ * that stood before an answer which came through a tool.
+ */
+export function answerExtras(told: JsonObject, preamble = ''): JsonObject | undefined {
+  const extras: JsonObject = {};
+  if (preamble !== '') extras.preamble = preamble;
+  for (const name of ['trace', 'performanceConfig', 'serviceTier', 'metrics']) {
+    if (told[name] !== undefined && told[name] !== null) extras[name] = told[name];
+  }
+  const usage = asObject(told.usage);
+  if (usage?.cacheDetails !== undefined) extras.cacheDetails = usage.cacheDetails;
+  const server = asObject(usage?.serverToolUsage);
+  if (server !== undefined && Object.keys(server).length > 0) extras.serverToolUsage = server;
+  return Object.keys(extras).length > 0 ? extras : undefined;
+}
 
 /** A complete answer of `Converse`. The wire has no id of its own; the model is the one that was asked for. */
 export function decodeConverse(body: Buffer, context: DecodeContext): ChatAnswer {
@@ -149,4 +286,34 @@ function readCited(cited: JsonObject): TextPart {
     return citation === undefined ? [] : [readCitation(citation)];
   });
   return { type: 'text', text, ...(citations.length === 0 ? {} : { citations }) };
+}
+
+/** A citation of an answer, whole or as the delta of a stream. The positions that it tells are those within the source. */
+export function readCitation(value: JsonObject): Citation {
+  const location = asObject(value.location);
+  const source = asText(value.source);
+  const url =
+    asText(asObject(location?.web)?.url) ?? (source?.startsWith('http') === true ? source : undefined);
+  const quote = asArray(value.sourceContent)
+    .map((piece) => asText(asObject(piece)?.text) ?? '')
+    .join('');
+  const citation: { -readonly [K in keyof Citation]: Citation[K] } = {
+    kind: url === undefined ? 'document' : 'url',
+    raw: { dialect: 'bedrock-converse', value },
+  };
+  if (url !== undefined) citation.url = url;
+  const title = asText(value.title);
+  if (title !== undefined) citation.title = title;
+  if (quote !== '') citation.quote = quote;
+  const document = documentOf(location);
+  if (document !== undefined) citation.document = document;
+  return citation;
+}
+
+function documentOf(location: JsonObject | undefined): number | undefined {
+  for (const kind of ['documentChar', 'documentPage', 'documentChunk']) {
+    const index = asCount(asObject(location?.[kind])?.documentIndex);
+    if (index !== undefined) return index;
+  }
+  return undefined;
 }

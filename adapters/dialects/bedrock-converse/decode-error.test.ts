@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { decodeBedrockError, streamException } from './decode-error.ts';
+import { decodeBedrockError, streamException } from './errors.ts';
 
 describe('error answers', () => {
   const rows: readonly (readonly [body: string, expected: object])[] = [

@@ -1,11 +1,369 @@
-import type { ChatPart, JsonObject } from '../../../core/dialects/canonical/chat-part.ts';
+import type {
+  ChatPart,
+  FilePart,
+  MediaSource,
+  ReasoningPart,
+  TextPart,
+  ToolCallPart,
+  ToolResultPart,
+} from '../../../core/dialects/canonical/chat-part.ts';
 import type { ChatMessage } from '../../../core/dialects/canonical/chat-request.ts';
-import { reportForeignExtras } from '../../../core/dialects/canonical/encode-report.ts';
-import { asArray, asObject } from '../json-reading.ts';
-import { addPart, type ContentContext } from './encode-content.ts';
+import { type EncodeReport, reportForeignExtras } from '../../../core/dialects/canonical/encode-report.ts';
+import { asArray, asObject, type JsonObject, parseExactObject } from '../json-reading.ts';
+import { isOpenAiSignature } from '../openai-shapes.ts';
+import { type BedrockModel, hasPromptCache } from './bedrock-model.ts';
+import { createHash } from 'node:crypto';
+
+type MediaKind = 'image' | 'document' | 'video' | 'audio';
+
+interface MediaFormat {
+  readonly kind: MediaKind;
+  /** As the API names it. */
+  readonly format: string;
+}
+
+const formats: Readonly<Record<MediaKind, Readonly<Record<string, string>>>> = {
+  image: {
+    'image/png': 'png',
+    'image/jpeg': 'jpeg',
+    'image/jpg': 'jpeg',
+    'image/gif': 'gif',
+    'image/webp': 'webp',
+  },
+  document: {
+    'application/pdf': 'pdf',
+    'text/csv': 'csv',
+    'application/msword': 'doc',
+    'application/vnd.openxmlformats-officedocument.wordprocessingml.document': 'docx',
+    'application/vnd.ms-excel': 'xls',
+    'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet': 'xlsx',
+    'text/html': 'html',
+    'text/plain': 'txt',
+    'text/markdown': 'md',
+    'text/x-markdown': 'md',
+  },
+  video: {
+    'video/x-matroska': 'mkv',
+    'video/quicktime': 'mov',
+    'video/mp4': 'mp4',
+    'video/webm': 'webm',
+    'video/x-flv': 'flv',
+    'video/mpeg': 'mpeg',
+    'video/mpg': 'mpg',
+    'video/x-ms-wmv': 'wmv',
+    'video/3gpp': 'three_gp',
+  },
+  audio: {
+    'audio/mpeg': 'mp3',
+    'audio/mp3': 'mp3',
+    'audio/opus': 'opus',
+    'audio/wav': 'wav',
+    'audio/wave': 'wav',
+    'audio/x-wav': 'wav',
+    'audio/vnd.wave': 'wav',
+    'audio/aac': 'aac',
+    'audio/x-aac': 'x-aac',
+    'audio/flac': 'flac',
+    'audio/mp4': 'm4a',
+    'audio/x-m4a': 'm4a',
+    'audio/ogg': 'ogg',
+    'audio/webm': 'webm',
+    'audio/pcm': 'pcm',
+  },
+};
+
+const byMediaType = new Map<string, MediaFormat>();
+/** By a file's ending; `jpg`, `htm` and `3gp` are called otherwise by the API. */
+const byEnding = new Map<string, MediaFormat>([
+  ['jpg', { kind: 'image', format: 'jpeg' }],
+  ['htm', { kind: 'document', format: 'html' }],
+  ['3gp', { kind: 'video', format: 'three_gp' }],
+]);
+for (const kind of ['image', 'document', 'video', 'audio'] as const) {
+  for (const [mediaType, format] of Object.entries(formats[kind])) {
+    byMediaType.set(mediaType, { kind, format });
+    if (!byEnding.has(format)) byEnding.set(format, { kind, format });
+  }
+}
+
+/** What a file is, by its media type or else its name's ending; undefined for what the API does not take. */
+function formatOf(mediaType: string | undefined, name: string | undefined): MediaFormat | undefined {
+  const bare = mediaType?.split(';', 1)[0]?.trim().toLowerCase();
+  const known = bare === undefined ? undefined : byMediaType.get(bare);
+  if (known !== undefined || name === undefined) return known;
+  return byEnding.get(/\.([a-z0-9]+)$/i.exec(name)?.[1]?.toLowerCase() ?? '');
+}
+
+/** A picture, a recording or a film; undefined for what the API cannot take (URLs other than `s3://`, other formats). */
+function mediaBlock(kind: 'image' | 'audio', source: MediaSource): JsonObject | undefined {
+  const mediaType = source.kind === 'base64' ? source.mediaType : undefined;
+  const format = formatOf(mediaType, source.kind === 'url' ? source.url : undefined);
+  const where = blockSource(source);
+  if (format?.kind !== kind || where === undefined) return undefined;
+  return { [kind]: { format: format.format, source: where } };
+}
+
+/** A file as the block of its kind; undefined for what the API cannot take. */
+function fileBlock(part: FilePart, names: DocumentNames): JsonObject | undefined {
+  const { source } = part;
+  const where = blockSource(source);
+  const given = source.kind === 'base64' ? source.mediaType : part.mediaType;
+  const format =
+    formatOf(given, part.filename ?? (source.kind === 'url' ? source.url : undefined)) ??
+    (source.kind === 'text' ? { kind: 'document' as const, format: 'txt' } : undefined);
+  if (where === undefined || format === undefined) return undefined;
+  if (format.kind !== 'document') return { [format.kind]: { format: format.format, source: where } };
+  const document: JsonObject = { format: format.format, name: names.next(part.filename), source: where };
+  if (part.context !== undefined) document.context = part.context;
+  if (part.citations === true) document.citations = { enabled: true };
+  return { document };
+}
+
+function blockSource(source: MediaSource): JsonObject | undefined {
+  switch (source.kind) {
+    case 'base64':
+      return { bytes: source.data };
+    case 'text':
+      return { bytes: Buffer.from(source.text).toString('base64') };
+    case 'url':
+      return source.url.startsWith('s3://') ? { s3Location: { uri: source.url } } : undefined;
+    case 'file-id':
+      return undefined;
+  }
+}
+
+/** Longest name of a document. */
+const maxNameLength = 200;
+
+/**
+ * Names of the documents of one request, each once: letters, digits, hyphens, parentheses, square brackets and single
+ * spaces are all that the API allows. A document without a name becomes `document-1`.
+ */
+export class DocumentNames {
+  readonly #used = new Set<string>();
+  #unnamed = 0;
+
+  next(filename: string | undefined): string {
+    const base = allowedName(filename ?? '') || `document-${++this.#unnamed}`;
+    let name = base;
+    for (let count = 2; this.#used.has(name.toLowerCase()); count++) {
+      const suffix = ` (${count})`;
+      name = base.slice(0, maxNameLength - suffix.length).trimEnd() + suffix;
+    }
+    this.#used.add(name.toLowerCase());
+    return name;
+  }
+}
+
+function allowedName(filename: string): string {
+  return filename
+    .replace(/\.[a-z0-9]{1,8}$/i, '')
+    .normalize('NFKD')
+    .replace(/\p{M}/gu, '')
+    .replace(/[^a-zA-Z0-9\s()[\]-]/g, '-')
+    .replace(/^[-\s]+|[-\s]+$/g, '')
+    .replace(/\s+/g, ' ')
+    .slice(0, maxNameLength)
+    .trim();
+}
+
+/** What the API allows in a `toolUseId`. */
+const allowed = /^[a-zA-Z0-9_.:-]{1,64}$/;
+/** What Mistral's models allow. */
+const allowedByMistral = /^[a-zA-Z0-9]{9}$/;
+
+/**
+ * An id of a tool call as the API takes it: unchanged where it is allowed, else a digest of it. The same id always
+ * becomes the same, so that calls and results stay together.
+ */
+function toolUseId(id: string, vendor: string): string {
+  const mistral = vendor === 'mistral';
+  if ((mistral ? allowedByMistral : allowed).test(id)) return id;
+  return createHash('sha256')
+    .update(id)
+    .digest('hex')
+    .slice(0, mistral ? 9 : 32);
+}
+
+/** What encoding the parts of one request shares. */
+export interface ContentContext {
+  readonly model: BedrockModel;
+  readonly names: DocumentNames;
+  readonly report: EncodeReport;
+}
+
+const dialect = 'bedrock-converse';
+/** The member of a part's own extras that is said as a block around it. */
+const guardMember = 'guardContent';
+
+/** Adds the blocks of a part, and a cache point where it is marked. `place` is its name for the report (`messages[0].content[1]`). */
+function addPart(blocks: JsonObject[], part: ChatPart, place: string, context: ContentContext): void {
+  const { report } = context;
+  reportForeignExtras(part.extras, [dialect], report, `${place}.`);
+  for (const name of Object.keys(part.extras?.[dialect] ?? {})) {
+    if (name !== guardMember) report.drop(`${place}.${name}`);
+  }
+  // Only thinking is signed here; what Gemini signs has no place.
+  if (part.signature !== undefined && part.type !== 'reasoning')
+    report.drop(`${place}.extra_content.google.thought_signature`);
+  const block = encodePart(part, place, context);
+  if (block !== undefined) blocks.push(block);
+  if (part.cache === undefined) return;
+  // Behind nothing, or behind thinking, there is nothing that could be cached.
+  if (block === undefined || part.type === 'reasoning') report.drop(`${place}.cache_control`);
+  else addCachePoint(blocks, part.cache, place, context);
+}
+
+/** A cache point, where the model has a prompt cache; a lifetime that the API does not know becomes its default. */
+export function addCachePoint(
+  blocks: JsonObject[],
+  marker: { readonly ttl?: string },
+  place: string,
+  { model, report }: ContentContext,
+): void {
+  if (!hasPromptCache(model)) return report.drop(`${place}.cache_control`);
+  const cachePoint: JsonObject = { type: 'default' };
+  if (marker.ttl === '5m' || marker.ttl === '1h') cachePoint.ttl = marker.ttl;
+  else if (marker.ttl !== undefined) report.drop(`${place}.cache_control.ttl`);
+  blocks.push({ cachePoint });
+}
+
+function encodePart(part: ChatPart, place: string, context: ContentContext): JsonObject | undefined {
+  const { report } = context;
+  switch (part.type) {
+    case 'text':
+      return encodeText(part, place, report);
+    case 'refusal':
+      report.emulate(`${place}.refusal`);
+      return textBlock(part.text);
+    case 'image': {
+      if (part.detail !== undefined && part.detail !== 'auto')
+        report.drop(`${place}.${part.type}_url.detail`);
+      const block = mediaBlock('image', part.source);
+      return guarded(part, block) ?? dropped(report, place);
+    }
+    case 'audio':
+      return encodeAudio(part, place, context);
+    case 'file':
+      return fileBlock(part, context.names) ?? dropped(report, place);
+    case 'tool-call':
+      return encodeToolCall(part, place, context);
+    case 'tool-result':
+      return encodeToolResult(part, place, context);
+    case 'reasoning':
+      return encodeReasoning(part, place, context);
+    case 'provider-tool':
+    case 'opaque':
+      return part.dialect === dialect ? part.value : dropped(report, place);
+  }
+}
+
+function dropped(report: EncodeReport, place: string): undefined {
+  report.drop(place);
+  return undefined;
+}
+
+/** The API refuses text that is blank. */
+function textBlock(text: string): JsonObject | undefined {
+  return text.trim() === '' ? undefined : { text };
+}
+
+function encodeText(part: TextPart, place: string, report: EncodeReport): JsonObject | undefined {
+  const block = textBlock(part.text);
+  if (block === undefined) return undefined;
+  const { citations } = part;
+  if (citations === undefined || citations.length === 0) return guarded(part, block);
+  const own = citations.flatMap(({ raw }) => (raw?.dialect === dialect ? [raw.value] : []));
+  if (own.length === citations.length) return { citationsContent: { content: [block], citations: own } };
+  report.drop(`${place}.citations`);
+  return block;
+}
+
+/** A text or picture that the part's own extras mark as `guardContent` is what a guardrail judges. */
+function guarded(part: ChatPart, block: JsonObject | undefined): JsonObject | undefined {
+  const wish = part.extras?.[dialect]?.[guardMember];
+  if (block === undefined || wish === undefined || wish === false) return block;
+  if (part.type !== 'text') return { guardContent: block };
+  const qualifiers = asObject(wish)?.qualifiers;
+  return { guardContent: { text: qualifiers === undefined ? block : { ...block, qualifiers } } };
+}
+
+function encodeAudio(
+  part: Extract<ChatPart, { type: 'audio' }>,
+  place: string,
+  { report }: ContentContext,
+): JsonObject | undefined {
+  const block = mediaBlock('audio', part.source);
+  if (block !== undefined) return block;
+  if (part.transcript === undefined || part.transcript === '') return dropped(report, place);
+  report.emulate(place);
+  return textBlock(part.transcript);
+}
+
+function encodeToolCall(part: ToolCallPart, place: string, context: ContentContext): JsonObject {
+  return {
+    toolUse: {
+      toolUseId: toolUseId(part.id, context.model.vendor),
+      name: part.name,
+      input: toolInput(part, place, context.report),
+    },
+  };
+}
+
+function toolInput(part: ToolCallPart, place: string, report: EncodeReport): JsonObject {
+  if (part.kind === 'custom') return { input: part.arguments };
+  if (part.arguments.trim() === '') return {};
+  const input = parseExactObject(part.arguments);
+  if (input !== undefined) return input;
+  // The API takes nothing but an object; the model shall still see what it wrote.
+  report.emulate(`${place}.function.arguments`);
+  return { arguments: part.arguments };
+}
+
+function encodeToolResult(part: ToolResultPart, place: string, context: ContentContext): JsonObject {
+  const content: JsonObject[] = [];
+  part.content.forEach((piece, at) => {
+    const inside = `${place}.content[${at}]`;
+    const block = encodePart(piece, inside, context);
+    if (block !== undefined) content.push('citationsContent' in block ? { text: textOf(piece) } : block);
+    if (piece.cache !== undefined) context.report.drop(`${inside}.cache_control`);
+  });
+  const toolResult: JsonObject = { toolUseId: toolUseId(part.callId, context.model.vendor), content };
+  if (part.isError === true) {
+    if (hasResultStatus(context.model)) toolResult.status = 'error';
+    else context.report.drop(`${place}.is_error`);
+  }
+  return { toolResult };
+}
+
+function textOf(part: ChatPart): string {
+  return 'text' in part ? part.text : '';
+}
+
+/** "This field is only supported by Amazon Nova and Anthropic Claude models." Undecided ids are trusted. */
+function hasResultStatus({ vendor }: BedrockModel): boolean {
+  return vendor === '' || vendor === 'anthropic' || vendor === 'amazon';
+}
+
+function encodeReasoning(
+  part: ReasoningPart,
+  place: string,
+  { model, report }: ContentContext,
+): JsonObject | undefined {
+  if (part.redacted !== undefined) return { reasoningContent: { redactedContent: part.redacted } };
+  // No model here can read it.
+  if (part.signature !== undefined && isOpenAiSignature(part.signature)) return dropped(report, place);
+  if (part.signature === undefined || part.signature === '') {
+    // Claude refuses thinking whose signature is missing; the others have none.
+    if (model.vendor === 'anthropic' || model.vendor === '' || part.text === '')
+      return dropped(report, place);
+    return { reasoningContent: { reasoningText: { text: part.text } } };
+  }
+  return { reasoningContent: { reasoningText: { text: part.text, signature: part.signature } } };
+}
 
 /** A conversation as the API wants it: instructions apart, user and assistant in turns, results of tools in user turns. */
-export interface EncodedConversation {
+interface EncodedConversation {
   readonly system: JsonObject[];
   readonly messages: JsonObject[];
 }

@@ -1,20 +1,101 @@
 import type { EncodedRequest } from '../../../core/dialects/canonical/chat-codec.ts';
-import type { JsonObject } from '../../../core/dialects/canonical/chat-part.ts';
-import type { ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
-import { reportForeignExtras, type EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
+import type {
+  ChatRequest,
+  ReasoningSettings,
+  ResponseFormat,
+} from '../../../core/dialects/canonical/chat-request.ts';
+import { type EncodeReport, reportForeignExtras } from '../../../core/dialects/canonical/encode-report.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
-import { stringifyExact } from '../exact-json.ts';
-import { abilitiesOf, type ModelAbilities } from '../anthropic-messages/model-abilities.ts';
-import { asObject } from '../json-reading.ts';
-import { reportUnsayable, type Setting } from '../report-unsayable.ts';
-import { applyQuirks } from '../apply-quirks.ts';
-import { hasStructuredOutput, modelOfHost, modelPath, type BedrockModel } from './bedrock-model.ts';
-import type { ContentContext } from './encode-content.ts';
-import { encodeConversation, namesOfCalledTools } from './encode-messages.ts';
-import { encodeReasoningSettings, type EncodedReasoning } from './encode-reasoning.ts';
+import { asObject, type JsonObject, stringifyExact } from '../json-reading.ts';
+import { abilitiesOf, type ModelAbilities, planThinking } from '../anthropic-messages/model-abilities.ts';
+import { applyQuirks, effortOfBudget, reportUnsayable, type Setting } from '../request-settings.ts';
+import { type BedrockModel, hasStructuredOutput, isNova2, modelOfHost, modelPath } from './bedrock-model.ts';
+import {
+  type ContentContext,
+  DocumentNames,
+  encodeConversation,
+  namesOfCalledTools,
+} from './encode-messages.ts';
 import { encodeTools, type ToolSituation } from './encode-tools.ts';
-import { DocumentNames } from './media-blocks.ts';
-import { answerDefinition, outputConfig } from './structured-output.ts';
+import { answerTool, answerToolName } from '../anthropic-messages/content-blocks.ts';
+
+/** How a model is made to think, in its vendor's own words. */
+interface EncodedReasoning {
+  /** Members of `additionalModelRequestFields`. */
+  readonly fields: JsonObject;
+  /** Claude thinks: some other settings are not allowed then. */
+  readonly thinking: boolean;
+  /** Nova thinks at its hardest: it refuses every setting of the sampling, and a limit. */
+  readonly unbounded: boolean;
+  /** A limit that the thinking needs where the caller names none. */
+  readonly maxTokens?: number;
+}
+
+const none: EncodedReasoning = { fields: {}, thinking: false, unbounded: false };
+
+/** The reasoning settings in the words of the model's vendor; what it has no words for is reported. */
+function encodeReasoningSettings(request: ChatRequest, context: ContentContext): EncodedReasoning {
+  const settings = request.reasoning;
+  if (settings === undefined) return none;
+  const { model, report } = context;
+  if (model.vendor === 'anthropic') return claudeThinking(request, context);
+  const off = settings.enabled === false || settings.effort === 'none';
+  if (isNova2(model)) return novaReasoning(settings, off, context);
+  const effort = effortOf(settings);
+  if (model.vendor === 'openai' && effort !== undefined) {
+    if (settings.summary !== undefined) report.drop('reasoning.summary');
+    return { ...none, fields: { reasoning_effort: effort } };
+  }
+  // A model that cannot think obeys the wish not to.
+  if (!off) report.drop(nameOf(settings));
+  return none;
+}
+
+/** The setting as the caller called it. */
+function nameOf({ effort }: ReasoningSettings): string {
+  return effort === undefined ? 'thinking' : 'reasoning_effort';
+}
+
+function effortOf({ effort, budgetTokens, enabled }: ReasoningSettings): string | undefined {
+  if (effort !== undefined) return effort;
+  if (budgetTokens !== undefined) return effortOfBudget(budgetTokens);
+  return enabled === true ? 'medium' : undefined;
+}
+
+/** Efforts of this model are a beta on Bedrock. */
+const effortBeta = /^claude-opus-4-5(?!\d)/;
+
+function claudeThinking(request: ChatRequest, { model, report }: ContentContext): EncodedReasoning {
+  const { thinking, effort, thinks, maxTokens } = planThinking(request, abilitiesOf(model.name), report);
+  const fields: JsonObject = {};
+  if (thinking !== undefined) fields.thinking = thinking;
+  if (effort !== undefined) {
+    fields.output_config = { effort };
+    if (effortBeta.test(model.name)) fields.anthropic_beta = ['effort-2025-11-24'];
+  }
+  const needed = thinking?.budget_tokens !== undefined && request.maxOutputTokens === undefined;
+  return { fields, thinking: thinks, unbounded: false, ...(needed ? { maxTokens } : {}) };
+}
+
+function novaReasoning(
+  settings: ReasoningSettings,
+  off: boolean,
+  { report }: ContentContext,
+): EncodedReasoning {
+  if (off) return { ...none, fields: { reasoningConfig: { type: 'disabled' } } };
+  const wish = effortOf(settings) ?? 'medium';
+  const effort = wish === 'low' || wish === 'medium' || wish === 'high' ? wish : novaEffort(wish);
+  if (effort !== settings.effort) report.emulate(nameOf(settings));
+  return {
+    fields: { reasoningConfig: { type: 'enabled', maxReasoningEffort: effort } },
+    thinking: false,
+    unbounded: effort === 'high',
+  };
+}
+
+function novaEffort(wish: string): 'low' | 'high' {
+  return wish === 'minimal' ? 'low' : 'high';
+}
 
 /** A chat request as `Converse` or, when it streams, `ConverseStream` wants it. */
 export function encodeConverse(request: ChatRequest, host: HostFacts, report: EncodeReport): EncodedRequest {
@@ -234,4 +315,25 @@ function mergeOwnExtras(body: JsonObject, request: ChatRequest): JsonObject {
       joined.has(name) && given !== undefined && built !== undefined ? { ...built, ...given } : value;
   }
   return body;
+}
+
+type SchemaFormat = Extract<ResponseFormat, { type: 'json-schema' }>;
+
+/** `outputConfig` of a request whose model has structured output. The API wants the schema as JSON text. */
+function outputConfig(format: SchemaFormat): JsonObject {
+  const jsonSchema: JsonObject = { schema: stringifyExact(format.schema) };
+  if (format.name !== undefined) jsonSchema.name = format.name;
+  if (format.description !== undefined) jsonSchema.description = format.description;
+  return { textFormat: { type: 'json_schema', structure: { jsonSchema } } };
+}
+
+/** The tool whose input is the answer, for models without structured output; undefined for a schema that no tool can have. */
+function answerDefinition(
+  request: ChatRequest,
+): { readonly name: string; readonly definition: JsonObject } | undefined {
+  const name = answerToolName(request);
+  const tool = answerTool(request);
+  if (name === undefined || tool === undefined) return undefined;
+  const { description, input_schema: schema } = tool;
+  return { name, definition: { toolSpec: { name, description, inputSchema: { json: schema } } } };
 }

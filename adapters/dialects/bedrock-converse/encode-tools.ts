@@ -1,4 +1,3 @@
-import type { JsonObject } from '../../../core/dialects/canonical/chat-part.ts';
 import type {
   ChatRequest,
   ToolChoice,
@@ -6,10 +5,11 @@ import type {
 } from '../../../core/dialects/canonical/chat-request.ts';
 import { reportForeignExtras } from '../../../core/dialects/canonical/encode-report.ts';
 import { forcedChoice, hasStructuredOutput, isNova2 } from './bedrock-model.ts';
-import { addCachePoint, type ContentContext } from './encode-content.ts';
+import { addCachePoint, type ContentContext } from './encode-messages.ts';
+import type { JsonObject } from '../json-reading.ts';
 
 /** The tools of a request: what the API names itself, and what only the model's vendor knows. */
-export interface EncodedTools {
+interface EncodedTools {
   readonly toolConfig?: JsonObject;
   /** Members of `additionalModelRequestFields`. */
   readonly fields: JsonObject;

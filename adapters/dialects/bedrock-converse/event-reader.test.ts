@@ -4,11 +4,11 @@ import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import { collectAnswer } from '../../../core/dialects/canonical/collect-answer.ts';
 import { cutShort } from '../../../core/dialects/canonical/chat-event-builder.ts';
-import type { JsonObject } from '../../../core/dialects/canonical/chat-part.ts';
 import type { ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
 import { everySplit } from '../../framing/split-bytes.test-support.ts';
 import { contextOf, frameOf, readStream } from './converse.test-support.ts';
 import { bedrockConverseProvider } from './index.ts';
+import type { JsonObject } from '../json-reading.ts';
 
 function recording(name: string): readonly JsonObject[] {
   const url = new URL(`../../../tests/fixtures/wire/bedrock-converse/${name}.events`, import.meta.url);

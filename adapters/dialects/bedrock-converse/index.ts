@@ -1,16 +1,12 @@
 import type { ChatClientCodec, ChatProviderCodec } from '../../../core/dialects/canonical/chat-codec.ts';
 import type { ProviderDialect } from '../../../core/dialects/dialect.ts';
 import type { EndpointId } from '../../../core/dialects/endpoint.ts';
-import { passOn, refused, translated } from '../chat-plan.ts';
-import { countTokensOperation } from '../count-tokens.ts';
-import { bedrockTokenCounting } from './count-tokens.ts';
+import { countTokensOperation, passOn, refused, translated } from '../host-endpoints.ts';
+import { bedrockTokenCounting, embeddingsOperation, imagesOperation, rerankOperation } from './operations.ts';
 import { decodeConverse } from './decode-answer.ts';
-import { decodeBedrockError } from './decode-error.ts';
-import { embeddingsOperation } from './embeddings.ts';
+import { decodeBedrockError } from './errors.ts';
 import { encodeConverse } from './encode-request.ts';
 import { ConverseEventReader } from './event-reader.ts';
-import { imagesOperation } from './images.ts';
-import { rerankOperation } from './rerank.ts';
 
 /** Chat by Bedrock's `Converse` and `ConverseStream`. The base URL is the host's root; requests are signed after encoding. */
 export const bedrockConverseProvider: ChatProviderCodec = {
@@ -33,7 +29,7 @@ const missing: ReadonlyMap<EndpointId, string> = new Map([
 ]);
 
 /** What the host needs of other wires. */
-export interface BedrockConverseParts {
+interface BedrockConverseParts {
   /** Reads the body of `messages/count_tokens`. */
   readonly anthropicClient: ChatClientCodec;
 }

@@ -1,12 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { JsonObject } from '../../../core/dialects/canonical/chat-part.ts';
 import { EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
 import type { OperationCodec } from '../../../core/dialects/upstream-plan.ts';
 import { hostOf, models } from './converse.test-support.ts';
-import { embeddingsOperation } from './embeddings.ts';
-import { imagesOperation } from './images.ts';
-import { rerankOperation } from './rerank.ts';
+import { embeddingsOperation, imagesOperation, rerankOperation } from './operations.ts';
+import type { JsonObject } from '../json-reading.ts';
 
 function asked(codec: OperationCodec, model: string, body: JsonObject) {
   const report = new EncodeReport();

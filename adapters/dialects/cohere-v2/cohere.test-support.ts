@@ -3,7 +3,7 @@ import type { DecodeContext } from '../../../core/dialects/canonical/chat-codec.
 import type { ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
 import { EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
 import type { HostFacts, Quirks } from '../../../core/dialects/host-facts.ts';
-import { parseExactObject } from '../exact-json.ts';
+import { parseExactObject } from '../json-reading.ts';
 import { cohereV2Provider } from './index.ts';
 
 export const baseRequest: ChatRequest = { model: 'asked', stream: false, messages: [], tools: [] };

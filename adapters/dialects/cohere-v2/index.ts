@@ -2,13 +2,12 @@ import type { ChatProviderCodec } from '../../../core/dialects/canonical/chat-co
 import type { ProviderDialect } from '../../../core/dialects/dialect.ts';
 import type { EndpointId } from '../../../core/dialects/endpoint.ts';
 import type { UpstreamCallFacts, UpstreamPlan } from '../../../core/dialects/upstream-plan.ts';
-import { passOn, refused, translated } from '../chat-plan.ts';
-import { decodeCohereAnswer } from './decode-answer.ts';
-import { decodeCohereError } from './decode-error.ts';
-import { cohereEmbeddings } from './embeddings.ts';
+import { passOn, refused, translated } from '../host-endpoints.ts';
+import { decodeCohereAnswer } from './answer.ts';
+import { decodeCohereError } from './errors.ts';
+import { cohereEmbeddings, cohereRerank } from './operations.ts';
 import { encodeCohereRequest } from './encode-request.ts';
 import { CohereEventReader } from './event-reader.ts';
-import { cohereRerank } from './rerank.ts';
 
 /** Cohere's chat, second version, as the gateway speaks it. */
 export const cohereV2Provider: ChatProviderCodec = {

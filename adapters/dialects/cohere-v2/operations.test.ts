@@ -4,12 +4,10 @@ import { EncodeReport } from '../../../core/dialects/canonical/encode-report.ts'
 import type { EndpointId } from '../../../core/dialects/endpoint.ts';
 import type { OperationCodec, UpstreamPlan } from '../../../core/dialects/upstream-plan.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
-import { parseExactObject } from '../exact-json.ts';
-import type { JsonObject } from '../json-reading.ts';
+import { type JsonObject, parseExactObject } from '../json-reading.ts';
 import { hostFacts } from './cohere.test-support.ts';
-import { cohereEmbeddings } from './embeddings.ts';
+import { cohereEmbeddings, cohereRerank } from './operations.ts';
 import { cohereV2Host, cohereV2Provider } from './index.ts';
-import { cohereRerank } from './rerank.ts';
 
 function encode(codec: OperationCodec, request: JsonObject, host = hostFacts('embed-v4.0')) {
   const report = new EncodeReport();

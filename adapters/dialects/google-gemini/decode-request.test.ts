@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
-import type { JsonObject } from '../../../core/dialects/canonical/chat-part.ts';
 import { geminiClient, googleGemini } from './index.ts';
+import type { JsonObject } from '../json-reading.ts';
 
 function decode(body: JsonObject): ChatRequest {
   return geminiClient.decodeRequest({

@@ -1,12 +1,371 @@
 import type { ClientCall } from '../../../core/dialects/canonical/chat-codec.ts';
-import type { ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
-import type { DialectName } from '../../../core/dialects/endpoint.ts';
-import type { Extras, JsonObject } from '../../../core/dialects/canonical/chat-part.ts';
-import { asObject } from '../json-reading.ts';
-import { decodeContents } from './decode-contents.ts';
-import { decodeGenerationConfig } from './decode-generation-config.ts';
-import { decodeToolChoice, decodeTools, otherToolConfig } from './decode-tools.ts';
-import { knownMembers, memberObject, otherMembers } from './member.ts';
+import type {
+  ChatMessage,
+  ChatRequest,
+  ProviderToolPurpose,
+  ToolChoice,
+  ToolDefinition,
+} from '../../../core/dialects/canonical/chat-request.ts';
+import type { DialectName, EndpointId } from '../../../core/dialects/endpoint.ts';
+import type { ChatPart, Extras, ToolCallPart } from '../../../core/dialects/canonical/chat-part.ts';
+import { asArray, asObject, asText, type JsonObject } from '../json-reading.ts';
+import { decodeGenerationConfig } from './generation-config.ts';
+import {
+  decodeArguments,
+  decodeFileData,
+  decodeInlineData,
+  decodeOwnPart,
+  decodeResult,
+  knownMembers,
+  member,
+  memberObject,
+  otherMembers,
+  signed,
+  type ToolNumbers,
+  unsigned,
+} from './parts.ts';
+import { GatewayError } from '../../../core/errors/gateway-error.ts';
+import { collectTexts, describeValue } from '../request-members.ts';
+import { toJsonSchema } from './schema.ts';
+import type { Conversation, ConversationText } from '../../../core/dialects/dialect.ts';
+
+/** The texts of a generateContent request: system instruction, contents, and what tools answered, with their paths. */
+export function decodeConversation(_endpoint: EndpointId, body: unknown): Conversation {
+  const request = asObject(body);
+  const texts: ConversationText[] = [];
+  if (request === undefined) return { texts };
+  for (const name of ['systemInstruction', 'system_instruction']) {
+    const instruction = request[name];
+    // A bare string is taken, too.
+    collectTexts(texts, 'system', instruction, [name]);
+    const content = asObject(instruction);
+    if (content !== undefined) collectParts(texts, 'system', content, [name]);
+  }
+  asArray(request.contents).forEach((value, i) => {
+    const content = asObject(value);
+    if (content !== undefined) collectParts(texts, roleOf(content), content, ['contents', i]);
+  });
+  return { texts };
+}
+
+function collectParts(
+  texts: ConversationText[],
+  role: string,
+  content: JsonObject,
+  path: readonly (string | number)[],
+): void {
+  // One part may stand without an array.
+  const parts = asObject(content.parts);
+  if (parts !== undefined) collectTexts(texts, role, parts.text, [...path, 'parts', 'text']);
+  collectTexts(texts, role, content.parts, [...path, 'parts']);
+  asArray(content.parts).forEach((value, i) => {
+    const part = asObject(value);
+    for (const name of ['functionResponse', 'function_response']) {
+      const answer = asObject(asObject(part?.[name])?.response);
+      if (answer !== undefined)
+        collectStrings(texts, answer, [...path, 'parts', i, name, 'response'], maxDepth);
+    }
+  });
+}
+
+/** Tools answer with objects of any depth; deeper than this nothing is looked at. */
+const maxDepth = 16;
+
+function collectStrings(
+  texts: ConversationText[],
+  value: unknown,
+  path: readonly (string | number)[],
+  depth: number,
+): void {
+  if (typeof value === 'string') texts.push({ role: 'tool', text: value, path });
+  else if (depth > 0 && typeof value === 'object' && value !== null) {
+    for (const [name, inner] of Object.entries(value)) {
+      const step = Array.isArray(value) ? Number(name) : name;
+      collectStrings(texts, inner, [...path, step], depth - 1);
+    }
+  }
+}
+
+function roleOf({ role }: JsonObject): string {
+  if (role === 'model') return 'assistant';
+  if (role === 'function') return 'tool';
+  return typeof role === 'string' && role !== '' ? role : 'user';
+}
+
+/** What Google's own tools are for, by the member that names them. */
+const purposes: Readonly<Record<string, ProviderToolPurpose>> = {
+  googleSearch: 'web-search',
+  googleSearchRetrieval: 'web-search',
+  enterpriseWebSearch: 'web-search',
+  codeExecution: 'code-execution',
+  urlContext: 'web-fetch',
+  fileSearch: 'file-search',
+  retrieval: 'file-search',
+  googleMaps: 'other',
+  computerUse: 'computer',
+  mcpServers: 'mcp',
+};
+
+const declarationLists = knownMembers(['functionDeclarations']);
+const callingConfigs = knownMembers(['functionCallingConfig']);
+const declarationMembers = knownMembers(['name', 'description', 'parameters', 'parametersJsonSchema']);
+
+/** The tools of a request. `strict` is set when the request holds the model to their parameters (`VALIDATED`). */
+function decodeTools(body: JsonObject): ToolDefinition[] {
+  const list = Array.isArray(body.tools) ? asArray(body.tools) : body.tools === undefined ? [] : [body.tools];
+  const strict = callingMode(body) === 'VALIDATED';
+  return list.flatMap((value) => {
+    const tool = asObject(value);
+    if (tool === undefined) return [];
+    const declared = asArray(member(tool, 'functionDeclarations')).flatMap((one) => declaration(one, strict));
+    const others = otherMembers(tool, declarationLists) ?? {};
+    const own = Object.entries(others).map(([name, settings]) => providerTool(name, settings));
+    return [...declared, ...own];
+  });
+}
+
+function declaration(value: unknown, strict: boolean): ToolDefinition[] {
+  const declared = asObject(value);
+  const name = asText(declared?.name);
+  if (declared === undefined || name === undefined) return [];
+  const tool: {
+    -readonly [key in keyof Extract<ToolDefinition, { type: 'function' }>]: Extract<
+      ToolDefinition,
+      { type: 'function' }
+    >[key];
+  } = { type: 'function', name };
+  const description = asText(declared.description);
+  if (description !== undefined) tool.description = description;
+  const schema = memberObject(declared, 'parametersJsonSchema');
+  const parameters = memberObject(declared, 'parameters');
+  if (schema !== undefined) tool.parameters = schema;
+  else if (parameters !== undefined) tool.parameters = toJsonSchema(parameters);
+  if (strict) tool.strict = true;
+  const others = otherMembers(declared, declarationMembers);
+  if (others !== undefined) tool.extras = { 'google-gemini': others };
+  return [tool];
+}
+
+function providerTool(spelling: string, settings: unknown): ToolDefinition {
+  const name = spelling.replace(/_([a-z])/g, (_whole, letter: string) => letter.toUpperCase());
+  return {
+    type: 'provider',
+    dialect: 'google-gemini',
+    purpose: purposes[name] ?? 'other',
+    value: { [name]: settings },
+  };
+}
+
+/** What `toolConfig` says about calling functions. */
+function decodeToolChoice(body: JsonObject): ChatRequest['toolChoice'] {
+  const config = callingConfig(body);
+  const names = asArray(config === undefined ? undefined : member(config, 'allowedFunctionNames')).filter(
+    (name) => typeof name === 'string',
+  );
+  const [only] = names;
+  switch (callingMode(body)) {
+    case 'ANY':
+      if (only !== undefined && names.length === 1) return { type: 'tool', name: only, kind: 'function' };
+      return only === undefined ? { type: 'required' } : { type: 'allowed', mode: 'required', names };
+    case 'NONE':
+      return { type: 'none' };
+    case 'AUTO':
+    case 'VALIDATED':
+      return allowedOrAuto(names);
+    default:
+      return undefined;
+  }
+}
+
+/** Members of `toolConfig` beside the calling of functions (`retrievalConfig` …). */
+function otherToolConfig(body: JsonObject): JsonObject | undefined {
+  return otherMembers(memberObject(body, 'toolConfig') ?? {}, callingConfigs);
+}
+
+function allowedOrAuto(names: readonly string[]): ToolChoice {
+  return names.length === 0 ? { type: 'auto' } : { type: 'allowed', mode: 'auto', names };
+}
+
+function callingConfig(body: JsonObject): JsonObject | undefined {
+  return memberObject(memberObject(body, 'toolConfig') ?? {}, 'functionCallingConfig');
+}
+
+function callingMode(body: JsonObject): string | undefined {
+  const config = callingConfig(body);
+  return config === undefined ? undefined : asText(config.mode)?.toUpperCase();
+}
+
+const partMembers = knownMembers([
+  'text',
+  'thought',
+  'thoughtSignature',
+  'inlineData',
+  'fileData',
+  'functionCall',
+  'functionResponse',
+]);
+
+/**
+ * Gives ids to calls and results that have none, as clients of this wire may leave them out: the n-th call of a function
+ * is `call_<name>_<n>`, whatever stands around it, and a result belongs to the first call of its function that has none.
+ */
+class CallIds {
+  private readonly made = new Map<string, number>();
+  private readonly waiting: { readonly id: string; readonly name: string }[] = [];
+
+  ofCall(name: string, given: string | undefined): string {
+    const id = given ?? this.make(name);
+    this.waiting.push({ id, name });
+    return id;
+  }
+
+  ofResult(name: string, given: string | undefined): string {
+    const at = this.waiting.findIndex((call) =>
+      given === undefined ? call.name === name : call.id === given,
+    );
+    const [call] = at === -1 ? [] : this.waiting.splice(at, 1);
+    return given ?? call?.id ?? this.make(name);
+  }
+
+  private make(name: string): string {
+    const number = this.made.get(name) ?? 0;
+    this.made.set(name, number + 1);
+    return `call_${name}_${number}`;
+  }
+}
+
+/** A message that still grows. */
+interface OpenMessage {
+  readonly role: ChatMessage['role'];
+  readonly parts: ChatPart[];
+}
+
+/** The messages of `systemInstruction` and `contents`. Throws `invalid_request` naming the field that cannot be read. */
+function decodeContents(body: JsonObject): readonly ChatMessage[] {
+  const messages: OpenMessage[] = [];
+  const reader = new ContentReader();
+  const instruction = member(body, 'systemInstruction');
+  if (instruction !== undefined && instruction !== null) {
+    const parts = reader.parts(contentOf(instruction, 'systemInstruction'), 'systemInstruction');
+    if (parts.length > 0) messages.push({ role: 'system', parts });
+  }
+  const { contents } = body;
+  const list = Array.isArray(contents) ? (contents as unknown[]) : contents === undefined ? [] : [contents];
+  if (list.length === 0) throw unreadable('contents', contents, 'hold at least one content');
+  list.forEach((value, i) => {
+    const content = contentOf(value, `contents[${i}]`);
+    const parts = reader.parts(content, `contents[${i}]`);
+    const last = messages.at(-1);
+    if (content.role === 'model' && last?.role === 'assistant') joinPieces(last.parts, parts);
+    else messages.push(...turns(parts, content.role === 'model' ? 'assistant' : 'user'));
+  });
+  return messages;
+}
+
+/**
+ * Google's own client keeps a streamed answer as it came: every chunk is a content of the model, with a piece of a text or
+ * of a thought. Pieces that stand together are one again; a signature ends what it proves.
+ */
+function joinPieces(said: ChatPart[], more: readonly ChatPart[]): void {
+  for (const part of more) {
+    const last = said.at(-1);
+    if (isPiece(last) && isPiece(part) && last.type === part.type && last.signature === undefined) {
+      said[said.length - 1] = { ...last, ...part, text: last.text + part.text };
+    } else if (!isPiece(part) || part.text !== '' || part.signature !== undefined) said.push(part);
+  }
+}
+
+function isPiece(part: ChatPart | undefined): part is Extract<ChatPart, { type: 'text' | 'reasoning' }> {
+  return (part?.type === 'text' || part?.type === 'reasoning') && part.extras === undefined;
+}
+
+/** One content as messages: results of tools stand in messages of their own. */
+function turns(parts: readonly ChatPart[], role: 'assistant' | 'user'): OpenMessage[] {
+  const messages: OpenMessage[] = [];
+  for (const part of parts) {
+    const speaker = part.type === 'tool-result' ? 'tool' : role;
+    const last = messages.at(-1);
+    if (last?.role === speaker) last.parts.push(part);
+    else messages.push({ role: speaker, parts: [part] });
+  }
+  return messages;
+}
+
+class ContentReader {
+  private readonly ids = new CallIds();
+  private numbered = 0;
+  private readonly numbers: ToolNumbers = {
+    lastId: '',
+    newId: (prefix) => `${prefix}${this.numbered++}`,
+  };
+
+  parts(content: JsonObject, place: string): ChatPart[] {
+    const { parts } = content;
+    const list = Array.isArray(parts) ? (parts as unknown[]) : parts === undefined ? [] : [parts];
+    return list.map((value, i) => {
+      if (typeof value === 'string') return { type: 'text', text: value };
+      const part = asObject(value);
+      if (part === undefined) throw unreadable(`${place}.parts[${i}]`, value, 'be an object');
+      return withSiblings(this.part(part), part);
+    });
+  }
+
+  private part(part: JsonObject): ChatPart {
+    const signature = asText(member(part, 'thoughtSignature'));
+    if (typeof part.text === 'string') {
+      const type = part.thought === true ? 'reasoning' : 'text';
+      return signed({ type, text: part.text }, signature);
+    }
+    const call = memberObject(part, 'functionCall');
+    if (call !== undefined) return signed(this.call(call), signature);
+    // A picture within the thoughts is a draft, no part of the answer.
+    if (part.thought === true) return signed(decodeOwnPart(unsigned(part), this.numbers), signature);
+    const blob = memberObject(part, 'inlineData');
+    if (blob !== undefined) return signed(decodeInlineData(blob), signature);
+    const file = memberObject(part, 'fileData');
+    if (file !== undefined) return signed(decodeFileData(file), signature);
+    const response = memberObject(part, 'functionResponse');
+    if (response !== undefined)
+      return decodeResult(response, this.ids.ofResult(asText(response.name) ?? '', asText(response.id)));
+    return signed(decodeOwnPart(unsigned(part), this.numbers), signature);
+  }
+
+  private call(call: JsonObject): ToolCallPart {
+    const name = asText(call.name) ?? '';
+    const id = this.ids.ofCall(name, asText(call.id));
+    return {
+      type: 'tool-call',
+      id,
+      name,
+      kind: 'function',
+      arguments: decodeArguments(call.args, 'function'),
+    };
+  }
+}
+
+/** Keeps what stands beside a part's content (`videoMetadata` …); a part of Google's own holds it already. */
+function withSiblings(part: ChatPart, wire: JsonObject): ChatPart {
+  if (part.type === 'provider-tool' || part.type === 'opaque') return part;
+  const others = otherMembers(wire, partMembers);
+  if (others === undefined) return part;
+  return { ...part, extras: { 'google-gemini': { ...part.extras?.['google-gemini'], ...others } } };
+}
+
+/** A content, which may be a bare text or a single part as well. */
+function contentOf(value: unknown, place: string): JsonObject {
+  if (typeof value === 'string') return { role: 'user', parts: [{ text: value }] };
+  const content = asObject(value);
+  if (content === undefined) throw unreadable(place, value, 'be an object with parts');
+  if (content.parts === undefined && asArray(content.parts).length === 0 && content.role === undefined)
+    return { role: 'user', parts: [content] };
+  return content;
+}
+
+function unreadable(param: string, found: unknown, rule: string): GatewayError {
+  return new GatewayError('invalid_request', `${param} must ${rule}; found ${describeValue(found)}.`, {
+    param,
+  });
+}
 
 type Draft = { -readonly [name in keyof ChatRequest]: ChatRequest[name] };
 

@@ -1,16 +1,251 @@
 import type { EncodedRequest } from '../../../core/dialects/canonical/chat-codec.ts';
-import type { ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
-import type { JsonObject } from '../../../core/dialects/canonical/chat-part.ts';
+import type {
+  ChatMessage,
+  ChatRequest,
+  ToolChoice,
+  ToolDefinition,
+} from '../../../core/dialects/canonical/chat-request.ts';
 import { mergeExtras } from '../../../core/dialects/canonical/collect-answer.ts';
-import { reportForeignExtras, type EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
+import { type EncodeReport, reportForeignExtras } from '../../../core/dialects/canonical/encode-report.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
-import { stringifyExact } from '../exact-json.ts';
-import { asObject } from '../json-reading.ts';
-import { applyQuirks } from '../apply-quirks.ts';
-import { reportUnsayable, type Setting } from '../report-unsayable.ts';
-import { encodeContents } from './encode-contents.ts';
-import { encodeGenerationConfig } from './encode-generation-config.ts';
-import { encodeTools } from './encode-tools.ts';
+import { asObject, type JsonObject, stringifyExact } from '../json-reading.ts';
+import { applyQuirks, reportUnsayable, type Setting } from '../request-settings.ts';
+import { encodeGenerationConfig, isGemini3 } from './generation-config.ts';
+import type { ChatPart, ToolResultPart } from '../../../core/dialects/canonical/chat-part.ts';
+import { nameToolResults } from '../../../core/dialects/canonical/name-tool-results.ts';
+import { encodeMedia, encodeModelPart, encodeResponse, encodeResultMedia, siblings } from './parts.ts';
+import { toGeminiSchema } from './schema.ts';
+import type { TokenCounting } from '../host-endpoints.ts';
+import { decodeGeminiError } from './errors.ts';
+import { modelResource } from './model-path.ts';
+
+/** Tools that Google runs itself, by what they are for. */
+const ownTools: Readonly<Partial<Record<string, string>>> = {
+  'web-search': 'googleSearch',
+  'web-fetch': 'urlContext',
+  'code-execution': 'codeExecution',
+};
+
+/** `tools` and `toolConfig`. */
+interface EncodedTools {
+  readonly tools: readonly JsonObject[];
+  readonly functionCallingConfig: JsonObject | undefined;
+}
+
+/** The request's tools and what it says about their use. */
+function encodeTools(request: ChatRequest, report: EncodeReport): EncodedTools {
+  const functionDeclarations: JsonObject[] = [];
+  const others: JsonObject[] = [];
+  request.tools.forEach((tool, i) => {
+    const place = `tools[${i}]`;
+    if (tool.type === 'provider') others.push(...providerTool(tool, place, report));
+    else functionDeclarations.push(declaration(tool, place, report));
+  });
+  const tools = functionDeclarations.length > 0 ? [{ functionDeclarations }, ...others] : others;
+  if (functionDeclarations.length === 0) {
+    const choice = request.toolChoice?.type;
+    if (choice !== undefined && choice !== 'auto' && choice !== 'none') report.drop('tool_choice');
+    return { tools, functionCallingConfig: undefined };
+  }
+  const strict = request.tools.some((tool) => tool.type === 'function' && tool.strict === true);
+  return { tools, functionCallingConfig: callingConfig(request.toolChoice, strict) };
+}
+
+function declaration(
+  tool: Exclude<ToolDefinition, { type: 'provider' }>,
+  place: string,
+  report: EncodeReport,
+): JsonObject {
+  const declared: JsonObject = { name: tool.name };
+  if (tool.description !== undefined) declared.description = tool.description;
+  if (tool.cache !== undefined) report.drop(`${place}.cache_control`);
+  if (tool.type === 'custom') {
+    report.emulate(place);
+    if (tool.format !== undefined) report.drop(`${place}.custom.format`);
+    declared.parameters = {
+      type: 'object',
+      properties: { input: { type: 'string', description: 'The input of the tool.' } },
+      required: ['input'],
+    };
+    return declared;
+  }
+  reportForeignExtras(tool.extras, ['google-gemini', 'google-vertex'], report, `${place}.`);
+  if (tool.strict === true) report.emulate(`${place}.function.strict`);
+  const parameters =
+    tool.parameters === undefined
+      ? undefined
+      : toGeminiSchema(tool.parameters, `${place}.function.parameters`, report);
+  // An object without members is refused; no parameters at all mean the same.
+  if (parameters !== undefined && !isEmptyObject(parameters)) declared.parameters = parameters;
+  return Object.assign(declared, tool.extras?.['google-gemini']);
+}
+
+function isEmptyObject({ type, properties, anyOf }: JsonObject): boolean {
+  if (anyOf !== undefined || (type !== undefined && type !== 'object')) return false;
+  return Object.keys(asObject(properties) ?? {}).length === 0;
+}
+
+function providerTool(
+  tool: Extract<ToolDefinition, { type: 'provider' }>,
+  place: string,
+  report: EncodeReport,
+): JsonObject[] {
+  if (tool.dialect === 'google-gemini' || tool.dialect === 'google-vertex') return [tool.value];
+  const name = ownTools[tool.purpose];
+  if (name === undefined) {
+    report.drop(place);
+    return [];
+  }
+  report.emulate(place);
+  return [{ [name]: {} }];
+}
+
+/** `VALIDATED` lets the model choose and holds it to the declared parameters, which is what `strict` asks for. */
+function callingConfig(choice: ToolChoice | undefined, strict: boolean): JsonObject | undefined {
+  switch (choice?.type) {
+    case undefined:
+      return strict ? { mode: 'VALIDATED' } : undefined;
+    case 'auto':
+      return { mode: strict ? 'VALIDATED' : 'AUTO' };
+    case 'none':
+      return { mode: 'NONE' };
+    case 'required':
+      return { mode: 'ANY' };
+    case 'tool':
+      return { mode: 'ANY', allowedFunctionNames: [choice.name] };
+    case 'allowed':
+      // Names are taken with `ANY` and `VALIDATED` alone.
+      return {
+        mode: choice.mode === 'required' ? 'ANY' : 'VALIDATED',
+        allowedFunctionNames: [...choice.names],
+      };
+  }
+}
+
+/** A conversation in this wire's two parts. */
+interface EncodedContents {
+  readonly contents: readonly JsonObject[];
+  readonly systemInstruction: JsonObject | undefined;
+}
+
+/**
+ * Stands for the signature of a call that another model made: without one Gemini 3 refuses the history
+ * (ai.google.dev/gemini-api/docs/thought-signatures).
+ */
+const foreignSignature = 'skip_thought_signature_validator';
+const ownExtras = ['google-gemini', 'google-vertex'] as const;
+
+/**
+ * The messages as `contents` of the roles `user` and `model`, neighbours joined, with every system and developer message
+ * in `systemInstruction`.
+ */
+function encodeContents(
+  messages: readonly ChatMessage[],
+  model: string,
+  report: EncodeReport,
+): EncodedContents {
+  const contents: { role: string; parts: JsonObject[] }[] = [];
+  const system: JsonObject[] = [];
+  nameToolResults(messages).forEach((message, i) => {
+    const place = `messages[${i}]`;
+    if (message.name !== undefined) report.drop(`${place}.name`);
+    reportForeignExtras(message.extras, ownExtras, report, `${place}.`);
+    const parts = encodeMessage(message, model, place, report);
+    if (message.role === 'system' || message.role === 'developer') {
+      // Its place within the conversation is lost.
+      if (contents.length > 0) report.emulate(`${place}.role`);
+      system.push(...parts);
+      return;
+    }
+    if (parts.length === 0) return;
+    const role = message.role === 'assistant' ? 'model' : 'user';
+    const last = contents.at(-1);
+    if (last?.role === role) last.parts.push(...parts);
+    else contents.push({ role, parts });
+  });
+  return { contents, systemInstruction: system.length === 0 ? undefined : { parts: system } };
+}
+
+function encodeMessage(
+  message: ChatMessage,
+  model: string,
+  place: string,
+  report: EncodeReport,
+): JsonObject[] {
+  const parts = message.parts.flatMap((part, j) => {
+    const at = message.role === 'tool' ? place : `${place}.content[${j}]`;
+    reportPart(part, at, report);
+    if (part.type === 'tool-result') return encodeResult(part, model, at, report);
+    const encoded = message.role === 'assistant' ? encodeModelPart(part) : encodeSentPart(part);
+    if (encoded === undefined && !saysNothing(part)) report.drop(at);
+    return encoded === undefined ? [] : [encoded];
+  });
+  if (message.role === 'assistant' && isGemini3(model)) signCalls(parts, place, report);
+  return parts;
+}
+
+/** A part of a user's or a system's turn. */
+function encodeSentPart(part: ChatPart): JsonObject | undefined {
+  const media = part.type === 'image' || part.type === 'audio' || part.type === 'file';
+  const encoded = media ? encodeMedia(part) : encodeModelPart(part);
+  return encoded === undefined ? undefined : Object.assign(encoded, siblings(part));
+}
+
+/** A text without characters, not one that cannot be said. */
+function saysNothing(part: ChatPart): boolean {
+  return (part.type === 'text' || part.type === 'reasoning') && part.text === '' && !('redacted' in part);
+}
+
+/** Reports what stands on a part and has no place in this wire. */
+function reportPart(part: ChatPart, place: string, report: EncodeReport): void {
+  reportForeignExtras(part.extras, ownExtras, report, `${place}.`);
+  if (part.cache !== undefined) report.drop(`${place}.cache_control`);
+  if (part.type === 'image' && part.detail !== undefined && part.detail !== 'auto')
+    report.drop(`${place}.image_url.detail`);
+  if (part.type === 'text' && part.citations !== undefined && part.citations.length > 0)
+    report.drop(`${place}.citations`);
+  if (part.type === 'file') {
+    if (part.filename !== undefined) report.drop(`${place}.file.filename`);
+    if (part.context !== undefined) report.drop(`${place}.context`);
+    if (part.citations === true) report.drop(`${place}.citations`);
+  }
+  if (part.type === 'tool-call' && part.kind === 'custom') report.emulate(place);
+}
+
+/**
+ * A result. Media travel within it for Gemini 3 (documented as multimodal function responses); older models get them
+ * as parts of the turn.
+ */
+function encodeResult(
+  result: ToolResultPart,
+  model: string,
+  place: string,
+  report: EncodeReport,
+): JsonObject[] {
+  const response: JsonObject = { id: result.callId };
+  // The wire requires a name; a result whose call is not in the conversation has only its id.
+  response.name = result.name ?? result.callId;
+  response.response = encodeResponse(result);
+  const { parts, lost } = encodeResultMedia(result);
+  if (lost > 0) report.drop(`${place}.content`);
+  if (result.kind === 'custom') report.emulate(place);
+  if (parts.length === 0) return [{ functionResponse: response }];
+  if (isGemini3(model) && parts.every((part) => 'inlineData' in part)) {
+    response.parts = parts;
+    return [{ functionResponse: response }];
+  }
+  report.emulate(`${place}.content`);
+  return [{ functionResponse: response }, ...parts];
+}
+
+/** Of parallel calls the first bears the signature. */
+function signCalls(parts: readonly JsonObject[], place: string, report: EncodeReport): void {
+  const calls = parts.filter((part) => 'functionCall' in part);
+  const [first] = calls;
+  if (first === undefined || calls.some((part) => part.thoughtSignature !== undefined)) return;
+  first.thoughtSignature = foreignSignature;
+  report.emulate(`${place}.tool_calls[0].extra_content.google.thought_signature`);
+}
 
 /** Where a request for a model goes, below the host's base URL. */
 export type ModelPathOf = (host: HostFacts, method: string) => string;
@@ -31,7 +266,7 @@ export function encodeGeminiRequest(
 }
 
 /** The body of such a request. */
-export function geminiBody(request: ChatRequest, host: HostFacts, report: EncodeReport): JsonObject {
+function geminiBody(request: ChatRequest, host: HostFacts, report: EncodeReport): JsonObject {
   const { contents, systemInstruction } = encodeContents(request.messages, host.model, report);
   const { tools, functionCallingConfig } = encodeTools(request, report);
   const generationConfig = encodeGenerationConfig(request, host.model, report);
@@ -66,4 +301,16 @@ function applyExtras(body: JsonObject, { extras }: ChatRequest): void {
     body[name] =
       existing !== undefined && joined.includes(name) ? { ...existing, ...asObject(value) } : value;
   }
+}
+
+/** Gemini's `:countTokens` of a whole request. */
+export function geminiTokenCounting(pathOf: ModelPathOf): TokenCounting {
+  return {
+    encode(request, host, report) {
+      const whole = { model: modelResource(host.model), ...geminiBody(request, host, report) };
+      return { path: pathOf(host, 'countTokens'), body: stringifyExact({ generateContentRequest: whole }) };
+    },
+    member: 'totalTokens',
+    decodeError: decodeGeminiError,
+  };
 }

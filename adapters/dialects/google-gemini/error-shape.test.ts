@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
 import type { ProviderError } from '../../../core/dialects/canonical/provider-error.ts';
 import { readSseFrame } from '../../framing/sse-frame.ts';
-import { decodeGeminiError, encodeGeminiError, encodeGeminiStreamError } from './error-shape.ts';
+import { decodeGeminiError, encodeGeminiError, encodeGeminiStreamError } from './errors.ts';
 import { answerContext } from './gemini-wire.test-support.ts';
 import { geminiClient } from './index.ts';
 

@@ -3,10 +3,10 @@ import { describe, test } from 'node:test';
 import { answerEvents } from '../../../core/dialects/canonical/answer-events.ts';
 import type { ChatAnswer } from '../../../core/dialects/canonical/chat-answer.ts';
 import type { ChatEvent } from '../../../core/dialects/canonical/chat-event.ts';
-import type { JsonObject } from '../../../core/dialects/canonical/chat-part.ts';
 import { createPayloadReader } from '../../framing/payload-reader.ts';
 import { answerContext } from './gemini-wire.test-support.ts';
 import { geminiClient } from './index.ts';
+import type { JsonObject } from '../json-reading.ts';
 
 const answer: ChatAnswer = {
   id: 'a-1',

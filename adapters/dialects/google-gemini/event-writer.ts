@@ -1,18 +1,21 @@
 import type { AnswerContext, ChatEventWriter } from '../../../core/dialects/canonical/chat-codec.ts';
 import type { ChatEvent } from '../../../core/dialects/canonical/chat-event.ts';
-import type { ChatPart, Citation, JsonObject } from '../../../core/dialects/canonical/chat-part.ts';
+import type { ChatPart, Citation } from '../../../core/dialects/canonical/chat-part.ts';
 import type { TokenLogprob } from '../../../core/dialects/canonical/chat-answer.ts';
 import type { Usage } from '../../../core/dialects/usage.ts';
 import { joinChunks } from '../../../core/base/join-chunks.ts';
 import { writeSseFrame } from '../../framing/sse-frame.ts';
-import { stringifyExact } from '../exact-json.ts';
-import { finishMembers, ownExtras, timeText } from './encode-answer.ts';
-import { encodeModelPart } from './encode-part.ts';
-import { providerErrorJson, streamErrorFrame } from './error-shape.ts';
-import { encodeGrounding } from './grounding.ts';
-import { encodeLogprobs } from './logprobs.ts';
-import { streamContentType } from './stream-content-type.ts';
-import { encodeGeminiUsage } from './usage.ts';
+import { type JsonObject, stringifyExact } from '../json-reading.ts';
+import {
+  encodeGeminiUsage,
+  encodeGrounding,
+  encodeLogprobs,
+  finishMembers,
+  ownExtras,
+  timeText,
+} from './answer.ts';
+import { encodeModelPart } from './parts.ts';
+import { providerErrorJson, streamErrorFrame } from './errors.ts';
 
 /** A part that has begun. Calls and recordings of this wire come whole and are collected; texts are written as they come. */
 interface OpenPart {
@@ -199,4 +202,9 @@ export class GeminiEventWriter implements ChatEventWriter {
   private part(event: { readonly choice: number; readonly part: number }): OpenPart | undefined {
     return this.choice(event.choice).parts[event.part];
   }
+}
+
+/** Content type of the stream that a request with this query gets: events for `alt=sse`, else one JSON array. */
+export function streamContentType(query: string): 'text/event-stream' | 'application/json' {
+  return /[?&]alt=sse(?:&|$)/.test(query) ? 'text/event-stream' : 'application/json';
 }

@@ -1,14 +1,244 @@
-import type { FrameReader } from '../../../core/dialects/dialect.ts';
+import type { AnswerTextPlace, FrameReader } from '../../../core/dialects/dialect.ts';
 import type { StreamEvent, StreamFrame } from '../../../core/dialects/stream-event.ts';
 import { defaultMaxFrameBytes, SseSplitter } from '../../framing/sse.ts';
-import { asArray, asBuffer, asObject, asText, type JsonObject } from '../json-reading.ts';
-import { ArraySplitter } from './array-splitter.ts';
-import { readError } from './error-shape.ts';
-import { arrayFraming, eventFraming, type FrameFraming } from './frame-json.ts';
-import { frameSlots, CallNumbers } from './frame-slots.ts';
-import { candidateIndex, OpenCalls } from './join-calls.ts';
-import { member, memberObject } from './member.ts';
-import { decodeGeminiUsage } from './usage.ts';
+import {
+  asArray,
+  asBuffer,
+  asObject,
+  asText,
+  type JsonObject,
+  parseExactObject,
+  stringifyExact,
+} from '../json-reading.ts';
+import { readError, streamErrorFrame } from './errors.ts';
+import { candidateIndex, joinCalls, OpenCalls, partsOf } from './join-calls.ts';
+import { member, memberObject } from './parts.ts';
+import { decodeGeminiUsage } from './answer.ts';
+import { readSseFrame, replaceSseData, writeSseFrame } from '../../framing/sse-frame.ts';
+import { ByteStore } from '../../framing/byte-store.ts';
+import type { EndpointId } from '../../../core/dialects/endpoint.ts';
+
+const quote = 0x22;
+const backslash = 0x5c;
+const closeBracket = 0x5d;
+
+/** Receives what a splitter cut: an element with what stands before it, the closing bracket, or bytes that cannot be read. */
+type ElementSink = (bytes: Buffer, kind: 'element' | 'end' | 'unread') => void;
+
+/** Cuts a JSON array of objects into its elements, byte for byte: each with the bracket, comma and blanks before it. */
+class ArraySplitter {
+  private readonly sink: ElementSink;
+  private readonly maxFrameBytes: number;
+  private readonly store = new ByteStore();
+  /** Of the brackets within the element; the one of the array does not count. */
+  private depth = 0;
+  private inString = false;
+  private escaped = false;
+  private isOver = false;
+  /** The element has outgrown the bound. */
+  private isTorn = false;
+
+  /** `maxFrameBytes` bounds one element; default 4 MiB. */
+  constructor(sink: ElementSink, maxFrameBytes: number = defaultMaxFrameBytes) {
+    this.sink = sink;
+    this.maxFrameBytes = maxFrameBytes;
+  }
+
+  /** Bytes held for the unfinished element. */
+  get heldBytes(): number {
+    return this.store.length;
+  }
+
+  push(chunk: Buffer): void {
+    let start = 0;
+    for (let at = 0; at < chunk.length && !this.isOver; at++) {
+      const kind = this.step(chunk[at] as number);
+      if (kind === undefined) continue;
+      this.store.append(chunk, start, at + 1);
+      start = at + 1;
+      this.sink(this.store.take(), this.isTorn ? 'unread' : kind);
+      this.isTorn = false;
+    }
+    this.store.append(chunk, start, chunk.length);
+    if (this.store.length <= this.maxFrameBytes) return;
+    this.isTorn = true;
+    this.sink(this.store.take(), 'unread');
+  }
+
+  /** Gives out what is left when the bytes have ended. */
+  finish(): void {
+    if (this.store.length === 0) return;
+    const rest = this.store.take();
+    this.sink(rest, rest.toString('latin1').trim() === '' ? 'end' : 'unread');
+  }
+
+  /** What the byte completes. */
+  private step(byte: number): 'element' | 'end' | undefined {
+    if (this.inString) {
+      if (this.escaped) this.escaped = false;
+      else if (byte === backslash) this.escaped = true;
+      else if (byte === quote) this.inString = false;
+      return undefined;
+    }
+    if (byte === quote) this.inString = true;
+    else if (byte === 0x7b || (byte === 0x5b && this.depth > 0)) this.depth++;
+    else if (byte === 0x7d || (byte === closeBracket && this.depth > 0)) {
+      this.depth--;
+      if (this.depth === 0) return 'element';
+    } else if (byte === closeBracket) {
+      this.isOver = true;
+      return 'end';
+    }
+    return undefined;
+  }
+}
+
+/** How objects stand in the bytes of a stream. A frame holds several while a call is told in pieces. */
+export interface FrameFraming {
+  /** The object of a frame, pieces of calls put together; undefined where it says nothing, null where it cannot be read. */
+  read(bytes: Uint8Array): JsonObject | undefined | null;
+  /** A frame with this object instead of the one it had. */
+  replace(bytes: Uint8Array, json: JsonObject): Buffer;
+  /** A frame of its own; `begun`: others have been sent before it. */
+  write(json: JsonObject, begun: boolean): Buffer;
+  /** The frame as it stands behind others, or as the first. */
+  place(bytes: Uint8Array, begun: boolean): Uint8Array;
+}
+
+/** Server-sent events (`alt=sse`). */
+export const eventFraming: FrameFraming = {
+  read(bytes) {
+    const all = asBuffer(bytes);
+    if (isOneEvent(all)) return asOne(readSseFrame(all).data);
+    const texts: (string | undefined)[] = [];
+    const splitter = new SseSplitter((frame) => texts.push(readSseFrame(frame).data));
+    splitter.push(all);
+    splitter.finish();
+    return joined(texts.filter((text) => text !== undefined && text.trim() !== ''));
+  },
+  replace(bytes, json) {
+    if (json.error !== undefined) return streamErrorFrame(stringifyExact(json));
+    const all = asBuffer(bytes);
+    return isOneEvent(all) ? replaceSseData(all, stringifyExact(json)) : this.write(json, true);
+  },
+  write: (json) => writeSseFrame(stringifyExact(json)),
+  place: (bytes) => bytes,
+};
+
+/** Elements of one JSON array. */
+export const arrayFraming: FrameFraming = {
+  read(bytes) {
+    const all = asBuffer(bytes);
+    const one = parseExactObject(all.subarray(Math.max(0, all.indexOf('{'))).toString('utf8'));
+    if (one !== undefined) return one;
+    const texts: string[] = [];
+    let isWhole = true;
+    const splitter = new ArraySplitter((element, kind) => {
+      if (kind === 'element') texts.push(element.subarray(element.indexOf('{')).toString('utf8'));
+      else if (kind === 'unread') isWhole = false;
+    });
+    splitter.push(all);
+    splitter.finish();
+    return isWhole ? joined(texts) : null;
+  },
+  replace(bytes, json) {
+    const before = asBuffer(bytes);
+    return Buffer.concat([before.subarray(0, before.indexOf('{')), Buffer.from(stringifyExact(json))]);
+  },
+  write: (json, begun) => Buffer.from(`${begun ? ',\n' : '['}${stringifyExact(json)}`),
+  place(bytes, begun) {
+    const all = asBuffer(bytes);
+    const at = all.indexOf('{');
+    const opening = all.subarray(0, at === -1 ? all.length : at).indexOf('[');
+    if (begun === (opening === -1)) return bytes;
+    if (at === -1) return begun ? all.subarray(opening + 1) : Buffer.concat([Buffer.from('['), all]);
+    return Buffer.concat([Buffer.from(begun ? ',\n' : '['), all.subarray(at)]);
+  },
+};
+
+/** The frame has one line of data. */
+function isOneEvent(frame: Buffer): boolean {
+  return frame.lastIndexOf('\ndata:') + 1 === Math.max(0, frame.indexOf('data:'));
+}
+
+function asOne(text: string | undefined): JsonObject | undefined | null {
+  return text === undefined || text.trim() === '' ? undefined : (parseExactObject(text) ?? null);
+}
+
+function joined(texts: readonly (string | undefined)[]): JsonObject | undefined | null {
+  const objects: JsonObject[] = [];
+  for (const text of texts) {
+    const json = parseExactObject(text ?? '');
+    if (json === undefined) return null;
+    objects.push(json);
+  }
+  const [first] = objects;
+  return objects.length < 2 ? first : joinCalls(objects);
+}
+
+/** Members of a candidate that repeat its text or count places in it. */
+export const aboutTheText = [
+  ...['logprobsResult', 'logprobs_result', 'avgLogprobs', 'avg_logprobs'],
+  ...['groundingMetadata', 'grounding_metadata', 'citationMetadata', 'citation_metadata'],
+];
+
+/** The events that carry text. */
+export type TextEvent = Extract<StreamEvent, { text: string }>;
+
+/** One part of an answer that holds generated text. */
+export interface FrameSlot {
+  readonly event: TextEvent;
+  readonly candidate: JsonObject;
+  readonly part: JsonObject;
+}
+
+/** Numbers the calls of each candidate of a stream. */
+export class CallNumbers {
+  private readonly next = new Map<number, number>();
+
+  take(choice: number): number {
+    const number = this.next.get(choice) ?? 0;
+    this.next.set(choice, number + 1);
+    return number;
+  }
+}
+
+/** Every part of an object of the stream that holds generated text, arguments of calls included. */
+export function frameSlots(json: JsonObject, numbers: CallNumbers): readonly FrameSlot[] {
+  const slots: FrameSlot[] = [];
+  asArray(json.candidates).forEach((value, position) => {
+    const candidate = asObject(value) ?? {};
+    const choice = candidateIndex(candidate, position);
+    for (const part of partsOf(candidate)) {
+      const text = asText(part.text);
+      if (text !== undefined) {
+        const type = part.thought === true ? 'reasoning-delta' : 'text-delta';
+        slots.push({ event: { type, choice, text }, candidate, part });
+        continue;
+      }
+      const call = memberObject(part, 'functionCall');
+      if (call !== undefined && asText(call.name) !== undefined)
+        slots.push({ event: callEvent(call, choice, numbers.take(choice)), candidate, part });
+    }
+  });
+  return slots;
+}
+
+/** The key of the texts that belong together. */
+export function channelOf(event: TextEvent): string {
+  return `${event.type}:${event.choice}:${event.type === 'tool-arguments-delta' ? event.call : ''}`;
+}
+
+function callEvent(call: JsonObject, choice: number, number: number): TextEvent {
+  const id = asText(call.id);
+  const args = asObject(call.args) ?? {};
+  return {
+    ...{ type: 'tool-arguments-delta', choice, call: number },
+    ...(id === undefined ? {} : { id }),
+    name: asText(call.name) ?? '',
+    text: typeof call.args === 'string' ? call.args : stringifyExact(args),
+  };
+}
 
 /** What a frame says that says nothing to a tap. */
 export const opaque: readonly StreamEvent[] = Object.freeze([{ type: 'opaque' } as const]);
@@ -152,4 +382,55 @@ function frameEvents(json: JsonObject, numbers: CallNumbers): readonly StreamEve
   const usage = decodeGeminiUsage(member(json, 'usageMetadata'));
   if (usage !== undefined) events.push({ type: 'usage', usage });
   return events;
+}
+
+type Path = AnswerTextPlace['path'];
+
+/** The generated texts of a complete answer of `generateContent`. */
+export function decodeAnswerTexts(_endpoint: EndpointId, answer: unknown): readonly AnswerTextPlace[] {
+  return asArray(asObject(answer)?.candidates).flatMap((value, position) => {
+    const candidate = asObject(value) ?? {};
+    const path = ['candidates', position];
+    const beside = aboutTheText
+      .filter((name) => candidate[name] !== undefined)
+      .map((name) => ({ path: [...path, name], value: null }));
+    let call = 0;
+    return asArray(asObject(candidate.content)?.parts).flatMap((part, i) =>
+      partTexts(asObject(part) ?? {}, {
+        ...{ choice: candidateIndex(candidate, position), beside },
+        ...{ path: [...path, 'content', 'parts', i], nextCall: () => call++ },
+      }),
+    );
+  });
+}
+
+function partTexts(
+  part: JsonObject,
+  of: {
+    readonly choice: number;
+    readonly beside: AnswerTextPlace['beside'];
+    readonly path: Path;
+    readonly nextCall: () => number;
+  },
+): readonly AnswerTextPlace[] {
+  const { choice, path } = of;
+  if (typeof part.text === 'string') {
+    const isThought = part.thought === true;
+    const proofs = ['thoughtSignature', 'thought_signature']
+      .filter((name) => isThought && typeof part[name] === 'string')
+      .map((name) => ({ path: [...path, name], value: '' as const }));
+    const type = isThought ? 'reasoning' : 'text';
+    return [{ type, choice, text: part.text, path: [...path, 'text'], beside: [...of.beside, ...proofs] }];
+  }
+  const holder = part.functionCall === undefined ? 'function_call' : 'functionCall';
+  const call = asObject(part[holder]);
+  const args = asObject(call?.args);
+  if (call === undefined || args === undefined) return [];
+  return [
+    {
+      ...{ type: 'tool-arguments', choice, call: of.nextCall(), text: stringifyExact(args) },
+      ...(typeof call.name === 'string' ? { name: call.name } : {}),
+      ...{ path: [...path, holder, 'args'], isJson: true, beside: [] },
+    },
+  ];
 }

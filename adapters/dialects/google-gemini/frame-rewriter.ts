@@ -1,20 +1,51 @@
-import type { FrameRewriter } from '../../../core/dialects/dialect.ts';
+import type { FrameCodec, FrameRewriter, StreamFramings } from '../../../core/dialects/dialect.ts';
 import type { StreamEvent, StreamFrame } from '../../../core/dialects/stream-event.ts';
 import { asArray, asObject, asText, type JsonObject } from '../json-reading.ts';
-import { encodeArguments } from './call-arguments.ts';
-import type { FrameFraming } from './frame-json.ts';
-import { writeMembers } from './frame-members.ts';
-import { opaque } from './frame-reader.ts';
+import { encodeArguments, member, memberObject } from './parts.ts';
 import {
   aboutTheText,
+  arrayFraming,
   CallNumbers,
   channelOf,
-  frameSlots,
+  createArrayReader,
+  createEventReader,
+  eventFraming,
+  type FrameFraming,
   type FrameSlot,
+  frameSlots,
+  opaque,
   type TextEvent,
-} from './frame-slots.ts';
+} from './frame-reader.ts';
 import { candidateIndex, partsOf } from './join-calls.ts';
-import { member } from './member.ts';
+import { errorJson } from './errors.ts';
+import { arrayEnd, assembleAnswer, disassembleAnswer } from './replay-answer.ts';
+import { streamContentType } from './event-writer.ts';
+import { decodeGeminiUsage, encodeGeminiUsage } from './answer.ts';
+
+const framings: StreamFramings = {
+  contentTypeFor: streamContentType,
+  codecFor: (contentType) => (/^application\/json/i.test(contentType) ? geminiArrayFrames : geminiFrames),
+};
+
+/** Gemini streams as frames and events, for taps: server-sent events, and by `framings` arrays. */
+export const geminiFrames: FrameCodec = {
+  reader: () => createEventReader(),
+  rewriter: () => new GeminiFrameRewriter(eventFraming),
+  assemble: (_endpoint, frames, usage) => assembleAnswer(eventFraming, frames, usage),
+  disassemble: (_endpoint, answer) => [disassembleAnswer(eventFraming, answer)],
+  framings,
+};
+
+/** Streams without `alt=sse`: one JSON array. */
+export const geminiArrayFrames: FrameCodec = {
+  reader: () => createArrayReader(),
+  rewriter: () => new GeminiFrameRewriter(arrayFraming),
+  assemble: (_endpoint, frames, usage) => assembleAnswer(arrayFraming, frames, usage),
+  disassemble: (_endpoint, answer) => [disassembleAnswer(arrayFraming, answer), arrayEnd],
+  encodeError: (error, requestId, begun) =>
+    Buffer.from(`${begun ? ',\n' : '['}${errorJson(error, requestId)}\n]\n`),
+  framings,
+};
 
 type CallEvent = Extract<TextEvent, { type: 'tool-arguments-delta' }>;
 
@@ -25,7 +56,7 @@ const commonMembers = ['modelVersion', 'model_version', 'responseId', 'response_
  * Writes the frames of one stream with other events. What repeats a text of a candidate is taken out once that has been
  * changed, and from then on the frame that ends it waits for more text.
  */
-export class GeminiFrameRewriter implements FrameRewriter {
+class GeminiFrameRewriter implements FrameRewriter {
   private readonly framing: FrameFraming;
   private readonly numbers = new CallNumbers();
   private readonly written = new CallNumbers();
@@ -292,4 +323,58 @@ function saysAnything(json: JsonObject): boolean {
     const candidate = asObject(value) ?? {};
     return partsOf(candidate).length > 0 || asText(member(candidate, 'finishReason')) !== undefined;
   });
+}
+
+/** Writes the reasons, the usage and the error of an object anew; true when any of them has become another. */
+function writeMembers(json: JsonObject, events: readonly StreamEvent[]): boolean {
+  const reasons = writeReasons(json, events);
+  const usage = writeUsage(json, events);
+  return writeError(json, events) || reasons || usage;
+}
+
+function writeReasons(json: JsonObject, events: readonly StreamEvent[]): boolean {
+  const reasons = new Map<number, string>();
+  for (const event of events) if (event.type === 'finish') reasons.set(event.choice, event.reason);
+  let changed = false;
+  asArray(json.candidates).forEach((value, position) => {
+    const candidate = asObject(value) ?? {};
+    const was = asText(member(candidate, 'finishReason'));
+    const now = reasons.get(candidateIndex(candidate, position));
+    if (now === was) return;
+    changed = true;
+    for (const name of ['finishReason', 'finish_reason', 'finishMessage', 'finish_message'])
+      delete candidate[name];
+    if (now !== undefined) candidate.finishReason = now;
+  });
+  const feedback = memberObject(json, 'promptFeedback');
+  const blocked = asText(member(feedback ?? {}, 'blockReason'));
+  const now = reasons.get(0);
+  if (feedback === undefined || blocked === undefined || now === undefined || now === blocked) return changed;
+  delete feedback.block_reason;
+  feedback.blockReason = now;
+  return true;
+}
+
+function writeUsage(json: JsonObject, events: readonly StreamEvent[]): boolean {
+  const event = events.findLast((candidate) => candidate.type === 'usage');
+  const was = decodeGeminiUsage(member(json, 'usageMetadata'));
+  const now = event?.type === 'usage' ? event.usage : undefined;
+  if (JSON.stringify(was) === JSON.stringify(now)) return false;
+  delete json.usageMetadata;
+  delete json.usage_metadata;
+  if (now !== undefined) json.usageMetadata = encodeGeminiUsage(now);
+  return true;
+}
+
+function writeError(json: JsonObject, events: readonly StreamEvent[]): boolean {
+  const event = events.findLast((candidate) => candidate.type === 'error');
+  if (event?.type !== 'error') {
+    if (json.error === undefined) return false;
+    delete json.error;
+    return true;
+  }
+  const error = asObject(json.error) ?? {};
+  if (error.message === event.message) return false;
+  json.error = { ...error, message: event.message };
+  return true;
 }

@@ -5,7 +5,7 @@ import type { StreamEvent, StreamFrame } from '../../../core/dialects/stream-eve
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
 import type { JsonObject } from '../json-reading.ts';
 import { createArrayReader, createEventReader } from './frame-reader.ts';
-import { geminiArrayFrames, geminiFrames } from './frames.ts';
+import { geminiArrayFrames, geminiFrames } from './frame-rewriter.ts';
 import { fixture } from './gemini-wire.test-support.ts';
 
 function read(codec: FrameCodec, ...chunks: readonly Uint8Array[]): readonly StreamFrame[] {

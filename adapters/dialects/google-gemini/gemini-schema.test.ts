@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { JsonObject } from '../../../core/dialects/canonical/chat-part.ts';
 import { EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
-import { toGeminiSchema } from './gemini-schema.ts';
-import { toJsonSchema } from './json-schema.ts';
+import { toGeminiSchema, toJsonSchema } from './schema.ts';
+import type { JsonObject } from '../json-reading.ts';
 
 const rows: readonly {
   readonly name: string;

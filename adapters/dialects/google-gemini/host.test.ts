@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { JsonObject } from '../../../core/dialects/canonical/chat-part.ts';
 import { EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
 import type {
   OperationCodec,
@@ -9,6 +8,7 @@ import type {
 } from '../../../core/dialects/upstream-plan.ts';
 import { hostFacts } from './gemini-wire.test-support.ts';
 import { geminiProvider, googleGeminiHost } from './index.ts';
+import type { JsonObject } from '../json-reading.ts';
 
 function plan(facts: Partial<UpstreamCallFacts>, model = 'gemini-2.5-flash'): UpstreamPlan {
   return googleGeminiHost.plan({

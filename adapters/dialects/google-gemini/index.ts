@@ -1,16 +1,23 @@
 import type { Dialect, RequestIssue } from '../../../core/dialects/dialect.ts';
 import { asObject } from '../json-reading.ts';
-import { bodyIssue } from '../request-issue.ts';
-import { answerFacts } from './answer-facts.ts';
-import { decodeAnswerTexts } from './answer-texts.ts';
-import { geminiClient } from './client-codec.ts';
-import { decodeConversation } from './decode-conversation.ts';
-import { encodeGeminiError, encodeGeminiStreamError } from './error-shape.ts';
-import { geminiFrames } from './frames.ts';
+import { bodyIssue } from '../request-members.ts';
+import { answerFacts, encodeGeminiAnswer, GeminiStreamScanner } from './answer.ts';
+import { decodeAnswerTexts } from './frame-reader.ts';
+import { decodeConversation, decodeGeminiRequest } from './decode-request.ts';
+import { encodeGeminiError, encodeGeminiStreamError, providerErrorJson } from './errors.ts';
+import { geminiFrames } from './frame-rewriter.ts';
 import { readModelPath } from './model-path.ts';
-import { GeminiStreamScanner } from './stream-scanner.ts';
+import type { ChatClientCodec } from '../../../core/dialects/canonical/chat-codec.ts';
+import { GeminiEventWriter } from './event-writer.ts';
 
-export { geminiClient } from './client-codec.ts';
+/** What callers of `generateContent` and `streamGenerateContent` speak. */
+export const geminiClient: ChatClientCodec = {
+  decodeRequest: decodeGeminiRequest,
+  encodeAnswer: encodeGeminiAnswer,
+  eventWriter: (context) => new GeminiEventWriter(context),
+  encodeProviderError: (error, context) => Buffer.from(providerErrorJson(error, context)),
+};
+
 export { geminiProvider, googleGeminiHost } from './host.ts';
 
 /** Google's generateContent wire. Model and streaming stand in the path. */

@@ -1,5 +1,5 @@
 /** What a path of this wire names: `/v1beta/models/gemini-2.5-pro:generateContent`. */
-export interface ModelPath {
+interface ModelPath {
   /** `v1beta`, `v1`, … or empty when the path begins with the collection. */
   readonly version: string;
   /** `models/gemini-2.5-pro`, `tunedModels/x`; decoded. */

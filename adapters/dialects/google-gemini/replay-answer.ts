@@ -1,12 +1,19 @@
 import type { StreamFrame } from '../../../core/dialects/stream-event.ts';
 import type { Usage } from '../../../core/dialects/usage.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
-import { parseExactObject, stringifyExact } from '../exact-json.ts';
-import { asArray, asBuffer, asObject, asText, type JsonObject } from '../json-reading.ts';
-import type { FrameFraming } from './frame-json.ts';
+import {
+  asArray,
+  asBuffer,
+  asObject,
+  asText,
+  type JsonObject,
+  parseExactObject,
+  stringifyExact,
+} from '../json-reading.ts';
+import type { FrameFraming } from './frame-reader.ts';
 import { joinCalls, partsOf } from './join-calls.ts';
-import { member } from './member.ts';
-import { encodeGeminiUsage } from './usage.ts';
+import { member } from './parts.ts';
+import { encodeGeminiUsage } from './answer.ts';
 
 /**
  * The complete answer that the frames of a stream add up to. Throws `upstream_invalid` for a frame that says something

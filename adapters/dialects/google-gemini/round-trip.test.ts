@@ -7,7 +7,7 @@ import type { ChatMessage, ChatRequest } from '../../../core/dialects/canonical/
 import type { ChatPart } from '../../../core/dialects/canonical/chat-part.ts';
 import { collectAnswer } from '../../../core/dialects/canonical/collect-answer.ts';
 import { EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
-import { parseExactObject, stringifyExact } from '../exact-json.ts';
+import { parseExactObject, stringifyExact } from '../json-reading.ts';
 import { answerContext, decodeContext, hostFacts } from './gemini-wire.test-support.ts';
 import { geminiClient, geminiProvider } from './index.ts';
 

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
-import type { JsonObject } from '../../../core/dialects/canonical/chat-part.ts';
 import { EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import type { BodyEdits, UpstreamCallFacts, UpstreamPlan } from '../../../core/dialects/upstream-plan.ts';
-import { googleVertexHost } from './index.ts';
+import { googleVertexHost } from './host.ts';
+import type { JsonObject } from '../json-reading.ts';
 
 const settings = { vertex_project_id: 'p-1', vertex_region: 'europe-west3' };
 const root = '/v1/projects/p-1/locations/europe-west3';

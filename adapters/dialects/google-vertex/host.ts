@@ -1,13 +1,201 @@
 import type { ProviderDialect } from '../../../core/dialects/dialect.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
-import type { UpstreamCallFacts, UpstreamPlan } from '../../../core/dialects/upstream-plan.ts';
-import { chatEndpoints, passOn, refused } from '../chat-plan.ts';
-import { createGeminiImages } from '../google-gemini/images-operation.ts';
-import { readModelPath, withoutKey } from '../google-gemini/model-path.ts';
-import { createGeminiSpeech } from '../google-gemini/speech-operation.ts';
-import { anthropicVersion, codecOf, openAiModel, openAiPath, rawPredictPath } from './chat-codecs.ts';
-import { vertexEmbeddings } from './embeddings-operation.ts';
-import { projectPath, readVertexModel, vertexPath, type VertexModel } from './model-name.ts';
+import type {
+  OperationAnswer,
+  OperationCodec,
+  UpstreamCallFacts,
+  UpstreamPlan,
+} from '../../../core/dialects/upstream-plan.ts';
+import { chatEndpoints, embeddingsAnswer, passOn, refused } from '../host-endpoints.ts';
+import {
+  createGeminiImages,
+  createGeminiSpeech,
+  reportUnknown,
+  requireAnswer,
+  textsOf,
+} from '../google-gemini/operations.ts';
+import { encodeResource, encodeSegment, readModelPath, withoutKey } from '../google-gemini/model-path.ts';
+import type { ChatProviderCodec } from '../../../core/dialects/canonical/chat-codec.ts';
+import { createAnthropicProvider } from '../anthropic-messages/host.ts';
+import { createGeminiProvider } from '../google-gemini/host.ts';
+import { openAiChatProvider } from '../openai-chat/host.ts';
+import { asArray, asCount, asObject, type JsonObject, stringifyExact } from '../json-reading.ts';
+import { decodeGeminiError } from '../google-gemini/errors.ts';
+import { GatewayError } from '../../../core/errors/gateway-error.ts';
+
+/** A model of Vertex AI: who made it, and where it stands. */
+interface VertexModel {
+  /** `google`, `anthropic`, `mistralai`, `meta` …; `endpoints` for a model that was deployed to an endpoint of its own. */
+  readonly publisher: string;
+  /** Without its publisher. */
+  readonly name: string;
+  /** The complete resource name when the caller gave one. */
+  readonly resource?: string;
+}
+
+/** Publishers in the order of their bare names; a name that none of these begins is Google's. */
+const bareNames: readonly (readonly [RegExp, string])[] = [
+  [/^claude/, 'anthropic'],
+  [/^(?:mistral|ministral|codestral)/, 'mistralai'],
+  [/^jamba/, 'ai21'],
+  [/^llama/, 'meta'],
+];
+
+/** What may stand before a dot or a slash. Names of models have dots, too, so that only these count. */
+const publishers: ReadonlySet<string> = new Set([
+  'google',
+  'anthropic',
+  'meta',
+  'mistralai',
+  'ai21',
+  'deepseek-ai',
+  'qwen',
+  'openai',
+  'moonshotai',
+  'minimaxai',
+  'zai-org',
+  'xai',
+  'endpoints',
+]);
+
+/**
+ * Reads a model in any of its forms: `anthropic.claude-sonnet-4`, `meta/llama-3.3-70b`, `publishers/google/models/x`, a
+ * complete resource name (`projects/…/publishers/…/models/x`, `projects/…/endpoints/1`), `endpoints.1`, a bare name.
+ */
+function readVertexModel(model: string): VertexModel {
+  const published = /(?:^|\/)publishers\/([^/]+)\/models\/([^/]+)$/.exec(model);
+  const isComplete = /^projects\/[^/]+\/locations\//.test(model);
+  if (published !== null) {
+    const publisher = published[1] as string;
+    const name = published[2] as string;
+    return isComplete ? { publisher, name, resource: model } : { publisher, name };
+  }
+  // A tuned Gemini model is deployed to an endpoint.
+  if (isComplete)
+    return { publisher: 'google', name: model.slice(model.lastIndexOf('/') + 1), resource: model };
+  const [, before, after] = /^([^./]+)[./](.+)$/.exec(model) ?? [];
+  if (before !== undefined && after !== undefined) {
+    if (publishers.has(before)) return { publisher: before, name: after };
+    if (before === 'models') return { publisher: 'google', name: after };
+  }
+  const known = bareNames.find(([pattern]) => pattern.test(model));
+  return { publisher: known?.[1] ?? 'google', name: model };
+}
+
+/** Path of the project's part of the API. Throws `invalid_request` naming the setting that is missing. */
+function projectPath({ settings, provider }: HostFacts): string {
+  const project = setting(settings.vertex_project_id, 'vertex_project_id', provider);
+  const region = setting(settings.vertex_region, 'vertex_region', provider);
+  return `/v1/${encodeResource(`projects/${project}/locations/${region}`)}`;
+}
+
+/** Path of a method of a model: `/v1/projects/p/locations/r/publishers/google/models/m:generateContent`. */
+function vertexPath(host: HostFacts, model: VertexModel, method: string): string {
+  if (model.resource !== undefined) return `/v1/${encodeResource(model.resource)}:${method}`;
+  if (model.publisher === 'endpoints')
+    return `${projectPath(host)}/${encodeResource(`endpoints/${model.name}`)}:${method}`;
+  return `${projectPath(host)}/${encodeResource(`publishers/${model.publisher}/models/${model.name}`)}:${method}`;
+}
+
+function setting(value: string | undefined, name: string, provider: string): string {
+  if (value !== undefined && value !== '') return value;
+  throw new GatewayError(
+    'invalid_request',
+    `The provider "${provider}" needs ${name}. Set it where the provider is configured, or name the model by its complete resource name (projects/…/locations/…/publishers/…/models/…).`,
+    { param: name },
+  );
+}
+
+/** Embeddings through `:predict`. What stands under `provider_options.google-vertex` goes into every instance. */
+const vertexEmbeddings: OperationCodec = {
+  encodeRequest(body, host, report) {
+    const own = asObject(asObject(body.provider_options)?.['google-vertex']);
+    const instances = textsOf(body.input).map((content) => ({ content, ...own }));
+    reportUnknown(body, ['model', 'input', 'dimensions', 'encoding_format'], report);
+    const request: JsonObject = { instances };
+    if (body.dimensions !== undefined) request.parameters = { outputDimensionality: body.dimensions };
+    return {
+      path: vertexPath(host, readVertexModel(host.model), 'predict'),
+      body: stringifyExact(request),
+    };
+  },
+  decodeAnswer,
+  decodeError: decodeGeminiError,
+};
+
+function decodeAnswer(body: Buffer, _contentType: string, request: JsonObject): OperationAnswer {
+  let tokens: number | undefined;
+  const vectors = asArray(requireAnswer(body).predictions).map((value) => {
+    const embedding = asObject(asObject(value)?.embeddings);
+    const counted = asCount(asObject(embedding?.statistics)?.token_count);
+    if (counted !== undefined) tokens = (tokens ?? 0) + counted;
+    return asArray(embedding?.values);
+  });
+  return embeddingsAnswer(vectors, request, tokens);
+}
+
+/** The version of the Messages API that Vertex AI documents; it stands in the body. */
+const anthropicVersion = 'vertex-2023-10-16';
+
+/** Publishers whose models take chat completions through `rawPredict`; the others take them at one address for all. */
+const rawPredicted: ReadonlySet<string> = new Set(['mistralai', 'ai21']);
+
+/** Gemini models, and tuned ones at their endpoint. */
+const vertexGemini: ChatProviderCodec = createGeminiProvider((host, method) =>
+  vertexPath(host, readVertexModel(host.model), method),
+);
+
+const anthropic = createAnthropicProvider({
+  path: '',
+  extraBody: { anthropic_version: anthropicVersion },
+  modelInPath: true,
+  alsoOwn: ['google-vertex'],
+});
+
+/** Claude models: the Messages wire at `rawPredict`. */
+const vertexAnthropic: ChatProviderCodec = at(anthropic, ({ name }) => name, rawPredictPath);
+
+/** Models that speak chat completions. */
+const vertexOpenAi: ChatProviderCodec = at(openAiChatProvider, openAiModel, openAiPath);
+
+/** The codec that a model is spoken to with. */
+function codecOf({ publisher }: VertexModel): ChatProviderCodec {
+  if (publisher === 'google') return vertexGemini;
+  return publisher === 'anthropic' ? vertexAnthropic : vertexOpenAi;
+}
+
+/** Path of a Claude model, or of another one that takes raw bodies. */
+function rawPredictPath(host: HostFacts, model: VertexModel, stream: boolean): string {
+  return vertexPath(host, model, stream ? 'streamRawPredict' : 'rawPredict');
+}
+
+/** Path of chat completions for a model. */
+function openAiPath(host: HostFacts, model: VertexModel, stream: boolean): string {
+  if (rawPredicted.has(model.publisher)) return rawPredictPath(host, model, stream);
+  const endpoint = model.publisher === 'endpoints' ? model.name : 'openapi';
+  return `${projectPath(host)}/endpoints/${encodeSegment(endpoint)}/chat/completions`;
+}
+
+/** The model's name in a chat completions body. */
+function openAiModel({ publisher, name }: VertexModel): string {
+  return rawPredicted.has(publisher) || publisher === 'endpoints' ? name : `${publisher}/${name}`;
+}
+
+/** A codec of another wire, with the model's own name and at its place in Vertex AI. */
+function at(
+  codec: ChatProviderCodec,
+  nameOf: (model: VertexModel) => string,
+  pathOf: (host: HostFacts, model: VertexModel, stream: boolean) => string,
+): ChatProviderCodec {
+  return {
+    ...codec,
+    encodeRequest(request, host, report) {
+      const model = readVertexModel(host.model);
+      const encoded = codec.encodeRequest(request, { ...host, model: nameOf(model) }, report);
+      return { ...encoded, path: pathOf(host, model, request.stream) };
+    },
+  };
+}
 
 const images = createGeminiImages(pathOf);
 const speech = createGeminiSpeech(pathOf);

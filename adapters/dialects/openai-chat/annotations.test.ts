@@ -4,7 +4,7 @@ import { answerEvents } from '../../../core/dialects/canonical/answer-events.ts'
 import type { ChatAnswer } from '../../../core/dialects/canonical/chat-answer.ts';
 import type { ChatPart } from '../../../core/dialects/canonical/chat-part.ts';
 import { asArray, asObject, type JsonObject } from '../json-reading.ts';
-import { openAiChatClient } from './client.ts';
+import { openAiChatClient } from './index.ts';
 import { answerContext, dataOf, plainRequest } from './codec.test-support.ts';
 
 // Anthropic cites a block of text as a whole, and says so before the text comes.

@@ -4,8 +4,8 @@ import { wireFixture } from '../../../tests/conformance/dialect.ts';
 import type { EndpointId } from '../../../core/dialects/endpoint.ts';
 import type { Usage } from '../../../core/dialects/usage.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
-import { assembleAnswer, disassembleAnswer } from './assemble.ts';
-import { createFrameReader } from './frame-events.ts';
+import { assembleAnswer, disassembleAnswer } from './replay-answer.ts';
+import { createFrameReader } from './frames.ts';
 import { openAiChat } from './index.ts';
 
 function assembled(

@@ -2,15 +2,223 @@ import type { DecodeContext } from '../../../core/dialects/canonical/chat-codec.
 import type { ChatEventBuilder } from '../../../core/dialects/canonical/chat-event-builder.ts';
 import type { ChatPart, Citation, Extras } from '../../../core/dialects/canonical/chat-part.ts';
 import { mergeExtras } from '../../../core/dialects/canonical/collect-answer.ts';
-import { sourceOfUrl } from '../data-url.ts';
-import { asArray, asCount, asObject, asText, type JsonObject } from '../json-reading.ts';
-import { decodeAnnotations } from './annotations.ts';
-import { BlockReader } from './block-reader.ts';
-import { decodeBlock, thinkingText } from './decode-content.ts';
-import { decodeFinish } from './finish-reason.ts';
-import { decodeLogprobs } from './logprobs.ts';
-import { given, unknownMembers } from './member-reading.ts';
-import { ToolCallReader } from './tool-call-reader.ts';
+import { given, sourceOfUrl, unknownMembers } from '../request-members.ts';
+import { asArray, asCount, asObject, asText, type JsonObject, stringifyExact } from '../json-reading.ts';
+import { decodeAnnotations, decodeFinish, decodeLogprobs } from './answer.ts';
+import { decodeBlock, decodeSaidBlock, thinkingText, thoughtSignature } from './decode-messages.ts';
+
+interface CallState {
+  readonly key: string;
+  /** As the wire numbered it. */
+  readonly index: number | undefined;
+  /** As the wire named it. */
+  id: string | undefined;
+  opened: boolean;
+  custom: boolean;
+  /** Arguments that came before the name. */
+  pending: string;
+  said: string;
+}
+
+/** Reads the calls of one choice, whole or in deltas, with indexes, ids and names or without. */
+class ToolCallReader {
+  private readonly builder: ChatEventBuilder;
+  private readonly newId: (prefix: string) => string;
+  private readonly choice: number;
+  private readonly calls: CallState[] = [];
+
+  constructor(builder: ChatEventBuilder, choice: number, newId: (prefix: string) => string) {
+    this.builder = builder;
+    this.choice = choice;
+    this.newId = newId;
+  }
+
+  /** A call that the client must answer has begun. */
+  get hasCalls(): boolean {
+    return this.calls.some(({ opened }) => opened);
+  }
+
+  /** `tool_calls` and `function_call` of a delta or a message. */
+  read(delta: JsonObject): void {
+    for (const item of asArray(delta.tool_calls)) {
+      const call = asObject(item);
+      if (call !== undefined) this.readCall(call);
+    }
+    const legacy = asObject(delta.function_call);
+    if (legacy !== undefined) this.readCall({ index: -1, function: legacy });
+  }
+
+  /** The choice is over: a call whose name never came is written all the same, if it says anything. */
+  finish(): void {
+    for (const call of this.calls) if (!call.opened && call.pending !== '') this.open(call, '');
+  }
+
+  private readCall(item: JsonObject): void {
+    const custom = asObject(item.custom);
+    const definition = asObject(item.function) ?? custom ?? item;
+    const name = asText(definition.name);
+    const call = this.find(item, name);
+    call.id ??= asText(item.id);
+    if (definition === custom) call.custom = true;
+    if (!call.opened && name !== undefined) this.open(call, name);
+    const text = call.custom ? definition.input : definition.arguments;
+    const members = asObject(text);
+    this.append(call, members === undefined ? (asText(text) ?? '') : stringifyExact(members));
+    const signature = thoughtSignature(item);
+    if (signature !== undefined && call.opened) this.builder.signature(this.choice, call.key, signature);
+  }
+
+  private find(item: JsonObject, name: string | undefined): CallState {
+    const index = typeof item.index === 'number' ? item.index : undefined;
+    const id = asText(item.id);
+    let found: CallState | undefined;
+    if (index !== undefined) {
+      found = this.calls.findLast((call) => call.index === index);
+      // Some hosts number every call 0 and tell them apart by id alone.
+      if (found?.id !== undefined && id !== undefined && found.id !== id && name !== undefined)
+        found = undefined;
+    } else if (id !== undefined) found = this.calls.findLast((call) => call.id === id);
+    else if (name === undefined) found = this.calls.at(-1);
+    if (found !== undefined) return found;
+    const call: CallState = {
+      key: `call:${this.calls.length}`,
+      index,
+      id,
+      opened: false,
+      custom: false,
+      pending: '',
+      said: '',
+    };
+    this.closeComplete();
+    this.calls.push(call);
+    return call;
+  }
+
+  /** A call whose arguments are whole ends when the next one begins, so that writers need not wait with that one. */
+  private closeComplete(): void {
+    const last = this.calls.at(-1);
+    if (last !== undefined && isWhole(last.said)) this.builder.close(this.choice, last.key);
+  }
+
+  private open(call: CallState, name: string): void {
+    call.opened = true;
+    this.builder.closeFlow(this.choice);
+    this.builder.open(this.choice, call.key, {
+      type: 'tool-call',
+      id: call.id ?? this.newId('call_'),
+      name,
+      kind: call.custom ? 'custom' : 'function',
+      arguments: '',
+    });
+    const { pending } = call;
+    call.pending = '';
+    this.append(call, pending);
+  }
+
+  private append(call: CallState, text: string): void {
+    if (text === '') return;
+    if (!call.opened) {
+      call.pending += text;
+      return;
+    }
+    // A placeholder before the arguments proper; when none come, the builder writes it.
+    if (!call.custom && call.said === '' && text === '{}') return;
+    // Some hosts repeat the whole arguments in a last event.
+    if (!call.custom && text === call.said && isWhole(text)) return;
+    call.said += text;
+    this.builder.arguments(this.choice, call.key, text);
+  }
+}
+
+function isWhole(json: string): boolean {
+  if (!json.trimEnd().endsWith('}')) return false;
+  try {
+    JSON.parse(json);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Reads `content_blocks`, as another gateway writes them beside (and saying the same as) the plain members. */
+class BlockReader {
+  private readonly builder: ChatEventBuilder;
+  private readonly choice: number;
+  private count = 0;
+
+  constructor(builder: ChatEventBuilder, choice: number) {
+    this.builder = builder;
+    this.choice = choice;
+  }
+
+  /** False when there are none, so that the plain members must be read. */
+  read(value: unknown): boolean {
+    let found = false;
+    for (const item of asArray(value)) {
+      const block = asObject(item);
+      const delta = asObject(block?.delta);
+      if (block === undefined || (delta === undefined && asText(block.type) === undefined)) continue;
+      found = true;
+      if (delta === undefined) {
+        for (const part of decodeSaidBlock(block)) this.whole(part, `block:whole:${this.count++}`);
+      } else this.delta(delta, `block:${String(block.index)}`);
+    }
+    return found;
+  }
+
+  private delta(delta: JsonObject, key: string): void {
+    const { builder, choice } = this;
+    const text = asText(delta.text);
+    const thinking = asText(delta.thinking);
+    const type = asText(delta.type) ?? '';
+    if (text !== undefined) {
+      this.open(key, { type: 'text', text: '' });
+      builder.text(choice, key, text);
+    } else if (thinking !== undefined) {
+      this.open(key, { type: 'reasoning', text: '' });
+      builder.reasoning(choice, key, thinking);
+    } else if (asText(delta.data) !== undefined && (type === '' || type === 'redacted_thinking')) {
+      this.whole({ type: 'reasoning', text: '', redacted: asText(delta.data) ?? '' }, key);
+    } else if (type !== '') {
+      const part = decodeBlock(delta, type);
+      if (part?.type === 'provider-tool') this.whole(part, key);
+    }
+    const citation = asObject(delta.citation);
+    if (citation !== undefined) this.cite(citation, key);
+    const signature = asText(delta.signature);
+    if (signature !== undefined) builder.signature(choice, key, signature);
+  }
+
+  private cite(citation: JsonObject, key: string): void {
+    const [part] = decodeSaidBlock({ type: 'text', text: '', citations: [citation] });
+    if (part?.type !== 'text') return;
+    this.open(key, { type: 'text', text: '' });
+    for (const one of part.citations ?? []) this.builder.citation(this.choice, key, one);
+  }
+
+  /** Blocks follow one another: where one begins, the one before it is over. */
+  private open(key: string, head: ChatPart): void {
+    if (this.builder.isOpen(this.choice, key)) return;
+    this.builder.closeFlow(this.choice);
+    this.builder.open(this.choice, key, head);
+  }
+
+  private whole(part: ChatPart, key: string): void {
+    const { builder, choice } = this;
+    const { signature, ...head } = part;
+    if (head.type === 'text') {
+      const { citations, ...plain } = head;
+      this.open(key, { ...plain, text: '' });
+      builder.text(choice, key, head.text);
+      for (const citation of citations ?? []) builder.citation(choice, key, citation);
+    } else if (head.type === 'reasoning') {
+      this.open(key, { ...head, text: '' });
+      builder.reasoning(choice, key, head.text);
+    } else this.open(key, head);
+    if (signature !== undefined) builder.signature(choice, key, signature);
+    builder.close(choice, key);
+  }
+}
 
 const knownChoiceMembers: ReadonlySet<string> = new Set([
   ...['index', 'delta', 'message', 'finish_reason', 'logprobs', 'usage', 'stop_sequence', 'stop_reason'],

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { answerEvents } from '../../../core/dialects/canonical/answer-events.ts';
 import type { ChatAnswer, FinishReason } from '../../../core/dialects/canonical/chat-answer.ts';
-import type { ChatPart, JsonObject } from '../../../core/dialects/canonical/chat-part.ts';
+import type { ChatPart } from '../../../core/dialects/canonical/chat-part.ts';
 import type {
   ChatMessage,
   ChatRequest,
@@ -11,11 +11,11 @@ import type {
 } from '../../../core/dialects/canonical/chat-request.ts';
 import { collectAnswer } from '../../../core/dialects/canonical/collect-answer.ts';
 import { EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
-import { parseExactObject } from '../exact-json.ts';
-import { openAiChatClient } from './client.ts';
+import { type JsonObject, parseExactObject } from '../json-reading.ts';
+import { openAiChatClient } from './index.ts';
 import { answerContext, clientCall, host, plainRequest, readAll, usageOf } from './codec.test-support.ts';
-import { given } from './member-reading.ts';
-import { openAiChatProvider } from './provider.ts';
+import { given } from '../request-members.ts';
+import { openAiChatProvider } from './host.ts';
 
 const word = fc.stringMatching(/^[a-z][a-z0-9_]{0,8}$/);
 const said = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 20 });

@@ -1,12 +1,180 @@
 import type { ChatAnswer } from '../../../core/dialects/canonical/chat-answer.ts';
-import type { DecodeContext } from '../../../core/dialects/canonical/chat-codec.ts';
-import { ChatEventBuilder } from '../../../core/dialects/canonical/chat-event-builder.ts';
-import { collectAnswer } from '../../../core/dialects/canonical/collect-answer.ts';
+import type { ChatEventReader, DecodeContext } from '../../../core/dialects/canonical/chat-codec.ts';
+import { ChatEventBuilder, cutShort } from '../../../core/dialects/canonical/chat-event-builder.ts';
+import { collectAnswer, mergeExtras } from '../../../core/dialects/canonical/collect-answer.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
-import { parseExactObject } from '../exact-json.ts';
-import type { JsonObject } from '../json-reading.ts';
-import { openAiErrorMessage } from '../openai-error.ts';
-import { ChunkDecoder } from './chunk-decoder.ts';
+import { asArray, asCount, asObject, asText, type JsonObject, parseExactObject } from '../json-reading.ts';
+import { decodeOpenAiUsage, openAiErrorMessage, openAiStreamError } from '../openai-shapes.ts';
+import type { Extras } from '../../../core/dialects/canonical/chat-part.ts';
+import { listedSources } from './answer.ts';
+import { ChoiceDecoder } from './choice-decoder.ts';
+import { unknownMembers } from '../request-members.ts';
+import { choiceIndex } from './answer-facts.ts';
+import type { ChatEvent } from '../../../core/dialects/canonical/chat-event.ts';
+import { createPayloadReader, type PayloadReader, type StreamPayload } from '../../framing/payload-reader.ts';
+
+/** What turns the JSON events of a stream into chat events. */
+interface PayloadDecoder {
+  read(json: JsonObject): void;
+  /** The stream has told that at least one choice is over. */
+  readonly hasFinished: boolean;
+  /** Ends what was told to be over (`all`: everything), and the answer. */
+  complete(all: boolean): void;
+  /** The end marker has come: for wires that tell no finish reason. */
+  marked?(): void;
+}
+
+/** Reads a stream that ends in `[DONE]`: what the hosts of the family have in common. */
+export class DoneStreamReader implements ChatEventReader {
+  private readonly builder: ChatEventBuilder;
+  private readonly payloads: PayloadReader;
+  private readonly decoder: PayloadDecoder;
+
+  constructor(contentType: string, builder: ChatEventBuilder, decoder: PayloadDecoder) {
+    this.payloads = createPayloadReader(contentType);
+    this.builder = builder;
+    this.decoder = decoder;
+  }
+
+  push(chunk: Uint8Array): readonly ChatEvent[] {
+    for (const payload of this.payloads.push(chunk)) this.read(payload);
+    return this.builder.take();
+  }
+
+  finish(): readonly ChatEvent[] {
+    for (const payload of this.payloads.finish()) this.read(payload);
+    this.complete();
+    return this.builder.take();
+  }
+
+  /** The end marker may be missing, the finish reason may not. */
+  private complete(): void {
+    if (this.decoder.hasFinished) this.decoder.complete(false);
+    else this.builder.error(cutShort);
+  }
+
+  private read({ data, event, error }: StreamPayload): void {
+    const { builder } = this;
+    if (builder.ended) return;
+    if (error !== undefined) return builder.error({ status: 502, message: error, type: 'upstream_error' });
+    if (data.length <= maxMarkerLength) {
+      const text = data.trim();
+      if (text === '') return;
+      if (text === '[DONE]') {
+        this.decoder.marked?.();
+        return this.complete();
+      }
+    }
+    const json = parseExactObject(data);
+    if (json === undefined) {
+      const message = "The provider's stream holds an event that is no JSON object.";
+      return builder.error({ status: 502, message, type: 'upstream_error' });
+    }
+    const failure = openAiStreamError(json, event);
+    if (failure !== undefined) return builder.error(failure);
+    this.decoder.read(json);
+  }
+}
+
+const maxMarkerLength = 16;
+
+/** The reader of a chat completions stream. */
+export function createEventReader(contentType: string, context: DecodeContext): ChatEventReader {
+  const builder = new ChatEventBuilder();
+  return new DoneStreamReader(contentType, builder, new ChunkDecoder(builder, context));
+}
+
+const knownMembers: ReadonlySet<string> = new Set([
+  ...['id', 'object', 'created', 'model', 'choices', 'usage', 'service_tier', 'system_fingerprint'],
+  ...['x_groq', 'provider_fields', 'error'],
+  // Padding against guessing a text by its length.
+  ...['obfuscation', 'p'],
+]);
+
+/** Reads chunks, or a complete answer, of any host of the family into a builder. One per answer. */
+export class ChunkDecoder {
+  private readonly builder: ChatEventBuilder;
+  private readonly context: DecodeContext;
+  private readonly choices: ChoiceDecoder[] = [];
+  private usage: JsonObject | undefined;
+  private extras: JsonObject | undefined;
+  private foreign: Extras | undefined;
+
+  constructor(builder: ChatEventBuilder, context: DecodeContext) {
+    this.builder = builder;
+    this.context = context;
+  }
+
+  /** What one chunk, or a complete answer, says. */
+  read(json: JsonObject): void {
+    this.start(json);
+    const choices = json.choices;
+    if (Array.isArray(choices)) {
+      for (let position = 0; position < choices.length; position++) {
+        const choice = asObject(choices[position]);
+        if (choice === undefined) continue;
+        this.choice(choiceIndex(choice, position)).read(choice);
+        this.readUsage(choice.usage);
+      }
+    }
+    this.readUsage(asObject(json.x_groq)?.usage);
+    this.readUsage(json.usage);
+    const unknown = unknownMembers(json, knownMembers);
+    if (unknown !== undefined) this.extras = Object.assign(this.extras ?? {}, unknown);
+    const foreign = asObject(json.provider_fields);
+    if (foreign !== undefined) this.foreign = mergeExtras(this.foreign, foreign);
+  }
+
+  /** A choice that is over; false for a stream that told of none. */
+  get hasFinished(): boolean {
+    return this.choices.some(({ finished }) => finished);
+  }
+
+  /** Ends every choice whose finish was told (`all`: each), and says what belongs to the whole answer. */
+  complete(all: boolean): void {
+    const sources = listedSources(this.extras ?? {});
+    for (const choice of this.choices) if (all || choice.finished) choice.finish(sources);
+    const own = this.extras === undefined ? undefined : { 'openai-chat': this.extras };
+    const extras = mergeExtras(own, this.foreign);
+    if (extras !== undefined) this.builder.extras(extras);
+    this.builder.complete();
+  }
+
+  /** Azure and others send empty events first: the one that names the answer counts. */
+  private start(json: JsonObject): void {
+    const { builder } = this;
+    if (builder.hasStarted) return;
+    const id = asText(json.id);
+    const model = asText(json.model);
+    if (id === undefined && model === undefined && asArray(json.choices).length === 0) return;
+    const created = asCount(json.created);
+    builder.start({
+      id: id ?? '',
+      model: model ?? '',
+      createdAt: created === undefined || created === 0 ? undefined : Math.floor(created),
+      serviceTier: asText(json.service_tier),
+      systemFingerprint: asText(json.system_fingerprint),
+    });
+  }
+
+  /** The last usage holds; what it does not mention keeps its value. */
+  private readUsage(value: unknown): void {
+    const members = asObject(value);
+    if (members === undefined) return;
+    this.usage = this.usage === undefined ? members : Object.assign(this.usage, members);
+    const usage = decodeOpenAiUsage(this.usage);
+    if (usage !== undefined) this.builder.usage(usage);
+  }
+
+  private choice(index: number): ChoiceDecoder {
+    let choice = this.choices.find((one) => one.index === index);
+    if (choice === undefined) {
+      choice = new ChoiceDecoder(this.builder, index, this.context);
+      this.choices.push(choice);
+    }
+    return choice;
+  }
+}
 
 /** A complete answer of any host of the family: read as the one chunk of a stream that says it all. */
 export function decodeAnswer(body: Buffer, context: DecodeContext): ChatAnswer {

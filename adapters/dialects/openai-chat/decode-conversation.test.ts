@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { EndpointId } from '../../../core/dialects/endpoint.ts';
-import { decodeConversation } from './decode-conversation.ts';
+import { decodeConversation } from './decode-request.ts';
 
 const messages = [
   { role: 'system', content: 'a' },

@@ -6,7 +6,7 @@ import type { ChatEvent } from '../../../core/dialects/canonical/chat-event.ts';
 import type { ChatPart } from '../../../core/dialects/canonical/chat-part.ts';
 import type { ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
 import { asArray, asObject, type JsonObject } from '../json-reading.ts';
-import { openAiChatClient } from './client.ts';
+import { openAiChatClient } from './index.ts';
 import { answerContext, dataOf, plainRequest, usageOf } from './codec.test-support.ts';
 
 const thinking: ChatPart = { type: 'reasoning', text: 'Hm.', signature: 'proof' };

@@ -1,14 +1,24 @@
 import type { EncodedRequest } from '../../../core/dialects/canonical/chat-codec.ts';
-import type { ChatRequest, ReasoningSettings } from '../../../core/dialects/canonical/chat-request.ts';
-import { reportForeignExtras, type EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
+import type {
+  ChatRequest,
+  ReasoningSettings,
+  ResponseFormat,
+  ToolChoice,
+  ToolDefinition,
+} from '../../../core/dialects/canonical/chat-request.ts';
+import { type EncodeReport, reportForeignExtras } from '../../../core/dialects/canonical/encode-report.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
-import { stringifyExact } from '../exact-json.ts';
-import type { JsonObject } from '../json-reading.ts';
-import { effortOfBudget } from '../reasoning-effort.ts';
-import type { EncodeContext } from './encode-content.ts';
-import { encodeMessages } from './encode-messages.ts';
-import { addTools, encodeResponseFormat } from './encode-tools.ts';
-import { outputLimitName, takes } from './model-kind.ts';
+import { asArray, asObject, type JsonObject, stringifyExact } from '../json-reading.ts';
+import { effortOfBudget } from '../request-settings.ts';
+import {
+  encodeCache,
+  type EncodeContext,
+  encodeMessages,
+  outputLimitName,
+  takes,
+} from './encode-messages.ts';
+import { given } from '../request-members.ts';
+import type { BodyEdits } from '../../../core/dialects/upstream-plan.ts';
 
 /** A chat completions request as the host wants it. */
 export function encodeRequest(request: ChatRequest, host: HostFacts, report: EncodeReport): EncodedRequest {
@@ -19,7 +29,7 @@ export function encodeRequest(request: ChatRequest, host: HostFacts, report: Enc
 }
 
 /** The body of such a request, for wires that put the same body at another path. */
-export function encodeChatBody(request: ChatRequest, host: HostFacts, report: EncodeReport): JsonObject {
+function encodeChatBody(request: ChatRequest, host: HostFacts, report: EncodeReport): JsonObject {
   const context: EncodeContext = { host, report };
   const body: JsonObject = { model: host.model, messages: encodeMessages(request.messages, context) };
   addTools(body, request, context);
@@ -121,7 +131,159 @@ export function applyQuirks(body: JsonObject, host: HostFacts, report: EncodeRep
 }
 
 /** The host's word for a value that is one. */
-export function wordFor(words: Readonly<Record<string, string>> | undefined, value: unknown): unknown {
+function wordFor(words: Readonly<Record<string, string>> | undefined, value: unknown): unknown {
   if (words === undefined || typeof value !== 'string' || !Object.hasOwn(words, value)) return value;
   return words[value];
+}
+
+/** Writes `tools`, `tool_choice`, `parallel_tool_calls` and `web_search_options`. */
+function addTools(body: JsonObject, request: ChatRequest, context: EncodeContext): void {
+  const tools: JsonObject[] = [];
+  request.tools.forEach((tool, i) => {
+    const encoded = encodeTool(tool, `tools[${i}]`, context, body);
+    if (encoded !== undefined) tools.push(encoded);
+  });
+  if (tools.length > 0) body.tools = tools;
+  const { toolChoice, parallelToolCalls } = request;
+  if (toolChoice !== undefined) {
+    // Hosts refuse a choice among no tools.
+    if (tools.length > 0) body.tool_choice = encodeToolChoice(toolChoice, request.tools);
+    else context.report.drop('tool_choice');
+  }
+  if (parallelToolCalls !== undefined) {
+    if (tools.length > 0) body.parallel_tool_calls = parallelToolCalls;
+    else context.report.drop('parallel_tool_calls');
+  }
+}
+
+function encodeTool(
+  tool: ToolDefinition,
+  place: string,
+  context: EncodeContext,
+  body: JsonObject,
+): JsonObject | undefined {
+  switch (tool.type) {
+    case 'function': {
+      const { name, description, parameters, strict } = tool;
+      const encoded: JsonObject = {
+        type: 'function',
+        function: given<JsonObject>({ name, description, parameters, strict }),
+      };
+      encodeCache(encoded, tool, place, context);
+      reportForeignExtras(tool.extras, ['openai-chat'], context.report, `${place}.`);
+      return Object.assign(encoded, tool.extras?.['openai-chat']);
+    }
+    case 'custom': {
+      const { name, description, format } = tool;
+      const encoded: JsonObject = {
+        type: 'custom',
+        custom: given<JsonObject>({ name, description, format: chatFormat(format) }),
+      };
+      encodeCache(encoded, tool, place, context);
+      return encoded;
+    }
+    case 'provider': {
+      if (tool.dialect !== 'openai-chat') {
+        context.report.drop(place);
+        return undefined;
+      }
+      if (tool.value.type !== 'web_search_options') return tool.value;
+      const options = { ...tool.value };
+      delete options.type;
+      body.web_search_options = options;
+      return undefined;
+    }
+  }
+}
+
+/** A grammar stands within an object of its own here; the Responses wire writes its members flat. */
+function chatFormat(format: JsonObject | undefined): JsonObject | undefined {
+  if (format?.type !== 'grammar' || format.grammar !== undefined) return format;
+  const { type, ...grammar } = format;
+  return { type, grammar };
+}
+
+function encodeToolChoice(choice: ToolChoice, tools: readonly ToolDefinition[]): unknown {
+  switch (choice.type) {
+    case 'tool':
+      return named(choice.name, choice.kind === 'custom');
+    case 'allowed': {
+      const custom = new Set(tools.flatMap((tool) => (tool.type === 'custom' ? [tool.name] : [])));
+      return {
+        type: 'allowed_tools',
+        allowed_tools: {
+          mode: choice.mode,
+          tools: choice.names.map((name) => named(name, custom.has(name))),
+        },
+      };
+    }
+    default:
+      return choice.type;
+  }
+}
+
+function named(name: string, isCustom: boolean): JsonObject {
+  return isCustom ? { type: 'custom', custom: { name } } : { type: 'function', function: { name } };
+}
+
+/** The `response_format` member. */
+function encodeResponseFormat(format: ResponseFormat): JsonObject {
+  if (format.type !== 'json-schema') return { type: format.type === 'json' ? 'json_object' : 'text' };
+  const { name, description, schema, strict } = format;
+  return {
+    type: 'json_schema',
+    // The wire requires a name.
+    json_schema: given<JsonObject>({ name: name ?? 'response', description, schema, strict }),
+  };
+}
+
+type Edit = (body: BodyEdits, report?: EncodeReport) => void;
+
+/**
+ * What a passed-through chat request must say otherwise for this host: the row's renames, omissions, roles and words, and
+ * `max_completion_tokens` for models that refuse `max_tokens`. Each is made only where the member is there. Undefined
+ * when the host wants everything as it is.
+ */
+export function chatEdits(host: HostFacts): Edit | undefined {
+  const { rename, drop, roles, values } = host.quirks;
+  const limit = outputLimitName(host);
+  const plain = rename === undefined && drop === undefined && roles === undefined && values === undefined;
+  if (plain && limit === 'max_tokens') return undefined;
+  return (body, report) => {
+    const request = asObject(body.json);
+    if (request === undefined) return;
+    const given = Object.keys(request);
+    if (roles !== undefined) editRoles(body, request, roles);
+    for (const name of given) {
+      if (drop?.includes(name) === true) {
+        body.remove([name]);
+        report?.drop(name);
+      } else editMember(body, name, request[name], host, limit);
+    }
+  };
+}
+
+function editMember(body: BodyEdits, name: string, value: unknown, host: HostFacts, limit: string): void {
+  const { values } = host.quirks;
+  const word = wordFor(values?.[name], value);
+  const wanted = nameFor(name, host, limit);
+  if (wanted === name) {
+    if (word !== value) body.set([name], word);
+    return;
+  }
+  if (asObject(body.json)?.[wanted] === undefined) body.set([wanted], word);
+  body.remove([name]);
+}
+
+function nameFor(name: string, { quirks }: HostFacts, limit: string): string {
+  if (name === 'max_tokens') return limit;
+  return quirks.rename?.[name] ?? name;
+}
+
+function editRoles(body: BodyEdits, request: JsonObject, roles: Readonly<Record<string, string>>): void {
+  asArray(request.messages).forEach((message, i) => {
+    const role = asObject(message)?.role;
+    const wanted = wordFor(roles, role);
+    if (typeof wanted === 'string' && wanted !== role) body.set(['messages', i, 'role'], wanted);
+  });
 }

@@ -7,7 +7,7 @@ import { AnswerCollector, collectAnswer } from '../../../core/dialects/canonical
 import { everySplit } from '../../framing/split-bytes.test-support.ts';
 import type { JsonObject } from '../json-reading.ts';
 import { answerContext, readAll, sse, usageOf } from './codec.test-support.ts';
-import { createEventReader } from './event-reader.ts';
+import { createEventReader } from './decode-answer.ts';
 
 const fixture = (name: string): Buffer =>
   readFileSync(new URL(`../../../tests/fixtures/wire/openai-chat/${name}`, import.meta.url));

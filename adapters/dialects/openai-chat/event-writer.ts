@@ -1,22 +1,24 @@
 import type { AnswerContext, ChatEventWriter } from '../../../core/dialects/canonical/chat-codec.ts';
 import type { ChatEvent } from '../../../core/dialects/canonical/chat-event.ts';
-import type {
-  ChatPart,
-  Citation,
-  Extras,
-  JsonObject,
-  ToolCallPart,
-} from '../../../core/dialects/canonical/chat-part.ts';
+import type { ChatPart, Citation, Extras, ToolCallPart } from '../../../core/dialects/canonical/chat-part.ts';
 import { mergeExtras } from '../../../core/dialects/canonical/collect-answer.ts';
 import type { Usage } from '../../../core/dialects/usage.ts';
-import { stringifyExact } from '../exact-json.ts';
-import { encodeOpenAiProviderError } from '../openai-error.ts';
-import { encodeAnnotation } from './annotations.ts';
-import { encodeAudio, encodeImage, signatureContent, type MessageStyle } from './answer-message.ts';
-import { blockCitation, contentBlock } from './content-blocks.ts';
-import { addExtras, encodeUsage, messageStyle } from './encode-answer.ts';
-import { encodeFinish } from './finish-reason.ts';
-import { encodeLogprobs } from './logprobs.ts';
+import { type JsonObject, stringifyExact } from '../json-reading.ts';
+import { encodeOpenAiProviderError } from '../openai-shapes.ts';
+import {
+  addExtras,
+  blockCitation,
+  contentBlock,
+  encodeAnnotation,
+  encodeAudio,
+  encodeFinish,
+  encodeImage,
+  encodeLogprobs,
+  encodeUsage,
+  type MessageStyle,
+  messageStyle,
+  signatureContent,
+} from './answer.ts';
 
 type EventOf<Type extends ChatEvent['type']> = Extract<ChatEvent, { type: Type }>;
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { createFrameReader } from './frame-events.ts';
+import { createFrameReader } from './frames.ts';
 
 const text = 'data: {"choices":[{"index":0,"delta":{"content":"x"}}]}';
 

@@ -5,11 +5,10 @@ import type { DialectName, EndpointId } from '../../../core/dialects/endpoint.ts
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import type { BodyEdits, UpstreamPlan } from '../../../core/dialects/upstream-plan.ts';
 import type { JsonObject } from '../json-reading.ts';
-import { openAiCompletionsHost } from '../openai-completions/host.ts';
+import { openAiCompletionsHost } from '../openai-completions/index.ts';
 import { workersAiHost } from '../workers-ai/host.ts';
 import { host } from './codec.test-support.ts';
-import { openAiChatHost } from './host.ts';
-import { openAiChatProvider } from './provider.ts';
+import { openAiChatHost, openAiChatProvider } from './host.ts';
 
 const plan = (
   wire: typeof openAiChatHost,

@@ -1,8 +1,18 @@
 import type { ProviderDialect } from '../../../core/dialects/dialect.ts';
 import type { UpstreamCallFacts, UpstreamPlan } from '../../../core/dialects/upstream-plan.ts';
-import { refused, translated } from '../chat-plan.ts';
-import { chatEdits } from './chat-edits.ts';
-import { openAiChatProvider } from './provider.ts';
+import { refused, translated } from '../host-endpoints.ts';
+import { chatEdits, encodeRequest } from './encode-request.ts';
+import type { ChatProviderCodec } from '../../../core/dialects/canonical/chat-codec.ts';
+import { decodeOpenAiError } from '../openai-shapes.ts';
+import { createEventReader, decodeAnswer } from './decode-answer.ts';
+
+/** Chat completions as the gateway speaks them to hosts. */
+export const openAiChatProvider: ChatProviderCodec = {
+  encodeRequest,
+  decodeAnswer,
+  eventReader: createEventReader,
+  decodeError: decodeOpenAiError,
+};
 
 /** Hosts of the OpenAI wire: their own endpoints travel as they are, conversations in another dialect are translated. */
 export const openAiChatHost: ProviderDialect = {

@@ -1,16 +1,22 @@
 import type { Dialect } from '../../../core/dialects/dialect.ts';
 import { FrameScanner } from '../frame-scanner.ts';
-import { encodeOpenAiError, encodeOpenAiStreamError } from '../openai-error.ts';
-import { scanAnswer } from './answer-facts.ts';
-import { decodeAnswerTexts } from './answer-texts.ts';
-import { assembleAnswer, disassembleAnswer } from './assemble.ts';
-import { openAiChatClient } from './client.ts';
-import { decodeConversation } from './decode-conversation.ts';
-import { createFrameReader } from './frame-events.ts';
-import { rewriteFrame } from './rewrite-frame.ts';
-import { ChatStreamReader, watchedMembers } from './stream-reader.ts';
-import { createUsageStripper } from './usage-strip.ts';
+import { encodeOpenAiError, encodeOpenAiProviderError, encodeOpenAiStreamError } from '../openai-shapes.ts';
+import { ChatStreamReader, decodeAnswerTexts, scanAnswer, watchedMembers } from './answer-facts.ts';
+import { assembleAnswer, disassembleAnswer } from './replay-answer.ts';
+import { decodeConversation, decodeRequest } from './decode-request.ts';
+import { createFrameReader, createUsageStripper, rewriteFrame } from './frames.ts';
 import { validateRequest } from './validate-request.ts';
+import type { ChatClientCodec } from '../../../core/dialects/canonical/chat-codec.ts';
+import { encodeAnswer } from './answer.ts';
+import { OpenAiChatEventWriter } from './event-writer.ts';
+
+/** Chat completions as callers speak them to the gateway. */
+export const openAiChatClient: ChatClientCodec = {
+  decodeRequest,
+  encodeAnswer,
+  eventWriter: (context) => new OpenAiChatEventWriter(context),
+  encodeProviderError: (error, { provider }) => Buffer.from(encodeOpenAiProviderError(error, provider)),
+};
 
 /** The OpenAI wire: chat, completions, embeddings, moderations, rerank, and whatever else is proxied. */
 export const openAiChat: Dialect = {

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { StreamEvent } from '../../../core/dialects/stream-event.ts';
-import { createFrameReader } from './frame-events.ts';
-import { rewriteFrame } from './rewrite-frame.ts';
+import { createFrameReader, rewriteFrame } from './frames.ts';
 
 type Json = Record<string, unknown>;
 

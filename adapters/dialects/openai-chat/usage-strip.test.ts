@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { chunksOf, wireFixture } from '../../../tests/conformance/dialect.ts';
 import { openAiChat } from './index.ts';
-import { createUsageStripper } from './usage-strip.ts';
+import { createUsageStripper } from './frames.ts';
 
 function strip(chunks: readonly Buffer[], maxFrameBytes?: number): string {
   const stripper = createUsageStripper(maxFrameBytes);

@@ -19,7 +19,7 @@ import {
   sse,
   usageOf,
 } from '../openai-chat/codec.test-support.ts';
-import { openAiCompletionsClient, openAiCompletionsProvider } from './codec.ts';
+import { openAiCompletionsClient, openAiCompletionsProvider } from './index.ts';
 
 const says = (role: ChatMessage['role'], text: string): ChatMessage => ({
   role,

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { answerEvents } from '../../../core/dialects/canonical/answer-events.ts';
 import type { ChatAnswer } from '../../../core/dialects/canonical/chat-answer.ts';
 import type { ChatPart } from '../../../core/dialects/canonical/chat-part.ts';
-import { openAiResponsesClient } from './client.ts';
+import { openAiResponsesClient } from './index.ts';
 import { answerContext } from './responses.test-support.ts';
 
 // Anthropic cites a block of text as a whole, and says so before the text comes.

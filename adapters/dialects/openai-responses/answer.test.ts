@@ -2,9 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { UpstreamCallFacts } from '../../../core/dialects/upstream-plan.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
-import { openAiResponsesClient } from './client.ts';
-import { openAiResponsesHost } from './host.ts';
-import { openAiResponsesProvider } from './provider.ts';
+import { openAiResponsesClient } from './index.ts';
+import { openAiResponsesHost, openAiResponsesProvider } from './host.ts';
 import { answerContext, decodeContext, emptyRequest, hostFacts } from './responses.test-support.ts';
 
 const decode = (body: unknown): ReturnType<typeof openAiResponsesProvider.decodeAnswer> =>

@@ -3,24 +3,100 @@ import type { Extras } from '../../../core/dialects/canonical/chat-part.ts';
 import type {
   ChatMessage,
   ChatRequest,
+  ProviderToolPurpose,
   ReasoningSettings,
   ResponseFormat,
+  ToolChoice,
+  ToolDefinition,
 } from '../../../core/dialects/canonical/chat-request.ts';
 import { mergeExtras } from '../../../core/dialects/canonical/collect-answer.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
 import { asArray, asObject, asText, type JsonObject } from '../json-reading.ts';
 import {
   booleanMember,
+  collectTexts,
   given,
   numberMember,
   textMember,
   unknownMembers,
   unreadable,
-} from '../openai-chat/member-reading.ts';
+} from '../request-members.ts';
 import { decodeInput } from './decode-input.ts';
-import { decodeToolChoice, decodeTools } from './decode-tools.ts';
+import type { Conversation, ConversationText } from '../../../core/dialects/dialect.ts';
+import type { EndpointId } from '../../../core/dialects/endpoint.ts';
+import { dialect } from './output-parts.ts';
 
-const dialect = 'openai-responses';
+const functionMembers: ReadonlySet<string> = new Set(['type', 'name', 'description', 'parameters', 'strict']);
+
+const purposes: Readonly<Record<string, ProviderToolPurpose>> = {
+  web_search: 'web-search',
+  web_search_preview: 'web-search',
+  file_search: 'file-search',
+  code_interpreter: 'code-execution',
+  image_generation: 'image-generation',
+  mcp: 'mcp',
+  computer: 'computer',
+  computer_use_preview: 'computer',
+};
+
+/** The tools of a request. Whatever is no function and no custom tool is run by the provider. */
+function decodeTools(value: unknown): readonly ToolDefinition[] {
+  if (value === undefined || value === null) return [];
+  if (!Array.isArray(value)) throw unreadable('tools', 'be an array', value);
+  return value.map((one: unknown, i) => {
+    const tool = asObject(one);
+    const type = asText(tool?.type);
+    if (tool === undefined || type === undefined)
+      throw unreadable(`tools[${i}].type`, 'name the kind of the tool', tool?.type ?? one);
+    if (type === 'function' || type === 'custom') return ownTool(tool, type, `tools[${i}]`);
+    return { type: 'provider', dialect, purpose: purposeOf(type), value: tool };
+  });
+}
+
+/** What a tool of this type is for; dated versions (`web_search_2025_08_26`) count as what they are versions of. */
+function purposeOf(type: string): ProviderToolPurpose {
+  return purposes[type.replace(/_\d{4}_\d{2}_\d{2}$/, '')] ?? 'other';
+}
+
+function ownTool(tool: JsonObject, type: 'function' | 'custom', place: string): ToolDefinition {
+  const name = asText(tool.name);
+  if (name === undefined) throw unreadable(`${place}.name`, 'be a string', tool.name);
+  const description = asText(tool.description);
+  if (type === 'custom')
+    return given<ToolDefinition>({ type, name, description, format: asObject(tool.format) });
+  const unknown = unknownMembers(tool, functionMembers);
+  return given<ToolDefinition>({
+    type,
+    name,
+    description,
+    parameters: asObject(tool.parameters),
+    strict: typeof tool.strict === 'boolean' ? tool.strict : undefined,
+    extras: unknown === undefined ? undefined : { [dialect]: unknown },
+  });
+}
+
+/** What the request says of the choice among its tools; undefined for what only this wire can say (a tool of the provider). */
+function decodeToolChoice(value: unknown): ToolChoice | undefined {
+  if (value === 'auto' || value === 'none' || value === 'required') return { type: value };
+  const choice = asObject(value);
+  if (choice === undefined)
+    throw unreadable('tool_choice', "be 'auto', 'none', 'required' or an object", value);
+  const name = asText(choice.name);
+  if ((choice.type === 'function' || choice.type === 'custom') && name !== undefined)
+    return { type: 'tool', name, kind: choice.type };
+  return choice.type === 'allowed_tools' ? allowedTools(choice) : undefined;
+}
+
+function allowedTools(choice: JsonObject): ToolChoice | undefined {
+  const names: string[] = [];
+  for (const value of asArray(choice.tools)) {
+    const tool = asObject(value);
+    const name = asText(tool?.name);
+    if (name === undefined || (tool?.type !== 'function' && tool?.type !== 'custom')) return undefined;
+    names.push(name);
+  }
+  return { type: 'allowed', mode: choice.mode === 'required' ? 'required' : 'auto', names };
+}
 
 /** Asks for the log probabilities of the answer's text. */
 export const logprobsIncluded = 'message.output_text.logprobs';
@@ -156,4 +232,21 @@ function requestExtras(body: JsonObject, choiceIsForeign: boolean): Extras | und
   if (reasoning !== undefined) own.reasoning = reasoning;
   const options = asObject(body.provider_options) as Extras | undefined;
   return mergeExtras(Object.keys(own).length === 0 ? undefined : { [dialect]: own }, options);
+}
+
+/** The texts of a Responses request: instructions, input, and what tools answered, with their paths. */
+export function decodeConversation(_endpoint: EndpointId, body: unknown): Conversation {
+  const request = asObject(body);
+  const texts: ConversationText[] = [];
+  if (request === undefined) return { texts };
+  collectTexts(texts, 'system', request.instructions, ['instructions']);
+  if (typeof request.input === 'string') collectTexts(texts, 'user', request.input, ['input']);
+  asArray(request.input).forEach((value, i) => {
+    const item = asObject(value);
+    if (item === undefined) return;
+    const role = typeof item.role === 'string' ? item.role : 'user';
+    collectTexts(texts, role, item.content, ['input', i, 'content']);
+    collectTexts(texts, 'tool', item.output, ['input', i, 'output']);
+  });
+  return { texts };
 }

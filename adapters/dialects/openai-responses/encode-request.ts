@@ -3,19 +3,33 @@ import type {
   ChatRequest,
   ReasoningSettings,
   ResponseFormat,
+  ToolChoice,
+  ToolDefinition,
 } from '../../../core/dialects/canonical/chat-request.ts';
-import { reportForeignExtras, type EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
+import { type EncodeReport, reportForeignExtras } from '../../../core/dialects/canonical/encode-report.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
-import { stringifyExact } from '../exact-json.ts';
-import { asArray, asObject, type JsonObject } from '../json-reading.ts';
-import { effortOfBudget } from '../reasoning-effort.ts';
-import { applyQuirks } from '../apply-quirks.ts';
+import { asArray, asObject, asText, type JsonObject, stringifyExact } from '../json-reading.ts';
+import { applyQuirks, effortOfBudget } from '../request-settings.ts';
 import { encryptedReasoning, logprobsIncluded } from './decode-request.ts';
-import { ownDialects } from './encode-content.ts';
-import { InputEncoder } from './encode-input.ts';
-import { encodeToolChoice, encodeTools } from './encode-tools.ts';
+import { InputEncoder, ownDialects } from './encode-input.ts';
+import type { TokenCounting } from '../host-endpoints.ts';
+import { decodeOpenAiError } from '../openai-shapes.ts';
+import { dialect } from './output-parts.ts';
 
-const dialect = 'openai-responses';
+/** What counts of a Responses request: https://platform.openai.com/docs/api-reference/responses/input-tokens */
+const counted = 'model input instructions tools tool_choice parallel_tool_calls reasoning text truncation';
+
+/** OpenAI's count of the input of a Responses request. */
+export const responsesTokenCounting: TokenCounting = {
+  encode(request, host, report) {
+    const whole = responsesBody(request, host, report);
+    const body: JsonObject = {};
+    for (const name of counted.split(' ')) if (whole[name] !== undefined) body[name] = whole[name];
+    return { path: '/responses/input_tokens', body: stringifyExact(body) };
+  },
+  member: 'input_tokens',
+  decodeError: decodeOpenAiError,
+};
 
 /** The request as `POST /responses` wants it. The provider keeps nothing of it unless the caller says `store`. */
 export function encodeRequest(request: ChatRequest, host: HostFacts, report: EncodeReport): EncodedRequest {
@@ -24,7 +38,7 @@ export function encodeRequest(request: ChatRequest, host: HostFacts, report: Enc
 }
 
 /** The body of such a request. */
-export function responsesBody(request: ChatRequest, host: HostFacts, report: EncodeReport): JsonObject {
+function responsesBody(request: ChatRequest, host: HostFacts, report: EncodeReport): JsonObject {
   const body: JsonObject = { model: host.model };
   encodeMessages(body, request, host, report);
   encodeSettings(body, request, report);
@@ -172,4 +186,98 @@ function reportUnsayable(request: ChatRequest, report: EncodeReport): void {
   if (request.logitBias !== undefined) report.drop('logit_bias');
   if (request.modalities?.some((modality) => modality !== 'text') === true) report.drop('modalities');
   if (request.audio !== undefined) report.drop('audio');
+}
+
+/** The tools of a request as the wire says them; those that it does not have are reported as `tools[i]`. */
+export function encodeTools(tools: readonly ToolDefinition[], report: EncodeReport): readonly JsonObject[] {
+  const encoded = tools.map((tool, i) => {
+    const place = `tools[${i}]`;
+    if (tool.type === 'provider') return providerTool(tool, place, report);
+    if (tool.cache !== undefined) report.drop(`${place}.cache_control`);
+    return tool.type === 'custom' ? customTool(tool) : functionTool(tool, place, report);
+  });
+  return encoded.filter((tool) => tool !== undefined);
+}
+
+function customTool(tool: Extract<ToolDefinition, { type: 'custom' }>): JsonObject {
+  const { name, description, format } = tool;
+  return {
+    type: 'custom',
+    name,
+    ...(description !== undefined && { description }),
+    ...(format !== undefined && { format }),
+  };
+}
+
+/** Here a schema is strict unless it says otherwise; everywhere else it is the other way round. */
+function functionTool(
+  tool: Extract<ToolDefinition, { type: 'function' }>,
+  place: string,
+  report: EncodeReport,
+): JsonObject {
+  reportForeignExtras(tool.extras, ownDialects, report, `${place}.`);
+  return {
+    ...tool.extras?.[dialect],
+    type: 'function',
+    name: tool.name,
+    ...(tool.description !== undefined && { description: tool.description }),
+    parameters: tool.parameters ?? null,
+    strict: tool.strict ?? false,
+  };
+}
+
+/** A tool that providers of both wires run. */
+function providerTool(
+  tool: Extract<ToolDefinition, { type: 'provider' }>,
+  place: string,
+  report: EncodeReport,
+): JsonObject | undefined {
+  if (tool.dialect === dialect) return tool.value;
+  const translated = sameTool(tool.purpose, tool.value);
+  if (translated === undefined) report.drop(place);
+  else report.emulate(place);
+  return translated;
+}
+
+function sameTool(purpose: string, value: JsonObject): JsonObject | undefined {
+  switch (purpose) {
+    case 'web-search':
+      return webSearch(value);
+    case 'code-execution':
+      return { type: 'code_interpreter', container: { type: 'auto' } };
+    case 'image-generation':
+      return { type: 'image_generation' };
+    default:
+      return undefined;
+  }
+}
+
+function webSearch(value: JsonObject): JsonObject {
+  const tool: JsonObject = { type: 'web_search' };
+  const domains = asArray(value.allowed_domains);
+  if (domains.length > 0) tool.filters = { allowed_domains: domains };
+  const size = asText(value.search_context_size);
+  if (size !== undefined) tool.search_context_size = size;
+  const location = asObject(value.user_location);
+  if (location !== undefined)
+    tool.user_location = { type: 'approximate', ...(asObject(location.approximate) ?? location) };
+  return tool;
+}
+
+/** The choice among the tools as the wire says it. */
+export function encodeToolChoice(choice: ToolChoice, tools: ChatRequest['tools']): unknown {
+  switch (choice.type) {
+    case 'tool':
+      return { type: choice.kind, name: choice.name };
+    case 'allowed': {
+      const custom = new Set(tools.flatMap((tool) => (tool.type === 'custom' ? tool.name : [])));
+      return {
+        type: 'allowed_tools',
+        mode: choice.mode,
+        tools: choice.names.map((name) => ({ type: custom.has(name) ? 'custom' : 'function', name })),
+      };
+    }
+    default:
+      return choice.type;
+  }
 }

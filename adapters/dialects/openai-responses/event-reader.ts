@@ -2,12 +2,10 @@ import type { ChatEventReader, DecodeContext } from '../../../core/dialects/cano
 import { ChatEventBuilder, cutShort } from '../../../core/dialects/canonical/chat-event-builder.ts';
 import type { ChatEvent } from '../../../core/dialects/canonical/chat-event.ts';
 import { createPayloadReader, type StreamPayload } from '../../framing/payload-reader.ts';
-import { parseExactObject } from '../exact-json.ts';
-import { asCount, asObject, asText, type JsonObject } from '../json-reading.ts';
-import { decodeOpenAiUsage } from '../openai-usage.ts';
-import { eventError, responseError } from './stream-errors.ts';
+import { asCount, asObject, asText, type JsonObject, parseExactObject } from '../json-reading.ts';
+import { decodeOpenAiUsage } from '../openai-shapes.ts';
+import { eventError, finishOf, responseError, responseExtras, serviceTier } from './answer.ts';
 import { ItemEvents } from './item-events.ts';
-import { finishOf, responseExtras, serviceTier } from './response-facts.ts';
 
 /** Reads the stream of a Responses host. */
 export function createEventReader(contentType: string, context: DecodeContext): ChatEventReader {

@@ -1,25 +1,41 @@
-import type { FrameRewriter } from '../../../core/dialects/dialect.ts';
+import type { FrameCodec, FrameRewriter } from '../../../core/dialects/dialect.ts';
 import type { StreamEvent, StreamFrame } from '../../../core/dialects/stream-event.ts';
 import { readSseFrame } from '../../framing/sse-frame.ts';
-import { parseExactObject } from '../exact-json.ts';
-import { asArray, asBuffer, asObject, type JsonObject } from '../json-reading.ts';
-import { addedFrames, addedItem } from './added-items.ts';
-import { changeEnding } from './frame-ending.ts';
-import { textEvent } from './frame-reader.ts';
+import { asArray, asBuffer, asObject, type JsonObject, parseExactObject } from '../json-reading.ts';
 import {
   argumentsDelta,
   beginsCall,
+  type Channel,
   closes,
+  createFrameReader,
   deltaFrame,
+  type FrameSlot,
+  frameSlots,
   isFinal,
   isText,
   jsonOf,
+  newText,
   outputIndexOf,
   replaceText,
   rewritten,
-} from './frame-writing.ts';
-import { frameSlots, newText, slotText, textKeyOf, type Channel, type FrameSlot } from './frame-slots.ts';
-import { WantedTexts, type TextEvent } from './wanted-texts.ts';
+  slotText,
+  textEvent,
+  type TextEvent,
+  textKeyOf,
+  WantedTexts,
+} from './frame-reader.ts';
+import { assembleResponse, disassembleResponse, writeItem } from './replay-answer.ts';
+import { EventLines } from './output-writer.ts';
+import { decodeOpenAiUsage } from '../openai-shapes.ts';
+import { encodeResponsesUsage, responseFacts } from './answer.ts';
+
+/** Responses streams as frames and events, for taps. */
+export const responsesFrames: FrameCodec = {
+  reader: () => createFrameReader(),
+  rewriter: () => new ResponsesFrameRewriter(),
+  assemble: assembleResponse,
+  disassemble: disassembleResponse,
+};
 
 type CallEvent = Extract<TextEvent, { type: 'tool-arguments-delta' }>;
 
@@ -317,4 +333,61 @@ export class ResponsesFrameRewriter implements FrameRewriter {
     response.output = [...kept, ...this.added];
     return true;
   }
+}
+
+/** An output item for what the provider's items have no place for. */
+function addedItem(event: TextEvent, index: number): JsonObject {
+  const { text } = event;
+  switch (event.type) {
+    case 'reasoning-delta':
+      return { id: `rs_added_${index}`, type: 'reasoning', summary: [{ type: 'summary_text', text }] };
+    case 'text-delta': {
+      const content = [{ type: 'output_text', annotations: [], logprobs: [], text }];
+      return { id: `msg_added_${index}`, type: 'message', status: 'completed', content, role: 'assistant' };
+    }
+    case 'tool-arguments-delta':
+      return {
+        ...{ id: `fc_added_${index}`, type: 'function_call', status: 'completed' },
+        ...{ call_id: event.id ?? `call_added_${index}`, name: event.name ?? '', arguments: text },
+      };
+  }
+}
+
+/** The frames that tell an added item. */
+function addedFrames(item: JsonObject, index: number): readonly StreamFrame[] {
+  const lines = new EventLines();
+  writeItem(lines, item, index, () => undefined);
+  return createFrameReader().push(Buffer.from(lines.take()));
+}
+
+/** Writes why it ended, the usage and the error of an event anew; true when any of them has become another. */
+function changeEnding(json: JsonObject, events: readonly StreamEvent[]): boolean {
+  const response = asObject(json.response);
+  let changed = false;
+  for (const event of events) {
+    if (event.type === 'error') changed = changeError(response ?? json, event.message) || changed;
+    if (response === undefined) continue;
+    if (event.type === 'finish' && event.reason !== responseFacts(response).finishReason) {
+      response.status = 'incomplete';
+      response.incomplete_details = { reason: event.reason };
+      json.type = 'response.incomplete';
+      changed = true;
+    }
+    if (
+      event.type === 'usage' &&
+      JSON.stringify(event.usage) !== JSON.stringify(decodeOpenAiUsage(response.usage))
+    ) {
+      response.usage = encodeResponsesUsage(event.usage);
+      changed = true;
+    }
+  }
+  return changed;
+}
+
+function changeError(holder: JsonObject, message: string): boolean {
+  const error = asObject(holder.error) ?? holder;
+  if (error.message === message) return false;
+  error.message = message;
+  if (holder.message !== undefined) holder.message = message;
+  return true;
 }

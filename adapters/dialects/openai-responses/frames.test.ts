@@ -4,9 +4,8 @@ import { describe, test } from 'node:test';
 import type { StreamEvent, StreamFrame } from '../../../core/dialects/stream-event.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
 import { parseObject, type JsonObject } from '../json-reading.ts';
-import { ResponsesFrameRewriter } from './frame-rewriter.ts';
+import { ResponsesFrameRewriter, responsesFrames } from './frame-rewriter.ts';
 import { createFrameReader } from './frame-reader.ts';
-import { responsesFrames } from './frames.ts';
 import { streamOf } from './responses.test-support.ts';
 
 const fixture = (file: string): Buffer =>

@@ -1,9 +1,19 @@
 import type { ProviderDialect } from '../../../core/dialects/dialect.ts';
-import { anthropicClient } from '../anthropic-messages/client.ts';
-import { passOn, translated } from '../chat-plan.ts';
-import { countTokensOperation } from '../count-tokens.ts';
-import { responsesTokenCounting } from './count-tokens.ts';
-import { openAiResponsesProvider } from './provider.ts';
+import { anthropicClient } from '../anthropic-messages/index.ts';
+import { countTokensOperation, passOn, translated } from '../host-endpoints.ts';
+import { encodeRequest, responsesTokenCounting } from './encode-request.ts';
+import type { ChatProviderCodec } from '../../../core/dialects/canonical/chat-codec.ts';
+import { decodeOpenAiError } from '../openai-shapes.ts';
+import { decodeAnswer } from './answer.ts';
+import { createEventReader } from './event-reader.ts';
+
+/** The provider's side of the Responses API. */
+export const openAiResponsesProvider: ChatProviderCodec = {
+  encodeRequest,
+  decodeAnswer,
+  eventReader: createEventReader,
+  decodeError: decodeOpenAiError,
+};
 
 const tokenCount = countTokensOperation(anthropicClient, responsesTokenCounting);
 

@@ -7,7 +7,7 @@ import { answerEvents } from '../../../core/dialects/canonical/answer-events.ts'
 import type { ChatAnswer } from '../../../core/dialects/canonical/chat-answer.ts';
 import { ChatEventBuilder } from '../../../core/dialects/canonical/chat-event-builder.ts';
 import type { ChatEvent } from '../../../core/dialects/canonical/chat-event.ts';
-import { openAiResponsesClient } from './client.ts';
+import { openAiResponsesClient } from './index.ts';
 import { answerContext } from './responses.test-support.ts';
 
 const answer: ChatAnswer = {

@@ -1,18 +1,101 @@
 import type {
   ChatPart,
+  Citation,
   ImagePart,
+  OpaquePart,
+  ProviderToolPart,
   ReasoningPart,
   RefusalPart,
   TextPart,
   ToolCallPart,
 } from '../../../core/dialects/canonical/chat-part.ts';
-import { stringifyExact } from '../exact-json.ts';
-import { asArray, asObject, asText, type JsonObject } from '../json-reading.ts';
-import { decodeAnnotation } from './annotations.ts';
-import { decodeCarried, type Carried } from './carried-signature.ts';
-import { providerItem } from './provider-items.ts';
+import { asArray, asCount, asObject, asText, type JsonObject, stringifyExact } from '../json-reading.ts';
+import type { TokenLogprob } from '../../../core/dialects/canonical/chat-answer.ts';
 
-const dialect = 'openai-responses';
+/** Items of tools that do not end in `_call`, and what they are named for. */
+const otherTools: Readonly<Record<string, string>> = {
+  mcp_list_tools: 'mcp_list_tools',
+  mcp_approval_request: 'mcp_approval_request',
+  mcp_approval_response: 'mcp_approval_response',
+  tool_search_output: 'tool_search',
+  program: 'program',
+  program_output: 'program',
+};
+
+/** An item that is no message, no reasoning and no call for the client: a tool that the provider ran, or what only this wire knows. */
+export function providerItem(item: JsonObject): ProviderToolPart | OpaquePart {
+  const type = asText(item.type) ?? '';
+  const isResult = type.endsWith('_output') || type === 'mcp_approval_response';
+  const stem = type.replace(/_output$/, '');
+  const named = otherTools[type] ?? (stem.endsWith('_call') ? stem.slice(0, -'_call'.length) : undefined);
+  if (named === undefined) return { type: 'opaque', dialect, value: item };
+  return {
+    type: 'provider-tool',
+    dialect,
+    phase: isResult ? 'result' : 'call',
+    id: asText(item.id) ?? asText(item.call_id) ?? '',
+    name: type === 'mcp_call' || type === 'custom_tool_call' ? (asText(item.name) ?? named) : named,
+    value: item,
+  };
+}
+
+/**
+ * Whether a custom call is one that the provider runs itself: some hosts write the calls of their own tools so. The
+ * answer repeats the tools of the request; a custom call for none of them is not for the client.
+ */
+export function isProviderRun(item: JsonObject, tools: unknown): boolean {
+  if (item.type !== 'custom_tool_call' || !Array.isArray(tools) || tools.length === 0) return false;
+  return !asArray(tools).some((value) => {
+    const tool = asObject(value);
+    return tool?.type === 'custom' || tool?.type === 'namespace';
+  });
+}
+
+/**
+ * Responses clients give reasoning items back as they got them, and nothing else that is opaque. What other wires want
+ * back beside their thoughts (the signature of a call or of a text, redacted thinking) therefore travels as the
+ * encrypted content of a reasoning item that names what it belongs to.
+ */
+type Carried =
+  /** The signature of the call with this id. */
+  | { readonly kind: 'call'; readonly callId: string; readonly signature: string }
+  /** The signature of the text before it. */
+  | { readonly kind: 'text'; readonly signature: string }
+  | { readonly kind: 'redacted'; readonly data: string };
+
+const callMark = 'signature-of-call:';
+const textMark = 'signature-of-text:';
+const redactedMark = 'redacted-thinking:';
+
+/** The encrypted content that carries it. */
+export function encodeCarried(carried: Carried): string {
+  switch (carried.kind) {
+    case 'call':
+      return `${callMark}${encodeURIComponent(carried.callId)}:${carried.signature}`;
+    case 'text':
+      return textMark + carried.signature;
+    case 'redacted':
+      return redactedMark + carried.data;
+  }
+}
+
+/** What an encrypted content carries; undefined when it is a provider's own. */
+export function decodeCarried(content: string): Carried | undefined {
+  if (content.startsWith(textMark)) return { kind: 'text', signature: content.slice(textMark.length) };
+  if (content.startsWith(redactedMark)) return { kind: 'redacted', data: content.slice(redactedMark.length) };
+  if (!content.startsWith(callMark)) return undefined;
+  const end = content.indexOf(':', callMark.length);
+  if (end === -1) return undefined;
+  try {
+    const callId = decodeURIComponent(content.slice(callMark.length, end));
+    return { kind: 'call', callId, signature: content.slice(end + 1) };
+  } catch {
+    return undefined;
+  }
+}
+
+/** The name of this wire. */
+export const dialect = 'openai-responses';
 
 /** Members of a call that the canonical form has. */
 const callMembers: ReadonlySet<string> = new Set([
@@ -29,7 +112,7 @@ const callMembers: ReadonlySet<string> = new Set([
 export const summarySeparator = '\n\n';
 
 /** What an item of an answer, or of a history, says. */
-export interface ItemParts {
+interface ItemParts {
   readonly parts: readonly ChatPart[];
   /** A signature for another part. */
   readonly carried?: Carried;
@@ -124,7 +207,7 @@ export function thoughtText(item: JsonObject): string {
  * A reasoning item: its thoughts, its summary, and its encrypted content as the signature of the last of them. An item
  * that has nothing of these says nothing without the store of its provider.
  */
-export function reasoningParts(item: JsonObject): ItemParts {
+function reasoningParts(item: JsonObject): ItemParts {
   const encrypted = asText(item.encrypted_content);
   const carried = encrypted === undefined ? undefined : decodeCarried(encrypted);
   if (carried?.kind === 'redacted') {
@@ -165,4 +248,93 @@ function joined(list: unknown, separator: string): string {
 
 function stringOf(value: unknown): string {
   return typeof value === 'string' ? value : '';
+}
+
+/** Puts a carried signature where it belongs: on the call that it names, else on the last text. Without one it is for nobody. */
+export function attachSignature(parts: ChatPart[], carried: Carried): void {
+  if (carried.kind === 'redacted') return;
+  const at = parts.findLastIndex((part) =>
+    carried.kind === 'call' ? part.type === 'tool-call' && part.id === carried.callId : part.type === 'text',
+  );
+  const part = parts[at];
+  if (part !== undefined) parts[at] = { ...part, signature: carried.signature };
+}
+
+/** The log probabilities of a list as the wire says it; undefined when there are none. */
+export function decodeLogprobs(value: unknown): readonly TokenLogprob[] | undefined {
+  const list = asArray(value)
+    .map(asObject)
+    .filter((one) => one !== undefined);
+  if (list.length === 0) return undefined;
+  return list.map((one) => ({
+    ...decodeToken(one),
+    top: asArray(one.top_logprobs)
+      .map(asObject)
+      .filter((other) => other !== undefined)
+      .map(decodeToken),
+  }));
+}
+
+/** The inverse of `decodeLogprobs`. */
+export function encodeLogprobs(logprobs: readonly TokenLogprob[]): readonly JsonObject[] {
+  return logprobs.map((one) => ({ ...encodeToken(one), top_logprobs: one.top.map(encodeToken) }));
+}
+
+function decodeToken(value: JsonObject): Omit<TokenLogprob, 'top'> {
+  const { token, logprob, bytes } = value;
+  const read = {
+    token: typeof token === 'string' ? token : '',
+    logprob: typeof logprob === 'number' ? logprob : 0,
+  };
+  if (bytes === null) return { ...read, bytes };
+  return Array.isArray(bytes) ? { ...read, bytes: bytes as number[] } : read;
+}
+
+function encodeToken({ token, logprob, bytes }: Omit<TokenLogprob, 'top'>): JsonObject {
+  return { token, logprob, bytes: bytes ?? [...Buffer.from(token)] };
+}
+
+/** What an annotation of an `output_text` cites; undefined for what is no object. */
+export function decodeAnnotation(value: unknown): Citation | undefined {
+  const annotation = asObject(value);
+  if (annotation === undefined) return undefined;
+  const url = asText(annotation.url);
+  const citation: { -readonly [K in keyof Citation]: Citation[K] } = {
+    kind: url === undefined ? 'file' : 'url',
+    raw: { dialect, value: annotation },
+  };
+  if (url !== undefined) citation.url = url;
+  const title = asText(annotation.title) ?? asText(annotation.filename);
+  if (title !== undefined) citation.title = title;
+  const start = asCount(annotation.start_index);
+  if (start !== undefined) citation.start = start;
+  const end = asCount(annotation.end_index);
+  if (end !== undefined) citation.end = end;
+  const fileId = asText(annotation.file_id);
+  if (fileId !== undefined) citation.fileId = fileId;
+  return citation;
+}
+
+/**
+ * The citation as an annotation. `length` is that of the text up to here: where a citation does not say its place, it
+ * stands for all of it. A document without an address is cited by its title, as a file.
+ */
+export function encodeAnnotation(citation: Citation, length: number): JsonObject {
+  if (citation.raw?.dialect === dialect) return citation.raw.value;
+  const { url, title } = citation;
+  if (url !== undefined) {
+    return {
+      type: 'url_citation',
+      start_index: citation.start ?? 0,
+      end_index: citation.end ?? length,
+      url,
+      title: title ?? url,
+    };
+  }
+  return {
+    type: 'file_citation',
+    index: citation.end ?? length,
+    file_id: citation.fileId ?? `document_${citation.document ?? 0}`,
+    filename: title ?? citation.fileId ?? `document_${citation.document ?? 0}`,
+  };
 }

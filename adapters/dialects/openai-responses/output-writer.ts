@@ -1,14 +1,37 @@
 import type { TokenLogprob } from '../../../core/dialects/canonical/chat-answer.ts';
 import type { ChatEvent } from '../../../core/dialects/canonical/chat-event.ts';
-import type { ChatPart, Citation, ToolCallPart } from '../../../core/dialects/canonical/chat-part.ts';
-import { asText, type JsonObject } from '../json-reading.ts';
-import { encodeAnnotation } from './annotations.ts';
-import { encodeCarried } from './carried-signature.ts';
-import type { EventLines } from './event-lines.ts';
-import { encodeLogprobs } from './logprobs.ts';
-import { callOutput, imageOutput, reasoningOutput, wholeOutput } from './output-items.ts';
+import type {
+  ChatPart,
+  Citation,
+  ImagePart,
+  ProviderToolPart,
+  ToolCallPart,
+} from '../../../core/dialects/canonical/chat-part.ts';
+import { asObject, asText, type JsonObject, stringifyExact } from '../json-reading.ts';
+import { dialect, encodeAnnotation, encodeCarried, encodeLogprobs } from './output-parts.ts';
 
-const dialect = 'openai-responses';
+/** Collects the frames of a Responses stream, each with its name and its number. */
+export class EventLines {
+  private text = '';
+  private sequence = 0;
+
+  /** Adds an event with these members. */
+  add(type: string, members: JsonObject): void {
+    this.addRaw(type, stringifyExact(members).slice(1, -1));
+  }
+
+  /** The same for members that are JSON already, without their braces. */
+  addRaw(type: string, members: string): void {
+    this.text += `event: ${type}\ndata: {"type":"${type}","sequence_number":${this.sequence++},${members}}\n\n`;
+  }
+
+  /** The frames since the last call. */
+  take(): string {
+    const { text } = this;
+    this.text = '';
+    return text;
+  }
+}
 
 type PartEvent = Extract<ChatEvent, { readonly part: number }>;
 
@@ -291,4 +314,52 @@ function callEvent(head: ChatPart): string {
   return head.type === 'tool-call' && head.kind === 'custom'
     ? 'response.custom_tool_call_input'
     : 'response.function_call_arguments';
+}
+
+/** A call as an item of an answer. */
+function callOutput(part: ToolCallPart, id: string, text: string, status: string): JsonObject {
+  const extras = part.extras?.[dialect];
+  const members = { id, call_id: part.id, name: part.name, status };
+  return part.kind === 'custom'
+    ? { ...extras, type: 'custom_tool_call', ...members, input: text }
+    : { ...extras, type: 'function_call', ...members, arguments: text };
+}
+
+/** A thought as an item: what it says as a summary, its proof as encrypted content. */
+function reasoningOutput(id: string, text: string, encrypted: string | undefined): JsonObject {
+  return {
+    type: 'reasoning',
+    id,
+    summary: text === '' ? [] : [{ type: 'summary_text', text }],
+    encrypted_content: encrypted ?? null,
+  };
+}
+
+/** A made picture as an item; undefined for one that is only named by an address. */
+function imageOutput(part: ImagePart, newId: (prefix: string) => string): JsonObject | undefined {
+  const { source } = part;
+  if (source.kind !== 'base64') return undefined;
+  const made = part.extras?.[dialect];
+  return {
+    output_format: source.mediaType.replace(/^image\//, ''),
+    ...made,
+    type: 'image_generation_call',
+    id: asText(made?.id) ?? newId('ig_'),
+    status: 'completed',
+    result: source.data,
+  };
+}
+
+/** What comes whole and only this wire knows, or a web search of another provider; undefined for what no item can say. */
+function wholeOutput(part: ChatPart, newId: (prefix: string) => string): JsonObject | undefined {
+  if (part.type === 'opaque') return part.dialect === dialect ? part.value : undefined;
+  if (part.type !== 'provider-tool') return undefined;
+  return part.dialect === dialect ? part.value : webSearchCall(part, newId);
+}
+
+function webSearchCall(part: ProviderToolPart, newId: (prefix: string) => string): JsonObject | undefined {
+  if (part.name !== 'web_search' || part.phase !== 'call') return undefined;
+  const query = asText(asObject(part.value.input)?.query) ?? '';
+  const action = { type: 'search', query };
+  return { type: 'web_search_call', id: newId('ws_'), status: 'completed', action };
 }

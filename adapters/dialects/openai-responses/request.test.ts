@@ -4,7 +4,7 @@ import type { ChatPart } from '../../../core/dialects/canonical/chat-part.ts';
 import type { ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
 import type { JsonObject } from '../json-reading.ts';
-import { openAiResponsesClient } from './client.ts';
+import { openAiResponsesClient } from './index.ts';
 import { clientCall, encoded, hostFacts } from './responses.test-support.ts';
 
 const decode = (body: JsonObject): ChatRequest =>

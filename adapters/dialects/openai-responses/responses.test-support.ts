@@ -4,11 +4,11 @@ import type {
   DecodeContext,
 } from '../../../core/dialects/canonical/chat-codec.ts';
 import type { ChatEvent } from '../../../core/dialects/canonical/chat-event.ts';
-import type { JsonObject } from '../../../core/dialects/canonical/chat-part.ts';
 import type { ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
 import { EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
-import { openAiResponsesProvider } from './provider.ts';
+import { openAiResponsesProvider } from './host.ts';
+import type { JsonObject } from '../json-reading.ts';
 
 export const emptyRequest: ChatRequest = { model: 'river-1', stream: false, messages: [], tools: [] };
 

@@ -7,10 +7,9 @@ import type { ChatPart } from '../../../core/dialects/canonical/chat-part.ts';
 import type { ChatMessage, ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
 import { collectAnswer } from '../../../core/dialects/canonical/collect-answer.ts';
 import { EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
-import { parseExactObject } from '../exact-json.ts';
-import type { JsonObject } from '../json-reading.ts';
-import { openAiResponsesClient } from './client.ts';
-import { openAiResponsesProvider } from './provider.ts';
+import { type JsonObject, parseExactObject } from '../json-reading.ts';
+import { openAiResponsesClient } from './index.ts';
+import { openAiResponsesProvider } from './host.ts';
 import {
   answerContext,
   clientCall,

@@ -1,14 +1,13 @@
 import type { EncodedRequest } from '../../../core/dialects/canonical/chat-codec.ts';
 import type { ChatRequest, ResponseFormat } from '../../../core/dialects/canonical/chat-request.ts';
-import { reportForeignExtras, type EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
+import { type EncodeReport, reportForeignExtras } from '../../../core/dialects/canonical/encode-report.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
-import { stringifyExact } from '../exact-json.ts';
-import type { JsonObject } from '../json-reading.ts';
+import { type JsonObject, stringifyExact } from '../json-reading.ts';
 import { encodeMessages } from '../openai-chat/encode-messages.ts';
 import { addGiven, applyQuirks } from '../openai-chat/encode-request.ts';
-import { given } from '../openai-chat/member-reading.ts';
-import { reportUnsayable, type Setting } from '../report-unsayable.ts';
-import { runPath } from './run-path.ts';
+import { given } from '../request-members.ts';
+import { reportUnsayable, type Setting } from '../request-settings.ts';
+import { GatewayError } from '../../../core/errors/gateway-error.ts';
 
 /** A request to `POST /run/{model}`: https://developers.cloudflare.com/workers-ai/models/ */
 export function encodeRequest(request: ChatRequest, host: HostFacts, report: EncodeReport): EncodedRequest {
@@ -86,3 +85,22 @@ const unsayable: readonly Setting[] = [
   ...(['verbosity', 'user', 'safety_identifier', 'prompt_cache_key', 'metadata', 'service_tier'] as const),
   ...(['store', 'modalities', 'audio'] as const),
 ];
+
+/**
+ * Where a model runs, below a base URL that ends in `/ai`. Its name keeps its slashes and its `@`. Throws
+ * `invalid_request` for a name that would lead elsewhere.
+ */
+export function runPath({ model }: HostFacts): string {
+  return `/run/${model.split('/').map(segment).join('/')}`;
+}
+
+function segment(text: string): string {
+  if (text === '.' || text === '..') {
+    throw new GatewayError(
+      'invalid_request',
+      'model must be the name of a model of Workers AI (@cf/…); found one with a dot segment.',
+      { param: 'model' },
+    );
+  }
+  return encodeURIComponent(text).replaceAll('%40', '@');
+}

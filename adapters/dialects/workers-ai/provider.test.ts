@@ -15,8 +15,7 @@ import {
   sse,
   usageOf,
 } from '../openai-chat/codec.test-support.ts';
-import { workersAiEmbeddings } from './embeddings.ts';
-import { workersAiProvider } from './provider.ts';
+import { workersAiEmbeddings, workersAiProvider } from './host.ts';
 
 const model = '@cf/meta/river 1?';
 

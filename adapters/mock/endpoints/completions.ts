@@ -1,7 +1,7 @@
 import { cutTokens, groupTokens, limitText, mockSentence, type AnswerText } from '../answer-text.ts';
-import { dataFrame, jsonAnswer, streamAnswer, type MockAnswer } from '../answer.ts';
-import { maxAnswerTokens } from '../fault-words.ts';
-import type { MockContext, MockRequest } from '../context.ts';
+import { dataFrame, invalid, jsonAnswer, type MockAnswer, streamAnswer } from '../answer.ts';
+import { maxAnswerTokens } from '../faults.ts';
+import type { MockContext, MockRequest } from '../request.ts';
 import {
   isObject,
   member,
@@ -12,10 +12,9 @@ import {
   wrongType,
   type JsonObject,
 } from '../json-value.ts';
-import { invalid } from '../problem.ts';
 import { chunkEnding } from './chat/chat.ts';
-import { logprobOf } from './chat/logprobs.ts';
-import { promptCount, readPrompts, type Prompt } from './prompts.ts';
+import { logprobOf } from './chat/choices.ts';
+import { promptCount, readPrompts, type Prompt } from './embeddings.ts';
 
 const maxChoices = 128;
 /** What this older endpoint answers at most when nobody says otherwise. */

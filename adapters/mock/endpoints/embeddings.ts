@@ -1,13 +1,21 @@
 import { createHash } from 'node:crypto';
-import { jsonAnswer, type MockAnswer } from '../answer.ts';
-import type { MockRequest } from '../context.ts';
-import { member, optionalInteger, requiredModel } from '../json-value.ts';
-import { invalid } from '../problem.ts';
-import { promptCount, readPrompts, type Prompt } from './prompts.ts';
+import { invalid, jsonAnswer, type MockAnswer } from '../answer.ts';
+import type { MockRequest } from '../request.ts';
+import {
+  isObject,
+  type JsonObject,
+  member,
+  missing,
+  optionalInteger,
+  requiredModel,
+  textOfContent,
+  wrongType,
+} from '../json-value.ts';
+import { countTokens } from '../answer-text.ts';
 
-export const maxInputs = 2048;
-export const maxDimensions = 3072;
-export const defaultDimensions = 1536;
+const maxInputs = 2048;
+const maxDimensions = 3072;
+const defaultDimensions = 1536;
 /** 2048 inputs of 1024 dimensions; about 20 MiB of JSON. */
 const maxNumbers = 2_097_152;
 
@@ -38,7 +46,7 @@ export function answerEmbeddings(request: MockRequest): MockAnswer {
 }
 
 /** Throws a 400 for more numbers than one answer holds. */
-export function requireRoom(numbers: number, param: string): void {
+function requireRoom(numbers: number, param: string): void {
   if (numbers <= maxNumbers) return;
   throw invalid(
     param,
@@ -47,7 +55,7 @@ export function requireRoom(numbers: number, param: string): void {
 }
 
 /** A vector of length 1 whose direction comes from a hash of the input. */
-export function unitVector(input: Prompt, dimensions: number): Float32Array {
+function unitVector(input: Prompt, dimensions: number): Float32Array {
   const text = typeof input === 'string' ? `text ${input}` : `tokens ${input.join(' ')}`;
   let state = createHash('sha256').update(text).digest().readUInt32LE(0) || 1;
   const vector = new Float32Array(dimensions);
@@ -71,4 +79,96 @@ function base64(vector: Float32Array): string {
   const bytes = Buffer.alloc(vector.length * 4);
   for (let i = 0; i < vector.length; i++) bytes.writeFloatLE(vector[i] as number, i * 4);
   return bytes.toString('base64');
+}
+
+/** POST /v1beta/models/{model}:countTokens: of `contents`, or of a whole request. */
+export function countGeminiTokens({ json }: MockRequest): MockAnswer {
+  const whole = member(json, 'generateContentRequest');
+  const request = isObject(whole) ? whole : json;
+  const given = member(request, 'contents');
+  if (given === undefined) throw missing('contents');
+  if (!Array.isArray(given)) throw wrongType('contents', 'an array', given);
+  const contents: readonly unknown[] = given;
+  const system = member(request, 'systemInstruction');
+  const all = system === undefined ? contents : [system, ...contents];
+  const tools = member(request, 'tools');
+  let tokens = 3 + (tools === undefined ? 0 : countTokens(JSON.stringify(tools)));
+  for (const [index, content] of all.entries()) {
+    if (!isObject(content)) throw wrongType(`contents[${index}]`, 'an object', content);
+    tokens += 4 + countTokens(textOfContent(content['parts']));
+  }
+  return jsonAnswer({
+    totalTokens: tokens,
+    promptTokensDetails: [{ modality: 'TEXT', tokenCount: tokens }],
+  });
+}
+
+/** POST /v1beta/models/{model}:embedContent. */
+export function embedGeminiContent({ json }: MockRequest): MockAnswer {
+  return jsonAnswer({ embedding: embeddingOf(json) });
+}
+
+/** POST /v1beta/models/{model}:batchEmbedContents. */
+export function embedGeminiContents({ json }: MockRequest): MockAnswer {
+  const requests = member(json, 'requests');
+  if (requests === undefined) throw missing('requests');
+  if (!Array.isArray(requests)) throw wrongType('requests', 'an array', requests);
+  if (requests.length === 0 || requests.length > maxInputs)
+    throw invalid('requests', `Invalid 'requests': expected 1 to ${maxInputs} items.`);
+  let numbers = 0;
+  return jsonAnswer({
+    embeddings: requests.map((one: unknown, index) => {
+      if (!isObject(one)) throw wrongType(`requests[${index}]`, 'an object', one);
+      requireRoom((numbers += dimensionsOf(one)), 'requests');
+      return embeddingOf(one);
+    }),
+  });
+}
+
+/** The same vector that the endpoint of OpenAI's wire has for the text. */
+function embeddingOf(request: JsonObject): { values: number[] } {
+  const content = member(request, 'content');
+  if (content === undefined) throw missing('content');
+  if (!isObject(content)) throw wrongType('content', 'an object', content);
+  const text = textOfContent(content['parts']);
+  if (text === '') throw invalid('content', "Invalid 'content': a text must not be empty.");
+  return { values: Array.from(unitVector(text, dimensionsOf(request))) };
+}
+
+function dimensionsOf(request: JsonObject): number {
+  return optionalInteger(request, 'outputDimensionality', 1, maxDimensions) ?? defaultDimensions;
+}
+
+/** A text, or the numbers of its tokens. */
+export type Prompt = string | readonly number[];
+
+/** A text, a list of texts, a list of token numbers or a list of such lists, always as a list; throws a 400. */
+export function readPrompts(body: JsonObject, name: string, most: number): readonly Prompt[] {
+  const value = member(body, name);
+  if (value === undefined) throw missing(name);
+  if (typeof value === 'string') return [value];
+  if (!Array.isArray(value)) throw wrongType(name, 'a string or an array', value);
+  const list: readonly unknown[] = value;
+  if (list.length === 0) throw invalid(name, `Invalid '${name}': empty array.`, 'empty_array');
+  if (isTokens(list)) return [list];
+  if (list.length > most) {
+    throw invalid(name, `Invalid '${name}': at most ${most} items, but got ${list.length} instead.`);
+  }
+  return list.map((item, index) => {
+    if (typeof item === 'string') return item;
+    const tokens: readonly unknown[] = Array.isArray(item) ? item : [];
+    if (tokens.length > 0 && isTokens(tokens)) return tokens;
+    throw wrongType(`${name}[${index}]`, 'a string or an array of tokens', item);
+  });
+}
+
+/** How many tokens the prompts have together. */
+export function promptCount(prompts: readonly Prompt[]): number {
+  let count = 0;
+  for (const prompt of prompts) count += typeof prompt === 'string' ? countTokens(prompt) : prompt.length;
+  return count;
+}
+
+function isTokens(list: readonly unknown[]): list is readonly number[] {
+  return list.every((item) => typeof item === 'number' && Number.isInteger(item) && item >= 0);
 }

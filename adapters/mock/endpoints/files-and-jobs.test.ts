@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Transport } from '../../../core/ports/transport.ts';
-import { FileStore } from '../file-store.ts';
-import { JobStore } from '../job-store.ts';
+import { FileStore, JobStore } from '../stores.ts';
 import { systemClock } from '../../../core/ports/clock.ts';
 import { exchange, newTransport, textOf } from '../mock-test-kit.ts';
 import { createMockTransport } from '../transport.ts';

@@ -1,8 +1,7 @@
 import { countTokens } from '../answer-text.ts';
-import { jsonAnswer, type MockAnswer } from '../answer.ts';
-import type { MockContext, MockRequest } from '../context.ts';
+import { invalid, jsonAnswer, type MockAnswer } from '../answer.ts';
+import type { MockContext, MockRequest } from '../request.ts';
 import { optionalInteger, optionalText, requiredText } from '../json-value.ts';
-import { invalid } from '../problem.ts';
 
 /** A PNG of one transparent pixel. */
 const pixel =

@@ -1,6 +1,14 @@
 import { countTokens, groupTokens, limitText, mockSentence, type AnswerText } from '../answer-text.ts';
-import { jsonAnswer, namedFrame, streamAnswer, type MockAnswer } from '../answer.ts';
-import type { MockContext, MockRequest } from '../context.ts';
+import {
+  anthropicError,
+  invalid,
+  jsonAnswer,
+  type MockAnswer,
+  MockProblem,
+  namedFrame,
+  streamAnswer,
+} from '../answer.ts';
+import type { MockContext, MockRequest } from '../request.ts';
 import {
   isObject,
   member,
@@ -13,7 +21,6 @@ import {
   wrongType,
   type JsonObject,
 } from '../json-value.ts';
-import { anthropicError, invalid, MockProblem } from '../problem.ts';
 
 const midStream = new MockProblem(500, 'The mock provider failed in mid-stream, as it was asked to.');
 

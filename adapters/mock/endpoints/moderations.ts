@@ -1,7 +1,6 @@
-import { jsonAnswer, type MockAnswer } from '../answer.ts';
-import type { MockContext, MockRequest } from '../context.ts';
+import { invalid, jsonAnswer, type MockAnswer } from '../answer.ts';
+import type { MockContext, MockRequest } from '../request.ts';
 import { isObject, member, missing, requiredModel, textOfContent, wrongType } from '../json-value.ts';
-import { invalid } from '../problem.ts';
 
 const maxInputs = 1000;
 

@@ -1,6 +1,6 @@
 import { headerValue } from '../../../core/ports/header-list.ts';
 import { countTokens, groupTokens, limitText, mockSentence, type AnswerText } from '../answer-text.ts';
-import type { MockContext, MockRequest } from '../context.ts';
+import type { MockContext, MockRequest } from '../request.ts';
 import { isObject, member, textOfContent, type JsonObject } from '../json-value.ts';
 import type { SocketSession } from '../web-socket.ts';
 

@@ -1,6 +1,6 @@
 import { countTokens } from '../answer-text.ts';
-import { jsonAnswer, type MockAnswer } from '../answer.ts';
-import type { MockContext, MockRequest } from '../context.ts';
+import { invalid, jsonAnswer, type MockAnswer } from '../answer.ts';
+import type { MockContext, MockRequest } from '../request.ts';
 import {
   isObject,
   member,
@@ -12,7 +12,6 @@ import {
   wrongType,
   type JsonObject,
 } from '../json-value.ts';
-import { invalid } from '../problem.ts';
 
 const maxDocuments = 1000;
 

@@ -1,6 +1,6 @@
 import { countTokens, groupTokens, limitText, mockSentence, type AnswerText } from '../answer-text.ts';
 import { jsonAnswer, namedFrame, streamAnswer, type MockAnswer } from '../answer.ts';
-import type { MockContext, MockRequest } from '../context.ts';
+import type { MockContext, MockRequest } from '../request.ts';
 import {
   isObject,
   member,

@@ -1,7 +1,6 @@
-import { bytesAnswer, type MockAnswer } from '../answer.ts';
-import type { MockRequest } from '../context.ts';
+import { bytesAnswer, invalid, type MockAnswer } from '../answer.ts';
+import type { MockRequest } from '../request.ts';
 import { requiredModel, requiredText } from '../json-value.ts';
-import { invalid } from '../problem.ts';
 
 const maxInputLength = 4096;
 const sampleRate = 8000;

@@ -1,6 +1,54 @@
 import { isObject, type JsonObject } from '../json-value.ts';
-import { sampleNumber } from './number-sample.ts';
-import { sampleText } from './text-sample.ts';
+import { samplePattern } from './pattern-sample.ts';
+
+const maxLength = 400;
+
+const formats: Readonly<Record<string, string>> = {
+  'date-time': '2025-01-01T00:00:00Z',
+  date: '2025-01-01',
+  time: '00:00:00Z',
+  duration: 'P1D',
+  email: 'mock@example.com',
+  'idn-email': 'mock@example.com',
+  hostname: 'example.com',
+  'idn-hostname': 'example.com',
+  ipv4: '192.0.2.1',
+  ipv6: '2001:db8::1',
+  uri: 'https://example.com/',
+  'uri-reference': '/mock',
+  iri: 'https://example.com/',
+  uuid: '00000000-0000-4000-8000-000000000000',
+  'json-pointer': '/mock',
+  regex: 'mock',
+};
+
+/** A text that satisfies `format`, or `pattern`, and the lengths of a string schema; `variant` tells texts of one list apart. */
+function sampleText(schema: JsonObject, variant: number): string {
+  const format = typeof schema['format'] === 'string' ? formats[schema['format']] : undefined;
+  if (format !== undefined) return format;
+  const least = bound(schema['minLength'], 0);
+  const most = bound(schema['maxLength'], maxLength);
+  if (typeof schema['pattern'] === 'string') {
+    const matching = sampleOfLength(schema['pattern'], least);
+    if (matching !== undefined) return matching;
+  }
+  const word = variant === 0 ? 'mock' : `mock${variant}`;
+  // The end is kept: there stands the number that tells one variant from another.
+  const padded = word.padStart(least, 'm');
+  return padded.slice(Math.max(0, padded.length - most));
+}
+
+function sampleOfLength(pattern: string, least: number): string | undefined {
+  for (let repeats = 0; repeats <= maxLength; repeats = repeats * 2 + 1) {
+    const text = samplePattern(pattern, repeats);
+    if (text === undefined || text.length >= least) return text;
+  }
+  return undefined;
+}
+
+function bound(value: unknown, fallback: number): number {
+  return typeof value === 'number' && value >= 0 ? Math.min(value, maxLength) : fallback;
+}
 
 const maxValues = 1000;
 const maxDepth = 32;
@@ -144,4 +192,44 @@ function typeOf(schema: JsonObject): string {
 
 function listOf(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
+}
+
+/** The number nearest to zero within the schema's bounds; `variant` counts on from there. */
+function sampleNumber(schema: JsonObject, whole: boolean, variant: number): number {
+  const step = positive(schema['multipleOf']) ?? (whole ? 1 : undefined);
+  const { least, most } = bounds(schema, step ?? 0.001);
+  if (step === undefined) return Math.min(Math.max(variant, least), most);
+  const near = Math.max(least, Math.min(0, most));
+  const lowest = near < 0 ? Math.floor(near / step) : Math.ceil(near / step);
+  const count = near < 0 ? lowest - variant : lowest + variant;
+  return rounded(count * step);
+}
+
+function bounds(schema: JsonObject, gap: number): { least: number; most: number } {
+  let least = number(schema['minimum']) ?? -Infinity;
+  let most = number(schema['maximum']) ?? Infinity;
+  const above = number(schema['exclusiveMinimum']);
+  const below = number(schema['exclusiveMaximum']);
+  // Between two exclusive bounds that are closer than the gap, the middle is inside.
+  if (above !== undefined) least = Math.max(least, Math.min(above + gap, middle(above, below ?? most)));
+  if (below !== undefined) most = Math.min(most, Math.max(below - gap, middle(above ?? least, below)));
+  return { least, most };
+}
+
+function middle(low: number, high: number): number {
+  if (high === Infinity) return Infinity;
+  return low === -Infinity ? -Infinity : (low + high) / 2;
+}
+
+/** Without the tail that binary fractions leave (3 × 0.1). */
+function rounded(value: number): number {
+  return Math.abs(value) < 1e12 ? Number(value.toFixed(9)) : value;
+}
+
+function number(value: unknown): number | undefined {
+  return typeof value === 'number' ? value : undefined;
+}
+
+function positive(value: unknown): number | undefined {
+  return typeof value === 'number' && value > 0 ? value : undefined;
 }

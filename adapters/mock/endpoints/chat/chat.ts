@@ -1,11 +1,22 @@
-import { dataFrame, jsonAnswer, streamAnswer, type MockAnswer } from '../../answer.ts';
-import type { MockContext, MockRequest } from '../../context.ts';
-import { MockProblem, openaiError } from '../../problem.ts';
+import {
+  dataFrame,
+  jsonAnswer,
+  type MockAnswer,
+  MockProblem,
+  openaiError,
+  streamAnswer,
+} from '../../answer.ts';
+import type { MockContext, MockRequest } from '../../request.ts';
 import { readChatRequest, type ChatRequest } from './chat-request.ts';
-import { choiceSteps, type ChoiceStep } from './choice-steps.ts';
-import { completionTokens, planChoices, type Choice } from './choices.ts';
-import { choiceLogprobs } from './logprobs.ts';
-import { chatUsage } from './usage.ts';
+import {
+  chatUsage,
+  type Choice,
+  choiceLogprobs,
+  type ChoiceStep,
+  choiceSteps,
+  completionTokens,
+  planChoices,
+} from './choices.ts';
 
 /** What every chunk and the whole answer have in common. */
 interface Envelope {

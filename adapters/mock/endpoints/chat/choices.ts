@@ -1,9 +1,8 @@
-import { cutTokens, countTokens, limitText, mockSentence, quote } from '../../answer-text.ts';
-import { maxAnswerTokens, type Faults } from '../../fault-words.ts';
-import type { NewId } from '../../new-id.ts';
+import { countTokens, cutTokens, groupTokens, limitText, mockSentence, quote } from '../../answer-text.ts';
+import { type Faults, maxAnswerTokens } from '../../faults.ts';
+import type { NewId } from '../../stores.ts';
 import { sampleOf } from '../../sample/schema-sample.ts';
-import type { ChatRequest } from './chat-request.ts';
-import type { OfferedTool } from './tools.ts';
+import type { ChatRequest, OfferedTool } from './chat-request.ts';
 
 interface PlannedCall {
   readonly name: string;
@@ -12,7 +11,7 @@ interface PlannedCall {
 }
 
 /** A call of a function. */
-export interface ToolCall extends PlannedCall {
+interface ToolCall extends PlannedCall {
   readonly id: string;
 }
 
@@ -94,4 +93,111 @@ function contentOf(request: ChatRequest, index: number): string {
   if (format.type === 'text') return mockSentence(request.saidBy, request.said, index);
   if (format.type === 'json_schema') return JSON.stringify(sampleOf(format.schema));
   return JSON.stringify({ provider: 'mock', said: quote(request.said), choice: index });
+}
+
+/** The `choices` entry of one chunk. */
+export interface ChoiceStep {
+  readonly index: number;
+  readonly delta: object;
+  readonly logprobs: object | null;
+  readonly finish_reason: string | null;
+}
+
+/** A choice as it is streamed: the role, the content or the arguments piece by piece, the finish. */
+export function* choiceSteps(
+  choice: Choice,
+  chat: ChatRequest,
+  chunkTokens: number | undefined,
+): Generator<ChoiceStep, void> {
+  const size = chunkTokens ?? 1;
+  const step = (delta: object, logprobs: object | null = null): ChoiceStep => ({
+    index: choice.index,
+    delta,
+    logprobs,
+    finish_reason: null,
+  });
+  const content = choice.kind === 'text' ? '' : null;
+  yield step({ role: 'assistant', content, refusal: null });
+  for (const tokens of groupTokens(choice.tokens, size)) {
+    const text = tokens.join('');
+    const delta = choice.kind === 'refusal' ? { refusal: text } : { content: text };
+    yield step(delta, choiceLogprobs(choice.kind, tokens, chat.topLogprobs));
+  }
+  for (const [index, call] of choice.calls.entries()) {
+    for (const delta of callDeltas(call, index, size, chat.tools.legacy)) yield step(delta);
+  }
+  yield { ...step({}), finish_reason: choice.finish };
+}
+
+function* callDeltas(call: ToolCall, index: number, size: number, legacy: boolean): Generator<object> {
+  if (legacy) yield { function_call: { name: call.name, arguments: '' } };
+  else {
+    const opened = { name: call.name, arguments: '' };
+    yield { tool_calls: [{ index, id: call.id, type: 'function', function: opened }] };
+  }
+  for (const tokens of groupTokens(call.argumentTokens, size)) {
+    const piece = { arguments: tokens.join('') };
+    yield legacy ? { function_call: piece } : { tool_calls: [{ index, function: piece }] };
+  }
+}
+
+interface TokenLogprob {
+  readonly token: string;
+  readonly logprob: number;
+  readonly bytes: readonly number[];
+}
+
+/** The `logprobs` of a choice, or null when none are asked for (`top` is undefined). */
+export function choiceLogprobs(
+  kind: 'text' | 'refusal' | 'tools',
+  tokens: readonly string[],
+  top: number | undefined,
+): object | null {
+  if (top === undefined) return null;
+  const entries = logprobsOf(tokens, top);
+  return kind === 'refusal' ? { content: null, refusal: entries } : { content: entries, refusal: null };
+}
+
+/** Log probabilities of tokens, invented but always the same for the same token; `top` alternatives each. */
+function logprobsOf(tokens: readonly string[], top: number): object[] {
+  return tokens.map((token) => {
+    const logprob = logprobOf(token);
+    const alternatives: TokenLogprob[] = [];
+    for (let i = 0; i < top; i++) {
+      alternatives.push(entry(i === 0 ? token : `${token}${i}`, i === 0 ? logprob : logprob - i));
+    }
+    return { ...entry(token, logprob), top_logprobs: alternatives };
+  });
+}
+
+/** The log probability of one token. */
+export function logprobOf(token: string): number {
+  return -((weight(token) % 1000) + 1) / 10_000;
+}
+
+function entry(token: string, logprob: number): TokenLogprob {
+  return { token, logprob, bytes: [...Buffer.from(token)] };
+}
+
+function weight(token: string): number {
+  let sum = 7;
+  for (let i = 0; i < token.length; i++) sum = (sum * 31 + token.charCodeAt(i)) % 1_000_003;
+  return sum;
+}
+
+/** Usage as OpenAI's chat reports it; nothing when the fault `usage=none` asks for none. */
+export function chatUsage(prompt: number, completion: number, faults: Faults): object | undefined {
+  if (faults.usage === 'none') return undefined;
+  return {
+    prompt_tokens: prompt,
+    completion_tokens: completion,
+    total_tokens: prompt + completion,
+    prompt_tokens_details: { cached_tokens: 0, audio_tokens: 0 },
+    completion_tokens_details: {
+      reasoning_tokens: 0,
+      audio_tokens: 0,
+      accepted_prediction_tokens: 0,
+      rejected_prediction_tokens: 0,
+    },
+  };
 }

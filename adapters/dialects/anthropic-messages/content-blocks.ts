@@ -1,0 +1,417 @@
+import type {
+  CacheMarker,
+  ChatPart,
+  Citation,
+  Extras,
+  FilePart,
+  ImagePart,
+  MediaSource,
+  ProviderToolPart,
+  ReasoningPart,
+  TextPart,
+  ToolCallPart,
+  ToolResultPart,
+} from '../../../core/dialects/canonical/chat-part.ts';
+import {
+  asArray,
+  asCount,
+  asObject,
+  asText,
+  type JsonObject,
+  parseExactObject,
+  stringifyExact,
+} from '../json-reading.ts';
+import type { DialectName } from '../../../core/dialects/endpoint.ts';
+import type { ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
+
+const imageMembers = new Set(['type', 'source']);
+const documentMembers = new Set(['type', 'source', 'title', 'context', 'citations']);
+const documentMembersButSource = new Set(['type', 'title', 'context', 'citations']);
+
+/** An image block; undefined when its source is of a kind that is not known. */
+function decodeImage(block: JsonObject): ImagePart | undefined {
+  const source = decodeSource(block.source);
+  if (source === undefined || source.kind === 'text') return undefined;
+  return { type: 'image', source, ...commonOf(block, imageMembers) };
+}
+
+/** A document block; undefined when nothing but this wire could say it (pages that hold images). */
+function decodeDocument(block: JsonObject): FilePart | undefined {
+  const given = asObject(block.source);
+  const pages = given?.type === 'content' ? textOfBlocks(given.content) : undefined;
+  const source: MediaSource | undefined =
+    pages === undefined ? decodeSource(given) : { kind: 'text', text: pages };
+  if (source === undefined) return undefined;
+  const filename = asText(block.title);
+  const context = asText(block.context);
+  const citations = asObject(block.citations)?.enabled;
+  // The block form is kept: citations count its blocks.
+  const common = commonOf(block, pages === undefined ? documentMembers : documentMembersButSource);
+  return {
+    type: 'file',
+    source,
+    ...(source.kind === 'url' ? { mediaType: 'application/pdf' } : {}),
+    ...(filename === undefined ? {} : { filename }),
+    ...(context === undefined ? {} : { context }),
+    ...(typeof citations === 'boolean' ? { citations } : {}),
+    ...common,
+  };
+}
+
+/** A search result that the client found, as a text document; undefined when it holds more than text. */
+function decodeSearchResult(block: JsonObject): FilePart | undefined {
+  const text = textOfBlocks(block.content);
+  if (text === undefined) return undefined;
+  const filename = asText(block.title);
+  const context = asText(block.source);
+  const own = { ...block };
+  delete own.cache_control;
+  return {
+    type: 'file',
+    source: { kind: 'text', text },
+    ...(filename === undefined ? {} : { filename }),
+    ...(context === undefined ? {} : { context }),
+    ...commonOf({ cache_control: block.cache_control, search_result: own }, new Set()),
+  };
+}
+
+/** An image as a block; undefined for a source that the wire does not take. */
+export function encodeImage(part: ImagePart): JsonObject | undefined {
+  const source = encodeSource(part.source);
+  return source === undefined ? undefined : addCommon({ type: 'image', source }, part);
+}
+
+/** A file as a document block (or an image, when it is one); undefined for what the wire does not take. */
+export function encodeFile(part: FilePart): JsonObject | undefined {
+  const searchResult = asObject(ownExtras(part).search_result);
+  if (searchResult !== undefined) return addCommon({ ...searchResult }, { cache: part.cache });
+  const { source } = part;
+  if (source.kind === 'base64' && source.mediaType.startsWith('image/')) {
+    return addCommon({ type: 'image', source: encodeSource(source) }, part);
+  }
+  const encoded = documentSource(part);
+  if (encoded === undefined) return undefined;
+  const block: JsonObject = { type: 'document', source: encoded };
+  if (part.filename !== undefined) block.title = part.filename;
+  if (part.context !== undefined) block.context = part.context;
+  if (part.citations !== undefined) block.citations = { enabled: part.citations };
+  return addCommon(block, part);
+}
+
+function documentSource({ source, mediaType }: FilePart): JsonObject | undefined {
+  if (source.kind === 'url') {
+    return mediaType === undefined || mediaType === 'application/pdf' ? encodeSource(source) : undefined;
+  }
+  if (source.kind !== 'base64') return encodeSource(source);
+  if (source.mediaType === 'application/pdf') return encodeSource(source);
+  if (!source.mediaType.startsWith('text/') && source.mediaType !== 'application/json') return undefined;
+  return {
+    type: 'text',
+    media_type: 'text/plain',
+    data: Buffer.from(source.data, 'base64').toString('utf8'),
+  };
+}
+
+function decodeSource(value: unknown): MediaSource | undefined {
+  const source = asObject(value);
+  if (source === undefined) return undefined;
+  const { url, data, file_id: id } = source;
+  const mediaType = asText(source.media_type);
+  if (source.type === 'url' && typeof url === 'string') return { kind: 'url', url };
+  if (source.type === 'text' && typeof data === 'string') return { kind: 'text', text: data };
+  if (source.type === 'file' && typeof id === 'string') return { kind: 'file-id', id, dialect: dialectName };
+  if (source.type !== 'base64' || typeof data !== 'string' || mediaType === undefined) return undefined;
+  return { kind: 'base64', mediaType, data };
+}
+
+function encodeSource(source: MediaSource): JsonObject | undefined {
+  switch (source.kind) {
+    case 'url':
+      return { type: 'url', url: source.url };
+    case 'base64':
+      return { type: 'base64', media_type: source.mediaType, data: source.data };
+    case 'text':
+      return { type: 'text', media_type: 'text/plain', data: source.text };
+    case 'file-id':
+      return source.dialect === dialectName ? { type: 'file', file_id: source.id } : undefined;
+  }
+}
+
+/** The text of a string or of blocks that are all text; undefined when there is anything else. */
+function textOfBlocks(content: unknown): string | undefined {
+  if (typeof content === 'string') return content;
+  const blocks = asArray(content).map(asObject);
+  if (blocks.length === 0 || blocks.some((block) => typeof block?.text !== 'string')) return undefined;
+  return blocks.map((block) => String(block?.text)).join('\n');
+}
+
+/** The name of this wire, under which its own members travel. */
+export const dialectName = 'anthropic-messages' satisfies DialectName;
+
+/** The members that only this wire knows, of any value that may carry extras. */
+export function ownExtras(value: { readonly extras?: Extras | undefined }): JsonObject {
+  return value.extras?.[dialectName] ?? {};
+}
+
+/** What a block, tool or message says beside the members of the canonical form; to be spread into its part. */
+interface Common {
+  readonly cache?: CacheMarker;
+  readonly extras?: Extras;
+}
+
+/**
+ * The cache marker of a block and those of its members that `known` does not name. Null says nothing and is left out;
+ * a marker with further members (`scope`) is kept in full, too.
+ */
+export function commonOf(block: JsonObject, known: ReadonlySet<string>): Common {
+  const rest: JsonObject = {};
+  for (const [name, value] of Object.entries(block)) {
+    if (!known.has(name) && name !== 'cache_control' && value !== null && name !== '__proto__') {
+      rest[name] = value;
+    }
+  }
+  const control = asObject(block.cache_control);
+  const ttl = asText(control?.ttl);
+  if (control !== undefined && Object.keys(control).some((name) => name !== 'type' && name !== 'ttl')) {
+    rest.cache_control = control;
+  }
+  const cache = control === undefined ? undefined : ttl === undefined ? {} : { ttl };
+  return {
+    ...(cache === undefined ? {} : { cache }),
+    ...(Object.keys(rest).length === 0 ? {} : { extras: { [dialectName]: rest } }),
+  };
+}
+
+/** Puts the cache marker and this wire's own members into a block; the latter win. */
+export function addCommon(
+  block: JsonObject,
+  part: { readonly cache?: CacheMarker | undefined; readonly extras?: Extras | undefined },
+): JsonObject {
+  if (part.cache !== undefined) {
+    const { ttl } = part.cache;
+    block.cache_control = ttl === undefined ? { type: 'ephemeral' } : { type: 'ephemeral', ttl };
+  }
+  return Object.assign(block, ownExtras(part));
+}
+
+const textMembers = new Set(['type', 'text', 'citations']);
+const callMembers = new Set(['type', 'id', 'name', 'input', 'extra_content']);
+const resultMembers = new Set(['type', 'tool_use_id', 'content', 'is_error']);
+const resultMembersButContent = new Set(['type', 'tool_use_id', 'is_error']);
+const thinkingMembers = new Set(['type', 'thinking', 'signature']);
+const redactedMembers = new Set(['type', 'data']);
+
+/** A content block of a request or of an answer. What only this wire understands becomes an opaque part. */
+export function decodeBlock(block: JsonObject): ChatPart {
+  switch (block.type) {
+    case 'text':
+      return decodeText(block);
+    case 'image':
+      return decodeImage(block) ?? opaque(block);
+    case 'document':
+      return decodeDocument(block) ?? opaque(block);
+    case 'search_result':
+      return decodeSearchResult(block) ?? opaque(block);
+    case 'tool_use':
+      return decodeToolUse(block);
+    case 'tool_result':
+      return decodeToolResult(block);
+    case 'thinking':
+      return decodeThinking(block);
+    case 'redacted_thinking':
+      return {
+        type: 'reasoning',
+        text: '',
+        redacted: asText(block.data) ?? '',
+        ...commonOf(block, redactedMembers),
+      };
+    default:
+      return providerTool(block) ?? opaque(block);
+  }
+}
+
+/** A tool that Anthropic runs, or its result; undefined for other blocks. */
+function providerTool(block: JsonObject): ProviderToolPart | undefined {
+  const type = asText(block.type) ?? '';
+  const common = { type: 'provider-tool', dialect: dialectName, value: block } as const;
+  if (type === 'server_tool_use' || type === 'mcp_tool_use') {
+    return { ...common, phase: 'call', id: asText(block.id) ?? '', name: asText(block.name) ?? '' };
+  }
+  if (!type.endsWith('_tool_result')) return undefined;
+  const name = type.slice(0, -'_tool_result'.length);
+  return { ...common, phase: 'result', id: asText(block.tool_use_id) ?? '', name };
+}
+
+function opaque(block: JsonObject): ChatPart {
+  return { type: 'opaque', dialect: dialectName, value: block };
+}
+
+function decodeText(block: JsonObject): TextPart {
+  const citations = asArray(block.citations).flatMap<JsonObject>((value) => asObject(value) ?? []);
+  return {
+    type: 'text',
+    text: typeof block.text === 'string' ? block.text : '',
+    ...(citations.length === 0 ? {} : { citations: citations.map(decodeCitation) }),
+    ...commonOf(block, textMembers),
+  };
+}
+
+/** A call that the client must answer, its input as JSON text. */
+function decodeToolUse(block: JsonObject): ToolCallPart {
+  const signature = thoughtSignature(block);
+  return {
+    type: 'tool-call',
+    kind: 'function',
+    id: asText(block.id) ?? '',
+    name: asText(block.name) ?? '',
+    arguments: stringifyExact(asObject(block.input) ?? {}),
+    ...(signature === undefined ? {} : { signature }),
+    // That the model itself called is how it always is; a program of the model's as caller is worth keeping.
+    ...commonOf(asObject(block.caller)?.type === 'direct' ? { ...block, caller: null } : block, callMembers),
+  };
+}
+
+/** Where the writer of this wire's answers put the signature that Gemini wants back with a call. */
+function thoughtSignature(block: JsonObject): string | undefined {
+  return asText(asObject(asObject(block.extra_content)?.google)?.thought_signature);
+}
+
+function decodeThinking(block: JsonObject): ReasoningPart {
+  const signature = asText(block.signature);
+  return {
+    type: 'reasoning',
+    text: typeof block.thinking === 'string' ? block.thinking : '',
+    ...(signature === undefined ? {} : { signature }),
+    ...commonOf(block, thinkingMembers),
+  };
+}
+
+function decodeToolResult(block: JsonObject): ToolResultPart {
+  const blocks = contentBlocks(block.content);
+  const content: ToolResultPart['content'][number][] = [];
+  let isWhole = true;
+  for (const inner of blocks) {
+    const part = decodeBlock(inner);
+    if (part.type === 'text' || part.type === 'image' || part.type === 'file') content.push(part);
+    else isWhole = false;
+  }
+  // What the canonical form cannot hold (tool references) is kept in the block's own words.
+  const common = commonOf(block, isWhole ? resultMembers : resultMembersButContent);
+  return {
+    type: 'tool-result',
+    kind: 'function',
+    callId: asText(block.tool_use_id) ?? '',
+    content,
+    ...(typeof block.is_error === 'boolean' ? { isError: block.is_error } : {}),
+    ...common,
+  };
+}
+
+/** Content as blocks, whichever of its two forms it has. */
+export function contentBlocks(content: unknown): readonly JsonObject[] {
+  if (typeof content === 'string') return content === '' ? [] : [{ type: 'text', text: content }];
+  return asArray(content).flatMap<JsonObject>((value) =>
+    typeof value === 'string' ? [{ type: 'text', text: value }] : (asObject(value) ?? []),
+  );
+}
+
+/**
+ * A part of an answer as a content block; undefined for what a Messages answer cannot hold (images, audio, files, the
+ * tools of other providers).
+ */
+export function encodeAnswerPart(part: ChatPart): JsonObject | undefined {
+  switch (part.type) {
+    case 'text':
+      return encodeText(part);
+    case 'refusal':
+      return { type: 'text', text: part.text };
+    case 'reasoning':
+      return part.redacted === undefined
+        ? addCommon({ type: 'thinking', thinking: part.text, signature: part.signature ?? '' }, part)
+        : addCommon({ type: 'redacted_thinking', data: part.redacted }, part);
+    case 'tool-call':
+      return { ...encodeToolUse(part, callInput(part)), ...signatureMembers(part) };
+    case 'provider-tool':
+    case 'opaque':
+      return part.dialect === dialectName ? part.value : undefined;
+    default:
+      return undefined;
+  }
+}
+
+/** A text block; citations that the wire cannot say are left out. */
+export function encodeText(part: TextPart): JsonObject {
+  const block: JsonObject = { type: 'text', text: part.text };
+  const citations = (part.citations ?? []).flatMap((citation) => encodeCitation(citation) ?? []);
+  if (citations.length > 0) block.citations = citations;
+  return addCommon(block, part);
+}
+
+/** A `tool_use` block with this input. */
+export function encodeToolUse(part: ToolCallPart, input: JsonObject): JsonObject {
+  return addCommon({ type: 'tool_use', id: part.id, name: part.name, input }, part);
+}
+
+/**
+ * The member in which a signature that Gemini put on a call travels through Messages clients: they send blocks back as
+ * they came, and Gemini refuses a call without its signature.
+ */
+export function signatureMembers({ signature }: ToolCallPart): JsonObject {
+  return signature === undefined ? {} : { extra_content: { google: { thought_signature: signature } } };
+}
+
+/** The arguments as an object. Free text, and what is no JSON object, becomes its `input` member. */
+function callInput({ kind, arguments: text }: ToolCallPart): JsonObject {
+  const parsed = kind === 'custom' ? undefined : parseExactObject(text === '' ? '{}' : text);
+  return parsed ?? { input: text };
+}
+
+/** A citation of a text block; its own form travels beside what every wire understands. */
+export function decodeCitation(value: JsonObject): Citation {
+  const citation: { -readonly [member in keyof Citation]: Citation[member] } = {
+    kind: value.type === 'web_search_result_location' ? 'url' : 'document',
+    raw: { dialect: dialectName, value },
+  };
+  const url = asText(value.url) ?? asText(value.source);
+  const title = asText(value.title) ?? asText(value.document_title);
+  const quote = asText(value.cited_text);
+  const document = asCount(value.document_index) ?? asCount(value.search_result_index);
+  const fileId = asText(value.file_id);
+  if (url !== undefined) citation.url = url;
+  if (title !== undefined) citation.title = title;
+  if (quote !== undefined) citation.quote = quote;
+  if (document !== undefined) citation.document = document;
+  if (fileId !== undefined) citation.fileId = fileId;
+  return citation;
+}
+
+/** The citation as this wire says it; undefined for one of a document whose place in it is not known. */
+export function encodeCitation(citation: Citation): JsonObject | undefined {
+  if (citation.raw?.dialect === dialectName) return citation.raw.value;
+  if (citation.url === undefined) return undefined;
+  return {
+    type: 'web_search_result_location',
+    url: citation.url,
+    title: citation.title ?? null,
+    cited_text: citation.quote ?? '',
+    encrypted_index: '',
+  };
+}
+
+/**
+ * Models without structured outputs are given a tool whose input is the answer. Its name tells the decoder that a call
+ * of it is the text that was asked for; undefined when the request asks for no schema that a tool can have.
+ */
+export function answerToolName({ responseFormat, tools }: ChatRequest): string | undefined {
+  if (responseFormat?.type !== 'json-schema' || responseFormat.schema.type !== 'object') return undefined;
+  const isTaken = tools.some((tool) => 'name' in tool && tool.name === 'json');
+  return isTaken ? 'json_answer' : 'json';
+}
+
+/** The definition of that tool. */
+export function answerTool(request: ChatRequest): JsonObject | undefined {
+  const name = answerToolName(request);
+  if (name === undefined || request.responseFormat?.type !== 'json-schema') return undefined;
+  const { schema, description } = request.responseFormat;
+  return { name, description: description ?? 'Give the answer as a JSON object.', input_schema: schema };
+}

@@ -1,0 +1,135 @@
+import type { ErrorContext } from '../../../core/dialects/canonical/chat-codec.ts';
+import {
+  type ProviderError,
+  unreadableProviderError,
+} from '../../../core/dialects/canonical/provider-error.ts';
+import { GatewayError } from '../../../core/errors/gateway-error.ts';
+import { writeSseFrame } from '../../framing/sse-frame.ts';
+import { asArray, asObject, asText, type JsonObject } from '../json-reading.ts';
+import { encodeErrorJson } from '../openai-shapes.ts';
+import { anthropicErrorMessage } from './answer.ts';
+
+/** The status that an error type of an event stands for. */
+const statuses: Readonly<Record<string, number>> = {
+  invalid_request_error: 400,
+  authentication_error: 401,
+  billing_error: 402,
+  permission_error: 403,
+  not_found_error: 404,
+  request_too_large: 413,
+  rate_limit_error: 429,
+  api_error: 500,
+  timeout_error: 504,
+  overloaded_error: 529,
+};
+
+/** The error of an answer with an error status, in Anthropic's shape or in that of a host before it (Google's). */
+export function decodeError(status: number, body: Buffer): ProviderError {
+  const json = parsed(body);
+  return (json === undefined ? undefined : errorOf(json, status)) ?? unreadableProviderError(status, body);
+}
+
+/** The error that an event of a stream reports; `data` may be no JSON. */
+export function streamError(json: JsonObject | undefined, data: string): ProviderError {
+  if (json === undefined)
+    return { status: 502, message: data.trim() === '' ? 'unknown error' : data.slice(0, 500) };
+  const type = asText(asObject(json.error)?.type) ?? '';
+  const status = Object.hasOwn(statuses, type) ? (statuses[type] as number) : 502;
+  return errorOf(json, status) ?? { status, message: 'unknown error' };
+}
+
+function errorOf(json: JsonObject, status: number): ProviderError | undefined {
+  const message = anthropicErrorMessage(json, asText(json.message) === undefined ? '' : 'error');
+  if (message === undefined) return undefined;
+  const error = asObject(json.error) ?? json;
+  const type = asText(error.type) ?? asText(error.status);
+  const code = typeof error.code === 'number' ? String(error.code) : asText(error.code);
+  const param = asText(error.param);
+  return {
+    status,
+    message,
+    ...(type === undefined || type === 'error' ? {} : { type }),
+    ...(code === undefined ? {} : { code }),
+    ...(param === undefined ? {} : { param }),
+  };
+}
+
+/** The error object; some hosts put it into an array. */
+function parsed(body: Buffer): JsonObject | undefined {
+  try {
+    const json: unknown = JSON.parse(body.toString('utf8'));
+    return asObject(json) ?? asObject(asArray(json)[0]);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The error types that Anthropic clients know, by status. Other 4xx are `invalid_request_error`, 5xx `api_error`. */
+const typeByStatus: ReadonlyMap<number, string> = new Map([
+  [401, 'authentication_error'],
+  [402, 'billing_error'],
+  [403, 'permission_error'],
+  [404, 'not_found_error'],
+  [408, 'timeout_error'],
+  [413, 'request_too_large'],
+  [429, 'rate_limit_error'],
+  [503, 'overloaded_error'],
+  [504, 'timeout_error'],
+  [529, 'overloaded_error'],
+]);
+
+/** The body of an error as Anthropic clients read it, with the error's `extra` members at its top level. */
+export function encodeAnthropicError(error: GatewayError, requestId: string): Buffer {
+  return Buffer.from(errorJson(error, requestId));
+}
+
+/** The same as the `error` event of a message stream. */
+export function encodeAnthropicStreamError(error: GatewayError, requestId: string): Buffer {
+  return writeSseFrame(errorJson(error, requestId), 'error');
+}
+
+/**
+ * A provider's error as Anthropic clients read it, as JSON: the kind by its status, the provider's own words for it, and
+ * its name in `provider`.
+ */
+export function providerErrorJson(error: ProviderError, { provider, requestId }: ErrorContext): string {
+  const { status, message, type, code, param } = error;
+  const own: JsonObject = { type: typeOf(status), message };
+  if (code !== undefined) own.code = code;
+  if (param !== undefined) own.param = param;
+  if (type !== undefined && type !== own.type) own.provider_type = type;
+  return encodeErrorJson({ type: 'error', error: own, request_id: requestId, provider });
+}
+
+function typeOf(status: number): string {
+  return typeByStatus.get(status) ?? (status >= 500 ? 'api_error' : 'invalid_request_error');
+}
+
+function errorJson(error: GatewayError, requestId: string): string {
+  return encodeErrorJson({
+    ...error.extra,
+    type: 'error',
+    error: { type: typeOf(error.status), message: error.message, details: errorDetails(error) },
+    request_id: requestId,
+  });
+}
+
+/**
+ * Throws `not_supported` for a request that begins or continues a message thread, a conversation that the vendor keeps
+ * (https://platform.claude.com/docs/en/build-with-claude/message-threads): of one that goes on, only the new messages come,
+ * so another provider would answer without the rest. Clients know the error by its code and send everything again.
+ */
+export function refuseThread({ thread }: JsonObject): void {
+  if (thread === undefined || thread === null) return;
+  throw new GatewayError(
+    'not_supported',
+    'thread asks for a conversation that the provider keeps, and this request goes to one that keeps none. Send all messages in "messages", without "thread".',
+    { param: 'thread' },
+  );
+}
+
+/** The `details` by which clients of this wire know why an error was raised; undefined when they have no word for it. */
+function errorDetails({ code, param }: GatewayError): JsonObject | undefined {
+  if (code !== 'not_supported' || param !== 'thread') return undefined;
+  return { error_code: 'thread_unsupported_request', unsupported: ['thread'] };
+}

@@ -1,0 +1,456 @@
+import type { AnswerContext } from '../../../core/dialects/canonical/chat-codec.ts';
+import type {
+  ChatAnswer,
+  ChatChoice,
+  Finish,
+  FinishReason,
+  TokenLogprob,
+} from '../../../core/dialects/canonical/chat-answer.ts';
+import type { ChatPart, Citation, Extras } from '../../../core/dialects/canonical/chat-part.ts';
+import {
+  asArray,
+  asBuffer,
+  asCount,
+  asObject,
+  asText,
+  type JsonObject,
+  parseObject,
+  stringifyExact,
+} from '../json-reading.ts';
+import { encodeModelPart, member, memberObject } from './parts.ts';
+import type { Usage } from '../../../core/dialects/usage.ts';
+import type { AnswerFacts, StreamScanner } from '../../../core/dialects/dialect.ts';
+import { readError } from './errors.ts';
+import { JsonArrayReader } from '../../framing/json-array.ts';
+import { readSseFrame } from '../../framing/sse-frame.ts';
+import { SseSplitter } from '../../framing/sse.ts';
+import { hasMember, watch } from '../frame-scanner.ts';
+
+/** The members for which an event is parsed once the first token has been seen. */
+const watched = [
+  watch('finishReason', 'string'),
+  watch('finish_reason', 'string'),
+  watch('blockReason', 'string'),
+  watch('error', 'anything but null'),
+];
+
+const markBytes: ReadonlySet<number> = new Set([0x20, 0x09, 0x0a, 0x0d, 0xef, 0xbb, 0xbf]);
+const brackets: ReadonlySet<number> = new Set([0x5b, 0x7b]);
+
+/**
+ * Watches a stream of either framing: events (`alt=sse`) or one JSON array. Every event carries the usage so far, so
+ * that only the newest is kept for it and parsed when somebody asks.
+ */
+export class GeminiStreamScanner implements StreamScanner {
+  private readonly known: AnswerFacts = {};
+  private readonly reasons = new Map<number, string>();
+  private readonly splitter: SseSplitter;
+  private readonly elements = new JsonArrayReader();
+  private framing: 'unknown' | 'events' | 'array' = 'unknown';
+  private tokenSeen = false;
+  private newest: Buffer | undefined;
+
+  constructor(maxFrameBytes?: number) {
+    this.splitter = new SseSplitter((frame, whole) => {
+      if (whole) this.take(frame);
+    }, maxFrameBytes);
+  }
+
+  scan(chunk: Uint8Array): boolean {
+    if (this.framing === 'unknown') this.framing = framingOf(asBuffer(chunk));
+    if (this.framing === 'array') {
+      for (const { data } of this.elements.push(chunk)) this.learnFrom(parseObject(data));
+    } else this.splitter.push(chunk);
+    return this.tokenSeen;
+  }
+
+  get facts(): AnswerFacts {
+    if (this.newest !== undefined) this.learnFromFrame(this.newest);
+    this.newest = undefined;
+    // A last frame may lack its blank line.
+    if (this.splitter.heldBytes > 0) this.learnFromFrame(this.splitter.held);
+    return this.known;
+  }
+
+  /** The wire has no end marker: it is complete when a reason for the finish has come. */
+  get ended(): boolean {
+    return this.facts.finishReason !== undefined && this.known.errorMessage === undefined;
+  }
+
+  private take(frame: Buffer): void {
+    if (!this.tokenSeen || isOfInterest(frame)) {
+      this.newest = undefined;
+      this.learnFromFrame(frame);
+    } else this.newest = frame;
+  }
+
+  private learnFromFrame(frame: Buffer): void {
+    const { data } = readSseFrame(frame);
+    if (data !== undefined) this.learnFrom(parseObject(data));
+  }
+
+  private learnFrom(json: JsonObject | undefined): void {
+    if (json === undefined) return;
+    learn(this.known, this.reasons, json);
+    if (!this.tokenSeen) this.tokenSeen = bringsToken(json);
+  }
+}
+
+function framingOf(chunk: Buffer): 'unknown' | 'events' | 'array' {
+  const first = chunk.find((byte) => !markBytes.has(byte));
+  if (first === undefined) return 'unknown';
+  return brackets.has(first) ? 'array' : 'events';
+}
+
+function isOfInterest(frame: Buffer): boolean {
+  const text = frame.toString('latin1');
+  for (const candidate of watched) if (hasMember(text, candidate)) return true;
+  return false;
+}
+
+function bringsToken(json: JsonObject): boolean {
+  return asArray(json.candidates).some((value) => {
+    const content = asObject(asObject(value)?.content);
+    return asArray(content?.parts).some((one) => {
+      const part = asObject(one);
+      if (part === undefined) return false;
+      if ('text' in part) return asText(part.text) !== undefined;
+      return ['functionCall', 'inlineData', 'executableCode', 'fileData'].some(
+        (name) => member(part, name) !== undefined,
+      );
+    });
+  });
+}
+
+/** The wire's words that do not mean that the model simply stopped. */
+const meanings: Readonly<Record<string, FinishReason>> = {
+  STOP: 'stop',
+  MAX_TOKENS: 'length',
+  SAFETY: 'content-filter',
+  RECITATION: 'content-filter',
+  BLOCKLIST: 'content-filter',
+  PROHIBITED_CONTENT: 'content-filter',
+  SPII: 'content-filter',
+  MODEL_ARMOR: 'content-filter',
+  IMAGE_SAFETY: 'content-filter',
+  IMAGE_PROHIBITED_CONTENT: 'content-filter',
+  IMAGE_RECITATION: 'content-filter',
+  MALFORMED_FUNCTION_CALL: 'error',
+  MALFORMED_RESPONSE: 'error',
+  UNEXPECTED_TOOL_CALL: 'error',
+  TOO_MANY_TOOL_CALLS: 'error',
+  MISSING_THOUGHT_SIGNATURE: 'error',
+  NO_IMAGE: 'error',
+  LANGUAGE: 'unknown',
+  OTHER: 'unknown',
+  IMAGE_OTHER: 'unknown',
+  FINISH_REASON_UNSPECIFIED: 'unknown',
+};
+
+const words: Readonly<Record<FinishReason, string>> = {
+  stop: 'STOP',
+  'tool-calls': 'STOP',
+  length: 'MAX_TOKENS',
+  'content-filter': 'SAFETY',
+  pause: 'OTHER',
+  error: 'OTHER',
+  unknown: 'OTHER',
+};
+
+/** What a `finishReason` says. The wire has no word for "answer these calls": a stop with calls means it. */
+export function decodeFinishReason(raw: string, hasCalls: boolean): Finish {
+  const reason = Object.hasOwn(meanings, raw) ? (meanings[raw] as FinishReason) : 'unknown';
+  return { reason: reason === 'stop' && hasCalls ? 'tool-calls' : reason, raw };
+}
+
+/** The wire's word for a finish; one of its own stays as it was. */
+function encodeFinishReason({ reason, raw }: Finish): string {
+  return Object.hasOwn(meanings, raw) ? raw : words[reason];
+}
+
+/** A complete answer in this wire. */
+export function encodeGeminiAnswer(answer: ChatAnswer, context: AnswerContext): Buffer {
+  const body: JsonObject = { candidates: answer.choices.map(encodeChoice) };
+  if (answer.usage !== undefined) {
+    body.usageMetadata = encodeGeminiUsage(answer.usage);
+    if (answer.serviceTier !== undefined)
+      Object.assign(body.usageMetadata as JsonObject, { serviceTier: answer.serviceTier });
+  }
+  body.modelVersion = answer.model === '' ? context.request.model : answer.model;
+  if (answer.createdAt !== undefined) body.createTime = timeText(answer.createdAt);
+  body.responseId = answer.id === '' ? context.requestId : answer.id;
+  return Buffer.from(stringifyExact(Object.assign(body, ownExtras(answer.extras))));
+}
+
+/** Unix seconds as this wire writes a time. */
+export function timeText(seconds: number): string {
+  return new Date(seconds * 1000).toISOString();
+}
+
+function encodeChoice(choice: ChatChoice): JsonObject {
+  const parts = choice.parts.flatMap((part) => encodeModelPart(part) ?? []);
+  const candidate: JsonObject = { content: { parts, role: 'model' } };
+  Object.assign(candidate, finishMembers(choice.index, choice.finish));
+  const grounding = groundingOf(choice.parts);
+  if (grounding !== undefined) candidate.groundingMetadata = grounding;
+  if (choice.logprobs !== undefined) candidate.logprobsResult = encodeLogprobs(choice.logprobs);
+  return Object.assign(candidate, ownExtras(choice.extras));
+}
+
+/** What a candidate says when it ends. */
+export function finishMembers(index: number, finish: Finish): JsonObject {
+  return { finishReason: encodeFinishReason(finish), index };
+}
+
+/** What this wire once said of a whole answer or candidate. */
+export function ownExtras(extras: Extras | undefined): JsonObject | undefined {
+  return extras?.['google-gemini'];
+}
+
+/** The sources of the last text that has some: a segment of this wire names no part of its own. */
+function groundingOf(parts: readonly ChatPart[]): JsonObject | undefined {
+  const cited = parts.findLast(
+    (part): part is Extract<ChatPart, { type: 'text' }> & { citations: readonly Citation[] } =>
+      part.type === 'text' && part.citations !== undefined && part.citations.length > 0,
+  );
+  return cited === undefined ? undefined : encodeGrounding(cited.citations, cited.text);
+}
+
+/** `logprobsResult` of a candidate; undefined when it holds no tokens. */
+export function decodeLogprobs(value: unknown): readonly TokenLogprob[] | undefined {
+  const result = asObject(value);
+  if (result === undefined) return undefined;
+  const tops = asArray(member(result, 'topCandidates'));
+  const tokens = asArray(member(result, 'chosenCandidates')).map((chosen, i) => ({
+    ...decodeToken(chosen),
+    top: asArray(asObject(tops[i])?.candidates).map(decodeToken),
+  }));
+  return tokens.length === 0 ? undefined : tokens;
+}
+
+/** The inverse. The wire has no bytes of a token. */
+export function encodeLogprobs(tokens: readonly TokenLogprob[]): JsonObject {
+  return {
+    chosenCandidates: tokens.map(encodeToken),
+    topCandidates: tokens.map(({ top }) => ({ candidates: top.map(encodeToken) })),
+  };
+}
+
+function decodeToken(value: unknown): Omit<TokenLogprob, 'top'> {
+  const token = asObject(value) ?? {};
+  const probability = member(token, 'logProbability');
+  return {
+    token: typeof token.token === 'string' ? token.token : '',
+    logprob: typeof probability === 'number' ? probability : 0,
+  };
+}
+
+function encodeToken({ token, logprob }: Omit<TokenLogprob, 'top'>): JsonObject {
+  return { token, logProbability: logprob };
+}
+
+/**
+ * Reads `usageMetadata`. What tools brought into the prompt is prompt, thoughts are completion; both stand beside the
+ * counts of this wire. Undefined when it counts no tokens.
+ */
+export function decodeGeminiUsage(value: unknown): Usage | undefined {
+  const usage = asObject(value);
+  if (usage === undefined) return undefined;
+  const prompt = asCount(member(usage, 'promptTokenCount'));
+  const candidates = asCount(member(usage, 'candidatesTokenCount'));
+  const total = asCount(member(usage, 'totalTokenCount'));
+  if (prompt === undefined && candidates === undefined && total === undefined) return undefined;
+  const reasoningTokens = asCount(member(usage, 'thoughtsTokenCount')) ?? 0;
+  const promptTokens = (prompt ?? 0) + (asCount(member(usage, 'toolUsePromptTokenCount')) ?? 0);
+  const completionTokens = (candidates ?? 0) + reasoningTokens;
+  return {
+    promptTokens,
+    completionTokens,
+    totalTokens: total ?? promptTokens + completionTokens,
+    cachedTokens: asCount(member(usage, 'cachedContentTokenCount')) ?? 0,
+    cacheWriteTokens: 0,
+    reasoningTokens,
+    inputAudioTokens: audioTokens(member(usage, 'promptTokensDetails')),
+    outputAudioTokens: audioTokens(member(usage, 'candidatesTokensDetails')),
+  };
+}
+
+/** A usage as `usageMetadata`; details that are zero are left out, as the wire does it. */
+export function encodeGeminiUsage(usage: Usage): JsonObject {
+  const { promptTokens, completionTokens, reasoningTokens, cachedTokens } = usage;
+  const candidates = Math.max(0, completionTokens - reasoningTokens);
+  const written: JsonObject = { promptTokenCount: promptTokens };
+  written.candidatesTokenCount = candidates;
+  written.totalTokenCount = usage.totalTokens;
+  if (cachedTokens > 0) written.cachedContentTokenCount = cachedTokens;
+  if (reasoningTokens > 0) written.thoughtsTokenCount = reasoningTokens;
+  if (usage.inputAudioTokens > 0)
+    written.promptTokensDetails = byModality(promptTokens, usage.inputAudioTokens);
+  if (usage.outputAudioTokens > 0)
+    written.candidatesTokensDetails = byModality(candidates, usage.outputAudioTokens);
+  return written;
+}
+
+/** Lays the members of a later usage over an earlier one: what the later does not mention keeps its value. */
+export function joinUsage(earlier: JsonObject | undefined, later: JsonObject): JsonObject {
+  return earlier === undefined ? later : Object.assign(earlier, later);
+}
+
+function audioTokens(details: unknown): number {
+  let tokens = 0;
+  for (const value of asArray(details)) {
+    const detail = asObject(value);
+    if (detail !== undefined && asText(detail.modality)?.toUpperCase() === 'AUDIO')
+      tokens += asCount(member(detail, 'tokenCount')) ?? 0;
+  }
+  return tokens;
+}
+
+function byModality(all: number, audio: number): JsonObject[] {
+  const details: JsonObject[] = [];
+  if (all > audio) details.push({ modality: 'TEXT', tokenCount: all - audio });
+  details.push({ modality: 'AUDIO', tokenCount: audio });
+  return details;
+}
+
+/** A citation that no text was named for. */
+type Source = Omit<Citation, 'start' | 'end'>;
+
+/**
+ * The citations of `groundingMetadata` for a text. A segment's indexes count UTF-8 bytes; where they do not fit the text
+ * (it was streamed in several parts) the segment's words are looked for. Sources that support no segment come without
+ * positions.
+ */
+export function decodeGrounding(grounding: JsonObject, text: string): readonly Citation[] {
+  const sources = asArray(member(grounding, 'groundingChunks')).map(sourceOf);
+  const cited = new Set<number>();
+  const citations: Citation[] = [];
+  const bytes = Buffer.from(text, 'utf8');
+  for (const value of asArray(member(grounding, 'groundingSupports'))) {
+    const support = asObject(value);
+    if (support === undefined) continue;
+    const place = placeOf(memberObject(support, 'segment') ?? {}, text, bytes);
+    for (const index of asArray(member(support, 'groundingChunkIndices'))) {
+      const source = typeof index === 'number' ? sources[index] : undefined;
+      if (source === undefined) continue;
+      cited.add(index as number);
+      citations.push({ ...source, ...place });
+    }
+  }
+  sources.forEach((source, i) => {
+    if (source !== undefined && !cited.has(i)) citations.push(source);
+  });
+  return citations;
+}
+
+function sourceOf(value: unknown): Source | undefined {
+  const chunk = asObject(value);
+  if (chunk === undefined) return undefined;
+  const web = memberObject(chunk, 'web') ?? memberObject(chunk, 'maps') ?? memberObject(chunk, 'image');
+  const context = memberObject(chunk, 'retrievedContext');
+  const named = web ?? context;
+  if (named === undefined) return undefined;
+  const url = asText(member(named, 'uri')) ?? asText(member(named, 'sourceUri'));
+  const title = asText(named.title);
+  const quote = asText(named.text);
+  const source: { -readonly [name in keyof Source]: Source[name] } = {
+    kind: web !== undefined || url?.startsWith('http') === true ? 'url' : 'document',
+    raw: { dialect: 'google-gemini', value: chunk },
+  };
+  if (url !== undefined) source.url = url;
+  if (title !== undefined) source.title = title;
+  if (quote !== undefined) source.quote = quote;
+  return source;
+}
+
+function placeOf(
+  segment: JsonObject,
+  text: string,
+  bytes: Buffer,
+): { start: number; end: number } | undefined {
+  const words = asText(segment.text);
+  const endByte = asCount(member(segment, 'endIndex'));
+  const startByte = asCount(member(segment, 'startIndex')) ?? 0;
+  if (endByte !== undefined && endByte <= bytes.length && startByte <= endByte) {
+    const start = bytes.toString('utf8', 0, startByte).length;
+    const end = start + bytes.toString('utf8', startByte, endByte).length;
+    if (words === undefined || text.slice(start, end) === words) return { start, end };
+  }
+  const found = words === undefined ? -1 : text.indexOf(words);
+  return found === -1 || words === undefined ? undefined : { start: found, end: found + words.length };
+}
+
+/** `groundingMetadata` that says these citations of a text; undefined when there are none with an address. */
+export function encodeGrounding(citations: readonly Citation[], text: string): JsonObject | undefined {
+  const groundingChunks: JsonObject[] = [];
+  const groundingSupports: JsonObject[] = [];
+  const known = new Map<string, number>();
+  for (const citation of citations) {
+    const chunk = chunkOf(citation);
+    if (chunk === undefined) continue;
+    const key = JSON.stringify(chunk);
+    let index = known.get(key);
+    if (index === undefined) {
+      index = groundingChunks.push(chunk) - 1;
+      known.set(key, index);
+    }
+    const { start, end } = citation;
+    if (start === undefined || end === undefined) continue;
+    const words = text.slice(start, end);
+    const startIndex = Buffer.byteLength(text.slice(0, start));
+    const segment = { startIndex, endIndex: startIndex + Buffer.byteLength(words), text: words };
+    groundingSupports.push({ segment, groundingChunkIndices: [index] });
+  }
+  if (groundingChunks.length === 0) return undefined;
+  return groundingSupports.length === 0 ? { groundingChunks } : { groundingChunks, groundingSupports };
+}
+
+function chunkOf({ raw, url, title, quote }: Citation): JsonObject | undefined {
+  if (raw?.dialect === 'google-gemini') return raw.value;
+  if (url !== undefined) return { web: title === undefined ? { uri: url } : { uri: url, title } };
+  const retrievedContext: JsonObject = {};
+  if (title !== undefined) retrievedContext.title = title;
+  if (quote !== undefined) retrievedContext.text = quote;
+  return Object.keys(retrievedContext).length === 0 ? undefined : { retrievedContext };
+}
+
+/** Facts of a complete answer; of an array (a stream without `alt=sse`), of all its elements. */
+export function answerFacts(body: Uint8Array): AnswerFacts {
+  const facts: AnswerFacts = {};
+  let json: unknown;
+  try {
+    json = JSON.parse(asBuffer(body).toString('utf8'));
+  } catch {
+    return facts;
+  }
+  const reasons = new Map<number, string>();
+  for (const value of Array.isArray(json) ? json : [json]) {
+    const element = asObject(value);
+    if (element !== undefined) learn(facts, reasons, element);
+  }
+  return facts;
+}
+
+/** Adds what one answer or one event of a stream says. Learning from one twice changes nothing. */
+function learn(facts: AnswerFacts, reasons: Map<number, string>, json: JsonObject): void {
+  const usage = decodeGeminiUsage(member(json, 'usageMetadata'));
+  if (usage !== undefined) facts.usage = usage;
+  const model = asText(member(json, 'modelVersion'));
+  if (model !== undefined) facts.model ??= model;
+  asArray(json.candidates).forEach((value, position) => {
+    const candidate = asObject(value);
+    const reason = candidate === undefined ? undefined : asText(member(candidate, 'finishReason'));
+    if (reason === undefined) return;
+    const index = typeof candidate?.index === 'number' ? candidate.index : position;
+    reasons.set(index, reason);
+  });
+  const blocked = asText(member(memberObject(json, 'promptFeedback') ?? {}, 'blockReason'));
+  if (blocked !== undefined && reasons.size === 0) facts.finishReason = blocked;
+  if (reasons.size > 0)
+    facts.finishReason = [...reasons.entries()]
+      .sort(([a], [b]) => a - b)
+      .map(([, reason]) => reason)
+      .join(',');
+  const error = readError(json);
+  if (error !== undefined) facts.errorMessage = error.message;
+}

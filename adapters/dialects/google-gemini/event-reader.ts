@@ -1,0 +1,372 @@
+import { ChatEventBuilder, cutShort } from '../../../core/dialects/canonical/chat-event-builder.ts';
+import type { DecodeContext } from '../../../core/dialects/canonical/chat-codec.ts';
+import { asArray, asCount, asObject, asText, type JsonObject } from '../json-reading.ts';
+import { readError } from './errors.ts';
+import {
+  decodeArguments,
+  decodeFileData,
+  decodeInlineData,
+  decodeOwnPart,
+  knownMembers,
+  member,
+  memberObject,
+  otherMembers,
+  signed,
+  type ToolNumbers,
+  unsigned,
+} from './parts.ts';
+import {
+  decodeFinishReason,
+  decodeGeminiUsage,
+  decodeGrounding,
+  decodeLogprobs,
+  joinUsage,
+} from './answer.ts';
+import type { ToolCallPart } from '../../../core/dialects/canonical/chat-part.ts';
+import { PartialArguments } from './join-calls.ts';
+import type { TokenLogprob } from '../../../core/dialects/canonical/chat-answer.ts';
+
+const candidateMembers = knownMembers(['content', 'finishReason', 'index', 'logprobsResult']);
+
+/** What one candidate of a stream says, event by event; a complete answer is one event. */
+class CandidateReader {
+  private readonly builder: ChatEventBuilder;
+  private readonly choice: number;
+  private readonly calls: CallReader;
+  private readonly numbers: ToolNumbers;
+  private extras: JsonObject | undefined;
+  private reason: string | undefined;
+  /** The text part that is open, and its text so far: segments of sources are found in it. */
+  private textKey = '';
+  private texts: string[] = [];
+  /** The open text or thought bears a signature: what follows is another part. */
+  private sealed = false;
+  private audio: { readonly key: string; readonly joiner: AudioJoiner } | undefined;
+  private whole = 0;
+
+  constructor(builder: ChatEventBuilder, choice: number, context: DecodeContext) {
+    this.builder = builder;
+    this.choice = choice;
+    this.calls = new CallReader(builder, choice, context);
+    this.numbers = { lastId: '', newId: context.newId };
+  }
+
+  /** A reason for the finish has come. */
+  get isComplete(): boolean {
+    return this.reason !== undefined;
+  }
+
+  read(candidate: JsonObject): void {
+    let logprobs = decodeLogprobs(member(candidate, 'logprobsResult'));
+    const content = asObject(candidate.content);
+    for (const value of asArray(content?.parts)) {
+      const part = asObject(value);
+      if (part !== undefined && this.readPart(part, logprobs)) logprobs = undefined;
+    }
+    // A candidate without text tells the probabilities of nothing.
+    if (logprobs !== undefined && this.textKey !== '')
+      this.builder.text(this.choice, this.textKey, '', logprobs);
+    this.reason = asText(member(candidate, 'finishReason')) ?? this.reason;
+    const others = otherMembers(candidate, candidateMembers);
+    if (others !== undefined)
+      this.extras = this.extras === undefined ? others : Object.assign(this.extras, others);
+  }
+
+  /** The stream is over: ends what is open, and the choice when a reason has come. */
+  finish(): void {
+    const { builder, choice, extras, reason } = this;
+    this.calls.end();
+    this.endAudio();
+    const grounding = extras === undefined ? undefined : memberObject(extras, 'groundingMetadata');
+    if (grounding !== undefined && builder.isOpen(choice, this.textKey))
+      for (const citation of decodeGrounding(grounding, this.texts.join('')))
+        builder.citation(choice, this.textKey, citation);
+    if (reason === undefined) return;
+    const finish = decodeFinishReason(reason, this.calls.hasCalls);
+    if (finish.reason === 'content-filter' && this.whole === 0 && this.textKey === '') this.refuse(reason);
+    builder.finish(choice, finish, extras === undefined ? undefined : { 'google-gemini': extras });
+  }
+
+  /** Says in a sentence that nothing was answered. */
+  refuse(reason: string): void {
+    const message = this.extras === undefined ? undefined : asText(member(this.extras, 'finishMessage'));
+    const key = this.builder.flow(this.choice, 'refusal');
+    this.builder.text(this.choice, key, message ?? `The provider blocked the answer (${reason}).`);
+  }
+
+  /** Returns true when the log probabilities were given out. */
+  private readPart(part: JsonObject, logprobs: readonly TokenLogprob[] | undefined): boolean {
+    const signature = asText(member(part, 'thoughtSignature'));
+    if (typeof part.text === 'string') return this.readText(part, part.text, signature, logprobs);
+    const call = memberObject(part, 'functionCall');
+    if (call !== undefined) {
+      this.endAudio();
+      this.calls.read(call, signature);
+      return false;
+    }
+    this.calls.end();
+    // A picture within the thoughts is a draft, no part of the answer.
+    const blob = part.thought === true ? undefined : memberObject(part, 'inlineData');
+    const media = blob === undefined ? undefined : decodeInlineData(blob);
+    if (media?.type === 'audio' && media.source.kind === 'base64') {
+      this.readAudio(media.source.mediaType, media.source.data);
+      return false;
+    }
+    this.endAudio();
+    const file = memberObject(part, 'fileData');
+    const decoded =
+      media ?? (file === undefined ? decodeOwnPart(unsigned(part), this.numbers) : decodeFileData(file));
+    const key = `whole:${this.whole++}`;
+    this.builder.closeFlow(this.choice);
+    this.builder.open(this.choice, key, signed(decoded, undefined));
+    if (signature !== undefined) this.builder.signature(this.choice, key, signature);
+    this.builder.close(this.choice, key);
+    return false;
+  }
+
+  private readText(
+    part: JsonObject,
+    text: string,
+    signature: string | undefined,
+    logprobs: readonly TokenLogprob[] | undefined,
+  ): boolean {
+    if (text === '' && signature === undefined) return false;
+    const { builder, choice } = this;
+    this.calls.end();
+    this.endAudio();
+    if (this.sealed) builder.closeFlow(choice);
+    this.sealed = signature !== undefined;
+    const isThought = part.thought === true;
+    const key = builder.flow(choice, isThought ? 'reasoning' : 'text');
+    if (isThought) builder.reasoning(choice, key, text);
+    else {
+      if (key !== this.textKey) this.texts = [];
+      this.textKey = key;
+      this.texts.push(text);
+      builder.text(choice, key, text, logprobs);
+    }
+    if (signature !== undefined) builder.signature(choice, key, signature);
+    return !isThought;
+  }
+
+  private readAudio(mediaType: string, data: string): void {
+    if (this.audio === undefined) {
+      const key = `whole:${this.whole++}`;
+      this.audio = { key, joiner: new AudioJoiner() };
+      this.builder.closeFlow(this.choice);
+      const source = { kind: 'base64', mediaType, data: '' } as const;
+      this.builder.open(this.choice, key, { type: 'audio', source });
+    }
+    this.builder.audio(this.choice, this.audio.key, this.audio.joiner.push(data), '');
+  }
+
+  private endAudio(): void {
+    const { audio } = this;
+    if (audio === undefined) return;
+    this.audio = undefined;
+    this.builder.audio(this.choice, audio.key, audio.joiner.finish(), '');
+    this.builder.close(this.choice, audio.key);
+  }
+}
+
+/**
+ * Joins base64 that comes in pieces: each piece was encoded for itself, so that its bytes need not end where four
+ * characters do. Gives out what is complete and keeps up to two bytes.
+ */
+class AudioJoiner {
+  private rest: Buffer = Buffer.alloc(0);
+
+  /** The base64 to go on with after this piece. */
+  push(data: string): string {
+    if (this.rest.length === 0 && data.length % 4 === 0 && !data.endsWith('=')) return data;
+    const bytes = Buffer.concat([this.rest, Buffer.from(data, 'base64')]);
+    const whole = bytes.length - (bytes.length % 3);
+    this.rest = bytes.subarray(whole);
+    return bytes.toString('base64', 0, whole);
+  }
+
+  /** What was kept. */
+  finish(): string {
+    const { rest } = this;
+    this.rest = Buffer.alloc(0);
+    return rest.toString('base64');
+  }
+}
+
+interface OpenCall {
+  readonly key: string;
+  readonly kind: ToolCallPart['kind'];
+  readonly pieces: PartialArguments;
+  /** The arguments as a whole, when an event tells them so: they win over the pieces. */
+  whole: unknown;
+}
+
+/**
+ * Reads the function calls of one candidate. A call comes whole, or begins with a name and `willContinue`, goes on in
+ * events without a name and ends with the first that will not continue, with the next part or with the answer. Its
+ * arguments are given out at once when it ends: only then are they known to be one valid object.
+ */
+class CallReader {
+  private readonly builder: ChatEventBuilder;
+  private readonly choice: number;
+  private readonly context: DecodeContext;
+  private open: OpenCall | undefined;
+  private count = 0;
+
+  constructor(builder: ChatEventBuilder, choice: number, context: DecodeContext) {
+    this.builder = builder;
+    this.choice = choice;
+    this.context = context;
+  }
+
+  /** The client has calls to answer. */
+  get hasCalls(): boolean {
+    return this.count > 0;
+  }
+
+  read(call: JsonObject, signature: string | undefined): void {
+    const name = asText(call.name);
+    if (name !== undefined) this.begin(name, asText(call.id));
+    const { open } = this;
+    if (open === undefined) return;
+    if (call.args !== undefined) open.whole = call.args;
+    open.pieces.add(member(call, 'partialArgs'));
+    if (signature !== undefined) this.builder.signature(this.choice, open.key, signature);
+    if (member(call, 'willContinue') !== true) this.end();
+  }
+
+  /** Ends the call that is open. */
+  end(): void {
+    const { open } = this;
+    if (open === undefined) return;
+    this.open = undefined;
+    const { kind } = open;
+    const args = open.whole === undefined ? open.pieces.text() : decodeArguments(open.whole, kind);
+    this.builder.arguments(this.choice, open.key, open.whole === undefined ? plainInput(args, kind) : args);
+    this.builder.close(this.choice, open.key);
+  }
+
+  private begin(name: string, given: string | undefined): void {
+    this.end();
+    const id = given ?? this.context.newId('call_');
+    const key = `call:${id}`;
+    const isCustom = this.context.request.tools.some((tool) => tool.type === 'custom' && tool.name === name);
+    const kind = isCustom ? 'custom' : 'function';
+    this.builder.closeFlow(this.choice);
+    this.builder.open(this.choice, key, { type: 'tool-call', id, name, kind, arguments: '' });
+    this.count++;
+    this.open = { key, kind, pieces: new PartialArguments(), whole: undefined };
+  }
+}
+
+function plainInput(text: string, kind: ToolCallPart['kind']): string {
+  return kind === 'custom' ? decodeArguments(memberObject({ args: JSON.parse(text) }, 'args'), kind) : text;
+}
+
+const answerMembers = knownMembers([
+  'candidates',
+  'usageMetadata',
+  'modelVersion',
+  'responseId',
+  'createTime',
+  'promptFeedback',
+]);
+
+/**
+ * Turns the objects of an answer (one, or the events of a stream) into canonical events. A candidate finishes when the
+ * answer is over, not with its `finishReason`: some hosts send one with every event, and sources may follow it.
+ */
+export class AnswerReader {
+  readonly builder = new ChatEventBuilder();
+  private readonly context: DecodeContext;
+  private readonly candidates = new Map<number, CandidateReader>();
+  private usage: JsonObject | undefined;
+  private extras: JsonObject | undefined;
+  private feedback: JsonObject | undefined;
+
+  constructor(context: DecodeContext) {
+    this.context = context;
+  }
+
+  /** Every candidate has come with a reason for its finish. */
+  get isComplete(): boolean {
+    const begun = [...this.candidates.values()];
+    return begun.length > 0 && begun.every(({ isComplete }) => isComplete);
+  }
+
+  read(json: JsonObject): void {
+    const error = readError(json);
+    if (error !== undefined) {
+      this.writeUsage();
+      this.builder.error(error);
+      return;
+    }
+    this.start(json);
+    const usage = memberObject(json, 'usageMetadata');
+    if (usage !== undefined) this.usage = joinUsage(this.usage, usage);
+    const feedback = memberObject(json, 'promptFeedback');
+    if (feedback !== undefined) this.feedback = feedback;
+    const candidates = asArray(json.candidates);
+    for (let i = 0; i < candidates.length; i++) {
+      const candidate = asObject(candidates[i]);
+      if (candidate !== undefined) this.candidate(asCount(candidate.index) ?? i).read(candidate);
+    }
+    const others = otherMembers(json, answerMembers);
+    if (others !== undefined)
+      this.extras = this.extras === undefined ? others : Object.assign(this.extras, others);
+  }
+
+  /** The answer is over. */
+  finish(): void {
+    const { builder } = this;
+    if (builder.ended) return;
+    const blocked = asText(member(this.feedback ?? {}, 'blockReason'));
+    if (this.candidates.size === 0 && blocked !== undefined) this.finishBlocked(blocked);
+    for (const candidate of this.candidates.values()) candidate.finish();
+    if (this.feedback !== undefined) this.keep({ promptFeedback: this.feedback });
+    if (this.extras !== undefined) builder.extras({ 'google-gemini': this.extras });
+    this.writeUsage();
+    if (this.candidates.size === 0 && blocked === undefined)
+      builder.error({ ...cutShort, message: 'The provider answered without a candidate.' });
+    else builder.complete();
+  }
+
+  private start(json: JsonObject): void {
+    if (this.builder.hasStarted) return;
+    const { model } = this.context.request;
+    const created = Date.parse(asText(member(json, 'createTime')) ?? '');
+    const usage = memberObject(json, 'usageMetadata');
+    this.builder.start({
+      id: asText(member(json, 'responseId')) ?? '',
+      model: asText(member(json, 'modelVersion')) ?? model,
+      createdAt: Number.isNaN(created) ? undefined : Math.floor(created / 1000),
+      serviceTier: usage === undefined ? undefined : asText(member(usage, 'serviceTier')),
+    });
+  }
+
+  /** The wire answers a blocked prompt without candidates; the client gets a choice that says so. */
+  private finishBlocked(reason: string): void {
+    const key = this.builder.flow(0, 'refusal');
+    const message = asText(member(this.feedback ?? {}, 'blockReasonMessage'));
+    this.builder.text(0, key, message ?? `The provider blocked the prompt (${reason}).`);
+    this.builder.finish(0, { reason: 'content-filter', raw: reason });
+  }
+
+  private keep(members: JsonObject): void {
+    this.extras = Object.assign(this.extras ?? {}, members);
+  }
+
+  private writeUsage(): void {
+    const usage = decodeGeminiUsage(this.usage);
+    if (usage !== undefined) this.builder.usage(usage);
+  }
+
+  private candidate(index: number): CandidateReader {
+    let candidate = this.candidates.get(index);
+    if (candidate === undefined) {
+      candidate = new CandidateReader(this.builder, index, this.context);
+      this.candidates.set(index, candidate);
+    }
+    return candidate;
+  }
+}

@@ -1,0 +1,301 @@
+import type { EncodedRequest } from '../../../core/dialects/canonical/chat-codec.ts';
+import type { EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
+import type { HostFacts } from '../../../core/dialects/host-facts.ts';
+import type { OperationAnswer, OperationCodec } from '../../../core/dialects/upstream-plan.ts';
+import { GatewayError } from '../../../core/errors/gateway-error.ts';
+import {
+  asArray,
+  asCount,
+  asObject,
+  asText,
+  type JsonObject,
+  parseObject,
+  stringifyExact,
+} from '../json-reading.ts';
+import type { ModelPathOf } from './encode-request.ts';
+import { decodeGeminiError, readError } from './errors.ts';
+import { member, memberObject } from './parts.ts';
+import { decodeGeminiUsage } from './answer.ts';
+import { describeValue } from '../request-members.ts';
+import { embeddingsAnswer } from '../host-endpoints.ts';
+import { modelResource } from './model-path.ts';
+
+/** Texts of one request; OpenAI takes no more either. */
+const maxTexts = 2048;
+
+/** Embeddings through `:batchEmbedContents`, which takes one text as well as many. */
+export function createGeminiEmbeddings(pathOf: ModelPathOf): OperationCodec {
+  return {
+    encodeRequest(body, host, report) {
+      const requests = textsOf(body.input).map((text) => embedRequest(body, host, text));
+      reportUnknown(body, ['model', 'input', 'dimensions', 'encoding_format'], report);
+      return { path: pathOf(host, 'batchEmbedContents'), body: stringifyExact({ requests }) };
+    },
+    decodeAnswer: decodeVectors,
+    decodeError: decodeGeminiError,
+  };
+}
+
+function embedRequest(body: JsonObject, { model }: HostFacts, text: string): JsonObject {
+  const request: JsonObject = { model: modelResource(model), content: { parts: [{ text }] } };
+  if (body.dimensions !== undefined) request.outputDimensionality = body.dimensions;
+  return Object.assign(request, asObject(asObject(body.provider_options)?.['google-gemini']));
+}
+
+/** The texts of `input`. Throws `invalid_request` for token numbers: they mean something to their own tokenizer alone. */
+export function textsOf(input: unknown): readonly string[] {
+  const list = typeof input === 'string' ? [input] : asArray(input);
+  const texts = list.filter((text) => typeof text === 'string');
+  if (texts.length === 0 || texts.length < list.length)
+    throw new GatewayError(
+      'invalid_request',
+      `input must be a string or an array of strings for this provider; found ${describeValue(input)}.`,
+      { param: 'input' },
+    );
+  if (texts.length > maxTexts)
+    throw new GatewayError(
+      'invalid_request',
+      `input must hold at most ${maxTexts} texts; found ${texts.length}.`,
+      {
+        param: 'input',
+      },
+    );
+  return texts;
+}
+
+function decodeVectors(body: Buffer, _contentType: string, request: JsonObject): OperationAnswer {
+  const answer = requireAnswer(body);
+  const embeddings = asArray(answer.embeddings).map((one) => asArray(asObject(one)?.values));
+  const tokens = asCount(asObject(answer.usageMetadata)?.promptTokenCount);
+  return embeddingsAnswer(embeddings, request, tokens);
+}
+
+/** What the models speak when their answer names no rate (ai.google.dev/gemini-api/docs/speech-generation). */
+const defaultRate = 24_000;
+
+/** Speech in OpenAI's shape from the models that speak. They answer raw samples: `pcm` is these, all else becomes WAV. */
+export function createGeminiSpeech(pathOf: ModelPathOf): OperationCodec {
+  return {
+    encodeRequest(body, host, report) {
+      reportUnknown(body, ['model', 'input', 'voice', 'response_format', 'instructions'], report);
+      const format = asText(body.response_format);
+      if (format !== 'pcm' && format !== 'wav') report.emulate('response_format');
+      const instructions = asText(body.instructions);
+      if (instructions !== undefined) report.emulate('instructions');
+      const input = requireText(body, 'input');
+      const text = instructions === undefined ? input : `${instructions}\n\n${input}`;
+      const prebuiltVoiceConfig = { voiceName: requireText(body, 'voice') };
+      const generationConfig: JsonObject = {
+        responseModalities: ['AUDIO'],
+        speechConfig: { voiceConfig: { prebuiltVoiceConfig } },
+      };
+      Object.assign(generationConfig, asObject(asObject(body.provider_options)?.['google-gemini']));
+      const contents = [{ role: 'user', parts: [{ text }] }];
+      return { path: pathOf(host, 'generateContent'), body: stringifyExact({ contents, generationConfig }) };
+    },
+    decodeAnswer: decodeSpeech,
+    decodeError: decodeGeminiError,
+  };
+}
+
+function decodeSpeech(body: Buffer, _contentType: string, request: JsonObject): OperationAnswer {
+  const answer = requireAnswer(body);
+  const blobs = asArray(asObject(asObject(asArray(answer.candidates)[0])?.content)?.parts).flatMap((part) => {
+    const blob = memberObject(asObject(part) ?? {}, 'inlineData');
+    return blob === undefined ? [] : [blob];
+  });
+  const [first] = blobs;
+  if (first === undefined)
+    throw new GatewayError('upstream_invalid', 'The provider answered without a recording.', {
+      source: 'provider',
+    });
+  const samples = Buffer.concat(blobs.map(({ data }) => Buffer.from(asText(data) ?? '', 'base64')));
+  const spoken = spokenAnswer(samples, asText(member(first, 'mimeType')) ?? '', request);
+  const usage = decodeGeminiUsage(member(answer, 'usageMetadata'));
+  const model = asText(member(answer, 'modelVersion')) ?? asText(request.model) ?? '';
+  return usage === undefined ? { ...spoken, model } : { ...spoken, model, usage };
+}
+
+function spokenAnswer(samples: Buffer, mediaType: string, request: JsonObject): OperationAnswer {
+  if (!/^audio\/(?:l16|pcm|raw)/i.test(mediaType)) return { body: samples, contentType: mediaType };
+  if (request.response_format === 'pcm') return { body: samples, contentType: 'audio/pcm' };
+  const rate = Number(/rate=(\d+)/i.exec(mediaType)?.[1] ?? defaultRate);
+  return { body: wavOfSamples(samples, rate), contentType: 'audio/wav' };
+}
+
+/** Bytes of the header. */
+const headerBytes = 44;
+
+/** Raw samples (16 bit, little-endian) as a WAV file. `rate` in samples per second. */
+function wavOfSamples(samples: Uint8Array, rate: number, channels = 1): Buffer {
+  const header = Buffer.alloc(headerBytes);
+  const bytesPerFrame = channels * 2;
+  header.write('RIFF', 0, 'latin1');
+  header.writeUInt32LE(headerBytes - 8 + samples.length, 4);
+  header.write('WAVEfmt ', 8, 'latin1');
+  header.writeUInt32LE(16, 16);
+  // 1 is uncompressed.
+  header.writeUInt16LE(1, 20);
+  header.writeUInt16LE(channels, 22);
+  header.writeUInt32LE(rate, 24);
+  header.writeUInt32LE(rate * bytesPerFrame, 28);
+  header.writeUInt16LE(bytesPerFrame, 32);
+  header.writeUInt16LE(16, 34);
+  header.write('data', 36, 'latin1');
+  header.writeUInt32LE(samples.length, 40);
+  return Buffer.concat([header, samples]);
+}
+
+/** Shapes that both kinds of models draw, by width over height. */
+const ratios: readonly (readonly [string, number])[] = [
+  ['1:1', 1],
+  ['4:3', 4 / 3],
+  ['3:4', 3 / 4],
+  ['16:9', 16 / 9],
+  ['9:16', 9 / 16],
+];
+
+const known = ['model', 'prompt', 'n', 'size', 'response_format', 'output_format'];
+
+/** Images in OpenAI's shape from Imagen models (`:predict`) and from Gemini models that draw (`:generateContent`). */
+export function createGeminiImages(pathOf: ModelPathOf): OperationCodec {
+  return {
+    encodeRequest(body, host, report) {
+      reportUnknown(body, known, report);
+      // The bytes come in the answer; neither kind of model puts them on a server.
+      if (body.response_format === 'url') report.emulate('response_format');
+      return host.model.includes('imagen')
+        ? encodeImagen(body, host, report, pathOf)
+        : encodeDrawing(body, host, report, pathOf);
+    },
+    decodeAnswer: decodeImages,
+    decodeError: decodeGeminiError,
+  };
+}
+
+function encodeImagen(
+  body: JsonObject,
+  host: HostFacts,
+  report: EncodeReport,
+  pathOf: ModelPathOf,
+): EncodedRequest {
+  const parameters: JsonObject = { sampleCount: typeof body.n === 'number' ? body.n : 1 };
+  const aspectRatio = aspectRatioOf(body.size, report);
+  if (aspectRatio !== undefined) parameters.aspectRatio = aspectRatio;
+  const format = asText(body.output_format);
+  if (format === 'png' || format === 'jpeg') parameters.outputOptions = { mimeType: `image/${format}` };
+  else if (format !== undefined) report.drop('output_format');
+  Object.assign(parameters, ownOptions(body));
+  const instances = [{ prompt: requireText(body, 'prompt') }];
+  return { path: pathOf(host, 'predict'), body: stringifyExact({ instances, parameters }) };
+}
+
+function encodeDrawing(
+  body: JsonObject,
+  host: HostFacts,
+  report: EncodeReport,
+  pathOf: ModelPathOf,
+): EncodedRequest {
+  if (typeof body.n === 'number' && body.n > 1) report.drop('n');
+  if (body.output_format !== undefined) report.drop('output_format');
+  const generationConfig: JsonObject = { responseModalities: ['TEXT', 'IMAGE'] };
+  const aspectRatio = aspectRatioOf(body.size, report);
+  if (aspectRatio !== undefined) generationConfig.imageConfig = { aspectRatio };
+  Object.assign(generationConfig, ownOptions(body));
+  const contents = [{ role: 'user', parts: [{ text: requireText(body, 'prompt') }] }];
+  return { path: pathOf(host, 'generateContent'), body: stringifyExact({ contents, generationConfig }) };
+}
+
+function ownOptions(body: JsonObject): JsonObject | undefined {
+  const options = asObject(body.provider_options);
+  return asObject(options?.['google-gemini']) ?? asObject(options?.['google-vertex']);
+}
+
+/** The shape that comes nearest to a size (`1536x1024`); the number of pixels is the model's. */
+function aspectRatioOf(size: unknown, report: EncodeReport): string | undefined {
+  if (size === undefined || size === null || size === 'auto') return undefined;
+  const [, width, height] = /^(\d+)\s*[x:]\s*(\d+)$/.exec(asText(size) ?? '') ?? [];
+  const ratio = Number(width) / Number(height);
+  if (!Number.isFinite(ratio) || ratio <= 0) {
+    report.drop('size');
+    return undefined;
+  }
+  report.emulate('size');
+  const distance = (other: number): number => Math.abs(Math.log(ratio / other));
+  const [first, ...others] = ratios as [readonly [string, number], ...(readonly [string, number])[]];
+  return others.reduce((best, one) => (distance(one[1]) < distance(best[1]) ? one : best), first)[0];
+}
+
+function decodeImages(body: Buffer, _contentType: string, request: JsonObject): OperationAnswer {
+  const answer = requireAnswer(body);
+  const model = asText(member(answer, 'modelVersion')) ?? asText(request.model) ?? '';
+  const data = 'predictions' in answer ? predictions(answer) : drawings(answer);
+  if (data.length === 0)
+    throw new GatewayError('upstream_invalid', `The provider made no image. ${refusal(answer)}`.trim(), {
+      source: 'provider',
+    });
+  const usage = decodeGeminiUsage(member(answer, 'usageMetadata'));
+  return usage === undefined ? { body: { data }, model } : { body: { data }, model, usage };
+}
+
+function predictions(answer: JsonObject): JsonObject[] {
+  return asArray(answer.predictions).flatMap((value) => {
+    const prediction = asObject(value);
+    const bytes = asText(prediction?.bytesBase64Encoded);
+    if (bytes === undefined) return [];
+    const prompt = asText(prediction?.prompt);
+    return [prompt === undefined ? { b64_json: bytes } : { b64_json: bytes, revised_prompt: prompt }];
+  });
+}
+
+function drawings(answer: JsonObject): JsonObject[] {
+  return partsOf(answer).flatMap((part) => {
+    const blob = memberObject(part, 'inlineData');
+    const bytes = blob === undefined || part.thought === true ? undefined : asText(blob.data);
+    return bytes === undefined ? [] : [{ b64_json: bytes }];
+  });
+}
+
+/** What the host says instead of an image: a reason, or the model's own words. */
+function refusal(answer: JsonObject): string {
+  const reason = asArray(answer.predictions).map((one) => asText(asObject(one)?.raiFilteredReason));
+  const blocked = asText(member(memberObject(answer, 'promptFeedback') ?? {}, 'blockReason'));
+  const text = partsOf(answer).map((part) => asText(part.text));
+  return [...reason, blocked, ...text].find((one) => one !== undefined) ?? '';
+}
+
+function partsOf(answer: JsonObject): JsonObject[] {
+  return asArray(answer.candidates).flatMap((candidate) =>
+    asArray(asObject(asObject(candidate)?.content)?.parts).flatMap((part) => {
+      const object = asObject(part);
+      return object === undefined ? [] : [object];
+    }),
+  );
+}
+
+/** Reports every member of an operation's body that the host is not told. */
+export function reportUnknown(body: JsonObject, known: readonly string[], report: EncodeReport): void {
+  for (const [name, value] of Object.entries(body))
+    if (value !== undefined && value !== null && name !== 'provider_options' && !known.includes(name))
+      report.drop(name);
+}
+
+/** The text of a member that an operation cannot do without. Throws `invalid_request`. */
+function requireText(body: JsonObject, name: string): string {
+  const text = asText(body[name]);
+  if (text !== undefined) return text;
+  throw new GatewayError(
+    'invalid_request',
+    `${name} must be a string that is not empty; found ${describeValue(body[name])}.`,
+    { param: name },
+  );
+}
+
+/** The JSON object that a host answered. Throws `upstream_invalid` for anything else and for an error in its place. */
+export function requireAnswer(body: Buffer): JsonObject {
+  const answer = parseObject(body.toString('utf8'));
+  const error = readError(answer);
+  if (answer !== undefined && error === undefined) return answer;
+  const message = error?.message ?? 'The provider answered with something that is no JSON object.';
+  throw new GatewayError('upstream_invalid', message, { source: 'provider' });
+}

@@ -1,0 +1,333 @@
+import type {
+  AudioPart,
+  ChatPart,
+  FilePart,
+  ImagePart,
+  MediaSource,
+  OpaquePart,
+  ProviderToolPart,
+  ToolCallPart,
+  ToolResultPart,
+} from '../../../core/dialects/canonical/chat-part.ts';
+import {
+  asArray,
+  asObject,
+  asText,
+  type JsonObject,
+  parseExactObject,
+  stringifyExact,
+} from '../json-reading.ts';
+
+const snakeNames = new Map<string, string>();
+
+/**
+ * A member by its camel-case name, or by the snake-case one: Google's JSON readers take both spellings, and so do its
+ * clients write them.
+ */
+export function member(object: JsonObject, name: string): unknown {
+  const value = object[name];
+  return value === undefined ? object[snakeName(name)] : value;
+}
+
+/** The same when it is an object. */
+export function memberObject(object: JsonObject, name: string): JsonObject | undefined {
+  return asObject(member(object, name));
+}
+
+/** These members (camel-case names) in either spelling, for `otherMembers`. */
+export function knownMembers(names: readonly string[]): ReadonlySet<string> {
+  return new Set(names.flatMap((name) => [name, snakeName(name)]));
+}
+
+/** The members that `known` does not list; undefined when there are none. */
+export function otherMembers(object: JsonObject, known: ReadonlySet<string>): JsonObject | undefined {
+  let others: JsonObject | undefined;
+  for (const name of Object.keys(object)) {
+    if (known.has(name) || object[name] === undefined) continue;
+    others ??= {};
+    others[name] = object[name];
+  }
+  return others;
+}
+
+/** The object without these members. */
+export function withoutMembers(object: JsonObject, names: readonly string[]): JsonObject {
+  return Object.fromEntries(Object.entries(object).filter(([name]) => !names.includes(name)));
+}
+
+function snakeName(name: string): string {
+  let snake = snakeNames.get(name);
+  if (snake === undefined) {
+    snake = name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+    snakeNames.set(name, snake);
+  }
+  return snake;
+}
+
+/** Media types by the end of a URL's path, for URLs whose sender told none. */
+const typesByEnding: Readonly<Record<string, string>> = {
+  png: 'image/png',
+  jpg: 'image/jpeg',
+  jpeg: 'image/jpeg',
+  webp: 'image/webp',
+  gif: 'image/gif',
+  heic: 'image/heic',
+  heif: 'image/heif',
+  pdf: 'application/pdf',
+  txt: 'text/plain',
+  html: 'text/html',
+  csv: 'text/csv',
+  json: 'application/json',
+  mp4: 'video/mp4',
+  mov: 'video/quicktime',
+  webm: 'video/webm',
+  mp3: 'audio/mpeg',
+  wav: 'audio/wav',
+  flac: 'audio/flac',
+  ogg: 'audio/ogg',
+};
+
+/** The media type that a URL's ending stands for; undefined for endings that are not known. */
+function mediaTypeOfUrl(url: string): string | undefined {
+  const ending = /\.([a-z0-9]+)$/.exec((url.split(/[?#]/, 1)[0] as string).toLowerCase())?.[1];
+  return ending !== undefined && Object.hasOwn(typesByEnding, ending) ? typesByEnding[ending] : undefined;
+}
+
+/** Whether a URI names something that was uploaded to Google and that nobody else can fetch. */
+function isGoogleFile(uri: string): boolean {
+  return (
+    uri.startsWith('gs://') || /^(?:https:\/\/generativelanguage\.googleapis\.com\/[^/]+\/)?files\//.test(uri)
+  );
+}
+
+/** `inlineData` as the part that its media type makes it. */
+export function decodeInlineData(blob: JsonObject): ImagePart | AudioPart | FilePart {
+  const mediaType = asText(member(blob, 'mimeType')) ?? 'application/octet-stream';
+  const source = { kind: 'base64', mediaType, data: asText(blob.data) ?? '' } as const;
+  const filename = asText(member(blob, 'displayName'));
+  if (mediaType.startsWith('image/')) return { type: 'image', source };
+  if (mediaType.startsWith('audio/')) return { type: 'audio', source };
+  return filename === undefined ? { type: 'file', source } : { type: 'file', source, filename };
+}
+
+/** `fileData` as an image or a file. */
+export function decodeFileData(data: JsonObject): ImagePart | FilePart {
+  const uri = asText(member(data, 'fileUri')) ?? '';
+  const mediaType = asText(member(data, 'mimeType'));
+  const filename = asText(member(data, 'displayName'));
+  const source: MediaSource = isGoogleFile(uri)
+    ? { kind: 'file-id', id: uri, dialect: 'google-gemini' }
+    : { kind: 'url', url: uri };
+  if (mediaType?.startsWith('image/') === true) {
+    if (mediaTypeOfUrl(uri) === mediaType) return { type: 'image', source };
+    return { type: 'image', source, extras: { 'google-gemini': { mimeType: mediaType } } };
+  }
+  const part: { -readonly [name in keyof FilePart]: FilePart[name] } = { type: 'file', source };
+  if (mediaType !== undefined) part.mediaType = mediaType;
+  if (filename !== undefined) part.filename = filename;
+  return part;
+}
+
+/**
+ * Media as `inlineData` or `fileData`; undefined when the wire cannot hold it. Public https URLs are documented as
+ * `fileUri` by both hosts (ai.google.dev/gemini-api/docs/file-input-methods), as are files uploaded to Google.
+ */
+export function encodeMedia(part: ImagePart | AudioPart | FilePart): JsonObject | undefined {
+  const { source } = part;
+  switch (source.kind) {
+    case 'base64':
+      return { inlineData: { mimeType: source.mediaType, data: source.data } };
+    case 'text':
+      return {
+        inlineData: { mimeType: 'text/plain', data: Buffer.from(source.text, 'utf8').toString('base64') },
+      };
+    case 'url': {
+      if (!/^(?:https|gs):\/\//i.test(source.url)) return undefined;
+      return { fileData: fileData(source.url, part) };
+    }
+    case 'file-id':
+      if (source.dialect !== 'google-gemini' && source.dialect !== 'google-vertex') return undefined;
+      return { fileData: fileData(source.id, part) };
+  }
+}
+
+function fileData(fileUri: string, part: ImagePart | AudioPart | FilePart): JsonObject {
+  const told = part.type === 'file' ? part.mediaType : asText(part.extras?.['google-gemini']?.mimeType);
+  const mimeType = told ?? mediaTypeOfUrl(fileUri);
+  return mimeType === undefined ? { fileUri } : { mimeType, fileUri };
+}
+
+/**
+ * One part of a model's turn, in a history or in an answer; undefined for what this wire cannot say (encrypted thinking,
+ * tools that another provider ran) and for texts that say nothing.
+ */
+export function encodeModelPart(part: ChatPart): JsonObject | undefined {
+  const encoded = withoutSignature(part);
+  if (encoded === undefined) return undefined;
+  if (part.signature !== undefined) encoded.thoughtSignature = part.signature;
+  return Object.assign(encoded, siblings(part));
+}
+
+/** What stands beside a part's content: `videoMetadata`, `mediaResolution` … */
+export function siblings(part: ChatPart): JsonObject {
+  const own = part.extras?.['google-gemini'];
+  // The media type of an address stands within its `fileData`.
+  return own === undefined ? {} : withoutMembers(own, ['mimeType']);
+}
+
+function withoutSignature(part: ChatPart): JsonObject | undefined {
+  switch (part.type) {
+    case 'text':
+    case 'refusal':
+      return part.text === '' && part.signature === undefined ? undefined : { text: part.text };
+    case 'reasoning':
+      if (part.redacted !== undefined) return undefined;
+      return part.text === '' && part.signature === undefined
+        ? undefined
+        : { text: part.text, thought: true };
+    case 'tool-call':
+      return { functionCall: { id: part.id, name: part.name, args: encodeArguments(part) } };
+    case 'provider-tool':
+    case 'opaque':
+      return part.dialect === 'google-gemini' || part.dialect === 'google-vertex'
+        ? { ...part.value }
+        : undefined;
+    case 'image':
+    case 'audio':
+    case 'file':
+      return encodeMedia(part);
+    case 'tool-result':
+      return undefined;
+  }
+}
+
+/**
+ * `functionResponse.response` for a result: the object itself when the tool answered with one, else its text under
+ * `output`, or under `error` when it failed, which are the names that Google documents.
+ */
+export function encodeResponse(result: ToolResultPart): JsonObject {
+  const text = result.content.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n');
+  if (result.isError === true) return { error: text };
+  const object = text.trimStart().startsWith('{') ? parseExactObject(text) : undefined;
+  return object ?? { output: text };
+}
+
+/** What a result holds beside text, as parts of this wire, and how many parts it cannot say. */
+export function encodeResultMedia(result: ToolResultPart): {
+  readonly parts: readonly JsonObject[];
+  readonly lost: number;
+} {
+  const parts: JsonObject[] = [];
+  let lost = 0;
+  for (const part of result.content) {
+    if (part.type === 'text') continue;
+    const media = encodeMedia(part);
+    if (media === undefined) lost++;
+    else parts.push(media);
+  }
+  return { parts, lost };
+}
+
+/** The result that a `functionResponse` part carries; its call is named by the caller of this function. */
+export function decodeResult(response: JsonObject, callId: string): ToolResultPart {
+  const name = asText(response.name);
+  const answer = memberObject(response, 'response') ?? {};
+  const failure = onlyText(answer, 'error');
+  const text = failure ?? onlyText(answer, 'output') ?? onlyText(answer, 'result') ?? stringifyExact(answer);
+  const result: { -readonly [key in keyof ToolResultPart]: ToolResultPart[key] } = {
+    type: 'tool-result',
+    callId,
+    kind: 'function',
+    content: [{ type: 'text', text }, ...asArray(response.parts).flatMap(decodeMedia)],
+  };
+  if (name !== undefined) result.name = name;
+  if (failure !== undefined) result.isError = true;
+  return result;
+}
+
+function decodeMedia(value: unknown): ToolResultPart['content'] {
+  const part = asObject(value);
+  if (part === undefined) return [];
+  const blob = memberObject(part, 'inlineData');
+  if (blob !== undefined) return [decodeInlineData(blob)];
+  const file = memberObject(part, 'fileData');
+  return file === undefined ? [] : [decodeFileData(file)];
+}
+
+/** The text of an object that has this member alone. */
+function onlyText(answer: JsonObject, name: string): string | undefined {
+  const value = answer[name];
+  return typeof value === 'string' && Object.keys(answer).length === 1 ? value : undefined;
+}
+
+/** Gives a result the id of the call before it, and numbers what the wire does not. */
+export interface ToolNumbers {
+  /** Of the last call. */
+  lastId: string;
+  readonly newId: (prefix: string) => string;
+}
+
+/**
+ * A part that a tool of Google's own wrote: code and its result, a server-side call and its response. Every other part
+ * that is not known is kept as it is.
+ */
+export function decodeOwnPart(part: JsonObject, numbers: ToolNumbers): ProviderToolPart | OpaquePart {
+  const code = memberObject(part, 'executableCode');
+  if (code !== undefined) return toolPart('call', 'code_execution', code, part, numbers);
+  const result = memberObject(part, 'codeExecutionResult');
+  if (result !== undefined) return toolPart('result', 'code_execution', result, part, numbers);
+  const call = memberObject(part, 'toolCall');
+  if (call !== undefined) return toolPart('call', toolName(call), call, part, numbers);
+  const response = memberObject(part, 'toolResponse');
+  if (response !== undefined) return toolPart('result', toolName(response), response, part, numbers);
+  return { type: 'opaque', dialect: 'google-gemini', value: part };
+}
+
+function toolPart(
+  phase: ProviderToolPart['phase'],
+  name: string,
+  inner: JsonObject,
+  value: JsonObject,
+  numbers: ToolNumbers,
+): ProviderToolPart {
+  let id = asText(inner.id);
+  if (phase === 'call') {
+    id ??= numbers.newId('tool_');
+    numbers.lastId = id;
+  } else id ??= numbers.lastId;
+  return { type: 'provider-tool', dialect: 'google-gemini', phase, id, name, value };
+}
+
+function toolName(inner: JsonObject): string {
+  return (asText(member(inner, 'toolType')) ?? 'tool').toLowerCase();
+}
+
+/** The part without its signature, which stands on the canonical part. */
+export function unsigned(part: JsonObject): JsonObject {
+  return withoutMembers(part, ['thoughtSignature', 'thought_signature']);
+}
+
+/** A canonical part with the signature that stood on the wire's part. */
+export function signed<T extends ChatPart>(part: T, signature: string | undefined): T {
+  return signature === undefined ? part : { ...part, signature };
+}
+
+/** A call's arguments as the object that this wire wants. Free text (a custom tool) and what is no object become `{ "input": … }`. */
+export function encodeArguments(call: Pick<ToolCallPart, 'kind' | 'arguments'>): JsonObject {
+  if (call.kind === 'custom') return { input: call.arguments };
+  if (call.arguments.trim() === '') return {};
+  return parseExactObject(call.arguments) ?? { input: call.arguments };
+}
+
+/** The arguments of a `functionCall` as JSON text; for a custom tool its free text. Hosts that quote the object are understood. */
+export function decodeArguments(args: unknown, kind: ToolCallPart['kind']): string {
+  if (typeof args === 'string') return parseExactObject(args) === undefined ? wrap(args) : args;
+  if (typeof args !== 'object' || args === null || Array.isArray(args)) return kind === 'custom' ? '' : '{}';
+  const object = args as JsonObject;
+  if (kind === 'custom' && typeof object.input === 'string') return object.input;
+  return stringifyExact(object);
+}
+
+function wrap(text: string): string {
+  return text.trim() === '' ? '{}' : stringifyExact({ input: text });
+}

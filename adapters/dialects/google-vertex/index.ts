@@ -1,1 +1,0 @@
-export { googleVertexHost } from './host.ts';

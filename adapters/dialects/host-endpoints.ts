@@ -1,0 +1,190 @@
+import type {
+  ChatClientCodec,
+  ChatProviderCodec,
+  EncodedRequest,
+} from '../../core/dialects/canonical/chat-codec.ts';
+import type { DialectName, EndpointId } from '../../core/dialects/endpoint.ts';
+import type {
+  OperationAnswer,
+  OperationCodec,
+  UpstreamCallFacts,
+  UpstreamPlan,
+} from '../../core/dialects/upstream-plan.ts';
+import type { ChatRequest } from '../../core/dialects/canonical/chat-request.ts';
+import type { EncodeReport } from '../../core/dialects/canonical/encode-report.ts';
+import type { HostFacts } from '../../core/dialects/host-facts.ts';
+import { GatewayError } from '../../core/errors/gateway-error.ts';
+import {
+  asArray,
+  asCount,
+  asObject,
+  asText,
+  type JsonObject,
+  parseExactObject,
+  parseObject,
+} from './json-reading.ts';
+import { noUsage } from '../../core/dialects/usage.ts';
+import type { ListedModel, ModelListing } from '../../core/dialects/model-list.ts';
+
+const openAi: ModelListing = {
+  path: () => '/models',
+  read: (body) => listed(body, 'data', (one) => entry(one, asText(one.id))),
+};
+
+const anthropic: ModelListing = {
+  path: () => '/models?limit=1000',
+  read: (body) => listed(body, 'data', (one) => entry(one, asText(one.id))),
+};
+
+const gemini: ModelListing = {
+  path: () => '/v1beta/models?pageSize=1000',
+  read: (body) => listed(body, 'models', (one) => entry(one, asText(one.name)?.replace(/^models\//, ''))),
+};
+
+const cohere: ModelListing = {
+  path: () => '/v1/models?page_size=1000',
+  read: (body) => listed(body, 'models', (one) => entry(one, asText(one.name))),
+};
+
+const azure: ModelListing = { ...openAi, path: () => '/v1/models' };
+
+const workersAi: ModelListing = {
+  path: () => '/models/search?per_page=1000',
+  read: (body) => listed(body, 'result', (one) => entry(one, asText(one.name))),
+};
+
+/** How hosts list their models. Bedrock's list stands at another host and Vertex has none of its own: they are not asked. */
+export const modelListings: Readonly<Partial<Record<DialectName, ModelListing>>> = {
+  'openai-chat': openAi,
+  'openai-completions': openAi,
+  'openai-responses': openAi,
+  'azure-openai': azure,
+  'anthropic-messages': anthropic,
+  'google-gemini': gemini,
+  'cohere-v2': cohere,
+  'workers-ai': workersAi,
+};
+
+function listed(
+  body: Buffer,
+  member: string,
+  read: (one: JsonObject) => ListedModel | undefined,
+): readonly ListedModel[] {
+  const list = asArrayOfBody(body, member);
+  if (list === undefined) {
+    throw new GatewayError('upstream_invalid', "The provider's answer is no list of models.", {
+      source: 'provider',
+    });
+  }
+  return list.flatMap((one) => {
+    const found = read(asObject(one) ?? {});
+    return found === undefined ? [] : [found];
+  });
+}
+
+/** Some hosts answer with the bare list. */
+function asArrayOfBody(body: Buffer, member: string): readonly unknown[] | undefined {
+  const text = body.toString('utf8');
+  const whole = parseObject(text);
+  if (whole !== undefined) return Array.isArray(whole[member]) ? asArray(whole[member]) : undefined;
+  const bare = parseObject(`{"list":${text}}`)?.list;
+  return Array.isArray(bare) ? asArray(bare) : undefined;
+}
+
+function entry(one: JsonObject, id: string | undefined): ListedModel | undefined {
+  if (id === undefined) return undefined;
+  const date = asText(one.created_at);
+  const created = asCount(one.created) ?? (date === undefined ? NaN : Date.parse(date) / 1000);
+  const owner = asText(one.owned_by);
+  return {
+    id,
+    ...(Number.isFinite(created) ? { created } : {}),
+    ...(owner === undefined ? {} : { ownedBy: owner }),
+  };
+}
+
+/** The operations that ask for the next turn of a conversation, each in a dialect of its own. */
+export const chatEndpoints: ReadonlySet<EndpointId> = new Set([
+  'chat.completions',
+  'completions',
+  'responses',
+  'messages',
+  'generate-content',
+]);
+
+/** The very bytes to the same path below the host's base URL. */
+export function passOn(call: UpstreamCallFacts): UpstreamPlan {
+  return { kind: 'pass', path: call.path + call.query };
+}
+
+/** Through the canonical form for what is chat in another dialect; undefined for everything else. */
+export function translated(call: UpstreamCallFacts, codec: ChatProviderCodec): UpstreamPlan | undefined {
+  return chatEndpoints.has(call.endpoint) ? { kind: 'chat', codec } : undefined;
+}
+
+/** The host has no such operation. */
+export function refused(call: UpstreamCallFacts, operation: string): UpstreamPlan {
+  return {
+    kind: 'refuse',
+    message: `The provider "${call.host.provider}" has no ${operation}. Send the request to one that has it.`,
+  };
+}
+
+/** How a host counts the tokens of a request. */
+export interface TokenCounting {
+  encode(request: ChatRequest, host: HostFacts, report: EncodeReport): EncodedRequest;
+  /** Member of the answer that holds the number. */
+  readonly member: string;
+  readonly decodeError: OperationCodec['decodeError'];
+}
+
+/** `messages/count_tokens` by another host's count: the body is that of Anthropic's wire, read by `client`; the answer is `{input_tokens}`. */
+export function countTokensOperation(client: ChatClientCodec, host: TokenCounting): OperationCodec {
+  const { member, decodeError } = host;
+  return {
+    encodeRequest(body, facts, report) {
+      const { model } = facts;
+      const call = { body, model, stream: false, query: '', header: () => undefined };
+      return host.encode(client.decodeRequest(call), facts, report);
+    },
+    decodeAnswer(body) {
+      const tokens = asCount(parseExactObject(body.toString('utf8'))?.[member]);
+      if (tokens !== undefined) return { body: { input_tokens: tokens } };
+      throw new GatewayError(
+        'upstream_invalid',
+        `The provider counted no tokens: its answer has no "${member}".`,
+        { source: 'provider' },
+      );
+    },
+    decodeError,
+  };
+}
+
+/** Vectors in OpenAI's shape. Its clients read `usage`: where the host counts nothing it says zero, and no usage is recorded. */
+export function embeddingsAnswer(
+  embeddings: readonly (readonly unknown[])[],
+  request: JsonObject,
+  tokens: number | undefined,
+): OperationAnswer {
+  const model = asText(request.model) ?? '';
+  const data = embeddings.map((vector, index) => ({
+    ...{ object: 'embedding', index },
+    embedding: encodedVector(vector, request.encoding_format),
+  }));
+  const usage = { prompt_tokens: tokens ?? 0, total_tokens: tokens ?? 0 };
+  const body: JsonObject = { object: 'list', data, model, usage };
+  if (tokens === undefined) return { body, model };
+  return { body, model, usage: { ...noUsage, promptTokens: tokens, totalTokens: tokens } };
+}
+
+/**
+ * A vector in the form that `encoding_format` asks for: `base64` packs the numbers as OpenAI does (little-endian floats of
+ * 32 bits, what is no number is 0), which its SDKs ask for unless they are told otherwise. Anything else: as it is.
+ */
+export function encodedVector(vector: unknown, encodingFormat: unknown): unknown {
+  if (encodingFormat !== 'base64') return vector;
+  const numbers = asArray(vector);
+  const bytes = Buffer.alloc(numbers.length * 4);
+  numbers.forEach((value, at) => bytes.writeFloatLE(typeof value === 'number' ? value : 0, at * 4));
+  return bytes.toString('base64');
+}

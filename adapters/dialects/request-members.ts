@@ -1,0 +1,224 @@
+import type { ErrorObject } from 'ajv/dist/2020.js';
+import type { ConversationText, RequestIssue } from '../../core/dialects/dialect.ts';
+import { asObject, asText, type JsonObject } from './json-reading.ts';
+import type { CacheMarker, MediaSource } from '../../core/dialects/canonical/chat-part.ts';
+import { GatewayError } from '../../core/errors/gateway-error.ts';
+
+/** Enumerated values are shown when they are short; other text of a request never is. */
+const maxShownCharacters = 40;
+
+/** Names a value for an error message without repeating a conversation. */
+export function describeValue(value: unknown): string {
+  if (value === undefined) return 'nothing';
+  if (typeof value === 'string') return `a string of ${counted(value.length, 'character')}`;
+  if (Array.isArray(value)) return `an array of ${counted(value.length, 'item')}`;
+  if (typeof value === 'object' && value !== null) return 'an object';
+  // A number, a BigInt, a boolean or null.
+  return `${value as number}`;
+}
+
+/** The issue of a body that is no JSON object; undefined when it is one. */
+export function bodyIssue(body: unknown): RequestIssue | undefined {
+  if (asObject(body) !== undefined) return undefined;
+  return { param: 'body', message: `body must be a JSON object; found ${describeValue(body)}.` };
+}
+
+/** An issue from the first error that ajv (run with `verbose`) found in `body`. */
+export function issueOf(error: ErrorObject, body: unknown): RequestIssue {
+  const path = pathOf(error.instancePath);
+  const missing = asObject(error.params)?.missingProperty;
+  if (error.keyword === 'required' && typeof missing === 'string') {
+    const param = paramOf([...path, missing], body);
+    return { param, message: `${param} is required and was not given.` };
+  }
+  const param = paramOf(path, body);
+  return { param, message: `${param} must ${ruleOf(error)}; found ${foundBy(error)}.` };
+}
+
+/** A path as OpenAI writes it: `tools[3].function.name`. The body itself is `body`. */
+function paramOf(path: readonly string[], body: unknown): string {
+  if (path.length === 0) return 'body';
+  let name = '';
+  let parent = body;
+  for (const segment of path) {
+    const inArray = Array.isArray(parent);
+    name += inArray ? `[${segment}]` : name === '' ? segment : `.${segment}`;
+    parent = inArray ? (parent as unknown[])[Number(segment)] : asObject(parent)?.[segment];
+  }
+  return name;
+}
+
+function pathOf(pointer: string): string[] {
+  if (pointer === '') return [];
+  return pointer
+    .slice(1)
+    .split('/')
+    .map((segment) => segment.replaceAll('~1', '/').replaceAll('~0', '~'));
+}
+
+function ruleOf({ keyword, schema, params }: ErrorObject): string {
+  switch (keyword) {
+    case 'type':
+      return `be ${listOf(schema, typeName)}`;
+    case 'enum':
+      return `be ${listOf(schema, (value) => `'${value}'`)}`;
+    case 'const':
+      return `be '${String(schema)}'`;
+    case 'not':
+      return 'not be null';
+    case 'minItems':
+    case 'maxItems':
+      return `hold ${keyword === 'minItems' ? 'at least' : 'at most'} ${counted(Number(schema), 'item')}`;
+    default:
+      return asObject(params)?.rule === undefined ? `satisfy "${keyword}"` : String(asObject(params)?.rule);
+  }
+}
+
+function foundBy({ keyword, data }: ErrorObject): string {
+  const shown = (keyword === 'enum' || keyword === 'const') && typeof data === 'string';
+  return shown && data.length <= maxShownCharacters ? JSON.stringify(data) : describeValue(data);
+}
+
+function counted(amount: number, noun: string): string {
+  return `${amount} ${noun}${amount === 1 ? '' : 's'}`;
+}
+
+function typeName(type: string): string {
+  return type === 'array' || type === 'object' ? `an ${type}` : type === 'null' ? 'null' : `a ${type}`;
+}
+
+/** `a`, `a or b`, `a, b or c`. Null is left out where there is more: it stands for "not given". */
+function listOf(schema: unknown, show: (value: string) => string): string {
+  const values = (Array.isArray(schema) ? schema.map(String) : [String(schema)]).filter(
+    (value, _position, all) => value !== 'null' || all.length === 1,
+  );
+  const shown = values.map(show);
+  const last = shown.pop() ?? '';
+  return shown.length === 0 ? last : `${shown.join(', ')} or ${last}`;
+}
+
+/** The refusal of a request member: what it must be, and what was found. */
+export function unreadable(param: string, rule: string, found: unknown): GatewayError {
+  return new GatewayError('invalid_request', `${param} must ${rule}; found ${describeValue(found)}.`, {
+    param,
+  });
+}
+
+/** A number of the request. Absent and null are undefined; anything else throws `invalid_request`. */
+export function numberMember(body: JsonObject, name: string): number | undefined {
+  const value = body[name];
+  if (value === undefined || value === null) return undefined;
+  if (typeof value === 'bigint') return Number(value);
+  if (typeof value !== 'number') throw unreadable(name, 'be a number', value);
+  return value;
+}
+
+/** A truth value of the request, by the same rules. */
+export function booleanMember(body: JsonObject, name: string): boolean | undefined {
+  const value = body[name];
+  if (value === undefined || value === null) return undefined;
+  if (typeof value !== 'boolean') throw unreadable(name, 'be true or false', value);
+  return value;
+}
+
+/** A text of the request, by the same rules. */
+export function textMember(body: JsonObject, name: string): string | undefined {
+  const value = body[name];
+  if (value === undefined || value === null) return undefined;
+  if (typeof value !== 'string') throw unreadable(name, 'be a string', value);
+  return value;
+}
+
+/** A string or a list of strings as a list, by the same rules. */
+export function textsMember(body: JsonObject, name: string): readonly string[] | undefined {
+  const value = body[name];
+  if (value === undefined || value === null) return undefined;
+  if (typeof value === 'string') return [value];
+  if (!Array.isArray(value) || !value.every((item): item is string => typeof item === 'string')) {
+    throw unreadable(name, 'be a string or an array of strings', value);
+  }
+  return value;
+}
+
+/** A prompt cache marker (`cache_control: { type: 'ephemeral', ttl }`) as gateways and hosts of Anthropic models take it. */
+export function cacheMember(holder: JsonObject): CacheMarker | undefined {
+  const marker = asObject(holder.cache_control);
+  if (marker === undefined) return undefined;
+  const ttl = asText(marker.ttl);
+  return ttl === undefined ? {} : { ttl };
+}
+
+/** The members that are not named in `known`; undefined when there are none. */
+export function unknownMembers(holder: JsonObject, known: ReadonlySet<string>): JsonObject | undefined {
+  let unknown: JsonObject | undefined;
+  for (const name in holder) {
+    if (known.has(name) || name === '__proto__') continue;
+    const value = holder[name];
+    if (value === null || value === undefined) continue;
+    unknown ??= {};
+    unknown[name] = value;
+  }
+  return unknown;
+}
+
+/** Without the members that are undefined. */
+export function given<T extends object>(value: { [K in keyof T]: T[K] | undefined }): T {
+  const said = { ...value };
+  for (const name in said) if (said[name] === undefined) delete said[name];
+  return said as T;
+}
+
+/** A `data:` URL as base64 with its media type, any other URL as it is. `fallback` is the media type of a `data:` URL that names none. */
+export function sourceOfUrl(url: string, fallback = 'application/octet-stream'): MediaSource {
+  if (!/^data:/i.test(url.slice(0, 5))) return { kind: 'url', url };
+  const comma = url.indexOf(',');
+  if (comma === -1) return { kind: 'url', url };
+  const head = url.slice(5, comma);
+  const isBase64 = /;\s*base64$/i.test(head);
+  const mediaType = (head.split(';', 1)[0] as string).trim().toLowerCase() || fallback;
+  const payload = url.slice(comma + 1);
+  if (isBase64) return { kind: 'base64', mediaType, data: payload };
+  return { kind: 'base64', mediaType, data: Buffer.from(decodePercent(payload), 'utf8').toString('base64') };
+}
+
+/** The URL that holds these bytes. */
+export function dataUrl(source: { readonly mediaType: string; readonly data: string }): string {
+  return `data:${source.mediaType};base64,${source.data}`;
+}
+
+function decodePercent(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+/**
+ * Adds every text of a content value: a string, an array of strings, or parts of any type that hold a `text` (or
+ * `refusal`) string. Parts without text (images, token numbers) are left out.
+ */
+export function collectTexts(
+  texts: ConversationText[],
+  role: string,
+  content: unknown,
+  path: readonly (string | number)[],
+): void {
+  if (typeof content === 'string') {
+    texts.push({ role, text: content, path });
+    return;
+  }
+  if (!Array.isArray(content)) return;
+  content.forEach((part: unknown, i) => {
+    if (typeof part === 'string') {
+      texts.push({ role, text: part, path: [...path, i] });
+      return;
+    }
+    const members = asObject(part);
+    if (members === undefined) return;
+    for (const member of ['text', 'refusal']) {
+      const text = members[member];
+      if (typeof text === 'string') texts.push({ role, text, path: [...path, i, member] });
+    }
+  });
+}

@@ -1,8 +1,7 @@
 // The beginning: reads the command line and loads what the command needs. `main/` is the composition root: `start.ts`
 // opens stores and has `serve.ts` build the first generation and listen. Everything else lives in core (what a gateway
 // is), plugins (what operators compose), adapters (providers) and storage.
-import { helpText, readArguments, type Command } from './core/administration/cli/arguments.ts';
-import { version } from './core/administration/cli/version.ts';
+import { type Command, helpText, readArguments, version } from './core/administration/cli/arguments.ts';
 import { loadConfig } from './core/config/load-config.ts';
 import { systemClock as clock } from './core/ports/clock.ts';
 import { configFile } from './main/config-file.ts';

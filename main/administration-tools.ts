@@ -12,9 +12,9 @@ import { embeddedFolder, openResources } from './open-resources.ts';
 import { keyVariables } from './open-secret-box.ts';
 import { rotationKeys } from './rotation-keys.ts';
 import { lockData } from '../storage/embedded/data-lock.ts';
-import { chainStart, verifyChain } from '../storage/postgres/audit-hash.ts';
+import { chainStart, verifyChain } from '../storage/postgres/audit-store.ts';
 import { createResources } from '../storage/postgres/resources.ts';
-import { openKeys } from '../storage/secrets/open-keys.ts';
+import { openKeys } from '../storage/secrets/key-file.ts';
 import { createSecretBox } from '../storage/secrets/secret-box.ts';
 
 /** The tools of `runAdministrationCommand`; `configFile` gives the file that is named, or the usual one. */

@@ -4,8 +4,8 @@ import { open, readdir, readFile, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import pg from 'pg';
 import { createLog } from '../adapters/telemetry/line-log.ts';
-import type { BackupCommand } from '../core/administration/cli/backup-arguments.ts';
-import { version } from '../core/administration/cli/version.ts';
+import type { BackupCommand } from '../core/administration/cli/command-arguments.ts';
+import { version } from '../core/administration/cli/arguments.ts';
 import { loadConfig } from '../core/config/load-config.ts';
 import { formatProblem } from '../core/config/problem.ts';
 import type { GatewayConfig } from '../core/config/schema.ts';
@@ -29,7 +29,7 @@ import {
   SnapshotTooLong,
   writeSnapshot,
 } from '../storage/postgres/backup-rows.ts';
-import { readMigrations, type Migration } from '../storage/postgres/migrations.ts';
+import { readMigrations, type Migration } from '../storage/postgres/migrate.ts';
 import { clientSettings, openDatabase, type EmbeddedPlace } from '../storage/postgres/open-database.ts';
 import { postgresPlace, type PostgresPlace } from '../storage/postgres/postgres-address.ts';
 import { configFile } from './config-file.ts';

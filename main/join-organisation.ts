@@ -1,7 +1,7 @@
 // A part of the composition root: a gateway that is new on a server whose store has an organisation already.
 import { sql } from 'drizzle-orm';
 import { ensureDefaultRecords } from '../core/administration/directory/default-records.ts';
-import { defaultWorkspaceSlug } from '../core/organisation/default-workspace.ts';
+import { defaultWorkspaceSlug } from '../core/organisation/organisation-block.ts';
 import { GatewayError } from '../core/errors/gateway-error.ts';
 import { restartExitCode } from '../core/lifecycle/watchdog.ts';
 import type { Clock } from '../core/ports/clock.ts';

@@ -8,11 +8,9 @@ import { createLog } from '../adapters/telemetry/line-log.ts';
 import { openAnalytics } from './open-analytics.ts';
 import { dataFolderHolder, lockData } from '../storage/embedded/data-lock.ts';
 import { boundOn, diskUnder } from '../storage/journal/disk-room.ts';
-import { readInventory } from '../storage/journal/inventory.ts';
-import { replayRows } from '../storage/journal/replay.ts';
-import { quarantineSources } from '../storage/journal/replay-source.ts';
+import { readInventory, verifyJournal } from '../storage/journal/inventory.ts';
+import { quarantineSources, replayRows } from '../storage/journal/replay.ts';
 import { readStatus, statusFile } from '../storage/journal/status-file.ts';
-import { verifyJournal } from '../storage/journal/verify.ts';
 
 /** The tools of `runJournalCommand`; `configFile` gives the file that is named, or the usual one. */
 export function journalTools(parts: {

@@ -6,7 +6,7 @@ import type { Blobs } from '../core/ports/exports.ts';
 import type { Clock } from '../core/ports/clock.ts';
 import type { ExportSettings } from '../core/ports/export-fields.ts';
 import { createFileBlobs } from '../storage/blobs/file-blobs.ts';
-import { s3Place } from '../storage/blobs/s3-place.ts';
+import { s3Place } from '../storage/blobs/s3-client.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 

@@ -2,7 +2,7 @@
 import path from 'node:path';
 import type { Features } from '../core/access/features.ts';
 import { defineExpiryJobs, defineRefusedAttemptsJob } from '../core/administration/jobs/expiry-jobs.ts';
-import { reportJobs } from '../core/administration/jobs/job-metrics.ts';
+import { reportJobs } from '../core/administration/jobs/job-registry.ts';
 import type { GatewayConfig } from '../core/config/schema.ts';
 import type { Dependency } from '../core/http/dependencies.ts';
 import type { UndoStack } from '../core/lifecycle/undo-stack.ts';

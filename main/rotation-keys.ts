@@ -2,8 +2,7 @@
 import { mkdir } from 'node:fs/promises';
 import type { Clock } from '../core/ports/clock.ts';
 import { DataFolderInUse, lockData } from '../storage/embedded/data-lock.ts';
-import { withNewKey, withoutPreviousKeys } from '../storage/secrets/key-file.ts';
-import { openKeys, type KeyVariables } from '../storage/secrets/open-keys.ts';
+import { type KeyVariables, openKeys, withNewKey, withoutPreviousKeys } from '../storage/secrets/key-file.ts';
 import type { SealingKeys } from '../storage/secrets/secret-box.ts';
 
 /** Keys for one rotation. */

@@ -6,8 +6,8 @@ const contracts = [
   /^core\/(access|base|errors|organisation|ports|providers|redaction)\//,
   /^core\/dialects\/(?:canonical\/)?[a-z-]+\.ts$/,
   /^core\/pipeline\/(plugin|context|context-key|facts|answer|keys|define-route|estimated-usage|request-tracer)\.ts$/,
-  /^core\/http\/(audit-entry|refused-attempts)\.ts$/,
-  /^core\/administration\/(prompts\/|exports\/export-visibility\.ts$|jobs\/job-registry\.ts$)/,
+  /^core\/http\/audit-trail\.ts$/,
+  /^core\/administration\/(prompts\/|exports\/export-rights\.ts$|jobs\/job-registry\.ts$)/,
 ];
 /** Packages that core may use; everything else reaches it through a port. */
 const corePackages = [

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { getTableColumns, is } from 'drizzle-orm';
 import { getTableConfig, PgTable } from 'drizzle-orm/pg-core';
 import prettier from 'prettier';
-import { readMigrations } from '../storage/postgres/migrations.ts';
+import { readMigrations } from '../storage/postgres/migrate.ts';
 import * as schema from '../storage/postgres/schema.ts';
 
 const file = fileURLToPath(new URL('../storage/postgres/last-release.json', import.meta.url));

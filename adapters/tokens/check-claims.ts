@@ -1,5 +1,5 @@
 import type { VerifiedToken, TokenVerifierOptions } from '../../core/ports/token-verifier.ts';
-import { quoteClaim, tokenInvalid } from '../../core/errors/token-invalid.ts';
+import { quoteClaim, tokenInvalid } from '../../core/errors/gateway-error.ts';
 
 type Rules = Pick<TokenVerifierOptions, 'issuers' | 'audiences' | 'clockToleranceMs'>;
 

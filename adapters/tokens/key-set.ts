@@ -1,6 +1,6 @@
 import { importJWK, type CryptoKey, type JWK } from 'jose';
 import type { TokenAlgorithm } from '../../core/ports/token-verifier.ts';
-import { quoteClaim, tokenInvalid } from '../../core/errors/token-invalid.ts';
+import { quoteClaim, tokenInvalid } from '../../core/errors/gateway-error.ts';
 
 /** A set with more keys is taken for a mistake. */
 const maxKeys = 100;

@@ -1,5 +1,5 @@
 import { compactVerify, decodeProtectedHeader } from 'jose';
-import { GatewayError } from '../../core/errors/gateway-error.ts';
+import { GatewayError, quoteClaim, tokenInvalid } from '../../core/errors/gateway-error.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { GuardedFetch } from '../../core/ports/guarded-fetch.ts';
 import type { Log } from '../../core/ports/log.ts';
@@ -13,7 +13,6 @@ import {
 import { checkClaims } from './check-claims.ts';
 import { FetchedKeys, fixedKeys, type KeySource } from './key-source.ts';
 import { KeySet } from './key-set.ts';
-import { quoteClaim, tokenInvalid } from '../../core/errors/token-invalid.ts';
 
 const longestToken = 16_384;
 

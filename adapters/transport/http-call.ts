@@ -5,7 +5,7 @@ import type { Deadline, DeadlineWheel } from '../../core/base/deadline.ts';
 import type { HeaderList } from '../../core/ports/header-list.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type { UpstreamCall, UpstreamHandler, UpstreamRequest } from '../../core/ports/transport.ts';
-import { atTurnEnd, type Waiting } from '../../core/base/in-turns.ts';
+import { atTurnEnd, type Waiting } from '../../core/base/turns.ts';
 import type { Connection } from './connection.ts';
 import type { OriginPool } from './origin-pool.ts';
 import { RequestBody } from './request-body.ts';

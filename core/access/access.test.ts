@@ -2,11 +2,18 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { testKey } from '../../tests/kit/plugin-kit.ts';
-import { withoutStore } from '../organisation/directory-without-store.ts';
+import { withoutStore } from '../organisation/without-store.ts';
 import type { KeyRecord } from '../ports/directory.ts';
-import { holds, reachOf, refuseScopes } from './access.ts';
+import {
+  type ApiKeyType,
+  canonicalScope,
+  holds,
+  knownScopes,
+  reachOf,
+  refuseScopes,
+  scopesByType,
+} from './scopes.ts';
 import { managesKeys, rightsByRole, roleOf, type Role } from './roles.ts';
-import { canonicalScope, knownScopes, scopesByType, type ApiKeyType } from './scopes.ts';
 
 const types = ['organisation-service', 'workspace-service', 'workspace-user'] as const;
 const kinds = ['owner', ...types] as const;

@@ -1,4 +1,99 @@
 import type { ApiKeyRecord } from '../ports/resources.ts';
+import { didYouMean } from '../base/did-you-mean.ts';
+import type { KeyRecord } from '../ports/directory.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
+import type { EndpointId } from '../dialects/endpoint.ts';
+
+/** The scope that lets a key send every request to a provider. */
+const generalScope = 'completions.write';
+
+/** A narrower scope, and the requests that it lets through without the general one. */
+interface NarrowScope {
+  readonly scope: string;
+  readonly endpoint: EndpointId;
+  readonly methods: readonly string[];
+}
+
+/**
+ * Which scopes let which requests through to providers: these theirs, `completions.write` all. Every path that a
+ * provider may serve asks for a scope, also those that the gateway does not know by name.
+ */
+const narrowScopes: readonly NarrowScope[] = [
+  { scope: 'models.list', endpoint: 'models', methods: ['GET', 'HEAD'] },
+  { scope: 'models.delete', endpoint: 'models', methods: ['DELETE'] },
+];
+
+/** A request that goes to a provider, as far as its scope depends on it. */
+interface ProviderRequest {
+  readonly method: string;
+  readonly path: string;
+  readonly endpoint: { readonly id: EndpointId };
+  /** Set for a request for WebSocket: whatever its path, it can carry completions. */
+  readonly upgrade?: object | undefined;
+}
+
+const general = 1;
+/** `*`, which stands for what keys of the kind can hold. */
+const every = 2;
+const bits = new Map<string, number>([
+  [generalScope, general],
+  ['*', every],
+]);
+narrowScopes.forEach(({ scope }, index) => bits.set(scope, 4 << index));
+
+/** Lists of scopes are never changed: what each of them holds is worked out once, when its first request comes. */
+const heldByList = new WeakMap<readonly string[], number>();
+
+function heldIn(scopes: readonly string[]): number {
+  const known = heldByList.get(scopes);
+  if (known !== undefined) return known;
+  let held = 0;
+  for (const scope of scopes) held |= bits.get(scope) ?? 0;
+  heldByList.set(scopes, held);
+  return held;
+}
+
+/**
+ * Throws `scope_missing` when the key may not send this request to a provider. A scope that is in the key's list counts
+ * for every kind of key, as only the YAML file can give an organisation's key one that its kind cannot be given.
+ */
+export function requireProviderScope(key: KeyRecord, request: ProviderRequest): void {
+  const held = heldIn(key.scopes);
+  if ((held & general) !== 0) return;
+  const narrow = narrowScopeOf(request);
+  if (narrow !== undefined && (held & (bits.get(narrow) as number)) !== 0) return;
+  if ((held & every) !== 0 && (key.kind !== 'organisation-service' || mayHoldNarrow(key.kind, narrow)))
+    return;
+  throw scopeMissing(key, request, narrow);
+}
+
+function narrowScopeOf({ method, endpoint, upgrade }: ProviderRequest): string | undefined {
+  if (upgrade !== undefined) return undefined;
+  return narrowScopes.find((one) => one.endpoint === endpoint.id && one.methods.includes(method))?.scope;
+}
+
+function mayHoldNarrow(kind: 'organisation-service', scope: string | undefined): boolean {
+  return scope !== undefined && scopesByType[kind].has(scope);
+}
+
+function scopeMissing(key: KeyRecord, request: ProviderRequest, narrow: string | undefined): GatewayError {
+  const { name, kind, isToken, definedAt } = key;
+  const holder = isToken === true ? `token of "${name}"` : `key "${name}"`;
+  const scopes = narrow === undefined ? `"${generalScope}"` : `"${narrow}" or "${generalScope}"`;
+  const asked = `${request.method} ${request.path.slice(0, 200)}`;
+  let remedy =
+    'Have somebody who holds it add it to the scopes of the key (PUT /api-keys/{id}), or use a key that has it.';
+  if (isToken === true)
+    remedy = 'Have the issuer add it to its scopes, or the operator to auth.jwt.default_scopes.';
+  else if (kind === 'organisation-service')
+    remedy = 'Keys of the organisation administer; send requests with a key of a workspace that has it.';
+  else if (definedAt !== undefined)
+    remedy = `Add it to the scopes of the key where the configuration defines it (${definedAt}), or use a key that has it.`;
+  return new GatewayError(
+    'scope_missing',
+    `The ${holder} lacks the scope ${scopes}, which ${asked} needs. ${remedy}`,
+  );
+}
 
 /** The types of keys that the administration API creates. */
 export type ApiKeyType = ApiKeyRecord['type'];
@@ -86,4 +181,75 @@ export const knownScopes: ReadonlySet<string> = new Set([
 /** A scope in its own spelling: `deployments:create` is `deployments.create`. */
 export function canonicalScope(scope: string): string {
   return scope.replace(':', '.');
+}
+
+/** Whose records a key may see and change. */
+interface Reach {
+  readonly organisationId: string;
+  /** Undefined: every workspace of the organisation. */
+  readonly workspaceId?: string;
+}
+
+/** Owner and organisation keys reach their whole organisation, workspace keys their own workspace alone. */
+export function reachOf({ kind, organisationId, workspaceId }: KeyRecord): Reach {
+  if (kind === 'owner' || kind === 'organisation-service') return { organisationId };
+  return { organisationId, workspaceId };
+}
+
+/**
+ * Whether a key may do what asks for this scope. `*` stands for every scope that keys of its kind may hold, and for
+ * the scopes of plugins that are not known here; an owner's `*` for all.
+ */
+export function holds({ kind, scopes }: KeyRecord, scope: string): boolean {
+  if (kind !== 'owner' && !mayHold(kind, scope)) return false;
+  return scopes.includes('*') || scopes.includes(scope);
+}
+
+function mayHold(type: ApiKeyType, scope: string): boolean {
+  return scopesByType[type].has(scope) || !knownScopes.has(scope);
+}
+
+/** Why a scope cannot be given to a new or changed key. */
+interface ScopeIssue {
+  /** JSON pointer within the list: `/2`. */
+  readonly path: string;
+  readonly message: string;
+  /** `escalation`: the scope could be given, but not by this key. */
+  readonly kind: 'unknown' | 'type' | 'escalation';
+}
+
+/**
+ * What stands against giving these scopes to a key of this type; nothing when `actor` may. Nobody gives what they
+ * lack: owners give all, an organisation's key also what only workspace keys can hold (it manages their keys and could
+ * never hold it itself), everybody else what their own key holds.
+ */
+export function refuseScopes(
+  actor: KeyRecord,
+  type: ApiKeyType,
+  scopes: readonly string[],
+): readonly ScopeIssue[] {
+  const issues: ScopeIssue[] = [];
+  scopes.forEach((given, index) => {
+    const scope = canonicalScope(given);
+    const path = `/${index}`;
+    if (!knownScopes.has(scope)) issues.push({ path, message: unknownScope(given), kind: 'unknown' });
+    else if (!scopesByType[type].has(scope))
+      issues.push({ path, message: `a key of the type ${type} cannot hold "${scope}"`, kind: 'type' });
+    else if (!mayGive(actor, scope))
+      issues.push({ path, message: `your key lacks "${scope}" and cannot give it`, kind: 'escalation' });
+  });
+  return issues;
+}
+
+function mayGive(actor: KeyRecord, scope: string): boolean {
+  if (actor.kind === 'owner' && actor.scopes.includes('*')) return true;
+  if (holds(actor, scope)) return true;
+  return actor.kind === 'organisation-service' && !scopesByType['organisation-service'].has(scope);
+}
+
+function unknownScope(given: string): string {
+  if (given === '*') return 'only an owner\'s key holds "*"; name the scopes one by one';
+  const near = didYouMean(canonicalScope(given), knownScopes);
+  const shown = given.slice(0, 64);
+  return `there is no scope "${shown}"${near === undefined ? '' : `; did you mean "${near}"?`}`;
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { atTurnEnd } from './in-turns.ts';
+import { atTurnEnd } from './turns.ts';
 
 describe('the end of a turn of the event loop', () => {
   test('runs what waits for it in order, and what is queued meanwhile after all of that', async () => {

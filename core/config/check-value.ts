@@ -7,7 +7,7 @@ import { pointerSegments } from '../base/pointer.ts';
 import { arrangeProblems } from './problem-list.ts';
 import type { Problem } from './problem.ts';
 import { validateValue } from './validate-value.ts';
-import { quoted } from '../base/word-list.ts';
+import { quoted } from '../base/did-you-mean.ts';
 
 /** A value as its schema describes it, and what is wrong with it. */
 export interface CheckedValue {

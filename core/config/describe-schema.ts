@@ -6,7 +6,7 @@ import {
   unionBranches,
   type SchemaObject,
 } from './schema-object.ts';
-import { listWords } from '../base/word-list.ts';
+import { listWords } from '../base/did-you-mean.ts';
 
 /**
  * Annotation with which a schema says in words what it expects, where its keywords would not read well:

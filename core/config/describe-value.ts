@@ -1,6 +1,6 @@
 import { coerceText } from './coerce-text.ts';
 import { isObject, schemaTypes, type SchemaObject } from './schema-object.ts';
-import { listWords, quoted } from '../base/word-list.ts';
+import { listWords, quoted } from '../base/did-you-mean.ts';
 
 const longestQuoted = 40;
 

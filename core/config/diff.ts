@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { GatewayConfig } from './schema.ts';
 import { isObject } from './schema-object.ts';
-import { listWords } from '../base/word-list.ts';
+import { listWords } from '../base/did-you-mean.ts';
 
 /** Sections whose changes only a new process can apply. */
 const fixedSections = ['server', 'storage', 'retention', 'exports'] as const;

@@ -1,7 +1,7 @@
 import type { ErrorObject } from 'ajv';
 import { describeSchema, expectedKeyword } from './describe-schema.ts';
 import { describeValue, typeRemedy } from './describe-value.ts';
-import { didYouMean } from '../base/did-you-mean.ts';
+import { didYouMean, listWords, quoted } from '../base/did-you-mean.ts';
 import type { Hide, Issue } from './issue.ts';
 import { childPointer } from '../base/pointer.ts';
 import { chooseBranch } from './schema-branch.ts';
@@ -16,7 +16,6 @@ import {
   type SchemaObject,
 } from './schema-object.ts';
 import { unknownKeyIssue } from './unknown-key.ts';
-import { listWords, quoted } from '../base/word-list.ts';
 
 /** What explaining validation errors takes beside the errors. */
 export interface ExplainContext {

@@ -6,7 +6,7 @@ import { childPointer } from '../base/pointer.ts';
 import type { Problem } from './problem.ts';
 import type { PluginEntry } from './schema.ts';
 import { isObject } from './schema-object.ts';
-import { quoted } from '../base/word-list.ts';
+import { quoted } from '../base/did-you-mean.ts';
 
 /** Options that every plugin has; the gateway acts on them and the plugin does not see them. */
 export const ReservedOptionsSchema = Type.Object(

@@ -6,7 +6,7 @@ import { childPointer } from '../base/pointer.ts';
 import { facetsOf } from './schema-branch.ts';
 import { isObject, schemaMap, schemaObject, schemaTypes, type SchemaObject } from './schema-object.ts';
 import { unknownKeyIssue } from './unknown-key.ts';
-import { quoted } from '../base/word-list.ts';
+import { quoted } from '../base/did-you-mean.ts';
 
 /** A value in the form that its schema describes. */
 export interface Prepared {

@@ -8,7 +8,7 @@ import type { RetentionSettings } from '../access/features.ts';
 import type { SecretSources } from '../ports/secret-managers.ts';
 import type { TelemetrySettings } from '../base/trace-context.ts';
 import { RouteConfigSchema, type RouteConfigInput } from '../organisation/route-config.ts';
-import { Organisation, type OrganisationBlock } from '../organisation/organisation-schema.ts';
+import { Organisation, type OrganisationBlock } from '../organisation/organisation-block.ts';
 import { Exports } from './exports-schema.ts';
 import { addressRangePattern } from './address-range-pattern.ts';
 import { Retention } from './retention-schema.ts';

@@ -1,6 +1,5 @@
-import { didYouMean } from '../base/did-you-mean.ts';
+import { didYouMean, listWords, quoted } from '../base/did-you-mean.ts';
 import type { Issue } from './issue.ts';
-import { listWords, quoted } from '../base/word-list.ts';
 
 /**
  * The issue of a key that a schema does not know, with the key that was probably meant. `present` are the

@@ -3,10 +3,16 @@ import type { Readable } from 'node:stream';
 import type { GatewayError } from '../errors/gateway-error.ts';
 import { DeadlineWheel, type Deadline } from '../base/deadline.ts';
 import { joinChunks } from '../base/join-chunks.ts';
-import { atTurnEnd } from '../base/in-turns.ts';
-import { BodyPace, type PaceLimits } from './body-pace.ts';
-import { leftWhileSending, overloaded, tooLarge, tooSlow } from './body-errors.ts';
-import { StreamedBody } from './streamed-body.ts';
+import { atTurnEnd } from '../base/turns.ts';
+import {
+  BodyPace,
+  leftWhileSending,
+  overloaded,
+  type PaceLimits,
+  StreamedBody,
+  tooLarge,
+  tooSlow,
+} from './streamed-body.ts';
 
 /** Bodies from this length on are counted with what it takes to parse them: their text, their values, the copy that is sent. */
 const countedParsing = 16_384;

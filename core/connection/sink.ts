@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { joinChunks } from '../base/join-chunks.ts';
-import { atTurnEnd, type Waiting } from '../base/in-turns.ts';
+import { atTurnEnd, type Waiting } from '../base/turns.ts';
 
 /** Larger chunks are not copied. */
 const maxFramedBytes = 8 * 1024;

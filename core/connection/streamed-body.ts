@@ -1,7 +1,103 @@
 import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
-import { leftWhileSending, tooSlow } from './body-errors.ts';
-import { BodyPace, type PaceLimits } from './body-pace.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
+
+/** How slowly a request body may come. */
+export interface PaceLimits {
+  /** Longest pause between two pieces. */
+  readonly idleTimeoutMs: number;
+  /** Average rate that is asked for once a body takes longer than `idleTimeoutMs`; 0: none. */
+  readonly minBytesPerSecond: number;
+  readonly totalTimeoutMs: number;
+}
+
+/**
+ * Measures one body piece by piece. A pause without any byte is for the idle timeout of the reader; here a client is
+ * found that sends a byte now and then. Only time spent waiting for the client counts.
+ */
+export class BodyPace {
+  private readonly limits: PaceLimits;
+  private bytes = 0;
+  private waitedMs = 0;
+  private since: number | undefined;
+
+  constructor(limits: PaceLimits) {
+    this.limits = limits;
+  }
+
+  /** From now on the client's bytes are waited for. */
+  wait(): void {
+    this.since ??= performance.now();
+  }
+
+  /** The reader wants no more for now. */
+  pause(): void {
+    if (this.since === undefined) return;
+    this.waitedMs += performance.now() - this.since;
+    this.since = undefined;
+  }
+
+  /** A piece has come. Returns why the body is refused, if it is. */
+  received(bytes: number): GatewayError | undefined {
+    const { idleTimeoutMs, minBytesPerSecond, totalTimeoutMs } = this.limits;
+    this.bytes += bytes;
+    this.pause();
+    this.wait();
+    if (this.waitedMs > totalTimeoutMs) return tookTooLong(totalTimeoutMs);
+    if (this.waitedMs > idleTimeoutMs && this.bytes * 1000 < minBytesPerSecond * this.waitedMs)
+      return belowMinimumRate(minBytesPerSecond, Math.round(this.waitedMs / 1000));
+    return undefined;
+  }
+}
+
+/** The body is over the limit of one request. */
+export function tooLarge(maxBytes: number): GatewayError {
+  return new GatewayError(
+    'body_too_large',
+    `The request body is larger than ${maxBytes} bytes. Send less, or raise server.max_body_bytes.`,
+  );
+}
+
+/** The client paused for too long; what it has still to send would never be understood as a new request. */
+export function tooSlow(idleTimeoutMs: number): GatewayError {
+  return new GatewayError(
+    'body_timeout',
+    `No byte of the request body arrived for ${idleTimeoutMs} ms. Send the body without long pauses.`,
+    { headers: ['connection', 'close'] },
+  );
+}
+
+/** Bytes come, but so slowly that the client would hold its connection for ever. `seconds`: how long it has taken already. */
+function belowMinimumRate(minBytesPerSecond: number, seconds: number): GatewayError {
+  return new GatewayError(
+    'body_timeout',
+    `After ${seconds} s the request body comes at less than ${minBytesPerSecond} bytes a second on average. Send it faster, or lower server.body_min_bytes_per_second.`,
+    { headers: ['connection', 'close'] },
+  );
+}
+
+/** The whole body takes longer than any may. */
+function tookTooLong(totalTimeoutMs: number): GatewayError {
+  return new GatewayError(
+    'body_timeout',
+    `The request body is not complete after ${totalTimeoutMs} ms. Send it faster, or raise server.body_timeout_ms.`,
+    { headers: ['connection', 'close'] },
+  );
+}
+
+/** The connection ended before the body did. */
+export function leftWhileSending(): GatewayError {
+  return new GatewayError('client_closed', 'The client left while it was sending its request.');
+}
+
+/** All bodies in memory together are at their limit. */
+export function overloaded(): GatewayError {
+  return new GatewayError(
+    'overloaded',
+    'The gateway holds as many request bodies as it may. Try again shortly.',
+    { headers: ['retry-after', '1'] },
+  );
+}
 
 /**
  * A request body on its way to the provider, with the back-pressure of both sides. Destroying it leaves the client's

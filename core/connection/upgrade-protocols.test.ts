@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import { test } from 'node:test';
-import { readUpgradeProtocols } from './upgrade-protocols.ts';
+import { readUpgradeProtocols } from './upgrade.ts';
 
 const config = { header_prefix: 'x-service', header_aliases: ['x-portkey'] };
 

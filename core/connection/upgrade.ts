@@ -1,8 +1,62 @@
-import http, { ServerResponse, type IncomingMessage } from 'node:http';
+import http, { type IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import type { GatewayError } from '../errors/gateway-error.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
 import type { HeaderList } from '../ports/header-list.ts';
+import type { GatewayConfig } from '../config/schema.ts';
+
+const protocolHeader = 'sec-websocket-protocol';
+/** How OpenAI's clients in browsers, which cannot set headers, send their key. */
+const keyItem = 'openai-insecure-api-key.';
+
+/**
+ * Moves what browsers can only say as subprotocols to the headers that they stand for: `openai-insecure-api-key.KEY`
+ * to `Authorization: Bearer KEY`, and `x-service-provider.NAME` (any header under our prefixes) to `x-service-provider`.
+ * Those items never go on to the provider. A header that the request has wins over an item.
+ */
+export function readUpgradeProtocols(
+  message: IncomingMessage,
+  config: Pick<GatewayConfig['server'], 'header_prefix' | 'header_aliases'>,
+): void {
+  const offered = message.headers[protocolHeader];
+  if (offered === undefined) return;
+  const prefixes = [config.header_prefix, ...config.header_aliases].map((prefix) => `${prefix}-`);
+  const kept: string[] = [];
+  let moved = false;
+  for (const item of offered.split(',').map((one) => one.trim())) {
+    const header = headerOf(item, prefixes);
+    if (header === undefined) {
+      if (item !== '') kept.push(item);
+      continue;
+    }
+    moved = true;
+    if (message.headers[header.name] !== undefined) continue;
+    message.headers[header.name] = header.value;
+    message.rawHeaders.push(header.name, header.value);
+  }
+  if (moved) replaceProtocols(message, kept);
+}
+
+function headerOf(item: string, prefixes: readonly string[]): { name: string; value: string } | undefined {
+  if (item.startsWith(keyItem))
+    return { name: 'authorization', value: `Bearer ${item.slice(keyItem.length)}` };
+  const lower = item.toLowerCase();
+  if (!prefixes.some((prefix) => lower.startsWith(prefix))) return undefined;
+  const dot = item.indexOf('.');
+  return dot === -1 ? undefined : { name: lower.slice(0, dot), value: item.slice(dot + 1) };
+}
+
+/** One header with the items that are left, in place of all that there were. */
+function replaceProtocols(message: IncomingMessage, kept: readonly string[]): void {
+  const { rawHeaders } = message;
+  for (let i = rawHeaders.length - 2; i >= 0; i -= 2) {
+    if ((rawHeaders[i] as string).toLowerCase() === protocolHeader) rawHeaders.splice(i, 2);
+  }
+  delete message.headers[protocolHeader];
+  if (kept.length === 0) return;
+  message.headers[protocolHeader] = kept.join(', ');
+  rawHeaders.push('Sec-WebSocket-Protocol', kept.join(', '));
+}
 
 /** What a client may send before it has its answer; it has nothing to say before. */
 const maxEarlyBytes = 65_536;
@@ -113,4 +167,37 @@ export function serveWithoutUpgrade(server: http.Server, request: IncomingMessag
     socket.unshift(Buffer.concat([Buffer.from(text, 'latin1'), head, begun]));
     server.emit('connection', socket);
   });
+}
+
+/** What a request with `Upgrade` gets. */
+type UpgradeWish =
+  /** WebSocket, or an answer in HTTP. */
+  | { readonly kind: 'websocket' }
+  /** The upgrade is an offer that may be left alone (`h2c`, as some clients send with every request): served as plain HTTP. */
+  | { readonly kind: 'ignorable' }
+  | { readonly kind: 'refused'; readonly error: GatewayError };
+
+/** Decides from the request's head alone. */
+export function upgradeWish(request: IncomingMessage): UpgradeWish {
+  const { headers, method } = request;
+  const protocols = (headers.upgrade ?? '').split(',').map((protocol) => protocol.trim().toLowerCase());
+  if (!protocols.includes('websocket')) {
+    if (protocols.includes('h2c')) return { kind: 'ignorable' };
+    return refusal(
+      'not_supported',
+      'The gateway upgrades connections to WebSocket only. Leave the Upgrade header out.',
+    );
+  }
+  if (method !== 'GET')
+    return refusal('invalid_request', 'A WebSocket is asked for with GET (RFC 6455, section 4.1).');
+  const length = headers['content-length'];
+  if ((length !== undefined && length !== '0') || headers['transfer-encoding'] !== undefined) {
+    // What follows the head would be a body to one server and WebSocket frames to another.
+    return refusal('invalid_request', 'A request for WebSocket has no body. Send none.');
+  }
+  return { kind: 'websocket' };
+}
+
+function refusal(code: 'not_supported' | 'invalid_request', message: string): UpgradeWish {
+  return { kind: 'refused', error: new GatewayError(code, message, { param: 'upgrade' }) };
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { withFullStop, withoutFullStop } from './full-stop.ts';
+import { withFullStop, withoutFullStop } from './gateway-error.ts';
 
 test('a text ends like a sentence, once', () => {
   for (const [text, wanted] of [

@@ -1,4 +1,37 @@
-import { errorTable, type ErrorCode } from './codes.ts';
+import { type ErrorCode, errorTable } from './codes.ts';
+
+const longestQuote = 128;
+
+/** Refuses a JSON Web Token; `reason` completes "The token …", and never holds the token itself. */
+export function tokenInvalid(reason: string): GatewayError {
+  return new GatewayError('token_invalid', `The token ${reason}`, {
+    headers: ['www-authenticate', 'Bearer error="invalid_token"'],
+  });
+}
+
+/** What a token says of itself, for such a reason: short, and visible characters alone. */
+export function quoteClaim(value: unknown): string {
+  const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? '');
+  const short = text.length > longestQuote ? `${text.slice(0, longestQuote)}...` : text;
+  return `"${short.replace(/[^\x20-\x7e]/g, '?')}"`;
+}
+
+/** Whether a request was refused for its token. */
+export function isTokenError(error: GatewayError | undefined): boolean {
+  return error?.code === 'token_invalid' || error?.code === 'token_keys_unavailable';
+}
+
+/** The store is looked at again about so often. */
+const retryAfterSeconds = '2';
+
+/** The refusal of `what` is not known here while the directory is not `current`: it may exist, so it is worth another try. */
+export function directoryBehind(what: string): GatewayError {
+  return new GatewayError(
+    'store_unavailable',
+    `The ${what} is not known here, and the store that may know it cannot be read now. Try again in a moment.`,
+    { headers: ['retry-after', retryAfterSeconds] },
+  );
+}
 
 const marker = Symbol.for('weir.error');
 
@@ -121,4 +154,14 @@ export class GatewayError extends Error {
   static is(value: unknown): value is GatewayError {
     return typeof value === 'object' && value !== null && marker in value;
   }
+}
+
+/** The text with a full stop, unless it ends like a sentence already. */
+export function withFullStop(text: string): string {
+  return text === '' || /[.?!]$/.test(text) ? text : `${text}.`;
+}
+
+/** The text without the full stop at its end, to go on behind it. */
+export function withoutFullStop(text: string): string {
+  return text.endsWith('.') ? text.slice(0, -1) : text;
 }

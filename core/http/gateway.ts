@@ -17,7 +17,7 @@ import { runExchange } from '../pipeline/run.ts';
 import type { EngineRuntime } from '../pipeline/settle.ts';
 import type { Clock } from '../ports/clock.ts';
 import { HeaderNames } from '../base/header-names.ts';
-import { atTurnEnd } from '../base/in-turns.ts';
+import { atTurnEnd } from '../base/turns.ts';
 import { ambiguityOf } from './ambiguous-request.ts';
 import { AnswerHeaders } from '../pipeline/answer-headers.ts';
 import { ClientAddresses } from '../connection/client-address.ts';
@@ -26,8 +26,7 @@ import { BufferBudget, IncomingRequest, type BodyLimits } from '../connection/in
 import type { RouteTable } from './route-table.ts';
 import { ResponseSink } from '../connection/sink.ts';
 import { readTraceHeaders } from '../pipeline/trace-headers.ts';
-import type { ClientUpgrade } from '../connection/upgrade.ts';
-import { readUpgradeProtocols } from '../connection/upgrade-protocols.ts';
+import { type ClientUpgrade, readUpgradeProtocols } from '../connection/upgrade.ts';
 
 /** The generation that serves, as far as the ingress needs it. */
 export interface ServingGeneration {

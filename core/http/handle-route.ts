@@ -1,4 +1,4 @@
-import { holds } from '../access/access.ts';
+import { holds } from '../access/scopes.ts';
 import { featureVariables, type Feature, type Features } from '../access/features.ts';
 import { compileSchema } from '../config/ajv.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
@@ -7,7 +7,7 @@ import type { Exchange } from '../pipeline/exchange.ts';
 import { callerKey } from '../pipeline/keys.ts';
 import type { Directory, KeyRecord } from '../ports/directory.ts';
 import type { Log } from '../ports/log.ts';
-import { writeInTurns } from '../base/in-turns.ts';
+import { writeInTurns } from '../base/turns.ts';
 import type { Resources } from '../ports/resources.ts';
 import type { RouteDefinition } from '../pipeline/define-route.ts';
 import { jsonTextAnswer } from '../pipeline/reply.ts';

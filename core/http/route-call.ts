@@ -1,7 +1,7 @@
-import { auditEntry } from './audit-entry.ts';
+import { auditEntry } from './audit-trail.ts';
 import type { Features } from '../access/features.ts';
 import { roleOf, type Role } from '../access/roles.ts';
-import { noStore } from '../organisation/directory-without-store.ts';
+import { noStore } from '../organisation/without-store.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import type { Directory, KeyRecord } from '../ports/directory.ts';

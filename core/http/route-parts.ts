@@ -1,9 +1,8 @@
-import { isStorable } from '../organisation/storable-text.ts';
+import { isStorable } from '../organisation/fields.ts';
 import { compileSchema } from '../config/ajv.ts';
 import type { Issue } from '../config/issue.ts';
 import { childPointer } from '../base/pointer.ts';
-import { withFullStop } from '../errors/full-stop.ts';
-import { boundedPlace, GatewayError } from '../errors/gateway-error.ts';
+import { boundedPlace, GatewayError, withFullStop } from '../errors/gateway-error.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import type { RouteDefinition } from '../pipeline/define-route.ts';
 import type { RouteParts } from './route-call.ts';

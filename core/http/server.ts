@@ -5,8 +5,7 @@ import type { GatewayConfig } from '../config/schema.ts';
 import { setTimeout as delay } from 'node:timers/promises';
 import { PassingMap } from '../base/recent-map.ts';
 import type { Gateway } from './gateway.ts';
-import { ClientUpgrade, serveWithoutUpgrade } from '../connection/upgrade.ts';
-import { upgradeWish } from '../connection/upgrade-handshake.ts';
+import { ClientUpgrade, serveWithoutUpgrade, upgradeWish } from '../connection/upgrade.ts';
 
 export interface RunningServer {
   readonly host: string;

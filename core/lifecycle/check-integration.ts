@@ -1,7 +1,7 @@
-import { mappableFields } from '../organisation/integration-schema.ts';
-import type { LimitIssue } from '../organisation/limits-schema.ts';
-import { givenRateLimits, givenUsageLimit } from '../organisation/provider-schema.ts';
-import type { IntegrationBlock } from '../organisation/organisation-resources-schema.ts';
+import { mappableFields } from '../organisation/integrations.ts';
+import type { LimitIssue } from '../organisation/limits.ts';
+import { givenRateLimits, givenUsageLimit } from '../organisation/providers.ts';
+import type { IntegrationBlock } from '../organisation/organisation-block.ts';
 import { settingIssues } from '../organisation/file-integration.ts';
 import type { ProviderRow } from '../providers/provider-row.ts';
 

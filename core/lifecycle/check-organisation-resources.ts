@@ -1,20 +1,25 @@
 import { accessTo } from '../access/integration-access.ts';
-import { checkIssues, type Guards } from '../organisation/guardrail-schema.ts';
-import type { LimitIssue } from '../organisation/limits-schema.ts';
-import { changedUsage, unlimited, usagePolicyIssues } from '../organisation/policy-content.ts';
-import { policyRuleIssues, type GivenRules } from '../organisation/policy-schema.ts';
-import { givenRateLimits, givenUsageLimit } from '../organisation/provider-schema.ts';
+import { checkIssues, type Guards } from '../organisation/guardrails.ts';
+import type { LimitIssue } from '../organisation/limits.ts';
+import {
+  changedUsage,
+  type GivenRules,
+  policyRuleIssues,
+  unlimited,
+  usagePolicyIssues,
+} from '../organisation/policies.ts';
+import { givenRateLimits, givenUsageLimit } from '../organisation/providers.ts';
 import type { ConfigSource } from '../config/config-source.ts';
-import type {
-  ConfigBlock,
-  IntegrationBlock,
-  ProviderBlock,
-} from '../organisation/organisation-resources-schema.ts';
-import type { OrganisationBlock } from '../organisation/organisation-schema.ts';
+import {
+  type ConfigBlock,
+  defaultWorkspaceSlug,
+  type IntegrationBlock,
+  type OrganisationBlock,
+  type ProviderBlock,
+} from '../organisation/organisation-block.ts';
 import type { Problem } from '../config/problem.ts';
 import { servicePrefixes } from '../config/service-prefixes.ts';
-import { quoted } from '../base/word-list.ts';
-import { defaultWorkspaceSlug } from '../organisation/default-workspace.ts';
+import { quoted } from '../base/did-you-mean.ts';
 import { integrationOfFile } from '../organisation/file-integration.ts';
 import type { ProviderRow } from '../providers/provider-row.ts';
 import { compileConfig } from '../routing/plan/compile-config.ts';

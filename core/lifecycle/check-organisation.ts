@@ -1,11 +1,15 @@
-import { refuseScopes } from '../access/access.ts';
-import { keySecretHash } from '../organisation/key-secret-schema.ts';
-import { rateLimitIssues, usageLimitIssues } from '../organisation/limits-schema.ts';
+import { refuseScopes } from '../access/scopes.ts';
+import { keySecretHash } from '../organisation/key-secret.ts';
+import { rateLimitIssues, usageLimitIssues } from '../organisation/limits.ts';
 import type { ConfigSource } from '../config/config-source.ts';
-import type { KeyBlock, OrganisationBlock, WorkspaceBlock } from '../organisation/organisation-schema.ts';
+import {
+  defaultWorkspaceSlug,
+  type KeyBlock,
+  type OrganisationBlock,
+  type WorkspaceBlock,
+} from '../organisation/organisation-block.ts';
 import type { Problem } from '../config/problem.ts';
-import { quoted } from '../base/word-list.ts';
-import { defaultWorkspaceSlug } from '../organisation/default-workspace.ts';
+import { quoted } from '../base/did-you-mean.ts';
 import type { KeyRecord } from '../ports/directory.ts';
 import { FileNames, type NamingConfig } from './file-names.ts';
 import { OwnedProblems } from './owned-problems.ts';

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { compileSchema } from '../config/ajv.ts';
 import type { AnyPlugin } from '../pipeline/plugin.ts';
-import type { CheckIssue, Guards } from '../organisation/guardrail-schema.ts';
+import type { CheckIssue, Guards } from '../organisation/guardrails.ts';
 
 const mostExplained = 20;
 const withoutOptions = Type.Object({}, { additionalProperties: false });

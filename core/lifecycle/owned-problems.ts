@@ -1,7 +1,7 @@
 import { notEnforced } from '../organisation/not-enforced.ts';
 import type { ConfigSource } from '../config/config-source.ts';
 import type { Problem } from '../config/problem.ts';
-import { quoted } from '../base/word-list.ts';
+import { quoted } from '../base/did-you-mean.ts';
 import { problemAt } from './problem-at.ts';
 
 type Issues = readonly { readonly path: string; readonly message: string }[];

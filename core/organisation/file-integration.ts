@@ -1,9 +1,14 @@
-import { changedContent, emptyIntegration, type IntegrationContent } from './integration-content.ts';
-import { modelHeaders, modelOf } from './integration-model-schema.ts';
-import { mappableFields } from './integration-schema.ts';
-import type { LimitIssue } from './limits-schema.ts';
-import { givenRateLimits, givenUsageLimit } from './provider-schema.ts';
-import type { IntegrationBlock } from './organisation-resources-schema.ts';
+import {
+  changedContent,
+  emptyIntegration,
+  type IntegrationContent,
+  mappableFields,
+  modelHeaders,
+  modelOf,
+} from './integrations.ts';
+import type { LimitIssue } from './limits.ts';
+import { givenRateLimits, givenUsageLimit } from './providers.ts';
+import type { IntegrationBlock } from './organisation-block.ts';
 import type { ProviderRow } from '../providers/provider-row.ts';
 import type { IntegrationAccess, IntegrationData, SecretMapping } from '../ports/record-kinds.ts';
 

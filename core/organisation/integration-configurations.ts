@@ -8,8 +8,8 @@ import {
 } from '../providers/provider-fields.ts';
 import type { ProviderRow } from '../providers/provider-row.ts';
 import type { IntegrationData } from '../ports/record-kinds.ts';
-import type { LimitIssue } from './limits-schema.ts';
-import { strict } from './text-schema.ts';
+import type { LimitIssue } from './limits.ts';
+import { strict } from './fields.ts';
 
 const short = (description: string) => Type.String({ minLength: 1, maxLength: 255, description });
 

@@ -3,7 +3,7 @@ import { codingOf, decodeWhole } from '../connection/content-encoding.ts';
 import { asGatewayError, errorAnswer, sendHead } from './reply.ts';
 import { deliverUpgrade } from './upgrade-delivery.ts';
 import { headerValue } from '../ports/header-list.ts';
-import { atTurnEnd, type Waiting } from '../base/in-turns.ts';
+import { atTurnEnd, type Waiting } from '../base/turns.ts';
 import { isStreamSource, type Answer, type StreamSource } from './answer.ts';
 import { isPromise } from './call-hook.ts';
 import { callStep } from './call-step.ts';

@@ -23,7 +23,7 @@ import type { ResponseSink } from '../connection/sink.ts';
 import type { ClientUpgrade } from '../connection/upgrade.ts';
 import type { HeaderList } from '../ports/header-list.ts';
 import type { HeaderName, HeaderNames } from '../base/header-names.ts';
-import type { TokenReservation } from '../access/limit-charge.ts';
+import type { TokenReservation } from '../access/limit-charges.ts';
 import type { CompiledPipeline } from './compile.ts';
 import type { ContextKey } from './context-key.ts';
 import type { DecisionTrace } from './decision-trace.ts';

@@ -1,5 +1,5 @@
 import type { GatewayError } from '../errors/gateway-error.ts';
-import { ownTurn } from '../base/in-turns.ts';
+import { ownTurn } from '../base/turns.ts';
 import type { JsonValue } from './context.ts';
 import { JsonReading, type JsonBounds, type LargeValue } from './json-guard.ts';
 import { LargeDocument } from './large-document.ts';

@@ -13,7 +13,7 @@ import type { Embeddings, VectorIndex } from '../ports/vector-index.ts';
 import type { LogExports } from '../ports/exports.ts';
 import type { GuardedFetch } from '../ports/guarded-fetch.ts';
 import type { Directory } from '../ports/directory.ts';
-import type { Guards } from '../organisation/guardrail-schema.ts';
+import type { Guards } from '../organisation/guardrails.ts';
 import type { McpClients } from '../ports/mcp.ts';
 import type { Journal } from '../ports/journal.ts';
 import type { Log } from '../ports/log.ts';

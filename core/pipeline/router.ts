@@ -4,7 +4,7 @@ import type { GatewayError } from '../errors/gateway-error.ts';
 import type { DialectName } from '../dialects/endpoint.ts';
 import type { Quirks } from '../dialects/host-facts.ts';
 import type { Credentials } from '../ports/credentials.ts';
-import type { LimitCharges } from '../access/limit-charge.ts';
+import type { LimitCharges } from '../access/limit-charges.ts';
 import type { PricedModels } from '../ports/prices.ts';
 import type { ProviderTable } from '../providers/provider-row.ts';
 import type { RecordPlace } from '../ports/records.ts';

@@ -1,4 +1,4 @@
-import { requireProviderScope } from '../access/provider-scopes.ts';
+import { requireProviderScope } from '../access/scopes.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { isStreamSource, type Answer } from './answer.ts';
 import { callHook, isPromise } from './call-hook.ts';

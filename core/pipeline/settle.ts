@@ -1,7 +1,7 @@
 import { countedTokens } from './estimated-usage.ts';
 import type { GatewayError } from '../errors/gateway-error.ts';
 import type { Price, Prices } from '../ports/prices.ts';
-import { atTurnEnd } from '../base/in-turns.ts';
+import { atTurnEnd } from '../base/turns.ts';
 import { callHook, isPromise, type HookRuntime } from './call-hook.ts';
 import type { Outcome } from './context.ts';
 import type { Exchange } from './exchange.ts';

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { parsePath, pathPattern, type PathRule } from './json-path.ts';
 import { namedPattern } from './named-patterns.ts';
-import { redactDocument, redactEvents } from './redact-body.ts';
+import { redactDocument, redactEvents } from './redaction.ts';
 import type { TextRule } from './redact-text.ts';
 
 const hide = (...paths: string[]): PathRule[] =>

@@ -6,7 +6,7 @@ import { clientLeft } from '../pipeline/client-left.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import type { RequestFacts } from '../pipeline/facts.ts';
 import type { Counters } from '../ports/counters.ts';
-import { type LimitCharges, takeCharges, type TokenReservation } from '../access/limit-charge.ts';
+import { type LimitCharges, takeCharges, type TokenReservation } from '../access/limit-charges.ts';
 import type { Transport, UpstreamRequest } from '../ports/transport.ts';
 import { HeldStream } from './attempts/held-stream.ts';
 import { authorized } from './credentials.ts';

@@ -1,5 +1,4 @@
-import { directoryBehind } from '../errors/directory-behind.ts';
-import { GatewayError } from '../errors/gateway-error.ts';
+import { directoryBehind, GatewayError } from '../errors/gateway-error.ts';
 import { didYouMean } from '../base/did-you-mean.ts';
 import { isPromise } from '../pipeline/call-hook.ts';
 import { callerKey, callerKeyHeader } from '../pipeline/keys.ts';

@@ -35,8 +35,7 @@ import { type BroughtSettings, leafTarget, type TargetRules } from './resolve-ta
 import { runTry } from './attempt.ts';
 import { StoredProviders } from './stored-providers.ts';
 import { compileTargets, type KnownProvider } from './targets.ts';
-import { directoryBehind } from '../errors/directory-behind.ts';
-import { GatewayError } from '../errors/gateway-error.ts';
+import { directoryBehind, GatewayError } from '../errors/gateway-error.ts';
 import { readRoutingHeaders } from './forward-headers.ts';
 
 /** By target, for the plugin's options with which it was tried last: nearly always there is one plugin. */

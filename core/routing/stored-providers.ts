@@ -7,7 +7,7 @@ import type { Directory } from '../ports/directory.ts';
 import type { SecretBox, SecretManagers } from '../ports/secret-managers.ts';
 import type { PricedModels } from '../ports/prices.ts';
 import type { ProviderRow, ProviderTable } from '../providers/provider-row.ts';
-import { LimitCharges } from '../access/limit-charge.ts';
+import { LimitCharges } from '../access/limit-charges.ts';
 import type { StoredRecord } from '../ports/records.ts';
 import { StoredModels } from './stored-models.ts';
 import {

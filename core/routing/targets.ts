@@ -2,7 +2,7 @@ import type { GatewayConfig } from '../config/schema.ts';
 import type { DialectName } from '../dialects/endpoint.ts';
 import type { CredentialFactory } from '../ports/credentials.ts';
 import { parseJson } from '../base/json.ts';
-import type { LimitCharges } from '../access/limit-charge.ts';
+import type { LimitCharges } from '../access/limit-charges.ts';
 import { headerValue } from '../ports/header-list.ts';
 import { credentialHeaders } from '../base/header-names.ts';
 import { providerFieldAliases, providerFields } from '../providers/provider-fields.ts';

@@ -22,7 +22,7 @@ import type { OperationCodec } from '../dialects/upstream-plan.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import { keptAnswer } from '../pipeline/keys.ts';
-import { ownTurn } from '../base/in-turns.ts';
+import { ownTurn } from '../base/turns.ts';
 import type { LargeChat, LargeTranslation } from '../ports/large-translation.ts';
 import { codingOf, decodeWhole } from '../connection/content-encoding.ts';
 import { type Answer, isStreamSource, type StreamSource, type StreamTarget } from '../pipeline/answer.ts';

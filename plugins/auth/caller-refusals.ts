@@ -1,5 +1,5 @@
-import { RefusedAttempts } from '../../core/http/refused-attempts.ts';
-import { isTokenError } from '../../core/errors/token-invalid.ts';
+import { RefusedAttempts } from '../../core/http/audit-trail.ts';
+import { isTokenError } from '../../core/errors/gateway-error.ts';
 import { matchedRoute } from '../../core/pipeline/keys.ts';
 import type { Outcome, RequestContext, Scope } from '../../core/pipeline/plugin.ts';
 import type { Resources } from '../../core/ports/resources.ts';

@@ -1,5 +1,5 @@
 import { beginWithDefaults } from './begin-with-defaults.ts';
-import { directoryBehind } from '../../core/errors/directory-behind.ts';
+import { directoryBehind } from '../../core/errors/gateway-error.ts';
 import { callerKey, callerKeyHeader, matchedRoute } from '../../core/pipeline/keys.ts';
 import { definePlugin, type RequestContext } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';

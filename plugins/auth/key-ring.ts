@@ -1,4 +1,4 @@
-import { keySecretHash } from '../../core/organisation/key-secret-schema.ts';
+import { keySecretHash } from '../../core/organisation/key-secret.ts';
 import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
 import { sha256 } from '../../core/base/sha256.ts';
 import { GatewayError } from '../../core/pipeline/plugin.ts';

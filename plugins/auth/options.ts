@@ -1,4 +1,4 @@
-import { keySecretProperties, oneKeySecret } from '../../core/organisation/key-secret-schema.ts';
+import { keySecretProperties, oneKeySecret } from '../../core/organisation/key-secret.ts';
 import { Type, type Static } from '../../core/pipeline/plugin.ts';
 import { TokenSchema } from './token-options.ts';
 

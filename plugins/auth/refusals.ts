@@ -1,4 +1,4 @@
-import { tokenInvalid } from '../../core/errors/token-invalid.ts';
+import { tokenInvalid } from '../../core/errors/gateway-error.ts';
 import { GatewayError } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 

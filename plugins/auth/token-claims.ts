@@ -1,5 +1,5 @@
-import { isStorable } from '../../core/organisation/storable-text.ts';
-import { tokenInvalid } from '../../core/errors/token-invalid.ts';
+import { isStorable } from '../../core/organisation/fields.ts';
+import { tokenInvalid } from '../../core/errors/gateway-error.ts';
 import type { ApiKeyDefaults } from '../../core/ports/resources.ts';
 import { defaultClaims, type TokenOptions } from './token-options.ts';
 

@@ -1,5 +1,4 @@
-import { directoryBehind } from '../../core/errors/directory-behind.ts';
-import { quoteClaim, tokenInvalid } from '../../core/errors/token-invalid.ts';
+import { directoryBehind, quoteClaim, tokenInvalid } from '../../core/errors/gateway-error.ts';
 import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
 import { sha256 } from '../../core/base/sha256.ts';
 import type { TokenIdentity } from './token-claims.ts';

@@ -1,4 +1,4 @@
-import { tokenInvalid } from '../../core/errors/token-invalid.ts';
+import { tokenInvalid } from '../../core/errors/gateway-error.ts';
 import { canonicalScope, scopesByType } from '../../core/access/scopes.ts';
 import { GatewayError, type Scope } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';

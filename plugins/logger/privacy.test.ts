@@ -4,7 +4,7 @@ import { GatewayError } from '../../core/errors/gateway-error.ts';
 import { callerKey } from '../../core/pipeline/keys.ts';
 import type { Outcome } from '../../core/pipeline/context.ts';
 import type { RequestFacts } from '../../core/pipeline/facts.ts';
-import { withoutStore } from '../../core/organisation/directory-without-store.ts';
+import { withoutStore } from '../../core/organisation/without-store.ts';
 import { defaultSecurity, type LoggingMode } from '../../core/ports/organisation-settings.ts';
 import type { BodyRow, RequestRow } from '../../core/ports/request-row.ts';
 import {

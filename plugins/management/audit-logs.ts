@@ -11,8 +11,8 @@ import {
 import type { AuditFilter, AuditRecord, Resources } from '../../core/ports/resources.ts';
 import { listReply, pageOf, pageQuery } from './shared/replies.ts';
 import { Instant, Name, readInstant, strict } from './shared/fields.ts';
-import { RefusedAttempts } from '../../core/http/refused-attempts.ts';
-import { isTokenError } from '../../core/errors/token-invalid.ts';
+import { RefusedAttempts } from '../../core/http/audit-trail.ts';
+import { isTokenError } from '../../core/errors/gateway-error.ts';
 import { matchedRoute } from '../../core/pipeline/keys.ts';
 
 /** Puts attempts at administration that were refused with 401 or 403 into the audit trail. Those with tokens `auth` notes. */

@@ -1,6 +1,6 @@
-import { reachOf } from '../../core/access/access.ts';
-import { defineRoute, GatewayError, Type, type Scope } from '../../core/pipeline/plugin.ts';
-import { invalidationKey, invalidationKeptMs, type CacheArea } from '../../core/base/cache-namespace.ts';
+import { reachOf } from '../../core/access/scopes.ts';
+import { defineRoute, GatewayError, type Scope, Type } from '../../core/pipeline/plugin.ts';
+import { type CacheArea, invalidationKeptMs, invalidationKey } from '../../core/base/cache-namespace.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
 

@@ -5,7 +5,7 @@ import type { GatewayError } from '../../core/errors/gateway-error.ts';
 import { readFeatures } from '../../core/access/features.ts';
 import { noUsage } from '../../core/dialects/usage.ts';
 import type { Hooks } from '../../core/pipeline/plugin.ts';
-import { withoutStore } from '../../core/organisation/directory-without-store.ts';
+import { withoutStore } from '../../core/organisation/without-store.ts';
 import type { Counters } from '../../core/ports/counters.ts';
 import type { RateLimitPolicyData } from '../../core/ports/record-kinds.ts';
 import type { RecordKind, RecordPlace, StoredRecord } from '../../core/ports/records.ts';

@@ -7,7 +7,7 @@ import {
   limitName,
   takeCharges,
   type TokenReservation,
-} from '../../core/access/limit-charge.ts';
+} from '../../core/access/limit-charges.ts';
 import { PoliciesSchema } from './options.ts';
 import { OwnLimits } from './own-limits.ts';
 import { PolicySets, type Policy, type PolicySet } from './policy-set.ts';

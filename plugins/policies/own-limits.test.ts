@@ -4,7 +4,7 @@ import { readFeatures } from '../../core/access/features.ts';
 import { noUsage } from '../../core/dialects/usage.ts';
 import type { GatewayError } from '../../core/errors/gateway-error.ts';
 import { limitsOnStoreFailure } from '../../core/pipeline/keys.ts';
-import { withoutStore } from '../../core/organisation/directory-without-store.ts';
+import { withoutStore } from '../../core/organisation/without-store.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { RateLimit } from '../../core/ports/limits.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';

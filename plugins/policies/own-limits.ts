@@ -1,5 +1,5 @@
 import type { KeyRecord } from '../../core/ports/directory.ts';
-import { LimitCharges } from '../../core/access/limit-charge.ts';
+import { LimitCharges } from '../../core/access/limit-charges.ts';
 import type { RateLimit } from '../../core/ports/limits.ts';
 
 interface KeyCharges {

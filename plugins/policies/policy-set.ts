@@ -1,6 +1,6 @@
 import type { StoredRecord } from '../../core/ports/records.ts';
 import type { Window } from '../../core/ports/counters.ts';
-import { limitWords, windowMsOf } from '../../core/access/limit-charge.ts';
+import { limitWords, windowMsOf } from '../../core/access/limit-charges.ts';
 import { GroupTable } from './group-table.ts';
 import { isInvented, isOfBody, readerOf, type Read, type Subject } from './subject.ts';
 

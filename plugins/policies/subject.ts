@@ -1,4 +1,4 @@
-import { metadataName, type PolicyKey } from '../../core/organisation/policy-schema.ts';
+import { metadataName, type PolicyKey } from '../../core/organisation/policies.ts';
 import type { RequestContext } from '../../core/pipeline/plugin.ts';
 import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
 

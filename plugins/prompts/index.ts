@@ -8,7 +8,7 @@ import {
 } from '../../core/pipeline/plugin.ts';
 import { findPrompt } from '../../core/administration/prompts/find-prompt.ts';
 import { DirectorySource } from '../../core/administration/prompts/prompt-source.ts';
-import { renderStoredPrompt } from '../../core/administration/prompts/render-stored-prompt.ts';
+import { renderStoredPrompt } from '../../core/administration/prompts/prompt-template.ts';
 
 /** `/prompts/{promptId}/completions`, raw. */
 const completions = /^\/prompts\/([^/]+)\/completions$/;

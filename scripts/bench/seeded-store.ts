@@ -3,7 +3,7 @@ import path from 'node:path';
 import { createLog } from '../../adapters/telemetry/line-log.ts';
 import { createMetrics } from '../../adapters/telemetry/prometheus.ts';
 import { createDirectory, type LiveDirectory } from '../../core/administration/directory/live-directory.ts';
-import { withoutStore } from '../../core/organisation/directory-without-store.ts';
+import { withoutStore } from '../../core/organisation/without-store.ts';
 import type { Resources } from '../../core/ports/resources.ts';
 import { systemClock as clock } from '../../core/ports/clock.ts';
 import { startPglite } from '../../storage/embedded/start-pglite.ts';

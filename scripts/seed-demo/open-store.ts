@@ -8,7 +8,7 @@ import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { isServer, rulesOf, startEngine } from '../../main/open-analytics.ts';
 import { createAnalytics, type ClickHouseOptions } from '../../storage/clickhouse/create-analytics.ts';
-import { serverOptions } from '../../storage/clickhouse/server-options.ts';
+import { serverOptions } from '../../storage/clickhouse/open-server.ts';
 import { lockData } from '../../storage/embedded/data-lock.ts';
 import { memoryBudget } from '../../storage/embedded/memory-budget.ts';
 import { openIdentity } from '../../storage/identity/open-identity.ts';

@@ -11,7 +11,7 @@ import type { Blobs } from '../../core/ports/exports.ts';
 import { S3Server } from '../../tests/kit/s3-server.ts';
 import { createFileBlobs } from './file-blobs.ts';
 import { createS3Blobs } from './s3-blobs.ts';
-import { s3Place } from './s3-place.ts';
+import { s3Place } from './s3-client.ts';
 
 const mebibyte = 1024 * 1024;
 let folder = '';

@@ -1,10 +1,57 @@
-import { mkdir, open, rename, rm, type FileHandle } from 'node:fs/promises';
+import { type FileHandle, mkdir, open, readdir, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Blobs, StoredBlob } from '../../core/ports/exports.ts';
 import { syncFolder } from '../../core/base/durable-file.ts';
-import { nameParts } from './blob-name.ts';
-import { release, removeAbandoned, temporaryName } from './temporary-names.ts';
+import { createHash, randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+
+/** Folders may be shared between machines, whose processes have numbers of their own. */
+const machine = createHash('sha256').update(hostname()).digest('hex').slice(0, 12);
+const mark = /^([0-9a-f]{12})-(\d+)-[0-9a-f-]{36}\.tmp$/;
+const inUse = new Set<string>();
+
+/** A name beside the file for what is not whole yet; in use until `release`. */
+function temporaryName(target: string): string {
+  const name = `${target}.${machine}-${process.pid}-${randomUUID()}.tmp`;
+  inUse.add(name);
+  return name;
+}
+
+/** Says that nothing is written under the name any more. */
+function release(name: string): void {
+  inUse.delete(name);
+}
+
+/** Removes what processes of this machine that were killed have left beside the file. */
+async function removeAbandoned(target: string): Promise<void> {
+  const [folder, prefix] = [path.dirname(target), `${path.basename(target)}.`];
+  for (const name of await readdir(folder)) {
+    const [, where, pid] = mark.exec(name.startsWith(prefix) ? name.slice(prefix.length) : '') ?? [];
+    if (where !== machine || isAlive(Number(pid), path.join(folder, name))) continue;
+    await rm(path.join(folder, name), { force: true });
+  }
+}
+
+function isAlive(pid: number, name: string): boolean {
+  // A process of a container often has the number of the one before it.
+  if (pid === process.pid) return inUse.has(name);
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'ESRCH';
+  }
+}
+
+const segment = /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,254}$/;
+
+/** The parts of a name. Throws `TypeError` for one that could lead somewhere else. */
+export function nameParts(name: string): readonly string[] {
+  const parts = name.split('/');
+  if (parts.every((part) => segment.test(part))) return parts;
+  throw new TypeError(`"${name.slice(0, 64)}" is no name of a blob.`);
+}
 
 const readBytes = 256 * 1024;
 /** What is written is made durable so often, so that the end does not have to wait for all of it. */

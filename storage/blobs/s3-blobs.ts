@@ -1,7 +1,112 @@
 import type { Blobs } from '../../core/ports/exports.ts';
-import { nameParts } from './blob-name.ts';
+import { nameParts } from './file-blobs.ts';
 import { S3Client, type S3ClientOptions } from './s3-client.ts';
-import { upload } from './s3-upload.ts';
+
+/** Parts of an upload; a store takes 10,000 of them, of 5 MiB at least, so they grow with what has been sent. */
+const partBytes = 8 * 1024 * 1024;
+const growEvery = 1000;
+const mostParts = 10_000;
+
+/**
+ * Stores what comes, of any length, with one part of it in memory at a time. What is as short as a part goes in one
+ * request; of anything longer the parts are given up when it fails in between.
+ */
+async function upload(
+  client: S3Client,
+  name: string,
+  content: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+  signal: AbortSignal | undefined,
+): Promise<number> {
+  const parts = partsOf(content);
+  const first = await parts.next();
+  const body = first.done === true ? new Uint8Array(0) : first.value;
+  if (body.length < partBytes) {
+    await client.send({ method: 'PUT', name, body, signal });
+    return body.length;
+  }
+  const id = await begin(client, name, signal);
+  try {
+    const tags: string[] = [];
+    let bytes = 0;
+    for (let part = body; ;) {
+      if (tags.length === mostParts) throw new Error('The file is too long for the store of exported files.');
+      const query = `partNumber=${tags.length + 1}&uploadId=${encodeURIComponent(id)}`;
+      const { status, etag } = await client.send({ method: 'PUT', name, query, body: part, signal });
+      if (status === 404) throw new Error('The store of exported files gave up the upload in between.');
+      tags.push(etag);
+      bytes += part.length;
+      const next = await parts.next();
+      if (next.done === true) break;
+      part = next.value;
+    }
+    await complete(client, name, { id, tags }, signal);
+    return bytes;
+  } catch (error) {
+    await abandon(client, name, id);
+    throw error;
+  }
+}
+
+async function begin(client: S3Client, name: string, signal: AbortSignal | undefined): Promise<string> {
+  const { text } = await client.send({ method: 'POST', name, query: 'uploads=', signal });
+  const id = /<UploadId>([^<]+)<\/UploadId>/.exec(text)?.[1];
+  if (id !== undefined) return id;
+  throw new Error('The store of exported files began no upload. Check exports.url: the bucket must exist.');
+}
+
+interface Uploaded {
+  readonly id: string;
+  readonly tags: readonly string[];
+}
+
+async function complete(
+  client: S3Client,
+  name: string,
+  { id, tags }: Uploaded,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const parts = tags.map(
+    (tag, index) => `<Part><PartNumber>${index + 1}</PartNumber><ETag>${escaped(tag)}</ETag></Part>`,
+  );
+  const body = Buffer.from(`<CompleteMultipartUpload>${parts.join('')}</CompleteMultipartUpload>`);
+  const query = `uploadId=${encodeURIComponent(id)}`;
+  const { status } = await client.send({ method: 'POST', name, query, body, signal });
+  if (status === 404) throw new Error('The store of exported files gave up the upload in between.');
+}
+
+/** Without this, parts that lead nowhere would be kept and paid for. */
+async function abandon(client: S3Client, name: string, id: string): Promise<void> {
+  const query = `uploadId=${encodeURIComponent(id)}`;
+  await client.send({ method: 'DELETE', name, query }).catch(() => undefined);
+}
+
+/** The content in parts of the same length, the last one shorter; of a thousand parts each next is longer. */
+async function* partsOf(
+  content: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+): AsyncGenerator<Uint8Array> {
+  let held: Uint8Array[] = [];
+  let bytes = 0;
+  let sent = 0;
+  for await (const chunk of content) {
+    for (let rest = chunk; rest.length > 0;) {
+      const wanted = partBytes * (1 + Math.floor(sent / growEvery));
+      const piece = rest.subarray(0, wanted - bytes);
+      held.push(piece);
+      bytes += piece.length;
+      rest = rest.subarray(piece.length);
+      if (bytes < wanted) continue;
+      yield Buffer.concat(held);
+      sent += 1;
+      held = [];
+      bytes = 0;
+    }
+  }
+  if (bytes > 0) yield Buffer.concat(held);
+}
+
+function escaped(tag: string): string {
+  return tag.replaceAll('&', '&amp;').replaceAll('"', '&quot;').replaceAll('<', '&lt;');
+}
 
 /** Removed at the same time. */
 const removedAtOnce = 8;

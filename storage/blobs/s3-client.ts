@@ -1,7 +1,8 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Agent } from 'undici';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
-import type { S3Place, S3Signer } from './s3-signer.ts';
+import type { ExportSettings } from '../../core/ports/export-fields.ts';
+import type { SignableRequest } from '../../core/ports/credentials.ts';
 
 /** Tries of one request, and the wait before the second; it doubles each time, less up to a half by chance. */
 const tries = 5;
@@ -162,4 +163,36 @@ async function boundedText(body: Response['body']): Promise<string> {
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString('utf8');
+}
+
+/** Where `s3://BUCKET/PREFIX` is, given how its store is reached. */
+export function s3Place({ url, region, endpoint, path_style: pathStyle }: ExportSettings): S3Place {
+  const [bucket = '', ...folders] = url.slice('s3://'.length).split('/');
+  const prefix = folders.filter((folder) => folder !== '').join('/');
+  const server = new URL(endpoint === '' ? `https://s3.${region}.amazonaws.com` : endpoint);
+  const isInPath = pathStyle || bucket.includes('.');
+  if (!isInPath) server.host = `${bucket}.${server.host}`;
+  return {
+    origin: server.origin,
+    base: isInPath ? `/${bucket}` : '',
+    prefix: prefix === '' ? '' : `${prefix}/`,
+  };
+}
+
+/** Signs requests to a store that speaks S3. Holds secrets. */
+interface S3Signer {
+  /** The headers to set, flat. */
+  sign(request: SignableRequest): readonly string[];
+  /** An address with which anybody may read for a while. `path` with its query. */
+  presign(origin: string, path: string, seconds: number): string;
+}
+
+/** Where a bucket is, and in what part of it files are kept. */
+interface S3Place {
+  /** Scheme, host and port. */
+  readonly origin: string;
+  /** Empty, or the path of the bucket without a slash behind it. */
+  readonly base: string;
+  /** Empty, or ends with a slash. */
+  readonly prefix: string;
 }

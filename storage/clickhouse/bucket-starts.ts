@@ -1,6 +1,119 @@
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import { type Buckets, mostBuckets, type TimeWindow } from '../../core/ports/analytics.ts';
-import { TimeZone } from './time-zone.ts';
+
+/** From `at` on, what the clocks of a time zone show more than UTC. Milliseconds. */
+interface Offset {
+  readonly at: number;
+  readonly offset: number;
+}
+
+/** No zone has changed its clocks twice within this time. */
+const probeMs = 7 * 86_400_000;
+const msOfDay = 86_400_000;
+
+/** What the clocks of a time zone show between two moments, the day before the first one included. */
+class TimeZone {
+  readonly #offsets: readonly Offset[];
+
+  /** `name` as in `Buckets`. Throws `invalid_request` for a zone that does not exist. */
+  constructor(name: string, from: number, to: number) {
+    if (name === 'UTC') {
+      this.#offsets = [{ at: -Infinity, offset: 0 }];
+      return;
+    }
+    const format = formatOf(name);
+    const start = Math.floor((from - 2 * msOfDay) / 1000) * 1000;
+    const offsets = [{ at: -Infinity, offset: offsetAt(format, start) }];
+    for (let at = start; at < to + 2 * msOfDay; at += probeMs) {
+      const offset = offsetAt(format, at + probeMs);
+      const before = offsets.at(-1) as Offset;
+      if (offset !== before.offset) offsets.push({ at: changeWithin(format, at, at + probeMs), offset });
+    }
+    this.#offsets = offsets;
+  }
+
+  /** What the clocks show more than UTC. */
+  offset(at: number): number {
+    let low = 0;
+    let high = this.#offsets.length - 1;
+    while (low < high) {
+      const middle = Math.ceil((low + high) / 2);
+      if ((this.#offsets[middle] as Offset).at <= at) low = middle;
+      else high = middle - 1;
+    }
+    return (this.#offsets[low] as Offset).offset;
+  }
+
+  /** When the clocks change next, or infinity. */
+  changeAfter(at: number): number {
+    return this.#offsets.find((change) => change.at > at)?.at ?? Infinity;
+  }
+
+  /** The first moment at which the clocks show this or more; `local` is a moment as if it were UTC. */
+  firstAt(local: number): number {
+    const around = [this.offset(local - msOfDay), this.offset(local + msOfDay)];
+    const candidates = around.map((offset) => local - offset);
+    const shown = candidates.filter((at) => at + this.offset(at) === local);
+    // Clocks that skip it show more than it from the moment of their change on.
+    return shown.length > 0 ? Math.min(...shown) : this.changeAfter(Math.min(...candidates) - 1);
+  }
+}
+
+function formatOf(timeZone: string): Intl.DateTimeFormat {
+  try {
+    return new Intl.DateTimeFormat('en-US', {
+      ...{ timeZone, hourCycle: 'h23', era: 'short' },
+      ...{ year: 'numeric', month: 'numeric', day: 'numeric' },
+      ...{ hour: 'numeric', minute: 'numeric', second: 'numeric' },
+    });
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    const message = `The time zone \`${timeZone}\` does not exist. Give a name such as \`Europe/Berlin\`.`;
+    throw new GatewayError('invalid_request', message, { param: 'time_zone', cause: error });
+  }
+}
+
+function offsetAt(format: Intl.DateTimeFormat, at: number): number {
+  const shown: Partial<Record<Intl.DateTimeFormatPartTypes, string>> = {};
+  for (const { type, value } of format.formatToParts(at)) shown[type] = value;
+  const of = (type: Intl.DateTimeFormatPartTypes): number => Number(shown[type]);
+  return (
+    Date.UTC(of('year'), of('month') - 1, of('day'), of('hour'), of('minute'), of('second')) -
+    Math.floor(at / 1000) * 1000
+  );
+}
+
+/** The second in which the offset becomes what it is at `high`. */
+function changeWithin(format: Intl.DateTimeFormat, low: number, high: number): number {
+  const after = offsetAt(format, high);
+  while (high - low > 1000) {
+    const middle = Math.floor((low + high) / 2000) * 1000;
+    if (offsetAt(format, middle) === after) high = middle;
+    else low = middle;
+  }
+  return high;
+}
+
+const firstMs = 3_600_000;
+
+/**
+ * The window in parts that follow each other from its newest or oldest end: an hour, then each `growth` times as long as
+ * the one before; infinite: the rest at once. What fills a page early need not look at the rest.
+ */
+export function* timeSlices(
+  { from, to }: TimeWindow,
+  order: 'newest' | 'oldest',
+  growth = 8,
+): Generator<TimeWindow> {
+  let ms = firstMs;
+  let left: TimeWindow = { from, to };
+  while (left.from < left.to) {
+    const cut = order === 'newest' ? Math.max(left.to - ms, left.from) : Math.min(left.from + ms, left.to);
+    yield order === 'newest' ? { from: cut, to: left.to } : { from: left.from, to: cut };
+    left = order === 'newest' ? { from: left.from, to: cut } : { from: cut, to: left.to };
+    ms *= growth;
+  }
+}
 
 const dayMs = 86_400_000;
 const longest = { minute: 60_000, hour: 3_600_000, day: dayMs, week: 7 * dayMs, month: 31 * dayMs };
@@ -73,4 +186,33 @@ function localStart(local: number, unit: 'day' | 'week' | 'month'): number {
 
 function modulo(value: number, by: number): number {
   return ((value % by) + by) % by;
+}
+
+/**
+ * The beginning of the bucket that holds a moment, both in seconds since the epoch, with the values of its placeholders.
+ * What lies before the first bucket belongs to it; without buckets there is one, at 0.
+ */
+export function bucketSql(starts: readonly number[] | undefined): {
+  readonly of: (seconds: string) => string;
+  readonly parameters: Readonly<Record<string, unknown>>;
+} {
+  if (starts === undefined || starts.length < 2) {
+    const only = (starts?.[0] ?? 0) / 1000;
+    return { of: () => 'toInt64({bucket_first:Int64})', parameters: { bucket_first: only } };
+  }
+  const seconds = starts.map((start) => start / 1000);
+  const [first, second] = seconds as [number, number];
+  const step = second - first;
+  if (seconds.every((start, index) => start === first + index * step)) {
+    const behind = (at: string): string =>
+      `intDiv(greatest(${at} - {bucket_first:Int64}, 0), {bucket_step:Int64})`;
+    return {
+      of: (at) => `toInt64({bucket_first:Int64} + ${behind(at)} * {bucket_step:Int64})`,
+      parameters: { bucket_first: first, bucket_step: step },
+    };
+  }
+  return {
+    of: (at) => `toInt64(roundDown(toInt64(${at}), {bucket_starts:Array(Int64)}))`,
+    parameters: { bucket_starts: seconds },
+  };
 }

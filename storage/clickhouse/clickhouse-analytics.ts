@@ -21,19 +21,16 @@ import type {
 } from '../../core/ports/analytics.ts';
 import type { JournalTable } from '../../core/ports/journal.ts';
 import type { BodyRow, FeedbackRow, RequestRow } from '../../core/ports/request-row.ts';
-import { checkRange } from './check-range.ts';
-import { feedbackSeries } from './feedback-series.ts';
+import { checkRange, inWindow, moment, moments, visible } from './filter-sql.ts';
+import { feedbackSeries, series } from './series.ts';
 import { groups } from './groups.ts';
-import { keyUsageSql, type KeyUsageRow } from './key-usage-sql.ts';
-import { countLogs, logs } from './list-logs.ts';
-import { newLogs } from './new-logs.ts';
+import { keyUsageSql, type KeyUsageRow } from './usage-sql.ts';
+import { countLogs, logs, newLogs } from './list-logs.ts';
 import { bodyColumns, feedbackColumns, requestColumns } from './row-columns.ts';
 import { selectOf, type QueryBounds, type Select } from './select.ts';
-import { series } from './series.ts';
 import { insertError, unavailable } from './store-errors.ts';
 import { trace, traces } from './traces.ts';
 import type { UsageReach } from './usage-plan.ts';
-import { inWindow, moment, moments, visible } from './visible.ts';
 
 const maxRowsPerBlock = '10000000';
 const insertSettings: ClickHouseSettings = {

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { recordingLog } from '../embedded/chdb-fixture.ts';
 import { createAnalytics, type ClickHouseOptions } from './create-analytics.ts';
-import { AnalyticsStartError } from './start-error.ts';
+import { AnalyticsStartError } from './store-errors.ts';
 
 /** Some tables as a server lists them. */
 const tables = [

@@ -2,13 +2,18 @@ import { ClickHouseLogLevel, createClient, type ClickHouseClient } from '@clickh
 import type { Analytics } from '../../core/ports/analytics.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { ClickHouseAnalytics } from './clickhouse-analytics.ts';
-import { migrate, schemaSettings } from './migrate.ts';
-import { readMigrations } from './migrations.ts';
+import {
+  migrate,
+  onCluster,
+  oneServer,
+  readMigrations,
+  schemaSettings,
+  type TableLayout,
+} from './migrate.ts';
 import { applyRetention, type Retention } from './retention.ts';
 import type { QueryBounds } from './select.ts';
-import { checkVersion, explainStart, type OpeningStep, type StorePlace } from './start-error.ts';
-import { usageStart } from './usage-start.ts';
-import { oneServer, onCluster, type TableLayout } from './table-layout.ts';
+import { checkVersion, explainStart, type OpeningStep, type StorePlace } from './store-errors.ts';
+import { usageStart } from './usage-plan.ts';
 
 /** Which ClickHouse server to use. */
 export interface ClickHouseOptions {

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { migration, readMigrations } from './migrations.ts';
-import { oneServer, type TableLayout } from './table-layout.ts';
+import { migration, oneServer, readMigrations, type TableLayout } from './migrate.ts';
 
 const least = 1000;
 

@@ -10,7 +10,7 @@ import { bodyRow, dayStart, ndjson, requestRow } from '../../tests/conformance/a
 import { chdbMissing, recordingLog, startTestChdb, temporaryFolder } from '../embedded/chdb-fixture.ts';
 import type { EmbeddedChdb } from '../embedded/start-chdb.ts';
 import { createAnalytics } from './create-analytics.ts';
-import { AnalyticsStartError } from './start-error.ts';
+import { AnalyticsStartError } from './store-errors.ts';
 
 const hasCode = (code: string) => (error: unknown) => GatewayError.is(error) && error.code === code;
 const open = ({ url, username, password }: EmbeddedChdb, readsFiles = false): Promise<Analytics> =>

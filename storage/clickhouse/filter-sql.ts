@@ -1,7 +1,107 @@
 import { GatewayError } from '../../core/errors/gateway-error.ts';
-import type { Between, RequestFilter } from '../../core/ports/analytics.ts';
-import { feedbackOfTraces } from './latest-feedback-sql.ts';
-import { textForms, textSql } from './text-sql.ts';
+import type { Between, RequestFilter, TimeWindow, Visibility } from '../../core/ports/analytics.ts';
+
+/** The last moment that the store's time type can hold, in the year 2299. */
+const endOfTime = 10_413_791_999_999;
+
+/** Placeholders are filled by `moments`. */
+export const inWindow = between('from', 'to');
+
+/** For sub-selects over further tables that have the columns: the organisation, and the workspace when there is one. */
+const inPlace =
+  'organisation_id = {organisation:String} AND ({everywhere:UInt8} OR workspace_id = {workspace:String})';
+/** The same for feedback, which also says who gave it. */
+export const whoseEver = `${inPlace} AND ({everybody:UInt8} OR user_id = {user:String}) AND ({every_key:UInt8} OR api_key_id = {key:String})`;
+
+/** The conditions that every query carries, with their values apart from them. */
+export function visible(
+  window: TimeWindow,
+  { organisationId, workspaceId, userId, apiKeyId }: Visibility,
+): {
+  /** For requests. */
+  where: string;
+  /** For requests and feedback, with times of their own. */
+  whose: string;
+  /** For roll-ups, which say what time they mean: the organisation, and the workspace when there is one. */
+  owned: string;
+  /** For bodies, which have no column for who sent them. */
+  place: string;
+  parameters: Record<string, unknown>;
+} {
+  const conditions = ['organisation_id = {organisation:String}'];
+  if (workspaceId !== undefined) conditions.push('workspace_id = {workspace:String}');
+  const owned = conditions.join(' AND ');
+  if (userId !== undefined) conditions.push('user_id = {user:String}');
+  if (apiKeyId !== undefined) conditions.push('api_key_id = {key:String}');
+  const whose = conditions.join(' AND ');
+  return {
+    where: `${whose} AND ${inWindow}`,
+    whose,
+    owned,
+    place: `${owned} AND ${inWindow}`,
+    parameters: {
+      organisation: organisationId,
+      workspace: workspaceId ?? '',
+      everywhere: workspaceId === undefined ? 1 : 0,
+      everybody: userId === undefined ? 1 : 0,
+      every_key: apiKeyId === undefined ? 1 : 0,
+      user: userId ?? '',
+      key: apiKeyId ?? '',
+      ...moments(window),
+    },
+  };
+}
+
+export function moments({ from, to }: TimeWindow): { from: number; to: number } {
+  return { from: moment(from), to: moment(to) };
+}
+
+export function moment(time: number): number {
+  return Math.min(Math.max(Math.ceil(time), 0), endOfTime);
+}
+
+/** Rows of the time from one placeholder to another, both milliseconds since the epoch. */
+export function between(from: string, to: string): string {
+  return `created_at >= fromUnixTimestamp64Milli({${from}:Int64}, 'UTC') AND created_at < fromUnixTimestamp64Milli({${to}:Int64}, 'UTC')`;
+}
+
+/** Digits after the point to which averages are compared: sums of fractions depend on their order beyond them. */
+const digits = 9;
+
+/** The latest revision comes first. */
+const latestFirst = 'revision DESC, created_at DESC, id DESC';
+
+/**
+ * What each feedback says now and since when there is some: `latest_trace` (a number), `latest_value`, `latest_weight` and
+ * `given_at`. `from` begins with FROM; feedback of which it holds later revisions only is left out. Sorts, which can go on
+ * in files; keeping each one's latest revision in memory takes ten times as much.
+ */
+export function latestFeedback(from: string): string {
+  const all = 'ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING';
+  return [
+    'SELECT trace_number AS latest_trace, value AS latest_value, weight AS latest_weight, given_at',
+    'FROM (SELECT trace_number, value, weight, row_number() OVER revisions AS place,',
+    'last_value(revision) OVER revisions AS oldest, last_value(created_at) OVER revisions AS given_at',
+    `${from} WINDOW revisions AS (PARTITION BY feedback_id ORDER BY ${latestFirst} ${all}))`,
+    'WHERE place = 1 AND oldest = 1',
+  ].join(' ');
+}
+
+/** The weighted average of the latest revisions, null when all weights are 0. */
+export const weightedAverage =
+  'if(sum(latest_weight) = 0, NULL, sum(latest_value * latest_weight) / sum(latest_weight))';
+
+/**
+ * Traces with feedback, of that which `visible` lets see at any time: `trace` is its number, `weighted` (value × weight),
+ * `weights`, and `average`, null when all weights are 0. Sorts as `latestFeedback` does.
+ */
+export const feedbackOfTraces = [
+  'SELECT trace, sum(latest_value * latest_weight) AS weighted, sum(latest_weight) AS weights,',
+  `round(${weightedAverage}, ${digits}) AS average`,
+  'FROM (SELECT trace_number AS trace, trace_id AS latest_trace_id, value AS latest_value, weight AS latest_weight',
+  `FROM feedback WHERE ${whoseEver} ORDER BY feedback_id, ${latestFirst} LIMIT 1 BY feedback_id)`,
+  "WHERE latest_trace_id != '' GROUP BY trace",
+].join(' ');
 
 /** The column of `requests` behind each filter that is a list of texts. */
 const listed = {
@@ -117,4 +217,45 @@ function bounded(name: string, count: number, most: number, what: string): void 
 
 function entriesOf<K extends string, V>(record: Readonly<Record<K, V>>): [K, V][] {
   return Object.entries(record) as [K, V][];
+}
+
+/**
+ * The requests whose logged bodies hold a text, without regard to case: `(created_at, id)` of `bodies`, within the window
+ * and the place of what `visible` binds. `placeholder` stands for what `textForms` makes of the text. The expressions
+ * are those of the index `text_filter`, which finds the granules that can hold texts of four and more characters.
+ */
+function textSql(placeholder: string): string {
+  const forms = `arrayMap(form -> lowerUTF8(form), ${placeholder})`;
+  const holds = ['request', 'response'].map((column) => `multiSearchAny(lowerUTF8(${column}), ${forms})`);
+  return `SELECT created_at, id FROM bodies WHERE ${inPlace} AND ${inWindow} AND (${holds.join(' OR ')})`;
+}
+
+/**
+ * The forms in which a body may hold a text: as it is, and as JSON writes it, with escapes where they are required, or
+ * wherever it is not ASCII. A comparison without regard to case cannot see through escapes, hence some cases of those.
+ */
+export function textForms(text: string): string[] {
+  const lower = text.toLowerCase();
+  const [first = ''] = lower;
+  const cased = [text, lower, text.toUpperCase(), first.toUpperCase() + lower.slice(first.length)];
+  const forms = [text, escaped(text), ...cased.map((one) => asciiOnly(escaped(one)))];
+  // The case of a final sigma depends on what follows it, which a part of a text does not tell.
+  if (/[Σσς]$/.test(text)) forms.push(`${text.slice(0, -1)}σ`, `${text.slice(0, -1)}ς`);
+  return [...new Set(forms)];
+}
+
+function escaped(text: string): string {
+  return JSON.stringify(text).slice(1, -1);
+}
+
+/** Half of a surrogate pair at a time, as JSON does. */
+function asciiOnly(text: string): string {
+  return text.replace(/[\u0080-\uffff]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
+}
+
+/** Throws `invalid_request` unless the value is a whole number from 0 to `max`. */
+export function checkRange(name: string, value: number, max: number): void {
+  if (Number.isInteger(value) && value >= 0 && value <= max) return;
+  const message = `\`${name}\` must be a whole number from 0 to ${max}.`;
+  throw new GatewayError('invalid_request', message, { param: name });
 }

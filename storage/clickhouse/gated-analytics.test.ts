@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { createMetrics } from '../../adapters/telemetry/prometheus.ts';
 import type { Analytics } from '../../core/ports/analytics.ts';
 import { ManualClock, settle } from '../../tests/conformance/manual-clock.ts';
-import { gateQueries } from './gated-analytics.ts';
+import { gateQueries } from './query-gate.ts';
 
 const free = ['insert', 'storedIds', 'ping', 'close'] as const satisfies readonly (keyof Analytics)[];
 const gated = [

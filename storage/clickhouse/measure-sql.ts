@@ -1,5 +1,5 @@
 import type { GroupColumn, Measure } from '../../core/ports/analytics.ts';
-import { latencyQuantile, ratio, total, type Computed } from './usage-columns.ts';
+import { latencyQuantile, ratio, total, type Computed } from './usage-plan.ts';
 
 /** How each measure is computed of roll-ups. */
 export const measureSql: Readonly<Record<Measure, Computed>> = {

@@ -4,8 +4,7 @@ import { ClickHouseLogLevel, createClient, type ClickHouseClient } from '@clickh
 import { chdbMissing, recordingLog, startTestChdb } from '../embedded/chdb-fixture.ts';
 import type { EmbeddedChdb } from '../embedded/start-chdb.ts';
 import { createAnalytics } from './create-analytics.ts';
-import { migrate, SchemaChanged } from './migrate.ts';
-import { migration, readMigrations } from './migrations.ts';
+import { migrate, migration, readMigrations, SchemaChanged } from './migrate.ts';
 import { bodyColumns, requestColumns } from './row-columns.ts';
 
 const good = 'CREATE TABLE IF NOT EXISTS a (x UInt8) ENGINE = MergeTree ORDER BY x;';

@@ -1,7 +1,128 @@
 import type { ClickHouseClient, ClickHouseSettings } from '@clickhouse/client';
 import type { Log } from '../../core/ports/log.ts';
-import type { Migration } from './migrations.ts';
-import { fillTemplate, oneServer, type TableLayout } from './table-layout.ts';
+import { createHash } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
+
+/** Where the tables live: on one server, or on the servers of a cluster. */
+export interface TableLayout {
+  /** Statements that change the schema run `ON CLUSTER` this name (a macro such as `{cluster}` too). Default: on one server. */
+  readonly cluster?: string | undefined;
+  /** Tables have replicas: this is what their engine is told. Default: they have none. */
+  readonly replica?: ReplicaNames | undefined;
+}
+
+/** What a replicated engine is told; the server fills in `{shard}`, `{database}`, `{table}`, `{replica}` and its own macros. */
+interface ReplicaNames {
+  /** Path in Keeper, the same for all replicas of a table. Empty: the server's own `default_replica_path` and name. */
+  readonly path: string;
+  readonly name: string;
+}
+
+/** The layout of a single server, and of the embedded engine. */
+export const oneServer: TableLayout = {};
+
+const marker = /\{\{\s*(\w+)\s*([^}]*?)\s*\}\}/g;
+const engine = /^(\w*MergeTree)(?:\((.*)\))?$/;
+/** A row may wait in the journal for days; a server's own default is one hour since version 25.10. */
+const rememberedSeconds = 604_800;
+
+/**
+ * Fills in what depends on the layout. A statement says `{{on_cluster}}` after the name of what it creates or
+ * changes, `ENGINE = {{engine MergeTree}}` (or `SummingMergeTree(n)` …) and, among its settings,
+ * `{{deduplication_window 10000}}`. Throws for any other marker.
+ */
+export function fillTemplate(sql: string, layout: TableLayout): string {
+  return sql.replaceAll(marker, (whole, name: string, argument: string) => {
+    if (name === 'on_cluster' && argument === '') return onCluster(layout);
+    const [, kind, own] = engine.exec(name === 'engine' ? argument : '') ?? [];
+    if (kind !== undefined) return engineOf(kind, own, layout);
+    if (name === 'deduplication_window' && /^\d+$/.test(argument)) return windowOf(argument, layout);
+    throw new Error(
+      `a migration holds ${whole}; write {{on_cluster}}, {{engine SomeMergeTree}} or {{deduplication_window N}}`,
+    );
+  });
+}
+
+/** ` ON CLUSTER 'name'`, or nothing. */
+export function onCluster({ cluster }: TableLayout): string {
+  return cluster === undefined ? '' : ` ON CLUSTER ${literal(cluster)}`;
+}
+
+function engineOf(kind: string, own: string | undefined, { replica }: TableLayout): string {
+  const names =
+    replica === undefined || replica.path === '' ? [] : [literal(replica.path), literal(replica.name)];
+  const parts = own === undefined ? names : [...names, own];
+  const name = replica === undefined ? kind : `Replicated${kind}`;
+  return parts.length === 0 ? name : `${name}(${parts.join(', ')})`;
+}
+
+/** The two families of engines remember the blocks they have seen under different settings. */
+function windowOf(blocks: string, { replica }: TableLayout): string {
+  return replica === undefined
+    ? `non_replicated_deduplication_window = ${blocks}`
+    : `replicated_deduplication_window = ${blocks}, replicated_deduplication_window_seconds = ${rememberedSeconds}`;
+}
+
+function literal(text: string): string {
+  return `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;
+}
+
+const piece =
+  /'(?:[^'\\]|\\[^]|'')*(?:'|$)|"(?:[^"\\]|\\[^]|"")*(?:"|$)|`(?:[^`\\]|\\[^]|``)*(?:`|$)|--[^\n]*|\/\*[^]*?(?:\*\/|$)|;|[^'"`;/-]+|[/-]/gy;
+
+/**
+ * Cuts a migration into its statements at the semicolons that stand outside strings, quoted names and comments.
+ * Comments are left out; what holds nothing else is no statement.
+ */
+export function splitStatements(sql: string): string[] {
+  const statements: string[] = [];
+  let current = '';
+  for (const [text] of sql.matchAll(piece)) {
+    if (text === ';') {
+      statements.push(current.trim());
+      current = '';
+    } else if (text.startsWith('--') || text.startsWith('/*')) current += ' ';
+    else current += text;
+  }
+  statements.push(current.trim());
+  return statements.filter((statement) => statement !== '');
+}
+
+/** One numbered step of the schema. */
+interface Migration {
+  readonly version: number;
+  readonly name: string;
+  /** SHA-256 of the file's text as one server gets it, hexadecimal: the same in every layout and with any line endings. */
+  readonly checksum: string;
+  /** Each can be run again without harm: two gateways may start at once. */
+  readonly statements: readonly string[];
+}
+
+const fileName = /^(\d{4})-[a-z0-9-]+\.sql$/;
+
+/** The steps that this build knows, for this layout, in order. Throws when a number is missing or given twice. */
+export async function readMigrations(
+  layout: TableLayout = oneServer,
+  folder = new URL('./migrations/', import.meta.url),
+): Promise<Migration[]> {
+  const migrations: Migration[] = [];
+  for (const name of (await readdir(folder)).filter((file) => file.endsWith('.sql')).sort()) {
+    const version = Number(fileName.exec(name)?.[1]);
+    if (version !== migrations.length + 1) {
+      const expected = String(migrations.length + 1).padStart(4, '0');
+      throw new Error(`migration ${name} must be named ${expected}-some-words.sql: numbers have no gaps`);
+    }
+    migrations.push(migration(version, name, await readFile(new URL(name, folder), 'utf8'), layout));
+  }
+  return migrations;
+}
+
+/** Builds a step from the text of its file. Throws for a marker that `fillTemplate` does not know. */
+export function migration(version: number, name: string, text: string, layout = oneServer): Migration {
+  const template = text.replaceAll('\r\n', '\n');
+  const checksum = createHash('sha256').update(fillTemplate(template, oneServer)).digest('hex');
+  return { version, name, checksum, statements: splitStatements(fillTemplate(template, layout)) };
+}
 
 const createVersions = `CREATE TABLE IF NOT EXISTS schema_versions{{on_cluster}}
 (

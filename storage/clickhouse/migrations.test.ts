@@ -4,9 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { pathToFileURL } from 'node:url';
-import { migration, readMigrations } from './migrations.ts';
-import { splitStatements } from './split-statements.ts';
-import { oneServer } from './table-layout.ts';
+import { migration, oneServer, readMigrations, splitStatements } from './migrate.ts';
 
 const table: [name: string, sql: string, statements: string[]][] = [
   ['nothing', ' \n', []],

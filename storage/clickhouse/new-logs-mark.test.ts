@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
-import { keyOf, readMark, writeMark } from './new-logs-mark.ts';
+import { keyOf, readMark, writeMark } from './list-logs.ts';
 
 test('a mark is read as it was written', () => {
   for (const count of [0, 1, 1000]) {

@@ -7,8 +7,7 @@ import { bodyRow, dayStart, ndjson, requestRow } from '../../tests/conformance/a
 import { chdbMissing, recordingLog, startTestChdb } from '../embedded/chdb-fixture.ts';
 import type { EmbeddedChdb } from '../embedded/start-chdb.ts';
 import { createAnalytics } from './create-analytics.ts';
-import { migrate } from './migrate.ts';
-import { readMigrations } from './migrations.ts';
+import { migrate, readMigrations } from './migrate.ts';
 import { bodyColumns } from './row-columns.ts';
 
 const window = { from: dayStart, to: dayStart + 86_400_000 };

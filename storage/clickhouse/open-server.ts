@@ -1,9 +1,57 @@
 import type { Analytics, AnalyticsServerSettings } from '../../core/ports/analytics.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
-import { createAnalytics, type ClickHouseOptions } from './create-analytics.ts';
-import { serverOptions } from './server-options.ts';
+import { type ClickHouseOptions, createAnalytics } from './create-analytics.ts';
 import { openWhenReachable } from './waiting-analytics.ts';
+import { readFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
+
+const certificate = /-----BEGIN (TRUSTED )?CERTIFICATE-----/;
+
+/**
+ * What `createAnalytics` takes for a server. `folder` is where the configuration lies: `ca_file` is relative to it.
+ * Throws a sentence with the remedy when the settings do not fit together; a password is never part of it.
+ */
+export async function serverOptions(
+  settings: AnalyticsServerSettings,
+  folder: string,
+): Promise<Omit<ClickHouseOptions, 'log'>> {
+  const url = parse(settings.url);
+  const { cluster, ca_file: caFile } = settings;
+  if (caFile !== undefined && url.protocol !== 'https:') {
+    throw new Error('storage.analytics.ca_file needs a url that begins with https://');
+  }
+  return {
+    url: url.origin,
+    username: settings.username ?? 'default',
+    password: settings.password ?? '',
+    database: url.pathname.slice(1) || 'weir',
+    certificateAuthority: caFile === undefined ? undefined : await readAuthority(resolve(folder, caFile)),
+    layout: {
+      cluster,
+      replica: settings.replicated ? { path: settings.replica_path, name: settings.replica_name } : undefined,
+    },
+  };
+}
+
+function parse(text: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url === undefined) throw new Error('storage.analytics.url is no URL: write https://HOST:8443/DATABASE');
+  if (url.username !== '' || url.password !== '') {
+    throw new Error(
+      'storage.analytics.url holds a user name or a password: put them into storage.analytics.username and storage.analytics.password',
+    );
+  }
+  return url;
+}
+
+async function readAuthority(file: string): Promise<Buffer> {
+  const bytes = await readFile(file).catch((cause: Error) => {
+    throw new Error(`storage.analytics.ca_file cannot be read: ${cause.message}`, { cause });
+  });
+  if (certificate.test(bytes.toString('latin1'))) return bytes;
+  throw new Error(`storage.analytics.ca_file holds no certificate in PEM: ${file}`);
+}
 
 /** What holds in the store, wherever it is. */
 export type StoreRules = Pick<ClickHouseOptions, 'queryBounds' | 'retention'>;

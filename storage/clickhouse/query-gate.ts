@@ -1,7 +1,194 @@
 import { GatewayError } from '../../core/errors/gateway-error.ts';
-import type { Visibility } from '../../core/ports/analytics.ts';
+import type { Analytics, Visibility } from '../../core/ports/analytics.ts';
 import type { Clock } from '../../core/ports/clock.ts';
-import { Turns, type TurnPath } from './turns.ts';
+import type { Metrics } from '../../core/ports/metrics.ts';
+
+/** Seconds. */
+const buckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20];
+const waitMs = 10_000;
+
+/**
+ * The store behind a gate that bounds how many queries run and wait (ten seconds at the most), and that shows both in
+ * `weir_analytics_queries_running`, `…_waiting`, `…_refused_total`, `weir_analytics_query_seconds` and
+ * `weir_analytics_query_wait_seconds`. What stores rows, looks for rows to put back, or asks whether the store answers
+ * passes at once.
+ */
+export function gateQueries(
+  store: Analytics,
+  {
+    clock,
+    metrics,
+    ...bounds
+  }: Omit<GateBounds, 'waitMs'> & { readonly clock: Clock; readonly metrics: Metrics },
+): Analytics {
+  const gate = watchedGate({ ...bounds, waitMs }, clock, metrics);
+  return {
+    insert: (...rows) => store.insert(...rows),
+    storedIds: (...wanted) => store.storedIds(...wanted),
+    ping: () => store.ping(),
+    close: () => store.close(),
+    groups: (query) => gate.run('groups', query.visibility, () => store.groups(query)),
+    series: (query) => gate.run('series', query.visibility, () => store.series(query)),
+    feedbackSeries: (query) =>
+      gate.run('feedback_series', query.visibility, () => store.feedbackSeries(query)),
+    logs: (query) => gate.run('logs', query.visibility, () => store.logs(query)),
+    countLogs: (query) => gate.run('count_logs', query.visibility, () => store.countLogs(query)),
+    newLogs: (query) => gate.run('new_logs', query.visibility, () => store.newLogs(query)),
+    trace: (id, window, visibility) =>
+      gate.run('trace', visibility, () => store.trace(id, window, visibility)),
+    traces: (query) => gate.run('traces', query.visibility, () => store.traces(query)),
+    usageOfKeys: (query) => gate.run('usage_of_keys', query.visibility, () => store.usageOfKeys(query)),
+    requestById: (id, window, visibility) =>
+      gate.run('request_by_id', visibility, () => store.requestById(id, window, visibility)),
+    feedbackById: (id, window, visibility) =>
+      gate.run('feedback_by_id', visibility, () => store.feedbackById(id, window, visibility)),
+  };
+}
+
+function watchedGate(bounds: GateBounds, clock: Clock, metrics: Metrics): QueryGate {
+  const none = [] as const;
+  const refused = metrics.counter({
+    name: 'weir_analytics_queries_refused_total',
+    help: 'Queries of logs and analytics that got no place: too many waited, or it came too late.',
+    labels: ['reason'],
+  });
+  const seconds = metrics.histogram({
+    name: 'weir_analytics_query_seconds',
+    help: 'How long queries of logs and analytics ran.',
+    labels: ['verb'],
+    buckets,
+  });
+  const waited = metrics.histogram({
+    name: 'weir_analytics_query_wait_seconds',
+    help: 'How long queries of logs and analytics waited before they ran.',
+    labels: none,
+    buckets,
+  })({});
+  const running = metrics.gauge({
+    name: 'weir_analytics_queries_running',
+    help: 'Queries of logs and analytics that run.',
+    labels: none,
+  })({});
+  const waiting = metrics.gauge({
+    name: 'weir_analytics_queries_waiting',
+    help: 'Queries of logs and analytics that wait for their turn.',
+    labels: none,
+  })({});
+  for (const reason of ['full', 'late'] as const) refused({ reason });
+  const gate = new QueryGate(bounds, clock, {
+    refused: (reason) => refused({ reason }).inc(),
+    ended(verb, ranMs, waitedMs) {
+      seconds({ verb }).observe(ranMs / 1000);
+      waited.observe(waitedMs / 1000);
+    },
+  });
+  metrics.onScrape(() => {
+    running.set(gate.running);
+    waiting.set(gate.waiting);
+  });
+  return gate;
+}
+
+/** Places of what waits in turns, from the widest circle to the narrowest: organisation, workspace, key. */
+type TurnPath = readonly string[];
+
+/** Something that waits for its turn. */
+interface Waiting {
+  readonly path: TurnPath;
+}
+
+/**
+ * What waits, in circles within circles: organisations take turns, the workspaces of each, and the keys of these. One that
+ * asks much waits behind itself, not others behind it.
+ */
+class Turns<W extends Waiting> {
+  /** By name, the one whose turn is next first; none is empty. */
+  readonly #circles = new Map<string, Turns<W>>();
+  /** Of the narrowest circle alone. */
+  readonly #own: W[] = [];
+  readonly #depth: number;
+  #size = 0;
+
+  constructor(depth = 0) {
+    this.#depth = depth;
+  }
+
+  get size(): number {
+    return this.#size;
+  }
+
+  add(one: W): void {
+    this.#size += 1;
+    const name = one.path[this.#depth];
+    if (name === undefined) return void this.#own.push(one);
+    let circle = this.#circles.get(name);
+    if (circle === undefined) this.#circles.set(name, (circle = new Turns(this.#depth + 1)));
+    circle.add(one);
+  }
+
+  /** False when it does not wait here. */
+  remove(one: W): boolean {
+    const name = one.path[this.#depth];
+    if (name === undefined) {
+      const place = this.#own.indexOf(one);
+      if (place === -1) return false;
+      this.#own.splice(place, 1);
+    } else {
+      const circle = this.#circles.get(name);
+      if (circle?.remove(one) !== true) return false;
+      if (circle.size === 0) this.#circles.delete(name);
+    }
+    this.#size -= 1;
+    return true;
+  }
+
+  /** Takes out the one whose turn it is, of those that may go; its circles stand last then. */
+  next(may: (one: W) => boolean): W | undefined {
+    const [first] = this.#own;
+    if (first !== undefined) {
+      if (!may(first)) return undefined;
+      this.#own.shift();
+      this.#size -= 1;
+      return first;
+    }
+    for (const [name, circle] of this.#circles) {
+      const found = circle.next(may);
+      if (found === undefined) continue;
+      this.#circles.delete(name);
+      if (circle.size > 0) this.#circles.set(name, circle);
+      this.#size -= 1;
+      return found;
+    }
+    return undefined;
+  }
+
+  /**
+   * The one that gives way to another of this path: the last of the largest circle, where that is larger than the other's
+   * own would become. The widest circle in which there is one decides. Undefined: the other has its share already.
+   */
+  givesWayTo(path: TurnPath): W | undefined {
+    const name = path[this.#depth];
+    if (name === undefined) return undefined;
+    const own = this.#circles.get(name);
+    const largest = this.#largest();
+    if (largest !== undefined && largest !== own && largest.size > (own?.size ?? 0) + 1)
+      return largest.#last();
+    return own?.givesWayTo(path);
+  }
+
+  /** Of several that are as large the one that came last. */
+  #largest(): Turns<W> | undefined {
+    let largest: Turns<W> | undefined;
+    for (const circle of this.#circles.values())
+      if (largest === undefined || circle.size >= largest.size) largest = circle;
+    return largest;
+  }
+
+  #last(): W | undefined {
+    const largest = this.#largest();
+    return largest === undefined ? this.#own.at(-1) : largest.#last();
+  }
+}
 
 /** How many queries a gate lets through. */
 export interface GateBounds {

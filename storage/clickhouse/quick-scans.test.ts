@@ -7,8 +7,7 @@ import { dayStart, ndjson, requestRow, storedTime } from '../../tests/conformanc
 import { chdbMissing, recordingLog, startTestChdb } from '../embedded/chdb-fixture.ts';
 import type { EmbeddedChdb } from '../embedded/start-chdb.ts';
 import { createAnalytics } from './create-analytics.ts';
-import { migrate } from './migrate.ts';
-import { readMigrations } from './migrations.ts';
+import { migrate, readMigrations } from './migrate.ts';
 
 const window = { from: dayStart, to: dayStart + 86_400_000 };
 const before0008 = 7;

@@ -1,7 +1,6 @@
 import type { ClickHouseClient } from '@clickhouse/client';
 import type { Log } from '../../core/ports/log.ts';
-import { schemaSettings } from './migrate.ts';
-import { onCluster, type TableLayout } from './table-layout.ts';
+import { onCluster, schemaSettings, type TableLayout } from './migrate.ts';
 
 /** How long rows are kept, in days; 0 for ever. */
 export interface Retention {

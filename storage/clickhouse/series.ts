@@ -1,12 +1,147 @@
-import type { Measure, Measures, RequestSeries, RequestSeriesQuery } from '../../core/ports/analytics.ts';
-import { arrangeSeries, seriesStatement, type SeriesResult } from './arrange-series.ts';
-import { bucketStarts } from './bucket-starts.ts';
+import type {
+  FeedbackSeries,
+  FeedbackSeriesQuery,
+  Measure,
+  Measures,
+  RequestSeries,
+  RequestSeriesQuery,
+} from '../../core/ports/analytics.ts';
+import { bucketSql, bucketStarts } from './bucket-starts.ts';
 import { measureSql } from './measure-sql.ts';
 import type { Select } from './select.ts';
-import type { UsageColumn } from './usage-columns.ts';
-import type { UsageReach } from './usage-plan.ts';
+import type { UsageColumn, UsageReach } from './usage-plan.ts';
 import { usageSettings, usageSql } from './usage-sql.ts';
-import { moments } from './visible.ts';
+import { filterSql, latestFeedback, moments, visible, weightedAverage } from './filter-sql.ts';
+import { GatewayError } from '../../core/errors/gateway-error.ts';
+import { mapInTurns } from '../../core/base/turns.ts';
+
+/** How long before the window the requests may lie that its feedback is about. */
+const reachMs = 30 * 86_400_000;
+
+interface FeedbackResult extends SeriesResult {
+  readonly point_total: number;
+  readonly point_average: number | null;
+}
+
+/**
+ * See `Analytics.feedbackSeries`. Filters and models look at requests of the window and of the 30 days before it;
+ * feedback counts for one model, that of the latest request of its trace that succeeded (else of the latest of all), and
+ * for an empty one without such a request.
+ */
+export async function feedbackSeries(
+  select: Select,
+  { buckets, window, visibility, filter, split }: FeedbackSeriesQuery,
+): Promise<FeedbackSeries> {
+  const { from, to } = moments(window);
+  const starts = bucketStarts({ from, to }, buckets);
+  const { whose, where, parameters } = visible({ from: from - reachMs, to }, visibility);
+  const filtered = filterSql(filter);
+  const bucket = bucketSql(starts);
+  const given = `FROM feedback WHERE ${whose} AND created_at >= fromUnixTimestamp64Milli({given_from:Int64}, 'UTC')`;
+  // Of the requests only those that feedback is about: sets of all would not fit into the memory of a query.
+  const about = `trace_number IN (SELECT trace_number ${given} AND trace_id != '')`;
+  const requests = [where, about, ...filtered.conditions].join(' AND ');
+  // What was given before the window has only its later revisions within it.
+  const feedback = `SELECT * FROM (${latestFeedback(given)}) WHERE given_at < fromUnixTimestamp64Milli({to:Int64}, 'UTC')`;
+  const models = `LEFT JOIN (SELECT trace_number, argMax(model, (is_success, created_at, id)) AS answered_by FROM requests WHERE ${requests} GROUP BY trace_number) AS answers ON latest_trace = answers.trace_number`;
+  const isFiltered = filter !== undefined && filtered.conditions.length > 0;
+  const told = { none: "''", score: 'toString(latest_value)', model: 'toString(answered_by)' }[
+    split ?? 'none'
+  ];
+  const at = bucket.of('intDiv(toUnixTimestamp64Milli(given_at), 1000)');
+  const sql = seriesStatement(
+    [
+      `FROM (SELECT ${at} AS at, ${told} AS split, latest_value, latest_weight FROM (${feedback}) AS given`,
+      split === 'model' ? models : '',
+      isFiltered ? `WHERE latest_trace IN (SELECT trace_number FROM requests WHERE ${requests})` : '',
+      ')',
+    ].join(' '),
+    ['count() AS point_total', `${weightedAverage} AS point_average`],
+    { isSplit: split !== undefined, weight: 'count()' },
+  );
+  const bound = { ...parameters, ...filtered.parameters, ...bucket.parameters, given_from: from };
+  const results = starts.length === 0 ? [] : await select<FeedbackResult>(sql, bound);
+  return arrangeSeries(results, starts, split !== undefined, {
+    of: (result) => ({ total: result.point_total, averageWeighted: result.point_average }),
+    nothing: { total: 0, averageWeighted: null },
+  });
+}
+
+/** Points of a split series that an answer holds at the most. */
+const mostPoints = 100_000;
+
+/** One row of a statement that ends with `seriesEnd`: a point, or the total of a value of the split. */
+export interface SeriesResult {
+  /** Seconds since the epoch. */
+  readonly point_at: number;
+  readonly point_split?: string;
+  readonly is_total: number;
+}
+
+/** Where and of what a point is. */
+interface Placed {
+  readonly at: number;
+  readonly split: string | undefined;
+}
+
+/**
+ * The first and the last part of a statement over rows with `at` and `split`, which gives points and totals. `weight`:
+ * of the points of a bucket the one with most of it comes first.
+ */
+export function seriesStatement(
+  from: string,
+  computed: readonly string[],
+  { isSplit, weight }: { readonly isSplit: boolean; readonly weight: string },
+): string {
+  const keys = isSplit ? 'split, at' : 'at';
+  const columns = [
+    'at AS point_at',
+    'grouping(at) AS is_total',
+    ...(isSplit ? ['split AS point_split'] : []),
+  ];
+  return [
+    `SELECT ${[...columns, ...computed].join(', ')}`,
+    from,
+    `GROUP BY ${keys} WITH ROLLUP`,
+    // The last step of the roll-up, over all values of the split, is nobody's.
+    `HAVING ${weight} > 0${isSplit ? ' AND grouping(split) = 0' : ''}`,
+    `ORDER BY is_total, at, ${weight} DESC${isSplit ? ', split' : ''}`,
+    `LIMIT ${mostPoints + 1}`,
+  ].join('\n');
+}
+
+/**
+ * Brings the rows of such a statement into the order of a series and fills its gaps. Throws `invalid_request` for too
+ * many points.
+ */
+export async function arrangeSeries<Result extends SeriesResult, Values extends object>(
+  results: readonly Result[],
+  starts: readonly number[],
+  isSplit: boolean,
+  { of, nothing }: { readonly of: (result: Result) => Values; readonly nothing: Values },
+): Promise<{ totals: (Omit<Placed, 'at'> & Values)[]; points: (Placed & Values)[] }> {
+  if (results.length > mostPoints) throw tooManyPoints();
+  const splitOf = (result: Result): string | undefined => (isSplit ? result.point_split : undefined);
+  const totals = results
+    .filter((result) => result.is_total === 1)
+    .map((result) => ({ split: splitOf(result), ...of(result) }));
+  const points = await mapInTurns(
+    results.filter((result) => result.is_total === 0),
+    (result) => ({ at: result.point_at * 1000, split: splitOf(result), ...of(result) }),
+  );
+  if (isSplit) return { totals, points };
+  const found = new Map(points.map((point) => [point.at, point]));
+  const none = { split: undefined, ...nothing };
+  return {
+    totals: totals.length > 0 ? totals : [none],
+    points: await mapInTurns(starts, (at) => found.get(at) ?? { at, ...none }),
+  };
+}
+
+function tooManyPoints(): GatewayError {
+  const message = `The series has more than ${mostPoints} points. Choose a coarser granularity, a shorter window or a filter.`;
+  return new GatewayError('invalid_request', message, { param: 'granularity' });
+}
 
 type Result = SeriesResult & Readonly<Record<string, number | string | null>>;
 

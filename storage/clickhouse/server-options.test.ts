@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import type { AnalyticsServerSettings } from '../../core/ports/analytics.ts';
-import { serverOptions } from './server-options.ts';
+import { serverOptions } from './open-server.ts';
 
 const base: AnalyticsServerSettings = {
   url: 'https://h:8443',

@@ -22,7 +22,7 @@ import {
 } from '../embedded/chdb-fixture.ts';
 import type { EmbeddedChdb } from '../embedded/start-chdb.ts';
 import { openServer } from './open-server.ts';
-import { onCluster } from './table-layout.ts';
+import { onCluster } from './migrate.ts';
 
 const single = { replicated: false, replica_path: '', replica_name: 'r' };
 const open = (settings: AnalyticsServerSettings, folder = '.', log = recordingLog()): Promise<Analytics> =>

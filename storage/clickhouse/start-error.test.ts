@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ClickHouseError } from '@clickhouse/client';
-import { SchemaChanged } from './migrate.ts';
-import { migration } from './migrations.ts';
-import { checkVersion, explainStart, type OpeningStep } from './start-error.ts';
+import { migration, SchemaChanged } from './migrate.ts';
+import { checkVersion, explainStart, type OpeningStep } from './store-errors.ts';
 
 const place = { url: 'https://ch:8443', username: 'gate', database: 'db', cluster: 'c1' };
 const server = (code: string, message = 'TEXT'): ClickHouseError =>

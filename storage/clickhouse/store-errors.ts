@@ -1,5 +1,171 @@
 import { ClickHouseError } from '@clickhouse/client';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
+import { SchemaChanged } from './migrate.ts';
+
+/** What was being done when opening failed. */
+export type OpeningStep = 'connect' | 'database' | 'schema';
+
+/** Which store was being opened; nothing here is secret. */
+export interface StorePlace {
+  /** `http://host:8123`, without credentials. */
+  readonly url: string;
+  readonly username: string;
+  readonly database: string;
+  readonly cluster?: string | undefined;
+}
+
+/** The analytics store could not be opened. The message names the place, the reason and the remedy, never a password. */
+export class AnalyticsStartError extends Error {
+  /** The reason alone, without addresses and names; fit for an open page such as /readyz. */
+  readonly reason: string;
+  /** True when waiting does not help: somebody has to change a setting here or on the server. */
+  readonly lasting: boolean;
+
+  constructor({ url }: StorePlace, { reason, remedy, lasting }: Finding, cause?: unknown) {
+    super(`The analytics store at ${url} cannot be used: ${reason}. ${remedy}`, { cause });
+    this.name = 'AnalyticsStartError';
+    this.reason = reason;
+    this.lasting = lasting;
+  }
+}
+
+interface Finding {
+  readonly reason: string;
+  readonly remedy: string;
+  readonly lasting: boolean;
+}
+
+/** The oldest server whose settings and statements are those that are used; a long-term release. */
+const oldestVersion: readonly [major: number, minor: number] = [24, 8];
+
+const section = 'storage.analytics';
+const certificateCodes =
+  /^(CERT_|UNABLE_TO_|SELF_SIGNED|DEPTH_ZERO|HOSTNAME_MISMATCH|INVALID_CA|ERR_TLS_CERT)/;
+const tlsCodes = /^(EPROTO|ERR_SSL_|ERR_TLS_)/;
+const longestText = 300;
+
+/** Explains why opening failed at this step. */
+export function explainStart(error: unknown, step: OpeningStep, place: StorePlace): AnalyticsStartError {
+  if (error instanceof AnalyticsStartError) return error;
+  return new AnalyticsStartError(place, find(error, step, place), error);
+}
+
+/** Throws when this version of the server is older than `oldestVersion`; a version that cannot be read passes. */
+export function checkVersion(version: string, place: StorePlace): void {
+  const [major, minor] = (/^(\d+)\.(\d+)/.exec(version) ?? []).slice(1).map(Number);
+  if (major === undefined || minor === undefined) return;
+  const [oldestMajor, oldestMinor] = oldestVersion;
+  if (major > oldestMajor || (major === oldestMajor && minor >= oldestMinor)) return;
+  const needed = oldestVersion.join('.');
+  throw new AnalyticsStartError(place, {
+    reason: `the server runs ClickHouse ${major}.${minor}, and ${needed} or newer is needed`,
+    remedy: 'Upgrade it, or name another server in storage.analytics.url.',
+    lasting: true,
+  });
+}
+
+function find(error: unknown, step: OpeningStep, place: StorePlace): Finding {
+  if (error instanceof SchemaChanged) {
+    return {
+      reason: error.message,
+      remedy: 'Nothing was changed in the store.',
+      lasting: true,
+    };
+  }
+  return error instanceof ClickHouseError ? answered(error, step, place) : unanswered(error, place);
+}
+
+function answered(error: ClickHouseError, step: OpeningStep, place: StorePlace): Finding {
+  const { username, database, cluster } = place;
+  const number = `error ${error.code} ${error.type ?? ''}`.trimEnd();
+  const lasting = (what: string, remedy: string): Finding => ({
+    reason: `${what} (${number})`,
+    remedy,
+    lasting: true,
+  });
+  switch (error.code) {
+    case '192':
+    case '193':
+    case '194':
+    case '516':
+      return lasting(
+        'it refuses the user or the password',
+        `Check ${section}.username ("${username}") and ${section}.password.`,
+      );
+    case '497':
+      return step === 'database'
+        ? lasting(
+            'the database does not exist and the user may not create it',
+            `Create it (CREATE DATABASE ${database}), or GRANT CREATE DATABASE ON ${database}.* TO ${username}.`,
+          )
+        : lasting(
+            'the user lacks a right that is needed',
+            `GRANT SELECT, INSERT, CREATE TABLE, ALTER TABLE, DROP TABLE ON ${database}.* TO ${username}${cluster === undefined ? '' : `, and GRANT CLUSTER ON *.* TO ${username}`}.`,
+          );
+    case '164':
+      return lasting(
+        'the user is read-only',
+        `Give "${username}" a settings profile with readonly = 0; only statements of the gateway use it.`,
+      );
+    case '170':
+    case '701':
+      return lasting(
+        'it knows no such cluster',
+        `${section}.cluster is "${cluster ?? ''}"; SHOW CLUSTERS lists the names.`,
+      );
+    case '139':
+    case '225':
+      return lasting(
+        'it is not set up for replicated tables',
+        `Replicated tables and ON CLUSTER need Keeper and, in the server's <macros>, what ${section}.replica_path and replica_name mention. It says: ${textOf(error)}`,
+      );
+    case '115':
+      return lasting('it does not know a setting that is needed', `It says: ${textOf(error)}`);
+    default:
+      return {
+        reason: `it answered with ${number}`,
+        remedy: step === 'connect' ? "See the server's own log." : `It says: ${textOf(error)}`,
+        lasting: false,
+      };
+  }
+}
+
+function unanswered(error: unknown, { url }: StorePlace): Finding {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : undefined;
+  if (code !== undefined && certificateCodes.test(code)) {
+    return {
+      reason: `its certificate is not accepted (${code})`,
+      remedy: `Name the authority that signed it in ${section}.ca_file, and the host as the certificate does in ${section}.url.`,
+      lasting: true,
+    };
+  }
+  if (code !== undefined && tlsCodes.test(code)) {
+    return {
+      reason: `TLS failed (${code})`,
+      remedy: `Check that ${new URL(url).host} is the port for HTTPS (8443), or write http://.`,
+      lasting: true,
+    };
+  }
+  const late = error instanceof Error && error.message.startsWith('Timeout');
+  if (code === undefined && !late) {
+    return {
+      reason: 'the answer is not that of ClickHouse’s HTTP interface',
+      remedy: `Check host and port in ${section}.url: 8123, or 8443 with https://; 9000 is another protocol.`,
+      lasting: false,
+    };
+  }
+  return {
+    reason: late ? 'it did not answer in time' : `the connection failed (${code ?? ''})`,
+    remedy: `Check that it runs, and that ${new URL(url).host} can be reached from here.`,
+    lasting: false,
+  };
+}
+
+/** What the server says about a statement of the schema, which holds nothing of a caller's; bounded, on one line. */
+function textOf({ message }: ClickHouseError): string {
+  const line = message.replace(/\s+/g, ' ').trim();
+  return line.length > longestText ? `${line.slice(0, longestText)}…` : line;
+}
 
 /**
  * The store understood the insert and will never take these rows: at least one of them does not fit the table.

@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { createClient, type ClickHouseClient } from '@clickhouse/client';
 import { chdbMissing, startTestChdb } from '../embedded/chdb-fixture.ts';
-import { readMigrations } from './migrations.ts';
-import { fillTemplate, oneServer, type TableLayout } from './table-layout.ts';
+import { fillTemplate, oneServer, readMigrations, type TableLayout } from './migrate.ts';
 
 const replica = { path: '/clickhouse/tables/{shard}/{database}/{table}', name: '{replica}' };
 const cluster: TableLayout = { cluster: 'c', replica };

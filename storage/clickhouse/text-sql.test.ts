@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { textForms } from './text-sql.ts';
+import { textForms } from './filter-sql.ts';
 
 const cases: [string, string[]][] = [
   ['plain text', ['plain text']],

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { timeSlices } from './time-slices.ts';
+import { timeSlices } from './bucket-starts.ts';
 
 const hour = 3_600_000;
 

@@ -1,11 +1,9 @@
 import type { Analytics, TimeWindow, TraceSummary, Visibility } from '../../core/ports/analytics.ts';
 import type { RequestRow } from '../../core/ports/request-row.ts';
-import { checkRange } from './check-range.ts';
-import { filterSql } from './filter-sql.ts';
+import { between, checkRange, filterSql, moments, visible } from './filter-sql.ts';
 import { requestColumns } from './row-columns.ts';
 import type { Select } from './select.ts';
-import { timeSlices } from './time-slices.ts';
-import { between, moments, visible } from './visible.ts';
+import { timeSlices } from './bucket-starts.ts';
 
 const mostRequests = 1000;
 const mostTraces = 500;

@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { usageColumns } from './usage-columns.ts';
-import { planUsage, usageTables, type UsageNeed, type UsageReach } from './usage-plan.ts';
+import { planUsage, usageColumns, type UsageNeed, type UsageReach, usageTables } from './usage-plan.ts';
 
 const minute = 60_000;
 const hour = 60 * minute;

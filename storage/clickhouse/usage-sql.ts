@@ -1,12 +1,122 @@
 import type { ClickHouseSettings } from '@clickhouse/client';
-import { bucketSql } from './bucket-sql.ts';
-import { filterSql } from './filter-sql.ts';
-import { rolledUpAs, type RollUp } from './rolled-up.ts';
-import { splitColumn } from './split-column.ts';
-import { usageColumns } from './usage-columns.ts';
-import { planUsage, type UsagePlan, type UsageReach, type UsageTable } from './usage-plan.ts';
-import type { UsageQuestion } from './usage-question.ts';
-import { moments, visible } from './visible.ts';
+import { bucketSql } from './bucket-starts.ts';
+import { filterSql, moments, visible } from './filter-sql.ts';
+import {
+  planUsage,
+  type UsageColumn,
+  usageColumns,
+  type UsagePlan,
+  type UsageReach,
+  type UsageTable,
+} from './usage-plan.ts';
+import type {
+  GroupBy,
+  RequestFilter,
+  SeriesSplit,
+  TimeWindow,
+  Visibility,
+} from '../../core/ports/analytics.ts';
+
+/** The column of `requests` behind each way to tell requests apart. */
+const splitColumns: Readonly<Record<Extract<GroupBy | SeriesSplit, string>, string>> = {
+  ai_service: 'ai_service',
+  model: 'model',
+  status_code: 'status',
+  api_key: 'api_key_id',
+  config: 'config',
+  workspace: 'workspace_id',
+  provider: 'provider',
+  prompt: 'prompt',
+  user: 'end_user',
+  retries: 'retries',
+};
+
+/** How rows of `requests` are told apart: a text, and which rows have it. */
+export function splitColumn(split: GroupBy | SeriesSplit | undefined): {
+  readonly sql: string;
+  readonly conditions: readonly string[];
+  readonly parameters: Readonly<Record<string, unknown>>;
+} {
+  if (split === undefined) return { sql: "''", conditions: [], parameters: {} };
+  if (typeof split === 'object') {
+    return {
+      sql: 'metadata[{split_key:String}]',
+      conditions: ['mapContains(metadata, {split_key:String})'],
+      parameters: { split_key: split.metadata },
+    };
+  }
+  const conditions = split === 'retries' ? ['is_success', 'retries > 0'] : [];
+  return { sql: `toString(${splitColumns[split]})`, conditions, parameters: {} };
+}
+
+/** Where roll-ups by the hour and the day have the answer to a question. */
+interface RollUp {
+  /** '' for all requests. */
+  readonly dimension: string;
+  /** What is asked of a whole organisation is there at once, as another dimension. */
+  readonly isWhole: boolean;
+  /** The column that tells requests apart; empty when they are not. */
+  readonly split: 'value' | 'workspace_id' | '';
+  /** With the values of their placeholders. */
+  readonly conditions: readonly string[];
+  readonly parameters: Readonly<Record<string, unknown>>;
+}
+
+/** Filters that are values of a dimension. */
+const dimensions = {
+  aiServices: 'ai_service',
+  models: 'model',
+  providers: 'provider',
+  configs: 'config',
+  prompts: 'prompt',
+  apiKeys: 'api_key',
+  users: 'user',
+  statusCodes: 'status_code',
+} as const satisfies Partial<Record<keyof RequestFilter, GroupBy | SeriesSplit>>;
+
+/** Dimensions that are told of workspaces only. */
+const perWorkspace = new Set<string>(['api_key', 'user']);
+
+/**
+ * Which roll-ups answer a question, or undefined when only rows do: roll-ups know one dimension at a time, and nothing
+ * of who sent a request.
+ */
+function rolledUpAs({ visibility, filter = {}, split }: UsageQuestion): RollUp | undefined {
+  if (visibility.userId !== undefined || visibility.apiKeyId !== undefined) return undefined;
+  if (typeof split === 'object') return undefined;
+  const { workspaces, ...others } = filter;
+  const [only, ...more] = Object.entries(others).filter(([, value]) => value !== undefined);
+  if (more.length > 0) return undefined;
+  const filtered = only && dimensionOf(only[0]);
+  if (only !== undefined && filtered === undefined) return undefined;
+  const own = split === undefined || split === 'workspace' ? undefined : split;
+  if (own !== undefined && filtered !== undefined && own !== filtered) return undefined;
+  const dimension = own ?? filtered ?? '';
+
+  const conditions: string[] = [];
+  const parameters: Record<string, unknown> = {};
+  const oneOf = (column: string, name: string, values: readonly (string | number)[]): void => {
+    conditions.push(values.length === 0 ? 'false' : `${column} IN {${name}:Array(String)}`);
+    parameters[name] = values.map(String);
+  };
+  if (only !== undefined) oneOf('value', 'rolled_up_values', only[1] as readonly (string | number)[]);
+  if (workspaces !== undefined) oneOf('workspace_id', 'rolled_up_workspaces', workspaces);
+  const isWhole =
+    !perWorkspace.has(dimension) &&
+    visibility.workspaceId === undefined &&
+    workspaces === undefined &&
+    split !== 'workspace';
+  return {
+    dimension,
+    isWhole,
+    split: split === 'workspace' ? 'workspace_id' : own === undefined ? '' : 'value',
+    ...{ conditions, parameters },
+  };
+}
+
+function dimensionOf(name: string): (GroupBy & string) | SeriesSplit | undefined {
+  return Object.hasOwn(dimensions, name) ? dimensions[name as keyof typeof dimensions] : undefined;
+}
 
 /** The last second that the buckets' type can hold. */
 const lastSecond = 4_294_967_295;
@@ -100,4 +210,35 @@ function timesOf(
   }
   if (ranges.length === 0) return undefined;
   return ranges.length === 1 ? ranges.join('') : `(${ranges.map((range) => `(${range})`).join(' OR ')})`;
+}
+
+/** Which requests are to be brought together, and how they are told apart. */
+interface UsageQuestion {
+  readonly window: TimeWindow;
+  readonly visibility: Visibility;
+  readonly filter?: RequestFilter | undefined;
+  readonly split?: GroupBy | SeriesSplit | undefined;
+  readonly columns: readonly UsageColumn[];
+  /** Beginnings of buckets; undefined: requests are not told apart by time. */
+  readonly starts?: readonly number[] | undefined;
+}
+
+/** One row of it. The names are prefixed, so that they cannot shadow columns of the table. */
+export interface KeyUsageRow {
+  readonly usage_key: string;
+  readonly usage_cost: string;
+  readonly usage_tokens: number;
+}
+
+/**
+ * What keys used, one row for each that sent requests. `where` is a condition with placeholders; `keys` and `since`
+ * are lists of the same length, the moments in milliseconds since the epoch.
+ */
+export function keyUsageSql(where: string): string {
+  return [
+    'SELECT api_key_id AS usage_key, sum(cost) AS usage_cost, sum(total_tokens) AS usage_tokens',
+    `FROM requests WHERE ${where} AND api_key_id IN {keys:Array(String)}`,
+    "AND created_at >= fromUnixTimestamp64Milli({since:Array(Int64)}[indexOf({keys:Array(String)}, api_key_id)], 'UTC')",
+    'GROUP BY usage_key',
+  ].join('\n');
 }

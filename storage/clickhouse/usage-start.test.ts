@@ -8,9 +8,8 @@ import { chdbMissing, recordingLog, startTestChdb } from '../embedded/chdb-fixtu
 import type { EmbeddedChdb } from '../embedded/start-chdb.ts';
 import { ClickHouseAnalytics } from './clickhouse-analytics.ts';
 import { createAnalytics } from './create-analytics.ts';
-import { migrate } from './migrate.ts';
-import { readMigrations } from './migrations.ts';
-import { usageStart } from './usage-start.ts';
+import { migrate, readMigrations } from './migrate.ts';
+import { usageStart } from './usage-plan.ts';
 
 const hourMs = 3_600_000;
 const visibility = { organisationId: 'organisation' };

@@ -5,7 +5,7 @@ import type { Analytics } from '../../core/ports/analytics.ts';
 import { ManualClock } from '../../tests/conformance/manual-clock.ts';
 import { recordingLog } from '../embedded/chdb-fixture.ts';
 import { createNoAnalytics } from '../none/no-analytics.ts';
-import { AnalyticsStartError } from './start-error.ts';
+import { AnalyticsStartError } from './store-errors.ts';
 import { openWhenReachable } from './waiting-analytics.ts';
 
 const place = { url: 'http://ch:1', username: 'u', database: 'd' };

@@ -4,7 +4,7 @@ import type { Analytics, KeyUsage, KeyUsageQuery, LogRecord } from '../../core/p
 import type { Clock } from '../../core/ports/clock.ts';
 import type { FeedbackRow } from '../../core/ports/request-row.ts';
 import type { Log } from '../../core/ports/log.ts';
-import { AnalyticsStartError } from './start-error.ts';
+import { AnalyticsStartError } from './store-errors.ts';
 
 /** What waiting for a server takes. */
 export interface WaitingParts {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { childArguments } from './child-arguments.ts';
+import { childArguments } from './supervised-child.ts';
 
 const loader = 'file:///tsx.mjs';
 const table: [name: string, given: string[], loader: string | undefined, expected: string[]][] = [

@@ -4,8 +4,7 @@ import { chmod, chown, mkdir, readdir, stat, symlink, writeFile } from 'node:fs/
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { recordingLog, temporaryFolder } from './chdb-fixture.ts';
-import { closeToOthers, ownFolder } from './own-folder.ts';
-import { runtimeFolder, socketFolder } from './runtime-folder.ts';
+import { closeToOthers, ownFolder, runtimeFolder, socketFolder } from './own-folder.ts';
 
 let folder: Awaited<ReturnType<typeof temporaryFolder>>;
 let data: string;

@@ -9,7 +9,7 @@ import { writeEngineConfig } from './chdb/engine-config.ts';
 import { lockData } from './data-lock.ts';
 import { diskFault } from './disk-fault.ts';
 import { memoryBudget } from './memory-budget.ts';
-import { runtimeFolder } from './runtime-folder.ts';
+import { runtimeFolder } from './own-folder.ts';
 import { ChildStartError, SupervisedChild } from './supervised-child.ts';
 
 /** Where the embedded analytics engine keeps its data and how much memory it may take. */

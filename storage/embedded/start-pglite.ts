@@ -7,7 +7,7 @@ import type { Log } from '../../core/ports/log.ts';
 import type { PgliteChildOptions } from './pglite-child.ts';
 import { DataFolderInUse, dataFolderHolder } from './data-lock.ts';
 import { diskFault } from './disk-fault.ts';
-import { socketFolder } from './runtime-folder.ts';
+import { socketFolder } from './own-folder.ts';
 import { ChildStartError, SupervisedChild } from './supervised-child.ts';
 
 /** Where the embedded relational engine keeps its data. */

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { Type, type Static } from 'typebox';
 import { Value } from 'typebox/value';
 import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
-import { withoutStore } from '../../core/organisation/directory-without-store.ts';
+import { withoutStore } from '../../core/organisation/without-store.ts';
 import { makeFolderDurably, writeDurably } from '../../core/base/durable-file.ts';
 
 const StoredIdentity = Type.Object({

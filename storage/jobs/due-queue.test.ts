@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { DueQueue } from './due-queue.ts';
+import { DueQueue } from './local-jobs.ts';
 
 test('entries come by their time, and those of the same time as they were added, whatever is taken between', () => {
   fc.assert(

@@ -2,7 +2,7 @@ import { statfs } from 'node:fs/promises';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type { Bounds } from './bounds.ts';
-import { sentenceOf } from './failure.ts';
+import { sentenceOf } from './back-off.ts';
 
 const mebibyte = 1024 * 1024;
 /** The bound of a journal whose disk says nothing, or whose rows no store ever takes. */

@@ -9,12 +9,9 @@ import { DeduplicatingStore } from '../../tests/conformance/deduplicating-store.
 import { ManualClock } from '../../tests/conformance/manual-clock.ts';
 import { Bounds } from './bounds.ts';
 import { openJournal, type JournalOptions } from './journal.ts';
-import { Ledger } from './ledger.ts';
-import { Quarantine } from './quarantine.ts';
-import { SegmentFolder } from './segment-folder.ts';
-import { byAge, parseSegmentName } from './segment-name.ts';
+import { byAge, Ledger, parseSegmentName, type Segment, wholeSegment } from './segment.ts';
+import { Quarantine, SegmentFolder } from './segment-folder.ts';
 import { SegmentShipper, type Insert } from './segment-shipper.ts';
-import { wholeSegment, type Segment } from './segment.ts';
 
 const base = 'requests-lx2k3j4h-0123456789ab-7';
 const line = (n: number): string => JSON.stringify({ n });

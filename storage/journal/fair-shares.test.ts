@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { FairShares } from './fair-shares.ts';
+import { FairShares } from './bounds.ts';
 
 /** A room of so many bytes that owners take from. */
 function roomOf(size: number) {

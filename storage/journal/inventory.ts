@@ -1,11 +1,30 @@
 import { createReadStream } from 'node:fs';
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { JournalInventory, TableInventory } from '../../core/ports/journal-inspection.ts';
-import { journalTables, type JournalTable } from '../../core/ports/journal.ts';
-import { hasCode } from './failure.ts';
-import { linesOf, readRow } from './row-lines.ts';
-import { byAge, parseSegmentName, sealedFile, type SegmentName } from './segment-name.ts';
+import type {
+  JournalInventory,
+  JournalVerdict,
+  RowFault,
+  TableInventory,
+} from '../../core/ports/journal-inspection.ts';
+import { type JournalTable, journalTables } from '../../core/ports/journal.ts';
+import { hasCode } from './back-off.ts';
+import { linesOf, readRow } from './recover.ts';
+import { byAge, parseSegmentName, sealedFile, type SegmentName } from './segment.ts';
+
+const mostListed = 1000;
+
+/** Faults in the order of finding: the first 1000 with their places, all of them counted. */
+export class FaultList {
+  readonly listed: RowFault[] = [];
+  count = 0;
+
+  /** Notes that the row at this byte is not as it should be. */
+  add(file: string, offset: number, reason: string): void {
+    this.count += 1;
+    if (this.listed.length < mostListed) this.listed.push({ file, offset, reason });
+  }
+}
 
 /** A segment as it stands in the folder: the bytes from `from` to `end` of the file at `path`. */
 export interface StandingSegment {
@@ -153,4 +172,54 @@ export function tableOf(file: string): JournalTable | undefined {
 
 function nothing(): Counts {
   return { segments: 0, rows: 0, bytes: 0, oldest: undefined };
+}
+
+/**
+ * Reads every row of the journal in a folder and says what is not as it should be. Changes nothing; beside a running
+ * gateway, segments that are shipped meanwhile are left out. Throws `NoJournal`.
+ */
+export async function verifyJournal(directory: string): Promise<JournalVerdict> {
+  const faults = new FaultList();
+  const unfinished: RowFault[] = [];
+  const total = { segments: 0, rows: 0, bytes: 0 };
+  for (const segment of await standingSegments(directory)) {
+    await ifThere(async () => {
+      const found = await verifySegment(segment, faults);
+      total.segments += 1;
+      total.rows += found.rows;
+      total.bytes += Math.max(0, Math.min(segment.end, segment.size) - segment.from);
+      if (found.unfinished !== undefined) unfinished.push(found.unfinished);
+    });
+  }
+  return { directory, ...total, faults: faults.listed, faultCount: faults.count, unfinished };
+}
+
+async function verifySegment(
+  segment: StandingSegment,
+  faults: FaultList,
+): Promise<{ rows: number; unfinished: RowFault | undefined }> {
+  const { name, path, from, end, size } = segment;
+  const isOpen = name.kind === 'open';
+  if (size < end) faults.add(path, size, `ends here, with ${end - size} of its bytes missing`);
+  if (size === 0 && !isOpen) faults.add(path, 0, 'is empty');
+  if (end <= from && !isOpen && size > 0) faults.add(path, from, 'is a range without bytes');
+  if (from > 0 && !(await isRowBoundary(path, from))) faults.add(path, from, 'begins inside of a row');
+  let rows = 0;
+  let unfinished: RowFault | undefined;
+  for await (const line of linesOf(path, from, end)) {
+    if (!line.isEnded && isOpen) {
+      unfinished = { file: path, offset: line.offset, reason: 'is not finished' };
+      continue;
+    }
+    const row = readRow(line);
+    if ('fault' in row) faults.add(path, line.offset, row.fault);
+    else if (line.isEnded) rows += 1;
+    else faults.add(path, line.offset, 'has no line break');
+  }
+  return { rows, unfinished };
+}
+
+async function isRowBoundary(path: string, at: number): Promise<boolean> {
+  for await (const line of linesOf(path, at - 1, at)) return line.isEnded;
+  return false;
 }

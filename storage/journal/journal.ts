@@ -10,14 +10,12 @@ import type {
   ShedReason,
 } from '../../core/ports/journal.ts';
 import type { Log } from '../../core/ports/log.ts';
-import { Admission } from './admission.ts';
-import { Bounds } from './bounds.ts';
+import { Admission, Bounds } from './bounds.ts';
 import { boundOn, diskUnder, fixedBound, followDisk, type Disk } from './disk-room.ts';
-import { sentenceOf } from './failure.ts';
-import { Quarantine } from './quarantine.ts';
+import { sentenceOf } from './back-off.ts';
+import { Quarantine, SegmentFolder } from './segment-folder.ts';
 import { recoverSegments } from './recover.ts';
-import { SegmentFolder } from './segment-folder.ts';
-import { parseSegmentName } from './segment-name.ts';
+import { parseSegmentName } from './segment.ts';
 import type { Insert } from './segment-shipper.ts';
 import { TableStream } from './table-stream.ts';
 

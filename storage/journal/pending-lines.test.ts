@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { JournalLine } from '../../core/ports/journal.ts';
-import { PendingLines, sizeOf } from './pending-lines.ts';
+import { PendingLines, sizeOf } from './segment-writer.ts';
 
 function push(lines: PendingLines, ...rows: JournalLine[]): void {
   for (const row of rows) lines.push(row, sizeOf(row));

@@ -8,7 +8,7 @@ import { ManualClock } from '../../tests/conformance/manual-clock.ts';
 import { PowerLoss, type Unsynced } from '../../tests/kit/power-loss.ts';
 import { recordingLog } from '../embedded/chdb-fixture.ts';
 import { openIdentity } from '../identity/open-identity.ts';
-import { openKeys } from '../secrets/open-keys.ts';
+import { openKeys } from '../secrets/key-file.ts';
 import { openJournal, type JournalOptions } from './journal.ts';
 
 const row = (n: number): string => JSON.stringify({ n, text: 'x'.repeat(n % 90) });

@@ -5,9 +5,8 @@ import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import type { Log } from '../../core/ports/log.ts';
 import { ManualClock } from '../../tests/conformance/manual-clock.ts';
-import { Quarantine } from './quarantine.ts';
+import { Quarantine, SegmentFolder } from './segment-folder.ts';
 import { recoverSegments } from './recover.ts';
-import { SegmentFolder } from './segment-folder.ts';
 
 const base = 'requests-lx2k3j4h-0123456789ab-7';
 

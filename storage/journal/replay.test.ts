@@ -10,8 +10,7 @@ import { DeduplicatingStore } from '../../tests/conformance/deduplicating-store.
 import { ManualClock } from '../../tests/conformance/manual-clock.ts';
 import { readInventory } from './inventory.ts';
 import { openJournal } from './journal.ts';
-import { replayRows, type ReplayOptions } from './replay.ts';
-import { quarantineSources } from './replay-source.ts';
+import { quarantineSources, type ReplayOptions, replayRows } from './replay.ts';
 
 const log: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => log };
 const clock = new ManualClock();

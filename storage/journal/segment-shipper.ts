@@ -3,13 +3,10 @@ import type { Clock } from '../../core/ports/clock.ts';
 import type { StoredRows } from '../../core/ports/analytics.ts';
 import type { JournalTable } from '../../core/ports/journal.ts';
 import type { Log } from '../../core/ports/log.ts';
-import { BackOff } from './back-off.ts';
+import { BackOff, hasCode, isStoreAway, sentenceOf } from './back-off.ts';
 import type { Bounds } from './bounds.ts';
-import { hasCode, isStoreAway, sentenceOf } from './failure.ts';
-import type { Ledger } from './ledger.ts';
-import type { Quarantine } from './quarantine.ts';
-import type { SegmentFolder } from './segment-folder.ts';
-import { countRows, middleOf, pieceOf, type Segment } from './segment.ts';
+import { countRows, type Ledger, middleOf, pieceOf, type Segment } from './segment.ts';
+import type { Quarantine, SegmentFolder } from './segment-folder.ts';
 
 const firstRetryMs = 100;
 const longestRetryMs = 30_000;

@@ -6,10 +6,9 @@ import { test, type TestContext } from 'node:test';
 import type { Log } from '../../core/ports/log.ts';
 import { ManualClock } from '../../tests/conformance/manual-clock.ts';
 import { Bounds } from './bounds.ts';
-import { Ledger } from './ledger.ts';
+import { Ledger, type Segment } from './segment.ts';
 import { SegmentFolder, type SegmentFile } from './segment-folder.ts';
 import { SegmentWriter } from './segment-writer.ts';
-import type { Segment } from './segment.ts';
 
 type Step = 'create' | 'write' | 'finish' | 'close' | 'seal';
 

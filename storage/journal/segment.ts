@@ -1,4 +1,129 @@
-import { pieceFile, pieceToken, sealedFile } from './segment-name.ts';
+import { randomBytes } from 'node:crypto';
+import {
+  type JournalState,
+  type JournalTable,
+  journalTables,
+  type ShedReason,
+  shedReasons,
+} from '../../core/ports/journal.ts';
+
+/**
+ * The rows of one table, counted by where they are. Rows only ever move from one place to another, so that
+ * accepted = stored + pending + shed holds at any moment.
+ */
+export class Ledger {
+  private accepted = 0;
+  private stored = 0;
+  private pending = 0;
+  private shed = 0;
+  private readonly reasons = Object.fromEntries(shedReasons.map((reason) => [reason, 0])) as Record<
+    ShedReason,
+    number
+  >;
+  /** Rows that were pending and then given up, as opposed to refused at once. */
+  dropped = 0;
+
+  /** Rows taken in; they wait for delivery. */
+  accept(rows: number): void {
+    this.accepted += rows;
+    this.pending += rows;
+  }
+
+  /** One row for which there was no room. */
+  refuse(reason: ShedReason): void {
+    this.accepted += 1;
+    this.shed += 1;
+    this.reasons[reason] += 1;
+  }
+
+  /** Waiting rows that are in the store now. */
+  store(rows: number): void {
+    this.pending -= rows;
+    this.stored += rows;
+  }
+
+  /** Waiting rows that are given up. */
+  drop(rows: number, reason: ShedReason): void {
+    this.pending -= rows;
+    this.shed += rows;
+    this.dropped += rows;
+    this.reasons[reason] += rows;
+  }
+
+  /** A snapshot for the port. */
+  state(): JournalState {
+    const { accepted, stored, pending, shed } = this;
+    return { accepted, stored, pending, shed };
+  }
+
+  /** What the shed rows were shed for. */
+  shedBy(): Readonly<Record<ShedReason, number>> {
+    return { ...this.reasons };
+  }
+}
+
+/**
+ * The names of segments. `<table>-<start in ms, base 36>-<random>-<sequence>` is unique for ever, and it is the
+ * deduplication token. `.open` is being written, `.sealed` never changes, and `<segment>.<from>-<end>.piece` is
+ * a byte range of a segment that was split; its token is `<segment>:<from>-<end>`.
+ */
+export interface SegmentName {
+  readonly file: string;
+  readonly kind: 'open' | 'sealed' | 'piece';
+  readonly table: JournalTable;
+  /** The name without its suffix. */
+  readonly base: string;
+  readonly start: number;
+  readonly sequence: number;
+  /** The byte range of a piece; from 0 without an end for a whole segment. */
+  readonly from: number;
+  readonly end: number;
+}
+
+const pattern =
+  /^((requests|bodies|feedback)-([0-9a-z]{1,11})-[0-9a-f]+-(\d{1,15}))\.(?:(open|sealed)|(\d{1,15})-(\d{1,15})\.piece)$/;
+
+/** Reads a file name; undefined for a file that is no segment. */
+export function parseSegmentName(file: string): SegmentName | undefined {
+  const match = pattern.exec(file);
+  if (match === null) return undefined;
+  const [, base = '', table, start = '', sequence, whole, from, end] = match;
+  return {
+    file,
+    kind: whole === 'open' || whole === 'sealed' ? whole : 'piece',
+    table: journalTables.find((one) => one === table) ?? 'bodies',
+    base,
+    start: Number.parseInt(start, 36),
+    sequence: Number(sequence),
+    from: Number(from ?? 0),
+    end: Number(end ?? Number.MAX_SAFE_INTEGER),
+  };
+}
+
+/** Sorts names by age; what belongs to one segment by its place in it, the longer first. */
+export function byAge(a: SegmentName, b: SegmentName): number {
+  return (
+    a.start - b.start ||
+    a.sequence - b.sequence ||
+    (a.base < b.base ? -1 : a.base > b.base ? 1 : a.from - b.from || b.end - a.end)
+  );
+}
+
+/** Makes the base names of one table for this run of the process: `start` is its time in milliseconds. */
+export function segmentNames(table: JournalTable, start: number): () => string {
+  const run = `${table}-${Math.floor(start).toString(36)}-${randomBytes(6).toString('hex')}`;
+  let sequence = 0;
+  return () => `${run}-${sequence++}`;
+}
+
+/** File of a segment that is being written. */
+export const openFile = (base: string): string => `${base}.open`;
+/** File of a segment that never changes any more. */
+export const sealedFile = (base: string): string => `${base}.sealed`;
+/** File of a byte range of a segment that was split. */
+const pieceFile = (base: string, from: number, end: number): string => `${base}.${from}-${end}.piece`;
+/** What the store deduplicates such a range by. */
+const pieceToken = (base: string, from: number, end: number): string => `${base}:${from}-${end}`;
 
 /** Rows that are on disk for good and wait to be stored: a sealed segment, or a piece of one that was split. */
 export interface Segment {

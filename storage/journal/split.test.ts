@@ -8,11 +8,9 @@ import { DeduplicatingStore } from '../../tests/conformance/deduplicating-store.
 import { ManualClock } from '../../tests/conformance/manual-clock.ts';
 import { Bounds } from './bounds.ts';
 import { openJournal } from './journal.ts';
-import { Ledger } from './ledger.ts';
-import { Quarantine } from './quarantine.ts';
-import { SegmentFolder } from './segment-folder.ts';
+import { Ledger, wholeSegment } from './segment.ts';
+import { Quarantine, SegmentFolder } from './segment-folder.ts';
 import { SegmentShipper } from './segment-shipper.ts';
-import { wholeSegment } from './segment.ts';
 
 const log: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => log };
 const base = 'requests-lx2k3j4h-0123456789ab-7';

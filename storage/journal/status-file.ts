@@ -4,7 +4,7 @@ import type { Clock } from '../../core/ports/clock.ts';
 import type { JournalStatus } from '../../core/ports/journal-inspection.ts';
 import { journalTables, shedReasons, type Journal, type JournalTable } from '../../core/ports/journal.ts';
 import type { Log } from '../../core/ports/log.ts';
-import { hasCode, sentenceOf } from './failure.ts';
+import { hasCode, sentenceOf } from './back-off.ts';
 
 const everyMs = 2000;
 

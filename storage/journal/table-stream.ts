@@ -8,12 +8,10 @@ import type {
 } from '../../core/ports/journal.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type { Bounds } from './bounds.ts';
-import { Ledger } from './ledger.ts';
-import type { Quarantine } from './quarantine.ts';
-import type { SegmentFolder } from './segment-folder.ts';
+import { Ledger, type Segment } from './segment.ts';
+import type { Quarantine, SegmentFolder } from './segment-folder.ts';
 import { SegmentShipper, type Insert } from './segment-shipper.ts';
 import { SegmentWriter } from './segment-writer.ts';
-import type { Segment } from './segment.ts';
 
 /** What the tables of a journal share. */
 export interface StreamParts {

@@ -3,8 +3,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, utimes, writeFile } from 'node:f
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { test, type TestContext } from 'node:test';
-import { NoJournal, readInventory } from './inventory.ts';
-import { verifyJournal } from './verify.ts';
+import { NoJournal, readInventory, verifyJournal } from './inventory.ts';
 
 const base = 'requests-lx2k3j4h-0123456789ab-7';
 const row = (n: number): string => `{"id":"${n}","created_at":"2026-11-21 12:00:0${n}.250"}\n`;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { nowhere, ValueNursery } from './value-nursery.ts';
+import { nowhere, ValueNursery } from './cache.ts';
 
 /** 64 segments of 100 bytes; the longest value has 12, its key included. */
 const maxBytes = 6400;

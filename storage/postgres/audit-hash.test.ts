@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { AuditEntry, AuditRecord } from '../../core/ports/resources.ts';
 import { anEntry } from '../../tests/conformance/resources-records.ts';
-import { auditHash, chainStart, verifyChain } from './audit-hash.ts';
+import { auditHash, chainStart, verifyChain } from './audit-store.ts';
 
 const text = fc.string({ unit: 'grapheme', maxLength: 20 });
 const entries = fc.array(

@@ -5,7 +5,7 @@ import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import { testClock } from '../embedded/chdb-fixture.ts';
 import type { Database, Statements } from './database.ts';
-import type { Migration } from './migrations.ts';
+import type { Migration } from './migrate.ts';
 
 /** A table of things with a unique name, and a function `twice`. */
 export const migrations: readonly Migration[] = [

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { createDirectory, type LiveDirectory } from '../../core/administration/directory/live-directory.ts';
 import { RecordingMetrics } from '../../core/lifecycle/recording-services.test-support.ts';
-import { withoutStore } from '../../core/organisation/directory-without-store.ts';
+import { withoutStore } from '../../core/organisation/without-store.ts';
 import { type Clock, systemClock } from '../../core/ports/clock.ts';
 import { aKey, aRecord, aWorkspace } from '../../tests/conformance/resources-records.ts';
 import { startEngine, type TestEngine } from '../../tests/kit/postgres-kit.ts';

@@ -14,7 +14,7 @@ import { sha256 } from '../../core/base/sha256.ts';
 import { aKey, anEntry, anOrganisation, aWorkspace } from '../../tests/conformance/resources-records.ts';
 import { openTestDatabase } from '../../tests/kit/postgres-kit.ts';
 import { recordingLog, temporaryFolder, testClock } from '../embedded/chdb-fixture.ts';
-import { chainStart, verifyChain } from './audit-hash.ts';
+import { chainStart, verifyChain } from './audit-store.ts';
 import type { Database } from './database.ts';
 import { createResources } from './resources.ts';
 

@@ -7,9 +7,8 @@ import type {
 } from '../../core/ports/people.ts';
 import type { Statements } from './database.ts';
 import type { HeldCounters } from './held-counters.ts';
-import { keptTotal } from './list-totals.ts';
+import { countRows, insertRow, keptTotal, pagedList, removeRows, type Taken } from './stored-records.ts';
 import { groupMappings } from './schema.ts';
-import { countRows, insertRow, pagedList, removeRows, type Taken } from './stored-records.ts';
 
 /** Reads group mappings with the statements of one transaction. */
 export function groupMappingsReader(statements: Statements): GroupMappingsReader {

@@ -1,7 +1,7 @@
 import { eq } from 'drizzle-orm';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { ChangeMarks } from '../../core/ports/resources.ts';
-import { chainStart, type ChainPlace } from './audit-hash.ts';
+import { chainStart, type ChainPlace } from './audit-store.ts';
 import type { Statements } from './database.ts';
 import { organisationCounters } from './schema.ts';
 

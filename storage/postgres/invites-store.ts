@@ -2,9 +2,8 @@ import { and, eq, inArray, lte, type SQL, sql } from 'drizzle-orm';
 import type { InviteFilter, InviteRecord, InvitesReader, InvitesWriter } from '../../core/ports/people.ts';
 import type { Statements } from './database.ts';
 import type { HeldCounters } from './held-counters.ts';
-import { keptTotal } from './list-totals.ts';
+import { countRows, insertRow, keptTotal, pagedList, replaceRow, type Taken } from './stored-records.ts';
 import { invites } from './schema.ts';
-import { countRows, insertRow, pagedList, replaceRow, type Taken } from './stored-records.ts';
 
 const mostExpired = 1000;
 

@@ -16,7 +16,7 @@ import { startEngine, type TestEngine } from '../../tests/kit/postgres-kit.ts';
 import { recordingLog, testClock } from '../embedded/chdb-fixture.ts';
 import type { Resources } from '../../core/ports/resources.ts';
 import type { Database } from './database.ts';
-import { readMigrations } from './migrations.ts';
+import { readMigrations } from './migrate.ts';
 import { openDatabase } from './open-database.ts';
 import { createResources } from './resources.ts';
 

@@ -2,9 +2,8 @@ import { and, asc, count, eq, gt, or, type SQL } from 'drizzle-orm';
 import type { MemberFilter, MemberRecord, MembersReader, MembersWriter } from '../../core/ports/people.ts';
 import type { Statements } from './database.ts';
 import type { HeldCounters } from './held-counters.ts';
-import { keptTotal } from './list-totals.ts';
+import { insertRow, keptTotal, pagedList, removeRows, replaceRow, type Taken } from './stored-records.ts';
 import { members, users } from './schema.ts';
-import { insertRow, pagedList, removeRows, replaceRow, type Taken } from './stored-records.ts';
 
 const directoryPage = 1000;
 const sameUser = and(eq(users.organisationId, members.organisationId), eq(users.id, members.userId));

@@ -8,8 +8,7 @@ import pg from 'pg';
 import { startEngine, type EngineKind, type TestEngine } from '../../tests/kit/postgres-kit.ts';
 import { postgresMissing } from '../../tests/kit/postgres-server.ts';
 import { recordingLog, testClock } from '../embedded/chdb-fixture.ts';
-import { migrate } from './migrate.ts';
-import { readMigrations, type Migration } from './migrations.ts';
+import { migrate, type Migration, readMigrations } from './migrate.ts';
 import { openDatabase, type EmbeddedPlace } from './open-database.ts';
 import type { PostgresPlace } from './postgres-address.ts';
 

@@ -4,7 +4,7 @@ import { after, before, describe, test } from 'node:test';
 import { sql } from 'drizzle-orm';
 import { createDirectory } from '../../core/administration/directory/live-directory.ts';
 import { RecordingMetrics } from '../../core/lifecycle/recording-services.test-support.ts';
-import { withoutStore } from '../../core/organisation/directory-without-store.ts';
+import { withoutStore } from '../../core/organisation/without-store.ts';
 import { systemClock as clock } from '../../core/ports/clock.ts';
 import type { Resources } from '../../core/ports/resources.ts';
 import { aKey } from '../../tests/conformance/resources-records.ts';
@@ -13,7 +13,7 @@ import { postgresMissing } from '../../tests/kit/postgres-server.ts';
 import { eventually } from '../../tests/kit/process-kit.ts';
 import { recordingLog } from '../embedded/chdb-fixture.ts';
 import type { Database } from './database.ts';
-import { type Migration, readMigrations } from './migrations.ts';
+import { type Migration, readMigrations } from './migrate.ts';
 import { openDatabase } from './open-database.ts';
 import { createResources } from './resources.ts';
 

@@ -3,13 +3,11 @@ import pg from 'pg';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
-import { ChangeListener } from './change-listener.ts';
-import { Connections, type Progress } from './connections.ts';
+import { ChangeListener, Connections, type Progress } from './connections.ts';
 import type { Database, Statements, TransactionOptions } from './database.ts';
-import { migrate } from './migrate.ts';
-import { readMigrations, type Migration } from './migrations.ts';
+import { migrate, type Migration, readMigrations } from './migrate.ts';
 import type { PostgresPlace } from './postgres-address.ts';
-import { checkVersion, explainStart } from './start-error.ts';
+import { checkVersion, explainStart } from './database-errors.ts';
 
 /** The embedded engine: PostgreSQL's protocol on a socket, one session for everybody. */
 export interface EmbeddedPlace {

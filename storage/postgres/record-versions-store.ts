@@ -5,9 +5,8 @@ import type { RecordKind, RecordsReader, RecordsWriter, RecordVersion } from '..
 import type { Page } from '../../core/ports/page.ts';
 import type { Statements } from './database.ts';
 import type { HeldCounters } from './held-counters.ts';
-import { sizeOfData } from './record-size.ts';
+import { countRows, insertRow, pagedList, sizeOfData } from './stored-records.ts';
 import { records, recordVersions } from './schema.ts';
-import { countRows, insertRow, pagedList } from './stored-records.ts';
 
 const versionColumns = {
   ...{ id: recordVersions.id, recordId: recordVersions.recordId, number: recordVersions.number },

@@ -1,20 +1,103 @@
-import { and, desc, eq, gt, ilike, inArray, isNull, ne, or, type SQL, sql } from 'drizzle-orm';
+import { and, asc, desc, eq, gt, ilike, inArray, isNull, ne, or, type SQL, sql } from 'drizzle-orm';
 import type { RecordKinds } from '../../core/ports/record-kinds.ts';
 import type {
   RecordFilter,
   RecordKind,
   RecordPlace,
   RecordsReader,
+  RecordsWriter,
   StoredRecord,
 } from '../../core/ports/records.ts';
 import type { Statements } from './database.ts';
-import { containing } from './like-pattern.ts';
-import { keptTotal } from './list-totals.ts';
-import { recordsById } from './record-pages.ts';
-import { versionsReader } from './record-versions-store.ts';
-import { removedSince } from './removals.ts';
+import {
+  containing,
+  countRows,
+  insertRow,
+  keptTotal,
+  pagedList,
+  removeRows,
+  replaceRow,
+  sizeOfData,
+  type Taken,
+} from './stored-records.ts';
+import { versionsReader, versionsWriter } from './record-versions-store.ts';
+import { rememberRemovals, removedSince } from './removals.ts';
 import { records } from './schema.ts';
-import { countRows, pagedList } from './stored-records.ts';
+import type { Clock } from '../../core/ports/clock.ts';
+import type { HeldCounters } from './held-counters.ts';
+
+const mostRows = 1000;
+/** A record may have 1 MiB, and the embedded engine holds the whole answer in memory. */
+const mostBytes = 16 * 1024 * 1024;
+
+/**
+ * Records by id, those after `afterId`: 1,000 at the most, and no more of them than begin within the first 16 MiB.
+ * Empty when there are no more.
+ */
+async function recordsById(
+  statements: Statements,
+  where: SQL | undefined,
+  afterId: string,
+): Promise<readonly StoredRecord[]> {
+  const page = statements
+    .select()
+    .from(records)
+    .where(and(gt(records.id, afterId), where))
+    .orderBy(asc(records.id))
+    .limit(mostRows)
+    .as('page');
+  const sized = sql`(SELECT *, sum(size) OVER (ORDER BY id) - size AS before FROM ${page}) AS sized`;
+  const [read] = await statements
+    .select({ rows: recordRows })
+    .from(sized)
+    .where(sql`before <= ${mostBytes}`);
+  return (read?.rows ?? []).map(recordOfRow);
+}
+
+/** A page of records as one value: the protocol costs as much for each column of a row as reading the row does. */
+const recordRows = sql<readonly PageRow[] | null>`json_agg(json_build_array(
+  id, organisation_id, kind, workspace_id, slug, name, status, parent_id, data, secrets, created_by, updated_by,
+  (extract(epoch from created_at) * 1000)::bigint, (extract(epoch from updated_at) * 1000)::bigint, version
+) ORDER BY id)`;
+
+type PageRow = readonly [
+  id: string,
+  organisationId: string,
+  kind: RecordKind,
+  workspaceId: string | null,
+  slug: string,
+  name: string,
+  status: StoredRecord['status'],
+  parentId: string,
+  data: RecordKinds[RecordKind],
+  secrets: Readonly<Record<string, string>>,
+  createdBy: string,
+  updatedBy: string,
+  createdAt: number,
+  updatedAt: number,
+  version: number,
+];
+
+function recordOfRow(row: PageRow): StoredRecord {
+  const [id, organisationId, kind, workspaceId, slug, name, status, parentId] = row;
+  return {
+    kind,
+    id,
+    organisationId,
+    workspaceId: workspaceId ?? undefined,
+    slug,
+    name,
+    status,
+    parentId,
+    data: row[8],
+    secrets: row[9],
+    createdBy: row[10],
+    updatedBy: row[11],
+    createdAt: row[12],
+    updatedAt: row[13],
+    version: row[14],
+  };
+}
 
 const statuses = ['active', 'archived'] as const;
 const recordColumns = {
@@ -126,4 +209,60 @@ function recordOf<K extends RecordKind>(kind: K, row: RecordRow): StoredRecord<K
   // The statement asked for this kind alone.
   const data = row.data as RecordKinds[K];
   return { ...row, kind, data, workspaceId: row.workspaceId ?? undefined };
+}
+
+/** Writes records of the organisation whose counters are held; `clock` dates removals. */
+export function recordsWriter(statements: Statements, held: HeldCounters, clock: Clock): RecordsWriter {
+  return {
+    async insert(record) {
+      held.check(record.organisationId);
+      await insertRow(statements, records, rowOf(record, held), taken(record));
+      held.mark('records');
+    },
+    async replace(record) {
+      const { kind, organisationId, id, version } = record;
+      held.check(organisationId);
+      const stored = and(ofKind(organisationId, kind), eq(records.id, id), eq(records.version, version - 1));
+      const row = rowOf(record, held);
+      const replaced = await replaceRow(statements, { table: records, row, stored, taken: taken(record) });
+      if (replaced) held.mark('records');
+      return replaced;
+    },
+    async remove(kind, organisationId, id) {
+      held.check(organisationId);
+      const removed = await removeRows(
+        statements,
+        records,
+        and(ofKind(organisationId, kind), eq(records.id, id)),
+      );
+      if (removed === 0) return false;
+      await rememberRemovals(statements, held, { table: records, ids: [id], now: clock.now() });
+      held.mark('records');
+      return true;
+    },
+    ...versionsWriter(statements, held),
+  };
+}
+
+function rowOf(record: StoredRecord, { change }: HeldCounters): typeof records.$inferInsert {
+  const { kind, id, organisationId, slug, name, status, parentId, data, secrets } = record;
+  const { createdBy, updatedBy, createdAt, updatedAt, version } = record;
+  return {
+    ...{ kind, id, organisationId, slug, name, status, parentId, data, secrets },
+    ...{ createdBy, updatedBy, createdAt, updatedAt, version },
+    // `undefined` would leave the column as it is.
+    workspaceId: record.workspaceId ?? null,
+    size: sizeOfData(data),
+    change,
+  };
+}
+
+function taken({ kind, id, slug, workspaceId }: StoredRecord): Taken {
+  const place = workspaceId === undefined ? 'The organisation' : 'The workspace';
+  const what = kind.replaceAll('_', ' ').replace(/^mcp /, 'MCP ');
+  const article = /^(?:[aeiou]|MCP)/.test(what) ? 'an' : 'a';
+  return {
+    records_slug_taken: `${place} has ${article} ${what} with the slug "${slug}" already; choose another slug.`,
+    records_pkey: `A record with the id "${id}" exists already.`,
+  };
 }

@@ -2,21 +2,24 @@ import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type { Resources, ResourcesReader, ResourcesWriter } from '../../core/ports/resources.ts';
-import { apiKeysReader } from './api-keys-store.ts';
-import { apiKeysWriter } from './api-keys-writer.ts';
+import { apiKeysReader, apiKeysWriter } from './api-keys-store.ts';
 import { auditReader, auditWriter } from './audit-store.ts';
 import type { Database, Statements } from './database.ts';
 import { HeldCounters, marksOf } from './held-counters.ts';
 import { groupMappingsReader, groupMappingsWriter } from './group-mappings-store.ts';
 import { invitesReader, invitesWriter } from './invites-store.ts';
 import { membersReader, membersWriter } from './members-store.ts';
-import { organisationsReader, organisationsWriter } from './organisations-store.ts';
-import { recordsReader } from './records-store.ts';
-import { recordsWriter } from './records-writer.ts';
+import {
+  organisationsReader,
+  organisationsWriter,
+  settingsReader,
+  settingsWriter,
+  workspacesReader,
+  workspacesWriter,
+} from './organisations-store.ts';
+import { recordsReader, recordsWriter } from './records-store.ts';
 import { organisationCounters } from './schema.ts';
-import { settingsReader, settingsWriter } from './settings-store.ts';
 import { usersReader, usersWriter } from './users-store.ts';
-import { workspacesReader, workspacesWriter } from './workspaces-store.ts';
 
 const changesChannel = 'weir_changes';
 const mostRetries = 3;

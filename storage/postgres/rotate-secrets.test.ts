@@ -15,9 +15,9 @@ import { anOrganisation } from '../../tests/conformance/resources-records.ts';
 import { openTestDatabase } from '../../tests/kit/postgres-kit.ts';
 import { recordingLog, temporaryFolder, testClock } from '../embedded/chdb-fixture.ts';
 import { lockData } from '../embedded/data-lock.ts';
-import { type KeyVariables, openKeys } from '../secrets/open-keys.ts';
+import { type KeyVariables, openKeys } from '../secrets/key-file.ts';
 import { createSecretBox } from '../secrets/secret-box.ts';
-import { chainStart, verifyChain } from './audit-hash.ts';
+import { chainStart, verifyChain } from './audit-store.ts';
 import { createResources } from './resources.ts';
 
 const closings: (() => Promise<void>)[] = [];

@@ -1,9 +1,20 @@
-import { asc, count, desc, type SQL } from 'drizzle-orm';
+import { and, asc, count, desc, eq, getTableName, inArray, type SQL, sum, type Table } from 'drizzle-orm';
 import type { PgColumn, PgInsertValue, PgTable, PgUpdateSetSource } from 'drizzle-orm/pg-core';
 import type { Page, Paged } from '../../core/ports/page.ts';
 import type { Statements } from './database.ts';
-import { pageBounds } from './page-bounds.ts';
-import { refusedAsTaken } from './taken.ts';
+import { GatewayError } from '../../core/errors/gateway-error.ts';
+import { driverError, storeError, violatedConstraint } from './database-errors.ts';
+import { listTotals } from './schema.ts';
+
+const largestPage = 100;
+
+/** The page as it is, when it is one. Refuses what is none (`invalid_request`). */
+function pageBounds({ offset, limit }: Page): Page {
+  const valid = Number.isInteger(limit) && limit >= 0 && limit <= largestPage;
+  if (valid && Number.isSafeInteger(offset) && offset >= 0) return { offset, limit };
+  const message = `A page has 0 to ${largestPage} entries behind a number of others; ${limit} behind ${offset} were asked for.`;
+  throw new GatewayError('invalid_request', message, { param: valid ? 'current_page' : 'page_size' });
+}
 
 // What the stores of all records have in common.
 
@@ -89,4 +100,63 @@ export async function pagedList<T>(
   if (offset <= behind) return { total: all, data: await rows({ limit, offset, towards: onwards }) };
   const reversed = await rows({ limit: length, offset: behind, towards: backwards });
   return { total: all, data: reversed.toReversed() };
+}
+
+/**
+ * For `catch` of a statement: `already_exists` with the sentence that `messages` has for the unique constraint that
+ * refused the row, any other error as it is. The transaction is lost either way.
+ */
+function refusedAsTaken(messages: Readonly<Record<string, string>>): (error: unknown) => never {
+  return (error) => {
+    const cause = driverError(error);
+    const constraint = cause === undefined ? undefined : violatedConstraint(storeError(cause));
+    const message = constraint === undefined ? undefined : messages[constraint];
+    throw message === undefined ? error : new GatewayError('already_exists', message);
+  };
+}
+
+/** A list whose length the database keeps. */
+interface CountedList {
+  readonly table: Table;
+  readonly organisationId: string;
+  /** Only rows of this workspace. Default: all, those of the organisation included. */
+  readonly workspaceId?: string | undefined;
+  /** Only rows with one of these: the role of people, the status of workspaces and invites, the type of keys. */
+  readonly kinds?: readonly string[] | undefined;
+}
+
+/** How many rows the list has, without counting them. */
+export async function keptTotal(
+  statements: Statements,
+  { table, organisationId, workspaceId, kinds }: CountedList,
+): Promise<number> {
+  const [kept] = await statements
+    .select({ total: sum(listTotals.total).mapWith(Number) })
+    .from(listTotals)
+    .where(
+      and(
+        eq(listTotals.organisationId, organisationId),
+        eq(listTotals.list, getTableName(table)),
+        workspaceId === undefined ? undefined : eq(listTotals.part, workspaceId),
+        kinds === undefined ? undefined : inArray(listTotals.kind, [...kinds]),
+      ),
+    );
+  return kept?.total ?? 0;
+}
+
+/** The pattern of LIKE for everything that contains this text, taken literally. */
+export function containing(text: string): string {
+  return `%${text.replace(/[\\%_]/g, '\\$&')}%`;
+}
+
+const mostBytes = 1024 * 1024;
+
+/** Length of a record's data as JSON, in bytes. Refuses what is longer than 1 MiB (`body_too_large`). */
+export function sizeOfData(data: object): number {
+  const size = Buffer.byteLength(JSON.stringify(data));
+  if (size <= mostBytes) return size;
+  throw new GatewayError(
+    'body_too_large',
+    `The record has ${size} bytes of JSON; ${mostBytes} (1 MiB) can be stored. Make it smaller, or several of it.`,
+  );
 }

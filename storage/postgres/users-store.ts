@@ -2,9 +2,16 @@ import { and, asc, eq, gt, inArray, type SQL } from 'drizzle-orm';
 import type { UserFilter, UserRecord, UsersReader, UsersWriter } from '../../core/ports/people.ts';
 import type { Statements } from './database.ts';
 import type { HeldCounters } from './held-counters.ts';
-import { keptTotal } from './list-totals.ts';
+import {
+  countRows,
+  insertRow,
+  keptTotal,
+  pagedList,
+  removeRows,
+  replaceRow,
+  type Taken,
+} from './stored-records.ts';
 import { members, users } from './schema.ts';
-import { countRows, insertRow, pagedList, removeRows, replaceRow, type Taken } from './stored-records.ts';
 
 const directoryPage = 1000;
 

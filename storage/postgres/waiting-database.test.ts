@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import { ManualClock, settle } from '../../tests/conformance/manual-clock.ts';
 import type { Database } from './database.ts';
-import { ResourcesStartError } from './start-error.ts';
+import { ResourcesStartError } from './database-errors.ts';
 import { openDatabaseWhenReachable } from './waiting-database.ts';
 
 const label = 'db.internal:5432/weir';

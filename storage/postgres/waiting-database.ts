@@ -3,7 +3,7 @@ import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Database, Statements, TransactionOptions } from './database.ts';
-import { ResourcesStartError } from './start-error.ts';
+import { ResourcesStartError } from './database-errors.ts';
 
 /** What waiting for a server takes. */
 export interface WaitingDatabaseParts {

@@ -4,7 +4,7 @@ import { createDirectory } from '../../core/administration/directory/live-direct
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import { RecordingMetrics } from '../../core/lifecycle/recording-services.test-support.ts';
 import { UndoStack } from '../../core/lifecycle/undo-stack.ts';
-import { withoutStore } from '../../core/organisation/directory-without-store.ts';
+import { withoutStore } from '../../core/organisation/without-store.ts';
 import { type Clock, systemClock } from '../../core/ports/clock.ts';
 import { openResources } from '../../main/open-resources.ts';
 import { aKey } from '../../tests/conformance/resources-records.ts';

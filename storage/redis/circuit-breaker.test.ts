@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { ManualClock } from '../../tests/conformance/manual-clock.ts';
-import { CircuitBreaker } from './circuit-breaker.ts';
+import { CircuitBreaker } from './timed-calls.ts';
 
 function begin(misses = 1) {
   const clock = new ManualClock();

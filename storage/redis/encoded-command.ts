@@ -1,5 +1,4 @@
 import type { Command, Redis } from 'ioredis';
-import { isReplyError } from './reply-error.ts';
 import type { TimedCall } from './timed-calls.ts';
 
 /** A command in the form in which it travels, put together by whoever sends it often. */
@@ -86,4 +85,9 @@ class Sent implements Sendable {
     if (next === undefined) this.#call.fail(error);
     else sendEncoded(this.#client, next, this.#call);
   }
+}
+
+/** True for an error that the server itself answered with (`OOM …`, `NOPERM …`), false for one of the connection. */
+export function isReplyError(thrown: unknown): thrown is Error {
+  return thrown instanceof Error && thrown.name === 'ReplyError';
 }

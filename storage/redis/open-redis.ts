@@ -2,20 +2,19 @@ import { Redis } from 'ioredis';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type { Metrics } from '../../core/ports/metrics.ts';
-import { atTurnEnd } from '../../core/base/in-turns.ts';
-import { CircuitBreaker } from './circuit-breaker.ts';
-import { type EncodedCommand, type RedisReply, sendEncoded } from './encoded-command.ts';
-import { OutageReport } from './outage-report.ts';
-import { parseRedisUrl, type RedisAddress } from './redis-address.ts';
+import { atTurnEnd } from '../../core/base/turns.ts';
+import { CircuitBreaker, OutageReport, type TimedCall, TimedCalls, type Waiter } from './timed-calls.ts';
+import { type EncodedCommand, isReplyError, type RedisReply, sendEncoded } from './encoded-command.ts';
 import {
   defaultBudgetMs,
+  handshakeMs,
+  parseRedisUrl,
+  type RedisAddress,
   type RedisCallOptions,
   type RedisConnection,
   type ReplyHandling,
+  serverOptions,
 } from './redis-connection.ts';
-import { isReplyError } from './reply-error.ts';
-import { handshakeMs, serverOptions } from './server-options.ts';
-import { type TimedCall, TimedCalls, type Waiter } from './timed-calls.ts';
 
 /** How long opening waits for the server; after that the gateway starts without it. */
 const firstContactMs = 1000;

@@ -1,4 +1,203 @@
 import type { Clock } from '../../core/ports/clock.ts';
+import type { Log } from '../../core/ports/log.ts';
+import type { Counter, Gauge, Metrics } from '../../core/ports/metrics.ts';
+
+/** Errors that the server answers with are logged so often at most. */
+const replyErrorEveryMs = 60_000;
+const limitsAndCache = 'Limits follow their on_store_failure and caches miss until it is back.';
+
+/** What `OutageReport` needs. */
+interface OutageReportOptions {
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly metrics: Metrics | undefined;
+  /** The server's address without credentials. */
+  readonly label: string;
+  /** What is kept there: `counters`, `cache` or `counters and cache`. */
+  readonly stores: string;
+  /** What is so meanwhile, as a sentence. Default: that of counters and cache. */
+  readonly consequence?: string | undefined;
+}
+
+/** Tells of a server's outages: in the log once when one begins and once when it ends, in metrics all along. */
+export class OutageReport {
+  private readonly options: OutageReportOptions;
+  private readonly up: Gauge | undefined;
+  private readonly failed: Record<'away' | 'slow' | 'error', Counter | undefined>;
+  private since: number | undefined;
+  private failedCalls = 0;
+  private errorLoggedAt = -Infinity;
+  /** Why the server cannot be used now; undefined while it can. */
+  reason: string | undefined;
+
+  constructor(options: OutageReportOptions) {
+    this.options = options;
+    const { metrics, stores } = options;
+    this.up = metrics?.gauge({
+      name: 'weir_redis_up',
+      help: '1 while the Redis server answers in time, 0 while it is away, slow or not yet proven to be back.',
+      labels: ['stores'],
+    })({ stores });
+    const failed = metrics?.counter({
+      name: 'weir_redis_failed_calls_total',
+      help: 'Calls that a Redis server did not answer: away (not even sent), slow (no answer in time, or the connection broke) or error (it answered with one).',
+      labels: ['stores', 'reason'],
+    });
+    const series = (reason: string): Counter | undefined => failed?.({ stores, reason });
+    this.failed = { away: series('away'), slow: series('slow'), error: series('error') };
+    this.up?.set(0);
+  }
+
+  /** The server cannot be used. Only the first reason of an outage is logged. */
+  begin(reason: string): void {
+    this.reason = reason;
+    if (this.since !== undefined) return;
+    const { clock, log, label, stores, consequence = limitsAndCache } = this.options;
+    this.since = clock.monotonic();
+    this.failedCalls = 0;
+    this.up?.set(0);
+    log.warn(
+      `Redis at ${label} (${stores}) cannot be used: ${reason}. ${consequence} It is tried again all the time.`,
+    );
+  }
+
+  /** The server can be used. */
+  end(): void {
+    this.reason = undefined;
+    this.up?.set(1);
+    if (this.since === undefined) return;
+    const { clock, log, label, stores } = this.options;
+    const awayMs = Math.round(clock.monotonic() - this.since);
+    this.since = undefined;
+    log.info(`Redis at ${label} (${stores}) is back`, { away_ms: awayMs, failed_calls: this.failedCalls });
+  }
+
+  /** A call failed because of the outage. */
+  countFailed(reason: 'away' | 'slow'): void {
+    this.failedCalls += 1;
+    this.failed[reason]?.inc();
+  }
+
+  /** The server answered a call with an error: it is there, but refuses (out of memory, no permission, read-only). */
+  replyError(message: string): void {
+    this.failed.error?.inc();
+    const { clock, log, label, stores } = this.options;
+    if (clock.monotonic() - this.errorLoggedAt < replyErrorEveryMs) return;
+    this.errorLoggedAt = clock.monotonic();
+    log.error(
+      `Redis at ${label} (${stores}) refuses a command: ${message}. See docs/redis.md for what the server must allow; said once a minute at most.`,
+    );
+  }
+}
+
+const firstCoolDownMs = 100;
+const longestCoolDownMs = 5000;
+/** Standing so long without a trip, a server is trusted like a new one. */
+const trustedAfterMs = 30_000;
+
+/** What `CircuitBreaker` needs. */
+interface CircuitBreakerOptions {
+  readonly clock: Clock;
+  /** So many calls in a row without an answer in time, each begun after the one before was given up, open it. */
+  readonly misses: number;
+  /** A probe without any answer for so long means that the connection is dead. */
+  readonly deadAfterMs: number;
+  /** Asks the server for a sign of life: true when it came in time, false when later. Rejects when it cannot be asked. */
+  probe(): Promise<boolean>;
+  onOpen(): void;
+  onClose(): void;
+  /** The connection is dead; drop it. */
+  onDead(): void;
+}
+
+/**
+ * Keeps calls away from a server that answers too slowly or not at all, until it has answered a probe in time.
+ * No request is ever the probe, so none waits for it. The pause before a probe doubles with each trip (100 ms to 5 s).
+ */
+export class CircuitBreaker {
+  private readonly options: CircuitBreakerOptions;
+  private tripped = false;
+  private trips = 0;
+  private missed = 0;
+  private missedAt = -Infinity;
+  private closedAt = -Infinity;
+  private probing = false;
+  private cancelPause: (() => void) | undefined;
+  private cancelDead: (() => void) | undefined;
+  private ended = false;
+
+  constructor(options: CircuitBreakerOptions) {
+    this.options = options;
+  }
+
+  /** True while no call may be sent. */
+  get isOpen(): boolean {
+    return this.tripped;
+  }
+
+  /** A call was answered in time. */
+  hit(): void {
+    this.missed = 0;
+  }
+
+  /** A call that began at `begunAt` was not answered in time. Those that wait together for one pause are one miss. */
+  miss(begunAt: number): void {
+    if (this.tripped || this.ended || begunAt < this.missedAt) return;
+    this.missedAt = this.options.clock.monotonic();
+    this.missed += 1;
+    if (this.missed >= this.options.misses) this.trip();
+  }
+
+  private trip(): void {
+    this.missed = 0;
+    const sinceClosed = this.options.clock.monotonic() - this.closedAt;
+    this.trips = sinceClosed > trustedAfterMs ? 1 : this.trips + 1;
+    this.tripped = true;
+    this.options.onOpen();
+    this.pause();
+  }
+
+  /** The connection is new: asks at once instead of after the pause. */
+  probeNow(): void {
+    if (!this.tripped || this.ended) return;
+    this.cancelPause?.();
+    this.probe();
+  }
+
+  /** Stops its timers for good. */
+  end(): void {
+    this.ended = true;
+    this.cancelPause?.();
+    this.cancelDead?.();
+  }
+
+  private pause(): void {
+    if (this.ended) return;
+    const coolDownMs = Math.min(longestCoolDownMs, firstCoolDownMs * 2 ** (this.trips - 1));
+    this.cancelPause = this.options.clock.after(coolDownMs, () => this.probe());
+  }
+
+  private probe(): void {
+    if (this.probing) return;
+    this.probing = true;
+    const { clock, deadAfterMs } = this.options;
+    this.cancelDead = clock.after(deadAfterMs, () => this.options.onDead());
+    this.options.probe().then(
+      (inTime) => this.probed(inTime),
+      () => this.probed(false),
+    );
+  }
+
+  private probed(inTime: boolean): void {
+    this.probing = false;
+    this.cancelDead?.();
+    if (this.ended) return;
+    if (!inTime) return this.pause();
+    this.tripped = false;
+    this.closedAt = this.options.clock.monotonic();
+    this.options.onClose();
+  }
+}
 
 /** Time is looked at so often while calls are under way. */
 const tickMs = 10;

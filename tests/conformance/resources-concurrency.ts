@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { defaultSettings } from '../../core/ports/organisation-settings.ts';
 import type { Resources } from '../../core/ports/resources.ts';
-import { chainStart, verifyChain } from '../../storage/postgres/audit-hash.ts';
+import { chainStart, verifyChain } from '../../storage/postgres/audit-store.ts';
 import type { Subject } from './resources.ts';
 import {
   aKey,

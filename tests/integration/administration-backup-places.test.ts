@@ -11,7 +11,7 @@ import { systemClock as clock } from '../../core/ports/clock.ts';
 import { recordingLog } from '../../storage/embedded/chdb-fixture.ts';
 import { startPglite } from '../../storage/embedded/start-pglite.ts';
 import { openIdentity } from '../../storage/identity/open-identity.ts';
-import { readMigrations } from '../../storage/postgres/migrations.ts';
+import { readMigrations } from '../../storage/postgres/migrate.ts';
 import { openDatabase } from '../../storage/postgres/open-database.ts';
 import { createResources } from '../../storage/postgres/resources.ts';
 import { aKey } from '../conformance/resources-records.ts';

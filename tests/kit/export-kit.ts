@@ -4,7 +4,7 @@ import type { ExportPlace } from '../../core/administration/exports/export-place
 import type { LogQuery, LogRecord } from '../../core/ports/analytics.ts';
 import type { Blobs, LogExports } from '../../core/ports/exports.ts';
 import type { Directory } from '../../core/ports/directory.ts';
-import { withoutStore } from '../../core/organisation/directory-without-store.ts';
+import { withoutStore } from '../../core/organisation/without-store.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { JobDefinition, JobRun } from '../../core/ports/jobs.ts';
 import type { LogExportData } from '../../core/ports/record-kinds.ts';

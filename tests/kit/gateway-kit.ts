@@ -60,7 +60,7 @@ import { createMemoryCounters } from '../../storage/memory/counters.ts';
 import { createMemoryVectorIndex } from '../../storage/memory/vector-index.ts';
 import { sha256, testAnalytics, TestJournal } from './plugin-kit.ts';
 import { testSecrets } from './test-secrets.ts';
-import { withoutStore } from '../../core/organisation/directory-without-store.ts';
+import { withoutStore } from '../../core/organisation/without-store.ts';
 
 /** A plugin and how it stands in the pipeline. */
 export interface PlacedPlugin {

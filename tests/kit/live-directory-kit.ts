@@ -1,7 +1,7 @@
 /** The directory of a gateway in front of a real store, for tests. */
 import { createDirectory } from '../../core/administration/directory/live-directory.ts';
 import { RecordingMetrics } from '../../core/lifecycle/recording-services.test-support.ts';
-import { withoutStore } from '../../core/organisation/directory-without-store.ts';
+import { withoutStore } from '../../core/organisation/without-store.ts';
 import type { Directory } from '../../core/ports/directory.ts';
 import type { Resources } from '../../core/ports/resources.ts';
 import { systemClock } from '../../core/ports/clock.ts';

@@ -2,7 +2,7 @@
 import type { Clock } from '../../core/ports/clock.ts';
 import { startPglite } from '../../storage/embedded/start-pglite.ts';
 import type { Database } from '../../storage/postgres/database.ts';
-import type { Migration } from '../../storage/postgres/migrations.ts';
+import type { Migration } from '../../storage/postgres/migrate.ts';
 import { openDatabase, type DatabaseOptions } from '../../storage/postgres/open-database.ts';
 import { postgresPlace } from '../../storage/postgres/postgres-address.ts';
 import { recordingLog, temporaryFolder, testClock } from '../../storage/embedded/chdb-fixture.ts';

@@ -1,6 +1,5 @@
 import type { SecretBox } from '../../core/ports/secret-managers.ts';
-import { createSecretBox } from '../../storage/secrets/secret-box.ts';
-import { sealingKey } from '../../storage/secrets/sealing-key.ts';
+import { createSecretBox, sealingKey } from '../../storage/secrets/secret-box.ts';
 
 /** The real box, with a key that every test shares. */
 export const testSecrets: SecretBox = createSecretBox({

@@ -6,7 +6,7 @@ import {
   RecordingMetrics,
   type Line,
 } from '../../../core/lifecycle/recording-services.test-support.ts';
-import { withoutStore } from '../../../core/organisation/directory-without-store.ts';
+import { withoutStore } from '../../../core/organisation/without-store.ts';
 import type { LoggingMode } from '../../../core/ports/organisation-settings.ts';
 import type { OtlpSettings } from '../../../core/base/trace-context.ts';
 import type { RedactionRuleOption } from '../../../core/redaction/redaction-options.ts';

@@ -1,9 +1,138 @@
-import type { AdministrationTools } from './administration-tools.ts';
-import type { AdministrationCommand } from './administration-arguments.ts';
-import { runAuditCommand } from './audit-command.ts';
+import type { AdministrationTools, KeyRotation, RotationTools } from './administration-tools.ts';
+import type { AdministrationCommand, StorePlace } from './command-arguments.ts';
 import { runExportCommand } from './export-command.ts';
 import { runImportCommand } from './import-command.ts';
-import { runRotateSecretsCommand } from './rotate-secrets-command.ts';
+import type { AuditEntry, Resources, ResourcesWriter } from '../../ports/resources.ts';
+import { randomUUID } from 'node:crypto';
+import { GatewayError } from '../../errors/gateway-error.ts';
+import type { Clock } from '../../ports/clock.ts';
+import type { StoredRecord } from '../../ports/records.ts';
+import { type SecretBox, secretContext } from '../../ports/secret-managers.ts';
+
+const actor = 'weir rotate-secrets';
+/** Running gateways may store secrets with the key before: so often the store is looked through again. */
+const maxPasses = 5;
+const maxNamed = 20;
+
+interface Tally {
+  /** Secrets that were sealed anew, and those that no key opens; each by its record. */
+  resealed: number;
+  readonly failed: Map<string, string>;
+}
+
+/** Runs `weir rotate-secrets`: 1 when something could not be opened. Rejects with a sentence for the operator. */
+function runRotateSecretsCommand(
+  place: StorePlace,
+  { atKeys, clock, print, complain }: RotationTools,
+): Promise<number> {
+  return atKeys(place, async (rotation) => {
+    const tally: Tally = { resealed: 0, failed: new Map() };
+    let isDone = false;
+    for (let pass = 1; pass <= maxPasses && !isDone; pass++) {
+      const before = tally.resealed;
+      await onePass(rotation, clock, tally);
+      isDone = tally.resealed === before;
+    }
+    print(`${tally.resealed} secrets were sealed anew, with the key ${rotation.box.keyId}.`);
+    if (tally.failed.size === 0 && isDone) {
+      print(await rotation.finish());
+      return 0;
+    }
+    for (const text of [...tally.failed.values()].slice(0, maxNamed)) complain(text);
+    complain(
+      tally.failed.size === 0
+        ? 'Something goes on storing secrets with an older key: give every gateway the present one, then repeat this. Older keys are kept.'
+        : `${tally.failed.size} secrets could not be opened. Older keys are kept: give the missing ones in WEIR_SECRET_KEY_PREVIOUS, or store the secrets again, then repeat this.`,
+    );
+    return 1;
+  });
+}
+
+async function onePass({ resources, box }: KeyRotation, clock: Pick<Clock, 'now'>, tally: Tally) {
+  for (let afterId = ''; ;) {
+    const page = await resources.read(({ records }) => records.withSecrets(afterId));
+    const last = page.at(-1);
+    if (last === undefined) return;
+    afterId = last.id;
+    const stale = page.filter((record) => isStale(box, record));
+    for (const [organisationId, records] of byOrganisation(stale)) {
+      tally.resealed += await resources.write(organisationId, async (writer) => {
+        let resealed = 0;
+        for (const record of records) resealed += await resealOne(writer, record, { box, clock, tally });
+        const entry = { organisationId, at: clock.now(), resealed, keyId: box.keyId };
+        if (resealed > 0) await writer.audit.append(auditEntry(entry));
+        return resealed;
+      });
+    }
+  }
+}
+
+function byOrganisation(records: readonly StoredRecord[]): ReadonlyMap<string, StoredRecord[]> {
+  const groups = new Map<string, StoredRecord[]>();
+  for (const record of records) {
+    const group = groups.get(record.organisationId);
+    if (group === undefined) groups.set(record.organisationId, [record]);
+    else group.push(record);
+  }
+  return groups;
+}
+
+function isStale(box: SecretBox, { secrets }: StoredRecord): boolean {
+  return Object.values(secrets).some((sealed) => !box.isCurrent(sealed));
+}
+
+interface Resealing {
+  readonly box: SecretBox;
+  readonly clock: Pick<Clock, 'now'>;
+  readonly tally: Tally;
+}
+
+/** How many secrets of the record were sealed anew. */
+async function resealOne(
+  { records }: Pick<ResourcesWriter, 'records'>,
+  found: StoredRecord,
+  { box, clock, tally }: Resealing,
+): Promise<number> {
+  // Somebody may have changed it since the page was read; nobody does within this transaction.
+  const record = await records.find(found.kind, { organisationId: found.organisationId }, found.id);
+  if (record === undefined) return 0;
+  const secrets: Record<string, string> = { ...record.secrets };
+  let resealed = 0;
+  for (const [field, sealed] of Object.entries(record.secrets)) {
+    if (box.isCurrent(sealed)) continue;
+    const context = secretContext(record.id, field);
+    try {
+      secrets[field] = box.seal(box.open(sealed, context), context);
+      resealed += 1;
+    } catch (error) {
+      if (!GatewayError.is(error)) throw error;
+      const { kind, slug, organisationId } = record;
+      tally.failed.set(context, `${kind} "${slug}" of ${organisationId}, ${field}: ${error.message}`);
+    }
+  }
+  if (resealed === 0) return 0;
+  const change = { secrets, updatedAt: clock.now(), updatedBy: actor, version: record.version + 1 };
+  const isStored = await records.replace({ ...record, ...change });
+  return isStored ? resealed : 0;
+}
+
+interface Resealed {
+  readonly organisationId: string;
+  readonly at: number;
+  readonly resealed: number;
+  readonly keyId: string;
+}
+
+function auditEntry({ organisationId, at, resealed, keyId }: Resealed): AuditEntry {
+  return {
+    ...{ id: randomUUID(), organisationId, workspaceId: '', at },
+    ...{ actorType: 'system', actorId: actor, actorName: actor },
+    ...{ action: 'rotate', resourceType: 'secrets', resourceId: '' },
+    // Nobody asked for it over HTTP: there is no request to speak of.
+    ...{ method: '', uri: '', requestId: '', status: 200, clientIp: '' },
+    details: JSON.stringify({ secrets: resealed, key_id: keyId }),
+  };
+}
 
 /** Runs `weir export`, `weir import`, `weir audit verify` or `weir rotate-secrets` and resolves to its exit code: 0, or 1 when something is wrong. */
 export async function runAdministrationCommand(
@@ -19,4 +148,82 @@ export async function runAdministrationCommand(
     tools.complain(error instanceof Error ? error.message : String(error));
     return 1;
   }
+}
+
+type Tools = Pick<AdministrationTools, 'atStore' | 'chainStart' | 'verifyChain' | 'print' | 'complain'>;
+
+/** Runs `weir audit verify`: 1 when a chain is not as it was written. Rejects with a sentence for the operator. */
+function runAuditCommand(
+  command: Extract<AdministrationCommand, { name: 'audit' }>,
+  tools: Tools,
+): Promise<number> {
+  return tools.atStore(command, async (resources) => {
+    const known = await chains(resources);
+    const chosen = [...known].filter(([id]) => id === (command.organisation ?? id));
+    if (command.organisation !== undefined && chosen.length === 0)
+      throw new Error(`The store has no organisation "${command.organisation}".`);
+    let code = 0;
+    for (const [id, name] of chosen) {
+      const verdict = await verify(resources, id, tools);
+      const title = name === undefined ? id : `${id} (${name})`;
+      if (verdict.fault === undefined) tools.print(`${title}: ${verdict.records} records, ok`);
+      else {
+        code = 1;
+        tools.complain(`${title}: ${verdict.fault}`);
+      }
+    }
+    if (chosen.length === 0) tools.print('The store has no organisation, and no audit trail.');
+    return code;
+  });
+}
+
+/** Every organisation with its name; those that have changes and no record of their own are there too. */
+async function chains(
+  resources: Pick<Resources, 'read' | 'changes'>,
+): Promise<ReadonlyMap<string, string | undefined>> {
+  const organisations = await resources.read((reader) => reader.organisations.list());
+  const names = new Map<string, string | undefined>(organisations.map(({ id, name }) => [id, name]));
+  for (const id of (await resources.changes()).keys()) if (!names.has(id)) names.set(id, undefined);
+  return names;
+}
+
+interface Verdict {
+  readonly records: number;
+  /** Undefined when everything is as it was written. */
+  readonly fault: string | undefined;
+}
+
+async function verify(
+  resources: Pick<Resources, 'read'>,
+  organisationId: string,
+  { chainStart, verifyChain }: Tools,
+): Promise<Verdict> {
+  let last = chainStart;
+  for (;;) {
+    const { number } = last;
+    // The end is read on the same view as the records: a gateway may be writing meanwhile.
+    const { records, head } = await resources.read(async ({ audit }) => ({
+      records: await audit.chain(organisationId, number),
+      head: await audit.head(organisationId),
+    }));
+    const verdict = verifyChain(records, last);
+    if (!verdict.ok) return { records: number, fault: verdict.reason };
+    const end = records.at(-1);
+    if (end === undefined) return { records: number, fault: endFault(last, head) };
+    last = { number: end.number, hash: end.hash };
+  }
+}
+
+function endFault(
+  last: { readonly number: number; readonly hash: string },
+  head: { readonly number: number; readonly hash: string },
+): string | undefined {
+  const { number } = last;
+  if (number < head.number)
+    return `record ${number + 1} and everything behind it, up to record ${head.number}, was removed`;
+  if (number > head.number)
+    return `record ${head.number + 1} was added behind the end that the store keeps, record ${head.number}`;
+  return last.hash === head.hash
+    ? undefined
+    : `record ${number} is not the one that the store keeps as the end`;
 }

@@ -1,7 +1,7 @@
 import type { Clock } from '../../ports/clock.ts';
 import type { AuditRecord, Resources } from '../../ports/resources.ts';
 import type { SecretBox } from '../../ports/secret-managers.ts';
-import type { StorePlace } from './administration-arguments.ts';
+import type { StorePlace } from './command-arguments.ts';
 
 /** A store, and the keys of its secrets. */
 export interface KeyRotation {

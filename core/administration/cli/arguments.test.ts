@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it, test } from 'node:test';
-import { readArguments, type Command } from './arguments.ts';
-import { version } from './version.ts';
+import { type Command, readArguments, version } from './arguments.ts';
 
 const start = (change: Partial<Extract<Command, { name: 'start' }>>): Command => ({
   name: 'start',

@@ -1,12 +1,21 @@
 import { parseArgs } from 'node:util';
 import {
-  administrationUsage,
-  readAdministrationArguments,
   type AdministrationCommand,
-} from './administration-arguments.ts';
-import { backupUsage, readBackupArguments, type BackupCommand } from './backup-arguments.ts';
-import { explainUsage, readExplainArguments, type ExplainCommand } from './explain-arguments.ts';
-import { journalUsage, readJournalArguments, type JournalCommand } from './journal-arguments.ts';
+  administrationUsage,
+  type BackupCommand,
+  backupUsage,
+  type ExplainCommand,
+  explainUsage,
+  type JournalCommand,
+  journalUsage,
+  readAdministrationArguments,
+  readBackupArguments,
+  readExplainArguments,
+  readJournalArguments,
+} from './command-arguments.ts';
+
+/** What `weir --version` prints: the version of the package. */
+export const version = '0.1.0';
 
 /** What the command line and the environment ask for. */
 export type Command =

@@ -1,11 +1,16 @@
 import { open, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import type { OrganisationRecord, Resources } from '../../ports/resources.ts';
-import { countValues, exportText, showOrganisation } from '../transfer/export-text.ts';
+import {
+  countValues,
+  exportText,
+  readOrganisation,
+  showOrganisation,
+  type StoredOrganisation,
+} from '../transfer/stored-organisation.ts';
 import { maxImportBytes, maxImportValues } from '../transfer/import-text.ts';
-import { readOrganisation, type StoredOrganisation } from '../transfer/stored-organisation.ts';
-import { takeRecordLines } from '../transfer/stored-record-lines.ts';
-import type { AdministrationCommand } from './administration-arguments.ts';
+import { takeRecordLines } from '../transfer/record-lines.ts';
+import type { AdministrationCommand } from './command-arguments.ts';
 import type { AdministrationTools } from './administration-tools.ts';
 
 type Tools = Pick<AdministrationTools, 'atStore' | 'print' | 'complain'>;

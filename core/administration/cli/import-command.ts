@@ -14,7 +14,7 @@ import { importOrganisation, UnknownMember } from '../transfer/import-organisati
 import { type ImportedRecords, RecordMistake, requireOpenable } from '../transfer/import-records.ts';
 import type { ImportReport } from '../transfer/import-tally.ts';
 import { maxImportBytes, readImport } from '../transfer/import-text.ts';
-import type { AdministrationCommand } from './administration-arguments.ts';
+import type { AdministrationCommand } from './command-arguments.ts';
 import type { AdministrationTools } from './administration-tools.ts';
 
 const mostNamed = 50;

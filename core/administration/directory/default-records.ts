@@ -3,7 +3,7 @@ import type { Directory } from '../../ports/directory.ts';
 import type { Log } from '../../ports/log.ts';
 import type { UserRecord } from '../../ports/people.ts';
 import type { Resources, WorkspaceRecord } from '../../ports/resources.ts';
-import { defaultWorkspaceSlug } from '../../organisation/default-workspace.ts';
+import { defaultWorkspaceSlug } from '../../organisation/organisation-block.ts';
 
 /** The first user of the default organisation. */
 export interface DefaultOwner {

@@ -2,8 +2,82 @@ import type { Directory, DirectoryStanding, KeyRecord } from '../../ports/direct
 import type { OrganisationDefaults } from '../../ports/organisation-settings.ts';
 import type { RecordKind, RecordPlace, StoredRecord } from '../../ports/records.ts';
 import type { FileRecords } from './file-records.ts';
-import { JoinedLists } from './joined-lists.ts';
-import { mergeDefaults } from './merge-defaults.ts';
+import { mergeDefaults } from './organisation-table.ts';
+import type { Resources, ResourcesReader } from '../../ports/resources.ts';
+import type { Page, Paged } from '../../ports/page.ts';
+import { defaultWorkspace } from './default-records.ts';
+import { readerWithFile } from './file-records-resources.ts';
+import { noStore, readerWithoutStore } from '../../organisation/without-store.ts';
+
+/**
+ * What the configuration owns, where there is no store: for reading. There are no people then; settings, invites and
+ * the audit trail reject with `not_supported`.
+ */
+export function ownedAlone(
+  current: () => FileRecords,
+  place: Pick<Directory, 'defaultOrganisationId' | 'defaultWorkspaceId'>,
+): Pick<Resources, 'read'> {
+  const reader = emptyReader(place);
+  return { read: async (work) => work(readerWithFile(reader, current())) };
+}
+
+const nothing = () => Promise.resolve(undefined);
+const noList = <T>(): Promise<Paged<T>> => Promise.resolve({ total: 0, data: [] });
+
+function emptyReader({
+  defaultOrganisationId: organisationId,
+  defaultWorkspaceId,
+}: Pick<Directory, 'defaultOrganisationId' | 'defaultWorkspaceId'>): ResourcesReader {
+  const absent = readerWithoutStore(noStore());
+  const organisation = { id: organisationId, name: 'Default organisation', createdAt: 0 };
+  const workspace = defaultWorkspace(organisationId, defaultWorkspaceId, 0);
+  return {
+    ...absent,
+    organisations: {
+      byId: (id) => Promise.resolve(id === organisationId ? organisation : undefined),
+      list: () => Promise.resolve([organisation]),
+    },
+    workspaces: {
+      find(ofOrganisation, idOrSlug) {
+        const isMeant = idOrSlug === workspace.id || idOrSlug === workspace.slug;
+        return Promise.resolve(ofOrganisation === organisationId && isMeant ? workspace : undefined);
+      },
+      list(ofOrganisation, { name, exactName, statuses }, { offset, limit }: Page) {
+        const isWanted =
+          ofOrganisation === organisationId &&
+          (statuses === undefined || statuses.includes('active')) &&
+          (exactName === undefined || exactName === workspace.name) &&
+          (name === undefined || workspace.name.toLowerCase().includes(name.toLowerCase()));
+        const data = isWanted ? [workspace] : [];
+        return Promise.resolve({ total: data.length, data: data.slice(offset, offset + limit) });
+      },
+    },
+    apiKeys: { ...absent.apiKeys, find: nothing, list: noList },
+    users: { ...absent.users, find: nothing, byEmail: nothing, list: noList },
+    members: { ...absent.members, find: nothing, list: noList },
+    records: { ...absent.records, find: nothing, list: noList, versions: noList, version: nothing },
+  };
+}
+
+type Records = readonly StoredRecord[];
+
+/** Lists of the file with those of the store behind them: the same list for as long as both are the same. */
+class JoinedLists {
+  readonly #known = new WeakMap<Records, WeakMap<Records, Records>>();
+
+  of<K extends RecordKind>(
+    own: readonly StoredRecord<K>[],
+    stored: readonly StoredRecord<K>[],
+  ): readonly StoredRecord<K>[] {
+    let behind = this.#known.get(own);
+    if (behind === undefined) this.#known.set(own, (behind = new WeakMap()));
+    const known = behind.get(stored) as readonly StoredRecord<K>[] | undefined;
+    if (known !== undefined) return known;
+    const joined = own.concat(stored);
+    behind.set(stored, joined);
+    return joined;
+  }
+}
 
 /**
  * The directory with what the configuration owns: its keys (behind the owner's own, before those of the store),

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import type { OrganisationBlock } from '../../organisation/organisation-schema.ts';
+import type { OrganisationBlock } from '../../organisation/organisation-block.ts';
 import { GatewayError } from '../../errors/gateway-error.ts';
-import { readerWithoutStore, withoutStore } from '../../organisation/directory-without-store.ts';
+import { readerWithoutStore, withoutStore } from '../../organisation/without-store.ts';
 import type { Directory } from '../../ports/directory.ts';
 import type { Resources, ResourcesReader, WorkspaceRecord } from '../../ports/resources.ts';
 import { sha256 } from '../../base/sha256.ts';

@@ -1,17 +1,20 @@
-import { keySecretHash } from '../../organisation/key-secret-schema.ts';
-import { rateLimitsOf, usageLimitOf } from '../../organisation/limits-schema.ts';
+import { keySecretHash } from '../../organisation/key-secret.ts';
+import { rateLimitsOf, usageLimitOf } from '../../organisation/limits.ts';
 import { canonicalScope } from '../../access/scopes.ts';
-import type { KeyBlock, OrganisationBlock, WorkspaceBlock } from '../../organisation/organisation-schema.ts';
+import {
+  defaultWorkspaceSlug,
+  type KeyBlock,
+  type OrganisationBlock,
+  type WorkspaceBlock,
+} from '../../organisation/organisation-block.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Directory, KeyRecord } from '../../ports/directory.ts';
 import type { OrganisationDefaults } from '../../ports/organisation-settings.ts';
 import type { ApiKeyRecord, WorkspaceRecord } from '../../ports/resources.ts';
 import type { SecretBox } from '../../ports/secret-managers.ts';
-import { defaultWorkspaceSlug } from '../../organisation/default-workspace.ts';
-import { fileId } from './file-id.ts';
+import { fileId, type OwnedFile, ownedPlace, ownerAt } from './owned-file.ts';
 import { FileResources } from './file-resources.ts';
 import { KeyTable } from './key-table.ts';
-import { ownedPlace, ownerAt, type OwnedFile } from './owned-file.ts';
 
 /** Where the records of the file belong. */
 export interface FileRecordsPlace extends Pick<Directory, 'defaultOrganisationId' | 'defaultWorkspaceId'> {

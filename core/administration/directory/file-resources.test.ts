@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { OrganisationBlock } from '../../organisation/organisation-schema.ts';
+import type { OrganisationBlock } from '../../organisation/organisation-block.ts';
 import { GatewayError } from '../../errors/gateway-error.ts';
-import { withoutStore } from '../../organisation/directory-without-store.ts';
+import { withoutStore } from '../../organisation/without-store.ts';
 import type { Directory } from '../../ports/directory.ts';
 import type { RecordKind, StoredRecord } from '../../ports/records.ts';
-import { ownedAlone } from './file-records-alone.ts';
-import { directoryWithFile } from './file-records-directory.ts';
+import { directoryWithFile, ownedAlone } from './file-records-directory.ts';
 import { FileRecords } from './file-records.ts';
 import type { OwnedFile } from './owned-file.ts';
 import { plainBox } from './stored-records.test-support.ts';

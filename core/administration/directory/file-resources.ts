@@ -1,28 +1,59 @@
-import { actionsOf, checksOf } from '../../organisation/guardrail-schema.ts';
+import { actionsOf, checksOf } from '../../organisation/guardrails.ts';
 import {
   changedUsage,
+  type GivenRules,
+  policyRulesOf,
   ratePolicyName,
   unlimited,
   usagePolicyName,
-} from '../../organisation/policy-content.ts';
-import { policyRulesOf, type GivenRules } from '../../organisation/policy-schema.ts';
-import { givenRateLimits, givenUsageLimit, plainProvider } from '../../organisation/provider-schema.ts';
+} from '../../organisation/policies.ts';
+import { givenRateLimits, givenUsageLimit, plainProvider } from '../../organisation/providers.ts';
 import type {
   ConfigBlock,
   GuardrailBlock,
   ProviderBlock,
   RateLimitPolicyBlock,
   UsageLimitPolicyBlock,
-} from '../../organisation/organisation-resources-schema.ts';
+} from '../../organisation/organisation-block.ts';
 import { childPointer } from '../../base/pointer.ts';
 import type { ConfigData, PolicyRules, RecordKinds } from '../../ports/record-kinds.ts';
 import type { RecordKind, StoredRecord } from '../../ports/records.ts';
-import { secretContext, type SecretBox } from '../../ports/secret-managers.ts';
-import { fileId } from './file-id.ts';
+import { type SecretBox, secretContext } from '../../ports/secret-managers.ts';
+import { fileId, type OwnedFile } from './owned-file.ts';
 import { integrationOfFile } from '../../organisation/file-integration.ts';
-import type { OwnedFile } from './owned-file.ts';
 import { RecordTable } from './record-table.ts';
-import { shownValue } from './shown-values.ts';
+import { providerFields } from '../../providers/provider-fields.ts';
+
+/** What stands for a secret, and for what came from a variable. */
+const hidden = '***';
+const secretNames: ReadonlySet<string> = new Set([
+  'api_key',
+  ...providerFields.filter(({ secret }) => secret).map(({ name }) => name),
+]);
+const withCredentials = /^[a-z][a-z0-9+.-]*:\/\/[^/\s]*@/i;
+
+/**
+ * A copy of what a file says at `pointer`, fit for being shown: without credentials, and without anything that was
+ * put together from variables.
+ */
+function shownValue<T>(value: T, pointer: string, source: OwnedFile['source']): T {
+  return shown(value, pointer, source) as T;
+}
+
+function shown(value: unknown, pointer: string, source: OwnedFile['source']): unknown {
+  if (Array.isArray(value))
+    return value.map((item: unknown, index) => shown(item, childPointer(pointer, index), source));
+  if (typeof value === 'object' && value !== null) {
+    return Object.fromEntries(
+      Object.entries(value).map(([name, member]) => [
+        name,
+        secretNames.has(name) ? hidden : shown(member, childPointer(pointer, name), source),
+      ]),
+    );
+  }
+  if (source?.origin(pointer) !== undefined) return hidden;
+  return typeof value === 'string' && withCredentials.test(value) ? hidden : value;
+}
 
 /** Where the records of a file belong, and what their names stand for. */
 interface FileResourcesPlace {

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { ManualClock } from '../../../tests/conformance/manual-clock.ts';
 import { recordingLog, RecordingMetrics } from '../../lifecycle/recording-services.test-support.ts';
 import type { Directory } from '../../ports/directory.ts';
-import { withoutStore } from '../../organisation/directory-without-store.ts';
+import { withoutStore } from '../../organisation/without-store.ts';
 import { defaultSecurity, defaultSettings } from '../../ports/organisation-settings.ts';
 import type { Resources, ResourcesWriter } from '../../ports/resources.ts';
 import { createDirectory, type LiveDirectory } from './live-directory.ts';

@@ -12,7 +12,7 @@ import type { Resources } from '../../ports/resources.ts';
 import { createDirectory, type LiveDirectory } from './live-directory.ts';
 import { StoreInMemory } from './store.test-support.ts';
 import { storedKey, storedWorkspace } from './stored-records.test-support.ts';
-import { withoutStore } from '../../organisation/directory-without-store.ts';
+import { withoutStore } from '../../organisation/without-store.ts';
 
 const owner: KeyRecord = {
   ...{ id: 'owner', name: 'owner', kind: 'owner', organisationId: 'org-1', workspaceId: 'ws-0' },

@@ -1,14 +1,159 @@
-import { withoutStore } from '../../organisation/directory-without-store.ts';
-import type { Directory } from '../../ports/directory.ts';
-import type { WorkspaceRole } from '../../ports/people.ts';
+import { withoutStore } from '../../organisation/without-store.ts';
+import type { Directory, DirectoryDefaults, DirectoryUser } from '../../ports/directory.ts';
+import type { MemberRecord, UserRecord, WorkspaceRole } from '../../ports/people.ts';
 import type { RecordKind, RecordPlace, StoredRecord } from '../../ports/records.ts';
+import { settingsIn } from '../../organisation/settings-in.ts';
 import {
-  OrganisationView,
-  rolesOf,
-  type DirectoryWorkspace,
-  type KnownMember,
-  type KnownUser,
-} from './organisation-view.ts';
+  defaultSettings,
+  type OrganisationDefaults,
+  type OrganisationSettings,
+  type SecuritySettings,
+  type WorkspaceSettings,
+} from '../../ports/organisation-settings.ts';
+import type { ChangeMarks, WorkspaceRecord } from '../../ports/resources.ts';
+import type { RateLimit } from '../../ports/limits.ts';
+import { RecordTable } from './record-table.ts';
+import { SharedTexts } from './key-table.ts';
+
+/** What the directory needs of a workspace. */
+export type DirectoryWorkspace = Pick<WorkspaceRecord, 'id' | 'slug' | 'status' | 'defaults' | 'rateLimits'>;
+/** What it needs of somebody. */
+export type KnownUser = Pick<UserRecord, 'id' | 'email' | 'role'>;
+/** What it needs of a membership. */
+export type KnownMember = Pick<MemberRecord, 'workspaceId' | 'userId' | 'role'>;
+/** The roles of the members of workspaces, by workspace and user. */
+type MemberRoles = ReadonlyMap<string, ReadonlyMap<string, WorkspaceRole>>;
+
+const nothing = withoutStore.defaultsOf('', '');
+
+/** What is known of one organisation beside its keys, laid out for look-ups that allocate nothing. */
+class OrganisationView {
+  /** The changes up to which each part is known; -1 for what has not been read. */
+  readonly marks: { -readonly [K in keyof ChangeMarks]: number } = {
+    workspaces: -1,
+    people: -1,
+    settings: -1,
+    records: -1,
+  };
+  readonly records = new RecordTable();
+  readonly #ids = new Map<string, string>();
+  readonly #users = new Map<string, DirectoryUser>();
+  readonly #byEmail = new Map<string, DirectoryUser>();
+  #workspaces: readonly DirectoryWorkspace[] = [];
+  #settings: OrganisationSettings;
+  #overriding: readonly WorkspaceSettings[] = [];
+  /** Of the workspaces in which something else holds than in the organisation. */
+  readonly #securityIn = new Map<string, SecuritySettings>();
+  #defaults = nothing;
+  /** Of the workspaces that have defaults. */
+  readonly #defaultsIn = new Map<string, OrganisationDefaults>();
+  /** Of the workspaces that have limits. */
+  readonly #limitsIn = new Map<string, readonly RateLimit[]>();
+
+  constructor(organisationId: string) {
+    this.#settings = defaultSettings(organisationId);
+  }
+
+  workspaceId(idOrSlug: string): string | undefined {
+    return this.#ids.get(idOrSlug);
+  }
+
+  defaultsOf(workspaceId: string): OrganisationDefaults {
+    return this.#defaultsIn.get(workspaceId) ?? this.#defaults;
+  }
+
+  rateLimitsOf(workspaceId: string): readonly RateLimit[] | undefined {
+    return this.#limitsIn.get(workspaceId);
+  }
+
+  settingsIn(workspaceId: string): SecuritySettings {
+    return this.#securityIn.get(workspaceId) ?? this.#settings.security;
+  }
+
+  user(idOrEmail: string): DirectoryUser | undefined {
+    return this.#users.get(idOrEmail) ?? this.#byEmail.get(idOrEmail.toLowerCase());
+  }
+
+  /** All workspaces of the organisation, in the place of those that were known. */
+  putWorkspaces(workspaces: readonly DirectoryWorkspace[]): void {
+    this.#workspaces = workspaces;
+    this.#ids.clear();
+    for (const { id, slug } of workspaces) this.#ids.set(slug, id);
+    for (const { id } of workspaces) this.#ids.set(id, id);
+    this.#limitsIn.clear();
+    for (const { id, rateLimits } of workspaces)
+      if (rateLimits.length > 0) this.#limitsIn.set(id, rateLimits);
+    this.#layOutDefaults();
+  }
+
+  /** The organisation's settings with what its workspaces override, in the place of those that were known. */
+  putSettings(settings: OrganisationSettings, overriding: readonly WorkspaceSettings[]): void {
+    this.#settings = settings;
+    this.#overriding = overriding;
+    this.#securityIn.clear();
+    for (const { workspaceId, overrides } of overriding)
+      if (settings.overridable.some((category) => overrides[category] !== undefined))
+        this.#securityIn.set(workspaceId, settingsIn(settings, overrides));
+    this.#layOutDefaults();
+  }
+
+  /** Everybody of the organisation, in the place of those who were known. */
+  putUsers(users: readonly KnownUser[]): void {
+    this.#users.clear();
+    this.#byEmail.clear();
+    for (const { id, email, role } of users) {
+      const user = { id, role };
+      this.#users.set(id, user);
+      this.#byEmail.set(email, user);
+    }
+  }
+
+  /** What was put here, as it came. */
+  contents(): {
+    readonly workspaces: readonly DirectoryWorkspace[];
+    readonly settings: OrganisationSettings;
+    readonly overriding: readonly WorkspaceSettings[];
+    readonly users: readonly KnownUser[];
+  } {
+    const users = [...this.#byEmail].map(([email, user]) => ({ ...user, email }));
+    return { workspaces: this.#workspaces, settings: this.#settings, overriding: this.#overriding, users };
+  }
+
+  #layOutDefaults(): void {
+    const { defaults } = this.#settings;
+    this.#defaults = saysSomething(defaults) ? defaults : nothing;
+    this.#defaultsIn.clear();
+    for (const { id, defaults: own } of this.#workspaces)
+      if (saysSomething(own)) this.#defaultsIn.set(id, mergeDefaults(own, this.#defaults));
+  }
+}
+
+/** The members of an organisation by workspace and user. */
+function rolesOf(members: readonly KnownMember[]): MemberRoles {
+  const shared = new SharedTexts();
+  const roles = new Map<string, Map<string, WorkspaceRole>>();
+  for (const { workspaceId, userId, role } of members) {
+    const known = roles.get(workspaceId);
+    if (known === undefined) roles.set(workspaceId, new Map([[shared.text(userId), role]]));
+    else known.set(shared.text(userId), role);
+  }
+  return roles;
+}
+
+function saysSomething({ metadata, configId }: OrganisationDefaults): boolean {
+  return configId !== undefined || (metadata !== undefined && Object.keys(metadata).length > 0);
+}
+
+/** What requests begin with where `own` stands before `below`: metadata name by name, the config as a whole. */
+export function mergeDefaults(own: OrganisationDefaults, below: OrganisationDefaults): DirectoryDefaults {
+  const metadata = { ...below.metadata, ...own.metadata };
+  const configId = own.configId ?? below.configId;
+  return {
+    ...(Object.keys(metadata).length > 0 && { metadata }),
+    ...(configId !== undefined && { configId }),
+    ...(own.configId !== undefined && { hasOwnConfig: true }),
+  };
+}
 
 /** Everything of the store that the directory knows beside keys: workspaces, settings, people, records by organisation. */
 export class OrganisationTable implements Pick<

@@ -8,7 +8,7 @@ import {
   RecordingMetrics,
 } from '../../lifecycle/recording-services.test-support.ts';
 import type { Directory, DirectorySnapshots } from '../../ports/directory.ts';
-import { withoutStore } from '../../organisation/directory-without-store.ts';
+import { withoutStore } from '../../organisation/without-store.ts';
 import { defaultSecurity, defaultSettings } from '../../ports/organisation-settings.ts';
 import { createDirectory, type LiveDirectory } from './live-directory.ts';
 import { StoreInMemory } from './store.test-support.ts';

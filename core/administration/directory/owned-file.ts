@@ -2,6 +2,7 @@ import { basename } from 'node:path';
 import type { ConfigSource } from '../../config/config-source.ts';
 import { pointerSegments } from '../../base/pointer.ts';
 import type { GatewayConfig } from '../../config/schema.ts';
+import { sha256 } from '../../base/sha256.ts';
 
 /** A configuration, as the owner of records. */
 export interface OwnedFile {
@@ -24,4 +25,17 @@ export function ownedPlace(pointer: string): string {
 export function ownerAt(pointer: string, source: OwnedFile['source']): string {
   const file = source === undefined ? 'gateway.config.yaml' : basename(source.fileOf(pointer));
   return `${file} (${ownedPlace(pointer)})`;
+}
+
+/** The id of what the configuration owns: a UUID (version 8, RFC 9562) of these names, the same in every process. */
+export function fileId(...names: readonly string[]): string {
+  const hex = sha256(JSON.stringify(['weir-file-1', ...names]), 'hex');
+  const variant = ((Number.parseInt(hex.slice(16, 17), 16) & 3) | 8).toString(16);
+  return [
+    hex.slice(0, 8),
+    hex.slice(8, 12),
+    `8${hex.slice(13, 16)}`,
+    `${variant}${hex.slice(17, 20)}`,
+    hex.slice(20, 32),
+  ].join('-');
 }

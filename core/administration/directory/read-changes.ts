@@ -1,8 +1,7 @@
 import type { StoredRecord } from '../../ports/records.ts';
 import type { ChangeMarks, DirectoryKey, Resources } from '../../ports/resources.ts';
 import type { KeyTable } from './key-table.ts';
-import type { OrganisationTable } from './organisation-table.ts';
-import type { DirectoryWorkspace, KnownMember, KnownUser } from './organisation-view.ts';
+import type { DirectoryWorkspace, KnownMember, KnownUser, OrganisationTable } from './organisation-table.ts';
 import { directoryKinds } from './record-table.ts';
 
 /** What `all` and `changedSince` of the store give at once. */

@@ -3,7 +3,7 @@ import type { DirectorySnapshots, KeyRecord } from '../../ports/directory.ts';
 import type { Log } from '../../ports/log.ts';
 import type { OrganisationSettings, WorkspaceSettings } from '../../ports/organisation-settings.ts';
 import type { StoredRecord } from '../../ports/records.ts';
-import type { DirectoryWorkspace, KnownMember, KnownUser } from './organisation-view.ts';
+import type { DirectoryWorkspace, KnownMember, KnownUser } from './organisation-table.ts';
 import type { Known } from './read-changes.ts';
 
 /** An unchanged snapshot is confirmed so often. */

@@ -1,7 +1,7 @@
-import { organisationsOf } from '../jobs/organisations-of.ts';
+import { organisationsOf } from '../jobs/expiry-jobs.ts';
 import type { StoredRecord } from '../../ports/records.ts';
 import type { Resources } from '../../ports/resources.ts';
-import { exportFolder } from './export-names.ts';
+import { exportFolder } from './manifest.ts';
 import type { ExportPlace } from './export-place.ts';
 
 const pageSize = 100;

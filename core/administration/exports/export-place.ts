@@ -8,7 +8,7 @@ import type { Jobs } from '../../ports/jobs.ts';
 import type { Log } from '../../ports/log.ts';
 import type { Resources } from '../../ports/resources.ts';
 import type { SecretBox } from '../../ports/secret-managers.ts';
-import type { VisibilityRule } from './creator-rights.ts';
+import type { VisibilityRule } from './export-rights.ts';
 
 /** What exports work with. */
 export interface ExportPlace {

@@ -1,11 +1,162 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
-import type { LogExports } from '../../ports/exports.ts';
-import { requireRights } from './creator-rights.ts';
-import { ExportFailure } from './export-failure.ts';
-import { exportLink, readExportToken } from './export-link.ts';
-import { finishedFile, savedAs } from './export-names.ts';
+import type { ExportLink, LinkedExport, LogExports } from '../../ports/exports.ts';
+import { requireRights } from './export-rights.ts';
+import { ExportFailure, type ExportRun, ExportStopped, finishedFile, savedAs } from './manifest.ts';
 import type { ExportPlace } from './export-place.ts';
-import { ExportWork } from './export-work.ts';
+import { Type } from 'typebox';
+import { Value } from 'typebox/value';
+import type { StoredRecord } from '../../ports/records.ts';
+import type { JobRun } from '../../ports/jobs.ts';
+import { expireExports } from './expire-exports.ts';
+import { attempts, runExport } from './run-export.ts';
+
+const runName = 'exports.run';
+const expireName = 'exports.expire';
+/** Rows are collected for seconds; putting a long file together takes longer. */
+const runTimeoutMs = 3_600_000;
+const expireTimeoutMs = 600_000;
+const expireEveryMs = 600_000;
+/** Rows of the last moments may still be on their way to the store. */
+const settleMs = 3000;
+/** Whoever still writes for a run that was ended has noticed by then. */
+const discardAfterMs = 2000;
+
+interface Running {
+  readonly controller: AbortController;
+  readonly done: Promise<unknown>;
+}
+
+/** The jobs of exports. */
+class ExportWork {
+  readonly #place: ExportPlace;
+  readonly #running = new Map<string, Running>();
+
+  /** Defines `exports.run` and `exports.expire`; before the jobs are started. */
+  constructor(place: ExportPlace) {
+    this.#place = place;
+    const { jobs } = place;
+    jobs.define<ExportRun>({
+      ...{ name: runName, attempts, timeoutMs: runTimeoutMs },
+      handle: (job) => this.#handle(job),
+    });
+    jobs.define({
+      ...{ name: expireName, timeoutMs: expireTimeoutMs },
+      handle: ({ signal }) => expireExports(place, signal, (record) => this.#resume(record)),
+    });
+    jobs.repeat({ name: expireName, everyMs: expireEveryMs });
+  }
+
+  /** Puts a run into the queue. */
+  async enqueue(record: StoredRecord<'log_export'>): Promise<void> {
+    const delayMs = Math.max(0, settleMs - (this.#place.clock.now() - record.data.to));
+    await this.#add(record, 'start', delayMs);
+  }
+
+  /** Ends what this process does for an export, and has what is left of it removed. */
+  async discard(record: StoredRecord<'log_export'>): Promise<void> {
+    this.#running.get(record.id)?.controller.abort(new ExportStopped());
+    await this.#add(record, 'discard', discardAfterMs);
+  }
+
+  /** A run whose job was lost goes on; one that is under way notices nothing. */
+  async #resume(record: StoredRecord<'log_export'>): Promise<void> {
+    if (this.#running.has(record.id)) return;
+    await this.#add(record, `resume-${record.version}`, 0);
+  }
+
+  #add(
+    { organisationId, id, data: { run } }: StoredRecord<'log_export'>,
+    step: string,
+    delayMs: number,
+  ): Promise<void> {
+    const data: ExportRun = { organisationId, exportId: id, run };
+    return this.#place.jobs.add(runName, `${runName}:${id}:${run}:${step}`, data, { delayMs });
+  }
+
+  async #handle({ data, signal, attempt }: JobRun<ExportRun>): Promise<void> {
+    // An attempt that took too long may still be at its last page.
+    await this.#running.get(data.exportId)?.done.catch(() => undefined);
+    const controller = new AbortController();
+    const both = AbortSignal.any([signal, controller.signal]);
+    const work = runExport(this.#place, data, { signal: both, attempt });
+    this.#running.set(data.exportId, { controller, done: work });
+    try {
+      const slice = await work;
+      if (slice.isOver) return;
+      const { exportId, run } = data;
+      await this.#place.jobs.add(runName, `${runName}:${exportId}:${run}:${slice.slices}`, data);
+    } catch (error) {
+      // The store of what is administered has been told before: what is left is removed by a job of its own.
+      if (error instanceof ExportStopped || controller.signal.aborted) return;
+      if (GatewayError.is(error) && error.code === 'shutting_down') signal.throwIfAborted();
+      throw error;
+    } finally {
+      this.#running.delete(data.exportId);
+    }
+  }
+}
+
+type LinkPlace = Pick<ExportPlace, 'blobs' | 'formats' | 'secrets' | 'settings' | 'clock'>;
+
+/** No record has this id: what is sealed for a link opens nothing else. */
+const context = 'log_export/link';
+const Sealed = Type.Object({
+  organisationId: Type.String(),
+  exportId: Type.String(),
+  run: Type.Integer(),
+  expiresAt: Type.Integer(),
+});
+
+/**
+ * A link to the file of a finished export: to the store of files where that hands them out itself, else to this gateway,
+ * with a token that the gateway has sealed. Gateways that share `WEIR_SECRET_KEY` open each other's.
+ */
+async function exportLink(
+  { blobs, formats, secrets, settings, clock }: LinkPlace,
+  record: StoredRecord<'log_export'>,
+  origin: string,
+): Promise<ExportLink> {
+  const { run, format, expiresAt: removedAt = Infinity } = record.data;
+  const { contentType } = await formats(format);
+  const now = clock.now();
+  const expiresAt = Math.floor(Math.min(removedAt, now + settings.link_minutes * 60_000));
+  const stored = blobs.link(finishedFile(record, run, format), {
+    seconds: Math.max(1, Math.floor((expiresAt - now) / 1000)),
+    ...{ fileName: savedAs(record, format), contentType },
+  });
+  if (stored !== undefined) return { url: stored, expiresAt };
+  const linked: LinkedExport = {
+    ...{ organisationId: record.organisationId, exportId: record.id, run, expiresAt },
+  };
+  const sealed = secrets.seal(JSON.stringify(linked), context);
+  return { url: `${origin}/logs/exports/${record.id}/file?token=${encodeURIComponent(sealed)}`, expiresAt };
+}
+
+/** What the token of a link is for. Throws `key_invalid` when it is none, or has ended. */
+function readExportToken(
+  { secrets, clock }: Pick<LinkPlace, 'secrets' | 'clock'>,
+  token: string,
+): LinkedExport {
+  const sealed = open(secrets, token);
+  if (!Value.Check(Sealed, sealed))
+    throw refused('This link is not one of this gateway, or was not copied whole.');
+  if (clock.now() >= sealed.expiresAt) throw refused('This link has ended.');
+  return sealed;
+}
+
+function open(secrets: LinkPlace['secrets'], token: string): unknown {
+  try {
+    return JSON.parse(secrets.open(token, context));
+  } catch {
+    return undefined;
+  }
+}
+
+function refused(why: string): GatewayError {
+  return new GatewayError('key_invalid', `${why} Ask for a new one: GET /logs/exports/{exportId}/download.`, {
+    param: '/token',
+  });
+}
 
 /** Exports of logs as files. Defines their jobs, so it is made before the jobs are started. */
 export function createLogExports(place: ExportPlace): LogExports {

@@ -1,13 +1,212 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
 import type { StoredRecord } from '../../ports/records.ts';
-import { assembleFile } from './assemble-file.ts';
-import { collectRows } from './collect-rows.ts';
-import { requireRights } from './creator-rights.ts';
-import { ExportFailure } from './export-failure.ts';
-import { exportFolder, finishedFile, partsFolder } from './export-names.ts';
+import { exportVisibility, requireRights } from './export-rights.ts';
+import {
+  blobText,
+  ExportFailure,
+  exportFolder,
+  type ExportRun,
+  ExportStopped,
+  findExport,
+  finishedFile,
+  isUnderWay,
+  type Manifest,
+  type ManifestPart,
+  partsFolder,
+  readManifest,
+  writeManifest,
+  writeProgress,
+} from './manifest.ts';
 import type { ExportPlace } from './export-place.ts';
-import { ExportStopped, findExport, isUnderWay, writeProgress, type ExportRun } from './export-progress.ts';
-import { readManifest, type Manifest } from './manifest.ts';
+import { createHash, randomUUID } from 'node:crypto';
+import type { Blobs, FileFormat, FilePiece } from '../../ports/exports.ts';
+import type { ExportField } from '../../ports/export-fields.ts';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { Analytics, LogCursor, LogQuery, LogRecord } from '../../ports/analytics.ts';
+import type { Clock } from '../../ports/clock.ts';
+import { Readable } from 'node:stream';
+
+/** Pieces of a file that are not stored yet. */
+class PartBuffer {
+  #pieces: Uint8Array[] = [];
+  #notes: string[] = [];
+  #bytes = 0;
+  #hash = createHash('sha256');
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  add({ bytes, note }: FilePiece): void {
+    if (bytes.length > 0) this.#pieces.push(bytes);
+    // Of the whole part at once it would take long.
+    this.#hash.update(bytes);
+    if (note !== undefined) this.#notes.push(note);
+    this.#bytes += bytes.length;
+  }
+
+  /**
+   * Stores them as one part in the folder, under a name that no other run of the work uses: two of them must not write
+   * into one file. Empties the buffer.
+   */
+  async store(blobs: Blobs, folder: string, index: number): Promise<ManifestPart> {
+    const name = `${folder}/part-${index}-${randomUUID()}`;
+    const notes = `${name}.notes`;
+    const isNoted = this.#notes.length > 0;
+    if (isNoted) await blobs.write(notes, Buffer.from(JSON.stringify(this.#notes)));
+    await blobs.write(name, Readable.from(this.#pieces));
+    const part = { name, bytes: this.#bytes, sha256: this.#hash.digest('hex'), ...(isNoted && { notes }) };
+    this.#pieces = [];
+    this.#notes = [];
+    this.#bytes = 0;
+    this.#hash = createHash('sha256');
+    return part;
+  }
+}
+
+const firstRows = 200;
+
+/** How many rows the next page asks for: as many as fit, going by the last one. */
+class PageSize {
+  readonly #most: number;
+  readonly #wantedBytes: number;
+  #rows = firstRows;
+
+  /** Bodies may be long, and how long the next ones are is not known. `wantedBytes`: of the texts of a page. */
+  constructor(withBodies: boolean, wantedBytes: number) {
+    this.#wantedBytes = wantedBytes;
+    this.#most = withBodies ? 500 : 2000;
+    this.#rows = Math.min(firstRows, this.#most);
+  }
+
+  get rows(): number {
+    return this.#rows;
+  }
+
+  /** At most twice as many as before, for rows are not all alike. */
+  learn(rows: number, bytes: number): void {
+    if (rows === 0) return;
+    const fitting = Math.floor((this.#wantedBytes * rows) / Math.max(1, bytes));
+    this.#rows = Math.max(1, Math.min(this.#most, this.#rows * 2, fitting));
+  }
+
+  /** After a page that the store could not make. */
+  halve(): void {
+    this.#rows = Math.max(1, Math.floor(this.#rows / 2));
+  }
+}
+
+/** A part of about this length is stored at a time; a kill loses one at the most. */
+const partBytes = 8 * 1024 * 1024;
+/** A page that the store cannot make is asked for so often, each time with half as many rows. */
+const pageTries = 4;
+/** Of a row without its bodies, about. */
+const rowBytes = 500;
+
+/** What rows are collected with. */
+interface Collecting {
+  readonly record: StoredRecord<'log_export'>;
+  readonly analytics: Pick<Analytics, 'logs'>;
+  readonly blobs: Blobs;
+  readonly format: FileFormat;
+  readonly clock: Clock;
+  /** Where parts and the manifest go. */
+  readonly folder: string;
+  /** After so long it stops behind the page that it is at. */
+  readonly sliceMs: number;
+  /** Asked before every page: throws when the work is to end. */
+  check(): Promise<void>;
+}
+
+/**
+ * Reads on behind the last stored part, page by page, and stores what comes in parts, each with the manifest that names
+ * it. Resolves to the manifest when no row is left or the time is over.
+ */
+async function collectRows(collecting: Collecting, from: Manifest): Promise<Manifest> {
+  const { record, blobs, format, clock, folder, sliceMs } = collecting;
+  const { requestedData: fields, skip, limit } = record.data;
+  const endsAt = clock.monotonic() + sliceMs;
+  const size = new PageSize(needsBodies(record), format.pageBytes);
+  const buffer = new PartBuffer();
+  let manifest: Manifest = { ...from, slices: from.slices + 1 };
+  let { after, seen, rows, isWhole } = from;
+  const store = async (): Promise<void> => {
+    const stored = buffer.bytes === 0 ? [] : [await buffer.store(blobs, folder, manifest.parts.length)];
+    const bytes = manifest.bytes + (stored[0]?.bytes ?? 0);
+    const parts = [...manifest.parts, ...stored];
+    manifest = { ...manifest, ...(after !== undefined && { after }), seen, rows, bytes, isWhole, parts };
+    await writeManifest(blobs, folder, manifest);
+  };
+  /** A store that comes and goes must not have us begin at the same place again and again. */
+  const keep = async (error: unknown): Promise<never> => {
+    if (seen > manifest.seen) await store().catch(() => undefined);
+    throw error;
+  };
+  if (manifest.parts.length === 0) buffer.add({ bytes: format.head(fields) });
+  while (!isWhole) {
+    await collecting.check();
+    const most = skip + limit - seen;
+    const page = most <= 0 ? [] : await nextPage(collecting, size, { most, after }).catch(keep);
+    const wanted = page.slice(Math.max(0, skip - seen));
+    if (wanted.length > 0) {
+      const piece = format.rows(fields, wanted, manifest.bytes + buffer.bytes);
+      buffer.add(piece);
+      size.learn(wanted.length, textBytes(wanted));
+    }
+    seen += page.length;
+    rows += wanted.length;
+    after = cursorOf(page.at(-1)) ?? after;
+    isWhole = page.length === 0;
+    if (buffer.bytes >= partBytes) await store();
+    if (clock.monotonic() >= endsAt) break;
+    // Requests that are served by this process come first.
+    await nextTurn();
+  }
+  await store();
+  return manifest;
+}
+
+async function nextPage(
+  { record, analytics }: Collecting,
+  size: PageSize,
+  { most, after }: { readonly most: number; readonly after: LogCursor | undefined },
+): Promise<readonly LogRecord[]> {
+  const { from, to, filter } = record.data;
+  const query: Omit<LogQuery, 'limit'> = {
+    // What lies before the cursor need not be looked at.
+    window: { from: after?.createdAt ?? from, to },
+    visibility: exportVisibility(record),
+    filter,
+    order: 'oldest',
+    ...(after !== undefined && { after }),
+    bodies: needsBodies(record),
+  };
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await analytics.logs({ ...query, limit: Math.min(size.rows, most) });
+    } catch (error) {
+      if (attempt === pageTries || !GatewayError.is(error)) throw error;
+      size.halve();
+    }
+  }
+}
+
+function needsBodies({ data: { requestedData } }: StoredRecord<'log_export'>): boolean {
+  return requestedData.includes('request') || requestedData.includes('response');
+}
+
+/** About what rows are as texts: their bodies, and what every row has. */
+function textBytes(records: readonly LogRecord[]): number {
+  let bytes = records.length * rowBytes;
+  for (const { body } of records) bytes += (body?.request.length ?? 0) + (body?.response.length ?? 0);
+  return bytes;
+}
+
+function cursorOf(record: LogRecord | undefined): LogCursor | undefined {
+  if (record === undefined) return undefined;
+  const { id, created_at: createdAt } = record.request;
+  return { id, createdAt: Date.parse(`${createdAt.replace(' ', 'T')}Z`) };
+}
 
 const dayMs = 86_400_000;
 const sliceMsByDefault = 10_000;
@@ -133,4 +332,56 @@ async function ended(
   const isServed = now?.data.state === 'success' && now.data.run === run.run;
   if (!isServed) await blobs.removeFolder(`${exportFolder(record)}/${run.run}`);
   return { isOver: true };
+}
+
+/** What a file is put together from. */
+interface Assembly {
+  readonly blobs: Blobs;
+  readonly format: FileFormat;
+  readonly fields: readonly ExportField[];
+  readonly manifest: Manifest;
+  /** Of the file. */
+  readonly name: string;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Puts the parts together to the file, reading each part and checking that it is what was stored. Resolves to the
+ * length of the file. Throws `ExportFailure` when a part is gone or damaged.
+ */
+async function assembleFile(assembly: Assembly): Promise<number> {
+  const { blobs, name, signal } = assembly;
+  return blobs.write(name, contentOf(assembly), { signal });
+}
+
+async function* contentOf({ blobs, format, fields, manifest }: Assembly): AsyncGenerator<Uint8Array> {
+  for (const part of manifest.parts) yield* checkedPart(blobs, part);
+  const tail = await format.tail(fields, notesOf(blobs, manifest.parts), manifest.bytes);
+  if (tail.length > 0) yield tail;
+}
+
+async function* checkedPart(blobs: Blobs, { name, bytes, sha256 }: ManifestPart): AsyncGenerator<Buffer> {
+  const blob = await blobs.read(name);
+  if (blob?.bytes !== bytes) throw damaged();
+  const hash = createHash('sha256');
+  for await (const chunk of blob.content) {
+    hash.update(chunk);
+    yield chunk;
+  }
+  if (hash.digest('hex') !== sha256) throw damaged();
+}
+
+async function* notesOf(blobs: Blobs, parts: readonly ManifestPart[]): AsyncGenerator<string> {
+  for (const { notes } of parts) {
+    if (notes === undefined) continue;
+    const text = await blobText(blobs, notes);
+    if (text === undefined) throw damaged();
+    yield* JSON.parse(text) as readonly string[];
+  }
+}
+
+function damaged(): ExportFailure {
+  return new ExportFailure(
+    'A part of the export is not as it was stored, or gone. Start the export again; if that does not help, look at the store that exports.url names.',
+  );
 }

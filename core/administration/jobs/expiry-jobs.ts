@@ -3,7 +3,7 @@ import type { Features } from '../../access/features.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { JobRun, Jobs } from '../../ports/jobs.ts';
 import type { AuditEntry, Resources, ResourcesWriter } from '../../ports/resources.ts';
-import { organisationsOf } from './organisations-of.ts';
+import { GatewayError } from '../../errors/gateway-error.ts';
 
 const everyMs = 60_000;
 const hourMs = 3_600_000;
@@ -155,4 +155,16 @@ function auditEntry(
 
 function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
+}
+
+/** For repeated jobs. None while the store is away: others tell of that, once for each outage, and the job comes again. */
+export async function organisationsOf(
+  resources: Pick<Resources, 'read'>,
+): Promise<readonly { readonly id: string }[]> {
+  try {
+    return await resources.read(({ organisations }) => organisations.list());
+  } catch (error) {
+    if (GatewayError.is(error) && error.code === 'store_unavailable') return [];
+    throw error;
+  }
 }

@@ -1,11 +1,9 @@
-import { directoryBehind } from '../../errors/directory-behind.ts';
+import { directoryBehind, GatewayError } from '../../errors/gateway-error.ts';
 import type { PromptPartialData } from '../../ports/record-kinds.ts';
 import type { RecordPlace, StoredRecord } from '../../ports/records.ts';
-import { versionData } from './find-prompt.ts';
-import { readReference } from './prompt-reference.ts';
+import { readReference, versionData } from './find-prompt.ts';
 import type { PromptSource } from './prompt-source.ts';
 import { compileTemplate, type Template } from './template.ts';
-import { GatewayError } from '../../errors/gateway-error.ts';
 
 const maxDepth = 10;
 const maxPartials = 100;

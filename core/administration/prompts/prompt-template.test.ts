@@ -3,10 +3,8 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { GatewayError } from '../../errors/gateway-error.ts';
 import type { JsonObject } from '../../pipeline/context.ts';
-import { compilePrompt, renderPrompt } from './prompt-template.ts';
-import { Rendering } from './rendering.ts';
-import { compileTemplate, type Template } from './template.ts';
-import { TemplateError } from './template-error.ts';
+import { compilePrompt, Rendering, renderPrompt } from './prompt-template.ts';
+import { compileTemplate, type Template, TemplateError } from './template.ts';
 
 function render(source: string, variables: JsonObject = {}, partials: Record<string, string> = {}): unknown {
   const compiled = new Map<string, Template>(

@@ -1,7 +1,248 @@
 import type { JsonObject, JsonValue } from '../../pipeline/context.ts';
-import type { Rendering } from './rendering.ts';
-import { compileTemplate, type Template } from './template.ts';
-import { TemplateError } from './template-error.ts';
+import { compileTemplate, type Template, TemplateError, type TemplatePart } from './template.ts';
+import { GatewayError } from '../../errors/gateway-error.ts';
+import type { PromptData } from '../../ports/record-kinds.ts';
+import type { FoundPrompt } from './find-prompt.ts';
+import { includedPartials } from './included-partials.ts';
+import type { PromptSource } from './prompt-source.ts';
+import { encode } from '../../pipeline/json-splice.ts';
+
+const maxBytes = 4_194_304;
+const maxSteps = 200_000;
+const maxDepth = 10;
+const maxNamed = 20;
+
+type Found = { readonly value: JsonValue } | undefined;
+
+/**
+ * Renders the templates of one prompt with one set of variables. All of them together make 4 MiB at the most. Nothing is
+ * run and nothing is escaped: texts stand as they are, numbers and booleans as JSON has them, objects and lists as JSON.
+ */
+export class Rendering {
+  readonly #stack: JsonValue[];
+  readonly #partials: ReadonlyMap<string, Template>;
+  readonly #missing = new Set<string>();
+  #bytes = 0;
+  #steps = 0;
+  #depth = 0;
+
+  /** `partials` by what stands in their tags. */
+  constructor(variables: JsonObject, partials: ReadonlyMap<string, Template>) {
+    this.#stack = [variables];
+    this.#partials = partials;
+  }
+
+  /** Throws `invalid_request` when the text becomes too long, or when rendering takes too long. */
+  text({ parts }: Pick<Template, 'parts'>): string {
+    let text = '';
+    for (const part of parts) text += this.#part(part);
+    return text;
+  }
+
+  /** Throws `invalid_request` that names the variables that were needed so far and are not there. */
+  requireComplete(): void {
+    if (this.#missing.size === 0) return;
+    const names = [...this.#missing].sort();
+    const rest = names.length - maxNamed;
+    const shown = names.slice(0, maxNamed).map((name) => `"${name}"`);
+    const listed = `${shown.join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`;
+    throw new GatewayError(
+      'invalid_request',
+      `The prompt needs the ${names.length === 1 ? 'variable' : 'variables'} ${listed}. Send ${names.length === 1 ? 'it' : 'them'} in "variables"; null stands for nothing.`,
+      { param: 'variables' },
+    );
+  }
+
+  #part(part: TemplatePart): string {
+    if (++this.#steps > maxSteps) throw refused(`takes more than ${maxSteps} steps`);
+    switch (part.kind) {
+      case 'text':
+        return this.#counted(part.text);
+      case 'variable': {
+        const found = this.#find(part.path);
+        if (found !== undefined) return this.#counted(textOf(found.value));
+        this.#missing.add(part.name);
+        return '';
+      }
+      case 'section':
+        return this.#section(part.parts, this.#find(part.path)?.value);
+      case 'inverted': {
+        const value = this.#find(part.path)?.value;
+        return isNothing(value) ? this.text(part) : '';
+      }
+      case 'partial':
+        return this.#partial(part.name);
+    }
+  }
+
+  #section(parts: readonly TemplatePart[], value: JsonValue | undefined): string {
+    if (value === undefined || isNothing(value)) return '';
+    if (value === true) return this.text({ parts });
+    let text = '';
+    for (const item of Array.isArray(value) ? value : [value]) {
+      this.#stack.push(item);
+      text += this.text({ parts });
+      this.#stack.pop();
+    }
+    return text;
+  }
+
+  #partial(name: string): string {
+    const template = this.#partials.get(name);
+    if (template === undefined) throw refused(`includes the partial "${name}", which is not there`);
+    if (++this.#depth > maxDepth) throw refused(`includes partials ${maxDepth} deep`);
+    const text = this.text(template);
+    this.#depth--;
+    return text;
+  }
+
+  /** Innermost first. Only members that the values themselves have: nothing is inherited, nothing is called. */
+  #find(path: readonly string[]): Found {
+    const [first] = path;
+    if (first === undefined) return { value: this.#stack[this.#stack.length - 1] as JsonValue };
+    for (let at = this.#stack.length - 1; at >= 0; at--) {
+      const holder = memberOf(this.#stack[at], first);
+      if (holder === undefined) continue;
+      let found: Found = holder;
+      for (let next = 1; next < path.length && found !== undefined; next++)
+        found = memberOf(found.value, path[next] as string);
+      return found;
+    }
+    return undefined;
+  }
+
+  #counted(text: string): string {
+    this.#bytes += Buffer.byteLength(text);
+    if (this.#bytes > maxBytes) throw refused(`becomes longer than ${maxBytes} bytes`);
+    return text;
+  }
+}
+
+function memberOf(value: JsonValue | undefined, name: string): Found {
+  if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined;
+  const member = (value as JsonObject)[name];
+  return member === undefined ? undefined : { value: member };
+}
+
+function isNothing(value: JsonValue | undefined): boolean {
+  return !value || (Array.isArray(value) && value.length === 0);
+}
+
+function textOf(value: JsonValue): string {
+  if (typeof value === 'string') return value;
+  if (value === null) return '';
+  return typeof value === 'object' ? encode(value) : String(value);
+}
+
+function refused(what: string): GatewayError {
+  return new GatewayError(
+    'invalid_request',
+    `The prompt with these variables ${what}. Send less, or make the template smaller.`,
+    { param: 'variables' },
+  );
+}
+
+/** A request that a provider understands, made of a prompt. */
+interface PromptRequest {
+  readonly path: '/chat/completions' | '/completions';
+  readonly body: JsonObject;
+}
+
+/** What the client of a saved prompt may not say: it is what the prompt is for. */
+const ofTheTemplate = ['messages', 'prompt'] as const;
+
+/**
+ * The body: what the template came to, the version's model, parameters, functions and tools, and over all that what the
+ * caller says beside `variables` and `strict`. Members that are null are left out. A plain text becomes one message of a user, or the
+ * prompt of `/completions` when the version's metadata say `"type": "completion"`. Throws `invalid_request`.
+ */
+export function promptRequest(
+  data: PromptData,
+  rendered: RenderedPrompt,
+  overrides: Readonly<Record<string, JsonValue>>,
+): PromptRequest {
+  for (const name of ofTheTemplate) {
+    if (!Object.hasOwn(overrides, name)) continue;
+    throw new GatewayError(
+      'invalid_request',
+      `"${name}" comes from the prompt's template. Leave it out, or send the request to /chat/completions.`,
+      { param: name },
+    );
+  }
+  const isCompletion = rendered.kind === 'text' && data.metadata['type'] === 'completion';
+  const body: JsonObject = {};
+  if (rendered.kind === 'messages') body['messages'] = rendered.messages;
+  else if (isCompletion) body['prompt'] = rendered.text;
+  else body['messages'] = [{ role: 'user', content: rendered.text }];
+  if (data.model !== '') body['model'] = withoutProvider(data);
+  for (const [name, value] of Object.entries(data.parameters))
+    if (!isOfTheTemplate(name)) add(body, name, json(value));
+  if (data.functions.length > 0) add(body, 'functions', json(data.functions));
+  if (data.tools.length > 0) add(body, 'tools', json(data.tools));
+  if (data.tools.length > 0) add(body, 'tool_choice', json(data.toolChoice));
+  for (const [name, value] of Object.entries(overrides)) {
+    if (name !== 'variables' && name !== 'strict') add(body, name, value);
+  }
+  return { path: isCompletion ? '/completions' : '/chat/completions', body };
+}
+
+function isOfTheTemplate(name: string): boolean {
+  return ofTheTemplate.some((one) => one === name);
+}
+
+/** The provider is told apart from the model, which may have been saved as `@slug/model`. */
+function withoutProvider({ model, virtualKey }: PromptData): string {
+  const prefix = `@${virtualKey.replace(/^@/, '')}/`;
+  return virtualKey !== '' && model.startsWith(prefix) ? model.slice(prefix.length) : model;
+}
+
+/** Nobody changes what is stored: it goes into a body that is written at once. */
+function json(value: PromptData['toolChoice']): JsonValue {
+  return value as JsonValue;
+}
+
+/** Null takes away what was said before. */
+function add(body: JsonObject, name: string, value: JsonValue): void {
+  if (name === '__proto__') return;
+  if (value === null) delete body[name];
+  else body[name] = value;
+}
+
+/** Templates by the version that they are of: those of the directory live as long as they are there. */
+const compiled = new WeakMap<PromptData, PromptTemplate>();
+
+/**
+ * The request that a version of a prompt makes with what a caller sent: `variables`, and whatever is to count instead of
+ * the version's own parameters. A variable that is not there stands for nothing; with `strict: true` beside them, it throws
+ * `invalid_request` with the names of those that are missing, as it does for what keeps the request from being made.
+ */
+export async function renderStoredPrompt(
+  source: PromptSource,
+  { record, data }: FoundPrompt,
+  sent: Readonly<Record<string, JsonValue>>,
+): Promise<PromptRequest> {
+  const { organisationId, workspaceId } = record;
+  let prompt = compiled.get(data);
+  if (prompt === undefined) compiled.set(data, (prompt = compilePrompt(data.template)));
+  const partials = await includedPartials(source, { organisationId, workspaceId }, prompt.partials);
+  const rendering = new Rendering(variablesOf(sent), partials);
+  const rendered = renderPrompt(prompt, rendering);
+  if (isStrict(sent)) rendering.requireComplete();
+  return promptRequest(data, rendered, sent);
+}
+
+function isStrict({ strict }: Readonly<Record<string, JsonValue>>): boolean {
+  if (strict === undefined || strict === null || typeof strict === 'boolean') return strict === true;
+  throw new GatewayError('invalid_request', '"strict" is neither true nor false.', { param: 'strict' });
+}
+
+function variablesOf({ variables }: Readonly<Record<string, JsonValue>>): JsonObject {
+  if (variables === undefined || variables === null) return {};
+  if (typeof variables === 'object' && !Array.isArray(variables)) return variables;
+  throw new GatewayError('invalid_request', '"variables" is no object of values by their name.', {
+    param: 'variables',
+  });
+}
 
 /** A prompt's template: messages whose texts are templates, or one text. */
 export type PromptTemplate = (
@@ -24,7 +265,7 @@ type Node =
   | { readonly items: readonly Node[] }
   | { readonly members: readonly (readonly [string, Node])[] };
 
-const maxDepth = 32;
+const maxTemplateDepth = 32;
 
 /**
  * Compiles a template: a JSON list of messages, in whose texts the tags stand, or else plain text. Because the JSON is
@@ -108,7 +349,7 @@ function nodeOf(value: JsonValue, path: string, walk: Walk): Node {
     return { template };
   }
   if (typeof value !== 'object' || value === null) return { value };
-  if (depth === maxDepth) throw new TemplateError(`${path} is nested too deeply`, source, offset);
+  if (depth === maxTemplateDepth) throw new TemplateError(`${path} is nested too deeply`, source, offset);
   const below: Walk = { source, offset, partials, depth: depth + 1 };
   if (Array.isArray(value))
     return { items: value.map((item, index) => nodeOf(item, `${path}[${index}]`, below)) };

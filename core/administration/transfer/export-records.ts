@@ -1,5 +1,5 @@
 import type { Static } from 'typebox';
-import { rateLimitsOf, showUsageLimit, usageLimitOf } from '../../organisation/limits-schema.ts';
+import { rateLimitsOf, showUsageLimit, usageLimitOf } from '../../organisation/limits.ts';
 import type { GroupMappingRecord, InviteRecord, MemberRecord, UserRecord } from '../../ports/people.ts';
 import type { ApiKeyRecord, WorkspaceRecord } from '../../ports/resources.ts';
 import type {
@@ -7,9 +7,18 @@ import type {
   ExportedKey,
   ExportedMapping,
   ExportedMember,
+  ExportedOverrides,
+  ExportedSettings,
   ExportedUser,
   ExportedWorkspace,
 } from './export-schema.ts';
+import {
+  defaultSecurity,
+  type OrganisationSettings,
+  type SecuritySettings,
+  type UserKeyRules,
+  type WorkspaceSettings,
+} from '../../ports/organisation-settings.ts';
 
 // Each pair gives back what it was given. The order of the members is that of the file.
 
@@ -221,4 +230,62 @@ export function readMapping(
     groupName,
     createdAt: Date.parse(shown.created_at),
   };
+}
+
+type ShownSecurity = Static<typeof ExportedSettings>['security'];
+type ShownRules = ShownSecurity['user_api_keys'];
+
+/** What the settings say as it stands in the file; undefined while nobody has changed any. */
+export function showSettings(settings: OrganisationSettings): Static<typeof ExportedSettings> | undefined {
+  if (settings.version === 0) return undefined;
+  const { security, overridable, defaults } = settings;
+  const { user_api_keys: rules, ...switches } = security;
+  return {
+    security: { ...switches, user_api_keys: showRules(rules) },
+    overridable: [...overridable],
+    defaults: showDefaults(defaults),
+  };
+}
+
+/** What the settings of the file say. */
+export function readSettings(
+  shown: Static<typeof ExportedSettings>,
+): Pick<OrganisationSettings, 'security' | 'overridable' | 'defaults'> {
+  const { security, overridable, defaults } = shown;
+  const { user_api_keys: rules, logging = defaultSecurity.logging, ...switches } = security;
+  return {
+    security: { ...switches, user_api_keys: readRules(rules), logging },
+    overridable,
+    defaults: readDefaults(defaults),
+  };
+}
+
+/** What a workspace overrides as it stands in the file. */
+export function showOverrides({
+  workspaceId,
+  overrides,
+}: Pick<WorkspaceSettings, 'workspaceId' | 'overrides'>): Static<typeof ExportedOverrides> {
+  const { user_api_keys: rules, ...switches } = overrides;
+  return {
+    workspace_id: workspaceId,
+    overrides: { ...switches, ...(rules !== undefined && { user_api_keys: showRules(rules) }) },
+  };
+}
+
+/** What a workspace of the file overrides. */
+export function readOverrides({ overrides }: Static<typeof ExportedOverrides>): Partial<SecuritySettings> {
+  const { user_api_keys: rules, ...switches } = overrides;
+  return { ...switches, ...(rules !== undefined && { user_api_keys: readRules(rules) }) };
+}
+
+function showRules({ maxPerWorkspace, defaultDays, maxDays }: UserKeyRules): ShownRules {
+  return {
+    ...(maxPerWorkspace !== undefined && { maxPerWorkspace }),
+    ...(defaultDays !== undefined && { defaultDays }),
+    ...(maxDays !== undefined && { maxDays }),
+  };
+}
+
+function readRules({ maxPerWorkspace, defaultDays, maxDays }: ShownRules): UserKeyRules {
+  return { maxPerWorkspace, defaultDays, maxDays };
 }

@@ -1,6 +1,6 @@
 import { Type, type Static } from 'typebox';
-import { RateLimits, UsageLimitSchema } from '../../organisation/limits-schema.ts';
-import { Description, Instant, Metadata, strict } from '../../organisation/text-schema.ts';
+import { RateLimits, UsageLimitSchema } from '../../organisation/limits.ts';
+import { Description, Instant, Metadata, strict } from '../../organisation/fields.ts';
 
 /** What the first line of every export says: another number means another shape. */
 export const exportFormat = 'weir-export-1';

@@ -6,19 +6,22 @@ import {
   readKey,
   readMapping,
   readMember,
+  readOverrides,
+  readSettings,
   readUser,
   readWorkspace,
   showInvite,
   showKey,
   showMapping,
   showMember,
+  showOverrides,
+  showSettings,
   showUser,
   showWorkspace,
 } from './export-records.ts';
 import type { ExportedOrganisationData } from './export-schema.ts';
 import { RecordsImport, type ImportedRecords, type RecordsPlace } from './import-records.ts';
 import { ImportTally, undated, type ImportOptions, type ImportReport } from './import-tally.ts';
-import { readSettings, readOverrides, showOverrides, showSettings } from './export-settings.ts';
 import { readOrganisation, type StoredOrganisation } from './stored-organisation.ts';
 
 /** A member of a user that neither the file nor the store knows. `pointer` leads to it within the organisation. */

@@ -1,12 +1,12 @@
 import type { Static } from 'typebox';
-import { rateLimitIssues, usageLimitIssues } from '../../organisation/limits-schema.ts';
+import { rateLimitIssues, usageLimitIssues } from '../../organisation/limits.ts';
 import { checkValue } from '../../config/check-value.ts';
 import { nodeValue } from '../../config/config-node.ts';
 import { createSource, type ConfigSource } from '../../config/config-source.ts';
 import { parseYaml } from '../../config/parse-yaml.ts';
 import { arrangeProblems } from '../../config/problem-list.ts';
 import type { Problem } from '../../config/problem.ts';
-import { quoted } from '../../base/word-list.ts';
+import { quoted } from '../../base/did-you-mean.ts';
 import { ExportFile, type ExportedOrganisationData } from './export-schema.ts';
 
 /** Largest file that is imported, in bytes. */

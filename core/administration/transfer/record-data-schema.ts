@@ -1,6 +1,6 @@
 import { Type, type TObject, type TSchema } from 'typebox';
-import { RateLimitSchema } from '../../organisation/limits-schema.ts';
-import { strict } from '../../organisation/text-schema.ts';
+import { RateLimitSchema } from '../../organisation/limits.ts';
+import { strict } from '../../organisation/fields.ts';
 import { exportFields, exportFormats, exportStates } from '../../ports/export-fields.ts';
 import type { RecordKinds } from '../../ports/record-kinds.ts';
 import type { RecordKind } from '../../ports/records.ts';

@@ -1,7 +1,6 @@
 import { describeValue } from '../../config/describe-value.ts';
-import { didYouMean } from '../../base/did-you-mean.ts';
+import { didYouMean, quoted } from '../../base/did-you-mean.ts';
 import { isObject } from '../../config/schema-object.ts';
-import { quoted } from '../../base/word-list.ts';
 import type { JsonValue } from '../../pipeline/context.ts';
 import { parseJson } from '../../base/json.ts';
 

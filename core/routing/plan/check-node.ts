@@ -1,4 +1,4 @@
-import { quoted } from '../../base/word-list.ts';
+import { quoted } from '../../base/did-you-mean.ts';
 import { providerFieldAliases, providerFields, templateValue } from '../../providers/provider-fields.ts';
 import type { RouteConfigInput } from '../../organisation/route-config.ts';
 import { refusedForwardName } from '../forward-headers.ts';

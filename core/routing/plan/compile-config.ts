@@ -1,5 +1,4 @@
-import { didYouMean } from '../../base/did-you-mean.ts';
-import { quoted } from '../../base/word-list.ts';
+import { didYouMean, quoted } from '../../base/did-you-mean.ts';
 import type { BreakerInput, RouteConfigInput } from '../../organisation/route-config.ts';
 import { compileParamEdits } from '../params/compile-param-edits.ts';
 import type { ParamEdits } from '../params/param-edits.ts';

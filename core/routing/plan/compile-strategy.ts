@@ -1,6 +1,5 @@
 import type { StrategyInput } from '../../organisation/route-config.ts';
-import { didYouMean } from '../../base/did-you-mean.ts';
-import { listWords, quoted } from '../../base/word-list.ts';
+import { didYouMean, listWords, quoted } from '../../base/did-you-mean.ts';
 import { compileCondition } from './conditions.ts';
 import type { PatternBudget } from './compile-pattern.ts';
 import type { ConfigPlace } from './config-issue.ts';

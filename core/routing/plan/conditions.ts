@@ -1,7 +1,6 @@
 import { describeValue } from '../../config/describe-value.ts';
-import { didYouMean } from '../../base/did-you-mean.ts';
+import { didYouMean, listWords } from '../../base/did-you-mean.ts';
 import { isObject } from '../../config/schema-object.ts';
-import { listWords } from '../../base/word-list.ts';
 import { PatternBudget } from './compile-pattern.ts';
 import type { Condition } from './plan-node.ts';
 import { describeFieldPath, type FieldPath, parseFieldPath } from './field-path.ts';

@@ -1,10 +1,8 @@
 import { didYouMean } from '../../base/did-you-mean.ts';
 import { childPointer } from '../../base/pointer.ts';
-import { directoryBehind } from '../../errors/directory-behind.ts';
+import { boundedMessage, directoryBehind, GatewayError, withFullStop } from '../../errors/gateway-error.ts';
 import { errorTable } from '../../errors/codes.ts';
-import { withFullStop } from '../../errors/full-stop.ts';
-import { boundedMessage, GatewayError } from '../../errors/gateway-error.ts';
-import { withoutStore } from '../../organisation/directory-without-store.ts';
+import { withoutStore } from '../../organisation/without-store.ts';
 import { RecentMap } from '../../base/recent-map.ts';
 import type { RecordPlace, StoredRecord } from '../../ports/records.ts';
 import type { RouteConfigInput } from '../../organisation/route-config.ts';

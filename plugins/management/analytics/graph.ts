@@ -14,7 +14,7 @@ import {
   type SeriesWindow,
   type TimeWindow,
 } from '../../../core/ports/analytics.ts';
-import { mapInTurns } from '../../../core/base/in-turns.ts';
+import { mapInTurns } from '../../../core/base/turns.ts';
 
 const minuteMs = 60_000;
 const dayMs = 86_400_000;

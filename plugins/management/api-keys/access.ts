@@ -1,7 +1,12 @@
-import { holds, reachOf, refuseScopes } from '../../../core/access/access.ts';
+import {
+  type ApiKeyType,
+  canonicalScope,
+  holds,
+  reachOf,
+  refuseScopes,
+} from '../../../core/access/scopes.ts';
 import { managesKeys } from '../../../core/access/roles.ts';
-import { type ApiKeyType, canonicalScope } from '../../../core/access/scopes.ts';
-import { withFullStop } from '../../../core/errors/full-stop.ts';
+import { withFullStop } from '../../../core/errors/gateway-error.ts';
 import type { RouteInput } from '../../../core/pipeline/define-route.ts';
 import { GatewayError } from '../../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';

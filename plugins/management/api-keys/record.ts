@@ -1,7 +1,7 @@
 import { GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { ApiKeyDefaults, ApiKeyRecord } from '../../../core/ports/resources.ts';
 import { readRateLimits, readUsageLimit, showUsageLimit, UsageLimitSchema } from '../shared/limits.ts';
-import { RateLimits } from '../../../core/organisation/limits-schema.ts';
+import { RateLimits } from '../../../core/organisation/limits.ts';
 import {
   Description,
   Instant,
@@ -15,10 +15,9 @@ import {
 } from '../shared/fields.ts';
 import type { ConfigNames } from '../configs/uses.ts';
 import { readDefaults } from '../workspaces/record.ts';
-import { reachOf } from '../../../core/access/access.ts';
+import { type ApiKeyType, reachOf } from '../../../core/access/scopes.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { UsageLimit } from '../../../core/ports/limits.ts';
-import type { ApiKeyType } from '../../../core/access/scopes.ts';
 
 /** What a secret looks like, for the reference. */
 export const secretExample = 'wk_the-new-secret-of-forty-random-characters';

@@ -1,4 +1,4 @@
-import { holds, reachOf } from '../../../core/access/access.ts';
+import { type ApiKeyType, holds, reachOf } from '../../../core/access/scopes.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type {
@@ -43,7 +43,6 @@ import { staleVersion, visibleWorkspace } from '../shared/records.ts';
 import { Identifier, refusedBody, strict } from '../shared/fields.ts';
 import { requireSamePath } from '../users/visible.ts';
 import { randomUUID } from 'node:crypto';
-import type { ApiKeyType } from '../../../core/access/scopes.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 import { limitWarning, limitWarningField } from '../shared/limits.ts';
 

@@ -1,4 +1,4 @@
-import { exportScope } from '../../../core/administration/exports/export-visibility.ts';
+import { exportScope } from '../../../core/administration/exports/export-rights.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineMediaRoute, GatewayError, type Scope, Type } from '../../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';

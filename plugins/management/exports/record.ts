@@ -8,7 +8,7 @@ import {
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import { Identifier, Name, orNull, strict } from '../shared/fields.ts';
 import { filterBody } from '../shared/request-filter.ts';
-import { covers, exportVisibility } from '../../../core/administration/exports/export-visibility.ts';
+import { covers, exportVisibility } from '../../../core/administration/exports/export-rights.ts';
 import type { ResourcesReader } from '../../../core/ports/resources.ts';
 import type { Actor } from '../api-keys/access.ts';
 import { dataVisibility, type SettingsSource } from '../shared/data-visibility.ts';

@@ -4,7 +4,7 @@ import {
   creatorOf,
   exportScope,
   exportVisibility,
-} from '../../../core/administration/exports/export-visibility.ts';
+} from '../../../core/administration/exports/export-rights.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, GatewayError, type Scope, Type } from '../../../core/pipeline/plugin.ts';
 import { exportFields } from '../../../core/ports/export-fields.ts';

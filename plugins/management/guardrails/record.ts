@@ -9,7 +9,7 @@ import {
   checkIssues,
   checksOf,
   guardrailFields as fields,
-} from '../../../core/organisation/guardrail-schema.ts';
+} from '../../../core/organisation/guardrails.ts';
 import type { GuardrailData } from '../../../core/ports/record-kinds.ts';
 
 export { Actions, actionsOf as readActions, Check };

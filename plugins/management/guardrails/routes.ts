@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import { holds } from '../../../core/access/access.ts';
+import { holds } from '../../../core/access/scopes.ts';
 import { notEnforcedFields, notEnforcedMarks } from '../../../core/organisation/not-enforced.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
-import { defineRoute, GatewayError, Type, type Scope, type Static } from '../../../core/pipeline/plugin.ts';
+import { defineRoute, GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import type { ResourcesWriter } from '../../../core/ports/resources.ts';

@@ -1,4 +1,13 @@
-import { ProviderKey } from '../../../core/organisation/integration-schema.ts';
+import {
+  GivenModel,
+  inCents,
+  maxModels,
+  ModelConfigurations,
+  modelHeaders,
+  modelOf,
+  PricingConfig,
+  ProviderKey,
+} from '../../../core/organisation/integrations.ts';
 import { allOrigins, originsOf } from '../../../core/providers/secret-origins.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
@@ -24,15 +33,6 @@ import {
   unmaskedHeaders,
 } from '../shared/sealed-secrets.ts';
 import { type BodyMistake, Identifier, orNull, refusedBody, strict } from '../shared/fields.ts';
-import {
-  GivenModel,
-  inCents,
-  maxModels,
-  ModelConfigurations,
-  modelHeaders,
-  modelOf,
-  PricingConfig,
-} from '../../../core/organisation/integration-model-schema.ts';
 
 const Price = Type.Object({ price: Type.Number({ description: 'US cents for a token.' }) });
 const Optional = Type.Optional(Price);

@@ -15,8 +15,9 @@ import {
 } from '../shared/sealed-secrets.ts';
 import { shownRateLimits, ShownRateLimits, showUsageLimit, UsageLimitSchema } from '../shared/limits.ts';
 import { type BodyMistake, ManagedBy, Name, nearest, orNull, refusedBody, strict } from '../shared/fields.ts';
-import { changedContent, type IntegrationContent } from '../../../core/organisation/integration-content.ts';
 import {
+  changedContent,
+  type IntegrationContent,
   integrationFields as fields,
   mappableFields,
   type MappableFields,
@@ -25,7 +26,7 @@ import {
   SecretMappings,
   SecretMappingSchema,
   Slug,
-} from '../../../core/organisation/integration-schema.ts';
+} from '../../../core/organisation/integrations.ts';
 import {
   allOrigins,
   maySend,

@@ -1,6 +1,6 @@
-import { accessLimits } from '../../../core/organisation/provider-schema.ts';
+import { accessLimits } from '../../../core/organisation/providers.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
-import { defineRoute, Type, type Scope, type Static } from '../../../core/pipeline/plugin.ts';
+import { defineRoute, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { IntegrationAccess, IntegrationData } from '../../../core/ports/record-kinds.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import type { ResourcesReader } from '../../../core/ports/resources.ts';

@@ -7,9 +7,8 @@ import {
   WorkspaceRoleSchema,
 } from '../users/record.ts';
 import { type BodyMistake, Name, orNull, refusedBody, strict } from '../shared/fields.ts';
-import { refuseScopes } from '../../../core/access/access.ts';
+import { canonicalScope, refuseScopes } from '../../../core/access/scopes.ts';
 import type { Role } from '../../../core/access/roles.ts';
-import { canonicalScope } from '../../../core/access/scopes.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { ResourcesReader } from '../../../core/ports/resources.ts';
 import { requireGrant } from '../users/visible.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { compileSchema } from '../../../core/config/ajv.ts';
-import { holds } from '../../../core/access/access.ts';
+import { holds } from '../../../core/access/scopes.ts';
 import type { Scope } from '../../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 import { defaultSecurity } from '../../../core/ports/organisation-settings.ts';

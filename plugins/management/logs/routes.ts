@@ -1,7 +1,7 @@
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { LogCursor, LogRecord, TimeWindow } from '../../../core/ports/analytics.ts';
-import { mapInTurns } from '../../../core/base/in-turns.ts';
+import { mapInTurns } from '../../../core/base/turns.ts';
 import { dataVisibility, visibilityIn } from '../shared/data-visibility.ts';
 import { isoTime } from '../shared/replies.ts';
 import { LogReply, logReply, LogSummary, logSummary } from './record.ts';

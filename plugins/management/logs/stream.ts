@@ -1,4 +1,4 @@
-import { holds } from '../../../core/access/access.ts';
+import { holds } from '../../../core/access/scopes.ts';
 import { roleOf } from '../../../core/access/roles.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineMediaRoute, GatewayError, type Scope, Type } from '../../../core/pipeline/plugin.ts';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import { reachOf } from '../../../core/access/access.ts';
+import { reachOf } from '../../../core/access/scopes.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
-import { defineRoute, Type, type Scope } from '../../../core/pipeline/plugin.ts';
+import { defineRoute, type Scope, Type } from '../../../core/pipeline/plugin.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import {
   changedRecord,

@@ -1,4 +1,4 @@
-import { reachOf } from '../../../core/access/access.ts';
+import { reachOf } from '../../../core/access/scopes.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
@@ -16,7 +16,7 @@ import {
 } from './routes.ts';
 import { Identifier, refusedBody, strict } from '../shared/fields.ts';
 import { noSuchRecord } from '../shared/records.ts';
-import { type GivenRules, type PolicyKey, policyRulesOf } from '../../../core/organisation/policy-schema.ts';
+import { type GivenRules, type PolicyKey, policyRulesOf } from '../../../core/organisation/policies.ts';
 import type { PolicyRules } from '../../../core/ports/record-kinds.ts';
 
 /** Where a policy belongs; without a workspace, to the organisation. */

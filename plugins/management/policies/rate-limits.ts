@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
-import { ratePolicyName } from '../../../core/organisation/policy-content.ts';
 import {
   policyRuleIssues,
   policyRulesOf,
   rateLimitPolicyFields as fields,
   RateLimitType,
-} from '../../../core/organisation/policy-schema.ts';
+  ratePolicyName,
+} from '../../../core/organisation/policies.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
-import { defineRoute, Type, type Scope, type Static } from '../../../core/pipeline/plugin.ts';
+import { defineRoute, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import { changedRecord, placeOfNew, staleVersion } from '../shared/records.ts';
 import { changedRules, namedRules, policyEntityRoutes } from './entities.ts';

@@ -2,20 +2,18 @@ import { randomUUID } from 'node:crypto';
 import {
   changeableUsage as changeable,
   changedUsage,
+  type GivenRules,
+  policyRulesOf,
   unlimited,
+  usageLimitPolicyFields as fields,
+  type UsageOfPolicy,
   usagePolicyIssues,
   usagePolicyName,
-  type UsageOfPolicy,
-} from '../../../core/organisation/policy-content.ts';
-import {
-  policyRulesOf,
-  usageLimitPolicyFields as fields,
   UsagePolicyType,
-  type GivenRules,
-} from '../../../core/organisation/policy-schema.ts';
+} from '../../../core/organisation/policies.ts';
 import { notEnforcedFields, notEnforcedMarks, Warning } from '../../../core/organisation/not-enforced.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
-import { defineRoute, Type, type Scope, type Static } from '../../../core/pipeline/plugin.ts';
+import { defineRoute, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import { changedRecord, placeOfNew, staleVersion } from '../shared/records.ts';
 import { changedRules, namedRules, policyEntityRoutes, resetEntityRoute } from './entities.ts';

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
-import { defineRoute, Type, type Scope, type Static } from '../../../core/pipeline/plugin.ts';
+import { defineRoute, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
-import { labelSlug } from '../../../core/administration/prompts/prompt-reference.ts';
+import { labelSlug } from '../../../core/administration/prompts/find-prompt.ts';
 import {
   changedRecord,
   everyRecord,

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { reachOf } from '../../../core/access/access.ts';
+import { reachOf } from '../../../core/access/scopes.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { RecordVersion, StoredRecord } from '../../../core/ports/records.ts';

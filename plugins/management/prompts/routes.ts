@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { reachOf } from '../../../core/access/access.ts';
+import { reachOf } from '../../../core/access/scopes.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, type JsonValue, type Scope, Type } from '../../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
@@ -45,7 +45,7 @@ import { Identifier, Name, orNull, refusedBody, strict } from '../shared/fields.
 import type { PromptData } from '../../../core/ports/record-kinds.ts';
 import { findPrompt } from '../../../core/administration/prompts/find-prompt.ts';
 import { storedSource } from '../../../core/administration/prompts/prompt-source.ts';
-import { renderStoredPrompt } from '../../../core/administration/prompts/render-stored-prompt.ts';
+import { renderStoredPrompt } from '../../../core/administration/prompts/prompt-template.ts';
 
 /** What some clients repeat of the path. */
 const ofThePath = ['promptID', 'prompt_id', 'promptId', 'prompt_i_d'];

@@ -7,7 +7,7 @@ import {
   readReference,
   referencePattern,
   type WantedVersion,
-} from '../../../core/administration/prompts/prompt-reference.ts';
+} from '../../../core/administration/prompts/find-prompt.ts';
 import { storedSource, type TemplateKind } from '../../../core/administration/prompts/prompt-source.ts';
 import { changedRecord, eachRecord, noSuchRecord, staleVersion, visibleRecord } from '../shared/records.ts';
 import type { Actor } from '../api-keys/access.ts';
@@ -15,10 +15,9 @@ import { settingsFor } from '../shared/data-visibility.ts';
 import type { RouteInput } from '../../../core/pipeline/define-route.ts';
 import { refusedBody } from '../shared/fields.ts';
 import { compilePrompt } from '../../../core/administration/prompts/prompt-template.ts';
-import { compileTemplate } from '../../../core/administration/prompts/template.ts';
-import { withoutFullStop } from '../../../core/errors/full-stop.ts';
+import { compileTemplate, TemplateError } from '../../../core/administration/prompts/template.ts';
+import { withoutFullStop } from '../../../core/errors/gateway-error.ts';
 import { includedPartials } from '../../../core/administration/prompts/included-partials.ts';
-import { TemplateError } from '../../../core/administration/prompts/template-error.ts';
 
 const maxNamed = 10;
 const pageSize = 100;

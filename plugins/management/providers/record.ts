@@ -10,7 +10,7 @@ import {
   UsageLimitSchema,
 } from '../shared/limits.ts';
 import { ManagedBy, Name, orNull, refusedBody, strict } from '../shared/fields.ts';
-import { plainProvider, providerFields } from '../../../core/organisation/provider-schema.ts';
+import { plainProvider, providerFields } from '../../../core/organisation/providers.ts';
 import type { ProviderData } from '../../../core/ports/record-kinds.ts';
 import { GivenSlug } from '../integrations/record.ts';
 import { randomUUID } from 'node:crypto';

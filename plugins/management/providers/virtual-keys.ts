@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { emptyIntegration } from '../../../core/organisation/integration-content.ts';
-import { plainProvider, providerFields } from '../../../core/organisation/provider-schema.ts';
+import { emptyIntegration, ProviderKey, SecretMappings } from '../../../core/organisation/integrations.ts';
+import { plainProvider, providerFields } from '../../../core/organisation/providers.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
@@ -41,7 +41,6 @@ import {
   ConfigurationsSchema,
   type GivenConfigurations,
 } from '../../../core/organisation/integration-configurations.ts';
-import { ProviderKey, SecretMappings } from '../../../core/organisation/integration-schema.ts';
 
 /** A virtual key as the API shows it. */
 const VirtualKeyReply = Type.Object({

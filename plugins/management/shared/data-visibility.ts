@@ -1,4 +1,4 @@
-import { reachOf } from '../../../core/access/access.ts';
+import { reachOf } from '../../../core/access/scopes.ts';
 import { GatewayError, type Scope } from '../../../core/pipeline/plugin.ts';
 import type { RequestFilter, TimeWindow, Visibility } from '../../../core/ports/analytics.ts';
 import type { Directory, KeyRecord } from '../../../core/ports/directory.ts';

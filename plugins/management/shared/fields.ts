@@ -1,5 +1,4 @@
-import { withFullStop } from '../../../core/errors/full-stop.ts';
-import { boundedPlace } from '../../../core/errors/gateway-error.ts';
+import { boundedPlace, withFullStop } from '../../../core/errors/gateway-error.ts';
 import { GatewayError } from '../../../core/pipeline/plugin.ts';
 import type { DeploymentData } from '../../../core/ports/record-kinds.ts';
 import type { TimeWindow } from '../../../core/ports/analytics.ts';
@@ -99,7 +98,7 @@ export {
   orNull,
   Person,
   strict,
-} from '../../../core/organisation/text-schema.ts';
+} from '../../../core/organisation/fields.ts';
 
 /** JSON as records hold it. */
 type PlainObject = DeploymentData['config'];

@@ -8,7 +8,7 @@ import {
   usageLimitIssues,
   usageLimitOf,
   UsageLimitSchema as PlainLimit,
-} from '../../../core/organisation/limits-schema.ts';
+} from '../../../core/organisation/limits.ts';
 import { notEnforced, notEnforcedMarks, Warning } from '../../../core/organisation/not-enforced.ts';
 import { type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { RateLimit, UsageLimit } from '../../../core/ports/limits.ts';
@@ -18,7 +18,7 @@ import {
   type GivenRateLimits,
   givenUsageLimit,
   type GivenUsageLimit,
-} from '../../../core/organisation/provider-schema.ts';
+} from '../../../core/organisation/providers.ts';
 
 /** A usage limit as answers show it. A body may repeat `status` and `warning`; they change nothing. */
 export const UsageLimitSchema = Type.Object(

@@ -1,4 +1,4 @@
-import { reachOf } from '../../../core/access/access.ts';
+import { reachOf } from '../../../core/access/scopes.ts';
 import { GatewayError } from '../../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { RecordFilter, RecordKind, StoredRecord } from '../../../core/ports/records.ts';

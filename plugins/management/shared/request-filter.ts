@@ -2,7 +2,7 @@ import type { TInteger, TNumber, TOptional } from 'typebox';
 import { GatewayError, Type } from '../../../core/pipeline/plugin.ts';
 import type { RequestFilter, TimeWindow } from '../../../core/ports/analytics.ts';
 import { Instant, Name, type TimeQuery, timeWindow } from './fields.ts';
-import { withFullStop } from '../../../core/errors/full-stop.ts';
+import { withFullStop } from '../../../core/errors/gateway-error.ts';
 
 const mostValues = 100;
 const longestValue = 512;

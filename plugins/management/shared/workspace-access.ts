@@ -1,4 +1,4 @@
-import { holds, reachOf } from '../../../core/access/access.ts';
+import { holds, reachOf } from '../../../core/access/scopes.ts';
 import { isUsableIn } from '../../../core/access/integration-access.ts';
 import { GatewayError } from '../../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';

@@ -1,4 +1,4 @@
-import { isStorable } from '../../../core/organisation/storable-text.ts';
+import { isStorable } from '../../../core/organisation/fields.ts';
 
 /**
  * The part of protocol buffers that OTLP traces need, read into the shape of their JSON mapping, so that what comes after

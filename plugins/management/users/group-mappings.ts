@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import { reachOf } from '../../../core/access/access.ts';
+import { reachOf } from '../../../core/access/scopes.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
-import { defineRoute, GatewayError, Type, type Scope, type Static } from '../../../core/pipeline/plugin.ts';
+import { defineRoute, GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { GroupMappingFilter, GroupMappingRecord } from '../../../core/ports/people.ts';
 import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
 import { Identifier, Name, refusedBody, strict } from '../shared/fields.ts';

@@ -1,6 +1,6 @@
-import { reachOf } from '../../../core/access/access.ts';
+import { reachOf } from '../../../core/access/scopes.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
-import { defineRoute, GatewayError, Type, type Scope } from '../../../core/pipeline/plugin.ts';
+import { defineRoute, GatewayError, type Scope, Type } from '../../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { UserFilter, UserRecord } from '../../../core/ports/people.ts';
 import type { ResourcesReader } from '../../../core/ports/resources.ts';
@@ -8,7 +8,7 @@ import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
 import { requireGrant, visibleUser } from './visible.ts';
 import { GivenOrganisationRole, OrganisationRoleSchema, showUser, userExample, UserReply } from './record.ts';
 import { staleVersion } from '../shared/records.ts';
-import { Name, strict, Person } from '../shared/fields.ts';
+import { Name, Person, strict } from '../shared/fields.ts';
 
 const path = '/admin/users';
 const Params = Type.Object({ userId: Person });

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { holds, reachOf } from '../../../core/access/access.ts';
+import { holds, reachOf } from '../../../core/access/scopes.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, GatewayError, type Scope, Type } from '../../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';

@@ -1,11 +1,9 @@
 import { createHash, randomUUID, timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { gzipSync } from 'node:zlib';
-import type { Engine } from './engine.ts';
-import { EngineError, engineCodeOf, engineMessageOf, statusOfCode } from './engine-error.ts';
-import type { EngineReply } from './engine-session.ts';
-import { readEngineRequest, type EngineRequest } from './http-request.ts';
-import { BodyReader } from './read-body.ts';
+import type { Engine, EngineReply } from './engine.ts';
+import { EngineError, engineCodeOf, engineMessageOf, statusOfCode } from './engine-config.ts';
+import { BodyReader, type EngineRequest, readEngineRequest } from './http-request.ts';
 import { readRowRange, RowFiles } from './row-files.ts';
 
 /** Who may speak to the server, and what it runs on. */

@@ -1,8 +1,8 @@
 import { constants } from 'node:fs';
 import { open, realpath, type FileHandle } from 'node:fs/promises';
 import { basename, dirname, join, resolve, sep } from 'node:path';
-import { EngineError } from './engine-error.ts';
-import type { BodyReader } from './read-body.ts';
+import { EngineError } from './engine-config.ts';
+import type { BodyReader } from './http-request.ts';
 
 /** Rows that an insert takes from a file instead of its body: a path, and bytes from `from` to `end` (exclusive). */
 export interface RowRange {

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { EngineError } from './engine-error.ts';
-import { readStatement } from './statement.ts';
-import { sqlTokens } from './sql-tokens.ts';
+import { EngineError } from './engine-config.ts';
+import { readStatement, sqlTokens } from './statement.ts';
 
 const texts = (sql: string): string[] => [...sqlTokens(sql)].map((token) => token.text);
 

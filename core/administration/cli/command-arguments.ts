@@ -1,0 +1,274 @@
+import { parseArgs } from 'node:util';
+import { type JournalTable, journalTables } from '../../ports/journal.ts';
+
+/** `weir journal …`. */
+export type JournalCommand =
+  | {
+      readonly name: 'journal';
+      readonly action: 'status' | 'verify';
+      readonly data: string;
+      readonly json: boolean;
+    }
+  | {
+      readonly name: 'journal';
+      readonly action: 'replay';
+      readonly data: string;
+      readonly json: boolean;
+      readonly config: string | undefined;
+      /** Everything in the journal's quarantine, instead of files. */
+      readonly quarantine: boolean;
+      readonly files: readonly string[];
+      readonly table: JournalTable | undefined;
+    };
+
+export const journalUsage = `weir journal: the log rows on disk that wait for the analytics store
+
+  weir journal status [--data DIR] [--json]    segments, rows, bytes, the oldest row, quarantine, the bound and what
+                                               came of it (shed rows, blocked requests); changes nothing
+  weir journal verify [--data DIR] [--json]    read every row, name each bad one as FILE:OFFSET; changes nothing
+  weir journal replay --quarantine             put the rows of the quarantine back
+  weir journal replay FILE...                  put rows of files back, one JSON object in each line
+      [--table requests|bodies|feedback] [--data DIR] [--config FILE] [--json]
+
+  status and verify work beside a running gateway and without one. verify ends with 1 when a row is bad.
+
+  replay is for rows that the store refused, once the cause is gone: the schema is up to date, or somebody repaired
+  the rows in the files of the quarantine. It refuses while a gateway runs on the folder, since only one process may
+  write there. The rows become new segments, which the next start of the gateway ships.
+
+  No row is stored twice: the store is asked for every id first, whatever its deduplication remembers, and ids that
+  wait in the journal already are left out too, so a replay that was interrupted is simply repeated. A file of the
+  quarantine is removed when all its rows are back or known; your own files stay. A row that cannot go back (no JSON,
+  no UUID as id, no created_at) is named as FILE:OFFSET and stays where it is; replay then ends with 1.
+
+  The table of a row comes from its quarantine entry, from --table, or from a file name that begins with requests-,
+  bodies- or feedback-. WEIR_DATA and WEIR_CONFIG name the data folder and the configuration.`;
+
+/** Reads what follows `journal`. Throws an error with the reason for anything unclear. */
+export function readJournalArguments(
+  args: readonly string[],
+  defaults: { readonly data: string; readonly config: string | undefined },
+): JournalCommand {
+  const [action, ...rest] = args;
+  const shared = { data: { type: 'string' }, json: { type: 'boolean' } } as const;
+  if (action === 'status' || action === 'verify') {
+    const { values } = parseArgs({ args: rest, options: shared });
+    return { name: 'journal', action, data: values.data ?? defaults.data, json: values.json ?? false };
+  }
+  if (action !== 'replay') throw new Error(`There is no command "journal ${action}".`);
+  const { values, positionals: files } = parseArgs({
+    args: rest,
+    options: {
+      ...shared,
+      config: { type: 'string' },
+      quarantine: { type: 'boolean' },
+      table: { type: 'string' },
+    },
+    allowPositionals: true,
+  });
+  const { quarantine = false, table } = values;
+  if (quarantine === files.length > 0) {
+    throw new Error('weir journal replay takes either --quarantine or files.');
+  }
+  const known = journalTables.find((one) => one === table);
+  if (table !== undefined && known === undefined) {
+    throw new Error(`There is no table "${table}": it is requests, bodies or feedback.`);
+  }
+  return {
+    ...{ name: 'journal', action, data: values.data ?? defaults.data, json: values.json ?? false },
+    ...{ config: values.config ?? defaults.config, quarantine, files, table: known },
+  };
+}
+
+/** `weir explain …`. */
+export interface ExplainCommand {
+  readonly name: 'explain';
+  /** Slug of a config, a file with one, or one as JSON. */
+  readonly config: string;
+  /** File with the request. */
+  readonly request: string;
+  /** The gateway's configuration; undefined for the usual one. */
+  readonly file: string | undefined;
+  readonly json: boolean;
+}
+
+export const explainUsage = `weir explain: how a request would be routed by a config, without sending anything
+
+  weir explain --config X --request FILE [--file CONFIGURATION] [--json]
+
+  X is the name of a config under "configs:", a file with a config (JSON or YAML), or a config as JSON.
+  FILE holds the request as JSON: { "method": "POST", "path": "/v1/chat/completions", "headers": {}, "body": {} };
+  all of it is optional, and x-service-metadata may be written as an object.
+  CONFIGURATION is the gateway's file; default: gateway.config.yaml or WEIR_CONFIG.
+
+  Prints what each branch decides and why, the order of tries with the settings of each, and where a failure leads.
+  Ends with 1 when the config, the configuration or the request cannot be used.`;
+
+/** Reads what follows `explain`. Throws an error with the reason for anything unclear. */
+export function readExplainArguments(args: readonly string[], file: string | undefined): ExplainCommand {
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      config: { type: 'string' },
+      request: { type: 'string' },
+      file: { type: 'string' },
+      json: { type: 'boolean' },
+    },
+  });
+  const { config, request } = values;
+  if (!config) throw new Error('weir explain needs --config: a name, a file or a config as JSON.');
+  if (!request) throw new Error('weir explain needs --request: a file with the request.');
+  return { name: 'explain', config, request, file: values.file ?? file, json: values.json ?? false };
+}
+
+/** `weir backup`, `weir restore`. */
+export type BackupCommand =
+  | (StorePlace & { readonly name: 'backup'; readonly out: string })
+  | (StorePlace & { readonly name: 'restore'; readonly file: string });
+
+const passphrase = `  The passphrase (12 characters or more) comes from WEIR_BACKUP_PASSPHRASE, or is the first line of standard input. Without
+  it no backup can be restored: keep it apart from the file.`;
+
+/** The help of both. */
+export const backupUsage = {
+  backup: `weir backup: everything that is administered, in one file, while the gateway runs
+
+  weir backup --out FILE [--config FILE] [--data DIR]
+
+  Holds every table of the relational store as it is at one moment (organisations, users, keys, records with their
+  versions, prompts, settings, audit trails), identity.json and the key file of the data folder. These two are sealed
+  with the passphrase. It does not hold logs and analytics, log rows on their way (the journal), files of exports,
+  waiting jobs, nor the configuration file.
+
+${passphrase}`,
+  restore: `weir restore: makes a data folder from a backup
+
+  weir restore FILE [--config FILE] [--data DIR]
+
+  The folder has to be empty, and so has the database of storage.resources. The whole file is checked before anything is
+  written; what fails leaves the folder as it was. weir start then serves with the same keys, secrets and owner.
+
+${passphrase}`,
+} as const;
+
+/** Reads what follows the command. Throws an error with the reason for anything unclear. */
+export function readBackupArguments(
+  name: BackupCommand['name'],
+  args: readonly string[],
+  defaults: StorePlace,
+): BackupCommand {
+  const text = { type: 'string' } as const;
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    options: { config: text, data: text, out: text },
+    allowPositionals: name === 'restore',
+  });
+  const place = { config: values.config ?? defaults.config, data: values.data ?? defaults.data };
+  if (name === 'backup') {
+    if (values.out === undefined) throw new Error('weir backup needs a file to write to: --out FILE.');
+    return { name, ...place, out: values.out };
+  }
+  const [file, ...more] = positionals;
+  if (file === undefined || more.length > 0 || values.out !== undefined)
+    throw new Error('weir restore takes one file.');
+  return { name, ...place, file };
+}
+
+/** Where the store of a command is found. */
+export interface StorePlace {
+  readonly config: string | undefined;
+  readonly data: string;
+}
+
+/** `weir export`, `weir import`, `weir audit verify`, `weir rotate-secrets`. */
+export type AdministrationCommand =
+  | (StorePlace & {
+      readonly name: 'export';
+      /** Undefined: standard output. */
+      readonly out: string | undefined;
+      /** Undefined: all of them. */
+      readonly organisation: string | undefined;
+    })
+  | (StorePlace & { readonly name: 'import'; readonly file: string; readonly replace: boolean })
+  | (StorePlace & { readonly name: 'rotate-secrets' })
+  | (StorePlace & { readonly name: 'audit'; readonly organisation: string | undefined });
+
+const common = `  The store is the one of storage.resources: [--config FILE] (WEIR_CONFIG), and for the embedded one [--data DIR]
+  (WEIR_DATA), which no gateway may be using meanwhile. A PostgreSQL server is used beside its gateways.`;
+
+/** The help of each of them. */
+export const administrationUsage = {
+  export: `weir export: what the store holds as YAML, without its audit trails
+
+  weir export [--out FILE] [--organisation ID]
+
+  Organisations with their settings, workspaces, users, members, keys, pending invites and group mappings, and all
+  records (configs, integrations, prompts …) with their versions. Of keys there are only hashes; secrets of records
+  are sealed as they are stored. What the configuration file owns is not in it.
+
+${common}`,
+  import: `weir import: puts what weir export wrote into the store
+
+  weir import FILE [--replace]
+
+  What is not there is added under its own id; what is there and says the same is left alone, so that an import can be
+  repeated. What differs is named and stays as it is, and import ends with 1; --replace overwrites it. Each
+  organisation is one transaction with an entry of its audit trail: a mistake in it leaves nothing of it behind.
+  Secrets of records need the key that they were sealed with: in WEIR_SECRET_KEY, WEIR_SECRET_KEY_PREVIOUS or the key
+  file of the data folder.
+
+${common}`,
+  audit: `weir audit verify: reads every audit trail, and names the first record that is not as it was written
+
+  weir audit verify [--organisation ID]
+
+  Finds records that were changed, removed, moved or added, and ends that were cut off; ends with 1 then.
+
+${common}`,
+  'rotate-secrets': `weir rotate-secrets: seals every stored secret with the present key
+
+  weir rotate-secrets
+
+  Without WEIR_SECRET_KEY, a new key is made in the data folder, which no gateway may be using meanwhile; the one before
+  is dropped when nothing is sealed with it any more. With WEIR_SECRET_KEY, give the new key there and the old ones in
+  WEIR_SECRET_KEY_PREVIOUS, to every gateway first and then to this command. It can be repeated, and goes on where it
+  was interrupted.
+
+${common}`,
+} as const;
+
+/** Reads what follows the command. Throws an error with the reason for anything unclear. */
+export function readAdministrationArguments(
+  name: AdministrationCommand['name'],
+  args: readonly string[],
+  defaults: StorePlace,
+): AdministrationCommand {
+  const text = { type: 'string' } as const;
+  const place = { config: text, data: text };
+  const placeOf = (values: { config?: string; data?: string }): StorePlace => ({
+    config: values.config ?? defaults.config,
+    data: values.data ?? defaults.data,
+  });
+  if (name === 'export') {
+    const { values } = parseArgs({ args: [...args], options: { ...place, out: text, organisation: text } });
+    return { name, ...placeOf(values), out: values.out, organisation: values.organisation };
+  }
+  if (name === 'rotate-secrets') {
+    const { values } = parseArgs({ args: [...args], options: place });
+    return { name, ...placeOf(values) };
+  }
+  if (name === 'audit') {
+    const [action, ...rest] = args;
+    if (action !== 'verify') throw new Error(`There is no command "audit ${action}".`);
+    const { values } = parseArgs({ args: rest, options: { ...place, organisation: text } });
+    return { name, ...placeOf(values), organisation: values.organisation };
+  }
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    options: { ...place, replace: { type: 'boolean' } },
+    allowPositionals: true,
+  });
+  const [file, ...more] = positionals;
+  if (file === undefined || more.length > 0) throw new Error('weir import takes one file.');
+  return { name, ...placeOf(values), file, replace: values.replace ?? false };
+}

@@ -1,0 +1,99 @@
+import { holds } from '../../access/scopes.ts';
+import { type Role, roleOf } from '../../access/roles.ts';
+import type { Visibility } from '../../ports/analytics.ts';
+import type { Directory, KeyRecord } from '../../ports/directory.ts';
+import type { ExportCreator } from '../../ports/record-kinds.ts';
+import type { StoredRecord } from '../../ports/records.ts';
+import { ExportFailure } from './manifest.ts';
+
+/** The scope that exports need. */
+export const exportScope = 'logs.export';
+
+/** Whose rows an export is about. Whoever may not read all of them does not see the export. */
+export function exportVisibility({
+  organisationId,
+  workspaceId = '',
+  data: { visibleUserId, visibleKeyId },
+}: Pick<StoredRecord<'log_export'>, 'organisationId' | 'workspaceId' | 'data'>): Visibility {
+  return {
+    ...{ organisationId, workspaceId },
+    ...(visibleUserId !== undefined && { userId: visibleUserId }),
+    ...(visibleKeyId !== undefined && { apiKeyId: visibleKeyId }),
+  };
+}
+
+/** Whether whoever sees the one sees all of the other. */
+export function covers(wide: Visibility, narrow: Visibility): boolean {
+  const { organisationId, workspaceId, userId, apiKeyId } = wide;
+  return (
+    organisationId === narrow.organisationId &&
+    (workspaceId === undefined || workspaceId === narrow.workspaceId) &&
+    (userId === undefined || userId === narrow.userId) &&
+    (apiKeyId === undefined || apiKeyId === narrow.apiKeyId)
+  );
+}
+
+/** What the maker of an export is, for its record. */
+export function creatorOf(key: KeyRecord, directory: Pick<Directory, 'keyById' | 'user'>): ExportCreator {
+  const { id, name, kind, organisationId, workspaceId, userId } = key;
+  return {
+    ...{ keyId: id, keyName: name, kind, workspaceId, userId },
+    isKnownKey: key.isToken !== true && directory.keyById(id) !== undefined,
+    isKnownUser: userId !== '' && directory.user(organisationId, userId) !== undefined,
+  };
+}
+
+/** Whose rows somebody may read: the rule that every route keeps to. */
+export type VisibilityRule = (
+  actor: { readonly key: KeyRecord; readonly role: Role },
+  directory: Directory,
+) => Visibility;
+
+/**
+ * Throws `ExportFailure`, with a sentence, when whoever made the export may not read (any more) what it is about: their
+ * key is gone, has ended or lacks the scope, their user is gone, their workspace is archived, or they see less by now.
+ */
+export function requireRights(
+  record: StoredRecord<'log_export'>,
+  directory: Directory,
+  { rule, now }: { readonly rule: VisibilityRule; readonly now: number },
+): void {
+  const { creator } = record.data;
+  const key = presentKey(creator, record.organisationId, directory);
+  if (key === undefined) throw lost(`the key "${creator.keyName}", with which it was made, is gone`);
+  if (key.expiresAt !== null && key.expiresAt <= now)
+    throw lost(`the key "${key.name}", with which it was made, has expired`);
+  if (!holds(key, exportScope))
+    throw lost(`the key "${key.name}", with which it was made, lacks the scope "${exportScope}" now`);
+  if (creator.isKnownUser && directory.user(record.organisationId, creator.userId) === undefined)
+    throw lost('the user who made it is gone');
+  if (isOfWorkspace(key) && directory.isArchived(key.workspaceId))
+    throw lost('the workspace of the key with which it was made is archived');
+  const visibility = rule({ key, role: roleOf(key, directory) }, directory);
+  if (!covers(visibility, exportVisibility(record)))
+    throw lost('whoever made it may not read all of these logs any more');
+}
+
+/** As the directory knows it now; of what it never knew (a token, a key of a plugin's options) what was known then. */
+function presentKey(
+  creator: ExportCreator,
+  organisationId: string,
+  directory: Directory,
+): KeyRecord | undefined {
+  const { keyId, keyName, kind, workspaceId, userId, isKnownKey } = creator;
+  if (isKnownKey) return directory.keyById(keyId);
+  return {
+    ...{ id: keyId, name: keyName, kind, organisationId, workspaceId, userId },
+    ...{ scopes: [exportScope], expiresAt: null },
+  };
+}
+
+function isOfWorkspace({ kind }: KeyRecord): boolean {
+  return kind === 'workspace-service' || kind === 'workspace-user';
+}
+
+function lost(why: string): ExportFailure {
+  return new ExportFailure(
+    `The export cannot go on: ${why}. Let somebody who may read these logs export them.`,
+  );
+}

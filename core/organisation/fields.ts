@@ -1,0 +1,45 @@
+import { Type } from 'typebox';
+
+/** Objects of bodies, queries and files take no member that is not known. */
+export const strict = { additionalProperties: false };
+
+/** A name or another short text: 1 to 255 characters. */
+export const Name = (description: string) => Type.String({ minLength: 1, maxLength: 255, description });
+
+/** A longer text for people; may be empty. */
+export const Description = Type.String({ maxLength: 1000, description: 'For people.' });
+
+/** An id or a slug within a path. */
+export const Identifier = Type.String({ minLength: 1, maxLength: 255, pattern: '^[A-Za-z0-9_.:-]+$' });
+
+/** Somebody within a path: the id, or the e-mail address. */
+export const Person = Type.String({
+  minLength: 1,
+  maxLength: 320,
+  pattern: '^[^\\s/\\\\]+$',
+  description: 'The id or the e-mail address.',
+});
+
+/** Values with names that requests carry to the logs. */
+export const Metadata = Type.Record(Type.String(), Type.String({ maxLength: 1024 }), {
+  maxProperties: 50,
+  propertyNames: { minLength: 1, maxLength: 255 },
+  description: 'At most 50 texts by name.',
+});
+
+/** The value, or null. */
+export const orNull = <S extends Parameters<typeof Type.Union>[0][number]>(schema: S) =>
+  Type.Union([schema, Type.Null()]);
+
+/** A time, ISO 8601 with a time zone. */
+export const Instant = (description: string) => Type.String({ format: 'date-time', description });
+
+/** Where a record is changed: through the API, or in the configuration file that owns it. */
+export const ManagedBy = Type.Union([Type.Literal('api'), Type.Literal('file')], {
+  description: '`file`: it stands in the configuration file and is changed there alone.',
+});
+
+/** Whether stores take this text: one without NUL and without half a surrogate pair. */
+export function isStorable(text: string): boolean {
+  return !text.includes('\0') && !/\p{Surrogate}/u.test(text);
+}

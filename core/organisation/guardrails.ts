@@ -1,0 +1,124 @@
+import { type Static, Type } from 'typebox';
+import { didYouMean } from '../base/did-you-mean.ts';
+import type { GuardrailData } from '../ports/record-kinds.ts';
+import type { LimitIssue } from './limits.ts';
+import { Name, strict } from './fields.ts';
+
+/** One check of a guardrail. */
+export const Check = Type.Object(
+  {
+    id: Type.String({
+      minLength: 1,
+      maxLength: 255,
+      examples: ['default.requestParametersCheck'],
+      description: 'What is checked: the name of a guard plugin, or what existing guardrails call it.',
+    }),
+    name: Type.Optional(Name('For people. Default: the id.')),
+    is_enabled: Type.Optional(Type.Boolean({ default: true })),
+    parameters: Type.Optional(
+      Type.Record(Type.String(), Type.Unknown(), {
+        examples: [{ params: { blockedKeys: ['logit_bias'] } }],
+        description: 'The options of the guard plugin.',
+      }),
+    ),
+  },
+  strict,
+);
+
+const Feedback = (value: number) =>
+  Type.Object(
+    {
+      feedback: Type.Object(
+        {
+          value: Type.Optional(Type.Number({ minimum: -10, maximum: 10, default: value })),
+          weight: Type.Optional(Type.Number({ minimum: 0, maximum: 1, default: 1 })),
+          metadata: Type.Optional(Type.String({ maxLength: 4096, default: '' })),
+        },
+        strict,
+      ),
+    },
+    strict,
+  );
+
+/** What happens when the checks have spoken. */
+export const Actions = Type.Object(
+  {
+    deny: Type.Optional(Type.Boolean({ default: false, description: 'Refuse what does not pass.' })),
+    async: Type.Optional(Type.Boolean({ default: false, description: 'Let the request pass meanwhile.' })),
+    sequential: Type.Optional(Type.Boolean({ default: false, description: 'One check after the other.' })),
+    on_success: Type.Optional(Feedback(5)),
+    on_fail: Type.Optional(Feedback(-5)),
+  },
+  strict,
+);
+
+/** What bodies and files say of a guardrail. */
+export const guardrailFields = {
+  name: Name('For people.'),
+  checks: Type.Array(Check, { minItems: 1, maxItems: 50 }),
+  actions: Actions,
+};
+
+type Parameters = GuardrailData['checks'][number]['parameters'];
+
+/** Checks of which there are none, or whose parameters are not so. `pointer` is the place of the list. */
+export function checkIssues(
+  given: readonly Static<typeof Check>[],
+  guards: Guards,
+  pointer: string,
+): readonly LimitIssue[] {
+  return given.flatMap(({ id, parameters = {} }, index): readonly LimitIssue[] => {
+    const issues = guards.issues(id, parameters);
+    if (issues === undefined)
+      return [{ path: `${pointer}/${index}/id`, message: unknownCheck(id, guards.ids) }];
+    return issues.map(({ path, message }) => ({ path: `${pointer}/${index}/parameters${path}`, message }));
+  });
+}
+
+/** The checks as they are stored; `plain` makes parameters into what records hold. */
+export function checksOf(
+  given: readonly Static<typeof Check>[],
+  plain: (parameters: Readonly<Record<string, unknown>>, index: number) => Parameters,
+): GuardrailData['checks'] {
+  return given.map(({ id, name = id, is_enabled: isEnabled = true, parameters = {} }, index) => ({
+    ...{ id, name, isEnabled },
+    parameters: plain(parameters, index),
+  }));
+}
+
+/** The actions as they are stored, with what was left out. */
+export function actionsOf(given: Static<typeof Actions>): GuardrailData['actions'] {
+  const { deny = false, async = false, sequential = false } = given;
+  return {
+    ...{ deny, async, sequential },
+    on_success: feedbackOf(given.on_success, 5),
+    on_fail: feedbackOf(given.on_fail, -5),
+  };
+}
+
+function feedbackOf(given: Static<typeof Actions>['on_fail'], usual: number) {
+  const { value = usual, weight = 1, metadata = '' } = given?.feedback ?? {};
+  return { feedback: { value, weight, metadata } };
+}
+
+function unknownCheck(id: string, known: readonly string[]): string {
+  const shown = JSON.stringify(id.slice(0, 64));
+  const near = didYouMean(id.slice(0, 64), known);
+  const hint = near === undefined ? '.' : `; did you mean "${near}"?`;
+  return `is ${shown}, and no guard plugin of this gateway does that${hint} Known: ${known.join(', ')}`;
+}
+
+/** Something wrong with the parameters of a check. */
+export interface CheckIssue {
+  /** JSON pointer into the parameters. */
+  readonly path: string;
+  readonly message: string;
+}
+
+/** The checks that guardrails can be made of: what the gateway's own guard plugins do. */
+export interface Guards {
+  /** Every id, sorted: names of plugins (`add-prefix`), and what existing guardrails call them (`default.addPrefix`). */
+  readonly ids: readonly string[];
+  /** What is wrong with the parameters of a check; undefined when there is no check of this id. */
+  issues(id: string, parameters: unknown): readonly CheckIssue[] | undefined;
+}

@@ -1,0 +1,292 @@
+import { type Static, Type } from 'typebox';
+import { didYouMean } from '../base/did-you-mean.ts';
+import { providerFields } from '../providers/provider-fields.ts';
+import {
+  configurationNames,
+  ConfigurationsSchema,
+  type GivenConfigurations,
+  readConfigurations,
+} from './integration-configurations.ts';
+import { Description, Name, orNull, strict } from './fields.ts';
+import type { IntegrationData, IntegrationModel, SecretMapping } from '../ports/record-kinds.ts';
+import type { ProviderRow } from '../providers/provider-row.ts';
+import type { LimitIssue } from './limits.ts';
+
+/** An integration with its secrets in clear, by field: `key`, `configurations.<option>`, `models.<slug>.headers`. */
+export interface IntegrationContent {
+  readonly name: string;
+  readonly data: IntegrationData;
+  readonly plain: Readonly<Record<string, string>>;
+}
+
+/** What a body or a file says of an integration, apart from its settings and secrets. */
+interface SaidOfIntegration {
+  readonly name?: string;
+  readonly description?: string | null;
+  readonly pricing_adjustments?: { readonly multiplier?: { readonly default: number } } | null;
+}
+
+/** Settings and secrets of an integration as they are to be, and what they are judged by. */
+interface IntegrationSettings {
+  /** The credential; undefined for none. */
+  readonly key: string | undefined;
+  readonly configurations: GivenConfigurations;
+  readonly secretMappings: readonly SecretMapping[];
+  readonly row: ProviderRow;
+  /** As in `ConfiguredProvider`. */
+  readonly machineIdentity: boolean;
+}
+
+const noAccess: IntegrationData['globalAccess'] = { enabled: false, usageLimits: [], rateLimits: [] };
+
+/** An integration of which nothing has been said yet: all models, no workspaces. */
+export function emptyIntegration(name: string, aiProviderId: string): IntegrationContent {
+  return {
+    ...{ name, plain: {} },
+    data: {
+      ...{ aiProviderId, description: '', configurations: {}, secretMappings: [], allowAllModels: true },
+      ...{ models: [], globalAccess: noAccess, workspaces: {}, priceMultiplier: 1 },
+    },
+  };
+}
+
+/** The integration after what is said of it (what is not, stays), and what is wrong with its settings. */
+export function changedContent(
+  said: SaidOfIntegration,
+  before: IntegrationContent,
+  { key, configurations, secretMappings, row, machineIdentity }: IntegrationSettings,
+): { readonly content: IntegrationContent; readonly issues: readonly LimitIssue[] } {
+  const mapped = new Set(secretMappings.map(({ targetField }) => targetField.replace('configurations.', '')));
+  const { options, secrets, issues } = readConfigurations(configurations, {
+    ...{ name: before.data.aiProviderId, row, mapped, machineIdentity },
+    hasKey: key !== undefined || mapped.has('key'),
+  });
+  const { description, pricing_adjustments: pricing } = said;
+  const content: IntegrationContent = {
+    name: said.name ?? before.name,
+    plain: {
+      ...Object.fromEntries(Object.entries(before.plain).filter(([field]) => field.startsWith('models.'))),
+      ...Object.fromEntries(Object.entries(secrets).map(([name, text]) => [`configurations.${name}`, text])),
+      ...(key !== undefined && { key }),
+    },
+    data: {
+      ...before.data,
+      ...{ configurations: options, secretMappings },
+      description: description === undefined ? before.data.description : (description ?? ''),
+      priceMultiplier:
+        pricing === undefined ? before.data.priceMultiplier : (pricing?.multiplier?.default ?? 1),
+    },
+  };
+  return { content, issues };
+}
+
+/** Models that an integration says something of, at most. */
+export const maxModels = 1000;
+const centsInDollar = 100;
+
+const Price = Type.Object(
+  { price: Type.Number({ minimum: 0, maximum: 1_000_000, description: 'US cents for a token.' }) },
+  strict,
+);
+
+/** What a model costs. */
+export const PricingConfig = Type.Object(
+  {
+    type: Type.Optional(Type.Literal('static')),
+    pay_as_you_go: Type.Object({ request_token: Price, response_token: Price }, strict),
+  },
+  strict,
+);
+
+const slug = Type.String({
+  minLength: 1,
+  maxLength: 255,
+  pattern: '^[^,\\s]+$',
+  description: 'As requests name it.',
+});
+const Headers = Type.Record(Type.String(), Type.String({ minLength: 1, maxLength: 8192 }), {
+  maxProperties: 50,
+  propertyNames: { pattern: "^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,255}$" },
+});
+
+/** What requests for one model need beside the settings of the integration. */
+export const ModelConfigurations = Type.Object(
+  {
+    custom_host: Type.Optional(
+      Type.String({
+        maxLength: 2048,
+        pattern: '^https?://[^\\s?#@]+$',
+        description: 'An address like https://host/v1.',
+      }),
+    ),
+    custom_headers: Type.Optional(Headers),
+  },
+  { ...strict, description: 'What requests for this model need beside the settings of the integration.' },
+);
+
+/** What a body or a file says of a model. */
+export const GivenModel = Type.Object(
+  {
+    slug,
+    name: Type.Optional(orNull(Type.String({ maxLength: 255, description: 'The slug. Not kept.' }))),
+    enabled: Type.Boolean(),
+    is_custom: Type.Optional(orNull(Type.Boolean({ description: 'The catalogue does not know it.' }))),
+    is_finetune: Type.Optional(orNull(Type.Boolean())),
+    base_model_slug: Type.Optional(
+      orNull(Type.String({ maxLength: 255, description: 'The model whose price it has.' })),
+    ),
+    configurations: Type.Optional(orNull(ModelConfigurations)),
+    pricing_config: Type.Optional(orNull(PricingConfig)),
+  },
+  strict,
+);
+
+/** The name of the secret that holds the headers of a model. */
+export function modelHeaders(model: string): string {
+  return `models.${model}.headers`;
+}
+
+/** The model after what is said of it; what is not, stays. Its headers are a secret, and not part of it. */
+export function modelOf(
+  given: Static<typeof GivenModel>,
+  before: IntegrationModel | undefined,
+): IntegrationModel {
+  const { configurations, pricing_config: pricing, base_model_slug: base } = given;
+  const host = configurations?.custom_host;
+  const tokens = pricing?.pay_as_you_go;
+  return {
+    ...{ slug: given.slug, enabled: given.enabled },
+    isCustom: given.is_custom ?? before?.isCustom ?? false,
+    isFinetune: given.is_finetune ?? before?.isFinetune ?? false,
+    baseModelSlug: base === undefined ? (before?.baseModelSlug ?? '') : (base ?? ''),
+    configurations:
+      configurations === undefined
+        ? (before?.configurations ?? {})
+        : host === undefined
+          ? {}
+          : { custom_host: host },
+    pricing:
+      pricing === undefined
+        ? before?.pricing
+        : tokens && {
+            requestToken: inDollars(tokens.request_token.price),
+            responseToken: inDollars(tokens.response_token.price),
+          },
+  };
+}
+
+function inDollars(cents: number): number {
+  return exact(cents / centsInDollar);
+}
+
+/** US dollars for a token as the API shows them: in cents. */
+export function inCents(dollars: number): number {
+  return exact(dollars * centsInDollar);
+}
+
+/** Without what binary fractions add: 0.1 + 0.2 is 0.3. */
+function exact(value: number): number {
+  return Number(value.toPrecision(15));
+}
+
+/** A slug that a body or a file gives. */
+export const Slug = (description: string) =>
+  Type.String({
+    ...{ minLength: 1, maxLength: 255, pattern: '^[a-zA-Z0-9_-]+$' },
+    description,
+  });
+
+/** What prices are multiplied by. */
+export const PricingAdjustments = Type.Object(
+  {
+    multiplier: Type.Optional(
+      Type.Object(
+        { default: Type.Number({ exclusiveMinimum: 0, maximum: 1000, description: '1.2 adds a fifth.' }) },
+        strict,
+      ),
+    ),
+  },
+  strict,
+);
+
+/** The credential of a body. */
+export const ProviderKey = Type.String({
+  ...{ minLength: 1, maxLength: 16_384 },
+  description: "The provider's API key. Answered masked.",
+});
+
+/** Where the value of a field comes from instead of standing in the record. */
+export const SecretMappingSchema = Type.Object(
+  {
+    target_field: Type.String({
+      ...{ minLength: 1, maxLength: 255 },
+      description: '`key`, or `configurations.<field>`.',
+    }),
+    secret_reference_id: Type.String({
+      ...{ minLength: 1, maxLength: 255 },
+      description: 'Id or slug of a secret reference.',
+    }),
+    secret_key: Type.Optional(
+      Type.Union([Type.String({ maxLength: 255 }), Type.Null()], {
+        description: "Member of the secret's JSON. Default: the whole secret.",
+      }),
+    ),
+    value_format: Type.Optional(Type.Union([Type.Literal('string'), Type.Literal('json')])),
+  },
+  strict,
+);
+
+/** The mappings of a record. */
+export const SecretMappings = Type.Array(SecretMappingSchema, { maxItems: 50 });
+
+/** What bodies and files say of an integration, beside its name and its provider. */
+export const integrationFields = {
+  key: Type.Optional(orNull(ProviderKey)),
+  description: Type.Optional(orNull(Description)),
+  configurations: Type.Optional(ConfigurationsSchema),
+  secret_mappings: Type.Optional(orNull(SecretMappings)),
+  pricing_adjustments: Type.Optional(orNull(PricingAdjustments)),
+};
+
+/** What only new integrations say. */
+export const newIntegrationFields = {
+  name: Name('For people.'),
+  ai_provider_id: Name('A provider of the provider table: `openai`, `bedrock` …'),
+  create_default_provider: Type.Optional(
+    Type.Boolean({ description: 'Makes a provider in every workspace that may use it. Default true.' }),
+  ),
+  default_provider_slug: Type.Optional(Slug('Default: made of the name.')),
+};
+
+/** Settings that no single secret can be, and those that decide where secrets are sent. */
+const unmappable: ReadonlySet<string> = new Set([
+  'azure_deployment_config',
+  'custom_host',
+  'vertex_auth_type',
+  ...providerFields.filter(({ template, address }) => template || address).map(({ name }) => name),
+]);
+
+/** The fields of a record that secret references can stand for. */
+export interface MappableFields {
+  /** The field as it is kept. */
+  canonical(target: string): string;
+  /** Why there is no such field; undefined when there is. */
+  refusal(field: string): string | undefined;
+}
+
+/** The fields of integrations of this provider. */
+export function mappableFields(provider: string): MappableFields {
+  const names = configurationNames(provider)
+    .filter((name) => !unmappable.has(name))
+    .map((name) => (name === 'custom_headers' ? 'headers' : name));
+  const fields = ['key', ...names.map((name) => `configurations.${name}`)];
+  return {
+    canonical: (target) =>
+      target.replace(/^model_config\./, 'configurations.').replace(/\.custom_headers$/, '.headers'),
+    refusal(field) {
+      if (fields.includes(field)) return undefined;
+      const near = didYouMean(field, fields);
+      return `is no field of ${provider}${near === undefined ? '' : `; did you mean ${near}?`}`;
+    },
+  };
+}

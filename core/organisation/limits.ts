@@ -1,0 +1,129 @@
+import { type Static, Type } from 'typebox';
+import type { RateLimit, UsageLimit } from '../ports/limits.ts';
+import { Instant, orNull, strict } from './fields.ts';
+
+const most = Number.MAX_SAFE_INTEGER;
+
+const UsageType = Type.Union([Type.Literal('cost'), Type.Literal('tokens')], {
+  description: 'US dollars or tokens. Default `cost`.',
+});
+const Period = Type.Union([Type.Literal('monthly'), Type.Literal('weekly')]);
+
+/**
+ * A usage limit as bodies and files give it and answers show it; the same for keys, workspaces, providers and
+ * integrations.
+ */
+export const UsageLimitSchema = Type.Object(
+  {
+    type: Type.Optional(UsageType),
+    credit_limit: Type.Number({ minimum: 1, maximum: most, description: 'How much may be used.' }),
+    alert_threshold: Type.Optional(
+      orNull(
+        Type.Number({ minimum: 1, maximum: most, description: 'Below `credit_limit`: when to tell people.' }),
+      ),
+    ),
+    periodic_reset: Type.Optional(orNull(Period)),
+    periodic_reset_days: Type.Optional(
+      orNull(Type.Integer({ minimum: 1, maximum: 365, description: 'Instead of `periodic_reset`.' })),
+    ),
+    next_usage_reset_at: Type.Optional(orNull(Instant('When it begins anew for the first time.'))),
+  },
+  strict,
+);
+
+/** A rate limit as bodies and files give it and answers show it. */
+export const RateLimitSchema = Type.Object(
+  {
+    type: Type.Union([Type.Literal('requests'), Type.Literal('tokens')]),
+    unit: Type.Union(
+      [
+        Type.Literal('rps'),
+        Type.Literal('rpm'),
+        Type.Literal('rph'),
+        Type.Literal('rpd'),
+        Type.Literal('rpw'),
+      ],
+      { description: 'Per second, minute, hour, day or week.' },
+    ),
+    value: Type.Integer({ minimum: 0, maximum: most }),
+  },
+  strict,
+);
+
+/** The rate limits of a record. */
+export const RateLimits = Type.Array(RateLimitSchema, { maxItems: 10 });
+
+/** Something in a limit that no schema can say. */
+export interface LimitIssue {
+  /** JSON pointer. */
+  readonly path: string;
+  /** What is wrong with what stands there: `must be below credit_limit`. */
+  readonly message: string;
+}
+
+/**
+ * What is wrong with a usage limit that its schema lets through: two ways of beginning anew, a threshold that the limit
+ * never lets be reached, a time that there is not. `pointer` is its place.
+ */
+export function usageLimitIssues(
+  limit: Static<typeof UsageLimitSchema>,
+  pointer: string,
+): readonly LimitIssue[] {
+  const { periodic_reset: reset, periodic_reset_days: days, next_usage_reset_at: next } = limit;
+  const threshold = limit.alert_threshold ?? undefined;
+  const issues: LimitIssue[] = [];
+  const refuse = (key: string, message: string): void => {
+    issues.push({ path: `${pointer}/${key}`, message });
+  };
+  if ((reset ?? undefined) !== undefined && (days ?? undefined) !== undefined)
+    refuse('periodic_reset_days', 'cannot stand beside periodic_reset; give one of them');
+  if (threshold !== undefined && threshold >= limit.credit_limit)
+    refuse('alert_threshold', 'must be below credit_limit');
+  if (typeof next === 'string' && Number.isNaN(Date.parse(next)))
+    refuse('next_usage_reset_at', 'must be an ISO 8601 time like 2030-01-31T00:00:00Z');
+  return issues;
+}
+
+/** What is wrong with rate limits that their schema lets through: two of them limit the same in the same unit. */
+export function rateLimitIssues(
+  limits: readonly Static<typeof RateLimitSchema>[],
+  pointer: string,
+): readonly LimitIssue[] {
+  const seen = new Set<string>();
+  return limits.flatMap(({ type, unit }, index) => {
+    const identity = `${type}/${unit}`;
+    if (!seen.has(identity)) return (seen.add(identity), []);
+    return { path: `${pointer}/${index}`, message: `is a second limit of ${type} per ${unit}; keep one` };
+  });
+}
+
+/** The record of a usage limit without issues. */
+export function usageLimitOf(limit: Static<typeof UsageLimitSchema>): UsageLimit {
+  const { periodic_reset: reset, periodic_reset_days: days, next_usage_reset_at: next } = limit;
+  const threshold = limit.alert_threshold;
+  return {
+    type: limit.type ?? 'cost',
+    creditLimit: limit.credit_limit,
+    ...(typeof threshold === 'number' && { alertThreshold: threshold }),
+    ...(typeof reset === 'string' && { periodicReset: reset }),
+    ...(typeof days === 'number' && { periodicResetDays: days }),
+    ...(typeof next === 'string' && { nextResetAt: Date.parse(next) }),
+  };
+}
+
+/** The records of rate limits without issues. */
+export function rateLimitsOf(limits: readonly Static<typeof RateLimitSchema>[]): readonly RateLimit[] {
+  return limits.map(({ type, unit, value }) => ({ type, unit, value }));
+}
+
+/** A usage limit as answers show it. */
+export function showUsageLimit(limit: UsageLimit): Static<typeof UsageLimitSchema> {
+  return {
+    type: limit.type,
+    credit_limit: limit.creditLimit,
+    alert_threshold: limit.alertThreshold ?? null,
+    periodic_reset: limit.periodicReset ?? null,
+    periodic_reset_days: limit.periodicResetDays ?? null,
+    next_usage_reset_at: limit.nextResetAt === undefined ? null : new Date(limit.nextResetAt).toISOString(),
+  };
+}

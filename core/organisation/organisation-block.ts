@@ -1,0 +1,268 @@
+import { type Static, Type } from 'typebox';
+import { keySecretProperties, oneKeySecret } from './key-secret.ts';
+import { RateLimits, UsageLimitSchema } from './limits.ts';
+import { Description, Instant, Metadata, Name, strict } from './fields.ts';
+import { guardrailFields } from './guardrails.ts';
+import { GivenModel, integrationFields, maxModels, newIntegrationFields, Slug } from './integrations.ts';
+import {
+  changeableUsage,
+  rateLimitPolicyFields,
+  RateLimitType,
+  usageLimitPolicyFields,
+  UsagePolicyType,
+} from './policies.ts';
+import { accessLimits, providerFields } from './providers.ts';
+import type { RouteConfigInput } from './route-config.ts';
+
+const maxRecords = 1000;
+
+const slug = Slug('What requests, keys and addresses name it by.');
+const own = {
+  slug,
+  workspace: Type.Optional(
+    Type.String({
+      ...{ pattern: '^ws-[a-z0-9]+(-[a-z0-9]+)*$', maxLength: 255 },
+      'x-expected': 'a slug such as "ws-laboratory": "ws-", then lower-case letters, digits and hyphens',
+      description:
+        'Whose it is: the slug of a workspace of this file, or `ws-default`. Default: the organisation.',
+    }),
+  ),
+};
+const named = { ...own, name: Name('For people.') };
+
+const access = { enabled: Type.Boolean(), ...accessLimits };
+const workspaceAccess = Type.Object(
+  {
+    id: Name('Slug of a workspace of this file, `ws-default`, or the id of any workspace.'),
+    ...access,
+  },
+  strict,
+);
+
+const Integration = Type.Object(
+  {
+    ...named,
+    ...newIntegrationFields,
+    create_default_provider: Type.Optional(
+      Type.Boolean({
+        description:
+          'Makes a provider where it belongs, so that requests can name it: `@slug`. Default true.',
+      }),
+    ),
+    default_provider_slug: Type.Optional(Slug('Default: the slug of the integration.')),
+    ...integrationFields,
+    allow_all_models: Type.Optional(
+      Type.Boolean({ description: 'Models that are not listed may be asked for as well. Default true.' }),
+    ),
+    models: Type.Optional(Type.Array(GivenModel, { maxItems: maxModels })),
+    global_workspace_access: Type.Optional(
+      Type.Object(access, {
+        ...strict,
+        description: 'What workspaces may that are not named. Default: nothing. Not for one of a workspace.',
+      }),
+    ),
+    workspaces: Type.Optional(
+      Type.Array(workspaceAccess, {
+        maxItems: maxRecords,
+        description: 'What these workspaces may. Not for one of a workspace.',
+      }),
+    ),
+  },
+  strict,
+);
+
+const Provider = Type.Object(
+  {
+    ...named,
+    integration_id: Name('Slug of an integration of this file, or id or slug of a stored one.'),
+    ...providerFields,
+  },
+  strict,
+);
+
+const Config = Type.Object(
+  {
+    ...named,
+    // The definition stands below `configs`, and a schema has each of them once.
+    config: Type.Unsafe<RouteConfigInput>(
+      Type.Ref('RouteConfig', { description: 'What `configs.<name>` takes.' }),
+    ),
+    is_default: Type.Optional(
+      Type.Boolean({
+        description:
+          'Requests of its workspace begin with it when nothing else says otherwise. Default false. Only for one of a workspace.',
+      }),
+    ),
+  },
+  strict,
+);
+
+const Guardrail = Type.Object({ ...own, ...guardrailFields }, strict);
+
+const RateLimitPolicy = Type.Object(
+  {
+    ...own,
+    ...rateLimitPolicyFields,
+    name: Type.Optional(rateLimitPolicyFields.name),
+    type: RateLimitType,
+  },
+  strict,
+);
+
+const UsageLimitPolicy = Type.Object(
+  {
+    ...own,
+    ...changeableUsage,
+    conditions: usageLimitPolicyFields.conditions,
+    group_by: usageLimitPolicyFields.group_by,
+    type: UsagePolicyType,
+    credit_limit: usageLimitPolicyFields.credit_limit,
+  },
+  strict,
+);
+
+const list = <S extends Parameters<typeof Type.Array>[0]>(schema: S, description: string) =>
+  Type.Optional(Type.Array(schema, { maxItems: maxRecords, description }));
+
+/** What requests can be configured with, as the section `organisation` owns it: the API's bodies, with a slug. */
+const organisationResources = {
+  integrations: list(Integration, 'Credentials at providers, of the organisation or of a workspace.'),
+  providers: list(
+    Provider,
+    'Integrations as workspaces use them, named `@slug`. Without `workspace`: in every workspace that may use the integration.',
+  ),
+  configs: list(
+    Config,
+    'Configs of the organisation, or of a workspace. Like saved ones, they hold no credentials.',
+  ),
+  guardrails: list(Guardrail, 'Checks, and what happens when they have spoken.'),
+  rate_limit_policies: list(RateLimitPolicy, 'Enforced by the plugin `policies`.'),
+  usage_limit_policies: list(UsageLimitPolicy, 'Stored and listed; see administration.md.'),
+};
+
+/** An integration of the section. */
+export type IntegrationBlock = Static<typeof Integration>;
+/** A provider of the section. */
+export type ProviderBlock = Static<typeof Provider>;
+/** A config of the section. */
+export type ConfigBlock = Static<typeof Config>;
+/** A guardrail of the section. */
+export type GuardrailBlock = Static<typeof Guardrail>;
+/** A rate-limit policy of the section. */
+export type RateLimitPolicyBlock = Static<typeof RateLimitPolicy>;
+/** A usage-limit policy of the section. */
+export type UsageLimitPolicyBlock = Static<typeof UsageLimitPolicy>;
+
+/** Slug of the workspace that the gateway makes itself: requests without a workspace of their own belong to it. */
+export const defaultWorkspaceSlug = 'ws-default';
+
+const workspaceSlug = {
+  pattern: '^ws-[a-z0-9]+(-[a-z0-9]+)*$',
+  maxLength: 255,
+  'x-expected': 'a slug such as "ws-laboratory": "ws-", then lower-case letters, digits and hyphens',
+};
+const defaults = {
+  metadata: Type.Optional(Metadata),
+  config_id: Type.Optional(
+    Type.String({ minLength: 1, maxLength: 255, description: 'A config: of this file, or a saved one.' }),
+  ),
+};
+const rateLimits = Type.Optional(RateLimits);
+
+const Workspace = Type.Object(
+  {
+    slug: Type.String({ ...workspaceSlug, description: 'What requests, keys and addresses name it by.' }),
+    name: Name('Unique in the organisation.'),
+    description: Type.Optional(Description),
+    icon: Type.Optional(Type.String({ maxLength: 255, description: 'For people: an emoji, or an address.' })),
+    defaults: Type.Optional(
+      Type.Object(defaults, { ...strict, description: 'What its requests begin with.' }),
+    ),
+    usage_limits: Type.Optional(Type.Array(UsageLimitSchema, { maxItems: 10 })),
+    rate_limits: rateLimits,
+  },
+  strict,
+);
+
+const Key = Type.Object(
+  {
+    name: Name('Unique among the keys of its type in the workspace, or in the organisation.'),
+    type: Type.Union(
+      [
+        Type.Literal('organisation-service'),
+        Type.Literal('workspace-service'),
+        Type.Literal('workspace-user'),
+      ],
+      { description: 'For the whole organisation, for a workspace, or for somebody in a workspace.' },
+    ),
+    workspace: Type.Optional(
+      Type.String({
+        ...workspaceSlug,
+        description:
+          'Slug of a workspace of this file, or `ws-default`, the workspace that the gateway makes itself (the default). Not for `organisation-service`.',
+      }),
+    ),
+    user_id: Type.Optional(Name('Whose it is: the id of a user. Only for `workspace-user`.')),
+    description: Type.Optional(Description),
+    ...keySecretProperties,
+    scopes: Type.Array(Type.String({ minLength: 1, maxLength: 255 }), {
+      minItems: 1,
+      maxItems: 300,
+      description: 'What it may do: `completions.write`, `logs.view` …',
+    }),
+    expires_at: Type.Optional(
+      Instant('From when on it is refused, ISO 8601 with a time zone. Default: never.'),
+    ),
+    defaults: Type.Optional(
+      Type.Object(
+        {
+          ...defaults,
+          allow_config_override: Type.Optional(Type.Boolean({ description: 'Default true.' })),
+          log_bodies: Type.Optional(
+            Type.Boolean({
+              description:
+                'False: what its requests send and are answered is never logged. True, and by default: what the workspace and the `logger` plugin say.',
+            }),
+          ),
+        },
+        { ...strict, description: 'What its requests begin with.' },
+      ),
+    ),
+    rate_limits: rateLimits,
+    usage_limits: Type.Optional(UsageLimitSchema),
+  },
+  { ...strict, ...oneKeySecret },
+);
+
+/** Section `organisation`: what is administered here, and nowhere else. */
+export const Organisation = Type.Object(
+  {
+    name: Type.Optional(Name('What people call the organisation.')),
+    defaults: Type.Optional(
+      Type.Object(defaults, {
+        ...strict,
+        description:
+          "What the organisation's requests begin with, behind what their key and workspace say. Owned by the file when it is there.",
+      }),
+    ),
+    workspaces: Type.Optional(
+      Type.Array(Workspace, { maxItems: 1000, description: 'Workspaces beside those of the store.' }),
+    ),
+    keys: Type.Optional(
+      Type.Array(Key, { maxItems: 10_000, description: 'Service keys beside those of the store.' }),
+    ),
+    ...organisationResources,
+  },
+  {
+    ...strict,
+    description:
+      'What this file owns of the default organisation: workspaces, service keys, and what requests can be configured with. It works without any store, is listed beside what the store holds, and is changed here alone. See [administration.md](administration.md#owned-by-the-file).',
+  },
+);
+
+/** The section as written. */
+export type OrganisationBlock = Static<typeof Organisation>;
+/** A workspace of the section. */
+export type WorkspaceBlock = Static<typeof Workspace>;
+/** A key of the section. */
+export type KeyBlock = Static<typeof Key>;

@@ -1,0 +1,220 @@
+import { type Static, Type } from 'typebox';
+import { didYouMean } from '../base/did-you-mean.ts';
+import type { PolicyRules, RateLimitPolicyData, UsageLimitPolicyData } from '../ports/record-kinds.ts';
+import { type LimitIssue, usageLimitIssues, UsageLimitSchema } from './limits.ts';
+import { Name, orNull, strict } from './fields.ts';
+
+/** What the rules of a policy may be about, beside `metadata.<name>`. */
+export const policyKeys = [
+  'api_key',
+  'workspace_id',
+  'organisation_id',
+  'virtual_key',
+  'provider',
+  'config',
+  'prompt',
+  'model',
+] as const;
+/** One of them. */
+export type PolicyKey = (typeof policyKeys)[number];
+
+const metadataPrefix = 'metadata.';
+const most = Number.MAX_SAFE_INTEGER;
+
+/** The name of the metadata that a rule is about; undefined for every other rule. */
+export function metadataName(key: string): string | undefined {
+  if (!key.startsWith(metadataPrefix) || key.length === metadataPrefix.length) return undefined;
+  return key.slice(metadataPrefix.length);
+}
+
+/** Whether a rule can be about this. */
+export function isPolicyKey(key: string): boolean {
+  return metadataName(key) !== undefined || policyKeys.some((known) => known === key);
+}
+
+const Key = Type.String({
+  minLength: 1,
+  maxLength: 255,
+  examples: ['api_key'],
+  description: `One of ${policyKeys.map((key) => `\`${key}\``).join(', ')}, or \`metadata.<name>\`.`,
+});
+
+/** Which requests a policy is about. */
+export const Conditions = Type.Array(
+  Type.Object(
+    {
+      key: Key,
+      value: Type.String({
+        minLength: 1,
+        maxLength: 1024,
+        examples: ['*'],
+        description: 'The value, or its beginning with a `*` behind it; `*` alone stands for any value.',
+      }),
+    },
+    strict,
+  ),
+  { minItems: 1, maxItems: 50, description: 'All of them must hold.' },
+);
+
+/** What a policy counts together. */
+export const GroupBy = Type.Array(Type.Object({ key: Key }, strict), {
+  minItems: 1,
+  maxItems: 20,
+  description: 'Requests that are alike in all of these share one count.',
+});
+
+const PolicyName = Name('For people; it is in refusals. Default: what the policy says.');
+
+/** The fields of a rate-limit policy that can be changed. */
+export const rateLimitPolicyFields = {
+  name: PolicyName,
+  conditions: Conditions,
+  group_by: GroupBy,
+  unit: Type.Union([Type.Literal('rpm'), Type.Literal('rph'), Type.Literal('rpd')], {
+    description: 'Per minute, hour or day.',
+  }),
+  value: Type.Number({ minimum: 0, maximum: most, description: 'How many requests or tokens.' }),
+};
+
+/** What a rate-limit policy counts; never changes. */
+export const RateLimitType = Type.Union([Type.Literal('requests'), Type.Literal('tokens')]);
+
+const limitFields = UsageLimitSchema.properties;
+
+/** The fields of a usage-limit policy that can be changed. */
+export const usageLimitPolicyFields = {
+  name: PolicyName,
+  conditions: Conditions,
+  group_by: GroupBy,
+  credit_limit: Type.Number({ minimum: 0, maximum: most, description: 'How much may be used.' }),
+  alert_threshold: orNull(
+    Type.Number({ minimum: 0, maximum: most, description: 'Below `credit_limit`: when to tell people.' }),
+  ),
+  periodic_reset: limitFields.periodic_reset,
+  periodic_reset_days: limitFields.periodic_reset_days,
+  next_usage_reset_at: limitFields.next_usage_reset_at,
+};
+
+/** What a usage-limit policy counts, in US dollars or tokens; never changes. */
+export const UsagePolicyType = Type.Union([Type.Literal('cost'), Type.Literal('tokens')]);
+
+/** The rules of a policy as bodies and files give them. */
+export interface GivenRules {
+  readonly conditions?: Static<typeof Conditions>;
+  readonly group_by?: Static<typeof GroupBy>;
+}
+
+/** What is wrong with rules that their schema lets through: keys that there are not, or twice. `pointer` is their place. */
+export function policyRuleIssues(given: GivenRules, pointer: string): readonly LimitIssue[] {
+  const { conditions = [], group_by: groupBy = [] } = given;
+  const issues: LimitIssue[] = [];
+  conditions.forEach(({ key }, index) => {
+    if (!isPolicyKey(key))
+      issues.push({ path: `${pointer}/conditions/${index}/key`, message: unknownKey(key) });
+  });
+  groupBy.forEach(({ key }, index) => {
+    const path = `${pointer}/group_by/${index}/key`;
+    if (!isPolicyKey(key)) issues.push({ path, message: unknownKey(key) });
+    else if (groupBy.findIndex((other) => other.key === key) < index)
+      issues.push({ path, message: 'is there twice; name each key once' });
+  });
+  return issues;
+}
+
+/** The rules as they are stored. */
+export function policyRulesOf(given: Required<GivenRules>): PolicyRules {
+  return {
+    conditions: given.conditions.map(({ key, value }) => ({ key, value })),
+    groupBy: given.group_by.map(({ key }) => ({ key })),
+  };
+}
+
+function unknownKey(key: string): string {
+  const shown = JSON.stringify(key.slice(0, 64));
+  const near = didYouMean(key, policyKeys);
+  const hint = near === undefined ? '.' : `; did you mean "${near}"?`;
+  return `is ${shown}, which no rule can be about${hint} Known: ${policyKeys.join(', ')}, metadata.<name>`;
+}
+
+/** What of a usage-limit policy a body can change. */
+export const changeableUsage = {
+  name: Type.Optional(usageLimitPolicyFields.name),
+  alert_threshold: Type.Optional(usageLimitPolicyFields.alert_threshold),
+  periodic_reset: usageLimitPolicyFields.periodic_reset,
+  periodic_reset_days: usageLimitPolicyFields.periodic_reset_days,
+  next_usage_reset_at: usageLimitPolicyFields.next_usage_reset_at,
+};
+
+/** What a body or a file says of the limit of such a policy. */
+interface GivenUsage {
+  readonly credit_limit?: number;
+  readonly alert_threshold?: number | null;
+  readonly periodic_reset?: 'monthly' | 'weekly' | null;
+  readonly periodic_reset_days?: number | null;
+  /** ISO 8601. */
+  readonly next_usage_reset_at?: string | null;
+}
+
+/** The limit of a usage-limit policy. */
+export type UsageOfPolicy = Omit<UsageLimitPolicyData, 'conditions' | 'groupBy' | 'type'>;
+
+/** A limit of which nothing has been said. */
+export const unlimited: UsageOfPolicy = {
+  creditLimit: 0,
+  alertThreshold: undefined,
+  periodicReset: undefined,
+  periodicResetDays: undefined,
+  nextResetAt: undefined,
+};
+
+/** The limit after what is said. Either way of beginning anew takes the place of the other one. */
+export function changedUsage(said: GivenUsage, before: UsageOfPolicy): UsageOfPolicy {
+  const { alert_threshold: threshold, periodic_reset: reset, periodic_reset_days: days } = said;
+  const next = said.next_usage_reset_at;
+  return {
+    creditLimit: said.credit_limit ?? before.creditLimit,
+    alertThreshold: threshold === undefined ? before.alertThreshold : (threshold ?? undefined),
+    periodicReset:
+      reset === undefined && typeof days !== 'number' ? before.periodicReset : (reset ?? undefined),
+    periodicResetDays:
+      days === undefined && typeof reset !== 'string' ? before.periodicResetDays : (days ?? undefined),
+    nextResetAt: next === undefined ? before.nextResetAt : next === null ? undefined : Date.parse(next),
+  };
+}
+
+/** What is wrong with the rules that are said, and with the limit that comes of them; `pointer` is their place. */
+export function usagePolicyIssues(
+  said: GivenRules & GivenUsage,
+  limit: UsageOfPolicy,
+  pointer: string,
+): readonly LimitIssue[] {
+  return [
+    ...policyRuleIssues(said, pointer),
+    ...usageLimitIssues(
+      {
+        credit_limit: limit.creditLimit,
+        alert_threshold: limit.alertThreshold ?? null,
+        periodic_reset: limit.periodicReset ?? null,
+        periodic_reset_days: limit.periodicResetDays ?? null,
+        next_usage_reset_at: said.next_usage_reset_at ?? null,
+      },
+      pointer,
+    ),
+  ];
+}
+
+/** What a usage-limit policy without a name is called: what it says. */
+export function usagePolicyName(type: UsageLimitPolicyData['type'], creditLimit: number): string {
+  return `${creditLimit} ${type === 'cost' ? 'US dollars' : 'tokens'}`;
+}
+
+const periods = { rpm: 'minute', rph: 'hour', rpd: 'day' };
+
+/** The same for a rate-limit policy. */
+export function ratePolicyName({
+  type,
+  unit,
+  value,
+}: Pick<RateLimitPolicyData, 'type' | 'unit' | 'value'>): string {
+  return `${value} ${type} per ${periods[unit]}`;
+}

@@ -1,0 +1,62 @@
+import { type Static, Type } from 'typebox';
+import type { ProviderData } from '../ports/record-kinds.ts';
+import type { RateLimit, UsageLimit } from '../ports/limits.ts';
+import {
+  type LimitIssue,
+  rateLimitIssues,
+  RateLimits,
+  rateLimitsOf,
+  usageLimitIssues,
+  usageLimitOf,
+  UsageLimitSchema,
+} from './limits.ts';
+import { Description, Instant, orNull } from './fields.ts';
+
+const OneUsageLimit = Type.Array(UsageLimitSchema, { maxItems: 1 });
+
+/** A usage limit of a body: alone, or in a list of one. Null for none. */
+export const GivenUsageLimit = Type.Union([UsageLimitSchema, OneUsageLimit, Type.Null()]);
+
+/** The rate limits of a body: one alone, or a list. Null for none. */
+export const GivenRateLimits = Type.Union([RateLimits.items, RateLimits, Type.Null()]);
+
+/** What a workspace may use: a list of one limit of each kind at the most. */
+export const accessLimits = {
+  usage_limits: Type.Optional(orNull(OneUsageLimit)),
+  rate_limits: Type.Optional(orNull(Type.Array(RateLimits.items, { maxItems: 1 }))),
+};
+
+/** What bodies say of providers and virtual keys alike. */
+export const providerFields = {
+  note: Type.Optional(orNull(Description)),
+  usage_limits: Type.Optional(GivenUsageLimit),
+  rate_limits: Type.Optional(GivenRateLimits),
+  expires_at: Type.Optional(orNull(Instant('When requests are refused. Null for never.'))),
+};
+
+/** A provider without bounds of its own. */
+export const plainProvider: ProviderData = {
+  ...{ note: '', usageLimits: undefined, rateLimits: [], expiresAt: undefined },
+  isVirtualKey: false,
+};
+
+/** The usage limit that is said at `pointer`, and what is wrong with it. */
+export function givenUsageLimit(
+  given: Static<typeof GivenUsageLimit>,
+  pointer: string,
+): { readonly limit: UsageLimit | undefined; readonly issues: readonly LimitIssue[] } {
+  const isList = Array.isArray(given);
+  const one = isList ? given[0] : given;
+  if (one === undefined || one === null) return { limit: undefined, issues: [] };
+  return { limit: usageLimitOf(one), issues: usageLimitIssues(one, isList ? `${pointer}/0` : pointer) };
+}
+
+/** The rate limits that are said at `pointer`, and what is wrong with them. */
+export function givenRateLimits(
+  given: Static<typeof GivenRateLimits>,
+  pointer: string,
+): { readonly limits: readonly RateLimit[]; readonly issues: readonly LimitIssue[] } {
+  if (given === null) return { limits: [], issues: [] };
+  const list = Array.isArray(given) ? given : [given];
+  return { limits: rateLimitsOf(list), issues: rateLimitIssues(list, pointer) };
+}

@@ -250,6 +250,7 @@ const ofTheGateway: ReadonlySet<string> = new Set([
   'last-used-option-index',
   'dropped',
   'explain',
+  'warning',
 ]);
 
 /**

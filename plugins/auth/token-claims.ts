@@ -17,6 +17,8 @@ export interface TokenIdentity {
   /** As written; undefined without a claim of scopes. */
   readonly scopes: readonly string[] | undefined;
   readonly defaults: ApiKeyDefaults | undefined;
+  /** Names of claims that limit what may be used. */
+  readonly limitClaims: readonly string[];
 }
 
 const longestText = 255;
@@ -36,7 +38,14 @@ export function readClaims(claims: Claims, { claims: names = {} }: TokenOptions)
     user: text('user') ?? '',
     scopes: scopesOf(present(claims, names.scopes ?? defaultClaims.scopes)),
     defaults: defaultsOf(present(claims, names.defaults ?? defaultClaims.defaults)),
+    limitClaims: ['usage_limits', 'rate_limits'].filter((name) => saysSomething(claims[name])),
   };
+}
+
+/** Whether a claim is there, and is no empty list or object. */
+function saysSomething(value: unknown): boolean {
+  if (value === undefined || value === null) return false;
+  return typeof value !== 'object' || Object.keys(value).length > 0;
 }
 
 interface Claim {

@@ -12,7 +12,7 @@ export function keyOfToken(
   { scopes, expiresAt }: { readonly scopes: readonly string[]; readonly expiresAt: number },
   directory: Directory,
 ): KeyRecord {
-  const { issuer, subject, user, defaults } = identity;
+  const { issuer, subject, user, defaults, limitClaims } = identity;
   const organisationId = identity.organisation ?? directory.defaultOrganisationId;
   const name = user === '' ? subject : user;
   return {
@@ -26,6 +26,7 @@ export function keyOfToken(
     expiresAt,
     isToken: true,
     ...(defaults !== undefined && { defaults }),
+    ...(limitClaims.length > 0 && { limitClaims }),
   };
 }
 

@@ -1,5 +1,6 @@
 import { tokenInvalid } from '../../core/errors/gateway-error.ts';
 import { canonicalScope, scopesByType } from '../../core/access/scopes.ts';
+import { notEnforced } from '../../core/organisation/not-enforced.ts';
 import { GatewayError, type Scope } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { Counter } from '../../core/ports/metrics.ts';
@@ -42,6 +43,8 @@ export class TokenRing {
   private readonly refused = new RecentMap<{ readonly reason: string; readonly until: number }>(maxRefused);
   private readonly strangers = new RecentMap<number>(maxRefused);
   private version: number;
+  /** The log has told of limits that are not enforced. */
+  private toldLimits = false;
 
   /** Throws `invalid_request` for a set without usable keys, and for default scopes that a token cannot hold. */
   constructor(options: TokenOptions, scope: Scope) {
@@ -129,6 +132,7 @@ export class TokenRing {
       if (this.verifier.version === version)
         this.remembered.set(hash, { verified, key, mappedAt: this.scope.clock.now() });
       this.countIgnored(verified);
+      this.tellLimits(verified, key);
       return key;
     } catch (error) {
       if (GatewayError.is(error) && error.code === 'token_invalid') {
@@ -146,6 +150,16 @@ export class TokenRing {
         ? this.defaultScopes
         : withReading(identity.scopes.flatMap((written) => tokenScope(written, this.prefixes) ?? []));
     return keyOfToken(identity, { scopes, expiresAt }, this.scope.directory);
+  }
+
+  private tellLimits({ claims }: VerifiedToken, { limitClaims }: KeyRecord): void {
+    if (limitClaims === undefined || this.toldLimits) return;
+    this.toldLimits = true;
+    const { issuer } = readClaims(claims, this.options);
+    this.scope.log.warn(`A token has limits in its claims. ${notEnforced.tokenLimits}`, {
+      claims: limitClaims,
+      issuer,
+    });
   }
 
   private countIgnored({ claims }: VerifiedToken): void {

@@ -140,3 +140,28 @@ test('while no keys can be read, tokens are refused with 503 and keys of other k
   assert.equal(answer.headers['retry-after'], '5');
   assert.equal((await chat({})).json().error.code, 'key_missing');
 });
+
+test('limits in the claims of a token act on nothing, and each answer says so; the log says it once', async (t) => {
+  const { gateway, chat } = await start(t);
+  const limited = await tokenOf({ usage_limits: [{ type: 'cost', credit_limit: 1 }], rate_limits: [] });
+  const other = await tokenOf({ sub: 'bob', rate_limits: [{ type: 'requests', unit: 'rpm', value: 1 }] });
+  for (const token of [limited, limited, other, other]) {
+    const answer = await chat({ authorization: `Bearer ${token}` });
+    assert.equal(answer.status, 200);
+    assert.match(
+      String(answer.headers['x-service-warning']),
+      /limits in the claims of a token are not enforced/i,
+    );
+  }
+  const path = '/v1/admin/workspaces';
+  const list = await send(gateway.url, { method: 'GET', path, headers: { 'x-service-api-key': limited } });
+  assert.match(String(list.headers['x-service-warning']), /not enforced/);
+  for (const claims of [{}, { usage_limits: null, rate_limits: [] }, { usage_limits: {} }]) {
+    const answer = await chat({ authorization: `Bearer ${await tokenOf(claims)}` });
+    assert.deepEqual([answer.status, answer.headers['x-service-warning']], [200, undefined]);
+  }
+  const lines = gateway.lines.filter(({ message }) => message.includes('limits in its claims'));
+  assert.equal(lines.length, 2, 'once for each pipeline that met one');
+  const { claims, issuer } = lines[0]?.fields ?? {};
+  assert.deepEqual([claims, issuer], [['usage_limits'], 'id']);
+});

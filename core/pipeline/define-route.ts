@@ -78,7 +78,8 @@ export interface RouteDefinition {
   handle(input: RouteInput<unknown, unknown, unknown>): unknown;
 }
 
-type Data<S> = S extends TSchema ? Static<S> : Record<string, never>;
+/** What a part of a request holds that has passed this schema; nothing without one. */
+export type RouteData<S> = S extends TSchema ? Static<S> : Record<string, never>;
 
 /** What every route declares; `credentials` is where `identify` looks. */
 interface RouteHead<P, Q, Credentials> {
@@ -105,11 +106,11 @@ export function defineRoute<
   Q extends TSchema | undefined = undefined,
   B extends TSchema | undefined = undefined,
 >(
-  route: RouteHead<P, Q, Data<B>> & {
+  route: RouteHead<P, Q, RouteData<B>> & {
     body?: B;
     reply: R;
     deprecated?: true;
-    handle(input: RouteInput<Data<P>, Data<Q>, Data<B>>): Static<R> | Promise<Static<R>>;
+    handle(input: RouteInput<RouteData<P>, RouteData<Q>, RouteData<B>>): Static<R> | Promise<Static<R>>;
   },
 ): RouteDefinition {
   return route;
@@ -120,10 +121,10 @@ export function defineMediaRoute<
   P extends TSchema | undefined = undefined,
   Q extends TSchema | undefined = undefined,
 >(
-  route: RouteHead<P, Q, Data<Q>> & {
+  route: RouteHead<P, Q, RouteData<Q>> & {
     reply: TSchema;
     media: string;
-    handle(input: RouteInput<Data<P>, Data<Q>, Record<string, never>>): Answer | Promise<Answer>;
+    handle(input: RouteInput<RouteData<P>, RouteData<Q>, Record<string, never>>): Answer | Promise<Answer>;
   },
 ): RouteDefinition {
   return route;

@@ -1,23 +1,17 @@
-import { randomUUID } from 'node:crypto';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
-import { defineRoute, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
+import { Type, type Scope, type Static } from '../../../core/pipeline/plugin.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
-import { labelSlug } from '../../../core/administration/prompts/find-prompt.ts';
+import { labelSlug } from '../../../core/administration/prompts/prompt-reference.ts';
+import { isReading, RecordResource } from '../shared/record-resource.ts';
 import {
-  changedRecord,
   everyRecord,
   placeOfList,
   requireOrganisation,
   requireOwn,
-  staleVersion,
-  visibleRecord,
   workspaceOfBody,
 } from '../shared/records.ts';
-import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
 import { requirePrompts, requireUnusedLabel } from './templates.ts';
-import { Description, Identifier, Instant, Name, orNull, strict } from '../shared/fields.ts';
-
-const Params = Type.Object({ labelId: Identifier });
+import { Description, Instant, Name, orNull, strict } from '../shared/fields.ts';
 
 const place = {
   organisation_id: Type.Optional(Name('Id of the organisation; that of the key by default.')),
@@ -59,162 +53,77 @@ const LabelReply = Type.Object({
 
 /** The routes of labels: names that move from one version of a prompt to another. */
 export function labelRoutes(scope: Scope): readonly RouteDefinition[] {
-  return [createRoute(scope), listRoute(scope), getRoute(scope), updateRoute(scope), deleteRoute(scope)];
-}
-
-function createRoute({ clock, directory }: Scope): RouteDefinition {
-  return defineRoute({
-    id: 'labels.create',
-    method: 'POST',
+  const labels = new RecordResource(scope, {
+    kind: 'label',
+    noun: 'label',
+    operations: 'labels',
     path: '/labels',
-    summary: 'Makes a label: of a workspace, or of the whole organisation when its key names none',
-    scope: 'prompts.create',
-    audit: 'create',
-    body: Type.Object({ ...place, name: LabelName, ...fields }, strict),
-    reply: LabelReply,
-    async handle({ body, key, role, write, sendVersion }) {
-      requirePrompts({ key, role }, directory, 'Write');
-      requireOrganisation(key, body.organisation_id);
-      const record = await write(async (writer) => {
-        const workspaceId = (await workspaceOfBody(writer, key, body.workspace_id))?.id;
-        const now = clock.now();
-        const by = key.userId || key.id;
-        const record: StoredRecord<'label'> = {
-          ...{ kind: 'label', id: randomUUID(), organisationId: key.organisationId, workspaceId },
-          ...{ slug: labelSlug(body.name), name: body.name, status: 'active', parentId: '', secrets: {} },
-          data: {
-            ...{ description: body.description ?? '', colourCode: body.color_code ?? '' },
-            isUniversal: workspaceId === undefined,
-          },
-          ...{ createdBy: by, updatedBy: by, createdAt: now, updatedAt: now, version: 1 },
-        };
-        await writer.records.insert(record);
-        return { id: record.id, workspaceId, result: record };
-      });
-      sendVersion(record.version);
-      return showLabel(record);
+    parameter: 'labelId',
+    scopes: (action) => `prompts.${action}`,
+    admit: (caller, action) => requirePrompts(caller, scope.directory, isReading(action) ? 'View' : 'Write'),
+    allow: (key, record, action) => {
+      if (!isReading(action)) requireOwn(key, record, 'label');
     },
   });
-}
-
-function listRoute({ directory }: Scope): RouteDefinition {
-  return defineRoute({
-    id: 'labels.list',
-    method: 'GET',
-    path: '/labels',
-    summary: 'The labels of a workspace, oldest first, and those of the organisation behind them',
-    scope: 'prompts.list',
-    // Reads only.
-    audit: null,
-    query: Type.Object(
-      { ...pageQuery, ...place, search: Type.Optional(Name('Part of the name, in any case.')) },
-      strict,
-    ),
-    reply: Type.Object({ ...listReply, data: Type.Array(LabelReply) }),
-    async handle({ query, key, role, read }) {
-      requirePrompts({ key, role }, directory, 'View');
-      requireOrganisation(key, query.organisation_id);
-      const { offset, limit } = pageOf(query);
-      const found = await read(async (reader) => {
+  return [
+    labels.create({
+      summary: 'Makes a label: of a workspace, or of the whole organisation when its key names none',
+      body: Type.Object({ ...place, name: LabelName, ...fields }, strict),
+      reply: LabelReply,
+      prepare: ({ key, body }) => requireOrganisation(key, body.organisation_id),
+      async make(writer, { key, body }) {
+        const workspaceId = (await workspaceOfBody(writer, key, body.workspace_id))?.id;
+        const data = {
+          description: body.description ?? '',
+          colourCode: body.color_code ?? '',
+          isUniversal: workspaceId === undefined,
+        };
+        return { workspaceId, slug: labelSlug(body.name), name: body.name, data };
+      },
+      show: showLabel,
+    }),
+    labels.list({
+      summary: 'The labels of a workspace, oldest first, and those of the organisation behind them',
+      query: { ...place, search: Type.Optional(Name('Part of the name, in any case.')) },
+      entry: LabelReply,
+      prepare: ({ key, query }) => requireOrganisation(key, query.organisation_id),
+      async rows(reader, { key, query }, { offset, limit }) {
         const { organisationId, workspaceId } = await placeOfList(reader, key, query.workspace_id);
         const search = query.search === undefined ? {} : { search: query.search };
-        if (workspaceId === undefined) return everyRecord(reader, 'label', organisationId, search);
-        const own = await everyRecord(reader, 'label', organisationId, { ...search, workspaceId });
-        const universal = { ...search, ofOrganisation: true as const };
-        return [...own, ...(await everyRecord(reader, 'label', organisationId, universal))];
-      });
-      const data = found.slice(offset, offset + limit).map((record) => showLabel(record));
-      return { object: 'list' as const, total: found.length, data };
-    },
-  });
-}
-
-function getRoute({ directory }: Scope): RouteDefinition {
-  return defineRoute({
-    id: 'labels.get',
-    method: 'GET',
-    path: '/labels/{labelId}',
-    summary: 'One label',
-    scope: 'prompts.read',
-    // Reads only.
-    audit: null,
-    params: Params,
-    query: Type.Object(place, strict),
-    reply: LabelReply,
-    async handle({ params, query, key, role, read, sendVersion }) {
-      requirePrompts({ key, role }, directory, 'View');
-      requireOrganisation(key, query.organisation_id);
-      const named = { kind: 'label', noun: 'label', idOrSlug: params.labelId } as const;
-      const record = await read((reader) =>
-        visibleRecord(reader, key, { ...named, workspace: query.workspace_id }),
-      );
-      sendVersion(record.version);
-      return showLabel(record);
-    },
-  });
-}
-
-function updateRoute({ clock, directory }: Scope): RouteDefinition {
-  return defineRoute({
-    id: 'labels.update',
-    method: 'PUT',
-    path: '/labels/{labelId}',
-    summary: 'Changes a label; what is not given stays',
-    scope: 'prompts.update',
-    audit: 'update',
-    params: Params,
-    body: Type.Object({ name: Type.Optional(LabelName), ...fields }, strict),
-    reply: LabelReply,
-    async handle({ params, body, key, role, write, requireVersion, sendVersion }) {
-      requirePrompts({ key, role }, directory, 'Write');
-      const named = { kind: 'label', noun: 'label', idOrSlug: params.labelId } as const;
-      const record = await write(async (writer) => {
-        const before = await visibleRecord(writer, key, named);
-        requireOwn(key, before, 'label');
-        requireVersion(before.version);
-        const { data } = before;
-        const name = body.name ?? before.name;
+        const found =
+          workspaceId === undefined
+            ? await everyRecord(reader, 'label', organisationId, search)
+            : [
+                ...(await everyRecord(reader, 'label', organisationId, { ...search, workspaceId })),
+                ...(await everyRecord(reader, 'label', organisationId, { ...search, ofOrganisation: true })),
+              ];
+        return { total: found.length, data: found.slice(offset, offset + limit) };
+      },
+      show: showLabel,
+    }),
+    labels.get({
+      summary: 'One label',
+      query: Type.Object(place, strict),
+      reply: LabelReply,
+      prepare: ({ key, query }) => requireOrganisation(key, query.organisation_id),
+      show: showLabel,
+    }),
+    labels.update({
+      summary: 'Changes a label; what is not given stays',
+      body: Type.Object({ name: Type.Optional(LabelName), ...fields }, strict),
+      reply: LabelReply,
+      change({ name, data }, _writer, { body }) {
         const changed = {
           ...data,
           ...(body.description !== undefined && { description: body.description ?? '' }),
           ...(body.color_code !== undefined && { colourCode: body.color_code ?? '' }),
         };
-        const change = { name, slug: labelSlug(name), data: changed };
-        const after = changedRecord(before, change, key, clock.now());
-        if (!(await writer.records.replace(after))) throw staleVersion();
-        return { id: after.id, workspaceId: after.workspaceId, result: after };
-      });
-      sendVersion(record.version);
-      return showLabel(record);
-    },
-  });
-}
-
-function deleteRoute({ directory }: Scope): RouteDefinition {
-  return defineRoute({
-    id: 'labels.delete',
-    method: 'DELETE',
-    path: '/labels/{labelId}',
-    summary: 'Removes a label that no version has',
-    scope: 'prompts.delete',
-    audit: 'delete',
-    params: Params,
-    reply: Type.Object({}),
-    async handle({ params, key, role, write, requireVersion }) {
-      requirePrompts({ key, role }, directory, 'Write');
-      const named = { kind: 'label', noun: 'label', idOrSlug: params.labelId } as const;
-      await write(async (writer) => {
-        const record = await visibleRecord(writer, key, named);
-        const { id, organisationId, workspaceId } = record;
-        requireOwn(key, record, 'label');
-        requireVersion(record.version);
-        await requireUnusedLabel(writer, record);
-        if (!(await writer.records.remove('label', organisationId, id))) throw staleVersion();
-        return { id, workspaceId, result: undefined };
-      });
-      return {};
-    },
-  });
+        return { name: body.name ?? name, slug: labelSlug(body.name ?? name), data: changed };
+      },
+      show: showLabel,
+    }),
+    labels.remove({ summary: 'Removes a label that no version has', requireUnused: requireUnusedLabel }),
+  ];
 }
 
 function showLabel(record: StoredRecord<'label'>): Static<typeof LabelReply> {

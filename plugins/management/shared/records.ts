@@ -257,7 +257,7 @@ export function newSlug(prefix: string, name: string): string {
 }
 
 /** What of a record a change can say. */
-type RecordChange<K extends RecordKind> = Partial<
+export type RecordChange<K extends RecordKind> = Partial<
   Pick<StoredRecord<K>, 'name' | 'slug' | 'status' | 'parentId' | 'data' | 'secrets'>
 >;
 

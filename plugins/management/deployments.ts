@@ -1,24 +1,12 @@
-import { randomUUID } from 'node:crypto';
 import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
-import { defineRoute, Type, type Scope, type Static } from '../../core/pipeline/plugin.ts';
+import { Type, type Scope, type Static } from '../../core/pipeline/plugin.ts';
 import type { DeploymentData } from '../../core/ports/record-kinds.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
 import type { ResourcesReader } from '../../core/ports/resources.ts';
-import { changedRecord, newSlug, noSuchRecord, staleVersion } from './shared/records.ts';
-import { listReply, pageOf, pageQuery } from './shared/replies.ts';
-import {
-  type BodyMistake,
-  Identifier,
-  ManagedBy,
-  Name,
-  plainObject,
-  refusedBody,
-  strict,
-} from './shared/fields.ts';
+import { RecordResource } from './shared/record-resource.ts';
+import { newSlug, noSuchRecord } from './shared/records.ts';
+import { type BodyMistake, ManagedBy, Name, plainObject, refusedBody, strict } from './shared/fields.ts';
 
-const path = '/deployments';
-const onePath = `${path}/{deploymentId}`;
-const Params = Type.Object({ deploymentId: Identifier });
 const object = Type.Literal('deployment');
 const Kind = Type.Union([Type.Literal('production'), Type.Literal('non-production')]);
 const Config = Type.Record(Type.String(), Type.Unknown(), {
@@ -81,128 +69,50 @@ const Reply = Type.Object({
 
 /** The routes of deployments: the gateways of an organisation, and which workspaces may use them. */
 export function deploymentRoutes(scope: Scope): readonly RouteDefinition[] {
-  return [createRoute(scope), listRoute(), getRoute(), updateRoute(scope), deleteRoute()];
-}
-
-function createRoute({ clock }: Scope): RouteDefinition {
-  return defineRoute({
-    id: 'deployments.create',
-    method: 'POST',
-    path,
-    summary: 'Creates a deployment',
-    scope: 'deployments.create',
-    audit: 'create',
-    body: Create,
-    reply: Type.Object({ id: Type.String(), slug: Type.String(), object }),
-    async handle({ body, key, write, sendVersion }) {
-      const { name, type } = body;
-      const { organisationId } = key;
-      const id = randomUUID();
-      const slug = body.slug ?? newSlug('dp-', name);
-      const by = key.userId || key.id;
-      const now = clock.now();
-      await write(async (writer) => {
+  const deployments = new RecordResource(scope, {
+    kind: 'deployment',
+    noun: 'deployment',
+    operations: 'deployments',
+    path: '/deployments',
+    parameter: 'deploymentId',
+    scopes: (action) => `deployments.${action}`,
+    find: (reader, key, { idOrSlug }) => found(reader, key.organisationId, idOrSlug),
+  });
+  return [
+    deployments.create({
+      summary: 'Creates a deployment',
+      body: Create,
+      reply: Type.Object({ id: Type.String(), slug: Type.String(), object }),
+      async make(writer, { key, body }) {
+        const { name, type } = body;
         const before = { type, config: {}, allowAllWorkspaces: true, allowedWorkspaces: [] };
-        const data = await changedData(writer, organisationId, body, before);
-        await writer.records.insert({
-          ...{ kind: 'deployment', id, organisationId, workspaceId: undefined, slug, name },
-          ...{ status: 'active', parentId: '', data, secrets: {}, createdBy: by, updatedBy: by },
-          ...{ createdAt: now, updatedAt: now, version: 1 },
-        });
-        return { id, result: undefined };
-      });
-      sendVersion(1);
-      return { id, slug, object: 'deployment' as const };
-    },
-  });
-}
-
-function listRoute(): RouteDefinition {
-  return defineRoute({
-    id: 'deployments.list',
-    method: 'GET',
-    path,
-    summary: 'The deployments of the organisation, oldest first',
-    scope: 'deployments.list',
-    // Reads only.
-    audit: null,
-    query: Type.Object(pageQuery, strict),
-    reply: Type.Object({ ...listReply, data: Type.Array(Reply) }),
-    async handle({ query, key, read }) {
-      const page = pageOf(query);
-      const { total, data } = await read((reader) =>
-        reader.records.list('deployment', key.organisationId, {}, page),
-      );
-      return { object: 'list' as const, total, data: data.map((record) => show(record)) };
-    },
-  });
-}
-
-function getRoute(): RouteDefinition {
-  return defineRoute({
-    id: 'deployments.get',
-    method: 'GET',
-    path: onePath,
-    summary: 'One deployment, by its id or slug',
-    scope: 'deployments.read',
-    // Reads only.
-    audit: null,
-    params: Params,
-    reply: Reply,
-    async handle({ params, key, read, sendVersion }) {
-      const record = await read((reader) => found(reader, key.organisationId, params.deploymentId));
-      sendVersion(record.version);
-      return show(record);
-    },
-  });
-}
-
-function updateRoute({ clock }: Scope): RouteDefinition {
-  return defineRoute({
-    id: 'deployments.update',
-    method: 'PUT',
-    path: onePath,
-    summary: 'Changes a deployment; what is not given stays',
-    scope: 'deployments.update',
-    audit: 'update',
-    params: Params,
-    body: Update,
-    reply: Reply,
-    async handle({ params, body, key, write, requireVersion, sendVersion }) {
-      const record = await write(async (writer) => {
-        const before = await found(writer, key.organisationId, params.deploymentId);
-        requireVersion(before.version);
-        const data = await changedData(writer, key.organisationId, body, before.data);
-        const after = changedRecord(before, { name: body.name ?? before.name, data }, key, clock.now());
-        if (!(await writer.records.replace(after))) throw staleVersion();
-        return { id: after.id, result: after };
-      });
-      sendVersion(record.version);
-      return show(record);
-    },
-  });
-}
-
-function deleteRoute(): RouteDefinition {
-  return defineRoute({
-    id: 'deployments.delete',
-    method: 'DELETE',
-    path: onePath,
-    summary: 'Deletes a deployment',
-    scope: 'deployments.delete',
-    audit: 'delete',
-    params: Params,
-    reply: Type.Object({}),
-    async handle({ params, key, write, requireVersion }) {
-      await write(async (writer) => {
-        const record = await found(writer, key.organisationId, params.deploymentId);
-        requireVersion(record.version);
-        await writer.records.remove('deployment', record.organisationId, record.id);
-        return { id: record.id, result: undefined };
-      });
-      return {};
-    },
-  });
+        const data = await changedData(writer, key.organisationId, body, before);
+        return { workspaceId: undefined, slug: body.slug ?? newSlug('dp-', name), name, data };
+      },
+      show: ({ id, slug }) => ({ id, slug, object: 'deployment' as const }),
+    }),
+    deployments.list({
+      summary: 'The deployments of the organisation, oldest first',
+      query: {},
+      entry: Reply,
+      rows: (reader, { key }, page) => reader.records.list('deployment', key.organisationId, {}, page),
+      show,
+    }),
+    deployments.get({ summary: 'One deployment, by its id or slug', reply: Reply, show }),
+    deployments.update({
+      summary: 'Changes a deployment; what is not given stays',
+      body: Update,
+      reply: Reply,
+      async change({ name, data }, writer, { key, body }) {
+        return {
+          name: body.name ?? name,
+          data: await changedData(writer, key.organisationId, body, data),
+        };
+      },
+      show,
+    }),
+    deployments.remove({ summary: 'Deletes a deployment' }),
+  ];
 }
 
 async function found(

@@ -1,7 +1,7 @@
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
-import { Type, type Scope, type Static } from '../../../core/pipeline/plugin.ts';
+import { type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
-import { labelSlug } from '../../../core/administration/prompts/prompt-reference.ts';
+import { labelSlug } from '../../../core/administration/prompts/find-prompt.ts';
 import { isReading, RecordResource } from '../shared/record-resource.ts';
 import {
   everyRecord,

@@ -1,4 +1,5 @@
 // House rules that a linter does not know: names of files, their size, and what may not be switched off.
+import { existsSync, readFileSync } from 'node:fs';
 import type { Source } from './read-sources.ts';
 
 const maxLines = 500;
@@ -30,4 +31,14 @@ export function checkFileRules(sources: readonly Source[]): readonly string[] {
       problems.push(`${file}: skipped or exclusive test`);
     return problems;
   });
+}
+
+/** Documents that lead a reader through the sources: every path that they name in code marks is there. */
+export function checkNamedPaths(): readonly string[] {
+  return ['ARCHITECTURE.md', 'CONTRIBUTING.md'].flatMap((document) =>
+    [...readFileSync(document, 'utf8').matchAll(/`((?:[a-z-]+\/)+(?:[a-z0-9.-]+\.[a-z]+)?)`/g)]
+      .map(([, named = '']) => named)
+      .filter((named) => !existsSync(named))
+      .map((named) => `${document} names ${named}, which is not there`),
+  );
 }

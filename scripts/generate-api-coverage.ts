@@ -1,13 +1,28 @@
 // Writes docs/api-coverage.md from the routes of the built-in plugins; with --check it only compares.
-import { existsSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { format, resolveConfig } from 'prettier';
 import type { RouteDefinition } from '../core/pipeline/define-route.ts';
 import { contributedRoutes } from '../tests/kit/openapi-kit.ts';
-import { ofProviders, takenByPlugins, testFiles, wantedOperations } from './wanted-operations.ts';
+import {
+  ofProviders,
+  operationKey,
+  operationsOf,
+  routesFor,
+  takenByPlugins,
+  wantedOperations,
+  type Operation,
+} from './wanted-operations.ts';
+
+/** A test whose request reached a gateway, by operation. */
+export const recordedCalls = JSON.parse(
+  readFileSync(new URL('../tests/fixtures/recorded-calls.json', import.meta.url), 'utf8'),
+) as Readonly<Record<string, { readonly file: string; readonly test: string; readonly status: number }>>;
 
 const target = fileURLToPath(new URL('../docs/api-coverage.md', import.meta.url));
+/** What records the calls anew; takes as long as all suites. */
+export const recordCommand = 'node --import tsx scripts/record-calls.ts';
 /** What writes the table anew. */
 export const coverageCommand = 'node --import tsx scripts/generate-api-coverage.ts';
 
@@ -15,17 +30,13 @@ const introduction = `# API coverage
 
 <!-- Generated from the routes of the plugins by \`${coverageCommand}\`. Change those, not this file. -->
 
-Every operation of the API outside analytics and logs, with the scope that a key needs (any one of several) and the file
-of tests for its part of the API. The file is chosen by the beginning of the path: it was not recorded which test calls
-which operation, and no operation is shown here to be called by none. Operations of providers are passed on by whatever pipeline takes their paths, and ask for no scope here.
-\`tests/property/authorisation.test.ts\` and \`tests/property/fuzz.test.ts\` call every administration route as well.
+Every operation of the API, with the scope that a key needs (any one of several) and a test that calls it. The calls are
+recorded while every test file runs (\`${recordCommand}\`): the table names the file that calls the
+operation in most of its tests, and one of these tests. **none** means that no test calls the operation. Operations of providers are
+passed on by the pipeline that takes their paths; their scopes are in docs/authentication.md.
+\`tests/property/authorisation.test.ts\` and \`tests/property/fuzz.test.ts\` call every administration route as well; they
+are named only where no other test calls the operation.
 `;
-
-/** One operation of the table. */
-export interface Operation {
-  readonly method: string;
-  readonly path: string;
-}
 
 /** The operations that are wanted, without those of providers, and are not served by any of these routes. */
 export function missingOperations(routes: readonly RouteDefinition[]): readonly Operation[] {
@@ -43,47 +54,23 @@ export async function apiCoverage(routes: readonly RouteDefinition[]): Promise<s
     const rows = wanted
       .flatMap((one) => operationsOf(one))
       .map((operation) => {
-        if (ofProviders.has(resource)) return row(operation, 'none', testOf(operation.path));
+        if (ofProviders.has(resource)) return row(operation, 'of providers', testOf(operation));
         const taken = takenByPlugins[operation.path];
-        if (taken !== undefined) return row(operation, `\`${taken.scope}\``, `\`${taken.test}\``);
+        if (taken !== undefined) return row(operation, `\`${taken}\``, testOf(operation));
         const found = routesFor(operation, routes);
         for (const route of found) served.add(route);
         return found.length === 0
           ? row(operation, 'not served yet', '')
-          : row(operation, scopesOf(found), testOf(operation.path));
+          : row(operation, scopesOf(found), testOf(found[0] ?? operation));
       });
     return `## ${resource}\n\n${table(rows)}`;
   });
   const others = routes
     .filter((route) => !served.has(route))
-    .map((route) => row(route, scopesOf([route]), testOf(route.path)));
+    .map((route) => row(route, scopesOf([route]), testOf(route)));
   const beyond = `## Beside these\n\n${table(others)}`;
   const text = [introduction, ...sections, beyond].join('\n\n');
   return format(text, { ...(await resolveConfig(target)), parser: 'markdown' });
-}
-
-function operationsOf(text: string): readonly Operation[] {
-  const [methods = '', path = ''] = text.split(' ');
-  return methods.split(',').map((method) => ({ method, path }));
-}
-
-/** Parameters may have other names, and one that is wanted may be several routes with words in its place. */
-function routesFor({ method, path }: Operation, routes: readonly RouteDefinition[]): RouteDefinition[] {
-  const wanted = path.split('/');
-  return routes
-    .filter((route) => {
-      const given = route.path.split('/');
-      if (route.method !== method || given.length !== wanted.length) return false;
-      return wanted.every((segment, index) => segment.startsWith('{') || segment === given[index]);
-    })
-    .filter((route, _, all) => {
-      const exact = (one: RouteDefinition): boolean => shape(one.path) === shape(path);
-      return exact(route) || !all.some((one) => exact(one));
-    });
-}
-
-function shape(path: string): string {
-  return path.replaceAll(/\{[^}]+\}/g, '{}');
 }
 
 function scopesOf(routes: readonly RouteDefinition[]): string {
@@ -91,13 +78,11 @@ function scopesOf(routes: readonly RouteDefinition[]): string {
   return [...scopes].map((scope) => `\`${scope}\``).join(', ');
 }
 
-/** The file of tests for this part of the API; empty while it is not there. */
-export function testOf(path: string): string {
-  let best: readonly [string, string] = ['', ''];
-  for (const entry of testFiles) {
-    if (path.startsWith(entry[0]) && entry[0].length > best[0].length) best = entry;
-  }
-  return existsSync(new URL(`../${best[1]}`, import.meta.url)) ? `\`${best[1]}\`` : '';
+/** The recorded test of an operation, as the table shows it. */
+function testOf(operation: Operation): string {
+  const call = recordedCalls[operationKey(operation)];
+  if (call === undefined) return '**none**';
+  return `\`${call.file}\`: ${call.test.replaceAll(/[|`*_<>]/g, (sign) => `\\${sign}`)}`;
 }
 
 function row({ method, path }: Operation, scope: string, test: string): string {
@@ -105,7 +90,7 @@ function row({ method, path }: Operation, scope: string, test: string): string {
 }
 
 function table(rows: readonly string[]): string {
-  return ['| Method | Path | Scope | Tests of its part |', '| --- | --- | --- | --- |', ...rows].join('\n');
+  return ['| Method | Path | Scope | Test |', '| --- | --- | --- | --- |', ...rows].join('\n');
 }
 
 async function main(): Promise<number> {

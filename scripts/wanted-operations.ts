@@ -1,3 +1,11 @@
+import type { RouteDefinition } from '../core/pipeline/define-route.ts';
+
+/** One operation of the table. */
+export interface Operation {
+  readonly method: string;
+  readonly path: string;
+}
+
 /** The operations of the API that clients of this interface know, by what they are about: `METHOD,METHOD /path`. */
 export const wantedOperations: Readonly<Record<string, readonly string[]>> = {
   Chat: ['POST /chat/completions'],
@@ -143,62 +151,40 @@ export const ofProviders: ReadonlySet<string> = new Set([
   ...['Models', 'Moderations', 'Assistants', 'Responses', 'Vector stores', 'Batches'],
 ]);
 
-/** The test that an operation is proved by: that of the longest beginning of its path. */
-export const testFiles: readonly (readonly [string, string])[] = [
-  ['/', 'tests/integration/passthrough.test.ts'],
-  ['/chat/', 'tests/sdk/openai-chat.test.ts'],
-  ['/completions', 'tests/golden/grid.test.ts'],
-  ['/embeddings', 'tests/sdk/openai-vectors.test.ts'],
-  ['/responses', 'tests/sdk/openai-responses.test.ts'],
-  ['/realtime', 'tests/integration/realtime.test.ts'],
-  ['/models', 'core/routing/model-catalogue.test.ts'],
-  ['/collections', 'plugins/management/prompts/routes.test.ts'],
-  ['/labels', 'plugins/management/prompts/routes.test.ts'],
-  ['/prompts', 'plugins/management/prompts/routes.test.ts'],
-  ['/prompts/partials', 'plugins/management/prompts/routes.test.ts'],
-  ['/guardrails', 'plugins/management/guardrails/routes.test.ts'],
-  ['/configs', 'plugins/management/configs/routes.test.ts'],
-  ['/feedback', 'plugins/management/feedback.test.ts'],
-  ['/integrations', 'plugins/management/integrations/routes.test.ts'],
-  ['/providers', 'plugins/management/providers/routes.test.ts'],
-  ['/virtual-keys', 'plugins/management/providers/routes.test.ts'],
-  ['/admin/users', 'plugins/management/users/routes.test.ts'],
-  ['/admin/users/invites', 'plugins/management/invites/routes.test.ts'],
-  ['/invites', 'plugins/management/invites/routes.test.ts'],
-  ['/admin/organisation', 'plugins/management/settings/routes.test.ts'],
-  ['/admin/workspaces', 'plugins/management/workspaces/routes.test.ts'],
-  ['/admin/workspaces/{workspaceId}/users', 'plugins/management/workspaces/members.test.ts'],
-  ['/admin/workspaces/{workspaceId}/settings', 'plugins/management/settings/routes.test.ts'],
-  ['/workspaces', 'plugins/management/workspaces/routes.test.ts'],
-  ['/workspaces/{workspaceId}/users', 'plugins/management/workspaces/members.test.ts'],
-  ['/workspaces/{workspaceId}/settings', 'plugins/management/settings/routes.test.ts'],
-  ['/scim', 'plugins/management/users/group-mappings.test.ts'],
-  ['/audit-logs', 'plugins/management/audit-logs.test.ts'],
-  ['/api-keys', 'plugins/management/api-keys/routes.test.ts'],
-  ['/policies', 'plugins/management/policies/routes.test.ts'],
-  ['/deployments', 'plugins/management/guardrails/routes.test.ts'],
-  ['/model-configs', 'plugins/management/integrations/models.test.ts'],
-  ['/mcp-integrations', 'plugins/management/mcp-integrations/routes.test.ts'],
-  [
-    '/mcp-integrations/{mcpIntegrationId}/capabilities',
-    'plugins/management/mcp-integrations/capabilities.test.ts',
-  ],
-  [
-    '/mcp-integrations/{mcpIntegrationId}/metadata',
-    'plugins/management/mcp-integrations/capabilities.test.ts',
-  ],
-  ['/mcp-servers', 'plugins/management/mcp-servers/routes.test.ts'],
-  ['/secret-references', 'plugins/management/secret-references/routes.test.ts'],
-  ['/cache', 'plugins/management/invalidate-cache.test.ts'],
-  ['/logs', 'plugins/management/logs/get-log.test.ts'],
-  ['/logs/groups', 'plugins/management/index.test.ts'],
-  ['/analytics', 'tests/integration/analytics-routes.test.ts'],
-];
-
-/** Paths that a plugin on the way of requests takes, and no route: the scope that it asks for, and the test. */
-export const takenByPlugins: Readonly<Record<string, { readonly scope: string; readonly test: string }>> = {
-  '/prompts/{promptId}/completions': {
-    scope: 'completions.write',
-    test: 'tests/sdk/portkey-prompts.test.ts',
-  },
+/** Paths that a plugin on the way of requests takes, and no route: the scope that it asks for. */
+export const takenByPlugins: Readonly<Record<string, string>> = {
+  '/prompts/{promptId}/completions': 'completions.write',
 };
+
+/** `METHOD,METHOD /path` as operations. */
+export function operationsOf(text: string): readonly Operation[] {
+  const [methods = '', path = ''] = text.split(' ');
+  return methods.split(',').map((method) => ({ method, path }));
+}
+
+/** The routes of a wanted operation: names of parameters may differ, and one operation may be several routes with words in the place of a parameter. */
+export function routesFor(
+  { method, path }: Operation,
+  routes: readonly RouteDefinition[],
+): RouteDefinition[] {
+  const wanted = path.split('/');
+  return routes
+    .filter((route) => {
+      const given = route.path.split('/');
+      if (route.method !== method || given.length !== wanted.length) return false;
+      return wanted.every((segment, index) => segment.startsWith('{') || segment === given[index]);
+    })
+    .filter((route, _, all) => {
+      const exact = (one: RouteDefinition): boolean => shape(one.path) === shape(path);
+      return exact(route) || !all.some((one) => exact(one));
+    });
+}
+
+/** `METHOD /path` without the names of parameters. */
+export function operationKey({ method, path }: Operation): string {
+  return `${method} ${shape(path)}`;
+}
+
+function shape(path: string): string {
+  return path.replaceAll(/\{[^}]+\}/g, '{}');
+}

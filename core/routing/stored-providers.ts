@@ -25,7 +25,7 @@ import { configuredSource, KnownProvider, type TargetMaker } from './targets.ts'
 import { accessTo } from '../access/integration-access.ts';
 import type { TrustedHosts } from '../base/host-rules.ts';
 import type { Target, TargetModels } from '../pipeline/router.ts';
-import { mustBeGuarded } from './resolve-target.ts';
+import { mustBeGuarded } from '../providers/base-url.ts';
 
 /** What stored providers are made with; the same for all of a generation. */
 interface StoredTargetSetup {

@@ -1,7 +1,6 @@
 import { compileConfig } from '../../core/routing/plan/compile-config.ts';
 import { parseInlineConfig } from '../../core/routing/plan/parse-inline-config.ts';
-import type { PlanEnvironment } from '../../core/routing/plan/environment.ts';
-import type { PlanNode } from '../../core/routing/plan/plan-node.ts';
+import type { PlanEnvironment, PlanNode } from '../../core/routing/plan/plan-node.ts';
 import { readField, type RequestFields } from '../../core/routing/plan/field-path.ts';
 import { PlanWalk } from '../../core/routing/plan/plan-walk.ts';
 import { median } from './cpu.ts';

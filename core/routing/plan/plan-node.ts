@@ -1,7 +1,7 @@
+import type { PlanTrace } from '../../pipeline/plan-trace.ts';
 import type { CacheSettings } from '../../ports/cache.ts';
 import type { ParamEdits } from '../params/param-edits.ts';
 import type { FieldPath } from './field-path.ts';
-import type { PlanEnvironment } from './environment.ts';
 
 /** A compiled config: where requests go, and how each try is made. Immutable; shared by all requests that use it. */
 export interface CompiledConfig {
@@ -181,3 +181,24 @@ function firstLeaf(node: PlanNode): PlanLeaf | undefined {
 
 /** A compiled query: whether the fields of a request meet it. Pure, never throws. */
 export type Condition = (field: (path: FieldPath) => unknown) => boolean;
+
+/** Everything that a strategy may know; the walk itself is pure. One object per request. */
+export interface PlanEnvironment {
+  /** A number of at least 0 and below 1. */
+  random(): number;
+  /** Value of a field of the request: `metadata.…`, `params.…`, `url.pathname`, `trace_id`, `api_key`. Undefined when it has none. */
+  field(path: FieldPath): unknown;
+  /** The breaker of this target is open: it is left out while others are not. */
+  isOpen(leaf: PlanLeaf): boolean;
+  /** Moving average of the time to the first token, in milliseconds; undefined before the first measurement. */
+  latency(leaf: PlanLeaf): number | undefined;
+  /** Estimated price of this request there, in US dollars; undefined when no price is known. */
+  cost(leaf: PlanLeaf): number | undefined;
+  /** Counts the requests of a branch from 0 on. */
+  turn(branch: PlanBranch): number;
+  /** The child to which a hash was assigned, while that holds. */
+  assigned(branch: PlanBranch, hash: string): number | undefined;
+  assign(branch: PlanBranch, hash: string, child: number, ttlMs: number): void;
+  /** Set when somebody wants to know why. */
+  readonly trace: PlanTrace | undefined;
+}

@@ -1,12 +1,13 @@
 import { describeFieldPath, type FieldPath } from './field-path.ts';
 import { hashFraction } from './strategies.ts';
 import type { BranchDecision } from '../../pipeline/plan-trace.ts';
-import type { PlanEnvironment, PlanStep } from './environment.ts';
+import type { PlanStep } from './environment.ts';
 import type {
   AttemptSettings,
   BreakerSettings,
   HedgeSettings,
   PlanBranch,
+  PlanEnvironment,
   PlanLeaf,
   PlanNode,
   Strategy,

@@ -16,10 +16,11 @@ import {
   type HedgeSettings,
   isNodeOpen,
   type PlanBranch,
+  type PlanEnvironment,
   type PlanLeaf,
   type PlanNode,
 } from './plan-node.ts';
-import type { PlanEnvironment, PlanStep, StepResult } from './environment.ts';
+import type { PlanStep, StepResult } from './environment.ts';
 import { namesTarget, usesBreakers, usesWeights } from './compile-strategy.ts';
 import type { BranchDecision, CandidateNote } from '../../pipeline/plan-trace.ts';
 

@@ -1,6 +1,12 @@
-import { isNodeOpen, leadingLeaf, type PlanBranch, type StickySettings, type Strategy } from './plan-node.ts';
+import {
+  isNodeOpen,
+  leadingLeaf,
+  type PlanBranch,
+  type PlanEnvironment,
+  type StickySettings,
+  type Strategy,
+} from './plan-node.ts';
 import type { FieldPath } from './field-path.ts';
-import type { PlanEnvironment } from './environment.ts';
 import { sha256 } from '../../base/sha256.ts';
 
 const branchSalts = new WeakMap<PlanBranch, number>();

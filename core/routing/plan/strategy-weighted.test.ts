@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import type { PlanEnvironment } from './environment.ts';
-import type { Strategy } from './plan-node.ts';
+import type { PlanEnvironment, Strategy } from './plan-node.ts';
 import { branch, environment, leaves, picked, seeded, tally } from './plan-nodes.test-support.ts';
 
 const loadbalance: Strategy = { mode: 'loadbalance', sticky: undefined };

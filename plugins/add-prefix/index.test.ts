@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { optionErrors, TestContext, testScope, type TestRequest } from '../../tests/kit/plugin-kit.ts';
-import addPrefix from './index.ts';
-import type { AddPrefixOptions } from './options.ts';
+import addPrefix, { type AddPrefixOptions } from './index.ts';
 
 /** The body that leaves, as text. */
 async function prefixed(options: Partial<AddPrefixOptions>, request: TestRequest): Promise<string> {

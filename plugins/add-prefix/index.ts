@@ -1,6 +1,181 @@
-import { definePlugin, judged, type RequestContext } from '../../core/pipeline/plugin.ts';
-import { AddPrefixSchema } from './options.ts';
-import { Prefixer } from './prefixer.ts';
+import { definePlugin, judged, type RequestContext, type Static, Type } from '../../core/pipeline/plugin.ts';
+import type { EndpointId } from '../../core/dialects/endpoint.ts';
+import type { JsonObject, JsonPath, JsonValue } from '../../core/pipeline/context.ts';
+
+type Filled = Required<AddPrefixOptions>;
+/** The JSON type of a text part on the wire that is spoken. */
+type TextType = 'text' | 'input_text' | 'output_text';
+
+const edited: ReadonlySet<EndpointId> = new Set(['chat.completions', 'messages', 'responses', 'completions']);
+
+/** Adds the prefix to the texts of one request, through the narrowest `body.set` that does it. */
+class Prefixer {
+  private readonly options: Filled;
+
+  constructor(options: Filled) {
+    this.options = options;
+  }
+
+  /** True for the endpoints whose texts can be edited. */
+  knows(endpoint: EndpointId): boolean {
+    return edited.has(endpoint);
+  }
+
+  /** Edits the body of an endpoint that holds a conversation or a prompt; leaves every other one alone. */
+  apply(context: RequestContext): void {
+    const { json } = context;
+    if (!isObject(json)) return;
+    const isUser = this.options.applyToRole === 'user';
+    const isSystem = this.options.applyToRole === 'system';
+    switch (context.endpoint.id) {
+      case 'chat.completions':
+        return this.messages(context, 'messages', json['messages'], 'text');
+      case 'messages':
+        if (isSystem) return this.topLevel(context, 'system', json['system']);
+        return this.messages(context, 'messages', json['messages'], 'text');
+      case 'responses':
+        if (isSystem) return this.topLevel(context, 'instructions', json['instructions']);
+        if (typeof json['input'] !== 'string') {
+          return this.messages(context, 'input', json['input'], isUser ? 'input_text' : 'output_text');
+        }
+        return isUser ? this.text(context, ['input'], json['input']) : undefined;
+      case 'completions':
+        return isUser ? this.prompts(context, json['prompt']) : undefined;
+      default:
+        return undefined;
+    }
+  }
+
+  private prompts(context: RequestContext, prompt: JsonValue | undefined): void {
+    if (typeof prompt === 'string') return this.text(context, ['prompt'], prompt);
+    if (!Array.isArray(prompt)) return;
+    // A list is several prompts; those given as tokens have no text to put anything in front of. It is set as a
+    // whole, because a change for each of its items would take quadratic time.
+    if (!prompt.some((one) => this.accepts(one))) return;
+    context.body.set(
+      ['prompt'],
+      prompt.map((one) => (this.accepts(one) ? this.options.prefix + one : one)),
+    );
+  }
+
+  private accepts(text: JsonValue): text is string {
+    return typeof text === 'string' && (!this.options.onlyIfEmpty || text.trim() === '');
+  }
+
+  /** A system text that stands beside the messages: a string, or a list of text parts. */
+  private topLevel(context: RequestContext, name: string, value: JsonValue | undefined): void {
+    this.content(context, [name], value, 'text');
+  }
+
+  private messages(context: RequestContext, name: string, list: JsonValue | undefined, type: TextType): void {
+    if (!Array.isArray(list)) return;
+    const { prefix, applyToRole: role, addToExisting, onlyIfEmpty } = this.options;
+    const index = list.findLastIndex((message) => hasRole(message, role));
+    const message = list[index];
+    if (!isObject(message)) {
+      const added = { role, content: prefix };
+      if (role === 'system') context.body.set([name], [added, ...list]);
+      else if (!addToExisting) context.body.set([name, list.length], added);
+    } else if (addToExisting) {
+      this.content(context, [name, index, 'content'], message['content'], type);
+    } else if (!onlyIfEmpty || textOf(message['content']).trim() === '') {
+      // With the role as the caller wrote it: `developer` stays `developer`.
+      const added = { role: message['role'] ?? role, content: prefix };
+      context.body.set([name], [...list.slice(0, index), added, ...list.slice(index)]);
+    }
+  }
+
+  private content(
+    context: RequestContext,
+    path: JsonPath,
+    content: JsonValue | undefined,
+    type: TextType,
+  ): void {
+    if (!Array.isArray(content)) {
+      if (typeof content === 'string' || content === null || content === undefined) {
+        this.text(context, path, content ?? '');
+      }
+      return;
+    }
+    if (this.options.onlyIfEmpty && textOf(content).trim() !== '') return;
+    const index = content.findIndex((part) => partText(part) !== undefined);
+    if (index >= 0) {
+      const text = partText(content[index]) as string;
+      context.body.set([...path, index, 'text'], this.options.prefix + text);
+    } else {
+      // Behind the other parts: some wires want tool results first, and none minds text after an image.
+      context.body.set([...path, content.length], { type, text: this.options.prefix });
+    }
+  }
+
+  private text(context: RequestContext, path: JsonPath, text: string): void {
+    if (this.accepts(text)) context.body.set(path, this.options.prefix + text);
+  }
+}
+
+function hasRole(message: JsonValue, role: Filled['applyToRole']): boolean {
+  if (!isObject(message)) return false;
+  if (role === 'system') return message['role'] === 'system' || message['role'] === 'developer';
+  return message['role'] === role && !(role === 'user' && onlyToolResults(message['content']));
+}
+
+function onlyToolResults(content: JsonValue | undefined): boolean {
+  if (!Array.isArray(content) || content.length === 0) return false;
+  return content.every((part) => isObject(part) && part['type'] === 'tool_result');
+}
+
+function textOf(content: JsonValue | undefined): string {
+  if (typeof content === 'string') return content;
+  return Array.isArray(content) ? content.map((part) => partText(part) ?? '').join('') : '';
+}
+
+/** The text of a text part; every wire keeps it in `text`. */
+function partText(part: JsonValue | undefined): string | undefined {
+  if (!isObject(part)) return undefined;
+  const { type, text } = part;
+  if (type !== 'text' && type !== 'input_text' && type !== 'output_text') return undefined;
+  return typeof text === 'string' ? text : undefined;
+}
+
+function isObject(value: JsonValue | undefined): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** Options of `add-prefix`, spelled as in existing guardrail configurations. */
+const AddPrefixSchema = Type.Object(
+  {
+    prefix: Type.String({
+      minLength: 1,
+      maxLength: 100_000,
+      description:
+        'Text that is put in front. Spaces and line breaks between it and the text are part of it.',
+    }),
+    applyToRole: Type.Optional(
+      Type.Union([Type.Literal('user'), Type.Literal('system'), Type.Literal('assistant')], {
+        default: 'user',
+        description:
+          'Whose text: that of the last message of this role. `system` includes `developer` messages, `system` of Messages and `instructions` of Responses; a system text that is missing is added at the front. User messages that only carry tool results do not count. Prompts of Completions are user text.',
+      }),
+    ),
+    addToExisting: Type.Optional(
+      Type.Boolean({
+        default: true,
+        description:
+          'Put the prefix into the message. When false, a message of its own with the prefix is added before it, or at the end when there is none. Plain texts (`prompt`, a string `input`, `system`, `instructions`) are edited either way.',
+      }),
+    ),
+    onlyIfEmpty: Type.Optional(
+      Type.Boolean({
+        default: false,
+        description: 'Only where the text is empty; a message that is missing counts as empty.',
+      }),
+    ),
+  },
+  { additionalProperties: false },
+);
+
+/** The options as written. */
+export type AddPrefixOptions = Static<typeof AddPrefixSchema>;
 
 /** Puts a text in front of what the caller sends. */
 export default definePlugin({

@@ -5,7 +5,7 @@ import { TestContext, testKey } from '../../tests/kit/plugin-kit.ts';
 import { defineRoute } from '../../core/pipeline/define-route.ts';
 import { matchedRoute } from '../../core/pipeline/keys.ts';
 import type { Directory } from '../../core/ports/directory.ts';
-import { beginWithDefaults } from './begin-with-defaults.ts';
+import { beginWithDefaults } from './index.ts';
 
 type Metadata = Readonly<Record<string, string>>;
 

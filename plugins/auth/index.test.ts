@@ -11,8 +11,7 @@ import {
   testScope,
   testStart,
 } from '../../tests/kit/plugin-kit.ts';
-import auth from './index.ts';
-import type { KeyOptions } from './options.ts';
+import auth, { type KeyOptions } from './index.ts';
 
 const secret = 'wk_0123456789abcdef';
 const plain = 'a-key-of-our-own-choice';

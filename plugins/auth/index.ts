@@ -1,15 +1,109 @@
-import { beginWithDefaults } from './begin-with-defaults.ts';
-import { directoryBehind } from '../../core/errors/gateway-error.ts';
+import { directoryBehind, isTokenError } from '../../core/errors/gateway-error.ts';
 import { callerKey, callerKeyHeader, matchedRoute } from '../../core/pipeline/keys.ts';
 import { notEnforced } from '../../core/organisation/not-enforced.ts';
-import { definePlugin, type RequestContext } from '../../core/pipeline/plugin.ts';
-import type { KeyRecord } from '../../core/ports/directory.ts';
-import { CallerRefusals } from './caller-refusals.ts';
-import { KeyRing } from './key-ring.ts';
-import { AuthSchema } from './options.ts';
-import { archived, expired, invalid, missing } from './refusals.ts';
-import { isTokenForm } from './token-form.ts';
-import { TokenRing } from './token-ring.ts';
+import {
+  definePlugin,
+  type Outcome,
+  type RequestContext,
+  type Scope,
+  type Static,
+  Type,
+} from '../../core/pipeline/plugin.ts';
+import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
+import { archived, expired, invalid, KeyRing, missing } from './key-ring.ts';
+import { isTokenForm, TokenRing } from './token-ring.ts';
+import { keySecretProperties, oneKeySecret } from '../../core/organisation/key-secret.ts';
+import { TokenSchema } from './token-options.ts';
+import { RefusedAttempts } from '../../core/http/audit-trail.ts';
+import type { Resources } from '../../core/ports/resources.ts';
+
+const verifying = { id: 'tokens.verify', audit: 'verify' };
+const sending = { id: 'requests.send', audit: 'send' };
+
+/**
+ * Puts into the audit trail which tokens were refused, whatever was asked for with them, and which keys wanted to send
+ * a request to a provider without the scope for it. What is refused at a route of administration is noted there.
+ */
+class CallerRefusals {
+  private readonly refused: RefusedAttempts;
+
+  constructor(scope: Scope, resources: Resources) {
+    this.refused = new RefusedAttempts(scope, resources);
+  }
+
+  /** Notes how a request ended. */
+  settled(context: RequestContext, outcome: Outcome): void {
+    const { error } = outcome;
+    if (error === undefined) return;
+    if (isTokenError(error)) this.refused.note(context, verifying, outcome);
+    else if (error.code === 'scope_missing' && context.get(matchedRoute) === undefined)
+      this.refused.note(context, sending, outcome);
+  }
+}
+
+const strict = { additionalProperties: false };
+
+const Identifier = (description: string) => Type.String({ minLength: 1, maxLength: 255, description });
+
+const KeySchema = Type.Object(
+  {
+    name: Identifier('What people call the key; shown in messages.'),
+    id: Type.Optional(Identifier('What logs, analytics and rate limits know it by. Default: its name.')),
+    ...keySecretProperties,
+    kind: Type.Optional(
+      Type.Union(
+        [
+          Type.Literal('owner'),
+          Type.Literal('organisation-service'),
+          Type.Literal('workspace-service'),
+          Type.Literal('workspace-user'),
+        ],
+        {
+          default: 'workspace-service',
+          description: 'How far it reaches: owner and organisation-service see every workspace.',
+        },
+      ),
+    ),
+    organisation_id: Type.Optional(
+      Identifier('Organisation that it belongs to. Default: the default organisation.'),
+    ),
+    workspace_id: Type.Optional(
+      Identifier('Workspace that its requests are logged in. Default: the default workspace.'),
+    ),
+    scopes: Type.Optional(
+      Type.Array(Type.String({ pattern: '^(\\*|[a-z_]+\\.[a-z_]+)$' }), {
+        maxItems: 200,
+        description:
+          'What it may do (`logs.view`, `analytics.view`, `*` for everything). Default: `completions.write`; an owner key `*`.',
+      }),
+    ),
+    expires_at: Type.Optional(
+      Type.String({
+        format: 'date-time',
+        description: 'From when on it is refused, ISO 8601 with a time zone. Default: never.',
+      }),
+    ),
+  },
+  { ...strict, ...oneKeySecret },
+);
+
+/** Options of `auth`. */
+const AuthSchema = Type.Object(
+  {
+    keys: Type.Optional(
+      Type.Array(KeySchema, {
+        default: [],
+        maxItems: 10000,
+        description: 'Service keys that this file defines, beside those that the gateway holds itself.',
+      }),
+    ),
+    jwt: Type.Optional(TokenSchema),
+  },
+  strict,
+);
+
+/** One key as written in YAML. */
+export type KeyOptions = Static<typeof KeySchema>;
 
 /**
  * Finds out who is calling. Refuses with `key_missing`, `key_invalid`, `key_expired` or `workspace_archived`, and tokens
@@ -115,4 +209,23 @@ function attribute({ facts }: RequestContext, key: KeyRecord): void {
 /** Keys of the organisation do not end with a workspace. */
 function isOfWorkspace({ kind }: KeyRecord): boolean {
   return kind === 'workspace-service' || kind === 'workspace-user';
+}
+
+/**
+ * Puts the default metadata of a request's organisation, workspace and key into its metadata, as soon as its key is
+ * known: what the workspace says counts before what the organisation says, then the key, then the request itself. So
+ * nobody escapes a limit by saying something else. Administration routes are left as they are.
+ */
+export function beginWithDefaults(
+  context: RequestContext,
+  key: KeyRecord,
+  directory: Pick<Directory, 'defaultsOf'>,
+): void {
+  const own = key.defaults?.metadata;
+  const above = directory.defaultsOf(key.organisationId, key.workspaceId).metadata;
+  if (own === undefined && above === undefined) return;
+  if (context.get(matchedRoute) !== undefined) return;
+  const { facts } = context;
+  // Object.assign would lose a member called __proto__.
+  facts.metadata = { ...facts.metadata, ...own, ...above };
 }

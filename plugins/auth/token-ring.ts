@@ -1,17 +1,153 @@
-import { tokenInvalid } from '../../core/errors/gateway-error.ts';
+import { directoryBehind, quoteClaim, tokenInvalid } from '../../core/errors/gateway-error.ts';
 import { canonicalScope, scopesByType } from '../../core/access/scopes.ts';
 import { notEnforced } from '../../core/organisation/not-enforced.ts';
 import { GatewayError, type Scope } from '../../core/pipeline/plugin.ts';
-import type { KeyRecord } from '../../core/ports/directory.ts';
+import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
 import type { Counter } from '../../core/ports/metrics.ts';
 import { RecentMap } from '../../core/base/recent-map.ts';
 import { sha256 } from '../../core/base/sha256.ts';
 import type { TokenVerifier, VerifiedToken } from '../../core/ports/token-verifier.ts';
-import { tokenExpired } from './refusals.ts';
-import { readClaims } from './token-claims.ts';
-import { keyOfToken } from './token-key.ts';
-import { defaultAlgorithms, type TokenOptions } from './token-options.ts';
-import { tokenScope, withReading } from './token-scopes.ts';
+import { tokenExpired } from './key-ring.ts';
+import { defaultAlgorithms, defaultClaims, type TokenOptions } from './token-options.ts';
+import { isStorable } from '../../core/organisation/fields.ts';
+import type { ApiKeyDefaults } from '../../core/ports/resources.ts';
+
+const form = /^eyJ[\w-]+\.[\w-]+\.[\w-]*$/;
+
+/**
+ * Whether this is written like a JSON Web Token: three parts in base64url, the first of which begins a JSON object.
+ * One with an empty signature is written like one too, and refused for that.
+ */
+export function isTokenForm(text: string): boolean {
+  return text.startsWith('eyJ') && form.test(text);
+}
+
+const possible = scopesByType['workspace-user'];
+/** Every token may see what workspace keys may see. */
+const readAndList: readonly string[] = [...possible].filter((scope) => /\.(read|list)$/.test(scope));
+
+/** The scope in its own spelling, if workspace keys may hold it; undefined otherwise. */
+function tokenScope(written: string, prefixes: readonly string[]): string | undefined {
+  const scope = written.replaceAll(':', '.');
+  if (possible.has(scope)) return scope;
+  const dot = scope.indexOf('.');
+  const rest = scope.slice(dot + 1);
+  return dot > 0 && prefixes.includes(scope.slice(0, dot)) && possible.has(rest) ? rest : undefined;
+}
+
+/** These scopes, and all those of reading and listing. */
+function withReading(scopes: Iterable<string>): readonly string[] {
+  return [...new Set([...scopes, ...readAndList])];
+}
+
+type Claims = Readonly<Record<string, unknown>>;
+
+/** What is taken from the claims of a token. */
+export interface TokenIdentity {
+  readonly issuer: string;
+  readonly subject: string;
+  /** Undefined where the token says nothing. */
+  readonly organisation: string | undefined;
+  readonly workspace: string | undefined;
+  /** Empty when it names nobody. */
+  readonly user: string;
+  /** As written; undefined without a claim of scopes. */
+  readonly scopes: readonly string[] | undefined;
+  readonly defaults: ApiKeyDefaults | undefined;
+  /** Names of claims that limit what may be used. */
+  readonly limitClaims: readonly string[];
+}
+
+const longestText = 255;
+const longestValue = 1024;
+const maxMetadata = 50;
+const maxScopes = 500;
+
+/** Reads the claims, by the names that the configuration gives them. Throws `token_invalid`. */
+function readClaims(claims: Claims, { claims: names = {} }: TokenOptions): TokenIdentity {
+  const text = (of: 'organisation' | 'workspace' | 'user'): string | undefined =>
+    textOf(present(claims, names[of] ?? defaultClaims[of]));
+  return {
+    issuer: textOf(present(claims, ['iss'])) ?? '',
+    subject: textOf(present(claims, ['sub'])) ?? '',
+    organisation: text('organisation'),
+    workspace: text('workspace'),
+    user: text('user') ?? '',
+    scopes: scopesOf(present(claims, names.scopes ?? defaultClaims.scopes)),
+    defaults: defaultsOf(present(claims, names.defaults ?? defaultClaims.defaults)),
+    limitClaims: ['usage_limits', 'rate_limits'].filter((name) => saysSomething(claims[name])),
+  };
+}
+
+/** Whether a claim is there, and is no empty list or object. */
+function saysSomething(value: unknown): boolean {
+  if (value === undefined || value === null) return false;
+  return typeof value !== 'object' || Object.keys(value).length > 0;
+}
+
+interface Claim {
+  readonly name: string;
+  readonly value: unknown;
+}
+
+/** The first of these claims that the token has. */
+function present(claims: Claims, names: readonly string[]): Claim | undefined {
+  const name = names.find((one) => Object.hasOwn(claims, one) && claims[one] !== null);
+  return name === undefined ? undefined : { name, value: claims[name] };
+}
+
+function textOf(claim: Claim | undefined): string | undefined {
+  if (claim === undefined) return undefined;
+  const { name, value } = claim;
+  if (isText(value, longestText)) return value;
+  throw tokenInvalid(`has a claim "${name}" that is no text of 1 to ${longestText} characters.`);
+}
+
+function isText(value: unknown, longest: number): value is string {
+  return typeof value === 'string' && value !== '' && value.length <= longest && isStorable(value);
+}
+
+function scopesOf(claim: Claim | undefined): readonly string[] | undefined {
+  if (claim === undefined) return undefined;
+  const { name, value } = claim;
+  const list: unknown = typeof value === 'string' ? value.split(' ').filter((part) => part !== '') : value;
+  if (Array.isArray(list) && list.length <= maxScopes && list.every((one) => typeof one === 'string'))
+    return list;
+  throw tokenInvalid(
+    `has a claim "${name}" that is neither a text of scopes separated by spaces nor a list of at most ${maxScopes} of them.`,
+  );
+}
+
+function defaultsOf(claim: Claim | undefined): ApiKeyDefaults | undefined {
+  if (claim === undefined) return undefined;
+  const { name, value } = claim;
+  const refuse = (what: string): Error => tokenInvalid(`has a claim "${name}" ${what}.`);
+  if (!isObject(value)) throw refuse('that is no object');
+  const { config_id: configId, metadata } = value;
+  if (configId !== undefined && !isText(configId, longestText))
+    throw refuse(`whose "config_id" is no text of 1 to ${longestText} characters`);
+  if (metadata !== undefined && !isMetadata(metadata))
+    throw refuse(
+      `whose "metadata" is no object of at most ${maxMetadata} texts, each of at most ${longestValue} characters`,
+    );
+  return {
+    ...(configId !== undefined && { configId }),
+    ...(metadata !== undefined && { metadata }),
+  };
+}
+
+function isMetadata(value: unknown): value is Readonly<Record<string, string>> {
+  if (!isObject(value)) return false;
+  const members = Object.entries(value);
+  return (
+    members.length <= maxMetadata &&
+    members.every(([name, text]) => isText(name, longestText) && (text === '' || isText(text, longestValue)))
+  );
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
 
 /** A user may be made, or a workspace removed, while a token lives: this often its key is made anew. */
 const remapEveryMs = 10_000;
@@ -186,5 +322,53 @@ function possibleScope(written: string, index: number): string {
     'invalid_request',
     `auth: ${param}: a token cannot hold "${scope}". Name a scope that keys of workspaces can hold.`,
     { param },
+  );
+}
+
+/**
+ * The key as which the bearer of a verified token acts: one of a user, in one workspace. Throws `token_invalid` when
+ * its organisation or workspace does not exist here, and `store_unavailable` when that cannot be known now.
+ */
+function keyOfToken(
+  identity: TokenIdentity,
+  { scopes, expiresAt }: { readonly scopes: readonly string[]; readonly expiresAt: number },
+  directory: Directory,
+): KeyRecord {
+  const { issuer, subject, user, defaults, limitClaims } = identity;
+  const organisationId = identity.organisation ?? directory.defaultOrganisationId;
+  const name = user === '' ? subject : user;
+  return {
+    id: `jwt:${sha256(JSON.stringify([issuer, subject === '' ? user : subject]), 'base64url').slice(0, 22)}`,
+    name: name === '' ? 'a token without a subject' : name,
+    kind: 'workspace-user',
+    organisationId,
+    workspaceId: workspaceOf(organisationId, identity.workspace, directory),
+    userId: user === '' ? '' : (directory.user(organisationId, user)?.id ?? user),
+    scopes,
+    expiresAt,
+    isToken: true,
+    ...(defaults !== undefined && { defaults }),
+    ...(limitClaims.length > 0 && { limitClaims }),
+  };
+}
+
+/** An organisation is known by its workspaces: one that has none of this name is not told apart from one that is not there. */
+function workspaceOf(organisationId: string, named: string | undefined, directory: Directory): string {
+  const { defaultOrganisationId, defaultWorkspaceId } = directory;
+  const isDefault = organisationId === defaultOrganisationId;
+  if (named === undefined) {
+    if (isDefault) return defaultWorkspaceId;
+    throw tokenInvalid(
+      `names the organisation ${quoteClaim(organisationId)} and no workspace. Have its issuer name one, or leave out the organisation for the default one.`,
+    );
+  }
+  if (isDefault && named === defaultWorkspaceId) return named;
+  const found = directory.workspaceId(organisationId, named);
+  if (found !== undefined) return found;
+  if (directory.standing() !== 'current') throw directoryBehind('workspace of the token');
+  throw tokenInvalid(
+    isDefault
+      ? `names the workspace ${quoteClaim(named)}, which does not exist. Use the id or slug of one that does.`
+      : `names the workspace ${quoteClaim(named)} of the organisation ${quoteClaim(organisationId)}, which does not exist. Use ids of ones that do.`,
   );
 }

@@ -8,8 +8,7 @@ import { testOutcome, testScope } from '../../tests/kit/plugin-kit.ts';
 import auth from '../auth/index.ts';
 import { attemptContext } from '../../tests/kit/attempt-kit.ts';
 import { cachedGateway, counting, type Asked } from '../../tests/kit/cache-kit.ts';
-import { AnswerCache } from './answer-cache.ts';
-import { Flights } from './flights.ts';
+import { AnswerCache, Flights } from './answer-cache.ts';
 import cache from './index.ts';
 
 describe('who shares an answer', () => {

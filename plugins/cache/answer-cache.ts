@@ -9,17 +9,190 @@ import type {
   RequestContext,
 } from '../../core/pipeline/context.ts';
 import type { Cache } from '../../core/ports/cache.ts';
-import { headerValue, type HeaderList } from '../../core/ports/header-list.ts';
+import { type HeaderList, headerValue } from '../../core/ports/header-list.ts';
 import type { Similar } from '../../core/ports/vector-index.ts';
-import { AnswerStore } from './answer-store.ts';
-import { rememberBody } from './cache-key.ts';
-import { streamTypeOf } from './convert.ts';
-import { CollectingBudget, collectStream } from './collect-stream.ts';
-import { Flight, type Flights, type Landing } from './flights.ts';
-import { LookUps, type LookUp, type LookUpSetup } from './look-up.ts';
-import { replay } from './replay.ts';
-import { headersToKeep, type StoredAnswer } from './stored-answer.ts';
-import { wholeJson, wholeStream } from './whole-answer.ts';
+import { AnswerStore, headersToKeep, type StoredAnswer, wholeJson, wholeStream } from './stored-answer.ts';
+import { cacheKey, namespaceOf, rememberBody } from './cache-key.ts';
+import { CollectingBudget, collectStream, replay, streamTypeOf } from './replay.ts';
+import type { CacheArea } from '../../core/base/cache-namespace.ts';
+import type { Clock } from '../../core/ports/clock.ts';
+import type { Log } from '../../core/ports/log.ts';
+import { type Question, questionOf, type SimilarQuestions } from './similar-questions.ts';
+import { PassingMap } from '../../core/base/recent-map.ts';
+
+/** Requests that may wait for one answer; the others make their own call. */
+const maxFollowers = 256;
+
+/** An answer for everybody who waits. */
+interface Landed {
+  readonly answer: StoredAnswer;
+  /** Of the question that it answers; undefined when that is the very same. */
+  readonly similarity: number | undefined;
+}
+
+/** What became of waiting: the answer, the lead (its own call is what the others wait for now), or nothing. */
+export type Landing = Landed | Flight | undefined;
+
+/** Anything whose client may leave. */
+interface Leaving {
+  readonly aborted: boolean;
+  onAbort(run: () => void): () => void;
+}
+
+/** The calls that are on their way, by key: who asks the same meanwhile waits for the answer instead of calling too. */
+export class Flights {
+  private readonly open = new PassingMap<string, Flight>();
+
+  /** The call for this key that is on its way. */
+  find(key: string): Flight | undefined {
+    return this.open.get(key);
+  }
+
+  /** Opens one; whoever does must `land`, `release` or `handOver` it in the end. Call it only when there is none. */
+  takeOff(key: string): Flight {
+    const flight = new Flight(this.open, key);
+    this.open.set(key, flight);
+    return flight;
+  }
+}
+
+/** One call and those who wait for it. All three ways to end it do nothing when it has ended already. */
+export class Flight {
+  private readonly open: PassingMap<string, Flight>;
+  private readonly key: string;
+  /** Made for the first one: most calls are followed by nobody. */
+  private followers: Set<(landing: Landing) => void> | undefined;
+  private over = false;
+
+  /** It stands in `open` under this key until it ends. */
+  constructor(open: PassingMap<string, Flight>, key: string) {
+    this.open = open;
+    this.key = key;
+  }
+
+  /** Waits for the answer, until the client leaves, and `waitMs` at the most. Undefined when too many wait already. */
+  follow(clock: Clock, waitMs: number, client: Leaving): Promise<Landing> | undefined {
+    const followers = (this.followers ??= new Set());
+    if (followers.size >= maxFollowers) return undefined;
+    if (client.aborted) return Promise.resolve(undefined);
+    return new Promise((resolve) => {
+      const done = (landing: Landing): void => {
+        followers.delete(done);
+        stopTimer();
+        stopListening();
+        resolve(landing);
+      };
+      followers.add(done);
+      const stopTimer = clock.after(waitMs, () => done(undefined));
+      const stopListening = client.onAbort(() => done(undefined));
+    });
+  }
+
+  /** Here is the answer. */
+  land(answer: StoredAnswer, similarity?: number): void {
+    this.end({ answer, similarity });
+  }
+
+  /** There will be no answer to share: everybody goes on alone, all at once. */
+  release(): void {
+    this.end(undefined);
+  }
+
+  /** The one who called has left: the one who waits longest calls in its place, and the others go on waiting. */
+  handOver(): void {
+    if (this.over) return;
+    for (const next of this.followers ?? []) return next(this);
+    this.end(undefined);
+  }
+
+  private end(landing: Landed | undefined): void {
+    if (this.over) return;
+    this.over = true;
+    this.open.delete(this.key);
+    if (this.followers === undefined) return;
+    for (const follower of this.followers) follower(landing);
+  }
+}
+
+/** An answer is used for so long at the least, in milliseconds, whatever a config says. */
+const minAgeMs = 1000;
+
+/** An attempt whose answer is wanted for the cache. */
+interface LookUp {
+  readonly key: string;
+  readonly area: CacheArea;
+  readonly maxAgeMs: number;
+  /** Similar ones are looked for. */
+  readonly question: Question | undefined;
+  /** Least cosine of those. */
+  readonly threshold: number;
+  /** Milliseconds since the epoch. */
+  readonly askedAt: number;
+  /** Others wait for this attempt's answer. */
+  flight: Flight | undefined;
+  /** The attempt is over; a lead that comes now has to be passed on. */
+  over: boolean;
+}
+
+/** What decides what is wanted of the cache. */
+interface LookUpSetup {
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Where no config says anything; `config`: nothing is cached then. */
+  readonly mode: 'simple' | 'semantic' | 'config';
+  readonly maxAgeMs: number;
+  /** Of what configs may ask for. */
+  readonly maxAgeLimitMs: number;
+  readonly endpoints: ReadonlySet<string>;
+  /** Undefined: only the very same questions are found. */
+  readonly similar: SimilarQuestions | undefined;
+}
+
+/** What attempts want of the cache, by the plugin's options, their config and their headers. */
+class LookUps {
+  private readonly setup: LookUpSetup;
+  private warned = false;
+
+  constructor(setup: LookUpSetup) {
+    this.setup = setup;
+  }
+
+  /** Undefined for an attempt that the cache has nothing to do with. */
+  of(context: AttemptContext): LookUp | undefined {
+    const { endpoints, clock, maxAgeMs, maxAgeLimitMs, similar } = this.setup;
+    const asked = context.attempt.cache;
+    const mode = asked?.mode ?? this.setup.mode;
+    if (mode === 'off' || mode === 'config' || !endpoints.has(context.endpoint.id)) return undefined;
+    if (context.service('debug')?.toLowerCase() === 'false') return undefined;
+    const key = cacheKey(context);
+    if (key === undefined) return undefined;
+    const { organisationId, workspaceId } = context.facts;
+    const askedAge = asked?.maxAgeMs;
+    return {
+      key,
+      area: { organisationId, workspaceId, namespace: namespaceOf(context) },
+      maxAgeMs: askedAge === undefined ? maxAgeMs : Math.min(Math.max(askedAge, minAgeMs), maxAgeLimitMs),
+      question: mode === 'semantic' ? this.question(context) : undefined,
+      threshold: asked?.threshold ?? similar?.threshold ?? 1,
+      askedAt: clock.now(),
+      flight: undefined,
+      over: false,
+    };
+  }
+
+  private question(context: AttemptContext): Question | undefined {
+    const { similar, log } = this.setup;
+    if (similar !== undefined) return questionOf(context, similar.rules);
+    if (!this.warned) {
+      this.warned = true;
+      log.warn(
+        'A config asks for the semantic cache, and the plugin "cache" has none: only the very same questions are found. Give the plugin the option "semantic" with a provider.',
+        { config: context.facts.config },
+      );
+    }
+    return undefined;
+  }
+}
 
 /** What all streams that are being collected may hold together. */
 const maxCollectedBytes = 64 * 1024 * 1024;

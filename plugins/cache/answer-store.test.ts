@@ -3,8 +3,7 @@ import { describe, test } from 'node:test';
 import { invalidationKey, invalidationKeptMs, type CacheArea } from '../../core/base/cache-namespace.ts';
 import type { Cache } from '../../core/ports/cache.ts';
 import { testScope } from '../../tests/kit/plugin-kit.ts';
-import { AnswerStore } from './answer-store.ts';
-import type { StoredAnswer } from './stored-answer.ts';
+import { AnswerStore, type StoredAnswer } from './stored-answer.ts';
 
 const area: CacheArea = { organisationId: 'org-1', workspaceId: 'ws-1', namespace: 'docs' };
 const maxAgeMs = 60_000;

@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import type { JsonValue } from '../../core/pipeline/context.ts';
 import { parseJson } from '../../core/base/json.ts';
-import { canonicalJson } from './canonical-json.ts';
+import { canonicalJson } from './cache-key.ts';
 
 const nothing: ReadonlySet<string> = new Set();
 const canonical = (text: string, without = nothing): string | undefined =>

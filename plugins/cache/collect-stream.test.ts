@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { StreamSource, StreamTarget } from '../../core/pipeline/answer.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
-import { CollectingBudget, collectStream } from './collect-stream.ts';
+import { CollectingBudget, collectStream } from './replay.ts';
 
 const failure = new GatewayError('upstream_reset', 'It broke.');
 

@@ -13,8 +13,7 @@ import { settle } from '../../tests/conformance/manual-clock.ts';
 import { attemptContext, type TestAttemptContext } from '../../tests/kit/attempt-kit.ts';
 import { completion, question } from '../../tests/kit/cache-kit.ts';
 import { testOutcome, testScope } from '../../tests/kit/plugin-kit.ts';
-import cache from './index.ts';
-import type { CacheOptions } from './options.ts';
+import cache, { type CacheOptions } from './index.ts';
 
 const settings = (change: Partial<CacheSettings> = {}): CacheSettings => ({
   ...{ mode: 'simple', maxAgeMs: undefined, threshold: undefined },

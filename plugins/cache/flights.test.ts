@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ManualClock } from '../../tests/conformance/manual-clock.ts';
-import { Flights, type Flight, type Landing } from './flights.ts';
+import { Flights, type Flight, type Landing } from './answer-cache.ts';
 import type { StoredAnswer } from './stored-answer.ts';
 
 const answer: StoredAnswer = {

@@ -6,7 +6,7 @@ import {
   type Line,
 } from '../../core/lifecycle/recording-services.test-support.ts';
 import { TestClock } from '../../tests/kit/plugin-kit.ts';
-import { QuestionVectors } from './question-vectors.ts';
+import { QuestionVectors } from './similar-questions.ts';
 
 function begin() {
   const lines: Line[] = [];

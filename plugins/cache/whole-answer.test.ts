@@ -59,7 +59,7 @@ describe('other endpoints', () => {
       { input: 'x' },
       { object: 'list', data: [{ embedding: [1] }], usage: { total_tokens: 1 } },
     ],
-    ['moderations', { input: 'x' }, { id: 'm', results: [] }],
+    ['moderations', { input: 'x', model: 'text-moderation-latest' }, { id: 'm', results: [] }],
     ['rerank', { query: 'x', documents: ['y'] }, { results: [] }],
     ['responses', { input: 'x' }, { id: 'r', status: 'completed', output: [] }],
     ['messages', {}, { type: 'message', stop_reason: 'end_turn', content: [] }],

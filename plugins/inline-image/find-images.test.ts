@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import type { EndpointId } from '../../core/dialects/endpoint.ts';
 import type { JsonValue } from '../../core/pipeline/context.ts';
 import { setAt } from '../../core/pipeline/json-splice.ts';
-import { findImages, placeOf } from './find-images.ts';
+import { findImages, placeOf } from './index.ts';
 
 const url = 'https://images.example.com/a.png';
 const data = 'data:image/png;base64,AA==';

@@ -7,8 +7,7 @@ import { ChangedBody } from '../../core/pipeline/attempt-body.ts';
 import { providerPlugin, startTestGateway, type TestGatewayOptions } from '../../tests/kit/gateway-kit.ts';
 import { connect, send, startUpstream, until, type Answering } from '../../tests/kit/http-kit.ts';
 import { optionErrors, TestContext, testScope } from '../../tests/kit/plugin-kit.ts';
-import inlineImage from './index.ts';
-import type { InlineImageOptions } from './options.ts';
+import inlineImage, { type InlineImageOptions } from './index.ts';
 
 const png = Buffer.concat([Buffer.from('\x89PNG\r\n\x1a\n', 'latin1'), Buffer.alloc(1_000, 7)]);
 const jpeg = Buffer.concat([Buffer.from([0xff, 0xd8, 0xff]), Buffer.alloc(500, 9)]);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { createdAt } from './created-at.ts';
+import { createdAt } from './members.ts';
 
 test('the time of a row is that of Date, whatever was asked before', () => {
   const time = fc.integer({ min: 0, max: 4_102_444_800_000 });

@@ -13,16 +13,16 @@ import { compileRedaction, redactionFaults } from '../../core/redaction/redactio
 import { redactionRules } from '../../core/redaction/redaction-options.ts';
 import {
   callBodies,
+  type CallBodies,
   callText,
   isEmbeddable,
+  keepBody,
+  type KeptBody,
   loggedBodies,
   redactedBody,
-  type CallBodies,
-} from './body-row.ts';
-import { CommonMembers, type CommonText } from './common-members.ts';
-import { createdAt } from './created-at.ts';
-import { keepBody, type KeptBody } from './kept-body.ts';
-import { requestLine } from './request-row.ts';
+  requestLine,
+} from './request-row.ts';
+import { CommonMembers, type CommonText, createdAt } from './members.ts';
 
 /** The most of one body that can be logged; what the pipeline keeps of an answer. */
 const maxKeptBytes = 262_144;

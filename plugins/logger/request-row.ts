@@ -1,10 +1,185 @@
-import type { Outcome, RequestContext } from '../../core/pipeline/context.ts';
+import {
+  type Outcome,
+  providerCall,
+  type RequestContext,
+  type ToldCall,
+} from '../../core/pipeline/plugin.ts';
 import { loggedTry, type RequestFacts } from '../../core/pipeline/facts.ts';
 import { noUsage, type Usage } from '../../core/dialects/usage.ts';
 import { quoteWithin } from '../../core/base/json.ts';
 import type { Redaction } from '../../core/redaction/redaction.ts';
-import { createdAt } from './created-at.ts';
-import { clip, duration, list, milliseconds, number, redacted, text } from './members.ts';
+import { clip, createdAt, duration, list, milliseconds, number, redacted, text } from './members.ts';
+import zlib from 'node:zlib';
+import type { Transform } from 'node:stream';
+import { isUtf8 } from 'node:buffer';
+import { isEventStreamType } from '../../core/dialects/event-stream-type.ts';
+import type { BodyRow } from '../../core/ports/request-row.ts';
+import type { Clock } from '../../core/ports/clock.ts';
+
+const nothing: KeptBody = { bytes: Buffer.alloc(0), truncated: true };
+
+/** The part of a body row that says what was sent and answered. */
+type LoggedBodies = Pick<
+  BodyRow,
+  'request' | 'response' | 'request_truncated' | 'response_truncated' | 'log_format'
+>;
+
+/**
+ * Both bodies as text. One format holds for both: `base64` as soon as one of them is no UTF-8, `sse` when the
+ * answer is an event stream, `json` when both look like JSON.
+ */
+export function loggedBodies(request: KeptBody, response: KeptBody, contentType: string): LoggedBodies {
+  const isText = isUtf8(request.bytes) && isUtf8(response.bytes);
+  const encoding = isText ? 'utf8' : 'base64';
+  return {
+    request: request.bytes.toString(encoding),
+    response: response.bytes.toString(encoding),
+    request_truncated: request.truncated,
+    response_truncated: response.truncated,
+    log_format: isText ? textFormat(request.bytes, response.bytes, contentType) : 'base64',
+  };
+}
+
+function textFormat(request: Buffer, response: Buffer, contentType: string): BodyRow['log_format'] {
+  if (isEventStreamType(contentType)) return 'sse';
+  return looksLikeJson(request) && looksLikeJson(response) ? 'json' : 'text';
+}
+
+/**
+ * A body without what must not be logged. Nothing is kept of one that is no text: what cannot be read cannot be searched.
+ */
+export async function redactedBody(
+  { bytes, truncated }: KeptBody,
+  contentType: string,
+  redaction: Redaction | undefined,
+  clock: Pick<Clock, 'monotonic'>,
+): Promise<KeptBody> {
+  if (redaction === undefined || bytes.length === 0) return { bytes, truncated };
+  if (!isUtf8(bytes)) return nothing;
+  const how = { isEventStream: isEventStreamType(contentType), isTruncated: truncated };
+  const redacted = await redaction.body(bytes.toString('utf8'), how, clock);
+  return { bytes: Buffer.from(redacted), truncated };
+}
+
+/** Begins like an object or a list; nothing at all is no contradiction. */
+function looksLikeJson(bytes: Buffer): boolean {
+  let at = 0;
+  while (at < bytes.length && (bytes[at] as number) <= 0x20) at++;
+  return at === bytes.length || bytes[at] === 0x7b || bytes[at] === 0x5b;
+}
+
+/** Whether a JSON document can stand in a row as it is, without being escaped. */
+export function isEmbeddable(document: Buffer, maxBytes: number): boolean {
+  // A line of the journal is a row: a document that spans lines is escaped like any other text.
+  return document.length <= maxBytes && !document.includes(10) && isUtf8(document);
+}
+
+/** What is kept of the bodies of a call to a provider. */
+export interface CallBodies {
+  /** `own`: the same as the body of the request. */
+  readonly sent: KeptBody | 'own' | false | undefined;
+  readonly answered: KeptBody | false | undefined;
+}
+
+/** What was last sent to a provider for a request, and the answer to it where it was translated. */
+export function callBodies(context: RequestContext, maxBytes: number): CallBodies {
+  const call = context.get(providerCall);
+  const cut = (body: KeptBody | undefined) => body && cutBody(body.bytes, body.truncated, maxBytes);
+  return { sent: call?.body === 'own' ? 'own' : cut(call?.body), answered: cut(call?.answerBody) };
+}
+
+/** JSON of a call, as a row holds it. */
+export function callText({ request, answer }: ToldCall, { sent, answered }: CallBodies): string {
+  return JSON.stringify({
+    request: { ...request, ...(sent === 'own' ? { own: true } : bodyMembers(sent)) },
+    ...(answer !== undefined && { response: { ...answer, ...bodyMembers(answered) } }),
+  });
+}
+
+function bodyMembers(kept: KeptBody | false | undefined) {
+  if (kept === undefined || kept === false || (kept.bytes.length === 0 && !kept.truncated)) return {};
+  const isText = isUtf8(kept.bytes);
+  return {
+    body: kept.bytes.toString(isText ? 'utf8' : 'base64'),
+    ...(!isText && { base64: true }),
+    ...(kept.truncated && { truncated: true }),
+  };
+}
+
+/** As much of a body as is kept. */
+export interface KeptBody {
+  readonly bytes: Buffer;
+  readonly truncated: boolean;
+}
+
+const empty = Buffer.alloc(0);
+
+/**
+ * At most `maxBytes` of a body, cut between characters and freed from gzip, br or deflate. A promise only when
+ * something has to be decoded. An unknown or damaged encoding is kept as it is.
+ */
+export function keepBody(
+  body: Buffer = empty,
+  options: { readonly encoding: string; readonly truncated: boolean; readonly maxBytes: number },
+): KeptBody | Promise<KeptBody> {
+  const { encoding, truncated, maxBytes } = options;
+  const decoder = body.length > 0 && encoding !== '' ? decoderFor(encoding, body) : undefined;
+  return decoder === undefined
+    ? cutBody(body, truncated, maxBytes)
+    : decode(decoder, body, truncated, maxBytes);
+}
+
+/** At most `maxBytes` of a body, cut between characters. */
+export function cutBody(body: Buffer, truncated: boolean, maxBytes: number): KeptBody {
+  if (body.length > maxBytes) return { bytes: wholeCharacters(body.subarray(0, maxBytes)), truncated: true };
+  return { bytes: truncated ? wholeCharacters(body) : body, truncated };
+}
+
+/** Drops a UTF-8 character that the end of the bytes cuts in two. */
+function wholeCharacters(bytes: Buffer): Buffer {
+  for (let back = 1; back <= 3 && back <= bytes.length; back++) {
+    const byte = bytes[bytes.length - back] as number;
+    if ((byte & 0xc0) === 0x80) continue;
+    const length = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
+    return length > back ? bytes.subarray(0, bytes.length - back) : bytes;
+  }
+  return bytes;
+}
+
+function decoderFor(encoding: string, body: Buffer): Transform | undefined {
+  const name = encoding.trim().toLowerCase();
+  if (name === 'br')
+    return zlib.createBrotliDecompress({ finishFlush: zlib.constants.BROTLI_OPERATION_FLUSH });
+  // What was kept may end anywhere; flushing at the end gives what there is instead of an error.
+  const options = { finishFlush: zlib.constants.Z_SYNC_FLUSH };
+  if (name === 'gzip' || name === 'x-gzip') return zlib.createGunzip(options);
+  if (name !== 'deflate') return undefined;
+  // Some servers send bare deflate data under this name; the zlib wrapper begins with method 8.
+  const isWrapped = ((body[0] as number) & 0x0f) === 8;
+  return isWrapped ? zlib.createInflate(options) : zlib.createInflateRaw(options);
+}
+
+/** Stops at the bound, so that a small body cannot unfold into a large one, and keeps what came before any damage. */
+function decode(decoder: Transform, body: Buffer, truncated: boolean, maxBytes: number): Promise<KeptBody> {
+  return new Promise((resolve) => {
+    const chunks: Buffer[] = [];
+    let length = 0;
+    const finish = (complete: boolean): void => {
+      if (length === 0 && !complete) resolve(cutBody(body, truncated, maxBytes));
+      else resolve(cutBody(Buffer.concat(chunks), truncated || !complete, maxBytes));
+    };
+    decoder.on('data', (chunk: Buffer) => {
+      chunks.push(chunk);
+      length += chunk.length;
+      if (length <= maxBytes) return;
+      decoder.removeAllListeners('end').destroy();
+      finish(true);
+    });
+    decoder.on('end', () => finish(true));
+    decoder.on('error', () => finish(false));
+    decoder.end(body);
+  });
+}
 
 /**
  * The log row of one request as a line of JSON, without what `redaction` takes out of its path, error message, metadata

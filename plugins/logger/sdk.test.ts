@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TestContext } from '../../tests/kit/plugin-kit.ts';
-import { sdkOf } from './sdk.ts';
+import { sdkOf } from './members.ts';
 
 const stainless = (language: string, version: string) => ({
   'x-stainless-lang': language,

@@ -17,8 +17,7 @@ import {
   testScope,
   type TestRequest,
 } from '../../tests/kit/plugin-kit.ts';
-import policies from './index.ts';
-import type { PoliciesOptions } from './options.ts';
+import policies, { type PoliciesOptions } from './index.ts';
 
 type PolicyRecord = StoredRecord<'rate_limit_policy'>;
 

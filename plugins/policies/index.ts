@@ -1,6 +1,13 @@
 import { countedTokens, estimatedUsage } from '../../core/pipeline/estimated-usage.ts';
 import { callerKey, limitsOnStoreFailure } from '../../core/pipeline/keys.ts';
-import { defineKey, definePlugin, GatewayError, type RequestContext } from '../../core/pipeline/plugin.ts';
+import {
+  defineKey,
+  definePlugin,
+  GatewayError,
+  type RequestContext,
+  type Static,
+  Type,
+} from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import {
   LimitCharges,
@@ -8,10 +15,75 @@ import {
   takeCharges,
   type TokenReservation,
 } from '../../core/access/limit-charges.ts';
-import { PoliciesSchema } from './options.ts';
-import { OwnLimits } from './own-limits.ts';
-import { PolicySets, type Policy, type PolicySet } from './policy-set.ts';
+import { type Policy, type PolicySet, PolicySets } from './policy-set.ts';
 import { Subject } from './subject.ts';
+import type { RateLimit } from '../../core/ports/limits.ts';
+
+interface KeyCharges {
+  readonly ofWorkspace: readonly RateLimit[] | undefined;
+  readonly charges: LimitCharges;
+}
+
+/** What requests are counted in by the limits of their key and of its workspace; each made once, until they change. */
+class OwnLimits {
+  readonly #ofKeys = new WeakMap<KeyRecord, KeyCharges>();
+  /** For keys without limits of their own: there may be many. */
+  readonly #ofWorkspaces = new WeakMap<readonly RateLimit[], LimitCharges>();
+
+  /** Undefined for no limits, which is what most keys have. */
+  of(key: KeyRecord, ofWorkspace: readonly RateLimit[] | undefined): LimitCharges | undefined {
+    const { rateLimits } = key;
+    if (rateLimits === undefined) return ofWorkspace && this.#chargesOf(key, ofWorkspace);
+    const known = this.#ofKeys.get(key);
+    if (known !== undefined && known.ofWorkspace === ofWorkspace) return known.charges;
+    const { id, name, organisationId } = key;
+    const charges = new LimitCharges();
+    charges.addLimits(rateLimits, {
+      prefix: `key:${organisationId}:${id}`,
+      organisationId,
+      name: `key ${JSON.stringify(name)}`,
+    });
+    if (ofWorkspace !== undefined) charges.addAll(this.#chargesOf(key, ofWorkspace));
+    this.#ofKeys.set(key, { ofWorkspace, charges });
+    return charges;
+  }
+
+  #chargesOf({ organisationId, workspaceId: id }: KeyRecord, limits: readonly RateLimit[]): LimitCharges {
+    let charges = this.#ofWorkspaces.get(limits);
+    if (charges !== undefined) return charges;
+    charges = new LimitCharges();
+    const prefix = `workspace:${organisationId}:${id}`;
+    charges.addLimits(limits, { prefix, organisationId, name: `workspace "${id}"` });
+    this.#ofWorkspaces.set(limits, charges);
+    return charges;
+  }
+}
+
+/** Options of `policies`. */
+const PoliciesSchema = Type.Object(
+  {
+    max_groups: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 1_000_000,
+        default: 10_000,
+        description:
+          'How many groups of one policy are counted at once in a process, where callers choose the groups (`metadata.*`, `model`, `provider` …). A request that would begin another one is refused until one has been idle for the length of its window.',
+      }),
+    ),
+    on_store_failure: Type.Optional(
+      Type.Union([Type.Literal('local'), Type.Literal('open'), Type.Literal('closed')], {
+        default: 'local',
+        description:
+          'What happens while the shared counters (`storage.counters`) do not answer within 50 ms: `local` counts in this process, `open` lets requests through uncounted, `closed` refuses them with 503 `limits_unavailable`. The same holds for the limits of the providers that the request goes to.',
+      }),
+    ),
+  },
+  { additionalProperties: false },
+);
+
+/** The options as written. */
+export type PoliciesOptions = Static<typeof PoliciesSchema>;
 
 const reservedTokens = defineKey<TokenReservation>('reserved-tokens');
 const noPolicies: readonly never[] = [];

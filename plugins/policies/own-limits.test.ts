@@ -15,8 +15,7 @@ import {
   type TestRequest,
   testScope,
 } from '../../tests/kit/plugin-kit.ts';
-import policies from './index.ts';
-import type { PoliciesOptions } from './options.ts';
+import policies, { type PoliciesOptions } from './index.ts';
 
 const requests = (value: number, unit: RateLimit['unit'] = 'rpm') =>
   ({ type: 'requests', unit, value }) as const satisfies RateLimit;

@@ -6,8 +6,7 @@ import type { Hooks, Scope } from '../../core/pipeline/plugin.ts';
 import type { Counters, Window } from '../../core/ports/counters.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import { optionErrors, TestContext, testKey, testScope } from '../../tests/kit/plugin-kit.ts';
-import rateLimit from './index.ts';
-import type { RateLimitOptions } from './limits.ts';
+import rateLimit, { type RateLimitOptions } from './index.ts';
 
 async function limiter(
   options: RateLimitOptions,

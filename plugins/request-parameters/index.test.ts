@@ -3,8 +3,7 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { judged } from '../../core/pipeline/plugin.ts';
 import { contextFor, optionErrors, testScope, type TestRequest } from '../../tests/kit/plugin-kit.ts';
-import requestParameters from './index.ts';
-import type { RequestParametersOptions } from './options.ts';
+import requestParameters, { type RequestParametersOptions } from './index.ts';
 import { refusalOf } from './refusal-of.test-support.ts';
 
 const chat = { model: 'm', messages: [{ role: 'user', content: 'hi' }] };

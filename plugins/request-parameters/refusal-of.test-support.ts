@@ -1,7 +1,6 @@
 import type { GatewayError } from '../../core/errors/gateway-error.ts';
 import { contextFor, testScope, type TestRequest } from '../../tests/kit/plugin-kit.ts';
-import requestParameters from './index.ts';
-import type { RequestParametersOptions } from './options.ts';
+import requestParameters, { type RequestParametersOptions } from './index.ts';
 
 /** The refusal that these options answer this request with, or undefined when they let it pass. */
 export async function refusalOf(

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { RequestParametersOptions } from './options.ts';
+import type { RequestParametersOptions } from './index.ts';
 import { refusalOf } from './refusal-of.test-support.ts';
 
 const chat = { model: 'm', messages: [{ role: 'user', content: 'hi' }] };

@@ -1,6 +1,6 @@
 import type { JsonObject, JsonValue } from '../../core/pipeline/context.ts';
 import type { NamedModels } from '../../core/pipeline/plugin.ts';
-import type { RequestParametersOptions } from './options.ts';
+import type { RequestParametersOptions } from './index.ts';
 
 type Primitive = string | number | boolean | null;
 

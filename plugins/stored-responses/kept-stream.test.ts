@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { StreamSource, StreamTarget } from '../../core/pipeline/answer.ts';
-import { KeptStream } from './kept-stream.ts';
+import { KeptStream } from './response-store.ts';
 
 const before =
   'event: response.created\ndata: {"text":"event: response.completed\\\\n 🌊"}\n\nevent: response.output_text.delta\ndata: {"delta":"\\nevent: response.completed"}\n\n';

@@ -1,7 +1,209 @@
-import type { JsonObject, JsonValue, MaybePromise } from '../../core/pipeline/context.ts';
+import type {
+  HookResult,
+  JsonObject,
+  JsonValue,
+  MaybePromise,
+  RequestContext,
+} from '../../core/pipeline/context.ts';
 import { parseJson, writeJson } from '../../core/base/json.ts';
 import type { Cache } from '../../core/ports/cache.ts';
 import { sha256 } from '../../core/base/sha256.ts';
+import { GatewayError } from '../../core/errors/gateway-error.ts';
+import type { Answer, StreamSource, StreamTarget } from '../../core/pipeline/answer.ts';
+
+const ends = ['event: response.completed\n', 'event: response.incomplete\n'];
+/** As much of a chunk may hold the beginning of what marks the end. */
+const overlap = 32;
+
+/**
+ * A Responses stream that flows by until its final event; that is held back until `whole` has been told the bytes from
+ * it on, so that whoever has read the end can refer to the response. A final event of more than `maxBytes` flows by.
+ */
+export class KeptStream implements StreamSource, StreamTarget {
+  private readonly source: StreamSource;
+  private readonly maxBytes: number;
+  private readonly whole: (bytes: Buffer) => unknown;
+  private target: StreamTarget | undefined;
+  private tail = '';
+  /** The chunks from that on in which the final event begins. */
+  private held: Buffer[] | undefined;
+  /** Where it begins behind the beginning of `tail`, which has left. */
+  private begins = 0;
+  private heldBytes = 0;
+  private isOver = false;
+
+  constructor(source: StreamSource, maxBytes: number, whole: (bytes: Buffer) => unknown) {
+    this.source = source;
+    this.maxBytes = maxBytes;
+    this.whole = whole;
+  }
+
+  pipe(target: StreamTarget): void {
+    this.target = target;
+    this.source.pipe(this);
+  }
+
+  resume(): void {
+    this.source.resume();
+  }
+
+  cancel(error: GatewayError): void {
+    this.isOver = true;
+    this.source.cancel(error);
+  }
+
+  data(chunk: Buffer): boolean {
+    if (this.isOver) return this.target?.data(chunk) ?? false;
+    if (this.held === undefined && !this.hasBegun(chunk)) return this.target?.data(chunk) ?? false;
+    const held = (this.held ??= []);
+    held.push(chunk);
+    this.heldBytes += chunk.length;
+    if (this.heldBytes <= this.maxBytes) return true;
+    this.isOver = true;
+    return this.release();
+  }
+
+  end(): void {
+    const { held } = this;
+    if (held === undefined || this.isOver) {
+      this.target?.end();
+      return;
+    }
+    const done = (): void => {
+      if (this.isOver) return;
+      this.isOver = true;
+      this.release();
+      this.target?.end();
+    };
+    const pending = this.whole(
+      Buffer.concat([Buffer.from(this.tail, 'latin1'), ...held]).subarray(this.begins),
+    );
+    if (pending instanceof Promise) pending.then(done, done);
+    else done();
+  }
+
+  fail(error: GatewayError, told?: Buffer): void {
+    this.isOver = true;
+    this.release();
+    this.target?.fail(error, told);
+  }
+
+  private hasBegun(chunk: Buffer): boolean {
+    // Names of events are ASCII, and no line within JSON begins like one.
+    const text = `\n${this.tail}${chunk.toString('latin1')}`;
+    const at = Math.max(...ends.map((end) => text.lastIndexOf(`\n${end}`)));
+    if (at !== -1) {
+      this.begins = at;
+      return true;
+    }
+    this.tail = text.slice(1).slice(-overlap);
+    return false;
+  }
+
+  private release(): boolean {
+    const { held = [] } = this;
+    this.held = undefined;
+    let room = true;
+    for (const chunk of held) room = this.target?.data(chunk) ?? false;
+    return room;
+  }
+}
+
+const pathOf = /^\/responses\/(resp_[\w-]{1,200})(\/input_items)?\/?$/;
+
+/** Requests about a response that is kept. */
+export class StoredRequests {
+  private readonly store: ResponseStore;
+
+  constructor(store: ResponseStore) {
+    this.store = store;
+  }
+
+  /** Answers for responses that are kept; others are their provider's. */
+  answer(context: RequestContext): HookResult {
+    const { endpoint, method, path, facts } = context;
+    if (endpoint.modelled || endpoint.dialect !== 'openai-responses') return undefined;
+    const [, id, isInput] = pathOf.exec(path) ?? [];
+    if (id === undefined || (method !== 'GET' && !(method === 'DELETE' && isInput === undefined)))
+      return undefined;
+    const owner = { organisationId: facts.organisationId, workspaceId: facts.workspaceId };
+    const answered = (stored: StoredResponse | undefined): HookResult => {
+      if (stored === undefined) return undefined;
+      if (method === 'DELETE')
+        return this.store
+          .delete(owner, stored)
+          .then(() => jsonAnswer({ id, object: 'response', deleted: true }));
+      const query = new URLSearchParams(context.query);
+      return isInput === undefined ? whole(stored, query) : inputPage(stored, query);
+    };
+    const found = this.store.response(owner, id);
+    return found instanceof Promise ? found.then(answered) : answered(found);
+  }
+
+  /** The target keeps nothing either, and has no such path. */
+  unknown({ path }: RequestContext): undefined {
+    const [, id] = /^\/responses\/(resp_[\w-]{1,200})(?:\/.*)?$/.exec(path) ?? [];
+    if (id === undefined) return undefined;
+    throw new GatewayError(
+      'resource_not_found',
+      `No response "${id.slice(0, 100)}" is kept for this workspace. It was made with "store": false, was deleted, was too large to keep, or is older than ${this.store.seconds} s.`,
+      { param: 'response_id' },
+    );
+  }
+}
+
+function whole({ response }: StoredResponse, query: URLSearchParams): Answer {
+  if (query.get('stream') === 'true')
+    throw new GatewayError(
+      'not_supported',
+      'A response that the gateway keeps is whole and is not streamed again. Leave "stream" out.',
+      { param: 'stream' },
+    );
+  return jsonAnswer(response);
+}
+
+/** One page of the items that a response was asked with, the latest first unless `order=asc`. */
+function inputPage({ input, response }: StoredResponse, query: URLSearchParams): Answer {
+  const limit = Number(query.get('limit') ?? '20');
+  if (!Number.isInteger(limit) || limit < 1 || limit > 100) throw wrong('limit', 'a number from 1 to 100');
+  const order = query.get('order') ?? 'desc';
+  if (order !== 'asc' && order !== 'desc') throw wrong('order', '"asc" or "desc"');
+  const items = input.map((item, i) => listed(item, `in_${idOf(response).slice('resp_'.length)}_${i}`));
+  if (order === 'desc') items.reverse();
+  const after = query.get('after');
+  const at = after === null ? -1 : items.findIndex((item) => item['id'] === after);
+  if (after !== null && at === -1) throw wrong('after', 'the id of an item of this list');
+  const data = items.slice(at + 1, at + 1 + limit);
+  const page = {
+    object: 'list',
+    data,
+    first_id: data[0]?.['id'] ?? null,
+    last_id: data.at(-1)?.['id'] ?? null,
+    has_more: at + 1 + limit < items.length,
+  };
+  return jsonAnswer(page);
+}
+
+/** An item as lists show it: with an id and a type, and the content of messages in parts. */
+function listed(item: JsonValue, id: string): JsonObject {
+  const given = asObject(item) ?? {};
+  const isMessage = given['type'] === undefined && given['role'] !== undefined;
+  const shown: JsonObject = { id, ...(isMessage ? { type: 'message' } : {}), ...given };
+  if (shown['type'] !== 'message') return shown;
+  const type = shown['role'] === 'assistant' ? 'output_text' : 'input_text';
+  const { content } = shown;
+  const parts = typeof content === 'string' ? [{ type, text: content }] : (content ?? []);
+  return { status: 'completed', ...shown, content: parts };
+}
+
+function jsonAnswer(value: JsonObject): Answer {
+  const body = Buffer.from(writeJson(value));
+  return { status: 200, headers: ['content-type', 'application/json'], body, isJson: true };
+}
+
+function wrong(param: string, expected: string): GatewayError {
+  return new GatewayError('invalid_request', `"${param}" must be ${expected}.`, { param });
+}
 
 /** Whose responses are meant. */
 export interface Owner {

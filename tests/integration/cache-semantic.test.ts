@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import auth from '../../plugins/auth/index.ts';
-import cache from '../../plugins/cache/index.ts';
-import type { CacheOptions } from '../../plugins/cache/options.ts';
+import cache, { type CacheOptions } from '../../plugins/cache/index.ts';
 import management from '../../plugins/management/index.ts';
 import { ManualClock } from '../conformance/manual-clock.ts';
 import { asking, brief, counting, type Asked } from '../kit/cache-kit.ts';

@@ -5,8 +5,7 @@ import { providerPlugin, startTestGateway, type TestGatewayOptions } from './gat
 import { send, startUpstream, type Answering, type Received } from './http-kit.ts';
 import { testKey } from './plugin-kit.ts';
 import auth from '../../plugins/auth/index.ts';
-import cache from '../../plugins/cache/index.ts';
-import type { CacheOptions } from '../../plugins/cache/options.ts';
+import cache, { type CacheOptions } from '../../plugins/cache/index.ts';
 
 export const question = { model: 'm', messages: [{ role: 'user', content: 'Hello' }] };
 const usage = { prompt_tokens: 3, completion_tokens: 4, total_tokens: 7 };

@@ -15,7 +15,7 @@ import {
   testStart,
 } from '../../../tests/kit/plugin-kit.ts';
 import { storedRow } from '../../../tests/kit/stored-row.ts';
-import { CommonMembers } from '../../logger/common-members.ts';
+import { CommonMembers } from '../../logger/members.ts';
 import { requestLine } from '../../logger/request-row.ts';
 import { getLogRoute } from './routes.ts';
 import type { LogReply } from './record.ts';

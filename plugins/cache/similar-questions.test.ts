@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { attemptContext, type TestAttempt } from '../../tests/kit/attempt-kit.ts';
-import { questionOf, type Question, type QuestionRules } from './question.ts';
+import { questionOf, type Question, type QuestionRules } from './similar-questions.ts';
 
 const rules: QuestionRules = { ignoreSystemPrompt: false, space: 'openai small' };
 const ask = async (

@@ -5,7 +5,7 @@ import type { Outcome } from '../../core/pipeline/context.ts';
 import type { RequestFacts } from '../../core/pipeline/facts.ts';
 import { compileRedaction } from '../../core/redaction/redaction.ts';
 import { TestContext, testOutcome, type TestRequest } from '../../tests/kit/plugin-kit.ts';
-import { CommonMembers } from './common-members.ts';
+import { CommonMembers } from './members.ts';
 
 /** A request that differs from the plain one. */
 interface Difference {

@@ -3,7 +3,7 @@ import { sql } from 'drizzle-orm';
 import { ensureDefaultRecords } from '../core/administration/directory/default-records.ts';
 import { defaultWorkspaceSlug } from '../core/organisation/organisation-block.ts';
 import { GatewayError } from '../core/errors/gateway-error.ts';
-import { restartExitCode } from '../core/lifecycle/watchdog.ts';
+import { restartExitCode } from '../core/lifecycle/process-guards.ts';
 import type { Clock } from '../core/ports/clock.ts';
 import type { Log } from '../core/ports/log.ts';
 import type { Resources } from '../core/ports/resources.ts';

@@ -12,6 +12,7 @@ import { createPrices } from '../adapters/pricing/genai-prices.ts';
 import { providerTable } from '../adapters/providers.ts';
 import { createOtlpTracer } from '../adapters/telemetry/otlp/create-tracer.ts';
 import { createTokens } from '../adapters/tokens/tokens.ts';
+import { ProviderTransport } from '../adapters/transport/provider-transport.ts';
 import { createUndiciTransport } from '../adapters/transport/undici-transport.ts';
 import { type Command } from '../core/administration/cli/arguments.ts';
 import { welcome } from '../core/administration/cli/welcome.ts';
@@ -22,32 +23,27 @@ import type { GatewayConfig } from '../core/config/schema.ts';
 import { watchFiles } from '../core/config/watch.ts';
 import { degradedOf, Dependencies } from '../core/http/dependencies.ts';
 import { Gateway } from '../core/http/gateway.ts';
-import { createHomePages } from '../core/http/home-page.ts';
-import { createInvitePage } from '../core/http/invite-page.ts';
-import { createOperationsAccess } from '../core/http/operations-access.ts';
+import { createHomePages, createInvitePage } from '../core/http/home-page.ts';
+import { createOperations, createOperationsAccess } from '../core/http/operations.ts';
 import { createReferencePages } from '../core/http/openapi/reference-pages.ts';
-import { createOperations } from '../core/http/operations.ts';
 import { createRequestMetrics } from '../core/http/request-metrics.ts';
 import { startServer } from '../core/http/server.ts';
-import { compilePipelines, leftOutPlugins } from '../core/http/serving.ts';
-import { guardsOf } from '../core/lifecycle/guards.ts';
+import { compilePipelines, leftOutPlugins } from '../core/http/route-table.ts';
+import { guardsOf } from '../core/lifecycle/prepare.ts';
 import { PluginBundler } from '../core/lifecycle/plugin-bundler.ts';
-import { installProcessGuards } from '../core/lifecycle/process-guards.ts';
+import { installProcessGuards, restartExitCode, startWatchdog } from '../core/lifecycle/process-guards.ts';
 import { Reloader } from '../core/lifecycle/reload.ts';
 import type { Services } from '../core/lifecycle/scope.ts';
-import { restartExitCode, startWatchdog } from '../core/lifecycle/watchdog.ts';
 import { TracerInUse } from '../core/lifecycle/tracer-in-use.ts';
 import type { UndoStack } from '../core/lifecycle/undo-stack.ts';
 import { pluginErrors } from '../core/lifecycle/plugin-errors.ts';
 import { compilePipeline } from '../core/pipeline/compile.ts';
-import { PendingHooks, type HookRuntime } from '../core/pipeline/call-hook.ts';
-import { createHookTimes } from '../core/pipeline/hook-times.ts';
+import { createHookTimes, type HookRuntime, PendingHooks } from '../core/pipeline/call-hook.ts';
 import type { EngineRuntime } from '../core/pipeline/settle.ts';
 import type { Log } from '../core/ports/log.ts';
 import type { Metrics } from '../core/ports/metrics.ts';
 import { systemClock as clock } from '../core/ports/clock.ts';
 import type { SecretBox } from '../core/ports/secret-managers.ts';
-import type { Transport } from '../core/ports/transport.ts';
 import { Breakers } from '../core/routing/attempts/breakers.ts';
 import { createRouter } from '../core/routing/router.ts';
 import { createEmbeddings } from '../core/routing/embed-text.ts';
@@ -84,7 +80,8 @@ export interface Serving {
 export async function serve(serving: Serving): Promise<void> {
   const { command, file, config, data, log, metrics, features, secrets, opened } = serving;
   const { identity, counters, directory, fileRecords, owned, following, ...stores } = serving.stores;
-  const transport = openTransport(log, metrics);
+  const network = createUndiciTransport({ log, clock, metrics });
+  const transport = new ProviderTransport(network, createMockTransport({ clock }));
   opened.push(() => transport.close());
   const largeTranslation = createLargeTranslation({ clock });
   opened.push(() => largeTranslation.close());
@@ -248,22 +245,6 @@ function analyticsPlace({ storage }: GatewayConfig, data: string): string {
   if (url === 'none:') return 'kept in the journal (storage.analytics.url is "none:")';
   if (url.startsWith('http')) return `ClickHouse at ${url}`;
   return `embedded ClickHouse in ${path.join(data, 'analytics')}`;
-}
-
-/** The built-in provider answers in this process; everything else goes over the network. */
-function openTransport(log: Log, metrics: Metrics): Transport {
-  const network = createUndiciTransport({ log, clock, metrics });
-  const mock = createMockTransport({ clock });
-  return {
-    send: (request, handler) => (request.origin.startsWith('mock:') ? mock : network).send(request, handler),
-    upgrade: (request) =>
-      request.origin.startsWith('mock:') && mock.upgrade !== undefined
-        ? mock.upgrade(request)
-        : network.upgrade(request),
-    close: async () => {
-      await Promise.all([network.close(), mock.close()]);
-    },
-  };
 }
 
 function status(

@@ -10,7 +10,7 @@ import { loadConfig } from '../core/config/load-config.ts';
 import type { ConfigSource } from '../core/config/config-source.ts';
 import type { GatewayConfig } from '../core/config/schema.ts';
 import { UndoStack } from '../core/lifecycle/undo-stack.ts';
-import { keepSystemdInformed } from '../core/lifecycle/watchdog.ts';
+import { keepSystemdInformed } from '../core/lifecycle/process-guards.ts';
 import type { Log } from '../core/ports/log.ts';
 import { systemClock as clock } from '../core/ports/clock.ts';
 import { lockData } from '../storage/embedded/data-lock.ts';

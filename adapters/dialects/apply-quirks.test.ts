@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { EncodeReport } from '../../core/dialects/canonical/encode-report.ts';
+import { EncodeReport } from '../../core/dialects/canonical/chat-codec.ts';
 import { applyQuirks } from './request-settings.ts';
 
 test('values, omissions and names of a host; what is left out is reported', () => {

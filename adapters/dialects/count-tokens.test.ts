@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { EncodeReport } from '../../core/dialects/canonical/encode-report.ts';
+import { EncodeReport } from '../../core/dialects/canonical/chat-codec.ts';
 import type { DialectName } from '../../core/dialects/endpoint.ts';
 import type { OperationCodec } from '../../core/dialects/upstream-plan.ts';
 import type { GatewayError } from '../../core/errors/gateway-error.ts';

@@ -2,6 +2,7 @@ import type {
   ChatClientCodec,
   ChatProviderCodec,
   EncodedRequest,
+  EncodeReport,
 } from '../../core/dialects/canonical/chat-codec.ts';
 import type { DialectName, EndpointId } from '../../core/dialects/endpoint.ts';
 import type {
@@ -11,7 +12,6 @@ import type {
   UpstreamPlan,
 } from '../../core/dialects/upstream-plan.ts';
 import type { ChatRequest } from '../../core/dialects/canonical/chat-request.ts';
-import type { EncodeReport } from '../../core/dialects/canonical/encode-report.ts';
 import type { HostFacts } from '../../core/dialects/host-facts.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import {

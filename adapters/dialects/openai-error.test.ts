@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { ProviderError } from '../../core/dialects/canonical/provider-error.ts';
+import type { ProviderError } from '../../core/dialects/canonical/chat-answer.ts';
 import { decodeOpenAiError, encodeOpenAiProviderError } from './openai-shapes.ts';
 
 test('errors are read from whatever shape a host of the family gives them', () => {

@@ -1,4 +1,4 @@
-import { type ProviderError, unreadableProviderError } from '../../core/dialects/canonical/provider-error.ts';
+import { type ProviderError, unreadableProviderError } from '../../core/dialects/canonical/chat-answer.ts';
 import type { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { ErrorCode } from '../../core/errors/codes.ts';
 import { writeSseFrame } from '../framing/sse-frame.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ChatRequest } from '../../core/dialects/canonical/chat-request.ts';
-import { EncodeReport } from '../../core/dialects/canonical/encode-report.ts';
+import { EncodeReport } from '../../core/dialects/canonical/chat-codec.ts';
 import { reportUnsayable, type Setting } from './request-settings.ts';
 
 const settings: readonly Setting[] = ['n', 'store', 'modalities', 'parallel_tool_calls', 'seed', 'stop'];

@@ -1,5 +1,5 @@
 import type { ChatRequest } from '../../core/dialects/canonical/chat-request.ts';
-import type { EncodeReport } from '../../core/dialects/canonical/encode-report.ts';
+import type { EncodeReport } from '../../core/dialects/canonical/chat-codec.ts';
 import type { Quirks } from '../../core/dialects/host-facts.ts';
 import type { JsonObject } from './json-reading.ts';
 

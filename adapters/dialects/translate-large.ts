@@ -1,6 +1,6 @@
 // A thread of its own: reads, translates and writes chat requests whose size would hold up all others.
 import { parentPort } from 'node:worker_threads';
-import { EncodeReport } from '../../core/dialects/canonical/encode-report.ts';
+import { EncodeReport } from '../../core/dialects/canonical/chat-codec.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import { parseJson } from '../../core/base/json.ts';
 import { headerValue } from '../../core/ports/header-list.ts';

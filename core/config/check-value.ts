@@ -1,13 +1,38 @@
-import type { TSchema } from 'typebox';
+import { type TSchema, Type } from 'typebox';
 import { hideSecrets } from './ajv.ts';
 import type { Origin } from './config-node.ts';
 import type { ConfigSource } from './config-source.ts';
 import type { Hide, Issue } from './issue.ts';
 import { pointerSegments } from '../base/pointer.ts';
-import { arrangeProblems } from './problem-list.ts';
-import type { Problem } from './problem.ts';
+import { arrangeProblems, type Problem } from './problem.ts';
 import { validateValue } from './validate-value.ts';
 import { quoted } from '../base/did-you-mean.ts';
+
+const NoOptions = Type.Object({}, { additionalProperties: false });
+
+/**
+ * Validates a plugin's options where they stand in the configuration (`pointer`), with the places, suggestions
+ * and spellings of the configuration itself. Without a schema only an empty object is allowed. A schema that
+ * does not compile is a problem too.
+ */
+export function validateOptions(
+  schema: TSchema | undefined,
+  value: unknown,
+  pointer: string,
+  source: ConfigSource,
+): CheckedValue {
+  try {
+    return checkValue(schema ?? NoOptions, value ?? {}, { pointer, source });
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    const problem = {
+      ...source.locate(pointer, 'key'),
+      path: pointer,
+      message: `the schema of these options is not valid (${reason}); correct it in the plugin's code`,
+    };
+    return { value: {}, problems: [problem] };
+  }
+}
 
 /** A value as its schema describes it, and what is wrong with it. */
 export interface CheckedValue {

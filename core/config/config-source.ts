@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { dirname, relative } from 'node:path';
 import type { ConfigNode, MapEntry, NodePlace, Origin } from './config-node.ts';
 import type { ReadConfigFile } from './include.ts';
-import { spellingOf } from './key-spelling.ts';
+import { spellingOf } from './schema-branch.ts';
 import { pointerSegments } from '../base/pointer.ts';
 
 /** Where in the configuration something is said. */

@@ -1,12 +1,54 @@
 import {
   allowedValues,
+  isObject,
   resolveReference,
   schemaList,
+  type SchemaObject,
   schemaTypes,
   unionBranches,
-  type SchemaObject,
 } from './schema-object.ts';
-import { listWords } from '../base/did-you-mean.ts';
+import { listWords, quoted } from '../base/did-you-mean.ts';
+
+const longestQuoted = 40;
+
+function shortText(text: string): string {
+  if (text === '') return 'an empty text';
+  return text.length <= longestQuoted ? quoted(text) : `a text of ${text.length} characters`;
+}
+
+function describeKeys(keys: readonly string[]): string {
+  if (keys.length === 0) return 'an empty object';
+  const names = listWords(
+    keys.map((key) => shortText(key)),
+    'and',
+    5,
+  );
+  return keys.length === 1 ? `an object with the key ${names}` : `an object with the keys ${names}`;
+}
+
+/** What a value is, in words, bounded in length: `"abc"`, `an empty list`, `nothing`. */
+export function describeValue(value: unknown): string {
+  if (value === null || value === undefined) return 'nothing';
+  if (typeof value === 'string') return shortText(value);
+  if (Array.isArray(value))
+    return value.length === 0
+      ? 'an empty list'
+      : `a list of ${value.length} item${value.length === 1 ? '' : 's'}`;
+  if (isObject(value)) return describeKeys(Object.keys(value));
+  return typeof value === 'number' || typeof value === 'boolean' ? String(value) : `a ${typeof value}`;
+}
+
+/** What to do about a value of the wrong type, when that is plain; else an empty text. */
+export function typeRemedy(schema: SchemaObject, value: unknown): string {
+  const types = schemaTypes(schema);
+  if (value === null) return '; give it a value or remove the key';
+  if (typeof value === 'string') {
+    const spelled = types.find((type) => coerceText(value, type) !== undefined);
+    return spelled === undefined ? '' : '; remove the quotes';
+  }
+  const scalar = typeof value === 'number' || typeof value === 'boolean';
+  return scalar && types.includes('string') ? '; put it in quotes' : '';
+}
 
 /**
  * Annotation with which a schema says in words what it expects, where its keywords would not read well:
@@ -103,4 +145,18 @@ function forms(schema: SchemaObject, root: SchemaObject, depth: number): string[
 /** What a schema expects, in words: `a whole number from 0 to 65535`, `"open", "loopback" or "key"`. */
 export function describeSchema(schema: SchemaObject, root: SchemaObject): string {
   return listWords([...new Set(forms(schema, root, 0))], 'or');
+}
+
+/**
+ * The number or boolean that a text spells, for values that come from variables; undefined when it spells
+ * none. Integers must be exact, booleans are `true` and `false`.
+ */
+export function coerceText(text: string, type: string): number | boolean | undefined {
+  const trimmed = text.trim();
+  if (type === 'boolean') return trimmed === 'true' ? true : trimmed === 'false' ? false : undefined;
+  const pattern = type === 'integer' ? /^[+-]?\d{1,16}$/ : /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/;
+  if ((type !== 'integer' && type !== 'number') || !pattern.test(trimmed)) return undefined;
+  const number = Number(trimmed);
+  const usable = type === 'integer' ? Number.isSafeInteger(number) : Number.isFinite(number);
+  return usable ? number : undefined;
 }

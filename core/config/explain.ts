@@ -1,8 +1,7 @@
 import type { ErrorObject } from 'ajv';
-import { describeSchema, expectedKeyword } from './describe-schema.ts';
-import { describeValue, typeRemedy } from './describe-value.ts';
+import { describeSchema, describeValue, expectedKeyword, typeRemedy } from './describe-schema.ts';
 import { didYouMean, listWords, quoted } from '../base/did-you-mean.ts';
-import type { Hide, Issue } from './issue.ts';
+import { type Hide, type Issue, unknownKeyIssue } from './issue.ts';
 import { childPointer } from '../base/pointer.ts';
 import { chooseBranch } from './schema-branch.ts';
 import {
@@ -15,7 +14,6 @@ import {
   unionBranches,
   type SchemaObject,
 } from './schema-object.ts';
-import { unknownKeyIssue } from './unknown-key.ts';
 
 /** What explaining validation errors takes beside the errors. */
 export interface ExplainContext {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { compileSchema } from './ajv.ts';
-import { Exports } from './exports-schema.ts';
+import { Exports } from './storage-schema.ts';
 
 const mistakes = (value: object): string[] =>
   compileSchema(Exports)(value).map(({ path, message }) => `${path} ${message}`);

@@ -4,7 +4,7 @@ import { stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { Fingerprinter } from './fingerprint.ts';
+import { Fingerprinter } from './watch.ts';
 
 test('content that comes while a file is looked at never goes with the time of the old content', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'weir-fingerprint-'));

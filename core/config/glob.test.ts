@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 import { after, describe, it } from 'node:test';
-import { expandGlob, globBase, globConcerns, isGlob } from './glob.ts';
+import { expandGlob, globBase, globConcerns, isGlob } from './read-file.ts';
 
 describe('expandGlob', () => {
   const folder = mkdtempSync(join(tmpdir(), 'weir-glob-'));

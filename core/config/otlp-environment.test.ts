@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { loadConfig } from './load-config.ts';
-import { resolveTelemetry } from './otlp-environment.ts';
+import { loadConfig, resolveTelemetry } from './load-config.ts';
 
 const pipelines = 'pipelines: [{ name: a, match: { path: / }, plugins: [auth] }]';
 

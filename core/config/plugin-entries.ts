@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { checkValue } from './check-value.ts';
 import type { ConfigSource } from './config-source.ts';
-import { knownKey } from './key-spelling.ts';
+import { knownKey } from './schema-branch.ts';
 import { childPointer } from '../base/pointer.ts';
 import type { Problem } from './problem.ts';
 import type { PluginEntry } from './schema.ts';

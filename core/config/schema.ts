@@ -1,4 +1,4 @@
-import { Type, type Static } from 'typebox';
+import { type Static, Type } from 'typebox';
 import type { AnalyticsStoreSettings } from '../ports/analytics.ts';
 import { providerAliasProperties, providerFieldProperties } from '../providers/provider-fields.ts';
 import { ProviderRowSchema } from '../providers/provider-row.ts';
@@ -7,14 +7,11 @@ import type { ResourcesStoreSettings } from '../ports/resources.ts';
 import type { RetentionSettings } from '../access/features.ts';
 import type { SecretSources } from '../ports/secret-managers.ts';
 import type { TelemetrySettings } from '../base/trace-context.ts';
-import { RouteConfigSchema, type RouteConfigInput } from '../organisation/route-config.ts';
+import { type RouteConfigInput, RouteConfigSchema } from '../organisation/route-config.ts';
 import { Organisation, type OrganisationBlock } from '../organisation/organisation-block.ts';
-import { Exports } from './exports-schema.ts';
-import { addressRangePattern } from './address-range-pattern.ts';
-import { Retention } from './retention-schema.ts';
-import { section, strict } from './schema-section.ts';
-import { Security } from './security-schema.ts';
-import { Storage } from './storage-schema.ts';
+import { Exports, Retention, Storage } from './storage-schema.ts';
+import { addressRangePattern, Security } from './security-schema.ts';
+import { section, strict } from './schema-object.ts';
 import { Telemetry } from './telemetry-schema.ts';
 
 const headerPrefix = {
@@ -383,4 +380,12 @@ export interface PluginEntry {
   readonly optionsPointer: string;
   /** File that the entry stands in; relative paths start from its folder. */
   readonly file: string;
+}
+
+/** What the gateway's own headers begin with, each with its dash (`x-service-`), the preferred one first. */
+export function servicePrefixes({
+  header_prefix: prefix,
+  header_aliases: aliases,
+}: Pick<GatewayConfig['server'], 'header_prefix' | 'header_aliases'>): string[] {
+  return [prefix, ...aliases].map((one) => `${one}-`);
 }

@@ -1,7 +1,249 @@
 import { Type } from 'typebox';
-import { AnalyticsStore } from './analytics-store-schema.ts';
-import { ResourcesStore } from './resources-store-schema.ts';
-import { section } from './schema-section.ts';
+import { section } from './schema-object.ts';
+import { exportFields } from '../ports/export-fields.ts';
+
+const Field = Type.Enum([...exportFields], { 'x-expected': 'a field of an export, such as "request"' });
+const key = (description: string) =>
+  Type.Optional(Type.String({ minLength: 1, maxLength: 4096, description }));
+
+/** Section `exports`: where files with logs go, and what may be in them. */
+export const Exports = Type.Object(
+  {
+    url: Type.Optional(
+      Type.String({
+        default: 'file:',
+        pattern: '^(file:(/.*)?|s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9_-][A-Za-z0-9._-]*)*/?)$',
+        'x-expected': '"file:", "file:/DIR" or "s3://BUCKET/PREFIX"',
+        description:
+          'Where exported files are kept: `file:` (under the data folder), `file:/DIR` (a folder that gateways may share), or a bucket of a store that speaks S3 as `s3://BUCKET/PREFIX`. See docs/exports.md.',
+      }),
+    ),
+    expires_days: Type.Optional(
+      Type.Number({
+        default: 7,
+        exclusiveMinimum: 0,
+        maximum: 3650,
+        description: 'How long a file is kept after its export has ended.',
+      }),
+    ),
+    max_rows: Type.Optional(
+      Type.Integer({
+        default: 10_000_000,
+        minimum: 1,
+        maximum: 1_000_000_000,
+        description: 'The most rows of one file; an export about more of them is refused.',
+      }),
+    ),
+    link_minutes: Type.Optional(
+      Type.Integer({
+        default: 60,
+        minimum: 1,
+        maximum: 10_080,
+        description:
+          'How long a link to a file opens. Whoever has the link can fetch the file without a key.',
+      }),
+    ),
+    denied_fields: Type.Optional(
+      Type.Array(Field, {
+        default: [],
+        maxItems: exportFields.length,
+        description:
+          'What no export may hold: `request`, `response`, … Exports that ask for it are refused with 403.',
+      }),
+    ),
+    region: Type.Optional(
+      Type.String({
+        default: 'us-east-1',
+        pattern: '^[a-z0-9-]{1,64}$',
+        'x-expected': 'a region, such as "eu-central-1"',
+        description: 'Of the bucket.',
+      }),
+    ),
+    endpoint: Type.Optional(
+      Type.String({
+        default: '',
+        // Whatever holds credentials passes here: the next rule refuses it without quoting it.
+        pattern: '^(https?://(.*@.*|[^\\s/?#@]+))?$',
+        not: {
+          pattern: '@',
+          'x-expected':
+            'an address without a user name and a password; put the keys into "access_key_id" and "secret_access_key" beside it',
+        },
+        'x-expected': 'an origin such as "https://minio.internal:9000"',
+        description: 'Where the store is reached that speaks S3. Empty: AWS in that region.',
+      }),
+    ),
+    path_style: Type.Optional(
+      Type.Boolean({
+        default: false,
+        description: 'The bucket stands in the path instead of the host name, as MinIO and others want it.',
+      }),
+    ),
+    access_key_id: key('Without it: AWS_ACCESS_KEY_ID of the environment.'),
+    secret_access_key: key('Best from a variable. Without it: AWS_SECRET_ACCESS_KEY of the environment.'),
+    session_token: key('For keys that are given for a while. Without it: AWS_SESSION_TOKEN.'),
+  },
+  { ...section, description: 'Logs as files. Changes need a restart.' },
+);
+
+const days = (fallback: number, description: string) =>
+  Type.Optional(Type.Integer({ default: fallback, minimum: 0, maximum: 99_999, description }));
+
+/** Section `retention`: when the analytics store deletes rows by itself. */
+export const Retention = Type.Object(
+  {
+    logs_days: days(90, 'Days that log rows of requests are kept; 0: for ever.'),
+    bodies_days: days(
+      30,
+      'Days that logged bodies (what was sent and answered) are kept; 0: for ever. They are nearly all that a log takes on disk.',
+    ),
+    metrics_days: days(
+      365,
+      'Days that the roll-ups behind graphs are kept, and feedback; 0: for ever. Graphs show what is older than `logs_days` from them.',
+    ),
+  },
+  {
+    ...section,
+    description:
+      'How long the analytics store keeps rows, by the time of their acceptance. A change needs a restart, which applies it to the rows that are there. See docs/clickhouse.md.',
+  },
+);
+
+/** Section `storage.resources`: the embedded engine, or a PostgreSQL server and how to speak to it. */
+const ResourcesStore = Type.Object(
+  {
+    url: Type.Optional(
+      Type.String({
+        default: 'pglite:',
+        // Whatever holds credentials passes here: the next rule refuses a wrong scheme without quoting it.
+        pattern: '^(pglite:.*|none:|.*@.*|postgres(ql)?://.+)$',
+        not: {
+          pattern: '^(?!pglite:|postgres(ql)?://).*@',
+          'x-expected': 'an address that begins with "postgres://"',
+        },
+        'x-expected':
+          '"pglite:", "pglite:" and a directory, "postgres://USER@HOST:5432/DATABASE", or "none:"',
+        description:
+          'Where organisations, workspaces, keys and the record of changes live: `pglite:` (embedded, under the data folder), `pglite:DIR`, a PostgreSQL server as `postgres://USER:PASSWORD@HOST:5432/DATABASE` (`?sslmode=require` or `verify-full` for TLS; database `weir` when none is named), or `none:` (nothing can be administered; only the keys of the data folder and of this file exist). See docs/postgres.md.',
+      }),
+    ),
+    password: Type.Optional(
+      Type.String({
+        maxLength: 1024,
+        description:
+          'Instead of one in `url`, where special characters have to be escaped. Best from a variable: "${POSTGRES_PASSWORD}".',
+      }),
+    ),
+    ca_file: Type.Optional(
+      Type.String({
+        minLength: 1,
+        description:
+          'Certificates (PEM) of the authorities to trust instead of the usual ones; relative to the configuration file. For `?sslmode=verify-full`.',
+      }),
+    ),
+  },
+  { ...section, description: 'What is administered.' },
+);
+
+/** Section `storage.analytics`: the embedded engine, or a ClickHouse server and how to speak to it. */
+const AnalyticsStore = Type.Object(
+  {
+    url: Type.Optional(
+      Type.String({
+        default: 'chdb:',
+        // Whatever holds credentials passes here: the next rule refuses it without quoting it.
+        pattern: '^(chdb:.*|none:|https?://(.*@.*|[^/?#@]+(/[A-Za-z0-9_]*)?))$',
+        not: {
+          pattern: '^https?://.*@',
+          'x-expected':
+            'an address without a user name and a password; put them into "username" and "password" beside it',
+        },
+        'x-expected': '"chdb:", "chdb:" and a directory, "https://HOST:8443/DATABASE", or "none:"',
+        description:
+          'Where logs and analytics live: `chdb:` (embedded, under the data folder), `chdb:DIR`, a ClickHouse server as `http://HOST:8123/DATABASE` or `https://…` (database `weir` when none is named), or `none:` (rows stay in the journal). See docs/clickhouse.md.',
+      }),
+    ),
+    username: Type.Optional(
+      Type.String({ minLength: 1, maxLength: 256, description: 'Without it: `default`.' }),
+    ),
+    password: Type.Optional(
+      Type.String({
+        maxLength: 1024,
+        description: 'Best from a variable: "${CLICKHOUSE_PASSWORD}". Without it: empty.',
+      }),
+    ),
+    ca_file: Type.Optional(
+      Type.String({
+        minLength: 1,
+        description:
+          'Certificates (PEM) of the authorities to trust instead of the usual ones; relative to the configuration file. For `https://`.',
+      }),
+    ),
+    cluster: Type.Optional(
+      Type.String({
+        pattern: '^[A-Za-z0-9_.{}-]+$',
+        maxLength: 256,
+        'x-expected': 'the name of a cluster, or a macro such as "{cluster}"',
+        description: 'Changes of the schema run ON CLUSTER this name. Without it: on the server itself.',
+      }),
+    ),
+    replicated: Type.Optional(
+      Type.Boolean({ default: false, description: 'Tables are created with replicated engines.' }),
+    ),
+    replica_path: Type.Optional(
+      Type.String({
+        default: '/clickhouse/tables/{shard}/{database}/{table}',
+        pattern: '^(/.*)?$',
+        maxLength: 1024,
+        'x-expected': 'a path that begins with "/", or an empty text',
+        description:
+          "Path of a replicated table in Keeper, with the servers' macros. Empty: the servers' own default path and name.",
+      }),
+    ),
+    replica_name: Type.Optional(
+      Type.String({
+        default: '{replica}',
+        minLength: 1,
+        maxLength: 256,
+        description: 'Name of a replica in that path.',
+      }),
+    ),
+    max_memory_bytes: Type.Optional(
+      Type.Integer({
+        default: 1_073_741_824,
+        minimum: 805_306_368,
+        description:
+          'Resident memory that the process of the embedded engine may take, caches and merges included. A server has settings of its own.',
+      }),
+    ),
+    max_concurrent_queries: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 64,
+        description:
+          'Queries of logs and analytics that this gateway runs at the same time; more of them wait. Default: 4 on a server, 2 on the embedded engine. What stores log rows never waits for them.',
+      }),
+    ),
+    max_queued_queries: Type.Optional(
+      Type.Integer({
+        default: 32,
+        minimum: 0,
+        maximum: 10_000,
+        description:
+          'Queries that wait, for ten seconds at the most; beyond either they get 429 `too_many_queries`. Organisations, their workspaces and the keys of these take turns.',
+      }),
+    ),
+    query_timeout_s: Type.Optional(
+      Type.Integer({
+        default: 20,
+        minimum: 1,
+        maximum: 300,
+        description: 'The store ends a query after so many seconds: 504 `query_timeout`.',
+      }),
+    ),
+  },
+  section,
+);
 
 const Store = (options: { default: string; pattern: string; 'x-expected': string; description: string }) =>
   Type.Object({ url: Type.Optional(Type.String(options)) }, section);

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { section, strict } from './schema-section.ts';
+import { section, strict } from './schema-object.ts';
 
 const Otlp = Type.Object(
   {

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { Type, type TSchema } from 'typebox';
 import { loadConfig } from './load-config.ts';
 import { formatProblem } from './problem.ts';
-import { validateOptions } from './validate-options.ts';
+import { validateOptions } from './check-value.ts';
 
 const head = ['version: 1', 'pipelines:', '  - name: gateway', '    match: { path: /** }', '    plugins:'];
 

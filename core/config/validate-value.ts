@@ -1,10 +1,188 @@
 import type { TSchema } from 'typebox';
 import { compileSchema } from './ajv.ts';
 import type { Origin } from './config-node.ts';
-import type { Hide, Issue } from './issue.ts';
+import { type Hide, type Issue, unknownKeyIssue } from './issue.ts';
 import { childPointer, parentPointer } from '../base/pointer.ts';
-import { prepareValue } from './prepare-value.ts';
-import { schemaObject } from './schema-object.ts';
+import { isObject, schemaMap, schemaObject, type SchemaObject, schemaTypes } from './schema-object.ts';
+import { coerceText } from './describe-schema.ts';
+import { facetsOf, knownKey } from './schema-branch.ts';
+import { quoted } from '../base/did-you-mean.ts';
+
+/** A value in the form that its schema describes. */
+interface Prepared {
+  /** A copy with known keys in their own spelling, without unknown ones, with defaults. */
+  readonly value: unknown;
+  readonly issues: readonly Issue[];
+}
+
+/**
+ * Brings a written value into the form of its schema before it is validated: keys in either spelling, texts
+ * that came whole from a variable as numbers and booleans where the schema wants those, defaults. Objects are
+ * strict even if their schema forgot to say so; one that declares no members at all stays open, except at
+ * the top, where it means that there are no options. Beyond `most` issues no more are worked out (default: all are).
+ */
+function prepareValue(
+  schema: SchemaObject,
+  value: unknown,
+  origin: (path: string) => Origin | undefined,
+  most = Number.POSITIVE_INFINITY,
+): Prepared {
+  const preparation = new Preparation(schema, origin, most);
+  return { value: preparation.walk(schema, value, ''), issues: preparation.issues };
+}
+
+/** What the plain schemas of one object say about its keys. */
+interface Members {
+  readonly known: ReadonlyMap<string, SchemaObject>;
+  readonly names: ReadonlySet<string>;
+  /** Those of the known keys that have a default. */
+  readonly defaults: readonly (readonly [name: string, schema: SchemaObject])[];
+  readonly patterns: readonly { readonly expression: RegExp; readonly schema: SchemaObject }[];
+  /** Schema of all other keys; undefined when they are not allowed. */
+  readonly others: SchemaObject | undefined;
+}
+
+class Preparation {
+  readonly issues: Issue[] = [];
+  readonly #root: SchemaObject;
+  readonly #origin: (path: string) => Origin | undefined;
+  readonly #most: number;
+
+  constructor(root: SchemaObject, origin: (path: string) => Origin | undefined, most: number) {
+    this.#root = root;
+    this.#origin = origin;
+    this.#most = most;
+  }
+
+  walk(schema: SchemaObject, value: unknown, path: string): unknown {
+    const coercible = typeof value === 'string' && this.#origin(path)?.whole === true;
+    const facets = facetsOf(schema, value, { root: this.#root, coercible });
+    if (typeof value === 'string') return coercible ? coerce(value, facets) : value;
+    if (Array.isArray(value))
+      return value.map((item: unknown, index) =>
+        this.walk(itemSchema(facets, index), item, childPointer(path, index)),
+      );
+    return isObject(value) ? this.#object(facets, value, path) : value;
+  }
+
+  #object(
+    facets: readonly SchemaObject[],
+    value: Readonly<Record<string, unknown>>,
+    path: string,
+  ): Record<string, unknown> {
+    const members = membersOf(facets, path === '');
+    const known = members.names;
+    const present = new Set(Object.keys(value).flatMap((key) => knownKey(key, known) ?? []));
+    const result = new Map<string, unknown>();
+    const written = new Map<string, string>();
+    for (const [key, child] of Object.entries(value)) {
+      const name = knownKey(key, known) ?? key;
+      const schema = members.known.get(name) ?? matching(members, key) ?? members.others;
+      const first = written.get(name);
+      if (schema === undefined) {
+        // Looking for the key that was meant is the dear part.
+        if (this.issues.length >= this.#most) continue;
+        const issue =
+          known.size === 0 && members.patterns.length > 0
+            ? badNameIssue(childPointer(path, key), key, members)
+            : unknownKeyIssue(childPointer(path, key), key, { known, present });
+        this.issues.push(issue);
+        // As what was meant it shows which form of the object was.
+        const meant = issue.suggestion;
+        const meantSchema = meant === undefined ? undefined : members.known.get(meant);
+        if (meant !== undefined && meantSchema !== undefined && !result.has(meant))
+          result.set(meant, this.walk(meantSchema, child, childPointer(path, meant)));
+      } else if (first !== undefined)
+        this.issues.push({
+          path: childPointer(path, key),
+          message: `${quoted(first)} and ${quoted(key)} are two spellings of the same key; keep one`,
+          part: 'key',
+          keyword: 'spelling',
+        });
+      else {
+        written.set(name, key);
+        result.set(name, this.walk(schema, child, childPointer(path, name)));
+      }
+    }
+    for (const [name, schema] of members.defaults)
+      if (!result.has(name))
+        result.set(name, this.walk(schema, structuredClone(schema.default), childPointer(path, name)));
+    return Object.fromEntries(result);
+  }
+}
+
+function coerce(text: string, facets: readonly SchemaObject[]): string | number | boolean {
+  const types = facets.flatMap(schemaTypes);
+  if (types.includes('string')) return text;
+  for (const type of types) {
+    const value = coerceText(text, type);
+    if (value !== undefined) return value;
+  }
+  return text;
+}
+
+function itemSchema(facets: readonly SchemaObject[], index: number): SchemaObject {
+  for (const { prefixItems, items } of facets) {
+    const own: unknown = Array.isArray(prefixItems) ? prefixItems[index] : undefined;
+    if (own !== undefined) return schemaObject(own);
+    if (isObject(items)) return items;
+  }
+  return {};
+}
+
+/** Of plain schemas that stand alone below the top; a schema does not change. */
+const membersOfSchema = new WeakMap<SchemaObject, Members>();
+
+function membersOf(facets: readonly SchemaObject[], top: boolean): Members {
+  const [only] = facets;
+  if (top || only === undefined || facets.length > 1) return gatherMembers(facets, top);
+  let members = membersOfSchema.get(only);
+  if (members === undefined) membersOfSchema.set(only, (members = gatherMembers(facets, top)));
+  return members;
+}
+
+function gatherMembers(facets: readonly SchemaObject[], top: boolean): Members {
+  const known = new Map<string, SchemaObject>();
+  const patterns: Members['patterns'][number][] = [];
+  let others: SchemaObject | undefined;
+  let closed = false;
+  for (const facet of facets) {
+    for (const [name, schema] of schemaMap(facet, 'properties')) {
+      const before = known.get(name);
+      known.set(
+        name,
+        before === undefined
+          ? schema
+          : { allOf: [before, schema], default: before.default ?? schema.default },
+      );
+    }
+    for (const [source, schema] of schemaMap(facet, 'patternProperties'))
+      patterns.push({ expression: new RegExp(source, 'u'), schema });
+    const rest = facet.additionalProperties ?? facet.unevaluatedProperties;
+    if (rest === false) closed = true;
+    else if (rest !== undefined) others = schemaObject(rest);
+  }
+  const declaresNothing = known.size === 0 && patterns.length === 0;
+  const namesType = facets.some((facet) => facet.type === 'object');
+  const open = !closed && others === undefined && declaresNothing && !(top && namesType);
+  return {
+    known,
+    names: new Set(known.keys()),
+    defaults: [...known].filter(([, schema]) => schema.default !== undefined),
+    patterns,
+    others: open ? {} : others,
+  };
+}
+
+function matching({ patterns }: Members, key: string): SchemaObject | undefined {
+  return patterns.find(({ expression }) => expression.test(key))?.schema;
+}
+
+function badNameIssue(path: string, key: string, { patterns }: Members): Issue {
+  const allowed = patterns.map(({ expression }) => expression.source).join(' or ');
+  const message = `${quoted(key)} cannot be a name here; names must match ${allowed}`;
+  return { path, message, part: 'key', keyword: 'patternProperties' };
+}
 
 /** A value as its schema describes it, and what is wrong with it, by its place within the value. */
 export interface ValidatedValue {

@@ -1,7 +1,209 @@
 import type { Clock } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
-import { DirectoryWatch } from './directory-watch.ts';
-import { Fingerprinter, type Snapshot } from './fingerprint.ts';
+import { type FSWatcher, watch } from 'node:fs';
+import { open, stat } from 'node:fs/promises';
+import { basename, dirname, join, sep } from 'node:path';
+import { expandGlob, globBase, globConcerns, isGlob } from './read-file.ts';
+import { createHash } from 'node:crypto';
+
+/** A larger file is told apart by size and times alone. */
+const maxBytes = 8_388_608;
+
+/** What a watched entry holds now. */
+interface Fingerprint {
+  /** Equal as long as the content is. */
+  readonly content: string;
+  /** When a file was last changed, milliseconds since the epoch; 0 when there is none. */
+  readonly changedAt: number;
+}
+
+/** Content by entry: a file's name, or a pattern that stands for all files that match. */
+type Snapshot = ReadonlyMap<string, Fingerprint>;
+
+const missing: Fingerprint = { content: 'missing', changedAt: 0 };
+
+interface Known {
+  readonly identity: string;
+  readonly fingerprint: Fingerprint;
+}
+
+/** Takes snapshots of files by content. */
+export class Fingerprinter {
+  #known = new Map<string, Known>();
+
+  /**
+   * The entries as they are now. With `trustStatus` a file whose inode, size and times are as before is not
+   * read again. A file that cannot be read counts as missing.
+   */
+  async snapshot(entries: Iterable<string>, trustStatus: boolean): Promise<Snapshot> {
+    const previous = this.#known;
+    this.#known = new Map();
+    const result = new Map<string, Fingerprint>();
+    for (const entry of new Set(entries)) {
+      if (!isGlob(entry)) {
+        result.set(entry, await this.#file(entry, previous, trustStatus));
+        continue;
+      }
+      const hash = createHash('sha256');
+      let changedAt = 0;
+      for (const path of await expandGlob(entry)) {
+        const fingerprint = await this.#file(path, previous, trustStatus);
+        hash.update(`${path}\0${fingerprint.content}\0`);
+        changedAt = Math.max(changedAt, fingerprint.changedAt);
+      }
+      result.set(entry, { content: hash.digest('hex'), changedAt });
+    }
+    return result;
+  }
+
+  async #file(
+    path: string,
+    previous: ReadonlyMap<string, Known>,
+    trustStatus: boolean,
+  ): Promise<Fingerprint> {
+    try {
+      const status = await stat(path);
+      if (!status.isFile()) return missing;
+      const identity = `${status.dev}:${status.ino}:${status.size}:${status.mtimeMs}:${status.ctimeMs}`;
+      const before = this.#known.get(path) ?? (trustStatus ? previous.get(path) : undefined);
+      const fingerprint =
+        before?.identity === identity
+          ? before.fingerprint
+          : {
+              content: status.size > maxBytes ? identity : await contentHash(path),
+              changedAt: await changeTime(path),
+            };
+      this.#known.set(path, { identity, fingerprint });
+      return fingerprint;
+    } catch {
+      return missing;
+    }
+  }
+}
+
+/** Asked after the content was read: new content never goes with an old time, also when it came in between. */
+async function changeTime(path: string): Promise<number> {
+  const { ctimeMs, mtimeMs } = await stat(path);
+  return Math.max(ctimeMs, mtimeMs);
+}
+
+async function contentHash(path: string): Promise<string> {
+  const handle = await open(path, 'r');
+  try {
+    const hash = createHash('sha256');
+    const buffer = Buffer.alloc(65_536);
+    for (let total = 0; total <= maxBytes;) {
+      const { bytesRead } = await handle.read(buffer, 0, buffer.length, null);
+      if (bytesRead === 0) break;
+      hash.update(buffer.subarray(0, bytesRead));
+      total += bytesRead;
+    }
+    return hash.digest('hex');
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Beyond this many directories the poll alone must find changes. */
+const maxDirectories = 200;
+
+interface Watched {
+  readonly watcher: FSWatcher;
+  readonly identity: string;
+}
+
+/**
+ * Watches the directories in which files stand, not the files: an editor or `mv` puts a new file in place of
+ * the watched one. Never keeps the process alive.
+ */
+class DirectoryWatch {
+  readonly #onEvent: () => void;
+  readonly #log: Log;
+  readonly #watched = new Map<string, Watched>();
+  /** Directories that could not be watched, so that each is logged once. */
+  readonly #failed = new Set<string>();
+  #entries: readonly string[] = [];
+  #closed = false;
+
+  constructor(onEvent: () => void, log: Log) {
+    this.#onEvent = onEvent;
+    this.#log = log;
+  }
+
+  /** Brings the watched directories in line with these files and patterns. */
+  async follow(entries: readonly string[]): Promise<void> {
+    this.#entries = entries;
+    const wanted = new Map<string, string>();
+    for (const entry of entries)
+      for (const directory of await directoriesOf(entry)) {
+        const existing = await nearestDirectory(directory);
+        if (existing !== undefined && wanted.size < maxDirectories)
+          wanted.set(existing.path, existing.identity);
+      }
+    if (this.#closed) return;
+    // A directory that was removed and made again has another inode; its old watch is dead.
+    for (const [path, { identity }] of this.#watched) if (wanted.get(path) !== identity) this.#drop(path);
+    for (const [path, identity] of wanted) if (!this.#watched.has(path)) this.#add(path, identity);
+  }
+
+  close(): void {
+    this.#closed = true;
+    for (const path of [...this.#watched.keys()]) this.#drop(path);
+  }
+
+  #add(path: string, identity: string): void {
+    try {
+      const watcher = watch(path, { persistent: false }, (_event, name) => {
+        if (name === null || this.#concerns(path, name)) this.#onEvent();
+      });
+      watcher.on('error', (error) => this.#fail(path, error));
+      this.#watched.set(path, { watcher, identity });
+      this.#failed.delete(path);
+    } catch (error) {
+      this.#fail(path, error);
+    }
+  }
+
+  #drop(path: string): void {
+    this.#watched.get(path)?.watcher.close();
+    this.#watched.delete(path);
+  }
+
+  #fail(path: string, error: unknown): void {
+    this.#drop(path);
+    if (this.#failed.has(path) || this.#closed) return;
+    this.#failed.add(path);
+    this.#log.warn('A directory cannot be watched; changes in it are found by polling, a little later', {
+      directory: path,
+      error: error instanceof Error ? error.message : String(error),
+    });
+  }
+
+  #concerns(directory: string, name: string): boolean {
+    // `..data` is the link that Kubernetes swaps when it updates mounted files.
+    if (name.startsWith('..') || name === basename(directory)) return true;
+    const path = join(directory, name);
+    const leadsTo = (target: string): boolean => target === path || target.startsWith(path + sep);
+    return this.#entries.some((entry) =>
+      isGlob(entry) ? leadsTo(globBase(entry)) || globConcerns(entry, directory, name) : leadsTo(entry),
+    );
+  }
+}
+
+async function directoriesOf(entry: string): Promise<string[]> {
+  if (!isGlob(entry)) return [dirname(entry)];
+  const matches = await expandGlob(entry);
+  return [...new Set([globBase(entry), ...matches.map((match) => dirname(match))])];
+}
+
+/** The directory itself, or what is left of the way to it: its creation is an event there. */
+async function nearestDirectory(path: string): Promise<{ path: string; identity: string } | undefined> {
+  for (let current = path; ; current = dirname(current)) {
+    const status = await stat(current).catch(() => undefined);
+    if (status?.isDirectory() === true) return { path: current, identity: `${status.dev}:${status.ino}` };
+    if (dirname(current) === current) return undefined;
+  }
+}
 
 /** How files are watched. */
 export interface WatchOptions {

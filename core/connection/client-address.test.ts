@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { addressRangePattern } from '../config/address-range-pattern.ts';
+import { addressRangePattern } from '../config/security-schema.ts';
 import { ClientAddresses } from './client-address.ts';
 
 const forwardedFor = (...values: string[]): string[] => values.flatMap((value) => ['X-Forwarded-For', value]);

@@ -30,3 +30,8 @@ export interface StreamFrame {
   /** It says something that could not be read (torn, too long, malformed): a plugin that judges must not let it pass. */
   readonly unread?: true;
 }
+
+/** Whether a content type is that of server-sent events; parameters and case do not matter. */
+export function isEventStreamType(contentType: string): boolean {
+  return /^\s*text\/event-stream/i.test(contentType);
+}

@@ -1,7 +1,6 @@
-import type { ChatProviderCodec, EncodedRequest } from './canonical/chat-codec.ts';
+import type { ChatProviderCodec, EncodedRequest, EncodeReport } from './canonical/chat-codec.ts';
 import type { JsonObject } from './canonical/chat-part.ts';
-import type { EncodeReport } from './canonical/encode-report.ts';
-import type { ProviderError } from './canonical/provider-error.ts';
+import type { ProviderError } from './canonical/chat-answer.ts';
 import type { DialectName, EndpointId } from './endpoint.ts';
 import type { HostFacts } from './host-facts.ts';
 import type { Usage } from './usage.ts';

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { RecordingMetrics } from '../lifecycle/recording-services.test-support.ts';
-import { BoundSeries, type Combination } from './bound-series.ts';
-import { requestFamilies } from './request-families.ts';
+import { BoundSeries, type Combination, requestFamilies } from './request-metrics.ts';
 
 const usual: Combination = {
   provider: 'up',

@@ -1,28 +1,24 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { GatewayConfig } from '../config/schema.ts';
-import { servicePrefixes } from '../config/service-prefixes.ts';
+import { type GatewayConfig, servicePrefixes } from '../config/schema.ts';
 import type { Dialect } from '../dialects/dialect.ts';
 import type { DialectName } from '../dialects/endpoint.ts';
-import { hasDotSegment } from '../dialects/dot-segment.ts';
-import { matchEndpoint } from '../dialects/match-endpoint.ts';
+import { hasDotSegment, matchEndpoint } from '../dialects/match-endpoint.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
-import { clientStalled } from '../pipeline/client-left.ts';
+import { clientStalled } from '../pipeline/answer.ts';
 import { refuse } from '../pipeline/deliver.ts';
-import { deliverSafely } from '../pipeline/deliver-safely.ts';
+import { deliverSafely, type EngineRuntime } from '../pipeline/settle.ts';
 import { DecisionTrace } from '../pipeline/decision-trace.ts';
 import { Exchange, type Matched } from '../pipeline/exchange.ts';
 import { compilePipeline } from '../pipeline/compile.ts';
 import type { BodyBounds } from '../pipeline/request-body.ts';
 import { runExchange } from '../pipeline/run.ts';
-import type { EngineRuntime } from '../pipeline/settle.ts';
 import type { Clock } from '../ports/clock.ts';
 import { HeaderNames } from '../base/header-names.ts';
 import { atTurnEnd } from '../base/turns.ts';
-import { ambiguityOf } from './ambiguous-request.ts';
 import { AnswerHeaders } from '../pipeline/answer-headers.ts';
 import { ClientAddresses } from '../connection/client-address.ts';
-import { handleRoute, type Administration } from './handle-route.ts';
-import { BufferBudget, IncomingRequest, type BodyLimits } from '../connection/incoming.ts';
+import { type Administration, handleRoute } from './handle-route.ts';
+import { type BodyLimits, BufferBudget, IncomingRequest } from '../connection/incoming.ts';
 import type { RouteTable } from './route-table.ts';
 import { ResponseSink } from '../connection/sink.ts';
 import { readTraceHeaders } from '../pipeline/trace-headers.ts';
@@ -321,4 +317,33 @@ function fallbackDialect(dialects: ReadonlyMap<DialectName, Dialect>): Dialect {
   const dialect = dialects.get('openai-chat');
   if (!dialect) throw new Error('The openai-chat dialect is missing.');
   return dialect;
+}
+
+/**
+ * Why a request is refused that two servers read in two ways: one that matched pipelines by the first reading would
+ * forward what the provider takes by the second. Undefined for every other request.
+ *
+ * A `#` never belongs in a request target (RFC 9112, 3.2), more than one Host is refused (3.2), and so is a
+ * Transfer-Encoding of HTTP/1.0, whose framing is faulty then (6.1). Of two Content-Types each reader takes another one.
+ * The connection ends after the answer: where the next request begins cannot be told.
+ */
+function ambiguityOf(request: IncomingMessage): GatewayError | undefined {
+  if (request.url?.includes('#') === true)
+    return refused('The request target holds a "#". Send a "#" that belongs to a name or a value as %23.');
+  if (request.httpVersionMinor === 0 && request.headers['transfer-encoding'] !== undefined)
+    return refused('HTTP/1.0 knows no Transfer-Encoding. Send a Content-Length, or use HTTP/1.1.');
+  const { rawHeaders } = request;
+  let hosts = 0;
+  let types = 0;
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at] ?? '';
+    if (name.length === 4 && name.toLowerCase() === 'host') hosts += 1;
+    else if (name.length === 12 && name.toLowerCase() === 'content-type') types += 1;
+  }
+  if (types > 1) return refused('The request has more than one Content-Type header. Send one.');
+  return hosts > 1 ? refused('The request has more than one Host header. Send one.') : undefined;
+}
+
+function refused(message: string): GatewayError {
+  return new GatewayError('invalid_request', message, { headers: ['connection', 'close'] });
 }

@@ -1,18 +1,234 @@
 import { holds } from '../access/scopes.ts';
-import { featureVariables, type Feature, type Features } from '../access/features.ts';
+import { type Feature, type Features, featureVariables } from '../access/features.ts';
 import { compileSchema } from '../config/ajv.ts';
-import { GatewayError } from '../errors/gateway-error.ts';
+import { boundedPlace, GatewayError, withFullStop } from '../errors/gateway-error.ts';
 import type { Answer } from '../pipeline/answer.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import { callerKey } from '../pipeline/keys.ts';
 import type { Directory, KeyRecord } from '../ports/directory.ts';
 import type { Log } from '../ports/log.ts';
 import { writeInTurns } from '../base/turns.ts';
-import type { Resources } from '../ports/resources.ts';
-import type { RouteDefinition } from '../pipeline/define-route.ts';
+import type { Resources, ResourcesReader, ResourcesWriter } from '../ports/resources.ts';
+import type { AuditedChange, RouteDefinition, RouteInput } from '../pipeline/define-route.ts';
 import { jsonTextAnswer } from '../pipeline/reply.ts';
-import { RouteCall, storeReader } from './route-call.ts';
-import { describeIssues, readRouteParts } from './route-parts.ts';
+import { isStorable } from '../organisation/fields.ts';
+import type { Issue } from '../config/issue.ts';
+import { childPointer } from '../base/pointer.ts';
+import { auditEntry } from './audit-trail.ts';
+import { type Role, roleOf } from '../access/roles.ts';
+import { noStore } from '../organisation/without-store.ts';
+
+/** What was sent, validated. */
+interface RouteParts {
+  readonly params: unknown;
+  readonly query: unknown;
+  readonly body: unknown;
+}
+
+/** What a call of a route is made of beside what was sent. */
+interface RoutePlace {
+  readonly route: RouteDefinition;
+  readonly resources: Resources | undefined;
+  /** What the configuration owns, where there is no store; for reading alone. */
+  readonly owned?: Pick<Resources, 'read'> | undefined;
+  readonly directory: Directory;
+  readonly features: Features;
+}
+
+/** One call of an administration route, as its handler sees it. */
+class RouteCall implements RouteInput<unknown, unknown, unknown> {
+  readonly params: unknown;
+  readonly query: unknown;
+  readonly body: unknown;
+  readonly key: KeyRecord;
+  readonly context: Exchange;
+  private readonly route: RouteDefinition;
+  private readonly resources: Resources | undefined;
+  private readonly place: RoutePlace;
+  private readonly directory: Directory;
+  /** False while the operator has switched the audit trail off. */
+  private readonly audits: boolean;
+  private audited = false;
+
+  constructor(parts: RouteParts, key: KeyRecord, exchange: Exchange, place: RoutePlace) {
+    this.params = parts.params;
+    this.query = parts.query;
+    this.body = parts.body;
+    this.key = key;
+    this.context = exchange;
+    this.route = place.route;
+    this.resources = place.resources;
+    this.place = place;
+    this.directory = place.directory;
+    this.audits = place.features.isOn('audit_logs');
+  }
+
+  get role(): Role {
+    return roleOf(this.key, this.directory);
+  }
+
+  // Handlers take these out of their input one by one.
+  readonly read = async <T>(work: (reader: ResourcesReader) => Promise<T>): Promise<T> =>
+    storeReader(this.place)(work);
+
+  readonly write = async <T>(work: (writer: ResourcesWriter) => Promise<AuditedChange<T>>): Promise<T> => {
+    if (this.route.audit === null)
+      throw new TypeError(`The route "${this.route.id}" changes something and names no audit action.`);
+    const result = await storeOf(this.resources).write(this.key.organisationId, async (writer) => {
+      const change = await work(writer);
+      if (this.audits) await writer.audit.append(this.entry(change.id, change.workspaceId ?? ''));
+      return change.result;
+    });
+    this.audited = true;
+    return result;
+  };
+
+  readonly requireVersion = (version: number): void => {
+    const wanted = this.context.header('if-match');
+    if (wanted === undefined || wanted.trim() === '*') return;
+    // A proxy that compresses makes a weak tag of ours.
+    const tags = wanted.split(',').map((tag) => tag.trim().replace(/^W\//, ''));
+    if (tags.includes(`"${version}"`)) return;
+    throw new GatewayError(
+      'version_mismatch',
+      `The record has version ${version} now, and If-Match asks for ${wanted.slice(0, 64)}. Read it again, then repeat your change with its ETag.`,
+    );
+  };
+
+  readonly sendVersion = (version: number): void => {
+    this.context.replaceResponseHeader('etag', `"${version}"`);
+  };
+
+  /** The entry of an action that changed no record: those have been audited together with the change. */
+  async auditAction(): Promise<void> {
+    const { route, resources, key } = this;
+    if (route.audit === null || this.audited || !this.audits || resources === undefined) return;
+    const entry = this.entry('', key.workspaceId);
+    await resources.write(key.organisationId, (writer) => writer.audit.append(entry));
+  }
+
+  private entry(resourceId: string, workspaceId: string) {
+    const { organisationId } = this.key;
+    return auditEntry(this.context, this.route, this.key, {
+      ...{ organisationId, workspaceId, resourceId },
+      status: 200,
+    });
+  }
+}
+
+/** Reads what is administered: of the store, or else what the configuration owns. Rejects with `not_supported` without both. */
+function storeReader({
+  resources,
+  owned,
+}: Pick<RoutePlace, 'resources' | 'owned'>): RouteInput<unknown, unknown, unknown>['read'] {
+  return async (work) => (resources ?? owned ?? storeOf(resources)).read(work);
+}
+
+function storeOf(resources: Resources | undefined): Resources {
+  if (resources !== undefined) return resources;
+  throw noStore();
+}
+
+const maxBodyBytes = 1_048_576;
+/** Mistakes that one answer lists; working out more of them costs more than it helps. */
+const maxListed = 50;
+
+type Part = 'path' | 'query' | 'body';
+
+/** Reads and validates what was sent to an administration route; every mistake of a part at once. */
+async function readRouteParts(exchange: Exchange, route: RouteDefinition): Promise<RouteParts> {
+  return {
+    params: validated(route.params, decodeParams(exchange.matched.params ?? {}), 'path'),
+    query: validated(route.query, readQuery(exchange.query), 'query'),
+    body: await readBody(exchange, route),
+  };
+}
+
+/** The first mistakes, for people. */
+function describeIssues(issues: readonly Pick<Issue, 'path' | 'message'>[]): string {
+  const named = issues.slice(0, 20).map((issue) => `${boundedPlace(issue.path) || '/'} ${issue.message}`);
+  const rest = issues.length - named.length;
+  return `${named.join('; ')}${rest === 0 ? '' : `; and ${rest} more`}`;
+}
+
+/** A body that is not there is an empty object: the schema says what it lacks. */
+async function readBody(exchange: Exchange, route: RouteDefinition): Promise<unknown> {
+  if (route.body === undefined) return {};
+  const { body } = exchange;
+  if (Number(exchange.header('content-length') ?? 0) > maxBodyBytes) throw tooLarge();
+  await body.load();
+  if (body.bytes.length > maxBodyBytes) throw tooLarge();
+  if (body.bytes.length > 0 && body.json === undefined)
+    throw new GatewayError('invalid_json', 'The request body is no valid JSON.');
+  return validated(route.body, body.json ?? {}, 'body');
+}
+
+function tooLarge(): GatewayError {
+  return new GatewayError(
+    'body_too_large',
+    `The request body is larger than ${maxBodyBytes} bytes, the most that administration routes take.`,
+  );
+}
+
+function validated(schema: RouteDefinition['query'], value: unknown, part: Part): unknown {
+  if (schema === undefined) return {};
+  // Coercion and defaults write into the value: path and query are objects of our own, a body is never touched.
+  const check = compileSchema(schema, { coerce: part !== 'body', all: true, most: maxListed });
+  const issues = check(value);
+  const found = issues.length > 0 ? issues : unstorableTexts(value);
+  if (found.length === 0) return value;
+  throw new GatewayError(
+    'invalid_request',
+    withFullStop(`The ${part} is not valid: ${describeIssues(found)}`),
+    {
+      param: found[0]?.path ?? null,
+      extra: { errors: found.map(({ path, message }) => ({ path, message })) },
+    },
+  );
+}
+
+/** Texts that no store takes: with NUL, or with half a surrogate pair. */
+function unstorableTexts(root: unknown): readonly Pick<Issue, 'path' | 'message'>[] {
+  const issues: Pick<Issue, 'path' | 'message'>[] = [];
+  const open: [path: string, value: unknown][] = [['', root]];
+  for (let next = open.pop(); next !== undefined && issues.length < maxListed; next = open.pop()) {
+    const [path, value] = next;
+    if (typeof value === 'string') {
+      if (!isStorable(value))
+        issues.push({ path, message: 'expected text without NUL and without half a surrogate pair' });
+    } else if (typeof value === 'object' && value !== null) {
+      for (const [name, member] of Object.entries(value)) {
+        open.push([childPointer(path, name), member]);
+        if (!isStorable(name)) open.push([path, name]);
+      }
+    }
+  }
+  return issues;
+}
+
+function decodeParams(params: Readonly<Record<string, string>>): Record<string, string> {
+  const decoded: Record<string, string> = {};
+  for (const [name, value] of Object.entries(params)) {
+    try {
+      decoded[name] = decodeURIComponent(value);
+    } catch {
+      throw new GatewayError('invalid_request', `The path holds a broken percent-encoding in "${name}".`, {
+        param: name,
+      });
+    }
+  }
+  return decoded;
+}
+
+/** A repeated parameter becomes a comma-separated one: existing clients send either. */
+function readQuery(query: string): Record<string, string> {
+  const values: Record<string, string> = {};
+  for (const [name, value] of new URLSearchParams(query)) {
+    const plain = name.endsWith('[]') ? name.slice(0, -2) : name;
+    values[plain] = Object.hasOwn(values, plain) ? `${values[plain]},${value}` : value;
+  }
+  return values;
+}
 
 /** What administration routes work on. */
 export interface Administration {

@@ -5,10 +5,10 @@ import { test } from 'node:test';
 import { SpanExporter } from '../../adapters/telemetry/otlp/span-exporter.ts';
 import { recordingLog, realClock } from '../lifecycle/recording-services.test-support.ts';
 import { pluginErrors } from '../lifecycle/plugin-errors.ts';
-import { createHookTimes } from '../pipeline/hook-times.ts';
+import { createHookTimes } from '../pipeline/call-hook.ts';
 import type { MetricDefinition, Metrics } from '../ports/metrics.ts';
 import { readSources } from '../../scripts/read-sources.ts';
-import { requestFamilies } from './request-families.ts';
+import { requestFamilies } from './request-metrics.ts';
 
 /** What the table says: labels by name. */
 function documented(): Map<string, string> {

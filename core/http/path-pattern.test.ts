@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { compilePathPattern } from './path-pattern.ts';
+import { compilePathPattern } from './route-table.ts';
 
 describe('compilePathPattern', () => {
   const cases: readonly [pattern: string, yes: readonly string[], no: readonly string[]][] = [

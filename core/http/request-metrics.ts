@@ -1,16 +1,279 @@
 import type { Usage } from '../dialects/usage.ts';
 import type { Outcome } from '../pipeline/context.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
-import type { Counter, Metrics } from '../ports/metrics.ts';
+import type { Counter, Histogram, Metrics } from '../ports/metrics.ts';
 import type { TelemetrySettings } from '../base/trace-context.ts';
-import { BoundSeries } from './bound-series.ts';
-import { metricLabels, type MetricLabel } from './metric-label.ts';
-import {
-  requestFamilies,
-  type ProviderSeries,
-  type RequestFamilies,
-  type Series,
-} from './request-families.ts';
+import { isSameList } from '../ports/header-list.ts';
+import { callerKey } from '../pipeline/keys.ts';
+
+const durationBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
+const gatewayBuckets = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5];
+
+/** What tells one kind of request from another. */
+interface RequestLabels {
+  readonly provider: string;
+  readonly endpoint: string;
+  readonly status: number;
+  readonly outcome: string;
+  readonly source: string;
+  readonly method: string;
+  readonly stream: boolean;
+  readonly cacheStatus: string;
+}
+
+/** The series of one combination of labels; those that not every request needs are bound on first use. */
+interface Series {
+  readonly requests: Counter;
+  readonly duration: Histogram;
+  /** By kind. */
+  readonly tokens: Map<string, Counter>;
+  provider: ProviderSeries | undefined;
+  cost: Counter | undefined;
+  bindProvider(): ProviderSeries;
+  bindCost(): Counter;
+  /** Labels of counters of tokens, but for the kind. */
+  readonly both: Readonly<Record<string, string>>;
+}
+
+/** Series of requests that a provider was asked for. */
+interface ProviderSeries {
+  readonly gateway: Histogram;
+  readonly firstToken: Histogram;
+  readonly whole: Histogram;
+  readonly firstByte: Histogram;
+  readonly rest: Histogram;
+  readonly before: Histogram;
+  readonly after: Histogram;
+}
+
+/** The families of metrics that requests are counted in. */
+interface RequestFamilies {
+  /** `further` are the values of the labels that the configuration asks for. */
+  bind(labels: RequestLabels, further: Readonly<Record<string, string>>): Series;
+  bindTokens(series: Series, kind: string): Counter;
+}
+
+/** Defines the families; `further` are the names of labels that the configuration asks for. */
+export function requestFamilies(metrics: Metrics, further: readonly string[]): RequestFamilies {
+  const requests = metrics.counter<string>({
+    name: 'weir_requests_total',
+    help: 'Requests by provider, endpoint, status, outcome, method, stream, cache status and source of the answer.',
+    labels: [
+      ...['provider', 'endpoint', 'status', 'outcome', 'method', 'stream', 'cache_status', 'source'],
+      ...further,
+    ],
+  });
+  const seconds = (name: string, help: string, buckets: readonly number[]) =>
+    metrics.histogram<string>({
+      ...{ name, help, buckets },
+      labels: ['provider', 'endpoint', 'code', 'stream', ...further],
+    });
+  const duration = seconds(
+    'weir_request_duration_seconds',
+    'From acceptance to the last byte.',
+    durationBuckets,
+  );
+  const provider = {
+    gateway: seconds(
+      'weir_gateway_duration_seconds',
+      'The part of the duration not spent waiting for the provider.',
+      gatewayBuckets,
+    ),
+    firstToken: seconds(
+      'weir_time_to_first_token_seconds',
+      'From acceptance to the first token of a stream.',
+      durationBuckets,
+    ),
+    whole: seconds(
+      'weir_provider_duration_seconds',
+      'From sending to the provider until the last byte of its answer, for the try that was served.',
+      durationBuckets,
+    ),
+    firstByte: seconds(
+      'weir_provider_first_byte_seconds',
+      'From sending to the provider until the first byte of its answer.',
+      durationBuckets,
+    ),
+    rest: seconds(
+      'weir_provider_last_byte_diff_seconds',
+      'From the first byte of the provider’s answer to its last.',
+      durationBuckets,
+    ),
+    before: seconds(
+      'weir_pre_request_duration_seconds',
+      'From acceptance until the provider is asked, of requests with one try: body, plugins, routing.',
+      gatewayBuckets,
+    ),
+    after: seconds(
+      'weir_post_request_duration_seconds',
+      'From the last byte of the provider’s answer to the last byte for the client.',
+      gatewayBuckets,
+    ),
+  };
+  const tokens = metrics.counter<string>({
+    name: 'weir_tokens_total',
+    help: 'Tokens by provider, endpoint and kind; cached, reasoning and audio ones are part of prompt or completion.',
+    labels: ['provider', 'endpoint', 'kind', ...further],
+  });
+  const cost = metrics.counter<string>({
+    name: 'weir_cost_usd_total',
+    help: 'US dollars; requests without a known price are not in it.',
+    labels: ['provider', 'endpoint', ...further],
+  });
+  return {
+    bind(labels, values) {
+      const { provider: name, endpoint, status, outcome, source, method } = labels;
+      const both = { provider: name, endpoint, ...values };
+      const stream = String(labels.stream);
+      const timed = { ...both, code: classOf(status), stream };
+      return {
+        requests: requests({
+          ...{ ...both, status: String(status), outcome, method, stream, source },
+          cache_status: labels.cacheStatus,
+        }),
+        duration: duration(timed),
+        tokens: new Map(),
+        provider: undefined,
+        cost: undefined,
+        both,
+        bindProvider: () => ({
+          gateway: provider.gateway(timed),
+          firstToken: provider.firstToken(timed),
+          whole: provider.whole(timed),
+          firstByte: provider.firstByte(timed),
+          rest: provider.rest(timed),
+          before: provider.before(timed),
+          after: provider.after(timed),
+        }),
+        bindCost: () => cost(both),
+      };
+    },
+    bindTokens: ({ both }, kind) => tokens({ ...both, kind }),
+  };
+}
+
+/** `2xx`, `4xx` … */
+function classOf(status: number): string {
+  return `${Math.floor(status / 100)}xx`;
+}
+
+/** A label of metrics whose values callers choose: so many are told apart, the rest is `other`. */
+interface MetricLabel {
+  /** As Prometheus takes it. */
+  readonly name: string;
+  valueOf(exchange: Exchange, outcome: Outcome): string;
+}
+
+const prefix = 'metadata.';
+/** Longer values would only be cut by those who read them. */
+const maxLength = 128;
+
+/** The labels that the configuration asks for (`model`, `config`, `api_key_name`, `metadata.<key>`), each bounded. */
+function metricLabels(wanted: readonly string[], maxValues: number): readonly MetricLabel[] {
+  const names = new Set<string>();
+  return wanted.map((one) => {
+    const plain = one.replaceAll(/[^A-Za-z0-9_]/g, '_');
+    let name = plain;
+    for (let n = 2; names.has(name); n++) name = `${plain}_${n}`;
+    names.add(name);
+    return new BoundedLabel(name, one, maxValues);
+  });
+}
+
+class BoundedLabel implements MetricLabel {
+  readonly name: string;
+  readonly #read: (exchange: Exchange) => string;
+  /** A new value counts only with an answer: who invents models is refused by somebody. */
+  readonly #needsSuccess: boolean;
+  readonly #maxValues: number;
+  readonly #known = new Set<string>(['']);
+
+  constructor(name: string, wanted: string, maxValues: number) {
+    this.name = name;
+    this.#read = readerOf(wanted);
+    this.#needsSuccess = wanted === 'model';
+    // The empty value is always told apart.
+    this.#maxValues = maxValues + 1;
+  }
+
+  valueOf(exchange: Exchange, outcome: Outcome): string {
+    const value = this.#read(exchange);
+    if (this.#known.has(value)) return value;
+    if (this.#known.size >= this.#maxValues || value.length > maxLength) return 'other';
+    if (this.#needsSuccess && outcome.status >= 400) return 'other';
+    this.#known.add(value);
+    return value;
+  }
+}
+
+function readerOf(wanted: string): (exchange: Exchange) => string {
+  if (wanted === 'model') return ({ facts }) => facts.modelAnswered || facts.modelRequested;
+  if (wanted === 'config') return ({ facts }) => facts.config;
+  if (wanted === 'api_key_name') return (exchange) => exchange.get(callerKey)?.name ?? '';
+  const key = wanted.slice(prefix.length);
+  return ({ facts: { metadata } }) => (Object.hasOwn(metadata, key) ? (metadata[key] ?? '') : '');
+}
+
+/** Combinations of labels whose series stay bound; beyond it series are looked up each time. */
+const maxBound = 5000;
+/** Of those, as many as a gateway mostly serves in turn. */
+const maxLatest = 4;
+
+/** A combination of labels. */
+export interface Combination extends RequestLabels {
+  /** Of the labels that the configuration asks for, in its order. */
+  readonly further: readonly string[];
+}
+
+interface Bound extends Combination {
+  readonly series: Series;
+}
+
+/** Series by their labels. The latest ones are found by comparing, for a fraction of what it costs to make a key and look it up. */
+export class BoundSeries {
+  private readonly byKey = new Map<string, Bound>();
+  private readonly latest: Bound[] = [];
+  private next = 0;
+  private readonly bind: (one: Combination) => Series;
+
+  /** `bind` makes the series of a combination that is not known. */
+  constructor(bind: (one: Combination) => Series) {
+    this.bind = bind;
+  }
+
+  of(one: Combination): Series {
+    for (const bound of this.latest) if (areSame(bound, one)) return bound.series;
+    const key = keyOf(one);
+    let bound = this.byKey.get(key);
+    if (bound === undefined) {
+      bound = { ...one, series: this.bind(one) };
+      if (this.byKey.size < maxBound) this.byKey.set(key, bound);
+    }
+    this.latest[this.next] = bound;
+    this.next = (this.next + 1) % maxLatest;
+    return bound.series;
+  }
+}
+
+function areSame(one: Combination, other: Combination): boolean {
+  return (
+    one.cacheStatus === other.cacheStatus &&
+    one.status === other.status &&
+    one.provider === other.provider &&
+    one.endpoint === other.endpoint &&
+    one.outcome === other.outcome &&
+    one.method === other.method &&
+    one.stream === other.stream &&
+    one.source === other.source &&
+    isSameList(one.further, other.further)
+  );
+}
+
+function keyOf(one: Combination): string {
+  const { provider, endpoint, status, outcome, method, stream, source, cacheStatus, further } = one;
+  const own = `${provider}|${endpoint}|${status}|${outcome}|${method}|${stream ? 's' : ''}${source}|${cacheStatus}`;
+  return further.length === 0 ? own : own + JSON.stringify(further);
+}
 
 /** Callers may send any method that HTTP knows. */
 const methods: ReadonlySet<string> = new Set(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS']);

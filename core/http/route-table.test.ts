@@ -3,8 +3,7 @@ import { describe, it } from 'node:test';
 import type { PipelineConfig } from '../config/schema.ts';
 import { compilePipeline, type CompiledPipeline } from '../pipeline/compile.ts';
 import { definePlugin, defineRoute, Type } from '../pipeline/plugin.ts';
-import { buildRouteTable } from './route-table.ts';
-import { compilePipelines } from './serving.ts';
+import { buildRouteTable, compilePipelines } from './route-table.ts';
 
 function pipeline(
   name: string,

@@ -6,7 +6,7 @@ import { beginsProviderPaths, canonicalPath, matchEndpoint } from '../dialects/m
 import type { CompiledPipeline } from '../pipeline/compile.ts';
 import type { Matched } from '../pipeline/exchange.ts';
 import type { RouteDefinition } from '../pipeline/define-route.ts';
-import { compilePathPattern } from './path-pattern.ts';
+import type { PluginInstance } from '../pipeline/call-hook.ts';
 
 /** Finds the pipeline of a request from its method and raw path. Compiled once per generation. */
 export interface RouteTable {
@@ -165,4 +165,106 @@ function readParams(
     params[name] = typeof value === 'number' ? (captured?.[value] ?? '') : value;
   }
   return params;
+}
+
+/** Tells whether a path matches. */
+type PathMatch = (path: string) => boolean;
+
+/**
+ * Compiles a path pattern of the configuration: `*` is one segment (or, within one, any characters), a `**` segment
+ * any number of them, none included. Costs at most segments of the pattern × segments of the path.
+ */
+export function compilePathPattern(pattern: string): PathMatch {
+  const wanted = pattern.slice(1).split('/').map(compileSegment);
+  return (path) => matches(wanted, path.slice(1).split('/'));
+}
+
+type Segment = '**' | ((segment: string) => boolean);
+
+function compileSegment(segment: string): Segment {
+  if (segment === '**') return '**';
+  if (segment === '*') return (given) => given !== '';
+  if (!segment.includes('*')) return (given) => given === segment;
+  const parts = segment.split(/\*+/);
+  return (given) => holdsInOrder(given, parts);
+}
+
+/** The first part begins it, the last ends it, the others follow each other between: no backtracking is needed. */
+function holdsInOrder(given: string, parts: readonly string[]): boolean {
+  const first = parts[0] ?? '';
+  const last = parts.at(-1) ?? '';
+  if (given.length < first.length + last.length || !given.startsWith(first) || !given.endsWith(last))
+    return false;
+  let at = first.length;
+  const end = given.length - last.length;
+  for (const part of parts.slice(1, -1)) {
+    const found = given.indexOf(part, at);
+    if (found === -1 || found + part.length > end) return false;
+    at = found + part.length;
+  }
+  return true;
+}
+
+/** Only the latest `**` has to be tried with more segments: what an earlier one took stays right. */
+function matches(wanted: readonly Segment[], given: readonly string[]): boolean {
+  let at = 0;
+  let position = 0;
+  let star = -1;
+  let taken = 0;
+  while (position < given.length) {
+    const segment = wanted[at];
+    if (segment === '**') {
+      star = at++;
+      taken = position;
+    } else if (segment?.(given[position] as string)) {
+      at++;
+      position++;
+    } else if (star !== -1) {
+      at = star + 1;
+      position = ++taken;
+    } else return false;
+  }
+  while (wanted[at] === '**') at++;
+  return at === wanted.length;
+}
+
+/** The pipelines of one generation, ready to be found by method and path. */
+export interface CompiledPipelines {
+  readonly pipelines: readonly CompiledPipeline[];
+  readonly routes: RouteTable;
+}
+
+/**
+ * The pipelines with the routes of every plugin where they are served. Those of a plugin that stands in none of the
+ * pipelines for routes go to the first of these, whose hooks let callers in; of several listings of one, those of the
+ * first.
+ */
+function withAllRoutes(pipelines: readonly CompiledPipeline[]): readonly CompiledPipeline[] {
+  const serving = pipelines.filter(({ match }) => match.routes !== undefined);
+  const [first] = serving;
+  if (first === undefined) return pipelines;
+  const served = new Set(serving.flatMap(({ instances }) => instances.map(({ name }) => name)));
+  const added: CompiledPipeline['routes'][number][] = [];
+  for (const { routes, instances } of pipelines.filter(({ match }) => match.routes === undefined)) {
+    const here = routes.filter(({ index }) => !served.has((instances[index] as PluginInstance).name));
+    added.push(...here);
+    for (const { index } of here) served.add((instances[index] as PluginInstance).name);
+  }
+  if (added.length === 0) return pipelines;
+  return pipelines.map((one) => (one === first ? { ...one, routes: [...one.routes, ...added] } : one));
+}
+
+/** Compiles the route table with the pipelines, so that a pattern that cannot be served fails the reload, not a request. */
+export function compilePipelines(given: readonly CompiledPipeline[]): CompiledPipelines {
+  const pipelines = withAllRoutes(given);
+  const routes = buildRouteTable(pipelines);
+  // The table is laid out at its first match; that belongs to the build, too.
+  routes.match('GET', '/', false);
+  routes.match('GET', '/', true);
+  return { pipelines, routes };
+}
+
+/** The names of the plugins that do not run because guardrails are switched off, each once. */
+export function leftOutPlugins({ pipelines }: CompiledPipelines): readonly string[] {
+  return [...new Set(pipelines.flatMap(({ leftOut }) => leftOut.map(({ name }) => name)))];
 }

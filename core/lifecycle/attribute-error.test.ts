@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { PluginOrigins, frameWithin } from './attribute-error.ts';
+import { PluginOrigins, frameWithin } from './plugin-errors.ts';
 
 function thrownWith(...lines: string[]): Error {
   const error = new Error('boom');

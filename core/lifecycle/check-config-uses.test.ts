@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { configOf } from '../config/load-texts.test-support.ts';
 import { formatProblem } from '../config/problem.ts';
-import { checkConfigUses } from './check-config-uses.ts';
+import { checkConfigUses } from './check-configs.ts';
 
 /** What is wrong between the configs on line 2 and the plugins on line 3. */
 async function problemsOf(configs: string, plugins: string, owned = ''): Promise<string[]> {

@@ -1,5 +1,5 @@
 import type { AnyPlugin } from '../pipeline/plugin.ts';
-import { suggestion } from './suggestion.ts';
+import { suggestion } from './problem-at.ts';
 
 const streamModes = ['ignore', 'observe', 'window', 'hold'];
 const parts = [

@@ -18,18 +18,17 @@ import {
   type ProviderBlock,
 } from '../organisation/organisation-block.ts';
 import type { Problem } from '../config/problem.ts';
-import { servicePrefixes } from '../config/service-prefixes.ts';
+import { servicePrefixes } from '../config/schema.ts';
 import { quoted } from '../base/did-you-mean.ts';
-import { integrationOfFile } from '../organisation/file-integration.ts';
+import { integrationOfFile, settingIssues } from '../organisation/file-integration.ts';
 import type { ProviderRow } from '../providers/provider-row.ts';
 import { compileConfig } from '../routing/plan/compile-config.ts';
 import { heldSecrets } from '../routing/plan/config-issue.ts';
-import { providerLookup, type KnowsProvider } from '../routing/plan/config-names.ts';
+import { type KnowsProvider, providerLookup } from '../routing/plan/config-names.ts';
 import { type ConfigsCheck, laterOr, problemOfConfig } from './check-configs.ts';
-import { integrationIssues } from './check-integration.ts';
 import { FileNames, hasStore, ownedProviders } from './file-names.ts';
-import { OwnedProblems } from './owned-problems.ts';
-import { suggestion } from './suggestion.ts';
+import { OwnedProblems, suggestion } from './problem-at.ts';
+import { mappableFields } from '../organisation/integrations.ts';
 
 /** What the records of `organisation` are checked in. */
 export interface OrganisationResourcesCheck extends ConfigsCheck {
@@ -294,4 +293,52 @@ class ResourceProblems {
 /** `config.targets[0].api_key` as the pointer from its block: `/config/targets/0/api_key`. */
 function pointerOf(place: string): string {
   return `/${place.replaceAll(/\[(\d+)\]/g, '/$1').replaceAll('.', '/')}`;
+}
+
+/**
+ * What is wrong with one integration that its schema lets through, whatever stands beside it: settings that its provider
+ * does not take (known with its `row` alone), mappings, models and limits. Paths begin within the block.
+ */
+function integrationIssues(block: IntegrationBlock, row: ProviderRow | undefined): LimitIssue[] {
+  const { global_workspace_access: all, workspaces } = block;
+  return [
+    ...(row === undefined ? [] : settingIssues(block, row)),
+    ...(row === undefined ? [] : mappingIssues(block)),
+    ...modelIssues(block),
+    ...(all === undefined ? [] : accessIssues(all, '/global_workspace_access')),
+    ...(workspaces ?? []).flatMap((one, index) => accessIssues(one, `/workspaces/${index}`)),
+  ];
+}
+
+function mappingIssues({
+  ai_provider_id: provider,
+  secret_mappings: mappings,
+}: IntegrationBlock): LimitIssue[] {
+  const fields = mappableFields(provider);
+  const seen = new Set<string>();
+  return (mappings ?? []).flatMap(({ target_field: target }, index) => {
+    const path = `/secret_mappings/${index}/target_field`;
+    const field = fields.canonical(target);
+    const refusal = fields.refusal(field) ?? (seen.has(field) ? 'is mapped already; keep one' : undefined);
+    seen.add(field);
+    return refusal === undefined ? [] : [{ path, message: refusal }];
+  });
+}
+
+function modelIssues({ models = [] }: IntegrationBlock): LimitIssue[] {
+  const seen = new Set<string>();
+  return models.flatMap(({ slug }, index) => {
+    if (!seen.has(slug)) return (seen.add(slug), []);
+    return [{ path: `/models/${index}/slug`, message: 'is there twice; keep one' }];
+  });
+}
+
+function accessIssues(
+  { usage_limits: usage, rate_limits: rates }: NonNullable<IntegrationBlock['global_workspace_access']>,
+  pointer: string,
+): readonly LimitIssue[] {
+  return [
+    ...givenUsageLimit(usage ?? null, `${pointer}/usage_limits`).issues,
+    ...givenRateLimits(rates ?? null, `${pointer}/rate_limits`).issues,
+  ];
 }

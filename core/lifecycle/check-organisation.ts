@@ -12,8 +12,7 @@ import type { Problem } from '../config/problem.ts';
 import { quoted } from '../base/did-you-mean.ts';
 import type { KeyRecord } from '../ports/directory.ts';
 import { FileNames, type NamingConfig } from './file-names.ts';
-import { OwnedProblems } from './owned-problems.ts';
-import { suggestion } from './suggestion.ts';
+import { OwnedProblems, suggestion } from './problem-at.ts';
 
 /** What `organisation` is checked in. */
 export interface OrganisationCheck {

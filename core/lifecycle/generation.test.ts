@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { CreatedPipeline } from './create-instances.ts';
-import type { Generation } from './generation.ts';
+import type { CreatedPipeline, Generation } from './generation.ts';
 import { ManualClock, settle } from '../../tests/conformance/manual-clock.ts';
 import { testBench, type TestBench } from './running-gateway.test-support.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { definePlugin, Type } from '../pipeline/plugin.ts';
-import { guardsOf } from './guards.ts';
+import { guardsOf } from './prepare.ts';
 
 const deny = definePlugin({
   name: 'deny',

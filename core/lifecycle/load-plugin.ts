@@ -3,13 +3,11 @@ import { dirname, join, resolve } from 'node:path';
 import type { Problem } from '../config/problem.ts';
 import type { PluginEntry } from '../config/schema.ts';
 import type { AnyPlugin } from '../pipeline/plugin.ts';
-import { frameWithin } from './attribute-error.ts';
-import type { PluginBundle } from './bundle-plugin.ts';
+import { frameWithin } from './plugin-errors.ts';
+import type { PluginBundle, PluginBundler } from './plugin-bundler.ts';
 import { checkDefinition } from './check-definition.ts';
-import { suggestion } from './suggestion.ts';
+import { problemAt, suggestion } from './problem-at.ts';
 import type { Place } from '../config/config-source.ts';
-import { problemAt } from './problem-at.ts';
-import type { PluginBundler } from './plugin-bundler.ts';
 
 /** A plugin's definition and where its code came from. */
 export interface LoadedPlugin {

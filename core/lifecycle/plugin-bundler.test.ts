@@ -5,8 +5,7 @@ import { test, type TestContext } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { GatewayError } from '../errors/gateway-error.ts';
 import * as pluginModule from '../pipeline/plugin.ts';
-import type { BundleResult, PluginBundle } from './bundle-plugin.ts';
-import { pluginModuleName } from './plugin-resolution.ts';
+import { type BundleResult, type PluginBundle, pluginModuleName } from './plugin-bundler.ts';
 import { installedPackage, pluginFolder, type PluginFolder } from './plugin-files.test-support.ts';
 
 const place = { file: 'gateway.config.yaml', line: 3, column: 9 };

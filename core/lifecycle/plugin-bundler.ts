@@ -1,17 +1,268 @@
-import { readdir, rm, stat } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import * as pluginModule from '../pipeline/plugin.ts';
+import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { dirname, isAbsolute, join, resolve, sep } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Clock } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
-import { PluginOrigins } from './attribute-error.ts';
-import { bounded } from './bounded.ts';
-import {
-  bundlePlugin,
-  writeBundle,
-  type BundleRequest,
-  type BundleResult,
-  type PluginBundle,
-} from './bundle-plugin.ts';
+import { PluginOrigins } from './plugin-errors.ts';
+import { bounded } from './undo-stack.ts';
+import { createHash, randomUUID } from 'node:crypto';
+import type { BuildFailure, Message, OnResolveArgs, OnResolveResult, Plugin, PluginBuild } from 'esbuild';
+import type { Problem } from '../config/problem.ts';
+import type { Place } from '../config/config-source.ts';
+import { problemAt } from './problem-at.ts';
+import { isBuiltin } from 'node:module';
+
+const registryKey = 'weir.plugin.module';
+
+/**
+ * Makes the running process's `weir-gateway/plugin` reachable for bundled plugins and returns the source of a module that
+ * re-exports it: a plugin outside the project's tree can import it, and shares its classes with the gateway.
+ */
+function pluginModuleSource(): string {
+  Object.assign(globalThis, { [Symbol.for(registryKey)]: pluginModule });
+  const names = Object.keys(pluginModule);
+  const lines = names.map((name) => `export const ${name} = shared.${name};`);
+  return [`const shared = globalThis[Symbol.for('${registryKey}')];`, ...lines].join('\n');
+}
+
+/** Told of every file that takes part in a bundle, also when bundling fails, and of files that are missing. */
+type NoteInput = (file: string) => void;
+
+/** Replacements for the names by which a module knows its own place, which bundling would make wrong. */
+const moduleNames: Readonly<Record<string, string>> = {
+  'import.meta.url': 'weirModuleUrl',
+  'import.meta.filename': 'weirModuleFile',
+  'import.meta.dirname': 'weirModuleFolder',
+  __filename: 'weirModuleFile',
+  __dirname: 'weirModuleFolder',
+};
+
+/** The module that plugins import: the package's name (`name` in package.json) and its one export. */
+export const pluginModuleName = 'weir-gateway/plugin';
+const ownNamespace = 'weir';
+/** What the module was called before. The name belongs to another package on npm, so it is never looked up. */
+const formerModuleName = 'weir/plugin';
+/** Marks look-ups that this file started itself. */
+const inner = { inner: true };
+
+/**
+ * How a plugin's imports resolve: its own files are inlined; packages stay outside, by their absolute place as
+ * seen from the importing file (the bundle lies elsewhere); `weir-gateway/plugin` is the running process's own.
+ */
+function pluginResolution(noteInput: NoteInput): Plugin {
+  return {
+    name: 'weir-plugin-resolution',
+    setup(build) {
+      build.onResolve({ filter: /.*/ }, (args) => resolveImport(build, args, noteInput));
+      build.onLoad({ filter: /.*/, namespace: ownNamespace }, () => ({
+        contents: pluginModuleSource(),
+        loader: 'js',
+      }));
+      build.onLoad({ filter: /.*/, namespace: 'file' }, async ({ path }) => {
+        noteInput(path);
+        const contents = await sourceWithPlace(path);
+        return contents === undefined ? undefined : { contents, loader: 'default' };
+      });
+    },
+  };
+}
+
+/** How many columns `sourceWithPlace` put before the first line of a file. */
+function placePrefixLength(path: string): number {
+  return placePrefix(path).length;
+}
+
+/** Whether the first line of a file, as the bundler shows it, is one that `sourceWithPlace` lengthened. */
+function startsWithPlace(line: string): boolean {
+  return line.startsWith('const weirModuleUrl = ');
+}
+
+async function resolveImport(
+  build: PluginBuild,
+  args: OnResolveArgs,
+  noteInput: NoteInput,
+): Promise<OnResolveResult | undefined> {
+  if (args.pluginData === inner || args.namespace === ownNamespace) return undefined;
+  if (args.path === pluginModuleName) return { path: pluginModuleName, namespace: ownNamespace };
+  if (args.path === formerModuleName) {
+    return { errors: [{ text: `"${formerModuleName}" is now "${pluginModuleName}"; change the import` }] };
+  }
+  if (isBuiltin(args.path)) return { path: args.path, external: true };
+  if (args.path.endsWith('.node')) return { path: resolve(args.resolveDir, args.path), external: true };
+  const found = await build.resolve(args.path, {
+    kind: args.kind === 'entry-point' ? 'import-statement' : args.kind,
+    importer: args.importer,
+    namespace: args.namespace,
+    resolveDir: args.resolveDir,
+    pluginData: inner,
+  });
+  if (found.errors.length > 0) {
+    if (!isBare(args.path))
+      for (const file of candidates(resolve(args.resolveDir, args.path))) noteInput(file);
+    // The default look-up fails again, and reports the place of the import.
+    return undefined;
+  }
+  if (found.namespace !== 'file' || found.external) return undefined;
+  if (args.kind === 'entry-point') return { path: found.path };
+  if (!isBare(args.path) || !isInstalledCode(found.path)) return undefined;
+  const isRequire = args.kind === 'require-call' || args.kind === 'require-resolve';
+  return { path: isRequire ? found.path : pathToFileURL(found.path).href, external: true };
+}
+
+function isBare(specifier: string): boolean {
+  return !specifier.startsWith('.') && !specifier.startsWith('#') && !isAbsolute(specifier);
+}
+
+/** Only what Node can load by itself may stay outside; TypeScript or JSON in a package is inlined. */
+function isInstalledCode(path: string): boolean {
+  return path.includes(`${sep}node_modules${sep}`) && /\.[cm]?js$/.test(path);
+}
+
+function candidates(path: string): string[] {
+  return ['', '.ts', '.mts', '.js', '.mjs', '.json'].map((ending) => path + ending);
+}
+
+async function sourceWithPlace(path: string): Promise<string | undefined> {
+  if (!/\.[cm]?[jt]sx?$/.test(path)) return undefined;
+  const source = await readFile(path, 'utf8');
+  if (!/import\.meta\.|__dirname|__filename/.test(source)) return undefined;
+  return placePrefix(path) + source.replace(/^#!/, '//');
+}
+
+/** On the first line, so that the numbers of the lines stay right. */
+function placePrefix(path: string): string {
+  const values = {
+    weirModuleUrl: pathToFileURL(path).href,
+    weirModuleFile: path,
+    weirModuleFolder: dirname(path),
+  };
+  return Object.entries(values)
+    .map(([name, value]) => `const ${name} = ${JSON.stringify(value)};`)
+    .join('');
+}
+
+/** What to bundle, and where its plugin is named in the configuration. */
+interface BundleRequest {
+  /** Absolute path, or the name of a package that is installed for `folder`. */
+  readonly entry: string;
+  /** Folder of the file that names the plugin. */
+  readonly folder: string;
+  /** Blamed for problems that have no place in the plugin's own source. */
+  readonly place: Place;
+  /** JSON pointer of the plugin in the configuration. */
+  readonly pointer: string;
+}
+
+/** A plugin and its own files as one module. */
+export interface PluginBundle {
+  /** Hash of its code and of its sources' text. */
+  readonly hash: string;
+  /** The module, in the folder for bundles. Everything that it imports from packages is named by absolute place. */
+  readonly code: string;
+  /** Files that it was made of, absolute: what to watch. */
+  readonly inputs: readonly string[];
+}
+
+/** A bundle, or what is wrong with the plugin's code; `inputs` is what to watch in either case. */
+export type BundleResult =
+  | { readonly ok: true; readonly bundle: PluginBundle; readonly inputs: readonly string[] }
+  | { readonly ok: false; readonly problems: readonly Problem[]; readonly inputs: readonly string[] };
+
+const shownProblems = 20;
+
+/** Bundles a plugin in memory. Never rejects for what is wrong with the plugin. */
+async function bundlePlugin(request: BundleRequest): Promise<BundleResult> {
+  const inputs = new Set<string>(isAbsolute(request.entry) ? [request.entry] : []);
+  try {
+    const { build } = await import('esbuild');
+    const { outputFiles } = await build({
+      entryPoints: [request.entry],
+      absWorkingDir: request.folder,
+      outfile: join(request.folder, 'bundle.mjs'),
+      write: false,
+      bundle: true,
+      format: 'esm',
+      platform: 'node',
+      target: 'node20',
+      // Naming a condition keeps `module`, which Node does not know, from being added.
+      conditions: ['node-addons'],
+      // Packages' `require` and native addons by absolute path.
+      banner: { js: requireBanner },
+      define: { ...moduleNames },
+      sourcemap: 'external',
+      logLevel: 'silent',
+      plugins: [pluginResolution((file) => inputs.add(file))],
+    });
+    const [map, code] = outputFiles;
+    if (map === undefined || code === undefined) throw new Error('the bundler has written nothing');
+    return {
+      ok: true,
+      bundle: finish(code.text, map.text, [...inputs], request.folder),
+      inputs: [...inputs],
+    };
+  } catch (error) {
+    const problems = isBuildFailure(error)
+      ? error.errors.slice(0, shownProblems).map((message) => toProblem(message, request))
+      : [problemAt(request.place, request.pointer, `the plugin could not be bundled: ${String(error)}`)];
+    return { ok: false, problems, inputs: [...inputs] };
+  }
+}
+
+/** Writes a bundle under its hash, all or nothing, and returns the file's absolute path. */
+async function writeBundle(folder: string, name: string, code: string): Promise<string> {
+  const file = resolve(folder, name);
+  const temporary = `${file}.${randomUUID()}.tmp`;
+  await mkdir(folder, { recursive: true });
+  await writeFile(temporary, code);
+  await rename(temporary, file);
+  return file;
+}
+
+const requireBanner =
+  "import { createRequire as weirCreateRequire } from 'node:module'; const require = weirCreateRequire(import.meta.url);";
+
+interface MapFile {
+  readonly version: number;
+  readonly sources: readonly string[];
+  readonly sourcesContent: readonly string[];
+  readonly mappings: string;
+}
+
+function finish(code: string, mapText: string, inputs: string[], folder: string): PluginBundle {
+  const map = JSON.parse(mapText) as MapFile;
+  const hash = createHash('sha256').update(code);
+  for (const source of map.sourcesContent) hash.update('\0').update(source);
+  // Absolute, because the bundle is kept elsewhere; without the sources' text, which stays in memory for good.
+  const sources = map.sources.map((source) =>
+    source.startsWith('weir:') ? source : pathToFileURL(resolve(folder, source)).href,
+  );
+  const kept = JSON.stringify({ version: map.version, sources, names: [], mappings: map.mappings });
+  const comment = `//# sourceMappingURL=data:application/json;base64,${Buffer.from(kept).toString('base64')}`;
+  return { hash: hash.digest('hex').slice(0, 20), code: `${code}\n${comment}\n`, inputs };
+}
+
+function isBuildFailure(error: unknown): error is BuildFailure {
+  return error instanceof Error && 'errors' in error && Array.isArray(error.errors);
+}
+
+function toProblem(message: Message, request: BundleRequest): Problem {
+  const { location } = message;
+  const text = withRemedy(message.text);
+  if (location === null || (location.namespace !== '' && location.namespace !== 'file')) {
+    return problemAt(request.place, request.pointer, text);
+  }
+  const file = resolve(request.folder, location.file);
+  const shift = location.line === 1 && startsWithPlace(location.lineText) ? placePrefixLength(file) : 0;
+  return problemAt({ file, line: location.line, column: location.column + 1 - shift }, request.pointer, text);
+}
+
+function withRemedy(text: string): string {
+  if (text.startsWith('Could not resolve')) {
+    return `${text}; correct the path, or install the package where the plugin's folder finds it`;
+  }
+  return text.replace(`"weir:${pluginModuleName}"`, `"${pluginModuleName}"`);
+}
 
 /** What a `PluginBundler` needs to know. */
 export interface PluginBundlerOptions {

@@ -1,10 +1,9 @@
 import { createHash } from 'node:crypto';
 import type { ConfigDraft } from '../config/load-config.ts';
-import { arrangeProblems } from '../config/problem-list.ts';
-import { isError, type Problem } from '../config/problem.ts';
+import { arrangeProblems, isError, type Problem } from '../config/problem.ts';
 import type { GatewayConfig, PipelineConfig, PluginEntry } from '../config/schema.ts';
-import { validateOptions } from '../config/validate-options.ts';
-import { checkPipeline, checkPipelines, checkRoutes, type Locate } from '../pipeline/check-pipeline.ts';
+import { validateOptions } from '../config/check-value.ts';
+import { checkPipeline, checkPipelines, checkRoutes, type Locate } from '../pipeline/compile.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { ConfigSource } from '../config/config-source.ts';
 import type { ProviderRow } from '../providers/provider-row.ts';
@@ -15,13 +14,36 @@ import {
   type PluginLoad,
   type PluginSources,
 } from './load-plugin.ts';
-import { checkConfigUses } from './check-config-uses.ts';
-import { checkConfigs } from './check-configs.ts';
+import { checkConfigs, checkConfigUses } from './check-configs.ts';
 import { checkOrganisation } from './check-organisation.ts';
 import { checkOrganisationResources } from './check-organisation-resources.ts';
-import { guardsOf } from './guards.ts';
-import { bounded } from './bounded.ts';
+import { bounded } from './undo-stack.ts';
 import { problemAt } from './problem-at.ts';
+import { Type } from 'typebox';
+import { compileSchema } from '../config/ajv.ts';
+import type { AnyPlugin } from '../pipeline/plugin.ts';
+import type { CheckIssue, Guards } from '../organisation/guardrails.ts';
+
+const mostExplained = 20;
+const withoutOptions = Type.Object({}, { additionalProperties: false });
+
+/** The checks that these plugins do: those that are guardrails. */
+export function guardsOf(plugins: Iterable<AnyPlugin>): Guards {
+  const byId = new Map<string, AnyPlugin>();
+  for (const plugin of plugins) {
+    if (plugin.capabilities?.guardrail !== true) continue;
+    for (const id of [plugin.name, ...(plugin.checks ?? [])]) byId.set(id, plugin);
+  }
+  return {
+    ids: [...byId.keys()].sort(),
+    issues(id, parameters): readonly CheckIssue[] | undefined {
+      const plugin = byId.get(id);
+      if (plugin === undefined) return undefined;
+      const check = compileSchema(plugin.schema ?? withoutOptions, { all: true, most: mostExplained });
+      return check(parameters).map(({ path, message }) => ({ path, message }));
+    },
+  };
+}
 
 const longestMs = 10_000;
 

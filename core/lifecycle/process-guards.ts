@@ -1,6 +1,130 @@
 import type { Log } from '../ports/log.ts';
 import type { Metrics } from '../ports/metrics.ts';
 import { describeThrown, pluginErrors } from './plugin-errors.ts';
+import { Worker } from 'node:worker_threads';
+
+/**
+ * The exit code of a process that cannot go on and is to be started again (EX_SOFTWARE of sysexits.h): its event loop
+ * stood still, or an exception of the gateway's own was not caught. `scripts/supervise.mjs`, the systemd unit and
+ * compose start it again.
+ */
+export const restartExitCode = 70;
+
+/** What the watchdog needs. */
+interface WatchdogOptions {
+  /** The event loop may stand still for this long, in milliseconds. */
+  readonly limitMs: number;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  /** The third-party plugin at fault, from the stack; undefined when it is none of them. */
+  readonly attribute: (thrown: unknown) => string | undefined;
+  /** Ends the process at once, without any handler. */
+  readonly exit: (code: number) => void;
+}
+
+const reportKey = Symbol.for('weir.watchdog.report');
+
+/**
+ * Ends the process when its event loop takes no turn for `limitMs`: a loop in a plugin would otherwise hold every
+ * request, `/healthz` and SIGTERM for ever. A thread of its own counts turns, so a stopped or suspended process (all
+ * threads stand still) is no stall. It interrupts the loop through the runtime's inspector: the log names the plugin
+ * and the stack. Where the runtime has no such inspector (Deno), or nothing answers within 2 s, the log says only that
+ * the loop stood still, and the process ends by SIGKILL. Returns the function that stops the watchdog.
+ */
+export function startWatchdog(options: WatchdogOptions): () => void {
+  const { limitMs, log, exit } = options;
+  const count = pluginErrors(options.metrics);
+  const turns = new Int32Array(new SharedArrayBuffer(4));
+  const tickMs = Math.max(20, Math.min(500, Math.floor(limitMs / 20)));
+  const report = (): void => {
+    Error.stackTraceLimit = 50;
+    const stalled = new Error(`the event loop has taken no turn for ${limitMs} ms`);
+    const plugin = options.attribute(stalled);
+    if (plugin !== undefined) count({ plugin, hook: 'event_loop' }).inc();
+    log.error(
+      `${plugin === undefined ? 'something' : `plugin "${plugin}"`} holds the event loop; the process ends and has to be started again`,
+      { plugin, error: describeThrown(stalled) },
+    );
+    exit(restartExitCode);
+  };
+  Object.assign(globalThis, { [reportKey]: report });
+  const worker = new Worker(watching, {
+    eval: true,
+    name: 'watchdog',
+    execArgv: [],
+    workerData: { turns, tickMs, limitMs },
+    resourceLimits: { maxOldGenerationSizeMb: 16, maxYoungGenerationSizeMb: 1 },
+  });
+  worker.on('error', (error) =>
+    log.warn('The watchdog has ended; a plugin that loops is not noticed', { error }),
+  );
+  worker.unref();
+  const timer = setInterval(() => void Atomics.add(turns, 0, 1), tickMs);
+  timer.unref();
+  return () => {
+    clearInterval(timer);
+    Reflect.deleteProperty(globalThis, reportKey);
+    void worker.terminate();
+  };
+}
+
+/**
+ * Tells systemd that the process takes turns, as `WatchdogSec=` asks: three times within that time. Node cannot write
+ * to systemd's datagram socket, so `systemd-notify` does. Without systemd nothing happens. Returns the function that
+ * stops it.
+ */
+export function keepSystemdInformed(
+  env: Readonly<Record<string, string | undefined>>,
+  run: (program: string, args: readonly string[]) => void,
+): () => void {
+  const everyMs = Number(env['WATCHDOG_USEC']) / 3000;
+  if (!(everyMs > 0) || env['NOTIFY_SOCKET'] === undefined) return () => undefined;
+  const tell = (): void => run('systemd-notify', ['WATCHDOG=1']);
+  const timer = setInterval(tell, everyMs);
+  timer.unref();
+  tell();
+  return () => clearInterval(timer);
+}
+
+/**
+ * What the thread runs. Plain JavaScript in a text: the same for sources, for what is built of them, and on Deno. It
+ * needs `limitMs` worth of its own ticks without a turn of the main thread.
+ */
+const watching = `
+const { workerData: { turns, tickMs, limitMs } } = require('node:worker_threads');
+const { writeSync } = require('node:fs');
+let seen = Atomics.load(turns, 0);
+let missed = 0;
+const timer = setInterval(() => {
+  const now = Atomics.load(turns, 0);
+  missed = now === seen ? missed + 1 : 0;
+  seen = now;
+  if (missed * tickMs < limitMs) return;
+  clearInterval(timer);
+  interrupt();
+}, tickMs);
+function interrupt() {
+  setTimeout(() => {
+    try {
+      writeSync(2, 'The event loop has taken no turn for ' + limitMs + ' ms and cannot be interrupted; the process is killed.\\n');
+    } finally {
+      process.kill(process.pid, 'SIGKILL');
+    }
+  }, 2000);
+  try {
+    const { Session } = require('node:inspector');
+    const session = new Session();
+    session.connectToMainThread();
+    session.on('Debugger.paused', ({ params: { callFrames: [frame] } }) => {
+      const expression = "globalThis[Symbol.for('weir.watchdog.report')]()";
+      session.post('Debugger.evaluateOnCallFrame', { callFrameId: frame.callFrameId, expression });
+    });
+    session.post('Debugger.enable', () => session.post('Debugger.pause'));
+  } catch {
+    // No inspector for other threads in this runtime: the time-out above ends the process.
+  }
+}
+`;
 
 /** The part of `process` that the guards use. */
 export interface GuardedProcess {

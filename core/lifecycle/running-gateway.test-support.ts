@@ -4,8 +4,7 @@ import { loadConfig } from '../config/load-config.ts';
 import { watchFiles } from '../config/watch.ts';
 import { definePlugin, Type, type AnyPlugin } from '../pipeline/plugin.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { CreatedPipeline } from './create-instances.ts';
-import { buildGeneration, type BuildResult } from './generation.ts';
+import { buildGeneration, type BuildResult, type CreatedPipeline } from './generation.ts';
 import { pluginFolder, type PluginFolder } from './plugin-files.test-support.ts';
 import {
   realClock,

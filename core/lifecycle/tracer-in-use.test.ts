@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { RequestTracer } from '../pipeline/request-tracer.ts';
+import type { RequestTracer } from '../pipeline/context.ts';
 import type { OtlpSettings } from '../base/trace-context.ts';
 import { TestContext, testOutcome } from '../../tests/kit/plugin-kit.ts';
 import { TracerInUse } from './tracer-in-use.ts';

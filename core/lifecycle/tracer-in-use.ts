@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Outcome, RequestContext } from '../pipeline/context.ts';
-import type { RequestTracer } from '../pipeline/request-tracer.ts';
+import type { Outcome, RequestContext, RequestTracer } from '../pipeline/context.ts';
 import type { OtlpSettings } from '../base/trace-context.ts';
 
 /** What a `TracerInUse` works with. */

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { keepSystemdInformed } from './watchdog.ts';
+import { keepSystemdInformed } from './process-guards.ts';
 
 const here = fileURLToPath(new URL('.', import.meta.url)).replace(/\/$/, '');
 

@@ -1,8 +1,9 @@
 import type { AnswerFacts } from '../dialects/dialect.ts';
 import type { DialectName } from '../dialects/endpoint.ts';
-import type { GatewayError } from '../errors/gateway-error.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
 import type { HeaderList } from '../ports/header-list.ts';
 import type { Duplex } from 'node:stream';
+import { type Coding, createDecoder } from '../connection/content-encoding.ts';
 
 /** Where streamed bytes go. */
 export interface StreamTarget {
@@ -50,4 +51,65 @@ export interface SwitchedProvider {
 
 export function isStreamSource(body: Answer['body']): body is StreamSource {
   return body !== null && !Buffer.isBuffer(body);
+}
+
+/** How the log knows a client that did not wait for its whole answer. */
+export function clientLeft(): GatewayError {
+  return new GatewayError('client_closed', 'The client left before its answer was complete.');
+}
+
+/** How the log knows a client that accepted no byte for too long and was cut. */
+export function clientStalled(): GatewayError {
+  return new GatewayError('client_stalled', 'The client stopped reading its answer.');
+}
+
+/** The same stream, decompressed as it comes. */
+export function decodedSource(source: StreamSource, coding: Coding): StreamSource {
+  const decoder = createDecoder(coding);
+  let target: StreamTarget | undefined;
+  let over = false;
+
+  const stop = (error: GatewayError): void => {
+    if (over) return;
+    over = true;
+    decoder.destroy();
+    target?.fail(error);
+  };
+
+  return {
+    pipe(next) {
+      target = next;
+      decoder.on('data', (chunk: Buffer) => {
+        if (!next.data(chunk)) decoder.pause();
+      });
+      decoder.on('end', () => {
+        if (over) return;
+        over = true;
+        next.end();
+      });
+      decoder.on('error', (cause) => {
+        const error = new GatewayError(
+          'upstream_invalid',
+          `The provider's answer is no valid ${coding} data.`,
+          { cause, source: 'provider' },
+        );
+        source.cancel(error);
+        stop(error);
+      });
+      decoder.on('drain', () => source.resume());
+      source.pipe({
+        data: (chunk) => decoder.write(chunk),
+        end: () => void decoder.end(),
+        fail: stop,
+      });
+    },
+    resume() {
+      decoder.resume();
+    },
+    cancel(error) {
+      over = true;
+      decoder.destroy();
+      source.cancel(error);
+    },
+  };
 }

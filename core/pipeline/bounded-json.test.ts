@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { BoundedJson } from './bounded-json.ts';
+import { BoundedJson } from './decision-trace.ts';
 
 test('members and lists in their order', () => {
   const json = new BoundedJson(1000);

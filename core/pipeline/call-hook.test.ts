@@ -3,8 +3,7 @@ import { describe, it } from 'node:test';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { ManualClock } from '../../tests/conformance/manual-clock.ts';
 import { recordingLog, type Line } from '../lifecycle/recording-services.test-support.ts';
-import { callHook, isPromise, PendingHooks } from './call-hook.ts';
-import type { PluginInstance } from './plugin-instance.ts';
+import { callHook, isPromise, PendingHooks, type PluginInstance } from './call-hook.ts';
 import { definePlugin } from './plugin.ts';
 
 function bench(change: Partial<PluginInstance> = {}, bounded = false) {

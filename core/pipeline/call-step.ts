@@ -1,7 +1,105 @@
-import { callHook, type HookRuntime } from './call-hook.ts';
-import type { Step } from './compile.ts';
+import { callHook, type HookRuntime, isPromise, type PluginInstance } from './call-hook.ts';
+import type { RequestStep, Step } from './compile.ts';
 import type { Exchange } from './exchange.ts';
-import { judge } from './judge.ts';
+import type { MaybePromise, RequestContext } from './context.ts';
+import type { Endpoint } from '../dialects/endpoint.ts';
+import type { LazyBody } from './request-body.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { RequestFacts, Verdict } from './facts.ts';
+import { judged } from './keys.ts';
+import type { StreamTap } from './plugin.ts';
+
+/** More than any request needs; a plan with many tries judges each of them. */
+const mostVerdicts = 64;
+
+/** Notes that a guardrail has begun; until somebody says more, it is `unfinished`. */
+function beginVerdict(facts: RequestFacts, name: string, hook: Verdict['hook']): Verdict {
+  const verdict: Verdict = { name, hook, verdict: 'unfinished', ms: 0 };
+  if (facts.verdicts.length < mostVerdicts) facts.verdicts = [...facts.verdicts, verdict];
+  return verdict;
+}
+
+/**
+ * Runs a hook of a guardrail and notes what came of it. A hook that ends without a word about it is `unknown`: whether
+ * it looked at anything, only the plugin can say.
+ */
+export function judge<T>(
+  context: RequestContext,
+  { name }: Pick<PluginInstance, 'name'>,
+  hook: Verdict['hook'],
+  clock: Pick<Clock, 'monotonic'>,
+  call: () => T | Promise<T>,
+): T | Promise<T> {
+  const startedAt = clock.monotonic();
+  const note = beginVerdict(context.facts, name, hook);
+  const passed = (result: T): T => {
+    note.ms = clock.monotonic() - startedAt;
+    note.verdict = saidVerdict(context);
+    return result;
+  };
+  const refused = (error: unknown): never => {
+    note.ms = clock.monotonic() - startedAt;
+    note.verdict = GatewayError.is(error) ? 'refused' : 'failed';
+    throw error;
+  };
+  forget(context);
+  let result: T | Promise<T>;
+  try {
+    result = call();
+  } catch (error) {
+    return refused(error);
+  }
+  return isPromise(result) ? result.then(passed, refused) : passed(result);
+}
+
+/** A guardrail's tap that notes what came of it: once it has ended, or at the first event that it refuses or fails on. */
+export function judgedTap(
+  tap: StreamTap,
+  context: RequestContext,
+  { name }: Pick<PluginInstance, 'name'>,
+  clock: Pick<Clock, 'monotonic'>,
+): StreamTap {
+  const startedAt = clock.monotonic();
+  const note = beginVerdict(context.facts, name, 'stream');
+  const close = (verdict: Verdict['verdict']): void => {
+    if (note.verdict !== 'unfinished') return;
+    note.verdict = verdict;
+    note.ms = clock.monotonic() - startedAt;
+  };
+  const fault = (error: unknown): never => {
+    close(GatewayError.is(error) ? 'refused' : 'failed');
+    throw error;
+  };
+  const watched = (call: () => MaybePromise<void>): MaybePromise<void> => {
+    try {
+      const pending = call();
+      return isPromise(pending) ? pending.catch(fault) : pending;
+    } catch (error) {
+      return fault(error);
+    }
+  };
+  return {
+    event: (event, emit) => watched(() => tap.event(event, emit)),
+    end: (emit) =>
+      watched(() => {
+        const pending = tap.end?.(emit);
+        const done = (): void => close(saidVerdict(context));
+        return isPromise(pending) ? pending.then(done) : done();
+      }),
+  };
+}
+
+/** What the plugin said of the hook that has just ended. */
+function saidVerdict(context: RequestContext): Verdict['verdict'] {
+  const said = context.get(judged);
+  forget(context);
+  return said ?? 'unknown';
+}
+
+function forget(context: RequestContext): void {
+  if (context.get(judged) !== undefined) context.set(judged, undefined);
+}
 
 type TracedHook = 'request' | 'attempt' | 'attempted' | 'response';
 
@@ -22,4 +120,29 @@ export function callStep<T>(
   const attempt = isOfTry ? exchange.facts.attempts : undefined;
   const note = trace.begin(instance.name, hook, attempt);
   return trace.measure(note, () => callHook(instance, hook, runtime, run));
+}
+
+/** What decides whether a body is loaded. */
+interface BodyHolder {
+  readonly body: LazyBody;
+  readonly endpoint: Endpoint;
+  header(name: string): string | undefined;
+}
+
+/**
+ * Brings a body into memory for a hook that needs it. Uploads have nothing to tell a hook that reads JSON or text,
+ * and would only fill the memory: they stay unread.
+ */
+export function loadBody(request: BodyHolder, need: RequestStep['loadsBody']): MaybePromise<void> {
+  if (need === 'never' || request.body.loaded) return;
+  if (need === 'always' || mayHoldJson(request)) return request.body.bring();
+  request.body.passUnread();
+}
+
+/** What a modelled endpoint gets is JSON, whatever it calls itself; elsewhere a missing or odd type may still be JSON. */
+function mayHoldJson(request: BodyHolder): boolean {
+  if (request.endpoint.modelled || !request.body.present) return true;
+  return !/^\s*((multipart|audio|image|video)\/|application\/octet-stream)/i.test(
+    request.header('content-type') ?? '',
+  );
 }

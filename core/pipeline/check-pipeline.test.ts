@@ -10,8 +10,8 @@ import {
   type CheckedPipeline,
   type CreatedPlugin,
   type Locate,
-} from './check-pipeline.ts';
-import { compilePathPattern } from '../http/path-pattern.ts';
+} from './compile.ts';
+import { compilePathPattern } from '../http/route-table.ts';
 import { defineRoute, Type, type Capabilities, type Hooks } from './plugin.ts';
 
 type Listed = [name: string, capabilities?: Capabilities, hooks?: Hooks];

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { readFeatures } from '../access/features.ts';
 import { compilePipeline } from './compile.ts';
-import type { PluginInstance } from './plugin-instance.ts';
+import type { PluginInstance } from './call-hook.ts';
 import { definePlugin, type Capabilities, type Hooks } from './plugin.ts';
 
 const nothing = (): void => undefined;

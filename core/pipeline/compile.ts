@@ -1,8 +1,276 @@
 import type { Features } from '../access/features.ts';
-import type { PipelineConfig } from '../config/schema.ts';
+import type { PipelineConfig, PluginEntry } from '../config/schema.ts';
 import type { RouteDefinition } from './define-route.ts';
-import type { PluginInstance } from './plugin-instance.ts';
+import type { PluginInstance } from './call-hook.ts';
 import type { AnyPlugin, Hooks } from './plugin.ts';
+import type { Problem } from '../config/problem.ts';
+
+/** One plugin of a pipeline under check. */
+interface CheckedPlugin {
+  readonly definition: AnyPlugin;
+  readonly entry: PluginEntry;
+}
+
+/** The same, once it has been created. */
+export interface CreatedPlugin extends CheckedPlugin {
+  readonly hooks: Hooks;
+}
+
+/** The place of a value in the configuration, by its JSON pointer. */
+export type Locate = (
+  pointer: string,
+  part: 'key' | 'value',
+) => { file: string; line: number; column: number };
+
+/** A pipeline under check. */
+export interface CheckedPipeline<P extends CheckedPlugin> {
+  readonly config: Pick<PipelineConfig, 'name' | 'match'>;
+  /** JSON pointer of the pipeline. */
+  readonly pointer: string;
+  /** In file order, all of them. */
+  readonly plugins: readonly P[];
+}
+
+/**
+ * The checks that need only what plugins declare: order, and that exactly one answers. Run it before anything is
+ * created. Returns everything that would silently not happen, each with what to do.
+ */
+export function checkPipeline(pipeline: CheckedPipeline<CheckedPlugin>, locate: Locate): Problem[] {
+  return [
+    ...needsProblems(pipeline, locate),
+    ...answerProblems(pipeline, locate),
+    ...pipeline.plugins.flatMap((plugin) => declarationProblems(plugin, locate)),
+  ];
+}
+
+/** The checks that need the hooks. Run it after creation and before the swap. */
+export function checkHooks(pipeline: CheckedPipeline<CreatedPlugin>, locate: Locate): Problem[] {
+  return [
+    ...pipeline.plugins.flatMap((plugin) => hookProblems(plugin, locate)),
+    ...unreachableProblems(pipeline, locate),
+  ];
+}
+
+/** The checks across pipelines that need none of their plugins: each has a name of its own, and requests that reach it. */
+export function checkPipelines(
+  pipelines: readonly Pick<PipelineConfig, 'name' | 'match'>[],
+  locate: Locate,
+): Problem[] {
+  return pipelines.flatMap((pipeline, index) => {
+    const earlier = pipelines.slice(0, index);
+    const at = (member: string, message: string): Problem => {
+      const path = `/pipelines/${index}/${member}`;
+      return { ...locate(path, 'value'), path, message };
+    };
+    if (earlier.some(({ name }) => name === pipeline.name))
+      return [
+        at(
+          'name',
+          `"${pipeline.name}" is the name of an earlier pipeline, and logs could not tell them apart; give it another`,
+        ),
+      ];
+    const before = earlier.find(({ match }) => coversMatch(match, pipeline.match));
+    if (before === undefined) return [];
+    return [
+      at(
+        'match',
+        `pipeline "${pipeline.name}" would never serve a request: "${before.name}" before it takes all of them; move "${pipeline.name}" before "${before.name}", or narrow the path of "${before.name}"`,
+      ),
+    ];
+  });
+}
+
+type Match = PipelineConfig['match'];
+
+function coversMatch(wide: Match, narrow: Match): boolean {
+  // Contributed routes are exact: they are looked for wherever their pipeline stands.
+  if (wide.routes !== undefined || narrow.routes !== undefined) return false;
+  const { methods } = wide;
+  if (methods !== undefined && narrow.methods?.every((method) => methods.includes(method)) !== true)
+    return false;
+  const segments = ({ path = '/**' }: Match): string[] => path.toLowerCase().slice(1).split('/');
+  return coversPath(segments(wide), segments(narrow));
+}
+
+/** Whether a pattern takes every path that another takes. Says no where that is not plain to see. */
+function coversPath(wide: readonly string[], narrow: readonly string[]): boolean {
+  const [first, ...rest] = wide;
+  const [other, ...others] = narrow;
+  if (first === undefined) return other === undefined;
+  if (first === '**') return coversPath(rest, narrow) || (other !== undefined && coversPath(wide, others));
+  if (other === undefined || other === '**') return false;
+  return (first === other || (first === '*' && other !== '')) && coversPath(rest, others);
+}
+
+/**
+ * The check across pipelines: the routes of all plugins are served by pipelines with `match: { routes: contributed }`,
+ * so there must be one for them, and something for it to serve.
+ */
+export function checkRoutes(pipelines: readonly CheckedPipeline<CheckedPlugin>[], locate: Locate): Problem[] {
+  const serving = pipelines.filter(({ config }) => config.match.routes !== undefined);
+  const contributing = pipelines.flatMap(({ plugins }) => plugins).filter(hasRoutes);
+  if (serving.length === 0)
+    return contributing.map((plugin) =>
+      problem(
+        plugin,
+        locate,
+        `the routes of ${named(plugin)} would not be served; add a pipeline with "match: { routes: contributed }" and the plugins that let callers in, such as "auth"`,
+      ),
+    );
+  const [first] = serving;
+  return serving
+    .filter((pipeline) => {
+      // Routes of plugins that are listed elsewhere are served by the first one.
+      const served = pipeline === first ? contributing : pipeline.plugins.filter(hasRoutes);
+      return served.length === 0;
+    })
+    .map(({ config, pointer }) => {
+      const message = `no plugin of pipeline "${config.name}" contributes routes, so it would serve nothing; list one that does, such as "management", or match a path`;
+      return { ...locate(`${pointer}/plugins`, 'key'), path: `${pointer}/plugins`, message };
+    });
+}
+
+function needsProblems({ config, plugins }: CheckedPipeline<CheckedPlugin>, locate: Locate): Problem[] {
+  return plugins.flatMap((plugin, index) => {
+    const provided = plugins.slice(0, index).flatMap((one) => one.definition.capabilities?.provides ?? []);
+    const missing = (plugin.definition.capabilities?.needs ?? []).filter((need) => !provided.includes(need));
+    return missing.map((need) => {
+      const later = plugins
+        .slice(index + 1)
+        .find((one) => one.definition.capabilities?.provides?.includes(need));
+      const remedy =
+        later === undefined
+          ? `list a plugin that provides it${need === 'key' ? ', such as "auth",' : ''} before it`
+          : `move "${later.definition.name}" before it`;
+      return problem(
+        plugin,
+        locate,
+        `${named(plugin)} needs the ${need} of an earlier plugin, and none in pipeline "${config.name}" provides it; ${remedy}`,
+      );
+    });
+  });
+}
+
+function answerProblems(
+  { config, pointer, plugins }: CheckedPipeline<CheckedPlugin>,
+  locate: Locate,
+): Problem[] {
+  const [first, ...others] = plugins.filter((plugin) => plugin.definition.capabilities?.answers === true);
+  if (config.match.routes !== undefined) {
+    return [first, ...others]
+      .flatMap((plugin) => plugin ?? [])
+      .map((plugin) =>
+        problem(
+          plugin,
+          locate,
+          `${named(plugin)} answers every request, so no route of pipeline "${config.name}" would be reached; move it to a pipeline that matches a path`,
+        ),
+      );
+  }
+  if (first === undefined) {
+    const message = `nothing in pipeline "${config.name}" answers; list "provider" in its plugins`;
+    return [{ ...locate(`${pointer}/plugins`, 'key'), path: `${pointer}/plugins`, message }];
+  }
+  return others.map((plugin) =>
+    problem(
+      plugin,
+      locate,
+      `${named(plugin)} would never answer, because ${named(first)} always does before it; remove one of the two`,
+    ),
+  );
+}
+
+function declarationProblems(plugin: CheckedPlugin, locate: Locate): Problem[] {
+  const { changes = [], stream } = plugin.definition.capabilities ?? {};
+  const changed = changes.find((part) => part.startsWith('response.'));
+  if (changed === undefined || stream !== undefined) return [];
+  return [
+    problem(
+      plugin,
+      locate,
+      `${named(plugin)} changes ${changed} and does not say what happens to streamed answers; ${declareStream}`,
+    ),
+  ];
+}
+
+const declareStream =
+  'its author must declare capabilities.stream: "hold" to judge the whole, "window" or "observe" with a stream hook, or "ignore" to let streams pass on purpose';
+
+function hookProblems(plugin: CreatedPlugin, locate: Locate): Problem[] {
+  const { hooks, definition } = plugin;
+  const { stream, answers, reads = [], changes = [] } = definition.capabilities ?? {};
+  const messages: string[] = [];
+  if (hooks.response !== undefined && stream === undefined) {
+    messages.push(`has a response hook and does not say what happens to streamed answers; ${declareStream}`);
+  }
+  if ((stream === 'window' || stream === 'observe') && hooks.stream === undefined) {
+    messages.push(
+      `declares stream: "${stream}" and has no stream hook, so streamed answers would pass unseen; its author must return one, or declare "ignore" or "hold"`,
+    );
+  }
+  if (stream === 'hold' && hooks.response === undefined) {
+    messages.push(
+      'declares stream: "hold" and has no response hook to judge the held answer; its author must return one',
+    );
+  }
+  if (stream !== 'window' && stream !== 'observe' && hooks.stream !== undefined) {
+    const declared =
+      stream === undefined ? 'declares no treatment of streams' : `declares stream: "${stream}"`;
+    messages.push(
+      `has a stream hook and ${declared}; its author must declare "observe" or "window", or remove the hook`,
+    );
+  }
+  const judgesAnswers = [...reads, ...changes].some((part) => part.startsWith('response.'));
+  if (stream === 'window' && judgesAnswers && hooks.stream !== undefined && hooks.response === undefined) {
+    messages.push(
+      'judges streamed answers only, so complete ones would pass unseen; its author must return a response hook too',
+    );
+  }
+  if ((hooks.routes?.length ?? 0) > 0 && definition.capabilities?.routes !== true) {
+    messages.push(
+      'has routes and does not declare them, so a check could not see whether they are served; its author must add capabilities.routes: true',
+    );
+  }
+  if (answers === true && hooks.request === undefined) {
+    messages.push(
+      'declares that it answers and has no request hook to do it with; its author must return one',
+    );
+  }
+  return messages.map((message) => problem(plugin, locate, `${named(plugin)} ${message}`));
+}
+
+function unreachableProblems({ plugins }: CheckedPipeline<CreatedPlugin>, locate: Locate): Problem[] {
+  const answering = plugins.findIndex((plugin) => plugin.definition.capabilities?.answers === true);
+  const first = plugins[answering];
+  if (first === undefined) return [];
+  return plugins.slice(answering + 1).flatMap((plugin) => {
+    if (plugin.definition.capabilities?.answers === true) return [];
+    const unreachable = (['request', 'response', 'stream'] as const).filter(
+      (hook) => plugin.hooks[hook] !== undefined,
+    );
+    if (unreachable.length === 0) return [];
+    const hooks = `${unreachable.join(' and ')} hook${unreachable.length > 1 ? 's' : ''}`;
+    return [
+      problem(
+        plugin,
+        locate,
+        `the ${hooks} of ${named(plugin)} would never run behind ${named(first)}, which answers; move "${plugin.entry.use}" before "${first.entry.use}"`,
+      ),
+    ];
+  });
+}
+
+function hasRoutes({ definition }: CheckedPlugin): boolean {
+  return definition.capabilities?.routes === true;
+}
+
+function problem(plugin: CheckedPlugin, locate: Locate, message: string): Problem {
+  return { ...locate(plugin.entry.pointer, 'value'), path: plugin.entry.pointer, message };
+}
+
+function named(plugin: CheckedPlugin): string {
+  return `plugin "${plugin.definition.name}"`;
+}
 
 /** One plugin's place in one phase. */
 export interface Step<H extends keyof Hooks> {

@@ -2,13 +2,12 @@ import type { JsonObject, JsonValue } from '../base/json.ts';
 import type { StreamEvent } from '../dialects/stream-event.ts';
 import type { AnswerText, Conversation, Dialect } from '../dialects/dialect.ts';
 import type { Endpoint, EndpointId } from '../dialects/endpoint.ts';
-import type { GatewayError } from '../errors/gateway-error.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
 import type { CacheSettings } from '../ports/cache.ts';
 import type { HeaderList } from '../ports/header-list.ts';
 import type { Price } from '../ports/prices.ts';
 import type { Readable } from 'node:stream';
 import type { Answer } from './answer.ts';
-import type { ContextKey } from './context-key.ts';
 import type { RequestFacts } from './facts.ts';
 
 /** Where a value stands in a JSON document. */
@@ -253,4 +252,30 @@ export interface NamedModels {
   readonly untold: string | undefined;
   /** All of the request could be read, and it names none. */
   readonly isUnnamed: boolean;
+}
+
+/** The parsed body, for whoever changes it. Throws `invalid_json` when there is none. */
+export function requireJson(json: JsonValue | undefined): JsonValue {
+  if (json !== undefined) return json;
+  throw new GatewayError('invalid_json', 'The request body is no valid JSON. Send a JSON object.');
+}
+
+/** A typed slot of a request's context. Make one with `defineKey`, share it by importing it. */
+export interface ContextKey<T> {
+  readonly name: string;
+  /** Only for the type checker; never present. */
+  readonly __type?: T;
+}
+
+/** Declares a slot. The name is for messages; identity is the object itself. */
+export function defineKey<T>(name: string): ContextKey<T> {
+  return Object.freeze({ name });
+}
+
+/** Tells another system of each request that has settled. */
+export interface RequestTracer {
+  /** `acceptedAt` is the monotonic clock at acceptance, milliseconds. Never waits and never throws. */
+  settled(context: RequestContext, outcome: Outcome, acceptedAt: number): void;
+  /** Sends what waits, within the deadline (milliseconds), and ends. */
+  close(deadlineMs: number): Promise<void>;
 }

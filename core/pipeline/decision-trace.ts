@@ -1,11 +1,59 @@
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { KeyRecord } from '../ports/directory.ts';
-import { loggedTry, roundedMs, type LoggedTry } from './facts.ts';
-import { BoundedJson } from './bounded-json.ts';
+import { loggedTry, type LoggedTry, roundedMs } from './facts.ts';
 import { isPromise } from './call-hook.ts';
 import type { RequestContext } from './context.ts';
 import { callerKey } from './keys.ts';
-import type { BranchDecision, CandidateNote, PlanTrace } from './plan-trace.ts';
+
+/** Bytes that are kept free for the end of the document. */
+const endBytes = 32;
+
+/** Writes one JSON object that stays within a bound: lists end early, and the object then says `truncated`. */
+export class BoundedJson {
+  private readonly members: string[] = [];
+  private left: number;
+  private truncated = false;
+
+  /** `maxBytes` of UTF-8. */
+  constructor(maxBytes: number) {
+    this.left = maxBytes - endBytes;
+  }
+
+  /** Adds a member; one that finds no room is left out. */
+  member(name: string, value: unknown): void {
+    const text = `${JSON.stringify(name)}:${JSON.stringify(value)}`;
+    if (this.takes(text)) this.members.push(text);
+  }
+
+  /** Adds a list, with as many of its first items as find room. */
+  list(name: string, items: readonly unknown[]): void {
+    const start = `${JSON.stringify(name)}:[]`;
+    if (!this.takes(start)) return;
+    const kept: string[] = [];
+    for (const item of items) {
+      const text = JSON.stringify(item);
+      if (!this.takes(text)) break;
+      kept.push(text);
+    }
+    this.members.push(`${start.slice(0, -1)}${kept.join(',')}]`);
+  }
+
+  /** The document. `truncated`: something had been left out before. */
+  end(truncated: boolean): string {
+    if (truncated || this.truncated) this.members.push('"truncated":true');
+    return `{${this.members.join(',')}}`;
+  }
+
+  private takes(text: string): boolean {
+    const bytes = Buffer.byteLength(text) + 1;
+    if (bytes > this.left) {
+      this.truncated = true;
+      return false;
+    }
+    this.left -= bytes;
+    return true;
+  }
+}
 
 /** One call of a plugin. */
 export interface HookNote {
@@ -223,4 +271,32 @@ function limitsOf(
     if (name.startsWith(prefix)) (found ??= {})[name.slice(prefix.length)] = responseHeaders[i + 1] as string;
   }
   return found;
+}
+
+/** Hears how a plan came about. */
+export interface PlanTrace {
+  branch(decision: BranchDecision): void;
+}
+
+/** What one branch decided. */
+export interface BranchDecision {
+  readonly path: string;
+  /** Name of the strategy: `fallback`. */
+  readonly mode: string;
+  /** In file order. */
+  readonly candidates: readonly CandidateNote[];
+  /** Why it came out so, where the candidates do not tell: `condition 2 matched`. */
+  readonly reason?: string;
+}
+
+/** How a branch looked at one of its children. */
+export interface CandidateNote {
+  readonly path: string;
+  readonly name?: string;
+  /** Place in the order of trying, from 1 on; absent for one that will not be tried. */
+  readonly order?: number;
+  /** What it was ranked by: weight, milliseconds or US dollars. */
+  readonly score?: number;
+  /** Why it was left out: `breaker open`, `weight 0`. */
+  readonly skipped?: string;
 }

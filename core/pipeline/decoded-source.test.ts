@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import zlib from 'node:zlib';
 import { GatewayError } from '../errors/gateway-error.ts';
-import type { StreamTarget } from './answer.ts';
-import { decodedSource } from './decoded-source.ts';
+import { decodedSource, type StreamTarget } from './answer.ts';
 
 /** A source that the test feeds, under a decoder, with what came out of it. */
 function bench(room: () => boolean = () => true) {

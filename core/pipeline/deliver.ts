@@ -1,21 +1,25 @@
 import { GatewayError } from '../errors/gateway-error.ts';
 import { codingOf, decodeWhole } from '../connection/content-encoding.ts';
-import { asGatewayError, errorAnswer, sendHead } from './reply.ts';
-import { deliverUpgrade } from './upgrade-delivery.ts';
-import { headerValue } from '../ports/header-list.ts';
+import { asGatewayError, collectSource, errorAnswer, sendHead } from './reply.ts';
+import { type HeaderList, headerValue } from '../ports/header-list.ts';
 import { atTurnEnd, type Waiting } from '../base/turns.ts';
-import { isStreamSource, type Answer, type StreamSource } from './answer.ts';
+import {
+  type Answer,
+  clientLeft,
+  clientStalled,
+  isStreamSource,
+  type StreamSource,
+  type SwitchedProvider,
+} from './answer.ts';
 import { isPromise } from './call-hook.ts';
 import { callStep } from './call-step.ts';
-import { clientLeft } from './client-left.ts';
-import { collectSource } from './collect-source.ts';
 import type { Step } from './compile.ts';
 import type { MaybePromise } from './context.ts';
-import { deliverSafely } from './deliver-safely.ts';
+import { deliverSafely, type EngineRuntime, settle } from './settle.ts';
 import { deliverStream } from './deliver-stream.ts';
 import type { Exchange } from './exchange.ts';
 import { EditableResponse, withoutHeader } from './response-view.ts';
-import { settle, type EngineRuntime } from './settle.ts';
+import { type RelayEnd, UpgradeRelay } from '../connection/upgrade-relay.ts';
 
 /** Answers larger than this are settled when the client has taken them, not when they were handed to the socket. */
 const settleLaterBytes = 256 * 1024;
@@ -228,4 +232,77 @@ class WholeAnswer implements Waiting {
 
 function beginningOf(body: Buffer, length: number): Buffer {
   return body.length <= length ? body : body.subarray(0, length);
+}
+
+/** Switches the client to WebSocket, relays until both connections have closed, and settles the request then. */
+function deliverUpgrade(
+  exchange: Exchange,
+  headers: HeaderList,
+  provider: SwitchedProvider,
+  runtime: EngineRuntime,
+): void {
+  const { upgrade, sink, facts } = exchange;
+  const { connection, idleTimeoutMs } = provider;
+  if (upgrade === undefined || exchange.aborted) {
+    connection.destroy();
+    const left = exchange.failure ?? clientLeft();
+    settle(exchange, { status: left.status }, left, runtime);
+    return;
+  }
+  const own: string[] = [];
+  exchange.answerHeaders.append(exchange, own);
+  let client;
+  try {
+    client = upgrade.switch([...headers, ...withoutConnection(own)]);
+  } catch (error) {
+    connection.destroy();
+    throw error;
+  }
+  sink.switchedAway(client.socket);
+  for (const side of [client.socket, connection]) side.once('end', () => (sink.ended = true));
+  const relay = new UpgradeRelay({
+    client: client.socket,
+    early: client.early,
+    provider: connection,
+    idleTimeoutMs,
+    stallTimeoutMs: sink.stallTimeoutMs,
+    over(end, { sent, received }) {
+      facts.requestBytes = sent;
+      facts.responseBytes = received;
+      facts.upstreamEndedAt = runtime.clock.monotonic();
+      settle(exchange, { status: 101 }, exchange.failure ?? errorOf(end, idleTimeoutMs), runtime);
+    },
+  });
+  relay.start();
+}
+
+/** The gateway's `connection: close` belongs to answers in HTTP. */
+function withoutConnection(headers: HeaderList): string[] {
+  const kept: string[] = [];
+  for (let i = 0; i < headers.length; i += 2) {
+    const name = headers[i] as string;
+    if (name.toLowerCase() !== 'connection') kept.push(name, headers[i + 1] as string);
+  }
+  return kept;
+}
+
+function errorOf(end: RelayEnd, idleTimeoutMs: number): GatewayError | undefined {
+  switch (end) {
+    case 'closed':
+      return undefined;
+    case 'client-lost':
+      return clientLeft();
+    case 'stalled':
+      return clientStalled();
+    case 'provider-lost':
+      return new GatewayError(
+        'upstream_reset',
+        "The provider's WebSocket broke without an end. Connect again.",
+      );
+    case 'idle':
+      return new GatewayError(
+        'upstream_timeout',
+        `Neither side of the WebSocket sent a byte for ${idleTimeoutMs} ms (idle_timeout_ms of the provider plugin). Send pings, or raise it.`,
+      );
+  }
 }

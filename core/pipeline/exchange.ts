@@ -3,6 +3,7 @@ import type {
   AttemptBody,
   AttemptContext,
   AttemptView,
+  ContextKey,
   JsonObject,
   JsonValue,
   NamedModels,
@@ -25,7 +26,6 @@ import type { HeaderList } from '../ports/header-list.ts';
 import type { HeaderName, HeaderNames } from '../base/header-names.ts';
 import type { TokenReservation } from '../access/limit-charges.ts';
 import type { CompiledPipeline } from './compile.ts';
-import type { ContextKey } from './context-key.ts';
 import type { DecisionTrace } from './decision-trace.ts';
 import { emptyFacts, type RequestFacts } from './facts.ts';
 import { matchedRoute } from './keys.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { GrowingBytes } from './growing-bytes.ts';
+import { GrowingBytes } from './deliver-stream.ts';
 
 test('any chunks: their bytes in order, up to the bound; what did not fit is told', () => {
   fc.assert(

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { createMetrics } from '../../adapters/telemetry/prometheus.ts';
 import { startTestGateway, providerPlugin } from '../../tests/kit/gateway-kit.ts';
 import { send } from '../../tests/kit/http-kit.ts';
-import { createHookTimes } from './hook-times.ts';
+import { createHookTimes } from './call-hook.ts';
 import { definePlugin, GatewayError } from './plugin.ts';
 
 const passing = definePlugin({ name: 'passing', create: () => ({ request: () => undefined }) });

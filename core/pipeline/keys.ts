@@ -3,8 +3,7 @@ import type { Directory, KeyRecord } from '../ports/directory.ts';
 import type { RouteDefinition } from './define-route.ts';
 import type { ProviderCall } from '../redaction/provider-call.ts';
 import type { Redaction } from '../redaction/redaction.ts';
-import { defineKey } from './context-key.ts';
-import type { Outcome, RequestContext } from './context.ts';
+import { defineKey, type Outcome, type RequestContext } from './context.ts';
 
 /** The service key that the caller proved to hold. Set by `auth`; absent before it has run and after it has refused. */
 export const callerKey = defineKey<KeyRecord>('key');

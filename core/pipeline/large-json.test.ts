@@ -2,11 +2,10 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import type { JsonObject, JsonValue } from './context.ts';
-import { ChangedBody } from './attempt-body.ts';
+import { ChangedBody } from './request-body.ts';
 import { beginsDocument, jsonRefusal } from './json-guard.ts';
 import { removeAt, setAt } from './json-splice.ts';
-import type { LargeDocument } from './large-document.ts';
-import { largeBytes, readLargeJson } from './large-json.ts';
+import { largeBytes, type LargeDocument, readLargeJson } from './large-document.ts';
 import { parseJson, writeJson } from '../base/json.ts';
 
 const bounds = { maxMembers: 1_000_000, maxDepth: 60 };

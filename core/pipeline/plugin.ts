@@ -40,7 +40,7 @@ export { Type, type Static } from 'typebox';
 export { GatewayError } from '../errors/gateway-error.ts';
 export { linearPattern, type LinearPattern } from '../base/linear-pattern.ts';
 export { redactor, type Redactor, type RedactorRule } from './redactor.ts';
-export { defineKey, type ContextKey } from './context-key.ts';
+export { defineKey, type ContextKey } from './context.ts';
 export { judged, providerCall } from './keys.ts';
 export type { ToldCall } from '../redaction/provider-call.ts';
 export { namedModels, type NamingRequest } from './named-models.ts';

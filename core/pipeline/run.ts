@@ -1,16 +1,13 @@
 import { requireProviderScope } from '../access/scopes.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
-import { isStreamSource, type Answer } from './answer.ts';
+import { type Answer, clientLeft, isStreamSource } from './answer.ts';
 import { callHook, isPromise } from './call-hook.ts';
-import { callStep } from './call-step.ts';
+import { callStep, loadBody } from './call-step.ts';
 import type { MaybePromise } from './context.ts';
-import { clientLeft } from './client-left.ts';
 import { deliver, refuse } from './deliver.ts';
-import { deliverSafely } from './deliver-safely.ts';
+import { deliverSafely, type EngineRuntime, settle } from './settle.ts';
 import type { Exchange } from './exchange.ts';
 import { callerKey } from './keys.ts';
-import { loadBody } from './load-body.ts';
-import { settle, type EngineRuntime } from './settle.ts';
 
 /** Handles an administration route once the pipeline's request hooks have let the request pass. */
 export type RouteHandler = (exchange: Exchange) => MaybePromise<Answer>;

@@ -1,11 +1,10 @@
 import { countedTokens } from './estimated-usage.ts';
-import type { GatewayError } from '../errors/gateway-error.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
 import type { Price, Prices } from '../ports/prices.ts';
 import { atTurnEnd } from '../base/turns.ts';
-import { callHook, isPromise, type HookRuntime } from './call-hook.ts';
-import type { Outcome } from './context.ts';
+import { callHook, type HookRuntime, type HookTimes, isPromise } from './call-hook.ts';
+import type { MaybePromise, Outcome } from './context.ts';
 import type { Exchange } from './exchange.ts';
-import type { HookTimes } from './hook-times.ts';
 
 /** What the pipeline needs from outside to run and settle requests; one object per generation. */
 export interface EngineRuntime extends HookRuntime {
@@ -127,4 +126,25 @@ function runSettled(exchange: Exchange, outcome: Outcome, runtime: EngineRuntime
     if (unfinished) void Promise.all(unfinished).then(() => exchange.release?.());
     else exchange.release?.();
   }
+}
+
+/** Delivering must not throw; if it does, the connection is cut and the request still settles. Never rejects. */
+export function deliverSafely(
+  exchange: Exchange,
+  runtime: EngineRuntime,
+  send: () => MaybePromise<void>,
+): MaybePromise<void> {
+  try {
+    const pending = send();
+    return isPromise(pending) ? pending.catch((error: unknown) => cut(exchange, runtime, error)) : undefined;
+  } catch (error) {
+    return cut(exchange, runtime, error);
+  }
+}
+
+function cut(exchange: Exchange, runtime: EngineRuntime, error: unknown): void {
+  runtime.log.error('An answer could not be delivered', { request: exchange.id, error });
+  exchange.sink.cut();
+  const failure = new GatewayError('internal', 'The answer could not be delivered.', { cause: error });
+  settle(exchange, { status: failure.status }, failure, runtime);
 }

@@ -1,9 +1,74 @@
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { Exchange } from './exchange.ts';
 import type { RequestFacts } from './facts.ts';
-import { readBaggage } from './baggage.ts';
 import { spanIdOfRequest } from '../base/trace-context.ts';
-import { readTraceParent } from './traceparent.ts';
+import { isHeaderName } from '../base/header-names.ts';
+
+/** Where a request stands in somebody else's trace. */
+interface TraceParent {
+  readonly traceId: string;
+  readonly parentId: string;
+  /** Whoever sent it records the trace. */
+  readonly sampled: boolean;
+}
+
+const form = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
+const zeros = /^0+$/;
+
+/**
+ * Reads the header `traceparent` of W3C Trace Context. Undefined for one that the standard says to ignore: another form,
+ * capitals, an id of zeros, version `ff`, more than four fields in version `00`.
+ */
+export function readTraceParent(header: string): TraceParent | undefined {
+  const match = form.exec(header);
+  if (match === null) return undefined;
+  const [, version, traceId = '', parentId = '', flags = '', rest] = match;
+  if (version === 'ff' || (version === '00' && rest !== undefined)) return undefined;
+  if (zeros.test(traceId) || zeros.test(parentId)) return undefined;
+  return { traceId, parentId, sampled: (Number.parseInt(flags, 16) & 1) === 1 };
+}
+
+/** The least that W3C Baggage asks everybody to carry, and all that is read. */
+const maxMembers = 64;
+const maxLength = 8192;
+
+/** `baggage-octet`, where a `%` begins two hexadecimal digits. */
+const value = /^(?:[!#$&-+\--:<-[\]-~]|%[0-9A-Fa-f]{2})*$/;
+
+/**
+ * Members of the header `baggage` of W3C Baggage: values percent-decoded, properties left out, members of another form
+ * skipped, the last of equal names. At most the first 64, and those that end within 8192 bytes.
+ */
+export function readBaggage(header: string): ReadonlyMap<string, string> {
+  const members = new Map<string, string>();
+  const list = header.split(',');
+  let end = -1;
+  for (let i = 0; i < list.length && i < maxMembers; i++) {
+    const item = list[i] as string;
+    end += item.length + 1;
+    if (end > maxLength) break;
+    const [member = ''] = item.split(';', 1);
+    const equals = member.indexOf('=');
+    if (equals === -1) continue;
+    const name = member.slice(0, equals).trim();
+    const text = member.slice(equals + 1).trim();
+    if (isHeaderName(name) && value.test(text)) members.set(name, decode(text));
+  }
+  return members;
+}
+
+/** Octets that are no UTF-8 become U+FFFD, as the standard asks. */
+function decode(text: string): string {
+  if (!text.includes('%')) return text;
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    const bytes = text.replace(/%([0-9A-Fa-f]{2})/g, (_, hex: string) =>
+      String.fromCharCode(Number.parseInt(hex, 16)),
+    );
+    return Buffer.from(bytes, 'latin1').toString('utf8');
+  }
+}
 
 const maxIdLength = 255;
 const maxMetadataKeys = 64;

@@ -1,8 +1,7 @@
 import { GatewayError } from '../errors/gateway-error.ts';
-import { type Answer, isStreamSource, type StreamSource } from '../pipeline/answer.ts';
-import { ChangedBody } from '../pipeline/attempt-body.ts';
+import { type Answer, clientLeft, isStreamSource, type StreamSource } from '../pipeline/answer.ts';
+import { ChangedBody } from '../pipeline/request-body.ts';
 import { type HookRuntime, isPromise } from '../pipeline/call-hook.ts';
-import { clientLeft } from '../pipeline/client-left.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import type { RequestFacts } from '../pipeline/facts.ts';
 import type { Counters } from '../ports/counters.ts';

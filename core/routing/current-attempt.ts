@@ -2,12 +2,11 @@ import type { EndpointId } from '../dialects/endpoint.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { Answer } from '../pipeline/answer.ts';
 import { isPromise, type HookRuntime } from '../pipeline/call-hook.ts';
-import { callStep } from '../pipeline/call-step.ts';
+import { callStep, loadBody } from '../pipeline/call-step.ts';
 import type { AttemptStep } from '../pipeline/compile.ts';
 import type { AttemptBody, AttemptView, MaybePromise } from '../pipeline/context.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import type { CacheSettings } from '../ports/cache.ts';
-import { loadBody } from '../pipeline/load-body.ts';
 import type { HeaderList } from '../ports/header-list.ts';
 import type { Target, TryOptions } from '../pipeline/router.ts';
 import {

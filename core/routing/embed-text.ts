@@ -1,9 +1,8 @@
-import type { EncodedRequest } from '../dialects/canonical/chat-codec.ts';
+import { type EncodedRequest, EncodeReport } from '../dialects/canonical/chat-codec.ts';
 import type { OperationCodec } from '../dialects/upstream-plan.ts';
-import { EncodeReport } from '../dialects/canonical/encode-report.ts';
 import { matchEndpoint } from '../dialects/match-endpoint.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
-import { ChangedBody } from '../pipeline/attempt-body.ts';
+import { ChangedBody } from '../pipeline/request-body.ts';
 import type { JsonObject, JsonValue } from '../pipeline/context.ts';
 import { parseJson } from '../base/json.ts';
 import type { Clock } from '../ports/clock.ts';

@@ -1,4 +1,4 @@
-import { isEventStreamType } from '../dialects/event-stream-type.ts';
+import { isEventStreamType } from '../dialects/stream-event.ts';
 import type { Answer } from '../pipeline/answer.ts';
 import { callHook, type HookRuntime } from '../pipeline/call-hook.ts';
 import type { Exchange } from '../pipeline/exchange.ts';

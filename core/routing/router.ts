@@ -1,4 +1,4 @@
-import type { GatewayConfig } from '../config/schema.ts';
+import { type GatewayConfig, servicePrefixes } from '../config/schema.ts';
 import type { Answer } from '../pipeline/answer.ts';
 import { type HookRuntime, isPromise } from '../pipeline/call-hook.ts';
 import type { MaybePromise, RequestContext } from '../pipeline/context.ts';
@@ -28,7 +28,6 @@ import type { ProviderDialects, TryParts } from './upstream-request.ts';
 import type { CompiledConfig, PlanLeaf } from './plan/plan-node.ts';
 import { ConfigStore } from './plan/config-store.ts';
 import { providerLookup } from './plan/config-names.ts';
-import { servicePrefixes } from '../config/service-prefixes.ts';
 import type { RoutingState } from './plan/routing-state.ts';
 import { addressesProvider, namesProvider, requestTarget, saysJson, takeAddress } from './request-target.ts';
 import { type BroughtSettings, leafTarget, type TargetRules } from './resolve-target.ts';

@@ -1,21 +1,20 @@
 import { randomBytes } from 'node:crypto';
-import type {
-  AnswerContext,
-  AnsweredRequest,
-  ChatClientCodec,
-  ChatEventReader,
-  ChatEventWriter,
-  ChatProviderCodec,
-  DecodeContext,
-  EncodedRequest,
+import {
+  type AnswerContext,
+  type AnsweredRequest,
+  type ChatClientCodec,
+  type ChatEventReader,
+  type ChatEventWriter,
+  type ChatProviderCodec,
+  type DecodeContext,
+  type EncodedRequest,
+  EncodeReport,
 } from '../dialects/canonical/chat-codec.ts';
 import { answerEvents } from '../dialects/canonical/answer-events.ts';
-import type { ChatAnswer } from '../dialects/canonical/chat-answer.ts';
+import type { ChatAnswer, ProviderError } from '../dialects/canonical/chat-answer.ts';
 import { collectAnswer } from '../dialects/canonical/collect-answer.ts';
 import type { JsonObject } from '../dialects/canonical/chat-part.ts';
 import type { ChatRequest } from '../dialects/canonical/chat-request.ts';
-import { EncodeReport } from '../dialects/canonical/encode-report.ts';
-import type { ProviderError } from '../dialects/canonical/provider-error.ts';
 import type { AnswerFacts } from '../dialects/dialect.ts';
 import type { HostFacts } from '../dialects/host-facts.ts';
 import type { OperationCodec } from '../dialects/upstream-plan.ts';
@@ -25,8 +24,13 @@ import { keptAnswer } from '../pipeline/keys.ts';
 import { ownTurn } from '../base/turns.ts';
 import type { LargeChat, LargeTranslation } from '../ports/large-translation.ts';
 import { codingOf, decodeWhole } from '../connection/content-encoding.ts';
-import { type Answer, isStreamSource, type StreamSource, type StreamTarget } from '../pipeline/answer.ts';
-import { decodedSource } from '../pipeline/decoded-source.ts';
+import {
+  type Answer,
+  decodedSource,
+  isStreamSource,
+  type StreamSource,
+  type StreamTarget,
+} from '../pipeline/answer.ts';
 import type { Clock } from '../ports/clock.ts';
 import { type HeaderList, headerValue } from '../ports/header-list.ts';
 import { learnFacts } from './collected-answer.ts';

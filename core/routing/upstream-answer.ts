@@ -1,6 +1,12 @@
 import { GatewayError } from '../errors/gateway-error.ts';
 import { type Coding, codingOf, createDecoder, decodeWhole } from '../connection/content-encoding.ts';
-import type { Answer, StreamSource, StreamTarget } from '../pipeline/answer.ts';
+import {
+  type Answer,
+  clientLeft,
+  decodedSource,
+  type StreamSource,
+  type StreamTarget,
+} from '../pipeline/answer.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import type { Clock } from '../ports/clock.ts';
 import { type HeaderList, headerValue } from '../ports/header-list.ts';
@@ -16,10 +22,8 @@ import { TryTimers } from './attempts/attempt-times.ts';
 import { forwardAnswerHeaders } from './forward-headers.ts';
 import { isStreamType, learnFacts } from './collected-answer.ts';
 import type { AnswerFacts, Dialect, StreamScanner, UsageStripper } from '../dialects/dialect.ts';
-import { decodedSource } from '../pipeline/decoded-source.ts';
 import { withoutHeader } from '../pipeline/response-view.ts';
 import type { Transform } from 'node:stream';
-import { clientLeft } from '../pipeline/client-left.ts';
 import type { TryOptions } from '../pipeline/router.ts';
 
 /** Copies of answers that are kept for scanning stay under this; a longer one goes unscanned. */

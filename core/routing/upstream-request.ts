@@ -1,8 +1,8 @@
-import { EncodeReport } from '../dialects/canonical/encode-report.ts';
-import { hasDotSegment } from '../dialects/dot-segment.ts';
+import { EncodeReport } from '../dialects/canonical/chat-codec.ts';
+import { hasDotSegment } from '../dialects/match-endpoint.ts';
 import type { UpstreamCallFacts, UpstreamPlan } from '../dialects/upstream-plan.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
-import { ChangedBody } from '../pipeline/attempt-body.ts';
+import { ChangedBody } from '../pipeline/request-body.ts';
 import type { AttemptBody, JsonPath, JsonValue } from '../pipeline/context.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import { setAt } from '../pipeline/json-splice.ts';

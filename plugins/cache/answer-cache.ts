@@ -1,13 +1,13 @@
 import type { Answer } from '../../core/pipeline/answer.ts';
-import { defineKey } from '../../core/pipeline/context-key.ts';
-import type { AnswerFacts } from '../../core/dialects/dialect.ts';
-import type {
-  AttemptContext,
-  HookResult,
-  MaybePromise,
-  Outcome,
-  RequestContext,
+import {
+  type AttemptContext,
+  defineKey,
+  type HookResult,
+  type MaybePromise,
+  type Outcome,
+  type RequestContext,
 } from '../../core/pipeline/context.ts';
+import type { AnswerFacts } from '../../core/dialects/dialect.ts';
 import type { Cache } from '../../core/ports/cache.ts';
 import { type HeaderList, headerValue } from '../../core/ports/header-list.ts';
 import type { Similar } from '../../core/ports/vector-index.ts';

@@ -3,7 +3,7 @@ import type { ServerResponse } from 'node:http';
 import { describe, test, type TestContext as NodeTestContext } from 'node:test';
 import { createGuardedFetch } from '../../adapters/guarded-fetch/guarded-fetch.ts';
 import { systemClock } from '../../core/ports/clock.ts';
-import { ChangedBody } from '../../core/pipeline/attempt-body.ts';
+import { ChangedBody } from '../../core/pipeline/request-body.ts';
 import { providerPlugin, startTestGateway, type TestGatewayOptions } from '../../tests/kit/gateway-kit.ts';
 import { connect, send, startUpstream, until, type Answering } from '../../tests/kit/http-kit.ts';
 import { optionErrors, TestContext, testScope } from '../../tests/kit/plugin-kit.ts';

@@ -1,8 +1,13 @@
 import type { FrameCodec } from '../../core/dialects/dialect.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Answer } from '../../core/pipeline/answer.ts';
-import type { AttemptContext, HookResult, JsonObject, JsonValue } from '../../core/pipeline/context.ts';
-import { defineKey } from '../../core/pipeline/context-key.ts';
+import {
+  type AttemptContext,
+  defineKey,
+  type HookResult,
+  type JsonObject,
+  type JsonValue,
+} from '../../core/pipeline/context.ts';
 import { keptAnswer } from '../../core/pipeline/keys.ts';
 import { parseJson, writeJson } from '../../core/base/json.ts';
 import { definePlugin, Type } from '../../core/pipeline/plugin.ts';

@@ -1,6 +1,6 @@
 import { performance } from 'node:perf_hooks';
 import { dialects, providerDialects } from '../../adapters/dialects/index.ts';
-import { EncodeReport } from '../../core/dialects/canonical/encode-report.ts';
+import { EncodeReport } from '../../core/dialects/canonical/chat-codec.ts';
 import type { DialectName, EndpointId } from '../../core/dialects/endpoint.ts';
 import { parseJson } from '../../core/base/json.ts';
 import { measured, median } from './cpu.ts';

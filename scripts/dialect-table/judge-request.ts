@@ -1,4 +1,4 @@
-import { EncodeReport } from '../../core/dialects/canonical/encode-report.ts';
+import { EncodeReport } from '../../core/dialects/canonical/chat-codec.ts';
 import type { JsonObject } from '../../core/dialects/canonical/chat-part.ts';
 import type { Dialect, ProviderDialect } from '../../core/dialects/dialect.ts';
 import type { DialectName, EndpointId } from '../../core/dialects/endpoint.ts';

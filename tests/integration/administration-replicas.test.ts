@@ -5,7 +5,7 @@ import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { makePremises, operate } from '../kit/operator.ts';
 import { postgresMissing, startPostgres, type PostgresServer } from '../kit/postgres-server.ts';
-import { restartExitCode } from '../../core/lifecycle/watchdog.ts';
+import { restartExitCode } from '../../core/lifecycle/process-guards.ts';
 import {
   eventually,
   startWeir,

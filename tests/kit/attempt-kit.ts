@@ -1,6 +1,6 @@
 import { dialects } from '../../adapters/dialects/index.ts';
 import type { Dialect } from '../../core/dialects/dialect.ts';
-import { ChangedBody } from '../../core/pipeline/attempt-body.ts';
+import { ChangedBody } from '../../core/pipeline/request-body.ts';
 import type { AttemptContext, AttemptView } from '../../core/pipeline/context.ts';
 import type { RequestFacts } from '../../core/pipeline/facts.ts';
 import { HeaderNames } from '../../core/base/header-names.ts';

@@ -11,25 +11,26 @@ import { createMockTransport } from '../../adapters/mock/transport.ts';
 import { providerTable } from '../../adapters/providers.ts';
 import { createSecretStore } from '../../adapters/secret-managers/index.ts';
 import { createTokens } from '../../adapters/tokens/tokens.ts';
+import { ProviderTransport } from '../../adapters/transport/provider-transport.ts';
 import { createUndiciTransport, type UndiciTransport } from '../../adapters/transport/undici-transport.ts';
 import type { GatewayConfig, PipelineConfig } from '../../core/config/schema.ts';
 import type { Dialect } from '../../core/dialects/dialect.ts';
 import type { DialectName } from '../../core/dialects/endpoint.ts';
 import { Gateway } from '../../core/http/gateway.ts';
 import { startServer, type RunningServer } from '../../core/http/server.ts';
-import { compilePipelines } from '../../core/http/serving.ts';
+import { compilePipelines } from '../../core/http/route-table.ts';
 import {
   realClock,
   RecordingMetrics,
   recordingLog,
   type Line,
 } from '../../core/lifecycle/recording-services.test-support.ts';
-import { guardsOf } from '../../core/lifecycle/guards.ts';
+import { guardsOf } from '../../core/lifecycle/prepare.ts';
 import { createPluginScope, type Services } from '../../core/lifecycle/scope.ts';
 import { compilePipeline } from '../../core/pipeline/compile.ts';
 import type { Outcome } from '../../core/pipeline/context.ts';
 import type { RequestFacts } from '../../core/pipeline/facts.ts';
-import type { PluginInstance } from '../../core/pipeline/plugin-instance.ts';
+import type { PluginInstance } from '../../core/pipeline/call-hook.ts';
 import type { AnyPlugin } from '../../core/pipeline/plugin.ts';
 import type { EngineRuntime } from '../../core/pipeline/settle.ts';
 import type { Analytics } from '../../core/ports/analytics.ts';
@@ -172,7 +173,7 @@ export async function startTestGateway(
   const log = recordingLog(lines);
   const metrics = new RecordingMetrics();
   const network = createUndiciTransport({ log, clock, metrics });
-  const transport = options.transport ?? withMock(network, createMockTransport({ clock }));
+  const transport = options.transport ?? new ProviderTransport(network, createMockTransport({ clock }));
   const settled: SettledRequest[] = [];
   const waiting: { count: number; resolve: (one: SettledRequest) => void }[] = [];
   const pluginErrors: string[] = [];
@@ -403,18 +404,5 @@ async function createInstance(
     onError,
     timeoutMs: timeoutMs ?? plugin.capabilities?.timeoutMs ?? 0,
     builtIn: false,
-  };
-}
-
-function withMock(network: UndiciTransport, mock: Transport): Transport {
-  return {
-    send: (request, handler) => (request.origin.startsWith('mock:') ? mock : network).send(request, handler),
-    upgrade: (request) =>
-      request.origin.startsWith('mock:') && mock.upgrade !== undefined
-        ? mock.upgrade(request)
-        : network.upgrade(request),
-    close: async () => {
-      await Promise.all([network.close(), mock.close()]);
-    },
   };
 }

@@ -1,8 +1,8 @@
 import { compilePipeline } from '../../core/pipeline/compile.ts';
-import type { PluginInstance } from '../../core/pipeline/plugin-instance.ts';
+import type { PluginInstance } from '../../core/pipeline/call-hook.ts';
 import type { AnyPlugin } from '../../core/pipeline/plugin.ts';
 import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
-import { compilePipelines, type CompiledPipelines } from '../../core/http/serving.ts';
+import { compilePipelines, type CompiledPipelines } from '../../core/http/route-table.ts';
 import { builtInPlugins } from '../../plugins/index.ts';
 import { testScope } from './plugin-kit.ts';
 import { compileSchema } from '../../core/config/ajv.ts';

@@ -11,8 +11,8 @@ import { Readable } from 'node:stream';
 import type { Endpoint } from '../../core/dialects/endpoint.ts';
 import type { RouteInput } from '../../core/pipeline/define-route.ts';
 import { matchEndpoint } from '../../core/dialects/match-endpoint.ts';
-import type { ContextKey } from '../../core/pipeline/context-key.ts';
 import type {
+  ContextKey,
   JsonObject,
   JsonValue,
   NamedModels,
@@ -26,7 +26,7 @@ import type { AnyPlugin, Scope } from '../../core/pipeline/plugin.ts';
 import { LazyBody } from '../../core/pipeline/request-body.ts';
 import type { Analytics } from '../../core/ports/analytics.ts';
 import { bodyNeed } from '../../core/pipeline/compile.ts';
-import { loadBody } from '../../core/pipeline/load-body.ts';
+import { loadBody } from '../../core/pipeline/call-step.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import { headerValue } from '../../core/ports/header-list.ts';

@@ -1,8 +1,11 @@
 import { readFileSync } from 'node:fs';
-import type { AnswerContext, DecodeContext } from '../../../core/dialects/canonical/chat-codec.ts';
+import {
+  type AnswerContext,
+  type DecodeContext,
+  EncodeReport,
+} from '../../../core/dialects/canonical/chat-codec.ts';
 import type { ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
-import { EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
 import { type JsonObject, parseExactObject } from '../json-reading.ts';
 import { anthropicProvider } from './host.ts';
 

@@ -1,6 +1,6 @@
 import type { ChatPart, ToolCallPart, ToolResultPart } from '../../../core/dialects/canonical/chat-part.ts';
 import type { ChatMessage } from '../../../core/dialects/canonical/chat-request.ts';
-import { reportForeignExtras, type EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
+import { reportForeignExtras, type EncodeReport } from '../../../core/dialects/canonical/chat-codec.ts';
 import type { DialectName } from '../../../core/dialects/endpoint.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
 import { type JsonObject, parseExactObject } from '../json-reading.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
+import { EncodeReport } from '../../../core/dialects/canonical/chat-codec.ts';
 import type { ChatMessage, ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
 import type { JsonObject } from '../json-reading.ts';
 import { chatRequest, encode, hostOf } from './chat-setting.test-support.ts';

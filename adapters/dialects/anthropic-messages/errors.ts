@@ -1,8 +1,5 @@
 import type { ErrorContext } from '../../../core/dialects/canonical/chat-codec.ts';
-import {
-  type ProviderError,
-  unreadableProviderError,
-} from '../../../core/dialects/canonical/provider-error.ts';
+import { type ProviderError, unreadableProviderError } from '../../../core/dialects/canonical/chat-answer.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
 import { writeSseFrame } from '../../framing/sse-frame.ts';
 import { asArray, asObject, asText, type JsonObject } from '../json-reading.ts';

@@ -21,7 +21,7 @@ import {
 import { streamError } from './errors.ts';
 import { decodeBlock, decodeCitation, dialectName } from './content-blocks.ts';
 import type { ChatPart } from '../../../core/dialects/canonical/chat-part.ts';
-import type { ProviderError } from '../../../core/dialects/canonical/provider-error.ts';
+import type { ProviderError } from '../../../core/dialects/canonical/chat-answer.ts';
 
 /**
  * A content block of a stream between its start and its stop. Texts, thoughts and arguments are told as they come; what

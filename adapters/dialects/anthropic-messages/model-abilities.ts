@@ -1,4 +1,4 @@
-import type { EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
+import type { EncodeReport } from '../../../core/dialects/canonical/chat-codec.ts';
 import type { ChatRequest, ReasoningSettings } from '../../../core/dialects/canonical/chat-request.ts';
 import { budgetOfEffort, effortOfBudget } from '../request-settings.ts';
 import type { JsonObject } from '../json-reading.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
+import { EncodeReport } from '../../../core/dialects/canonical/chat-codec.ts';
 import type { EndpointId } from '../../../core/dialects/endpoint.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import type { UpstreamPlan } from '../../../core/dialects/upstream-plan.ts';

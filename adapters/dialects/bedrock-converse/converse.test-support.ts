@@ -1,6 +1,6 @@
 import type { ChatEvent } from '../../../core/dialects/canonical/chat-event.ts';
 import type { ChatMessage, ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
-import { EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
+import { EncodeReport } from '../../../core/dialects/canonical/chat-codec.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import { writeAwsEventStreamMessage } from '../../framing/write-aws-event-stream.ts';
 import { type JsonObject, parseExactObject } from '../json-reading.ts';

@@ -8,7 +8,7 @@ import type {
   ToolResultPart,
 } from '../../../core/dialects/canonical/chat-part.ts';
 import type { ChatMessage } from '../../../core/dialects/canonical/chat-request.ts';
-import { type EncodeReport, reportForeignExtras } from '../../../core/dialects/canonical/encode-report.ts';
+import { type EncodeReport, reportForeignExtras } from '../../../core/dialects/canonical/chat-codec.ts';
 import { asArray, asObject, type JsonObject, parseExactObject } from '../json-reading.ts';
 import { isOpenAiSignature } from '../openai-shapes.ts';
 import { type BedrockModel, hasPromptCache } from './bedrock-model.ts';

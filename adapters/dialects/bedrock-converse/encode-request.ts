@@ -1,10 +1,13 @@
-import type { EncodedRequest } from '../../../core/dialects/canonical/chat-codec.ts';
+import {
+  type EncodedRequest,
+  type EncodeReport,
+  reportForeignExtras,
+} from '../../../core/dialects/canonical/chat-codec.ts';
 import type {
   ChatRequest,
   ReasoningSettings,
   ResponseFormat,
 } from '../../../core/dialects/canonical/chat-request.ts';
-import { type EncodeReport, reportForeignExtras } from '../../../core/dialects/canonical/encode-report.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import { asObject, type JsonObject, stringifyExact } from '../json-reading.ts';
 import { abilitiesOf, type ModelAbilities, planThinking } from '../anthropic-messages/model-abilities.ts';

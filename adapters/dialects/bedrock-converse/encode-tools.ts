@@ -3,7 +3,7 @@ import type {
   ToolChoice,
   ToolDefinition,
 } from '../../../core/dialects/canonical/chat-request.ts';
-import { reportForeignExtras } from '../../../core/dialects/canonical/encode-report.ts';
+import { reportForeignExtras } from '../../../core/dialects/canonical/chat-codec.ts';
 import { forcedChoice, hasStructuredOutput, isNova2 } from './bedrock-model.ts';
 import { addCachePoint, type ContentContext } from './encode-messages.ts';
 import type { JsonObject } from '../json-reading.ts';

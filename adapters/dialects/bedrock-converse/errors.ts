@@ -1,7 +1,4 @@
-import {
-  unreadableProviderError,
-  type ProviderError,
-} from '../../../core/dialects/canonical/provider-error.ts';
+import { unreadableProviderError, type ProviderError } from '../../../core/dialects/canonical/chat-answer.ts';
 import { asCount, asObject, asText, parseObject, type JsonObject } from '../json-reading.ts';
 
 /** HTTP status that an exception stands for, by its name in lower case without its ending. */

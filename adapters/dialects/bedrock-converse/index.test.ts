@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { ChatClientCodec } from '../../../core/dialects/canonical/chat-codec.ts';
-import { EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
+import { type ChatClientCodec, EncodeReport } from '../../../core/dialects/canonical/chat-codec.ts';
 import type { EndpointId } from '../../../core/dialects/endpoint.ts';
 import { hostOf, models, requestOf } from './converse.test-support.ts';
 import { bedrockConverseProvider, createBedrockConverseHost } from './index.ts';

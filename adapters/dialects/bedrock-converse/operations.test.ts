@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
+import { EncodeReport } from '../../../core/dialects/canonical/chat-codec.ts';
 import type { OperationCodec } from '../../../core/dialects/upstream-plan.ts';
 import { hostOf, models } from './converse.test-support.ts';
 import { embeddingsOperation, imagesOperation, rerankOperation } from './operations.ts';

@@ -1,5 +1,4 @@
-import type { EncodedRequest } from '../../../core/dialects/canonical/chat-codec.ts';
-import type { EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
+import type { EncodedRequest, EncodeReport } from '../../../core/dialects/canonical/chat-codec.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
 import {

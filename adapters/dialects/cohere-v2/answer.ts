@@ -5,12 +5,11 @@ import type {
   FinishReason,
   TokenLogprob,
 } from '../../../core/dialects/canonical/chat-answer.ts';
-import type { DecodeContext } from '../../../core/dialects/canonical/chat-codec.ts';
+import type { DecodeContext, EncodeReport } from '../../../core/dialects/canonical/chat-codec.ts';
 import type { ChatPart, Citation, TextPart } from '../../../core/dialects/canonical/chat-part.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
 import { asArray, asCount, asObject, asText, type JsonObject, parseExactObject } from '../json-reading.ts';
 import type { Usage } from '../../../core/dialects/usage.ts';
-import type { EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
 import type { ChatRequest, ToolDefinition } from '../../../core/dialects/canonical/chat-request.ts';
 
 /** The number in the id that Cohere gives a document without one: `doc:3`. */

@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs';
-import type { DecodeContext } from '../../../core/dialects/canonical/chat-codec.ts';
+import { type DecodeContext, EncodeReport } from '../../../core/dialects/canonical/chat-codec.ts';
 import type { ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
-import { EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
 import type { HostFacts, Quirks } from '../../../core/dialects/host-facts.ts';
 import { parseExactObject } from '../json-reading.ts';
 import { cohereV2Provider } from './index.ts';

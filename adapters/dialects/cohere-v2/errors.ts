@@ -1,7 +1,4 @@
-import {
-  unreadableProviderError,
-  type ProviderError,
-} from '../../../core/dialects/canonical/provider-error.ts';
+import { unreadableProviderError, type ProviderError } from '../../../core/dialects/canonical/chat-answer.ts';
 import { asArray, asObject, asText, parseObject, type JsonObject } from '../json-reading.ts';
 
 /** Statuses that only Cohere uses, in its documentation's words. */

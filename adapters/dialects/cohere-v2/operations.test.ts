@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
+import { EncodeReport } from '../../../core/dialects/canonical/chat-codec.ts';
 import type { EndpointId } from '../../../core/dialects/endpoint.ts';
 import type { OperationCodec, UpstreamPlan } from '../../../core/dialects/upstream-plan.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';

@@ -12,7 +12,7 @@ import {
 import { applyQuirks } from '../request-settings.ts';
 import { decodeCohereError } from './errors.ts';
 import { decodeUsage } from './answer.ts';
-import type { EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
+import type { EncodeReport } from '../../../core/dialects/canonical/chat-codec.ts';
 
 const sameRerankMembers = ['query', 'top_n', 'max_tokens_per_doc', 'priority'];
 const rerankMembers: ReadonlySet<string> = new Set([

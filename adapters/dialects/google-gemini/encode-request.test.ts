@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { ChatMessage, ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
 import type { ChatPart } from '../../../core/dialects/canonical/chat-part.ts';
-import { EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
+import { EncodeReport } from '../../../core/dialects/canonical/chat-codec.ts';
 import { emptyRequest, hostFacts } from './gemini-wire.test-support.ts';
 import { geminiProvider } from './host.ts';
 

@@ -1,4 +1,8 @@
-import type { EncodedRequest } from '../../../core/dialects/canonical/chat-codec.ts';
+import {
+  type EncodedRequest,
+  type EncodeReport,
+  reportForeignExtras,
+} from '../../../core/dialects/canonical/chat-codec.ts';
 import type {
   ChatMessage,
   ChatRequest,
@@ -6,7 +10,6 @@ import type {
   ToolDefinition,
 } from '../../../core/dialects/canonical/chat-request.ts';
 import { mergeExtras } from '../../../core/dialects/canonical/collect-answer.ts';
-import { type EncodeReport, reportForeignExtras } from '../../../core/dialects/canonical/encode-report.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import { asObject, type JsonObject, stringifyExact } from '../json-reading.ts';
 import { applyQuirks, reportUnsayable, type Setting } from '../request-settings.ts';

@@ -1,8 +1,5 @@
 import type { AnswerContext } from '../../../core/dialects/canonical/chat-codec.ts';
-import {
-  type ProviderError,
-  unreadableProviderError,
-} from '../../../core/dialects/canonical/provider-error.ts';
+import { type ProviderError, unreadableProviderError } from '../../../core/dialects/canonical/chat-answer.ts';
 import type { GatewayError } from '../../../core/errors/gateway-error.ts';
 import { asArray, asBuffer, asCount, asObject, asText, type JsonObject } from '../json-reading.ts';
 import { encodeErrorJson } from '../openai-shapes.ts';

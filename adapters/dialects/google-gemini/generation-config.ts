@@ -8,7 +8,7 @@ import { asArray, asText, type JsonObject } from '../json-reading.ts';
 import { describeValue } from '../request-members.ts';
 import { toGeminiSchema, toJsonSchema } from './schema.ts';
 import { knownMembers, member, memberObject, otherMembers } from './parts.ts';
-import type { EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
+import type { EncodeReport } from '../../../core/dialects/canonical/chat-codec.ts';
 import { budgetOfEffort, effortOfBudget } from '../request-settings.ts';
 
 type Mutable<T> = { -readonly [member in keyof T]: T[member] };

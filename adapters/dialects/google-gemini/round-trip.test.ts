@@ -6,7 +6,7 @@ import type { ChatAnswer, ChatChoice } from '../../../core/dialects/canonical/ch
 import type { ChatMessage, ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
 import type { ChatPart } from '../../../core/dialects/canonical/chat-part.ts';
 import { collectAnswer } from '../../../core/dialects/canonical/collect-answer.ts';
-import { EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
+import { EncodeReport } from '../../../core/dialects/canonical/chat-codec.ts';
 import { parseExactObject, stringifyExact } from '../json-reading.ts';
 import { answerContext, decodeContext, hostFacts } from './gemini-wire.test-support.ts';
 import { geminiClient, geminiProvider } from './index.ts';

@@ -1,4 +1,4 @@
-import type { EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
+import type { EncodeReport } from '../../../core/dialects/canonical/chat-codec.ts';
 import { asArray, asObject, asText, type JsonObject } from '../json-reading.ts';
 import { member, withoutMembers } from './parts.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
-import { EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
+import { EncodeReport } from '../../../core/dialects/canonical/chat-codec.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import type { BodyEdits, UpstreamCallFacts, UpstreamPlan } from '../../../core/dialects/upstream-plan.ts';
 import { googleVertexHost } from './host.ts';

@@ -10,7 +10,7 @@ import type {
   ToolDefinition,
 } from '../../../core/dialects/canonical/chat-request.ts';
 import { collectAnswer } from '../../../core/dialects/canonical/collect-answer.ts';
-import { EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
+import { EncodeReport } from '../../../core/dialects/canonical/chat-codec.ts';
 import { type JsonObject, parseExactObject } from '../json-reading.ts';
 import { openAiChatClient } from './index.ts';
 import { answerContext, clientCall, host, plainRequest, readAll, usageOf } from './codec.test-support.ts';

@@ -7,7 +7,7 @@ import type {
   ToolResultPart,
 } from '../../../core/dialects/canonical/chat-part.ts';
 import type { ChatMessage } from '../../../core/dialects/canonical/chat-request.ts';
-import { type EncodeReport, reportForeignExtras } from '../../../core/dialects/canonical/encode-report.ts';
+import { type EncodeReport, reportForeignExtras } from '../../../core/dialects/canonical/chat-codec.ts';
 import type { JsonObject } from '../json-reading.ts';
 import { encodeToolCall } from './answer.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ChatPart } from '../../../core/dialects/canonical/chat-part.ts';
 import type { ChatMessage, ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
-import { EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
+import { EncodeReport } from '../../../core/dialects/canonical/chat-codec.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import type { JsonObject } from '../json-reading.ts';
 import { host, plainRequest } from './codec.test-support.ts';

@@ -5,7 +5,7 @@ import { answerEvents } from '../../../core/dialects/canonical/answer-events.ts'
 import type { ChatAnswer } from '../../../core/dialects/canonical/chat-answer.ts';
 import { collectAnswer } from '../../../core/dialects/canonical/collect-answer.ts';
 import type { ChatMessage, ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
-import { EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
+import { EncodeReport } from '../../../core/dialects/canonical/chat-codec.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
 import { everySplit } from '../../framing/split-bytes.test-support.ts';
 import type { JsonObject } from '../json-reading.ts';

@@ -1,6 +1,10 @@
-import type { ClientCall, EncodedRequest } from '../../../core/dialects/canonical/chat-codec.ts';
+import {
+  type ClientCall,
+  type EncodedRequest,
+  type EncodeReport,
+  reportForeignExtras,
+} from '../../../core/dialects/canonical/chat-codec.ts';
 import type { ChatMessage, ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
-import { type EncodeReport, reportForeignExtras } from '../../../core/dialects/canonical/encode-report.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import { asObject, type JsonObject, stringifyExact } from '../json-reading.ts';
 import { addGiven, addSampling, applyQuirks } from '../openai-chat/encode-request.ts';

@@ -1,4 +1,4 @@
-import type { ChatAnswer, Finish } from '../../../core/dialects/canonical/chat-answer.ts';
+import type { ChatAnswer, Finish, ProviderError } from '../../../core/dialects/canonical/chat-answer.ts';
 import type { DecodeContext } from '../../../core/dialects/canonical/chat-codec.ts';
 import type { ChatPart, Extras } from '../../../core/dialects/canonical/chat-part.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
@@ -10,7 +10,6 @@ import type { AnswerFacts, AnswerTextPlace } from '../../../core/dialects/dialec
 import type { EndpointId } from '../../../core/dialects/endpoint.ts';
 import type { Usage } from '../../../core/dialects/usage.ts';
 import { type EventReader, watch, type Watch } from '../frame-scanner.ts';
-import type { ProviderError } from '../../../core/dialects/canonical/provider-error.ts';
 
 /** Codes of a failed response that only this wire has, as statuses; those of pictures are the caller's fault, too. */
 const statuses: Readonly<Record<string, number>> = {

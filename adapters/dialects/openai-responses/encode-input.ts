@@ -8,7 +8,7 @@ import type {
   ToolResultPart,
 } from '../../../core/dialects/canonical/chat-part.ts';
 import type { ChatMessage } from '../../../core/dialects/canonical/chat-request.ts';
-import { type EncodeReport, reportForeignExtras } from '../../../core/dialects/canonical/encode-report.ts';
+import { type EncodeReport, reportForeignExtras } from '../../../core/dialects/canonical/chat-codec.ts';
 import { asText, type JsonObject } from '../json-reading.ts';
 import { dialect, encodeAnnotation } from './output-parts.ts';
 import type { DialectName } from '../../../core/dialects/endpoint.ts';

@@ -1,4 +1,8 @@
-import type { EncodedRequest } from '../../../core/dialects/canonical/chat-codec.ts';
+import {
+  type EncodedRequest,
+  type EncodeReport,
+  reportForeignExtras,
+} from '../../../core/dialects/canonical/chat-codec.ts';
 import type {
   ChatRequest,
   ReasoningSettings,
@@ -6,7 +10,6 @@ import type {
   ToolChoice,
   ToolDefinition,
 } from '../../../core/dialects/canonical/chat-request.ts';
-import { type EncodeReport, reportForeignExtras } from '../../../core/dialects/canonical/encode-report.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import { asArray, asObject, asText, type JsonObject, stringifyExact } from '../json-reading.ts';
 import { applyQuirks, effortOfBudget } from '../request-settings.ts';

@@ -1,15 +1,13 @@
-import type { Finish } from '../../../core/dialects/canonical/chat-answer.ts';
-import type { AnswerContext } from '../../../core/dialects/canonical/chat-codec.ts';
+import type { Finish, ProviderError } from '../../../core/dialects/canonical/chat-answer.ts';
+import { type AnswerContext, EncodeReport } from '../../../core/dialects/canonical/chat-codec.ts';
 import type { ChatEvent } from '../../../core/dialects/canonical/chat-event.ts';
 import type { Extras } from '../../../core/dialects/canonical/chat-part.ts';
 import { mergeExtras } from '../../../core/dialects/canonical/collect-answer.ts';
-import type { ProviderError } from '../../../core/dialects/canonical/provider-error.ts';
 import type { Usage } from '../../../core/dialects/usage.ts';
 import type { JsonObject } from '../json-reading.ts';
 import { encodeResponsesUsage } from './answer.ts';
 import { type EventLines, OutputWriter } from './output-writer.ts';
 import type { ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
-import { EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
 import { encodeFormat, encodeToolChoice, encodeTools } from './encode-request.ts';
 import { dialect } from './output-parts.ts';
 

@@ -1,11 +1,11 @@
-import type {
-  AnswerContext,
-  ClientCall,
-  DecodeContext,
+import {
+  type AnswerContext,
+  type ClientCall,
+  type DecodeContext,
+  EncodeReport,
 } from '../../../core/dialects/canonical/chat-codec.ts';
 import type { ChatEvent } from '../../../core/dialects/canonical/chat-event.ts';
 import type { ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
-import { EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import { openAiResponsesProvider } from './host.ts';
 import type { JsonObject } from '../json-reading.ts';

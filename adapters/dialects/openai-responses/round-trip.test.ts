@@ -6,7 +6,7 @@ import type { ChatAnswer } from '../../../core/dialects/canonical/chat-answer.ts
 import type { ChatPart } from '../../../core/dialects/canonical/chat-part.ts';
 import type { ChatMessage, ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
 import { collectAnswer } from '../../../core/dialects/canonical/collect-answer.ts';
-import { EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
+import { EncodeReport } from '../../../core/dialects/canonical/chat-codec.ts';
 import { type JsonObject, parseExactObject } from '../json-reading.ts';
 import { openAiResponsesClient } from './index.ts';
 import { openAiResponsesProvider } from './host.ts';

@@ -1,6 +1,9 @@
-import type { EncodedRequest } from '../../../core/dialects/canonical/chat-codec.ts';
+import {
+  type EncodedRequest,
+  type EncodeReport,
+  reportForeignExtras,
+} from '../../../core/dialects/canonical/chat-codec.ts';
 import type { ChatRequest, ResponseFormat } from '../../../core/dialects/canonical/chat-request.ts';
-import { type EncodeReport, reportForeignExtras } from '../../../core/dialects/canonical/encode-report.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import { type JsonObject, stringifyExact } from '../json-reading.ts';
 import { encodeMessages } from '../openai-chat/encode-messages.ts';

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import type { ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
 import { collectAnswer } from '../../../core/dialects/canonical/collect-answer.ts';
-import { EncodeReport } from '../../../core/dialects/canonical/encode-report.ts';
+import { EncodeReport } from '../../../core/dialects/canonical/chat-codec.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
 import { everySplit } from '../../framing/split-bytes.test-support.ts';
 import type { JsonObject } from '../json-reading.ts';

@@ -1,5 +1,5 @@
 import type { ConversationText } from '../../../core/dialects/dialect.ts';
-import { isEventStreamType } from '../../../core/dialects/event-stream-type.ts';
+import { isEventStreamType } from '../../../core/dialects/stream-event.ts';
 import type { Outcome, RequestContext } from '../../../core/pipeline/context.ts';
 import type { Clock } from '../../../core/ports/clock.ts';
 import type { Redaction } from '../../../core/redaction/redaction.ts';

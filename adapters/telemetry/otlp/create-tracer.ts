@@ -3,7 +3,7 @@ import { keepsBodies, logRedaction, matchedRoute } from '../../../core/pipeline/
 import type { Clock } from '../../../core/ports/clock.ts';
 import type { Log } from '../../../core/ports/log.ts';
 import type { Metrics } from '../../../core/ports/metrics.ts';
-import type { RequestTracer } from '../../../core/pipeline/request-tracer.ts';
+import type { RequestTracer } from '../../../core/pipeline/context.ts';
 import { isSampled, type OtlpSettings, spanContextOf } from '../../../core/base/trace-context.ts';
 import type { Directory } from '../../../core/ports/directory.ts';
 import { Collector } from './collector.ts';

@@ -1,7 +1,7 @@
 import type { LoadResult } from '../../config/load-config.ts';
 import { formatProblem, isError, type Problem } from '../../config/problem.ts';
 import { maxConfigFileBytes, readText } from '../../config/read-file.ts';
-import type { GatewayConfig } from '../../config/schema.ts';
+import { type GatewayConfig, servicePrefixes } from '../../config/schema.ts';
 import { GatewayError } from '../../errors/gateway-error.ts';
 import type { OfflinePlan } from '../../routing/explain/offline-plan.ts';
 import { readRequestFile, type RequestFile } from '../../routing/explain/request-file.ts';
@@ -13,7 +13,6 @@ import { nodeValue } from '../../config/config-node.ts';
 import { type ConfigSource, createSource } from '../../config/config-source.ts';
 import { parseYaml } from '../../config/parse-yaml.ts';
 import { childPointer } from '../../base/pointer.ts';
-import { servicePrefixes } from '../../config/service-prefixes.ts';
 import { problemOfConfig } from '../../lifecycle/check-configs.ts';
 import { type RouteConfigInput, RouteConfigSchema } from '../../organisation/route-config.ts';
 import { compileConfig, unknownConfig } from '../../routing/plan/compile-config.ts';

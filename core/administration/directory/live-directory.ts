@@ -1,5 +1,5 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
-import { bounded } from '../../lifecycle/bounded.ts';
+import { bounded } from '../../lifecycle/undo-stack.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type {
   Directory,

@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import type { Blobs } from '../../ports/exports.ts';
-import { strict } from '../../config/schema-section.ts';
+import { strict } from '../../config/schema-object.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { LogExportData } from '../../ports/record-kinds.ts';
 import type { StoredRecord } from '../../ports/records.ts';

@@ -4,8 +4,7 @@ import { checkValue } from '../../config/check-value.ts';
 import { nodeValue } from '../../config/config-node.ts';
 import { createSource, type ConfigSource } from '../../config/config-source.ts';
 import { parseYaml } from '../../config/parse-yaml.ts';
-import { arrangeProblems } from '../../config/problem-list.ts';
-import type { Problem } from '../../config/problem.ts';
+import { arrangeProblems, type Problem } from '../../config/problem.ts';
 import { quoted } from '../../base/did-you-mean.ts';
 import { ExportFile, type ExportedOrganisationData } from './export-schema.ts';
 

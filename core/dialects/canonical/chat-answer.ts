@@ -1,6 +1,44 @@
 import type { Usage } from '../usage.ts';
 import type { ChatPart, Extras } from './chat-part.ts';
 
+/** An error that a provider reported, read from its own shape. */
+export interface ProviderError {
+  /** As the provider answered; for an error inside a stream its own number, or the one its type stands for, else 502. */
+  readonly status: number;
+  /** Never empty. */
+  readonly message: string;
+  /** The provider's own word for the kind (`overloaded_error`, `ThrottlingException`, `RESOURCE_EXHAUSTED`). */
+  readonly type?: string;
+  readonly code?: string;
+  readonly param?: string;
+}
+
+/** Longest text of a body that is no error object that is repeated in a message. */
+const maxShown = 500;
+
+/**
+ * The error of a body that its dialect could not read: HTML, plain text, nothing, torn JSON. Says what came and keeps
+ * the status.
+ */
+export function unreadableProviderError(status: number, body: Uint8Array): ProviderError {
+  const text = Buffer.from(body.buffer, body.byteOffset, Math.min(body.length, 64 * 1024))
+    .toString('utf8')
+    .trim();
+  if (text === '') return { status, message: `The provider answered ${status} without a body.` };
+  const plain = /^\s*</.test(text) ? htmlText(text) : text;
+  const shown = plain.length > maxShown ? `${plain.slice(0, maxShown)}…` : plain;
+  return { status, message: `The provider answered ${status}: ${shown}` };
+}
+
+function htmlText(html: string): string {
+  const text = html
+    .replace(/<(script|style)\b[\s\S]*?<\/\1>/gi, ' ')
+    .replace(/<[^>]*>/g, ' ')
+    .replace(/\s+/g, ' ')
+    .trim();
+  return text === '' ? 'an HTML page' : text;
+}
+
 /** Why a choice ended: `tool-calls` waits for results, `pause` wants the same request again (Anthropic `pause_turn`). */
 export type FinishReason =
   'stop' | 'length' | 'tool-calls' | 'content-filter' | 'pause' | 'error' | 'unknown';

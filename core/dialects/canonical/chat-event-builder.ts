@@ -1,8 +1,7 @@
 import type { Usage } from '../usage.ts';
-import type { Finish, TokenLogprob } from './chat-answer.ts';
+import type { Finish, ProviderError, TokenLogprob } from './chat-answer.ts';
 import type { ChatEvent } from './chat-event.ts';
 import type { ChatPart, Citation, Extras, ToolCallPart } from './chat-part.ts';
-import type { ProviderError } from './provider-error.ts';
 
 type StartHead = Omit<Extract<ChatEvent, { type: 'start' }>, 'type'>;
 

@@ -1,7 +1,6 @@
 import type { Usage } from '../usage.ts';
-import type { Finish, TokenLogprob } from './chat-answer.ts';
+import type { Finish, ProviderError, TokenLogprob } from './chat-answer.ts';
 import type { ChatPart, Citation, Extras } from './chat-part.ts';
-import type { ProviderError } from './provider-error.ts';
 
 /**
  * What a streamed answer says, whatever the wire, in this order: `start` once; for every part `part-start`, its deltas

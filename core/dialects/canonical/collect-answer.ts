@@ -1,8 +1,7 @@
 import type { Usage } from '../usage.ts';
-import type { ChatAnswer, ChatChoice, Finish, TokenLogprob } from './chat-answer.ts';
+import type { ChatAnswer, ChatChoice, Finish, ProviderError, TokenLogprob } from './chat-answer.ts';
 import type { ChatEvent } from './chat-event.ts';
 import type { ChatPart, Citation, Extras } from './chat-part.ts';
-import type { ProviderError } from './provider-error.ts';
 
 interface GrowingPart {
   readonly head: ChatPart;

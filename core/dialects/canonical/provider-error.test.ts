@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { EncodeReport, reportForeignExtras } from './encode-report.ts';
-import { unreadableProviderError } from './provider-error.ts';
+import { EncodeReport, reportForeignExtras } from './chat-codec.ts';
+import { unreadableProviderError } from './chat-answer.ts';
 
 test('HTML, plain text, long text and nothing become one sentence with the status', () => {
   const message = (body: string) => unreadableProviderError(502, Buffer.from(body)).message;

@@ -1,8 +1,105 @@
 import { featureVariables } from '../../access/features.ts';
-import { requiredKeys, schemaMap, schemaObject } from '../../config/schema-object.ts';
+import {
+  allowedValues,
+  requiredKeys,
+  resolveReference,
+  schemaMap,
+  schemaObject,
+  type SchemaObject,
+  schemaTypes,
+  unionBranches,
+} from '../../config/schema-object.ts';
 import type { RouteDefinition } from '../../pipeline/define-route.ts';
-import { exampleOfSchema } from './example-of-schema.ts';
 import type { DocumentObject, Operation, OperationParameter } from './operation.ts';
+
+/** Where a schema that holds itself ends. */
+const deepest = 6;
+
+const textByFormat: Readonly<Record<string, string>> = {
+  uuid: '0198a1c2-7b3e-7c4d-8e5f-6a7b8c9d0e1f',
+  'date-time': '2026-11-21T09:00:00.000Z',
+  date: '2026-11-21',
+  email: 'ann@example.com',
+  uri: 'https://service.example/path',
+};
+
+/**
+ * A value as the schema asks for, for the reference: what the schema itself calls an example or a default, else one that
+ * is made of its types, with every member. Undefined where only a person can say (most patterns).
+ */
+export function exampleOfSchema(schema: unknown, name = ''): unknown {
+  const root = schemaObject(schema);
+  return make(root, { root, name, depth: 0 });
+}
+
+interface Place {
+  readonly root: SchemaObject;
+  /** Of the member: what a text without a format says. */
+  readonly name: string;
+  readonly depth: number;
+}
+
+function make(given: SchemaObject, place: Place): unknown {
+  const schema = resolveReference(given, place.root);
+  const { examples } = schema;
+  if (Array.isArray(examples) && examples.length > 0) return examples[0] as unknown;
+  if (schema['default'] !== undefined) return schema['default'];
+  const allowed = allowedValues(schema);
+  if (allowed !== undefined) return allowed[0];
+  const deeper = { ...place, depth: place.depth + 1 };
+  const branches = unionBranches(schema);
+  const useful = branches.find((branch) => branch['type'] !== 'null');
+  if (useful !== undefined) return make(useful, deeper);
+  const type = schemaTypes(schema).find((one) => one !== 'null');
+  if (type === 'object') return place.depth > deepest ? {} : makeObject(schema, deeper);
+  if (type === 'array') {
+    const item = place.depth > deepest ? undefined : make(schemaObject(schema['items']), deeper);
+    return item === undefined ? [] : [item];
+  }
+  return makeScalar(schema, type, place.name);
+}
+
+function makeObject(schema: SchemaObject, place: Place): Record<string, unknown> {
+  const members: Record<string, unknown> = {};
+  for (const [name, member] of schemaMap(schema, 'properties')) {
+    const value = member['deprecated'] === true ? undefined : make(member, { ...place, name });
+    if (value !== undefined) members[name] = value;
+  }
+  return members;
+}
+
+function makeScalar(schema: SchemaObject, type: string | undefined, name: string): unknown {
+  if (type === 'boolean') return true;
+  if (type === 'integer' || type === 'number') return makeNumber(schema);
+  return type === 'string' ? makeText(schema, name) : null;
+}
+
+function makeNumber({ minimum, maximum }: SchemaObject): number {
+  const least = typeof minimum === 'number' ? Math.max(minimum, 1) : 1;
+  return typeof maximum === 'number' ? Math.min(least, maximum) : least;
+}
+
+function makeText(schema: SchemaObject, name: string): string | undefined {
+  const { format, pattern, minLength = 0, maxLength } = schema;
+  if (typeof format === 'string') return textByFormat[format];
+  const isInstant = typeof maxLength !== 'number' && /_at$|^timestamp$/.test(name);
+  const longest = typeof maxLength === 'number' ? maxLength : undefined;
+  const words = isInstant
+    ? (textByFormat['date-time'] as string)
+    : name.replace(/^\$/, '').slice(0, longest) || 'text';
+  const candidates = [words, ...plausibleTexts].filter(
+    (text) => text.length >= Number(minLength) && text.length <= (longest ?? Infinity),
+  );
+  if (typeof pattern !== 'string') return candidates[0] ?? words.padEnd(Number(minLength), words);
+  const expression = new RegExp(pattern, 'u');
+  return candidates.find((text) => expression.test(text));
+}
+
+/** What patterns are usually made for: an id, a slug, an address, a version, a moment. */
+const plausibleTexts = [
+  ...Object.values(textByFormat),
+  ...['ws-laboratory-abcdef', 'laboratory', 'Laboratory', '1.0.0', '2026-11-21', '1'],
+];
 
 const ifMatch: OperationParameter = {
   ...{ name: 'if-match', in: 'header', required: false, schema: { type: 'string' }, example: '"3"' },

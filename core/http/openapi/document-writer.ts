@@ -1,12 +1,273 @@
 import type { GatewayConfig } from '../../config/schema.ts';
-import { chatAnswerSchemas } from './chat-answer.ts';
-import { chatRequestSchemas } from './chat-request.ts';
-import { embedSchema } from './embed-schema.ts';
-import { errorReferences, errorResponses, refusedUnread, errorSchemas } from './error-responses.ts';
+import { chatAnswerSchemas, chatRequestSchemas } from './chat-request.ts';
+import {
+  componentReference,
+  type DocumentObject,
+  embedSchema,
+  type ErrorShape,
+  type Operation,
+  type OperationBody,
+  orNull,
+} from './operation.ts';
 import { jobSchemas } from './job-schemas.ts';
 import { modelSchemas } from './model-schemas.ts';
-import type { DocumentObject, Operation, OperationBody } from './operation.ts';
-import { alwaysAnswered, answerHeaders, steeringParameters } from './steering-headers.ts';
+import { type TSchema, Type } from 'typebox';
+import { errorTable } from '../../errors/codes.ts';
+
+interface SteeringHeader {
+  readonly description: string;
+  readonly schema: DocumentObject;
+  readonly example: unknown;
+  readonly deprecated?: boolean;
+}
+
+const text = { type: 'string' };
+const shortText = { type: 'string', maxLength: 255 };
+const only = (value: string) => ({ type: 'string', enum: [value] });
+const names = 'names with commas between them, at most 64';
+
+/** The headers that steer the gateway, by their names without the prefix (`docs/headers.md`). */
+const steering: Readonly<Record<string, SteeringHeader>> = {
+  provider: {
+    description:
+      'The provider: its name, or `@slug` of one in the configuration, whose credential is then used.',
+    ...{ schema: text, example: '@openai' },
+  },
+  'virtual-key': {
+    description: 'A provider of the configuration. Use `provider`.',
+    ...{ schema: text, example: 'openai', deprecated: true },
+  },
+  config: {
+    description: 'Where the request goes, and how often it is tried: the slug of a config, or one as JSON.',
+    ...{ schema: text, example: '{"retry":{"attempts":3}}' },
+  },
+  'custom-host': {
+    description: 'Replaces the address of the provider, which `provider` still names.',
+    ...{ schema: { type: 'string', format: 'uri' }, example: 'https://models.example/v1' },
+  },
+  'fetch-integrated-models': {
+    description: 'Lists the models of all configured providers although the request names one.',
+    ...{ schema: only('true'), example: 'true' },
+  },
+  'request-timeout': {
+    description: 'The longest that one try may take, in milliseconds.',
+    ...{ schema: { type: 'integer', minimum: 1, maximum: 86_400_000 }, example: 30_000 },
+  },
+  'forward-headers': {
+    description: `These headers reach the provider also where the request is translated: ${names}.`,
+    ...{ schema: text, example: 'x-tenant' },
+  },
+  'sensitive-headers': {
+    description: `These headers never reach the provider, and are logged as a digest: ${names}.`,
+    ...{ schema: text, example: 'x-session' },
+  },
+  'strict-open-ai-compliance': {
+    description: '`false`: answers keep what the shape of OpenAI has no place for.',
+    ...{ schema: { type: 'string', enum: ['true', 'false'] }, example: 'false' },
+  },
+  debug: {
+    description: '`false`: no bodies are logged, and the cache is left out.',
+    ...{ schema: only('false'), example: 'false' },
+  },
+  explain: {
+    description: 'Notes why the request goes where it goes; needs an owner key or the scope `logs.view`.',
+    ...{ schema: only('true'), example: 'true' },
+  },
+  'cache-force-refresh': {
+    description: 'Does not ask the cache, and keeps the new answer.',
+    ...{ schema: only('true'), example: 'true' },
+  },
+  'cache-namespace': {
+    description: "Parts the cache by this text, not by metadata and the client's other headers.",
+    ...{ schema: text, example: 'tests' },
+  },
+  'trace-id': {
+    description: 'Groups requests in the log.',
+    ...{ schema: shortText, example: 'checkout-7' },
+  },
+  'span-id': {
+    description: 'This request within its trace.',
+    ...{ schema: shortText, example: 'step-2' },
+  },
+  'parent-span-id': {
+    description: 'What this request is a part of.',
+    ...{ schema: shortText, example: 'step-1' },
+  },
+  'span-name': {
+    description: 'What this request is called.',
+    ...{ schema: shortText, example: 'summarise' },
+  },
+  metadata: {
+    description: 'A JSON object of at most 64 keys, with 128 characters per key and value; is logged.',
+    ...{ schema: text, example: '{"team":"search"}' },
+  },
+};
+
+/** The headers as parameters of the document, by component name. `prefix` is `server.header_prefix`. */
+function steeringParameters(prefix: string): Readonly<Record<string, DocumentObject>> {
+  const entries = Object.entries(steering).map(([name, header]) => [
+    `Header.${name}`,
+    { name: `${prefix}-${name}`, in: 'header', required: false, ...header },
+  ]);
+  return Object.fromEntries(entries) as Record<string, DocumentObject>;
+}
+
+/** What the gateway adds to answers, by component name. */
+function answerHeaders(prefix: string): Readonly<Record<string, DocumentObject>> {
+  const header = (description: string, schema: DocumentObject): DocumentObject => ({ description, schema });
+  return {
+    [`${prefix}-request-id`]: header('Under this id the log has the request.', text),
+    [`${prefix}-trace-id`]: header('The trace of the request.', text),
+    [`${prefix}-provider`]: header('The provider that was chosen, without `@`.', text),
+    [`${prefix}-cache-status`]: header('What the cache did.', {
+      type: 'string',
+      enum: ['HIT', 'SEMANTIC HIT', 'MISS', 'SEMANTIC MISS', 'REFRESH', 'DISABLED'],
+    }),
+    [`${prefix}-retry-attempt-count`]: header('Tries after the first one; -1 when all failed.', {
+      type: 'integer',
+      minimum: -1,
+    }),
+    [`${prefix}-last-used-option-index`]: header('Which target of the config answered.', text),
+  };
+}
+
+/** Those that every answer has; the others stand on what went to a provider. */
+const alwaysAnswered: readonly string[] = ['request-id', 'trace-id'];
+
+const Words = orNull(Type.String());
+
+const schemas = {
+  AdminError: Type.Object({
+    success: Type.Literal(false),
+    data: Type.Object({
+      message: Type.String({ description: 'What is wrong, and what to do.' }),
+      errorCode: Type.String({ pattern: '^AB0[1-9]$' }),
+    }),
+    errors: Type.Optional(
+      Type.Array(
+        Type.Object({
+          path: Type.String({ description: 'JSON pointer to what is wrong.' }),
+          message: Type.String(),
+        }),
+        { description: 'Every mistake in what was sent.' },
+      ),
+    ),
+  }),
+  OpenAiError: Type.Object({
+    error: Type.Object({
+      message: Type.String({ description: 'What is wrong, and what to do.' }),
+      type: Type.String(),
+      param: Type.Optional(orNull(Type.String(), 'The member, parameter or header at fault.')),
+      code: Type.Optional(orNull(Type.String(), 'A code of the gateway, or what the provider reported.')),
+    }),
+    provider: Type.Optional(Type.String({ description: 'Who reported it, when not the gateway.' })),
+  }),
+  AnthropicError: Type.Object({
+    type: Type.Literal('error'),
+    error: Type.Object({ type: Type.String(), message: Type.String(), code: Type.Optional(Words) }),
+    request_id: Type.Optional(Words),
+  }),
+  GeminiError: Type.Object({
+    error: Type.Object({
+      code: Type.Integer(),
+      message: Type.String(),
+      status: Type.Optional(Type.String()),
+      details: Type.Optional(Type.Array(Type.Record(Type.String(), Type.Unknown()))),
+    }),
+  }),
+} satisfies Record<string, TSchema>;
+
+/** The bodies of errors, by the names of the components. */
+const errorSchemas: Readonly<Record<string, TSchema>> = schemas;
+
+const componentOf: Readonly<Record<ErrorShape, keyof typeof schemas>> = {
+  admin: 'AdminError',
+  openai: 'OpenAiError',
+  anthropic: 'AnthropicError',
+  gemini: 'GeminiError',
+};
+
+interface CodedError {
+  readonly code: string;
+  readonly status: number;
+  readonly type: string;
+  readonly admin: string;
+}
+
+/** What only a request to a provider can end with. */
+const ofProviders =
+  /^(provider_|upstream_|credentials_|custom_host_|hooks_failed|config_|invalid_config|request_timeout)/;
+
+/** Every code that a client of this shape may see. One that left sees none. */
+function codesOf(shape: ErrorShape): readonly CodedError[] {
+  const all = Object.entries(errorTable).map(([code, row]) => ({ code, ...row }));
+  return all.filter(({ code, status }) => status !== 499 && (shape !== 'admin' || !ofProviders.test(code)));
+}
+
+function statusesOf(shape: ErrorShape): readonly number[] {
+  return [...new Set(codesOf(shape).map(({ status }) => status))].sort((one, other) => one - other);
+}
+
+function exampleOf(shape: ErrorShape, { code, status, type, admin }: CodedError): DocumentObject {
+  const message = 'What is wrong, and what to do.';
+  if (shape === 'admin') return { success: false, data: { message, errorCode: admin } };
+  if (shape === 'anthropic') return { type: 'error', error: { type, message } };
+  if (shape === 'gemini') return { error: { code: status, message } };
+  return { error: { message, type, param: null, code } };
+}
+
+const responseName = (shape: ErrorShape, status: number): string => `${componentOf[shape]}.${status}`;
+
+/** Every error as a response of the document, by component name: `OpenAiError.429`. */
+function errorResponses(): Readonly<Record<string, DocumentObject>> {
+  const responses: Record<string, DocumentObject> = {};
+  for (const shape of ['admin', 'openai', 'anthropic', 'gemini'] as const) {
+    for (const status of statusesOf(shape)) {
+      const codes = codesOf(shape).filter((one) => one.status === status);
+      responses[responseName(shape, status)] = {
+        description: codes.map(({ code }) => `\`${code}\``).join(', '),
+        content: {
+          'application/json': {
+            schema: { $ref: componentReference(componentOf[shape]) },
+            examples: Object.fromEntries(codes.map((one) => [one.code, { value: exampleOf(shape, one) }])),
+          },
+        },
+      };
+    }
+  }
+  responses[headersTooLarge] = {
+    description: 'The headers are larger than 64 KiB. The connection ends with it.',
+    content: {
+      'application/json': {
+        schema: { $ref: componentReference('OpenAiError') },
+        examples: {
+          invalid_request: {
+            value: exampleOf('openai', {
+              ...{ code: 'invalid_request', status: 431, type: 'invalid_request_error', admin: '' },
+            }),
+          },
+        },
+      },
+    },
+  };
+  return responses;
+}
+
+const headersTooLarge = 'HeadersTooLarge';
+
+/** What every request can be answered before it is known what it asks. */
+const refusedUnread: Readonly<Record<string, DocumentObject>> = {
+  431: { $ref: `#/components/responses/${headersTooLarge}` },
+};
+
+/** References to the errors of one shape, by status. */
+function errorReferences(shape: ErrorShape): Readonly<Record<string, DocumentObject>> {
+  const entries = statusesOf(shape).map((status) => [
+    String(status),
+    { $ref: `#/components/responses/${responseName(shape, status)}` },
+  ]);
+  return Object.fromEntries(entries) as Record<string, DocumentObject>;
+}
 
 /** The version of the interface, which is not that of the software. */
 export const interfaceVersion = '2.0.0';

@@ -1,12 +1,150 @@
-import type { CompiledPipelines } from '../serving.ts';
+import type { CompiledPipelines } from '../route-table.ts';
 import { administrationOperation } from './administration-operation.ts';
-import { DocumentWriter, type DescribedServer, type OpenApiDocument } from './document-writer.ts';
-import { routedOperation } from './gateway-operation.ts';
+import { type DescribedServer, DocumentWriter, type OpenApiDocument } from './document-writer.ts';
+import {
+  type GatewayOperation,
+  inPath,
+  inQuery,
+  oneOf,
+  openObject,
+  type Operation,
+  type OperationBody,
+  routedOperation,
+} from './operation.ts';
 import { jobOperations } from './job-operations.ts';
 import { modelOperations } from './model-operations.ts';
-import type { Operation } from './operation.ts';
-import { operationalOperations } from './operational-operations.ts';
-import { proxyOperations } from './proxy-operations.ts';
+import { Type } from 'typebox';
+
+interface Page extends Pick<Operation, 'id' | 'path' | 'summary' | 'access'> {
+  readonly answer: string;
+  readonly response: OperationBody;
+}
+
+const text = { type: 'string' };
+
+const pages: readonly Page[] = [
+  {
+    ...{ id: 'operations.health', path: '/healthz', access: 'anybody' },
+    ...{ summary: 'Whether the process is alive', answer: 'It is.' },
+    response: {
+      type: 'application/json',
+      schema: Type.Object({ status: Type.Literal('ok') }),
+      example: { status: 'ok' },
+    },
+  },
+  {
+    ...{ id: 'operations.readiness', path: '/readyz', access: 'anybody' },
+    ...{
+      summary: 'Whether this process can serve requests',
+      answer: 'It can; 503 when it cannot, or when it is about to stop. Stores that are away are `degraded`.',
+    },
+    response: {
+      type: 'application/json',
+      schema: Type.Object({
+        status: oneOf(['ready', 'not ready', 'draining']),
+        reasons: Type.Optional(
+          Type.Array(Type.String(), { description: 'Why it cannot serve; absent when it can.' }),
+        ),
+        degraded: Type.Array(Type.String(), {
+          description: 'Dependencies that do not work. Requests are served without them, with less.',
+        }),
+        dependencies: Type.Record(Type.String(), Type.String(), {
+          description: '`ok`, or why it does not answer.',
+        }),
+      }),
+      example: { status: 'ready', degraded: [], dependencies: { journal: 'ok' } },
+    },
+  },
+  {
+    ...{ id: 'operations.status', path: '/status', access: 'operators' },
+    ...{ summary: 'What serves at present', answer: 'The generation that serves.' },
+    response: {
+      type: 'application/json',
+      schema: openObject({ status: oneOf(['serving', 'draining']), generation: Type.String() }),
+      example: { status: 'serving', generation: '0f3a91b2c4d5' },
+    },
+  },
+  {
+    ...{ id: 'operations.metrics', path: '/metrics', access: 'operators' },
+    ...{ summary: 'Figures for Prometheus', answer: 'The figures.' },
+    response: { type: 'text/plain', schema: text, example: 'weir_requests_total 1\n' },
+  },
+  {
+    ...{ id: 'operations.openapi', path: '/openapi.json', access: 'operators' },
+    ...{ summary: 'This document', answer: 'OpenAPI 3.1.' },
+    response: {
+      type: 'application/json',
+      schema: openObject({ openapi: Type.String() }),
+      example: { openapi: '3.1.1' },
+    },
+  },
+  {
+    ...{ id: 'operations.docs', path: '/docs', access: 'operators' },
+    ...{ summary: 'This document to be read', answer: 'A page.' },
+    response: { type: 'text/html', schema: text, example: '<!doctype html>' },
+  },
+];
+
+/** The pages for operators, which are served without the base path. */
+const operationalOperations: readonly Operation[] = pages.map(({ response, ...page }) => ({
+  ...page,
+  ...{ method: 'GET', tag: 'Operations', unprefixed: true, errors: 'none', response: [response] },
+}));
+
+const anything = inPath(
+  'provider_endpoint',
+  'assistants',
+  'Any path of the provider; it may hold slashes, which are sent as they are.',
+);
+const body = { type: '*/*', schema: {}, example: { name: 'Helper' } };
+const answered = { type: '*/*', schema: {}, example: { id: 'asst_1', object: 'assistant' } };
+
+const passed =
+  'Bodies pass both ways as they are, whatever their type; the request is logged like every other one. This serves every path that has no operation of its own.';
+const always =
+  'The same, also for paths that are an administration route here: what follows `/proxy` always goes to the provider.';
+
+/** One operation per method, for every path below the base path or below `/proxy`. */
+function passThrough(method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'): readonly GatewayOperation[] {
+  const verb = method.toLowerCase();
+  const sendsBody = method !== 'GET' && method !== 'DELETE';
+  const shared: Omit<GatewayOperation, 'id' | 'path' | 'summary'> = {
+    ...{ endpoint: 'proxy', method, parameters: [anything], response: [answered] },
+    ...{ request: sendsBody ? [body] : [], requestRequired: false },
+  };
+  return [
+    {
+      ...shared,
+      ...{ id: `proxy.${verb}`, path: '/{provider_endpoint}' },
+      ...{ summary: 'Any other endpoint of the provider', description: passed },
+    },
+    {
+      ...shared,
+      ...{ id: `proxy.always.${verb}`, path: '/proxy/{provider_endpoint}' },
+      ...{ summary: 'Any endpoint of the provider', description: always },
+    },
+  ];
+}
+
+/** What is not modelled: WebSockets, and every other endpoint of a provider. */
+const proxyOperations: readonly (readonly [tag: string, operations: readonly GatewayOperation[]])[] = [
+  [
+    'Realtime',
+    [
+      {
+        endpoint: 'realtime',
+        ...{ id: 'realtime.connect', method: 'GET', path: '/realtime', status: 101 },
+        summary: 'A WebSocket to the provider',
+        description:
+          'Needs `connection: Upgrade` and `upgrade: websocket`. Browsers send their key and the other headers of the gateway as subprotocols.',
+        parameters: [inQuery('model', 'A model of the provider.', { type: 'string' })],
+        answer: 'The provider has switched; bytes are relayed both ways.',
+        response: [],
+      },
+    ],
+  ],
+  ['Any endpoint', (['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const).flatMap(passThrough)],
+];
 
 /**
  * Describes what these pipelines serve: endpoints of providers where a pipeline takes them, the administration routes

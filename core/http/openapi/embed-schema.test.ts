@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Type } from '../../pipeline/plugin.ts';
-import { embedSchema } from './embed-schema.ts';
-import { exampleOfSchema } from './example-of-schema.ts';
+import { embedSchema } from './operation.ts';
+import { exampleOfSchema } from './administration-operation.ts';
 
 const tree = {
   $defs: { Node: { type: 'object', properties: { next: { $ref: '#/$defs/Node' } } } },

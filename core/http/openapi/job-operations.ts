@@ -1,4 +1,4 @@
-import { bytes, inPath, inQuery, json, type GatewayOperation } from './gateway-operation.ts';
+import { bytes, inPath, inQuery, json, type GatewayOperation } from './operation.ts';
 
 const created = 1795212000;
 

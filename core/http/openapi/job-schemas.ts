@@ -1,5 +1,5 @@
 import { Type, type TSchema } from 'typebox';
-import { component, listOf, oneOf, openObject, orNull, unixSeconds } from './component.ts';
+import { component, listOf, oneOf, openObject, orNull, unixSeconds } from './operation.ts';
 
 const Tracker = Type.Object({
   project: Type.String(),

@@ -1,4 +1,4 @@
-import { bytes, events, inPath, inQuery, json, type GatewayOperation } from './gateway-operation.ts';
+import { bytes, events, inPath, inQuery, json, type GatewayOperation } from './operation.ts';
 import { moderationCategories } from './model-schemas.ts';
 
 const question = [{ role: 'user', content: 'Say hello.' }];

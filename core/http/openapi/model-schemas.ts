@@ -1,5 +1,5 @@
 import { Type, type TSchema } from 'typebox';
-import { component, listOf, oneOf, openObject, orNull } from './component.ts';
+import { component, listOf, oneOf, openObject, orNull } from './operation.ts';
 
 const Model = Type.String({
   description: 'A model of the provider, or `@slug/model` for a provider of the configuration.',

@@ -1,4 +1,52 @@
-import type { TSchema } from 'typebox';
+import { type TObject, type TProperties, type TSchema, Type } from 'typebox';
+import type { EndpointId } from '../../dialects/endpoint.ts';
+import { expectedKeyword } from '../../config/describe-schema.ts';
+import { definitionsWithin, isObject, schemaObject } from '../../config/schema-object.ts';
+
+const prefix = '#/components/schemas/';
+
+/** Keywords whose value is data, not a schema: copied as they are. */
+const dataKeywords = new Set(['const', 'enum', 'default', 'examples', 'required', 'example']);
+/** Keywords whose value holds schemas by name. */
+const mapKeywords = new Set(['properties', 'patternProperties', 'dependentSchemas']);
+
+/** Refers to a component of the document from a schema. */
+export function componentReference(name: string): string {
+  return `${prefix}${name}`;
+}
+
+/**
+ * A deep copy of a schema as plain JSON for the document: words of our own are left out, and its definitions move to
+ * `components` as `{owner}.{name}`.
+ */
+export function embedSchema(schema: unknown, owner: string, components: Map<string, unknown>): unknown {
+  const root = schemaObject(schema);
+  const own = definitionsWithin(root);
+  const copy = (value: unknown): unknown => {
+    if (Array.isArray(value)) return value.map(copy);
+    return isObject(value) ? copyMembers(value) : value;
+  };
+  const copyMembers = (value: Readonly<Record<string, unknown>>): Record<string, unknown> => {
+    const members: Record<string, unknown> = {};
+    for (const [keyword, member] of Object.entries(value)) {
+      if (keyword === '$defs' || keyword === '$id' || keyword === expectedKeyword || member === undefined)
+        continue;
+      if (keyword === '$ref' && typeof member === 'string') members['$ref'] = moved(member);
+      else if (dataKeywords.has(keyword)) members[keyword] = structuredClone(member);
+      else if (mapKeywords.has(keyword)) members[keyword] = copyEach(schemaObject(member));
+      else members[keyword] = copy(member);
+    }
+    return members;
+  };
+  const copyEach = (schemas: Readonly<Record<string, unknown>>): Record<string, unknown> =>
+    Object.fromEntries(Object.entries(schemas).map(([name, each]) => [name, copy(each)]));
+  const moved = (reference: string): string => {
+    const name = reference.replace('#/$defs/', '');
+    return own.has(name) ? componentReference(`${owner}.${name}`) : reference;
+  };
+  for (const [name, definition] of own) components.set(`${owner}.${name}`, copy(definition));
+  return copy(root);
+}
 
 /** An object of the document, or a JSON Schema in it. */
 export type DocumentObject = Readonly<Record<string, unknown>>;
@@ -49,4 +97,100 @@ export interface Operation {
   readonly access: 'key' | 'operators' | 'anybody';
   /** Members that begin with `x-`. */
   readonly extensions?: DocumentObject;
+}
+
+/** A schema that stands in the document under this name. */
+export function component(name: string): TSchema {
+  return Type.Unsafe<unknown>({ $ref: componentReference(name) });
+}
+
+/** One of these texts. */
+export function oneOf(values: readonly string[], description?: string): TSchema {
+  return Type.Unsafe<string>({
+    type: 'string',
+    enum: [...values],
+    ...(description === undefined ? {} : { description }),
+  });
+}
+
+/** A moment in Unix seconds. */
+export function unixSeconds(description: string): TSchema {
+  return Type.Integer({ description: `${description} Unix seconds.` });
+}
+
+/** A value that may also be null. */
+export function orNull(schema: TSchema, description?: string): TSchema {
+  return Type.Union([schema, Type.Null()], description === undefined ? {} : { description });
+}
+
+/** A list as providers answer with it. */
+export function listOf(item: TSchema): TSchema {
+  return Type.Object({
+    object: Type.Literal('list'),
+    data: Type.Array(item),
+    has_more: Type.Optional(Type.Boolean()),
+  });
+}
+
+/** An object with these members and any others. */
+export function openObject(members: TProperties): TObject {
+  return Type.Object(members, { additionalProperties: true });
+}
+
+/** What is said of an operation that goes to a provider; the rest is the same for all. */
+export interface GatewayOperation extends Pick<Operation, 'id' | 'method' | 'path' | 'summary'> {
+  readonly endpoint: EndpointId;
+  readonly description?: string;
+  readonly parameters?: readonly OperationParameter[];
+  readonly unprefixed?: boolean;
+  readonly errors?: Operation['errors'];
+  readonly status?: number;
+  readonly answer?: string;
+  readonly request?: readonly OperationBody[];
+  /** Default true. */
+  readonly requestRequired?: boolean;
+  readonly response: readonly OperationBody[];
+}
+
+/** A JSON body of a component's shape. */
+export function json(name: string, example: unknown): OperationBody {
+  return { type: 'application/json', schema: component(name), example };
+}
+
+/** Server-sent events, of which each has JSON of a component's shape as its data. `end`: what the last one says instead. */
+export function events(name: string, example: string, end?: string): OperationBody {
+  const last = end === undefined ? '' : ` The last one says \`${end}\`.`;
+  const schema = {
+    type: 'string',
+    contentMediaType: 'text/event-stream',
+    description: `The data of each event is JSON of the shape of \`contentSchema\`.${last}`,
+    contentSchema: component(name),
+  };
+  return { type: 'text/event-stream', schema, example };
+}
+
+/** Bytes that pass through unread. */
+export function bytes(type: string): OperationBody {
+  return { type, schema: { type: 'string', format: 'binary' } };
+}
+
+/** A parameter in the path. */
+export function inPath(name: string, example: string, description: string): OperationParameter {
+  return { name, in: 'path', required: true, description, schema: { type: 'string' }, example };
+}
+
+/** An optional parameter in the query. */
+export function inQuery(name: string, description: string, schema: DocumentObject): OperationParameter {
+  return { name, in: 'query', required: false, description, schema };
+}
+
+/** The whole operation: its tag by its endpoint, the headers that steer, and the errors of its wire. */
+export function routedOperation(one: GatewayOperation, tag: string): Operation {
+  const { endpoint, errors = 'openai', answer = 'What the provider answered.', ...rest } = one;
+  const { requestRequired = true } = one;
+  return {
+    ...rest,
+    ...{ tag, errors, answer, steered: true, access: 'key', requestRequired },
+    extensions: { 'x-endpoint': endpoint },
+  };
 }

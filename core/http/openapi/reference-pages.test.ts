@@ -9,12 +9,9 @@ import { createOperations } from '../operations.ts';
 import { describedPipelines, issuesOf, operationsIn, wholeDocument } from '../../../tests/kit/openapi-kit.ts';
 import { administrationOperation } from './administration-operation.ts';
 import { DocumentWriter } from './document-writer.ts';
-import { renderReference } from './render-reference.ts';
-import { createHomePages } from '../home-page.ts';
-import { createInvitePage } from '../invite-page.ts';
-import { isPresent } from '../static-page.ts';
+import { anchorOf, renderReference } from './render-reference.ts';
+import { createHomePages, createInvitePage, isPresent } from '../home-page.ts';
 import { createReferencePages } from './reference-pages.ts';
-import { anchorOf } from './render-schema.ts';
 
 const server = { base_path: '/v1', header_prefix: 'x-service' };
 const { document, compiled } = await wholeDocument();

@@ -1,9 +1,8 @@
-import type { CompiledPipelines } from '../serving.ts';
-import { staticPage, type StaticPage } from '../static-page.ts';
+import type { CompiledPipelines } from '../route-table.ts';
+import { staticPage, type StaticPage } from '../home-page.ts';
 import { buildOpenApi } from './document.ts';
 import type { DescribedServer } from './document-writer.ts';
-import { renderReference } from './render-reference.ts';
-import { styleHash } from './reference-style.ts';
+import { renderReference, styleHash } from './render-reference.ts';
 
 /** The interface of the generation that serves, for programs (`/openapi.json`) and for people (`/docs`). */
 export interface ReferencePages {

@@ -1,16 +1,118 @@
-import { isObject, schemaObject, type SchemaObject } from '../../config/schema-object.ts';
+import {
+  allowedValues,
+  isObject,
+  requiredKeys,
+  schemaMap,
+  schemaObject,
+  type SchemaObject,
+  schemaTypes,
+  unionBranches,
+} from '../../config/schema-object.ts';
 import type { OpenApiDocument } from './document-writer.ts';
 import type { DocumentObject } from './operation.ts';
-import { style } from './reference-style.ts';
-import {
-  anchorOf,
-  codeHtml,
-  escapeHtml,
-  markHtml,
-  membersHtml,
-  sentenceHtml,
-  typeHtml,
-} from './render-schema.ts';
+import { createHash } from 'node:crypto';
+
+/** The style of the reference. */
+export const style = `
+:root { color-scheme: light dark; --line: #8884; --soft: #8881; --quiet: #767676; --accent: #0b62c4; }
+@media (prefers-color-scheme: dark) { :root { --accent: #7ab8ff; --quiet: #9a9a9a; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; padding: 1rem; max-width: 62rem; font: 1rem/1.5 system-ui, sans-serif; }
+h1 { margin: 0; } h2 { margin: 2.5rem 0 .5rem; } h3 { margin: 1rem 0 .25rem; font-size: 1rem; }
+a { color: var(--accent); } p { margin: .5rem 0; }
+code, pre { font: .875rem/1.45 ui-monospace, monospace; }
+pre { overflow-x: auto; margin: .25rem 0; padding: .5rem; background: var(--soft); border-radius: .25rem; }
+nav ul { columns: 16rem; padding-left: 1rem; } .quiet { color: var(--quiet); }
+details { border-top: 1px solid var(--line); } summary { padding: .5rem 0; cursor: pointer; overflow-wrap: anywhere; }
+.inside { padding: 0 0 1rem 1rem; overflow-x: auto; }
+.method { display: inline-block; min-width: 4.5rem; font-weight: 700; }
+.get { color: #1a7f37; } .post { color: #0b62c4; } .put, .patch { color: #9a6700; } .delete { color: #cf222e; }
+@media (prefers-color-scheme: dark) {
+  .get { color: #56d364; } .post { color: #7ab8ff; } .put, .patch { color: #e3b341; } .delete { color: #ff8b82; }
+}
+dl { margin: .25rem 0; } dt { margin-top: .5rem; overflow-wrap: anywhere; } dd { margin: 0 0 0 1rem; }
+.deprecated > code { text-decoration: line-through; }
+.mark { padding: 0 .35rem; border: 1px solid var(--line); border-radius: .25rem; font-size: .75rem; }
+`;
+
+/** How a content security policy names that style. */
+export const styleHash = `sha256-${createHash('sha256').update(style).digest('base64')}`;
+
+/** Text that stands in HTML as itself. */
+export function escapeHtml(text: string): string {
+  return text
+    .replaceAll('&', '&amp;')
+    .replaceAll('<', '&lt;')
+    .replaceAll('>', '&gt;')
+    .replaceAll('"', '&quot;')
+    .replaceAll("'", '&#39;');
+}
+
+/** A sentence in which what stands between backticks is code. */
+function sentenceHtml(text: string): string {
+  return escapeHtml(text).replaceAll(/`([^`]+)`/g, '<code>$1</code>');
+}
+
+/** A value as indented JSON. */
+function codeHtml(value: unknown): string {
+  const text = typeof value === 'string' ? value : JSON.stringify(value, null, 2);
+  return `<pre><code>${escapeHtml(text)}</code></pre>`;
+}
+
+/** The anchor of a named part of the reference. */
+export function anchorOf(kind: 'operation' | 'schema' | 'response', name: string): string {
+  return `${kind}-${name.replaceAll(/[^\w.-]/g, '-')}`;
+}
+
+/** Where a schema of a client's making ends: deeper ones are not written out. */
+const deepest = 8;
+
+/** What a value may be, in a few words; named schemas are links. */
+function typeHtml(schema: SchemaObject, depth = 0): string {
+  const { $ref: reference } = schema;
+  if (typeof reference === 'string') {
+    const name = reference.slice(reference.lastIndexOf('/') + 1);
+    return `<a href="#${anchorOf('schema', name)}">${escapeHtml(name)}</a>`;
+  }
+  const branches = unionBranches(schema);
+  if (branches.length > 0 && depth < deepest) {
+    return branches.map((branch) => typeHtml(branch, depth + 1)).join(' or ');
+  }
+  const allowed = allowedValues(schema);
+  if (allowed !== undefined) {
+    return allowed.map((value) => `<code>${escapeHtml(JSON.stringify(value))}</code>`).join(' or ');
+  }
+  const types = schemaTypes(schema);
+  if (types.includes('array') && depth < deepest) {
+    return `list of ${typeHtml(schemaObject(schema['items']), depth + 1)}`;
+  }
+  const format = typeof schema['format'] === 'string' ? ` (${escapeHtml(schema['format'])})` : '';
+  return types.length === 0 ? 'anything' : `${types.join(' or ')}${format}`;
+}
+
+/** The members of an object, of a list of objects, or of the forms of a union; empty for anything else. */
+function membersHtml(schema: SchemaObject, depth = 0): string {
+  if (depth > deepest) return '';
+  const branches = unionBranches(schema);
+  const items = schema['items'];
+  const within = [...branches, ...(isObject(items) ? [items] : [])];
+  const nested = within.map((each) => membersHtml(each, depth + 1)).join('');
+  const properties = schemaMap(schema, 'properties');
+  if (properties.size === 0) return nested;
+  const required = new Set(requiredKeys(schema));
+  const rows = [...properties].map(([name, member]) => memberHtml(name, member, required.has(name), depth));
+  return `<dl>${rows.join('')}</dl>${nested}`;
+}
+
+function memberHtml(name: string, member: SchemaObject, required: boolean, depth: number): string {
+  const { deprecated, description } = member;
+  return `<dt${deprecated === true ? ' class="deprecated"' : ''}><code>${escapeHtml(name)}</code> <span class="quiet">${typeHtml(member)}</span>${required ? ` ${markHtml('required')}` : ''}${deprecated === true ? ` ${markHtml('deprecated')}` : ''}</dt><dd>${typeof description === 'string' ? sentenceHtml(description) : ''}${membersHtml(member, depth + 1)}</dd>`;
+}
+
+/** A word in a frame. */
+function markHtml(word: string): string {
+  return `<span class="mark">${escapeHtml(word)}</span>`;
+}
 
 interface PlacedOperation {
   readonly method: string;

@@ -1,6 +1,6 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
 import { asGatewayError } from '../../pipeline/reply.ts';
-import { type Answer, isStreamSource } from '../../pipeline/answer.ts';
+import { type Answer, clientLeft, isStreamSource } from '../../pipeline/answer.ts';
 import { isPromise } from '../../pipeline/call-hook.ts';
 import type { MaybePromise } from '../../pipeline/context.ts';
 import type { Exchange } from '../../pipeline/exchange.ts';
@@ -15,7 +15,6 @@ import type { TryParts } from '../upstream-request.ts';
 import { retryDelay } from './attempt-times.ts';
 import type { BreakerTry } from './breakers.ts';
 import type { Clock } from '../../ports/clock.ts';
-import { clientLeft } from '../../pipeline/client-left.ts';
 import { CurrentAttempt } from '../current-attempt.ts';
 
 /** One of the tries that run at once. */

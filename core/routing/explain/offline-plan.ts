@@ -1,5 +1,4 @@
-import type { GatewayConfig } from '../../config/schema.ts';
-import { servicePrefixes } from '../../config/service-prefixes.ts';
+import { type GatewayConfig, servicePrefixes } from '../../config/schema.ts';
 import { isPromise } from '../../pipeline/call-hook.ts';
 import type { JsonValue, MaybePromise } from '../../pipeline/context.ts';
 import { Exchange } from '../../pipeline/exchange.ts';
@@ -13,7 +12,7 @@ import type { KnownProvider } from '../targets.ts';
 import { type PlanPreview, previewPlan, type TryPreview } from './plan-preview.ts';
 import type { RequestFile } from './request-file.ts';
 import { GatewayError } from '../../errors/gateway-error.ts';
-import { ChangedBody } from '../../pipeline/attempt-body.ts';
+import { ChangedBody } from '../../pipeline/request-body.ts';
 import { applyParams } from '../attempt.ts';
 import { readRoutingHeaders } from '../forward-headers.ts';
 import { IncomingMessage, ServerResponse } from 'node:http';

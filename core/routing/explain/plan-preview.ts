@@ -1,6 +1,6 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
 import type { Exchange } from '../../pipeline/exchange.ts';
-import type { BranchDecision, CandidateNote, PlanTrace } from '../../pipeline/plan-trace.ts';
+import type { BranchDecision, CandidateNote, PlanTrace } from '../../pipeline/decision-trace.ts';
 import type { CompiledConfig, PlanBranch, PlanLeaf, PlanNode } from '../plan/plan-node.ts';
 import { type PlanStep, RequestEnvironment, type SharedEnvironment } from '../plan/environment.ts';
 import { usesWeights } from '../plan/compile-strategy.ts';

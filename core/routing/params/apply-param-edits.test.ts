@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { ChangedBody } from '../../pipeline/attempt-body.ts';
+import { ChangedBody } from '../../pipeline/request-body.ts';
 import type { JsonObject, JsonValue } from '../../pipeline/context.ts';
 import { encode } from '../../pipeline/json-splice.ts';
 import { parseJson } from '../../base/json.ts';

@@ -1,4 +1,4 @@
-import { describeValue } from '../../config/describe-value.ts';
+import { describeValue } from '../../config/describe-schema.ts';
 import { linearPattern } from '../../base/linear-pattern.ts';
 
 const longestPattern = 1000;

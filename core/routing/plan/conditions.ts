@@ -1,4 +1,4 @@
-import { describeValue } from '../../config/describe-value.ts';
+import { describeValue } from '../../config/describe-schema.ts';
 import { didYouMean, listWords } from '../../base/did-you-mean.ts';
 import { isObject } from '../../config/schema-object.ts';
 import { PatternBudget } from './compile-pattern.ts';

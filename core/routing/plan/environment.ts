@@ -1,4 +1,4 @@
-import type { PlanTrace } from '../../pipeline/plan-trace.ts';
+import type { PlanTrace } from '../../pipeline/decision-trace.ts';
 import { type FieldPath, readField, type RequestFields } from './field-path.ts';
 import type { PlanBranch, PlanEnvironment, PlanLeaf } from './plan-node.ts';
 import type { Exchange } from '../../pipeline/exchange.ts';

@@ -1,6 +1,6 @@
 import { pointerSegments } from '../../base/pointer.ts';
 import { validateValue } from '../../config/validate-value.ts';
-import { maxNesting } from '../../config/yaml-bounds.ts';
+import { maxNesting } from '../../config/parse-yaml.ts';
 import { parseJson } from '../../base/json.ts';
 import { RouteConfigSchema, type RouteConfigInput } from '../../organisation/route-config.ts';
 import { placeText } from './config-issue.ts';

@@ -1,6 +1,6 @@
 import { describeFieldPath, type FieldPath } from './field-path.ts';
 import { hashFraction } from './strategies.ts';
-import type { BranchDecision } from '../../pipeline/plan-trace.ts';
+import type { BranchDecision } from '../../pipeline/decision-trace.ts';
 import type { PlanStep } from './environment.ts';
 import type {
   AttemptSettings,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { BranchDecision } from '../../pipeline/plan-trace.ts';
+import type { BranchDecision } from '../../pipeline/decision-trace.ts';
 import type { PlanBranch, Strategy } from './plan-node.ts';
 import { branch, environment, leaf, leaves, tried } from './plan-nodes.test-support.ts';
 

@@ -22,7 +22,7 @@ import {
 } from './plan-node.ts';
 import type { PlanStep, StepResult } from './environment.ts';
 import { namesTarget, usesBreakers, usesWeights } from './compile-strategy.ts';
-import type { BranchDecision, CandidateNote } from '../../pipeline/plan-trace.ts';
+import type { BranchDecision, CandidateNote } from '../../pipeline/decision-trace.ts';
 
 type Race = PlanStep['hedge'];
 

@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { providerPlugin, startTestGateway } from '../../tests/kit/gateway-kit.ts';
 import { send, startUpstream } from '../../tests/kit/http-kit.ts';
 import { TestContext } from '../../tests/kit/plugin-kit.ts';
-import { ChangedBody } from './attempt-body.ts';
+import { ChangedBody } from './request-body.ts';
 import { jsonRefusal } from './json-guard.ts';
 import { definePlugin, type AttemptContext, type JsonPath, type JsonValue } from './plugin.ts';
 

@@ -1,0 +1,40 @@
+import type {
+  Transport,
+  UpgradeCall,
+  UpstreamCall,
+  UpstreamHandler,
+  UpstreamRequest,
+} from '../../core/ports/transport.ts';
+
+/** The origins of the built-in provider begin with this. */
+const inProcessScheme = 'mock:';
+
+/**
+ * Carries requests to all providers: those to the built-in provider are answered in this process, all others go over the
+ * network.
+ */
+export class ProviderTransport implements Transport {
+  readonly #network: Transport & Required<Pick<Transport, 'upgrade'>>;
+  readonly #inProcess: Transport;
+
+  constructor(network: Transport & Required<Pick<Transport, 'upgrade'>>, inProcess: Transport) {
+    this.#network = network;
+    this.#inProcess = inProcess;
+  }
+
+  send(request: UpstreamRequest, handler: UpstreamHandler): UpstreamCall {
+    const transport = request.origin.startsWith(inProcessScheme) ? this.#inProcess : this.#network;
+    return transport.send(request, handler);
+  }
+
+  /** Over the network, also for the built-in provider where it has no such connections. */
+  upgrade(request: UpstreamRequest): UpgradeCall {
+    if (request.origin.startsWith(inProcessScheme) && this.#inProcess.upgrade !== undefined)
+      return this.#inProcess.upgrade(request);
+    return this.#network.upgrade(request);
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#network.close(), this.#inProcess.close()]);
+  }
+}

@@ -11,7 +11,7 @@ import { keepSystemdInformed } from './process-guards.ts';
 const here = fileURLToPath(new URL('.', import.meta.url)).replace(/\/$/, '');
 
 const main = `
-import { startWatchdog } from '${here}/watchdog.ts';
+import { startWatchdog } from '${here}/process-guards.ts';
 import { recordingServices } from '${here}/recording-services.test-support.ts';
 const { services, lines, metrics } = recordingServices();
 const { exit } = process;

@@ -1,4 +1,4 @@
-import type { PlanTrace } from '../../pipeline/plan-trace.ts';
+import type { PlanTrace } from '../../pipeline/decision-trace.ts';
 import type { CacheSettings } from '../../ports/cache.ts';
 import type { ParamEdits } from '../params/param-edits.ts';
 import type { FieldPath } from './field-path.ts';

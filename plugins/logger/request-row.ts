@@ -12,7 +12,7 @@ import { clip, createdAt, duration, list, milliseconds, number, redacted, text }
 import zlib from 'node:zlib';
 import type { Transform } from 'node:stream';
 import { isUtf8 } from 'node:buffer';
-import { isEventStreamType } from '../../core/dialects/event-stream-type.ts';
+import { isEventStreamType } from '../../core/dialects/stream-event.ts';
 import type { BodyRow } from '../../core/ports/request-row.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 

@@ -43,7 +43,7 @@ function withReading(scopes: Iterable<string>): readonly string[] {
 type Claims = Readonly<Record<string, unknown>>;
 
 /** What is taken from the claims of a token. */
-export interface TokenIdentity {
+interface TokenIdentity {
   readonly issuer: string;
   readonly subject: string;
   /** Undefined where the token says nothing. */

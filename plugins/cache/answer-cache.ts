@@ -201,7 +201,7 @@ const lookUpKey = defineKey<LookUp | undefined>('cache-look-up');
 
 type Status = 'HIT' | 'SEMANTIC HIT' | 'MISS' | 'SEMANTIC MISS' | 'REFRESH' | 'DISABLED';
 
-export interface AnswerCacheSetup extends LookUpSetup {
+interface AnswerCacheSetup extends LookUpSetup {
   readonly cache: Cache;
   readonly flights: Pick<Flights, 'find' | 'takeOff'>;
   readonly maxValueBytes: number;

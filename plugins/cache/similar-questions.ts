@@ -233,7 +233,7 @@ function isObject(value: JsonValue | undefined): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-export interface SimilarQuestionsSetup {
+interface SimilarQuestionsSetup {
   readonly vectors: Pick<QuestionVectors, 'of'>;
   readonly index: VectorIndex;
   readonly rules: QuestionRules;

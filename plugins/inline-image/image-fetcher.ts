@@ -26,7 +26,7 @@ export function imageType(bytes: Buffer): string | undefined {
 }
 
 /** An image as requests carry it. */
-export interface InlinedImage {
+interface InlinedImage {
   readonly mediaType: string;
   readonly base64: string;
   /** Bytes of the image itself. */
@@ -40,7 +40,7 @@ export type ImageResult = InlinedImage | GatewayError;
 const maxParallel = 8;
 
 /** What bounds the images of one request. */
-export interface ImageBounds {
+interface ImageBounds {
   readonly maxSizeBytes: number;
   readonly maxTotalBytes: number;
   readonly timeoutMs: number;

@@ -222,7 +222,7 @@ export function number(name: keyof RequestRow, value: number): string {
   return value === 0 ? '' : `,"${name}":${value}`;
 }
 
-export function flag(name: keyof RequestRow, value: boolean): string {
+function flag(name: keyof RequestRow, value: boolean): string {
   return value ? `,"${name}":true` : '';
 }
 

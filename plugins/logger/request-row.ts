@@ -130,7 +130,7 @@ export function keepBody(
 }
 
 /** At most `maxBytes` of a body, cut between characters. */
-export function cutBody(body: Buffer, truncated: boolean, maxBytes: number): KeptBody {
+function cutBody(body: Buffer, truncated: boolean, maxBytes: number): KeptBody {
   if (body.length > maxBytes) return { bytes: wholeCharacters(body.subarray(0, maxBytes)), truncated: true };
   return { bytes: truncated ? wholeCharacters(body) : body, truncated };
 }

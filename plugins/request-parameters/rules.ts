@@ -14,7 +14,7 @@ interface ListRule {
 }
 
 /** The options, compiled once. */
-export interface Rules {
+interface Rules {
   readonly types: ListRule | undefined;
   readonly names: ListRule | undefined;
   readonly keys: ListRule | undefined;
@@ -85,7 +85,7 @@ export function findViolation(body: JsonObject, rules: Rules): Violation | undef
 }
 
 /** What of a request says its models, and how far its names have been settled. */
-export interface ModelsAsked {
+interface ModelsAsked {
   readonly models: NamedModels;
   /** The deployment that answers, where settings choose it; else empty. */
   readonly deployment: string;

@@ -220,7 +220,7 @@ export interface StoredResponse {
   readonly input: readonly JsonValue[];
 }
 
-export interface StoreSetup {
+interface StoreSetup {
   readonly cache: Cache;
   readonly ttlMs: number;
   /** A response that takes more with its conversation is not kept. */
@@ -318,6 +318,6 @@ export function asObject(value: JsonValue | undefined): JsonObject | undefined {
 }
 
 /** The value when it is a list, else an empty one. */
-export function asList(value: JsonValue | undefined): readonly JsonValue[] {
+function asList(value: JsonValue | undefined): readonly JsonValue[] {
   return Array.isArray(value) ? value : [];
 }

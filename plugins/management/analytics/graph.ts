@@ -132,7 +132,7 @@ function plain(value: number): number {
 }
 
 /** Asks the store about the requests and the feedback that a query is about. */
-export interface GraphSource {
+interface GraphSource {
   series(
     measures: RequestSeriesQuery['measures'],
     split?: RequestSeriesQuery['split'],
@@ -141,7 +141,7 @@ export interface GraphSource {
 }
 
 /** What a graph answers: the window as a whole, and its points. */
-export interface GraphAnswer {
+interface GraphAnswer {
   readonly summary: Readonly<Record<string, unknown>>;
   readonly data_points: Readonly<Record<string, unknown>>[];
 }
@@ -247,7 +247,7 @@ function pointsByTime(points: readonly SeriesPoint[]): ReadonlyMap<number, reado
 }
 
 /** How often a value of a split that is a number came. */
-export interface SplitCount {
+interface SplitCount {
   readonly value: number;
   readonly count: number;
 }

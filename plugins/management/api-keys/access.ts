@@ -103,7 +103,7 @@ export function endOfKey(
 }
 
 /** What can be done with a key; the second part of its scope. */
-export type ApiKeyAction = 'create' | 'read' | 'update' | 'delete' | 'list' | 'rotate';
+type ApiKeyAction = 'create' | 'read' | 'update' | 'delete' | 'list' | 'rotate';
 
 const resources: Readonly<Record<ApiKeyType, string>> = {
   'organisation-service': 'organisation_service_api_keys',

@@ -13,7 +13,7 @@ const same = (as: string) => ({
 });
 
 /** Everything that is measured and known of one request: the columns of its row, and some of them by a second name. */
-export const LogMetrics = Type.Object({
+const LogMetrics = Type.Object({
   id: text,
   created_at: text,
   organisation_id: text,
@@ -156,7 +156,7 @@ const made: {
 };
 
 /** Some of what the API shows of a row. Lists show many rows: what is not asked for is not made. */
-export function metricsOf<Name extends keyof Metrics>(row: Row, names: readonly Name[]): Pick<Metrics, Name> {
+function metricsOf<Name extends keyof Metrics>(row: Row, names: readonly Name[]): Pick<Metrics, Name> {
   const metrics: Record<string, unknown> = {};
   const makers: Partial<Record<keyof Metrics, (row: Row) => unknown>> = made;
   for (const name of names) {
@@ -324,7 +324,7 @@ function onlyTry(
 }
 
 /** What an entry says first, in full and in lists. */
-export function headOf({
+function headOf({
   id,
   created_at,
   organisation_id,
@@ -334,7 +334,7 @@ export function headOf({
 }
 
 /** What an entry says of bodies, in full and in lists. */
-export function bodiesOf({ body }: Pick<LogRecord, 'body'>) {
+function bodiesOf({ body }: Pick<LogRecord, 'body'>) {
   const format = body?.log_format ?? 'none';
   const isText = format !== 'base64';
   return {

@@ -14,7 +14,7 @@ import { noUsage, type Usage } from '../../../core/dialects/usage.ts';
 export type ReportedRow = Partial<RequestRow> & Pick<RequestRow, keyof Acceptance | 'source'>;
 
 /** What is known of a row because of who reported it, and when. */
-export type Acceptance = Pick<
+type Acceptance = Pick<
   RequestRow,
   'id' | 'created_at' | 'organisation_id' | 'workspace_id' | 'api_key_id' | 'user_id'
 >;

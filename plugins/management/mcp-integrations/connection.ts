@@ -139,7 +139,7 @@ export async function withReferences(
  * `workspaceId` says whose requests these are; undefined for the organisation's own, which may use references that are
  * for all workspaces. Rejects with `credentials_failed` for a secret that there is not, or not for them.
  */
-export async function addressOf(
+async function addressOf(
   { record, references }: ReferringIntegration,
   workspaceId: string | undefined,
   { secrets, secretManagers: managers }: Pick<Scope, 'secrets' | 'secretManagers'>,

@@ -68,21 +68,21 @@ const logging = {
 const all = { ...dataVisibility, ...prompts, ...configs };
 
 /** The twelve settings of an organisation, by the names that they have there. */
-export const Security = Type.Object(all);
+const Security = Type.Object(all);
 /** Some of them. */
 export const GivenSecurity = Type.Partial(Type.Object(all), strict);
 /** The bounds of the keys of people. */
-export const UserKeys = Type.Object(userKeys);
+const UserKeys = Type.Object(userKeys);
 /** Some of them. */
 export const GivenUserKeys = Type.Partial(Type.Object(userKeys), strict);
 
 /** How much is logged of requests. */
-export const Logging = Type.Object(logging);
+const Logging = Type.Object(logging);
 /** A part of it. */
 export const GivenLogging = Type.Partial(Type.Object(logging), strict);
 
 /** Settings by category. */
-export const Categories = {
+const Categories = {
   data_visibility: Type.Object(dataVisibility),
   prompts: Type.Object(prompts),
   configs: Type.Object(configs),

@@ -62,7 +62,7 @@ function workspaceWithin(
 }
 
 /** Throws `scope_missing`, naming the setting, when the caller's role may not view analytics in the workspace. */
-export function requireAnalytics({ key, role }: Actor, directory: SettingsSource): void {
+function requireAnalytics({ key, role }: Actor, directory: SettingsSource): void {
   const settings = settingsFor({ key, role }, directory)?.data_visibility;
   if (settings === undefined) return;
   const name = role === 'manager' ? 'managersViewAnalytics' : 'membersViewAnalytics';

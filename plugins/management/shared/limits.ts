@@ -72,7 +72,7 @@ export function readRateLimits(
 }
 
 /** Throws `invalid_request` for the first of these. */
-export function refuseFirst([issue]: readonly LimitIssue[]): void {
+function refuseFirst([issue]: readonly LimitIssue[]): void {
   if (issue !== undefined) throw refusedBody([issue]);
 }
 

@@ -26,7 +26,7 @@ export function isReading(action: RecordAction): boolean {
 }
 
 /** A record in a path, and the workspace that the body or the query says beside it. */
-export interface NamedInPath {
+interface NamedInPath {
   readonly idOrSlug: string;
   readonly workspace: string | undefined;
 }
@@ -36,7 +36,7 @@ type Promised<T> = T | Promise<T>;
 type PathParams = TObject<Record<string, typeof Identifier>>;
 
 /** What all routes of one kind of record have alike. */
-export interface ResourceHead<K extends RecordKind> {
+interface ResourceHead<K extends RecordKind> {
   readonly kind: K;
   /** What messages call a record: `secret reference`. */
   readonly noun: string;
@@ -68,7 +68,7 @@ interface Said {
 }
 
 /** A new record without what the resource says of it. */
-export interface NewRecord<K extends RecordKind> extends Pick<StoredRecord<K>, 'slug' | 'name' | 'data'> {
+interface NewRecord<K extends RecordKind> extends Pick<StoredRecord<K>, 'slug' | 'name' | 'data'> {
   /** Undefined for a record of the organisation. */
   readonly workspaceId: string | undefined;
   /** Default: none. */

@@ -26,7 +26,7 @@ function listed(slugs: readonly string[]): string {
 }
 
 /** How a path names a record. */
-export interface NamedRecord<K extends RecordKind> {
+interface NamedRecord<K extends RecordKind> {
   readonly kind: K;
   /** What messages call it: `integration`. */
   readonly noun: string;

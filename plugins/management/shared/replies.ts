@@ -27,7 +27,7 @@ export function numberedPageQuery(most: number) {
 }
 
 /** What `pageQuery` lets through. */
-export interface PageQuery {
+interface PageQuery {
   readonly current_page?: number;
   readonly page_size?: number;
   readonly currentPage?: number;

@@ -12,17 +12,17 @@ import { eachRecord, noSuchRecord, visibleRecord } from './records.ts';
 export type SharedKind = 'integration' | 'mcp_integration';
 
 /** What can be done with such a record; the second part of its scope. */
-export type SharedAction = 'create' | 'read' | 'update' | 'delete' | 'list';
+type SharedAction = 'create' | 'read' | 'update' | 'delete' | 'list';
 
 /** How a path names such a record. */
-export interface NamedShared {
+interface NamedShared {
   readonly slug: string;
   /** Id or slug of the workspace that the query or the body says. */
   readonly workspace?: string | undefined;
 }
 
 /** Which of them are listed. */
-export interface ListedShared extends Page {
+interface ListedShared extends Page {
   /** Undefined: those of every workspace within reach. */
   readonly workspaceId: string | undefined;
   readonly type: 'workspace' | 'organisation' | 'all';
@@ -33,7 +33,7 @@ export interface ListedShared extends Page {
 type Reader = Pick<ResourcesReader, 'records' | 'workspaces'>;
 
 /** Who may do what with the records of one kind. */
-export interface SharedAccess<K extends SharedKind> {
+interface SharedAccess<K extends SharedKind> {
   /** The scopes one of which is needed. */
   scopes(action: SharedAction): readonly string[];
   /** Throws `scope_missing` when the key may not do this with what is of the workspace, or of the organisation. */

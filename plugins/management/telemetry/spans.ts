@@ -106,7 +106,7 @@ const numbered = /^gen_ai\.(prompt|completion)\.(\d{1,3})\.([a-z][a-z_]{0,31})$/
 const maxNumbered = 200;
 
 /** Whether an attribute holds what was said to a model or by it. */
-export function isContent(name: string): boolean {
+function isContent(name: string): boolean {
   return (
     inputs.includes(name) ||
     outputs.includes(name) ||
@@ -179,7 +179,7 @@ function numberedOf(attributes: SpanAttributes, kind: string): unknown {
 }
 
 /** What rows of spans are made with. */
-export interface SpanRowParts {
+interface SpanRowParts {
   readonly key: KeyRecord;
   readonly prices: Prices;
   /** Time of acceptance, milliseconds since the epoch. */

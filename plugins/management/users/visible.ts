@@ -33,7 +33,7 @@ export async function visibleUser(reader: Reader, key: KeyRecord, id: string): P
 }
 
 /** Somebody whom a body names. */
-export interface NamedUser {
+interface NamedUser {
   /** JSON pointer of where it does. */
   readonly path: string;
   readonly idOrEmail: string;

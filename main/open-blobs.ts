@@ -1,7 +1,6 @@
 // A part of the composition root: where exported files are kept.
 import path from 'node:path';
-import { presign } from '../adapters/credentials/presign.ts';
-import { SigV4Signer, type AwsKeys } from '../adapters/credentials/sigv4.ts';
+import { type AwsKeys, presign, SigV4Signer } from '../adapters/credentials/sigv4.ts';
 import type { Blobs } from '../core/ports/exports.ts';
 import type { Clock } from '../core/ports/clock.ts';
 import type { ExportSettings } from '../core/ports/export-fields.ts';

@@ -1,6 +1,93 @@
 import type { Clock } from '../../core/ports/clock.ts';
-import { fieldProblem } from './credential-errors.ts';
-import type { TokenFetch } from './token-fetch.ts';
+import { GatewayError } from '../../core/errors/gateway-error.ts';
+import type { CredentialFields } from '../../core/ports/credentials.ts';
+
+/** One request to a token endpoint. */
+export interface TokenRequest {
+  readonly url: string;
+  readonly method: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string;
+  /** For the whole answer. */
+  readonly timeoutMs: number;
+}
+
+/** Asks a token endpoint; redirects are not followed. Rejects when no whole answer comes. */
+export type TokenFetch = (
+  request: TokenRequest,
+) => Promise<{ readonly status: number; readonly body: string }>;
+
+/** How long a token endpoint may take: 10 seconds. */
+export const tokenTimeoutMs = 10_000;
+
+/** The same, with every rejection as `credentials_failed` of this step. */
+export async function fetchForStep(
+  fetch: TokenFetch,
+  step: TokenStep,
+  request: Omit<TokenRequest, 'timeoutMs'>,
+): Promise<{ readonly status: number; readonly body: string }> {
+  try {
+    return await fetch({ ...request, timeoutMs: tokenTimeoutMs });
+  } catch (cause) {
+    const why = GatewayError.is(cause) ? cause.message : `${new URL(request.url).host} could not be asked`;
+    throw credentialsFailed(step, why, cause);
+  }
+}
+
+/** Longest part of a message that comes from outside, in characters. */
+const maxQuoted = 500;
+
+/** A credential field that is missing or malformed. The message never holds its value. */
+export function fieldProblem(field: string, why: string): GatewayError {
+  return new GatewayError('invalid_request', `The credential field "${field}" ${why}`, { param: field });
+}
+
+/** The field's value. Throws `invalid_request` when there is none. */
+export function requireField(fields: CredentialFields, name: string, purpose: string): string {
+  const value = fieldOf(fields, name);
+  if (value === undefined) throw fieldProblem(name, `is missing: ${purpose}`);
+  return value;
+}
+
+/** The field's value without white space around it; undefined when it is absent or empty. */
+export function fieldOf(fields: CredentialFields, name: string): string | undefined {
+  const value = Object.hasOwn(fields, name) ? fields[name]?.trim() : undefined;
+  return value === '' ? undefined : value;
+}
+
+/** One step on the way to a token, for the messages of its failures. */
+export interface TokenStep {
+  /** What could not be had: `No access token of Google`. */
+  readonly what: string;
+  /** What to look at: `Check vertex_service_account_json`. */
+  readonly remedy: string;
+  /** Values that were sent and must not come back in a message. */
+  readonly secrets: readonly string[];
+}
+
+/** A token could not be had. What the other side says is quoted without the secrets that were sent to it. */
+export function credentialsFailed(step: TokenStep, why: string, cause?: unknown): GatewayError {
+  const text = withoutSecrets(why, step.secrets);
+  return new GatewayError('credentials_failed', `${step.what}: ${text}. ${step.remedy}.`, { cause });
+}
+
+/** Shorter values are no secrets, and replacing them would make the message unreadable. */
+const minSecretLength = 6;
+
+/** As one line of a log. An answer may quote the form that it was sent, so secrets are looked for as encoded there, too. */
+function withoutSecrets(text: string, secrets: readonly string[]): string {
+  let clean = text;
+  for (const secret of secrets) {
+    if (secret.length < minSecretLength) continue;
+    const encoded = new URLSearchParams([['', secret]]).toString().slice(1);
+    clean = clean.replaceAll(secret, '[secret]').replaceAll(encoded, '[secret]');
+  }
+  return clean
+    .replaceAll(/[\p{Cc}\s]+/gu, ' ')
+    .trim()
+    .slice(0, maxQuoted)
+    .replace(/\.$/, '');
+}
 
 /** What credentials need from outside. */
 export interface CredentialContext {
@@ -42,6 +129,6 @@ export function endpointOf(
 }
 
 /** Plain HTTP to this machine. */
-export function isLoopback(url: URL): boolean {
+function isLoopback(url: URL): boolean {
   return url.protocol === 'http:' && ['127.0.0.1', '[::1]', 'localhost'].includes(url.hostname);
 }

@@ -1,17 +1,17 @@
 import { readFile } from 'node:fs/promises';
 import type { CredentialFields, Credentials } from '../../core/ports/credentials.ts';
-import { cachedBearer, staticBearer } from './bearer.ts';
-import { endpointOf, requireMachineIdentity, type CredentialContext } from './credential-context.ts';
+import { cachedBearer, fetchOAuthToken, formRequest, staticBearer, TokenCache } from './token-cache.ts';
 import {
+  type CredentialContext,
   credentialsFailed,
+  endpointOf,
   fieldOf,
   fieldProblem,
   requireField,
+  requireMachineIdentity,
+  type TokenRequest,
   type TokenStep,
-} from './credential-errors.ts';
-import { fetchOAuthToken, formRequest } from './oauth-token.ts';
-import { TokenCache } from './token-cache.ts';
-import type { TokenRequest } from './token-fetch.ts';
+} from './credential-context.ts';
 
 const defaultScope = 'https://cognitiveservices.azure.com/.default';
 const defaultAuthority = 'https://login.microsoftonline.com';

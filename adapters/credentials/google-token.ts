@@ -1,11 +1,8 @@
 import { createPrivateKey, sign, type KeyObject } from 'node:crypto';
 import type { CredentialFields, Credentials } from '../../core/ports/credentials.ts';
 import { asText, parseObject } from '../dialects/json-reading.ts';
-import { cachedBearer, staticBearer } from './bearer.ts';
-import type { CredentialContext } from './credential-context.ts';
-import { fieldOf, fieldProblem, type TokenStep } from './credential-errors.ts';
-import { fetchOAuthToken, formRequest } from './oauth-token.ts';
-import { TokenCache } from './token-cache.ts';
+import { cachedBearer, fetchOAuthToken, formRequest, staticBearer, TokenCache } from './token-cache.ts';
+import { type CredentialContext, fieldOf, fieldProblem, type TokenStep } from './credential-context.ts';
 
 /** A key file of Google Cloud, as far as it is needed. */
 interface ServiceAccount {

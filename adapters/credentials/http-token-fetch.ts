@@ -1,12 +1,12 @@
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { FailureFacts, Transport, UpstreamCall, UpstreamHandler } from '../../core/ports/transport.ts';
-import type { TokenFetch, TokenRequest } from './token-fetch.ts';
+import type { TokenFetch, TokenRequest } from './credential-context.ts';
 
 /** Longest answer of a token endpoint: 1 MiB. */
 const maxAnswerBytes = 1_048_576;
 
-export interface HttpTokenFetchOptions {
+interface HttpTokenFetchOptions {
   readonly transport: Transport;
   readonly clock: Clock;
 }

@@ -1,7 +1,51 @@
-import { createHmac } from 'node:crypto';
+import { createHash, createHmac } from 'node:crypto';
 import type { SignableRequest } from '../../core/ports/credentials.ts';
 import { headerValue } from '../../core/ports/header-list.ts';
-import { canonicalHeaders, canonicalRequest, hashOf, headerNames } from './canonical-request.ts';
+
+/** What a presigned address is for. */
+interface PresignedRequest {
+  readonly method: string;
+  /** Scheme, host and port. */
+  readonly origin: string;
+  /** Path with its query, encoded as it is sent. */
+  readonly path: string;
+  /** How long it opens: 1 to 604,800 seconds. */
+  readonly seconds: number;
+}
+
+/** The longest time that AWS takes. */
+const mostSeconds = 604_800;
+
+/** An address with which anybody may do this one request to S3 for a while (Signature Version 4 in the query). */
+export function presign(
+  { method, origin, path, seconds }: PresignedRequest,
+  { keys, region }: { readonly keys: AwsKeys; readonly region: string },
+  nowMs: number,
+): string {
+  const time = new Date(nowMs).toISOString().replaceAll(/[-:]|\.\d+/g, '');
+  const scope = `${time.slice(0, 8)}/${region}/s3/aws4_request`;
+  const added = new URLSearchParams({
+    'X-Amz-Algorithm': 'AWS4-HMAC-SHA256',
+    'X-Amz-Credential': `${keys.accessKeyId}/${scope}`,
+    'X-Amz-Date': time,
+    'X-Amz-Expires': String(Math.min(mostSeconds, Math.max(1, Math.floor(seconds)))),
+    'X-Amz-SignedHeaders': 'host',
+    ...(keys.sessionToken !== undefined && { 'X-Amz-Security-Token': keys.sessionToken }),
+  });
+  const whole = `${path}${path.includes('?') ? '&' : '?'}${added.toString()}`;
+  const signed = canonicalHeaders(['host', new URL(origin).host]);
+  const canonical = canonicalRequest(
+    { method, origin, path: whole, headers: [], body: null },
+    ...([signed, 'UNSIGNED-PAYLOAD', false] as const),
+  );
+  const toSign = `AWS4-HMAC-SHA256\n${time}\n${scope}\n${hashOf(canonical)}`;
+  const dayKey = [time.slice(0, 8), region, 's3', 'aws4_request'].reduce<string | Buffer>(
+    (key, part) => createHmac('sha256', key).update(part).digest(),
+    `AWS4${keys.secretAccessKey}`,
+  );
+  const signature = createHmac('sha256', dayKey).update(toSign).digest('hex');
+  return `${origin}${whole}&X-Amz-Signature=${signature}`;
+}
 
 /** Keys of AWS, of a user or for a while. */
 export interface AwsKeys {
@@ -10,7 +54,7 @@ export interface AwsKeys {
   readonly sessionToken?: string | undefined;
 }
 
-export interface SigV4SignerOptions {
+interface SigV4SignerOptions {
   readonly keys: AwsKeys;
   /** `us-east-1`. */
   readonly region: string;
@@ -95,4 +139,107 @@ function isCovered(name: string): boolean {
 
 function hmac(key: string | Buffer, text: string): Buffer<ArrayBuffer> {
   return createHmac('sha256', key).update(text).digest();
+}
+
+/** The headers that a signature covers, sorted, lower-case, with their values as they are signed. */
+type SignedHeaders = readonly (readonly [name: string, value: string])[];
+
+/** The text that AWS and we must write alike (Signature Version 4, canonical request). */
+function canonicalRequest(
+  request: SignableRequest,
+  signed: SignedHeaders,
+  payloadHash: string,
+  pathIsEncodedTwice: boolean,
+): string {
+  const [path = '', query = ''] = splitOnce(request.path);
+  const headers = signed.map(([name, value]) => `${name}:${value}\n`).join('');
+  return [
+    request.method.toUpperCase(),
+    pathIsEncodedTwice ? canonicalPath(path) : plainPath(path),
+    canonicalQuery(query),
+    headers,
+    headerNames(signed),
+    payloadHash,
+  ].join('\n');
+}
+
+/** `content-type;host;x-amz-date`. */
+function headerNames(signed: SignedHeaders): string {
+  return signed.map(([name]) => name).join(';');
+}
+
+/** SHA-256 in hexadecimal. */
+function hashOf(data: string | Uint8Array): string {
+  return createHash('sha256').update(data).digest('hex');
+}
+
+/** Values of one name joined with commas, white space folded, sorted by name. `headers` is flat. */
+function canonicalHeaders(headers: readonly string[]): SignedHeaders {
+  const values = new Map<string, string>();
+  for (let i = 0; i < headers.length; i += 2) {
+    const name = (headers[i] as string).toLowerCase();
+    const value = (headers[i + 1] as string).trim().replaceAll(/\s+/g, ' ');
+    const before = values.get(name);
+    values.set(name, before === undefined ? value : `${before},${value}`);
+  }
+  return [...values].sort(([a], [b]) => compare(a, b));
+}
+
+/** The path as it is sent, without dots and doubled slashes, each segment encoded once more. */
+function canonicalPath(path: string): string {
+  const segments: string[] = [];
+  for (const segment of path.split('/')) {
+    if (segment === '..') segments.pop();
+    else if (segment !== '' && segment !== '.') segments.push(encode(segment));
+  }
+  const tail = segments.length > 0 && path.endsWith('/') ? '/' : '';
+  return `/${segments.join('/')}${tail}`;
+}
+
+/** As S3 wants it: nothing removed, encoded once. */
+function plainPath(path: string): string {
+  return path
+    .split('/')
+    .map((segment) => encode(decode(segment)))
+    .join('/');
+}
+
+function canonicalQuery(query: string): string {
+  if (query === '') return '';
+  return query
+    .split('&')
+    .filter((pair) => pair !== '')
+    .map((pair) => {
+      const at = pair.indexOf('=');
+      const [name, value] = at === -1 ? [pair, ''] : [pair.slice(0, at), pair.slice(at + 1)];
+      return [encode(decode(name)), encode(decode(value))] as const;
+    })
+    .sort(([nameA, valueA], [nameB, valueB]) => compare(nameA, nameB) || compare(valueA, valueB))
+    .map(([name, value]) => `${name}=${value}`)
+    .join('&');
+}
+
+function splitOnce(path: string): string[] {
+  const at = path.indexOf('?');
+  return at === -1 ? [path] : [path.slice(0, at), path.slice(at + 1)];
+}
+
+/** Everything but the unreserved characters of RFC 3986, as upper-case hexadecimal of its UTF-8. */
+function encode(text: string): string {
+  return encodeURIComponent(text).replaceAll(
+    /[!'()*]/g,
+    (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`,
+  );
+}
+
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
 }

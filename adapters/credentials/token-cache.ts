@@ -1,4 +1,73 @@
 import type { Clock } from '../../core/ports/clock.ts';
+import { asText, type JsonObject, parseObject } from '../dialects/json-reading.ts';
+import {
+  credentialsFailed,
+  fetchForStep,
+  type TokenFetch,
+  type TokenRequest,
+  type TokenStep,
+} from './credential-context.ts';
+import type { Credentials } from '../../core/ports/credentials.ts';
+
+/** Of a token whose answer does not say: 5 minutes. */
+const unknownLifetimeMs = 300_000;
+
+/** What asking an OAuth endpoint needs beside the request. */
+interface OAuthAsking {
+  readonly fetch: TokenFetch;
+  readonly clock: Clock;
+  readonly step: TokenStep;
+}
+
+/** The access token of an OAuth 2 answer. Rejects with `credentials_failed` for everything else. */
+export async function fetchOAuthToken(
+  { fetch, clock, step }: OAuthAsking,
+  request: Omit<TokenRequest, 'timeoutMs'>,
+): Promise<IssuedToken<string>> {
+  const { status, body } = await fetchForStep(fetch, step, request);
+  const host = new URL(request.url).host;
+  const answer = parseObject(body);
+  const token = asText(answer?.access_token);
+  if (status !== 200 || answer === undefined || token === undefined) {
+    const said = answer === undefined ? 'without JSON' : saidBy(answer);
+    throw credentialsFailed(step, `${host} answered ${status} ${said}`);
+  }
+  // Whatever stands in a header must be one: a token with a line break would be two.
+  if (!/^[\x21-\x7e]+$/.test(token)) throw credentialsFailed(step, `${host} answered a token that is none`);
+  return { value: token, lifetimeMs: lifetimeOf(answer, clock) };
+}
+
+/** The body of a form post. */
+export function formRequest(
+  url: string,
+  form: Readonly<Record<string, string>>,
+): Omit<TokenRequest, 'timeoutMs'> {
+  return {
+    url,
+    method: 'POST',
+    headers: { 'content-type': 'application/x-www-form-urlencoded', accept: 'application/json' },
+    body: new URLSearchParams(form).toString(),
+  };
+}
+
+function saidBy(answer: JsonObject): string {
+  const description = asText(answer.error_description) ?? asText(answer.message);
+  const said = [asText(answer.error), description].filter((part) => part !== undefined);
+  return said.length === 0 ? 'without access_token' : said.join(': ');
+}
+
+function lifetimeOf(answer: JsonObject, clock: Clock): number {
+  const seconds = secondsOf(answer.expires_in);
+  if (seconds !== undefined) return seconds * 1_000;
+  const endSeconds = secondsOf(answer.expires_on);
+  return endSeconds === undefined ? unknownLifetimeMs : Math.max(0, endSeconds * 1_000 - clock.now());
+}
+
+/** Some endpoints write numbers as text. */
+function secondsOf(value: unknown): number | undefined {
+  const seconds = typeof value === 'string' && /^\d+(\.\d+)?$/.test(value) ? Number(value) : value;
+  return typeof seconds === 'number' && Number.isFinite(seconds) && seconds >= 0 ? seconds : undefined;
+}
 
 /** A token and how long it may be used from now on, in milliseconds. */
 export interface IssuedToken<T> {
@@ -6,7 +75,7 @@ export interface IssuedToken<T> {
   readonly lifetimeMs: number;
 }
 
-export interface TokenCacheOptions<T> {
+interface TokenCacheOptions<T> {
   readonly clock: Clock;
   /** Gets a new token. Must end in bounded time. */
   fetch(): Promise<IssuedToken<T>>;
@@ -87,4 +156,23 @@ export class TokenCache<T> {
       this.#pending = undefined;
     }
   }
+}
+
+/** `Authorization: Bearer` with a fixed secret. */
+export function staticBearer(secret: string): Credentials {
+  return { authorize: () => ['authorization', `Bearer ${secret}`] };
+}
+
+/** `Authorization: Bearer` with the token of a cache. */
+export function cachedBearer(cache: TokenCache<string>): Credentials {
+  return {
+    authorize() {
+      const token = cache.get();
+      return typeof token === 'string' ? bearer(token) : token.then(bearer);
+    },
+  };
+}
+
+function bearer(token: string): string[] {
+  return ['authorization', `Bearer ${token}`];
 }

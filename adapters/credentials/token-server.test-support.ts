@@ -5,7 +5,7 @@ import type { Clock } from '../../core/ports/clock.ts';
 import type { SignableRequest } from '../../core/ports/credentials.ts';
 import { testTransport } from '../transport/transport.test-support.ts';
 import { createHttpTokenFetch } from './http-token-fetch.ts';
-import type { TokenFetch } from './token-fetch.ts';
+import type { TokenFetch } from './credential-context.ts';
 
 export interface TokenCall {
   readonly method: string;

@@ -7,7 +7,7 @@ import { exportFields, type ExportField, type ExportFormat } from '../../core/po
 import type { BodyRow, RequestRow } from '../../core/ports/request-row.ts';
 import { bodyRow, hostileTexts, requestRow } from '../../tests/conformance/analytics-rows.ts';
 import { parseCsv } from '../../tests/kit/parse-csv.ts';
-import { shortest } from './columns.ts';
+import { shortest } from './text-formats.ts';
 import { fileFormats } from './index.ts';
 
 function record(request: Partial<RequestRow> = {}, body?: Partial<BodyRow>): LogRecord {

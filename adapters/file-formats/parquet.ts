@@ -3,7 +3,7 @@ import { ByteWriter, ParquetWriter, type ColumnSource, type SchemaElement } from
 import type { LogRecord } from '../../core/ports/analytics.ts';
 import type { ExportField } from '../../core/ports/export-fields.ts';
 import type { FileFormat } from '../../core/ports/exports.ts';
-import { costDigits, columns, type Column } from './columns.ts';
+import { costDigits, columns, type Column } from './text-formats.ts';
 
 /** `PAR1`, which the writer puts at the beginning by itself, and again at the end behind the length of the footer. */
 const magicBytes = 4;

@@ -4,7 +4,10 @@ import { crc32 } from 'node:zlib';
 import fc from 'fast-check';
 import { AwsEventStreamParser, type AwsEventStreamItem } from './aws-event-stream.ts';
 import { chunksAt, everySplit } from './split-bytes.test-support.ts';
-import { writeAwsEventStreamFrame, writeAwsEventStreamMessage } from './write-aws-event-stream.ts';
+import {
+  writeAwsEventStreamFrame,
+  writeAwsEventStreamMessage,
+} from './write-aws-event-stream.test-support.ts';
 
 interface Read {
   readonly messages: readonly { headers: Record<string, string>; payload: string }[];

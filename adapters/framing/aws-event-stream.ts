@@ -1,10 +1,124 @@
 import { crc32 } from 'node:zlib';
 import { asBuffer } from '../dialects/json-reading.ts';
-import { readAwsHeaders } from './aws-event-headers.ts';
-import { ByteStore } from './byte-store.ts';
+import { ByteStore, type PayloadReader, type StreamPayload } from './stream-payload.ts';
+
+/**
+ * The headers of one message, all ten value types as text: booleans `true` / `false`, integers in decimal (64 bits
+ * exactly), byte arrays in base64, timestamps as milliseconds since the epoch, UUIDs in their usual spelling. A
+ * sentence that says what is wrong when the block cannot be read.
+ */
+function readAwsHeaders(block: Buffer): Record<string, string> | string {
+  const headers = Object.create(null) as Record<string, string>;
+  let at = 0;
+  while (at < block.length) {
+    const nameLength = block[at] as number;
+    const nameEnd = at + 1 + nameLength;
+    if (nameLength === 0 || nameEnd >= block.length) return 'a header has no name, or is cut off within it';
+    const name = block.toString('utf8', at + 1, nameEnd);
+    const type = block[nameEnd] as number;
+    const size = sizeOf(type, block, nameEnd + 1);
+    if (size === undefined) return `the header "${name}" has the unknown type ${type}, or no length`;
+    const start = nameEnd + 1 + (isCounted(type) ? 2 : 0);
+    if (start + size > block.length) return `the header "${name}" is cut off`;
+    headers[name] = textOf(type, block, start, size);
+    at = start + size;
+  }
+  return headers;
+}
+
+/** Bytes of the value of each type; byte arrays (6) and strings (7) are counted by two bytes before them. */
+const fixedSizes: readonly (number | undefined)[] = [0, 0, 1, 2, 4, 8, undefined, undefined, 8, 16];
+
+function isCounted(type: number): boolean {
+  return type === 6 || type === 7;
+}
+
+function sizeOf(type: number, block: Buffer, at: number): number | undefined {
+  if (!isCounted(type)) return fixedSizes[type];
+  return at + 2 <= block.length ? block.readUInt16BE(at) : undefined;
+}
+
+function textOf(type: number, block: Buffer, start: number, size: number): string {
+  switch (type) {
+    case 0:
+      return 'true';
+    case 1:
+      return 'false';
+    case 2:
+    case 3:
+    case 4:
+      return String(block.readIntBE(start, size));
+    case 5:
+    case 8:
+      return String(block.readBigInt64BE(start));
+    case 6:
+      return block.toString('base64', start, start + size);
+    case 9:
+      return uuid(block.toString('hex', start, start + size));
+    default:
+      return block.toString('utf8', start, start + size);
+  }
+}
+
+function uuid(hex: string): string {
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+}
+
+/**
+ * Reads AWS event streams. An exception carries its JSON as data; an error message, which has no payload, carries
+ * `{"message": <:error-message>}`. A message that is of no known type breaks the stream.
+ */
+export class AwsEventReader implements PayloadReader {
+  readonly #parser: AwsEventStreamParser;
+  #broken = false;
+
+  /** `maxMessageBytes` bounds one message; default 16 MiB. */
+  constructor(maxMessageBytes?: number) {
+    this.#parser = new AwsEventStreamParser(maxMessageBytes);
+  }
+
+  push(chunk: Uint8Array): readonly StreamPayload[] {
+    const payloads: StreamPayload[] = [];
+    if (this.#broken) return payloads;
+    for (const item of this.#parser.push(chunk)) {
+      const payload = item.kind === 'message' ? payloadOf(item) : brokenBy(item.reason);
+      payloads.push(payload);
+      if (payload.error === undefined) continue;
+      this.#broken = true;
+      break;
+    }
+    return payloads;
+  }
+
+  finish(): readonly StreamPayload[] {
+    const fault = this.#broken ? undefined : this.#parser.finish();
+    return fault === undefined ? [] : [brokenBy(fault.reason)];
+  }
+}
+
+function payloadOf({ headers, payload }: AwsEventStreamMessage): StreamPayload {
+  const messageType = headers[':message-type'] ?? (headers[':event-type'] === undefined ? '' : 'event');
+  const data = payload.toString('utf8');
+  switch (messageType) {
+    case 'event':
+      return { event: headers[':event-type'] ?? '', data, messageType };
+    case 'exception':
+      return { event: headers[':exception-type'] ?? '', data, messageType };
+    case 'error': {
+      const said = data === '' ? JSON.stringify({ message: headers[':error-message'] ?? '' }) : data;
+      return { event: headers[':error-code'] ?? '', data: said, messageType };
+    }
+    default:
+      return brokenBy(`AWS event stream: a message has the unknown type "${messageType}"`);
+  }
+}
+
+function brokenBy(reason: string): StreamPayload {
+  return { event: '', data: '', error: reason };
+}
 
 /** Messages longer than this are refused: 16 MiB. */
-export const defaultMaxAwsMessageBytes = 16 * 1024 * 1024;
+const defaultMaxAwsMessageBytes = 16 * 1024 * 1024;
 
 const preludeBytes = 12;
 const crcBytes = 4;
@@ -12,7 +126,7 @@ const crcBytes = 4;
 const maxHeadersBytes = 131_072;
 
 /** One message of an `application/vnd.amazon.eventstream` body, both checksums proved. */
-export interface AwsEventStreamMessage {
+interface AwsEventStreamMessage {
   readonly kind: 'message';
   /** By name (`:message-type`, `:event-type`, …), without a prototype; values of every type as text. */
   readonly headers: Readonly<Record<string, string>>;
@@ -20,7 +134,7 @@ export interface AwsEventStreamMessage {
 }
 
 /** The stream cannot be read any further. */
-export interface AwsEventStreamFault {
+interface AwsEventStreamFault {
   readonly kind: 'broken';
   /** What was wrong, at which byte of the stream. */
   readonly reason: string;

@@ -1,6 +1,5 @@
 import { asBuffer } from '../dialects/json-reading.ts';
-import { ByteStore } from './byte-store.ts';
-import type { PayloadReader, StreamPayload } from './payload-reader.ts';
+import { ByteStore, type PayloadReader, type StreamPayload } from './stream-payload.ts';
 import { defaultMaxFrameBytes } from './sse.ts';
 
 const quote = 0x22;

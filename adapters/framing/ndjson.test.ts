@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { NdjsonReader } from './ndjson.ts';
+import { NdjsonReader } from './payload-reader.ts';
 import { chunksAt, everySplit, readAll } from './split-bytes.test-support.ts';
 
 const cases: readonly [string, string, readonly string[]][] = [

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { AwsEventReader } from './aws-event-reader.ts';
-import { createPayloadReader, type StreamPayload } from './payload-reader.ts';
+import { AwsEventReader } from './aws-event-stream.ts';
+import { createPayloadReader, SseReader } from './payload-reader.ts';
+import type { StreamPayload } from './stream-payload.ts';
 import { chunksAt, everySplit, readAll } from './split-bytes.test-support.ts';
-import { writeSseFrame } from './sse-frame.ts';
-import { SseReader } from './sse-reader.ts';
-import { writeAwsEventStreamMessage } from './write-aws-event-stream.ts';
+import { writeSseFrame } from './sse.ts';
+import { writeAwsEventStreamMessage } from './write-aws-event-stream.test-support.ts';
 
 const plain = (...data: readonly string[]): StreamPayload[] => data.map((one) => ({ event: '', data: one }));
 

@@ -1,30 +1,119 @@
 import { asBuffer } from '../dialects/json-reading.ts';
-import { AwsEventReader } from './aws-event-reader.ts';
+import { AwsEventReader } from './aws-event-stream.ts';
 import { JsonArrayReader } from './json-array.ts';
-import { NdjsonReader } from './ndjson.ts';
-import { SseReader } from './sse-reader.ts';
+import { defaultMaxFrameBytes, readSseFrame, SseSplitter } from './sse.ts';
+import { ByteStore, type PayloadReader, type StreamPayload } from './stream-payload.ts';
 
-/** What one event of a provider's stream carries, whatever the framing. */
-export interface StreamPayload {
-  /** The SSE `event:` name, or AWS's `:event-type`, `:exception-type` or `:error-code`; else empty. */
-  readonly event: string;
-  /** The text to parse, as it stood in the stream. Empty beside `error`. */
-  readonly data: string;
-  /** AWS's `:message-type`; absent in the other framings. Whatever is not `event` is the provider's error. */
-  readonly messageType?: 'event' | 'exception' | 'error';
-  /**
-   * The framing itself is broken (a wrong checksum, something cut off or too long), and this says how. It is the last
-   * payload of its stream: bytes that follow are ignored.
-   */
-  readonly error?: string;
+const LF = 0x0a;
+
+/** Cuts newline-delimited JSON (LF or CRLF) into its lines. Blank lines give nothing. */
+export class NdjsonReader implements PayloadReader {
+  readonly #maxLineBytes: number;
+  readonly #store = new ByteStore();
+  #broken = false;
+
+  /** `maxLineBytes` bounds one line; default 4 MiB. */
+  constructor(maxLineBytes: number = defaultMaxFrameBytes) {
+    this.#maxLineBytes = maxLineBytes;
+  }
+
+  push(bytes: Uint8Array): readonly StreamPayload[] {
+    const payloads: StreamPayload[] = [];
+    const chunk = asBuffer(bytes);
+    let start = 0;
+    while (start < chunk.length && !this.#broken) {
+      const lineEnd = chunk.indexOf(LF, start);
+      const end = lineEnd === -1 ? chunk.length : lineEnd;
+      if (this.#store.length + end - start > this.#maxLineBytes) {
+        this.#fail(`a line is longer than ${this.#maxLineBytes} bytes`, payloads);
+        break;
+      }
+      this.#store.append(chunk, start, end);
+      if (lineEnd === -1) break;
+      const data = this.#takeLine();
+      if (data !== '') payloads.push({ event: '', data });
+      start = lineEnd + 1;
+    }
+    return payloads;
+  }
+
+  finish(): readonly StreamPayload[] {
+    const payloads: StreamPayload[] = [];
+    const data = this.#takeLine();
+    if (data === '') return payloads;
+    if (isCompleteData(data)) payloads.push({ event: '', data });
+    else this.#fail('truncated: the stream ended within a line', payloads);
+    return payloads;
+  }
+
+  /** Trimming takes the CR of CRLF away, and a byte order mark. */
+  #takeLine(): string {
+    return this.#store.take().toString('utf8').trim();
+  }
+
+  #fail(reason: string, payloads: StreamPayload[]): void {
+    this.#broken = true;
+    this.#store.take();
+    payloads.push({ event: '', data: '', error: `NDJSON: ${reason}` });
+  }
 }
 
-/** Bytes in, payloads out. Where the chunks are cut makes no difference to what comes out. */
-export interface PayloadReader {
-  /** Reads the next bytes. They may be kept until their payload is complete and must not be overwritten. */
-  push(chunk: Uint8Array): readonly StreamPayload[];
-  /** What the end of the stream completes, or the error of what it cut off. Called once, after the last `push`. */
-  finish(): readonly StreamPayload[];
+/** Reads server-sent events. Frames without data (comments, keep-alives) give nothing. */
+export class SseReader implements PayloadReader {
+  readonly #splitter: SseSplitter;
+  readonly #maxFrameBytes: number;
+  #payloads: StreamPayload[] = [];
+  #ending = false;
+  #broken = false;
+
+  /** `maxFrameBytes` bounds one frame; default 4 MiB. */
+  constructor(maxFrameBytes: number = defaultMaxFrameBytes) {
+    this.#maxFrameBytes = maxFrameBytes;
+    this.#splitter = new SseSplitter((bytes, whole) => this.#take(bytes, whole), maxFrameBytes);
+  }
+
+  push(chunk: Uint8Array): readonly StreamPayload[] {
+    if (this.#broken) return [];
+    this.#splitter.push(chunk);
+    return this.#drain();
+  }
+
+  finish(): readonly StreamPayload[] {
+    if (this.#broken) return [];
+    this.#ending = true;
+    this.#splitter.finish();
+    return this.#drain();
+  }
+
+  #drain(): readonly StreamPayload[] {
+    const payloads = this.#payloads;
+    this.#payloads = [];
+    return payloads;
+  }
+
+  #take(bytes: Buffer, whole: boolean): void {
+    if (this.#broken) return;
+    if (!whole && !this.#ending) {
+      this.#fail(`a frame is longer than ${this.#maxFrameBytes} bytes`);
+      return;
+    }
+    const { event, data } = readSseFrame(bytes);
+    if (data !== undefined && (whole || isCompleteData(data))) this.#payloads.push({ event, data });
+    else if (!whole && (data !== undefined || isCutOff(bytes))) {
+      this.#fail('truncated: the stream ended within a frame');
+    }
+  }
+
+  #fail(reason: string): void {
+    this.#broken = true;
+    this.#payloads.push({ event: '', data: '', error: `Server-sent events: ${reason}` });
+  }
+}
+
+/** Whether a last frame without data ends within a line that is no comment: that line may have been the data. */
+function isCutOff(rest: Buffer): boolean {
+  const line = /[^\r\n]*$/.exec(rest.toString('utf8'))?.[0] ?? '';
+  return line !== '' && !line.startsWith(':');
 }
 
 const readers: Readonly<Record<string, () => PayloadReader>> = {
@@ -67,3 +156,17 @@ class SniffingReader implements PayloadReader {
 
 const skipped: ReadonlySet<number> = new Set([0x20, 0x09, 0x0a, 0x0d, 0xef, 0xbb, 0xbf]);
 const brackets: ReadonlySet<number> = new Set([0x5b, 0x7b]);
+
+/**
+ * True for the data of a last frame that can have come whole although nothing closes it: JSON, or the `[DONE]` that
+ * ends OpenAI-like streams.
+ */
+function isCompleteData(data: string): boolean {
+  if (data === '[DONE]') return true;
+  try {
+    JSON.parse(data);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,4 +1,4 @@
-import type { PayloadReader, StreamPayload } from './payload-reader.ts';
+import type { PayloadReader, StreamPayload } from './stream-payload.ts';
 
 /** Copies, as bytes from a socket are: a reader that mixes chunks up must not get away with shared memory. */
 export function chunksAt(bytes: Uint8Array, cuts: readonly number[]): Buffer[] {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { readSseFrame, replaceSseData, writeSseFrame } from './sse-frame.ts';
+import { readSseFrame, replaceSseData, writeSseFrame } from './sse.ts';
 
 test('reads event and data', () => {
   const cases: readonly (readonly [string, string, string | undefined])[] = [

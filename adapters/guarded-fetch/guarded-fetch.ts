@@ -1,16 +1,125 @@
-import type { GatewayError } from '../../core/errors/gateway-error.ts';
+import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { GuardedAnswer, GuardedFetch, GuardedRequest } from '../../core/ports/guarded-fetch.ts';
 import { TrustedHosts } from '../../core/base/host-rules.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type { Counter, Metrics } from '../../core/ports/metrics.ts';
-import { createAddressGuard, type AddressGuard, type Resolve } from '../addresses/address-guard.ts';
-import type { SocketObserver } from '../transport/connection.ts';
-import { TlsSessions } from '../transport/open-socket.ts';
-import { admitUrl } from './admit-url.ts';
-import { fetchFailed } from './fetch-errors.ts';
-import { FetchHop } from './fetch-hop.ts';
-import { followRedirect, type FetchStep } from './fetch-step.ts';
+import { type AddressGuard, createAddressGuard, type Resolve } from '../addresses/address-guard.ts';
+import { type SocketObserver, TlsSessions } from '../transport/connection.ts';
+import {
+  admitUrl,
+  fetchFailed,
+  type FetchStep,
+  followRedirect,
+  GuardedHop,
+  type HopSurroundings,
+  isEncoded,
+  networkFailure,
+  redirectOf,
+} from './guarded-hop.ts';
+import { type HeaderList, headerValue } from '../../core/ports/header-list.ts';
+
+/** What one hop may do and whom it tells. */
+interface HopLimits extends HopSurroundings {
+  readonly maxBytes: number;
+  /** Asks for room in memory; false when there is none. */
+  take(bytes: number): boolean;
+  accept?(status: number, headers: HeaderList): void;
+}
+
+/** An answer, or where it redirects. */
+type HopResult = GuardedAnswer & { readonly location: string | undefined };
+
+/** One request whose answer is wanted whole. `result` rejects with a `GatewayError`. */
+class FetchHop extends GuardedHop {
+  readonly result: Promise<HopResult>;
+  readonly #limits: HopLimits;
+  #resolve: (result: HopResult) => void = () => undefined;
+  #reject: (error: GatewayError) => void = () => undefined;
+  #status = 0;
+  #headers: HeaderList = [];
+  #chunks: Buffer[] = [];
+  #size = 0;
+
+  constructor(step: FetchStep, limits: HopLimits) {
+    super(step, limits);
+    this.#limits = limits;
+    this.result = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
+  }
+
+  onHeaders(status: number, rawHeaders: Buffer[]): boolean {
+    if (this.over || status < 200) return true;
+    this.#status = status;
+    this.#headers = rawHeaders.map((one) => one.toString('latin1'));
+    const location = redirectOf(status, this.#headers);
+    if (location !== undefined) this.#succeed(Buffer.alloc(0), location);
+    else this.#judgeHead();
+    return true;
+  }
+
+  onData(chunk: Buffer): boolean {
+    if (this.over) return true;
+    this.#size += chunk.length;
+    if (this.#size > this.#limits.maxBytes) this.fail(this.#tooLarge());
+    else if (!this.#limits.take(chunk.length)) this.fail(this.#noRoom());
+    else this.#chunks.push(chunk);
+    return true;
+  }
+
+  onComplete(): void {
+    if (!this.over) this.#succeed(Buffer.concat(this.#chunks), undefined);
+  }
+
+  onError(cause: unknown): void {
+    this.fail(networkFailure(this.host, cause));
+  }
+
+  #judgeHead(): void {
+    if (isEncoded(this.#headers)) {
+      this.fail(fetchFailed(this.host, 'it sends compressed bytes where plain ones were asked for'));
+      return;
+    }
+    const announced = Number(headerValue(this.#headers, 'content-length') ?? 0);
+    if (announced > this.#limits.maxBytes && this.step.method !== 'HEAD') {
+      this.fail(this.#tooLarge());
+      return;
+    }
+    try {
+      this.#limits.accept?.(this.#status, this.#headers);
+    } catch (error) {
+      this.fail(
+        GatewayError.is(error) ? error : fetchFailed(this.host, 'its answer was not accepted', error),
+      );
+    }
+  }
+
+  #tooLarge(): GatewayError {
+    return fetchFailed(this.host, `it is larger than ${this.#limits.maxBytes} bytes`);
+  }
+
+  #noRoom(): GatewayError {
+    return fetchFailed(this.host, 'the gateway holds as many fetched bytes as it may; try again shortly');
+  }
+
+  #succeed(body: Buffer, location: string | undefined): void {
+    this.close();
+    this.#resolve({ status: this.#status, headers: this.#headers, body, location });
+  }
+
+  protected fail(error: GatewayError): void {
+    if (this.over) return;
+    this.close();
+    this.#reject(error);
+  }
+
+  protected override close(): void {
+    super.close();
+    this.#chunks = [];
+  }
+}
 
 export interface GuardedFetchOptions {
   readonly log: Log;

@@ -1,9 +1,115 @@
 import type { Dispatcher } from 'undici';
-import type { GatewayError } from '../../core/errors/gateway-error.ts';
+import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { UpstreamCall } from '../../core/ports/transport.ts';
-import type { AddressGuard } from '../addresses/address-guard.ts';
+import { type AddressGuard, addressRefused } from '../addresses/address-guard.ts';
 import { Connection, type SocketObserver } from '../transport/connection.ts';
-import { wireHeaders, type FetchStep } from './fetch-step.ts';
+import { type HeaderList, headerValue } from '../../core/ports/header-list.ts';
+import { credentialHeaders } from '../../core/base/header-names.ts';
+import { refusedHost, type TrustedHosts } from '../../core/base/host-rules.ts';
+
+/** Longest URL, in characters. */
+const maxUrlLength = 8192;
+
+/** A URL that may be tried. */
+interface AdmittedUrl {
+  readonly url: URL;
+  /** Listed in `security.trusted_hosts`: it may lead anywhere. */
+  readonly trusted: boolean;
+}
+
+/**
+ * Judges everything of a URL that can be seen without the network, after normalisation, so that all spellings of a
+ * host are one. Throws `address_refused`. `base` is where a relative redirect came from.
+ */
+export function admitUrl(text: string, trustedHosts: TrustedHosts, base?: URL): AdmittedUrl {
+  if (text.length > maxUrlLength) throw refused(`it is longer than ${maxUrlLength} characters`);
+  if (!URL.canParse(text, base?.href)) throw refused('it is no URL; send https://host/path');
+  const url = new URL(text, base?.href);
+  if (url.protocol !== 'https:' && url.protocol !== 'http:') throw refused('only http and https are fetched');
+  if (url.username !== '' || url.password !== '') throw refused('it carries credentials; leave them out');
+  url.hash = '';
+  const trusted = trustedHosts.has(url);
+  const reason = trusted ? undefined : refusedHost(url.hostname);
+  if (reason !== undefined) throw addressRefused(url.host, reason);
+  return { url, trusted };
+}
+
+function refused(reason: string): GatewayError {
+  return new GatewayError('address_refused', `The URL is refused: ${reason}.`);
+}
+
+/** One request on the wire; a redirect makes the next one of it. */
+export interface FetchStep extends AdmittedUrl {
+  readonly method: string;
+  readonly headers: HeaderList;
+  readonly body: Uint8Array | null;
+}
+
+const redirects = new Set([301, 302, 303, 307, 308]);
+/** Never sent to another origin than the one they were meant for. */
+const secretHeaders = new Set<string>([...credentialHeaders, 'cookie', 'proxy-authorization']);
+
+/** Where an answer sends its reader; undefined when it is an answer of its own. */
+export function redirectOf(status: number, headers: HeaderList): string | undefined {
+  return redirects.has(status) ? headerValue(headers, 'location') : undefined;
+}
+
+/**
+ * The request that follows a redirect, as browsers make it: 303 asks with GET, 301 and 302 turn POST into GET, the
+ * others repeat the request. Credentials stay with their origin. Throws `address_refused` for an address that may
+ * not be called, and `fetch_failed` for a way from https to http.
+ */
+export function followRedirect(
+  step: FetchStep,
+  status: number,
+  location: string,
+  trustedHosts: TrustedHosts,
+): FetchStep {
+  const next = admitUrl(location, trustedHosts, step.url);
+  if (step.url.protocol === 'https:' && next.url.protocol === 'http:') {
+    throw fetchFailed(step.url.host, 'it redirects from https to http; name an https address');
+  }
+  const becomesGet =
+    (status === 303 && step.method !== 'HEAD') ||
+    ((status === 301 || status === 302) && step.method === 'POST');
+  const crosses = next.url.origin !== step.url.origin;
+  const headers = without(
+    step.headers,
+    (name) => (crosses && secretHeaders.has(name)) || (becomesGet && name.startsWith('content-')),
+  );
+  return {
+    ...next,
+    headers,
+    method: becomesGet ? 'GET' : step.method,
+    body: becomesGet ? null : step.body,
+  };
+}
+
+/** Set by the fetch itself, or belonging to one connection. */
+const owned = new Set([
+  ...['host', 'connection', 'keep-alive', 'upgrade', 'expect', 'te', 'trailer'],
+  ...['content-length', 'transfer-encoding', 'accept-encoding', 'proxy-connection'],
+]);
+
+/** The headers of a request as they go on the wire: plain bytes are asked for, because a bound counts what comes. */
+export function wireHeaders(headers: HeaderList): string[] {
+  return [...without(headers, (name) => owned.has(name)), 'accept-encoding', 'identity'];
+}
+
+/** True for an answer whose bytes are not the plain ones that `wireHeaders` asks for. */
+export function isEncoded(headers: HeaderList): boolean {
+  const encoding = headerValue(headers, 'content-encoding')?.trim().toLowerCase() ?? '';
+  return encoding !== 'identity' && encoding !== '';
+}
+
+function without(headers: HeaderList, leaves: (name: string) => boolean): string[] {
+  const kept: string[] = [];
+  for (let i = 0; i < headers.length; i += 2) {
+    const name = headers[i] as string;
+    if (!leaves(name.toLowerCase())) kept.push(name, headers[i + 1] as string);
+  }
+  return kept;
+}
 
 /** What the hops of one gateway share. */
 export interface HopSurroundings {
@@ -66,4 +172,30 @@ export abstract class GuardedHop implements UpstreamCall, Dispatcher.DispatchHan
     this.#connection.call = null;
     this.#connection.destroy();
   }
+}
+
+/**
+ * No whole answer came within the bounds. `host` as the caller named it, `why` in general words: who may not look
+ * into a network must not learn from an error what stands there.
+ */
+export function fetchFailed(host: string, why: string, cause?: unknown): GatewayError {
+  return new GatewayError('fetch_failed', `"${host.slice(0, 255)}" could not be fetched: ${why}.`, { cause });
+}
+
+/** What a failure of the network, of TLS or of undici means for the caller. */
+export function networkFailure(host: string, cause: unknown): GatewayError {
+  return GatewayError.is(cause) ? cause : fetchFailed(host, networkReason(cause), cause);
+}
+
+/** The same in general words, for the end of a sentence that names the host. */
+export function networkReason(cause: unknown): string {
+  const code =
+    typeof cause === 'object' && cause !== null && 'code' in cause && typeof cause.code === 'string'
+      ? cause.code
+      : '';
+  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return 'its name is unknown; check the spelling';
+  if (/^(ERR_TLS_|ERR_SSL_|CERT_|UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_|EPROTO)/.test(code)) {
+    return 'no trusted TLS connection; check its certificate and the scheme';
+  }
+  return 'it cannot be reached or broke the connection; check the URL';
 }

@@ -1,13 +1,171 @@
-import type { GatewayError } from '../../core/errors/gateway-error.ts';
-import { headerValue, type HeaderList } from '../../core/ports/header-list.ts';
+import { GatewayError } from '../../core/errors/gateway-error.ts';
+import { type HeaderList, headerValue } from '../../core/ports/header-list.ts';
 import type { TrustedHosts } from '../../core/base/host-rules.ts';
 import type { McpAddress } from '../../core/ports/mcp.ts';
 import type { AddressGuard } from '../addresses/address-guard.ts';
-import { admitUrl } from '../guarded-fetch/admit-url.ts';
+import {
+  admitUrl,
+  type FetchStep,
+  GuardedHop,
+  type HopSurroundings,
+  isEncoded,
+  networkReason,
+} from '../guarded-fetch/guarded-hop.ts';
 import type { SocketObserver } from '../transport/connection.ts';
-import { mcpFailed } from './mcp-errors.ts';
-import type { McpLimits } from './mcp-limits.ts';
-import { StreamHop, type StreamHopOwner } from './stream-hop.ts';
+
+/** Bounds of what speaks to servers of the Model Context Protocol. */
+export interface McpLimits {
+  /** Of a whole conversation, goodbye included. */
+  readonly timeoutMs: number;
+  /** The longest that goodbye may take of it. */
+  readonly goodbyeMs: number;
+  /** How long a conversation waits on after a stream that brought no answer has ended. */
+  readonly graceMs: number;
+  /** Bodies of all answers of a conversation together. */
+  readonly maxBytes: number;
+  /** Lines of event streams of a conversation: each costs more to read than its bytes. */
+  readonly maxLines: number;
+  /** Requests of a conversation, and how many of them at the same time. */
+  readonly maxRequests: number;
+  readonly maxRequestsAtOnce: number;
+  /** Conversations under way; one more fails. */
+  readonly maxConversations: number;
+  /** Kept of one type. */
+  readonly maxOffers: number;
+  /** Of one list. */
+  readonly maxPages: number;
+  /** JSON of what is kept of an offer beside its name. */
+  readonly maxDescribedBytes: number;
+  /** Characters of an offer's name, and of what a server calls itself. */
+  readonly maxNameLength: number;
+}
+
+/** What `core/ports/mcp.ts` promises, and what it leaves to the adapter. */
+export const mcpLimits: McpLimits = {
+  timeoutMs: 15_000,
+  goodbyeMs: 2_000,
+  graceMs: 250,
+  maxBytes: 8_388_608,
+  maxLines: 100_000,
+  maxRequests: 500,
+  maxRequestsAtOnce: 8,
+  maxConversations: 16,
+  maxOffers: 1_000,
+  maxPages: 100,
+  maxDescribedBytes: 65_536,
+  maxNameLength: 1_024,
+};
+
+/** Who hears of a hop. */
+interface StreamHopOwner extends HopSurroundings {
+  /** Bytes of a body have come; an error ends the hop. */
+  received(chunk: Buffer, isEvents: boolean): GatewayError | undefined;
+  /** An event stream came to its end; with the error, when it was cut. */
+  streamEnded(error: GatewayError | undefined): void;
+  /** It has let go of its connection. */
+  closed(hop: StreamHop): void;
+}
+
+/** Of an answer's headers, what the protocol reads. */
+const readHeaders = ['content-type', 'mcp-session-id', 'location'];
+
+/**
+ * One request whose answer is handed on while it comes. An answer that is no success has no body: nobody reads it.
+ * `response` rejects with a `GatewayError`.
+ */
+class StreamHop extends GuardedHop {
+  readonly response: Promise<Response>;
+  readonly #owner: StreamHopOwner;
+  #resolve: (response: Response) => void = () => undefined;
+  #reject: (error: GatewayError) => void = () => undefined;
+  #body: ReadableStreamDefaultController<Uint8Array> | undefined;
+  #isEvents = false;
+
+  constructor(step: FetchStep, owner: StreamHopOwner) {
+    super(step, owner);
+    this.#owner = owner;
+    this.response = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
+  }
+
+  onHeaders(status: number, rawHeaders: Buffer[]): boolean {
+    if (this.over || this.#body !== undefined || status < 200) return true;
+    const headers = rawHeaders.map((one) => one.toString('latin1'));
+    if (status > 599) this.fail(mcpFailed(this.host, `it answered with status ${status}, which is none`));
+    else if (isEncoded(headers)) {
+      this.fail(mcpFailed(this.host, 'it sends compressed bytes where plain ones were asked for'));
+    } else this.#answer(status, headers);
+    return true;
+  }
+
+  onData(chunk: Buffer): boolean {
+    if (this.over) return true;
+    const error = this.#owner.received(chunk, this.#isEvents);
+    if (error === undefined) this.#body?.enqueue(chunk);
+    else this.fail(error);
+    return true;
+  }
+
+  onComplete(): void {
+    if (this.over) return;
+    this.close();
+    this.#body?.close();
+    if (this.#isEvents) this.#owner.streamEnded(undefined);
+  }
+
+  onError(cause: unknown): void {
+    this.fail(GatewayError.is(cause) ? cause : mcpFailed(this.host, reasonOf(cause), { cause }));
+  }
+
+  #answer(status: number, headers: HeaderList): void {
+    const head = { status, headers: readableHeaders(headers) };
+    if (status >= 300 || status === 204 || status === 205) {
+      this.close();
+      this.#resolve(new Response(null, head));
+      return;
+    }
+    this.#isEvents = (head.headers.get('content-type') ?? '').toLowerCase().startsWith('text/event-stream');
+    const body = new ReadableStream<Uint8Array>({
+      start: (controller) => void (this.#body = controller),
+      cancel: () => this.close(),
+    });
+    this.#resolve(new Response(body, head));
+  }
+
+  protected fail(error: GatewayError): void {
+    if (this.over) return;
+    this.close();
+    this.#reject(error);
+    this.#body?.error(error);
+    if (this.#isEvents) this.#owner.streamEnded(error);
+  }
+
+  protected override close(): void {
+    if (this.over) return;
+    super.close();
+    this.#owner.closed(this);
+  }
+}
+
+/** Of the headers, those that the protocol reads; without one whose value is none. */
+function readableHeaders(headers: HeaderList): Headers {
+  const readable = new Headers();
+  for (const name of readHeaders) {
+    const value = headerValue(headers, name);
+    if (value !== undefined && /^[\t\x20-\x7e\x80-\xff]*$/.test(value)) readable.set(name, value);
+  }
+  return readable;
+}
+
+function reasonOf(cause: unknown): string {
+  const isUnsendable =
+    typeof cause === 'object' && cause !== null && 'code' in cause && cause.code === 'UND_ERR_INVALID_ARG';
+  return isUnsendable
+    ? 'a header cannot be sent; correct the names and values of the headers'
+    : networkReason(cause);
+}
 
 /** What the conversations of one gateway share. */
 export interface Surroundings {
@@ -18,7 +176,7 @@ export interface Surroundings {
 }
 
 /** Hears what a conversation cannot go on from. */
-export interface ConversationListener {
+interface ConversationListener {
   /** The server ended an event stream; with the error, when it was cut. */
   streamEnded(error: GatewayError | undefined): void;
   /** The server went beyond a bound. */
@@ -158,4 +316,38 @@ function linesIn(chunk: Buffer): number {
     if (byte === 10 || (byte === 13 && chunk[i + 1] !== 10)) lines += 1;
   }
   return lines;
+}
+
+/** What goes with a failure beside its sentence. */
+interface McpFailureDetails {
+  /** HTTP status of the server's answer; shown as `status` in the body of the error. */
+  readonly status?: number;
+  readonly cause?: unknown;
+}
+
+/**
+ * No handshake came about. `host` as the caller named it; `why` ends the sentence in general words, with the remedy:
+ * never what the server wrote, and never a header's value.
+ */
+export function mcpFailed(host: string, why: string, details: McpFailureDetails = {}): GatewayError {
+  const { status, cause } = details;
+  return new GatewayError('mcp_failed', `The handshake with "${host.slice(0, 255)}" failed: ${why}.`, {
+    cause,
+    ...(status === undefined ? {} : { extra: { status } }),
+  });
+}
+
+/** What an HTTP status means that is no success. */
+export function mcpRefused(host: string, status: number): GatewayError {
+  return mcpFailed(host, `it answered with status ${status}; ${remedyOf(status)}`, { status });
+}
+
+function remedyOf(status: number): string {
+  if (status < 400) return 'name the address to which it redirects';
+  if (status === 401) return 'it wants credentials: set the headers that it expects (OAuth is not spoken)';
+  if (status === 403) return 'it does not allow this: check the headers that are sent';
+  if (status === 404) return 'check the path of the URL, and whether its transport is http or sse';
+  if (status === 405) return 'it does not speak this transport: try the other one, http or sse';
+  if (status === 429) return 'it had too many requests: try again later';
+  return status < 500 ? 'check the URL, its transport and the headers that are sent' : "see the server's log";
 }

@@ -4,11 +4,10 @@ import { eventOf } from '../../tests/kit/mcp-server.ts';
 import { names, startCanary, type Canary } from '../guarded-fetch/guarded-fetch.test-support.ts';
 import { TrustedHosts } from '../../core/base/host-rules.ts';
 import { createAddressGuard } from '../addresses/address-guard.ts';
-import { TlsSessions } from '../transport/open-socket.ts';
-import { ConversationFetch } from './conversation-fetch.ts';
-import { mcpLimits } from './mcp-limits.ts';
+import { TlsSessions } from '../transport/connection.ts';
+import { ConversationFetch, mcpLimits } from './conversation-fetch.ts';
 import { failure, scripted, testClients, untilClosed } from './mcp.test-support.ts';
-import { protocolLibrary } from './protocol-library.ts';
+import { protocolLibrary } from './conversation.ts';
 
 const transports = ['http', 'sse'] as const;
 

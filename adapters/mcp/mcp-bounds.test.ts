@@ -4,8 +4,8 @@ import { type Clock, systemClock } from '../../core/ports/clock.ts';
 import { eventually } from '../../tests/kit/process-kit.ts';
 import { eventOf, initializeResult, rpcAnswer, type McpScript } from '../../tests/kit/mcp-server.ts';
 import { failure, keepingLog, scripted, untilClosed } from './mcp.test-support.ts';
-import { mcpLimits } from './mcp-limits.ts';
-import { protocolLibrary } from './protocol-library.ts';
+import { mcpLimits } from './conversation-fetch.ts';
+import { protocolLibrary } from './conversation.ts';
 
 const tool = (name: string, more: object = {}) => ({ name, inputSchema: { type: 'object' }, ...more });
 const tools = (count: number, from = 0) => Array.from({ length: count }, (_, i) => tool(`t${from + i}`));

@@ -12,7 +12,7 @@ import {
   testClients,
   untilClosed,
 } from './mcp.test-support.ts';
-import { protocolLibrary } from './protocol-library.ts';
+import { protocolLibrary } from './conversation.ts';
 
 type Intercept = NonNullable<McpScript['intercept']>;
 

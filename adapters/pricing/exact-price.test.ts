@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { exactPrice, formatAmount } from './exact-price.ts';
+import { exactPrice, formatAmount } from './model-prices.ts';
 
 describe('exact prices', () => {
   const cases: [number, bigint][] = [

@@ -4,11 +4,72 @@ import { pathToFileURL } from 'node:url';
 import type { Usage } from '../../core/dialects/usage.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type { Price, PricedModels, Prices, TokenRates } from '../../core/ports/prices.ts';
-import { formatAmount, type ExactPrice } from './exact-price.ts';
-import { findModelPrices, pricesAt, type ModelPrices, type PriceList } from './model-prices.ts';
-import { multiplied, ownPrices } from './multiplied.ts';
-import { mockPrices } from './mock-prices.ts';
+import {
+  type ExactPrice,
+  exactPrice,
+  findModelPrices,
+  formatAmount,
+  type ModelPrices,
+  picosPerUnit,
+  plainPrice,
+  type PriceList,
+  pricesAt,
+  type TokenPrice,
+} from './model-prices.ts';
 import { tokenCost, usesTokens } from './token-cost.ts';
+
+/** Factors count to the sixth digit after the point. */
+const parts = 1_000_000;
+
+/** A cost (a number of 10⁻¹² dollars, or a bigint of 10⁻¹⁸) times a factor, in the bigint that keeps it exact. */
+function multiplied(cost: number | bigint, factor: number): number | bigint {
+  if (factor === 1) return cost;
+  const exact = typeof cost === 'number' ? BigInt(cost) * 1_000_000n : cost;
+  return (exact * BigInt(Math.round(factor * parts))) / BigInt(parts);
+}
+
+/** The price list of a model of which only this is known: US dollars for each token of the request and of the answer. */
+function ownPrices(requestToken: number, responseToken: number): PriceList {
+  return {
+    input: perToken(requestToken),
+    cacheRead: undefined,
+    cacheWrite: undefined,
+    inputAudio: undefined,
+    cacheAudioRead: undefined,
+    output: perToken(responseToken),
+    outputAudio: undefined,
+    reasoning: undefined,
+    request: 0n,
+    requestPicos: 0,
+  };
+}
+
+function perToken(dollars: number): TokenPrice {
+  const base = exactPrice(dollars * 1_000_000);
+  return { base, picos: picosPerUnit(base), tiers: [] };
+}
+
+/**
+ * Invented prices for every model of the built-in mock provider, so that a trial run shows money in its log:
+ * 0.15 dollars per million input tokens, 0.075 when cached, 0.60 per million output tokens.
+ */
+const mockPrices: ModelPrices = [
+  {
+    applies: () => true,
+    list: {
+      input: plainPrice(0.15),
+      cacheRead: plainPrice(0.075),
+      cacheWrite: undefined,
+      inputAudio: undefined,
+      cacheAudioRead: undefined,
+      output: plainPrice(0.6),
+      outputAudio: undefined,
+      reasoning: undefined,
+      request: 0n,
+      requestPicos: 0,
+    },
+  },
+];
 
 const nothing = '0.000000000000';
 const maxRemembered = 10_000;

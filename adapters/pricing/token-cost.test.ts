@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import fc from 'fast-check';
 import type { Usage } from '../../core/dialects/usage.ts';
-import { formatAmount } from './exact-price.ts';
-import { plainPrice, type PriceList, type TokenPrice } from './model-prices.ts';
+import { formatAmount, plainPrice, type PriceList, type TokenPrice } from './model-prices.ts';
 import { tokenCost } from './token-cost.ts';
 
 const prices: PriceList = {

@@ -1,6 +1,5 @@
 import type { Usage } from '../../core/dialects/usage.ts';
-import type { ExactPrice } from './exact-price.ts';
-import type { PriceList, TokenPrice } from './model-prices.ts';
+import type { ExactPrice, PriceList, TokenPrice } from './model-prices.ts';
 
 /**
  * What a usage costs: a safe integer of 10⁻¹² dollars, or, where that cannot say it exactly, a bigint of 10⁻¹⁸

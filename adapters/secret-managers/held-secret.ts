@@ -3,7 +3,7 @@ import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { RecentMap } from '../../core/base/recent-map.ts';
 import { parseObject } from '../dialects/json-reading.ts';
-import { ReadFailure } from './read-failure.ts';
+import { ReadFailure } from './secret-source.ts';
 
 /** Longest secret: 64 KiB, the most that AWS takes. */
 export const maxSecretBytes = 65_536;
@@ -20,7 +20,7 @@ const failureHoldMs = 1_000;
 const maxMembers = 64;
 
 /** What a held secret works with. */
-export interface HeldSecretOptions {
+interface HeldSecretOptions {
   readonly clock: Clock;
   /** With the name of the reference. */
   readonly log: Log;
@@ -105,7 +105,7 @@ export class HeldSecret {
 }
 
 /** A secret that was read, with the members of its JSON that were asked for. */
-export class SecretValue {
+class SecretValue {
   readonly text: string;
   readonly wallMs: number;
   readonly monotonicMs: number;

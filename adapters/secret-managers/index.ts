@@ -11,12 +11,10 @@ import {
   type SecretQuestion,
 } from '../../core/ports/secret-managers.ts';
 import type { Transport } from '../../core/ports/transport.ts';
-import { fieldProblem } from '../credentials/credential-errors.ts';
+import { fieldProblem } from '../credentials/credential-context.ts';
 import { createHttpTokenFetch } from '../credentials/http-token-fetch.ts';
-import { createAwsSource } from './aws-secret.ts';
-import { createAzureSource } from './azure-secret.ts';
-import { createEnvironmentSource } from './environment-secret.ts';
-import { createFileSource } from './file-secret.ts';
+import { createAwsSource, createAzureSource } from './cloud-secrets.ts';
+import { createEnvironmentSource, createFileSource } from './local-secrets.ts';
 import { HeldSecret } from './held-secret.ts';
 import type { SecretSource, SourceContext, SourceMaker, SourceRules } from './secret-source.ts';
 import { createVaultSource } from './vault-secret.ts';
@@ -37,7 +35,7 @@ export interface SecretManagersOptions {
 }
 
 /** The secrets of a process: they outlive its configurations. */
-export interface SecretStore {
+interface SecretStore {
   /** Secret managers as a configuration lets them be asked. */
   within(rules: SourceRules): SecretManagers;
 }

@@ -3,21 +3,71 @@ import { GatewayError, quoteClaim, tokenInvalid } from '../../core/errors/gatewa
 import type { Clock } from '../../core/ports/clock.ts';
 import type { GuardedFetch } from '../../core/ports/guarded-fetch.ts';
 import type { Log } from '../../core/ports/log.ts';
-import {
-  type TokenAlgorithm,
-  type Tokens,
-  type TokenVerifier,
-  type TokenVerifierOptions,
-  type VerifiedToken,
+import type {
+  TokenAlgorithm,
+  Tokens,
+  TokenVerifier,
+  TokenVerifierOptions,
+  VerifiedToken,
 } from '../../core/ports/token-verifier.ts';
-import { checkClaims } from './check-claims.ts';
-import { FetchedKeys, fixedKeys, type KeySource } from './key-source.ts';
-import { KeySet } from './key-set.ts';
+import { FetchedKeys, fixedKeys, KeySet, type KeySource } from './key-source.ts';
+
+type Rules = Pick<TokenVerifierOptions, 'issuers' | 'audiences' | 'clockToleranceMs'>;
+
+/** Seconds since the epoch beyond which there is no date. */
+const lastSecond = 8.64e12;
+
+/** Checks what a verified token says of its time, issuer and audience. Throws `token_invalid`. */
+function checkClaims(claims: Readonly<Record<string, unknown>>, rules: Rules, now: number): VerifiedToken {
+  const { clockToleranceMs: tolerance } = rules;
+  const expiresAt = timeOf(claims, 'exp');
+  const validFrom = timeOf(claims, 'nbf');
+  const issuedAt = timeOf(claims, 'iat');
+  if (expiresAt === undefined) throw tokenInvalid('has no claim "exp". Only tokens that expire are taken.');
+  if (now >= expiresAt + tolerance)
+    throw tokenInvalid(`expired at ${new Date(expiresAt).toISOString()}. Get a new one.`);
+  if (validFrom !== undefined && now < validFrom - tolerance)
+    throw tokenInvalid(`is not valid before ${new Date(validFrom).toISOString()} (nbf). Use it then.`);
+  if (issuedAt !== undefined && now < issuedAt - tolerance)
+    throw tokenInvalid(
+      `was issued at ${new Date(issuedAt).toISOString()} (iat), which is yet to come. Check the clocks.`,
+    );
+  checkIssuer(claims['iss'], rules.issuers);
+  checkAudience(claims['aud'], rules.audiences);
+  return { claims, expiresAt };
+}
+
+function timeOf(claims: Readonly<Record<string, unknown>>, name: 'exp' | 'nbf' | 'iat'): number | undefined {
+  const value = claims[name];
+  if (value === undefined) return undefined;
+  if (typeof value === 'number' && value >= 0 && value <= lastSecond) return Math.floor(value * 1000);
+  throw tokenInvalid(`has a claim "${name}" that is no time in seconds since 1970.`);
+}
+
+function checkIssuer(issuer: unknown, accepted: readonly string[]): void {
+  if (accepted.length === 0 || (typeof issuer === 'string' && accepted.includes(issuer))) return;
+  throw tokenInvalid(
+    issuer === undefined
+      ? 'names no issuer (iss), and this gateway accepts only certain ones.'
+      : `was issued by ${quoteClaim(issuer)} (iss), which is not accepted here. Use one of the issuer that is.`,
+  );
+}
+
+function checkAudience(audience: unknown, accepted: readonly string[]): void {
+  if (accepted.length === 0) return;
+  const named: readonly unknown[] = Array.isArray(audience) ? audience : [audience];
+  if (named.some((one) => typeof one === 'string' && accepted.includes(one))) return;
+  throw tokenInvalid(
+    audience === undefined
+      ? 'names no audience (aud), and this gateway takes only tokens that are meant for it.'
+      : `is meant for ${quoteClaim(audience)} (aud), not for this gateway. Ask for one with its audience.`,
+  );
+}
 
 const longestToken = 16_384;
 
 /** What verifying needs from outside. */
-export interface TokensOptions {
+interface TokensOptions {
   /** Fetches key sets: public addresses and `security.trusted_hosts`. */
   readonly fetch: GuardedFetch;
   readonly clock: Clock;

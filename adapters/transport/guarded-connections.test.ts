@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import { createAddressGuard } from '../addresses/address-guard.ts';
-import { Connection } from './connection.ts';
-import { TlsSessions } from './open-socket.ts';
+import { Connection, TlsSessions } from './connection.ts';
 import { noMetrics, RawServer, scripted, send, silentLog, until } from './transport.test-support.ts';
 import { createUndiciTransport, type UndiciTransportOptions } from './undici-transport.ts';
 

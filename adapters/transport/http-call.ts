@@ -8,16 +8,98 @@ import type { UpstreamCall, UpstreamHandler, UpstreamRequest } from '../../core/
 import { atTurnEnd, type Waiting } from '../../core/base/turns.ts';
 import type { Connection } from './connection.ts';
 import type { OriginPool } from './origin-pool.ts';
-import { RequestBody } from './request-body.ts';
 import {
   answerTimedOut,
   bodyBroken,
+  type CallPhase,
   connectTimedOut,
   transportClosed,
   transportError,
-  type CallPhase,
 } from './transport-errors.ts';
-import { wireHeaders } from './wire-headers.ts';
+
+/**
+ * A request body on its way upstream: passes `source` on with its back-pressure and never destroys it.
+ *
+ * undici destroys the stream that it sends when a call ends early; for the body of an incoming request that would
+ * cut the client's connection before its answer is written. What the source still holds is left to its owner.
+ */
+export class RequestBody extends Readable {
+  readonly #source: Readable;
+  readonly #onBroken: (cause: Error | undefined) => void;
+  #attached = false;
+  /** More was asked of the source than it has given yet. */
+  waiting = false;
+  /** Bytes handed on so far. */
+  passedBytes = 0;
+
+  /** `onBroken` is called once when the source fails or closes before its end. */
+  constructor(source: Readable, onBroken: (cause: Error | undefined) => void) {
+    super();
+    this.#source = source;
+    this.#onBroken = onBroken;
+  }
+
+  override _read(): void {
+    this.waiting = true;
+    if (!this.#attached) this.#attach();
+    this.#source.resume();
+  }
+
+  override _destroy(error: Error | null, callback: (error?: Error | null) => void): void {
+    if (this.#attached) {
+      this.#detach();
+      this.#source.pause();
+    }
+    callback(error);
+  }
+
+  #attach(): void {
+    this.#attached = true;
+    if (this.#source.readableEnded) {
+      this.push(null);
+      return;
+    }
+    if (this.#source.destroyed) {
+      this.#onBroken(this.#source.errored ?? undefined);
+      return;
+    }
+    this.#source
+      .on('data', this.#onData)
+      .on('end', this.#onEnd)
+      .on('error', this.#onError)
+      .on('close', this.#onClose);
+  }
+
+  #detach(): void {
+    this.#source
+      .off('data', this.#onData)
+      .off('end', this.#onEnd)
+      .off('error', this.#onError)
+      .off('close', this.#onClose);
+  }
+
+  readonly #onData = (chunk: Buffer): void => {
+    this.waiting = false;
+    this.passedBytes += chunk.length;
+    if (!this.push(chunk)) this.#source.pause();
+  };
+
+  readonly #onEnd = (): void => {
+    this.waiting = false;
+    this.#detach();
+    this.push(null);
+  };
+
+  readonly #onError = (error: Error): void => {
+    this.#detach();
+    this.#onBroken(error);
+  };
+
+  readonly #onClose = (): void => {
+    this.#detach();
+    this.#onBroken(undefined);
+  };
+}
 
 /** What calls share. */
 export interface HttpCallEnvironment {
@@ -311,4 +393,45 @@ export function toHeaderList(rawHeaders: readonly Buffer[]): HeaderList {
 
 function isLengthMismatch(cause: unknown): boolean {
   return cause instanceof Error && 'code' in cause && cause.code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH';
+}
+
+/**
+ * The headers without those that belong to one connection or to the framing, which the transport writes itself:
+ * `connection`, `keep-alive`, `upgrade`, `transfer-encoding`, `expect`, and `content-length` when the body is bytes.
+ * The same list comes back when there is nothing to remove.
+ */
+export function wireHeaders(headers: HeaderList, bodyIsBytes: boolean): HeaderList {
+  for (let i = 0; i < headers.length; i += 2) {
+    if (isOwned(headers[i] as string, bodyIsBytes)) return without(headers, i, bodyIsBytes);
+  }
+  return headers;
+}
+
+function without(headers: HeaderList, first: number, bodyIsBytes: boolean): HeaderList {
+  const kept = headers.slice(0, first);
+  for (let i = first + 2; i < headers.length; i += 2) {
+    const name = headers[i] as string;
+    if (!isOwned(name, bodyIsBytes)) kept.push(name, headers[i + 1] as string);
+  }
+  return kept;
+}
+
+function isOwned(name: string, bodyIsBytes: boolean): boolean {
+  // By length first: nearly every header is told apart without lower-casing it.
+  switch (name.length) {
+    case 6:
+      return name.toLowerCase() === 'expect';
+    case 7:
+      return name.toLowerCase() === 'upgrade';
+    case 10: {
+      const lower = name.toLowerCase();
+      return lower === 'connection' || lower === 'keep-alive';
+    }
+    case 14:
+      return bodyIsBytes && name.toLowerCase() === 'content-length';
+    case 17:
+      return name.toLowerCase() === 'transfer-encoding';
+    default:
+      return false;
+  }
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { Readable } from 'node:stream';
 import { describe, it } from 'node:test';
-import { RequestBody } from './request-body.ts';
+import { RequestBody } from './http-call.ts';
 
 const unexpected = (): void => assert.fail('the source did not break');
 

@@ -10,10 +10,9 @@ import type {
   UpstreamRequest,
 } from '../../core/ports/transport.ts';
 import type { Connection } from './connection.ts';
-import { toHeaderList, type HttpCallEnvironment } from './http-call.ts';
+import { type HttpCallEnvironment, toHeaderList, wireHeaders } from './http-call.ts';
 import type { OriginPool } from './origin-pool.ts';
 import { answerTimedOut, connectTimedOut, transportError, type FailurePlace } from './transport-errors.ts';
-import { wireHeaders } from './wire-headers.ts';
 
 /** The most that is read of an answer in HTTP to a request for WebSocket. */
 const maxDeclinedBytes = 1_048_576;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { wireHeaders } from './wire-headers.ts';
+import { wireHeaders } from './http-call.ts';
 
 describe('wire headers', () => {
   it('returns the very list when there is nothing to remove', () => {

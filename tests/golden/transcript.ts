@@ -2,7 +2,7 @@ import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseObject, type JsonObject } from '../../adapters/dialects/json-reading.ts';
-import { readSseFrame } from '../../adapters/framing/sse-frame.ts';
+import { readSseFrame } from '../../adapters/framing/sse.ts';
 import type { SeenRequest } from '../kit/fake-providers/fake-wire.ts';
 import type { Received } from '../kit/http-kit.ts';
 import type { Frame } from './heard.ts';

@@ -1,6 +1,6 @@
 /** A transport without a network: scripted providers on a clock that tests move. `tests/conformance/transport.ts` keeps it true. */
 import { Readable } from 'node:stream';
-import { RequestBody } from '../../adapters/transport/request-body.ts';
+import { RequestBody } from '../../adapters/transport/http-call.ts';
 import {
   answerTimedOut,
   bodyBroken,

@@ -1,7 +1,8 @@
 import type { ChatEventReader, DecodeContext } from '../../../core/dialects/canonical/chat-codec.ts';
 import { ChatEventBuilder, cutShort } from '../../../core/dialects/canonical/chat-event-builder.ts';
 import type { ChatEvent } from '../../../core/dialects/canonical/chat-event.ts';
-import { createPayloadReader, type PayloadReader, type StreamPayload } from '../../framing/payload-reader.ts';
+import { createPayloadReader } from '../../framing/payload-reader.ts';
+import type { PayloadReader, StreamPayload } from '../../framing/stream-payload.ts';
 import {
   asArray,
   asObject,

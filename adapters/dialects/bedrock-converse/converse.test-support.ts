@@ -2,7 +2,7 @@ import type { ChatEvent } from '../../../core/dialects/canonical/chat-event.ts';
 import type { ChatMessage, ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
 import { EncodeReport } from '../../../core/dialects/canonical/chat-codec.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
-import { writeAwsEventStreamMessage } from '../../framing/write-aws-event-stream.ts';
+import { writeAwsEventStreamMessage } from '../../framing/write-aws-event-stream.test-support.ts';
 import { type JsonObject, parseExactObject } from '../json-reading.ts';
 import { bedrockConverseProvider } from './index.ts';
 

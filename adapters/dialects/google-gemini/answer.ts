@@ -22,8 +22,7 @@ import type { Usage } from '../../../core/dialects/usage.ts';
 import type { AnswerFacts, StreamScanner } from '../../../core/dialects/dialect.ts';
 import { readError } from './errors.ts';
 import { JsonArrayReader } from '../../framing/json-array.ts';
-import { readSseFrame } from '../../framing/sse-frame.ts';
-import { SseSplitter } from '../../framing/sse.ts';
+import { readSseFrame, SseSplitter } from '../../framing/sse.ts';
 import { hasMember, watch } from '../frame-scanner.ts';
 
 /** The members for which an event is parsed once the first token has been seen. */

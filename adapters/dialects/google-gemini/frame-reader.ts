@@ -1,6 +1,12 @@
 import type { AnswerTextPlace, FrameReader } from '../../../core/dialects/dialect.ts';
 import type { StreamEvent, StreamFrame } from '../../../core/dialects/stream-event.ts';
-import { defaultMaxFrameBytes, SseSplitter } from '../../framing/sse.ts';
+import {
+  defaultMaxFrameBytes,
+  readSseFrame,
+  replaceSseData,
+  SseSplitter,
+  writeSseFrame,
+} from '../../framing/sse.ts';
 import {
   asArray,
   asBuffer,
@@ -14,8 +20,7 @@ import { readError, streamErrorFrame } from './errors.ts';
 import { candidateIndex, joinCalls, OpenCalls, partsOf } from './join-calls.ts';
 import { member, memberObject } from './parts.ts';
 import { decodeGeminiUsage } from './answer.ts';
-import { readSseFrame, replaceSseData, writeSseFrame } from '../../framing/sse-frame.ts';
-import { ByteStore } from '../../framing/byte-store.ts';
+import { ByteStore } from '../../framing/stream-payload.ts';
 import type { EndpointId } from '../../../core/dialects/endpoint.ts';
 
 const quote = 0x22;

@@ -15,7 +15,8 @@ import type { ChatAnswer } from '../../../core/dialects/canonical/chat-answer.ts
 import type { ChatEvent } from '../../../core/dialects/canonical/chat-event.ts';
 import { AnswerCollector } from '../../../core/dialects/canonical/collect-answer.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
-import { createPayloadReader, type PayloadReader, type StreamPayload } from '../../framing/payload-reader.ts';
+import { createPayloadReader } from '../../framing/payload-reader.ts';
+import type { PayloadReader, StreamPayload } from '../../framing/stream-payload.ts';
 import { asArray, asObject, type JsonObject, parseExactObject } from '../json-reading.ts';
 import { AnswerReader } from './event-reader.ts';
 import { decodeGeminiError } from './errors.ts';

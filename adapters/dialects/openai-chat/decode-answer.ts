@@ -11,7 +11,8 @@ import { ChoiceDecoder } from './choice-decoder.ts';
 import { unknownMembers } from '../request-members.ts';
 import { choiceIndex } from './answer-facts.ts';
 import type { ChatEvent } from '../../../core/dialects/canonical/chat-event.ts';
-import { createPayloadReader, type PayloadReader, type StreamPayload } from '../../framing/payload-reader.ts';
+import { createPayloadReader } from '../../framing/payload-reader.ts';
+import type { PayloadReader, StreamPayload } from '../../framing/stream-payload.ts';
 
 /** What turns the JSON events of a stream into chat events. */
 interface PayloadDecoder {

@@ -1,6 +1,6 @@
 import type { FrameReader, UsageStripper } from '../../../core/dialects/dialect.ts';
 import type { StreamEvent, StreamFrame } from '../../../core/dialects/stream-event.ts';
-import { readSseFrame, replaceSseData, writeSseFrame } from '../../framing/sse-frame.ts';
+import { readSseFrame, replaceSseData, SseSplitter, writeSseFrame } from '../../framing/sse.ts';
 import {
   asArray,
   asBuffer,
@@ -14,7 +14,6 @@ import {
 import { encodeOpenAiUsage, openAiErrorMessage } from '../openai-shapes.ts';
 import { createSseFrameReader, hasMember, opaqueEvents, watch } from '../frame-scanner.ts';
 import { choiceIndex, usageOf } from './answer-facts.ts';
-import { SseSplitter } from '../../framing/sse.ts';
 
 const usageObject = watch('usage', 'object');
 

@@ -1,7 +1,8 @@
 import type { ChatEventReader, DecodeContext } from '../../../core/dialects/canonical/chat-codec.ts';
 import { ChatEventBuilder, cutShort } from '../../../core/dialects/canonical/chat-event-builder.ts';
 import type { ChatEvent } from '../../../core/dialects/canonical/chat-event.ts';
-import { createPayloadReader, type StreamPayload } from '../../framing/payload-reader.ts';
+import { createPayloadReader } from '../../framing/payload-reader.ts';
+import type { StreamPayload } from '../../framing/stream-payload.ts';
 import { asCount, asObject, asText, type JsonObject, parseExactObject } from '../json-reading.ts';
 import { decodeOpenAiUsage } from '../openai-shapes.ts';
 import { eventError, finishOf, responseError, responseExtras, serviceTier } from './answer.ts';

@@ -1,7 +1,6 @@
 import type { FrameReader } from '../../../core/dialects/dialect.ts';
 import type { StreamEvent, StreamFrame } from '../../../core/dialects/stream-event.ts';
-import { readSseFrame, replaceSseData, writeSseFrame } from '../../framing/sse-frame.ts';
-import { defaultMaxFrameBytes } from '../../framing/sse.ts';
+import { defaultMaxFrameBytes, readSseFrame, replaceSseData, writeSseFrame } from '../../framing/sse.ts';
 import {
   asArray,
   asBuffer,

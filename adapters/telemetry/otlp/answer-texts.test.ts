@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { answerTexts } from './answer-texts.ts';
+import { answerTexts } from './create-tracer.ts';
 
 const stream = (...events: unknown[]): string =>
   `${events.map((event) => `data: ${typeof event === 'string' ? event : JSON.stringify(event)}`).join('\r\n\r\n')}\n\n`;

@@ -1,10 +1,112 @@
-import type { Outcome } from '../../../core/pipeline/context.ts';
+import type { Outcome, RequestContext } from '../../../core/pipeline/context.ts';
 import { genAiProvider, operationName } from '../../../core/dialects/gen-ai-names.ts';
-import { attemptSpans } from './attempt-spans.ts';
-import { Attributes } from './attributes.ts';
-import { addHost } from './host-attributes.ts';
-import type { SettledRequest } from './settled-request.ts';
-import { spanJson, spanKind, spanName } from './span-json.ts';
+import type { RequestFacts, TryRecord } from '../../../core/pipeline/facts.ts';
+import type { Redaction } from '../../../core/redaction/redaction.ts';
+import type { SpanContext } from '../../../core/base/trace-context.ts';
+
+/** Kinds of spans, as OTLP counts them. */
+const spanKind = { server: 2, client: 3 } as const;
+
+/** A span that has ended. */
+interface Span {
+  readonly ids: SpanContext;
+  readonly name: string;
+  readonly kind: number;
+  /** The caller's `tracestate`. */
+  readonly state: string | undefined;
+  /** Milliseconds since the epoch. */
+  readonly startMs: number;
+  readonly endMs: number;
+  /** JSON. */
+  readonly attributes: string;
+  /** Undefined: it is no error. */
+  readonly error: string | undefined;
+}
+
+/** The span as JSON of OTLP. */
+function spanJson(span: Span): string {
+  const { traceId, spanId, parentSpanId } = span.ids;
+  const parent = parentSpanId === '' ? '' : `,"parentSpanId":"${parentSpanId}"`;
+  const state =
+    span.state === undefined || span.state === ''
+      ? ''
+      : `,"traceState":${JSON.stringify(span.state.slice(0, 512))}`;
+  const message =
+    span.error === undefined || span.error === ''
+      ? ''
+      : `,"message":${JSON.stringify(span.error.slice(0, 1024))}`;
+  const status = span.error === undefined ? '' : `,"status":{"code":2${message}}`;
+  return (
+    `{"traceId":"${traceId}","spanId":"${spanId}"${parent}${state},"name":${JSON.stringify(span.name)}` +
+    `,"kind":${span.kind},"startTimeUnixNano":"${nanos(span.startMs)}"` +
+    `,"endTimeUnixNano":"${nanos(Math.max(span.startMs, span.endMs))}","attributes":${span.attributes}${status}}`
+  );
+}
+
+/** Nanoseconds of milliseconds since the epoch, as text: a number would not hold them. */
+function nanos(ms: number): string {
+  const whole = Math.floor(ms);
+  const micros = Math.min(999, Math.floor((ms - whole) * 1000));
+  return `${whole}${String(micros).padStart(3, '0')}000`;
+}
+
+/** Operation and model, as the conventions name spans. */
+function spanName(operation: string, model: string): string {
+  return model === '' ? operation : `${operation} ${model.slice(0, 512)}`;
+}
+
+/**
+ * Attributes of a span as the JSON of OTLP, written as text: this runs for every request that is sent. Values that say
+ * nothing (empty texts, numbers that are none) are left out; 64-bit numbers are texts, as the mapping of protocol buffers
+ * has it.
+ */
+class Attributes {
+  private text = '';
+
+  string(key: string, value: string): this {
+    if (value !== '') this.add(key, `{"stringValue":${JSON.stringify(value)}}`);
+    return this;
+  }
+
+  /** Only when it is above zero. */
+  count(key: string, value: number): this {
+    if (value > 0) this.integer(key, value);
+    return this;
+  }
+
+  integer(key: string, value: number): this {
+    if (Number.isFinite(value)) this.add(key, `{"intValue":"${Math.trunc(value)}"}`);
+    return this;
+  }
+
+  number(key: string, value: number): this {
+    if (Number.isFinite(value)) this.add(key, `{"doubleValue":${value}}`);
+    return this;
+  }
+
+  /** Only when it is true. */
+  flag(key: string, value: boolean): this {
+    if (value) this.add(key, '{"boolValue":true}');
+    return this;
+  }
+
+  strings(key: string, values: readonly string[]): this {
+    if (values.length === 0) return this;
+    const list = values.map((value) => `{"stringValue":${JSON.stringify(value)}}`).join(',');
+    this.add(key, `{"arrayValue":{"values":[${list}]}}`);
+    return this;
+  }
+
+  /** The list, as JSON. */
+  get json(): string {
+    return `[${this.text}]`;
+  }
+
+  /** Keys are ours, or have been checked: they need no escape. */
+  private add(key: string, value: string): void {
+    this.text += `${this.text === '' ? '' : ','}{"key":"${key}","value":${value}}`;
+  }
+}
 
 /**
  * The spans of one request, as JSON of OTLP: its own, and one for each time that a provider was asked. They are named and
@@ -80,4 +182,109 @@ function reasonsOf(finishReason: string): string[] {
 function errorType({ error, status }: Outcome): string {
   if (error !== undefined) return error.code;
   return status >= 400 ? String(status) : '';
+}
+
+/** One time that a provider was asked; times are milliseconds after acceptance. */
+interface Attempt extends Pick<
+  TryRecord,
+  'provider' | 'model' | 'status' | 'error' | 'startedMs' | 'endedMs' | 'lost'
+> {
+  readonly option: string;
+  /** Where it went, when that is known. */
+  readonly host: string;
+}
+
+/** One span for each time that a provider was asked, in their order, as JSON of OTLP. */
+function attemptSpans(request: SettledRequest): string[] {
+  return attemptsOf(request).map((attempt, index) => attemptSpan(request, attempt, index));
+}
+
+/** A target that was passed over was not asked. What was served by the first try is told by the facts alone. */
+function attemptsOf(request: SettledRequest): Attempt[] {
+  const { context, outcome, acceptedAt } = request;
+  const { facts } = context;
+  const endOfLast = facts.upstreamEndedAt > 0 ? facts.upstreamEndedAt - acceptedAt : outcome.latencyMs;
+  const asked = facts.tries.filter(({ skipped }) => skipped === undefined);
+  if (asked.length === 0) return facts.upstreamStartedAt > 0 ? [onlyAttempt(request, endOfLast)] : [];
+  return asked.map((one) =>
+    one.lost
+      ? { ...one, host: '' }
+      : { ...one, host: facts.upstreamHost, endedMs: Math.max(one.endedMs, endOfLast) },
+  );
+}
+
+function onlyAttempt({ context, outcome, acceptedAt }: SettledRequest, endedMs: number): Attempt {
+  const { facts } = context;
+  return {
+    ...{ option: facts.config === '' ? '' : facts.option, provider: facts.provider, endedMs },
+    ...{ model: facts.modelRequested, status: outcome.status, error: outcome.error?.code ?? '' },
+    ...{ startedMs: facts.upstreamStartedAt - acceptedAt, lost: false, host: facts.upstreamHost },
+  };
+}
+
+function attemptSpan({ context, ids }: SettledRequest, attempt: Attempt, index: number): string {
+  const { facts, startedAt } = context;
+  const operation = operationName(context.endpoint.id);
+  const list = new Attributes()
+    .string('gen_ai.operation.name', operation)
+    .string('gen_ai.provider.name', attemptProvider(facts, attempt))
+    .string('gen_ai.request.model', attempt.model.slice(0, 512));
+  addHost(list, attempt.host);
+  if (attempt.status > 0) list.integer('http.response.status_code', attempt.status);
+  list
+    .string('error.type', attempt.error || (attempt.status >= 400 ? String(attempt.status) : ''))
+    .string('weir.provider', attempt.provider.slice(0, 255))
+    .string('weir.attempt.option', attempt.option.slice(0, 255))
+    .integer('weir.attempt.number', index + 1)
+    .flag('weir.attempt.lost', attempt.lost);
+  const isError = attempt.status >= 400 || (attempt.error !== '' && attempt.error !== 'lost_race');
+  return spanJson({
+    ids: {
+      traceId: ids.traceId,
+      spanId: attemptId(context.id, index),
+      parentSpanId: ids.spanId,
+    },
+    ...{ name: spanName(operation, attempt.model), kind: spanKind.client, state: undefined },
+    ...{ startMs: startedAt + attempt.startedMs, endMs: startedAt + attempt.endedMs },
+    ...{ attributes: list.json, error: isError ? '' : undefined },
+  });
+}
+
+/** The kind of provider is known of the one that was asked last; of others their name has to do. */
+function attemptProvider(facts: RequestFacts, { provider }: Attempt): string {
+  return genAiProvider(provider === facts.provider ? facts.aiService : provider.replace(/^@/, ''));
+}
+
+/** Made of the half of the request id of which the request's own span id is not made. */
+function attemptId(id: string, index: number): string {
+  const rest = id.slice(19, 23) + id.slice(24);
+  const last = (Number.parseInt(rest.slice(12), 16) + index) & 0xffff;
+  return rest.slice(0, 12) + last.toString(16).padStart(4, '0');
+}
+
+/** `host:port` as two attributes; a port that is not said is that of the scheme. */
+function addHost(list: Attributes, host: string): void {
+  const at = /:\d+$/.exec(host)?.index ?? host.length;
+  list.string('server.address', host.slice(0, at).slice(0, 255));
+  if (at < host.length) list.integer('server.port', Number(host.slice(at + 1)));
+}
+
+/** What was said, as attributes of a span have it; each is empty when there is nothing to tell. */
+export interface SpanContent {
+  readonly inputMessages: string;
+  readonly outputMessages: string;
+  readonly errorMessage: string;
+}
+
+/** A request that has settled, and where its span stands. */
+interface SettledRequest {
+  readonly context: RequestContext;
+  readonly outcome: Outcome;
+  /** Monotonic clock at acceptance. */
+  readonly acceptedAt: number;
+  readonly ids: SpanContext;
+  /** What its span may tell of what was asked and answered; undefined for nothing. */
+  readonly content: SpanContent | undefined;
+  /** What is taken out of the rest. */
+  readonly redaction: Redaction | undefined;
 }

@@ -6,8 +6,7 @@ import {
   type Line,
 } from '../../../core/lifecycle/recording-services.test-support.ts';
 import { ManualClock, settle } from '../../../tests/conformance/manual-clock.ts';
-import type { Delivery } from './collector.ts';
-import { SpanExporter } from './span-exporter.ts';
+import { type Delivery, SpanExporter } from './span-exporter.ts';
 
 const taken: Delivery = { kind: 'taken', rejected: 0, reason: '' };
 const again: Delivery = { kind: 'again', reason: 'status 503', afterMs: undefined };

@@ -1,4 +1,4 @@
-import { writeAwsEventStreamMessage } from '../../../adapters/framing/write-aws-event-stream.ts';
+import { writeAwsEventStreamMessage } from '../../../adapters/framing/write-aws-event-stream.test-support.ts';
 import { asObject, type JsonObject } from '../../../adapters/dialects/json-reading.ts';
 import { pathOf, type FakeWire, type SeenRequest } from './fake-wire.ts';
 import { isBase64, objectsOf, Violations } from './violations.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { ByteStore } from './byte-store.ts';
+import { ByteStore } from './stream-payload.ts';
 
 test('holds what was appended, in order, and nothing after it was taken', () => {
   fc.assert(

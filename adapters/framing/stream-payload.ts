@@ -1,3 +1,26 @@
+/** What one event of a provider's stream carries, whatever the framing. */
+export interface StreamPayload {
+  /** The SSE `event:` name, or AWS's `:event-type`, `:exception-type` or `:error-code`; else empty. */
+  readonly event: string;
+  /** The text to parse, as it stood in the stream. Empty beside `error`. */
+  readonly data: string;
+  /** AWS's `:message-type`; absent in the other framings. Whatever is not `event` is the provider's error. */
+  readonly messageType?: 'event' | 'exception' | 'error';
+  /**
+   * The framing itself is broken (a wrong checksum, something cut off or too long), and this says how. It is the last
+   * payload of its stream: bytes that follow are ignored.
+   */
+  readonly error?: string;
+}
+
+/** Bytes in, payloads out. Where the chunks are cut makes no difference to what comes out. */
+export interface PayloadReader {
+  /** Reads the next bytes. They may be kept until their payload is complete and must not be overwritten. */
+  push(chunk: Uint8Array): readonly StreamPayload[];
+  /** What the end of the stream completes, or the error of what it cut off. Called once, after the last `push`. */
+  finish(): readonly StreamPayload[];
+}
+
 /**
  * Collects the bytes of one unfinished piece over several chunks. The first chunk is kept as a view; from the second
  * on everything is copied into a buffer that doubles, so that many small chunks cost linear time.

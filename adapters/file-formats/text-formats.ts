@@ -1,0 +1,141 @@
+import type { LogRecord } from '../../core/ports/analytics.ts';
+import type { ExportField } from '../../core/ports/export-fields.ts';
+import type { FileFormat } from '../../core/ports/exports.ts';
+
+const nothing = new Uint8Array(0);
+
+/**
+ * Lines of JSON, one for each request. A logged body that is JSON stands in its line as it is, with every digit of its
+ * numbers; any other as text; one that was not kept as null.
+ */
+export const jsonl: FileFormat = {
+  contentType: 'application/x-ndjson',
+  pageBytes: 524_288,
+  head: () => nothing,
+  rows(fields, records) {
+    const cells = fields.map((field) => ({ begin: `${JSON.stringify(field)}:`, column: columns[field] }));
+    let text = '';
+    for (const record of records) {
+      let line = '';
+      for (const { begin, column } of cells) {
+        line += line === '' ? `{${begin}` : `,${begin}`;
+        if (column.kind === 'decimal' || column.kind === 'metadata') line += column.of(record);
+        else if (column.kind === 'body') line += bodyText(column.of(record));
+        else line += JSON.stringify(column.of(record));
+      }
+      text += line === '' ? '{}\n' : `${line}}\n`;
+    }
+    return { bytes: Buffer.from(text) };
+  },
+  tail: () => Promise.resolve(nothing),
+};
+
+function bodyText(body: BodyCell | undefined): string {
+  if (body === undefined) return 'null';
+  const { text, isText } = body;
+  if (isText && /^\s*[[{]/.test(text) && isJson(text)) return oneLine(text);
+  return JSON.stringify(text);
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Within JSON, line breaks stand between its parts and nowhere else. */
+function oneLine(json: string): string {
+  const trimmed = json.trim();
+  return /[\r\n]/.test(trimmed) ? trimmed.replaceAll(/[\r\n]+/g, ' ') : trimmed;
+}
+
+/** What a spreadsheet takes for the beginning of a formula. */
+const formula = /^[=+\-@\t\r]/;
+const special = /[",\r\n]/;
+const noTail = new Uint8Array(0);
+
+/**
+ * A table as RFC 4180 has it: a line of names, CRLF, quotes around what needs them. Bodies stand as they were logged,
+ * metadata as JSON, what is not there is empty. A text that a spreadsheet would take for a formula gets an apostrophe
+ * before it: callers choose what stands in logs, and somebody else opens the file.
+ */
+export const csv: FileFormat = {
+  contentType: 'text/csv; charset=utf-8',
+  pageBytes: 524_288,
+  head: (fields) => Buffer.from(`${fields.join(',')}\r\n`),
+  rows(fields, records) {
+    const chosen = fields.map((field) => columns[field]);
+    let text = '';
+    for (const record of records) text += `${chosen.map((column) => cell(column, record)).join(',')}\r\n`;
+    return { bytes: Buffer.from(text) };
+  },
+  tail: () => Promise.resolve(noTail),
+};
+
+function cell(column: Column, record: LogRecord): string {
+  if (column.kind === 'body') return quoted(guarded(column.of(record)?.text ?? ''));
+  if (column.kind === 'text') return quoted(guarded(column.of(record)));
+  const value = column.of(record);
+  return column.kind === 'metadata' ? quoted(String(value)) : String(value);
+}
+
+function guarded(text: string): string {
+  return formula.test(text) ? `'${text}` : text;
+}
+
+function quoted(text: string): string {
+  return special.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+/** A body as it was logged: whether it is to be read as text, or as bytes in base64. */
+export interface BodyCell {
+  readonly text: string;
+  readonly isText: boolean;
+}
+
+/** One column of an export: what its values are, and where they come from. */
+export type Column =
+  | { readonly kind: 'text' | 'time' | 'decimal' | 'metadata'; of(record: LogRecord): string }
+  | { readonly kind: 'integer' | 'number'; of(record: LogRecord): number }
+  | { readonly kind: 'flag'; of(record: LogRecord): boolean }
+  | { readonly kind: 'body'; of(record: LogRecord): BodyCell | undefined };
+
+/** Digits behind the point of a cost in US dollars, as the store keeps it. */
+export const costDigits = 12;
+
+/** Every column by its name. */
+export const columns: { readonly [F in ExportField]: Column } = {
+  id: { kind: 'text', of: ({ request }) => request.id },
+  trace_id: { kind: 'text', of: ({ request }) => request.trace_id },
+  created_at: { kind: 'time', of: ({ request }) => `${request.created_at.replace(' ', 'T')}Z` },
+  request: { kind: 'body', of: ({ body }) => body && bodyCell(body.request, body.log_format) },
+  response: { kind: 'body', of: ({ body }) => body && bodyCell(body.response, body.log_format) },
+  is_success: { kind: 'flag', of: ({ request }) => request.is_success },
+  ai_org: { kind: 'text', of: ({ request }) => request.ai_service },
+  ai_model: { kind: 'text', of: ({ request }) => request.model },
+  req_units: { kind: 'integer', of: ({ request }) => request.prompt_tokens },
+  res_units: { kind: 'integer', of: ({ request }) => request.completion_tokens },
+  total_units: { kind: 'integer', of: ({ request }) => request.total_tokens },
+  request_url: { kind: 'text', of: ({ request }) => request.path },
+  cost: { kind: 'decimal', of: ({ request }) => shortest(request.cost) },
+  cost_currency: { kind: 'text', of: () => 'USD' },
+  response_time: { kind: 'number', of: ({ request }) => request.latency_ms },
+  response_status_code: { kind: 'integer', of: ({ request }) => request.status },
+  // What the row knows of it: a body that was passed through, or one that the gateway understood.
+  mode: { kind: 'text', of: ({ request }) => (request.endpoint === 'proxy' ? 'proxy' : 'gateway') },
+  config: { kind: 'text', of: ({ request }) => request.config },
+  prompt_slug: { kind: 'text', of: ({ request }) => request.prompt },
+  metadata: { kind: 'metadata', of: ({ request }) => JSON.stringify(request.metadata) },
+};
+
+function bodyCell(text: string, format: string): BodyCell | undefined {
+  return text === '' ? undefined : { text, isText: format !== 'base64' };
+}
+
+/** A decimal number without the zeros at its end that say nothing: `0.001234000000` is `0.001234`. */
+export function shortest(decimal: string): string {
+  return decimal.includes('.') ? decimal.replace(/\.?0+$/, '') : decimal;
+}

@@ -11,7 +11,7 @@ import type { Identity, JoinedIds } from '../storage/identity/open-identity.ts';
 import type { Database } from '../storage/postgres/database.ts';
 
 /** What joining needs. */
-export interface JoinParts {
+interface JoinParts {
   readonly identity: Identity;
   readonly database: Database;
   /** Of the database. */
@@ -25,7 +25,7 @@ const lockNumber = '7310579625114302';
 const owners = { offset: 0, limit: 100 };
 
 /** The identity that a gateway begins with. */
-export interface Joining {
+interface Joining {
   readonly identity: Identity;
   /** Undefined when the store has answered. Otherwise for the moment when it does: see `joinOrganisation`. */
   readonly joinLater: (() => Promise<void>) | undefined;

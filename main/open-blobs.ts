@@ -10,7 +10,7 @@ import { s3Place } from '../storage/blobs/s3-client.ts';
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /** What `openBlobs` needs. */
-export interface BlobsOptions {
+interface BlobsOptions {
   readonly settings: ExportSettings;
   /** The data folder, absolute. */
   readonly data: string;

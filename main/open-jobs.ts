@@ -20,7 +20,7 @@ import { openBlobs } from './open-blobs.ts';
 import { openExports } from './open-exports.ts';
 
 /** What `openJobs` needs. */
-export interface JobsOptions {
+interface JobsOptions {
   readonly config: Pick<GatewayConfig, 'storage' | 'exports' | 'security'>;
   /** The data folder, absolute. */
   readonly data: string;
@@ -33,14 +33,14 @@ export interface JobsOptions {
 }
 
 /** What jobs work on. */
-export interface JobsStores {
+interface JobsStores {
   readonly resources: Resources | undefined;
   readonly directory: Directory;
   readonly analytics: Analytics;
 }
 
 /** What jobs do for others, and what `/readyz` asks of them. */
-export interface OpenedJobs {
+interface OpenedJobs {
   /** Undefined when `storage.resources` is `none:`. */
   readonly exports: LogExports | undefined;
   /** The store of exported files is none of them: without it requests are served all the same. */

@@ -16,7 +16,7 @@ import { openDatabaseWhenReachable } from '../storage/postgres/waiting-database.
 const newFolderPatienceMs = 60_000;
 
 /** What `openResources` needs. */
-export interface ResourcesOptions {
+interface ResourcesOptions {
   readonly config: Pick<GatewayConfig, 'storage'>;
   /** The configuration's file: relative names in it are meant from there. */
   readonly file: string;

@@ -13,7 +13,7 @@ export function keyVariables(environment: Environment): KeyVariables {
 }
 
 /** What `openSecrets` needs. */
-export interface SecretsOptions {
+interface SecretsOptions {
   readonly config: Pick<GatewayConfig, 'storage'>;
   /** The data folder, absolute; its lock is ours. */
   readonly data: string;

@@ -6,7 +6,7 @@ import { type KeyVariables, openKeys, withNewKey, withoutPreviousKeys } from '..
 import type { SealingKeys } from '../storage/secrets/secret-box.ts';
 
 /** Keys for one rotation. */
-export interface RotationKeys extends SealingKeys {
+interface RotationKeys extends SealingKeys {
   /** Drops the keys before from the key file; says what the operator can drop. */
   finish(): Promise<string>;
   release(): Promise<void>;

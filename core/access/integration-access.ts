@@ -1,14 +1,14 @@
 import type { IntegrationAccess, IntegrationData } from '../ports/record-kinds.ts';
 
 /** The part of an integration that says who may use it. */
-export interface AccessibleIntegration {
+interface AccessibleIntegration {
   /** Undefined for one of the organisation. */
   readonly workspaceId: string | undefined;
   readonly data: Pick<IntegrationData, 'globalAccess' | 'workspaces'>;
 }
 
 /** The same of any record that an organisation shares with its workspaces. */
-export interface SharedRecord<A extends { readonly enabled: boolean }> {
+interface SharedRecord<A extends { readonly enabled: boolean }> {
   readonly workspaceId: string | undefined;
   readonly data: { readonly globalAccess: A; readonly workspaces: Readonly<Record<string, A>> };
 }

@@ -28,7 +28,7 @@ export function limitWords({ type, unit, value }: RateLimit): string {
 }
 
 /** Windows that one request is counted in with the same amount, and what they limit. */
-export class LimitCharge {
+class LimitCharge {
   readonly windows: Window[] = [];
   /** For refusals, by window: `The rate limit of the key "ours" (100 requests per minute)`. */
   readonly words: string[] = [];
@@ -48,7 +48,7 @@ export class LimitCharge {
 }
 
 /** Whose limits they are. */
-export interface LimitOwner {
+interface LimitOwner {
   /** Of the counters, unique: `key:<id>`. */
   readonly prefix: string;
   readonly organisationId: string;
@@ -117,7 +117,7 @@ export class TokenReservation {
 }
 
 /** How a request is counted. */
-export interface LimitTaking {
+interface LimitTaking {
   readonly counters: Counters;
   /** What it will probably use; looked at only where tokens are limited. */
   readonly tokens: number;

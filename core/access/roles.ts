@@ -6,7 +6,7 @@ import type { ApiKeyType } from './scopes.ts';
 export type Role = 'owner' | 'admin' | 'manager' | 'member';
 
 /** What a role may do, and where. */
-export interface RoleRights {
+interface RoleRights {
   /** Creates and manages keys of the organisation. */
   readonly organisationKeys: boolean;
   /** Creates and manages keys of workspaces: in any, in the one that it manages, or in none. */
@@ -26,7 +26,7 @@ export const rightsByRole: Readonly<Record<Role, RoleRights>> = {
 const ranks: readonly Role[] = ['member', 'manager', 'admin', 'owner'];
 
 /** Who is who: what roles are looked up in. */
-export type People = Pick<Directory, 'user' | 'memberRole'>;
+type People = Pick<Directory, 'user' | 'memberRole'>;
 
 /**
  * The role that a key acts in. Keys of people act as what their people are in the key's one workspace: owners and
@@ -40,7 +40,7 @@ export function roleOf({ kind, organisationId, workspaceId, userId }: KeyRecord,
 }
 
 /** What the user is in the workspace: `member` also for those who belong to nothing. */
-export function workspaceRoleOf(
+function workspaceRoleOf(
   organisationId: string,
   workspaceId: string,
   userId: string,

@@ -7,7 +7,7 @@ import type { Hide, Issue } from './issue.ts';
 import { definitionsWithin, schemaObject, type SchemaObject } from './schema-object.ts';
 
 /** How a checker behaves. */
-export interface CheckOptions {
+interface CheckOptions {
   /**
    * For query strings and the like: texts become numbers, booleans and lists where the schema wants those, and
    * defaults are filled in, in the value itself. Default false: the value is not touched.

@@ -42,7 +42,7 @@ export interface CheckedValue {
 }
 
 /** The place that a value came from: its pointer in the configuration, and the configuration's source. */
-export interface ValuePlace {
+interface ValuePlace {
   readonly pointer: string;
   readonly source: ConfigSource;
 }

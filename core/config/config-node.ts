@@ -24,7 +24,7 @@ export interface Origin {
 }
 
 /** What a YAML scalar can be; dates and other tagged values stay text. */
-export type ScalarValue = string | number | boolean | null;
+type ScalarValue = string | number | boolean | null;
 
 /** A single value: text, number, boolean or nothing. */
 export interface ScalarNode {
@@ -48,7 +48,7 @@ export interface MapNode {
 }
 
 /** A list. */
-export interface ListNode {
+interface ListNode {
   readonly kind: 'list';
   readonly place: NodePlace;
   readonly items: readonly ConfigNode[];

@@ -16,7 +16,7 @@ import {
 } from './schema-object.ts';
 
 /** What explaining validation errors takes beside the errors. */
-export interface ExplainContext {
+interface ExplainContext {
   /** The whole schema, where references lead. */
   readonly root: SchemaObject;
   /** Validates a value against one branch of a union. */

@@ -58,7 +58,7 @@ export interface ReadConfigFile extends ConfigFile {
 }
 
 /** What the main file and its includes hold. */
-export interface GatheredConfig {
+interface GatheredConfig {
   /** Missing when a file could not be read or parsed; `problems` says why. */
   readonly root: MapNode | undefined;
   /** In the order in which they were read, the main one first. */

@@ -70,13 +70,13 @@ export function parseTemplate(text: string): Template {
 }
 
 /** Where the values of placeholders come from. */
-export interface InterpolationInput {
+interface InterpolationInput {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly readFile?: ReadFile | undefined;
 }
 
 /** The tree with its variables replaced. */
-export interface Interpolated {
+interface Interpolated {
   readonly root: ConfigNode;
   readonly problems: readonly Problem[];
   /** Absolute names of the `${file:…}` inputs, also of those that could not be read. */

@@ -121,7 +121,7 @@ function decoded(text: string): string | undefined {
 }
 
 /** What loading takes beside the name of the file. */
-export interface LoadOptions {
+interface LoadOptions {
   /** Where `${NAME}` is looked up. */
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Reads one file by absolute name. Default: from disk, bounded. Patterns of includes always look at the disk. */

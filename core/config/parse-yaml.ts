@@ -84,7 +84,7 @@ const sentences: Readonly<Record<string, string>> = {
 };
 
 /** What became of a text. `root` is missing when the file is empty or the text is no YAML. */
-export interface ParsedYaml {
+interface ParsedYaml {
   readonly root: ConfigNode | undefined;
   readonly problems: readonly Problem[];
 }

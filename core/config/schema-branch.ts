@@ -57,7 +57,7 @@ export function knownKey(written: string, known: ReadonlySet<string>): string | 
 }
 
 /** What choosing among the branches of a union depends on beside the value. */
-export interface BranchContext {
+interface BranchContext {
   /** The whole schema, where references lead. */
   readonly root: SchemaObject;
   /** True when the value is a text that may stand for a number or boolean, because it came from a variable. */

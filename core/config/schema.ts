@@ -323,7 +323,7 @@ export const GatewayConfigSchema = Type.Object(
 );
 
 /** As written: everything optional that has a default. */
-export type GatewayConfigInput = Static<typeof GatewayConfigSchema>;
+type GatewayConfigInput = Static<typeof GatewayConfigSchema>;
 
 type Filled<T> = { [K in keyof T]-?: NonNullable<T[K]> };
 

@@ -185,14 +185,14 @@ function badNameIssue(path: string, key: string, { patterns }: Members): Issue {
 }
 
 /** A value as its schema describes it, and what is wrong with it, by its place within the value. */
-export interface ValidatedValue {
+interface ValidatedValue {
   /** With defaults and keys in their own spelling. To be used only when there are no issues. */
   readonly value: unknown;
   readonly issues: readonly Issue[];
 }
 
 /** How a value is validated. */
-export interface ValidateOptions {
+interface ValidateOptions {
   /** What a text at a place was put together from. Default: every text stands there as it is. */
   readonly origin?: (path: string) => Origin | undefined;
   /** What messages must not quote. Default: what stands under a key like `api_key`. */

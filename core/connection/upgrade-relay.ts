@@ -15,7 +15,7 @@ export type RelayEnd =
   | 'stalled';
 
 /** What a relay is made of. Timeouts are milliseconds, 0 for none. */
-export interface RelaySetup {
+interface RelaySetup {
   readonly client: Duplex;
   /** What the client sent before it was switched. */
   readonly early: Buffer;

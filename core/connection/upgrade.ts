@@ -62,7 +62,7 @@ function replaceProtocols(message: IncomingMessage, kept: readonly string[]): vo
 const maxEarlyBytes = 65_536;
 
 /** The client's connection, once it has left HTTP. */
-export interface SwitchedClient {
+interface SwitchedClient {
   readonly socket: Duplex;
   /** What it sent before it had its answer. */
   readonly early: Buffer;

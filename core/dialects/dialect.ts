@@ -139,7 +139,7 @@ export interface RequestIssue {
 }
 
 /** What a request asks for, wherever its wire says it. */
-export interface RequestedCall {
+interface RequestedCall {
   /** Empty when it names none. */
   readonly model: string;
   readonly stream: boolean;

@@ -36,7 +36,7 @@ export function directoryBehind(what: string): GatewayError {
 const marker = Symbol.for('weir.error');
 
 /** What a provider said of its error, where it is passed on in another shape or after the head of a stream. */
-export interface ReportedError {
+interface ReportedError {
   /** HTTP status that the provider's error has or stands for. */
   readonly status: number;
   readonly type?: string | undefined;
@@ -44,7 +44,7 @@ export interface ReportedError {
 }
 
 /** What an error may carry beside its code and sentence; every field is optional. */
-export interface GatewayErrorDetails {
+interface GatewayErrorDetails {
   /** The request field at fault, as the OpenAI error shape names it (`messages`, `top_logprobs`, …). */
   param?: string | null;
   /** Headers that the refusal needs (`retry-after`, …), a flat list of names and values. */

@@ -9,7 +9,7 @@ export interface Dependency {
 }
 
 /** What was found of each dependency, by name: `ok`, or why it does not work. */
-export type Findings = Readonly<Record<string, string>>;
+type Findings = Readonly<Record<string, string>>;
 
 /** A dependency without an answer for so long does not work. */
 const answerMs = 2000;

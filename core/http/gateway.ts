@@ -25,7 +25,7 @@ import { readTraceHeaders } from '../pipeline/trace-headers.ts';
 import { type ClientUpgrade, readUpgradeProtocols } from '../connection/upgrade.ts';
 
 /** The generation that serves, as far as the ingress needs it. */
-export interface ServingGeneration {
+interface ServingGeneration {
   readonly hash: string;
   readonly compiled: { readonly routes: RouteTable };
   acquire(): void;
@@ -34,7 +34,7 @@ export interface ServingGeneration {
   retiring?(): void;
 }
 
-export interface GatewaySetup {
+interface GatewaySetup {
   readonly server: GatewayConfig['server'];
   readonly dialects: ReadonlyMap<DialectName, Dialect>;
   readonly runtime: EngineRuntime;

@@ -82,7 +82,7 @@ function isLoopback(address: string): boolean {
   return loopback.check(plain, plain.includes(':') ? 'ipv6' : 'ipv4');
 }
 
-export interface OperationsSetup {
+interface OperationsSetup {
   readonly metrics: Metrics;
   readonly dependencies: Pick<Dependencies, 'look'>;
   /** Why this process cannot serve now, in sentences for anybody; empty when it can. */

@@ -17,7 +17,7 @@ export interface RunningServer {
 }
 
 /** How a server is closed. */
-export interface CloseOptions {
+interface CloseOptions {
   /** Until then it listens and serves on, and every answer says that it will go. Default 0. */
   readonly drainDelayMs?: number;
   /** Aborted: nothing is waited for any more. */

@@ -31,7 +31,7 @@ import { OwnedProblems, suggestion } from './problem-at.ts';
 import { mappableFields } from '../organisation/integrations.ts';
 
 /** What the records of `organisation` are checked in. */
-export interface OrganisationResourcesCheck extends ConfigsCheck {
+interface OrganisationResourcesCheck extends ConfigsCheck {
   readonly guards: Guards;
   /** Absent: what integrations say of their providers is not checked. */
   readonly providerRows?: ReadonlyMap<string, ProviderRow>;

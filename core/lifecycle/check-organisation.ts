@@ -15,7 +15,7 @@ import { FileNames, type NamingConfig } from './file-names.ts';
 import { OwnedProblems, suggestion } from './problem-at.ts';
 
 /** What `organisation` is checked in. */
-export interface OrganisationCheck {
+interface OrganisationCheck {
   readonly config: NamingConfig;
   readonly source: ConfigSource;
 }

@@ -13,7 +13,7 @@ export type NamingConfig = Pick<GatewayConfig, 'configs'> &
   Partial<Pick<GatewayConfig, 'organisation' | 'storage' | 'providers'>>;
 
 /** A provider that the section `organisation` owns. */
-export interface OwnedProvider {
+interface OwnedProvider {
   readonly slug: string;
   /** Undefined: in every workspace that may use its integration. */
   readonly workspace: string | undefined;

@@ -265,7 +265,7 @@ function withRemedy(text: string): string {
 }
 
 /** What a `PluginBundler` needs to know. */
-export interface PluginBundlerOptions {
+interface PluginBundlerOptions {
   /** Where bundles are kept: `<data>/plugins`. */
   readonly folder: string;
   readonly clock: Clock;
@@ -275,7 +275,7 @@ export interface PluginBundlerOptions {
 }
 
 /** The module of a bundle and the file that it was loaded from. */
-export interface LoadedModule {
+interface LoadedModule {
   readonly file: string;
   readonly exports: Readonly<Record<string, unknown>>;
 }

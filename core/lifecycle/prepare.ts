@@ -96,7 +96,7 @@ export interface PrepareInput extends PrepareSources {
 }
 
 /** The same of a configuration of which only these parts are sound. */
-export interface CheckInput extends PrepareSources {
+interface CheckInput extends PrepareSources {
   readonly config: ConfigDraft['config'];
   readonly source: ConfigSource;
 }
@@ -132,7 +132,7 @@ export interface Prepared {
 }
 
 /** The result of `prepareGeneration`; `pluginInputs` are to be watched in either case. */
-export type PrepareResult =
+type PrepareResult =
   | { readonly ok: true; readonly prepared: Prepared }
   | { readonly ok: false; readonly problems: readonly Problem[]; readonly pluginInputs: readonly string[] };
 

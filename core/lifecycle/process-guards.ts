@@ -127,7 +127,7 @@ function interrupt() {
 `;
 
 /** The part of `process` that the guards use. */
-export interface GuardedProcess {
+interface GuardedProcess {
   on(event: 'unhandledRejection' | 'uncaughtException', listener: (thrown: unknown) => void): unknown;
   off(event: 'unhandledRejection' | 'uncaughtException', listener: (thrown: unknown) => void): unknown;
   readonly pid: number;
@@ -137,7 +137,7 @@ export interface GuardedProcess {
 }
 
 /** What the guards need. */
-export interface ProcessGuardOptions {
+interface ProcessGuardOptions {
   readonly process: GuardedProcess;
   readonly log: Log;
   readonly metrics: Metrics;

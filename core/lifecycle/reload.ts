@@ -9,7 +9,7 @@ import type { PluginBundler } from './plugin-bundler.ts';
 import { prepareGeneration, type PrepareSources } from './prepare.ts';
 
 /** The configuration as read, or why it cannot be; `files` are those that took part in the attempt. */
-export type ConfigLoad =
+type ConfigLoad =
   | {
       readonly ok: true;
       readonly config: GatewayConfig;
@@ -19,7 +19,7 @@ export type ConfigLoad =
   | { readonly ok: false; readonly problems: readonly Problem[]; readonly files: readonly string[] };
 
 /** What a `Reloader` needs. */
-export interface ReloaderOptions<C> extends StartOptions<C>, PrepareSources {
+interface ReloaderOptions<C> extends StartOptions<C>, PrepareSources {
   readonly bundler: PluginBundler;
   readonly metrics: Metrics;
   /** Reads the configuration anew, environment included. */
@@ -36,10 +36,10 @@ export interface ReloaderOptions<C> extends StartOptions<C>, PrepareSources {
 }
 
 /** How a reload ended. `stopped`: after `stop`, nothing was done. */
-export type ReloadOutcome = 'swapped' | 'unchanged' | 'failed' | 'stopped';
+type ReloadOutcome = 'swapped' | 'unchanged' | 'failed' | 'stopped';
 
 /** The last reload that failed, until one succeeds. */
-export interface ReloadError {
+interface ReloadError {
   readonly problems: readonly Problem[];
   /** Wall clock, milliseconds since the epoch. */
   readonly at: number;

@@ -85,7 +85,7 @@ function checkDelay(name: string, ms: number, least: number): void {
 export type Services = Omit<Scope, 'onDispose' | 'setTimeout' | 'setInterval'>;
 
 /** One plugin instance's scope and the way to end it. */
-export interface PluginScope {
+interface PluginScope {
   readonly scope: Scope;
   /** Stops the timers, then runs what `onDispose` registered, last first. Never rejects; may be called again. */
   dispose(): Promise<void>;

@@ -3,20 +3,20 @@ import type { Clock } from '../ports/clock.ts';
 import { createHash } from 'node:crypto';
 
 /** Something that was created for sharing, and how to end it. */
-export interface Shareable<T> {
+interface Shareable<T> {
   readonly value: T;
   destroy(): MaybePromise<void>;
 }
 
 /** One holder's claim. */
-export interface Lease<T> {
+interface Lease<T> {
   readonly value: T;
   /** Gives the claim back; the last one out ends the value. May be called again. */
   release(): void;
 }
 
 /** What a `SharedPool` needs to know. */
-export interface SharedPoolOptions {
+interface SharedPoolOptions {
   readonly clock: Clock;
   /**
    * How long a value outlives its last holder, in milliseconds, so that a reload that releases before it acquires

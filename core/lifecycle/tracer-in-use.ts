@@ -3,7 +3,7 @@ import type { Outcome, RequestContext, RequestTracer } from '../pipeline/context
 import type { OtlpSettings } from '../base/trace-context.ts';
 
 /** What a `TracerInUse` works with. */
-export interface TracerInUseParts {
+interface TracerInUseParts {
   create(settings: OtlpSettings): RequestTracer;
   /** Longest time that a tracer which is no longer wanted may take to send what it holds, in milliseconds. */
   readonly closeMs: number;

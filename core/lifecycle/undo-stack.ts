@@ -2,10 +2,10 @@ import type { Clock } from '../ports/clock.ts';
 import type { MaybePromise } from '../pipeline/context.ts';
 
 /** Takes back one step of a construction. */
-export type Undo = () => MaybePromise<void>;
+type Undo = () => MaybePromise<void>;
 
 /** What an `UndoStack` needs to know. */
-export interface UndoStackOptions {
+interface UndoStackOptions {
   readonly clock: Clock;
   /** Longest time for one step in milliseconds. Default 10000. */
   readonly timeoutMs?: number;

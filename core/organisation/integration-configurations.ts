@@ -63,7 +63,7 @@ export const ConfigurationsSchema = Type.Object(
 export type GivenConfigurations = Static<typeof ConfigurationsSchema>;
 
 /** What the settings of an integration come to. */
-export interface ReadConfigurations {
+interface ReadConfigurations {
   readonly options: IntegrationData['configurations'];
   /** Secret values by the name of their option; `headers` as JSON. */
   readonly secrets: Readonly<Record<string, string>>;
@@ -71,7 +71,7 @@ export interface ReadConfigurations {
 }
 
 /** What settings are judged by. */
-export interface ConfiguredProvider {
+interface ConfiguredProvider {
   /** Its name in the provider table. */
   readonly name: string;
   readonly row: ProviderRow;

@@ -40,7 +40,7 @@ const Key = Type.String({
 });
 
 /** Which requests a policy is about. */
-export const Conditions = Type.Array(
+const Conditions = Type.Array(
   Type.Object(
     {
       key: Key,
@@ -57,7 +57,7 @@ export const Conditions = Type.Array(
 );
 
 /** What a policy counts together. */
-export const GroupBy = Type.Array(Type.Object({ key: Key }, strict), {
+const GroupBy = Type.Array(Type.Object({ key: Key }, strict), {
   minItems: 1,
   maxItems: 20,
   description: 'Requests that are alike in all of these share one count.',

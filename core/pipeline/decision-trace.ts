@@ -56,7 +56,7 @@ export class BoundedJson {
 }
 
 /** One call of a plugin. */
-export interface HookNote {
+interface HookNote {
   readonly plugin: string;
   readonly hook: string;
   /** Number of the try, for hooks of tries. */
@@ -76,7 +76,7 @@ interface TracedRequest extends Pick<RequestContext, 'facts' | 'get' | 'addRespo
 }
 
 /** What a trace is made with. */
-export interface DecisionTraceSetup {
+interface DecisionTraceSetup {
   /** Of the gateway's own headers, with its dash: `x-service-`. */
   readonly prefix: string;
   /** Where the log entry of this request can be read: `/v1/logs/ID`. */

@@ -44,7 +44,7 @@ export interface Matched {
 }
 
 /** What an exchange needs beside the request itself. */
-export interface ExchangeSetup {
+interface ExchangeSetup {
   readonly incoming: IncomingRequest;
   readonly sink: ResponseSink;
   /** Set for a request for WebSocket. */

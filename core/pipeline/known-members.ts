@@ -11,7 +11,7 @@ export interface KnownMembers {
 }
 
 /** One of them. */
-export interface KnownMember {
+interface KnownMember {
   readonly name: string;
   readonly bytes: Uint8Array;
   /** These bytes are a spelling that is refused. */
@@ -23,7 +23,7 @@ export interface KnownMember {
 }
 
 /** The hash of a name's bytes, as the guard works it out while it reads. */
-export function hashOf(bytes: Uint8Array): number {
+function hashOf(bytes: Uint8Array): number {
   let hash = bytes.length;
   for (const byte of bytes) hash = (Math.imul(hash, 31) + byte) | 0;
   return hash;

@@ -51,7 +51,7 @@ export function errorAnswer(exchange: Exchange, error: GatewayError): Answer {
 }
 
 /** `{ "success": false, "data": { "message", "errorCode" } }`: the shape of the administration interface. */
-export function adminErrorAnswer(error: GatewayError): Answer {
+function adminErrorAnswer(error: GatewayError): Answer {
   const body = {
     success: false,
     data: { message: error.message, errorCode: error.adminCode },

@@ -7,7 +7,7 @@ import { removeAt, replaceAllAt, setAt } from './json-splice.ts';
 import { parseJson } from '../base/json.ts';
 
 /** The wire of an answer, for reading its texts. */
-export interface AnswerWire {
+interface AnswerWire {
   readonly dialect: Pick<Dialect, 'decodeAnswerTexts'>;
   readonly endpoint: { readonly id: EndpointId };
 }

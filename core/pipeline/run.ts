@@ -10,7 +10,7 @@ import type { Exchange } from './exchange.ts';
 import { callerKey } from './keys.ts';
 
 /** Handles an administration route once the pipeline's request hooks have let the request pass. */
-export type RouteHandler = (exchange: Exchange) => MaybePromise<Answer>;
+type RouteHandler = (exchange: Exchange) => MaybePromise<Answer>;
 
 /**
  * Walks one request through its pipeline: request hooks in file order until one answers or refuses, then the

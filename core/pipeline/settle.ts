@@ -16,7 +16,7 @@ export interface EngineRuntime extends HookRuntime {
 }
 
 /** What was sent to the client, as far as it was kept. */
-export interface SentAnswer {
+interface SentAnswer {
   readonly status: number;
   readonly body?: Buffer | undefined;
   readonly truncated?: boolean;

@@ -3,13 +3,13 @@ import type { StoredRecord } from './records.ts';
 import type { LogRecord } from './analytics.ts';
 
 /** A file that somebody may fetch. */
-export interface ExportFile extends StoredBlob {
+interface ExportFile extends StoredBlob {
   readonly fileName: string;
   readonly contentType: string;
 }
 
 /** Section `exports` of the configuration, as far as routes have to keep to it. */
-export interface ExportRules {
+interface ExportRules {
   /** What no export may have. */
   readonly deniedFields: readonly ExportField[];
   /** The most rows of one file. */

@@ -14,7 +14,7 @@ export interface JournalState {
 }
 
 /** What happens when the disk bound comes near: rows are given up by a rule, or requests have to wait. */
-export const journalPolicies = ['shed', 'block'] as const;
+const journalPolicies = ['shed', 'block'] as const;
 /** One of them. */
 export type JournalPolicy = (typeof journalPolicies)[number];
 

@@ -11,7 +11,7 @@ export interface DataVisibility {
 }
 
 /** Who may see and edit prompts. */
-export interface PromptAccess {
+interface PromptAccess {
   /** Default true. */
   readonly membersViewPrompts: boolean;
   /** Default false. */
@@ -45,12 +45,12 @@ export interface UserKeyRules {
 }
 
 /** What is kept of requests. Their rows always are: limits, budgets and analytics are counted by them. */
-export const loggingModes = ['full', 'metadata'] as const;
+const loggingModes = ['full', 'metadata'] as const;
 /** `full`: bodies too, unless the request, its key or the logger's options say otherwise; `metadata`: never. */
 export type LoggingMode = (typeof loggingModes)[number];
 
 /** How much is logged of requests. */
-export interface LoggingRules {
+interface LoggingRules {
   /** Default `full`. */
   readonly mode: LoggingMode;
 }

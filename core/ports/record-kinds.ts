@@ -136,11 +136,11 @@ export interface DeploymentData {
 }
 
 /** A folder of prompts. Its parent is another collection, or none. */
-export interface CollectionData {
+interface CollectionData {
   readonly isDefault: boolean;
 }
 
-export interface LabelData {
+interface LabelData {
   readonly description: string;
   readonly colourCode: string;
   readonly isUniversal: boolean;

@@ -88,7 +88,7 @@ export const providerFieldProperties = {
   oracle_key_passphrase: text('Passphrase of the signing key.'),
 } as const;
 
-export type ProviderFieldName = keyof typeof providerFieldProperties;
+type ProviderFieldName = keyof typeof providerFieldProperties;
 
 const sameAs = (field: ProviderFieldName) => text(`The same as ${field}.`);
 
@@ -106,7 +106,7 @@ export const providerFieldAliases: Readonly<Record<string, ProviderFieldName>> =
   api_version: 'azure_api_version',
 };
 
-export interface ProviderField {
+interface ProviderField {
   readonly name: ProviderFieldName;
   /** Behind the header prefix: `aws-access-key-id`. */
   readonly header: string;

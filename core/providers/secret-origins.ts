@@ -13,7 +13,7 @@ export interface SecretOrigin {
 }
 
 /** Where the secrets of an integration go. */
-export interface SecretOrigins {
+interface SecretOrigins {
   readonly own: SecretOrigin;
   /** By slug, of models that have an address of their own. */
   readonly models: ReadonlyMap<string, SecretOrigin>;

@@ -1,5 +1,5 @@
 /** One step of a path: a member by name, any member, an element by place, any element, or any way down. */
-export type PathStep =
+type PathStep =
   | { readonly kind: 'member'; readonly name: string }
   | { readonly kind: 'element'; readonly index: number }
   | { readonly kind: 'any-member' | 'any-element' | 'any-depth' };
@@ -41,7 +41,7 @@ export interface PathState {
 }
 
 /** A member's name, or an element's place. */
-export type Place = string | number;
+type Place = string | number;
 
 /** Where the paths have come to behind a member or an element; the rule of the first that ends there, if one does. */
 export function descend(states: readonly PathState[], place: Place): readonly PathState[] | PathRule {

@@ -18,7 +18,7 @@ export interface CallBody {
 }
 
 /** What telling a call needs to know of the client's request. */
-export type ToldCallOptions = Omit<ShownHeadersOptions, 'alsoShown' | 'isKnown'> & {
+type ToldCallOptions = Omit<ShownHeadersOptions, 'alsoShown' | 'isKnown'> & {
   /** The headers that the client sent. */
   readonly clientHeaders: HeaderList;
 };

@@ -7,7 +7,7 @@ const replacement = Type.Optional(
 const strict = { additionalProperties: false } as const;
 
 /** One rule of `redact`. */
-export const RedactionRule = Type.Union([
+const RedactionRule = Type.Union([
   Type.Object(
     {
       path: Type.String({

@@ -20,7 +20,7 @@ const ofOneFile =
   /^(?:content-(?:length|md5|digest|disposition|range)|etag|last-modified|accept-ranges|digest)$/i;
 
 /** Sends a request to the target of the try. */
-export type AskTarget = (request: UpstreamRequest) => Promise<Answer>;
+type AskTarget = (request: UpstreamRequest) => Promise<Answer>;
 
 /** The request asks for the output of a batch. */
 export function asksForOutput({ endpoint, method, path }: Exchange): boolean {

@@ -4,7 +4,7 @@ import type { Transport, UpstreamCall, UpstreamRequest } from '../ports/transpor
 import type { Exchange } from '../pipeline/exchange.ts';
 import type { AnswerFacts } from '../dialects/dialect.ts';
 
-export interface CollectedAnswer {
+interface CollectedAnswer {
   readonly status: number;
   readonly headers: HeaderList;
   readonly body: Buffer;

@@ -22,7 +22,7 @@ const maxAnswerBytes = 1_048_576;
 const maxDimensions = 16_384;
 
 /** What `createEmbeddings` needs. */
-export interface EmbeddingsSetup {
+interface EmbeddingsSetup {
   /** As `compileTargets` returns them. */
   readonly known: ReadonlyMap<string, KnownProvider>;
   readonly transport: Transport;

@@ -228,7 +228,7 @@ function isOfTheClientsWire(lower: string, speaksAnthropic: boolean): boolean {
 }
 
 /** What decides over the caller's credential headers. */
-export type CredentialRules = Pick<ForwardOptions, 'passCredentials' | 'dropAuthorization' | 'keyPrefix'>;
+type CredentialRules = Pick<ForwardOptions, 'passCredentials' | 'dropAuthorization' | 'keyPrefix'>;
 
 /** Whether a credential header of the caller, named in lower case, goes on to the provider. */
 export function mayPassCredential(name: string, value: string, options: CredentialRules): boolean {

@@ -284,7 +284,7 @@ const maxProviders = 100;
 
 export type ModelListings = Readonly<Partial<Record<DialectName, ModelListing>>>;
 
-export interface CatalogueSetup {
+interface CatalogueSetup {
   readonly known: ReadonlyMap<string, KnownProvider>;
   /** Those that workspaces have in the store; absent for none. */
   readonly stored?: StoredProviders | undefined;

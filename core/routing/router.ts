@@ -150,7 +150,7 @@ function named({ name, isToken }: KeyRecord): string {
   return `${isToken === true ? 'token' : 'service key'} "${name}"`;
 }
 
-export interface RouterSetup {
+interface RouterSetup {
   readonly config: GatewayConfig;
   readonly table: ProviderTable;
   readonly transport: Transport;

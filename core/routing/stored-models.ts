@@ -9,7 +9,7 @@ const maxNamed = 10;
 const maxShown = 200;
 
 /** One deployment of Azure, as integrations have it in their settings. */
-export interface StoredDeployment {
+interface StoredDeployment {
   readonly id: string;
   readonly apiVersion: string;
   /** The model behind it, for prices; empty when nothing says so. */

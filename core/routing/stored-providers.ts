@@ -143,7 +143,7 @@ class StoredTarget implements TargetModels {
 }
 
 /** What looking up stored providers needs. */
-export interface StoredProvidersSetup extends StoredTargetSetup {
+interface StoredProvidersSetup extends StoredTargetSetup {
   readonly directory: Pick<Directory, 'standing' | 'record' | 'records'>;
   readonly table: ProviderTable;
   readonly box: SecretBox;

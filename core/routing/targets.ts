@@ -191,7 +191,7 @@ function passing(target: Target, apiKey?: string): Target {
 }
 
 /** What a target is built with. */
-export interface Holding {
+interface Holding {
   readonly fields: Fields;
   readonly apiKey: string | undefined;
   /** The operator gave it. */
@@ -199,7 +199,7 @@ export interface Holding {
 }
 
 /** Where a provider comes from: a row of the table, the configuration, or both. */
-export interface KnownProviderSource {
+interface KnownProviderSource {
   readonly name: string;
   readonly row: ProviderRow;
   readonly fields: Fields;

@@ -263,7 +263,7 @@ function headersAs(headers: HeaderList, contentType: string): string[] {
 const threadBytes = 1_048_576;
 
 /** An answer in the client's wire, and what it tells. */
-export interface TranslatedBody {
+interface TranslatedBody {
   readonly body: Buffer;
   readonly contentType: string;
   readonly facts: AnswerFacts;
@@ -295,7 +295,7 @@ export function bodyObject(json: unknown): JsonObject {
 }
 
 /** What the translation of an exchange needs beside the codecs. */
-export interface TranslationSetup {
+interface TranslationSetup {
   readonly exchange: Exchange;
   readonly body: JsonObject;
   readonly host: HostFacts;
@@ -432,7 +432,7 @@ function documentOf(body: JsonObject, { exchange, now }: TranslationSetup): Buff
 }
 
 /** What a provider reported, as an error that can be thrown. */
-export function reportedError(error: ProviderError): GatewayError {
+function reportedError(error: ProviderError): GatewayError {
   return new GatewayError('provider_error', error.message, {
     param: error.param ?? null,
     reported: { status: error.status, type: error.type, code: error.code },

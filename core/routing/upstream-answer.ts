@@ -145,7 +145,7 @@ export class AnswerScan {
   }
 }
 
-export interface UpstreamAnswerOptions {
+interface UpstreamAnswerOptions {
   readonly clock: Clock;
   readonly maxAnswerBytes: number;
   /** The gateway asked for usage on the client's behalf: the extra event must not reach the client. */
@@ -155,7 +155,7 @@ export interface UpstreamAnswerOptions {
 }
 
 /** An attempt that brought no answer. */
-export class FailedAttempt {
+class FailedAttempt {
   readonly error: GatewayError;
   readonly facts: FailureFacts;
 
@@ -169,7 +169,7 @@ export class FailedAttempt {
  * One answer of a provider: collected when it is a modelled JSON answer, else handed on as a stream while it
  * flows. The bytes stay as they are; usage is scanned beside them.
  */
-export class UpstreamAnswer implements UpstreamHandler, StreamSource {
+class UpstreamAnswer implements UpstreamHandler, StreamSource {
   private readonly exchange: Exchange;
   private resolve: (result: Answer | FailedAttempt) => void;
   private readonly options: UpstreamAnswerOptions;

@@ -134,13 +134,10 @@ export function onDropOf(target: Target, { configOnDrop, onDrop }: TryParts['opt
 }
 
 /** The request's body, or what config and attempt hooks made of it. */
-export type SentBody = Pick<
-  AttemptBody,
-  'loaded' | 'changed' | 'json' | 'text' | 'bytes' | 'outgoing' | 'hold'
-> &
+type SentBody = Pick<AttemptBody, 'loaded' | 'changed' | 'json' | 'text' | 'bytes' | 'outgoing' | 'hold'> &
   MayBeLarge;
 
-export interface OutgoingRequest {
+interface OutgoingRequest {
   readonly request: UpstreamRequest;
   /** Usage was asked for on the client's behalf. */
   readonly stripUsage: boolean;
@@ -153,7 +150,7 @@ export function sentBody(exchange: Exchange): SentBody {
 }
 
 /** The body that this attempt sends, with what its host wants otherwise; `report` is told what that leaves out. */
-export function editedBody(
+function editedBody(
   exchange: Exchange,
   edit: NonNullable<Extract<UpstreamPlan, { readonly kind: 'pass' }>['edit']>,
   report: EncodeReport,
@@ -174,7 +171,7 @@ export function editedBody(
 }
 
 /** The client's own request, passed on in `body`. */
-export function passedRequest(
+function passedRequest(
   parts: TryParts,
   path: string,
   body: SentBody,
@@ -204,7 +201,7 @@ export function passedRequest(
 }
 
 /** The request in the wire of its target. */
-export function translatedRequest(
+function translatedRequest(
   parts: TryParts,
   { encoded }: Translation,
   trace: ToldTrace | undefined,
@@ -378,7 +375,7 @@ export function planCall(
 }
 
 /** What a wire may know of a request when it plans it. */
-export function callFacts(
+function callFacts(
   { dialect, endpoint, method, path, query, facts }: PlannedCall,
   host: HostFacts,
 ): UpstreamCallFacts {

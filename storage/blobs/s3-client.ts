@@ -21,7 +21,7 @@ export interface S3ClientOptions {
 }
 
 /** One request. `name` is empty for requests about the bucket. */
-export interface S3Request {
+interface S3Request {
   readonly method: 'GET' | 'PUT' | 'POST' | 'DELETE';
   readonly name: string;
   /** Encoded, without `?`. */
@@ -31,14 +31,14 @@ export interface S3Request {
 }
 
 /** A whole answer with a status below 300, or 404. */
-export interface S3Answer {
+interface S3Answer {
   readonly status: number;
   readonly etag: string;
   readonly text: string;
 }
 
 /** A file on its way. */
-export interface S3Download {
+interface S3Download {
   readonly bytes: number;
   readonly content: AsyncIterable<Buffer>;
 }

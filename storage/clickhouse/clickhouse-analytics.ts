@@ -64,7 +64,7 @@ const idsAtOnce = 1000;
 const readBytes = 256 * 1024;
 
 /** What is known of a store beside its address. */
-export interface StoreTraits {
+interface StoreTraits {
   readonly readsFiles?: boolean | undefined;
   readonly queryBounds?: QueryBounds | undefined;
   /** How long rows of requests are kept, milliseconds; Infinity (the default): for ever. Roll-ups last longer. */

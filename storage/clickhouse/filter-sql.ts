@@ -11,7 +11,7 @@ export const inWindow = between('from', 'to');
 const inPlace =
   'organisation_id = {organisation:String} AND ({everywhere:UInt8} OR workspace_id = {workspace:String})';
 /** The same for feedback, which also says who gave it. */
-export const whoseEver = `${inPlace} AND ({everybody:UInt8} OR user_id = {user:String}) AND ({every_key:UInt8} OR api_key_id = {key:String})`;
+const whoseEver = `${inPlace} AND ({everybody:UInt8} OR user_id = {user:String}) AND ({every_key:UInt8} OR api_key_id = {key:String})`;
 
 /** The conditions that every query carries, with their values apart from them. */
 export function visible(
@@ -135,7 +135,7 @@ const mostPairs = 20;
 const mostText = 256;
 
 /** Conditions over `requests`, all of which must hold, and the values of their placeholders. */
-export interface FilterSql {
+interface FilterSql {
   readonly conditions: readonly string[];
   readonly parameters: Readonly<Record<string, unknown>>;
 }

@@ -204,7 +204,7 @@ export interface GateBounds {
 export type Asker = Pick<Visibility, 'organisationId' | 'workspaceId' | 'asker'>;
 
 /** What a gate tells of itself. */
-export interface GateWatch {
+interface GateWatch {
   /** A query has got no place: `full` at once, `late` after its longest wait. */
   refused(reason: 'full' | 'late'): void;
   /** A query has ended, well or not, and how long it ran and had waited, in milliseconds. */

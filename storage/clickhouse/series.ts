@@ -71,7 +71,7 @@ export async function feedbackSeries(
 const mostPoints = 100_000;
 
 /** One row of a statement that ends with `seriesEnd`: a point, or the total of a value of the split. */
-export interface SeriesResult {
+interface SeriesResult {
   /** Seconds since the epoch. */
   readonly point_at: number;
   readonly point_split?: string;
@@ -88,7 +88,7 @@ interface Placed {
  * The first and the last part of a statement over rows with `at` and `split`, which gives points and totals. `weight`:
  * of the points of a bucket the one with most of it comes first.
  */
-export function seriesStatement(
+function seriesStatement(
   from: string,
   computed: readonly string[],
   { isSplit, weight }: { readonly isSplit: boolean; readonly weight: string },
@@ -114,7 +114,7 @@ export function seriesStatement(
  * Brings the rows of such a statement into the order of a series and fills its gaps. Throws `invalid_request` for too
  * many points.
  */
-export async function arrangeSeries<Result extends SeriesResult, Values extends object>(
+async function arrangeSeries<Result extends SeriesResult, Values extends object>(
   results: readonly Result[],
   starts: readonly number[],
   isSplit: boolean,

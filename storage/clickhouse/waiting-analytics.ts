@@ -7,7 +7,7 @@ import type { Log } from '../../core/ports/log.ts';
 import { AnalyticsStartError } from './store-errors.ts';
 
 /** What waiting for a server takes. */
-export interface WaitingParts {
+interface WaitingParts {
   /** Opens the store; throws an `AnalyticsStartError` when it cannot. Called again until it succeeds. */
   open(): Promise<Analytics>;
   readonly clock: Clock;

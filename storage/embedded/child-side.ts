@@ -3,7 +3,7 @@ import os from 'node:os';
 import { writePrivately } from './own-folder.ts';
 
 /** What a child process does when its parent says so. */
-export interface ChildWork<Options> {
+interface ChildWork<Options> {
   /** Opens what it serves and returns the port, 0 for none. What it throws is told to the parent, and the process ends. */
   start(message: StartMessage<Options>): Promise<number>;
   /** Ends what runs within so many milliseconds and closes everything; the process ends then. */

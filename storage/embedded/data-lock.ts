@@ -285,7 +285,7 @@ export class DataFolderInUse extends Error {
 }
 
 /** The process that holds a folder. */
-export interface Holder {
+interface Holder {
   readonly pid: number;
   readonly host: string;
   /** Whether its number means the same process here. */
@@ -298,7 +298,7 @@ export interface DataLock {
 }
 
 /** What taking a folder takes. */
-export interface LockOptions {
+interface LockOptions {
   readonly clock: Clock;
   /** Is told when it has to be watched whether another process lives. */
   readonly log?: Log;
@@ -379,7 +379,7 @@ export async function dataFolderHolder(directory: string): Promise<FoundHolder |
 }
 
 /** A process that was found to hold a folder. */
-export interface FoundHolder extends Holder {
+interface FoundHolder extends Holder {
   /** Whether it is known to live; else that shows only while it is watched, as `lockData` does. */
   readonly certain: boolean;
 }

@@ -16,7 +16,7 @@ const otherRemedy = 'Check its owner and its modes, or name another data folder 
  * Why nothing can be written to a folder, with the remedy, in one sentence; undefined when it can. Writes a small file
  * and removes it: a full disk still makes empty ones.
  */
-export async function writeFault(directory: string): Promise<string | undefined> {
+async function writeFault(directory: string): Promise<string | undefined> {
   const probe = join(directory, `.weir-${process.pid}.tmp`);
   try {
     const handle = await open(probe, 'w', 0o600);

@@ -1,5 +1,5 @@
 /** How the memory of the embedded engine's process is shared out, bytes. */
-export interface MemoryBudget {
+interface MemoryBudget {
   /** What the engine may allocate, for everything. */
   readonly engine: number;
   /** What one query may. */

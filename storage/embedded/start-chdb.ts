@@ -13,7 +13,7 @@ import { runtimeFolder } from './own-folder.ts';
 import { ChildStartError, SupervisedChild } from './supervised-child.ts';
 
 /** Where the embedded analytics engine keeps its data and how much memory it may take. */
-export interface ChdbOptions {
+interface ChdbOptions {
   readonly directory: string;
   readonly log: Log;
   readonly clock: Clock;

@@ -11,7 +11,7 @@ import { socketFolder } from './own-folder.ts';
 import { ChildStartError, SupervisedChild } from './supervised-child.ts';
 
 /** Where the embedded relational engine keeps its data. */
-export interface PgliteOptions {
+interface PgliteOptions {
   readonly directory: string;
   readonly log: Log;
   readonly clock: Clock;

@@ -11,7 +11,7 @@ const format = 1;
 const lineLength = 256 * 1024;
 
 /** What `keepSnapshots` needs. */
-export interface SnapshotsOptions {
+interface SnapshotsOptions {
   /** The data folder, absolute; its lock is ours. */
   readonly data: string;
   /** Whose directory it is: a snapshot of another organisation is not used. */

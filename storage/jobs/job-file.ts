@@ -7,7 +7,7 @@ import type { Log } from '../../core/ports/log.ts';
 const slackBytes = 1_048_576;
 
 /** What `JobFile` needs. */
-export interface JobFileOptions {
+interface JobFileOptions {
   /** Made when it is missing. */
   readonly directory: string;
   readonly log: Log;

@@ -85,7 +85,7 @@ const atOnce = 4;
 const longestSleepMs = 60_000;
 
 /** What `openLocalJobs` needs. */
-export interface LocalJobsOptions {
+interface LocalJobsOptions {
   /** Where jobs are kept; made when it is missing, used by this process alone. */
   readonly directory: string;
   readonly log: Log;

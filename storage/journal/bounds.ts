@@ -133,7 +133,7 @@ export class FairShares {
 }
 
 /** The room of a journal. */
-export interface Room {
+interface Room {
   /** All segments together, on disk. */
   readonly maxBytes: number;
   /** Rows that are not on disk yet, in characters. */

@@ -36,7 +36,7 @@ export function boundOn(disk: Disk, held: number, minFree?: number): number {
 }
 
 /** What `followDisk` needs. */
-export interface DiskRoomParts {
+interface DiskRoomParts {
   readonly bounds: Bounds;
   readonly disk: () => Promise<Disk>;
   readonly minFreeBytes: number | undefined;

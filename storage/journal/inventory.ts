@@ -27,7 +27,7 @@ export class FaultList {
 }
 
 /** A segment as it stands in the folder: the bytes from `from` to `end` of the file at `path`. */
-export interface StandingSegment {
+interface StandingSegment {
   readonly name: SegmentName;
   readonly path: string;
   readonly from: number;

@@ -77,7 +77,7 @@ export function readRow(line: Pick<RowLine, 'bytes' | 'isTooLong'>): RowHead {
 }
 
 /** A segment of an earlier run and the table it belongs to. */
-export interface RecoveredSegment {
+interface RecoveredSegment {
   readonly table: SegmentName['table'];
   readonly segment: Segment;
   /** When its last row was written, milliseconds. */

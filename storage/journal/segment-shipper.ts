@@ -22,7 +22,7 @@ const mostRefusedInRow = 100;
 export type Insert = (table: JournalTable, rows: StoredRows, token: string) => Promise<void>;
 
 /** What a shipper works with. */
-export interface ShipperParts {
+interface ShipperParts {
   readonly table: JournalTable;
   /** Undefined when there is no store: segments wait. */
   readonly insert: Insert | undefined;

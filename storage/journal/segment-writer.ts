@@ -143,7 +143,7 @@ const firstRetryMs = 50;
 const longestRetryMs = 5000;
 
 /** What a writer works with. */
-export interface WriterParts {
+interface WriterParts {
   readonly table: JournalTable;
   readonly folder: SegmentFolder;
   readonly ledger: Ledger;

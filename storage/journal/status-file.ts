@@ -12,7 +12,7 @@ const everyMs = 2000;
 export const statusFile = (data: string): string => path.join(data, 'journal-status.json');
 
 /** What `keepStatus` needs. */
-export interface StatusParts {
+interface StatusParts {
   readonly file: string;
   readonly journal: Pick<Journal, 'state' | 'shedBy' | 'room' | 'lastError'>;
   readonly clock: Clock;

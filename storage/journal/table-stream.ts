@@ -14,7 +14,7 @@ import { SegmentShipper, type Insert } from './segment-shipper.ts';
 import { SegmentWriter } from './segment-writer.ts';
 
 /** What the tables of a journal share. */
-export interface StreamParts {
+interface StreamParts {
   readonly folder: SegmentFolder;
   readonly quarantine: Quarantine;
   readonly bounds: Bounds;

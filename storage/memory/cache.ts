@@ -126,7 +126,7 @@ export class ValueNursery {
 }
 
 /** Bounds of a cache in memory, in bytes. */
-export interface MemoryCacheOptions {
+interface MemoryCacheOptions {
   readonly clock: Clock;
   /** All values with their keys together; the ones used longest ago leave first. */
   readonly maxBytes: number;
@@ -135,7 +135,7 @@ export interface MemoryCacheOptions {
 }
 
 /** A cache in this process; it answers at once. */
-export interface MemoryCache extends Cache {
+interface MemoryCache extends Cache {
   get(key: string): CachedValue | undefined;
   set(key: string, bytes: Uint8Array, ttlMs: number): void;
   delete(key: string): void;

@@ -118,7 +118,7 @@ class KeyTable {
 }
 
 /** What `createMemoryCounters` needs. */
-export interface MemoryCountersOptions {
+interface MemoryCountersOptions {
   readonly clock: Clock;
   readonly log: Log;
   /** Keys held at once (a key over windows of two lengths counts twice); beyond it new keys are refused. Default 1,000,000. */
@@ -126,7 +126,7 @@ export interface MemoryCountersOptions {
 }
 
 /** Counters in this process; they answer at once. */
-export interface MemoryCounters extends Counters {
+interface MemoryCounters extends Counters {
   take(windows: readonly Window[], amount: number): Decision;
   adjust(windows: readonly Window[], delta: number): void;
   /** Stops the sweep and forgets everything. */

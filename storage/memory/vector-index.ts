@@ -5,7 +5,7 @@ import type { Similar, VectorBounds, VectorIndex, VectorPartition } from '../../
 const maxPerPartition = 5000;
 
 /** A vector index in this process; it answers at once. */
-export interface MemoryVectorIndex extends VectorIndex {
+interface MemoryVectorIndex extends VectorIndex {
   nearest(partition: VectorPartition, vector: Float32Array, threshold: number): Similar | undefined;
   add(partition: VectorPartition, id: string, vector: Float32Array, bounds: VectorBounds): void;
   remove(partition: VectorPartition, id: string): void;

@@ -1,14 +1,14 @@
 import { escapeIdentifier, type ClientBase } from 'pg';
 
 /** Where the rows of a store go. */
-export interface RowSink {
+interface RowSink {
   table(name: string): Promise<void>;
   /** JSON objects, each on one line. */
   addRows(rows: readonly string[]): Promise<void>;
 }
 
 /** What a snapshot of a store says about itself. */
-export interface SnapshotHead {
+interface SnapshotHead {
   readonly migrations: readonly { readonly name: string; readonly sha256: string }[];
 }
 

@@ -101,7 +101,7 @@ export class ChangeListener {
 }
 
 /** What `Connections` needs. */
-export interface ConnectionsOptions {
+interface ConnectionsOptions {
   readonly settings: pg.PoolConfig;
   readonly log: Log;
   readonly clock: Clock;

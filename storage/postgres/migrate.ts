@@ -64,7 +64,7 @@ function readableFrom(id: number, name: string, sql: string): number {
 }
 
 /** What `migrate` needs. */
-export interface MigrateOptions {
+interface MigrateOptions {
   /** A connection that nobody else uses meanwhile. */
   readonly client: ClientBase;
   readonly migrations: readonly Migration[];

@@ -158,7 +158,7 @@ export function recordsReader(statements: Statements): RecordsReader {
 }
 
 /** Records of one kind in one organisation. */
-export function ofKind(organisationId: string, kind: RecordKind): SQL | undefined {
+function ofKind(organisationId: string, kind: RecordKind): SQL | undefined {
   return and(eq(records.organisationId, organisationId), eq(records.kind, kind));
 }
 

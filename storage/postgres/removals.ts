@@ -10,7 +10,7 @@ const keptMs = 2 * 24 * 3600 * 1000;
 const mostAtOnce = 1000;
 
 /** A table whose removals directories ask for. */
-export type FollowedTable = PgTable & { readonly id: PgColumn; readonly organisationId: PgColumn };
+type FollowedTable = PgTable & { readonly id: PgColumn; readonly organisationId: PgColumn };
 
 /** Ids of the organisation's rows that its changes after this number removed and that are not there again. */
 export async function removedSince(
@@ -39,7 +39,7 @@ export async function removedSince(
 }
 
 /** What `rememberRemovals` notes. */
-export interface Removed {
+interface Removed {
   readonly table: FollowedTable;
   readonly ids: readonly string[];
   /** Milliseconds since the epoch. */

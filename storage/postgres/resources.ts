@@ -26,7 +26,7 @@ const mostRetries = 3;
 const retryPauseMs = 20;
 
 /** What `createResources` needs. */
-export interface ResourcesOptions {
+interface ResourcesOptions {
   /** Opened and migrated; closed with the resources. */
   readonly database: Database;
   readonly clock: Clock;

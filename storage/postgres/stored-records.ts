@@ -32,7 +32,7 @@ export async function insertRow<Table extends PgTable>(
 }
 
 /** What `replaceRow` stores, and where. */
-export interface Replacement<Table extends PgTable> {
+interface Replacement<Table extends PgTable> {
   readonly table: Table;
   readonly row: PgUpdateSetSource<Table>;
   /** The row to replace, its version included. */
@@ -76,7 +76,7 @@ export interface PageFromEnd extends Page {
 }
 
 /** The two statements of a list. */
-export interface ListStatements<T> {
+interface ListStatements<T> {
   total(): Promise<number>;
   /** The rows of a page, which is not empty, in the order that it says. */
   rows(page: PageFromEnd): Promise<readonly T[]>;

@@ -4,7 +4,7 @@ import type { Log } from '../../core/ports/log.ts';
 import type { Database } from './database.ts';
 
 /** What `startVacuum` needs. */
-export interface VacuumParts {
+interface VacuumParts {
   /** The embedded engine: a server vacuums by itself. */
   readonly database: Pick<Database, 'query' | 'isBusy'>;
   readonly log: Log;

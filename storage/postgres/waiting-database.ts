@@ -6,7 +6,7 @@ import type { Database, Statements, TransactionOptions } from './database.ts';
 import { ResourcesStartError } from './database-errors.ts';
 
 /** What waiting for a server takes. */
-export interface WaitingDatabaseParts {
+interface WaitingDatabaseParts {
   /** Where the server is, without credentials. */
   readonly label: string;
   /** One attempt; throws a `ResourcesStartError` when the store cannot be opened. Called again until it succeeds. */

@@ -10,7 +10,7 @@ import { createRedisCounters } from './redis-counters.ts';
 import { createRedisVectorIndex } from './redis-vector-index.ts';
 
 /** What `openSharedStores` needs. */
-export interface SharedStoresOptions {
+interface SharedStoresOptions {
   /** As configured; each `url` is `memory:` or a Redis server, the cache's by default that of the counters. */
   readonly storage: {
     readonly counters: { readonly url: string };
@@ -28,7 +28,7 @@ export interface SharedStoresOptions {
 }
 
 /** The counters, the cache and its vectors as configured. */
-export interface SharedStores {
+interface SharedStores {
   readonly counters: Counters;
   readonly cache: Cache;
   /** Where the cache is, so that answers and their questions are shared by the same gateways. */

@@ -4,7 +4,7 @@ import { encodeCount, encodeParts, type RedisReply } from './encoded-command.ts'
 import type { RedisConnection } from './redis-connection.ts';
 
 /** Bounds of a cache on a Redis server, in bytes. */
-export interface RedisCacheOptions {
+interface RedisCacheOptions {
   readonly redis: RedisConnection;
   readonly clock: Clock;
   /** A longer value is not taken. */

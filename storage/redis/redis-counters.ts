@@ -150,7 +150,7 @@ const retryAfterSeconds = 2;
 const giveBackMs = 5000;
 
 /** What `createRedisCounters` needs. */
-export interface RedisCountersOptions {
+interface RedisCountersOptions {
   readonly redis: RedisConnection;
   /** Counters in this process, which decide under the policy `local` while the server is away. */
   readonly local: Counters;

@@ -9,7 +9,7 @@ const maxPerPartition = 100_000;
 const leavingAtOnce = 10;
 
 /** What `createRedisVectorIndex` needs. */
-export interface RedisVectorIndexOptions {
+interface RedisVectorIndexOptions {
   readonly redis: RedisConnection;
   /** In this process: for a server that has no vector sets. */
   readonly local: VectorIndex;

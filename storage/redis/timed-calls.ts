@@ -205,7 +205,7 @@ const tickMs = 10;
 const ownLagMs = 20;
 
 /** What `TimedCalls` needs. */
-export interface TimedCallsOptions {
+interface TimedCallsOptions {
   readonly clock: Clock;
   /** Calls under way at once; one more is refused. */
   readonly maxPending: number;

@@ -63,7 +63,7 @@ const fileName = 'secret.key';
 const maxFileBytes = 65_536;
 
 /** The keys of a data folder. */
-export interface KeyFile {
+interface KeyFile {
   /** Where it is, for messages. */
   readonly path: string;
   /** The key that seals comes first; those behind it only open what they sealed. At least one. */
@@ -74,7 +74,7 @@ export interface KeyFile {
  * Reads the key file of a data folder; undefined when there is none. Throws one sentence when others may read it, or
  * when it holds anything but keys.
  */
-export async function readKeyFile(dataFolder: string): Promise<KeyFile | undefined> {
+async function readKeyFile(dataFolder: string): Promise<KeyFile | undefined> {
   const file = path.join(dataFolder, fileName);
   let handle: FileHandle;
   try {
@@ -101,7 +101,7 @@ export async function readKeyFile(dataFolder: string): Promise<KeyFile | undefin
 }
 
 /** Makes a key file for a data folder that has none, with a new key and mode 0600. */
-export function createKeyFile(dataFolder: string): Promise<KeyFile> {
+function createKeyFile(dataFolder: string): Promise<KeyFile> {
   return write(path.join(dataFolder, fileName), [sealingKey(randomBytes(32))]);
 }
 

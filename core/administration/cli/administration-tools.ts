@@ -25,7 +25,7 @@ export interface RotationTools {
 }
 
 /** A place in an audit chain: number 0 before its first record. */
-export interface ChainPlace {
+interface ChainPlace {
   readonly number: number;
   readonly hash: string;
 }

@@ -359,7 +359,7 @@ function ofOrganisation<T extends { readonly organisationId: string }>(
 }
 
 /** A page of a list that begins with `own`; of the store only what is missing is asked for. */
-export async function listed<T>(
+async function listed<T>(
   own: readonly T[],
   { offset, limit }: Page,
   store: (rest: Page) => Promise<Paged<T>>,
@@ -373,7 +373,7 @@ export async function listed<T>(
 }
 
 /** Throws `resource_conflict` for a record that the file owns. `subject`: `The key "batch"`. */
-export function refuseOwned(records: FileRecords, id: string, subject: string): void {
+function refuseOwned(records: FileRecords, id: string, subject: string): void {
   const owner = records.ownerOf(id);
   if (owner !== undefined) throw ownedBy(owner, subject);
 }
@@ -384,11 +384,7 @@ function ownedBy(owner: string, subject: string): GatewayError {
 }
 
 /** Throws `already_exists` when the file owns such a record. `subject`: `A key named "batch"`. */
-export function refuseTwin(
-  records: FileRecords,
-  twin: { readonly id: string } | undefined,
-  subject: string,
-): void {
+function refuseTwin(records: FileRecords, twin: { readonly id: string } | undefined, subject: string): void {
   if (twin === undefined) return;
   throw new GatewayError(
     'already_exists',

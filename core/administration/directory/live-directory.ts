@@ -37,7 +37,7 @@ const lookTimeoutMs = 60_000;
 const forgetsAfterMs = 12 * 3_600_000;
 
 /** What `createDirectory` needs. */
-export interface DirectoryOptions {
+interface DirectoryOptions {
   /** Runs once, before anything is read from the store. Default: makes the default records of `base`. */
   readonly prepareStore?: () => Promise<void>;
   /** What is known without a store: the default organisation and workspace, the owner's key. Its keys come first. */

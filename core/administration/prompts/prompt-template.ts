@@ -245,7 +245,7 @@ function variablesOf({ variables }: Readonly<Record<string, JsonValue>>): JsonOb
 }
 
 /** A prompt's template: messages whose texts are templates, or one text. */
-export type PromptTemplate = (
+type PromptTemplate = (
   | { readonly kind: 'messages'; readonly messages: readonly Node[] }
   | { readonly kind: 'text'; readonly text: Template }
 ) & {
@@ -254,7 +254,7 @@ export type PromptTemplate = (
 };
 
 /** What a prompt's template comes to. */
-export type RenderedPrompt =
+type RenderedPrompt =
   | { readonly kind: 'messages'; readonly messages: JsonValue[] }
   | { readonly kind: 'text'; readonly text: string };
 

@@ -51,7 +51,7 @@ function readDates({ created_at: created, updated_at: updated, version }: ShownD
 }
 
 /** Metadata and config as they stand in the file. */
-export function showDefaults({
+function showDefaults({
   metadata,
   configId,
 }: {
@@ -65,7 +65,7 @@ export function showDefaults({
 }
 
 /** Metadata and config of the file. */
-export function readDefaults({ metadata, config_id: configId }: ShownDefaults): {
+function readDefaults({ metadata, config_id: configId }: ShownDefaults): {
   metadata?: Readonly<Record<string, string>>;
   configId?: string;
 } {

@@ -115,7 +115,7 @@ export type ReadLine =
   | { readonly organisationId: string; readonly version: RecordVersion; readonly kind: RecordKind };
 
 /** The line of a record, without its line break. Its secrets are in it as they are stored: sealed. */
-export function recordLine(record: StoredRecord): string {
+function recordLine(record: StoredRecord): string {
   return lineStart + JSON.stringify(shownRecord(record));
 }
 
@@ -135,7 +135,7 @@ export function shownRecord(record: StoredRecord): ShownRecord {
 }
 
 /** The line of a version. */
-export function versionLine({ organisationId, kind }: StoredRecord, version: RecordVersion): string {
+function versionLine({ organisationId, kind }: StoredRecord, version: RecordVersion): string {
   const { labelId } = version;
   const shown: ShownVersion = {
     ...{ organisation_id: organisationId, version_of: version.recordId, kind, id: version.id },

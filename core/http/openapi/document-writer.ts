@@ -270,7 +270,7 @@ function errorReferences(shape: ErrorShape): Readonly<Record<string, DocumentObj
 }
 
 /** The version of the interface, which is not that of the software. */
-export const interfaceVersion = '2.0.0';
+const interfaceVersion = '2.0.0';
 
 /** An OpenAPI 3.1 document, plain JSON. */
 export interface OpenApiDocument {

@@ -157,7 +157,7 @@ export function buildOpenApi(compiled: CompiledPipelines, server: DescribedServe
 }
 
 /** What is served, by tag. A contributed route takes the place of an endpoint of providers that has its path. */
-export function operationsOf(compiled: CompiledPipelines): readonly Operation[] {
+function operationsOf(compiled: CompiledPipelines): readonly Operation[] {
   const routed = [...modelOperations, ...jobOperations, ...proxyOperations].flatMap(([tag, operations]) =>
     operations.filter((one) => isServed(compiled, one)).map((one) => routedOperation(one, tag)),
   );

@@ -293,7 +293,7 @@ export class BreakerTry {
 }
 
 /** What `Breakers` needs. */
-export interface BreakersOptions {
+interface BreakersOptions {
   readonly counters: Counters;
   readonly clock: Clock;
   /** Hears when a breaker opens (warn), lets one request try and closes (info). */

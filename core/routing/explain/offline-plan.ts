@@ -112,7 +112,7 @@ function messageOf({ method, path, headers }: RequestFile, body: Buffer): Incomi
 }
 
 /** What a plan is worked out with. */
-export interface OfflineParts extends Pick<OfflineSetup, 'dialects' | 'clock'> {
+interface OfflineParts extends Pick<OfflineSetup, 'dialects' | 'clock'> {
   readonly gateway: GatewayConfig;
   /** Every provider that can be addressed, `compileTargets`. */
   readonly known: ReadonlyMap<string, KnownProvider>;

@@ -144,7 +144,7 @@ function member(pen: Pen, at: number, drops: Drops | undefined, value: string | 
 }
 
 /** A body whose text can be changed as a whole: that of an attempt. */
-export interface EditableBody extends MayBeLarge {
+interface EditableBody extends MayBeLarge {
   readonly text: string;
   readonly json: JsonValue | undefined;
   /** Takes over the changed text and what it says. */

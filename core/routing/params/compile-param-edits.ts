@@ -55,7 +55,7 @@ export interface ParamSources {
 }
 
 /** What is wrong with them, by the place below the target: `drop_params[2]`. */
-export interface ParamIssue {
+interface ParamIssue {
   readonly path: string;
   readonly message: string;
 }

@@ -29,7 +29,7 @@ export function saysNothing(config: RouteConfigInput): boolean {
 }
 
 /** What decides over the keys of a node. */
-export interface NodeRules {
+interface NodeRules {
   readonly knowsProvider: KnowsProvider;
   /** What the gateway's own headers begin with, each with its dash. Default none. */
   readonly servicePrefixes?: readonly string[];

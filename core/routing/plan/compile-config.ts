@@ -107,9 +107,9 @@ export type CompileResult =
     };
 
 /** Deepest nesting of targets, references to other configs included. */
-export const maxDepth = 16;
+const maxDepth = 16;
 /** Most targets without targets of their own, references followed. */
-export const maxLeaves = 256;
+const maxLeaves = 256;
 /** Most parameters that all targets together change, each with what it inherits. */
 const maxParams = 4096;
 

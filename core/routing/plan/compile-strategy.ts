@@ -7,7 +7,7 @@ import { type FieldPath, parseFieldPath } from './field-path.ts';
 import type { Strategy, StrategyMode } from './plan-node.ts';
 
 /** What a strategy is compiled with. */
-export interface StrategySetup {
+interface StrategySetup {
   /** The targets in file order. */
   readonly targets: readonly { readonly name: string | undefined; readonly weight: number }[];
   /** What the expressions of the whole config share. */
@@ -19,7 +19,7 @@ export interface StrategySetup {
 }
 
 /** A strategy, and whether it looks into the request's body. */
-export interface CompiledStrategy {
+interface CompiledStrategy {
   readonly strategy: Strategy;
   readonly readsBody: boolean;
 }

@@ -123,7 +123,7 @@ function bigInteger(text: string): bigint {
 }
 
 /** Whether the value of a field, undefined for none, meets an operator. */
-export type Meets = (value: unknown) => boolean;
+type Meets = (value: unknown) => boolean;
 /** Makes the test for an operand; a text says what is wrong with the operand and what to do. */
 type CompileOperator = (operand: unknown, patterns: PatternBudget) => Meets | string;
 
@@ -165,12 +165,12 @@ const maxConditions = 256;
 const operatorNames = [...conditionOperators.keys()];
 
 /** What is wrong with a query, and where in it: `$or[1].metadata.user.$in`; an empty path for the query itself. */
-export interface ConditionIssue {
+interface ConditionIssue {
   readonly path: string;
   readonly message: string;
 }
 
-export type CompiledCondition =
+type CompiledCondition =
   | { readonly ok: true; readonly test: Condition; readonly reads: readonly FieldPath[] }
   | { readonly ok: false; readonly issues: readonly ConditionIssue[] };
 

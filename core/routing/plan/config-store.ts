@@ -21,7 +21,7 @@ import {
 } from './config-names.ts';
 
 /** What a generation knows of configs. */
-export interface ConfigStoreOptions {
+interface ConfigStoreOptions {
   /** Those of the configuration by name, checked. */
   readonly configs: Readonly<Record<string, RouteConfigInput>>;
   /** The providers that targets may name: `providerLookup`. */

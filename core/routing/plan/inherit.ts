@@ -83,7 +83,7 @@ export interface Destination {
 }
 
 /** A node that names its own provider takes no credential from its parent: it was meant for another provider's host. */
-export function inheritDestination(parent: Destination, own: RouteConfigInput): Destination {
+function inheritDestination(parent: Destination, own: RouteConfigInput): Destination {
   const provider = providerOf(own);
   const isOwn = provider !== undefined || own.passthrough === true;
   const effective = isOwn ? provider : parent.provider;
@@ -105,7 +105,7 @@ export function inheritDestination(parent: Destination, own: RouteConfigInput): 
 }
 
 /** The provider that a node itself names; a virtual key wins. */
-export function providerOf(own: RouteConfigInput): LeafProvider | undefined {
+function providerOf(own: RouteConfigInput): LeafProvider | undefined {
   if (own.virtual_key !== undefined) return { name: own.virtual_key, kind: 'virtual-key' };
   return own.provider === undefined ? undefined : { name: own.provider, kind: 'provider' };
 }

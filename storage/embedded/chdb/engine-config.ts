@@ -56,7 +56,7 @@ export function statusOfCode(code: number): number {
 }
 
 /** What the engine is told when it starts, and only then. */
-export interface EngineConfig {
+interface EngineConfig {
   /** Bytes of each of its caches. */
   readonly caches: Readonly<Record<CacheName, number>>;
   /** Largest part that merges make, bytes. */

@@ -212,7 +212,7 @@ export interface EngineOptions {
 }
 
 /** What the engine may take, bytes. */
-export interface EngineMemory {
+interface EngineMemory {
   /** All statements, merges and caches together. */
   readonly engine: number;
   /** One raw insert, and one other statement that says nothing else. */

@@ -7,7 +7,7 @@ import { BodyReader, type EngineRequest, readEngineRequest } from './http-reques
 import { readRowRange, RowFiles } from './row-files.ts';
 
 /** Who may speak to the server, and what it runs on. */
-export interface EngineServerOptions {
+interface EngineServerOptions {
   readonly engine: Pick<Engine, 'run'>;
   readonly username: string;
   readonly password: string;

@@ -5,7 +5,7 @@ import { EngineError } from './engine-config.ts';
 import type { BodyReader } from './http-request.ts';
 
 /** Rows that an insert takes from a file instead of its body: a path, and bytes from `from` to `end` (exclusive). */
-export interface RowRange {
+interface RowRange {
   readonly path: string;
   readonly from: number;
   readonly end: number;

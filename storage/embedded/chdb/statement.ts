@@ -90,7 +90,7 @@ function endOf(sql: string, text: string, from: number): number {
 }
 
 /** Where the raw bytes of a request body go. */
-export interface InsertTarget {
+interface InsertTarget {
   readonly table: string;
   readonly columns: readonly string[] | undefined;
   readonly format: string;

@@ -5,7 +5,7 @@ import { importsOf, isProduction, type Source } from './read-sources.ts';
 const contracts = [
   /^core\/(access|base|errors|organisation|ports|providers|redaction)\//,
   /^core\/dialects\/(?:canonical\/)?[a-z-]+\.ts$/,
-  /^core\/pipeline\/(plugin|context|context-key|facts|answer|keys|define-route|estimated-usage|request-tracer)\.ts$/,
+  /^core\/pipeline\/(plugin|context|facts|answer|keys|define-route|estimated-usage)\.ts$/,
   /^core\/http\/audit-trail\.ts$/,
   /^core\/administration\/(prompts\/|exports\/export-rights\.ts$|jobs\/job-registry\.ts$)/,
 ];

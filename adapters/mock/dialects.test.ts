@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { DialectName, EndpointId } from '../../core/dialects/endpoint.ts';
 import { dialects } from '../dialects/index.ts';
-import { chatBody, exchange } from './mock-test-kit.ts';
+import { chatBody, exchange } from './mock.test-support.ts';
 
 const wires: readonly [DialectName, EndpointId, string, object, object?][] = [
   ['openai-chat', 'chat.completions', '/chat/completions', {}, { stream_options: { include_usage: true } }],

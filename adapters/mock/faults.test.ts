@@ -11,7 +11,7 @@ import {
   newTransport,
   textOf,
   type MockSend,
-} from './mock-test-kit.ts';
+} from './mock.test-support.ts';
 import { MockProblem } from './answer.ts';
 
 const streamed = (origin: string, more: object = {}): MockSend => ({

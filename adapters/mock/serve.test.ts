@@ -3,7 +3,7 @@ import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { after, before, describe, it } from 'node:test';
 import { createBrotliDecompress, createGunzip } from 'node:zlib';
 import OpenAI, { toFile } from 'openai';
-import { chatBody } from './mock-test-kit.ts';
+import { chatBody } from './mock.test-support.ts';
 import { serveMock, type MockServer } from './transport.ts';
 
 let server: MockServer;

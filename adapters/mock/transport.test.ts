@@ -13,7 +13,7 @@ import {
   idle,
   newTransport,
   textOf,
-} from './mock-test-kit.ts';
+} from './mock.test-support.ts';
 
 const gone = new GatewayError('client_closed', 'The client has left.');
 const stream = { body: chatBody('Hello', { stream: true }) };

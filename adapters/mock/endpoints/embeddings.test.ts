@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { exchange, textOf } from '../mock-test-kit.ts';
+import { exchange, textOf } from '../mock.test-support.ts';
 
 async function ask(path: string, body: object | null = null, headers: readonly string[] = []) {
   const received = await exchange({

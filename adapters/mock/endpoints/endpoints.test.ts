@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { describe, it } from 'node:test';
-import { chatBody, eventsOf, exchange, header, textOf } from '../mock-test-kit.ts';
+import { chatBody, eventsOf, exchange, header, textOf } from '../mock.test-support.ts';
 
 async function post(path: string, body: object, origin = 'mock:') {
   const received = await exchange({ path, body, origin });

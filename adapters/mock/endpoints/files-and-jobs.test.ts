@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import type { Transport } from '../../../core/ports/transport.ts';
 import { FileStore, JobStore } from '../stores.ts';
 import { systemClock } from '../../../core/ports/clock.ts';
-import { exchange, newTransport, textOf } from '../mock-test-kit.ts';
+import { exchange, newTransport, textOf } from '../mock.test-support.ts';
 import { createMockTransport } from '../transport.ts';
 
 async function call(method: string, path: string, body: object | null = null, transport?: Transport) {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import fc from 'fast-check';
 import type { Transport } from '../../../core/ports/transport.ts';
-import { HandClock, idle, newTransport, upstreamRequest } from '../mock-test-kit.ts';
+import { HandClock, idle, newTransport, upstreamRequest } from '../mock.test-support.ts';
 
 interface Said {
   readonly type: string;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { chatBody, eventsOf, exchange, textOf } from '../../mock-test-kit.ts';
+import { chatBody, eventsOf, exchange, textOf } from '../../mock.test-support.ts';
 
 const weather = {
   type: 'function',

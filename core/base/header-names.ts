@@ -58,12 +58,12 @@ export const headersSetAnew: ReadonlySet<string> = new Set([
   'accept-encoding',
 ]);
 /**
- * What a browser keeps for an origin, fetches or does for a page of it, or lets pages of others do with it, and what a web
- * server in front of the gateway takes for an order, in lower case.
+ * What a browser keeps for an origin, does for a page of it, or lets pages of others do with it, and what a web
+ * server in front of the gateway takes for an order, in lower case. `link` passes: hosts page by it, and browsers act on it for pages only.
  */
 const ofOrigin = new RegExp(
   `^(?:${[
-    'set-cookie2?|clear-site-data|refresh|link|sourcemap|speculation-rules|use-as-dictionary|x-frame-options',
+    'set-cookie2?|clear-site-data|refresh|sourcemap|speculation-rules|use-as-dictionary|x-frame-options',
     'strict-transport-security|public-key-pins(?:-report-only)?|expect-ct|alt-svc|proxy-authentication-info',
     'report-to|reporting-endpoints|nel|origin-trial|origin-agent-cluster|accept-ch|critical-ch',
     'service-worker-allowed|access-control-.*|timing-allow-origin|cross-origin-.*',

@@ -21,7 +21,6 @@ const hostile = [
   'Access-Control-Allow-Private-Network: true',
   'Alt-Svc: h3="evil.example:443"',
   'Refresh: 0; url=https://evil.example',
-  'Link: <https://evil.example/x.css>; rel=preload; as=style',
   'NEL: {"report_to":"evil","max_age":9}',
   'Report-To: {"group":"evil","endpoints":[{"url":"https://evil.example"}]}',
   'Reporting-Endpoints: evil="https://evil.example"',

@@ -14,9 +14,7 @@ export interface JournalState {
 }
 
 /** What happens when the disk bound comes near: rows are given up by a rule, or requests have to wait. */
-const journalPolicies = ['shed', 'block'] as const;
-/** One of them. */
-export type JournalPolicy = (typeof journalPolicies)[number];
+export type JournalPolicy = 'shed' | 'block';
 
 /**
  * When rows that are written are made durable, so that a power cut leaves them: never by us, within an interval, or with

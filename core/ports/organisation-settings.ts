@@ -44,10 +44,11 @@ export interface UserKeyRules {
   readonly maxDays: number | undefined;
 }
 
-/** What is kept of requests. Their rows always are: limits, budgets and analytics are counted by them. */
-const loggingModes = ['full', 'metadata'] as const;
-/** `full`: bodies too, unless the request, its key or the logger's options say otherwise; `metadata`: never. */
-export type LoggingMode = (typeof loggingModes)[number];
+/**
+ * What is kept of requests. Their rows always are: limits, budgets and analytics are counted by them. `full`: bodies too,
+ * unless the request, its key or the logger's options say otherwise; `metadata`: never.
+ */
+export type LoggingMode = 'full' | 'metadata';
 
 /** How much is logged of requests. */
 interface LoggingRules {

@@ -44,25 +44,31 @@ export async function joinOrganisation(parts: JoinParts): Promise<Joining> {
     return { identity: await joinedIdentity(parts), joinLater: undefined };
   } catch (error) {
     if (!GatewayError.is(error) || error.code !== 'store_unavailable') throw error;
-    return { identity, joinLater: () => joinAndRestart(parts) };
+    return { identity, joinLater: joinLater(parts) };
   }
 }
 
-async function joinAndRestart(parts: JoinParts): Promise<void> {
-  // Before that a signal would end the process without closing what is open.
-  if (process.listenerCount('SIGTERM') === 0)
-    throw new GatewayError('store_unavailable', 'The gateway is still starting.');
-  const joined = await joinedIdentity(parts);
-  if (joined === parts.identity) return;
-  parts.log.error(
-    'The organisation of the store is known since now: the gateway ends, and joins it at its next start',
-  );
-  process.exitCode = restartExitCode;
-  process.kill(process.pid, 'SIGTERM');
-  throw new GatewayError(
-    'store_unavailable',
-    'The gateway starts again, to join the organisation of its store.',
-  );
+/** Joins once the store answers. The directory asks again and again: a second signal would cut what is under way. */
+function joinLater(parts: JoinParts): () => Promise<void> {
+  let isEnding = false;
+  return async () => {
+    // Before that a signal would end the process without closing what is open.
+    if (process.listenerCount('SIGTERM') === 0)
+      throw new GatewayError('store_unavailable', 'The gateway is still starting.');
+    if (!isEnding && (await joinedIdentity(parts)) === parts.identity) return;
+    if (!isEnding) {
+      isEnding = true;
+      parts.log.error(
+        'The store has an organisation, which this new data folder joins: the gateway ends, and its next start serves it',
+      );
+      process.exitCode = restartExitCode;
+      process.kill(process.pid, 'SIGTERM');
+    }
+    throw new GatewayError(
+      'store_unavailable',
+      'The gateway starts again, to join the organisation of its store.',
+    );
+  };
 }
 
 /** Rejects with `store_unavailable` while the server is away. */

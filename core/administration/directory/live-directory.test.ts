@@ -33,13 +33,13 @@ afterEach(() => {
   open = [];
 });
 
-function setUp(store = new StoreInMemory()) {
+function setUp(store = new StoreInMemory(), prepareStore?: () => Promise<void>) {
   const clock = new ManualClock();
   const lines: Line[] = [];
   const metrics = new RecordingMetrics();
   const directory = createDirectory({
     ...{ base, owner: { id: 'user-0', email: 'boss@example.com' }, resources: store },
-    ...{ clock, log: recordingLog(lines), metrics },
+    ...{ clock, log: recordingLog(lines), metrics, ...(prepareStore && { prepareStore }) },
   });
   open.push(directory);
   const scrape = (): void => metrics.scrapes.forEach((collect) => collect());
@@ -92,6 +92,17 @@ describe('directory: what is known', () => {
     const again = setUp(store);
     await again.directory.start();
     assert.equal(store.numbers.get('org-1'), 1, 'a second start writes nothing');
+  });
+});
+
+describe('directory: a store that is prepared', () => {
+  test('is prepared before the default records are made, which are made all the same', async () => {
+    const store = new StoreInMemory();
+    const before: number[] = [];
+    const { directory } = setUp(store, async () => void before.push(store.organisations.size));
+    await directory.start();
+    assert.deepEqual(before, [0]);
+    assert.equal(store.organisations.get('org-1')?.name, 'Default organisation');
   });
 });
 

@@ -38,7 +38,7 @@ const forgetsAfterMs = 12 * 3_600_000;
 
 /** What `createDirectory` needs. */
 interface DirectoryOptions {
-  /** Runs once, before anything is read from the store. Default: makes the default records of `base`. */
+  /** Runs once, before the default records are made and anything is read from the store. Default: nothing. */
   readonly prepareStore?: () => Promise<void>;
   /** What is known without a store: the default organisation and workspace, the owner's key. Its keys come first. */
   readonly base: Directory;
@@ -289,7 +289,8 @@ class StoreDirectory implements LiveDirectory {
   async #readAll(turn: number): Promise<void> {
     const { base, clock, log, resources, owner, prepareStore } = this.#options;
     if (!this.#hasDefaults) {
-      await (prepareStore?.() ?? ensureDefaultRecords(resources, { base, owner, clock, log }));
+      await prepareStore?.();
+      await ensureDefaultRecords(resources, { base, owner, clock, log });
       this.#hasDefaults = true;
     }
     const isWanted = (): boolean => turn === this.#turn;

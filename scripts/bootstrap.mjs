@@ -3,14 +3,14 @@
 // missing or stale.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { bundleModules, isBundled, runEnvironment } from './bundle-modules.mjs';
 import { denoArguments, denoProgram } from './deno-command.mjs';
 import { runtimeFlags } from './runtime-flags.mjs';
 import { supervise } from './supervise.mjs';
-import { groups, hasOwnCommand, suites } from './test-groups.mjs';
+import { groups, hasOwnCommand, suites, testFiles } from './test-groups.mjs';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const modules = path.join(root, 'node_modules');
@@ -65,30 +65,15 @@ function install(omitted) {
   writeFileSync(stamp, wanted);
 }
 
-/** Every test file, found here because `--test` with a pattern needs a newer Node. */
-function testFiles() {
-  const found = [];
-  const walk = (folder) => {
-    for (const entry of readdirSync(folder, { withFileTypes: true })) {
-      if (entry.name === 'node_modules' || entry.name === 'data' || entry.name.startsWith('.')) continue;
-      const full = path.join(folder, entry.name);
-      if (entry.isDirectory()) walk(full);
-      else if (entry.name.endsWith('.test.ts')) found.push(path.relative(root, full));
-    }
-  };
-  walk(root);
-  return found.sort();
-}
-
 /** The files of a suite that has its own command. */
 function suiteFiles(name) {
-  return testFiles().filter((file) => suites[name].test(file.replaceAll('\\', '/')));
+  return testFiles(root).filter((file) => suites[name].test(file.replaceAll('\\', '/')));
 }
 
 /** What `npm test` runs: some folders as groups, and every other file that has no command of its own. */
 function allTests() {
   const grouped = Object.values(groups).flat();
-  const alone = testFiles().filter((file) => {
+  const alone = testFiles(root).filter((file) => {
     const name = file.replaceAll('\\', '/');
     return !hasOwnCommand(name) && !grouped.some((folder) => name.startsWith(`${folder}/`));
   });

@@ -119,8 +119,12 @@ export function checkCircles(sources: readonly Source[]): readonly string[] {
       .filter((source) => isProduction(source) && source.file.startsWith('core/'))
       .map((source) => [source.file, importsOf(source)]),
   );
+  return circlesOf(graph);
+}
+
+function circlesOf(graph: ReadonlyMap<string, readonly string[]>): readonly string[] {
   return stronglyConnected(graph)
-    .filter((group) => group.length > 1)
+    .filter(([first = '', ...others]) => others.length > 0 || graph.get(first)?.includes(first) === true)
     .map((group) => group.sort().join(' ↔ '));
 }
 
@@ -147,23 +151,9 @@ function stronglyConnected(graph: ReadonlyMap<string, readonly string[]>): strin
   return groups;
 }
 
-/** Import cycles, each reported once as the path that closes it. */
+/** Import cycles of what runs, over all sources: groups of files that import each other. */
 export function checkCycles(sources: readonly Source[]): readonly string[] {
-  const graph = new Map(sources.map((source) => [source.file, valueImports(source)]));
-  const state = new Map<string, 'open' | 'done'>();
-  const cycles: string[] = [];
-  const visit = (file: string, trail: readonly string[]): void => {
-    if (state.get(file) === 'done' || !graph.has(file)) return;
-    if (state.get(file) === 'open') {
-      cycles.push([...trail.slice(trail.indexOf(file)), file].join(' → '));
-      return;
-    }
-    state.set(file, 'open');
-    for (const next of graph.get(file) ?? []) visit(next, [...trail, file]);
-    state.set(file, 'done');
-  };
-  for (const file of graph.keys()) visit(file, []);
-  return cycles;
+  return circlesOf(new Map(sources.map((source) => [source.file, valueImports(source)])));
 }
 
 /** Type imports vanish before anything runs, so they close no cycle. */

@@ -6,7 +6,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { contributedRoutes } from '../tests/kit/openapi-kit.ts';
-import { groups } from './test-groups.mjs';
+import { groups, testFiles } from './test-groups.mjs';
 import { operationKey, ofProviders, operationsOf, routesFor, wantedOperations } from './wanted-operations.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -25,7 +25,7 @@ interface Call {
 const folder = mkdtempSync(path.join(os.tmpdir(), 'weir-calls-'));
 try {
   const given = process.argv.slice(2);
-  runTests(given.length > 0 ? given : testFiles());
+  runTests(given.length > 0 ? given : callingFiles());
   const found = reduced(readLines(), await patterns());
   // Of some files alone: what other files call stays as it was recorded.
   writeRecord(given.length > 0 ? new Map([...found, ...Object.entries(readRecord())]) : found);
@@ -33,13 +33,11 @@ try {
   rmSync(folder, { recursive: true, force: true });
 }
 
-function testFiles(): string[] {
-  return readdirSync(root, { recursive: true, encoding: 'utf8' })
-    .filter((file) => file.endsWith('.test.ts') && !/(^|\/)(node_modules|data|\.[^/]+)\//.test(file))
-    .filter(
-      (file) => !groups.pure.some((one) => file.startsWith(`${one}/`)) && !file.includes('runtime/deno'),
-    )
-    .sort();
+/** What knows no process, file or socket calls no gateway; one on Deno loads no recorder. */
+function callingFiles(): string[] {
+  return testFiles(root).filter(
+    (file) => !groups.pure.some((one) => file.startsWith(`${one}/`)) && !file.includes('runtime/deno'),
+  );
 }
 
 function runTests(files: readonly string[]): void {

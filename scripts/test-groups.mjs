@@ -1,3 +1,6 @@
+import { readdirSync } from 'node:fs';
+import path from 'node:path';
+
 // Folders whose tests run together in one process: to start one for each of their files takes longer than most of the
 // tests. They leave nothing behind and have no hooks outside of a `describe`.
 export const groups = {
@@ -44,4 +47,19 @@ export function hasOwnCommand(file) {
     [analytics, postgres, processes].some((suite) => suite.test(file)) ||
     file.startsWith('tests/runtime/deno')
   );
+}
+
+/** Every test file below the root, as a path from there, found here because `--test` with a pattern needs a newer Node. */
+export function testFiles(root) {
+  const found = [];
+  const walk = (folder) => {
+    for (const entry of readdirSync(folder, { withFileTypes: true })) {
+      if (entry.name === 'node_modules' || entry.name === 'data' || entry.name.startsWith('.')) continue;
+      const full = path.join(folder, entry.name);
+      if (entry.isDirectory()) walk(full);
+      else if (entry.name.endsWith('.test.ts')) found.push(path.relative(root, full));
+    }
+  };
+  walk(root);
+  return found.sort();
 }

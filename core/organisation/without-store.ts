@@ -3,8 +3,8 @@ import type { Directory } from '../ports/directory.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { ResourcesReader } from '../ports/resources.ts';
 
-/** What a directory knows of a store that there is none of, or that has not been read. */
-export const withoutStore: Pick<
+/** What a directory knows from a store. */
+export type DirectoryOfStore = Pick<
   Directory,
   | 'standing'
   | 'keyById'
@@ -17,7 +17,10 @@ export const withoutStore: Pick<
   | 'memberRole'
   | 'record'
   | 'records'
-> = {
+>;
+
+/** What a directory knows of a store that there is none of, or that has not been read. */
+export const withoutStore: DirectoryOfStore = {
   standing: () => 'current',
   keyById: () => undefined,
   isArchived: () => false,

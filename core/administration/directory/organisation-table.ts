@@ -1,4 +1,4 @@
-import { withoutStore } from '../../organisation/without-store.ts';
+import { type DirectoryOfStore, withoutStore } from '../../organisation/without-store.ts';
 import type { Directory, DirectoryDefaults, DirectoryUser } from '../../ports/directory.ts';
 import type { MemberRecord, UserRecord, WorkspaceRole } from '../../ports/people.ts';
 import type { RecordKind, RecordPlace, StoredRecord } from '../../ports/records.ts';
@@ -156,18 +156,7 @@ export function mergeDefaults(own: OrganisationDefaults, below: OrganisationDefa
 }
 
 /** Everything of the store that the directory knows beside keys: workspaces, settings, people, records by organisation. */
-export class OrganisationTable implements Pick<
-  Directory,
-  | 'isArchived'
-  | 'workspaceId'
-  | 'defaultsOf'
-  | 'rateLimitsOf'
-  | 'settingsIn'
-  | 'user'
-  | 'memberRole'
-  | 'record'
-  | 'records'
-> {
+export class OrganisationTable implements Omit<DirectoryOfStore, 'standing' | 'keyById'> {
   readonly #views = new Map<string, OrganisationView>();
   readonly #archived = new Set<string>();
   readonly #archivedOf = new Map<string, readonly string[]>();

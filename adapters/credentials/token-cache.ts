@@ -32,7 +32,7 @@ export async function fetchOAuthToken(
     const said = answer === undefined ? 'without JSON' : saidBy(answer);
     throw credentialsFailed(step, `${host} answered ${status} ${said}`);
   }
-  // Whatever stands in a header must be one: a token with a line break would be two.
+  // A header value has one line: a token with a line break would become two headers.
   if (!/^[\x21-\x7e]+$/.test(token)) throw credentialsFailed(step, `${host} answered a token that is none`);
   return { value: token, lifetimeMs: lifetimeOf(answer, clock) };
 }

@@ -56,7 +56,7 @@ export const mcpLimits: McpLimits = {
   maxNameLength: 1_024,
 };
 
-/** Who hears of a hop. */
+/** Is told of each hop. */
 interface StreamHopOwner extends HopSurroundings {
   /** Bytes of a body have come; an error ends the hop. */
   received(chunk: Buffer, isEvents: boolean): GatewayError | undefined;

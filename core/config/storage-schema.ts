@@ -62,7 +62,7 @@ export const Exports = Type.Object(
     endpoint: Type.Optional(
       Type.String({
         default: '',
-        // Whatever holds credentials passes here: the next rule refuses it without quoting it.
+        // A URL with credentials passes here: the next rule refuses it without quoting it.
         pattern: '^(https?://(.*@.*|[^\\s/?#@]+))?$',
         not: {
           pattern: '@',
@@ -115,7 +115,7 @@ const ResourcesStore = Type.Object(
     url: Type.Optional(
       Type.String({
         default: 'pglite:',
-        // Whatever holds credentials passes here: the next rule refuses a wrong scheme without quoting it.
+        // A URL with credentials passes here: the next rule refuses a wrong scheme without quoting it.
         pattern: '^(pglite:.*|none:|.*@.*|postgres(ql)?://.+)$',
         not: {
           pattern: '^(?!pglite:|postgres(ql)?://).*@',
@@ -151,7 +151,7 @@ const AnalyticsStore = Type.Object(
     url: Type.Optional(
       Type.String({
         default: 'chdb:',
-        // Whatever holds credentials passes here: the next rule refuses it without quoting it.
+        // A URL with credentials passes here: the next rule refuses it without quoting it.
         pattern: '^(chdb:.*|none:|https?://(.*@.*|[^/?#@]+(/[A-Za-z0-9_]*)?))$',
         not: {
           pattern: '^https?://.*@',

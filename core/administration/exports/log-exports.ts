@@ -18,7 +18,7 @@ const expireTimeoutMs = 600_000;
 const expireEveryMs = 600_000;
 /** Rows of the last moments may still be on their way to the store. */
 const settleMs = 3000;
-/** Whoever still writes for a run that was ended has noticed by then. */
+/** A writer of a run that was ended has noticed its end by then. */
 const discardAfterMs = 2000;
 
 interface Running {

@@ -196,7 +196,7 @@ function withoutProvider({ model, virtualKey }: PromptData): string {
   return virtualKey !== '' && model.startsWith(prefix) ? model.slice(prefix.length) : model;
 }
 
-/** Nobody changes what is stored: it goes into a body that is written at once. */
+/** The stored value is never changed: it goes into a body that is written at once. */
 function json(value: PromptData['toolChoice']): JsonValue {
   return value as JsonValue;
 }

@@ -4,12 +4,17 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { credentialHeaders } from '../base/header-names.ts';
 import { callBody, ProviderCall } from './provider-call.ts';
+import { ShownHeaders } from './shown-headers.ts';
 
-const options = { serviceNames: ['api-key'], keyPrefix: 'wk_', sensitive: undefined };
+const options = { serviceNames: ['api-key'], sensitive: undefined };
+const shownHeaders = new ShownHeaders('wk_');
 const plain = { origin: 'https://host.example', method: 'POST', path: '/v1/messages', headers: [] };
 
 function told(request: Partial<ConstructorParameters<typeof ProviderCall>[0]>, clientHeaders: string[] = []) {
-  return new ProviderCall({ ...plain, ...request }, undefined).told({ ...options, clientHeaders }).request;
+  const call = new ProviderCall({ ...plain, ...request }, undefined);
+  return JSON.parse(call.told(shownHeaders, { ...options, clientHeaders }).request) as {
+    readonly url: string;
+  };
 }
 
 describe('a call to a provider', () => {
@@ -61,7 +66,7 @@ describe('a call to a provider', () => {
       'c',
     ];
     call.answered(529, headers, callBody(Buffer.from('{}'), 10));
-    assert.deepEqual(call.told({ ...options, clientHeaders: [] }).answer, {
+    assert.deepEqual(JSON.parse(call.told(shownHeaders, { ...options, clientHeaders: [] }).answer ?? ''), {
       status: 529,
       headers: {
         ...{ 'content-type': 'application/json', 'set-cookie': '***', 'request-id': 'req_1', 'x-own': '***' },
@@ -110,7 +115,7 @@ describe('property: of a call, no secret is told', () => {
           },
           undefined,
         );
-        const text = JSON.stringify(shown.told({ ...options, clientHeaders: [] }));
+        const text = JSON.stringify(shown.told(shownHeaders, { ...options, clientHeaders: [] }));
         const values = [...pairs, ...query].map(([, value]) => value);
         for (const secret of [...values, password, segment])
           assert.ok(
@@ -138,7 +143,7 @@ describe('property: of a call, no secret is told', () => {
       fc.property(fc.array(fc.tuple(name, likely), { maxLength: 20 }), (pairs) => {
         const call = new ProviderCall(plain, undefined);
         call.answered(200, pairs.flat(), callBody(Buffer.alloc(0), 1));
-        const text = JSON.stringify(call.told({ ...options, clientHeaders: [] }));
+        const text = JSON.stringify(call.told(shownHeaders, { ...options, clientHeaders: [] }));
         for (const [, secret] of pairs) assert.ok(!text.includes(secret), secret);
       }),
     );

@@ -1,6 +1,7 @@
+import { quote } from '../base/json.ts';
 import type { HeaderList } from '../ports/header-list.ts';
 import type { UpstreamRequest } from '../ports/transport.ts';
-import { looksSecret, mask, shownHeaders, type ShownHeadersOptions } from './shown-headers.ts';
+import { looksSecret, mask, type ShownHeaders, type ShownHeadersOptions } from './shown-headers.ts';
 
 const mostUnits = 2048;
 /** Headers of answers whose values are no secret by what they are for, beside those of requests. */
@@ -23,15 +24,12 @@ type ToldCallOptions = Omit<ShownHeadersOptions, 'alsoShown' | 'isKnown'> & {
   readonly clientHeaders: HeaderList;
 };
 
-/** A call without its bodies, masked. */
+/** A call without its bodies, masked: JSON objects as texts. */
 export interface ToldCall {
-  readonly request: {
-    readonly method: string;
-    readonly url: string;
-    readonly headers: Record<string, string>;
-  };
-  /** Set where the answer was translated as a whole. */
-  readonly answer: { readonly status: number; readonly headers: Record<string, string> } | undefined;
+  /** Of method, URL and headers. */
+  readonly request: string;
+  /** Of status and headers. Set where the answer was translated as a whole. */
+  readonly answer: string | undefined;
 }
 
 /**
@@ -75,22 +73,17 @@ export class ProviderCall {
    * it, too, or the gateway says it of itself: every other one may come from the target's credentials. Of the query, only
    * versions and formats are shown.
    */
-  told(options: ToldCallOptions): ToldCall {
-    const { clientHeaders, ...shown } = options;
+  told(shown: ShownHeaders, { clientHeaders, ...options }: ToldCallOptions): ToldCall {
     const { origin, method, path, headers } = this.#request;
     const isKnown = (name: string, value: string): boolean =>
-      plainValue.test(value) || isSent(clientHeaders, name, value);
+      isSent(clientHeaders, name, value) || plainValue.test(value);
+    const url = quote(toldUrl(origin, path, shown));
     const answer = this.#answer;
     return {
-      request: {
-        method,
-        url: toldUrl(origin, path, options),
-        headers: shownHeaders(headers, { ...shown, isKnown }),
-      },
-      answer: answer && {
-        status: answer.status,
-        headers: shownHeaders(answer.headers, { ...shown, alsoShown: answerNames }),
-      },
+      request: `{"method":${quote(method)},"url":${url},"headers":${shown.json(headers, { ...options, isKnown })}}`,
+      answer:
+        answer &&
+        `{"status":${answer.status},"headers":${shown.json(answer.headers, { ...options, alsoShown: answerNames })}}`,
     };
   }
 }
@@ -109,7 +102,10 @@ function isSent(headers: HeaderList, name: string, value: string): boolean {
   return false;
 }
 
-function toldUrl(origin: string, path: string, { keyPrefix, redact }: ToldCallOptions): string {
+function toldUrl(origin: string, path: string, { keyPrefix, redact, urls }: ShownHeaders): string {
+  const asked = origin + path;
+  const known = urls.get(asked);
+  if (known !== undefined) return known;
   const [route = '', ...queries] = path.split('?');
   const segments = route
     .split('/')
@@ -119,7 +115,10 @@ function toldUrl(origin: string, path: string, { keyPrefix, redact }: ToldCallOp
   // Without a name and password in front of the host.
   const url = origin.replace(/\/\/.*@/, '//') + segments + query;
   const told = redact === undefined ? url : redact(url);
-  return told.length > mostUnits ? `${told.slice(0, mostUnits)}…` : told;
+  const cut = told.length > mostUnits ? `${told.slice(0, mostUnits)}…` : told;
+  // What hides nothing holds no secret that would stay in memory.
+  if (cut === asked) urls.set(asked, cut);
+  return cut;
 }
 
 function toldQuery(query: string, keyPrefix: string): string {

@@ -2,9 +2,20 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { credentialHeaders } from '../base/header-names.ts';
-import { shownHeaders } from './shown-headers.ts';
+import { ShownHeaders, type ShownHeadersOptions } from './shown-headers.ts';
 
-const options = { serviceNames: ['api-key', 'trace-id'], keyPrefix: 'wk_', sensitive: undefined };
+const options = { serviceNames: ['api-key', 'trace-id'], sensitive: undefined };
+const shown = new ShownHeaders('wk_');
+
+function shownHeaders(
+  headers: string[],
+  { redact, ...given }: ShownHeadersOptions & { redact?: (value: string) => string },
+): Record<string, string> {
+  const teller = redact === undefined ? shown : new ShownHeaders('wk_', redact);
+  const told = teller.json(headers, given);
+  assert.equal(teller.json(headers, given), told, 'what is remembered is told in the same way');
+  return JSON.parse(told) as Record<string, string>;
+}
 
 test('harmless headers are shown, and the others are named', () => {
   const headers = [

@@ -1,11 +1,17 @@
 import type { HeaderList } from '../ports/header-list.ts';
 import { headerNameList } from '../base/header-names.ts';
+import { RecentMap } from '../base/recent-map.ts';
 
 /** What is told in place of a value. */
 export const mask = '***';
 const mostHeaders = 64;
 const mostUnits = 512;
 const mostBytes = 8192;
+/** Of names and values that are remembered, and how long one of them is at most. */
+const mostNames = 256;
+const mostValues = 16;
+const mostRemembered = 128;
+const maskText = JSON.stringify(mask);
 
 /** Headers whose values are no secret by what they are for. Every other value is masked, because nobody knows what it is. */
 const shownNames =
@@ -19,61 +25,111 @@ const shownServiceNames: ReadonlySet<string> = new Set([
 const secretLike =
   /\b(?:bearer|basic|digest|token)\s+\S|\b(?:sk|pk|rk|gh[opsu]|xox[abp]|akia|aiza|eyj)[-_a-z0-9]{12,}|\b(?=[a-z_-]*[0-9])(?=[0-9_-]*[a-z])[a-z0-9_-]{40,}/i;
 
-/** What deciding over a header needs to know of its request. */
+/** What telling the headers of one request needs to know of it. */
 export interface ShownHeadersOptions {
   /** Names of the gateway's own headers in this request, without their prefix (`trace-id`). */
   readonly serviceNames: readonly string[];
-  /** What service keys begin with. */
-  readonly keyPrefix: string;
   /** The value of the request's `sensitive-headers` header. */
   readonly sensitive: string | undefined;
-  /** Takes out of a value what must not be told. Default: nothing. */
-  readonly redact?: ((value: string) => string) | undefined;
   /** Further names, in lower case, whose values are no secret by what they are for. Default: none. */
   readonly alsoShown?: RegExp;
   /** Whether it is known who gave a header this value; one of unknown origin is masked. Default: all are known. */
   readonly isKnown?: (name: string, value: string) => boolean;
 }
 
-/**
- * The headers of a request as they may be told: names in lower case, repeated ones joined. A value is shown only where
- * the name says that it is no secret and the value does not look like one; all others are `***`. At most 64 headers and
- * about 8 KiB.
- */
-export function shownHeaders(headers: HeaderList, options: ShownHeadersOptions): Record<string, string> {
-  const { sensitive, alsoShown, isKnown } = options;
-  const named = sensitive === undefined ? [] : headerNameList(sensitive);
-  const shown = new Map<string, string>();
-  let bytes = 0;
-  for (let i = 0; i < headers.length && shown.size < mostHeaders; i += 2) {
-    const name = (headers[i] as string).toLowerCase();
-    const given = headers[i + 1] as string;
-    const isHarmless = isShownName(name, options.serviceNames) || alsoShown?.test(name) === true;
-    const isShown = isHarmless && !named.includes(name) && isKnown?.(name, given) !== false;
-    const value = isShown ? shownValue(given, options) : mask;
-    const before = shown.get(name);
-    bytes += name.length + value.length;
-    if (bytes > mostBytes) break;
-    shown.set(
-      name,
-      before === undefined ? value : before === mask || value === mask ? mask : `${before}, ${value}`,
-    );
-  }
-  return Object.fromEntries(shown);
+/** The name of a header, judged once: the same names come with every request. */
+interface JudgedName {
+  readonly name: string;
+  /** With a colon behind it, as JSON. */
+  readonly member: string;
+  readonly isShown: boolean;
+  /** JSON of its values as they are told, those that repeat. */
+  readonly values: RecentMap<string>;
 }
 
-function isShownName(name: string, serviceNames: readonly string[]): boolean {
-  if (shownNames.test(name)) return true;
-  return serviceNames.some((own) => shownServiceNames.has(own) && name.endsWith(`-${own}`));
+/** Tells headers as JSON, without the values that may be secrets. It remembers the names and harmless values that repeat. */
+export class ShownHeaders {
+  /** What service keys begin with. */
+  readonly keyPrefix: string;
+  /** Takes out of a value what must not be told; undefined for nothing. */
+  readonly redact: ((value: string) => string) | undefined;
+  /** URLs without a query, as they are told: those that repeat. */
+  readonly urls = new RecentMap<string>(mostNames);
+  readonly #names = new RecentMap<JudgedName>(mostNames);
+
+  constructor(keyPrefix: string, redact?: (value: string) => string) {
+    this.keyPrefix = keyPrefix;
+    this.redact = redact;
+  }
+
+  /**
+   * JSON of the headers as they may be told: names in lower case, repeated ones joined. A value is shown only where the
+   * name says that it is no secret and the value does not look like one; all others are `***`. At most 64 headers and
+   * about 8 KiB.
+   */
+  json(headers: HeaderList, { serviceNames, sensitive, alsoShown, isKnown }: ShownHeadersOptions): string {
+    const named = sensitive === undefined ? [] : headerNameList(sensitive);
+    const own = serviceNames.filter((name) => shownServiceNames.has(name));
+    const names: JudgedName[] = [];
+    const values: string[] = [];
+    let bytes = 0;
+    for (let i = 0; i < headers.length && names.length < mostHeaders; i += 2) {
+      const judged = this.#judged(headers[i] as string);
+      const { name } = judged;
+      const given = headers[i + 1] as string;
+      const isShown =
+        (judged.isShown || own.some((one) => name.endsWith(`-${one}`)) || alsoShown?.test(name) === true) &&
+        !named.includes(name) &&
+        isKnown?.(name, given) !== false;
+      const value = isShown ? this.#value(judged, given) : maskText;
+      bytes += name.length + value.length - 2;
+      if (bytes > mostBytes) break;
+      const at = names.findIndex((one) => one.name === name);
+      if (at === -1) {
+        names.push(judged);
+        values.push(value);
+      } else {
+        const before = values[at] as string;
+        values[at] =
+          before === maskText || value === maskText ? maskText : `${before.slice(0, -1)}, ${value.slice(1)}`;
+      }
+    }
+    let text = '{';
+    for (let at = 0; at < names.length; at++)
+      text += `${at === 0 ? '' : ','}${(names[at] as JudgedName).member}${values[at]}`;
+    return `${text}}`;
+  }
+
+  #judged(given: string): JudgedName {
+    const known = this.#names.get(given);
+    if (known !== undefined) return known;
+    const name = given.toLowerCase();
+    const judged = {
+      name,
+      member: `${JSON.stringify(name)}:`,
+      isShown: shownNames.test(name),
+      values: new RecentMap<string>(mostValues),
+    };
+    if (given.length <= mostRemembered) this.#names.set(given, judged);
+    return judged;
+  }
+
+  #value({ values }: JudgedName, given: string): string {
+    const known = values.get(given);
+    if (known !== undefined) return known;
+    const text = JSON.stringify(this.#shownValue(given));
+    if (given.length <= mostRemembered && text !== maskText) values.set(given, text);
+    return text;
+  }
+
+  #shownValue(value: string): string {
+    if (looksSecret(value, this.keyPrefix)) return mask;
+    const told = this.redact === undefined ? value : this.redact(value);
+    return told.length > mostUnits ? `${told.slice(0, mostUnits)}…` : told;
+  }
 }
 
 /** Whether a text looks like a key or a token, or holds a service key. */
 export function looksSecret(text: string, keyPrefix: string): boolean {
   return secretLike.test(text) || text.includes(keyPrefix);
-}
-
-function shownValue(value: string, { keyPrefix, redact }: ShownHeadersOptions): string {
-  if (looksSecret(value, keyPrefix)) return mask;
-  const told = redact === undefined ? value : redact(value);
-  return told.length > mostUnits ? `${told.slice(0, mostUnits)}…` : told;
 }

@@ -7,7 +7,7 @@ import {
   type Outcome,
   type RequestContext,
 } from '../../core/pipeline/plugin.ts';
-import { shownHeaders } from '../../core/redaction/shown-headers.ts';
+import { ShownHeaders } from '../../core/redaction/shown-headers.ts';
 import { keepsBodies, logRedaction } from '../../core/pipeline/keys.ts';
 import { compileRedaction, redactionFaults } from '../../core/redaction/redaction.ts';
 import { redactionRules } from '../../core/redaction/redaction-options.ts';
@@ -67,19 +67,17 @@ export default definePlugin({
     const commonMembers = new CommonMembers(redaction);
     const isBlocking = journal.room().policy === 'block';
 
+    const shown = new ShownHeaders(scope.keyPrefix, redaction && ((value: string) => redaction.text(value)));
+
     /** The last members of a body row, and its end. */
     function rowEnd(context: RequestContext, bodies: CallBodies): string {
-      const options = {
-        serviceNames: context.serviceNames(),
-        keyPrefix: scope.keyPrefix,
-        sensitive: context.service('sensitive-headers'),
-        redact: redaction && ((value: string) => redaction.text(value)),
-        clientHeaders: context.headers,
-      };
-      const headers = JSON.stringify(JSON.stringify(shownHeaders(context.headers, options)));
+      const serviceNames = context.serviceNames();
+      const sensitive = context.service('sensitive-headers');
+      const headers = JSON.stringify(shown.json(context.headers, { serviceNames, sensitive }));
       const call = context.get(providerCall);
-      const told = call === undefined ? '' : JSON.stringify(callText(call.told(options), bodies));
-      return `,"request_headers":${headers}${told === '' ? '' : `,"provider_call":${told}`}}`;
+      if (call === undefined) return `,"request_headers":${headers}}`;
+      const told = call.told(shown, { serviceNames, sensitive, clientHeaders: context.headers });
+      return `,"request_headers":${headers},"provider_call":${JSON.stringify(callText(told, bodies))}}`;
     }
 
     async function redactedCall({ sent, answered }: CallBodies): Promise<CallBodies> {

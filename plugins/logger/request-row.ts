@@ -90,20 +90,20 @@ export function callBodies(context: RequestContext, maxBytes: number): CallBodie
 
 /** JSON of a call, as a row holds it. */
 export function callText({ request, answer }: ToldCall, { sent, answered }: CallBodies): string {
-  return JSON.stringify({
-    request: { ...request, ...(sent === 'own' ? { own: true } : bodyMembers(sent)) },
-    ...(answer !== undefined && { response: { ...answer, ...bodyMembers(answered) } }),
-  });
+  const told = withMembers(request, sent === 'own' ? ',"own":true' : bodyMembers(sent));
+  const response = answer === undefined ? '' : `,"response":${withMembers(answer, bodyMembers(answered))}`;
+  return `{"request":${told}${response}}`;
 }
 
-function bodyMembers(kept: KeptBody | false | undefined) {
-  if (kept === undefined || kept === false || (kept.bytes.length === 0 && !kept.truncated)) return {};
+function withMembers(object: string, members: string): string {
+  return `${object.slice(0, -1)}${members}}`;
+}
+
+function bodyMembers(kept: KeptBody | false | undefined): string {
+  if (kept === undefined || kept === false || (kept.bytes.length === 0 && !kept.truncated)) return '';
   const isText = isUtf8(kept.bytes);
-  return {
-    body: kept.bytes.toString(isText ? 'utf8' : 'base64'),
-    ...(!isText && { base64: true }),
-    ...(kept.truncated && { truncated: true }),
-  };
+  const body = JSON.stringify(kept.bytes.toString(isText ? 'utf8' : 'base64'));
+  return `,"body":${body}${isText ? '' : ',"base64":true'}${kept.truncated ? ',"truncated":true' : ''}`;
 }
 
 /** As much of a body as is kept. */

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, readdir, rm, stat, symlink, writeFile } from 'node:fs/promises';
+import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -34,7 +35,7 @@ const claims = async (): Promise<string[]> =>
 /** Puts down the claim of a process that holds the folder; what it returns counts it up. */
 async function claim(of: Readonly<Record<string, unknown>>): Promise<(beat: string) => Promise<void>> {
   await mkdir(lockFolder(), { recursive: true, mode: 0o700 });
-  const id = randomBytes(8).toString('hex');
+  const id = (of['id'] as string | undefined) ?? randomBytes(8).toString('hex');
   const system = await ownSystem();
   const write = (beat: string): Promise<void> =>
     writeFile(
@@ -43,6 +44,16 @@ async function claim(of: Readonly<Record<string, unknown>>): Promise<(beat: stri
     );
   await write('0'.repeat(12));
   return write;
+}
+
+/** A listening socket beside a claim of ours, and what the claim says of it. */
+async function socketOf(id: string): Promise<{ readonly server: Server; device: number; socket: number }> {
+  await mkdir(lockFolder(), { recursive: true, mode: 0o700 });
+  const path = join(lockFolder(), `${id}.sock`);
+  const server = createServer().listen(path);
+  await once(server, 'listening');
+  const { dev: device, ino: socket } = await stat(path);
+  return { server, device, socket };
 }
 
 /** A clock whose timers run when the test says so. */
@@ -147,6 +158,18 @@ test('every spelling of the path leads to the same lock, other folders to others
 test('a number that now belongs to another process does not hold the folder', async () => {
   await claim({ pid: process.pid, identity: '00000000.1' });
   await (await lock()).release();
+});
+
+test('a dead process does not hold the folder, even where its children still have its socket', async () => {
+  // Deno hands the sockets of a process to the processes that it starts.
+  const id = randomBytes(8).toString('hex');
+  const { server, ...found } = await socketOf(id);
+  try {
+    await claim({ id, ...found, pid: process.pid, identity: '00000000.1' });
+    await (await lock()).release();
+  } finally {
+    server.close();
+  }
 });
 
 test('a process without a socket is found by its number where that means the same', async () => {

@@ -184,6 +184,10 @@ async function livingOthers(place: Place, watched: Watched | undefined, own: str
 /** Whether a claim's process lives; undefined where that cannot be told at once. */
 async function proof(claim: Claim, { folder, device, system }: Place): Promise<boolean | undefined> {
   if (ours.has(claim.id)) return true;
+  const found = isNear(claim.system, system) ? await processIdentity(claim.pid) : 'unknown';
+  const isKnown = found !== 'unknown' && claim.identity !== 'unknown';
+  // Before the socket, which outlives its process where a runtime hands it to child processes, as Deno does.
+  if (found === undefined || (isKnown && found !== claim.identity)) return false;
   if (
     system.kernel !== '' &&
     claim.system.kernel === system.kernel &&
@@ -193,10 +197,7 @@ async function proof(claim: Claim, { folder, device, system }: Place): Promise<b
     const answer = await asked(folder, socketOf(claim.id), claim.socket);
     if (answer !== undefined) return answer;
   }
-  if (!isNear(claim.system, system)) return undefined;
-  const found = await processIdentity(claim.pid);
-  if (found === undefined) return false;
-  return found === 'unknown' || claim.identity === 'unknown' ? true : found === claim.identity;
+  return isNear(claim.system, system) ? true : undefined;
 }
 
 async function asked(folder: string, name: string, inode: number): Promise<boolean | undefined> {
@@ -321,6 +322,7 @@ const rivalAttempts = 40;
  * never come back, so two starts cannot both break the same stale lock. The claims lie in the data folder itself, and
  * hold across containers, process numbers, networks and temporary folders:
  *
+ * - Where its number means the same here, a process that is gone, or whose number another one has now, holds nothing.
  * - On one kernel and one file system a claim is proved by its socket beside it: the kernel takes connections as long
  *   as the process is there, also while it is stopped or busy, and refuses them from the moment of its end. Sockets with
  *   a path are found in every namespace that sees the folder. A restart after `kill -9` does not wait.

@@ -10,9 +10,12 @@ const options = { serviceNames: ['api-key'], sensitive: undefined };
 const shownHeaders = new ShownHeaders('wk_');
 const plain = { origin: 'https://host.example', method: 'POST', path: '/v1/messages', headers: [] };
 
+/** Of JSON as it stands within a JSON string. */
+const parsed = (within: string): unknown => JSON.parse(JSON.parse(`"${within}"`) as string);
+
 function told(request: Partial<ConstructorParameters<typeof ProviderCall>[0]>, clientHeaders: string[] = []) {
   const call = new ProviderCall({ ...plain, ...request }, undefined);
-  return JSON.parse(call.told(shownHeaders, { ...options, clientHeaders }).request) as {
+  return parsed(call.told(shownHeaders, { ...options, clientHeaders }).request) as {
     readonly url: string;
   };
 }
@@ -66,7 +69,7 @@ describe('a call to a provider', () => {
       'c',
     ];
     call.answered(529, headers, callBody(Buffer.from('{}'), 10));
-    assert.deepEqual(JSON.parse(call.told(shownHeaders, { ...options, clientHeaders: [] }).answer ?? ''), {
+    assert.deepEqual(parsed(call.told(shownHeaders, { ...options, clientHeaders: [] }).answer ?? ''), {
       status: 529,
       headers: {
         ...{ 'content-type': 'application/json', 'set-cookie': '***', 'request-id': 'req_1', 'x-own': '***' },

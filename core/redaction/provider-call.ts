@@ -1,4 +1,4 @@
-import { quote } from '../base/json.ts';
+import { quoteWithin } from '../base/json.ts';
 import type { HeaderList } from '../ports/header-list.ts';
 import type { UpstreamRequest } from '../ports/transport.ts';
 import { looksSecret, mask, type ShownHeaders, type ShownHeadersOptions } from './shown-headers.ts';
@@ -24,7 +24,7 @@ type ToldCallOptions = Omit<ShownHeadersOptions, 'alsoShown' | 'isKnown'> & {
   readonly clientHeaders: HeaderList;
 };
 
-/** A call without its bodies, masked: JSON objects as texts. */
+/** A call without its bodies, masked: JSON objects as they stand within a JSON string. */
 export interface ToldCall {
   /** Of method, URL and headers. */
   readonly request: string;
@@ -77,13 +77,13 @@ export class ProviderCall {
     const { origin, method, path, headers } = this.#request;
     const isKnown = (name: string, value: string): boolean =>
       isSent(clientHeaders, name, value) || plainValue.test(value);
-    const url = quote(toldUrl(origin, path, shown));
+    const url = quoteWithin(toldUrl(origin, path, shown));
     const answer = this.#answer;
     return {
-      request: `{"method":${quote(method)},"url":${url},"headers":${shown.json(headers, { ...options, isKnown })}}`,
+      request: `{\\"method\\":${quoteWithin(method)},\\"url\\":${url},\\"headers\\":${shown.within(headers, { ...options, isKnown })}}`,
       answer:
         answer &&
-        `{"status":${answer.status},"headers":${shown.json(answer.headers, { ...options, alsoShown: answerNames })}}`,
+        `{\\"status\\":${answer.status},\\"headers\\":${shown.within(answer.headers, { ...options, alsoShown: answerNames })}}`,
     };
   }
 }

@@ -1,5 +1,6 @@
 import type { HeaderList } from '../ports/header-list.ts';
 import { headerNameList } from '../base/header-names.ts';
+import { quoteWithin } from '../base/json.ts';
 import { RecentMap } from '../base/recent-map.ts';
 
 /** What is told in place of a value. */
@@ -11,7 +12,7 @@ const mostBytes = 8192;
 const mostNames = 256;
 const mostValues = 16;
 const mostRemembered = 128;
-const maskText = JSON.stringify(mask);
+const maskText = quoteWithin(mask);
 
 /** Headers whose values are no secret by what they are for. Every other value is masked, because nobody knows what it is. */
 const shownNames =
@@ -40,14 +41,14 @@ export interface ShownHeadersOptions {
 /** The name of a header, judged once: the same names come with every request. */
 interface JudgedName {
   readonly name: string;
-  /** With a colon behind it, as JSON. */
+  /** With a colon behind it. */
   readonly member: string;
   readonly isShown: boolean;
-  /** JSON of its values as they are told, those that repeat. */
+  /** Its values as they are told, those that repeat. */
   readonly values: RecentMap<string>;
 }
 
-/** Tells headers as JSON, without the values that may be secrets. It remembers the names and harmless values that repeat. */
+/** Tells headers as JSON that stands within a JSON string, without the values that may be secrets. It remembers the names and harmless values that repeat. */
 export class ShownHeaders {
   /** What service keys begin with. */
   readonly keyPrefix: string;
@@ -63,14 +64,15 @@ export class ShownHeaders {
   }
 
   /**
-   * JSON of the headers as they may be told: names in lower case, repeated ones joined. A value is shown only where the
+   * The headers as they may be told: names in lower case, repeated ones joined. A value is shown only where the
    * name says that it is no secret and the value does not look like one; all others are `***`. At most 64 headers and
    * about 8 KiB.
    */
-  json(headers: HeaderList, { serviceNames, sensitive, alsoShown, isKnown }: ShownHeadersOptions): string {
+  within(headers: HeaderList, { serviceNames, sensitive, alsoShown, isKnown }: ShownHeadersOptions): string {
     const named = sensitive === undefined ? [] : headerNameList(sensitive);
     const own = serviceNames.filter((name) => shownServiceNames.has(name));
-    const names: JudgedName[] = [];
+    const names: string[] = [];
+    const members: string[] = [];
     const values: string[] = [];
     let bytes = 0;
     for (let i = 0; i < headers.length && names.length < mostHeaders; i += 2) {
@@ -82,21 +84,21 @@ export class ShownHeaders {
         !named.includes(name) &&
         isKnown?.(name, given) !== false;
       const value = isShown ? this.#value(judged, given) : maskText;
-      bytes += name.length + value.length - 2;
+      bytes += name.length + value.length - 4;
       if (bytes > mostBytes) break;
-      const at = names.findIndex((one) => one.name === name);
+      const at = names.indexOf(name);
       if (at === -1) {
-        names.push(judged);
+        names.push(name);
+        members.push(judged.member);
         values.push(value);
       } else {
         const before = values[at] as string;
         values[at] =
-          before === maskText || value === maskText ? maskText : `${before.slice(0, -1)}, ${value.slice(1)}`;
+          before === maskText || value === maskText ? maskText : `${before.slice(0, -2)}, ${value.slice(2)}`;
       }
     }
     let text = '{';
-    for (let at = 0; at < names.length; at++)
-      text += `${at === 0 ? '' : ','}${(names[at] as JudgedName).member}${values[at]}`;
+    for (let at = 0; at < names.length; at++) text += `${at === 0 ? '' : ','}${members[at]}${values[at]}`;
     return `${text}}`;
   }
 
@@ -106,7 +108,7 @@ export class ShownHeaders {
     const name = given.toLowerCase();
     const judged = {
       name,
-      member: `${JSON.stringify(name)}:`,
+      member: `${quoteWithin(name)}:`,
       isShown: shownNames.test(name),
       values: new RecentMap<string>(mostValues),
     };
@@ -117,7 +119,7 @@ export class ShownHeaders {
   #value({ values }: JudgedName, given: string): string {
     const known = values.get(given);
     if (known !== undefined) return known;
-    const text = JSON.stringify(this.#shownValue(given));
+    const text = quoteWithin(this.#shownValue(given));
     if (given.length <= mostRemembered && text !== maskText) values.set(given, text);
     return text;
   }

@@ -73,11 +73,11 @@ export default definePlugin({
     function rowEnd(context: RequestContext, bodies: CallBodies): string {
       const serviceNames = context.serviceNames();
       const sensitive = context.service('sensitive-headers');
-      const headers = JSON.stringify(shown.json(context.headers, { serviceNames, sensitive }));
+      const headers = shown.within(context.headers, { serviceNames, sensitive });
       const call = context.get(providerCall);
-      if (call === undefined) return `,"request_headers":${headers}}`;
+      if (call === undefined) return `,"request_headers":"${headers}"}`;
       const told = call.told(shown, { serviceNames, sensitive, clientHeaders: context.headers });
-      return `,"request_headers":${headers},"provider_call":${JSON.stringify(callText(told, bodies))}}`;
+      return `,"request_headers":"${headers}","provider_call":"${callText(told, bodies)}"}`;
     }
 
     async function redactedCall({ sent, answered }: CallBodies): Promise<CallBodies> {

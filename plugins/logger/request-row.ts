@@ -88,11 +88,12 @@ export function callBodies(context: RequestContext, maxBytes: number): CallBodie
   return { sent: call?.body === 'own' ? 'own' : cut(call?.body), answered: cut(call?.answerBody) };
 }
 
-/** JSON of a call, as a row holds it. */
+/** JSON of a call as it stands within a JSON string, which is what a row holds. */
 export function callText({ request, answer }: ToldCall, { sent, answered }: CallBodies): string {
-  const told = withMembers(request, sent === 'own' ? ',"own":true' : bodyMembers(sent));
-  const response = answer === undefined ? '' : `,"response":${withMembers(answer, bodyMembers(answered))}`;
-  return `{"request":${told}${response}}`;
+  const told = withMembers(request, sent === 'own' ? ',\\"own\\":true' : bodyMembers(sent));
+  const response =
+    answer === undefined ? '' : `,\\"response\\":${withMembers(answer, bodyMembers(answered))}`;
+  return `{\\"request\\":${told}${response}}`;
 }
 
 function withMembers(object: string, members: string): string {
@@ -102,8 +103,9 @@ function withMembers(object: string, members: string): string {
 function bodyMembers(kept: KeptBody | false | undefined): string {
   if (kept === undefined || kept === false || (kept.bytes.length === 0 && !kept.truncated)) return '';
   const isText = isUtf8(kept.bytes);
-  const body = JSON.stringify(kept.bytes.toString(isText ? 'utf8' : 'base64'));
-  return `,"body":${body}${isText ? '' : ',"base64":true'}${kept.truncated ? ',"truncated":true' : ''}`;
+  const base64 = isText ? '' : ',\\"base64\\":true';
+  const truncated = kept.truncated ? ',\\"truncated\\":true' : '';
+  return `,\\"body\\":${quoteWithin(kept.bytes.toString(isText ? 'utf8' : 'base64'))}${base64}${truncated}`;
 }
 
 /** As much of a body as is kept. */

@@ -15,6 +15,7 @@ import type { Log } from '../core/ports/log.ts';
 import type { Metrics } from '../core/ports/metrics.ts';
 import type { Resources } from '../core/ports/resources.ts';
 import type { SecretBox } from '../core/ports/secret-managers.ts';
+import { noUsageAlerts, type UsageAlerts } from '../core/ports/usage-alerts.ts';
 import { openLocalJobs } from '../storage/jobs/local-jobs.ts';
 import { openBlobs } from './open-blobs.ts';
 import { openExports } from './open-exports.ts';
@@ -43,6 +44,7 @@ interface JobsStores {
 interface OpenedJobs {
   /** Undefined when `storage.resources` is `none:`. */
   readonly exports: LogExports | undefined;
+  readonly usageAlerts: UsageAlerts;
   /** The store of exported files is none of them: without it requests are served all the same. */
   readonly dependencies: readonly Dependency[];
 }
@@ -53,7 +55,8 @@ interface OpenedJobs {
  */
 export async function openJobs(options: JobsOptions, stores: JobsStores): Promise<OpenedJobs> {
   const { resources, directory, analytics } = stores;
-  if (resources === undefined) return { exports: undefined, dependencies: [] };
+  if (resources === undefined)
+    return { exports: undefined, usageAlerts: noUsageAlerts, dependencies: [] };
   const { config, data, secrets, features, log, clock, metrics, opened } = options;
   const settings = config.exports;
   const blobs = await openBlobs({ settings, data, environment: process.env, clock });
@@ -67,7 +70,7 @@ export async function openJobs(options: JobsOptions, stores: JobsStores): Promis
   });
   reportJobs(metrics, jobs);
   await jobs.start();
-  return { exports, dependencies };
+  return { exports, usageAlerts: noUsageAlerts, dependencies };
 }
 
 async function openQueue({

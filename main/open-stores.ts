@@ -21,6 +21,7 @@ import type { Log } from '../core/ports/log.ts';
 import type { Metrics } from '../core/ports/metrics.ts';
 import type { Resources } from '../core/ports/resources.ts';
 import type { SecretBox } from '../core/ports/secret-managers.ts';
+import type { UsageAlerts } from '../core/ports/usage-alerts.ts';
 import type { VectorIndex } from '../core/ports/vector-index.ts';
 import { keepSnapshots } from '../storage/identity/directory-snapshot.ts';
 import type { Identity } from '../storage/identity/open-identity.ts';
@@ -76,6 +77,7 @@ export interface Stores {
   readonly fileRecords: FileRecordsInUse;
   /** Logs as files; undefined when `storage.resources` is `none:`. */
   readonly exports: LogExports | undefined;
+  readonly usageAlerts: UsageAlerts;
   readonly dependencies: readonly Dependency[];
   /** How well `directory` follows its store; undefined when there is none. */
   readonly following: Pick<LiveDirectory, 'unready' | 'status' | 'limitAge'> | undefined;
@@ -105,7 +107,7 @@ export async function openStores(options: StoresOptions): Promise<Stores> {
   opened.push(() => shared.close());
   const { counters, cache, vectors } = shared;
   const { identity, resources, owned, directory, fileRecords, following } = administration;
-  const { exports, ...jobs } = await openJobs(options, { resources, directory, analytics });
+  const { exports, usageAlerts, ...jobs } = await openJobs(options, { resources, directory, analytics });
   const dependencies: Dependency[] = [
     { name: 'analytics', check: checkOf(() => engines.analytics, analytics) },
     { name: 'journal', check: () => checkJournal(journal) },
@@ -114,7 +116,7 @@ export async function openStores(options: StoresOptions): Promise<Stores> {
   ];
   if (resources !== undefined)
     dependencies.push({ name: 'resources', check: checkOf(() => engines.resources, resources) });
-  const administered = { resources, owned, directory, fileRecords, exports };
+  const administered = { resources, owned, directory, fileRecords, exports, usageAlerts };
   return { identity, analytics, journal, counters, cache, vectors, ...administered, dependencies, following };
 }
 

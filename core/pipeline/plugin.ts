@@ -23,6 +23,7 @@ import type { Resources } from '../ports/resources.ts';
 import type { SecretBox, SecretManagers } from '../ports/secret-managers.ts';
 import type { Router } from './router.ts';
 import type { Tokens } from '../ports/token-verifier.ts';
+import type { UsageAlerts } from '../ports/usage-alerts.ts';
 import type { Dialect } from '../dialects/dialect.ts';
 import type { DialectName } from '../dialects/endpoint.ts';
 import type { Answer } from './answer.ts';
@@ -111,6 +112,8 @@ export interface Scope {
   readonly resources: Resources | undefined;
   /** Logs as files; undefined when `storage.resources` is `none:`. */
   readonly exports: LogExports | undefined;
+  /** Tells of usage that reaches a threshold or a limit. */
+  readonly usageAlerts: UsageAlerts;
   /** What the operator has switched off. */
   readonly features: Features;
   /** What checks of stored guardrails can be. */

@@ -60,6 +60,7 @@ import { createMemoryCache } from '../../storage/memory/cache.ts';
 import { createMemoryCounters } from '../../storage/memory/counters.ts';
 import { createMemoryVectorIndex } from '../../storage/memory/vector-index.ts';
 import { sha256, testAnalytics, TestJournal } from './plugin-kit.ts';
+import { noUsageAlerts, type UsageAlerts } from '../../core/ports/usage-alerts.ts';
 import { testSecrets } from './test-secrets.ts';
 import { withoutStore } from '../../core/organisation/without-store.ts';
 
@@ -75,6 +76,8 @@ export interface PlacedPlugin {
 
 /** What a test says about its gateway; everything has a default. */
 export interface TestGatewayOptions {
+  /** Told of crossings. Default: nobody is. */
+  readonly usageAlerts?: UsageAlerts;
   readonly exports?: LogExports;
   /** The plugins of one pipeline that takes everything. Default: `provider` alone, with `defaultProvider`. */
   readonly plugins?: readonly (AnyPlugin | PlacedPlugin)[];
@@ -222,6 +225,7 @@ export async function startTestGateway(
       analytics: testAnalytics(options.analytics),
       resources: options.resources,
       exports: options.exports,
+      usageAlerts: options.usageAlerts ?? noUsageAlerts,
     },
     secretManagers:
       options.secretManagers ??

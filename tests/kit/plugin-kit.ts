@@ -38,6 +38,7 @@ import { createMemoryCache } from '../../storage/memory/cache.ts';
 import { createMemoryCounters } from '../../storage/memory/counters.ts';
 import { createMemoryVectorIndex } from '../../storage/memory/vector-index.ts';
 import { withoutStore } from '../../core/organisation/without-store.ts';
+import { noUsageAlerts } from '../../core/ports/usage-alerts.ts';
 import { testSecrets } from './test-secrets.ts';
 
 /** The moment at which every test clock starts. */
@@ -184,6 +185,7 @@ export function testScope(overrides: Partial<Scope> & { keys?: Readonly<Record<s
     analytics: testAnalytics(),
     resources: undefined,
     exports: undefined,
+    usageAlerts: noUsageAlerts,
     features: readFeatures({}),
     guards: { ids: [], issues: () => undefined },
     dialects,

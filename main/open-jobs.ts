@@ -55,8 +55,7 @@ interface OpenedJobs {
  */
 export async function openJobs(options: JobsOptions, stores: JobsStores): Promise<OpenedJobs> {
   const { resources, directory, analytics } = stores;
-  if (resources === undefined)
-    return { exports: undefined, usageAlerts: noUsageAlerts, dependencies: [] };
+  if (resources === undefined) return { exports: undefined, usageAlerts: noUsageAlerts, dependencies: [] };
   const { config, data, secrets, features, log, clock, metrics, opened } = options;
   const settings = config.exports;
   const blobs = await openBlobs({ settings, data, environment: process.env, clock });

@@ -138,7 +138,7 @@ function damaged(error: unknown, url: string): unknown {
     reason: 'its folder is damaged or cannot be read',
     remedy:
       `Cause: ${says.replace(/\.+$/, '').slice(0, longestSaid)}. Move that folder away and nothing else, or put a copy of it in its place: ` +
-      'the next try begins an empty one and stores there what waits in the journal. Keys, configs and other records are not in it.',
+      'the next attempt begins an empty one and stores there what waits in the journal. Keys, configs and other records are not in it.',
     lasting: false,
   };
   return new AnalyticsStartError(place, finding, error);

@@ -43,7 +43,10 @@ interface VaultAsking {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** The login that `vault_auth_type` names: `token`, `approle`, `kubernetes`. Throws `invalid_request` for missing fields. */
+/**
+ * The login that `vault_auth_type` names: `token`, `approle`, `kubernetes`. Throws `invalid_request` for missing
+ * fields.
+ */
 function createVaultLogin(vault: URL, auth: SecretQuestion['auth'], context: SourceContext): VaultLogin {
   const type = fieldOf(auth, 'vault_auth_type') ?? 'token';
   if (type === 'token') {
@@ -127,8 +130,8 @@ async function readServiceAccount(step: TokenStep): Promise<string> {
 const wantsData = /versioned K\/V/i;
 
 /**
- * A secret of HashiCorp Vault, engine KV in both versions: `secret_path` begins with the mount (`secret/team/openai`; for
- * version 2 `secret/data/team/openai` means the same). Its text is the JSON of all its members.
+ * A secret of HashiCorp Vault, engine KV in both versions: `secret_path` begins with the mount (`secret/team/openai`;
+ * for version 2 `secret/data/team/openai` means the same). Its text is the JSON of all its members.
  */
 export function createVaultSource(
   { auth, secretPath }: SecretQuestion,
@@ -187,10 +190,10 @@ class VaultSource implements SecretSource {
     const { login, vault } = this.#place;
     const url = below(vault, `v1/${path}`);
     let token = await login.token(asking);
-    for (let tries = 1; ; tries++) {
+    for (let attempt = 1; ; attempt++) {
       const headers = { ...this.#headers, 'x-vault-token': token ?? '' };
       const answer = await askManager(asking.fetch, this.#step, { url, method: 'GET', headers });
-      if (answer.status !== 403 || tries === 2) return answer;
+      if (answer.status !== 403 || attempt === 2) return answer;
       token = await login.token(asking, true);
       if (token === undefined) return answer;
     }

@@ -278,7 +278,7 @@ describe('keys at an address', () => {
     assert.ok(!JSON.stringify(warnings()).includes('s3cret'), 'the query is not logged');
   });
 
-  test('that never came: 503, and another try after five seconds', async (t) => {
+  test('that never came: 503, and another attempt after five seconds', async (t) => {
     const server = await serving(t);
     server.answer = 500;
     const { verifier, time, warnings } = ofServer(server);

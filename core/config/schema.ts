@@ -309,7 +309,7 @@ export const GatewayConfigSchema = Type.Object(
       Type.Record(Type.String(name), RouteConfigSchema, {
         default: {},
         description:
-          'Where requests go and how each try is made, by name: strategies, retries, timeouts, caching. A request selects one with its config header. [configs.md](configs.md) explains every key.',
+          'Where requests go and how each attempt is made, by name: strategies, retries, timeouts, caching. A request selects one with its config header. [configs.md](configs.md) explains every key.',
       }),
     ),
     organisation: Type.Optional(Organisation),

@@ -24,7 +24,10 @@ export function isTokenError(error: GatewayError | undefined): boolean {
 /** The store is looked at again about so often. */
 const retryAfterSeconds = '2';
 
-/** The refusal of `what` is not known here while the directory is not `current`: it may exist, so it is worth another try. */
+/**
+ * The refusal of `what` is not known here while the directory is not `current`: it may exist, so it is worth another
+ * attempt.
+ */
 export function directoryBehind(what: string): GatewayError {
   return new GatewayError(
     'store_unavailable',

@@ -86,7 +86,7 @@ export function requestFamilies(metrics: Metrics, further: readonly string[]): R
     ),
     whole: seconds(
       'weir_provider_duration_seconds',
-      'From sending to the provider until the last byte of its answer, for the try that was served.',
+      'From sending to the provider until the last byte of its answer, for the attempt that was served.',
       durationBuckets,
     ),
     firstByte: seconds(
@@ -101,7 +101,7 @@ export function requestFamilies(metrics: Metrics, further: readonly string[]): R
     ),
     before: seconds(
       'weir_pre_request_duration_seconds',
-      'From acceptance until the provider is asked, of requests with one try: body, plugins, routing.',
+      'From acceptance until the provider is asked, of requests with one attempt: body, plugins, routing.',
       gatewayBuckets,
     ),
     after: seconds(
@@ -229,7 +229,10 @@ interface Bound extends Combination {
   readonly series: Series;
 }
 
-/** Series by their labels. The latest ones are found by comparing, for a fraction of what it costs to make a key and look it up. */
+/**
+ * Series by their labels. The latest ones are found by comparing, for a fraction of what it costs to make a key and
+ * look it up.
+ */
 export class BoundSeries {
   private readonly byKey = new Map<string, Bound>();
   private readonly latest: Bound[] = [];
@@ -279,7 +282,9 @@ function keyOf(one: Combination): string {
 const methods: ReadonlySet<string> = new Set(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS']);
 const none: TelemetrySettings['metrics'] = { labels: [], max_label_values: 0 };
 
-/** Counts every settled request for Prometheus. Series are bound once per combination of labels, when they are needed. */
+/**
+ * Counts every settled request for Prometheus. Series are bound once per combination of labels, when they are needed.
+ */
 export function createRequestMetrics(
   metrics: Metrics,
   settings: TelemetrySettings['metrics'] = none,
@@ -331,7 +336,7 @@ function observeProvider(
 ): void {
   const { upstreamStartedAt: sent, firstByteAt, firstTokenAt, upstreamEndedAt: ended } = facts;
   if (firstTokenAt > 0) series.firstToken.observe((firstTokenAt - startedMonotonic) / 1000);
-  // What came before a later try is no work of the gateway.
+  // What came before a later attempt is no work of the gateway.
   if (facts.attempts === 1) series.before.observe(seconds(sent - startedMonotonic));
   if (firstByteAt > 0) series.firstByte.observe(seconds(firstByteAt - sent));
   if (ended === 0) return;

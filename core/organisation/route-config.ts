@@ -151,7 +151,7 @@ const RetrySchema = Type.Object(
   {
     attempts: Type.Integer({
       minimum: 0,
-      description: 'Tries after the first one. More than 5 are taken as 5.',
+      description: 'Attempts after the first one. More than 5 are taken as 5.',
     }),
     on_status_codes: statusCodes(
       'Statuses after which the same target is tried again. Default: 429, 500, 502, 503, 504 and 529.',
@@ -204,13 +204,13 @@ const HedgeSchema = Type.Object(
     after_ms: Type.Integer({
       minimum: 1,
       maximum: maxTimeoutMs,
-      description: 'Milliseconds without a byte after which another try is started beside the first.',
+      description: 'Milliseconds without a byte after which another attempt is started beside the first.',
     }),
     max: Type.Optional(
-      Type.Integer({ minimum: 1, maximum: 3, default: 1, description: 'Tries beside the first one.' }),
+      Type.Integer({ minimum: 1, maximum: 3, default: 1, description: 'Attempts beside the first one.' }),
     ),
   },
-  { ...strict, description: 'Another try when the first is slow; the first good answer wins.' },
+  { ...strict, description: 'Another attempt when the first is slow; the first good answer wins.' },
 );
 
 const DeploymentSchema = Type.Object(
@@ -283,7 +283,7 @@ const ownProperties = {
       description: "Paths that are removed from the request's body: `user`, `tools[*].strict`.",
     }),
   ),
-  request_timeout: timeout('The whole try, streams to their last byte.'),
+  request_timeout: timeout('The whole attempt, streams to their last byte.'),
   first_token_timeout: timeout('From sending until the first token.'),
   idle_timeout: timeout('Between two pieces of an answer.'),
   retry: Type.Optional(RetrySchema),

@@ -122,7 +122,7 @@ describe('what the gateway says of an answer', () => {
     assert.equal(answer.headers['x-other'], '2');
   });
 
-  test('the cache’s verdict is that of the last try, once', async (t) => {
+  test('the cache’s verdict is that of the last attempt, once', async (t) => {
     const telling = definePlugin({
       name: 'telling',
       create: () => ({

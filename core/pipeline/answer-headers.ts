@@ -36,7 +36,8 @@ export class AnswerHeaders {
 
   /**
    * Adds to a list what leaves with every answer of this request: what was set for it, then, once a provider has been
-   * chosen, what became of it. A request whose own headers came under an alias reads all of that under the alias as well.
+   * chosen, what became of it. A request whose own headers came under an alias reads all of that under the alias as
+   * well.
    */
   append({ facts, responseHeaders, aliasRanks }: ToldRequest, list: string[]): void {
     const start = list.length;
@@ -44,7 +45,7 @@ export class AnswerHeaders {
     const isProxied = facts.provider !== '';
     for (let i = 0; i < responseHeaders.length; i += 2) {
       const name = responseHeaders[i] as string;
-      // Said once, by the facts: each try has its own verdict, and the last one counts.
+      // Said once, by the facts: each attempt has its own verdict, and the last one counts.
       if (isProxied && name === cacheStatus) continue;
       list.push(name, responseHeaders[i + 1] as string);
     }

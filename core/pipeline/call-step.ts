@@ -10,7 +10,7 @@ import type { RequestFacts, Verdict } from './facts.ts';
 import { judged } from './keys.ts';
 import type { StreamTap } from './plugin.ts';
 
-/** More than any request needs; a plan with many tries judges each of them. */
+/** More than any request needs; a plan with many attempts judges each of them. */
 const mostVerdicts = 64;
 
 /** Notes that a guardrail has begun; until somebody says more, it is `unfinished`. */
@@ -53,7 +53,9 @@ export function judge<T>(
   return isPromise(result) ? result.then(passed, refused) : passed(result);
 }
 
-/** A guardrail's tap that notes what came of it: once it has ended, or at the first event that it refuses or fails on. */
+/**
+ * A guardrail's tap that notes what came of it: once it has ended, or at the first event that it refuses or fails on.
+ */
 export function judgedTap(
   tap: StreamTap,
   context: RequestContext,
@@ -104,8 +106,8 @@ function forget(context: RequestContext): void {
 type TracedHook = 'request' | 'attempt' | 'attempted' | 'response';
 
 /**
- * Calls one hook of a request as `callHook` does. Notes what came of it when it judges, and what it took when the request
- * is traced.
+ * Calls one hook of a request as `callHook` does. Notes what came of it when it judges, and what it took when the
+ * request is traced.
  */
 export function callStep<T>(
   { instance, hook, judges }: Step<TracedHook>,
@@ -116,8 +118,8 @@ export function callStep<T>(
   const { trace } = exchange;
   const run = judges ? () => judge(exchange, instance, hook, runtime.clock, call) : call;
   if (trace === undefined) return callHook(instance, hook, runtime, run);
-  const isOfTry = hook === 'attempt' || hook === 'attempted';
-  const attempt = isOfTry ? exchange.facts.attempts : undefined;
+  const isAttemptHook = hook === 'attempt' || hook === 'attempted';
+  const attempt = isAttemptHook ? exchange.facts.attempts : undefined;
   const note = trace.begin(instance.name, hook, attempt);
   return trace.measure(note, () => callHook(instance, hook, runtime, run));
 }
@@ -139,7 +141,9 @@ export function loadBody(request: BodyHolder, need: RequestStep['loadsBody']): M
   request.body.passUnread();
 }
 
-/** What a modelled endpoint gets is JSON, whatever it calls itself; elsewhere a missing or odd type may still be JSON. */
+/**
+ * What a modelled endpoint gets is JSON, whatever it calls itself; elsewhere a missing or odd type may still be JSON.
+ */
 function mayHoldJson(request: BodyHolder): boolean {
   if (request.endpoint.modelled || !request.body.present) return true;
   return !/^\s*((multipart|audio|image|video)\/|application\/octet-stream)/i.test(

@@ -32,8 +32,8 @@ export interface RequestBody {
   /** The same as text. Decoded once. */
   readonly text: string;
   /**
-   * Parsed JSON, or undefined when the body is empty, no JSON, or an upload that was left unread. Integers beyond 2^53 are BigInt, so that they
-   * keep their digits. Treat it as read-only: changes go through `set` and `remove`.
+   * Parsed JSON, or undefined when the body is empty, no JSON, or an upload that was left unread. Integers beyond 2^53
+   * are BigInt, so that they keep their digits. Treat it as read-only: changes go through `set` and `remove`.
    */
   readonly json: JsonValue | undefined;
   /** Replaces or adds the value at a path; missing parents are an error. The rest of the bytes stays as it is. */
@@ -165,7 +165,7 @@ export interface ResponseContext extends RequestContext {
   readonly response: ResponseView;
 }
 
-/** One try at one target. */
+/** One attempt at one target. */
 export interface AttemptContext extends RequestContext {
   readonly attempt: AttemptView;
   /** The wire format in which the client speaks and is answered. */
@@ -178,7 +178,10 @@ export interface AttemptView {
   readonly provider: string;
   readonly aiService: string;
   readonly model: string;
-  /** The deployment that answers at this target, as its settings or the integration's list of models say; empty for none. */
+  /**
+   * The deployment that answers at this target, as its settings or the integration's list of models say; empty for
+   * none.
+   */
   readonly deployment: string;
   readonly body: AttemptBody;
   /**
@@ -190,8 +193,8 @@ export interface AttemptView {
   /** How strictly the answer keeps to the client's wire, and what happens with what the target cannot be told. */
   readonly terms: string;
   /**
-   * The client's headers that the provider may read something from, as name (lower-case) and value in turn: not those that
-   * describe client, connection or trace, no credentials, none of the gateway's own.
+   * The client's headers that the provider may read something from, as name (lower-case) and value in turn: not those
+   * that describe client, connection or trace, no credentials, none of the gateway's own.
    */
   readonly clientHeaders: HeaderList;
   /** What the config that was used says about caching; undefined when it says nothing. */
@@ -216,7 +219,9 @@ export interface Outcome {
   readonly error: GatewayError | undefined;
   /** Milliseconds from acceptance to the last byte. */
   readonly latencyMs: number;
-  /** The request's body without what attempts changed, decoded from any content encoding, when it was held in memory. */
+  /**
+   * The request's body without what attempts changed, decoded from any content encoding, when it was held in memory.
+   */
   readonly requestBody: Buffer | undefined;
   /** The answer's bytes, when a plugin asked to keep them (`keeps: ['response.body']`), bounded. */
   readonly responseBody: Buffer | undefined;

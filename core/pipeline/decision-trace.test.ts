@@ -92,7 +92,7 @@ describe('who may ask why', () => {
 });
 
 describe('what a trace holds', () => {
-  test('every hook with its time and its try, those that refuse with why', async (t) => {
+  test('every hook with its time and its attempt, those that refuse with why', async (t) => {
     let skippedMs = 0;
     const clock: Clock = {
       now: () => realClock.now(),
@@ -169,7 +169,7 @@ describe('what a trace holds', () => {
 
   test('at most 64 KiB, whatever names it is given', () => {
     const { made, json } = trace({
-      tries: Array.from({ length: 64 }, () => ({
+      attemptRecords: Array.from({ length: 64 }, () => ({
         ...{ option: 'config', provider: 'é'.repeat(9000), model: '"'.repeat(9000), status: 200, error: '' },
         ...{ startedMs: 0, endedMs: 1, lost: false },
       })),

@@ -1,6 +1,6 @@
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { KeyRecord } from '../ports/directory.ts';
-import { loggedTry, type LoggedTry, roundedMs } from './facts.ts';
+import { loggedAttempt, type LoggedAttempt, roundedMs } from './facts.ts';
 import { isPromise } from './call-hook.ts';
 import type { RequestContext } from './context.ts';
 import { callerKey } from './keys.ts';
@@ -59,7 +59,7 @@ export class BoundedJson {
 interface HookNote {
   readonly plugin: string;
   readonly hook: string;
-  /** Number of the try, for hooks of tries. */
+  /** Number of the attempt, for hooks of attempts. */
   readonly attempt?: number;
   ms: number;
   /** Code of the refusal, or `failed`. */
@@ -115,7 +115,10 @@ export class DecisionTrace implements PlanTrace {
     this.setup = setup;
   }
 
-  /** Keeps the trace, and links to it from the answer, once a key is known. Throws `scope_missing` for one that may not have it. */
+  /**
+   * Keeps the trace, and links to it from the answer, once a key is known. Throws `scope_missing` for one that may not
+   * have it.
+   */
   authorise(exchange: TracedRequest): void {
     if (this.allowed) return;
     const key = exchange.get(callerKey);
@@ -159,7 +162,7 @@ export class DecisionTrace implements PlanTrace {
     this.bodyReadAt = this.setup.now();
   }
 
-  /** A hook of a plugin is about to run; `attempt` is the number of the try, for hooks of tries. */
+  /** A hook of a plugin is about to run; `attempt` is the number of the attempt, for hooks of attempts. */
   begin(plugin: string, hook: string, attempt: number | undefined): HookNote {
     const note: HookNote = { plugin, hook, ...(attempt !== undefined && { attempt }), ms: 0 };
     if (this.hooks.length < maxHooks) this.hooks.push(note);
@@ -206,10 +209,12 @@ export class DecisionTrace implements PlanTrace {
     json.member('timings', this.timings(exchange, endedAt));
     const limits = limitsOf(exchange, this.setup.prefix);
     if (limits !== undefined) json.member('limits', limits);
-    const { tries } = exchange.facts;
+    const { attemptRecords } = exchange.facts;
     json.list(
       'attempts',
-      tries.length > 0 ? tries.map(loggedTry) : onlyTry(exchange, status, error, endedAt),
+      attemptRecords.length > 0
+        ? attemptRecords.map(loggedAttempt)
+        : onlyAttempt(exchange, status, error, endedAt),
     );
     json.list('plugins', this.hooks);
     json.list('plan', this.branches);
@@ -245,21 +250,24 @@ function withShortName(note: CandidateNote): CandidateNote {
   return name === undefined || name.length <= maxName ? note : { ...note, name: name.slice(0, maxName) };
 }
 
-/** The one try of a request without a config, if a provider was asked. */
-function onlyTry(
+/** The one attempt of a request without a config, if a provider was asked. */
+function onlyAttempt(
   exchange: TracedRequest,
   status: number,
   error: string,
   endedAt: number,
-): readonly LoggedTry[] {
+): readonly LoggedAttempt[] {
   const { facts, startedMonotonic: accepted } = exchange;
   const { provider, option, modelRequested: model, upstreamStartedAt: startedAt } = facts;
   if (startedAt === 0) return [];
   const times = { startedMs: startedAt - accepted, endedMs: (facts.upstreamEndedAt || endedAt) - accepted };
-  return [loggedTry({ option, provider, model, status, error, ...times, lost: false })];
+  return [loggedAttempt({ option, provider, model, status, error, ...times, lost: false })];
 }
 
-/** What limits told the client in the headers of the answer (`x-service-ratelimit-remaining`), by what is left of their names. */
+/**
+ * What limits told the client in the headers of the answer (`x-service-ratelimit-remaining`), by what is left of their
+ * names.
+ */
 function limitsOf(
   { responseHeaders }: TracedRequest,
   servicePrefix: string,

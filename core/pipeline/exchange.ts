@@ -92,9 +92,9 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
   endpoint: Endpoint;
   readonly generation: string;
   readonly body: LazyBody;
-  /** Replaced only by those of the try that won a race. */
+  /** Replaced only by those of the attempt that won a race. */
   facts: RequestFacts;
-  /** The body as the present try sends it, once something may change it. */
+  /** The body as the present attempt sends it, once something may change it. */
   sent: (AttemptBody & MayBeLarge) | undefined;
   readonly incoming: IncomingRequest;
   readonly sink: ResponseSink;
@@ -125,7 +125,7 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
   answerIsJson = false;
   /** Settling waits for it: facts that are still being read from a compressed copy. */
   pendingFacts: Promise<void> | undefined;
-  /** What the present try took from the limits of its target; settling counts what was used instead. */
+  /** What the present attempt took from the limits of its target; settling counts what was used instead. */
   reservedTokens: TokenReservation | undefined;
   /** Notes why the request is served as it is, when somebody asked. */
   trace: DecisionTrace | undefined;
@@ -221,7 +221,7 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
     this.currentAttempt = view;
   }
 
-  /** The present or latest try, if hooks were shown one. */
+  /** The present or latest attempt, if hooks were shown one. */
   get latestAttempt(): AttemptView | undefined {
     return this.currentAttempt;
   }
@@ -311,8 +311,8 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
   }
 
   /**
-   * The same request for one of several tries that run at once: what one of them learns, sets or changes stays its own
-   * until it is `adopt`ed. Aborting it ends that try alone; it is aborted with the request.
+   * The same request for one of several attempts that run at once: what one of them learns, sets or changes stays its
+   * own until it is `adopt`ed. Aborting it ends that attempt alone; it is aborted with the request.
    */
   fork(): Exchange {
     const fork = Object.create(this) as Exchange;

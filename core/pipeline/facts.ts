@@ -1,8 +1,8 @@
 import type { Usage } from '../dialects/usage.ts';
 import type { PricedModels } from '../ports/prices.ts';
 
-/** One try as the log shows it; times in milliseconds after acceptance. */
-export interface LoggedTry {
+/** One attempt as the log shows it; times in milliseconds after acceptance. */
+export interface LoggedAttempt {
   readonly option: string;
   readonly provider: string;
   readonly model: string;
@@ -15,11 +15,11 @@ export interface LoggedTry {
   readonly skipped?: string;
 }
 
-/** Longest provider and model that are kept of one try, in UTF-16 units: a request may name anything. */
+/** Longest provider and model that are kept of one attempt, in UTF-16 units: a request may name anything. */
 const maxName = 255;
 
-/** One try of a request in the form of the log. */
-export function loggedTry({ option, provider, model, ...rest }: TryRecord): LoggedTry {
+/** One attempt of a request in the form of the log. */
+export function loggedAttempt({ option, provider, model, ...rest }: AttemptRecord): LoggedAttempt {
   const logged = {
     option,
     provider: provider.slice(0, maxName),
@@ -38,7 +38,9 @@ export function roundedMs(ms: number): number {
   return Math.round(ms * 1000) / 1000;
 }
 
-/** What has become known of a request on its way. The pipeline, the router and plugins fill it in; `settled` reads it. */
+/**
+ * What has become known of a request on its way. The pipeline, the router and plugins fill it in; `settled` reads it.
+ */
 export interface RequestFacts {
   organisationId: string;
   workspaceId: string;
@@ -63,13 +65,15 @@ export interface RequestFacts {
   virtualKey: string;
   cacheStatus: string;
   attempts: number;
-  /** Tries after the first one at the target that answered; -1 when all of them failed. */
+  /** Attempts after the first one at the target that answered; -1 when all of them failed. */
   retries: number;
   /** Where the target that was tried last stands in the config: `config.targets[1]`; `config` without targets. */
   option: string;
-  /** In the order in which they ended; empty without a config, and when the first one was served and nobody asked why. */
-  tries: readonly TryRecord[];
-  /** What tries cost from which nothing was served, in US dollars. */
+  /**
+   * In the order in which they ended; empty without a config, and when the first one was served and nobody asked why.
+   */
+  attemptRecords: readonly AttemptRecord[];
+  /** What attempts cost from which nothing was served, in US dollars. */
   lostCost: number;
   /** JSON of what the gateway decided and why; empty unless the request asked for it. Complete when it settles. */
   decision: string;
@@ -111,26 +115,26 @@ export interface Verdict {
   ms: number;
 }
 
-/** One try of a plan, for whoever asks how a request was served. */
-export interface TryRecord {
+/** One attempt of a plan, for whoever asks how a request was served. */
+export interface AttemptRecord {
   /** Place of the target in its config. */
   readonly option: string;
   readonly provider: string;
   readonly model: string;
   /** What the client would have seen. */
   readonly status: number;
-  /** The gateway's code, when the try brought no answer. */
+  /** The gateway's code, when the attempt brought no answer. */
   readonly error: string;
   /** Milliseconds after the request was accepted. */
   readonly startedMs: number;
   readonly endedMs: number;
-  /** Nothing was served from it: another try followed, or won. */
+  /** Nothing was served from it: another attempt followed, or won. */
   lost: boolean;
   /** Why the target was not asked at all; absent for one that was. */
   readonly skipped?: string | undefined;
 }
 
-const noTries: readonly TryRecord[] = Object.freeze([]);
+const noAttempts: readonly AttemptRecord[] = Object.freeze([]);
 const noVerdicts: readonly Verdict[] = Object.freeze([]);
 const noneDropped: readonly string[] = Object.freeze([]);
 const noMetadata: Readonly<Record<string, string>> = Object.freeze({});
@@ -156,7 +160,7 @@ export function emptyFacts(): RequestFacts {
     virtualKey: '',
     cacheStatus: '',
     attempts: 0,
-    tries: noTries,
+    attemptRecords: noAttempts,
     lostCost: 0,
     decision: '',
     retries: 0,

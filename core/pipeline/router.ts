@@ -40,7 +40,7 @@ export interface Target {
   readonly onDrop: 'report' | 'refuse' | undefined;
   /** What an integration says of its models; absent for all others. */
   readonly models?: TargetModels | undefined;
-  /** What each try at it is counted in; absent for no limit. */
+  /** What each attempt at it is counted in; absent for no limit. */
   readonly limits?: LimitCharges | undefined;
 }
 
@@ -50,22 +50,26 @@ export interface TargetModels {
   readonly isRestricted: boolean;
   /** Throws `model_not_allowed`. */
   require(model: string): void;
-  /** The `model_not_allowed` for a request that may run a model which nobody can tell; `why` ends its first sentence. */
+  /**
+   * The `model_not_allowed` for a request that may run a model which nobody can tell; `why` ends its first sentence.
+   */
   refusalOfUntold(why: string): GatewayError;
   /** What the model's tokens are priced by; the same object each time. Undefined: the provider's own prices. */
   pricesOf(model: string): PricedModels | undefined;
-  /** Where this model is asked for instead of `target`, if anywhere else. Throws what keeps that target from being made. */
+  /**
+   * Where this model is asked for instead of `target`, if anywhere else. Throws what keeps that target from being made.
+   */
   targetOf(model: string, target: Target): Target | undefined;
   /** The models that may be asked for, when they are listed one by one. */
   readonly listed: readonly string[];
 }
 
-/** How a try at a target is made. Times are milliseconds, 0 for no bound. */
-export interface TryOptions {
+/** How an attempt at a target is made. Times are milliseconds, 0 for no bound. */
+export interface AttemptOptions {
   readonly connectTimeoutMs: number;
   readonly headTimeoutMs: number;
   readonly idleTimeoutMs: number;
-  /** The whole try, streams to their last byte. */
+  /** The whole attempt, streams to their last byte. */
   readonly requestTimeoutMs: number;
   /** From sending until the first token. */
   readonly firstTokenTimeoutMs: number;
@@ -82,7 +86,7 @@ export interface TryOptions {
 }
 
 /** Options of the `provider` plugin that the router needs. */
-export interface RouteOptions extends TryOptions {
+export interface RouteOptions extends AttemptOptions {
   /** Provider to use when the request names none. */
   readonly defaultProvider: string | undefined;
   /** Slug of the config to use when the request names neither a config nor a provider. */
@@ -103,16 +107,19 @@ export interface ConfigDraft {
 export interface Router {
   /**
    * Carries the request to the target, or through the plan, that its headers, its model (`@slug/model`) or the options
-   * name, runs the attempt hooks for every try, and returns the answer's head with its body still flowing when streamed.
-   * Throws what refuses or fails the request: `provider_missing`, `config_unknown`, `upstream_unreachable` …
+   * name, runs the attempt hooks for every attempt, and returns the answer's head with its body still flowing when
+   * streamed. Throws what refuses or fails the request: `provider_missing`, `config_unknown`, `upstream_unreachable` …
    */
   answer(context: RequestContext, options: RouteOptions): MaybePromise<Answer>;
   /**
-   * Whether there is a config of this name, in the configuration or among those that were saved in the place (default: none
-   * of them counts); a sentence that says so when not.
+   * Whether there is a config of this name, in the configuration or among those that were saved in the place (default:
+   * none of them counts); a sentence that says so when not.
    */
   missingConfig(slug: string, place?: RecordPlace): string | undefined;
-  /** Throws `invalid_config` with everything that is wrong with a config that is to be saved, as pointers from `/config`. */
+  /**
+   * Throws `invalid_config` with everything that is wrong with a config that is to be saved, as pointers from
+   * `/config`.
+   */
   checkConfig(draft: ConfigDraft): void;
   /** The built-in hosts by name: what an integration can be for. */
   readonly providers: ProviderTable;

@@ -27,13 +27,15 @@ export const measures = [
   /** Milliseconds of requests that the cache answered, and of the successful others; null without any. */
   'avg_hit_latency',
   'avg_miss_latency',
-  /** Successful requests that needed a further try at the target that answered, and another target than the first. */
+  /**
+   * Successful requests that needed a further attempt at the target that answered, and another target than the first.
+   */
   'rescued_by_retry',
   'rescued_by_fallback',
 ] as const;
 export type Measure = (typeof measures)[number];
 
-/** What a series can be split by: a grouping, or how many further tries rescued a request (`1`, `2` …). */
+/** What a series can be split by: a grouping, or how many further attempts rescued a request (`1`, `2` …). */
 export type SeriesSplit = Grouping | 'retries';
 
 /** Spans of time, aligned to the clock and the calendar of a time zone; weeks begin on Monday. */
@@ -209,7 +211,10 @@ export interface LogQuery {
   readonly limit: number;
   /** Begin behind this entry. */
   readonly after?: LogCursor;
-  /** Also what was sent and answered, without what stands beside it (`request_headers`, `provider_call`). Default false, which is much cheaper. */
+  /**
+   * Also what was sent and answered, without what stands beside it (`request_headers`, `provider_call`). Default false,
+   * which is much cheaper.
+   */
   readonly bodies?: boolean;
 }
 
@@ -273,7 +278,10 @@ export interface Analytics {
   groups(query: GroupQuery): Promise<{ total: number; rows: readonly GroupRow[] }>;
   /** Measures over time, and of the whole window. */
   series(query: RequestSeriesQuery): Promise<RequestSeries>;
-  /** Feedback over time, and of the whole window: of each feedback what it says now, at the time when it was first given. */
+  /**
+   * Feedback over time, and of the whole window: of each feedback what it says now, at the time when it was first
+   * given.
+   */
   feedbackSeries(query: FeedbackSeriesQuery): Promise<FeedbackSeries>;
   /** One page of log entries. */
   logs(query: LogQuery): Promise<readonly LogRecord[]>;
@@ -342,7 +350,10 @@ export interface RequestFilter {
   /** US dollars. */
   readonly cost?: Between;
   readonly latencyMs?: Between;
-  /** The weighted average (value × weight over the weights) of the feedback of its trace; requests without feedback do not match. */
+  /**
+   * The weighted average (value × weight over the weights) of the feedback of its trace; requests without feedback do
+   * not match.
+   */
   readonly weightedFeedback?: Between;
   /** Part of a logged body, of the request or the answer, without regard to case; at most 256 characters. */
   readonly text?: string;

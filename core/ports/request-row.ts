@@ -63,16 +63,16 @@ export interface RequestRow {
   output_audio_tokens: number;
   /** Decimal string, US dollars, 12 digits after the point. */
   cost: string;
-  /** Estimated price of tries that were broken off because another one won; as `cost`, and not part of it. */
+  /** Estimated price of attempts that were broken off because another one won; as `cost`, and not part of it. */
   lost_cost: string;
   pricing: 'priced' | 'unpriced' | 'none';
   price_version: string;
   attempts: number;
   /** Where the target that was tried last stands in its config (`config.targets[1]`); empty without a config. */
   option: string;
-  /** Tries after the first one at that target; -1 when all of them failed. */
+  /** Attempts after the first one at that target; -1 when all of them failed. */
   retries: number;
-  /** JSON list of the tries of a plan, in the order in which they ended; empty without one. */
+  /** JSON list of the attempts of a plan, in the order in which they ended; empty without one. */
   tries: string;
   /** JSON of what the gateway decided and why; empty unless the request asked for it. */
   decision: string;
@@ -94,7 +94,9 @@ export interface RequestRow {
   user_agent: string;
   /** The client library, from its own headers or its user agent: `openai-python 1.99.0`. */
   sdk: string;
-  /** Where the row comes from: empty for a request that was proxied, `api` for one that was reported, `otel` for a span. */
+  /**
+   * Where the row comes from: empty for a request that was proxied, `api` for one that was reported, `otel` for a span.
+   */
   source: '' | 'api' | 'otel';
 }
 
@@ -140,8 +142,8 @@ export interface StoredCallBody {
 }
 
 /**
- * One row of the `feedback` table: what somebody thinks of the answers of a trace. Rows never change; to change feedback
- * is to add a row with the next revision, and the highest one counts.
+ * One row of the `feedback` table: what somebody thinks of the answers of a trace. Rows never change; to change
+ * feedback is to add a row with the next revision, and the highest one counts.
  */
 export interface FeedbackRow {
   /** UUID of the row. */

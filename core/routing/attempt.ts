@@ -17,7 +17,7 @@ import {
   prepareRequest,
   type PrepareSetup,
   sentBody,
-  type TryParts,
+  type AttemptParts,
 } from './upstream-request.ts';
 import { CurrentAttempt, runAttemptHooks } from './current-attempt.ts';
 import { noteCall } from './note-call.ts';
@@ -26,7 +26,7 @@ import { translatedAnswer, type Translation } from './translation.ts';
 import { asGatewayError } from '../pipeline/reply.ts';
 import { callStep } from '../pipeline/call-step.ts';
 import type { MaybePromise } from '../pipeline/context.ts';
-import type { TargetModels, TryOptions } from '../pipeline/router.ts';
+import type { TargetModels, AttemptOptions } from '../pipeline/router.ts';
 import { applyParamEdits } from './params/apply-param-edits.ts';
 import { withModelInPath } from './params/model-in-path.ts';
 import type { ParamEdits } from './params/param-edits.ts';
@@ -35,8 +35,8 @@ import { limitsOnStoreFailure } from '../pipeline/keys.ts';
 import type { Clock } from '../ports/clock.ts';
 import { forwardAnswerHeaders } from './forward-headers.ts';
 
-/** What tries need beside their parts; one per generation. */
-export interface TrySetup extends PrepareSetup {
+/** What attempts need beside their parts; one per generation. */
+export interface AttemptSetup extends PrepareSetup {
   readonly transport: Transport;
   readonly runtime: HookRuntime;
   /** Count what targets with limits are asked. */
@@ -44,14 +44,14 @@ export interface TrySetup extends PrepareSetup {
 }
 
 /**
- * One try at one target: hooks, the request in the target's wire, its credential, and the head of the answer with the
- * body still flowing when it streams. Rejects with what refuses or fails it. Goes from step to step without waiting where
- * there is nothing to wait for: this runs for every request.
+ * One attempt at one target: hooks, the request in the target's wire, its credential, and the head of the answer with
+ * the body still flowing when it streams. Rejects with what refuses or fails it. Goes from step to step without waiting
+ * where there is nothing to wait for: this runs for every request.
  */
-export function runTry(parts: TryParts, setup: TrySetup): Promise<Answer> {
+export function runAttempt(parts: AttemptParts, setup: AttemptSetup): Promise<Answer> {
   const { exchange } = parts;
   const { body, endpoint, facts } = exchange;
-  forgetTry(facts);
+  forgetAttempt(facts);
   try {
     const loads = !body.loaded && (endpoint.modelled || needsBody(exchange, parts));
     return loads ? body.load().then(() => throughHooks(parts, setup)) : throughHooks(parts, setup);
@@ -60,7 +60,7 @@ export function runTry(parts: TryParts, setup: TrySetup): Promise<Answer> {
   }
 }
 
-function throughHooks(parts: TryParts, setup: TrySetup): Promise<Answer> {
+function throughHooks(parts: AttemptParts, setup: AttemptSetup): Promise<Answer> {
   const { exchange, options, params } = parts;
   const { body, pipeline, facts } = exchange;
   const hooked = pipeline.attempt.length + pipeline.attempted.length > 0;
@@ -85,7 +85,7 @@ function throughHooks(parts: TryParts, setup: TrySetup): Promise<Answer> {
   return isPromise(hooks) ? hooks.then(goOn) : goOn(hooks);
 }
 
-function ask(parts: TryParts, setup: TrySetup): Promise<Answer> {
+function ask(parts: AttemptParts, setup: AttemptSetup): Promise<Answer> {
   const asked = parts.target.models === undefined ? parts : forItsModel(parts, parts.target.models);
   const prepared = prepareRequest(asked, setup);
   return isPromise(prepared)
@@ -93,7 +93,7 @@ function ask(parts: TryParts, setup: TrySetup): Promise<Answer> {
     : askPrepared(asked, prepared, setup);
 }
 
-function askPrepared(asked: TryParts, prepared: PreparedRequest, setup: TrySetup): Promise<Answer> {
+function askPrepared(asked: AttemptParts, prepared: PreparedRequest, setup: AttemptSetup): Promise<Answer> {
   const { credentials, limits } = asked.target;
   if (credentials === undefined && limits === undefined)
     return send(asked, prepared, prepared.outgoing.request, setup);
@@ -101,7 +101,11 @@ function askPrepared(asked: TryParts, prepared: PreparedRequest, setup: TrySetup
 }
 
 /** The same for a target that needs a credential made, or may have no room. */
-async function admitted(parts: TryParts, prepared: PreparedRequest, setup: TrySetup): Promise<Answer> {
+async function admitted(
+  parts: AttemptParts,
+  prepared: PreparedRequest,
+  setup: AttemptSetup,
+): Promise<Answer> {
   const { credentials, limits } = parts.target;
   let { request } = prepared.outgoing;
   if (credentials !== undefined) {
@@ -113,10 +117,10 @@ async function admitted(parts: TryParts, prepared: PreparedRequest, setup: TrySe
 }
 
 function send(
-  parts: TryParts,
+  parts: AttemptParts,
   { outgoing, translation }: PreparedRequest,
   request: UpstreamRequest,
-  { transport, runtime }: TrySetup,
+  { transport, runtime }: AttemptSetup,
 ): Promise<Answer> {
   const { exchange, options, target, judged } = parts;
   // Hooks and tokens take their time: nobody is asked for a client that has left meanwhile.
@@ -140,11 +144,11 @@ function send(
   return looked(parts, answering, translation, runtime);
 }
 
-/** Another request of the same try. */
+/** Another request of the same attempt. */
 async function sendSigned(
   sending: Sending,
   asked: UpstreamRequest,
-  credentials: TryParts['target']['credentials'],
+  credentials: AttemptParts['target']['credentials'],
 ): Promise<Answer> {
   const request = credentials === undefined ? asked : await authorized(asked, credentials);
   return sendRequest({ ...sending, request });
@@ -152,7 +156,7 @@ async function sendSigned(
 
 /** The answer once it has been translated and looked at. */
 async function looked(
-  { exchange, judged }: TryParts,
+  { exchange, judged }: AttemptParts,
   answering: Promise<Answer>,
   translation: Translation | undefined,
   runtime: HookRuntime,
@@ -185,8 +189,8 @@ async function begun(exchange: Exchange, answer: Answer, body: StreamSource): Pr
   return { ...answer, body: held };
 }
 
-/** What an earlier try has left behind. */
-function forgetTry(facts: RequestFacts): void {
+/** What an earlier attempt has left behind. */
+function forgetAttempt(facts: RequestFacts): void {
   if (facts.attempts === 0) return;
   facts.usage = undefined;
   facts.modelAnswered = '';
@@ -255,10 +259,10 @@ function refused(answer: Answer, error: unknown): never {
 }
 
 /**
- * The try with what its provider's integration says of the model: another address, a deployment, a price. Throws
+ * The attempt with what its provider's integration says of the model: another address, a deployment, a price. Throws
  * `model_not_allowed`.
  */
-function forItsModel(parts: TryParts, models: TargetModels): TryParts {
+function forItsModel(parts: AttemptParts, models: TargetModels): AttemptParts {
   const { exchange, options, keyPrefix, params, cache, judged } = parts;
   const model = models.isRestricted ? allowedModel(parts, models) : askedModel(exchange);
   exchange.facts.pricedBy = models.pricesOf(model ?? '');
@@ -266,8 +270,11 @@ function forItsModel(parts: TryParts, models: TargetModels): TryParts {
   return target === undefined ? parts : { exchange, target, options, keyPrefix, params, cache, judged };
 }
 
-/** The model that is asked for at a provider with a list, which has all that the request names. Throws `model_not_allowed`. */
-function allowedModel({ exchange, target }: TryParts, models: TargetModels): string | undefined {
+/**
+ * The model that is asked for at a provider with a list, which has all that the request names. Throws
+ * `model_not_allowed`.
+ */
+function allowedModel({ exchange, target }: AttemptParts, models: TargetModels): string | undefined {
   const { names, untold } = exchange.models;
   // A full name of the Gemini API is the name of the model with its collection in front.
   const inCollection = exchange.dialect.name === 'google-gemini' || target.dialect.startsWith('google-');
@@ -293,7 +300,9 @@ function askedModel(exchange: Exchange): string | undefined {
   return endpoint.modelled ? '' : undefined;
 }
 
-/** Changes the body that the present try sends as the config says; a model goes where the client's wire names it. */
+/**
+ * Changes the body that the present attempt sends as the config says; a model goes where the client's wire names it.
+ */
 export function applyParams(params: ParamEdits, exchange: Exchange, sent: ChangedBody): void {
   const call = exchange.dialect.readCall?.(exchange.path);
   const before = call === undefined ? undefined : member(sent, 'model');
@@ -310,8 +319,8 @@ function member({ json }: ChangedBody, name: string): unknown {
 }
 
 /**
- * Counts a try at a target with limits, just before it is asked. Throws `provider_rate_limited` when one of them is used
- * up, and what the counters refuse with while they are away. A promise only where they answer with one.
+ * Counts an attempt at a target with limits, just before it is asked. Throws `provider_rate_limited` when one of them
+ * is used up, and what the counters refuse with while they are away. A promise only where they answer with one.
  */
 function takeTargetLimits(
   exchange: Exchange,
@@ -325,7 +334,7 @@ function takeTargetLimits(
   keep(exchange, taken);
 }
 
-/** Nothing is served from the try that the exchange has made: what it took counts as `used` tokens. */
+/** Nothing is served from the attempt that the exchange has made: what it took counts as `used` tokens. */
 export function settleTargetLimits(exchange: Exchange, used: number): void {
   const { reservedTokens } = exchange;
   if (reservedTokens === undefined) return;
@@ -342,7 +351,7 @@ function keep(exchange: Exchange, reserved: TokenReservation | undefined): void 
 interface UpgradeSending {
   readonly exchange: Exchange;
   readonly request: UpstreamRequest;
-  readonly options: TryOptions;
+  readonly options: AttemptOptions;
   readonly transport: Transport;
   readonly clock: Clock;
 }

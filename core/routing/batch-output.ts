@@ -19,7 +19,7 @@ const ofTheWhole =
 const ofOneFile =
   /^(?:content-(?:length|md5|digest|disposition|range)|etag|last-modified|accept-ranges|digest)$/i;
 
-/** Sends a request to the target of the try. */
+/** Sends a request to the target of the attempt. */
 type AskTarget = (request: UpstreamRequest) => Promise<Answer>;
 
 /** The request asks for the output of a batch. */

@@ -67,7 +67,7 @@ describe('the credential of a config’s target', () => {
     });
   }
 
-  test('a model’s slug completes a config, for every try', async (t) => {
+  test('a model’s slug completes a config, for every attempt', async (t) => {
     const { gateway, upstream } = await routed(t, {
       answer: (_request, response) => void response.writeHead(503).end(),
     });

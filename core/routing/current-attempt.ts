@@ -8,19 +8,19 @@ import type { AttemptBody, AttemptView, MaybePromise } from '../pipeline/context
 import type { Exchange } from '../pipeline/exchange.ts';
 import type { CacheSettings } from '../ports/cache.ts';
 import type { HeaderList } from '../ports/header-list.ts';
-import type { Target, TryOptions } from '../pipeline/router.ts';
+import type { Target, AttemptOptions } from '../pipeline/router.ts';
 import {
   hostFacts,
   isStrict,
   onDropOf,
   planCall,
   type ProviderDialects,
-  type TryParts,
+  type AttemptParts,
 } from './upstream-request.ts';
 import { tellingHeaders } from './forward-headers.ts';
 import { targetIdentity } from './credentials.ts';
 
-/** What attempt hooks see of the try at one target. */
+/** What attempt hooks see of the attempt at one target. */
 export class CurrentAttempt implements AttemptView {
   readonly number: number;
   readonly provider: string;
@@ -32,13 +32,13 @@ export class CurrentAttempt implements AttemptView {
   readonly #exchange: Exchange;
   readonly #target: Target;
   readonly #keyPrefix: string;
-  readonly #options: TryOptions;
+  readonly #options: AttemptOptions;
   readonly #wires: ProviderDialects;
   #abandonListeners: (() => void)[] | undefined;
 
-  /** `body` is what this try sends, which hooks may change. */
+  /** `body` is what this attempt sends, which hooks may change. */
   constructor(
-    { exchange, target, keyPrefix, cache, options }: TryParts,
+    { exchange, target, keyPrefix, cache, options }: AttemptParts,
     body: AttemptBody,
     wires: ProviderDialects,
   ) {

@@ -7,7 +7,7 @@ import type { Exchange } from '../pipeline/exchange.ts';
 import { callerKey } from '../pipeline/keys.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { KeyRecord } from '../ports/directory.ts';
-import type { RouteOptions, Target, TryOptions } from '../pipeline/router.ts';
+import type { RouteOptions, Target, AttemptOptions } from '../pipeline/router.ts';
 import type { Transport, UpstreamRequest } from '../ports/transport.ts';
 import { authorized, callerCredentials } from './credentials.ts';
 import { collectUpstream } from './collected-answer.ts';
@@ -25,7 +25,10 @@ interface ModelsCall {
   readonly wire: ModelsWire;
   /** As addressed; undefined for the list. */
   readonly id: string | undefined;
-  /** The path is the one that hosts of OpenAI's and Anthropic's wire have (`/models`), and not Gemini's (`/v1beta/models`). */
+  /**
+   * The path is the one that hosts of OpenAI's and Anthropic's wire have (`/models`), and not Gemini's
+   * (`/v1beta/models`).
+   */
   readonly isPlainPath: boolean;
 }
 
@@ -36,7 +39,10 @@ export function asksForModels({ endpoint, method, path }: Exchange): boolean {
   return endpoint.id === 'models' && method === 'GET' && modelsPath.test(path);
 }
 
-/** What a request asks for that `asksForModels`, and in whose shape: a header or a path that only one of the wires has tells. */
+/**
+ * What a request asks for that `asksForModels`, and in whose shape: a header or a path that only one of the wires has
+ * tells.
+ */
 function modelsCall({ path, headers }: Pick<Exchange, 'path' | 'headers'>): ModelsCall {
   const [, version, id] = modelsPath.exec(path) ?? [];
   const isGemini = version !== undefined || headerValue(headers, 'x-goog-api-key') !== undefined;
@@ -74,7 +80,10 @@ export function wantsCatalogue(exchange: Exchange): boolean {
   return exchange.service('fetch-integrated-models')?.toLowerCase() === 'true';
 }
 
-/** Neither the request's headers nor the options say whose models are asked for. `isOpen`: a default that is listed among all. */
+/**
+ * Neither the request's headers nor the options say whose models are asked for. `isOpen`: a default that is listed
+ * among all.
+ */
 export function namesNobody(
   exchange: Exchange,
   { defaultProvider, defaultConfig }: Pick<RouteOptions, 'defaultProvider' | 'defaultConfig'>,
@@ -308,8 +317,9 @@ interface Kept {
 }
 
 /**
- * The models that a key may use, addressed as `@provider/model`, in the shape of the client's wire: those of all providers of the
- * configuration, and of those that its workspace has in the store. Lists of hosts are kept for a minute.
+ * The models that a key may use, addressed as `@provider/model`, in the shape of the client's wire: those of all
+ * providers of the configuration, and of those that its workspace has in the store. Lists of hosts are kept for a
+ * minute.
  */
 export class ModelCatalogue {
   private readonly setup: CatalogueSetup;
@@ -344,7 +354,7 @@ export class ModelCatalogue {
    * One provider's models in the shape of the client's wire, for hosts that list them in another one or elsewhere, and
    * for those of which not all may be used. Undefined where the request can be passed on as it is.
    */
-  async ofTarget(exchange: Exchange, target: Target, options: TryOptions): Promise<Answer | undefined> {
+  async ofTarget(exchange: Exchange, target: Target, options: AttemptOptions): Promise<Answer | undefined> {
     const call = modelsCall(exchange);
     const { query } = exchange;
     const shown = ({ id, created = 0, ownedBy = target.provider }: ListedModel): CatalogueModel => ({

@@ -33,14 +33,14 @@ const listed = (t: TestContext, options: Parameters<typeof started>[2] = {}) =>
     options,
   );
 
-interface Try {
+interface Sent {
   readonly path: string;
   readonly method?: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: Buffer | string | undefined;
 }
 
-function multipart(fields: readonly (readonly [string, string])[], boundary = 'cut'): Try['body'] {
+function multipart(fields: readonly (readonly [string, string])[], boundary = 'cut'): Sent['body'] {
   const parts = fields.map(
     ([head, value]) => `--${boundary}\r\ncontent-disposition: form-data; ${head}\r\n\r\n${value}\r\n`,
   );
@@ -51,7 +51,7 @@ const form = { 'content-type': 'multipart/form-data; boundary=cut' };
 const json = (value: object): string => JSON.stringify(value);
 
 describe('a list of models', () => {
-  const refused: readonly (readonly [string, Try])[] = [
+  const refused: readonly (readonly [string, Sent])[] = [
     [
       'JSON without a content type',
       { path: '/v1/audio/speech', body: json({ model: bad, input: 'x', voice: 'a' }) },
@@ -162,7 +162,7 @@ describe('a list of models', () => {
     assert.equal(upstream.requests.length, 0);
   });
 
-  const passed: readonly (readonly [string, Try])[] = [
+  const passed: readonly (readonly [string, Sent])[] = [
     [
       'JSON without a content type',
       { path: '/v1/audio/speech', body: json({ model: ok, input: 'x', voice: 'a' }) },

@@ -12,7 +12,7 @@ import type { LargeTranslation } from '../ports/large-translation.ts';
 import type { PricedModels, Prices } from '../ports/prices.ts';
 import type { ProviderTable } from '../providers/provider-row.ts';
 import type { RecordPlace, StoredRecord } from '../ports/records.ts';
-import type { ConfigDraft, RouteOptions, Router, Target, TryOptions } from '../pipeline/router.ts';
+import type { ConfigDraft, RouteOptions, Router, Target, AttemptOptions } from '../pipeline/router.ts';
 import type { SecretBox, SecretManagers } from '../ports/secret-managers.ts';
 import type { Transport } from '../ports/transport.ts';
 import type { Breakers } from './attempts/breakers.ts';
@@ -24,27 +24,31 @@ import {
   namesNobody,
   wantsCatalogue,
 } from './model-catalogue.ts';
-import type { ProviderDialects, TryParts } from './upstream-request.ts';
+import type { ProviderDialects, AttemptParts } from './upstream-request.ts';
 import type { CompiledConfig, PlanLeaf } from './plan/plan-node.ts';
 import { ConfigStore } from './plan/config-store.ts';
 import { providerLookup } from './plan/config-names.ts';
 import type { RoutingState } from './plan/routing-state.ts';
 import { addressesProvider, namesProvider, requestTarget, saysJson, takeAddress } from './request-target.ts';
 import { type BroughtSettings, leafTarget, type TargetRules } from './resolve-target.ts';
-import { runTry } from './attempt.ts';
+import { runAttempt } from './attempt.ts';
 import { StoredProviders } from './stored-providers.ts';
 import { compileTargets, type KnownProvider } from './targets.ts';
 import { directoryBehind, GatewayError } from '../errors/gateway-error.ts';
 import { readRoutingHeaders } from './forward-headers.ts';
 
 /** By target, for the plugin's options with which it was tried last: nearly always there is one plugin. */
-const merged = new WeakMap<PlanLeaf, { readonly options: RouteOptions; readonly made: TryOptions }>();
+const merged = new WeakMap<PlanLeaf, { readonly options: RouteOptions; readonly made: AttemptOptions }>();
 
 /**
  * The plugin's options with what the target's settings say instead, and what the request's own headers say instead of
  * both. Throws `invalid_header`.
  */
-function tryOptionsOf(exchange: Exchange, leaf: PlanLeaf | undefined, options: RouteOptions): TryOptions {
+function attemptOptionsOf(
+  exchange: Exchange,
+  leaf: PlanLeaf | undefined,
+  options: RouteOptions,
+): AttemptOptions {
   const base = leaf === undefined ? options : leafOptions(leaf, options);
   const said = readRoutingHeaders(exchange);
   const { requestTimeoutMs, forwardHeaders, sensitiveHeaders } = said;
@@ -60,12 +64,12 @@ function tryOptionsOf(exchange: Exchange, leaf: PlanLeaf | undefined, options: R
   };
 }
 
-function leafOptions(leaf: PlanLeaf, options: RouteOptions): TryOptions {
+function leafOptions(leaf: PlanLeaf, options: RouteOptions): AttemptOptions {
   const known = merged.get(leaf);
   if (known?.options === options) return known.made;
   const { settings } = leaf;
   const requestTimeoutMs = settings.requestTimeoutMs ?? options.requestTimeoutMs;
-  const made: TryOptions = {
+  const made: AttemptOptions = {
     ...options,
     requestTimeoutMs,
     headTimeoutMs: longEnough(options.headTimeoutMs, requestTimeoutMs),
@@ -79,7 +83,7 @@ function leafOptions(leaf: PlanLeaf, options: RouteOptions): TryOptions {
   return made;
 }
 
-/** Who allows a whole try more time than its head would get means the head, too. */
+/** Who allows a whole attempt more time than its head would get means the head, too. */
 function longEnough(headTimeoutMs: number, requestTimeoutMs: number): number {
   return headTimeoutMs === 0 ? 0 : Math.max(headTimeoutMs, requestTimeoutMs);
 }
@@ -91,8 +95,8 @@ type Defaults = Pick<Directory, 'standing' | 'defaultsOf' | 'record' | 'records'
 const defaultsAmong = new WeakMap<readonly StoredRecord<'config'>[], string>();
 
 /**
- * Name of the config that requests of this key begin with: the key's own, else that in the defaults of its workspace, else
- * the saved one that was made the default of the workspace, else that of the organisation.
+ * Name of the config that requests of this key begin with: the key's own, else that in the defaults of its workspace,
+ * else the saved one that was made the default of the workspace, else that of the organisation.
  */
 function defaultConfigOf(key: KeyRecord | undefined, defaults: Defaults): string | undefined {
   if (key === undefined) return undefined;
@@ -220,7 +224,7 @@ class GenerationRouter implements Router {
       ...{ config, wires, transport, runtime, prices, state, breakers, counters, keyPrefix, clock },
       largeTranslation: setup.largeTranslation,
       random: setup.random ?? Math.random,
-      optionsOf: tryOptionsOf,
+      optionsOf: attemptOptionsOf,
       serviceOf: (leaf, exchange, model) => this.serviceOf(leaf, exchange, model),
       targetOf: (exchange, leaf, place) => this.targetOf(exchange, leaf, place),
     };
@@ -263,7 +267,10 @@ class GenerationRouter implements Router {
     return key === undefined || slug === undefined || !this.defaultConfig(slug, key).isComplete;
   }
 
-  /** A default provider that answers in this process: it says less of what is wanted than one that the operator has set up. */
+  /**
+   * A default provider that answers in this process: it says less of what is wanted than one that the operator has set
+   * up.
+   */
   private openDefault(name: string | undefined): KnownProvider | undefined {
     const known = name === undefined ? undefined : this.rules.known.get(name.replace(/^@/, ''));
     return known?.isInProcess === true ? known : undefined;
@@ -282,8 +289,8 @@ class GenerationRouter implements Router {
   }
 
   /**
-   * The default config of a request's key, workspace or organisation. One that leaves the provider to the request is used
-   * in any case; one that names its own gives way to a provider that the request names, where the key allows it.
+   * The default config of a request's key, workspace or organisation. One that leaves the provider to the request is
+   * used in any case; one that names its own gives way to a provider that the request names, where the key allows it.
    */
   private beginning(exchange: Exchange, config: CompiledConfig, options: RouteOptions): MaybePromise<Answer> {
     if (!config.isComplete || !mayOverride(exchange.get(callerKey)))
@@ -304,7 +311,7 @@ class GenerationRouter implements Router {
       : this.planned(exchange, config, options);
   }
 
-  /** One try at the one target that the request names. */
+  /** One attempt at the one target that the request names. */
   private direct(exchange: Exchange, options: RouteOptions): Promise<Answer> {
     const addressing = namesProvider(exchange) ? undefined : takeAddress(exchange, this.rules);
     if (addressing !== undefined) return addressing.then(() => this.directly(exchange, options));
@@ -320,20 +327,20 @@ class GenerationRouter implements Router {
 
   private tried(exchange: Exchange, target: Target, options: RouteOptions): Promise<Answer> {
     const { rules, run } = this;
-    const tryOptions = tryOptionsOf(exchange, undefined, options);
-    const parts: TryParts = {
+    const attemptOptions = attemptOptionsOf(exchange, undefined, options);
+    const parts: AttemptParts = {
       exchange,
       target,
-      options: tryOptions,
+      options: attemptOptions,
       keyPrefix: rules.keyPrefix,
       params: undefined,
       cache: undefined,
       judged: false,
     };
-    if (!asksForModels(exchange)) return runTry(parts, run);
+    if (!asksForModels(exchange)) return runAttempt(parts, run);
     return this.catalogue
-      .ofTarget(exchange, target, tryOptions)
-      .then((listed) => listed ?? runTry(parts, run));
+      .ofTarget(exchange, target, attemptOptions)
+      .then((listed) => listed ?? runAttempt(parts, run));
   }
 
   private planned(exchange: Exchange, config: CompiledConfig, options: RouteOptions): Promise<Answer> {
@@ -357,7 +364,11 @@ class GenerationRouter implements Router {
     const [first] = config.leaves;
     if (asksForModels(exchange) && first !== undefined) {
       const target = await this.targetOf(exchange, first, { config, options });
-      const listed = await this.catalogue.ofTarget(exchange, target, tryOptionsOf(exchange, first, options));
+      const listed = await this.catalogue.ofTarget(
+        exchange,
+        target,
+        attemptOptionsOf(exchange, first, options),
+      );
       if (listed !== undefined) return listed;
     }
     return new PlanRun(exchange, config, options, this.run).run();
@@ -392,7 +403,7 @@ class GenerationRouter implements Router {
   }
 }
 
-/** Several tries, edits and conditions need the body in memory; uploads that nobody reads are streamed. */
+/** Several attempts, edits and conditions need the body in memory; uploads that nobody reads are streamed. */
 function mustLoad(exchange: Exchange, { readsBody }: CompiledConfig): boolean {
   const { body, endpoint } = exchange;
   if (!body.present || body.loaded) return false;

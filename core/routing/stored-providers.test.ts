@@ -176,7 +176,7 @@ describe('a provider of the store', () => {
     const { facts } = await gateway.untilSettled();
     assert.deepEqual([facts.provider, facts.virtualKey, facts.config], ['spare', 'spare', 'inline']);
     assert.deepEqual(
-      facts.tries.map(({ provider: name, status }) => [name, status]),
+      facts.attemptRecords.map(({ provider: name, status }) => [name, status]),
       [
         ['mine', 503],
         ['spare', 200],

@@ -42,7 +42,7 @@ interface StoredTargetParts {
   readonly row: ProviderRow;
   readonly models: StoredModels;
   readonly secrets: OpenedSecrets;
-  /** What each try at it is counted in; undefined for no limit. */
+  /** What each attempt at it is counted in; undefined for no limit. */
   readonly limits: LimitCharges | undefined;
 }
 
@@ -85,7 +85,9 @@ class StoredTarget implements TargetModels {
     return this.#parts.models.pricesOf(model);
   }
 
-  /** Only what the provider itself would have got goes elsewhere: a config or a request that names an address means it. */
+  /**
+   * Only what the provider itself would have got goes elsewhere: a config or a request that names an address means it.
+   */
   targetOf(model: string, target: Target): Target | undefined {
     if (target !== this.known.target) return undefined;
     if (this.#variants.has(model)) return this.#variants.get(model);
@@ -167,8 +169,8 @@ interface Compiled {
 }
 
 /**
- * Providers that workspaces have in the store. Everything comes from memory; each is compiled once for each state of its
- * records, its secrets opened only then.
+ * Providers that workspaces have in the store. Everything comes from memory; each is compiled once for each state of
+ * its records, its secrets opened only then.
  */
 export class StoredProviders {
   readonly #setup: StoredProvidersSetup;
@@ -203,8 +205,9 @@ export class StoredProviders {
   }
 
   /**
-   * The provider of this slug, ready to be used; undefined when the workspace has none. A promise only while a secret has
-   * to be fetched. Throws `provider_disabled` when it may not be used now, `credentials_failed` without its secrets.
+   * The provider of this slug, ready to be used; undefined when the workspace has none. A promise only while a secret
+   * has to be fetched. Throws `provider_disabled` when it may not be used now, `credentials_failed` without its
+   * secrets.
    */
   find(place: ProviderPlace, slug: string): MaybePromise<KnownProvider> | undefined {
     const record = this.#setup.directory.record('provider', place, slug);
@@ -307,8 +310,8 @@ function disabled(slug: string, reason: string): GatewayError {
 }
 
 /**
- * What tries at a provider are counted in: its own limits, and those of what its workspace may use of its integration,
- * which all providers of that workspace share. Undefined for no limit.
+ * What attempts at a provider are counted in: its own limits, and those of what its workspace may use of its
+ * integration, which all providers of that workspace share. Undefined for no limit.
  */
 function storedLimits(
   { id, slug, data }: StoredRecord<'provider'>,

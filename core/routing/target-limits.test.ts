@@ -104,15 +104,15 @@ describe('a target over its limit', () => {
     const { facts } = await answer.settled();
     assert.equal(facts.attempts, 1);
     assert.deepEqual(
-      facts.tries.map(({ provider: name, status, error, lost }) => [name, status, error, lost]),
+      facts.attemptRecords.map(({ provider: name, status, error, lost }) => [name, status, error, lost]),
       [
         ['one', 429, 'provider_rate_limited', true],
         ['two', 200, '', false],
       ],
     );
     assert.deepEqual(facts.limits, ['provider "@one" (1 request per minute)']);
-    assert.match(facts.tries[0]?.skipped ?? '', /"@one" \(1 request per minute\) is used up/);
-    assert.equal(facts.tries[1]?.skipped, undefined);
+    assert.match(facts.attemptRecords[0]?.skipped ?? '', /"@one" \(1 request per minute\) is used up/);
+    assert.equal(facts.attemptRecords[1]?.skipped, undefined);
   });
 
   test('says in the decision of a request why it was skipped', async (t) => {
@@ -238,7 +238,7 @@ describe('a limit of tokens at a target', () => {
   /** Takes about 40 tokens; an answer has used 7 of them. */
   const bounded = { ...chat, body: { max_tokens: 20 } };
 
-  test('takes what a try will probably use, and counts what it has used', async (t) => {
+  test('takes what an attempt will probably use, and counts what it has used', async (t) => {
     const { told } = await started(t, stored('one', [tokens(100)]));
     const answers = [];
     for (let count = 0; count < 12; count++) answers.push((await told(single, bounded)).status);
@@ -263,7 +263,7 @@ describe('a limit of tokens at a target', () => {
     ['was made again', { a: [up.fails(500)] }, { ...single, retry: { attempts: 1, on_status_codes: [500] } }],
   ];
   for (const [name, scenes, config] of failures) {
-    test(`gets back everything of a try that ${name}`, async (t) => {
+    test(`gets back everything of an attempt that ${name}`, async (t) => {
       const records = [...stored('one', [tokens(60)]), ...stored('two')];
       const { ask, called } = await started(t, records, { scenes: { b: [up.chat('from b')], ...scenes } });
       for (let count = 0; count < 4; count++) await ask(config, bounded);
@@ -271,13 +271,13 @@ describe('a limit of tokens at a target', () => {
     });
   }
 
-  test('counts what a try has used whose good answer was passed over', async (t) => {
+  test('counts what an attempt has used whose good answer was passed over', async (t) => {
     const { told } = await started(t, [...stored('one', [tokens(45)]), ...stored('two')]);
     const config = fallback({ on_status_codes: [200] });
     assert.deepEqual([await told(config, bounded), await told(config, bounded)], [good, limited]);
   });
 
-  test('counts what a try that lost a race was sent', async (t) => {
+  test('counts what an attempt that lost a race was sent', async (t) => {
     const scenes = { a: [up.silent()] };
     const { ask, called } = await started(t, [...stored('one', [tokens(60)]), ...stored('two')], { scenes });
     const config = { ...two, hedge: { after_ms: 300, max: 1 } };

@@ -117,8 +117,8 @@ export class KnownProvider {
   }
 
   /**
-   * At an address that the request or a config named. Built without the gateway's secrets: that host must never see one.
-   * Headers of a row in YAML may hold one, too. `apiKey` is what came with the address.
+   * At an address that the request or a config named. Built without the gateway's secrets: that host must never see
+   * one. Headers of a row in YAML may hold one, too. `apiKey` is what came with the address.
    */
   customTarget(given: Fields, address: BaseUrl, apiKey?: string): Target {
     const holding = { fields: this.callerFields(given), apiKey, configured: false };
@@ -212,7 +212,7 @@ interface KnownProviderSource {
   readonly guarded?: boolean;
   /** What may be asked for, and at what price. Default: everything, at the known prices. */
   readonly models?: TargetModels;
-  /** What each try at it is counted in. Default: no limit. */
+  /** What each attempt at it is counted in. Default: no limit. */
   readonly limits?: LimitCharges | undefined;
 }
 
@@ -275,7 +275,10 @@ function headersOfSettings(settings: Fields, dialect: DialectName): string[] {
   return headers;
 }
 
-/** What dialects may know of the fields. The project of a service account is that of its key unless another one is named. */
+/**
+ * What dialects may know of the fields. The project of a service account is that of its key unless another one is
+ * named.
+ */
 function settingsOf(fields: Fields): Fields {
   const settings = withoutSecrets(fields);
   const { vertex_project_id: project, vertex_service_account_json: key } = fields;

@@ -18,13 +18,13 @@ import type {
   UpstreamHandler,
   UpstreamRequest,
 } from '../ports/transport.ts';
-import { TryTimers } from './attempts/attempt-times.ts';
+import { AttemptTimers } from './attempts/attempt-times.ts';
 import { forwardAnswerHeaders } from './forward-headers.ts';
 import { isStreamType, learnFacts } from './collected-answer.ts';
 import type { AnswerFacts, Dialect, StreamScanner, UsageStripper } from '../dialects/dialect.ts';
 import { withoutHeader } from '../pipeline/response-view.ts';
 import type { Transform } from 'node:stream';
-import type { TryOptions } from '../pipeline/router.ts';
+import type { AttemptOptions } from '../pipeline/router.ts';
 
 /** Copies of answers that are kept for scanning stay under this; a longer one goes unscanned. */
 const maxScanBytes = 1024 * 1024;
@@ -174,7 +174,7 @@ class UpstreamAnswer implements UpstreamHandler, StreamSource {
   private resolve: (result: Answer | FailedAttempt) => void;
   private readonly options: UpstreamAnswerOptions;
   private call: UpstreamCall | undefined;
-  private timers: TryTimers | undefined;
+  private timers: AttemptTimers | undefined;
   private target: StreamTarget | undefined;
   private status = 0;
   private headers: HeaderList = [];
@@ -197,7 +197,7 @@ class UpstreamAnswer implements UpstreamHandler, StreamSource {
   }
 
   /** `timers` are the bounds that reach across the answer's phases. */
-  started(call: UpstreamCall, timers?: TryTimers): void {
+  started(call: UpstreamCall, timers?: AttemptTimers): void {
     this.call = call;
     this.timers = timers;
     // The answer may have failed before.
@@ -400,7 +400,7 @@ function strippedAnswer(
 /** One request on its way to its provider. */
 export interface Sending {
   readonly exchange: Exchange;
-  readonly options: TryOptions;
+  readonly options: AttemptOptions;
   readonly transport: Transport;
   readonly clock: Clock;
   readonly request: UpstreamRequest;
@@ -410,7 +410,9 @@ export interface Sending {
   readonly translated: { readonly streams: boolean } | undefined;
 }
 
-/** Sends it, once more on a fresh connection when a pooled one turns out to be stale. Rejects with what it fails with. */
+/**
+ * Sends it, once more on a fresh connection when a pooled one turns out to be stale. Rejects with what it fails with.
+ */
 export function sendRequest(sending: Sending): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const { exchange } = sending;
@@ -441,9 +443,9 @@ function begin(sending: Sending, resolve: (result: Answer | FailedAttempt) => vo
 
 // Closures that live as long as a stream are made where they hold nothing but what they need.
 
-function timersOf(options: TryOptions, clock: Clock, call: UpstreamCall): TryTimers | undefined {
+function timersOf(options: AttemptOptions, clock: Clock, call: UpstreamCall): AttemptTimers | undefined {
   if (options.requestTimeoutMs === 0 && options.firstTokenTimeoutMs === 0) return undefined;
-  return new TryTimers(options, clock, (error) => call.abort(error));
+  return new AttemptTimers(options, clock, (error) => call.abort(error));
 }
 
 function abortOf(exchange: Exchange, call: UpstreamCall): () => void {

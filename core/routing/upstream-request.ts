@@ -9,7 +9,7 @@ import { setAt } from '../pipeline/json-splice.ts';
 import type { MayBeLarge } from '../pipeline/large-document.ts';
 import { callerKeyHeader } from '../pipeline/keys.ts';
 import { headerValue } from '../ports/header-list.ts';
-import type { Target, TryOptions } from '../pipeline/router.ts';
+import type { Target, AttemptOptions } from '../pipeline/router.ts';
 import { type ToldTrace, toldTrace } from '../base/trace-context.ts';
 import type { UpstreamRequest } from '../ports/transport.ts';
 import { type ForwardOptions, forwardRequestHeaders } from './forward-headers.ts';
@@ -43,7 +43,7 @@ export interface PrepareSetup {
 const translatable: ReadonlySet<EndpointId> = new Set(['images.generations', 'audio.speech']);
 
 /** The body has to be in memory: it is signed, said in other words, or changed by the config. */
-export function needsBody(exchange: Exchange, { target, params }: TryParts): boolean {
+export function needsBody(exchange: Exchange, { target, params }: AttemptParts): boolean {
   const { endpoint, body, method, path, upgrade } = exchange;
   if (!body.present) return false;
   const naming = { method, path, isUpgrade: upgrade !== undefined };
@@ -60,9 +60,12 @@ export interface PreparedRequest {
   readonly translation: Translation | undefined;
 }
 
-/** The request as its target wants it; a promise for a large one that is translated. Throws what the target cannot be asked. */
+/**
+ * The request as its target wants it; a promise for a large one that is translated. Throws what the target cannot be
+ * asked.
+ */
 export function prepareRequest(
-  parts: TryParts,
+  parts: AttemptParts,
   { config, wires, clock, largeTranslation }: PrepareSetup,
 ): PreparedRequest | Promise<PreparedRequest> {
   const { exchange, target, options } = parts;
@@ -111,7 +114,11 @@ export function prepareRequest(
 const nothingDropped: readonly string[] = [];
 
 /** Tells the client and the log what the target's wire cannot say, or refuses the request for it. */
-function reportDropped({ exchange, target, options }: TryParts, dropped: readonly string[], prefix: string) {
+function reportDropped(
+  { exchange, target, options }: AttemptParts,
+  dropped: readonly string[],
+  prefix: string,
+) {
   exchange.facts.dropped = dropped;
   const header = `${prefix}-dropped`;
   if (dropped.length === 0) {
@@ -129,7 +136,10 @@ function reportDropped({ exchange, target, options }: TryParts, dropped: readonl
 }
 
 /** What happens where a target cannot be told all that is asked: what the config says, the provider, the plugin. */
-export function onDropOf(target: Target, { configOnDrop, onDrop }: TryParts['options']): 'report' | 'refuse' {
+export function onDropOf(
+  target: Target,
+  { configOnDrop, onDrop }: AttemptParts['options'],
+): 'report' | 'refuse' {
   return configOnDrop ?? target.onDrop ?? onDrop;
 }
 
@@ -172,7 +182,7 @@ function editedBody(
 
 /** The client's own request, passed on in `body`. */
 function passedRequest(
-  parts: TryParts,
+  parts: AttemptParts,
   path: string,
   body: SentBody,
   trace: ToldTrace | undefined,
@@ -202,7 +212,7 @@ function passedRequest(
 
 /** The request in the wire of its target. */
 function translatedRequest(
-  parts: TryParts,
+  parts: AttemptParts,
   { encoded }: Translation,
   trace: ToldTrace | undefined,
 ): OutgoingRequest {
@@ -218,7 +228,7 @@ function translatedRequest(
 }
 
 function upstreamRequest(
-  { target, options }: TryParts,
+  { target, options }: AttemptParts,
   method: string,
   path: string,
   headers: readonly string[],
@@ -249,7 +259,7 @@ function withoutDotSegments(path: string): string {
 }
 
 function clientHeaders(
-  { exchange, target, options, keyPrefix }: TryParts,
+  { exchange, target, options, keyPrefix }: AttemptParts,
   own: Pick<ForwardOptions, 'bodyChanged' | 'trace' | 'translated'>,
 ): string[] {
   return forwardRequestHeaders(exchange.headers, exchange.headerNames, {
@@ -273,7 +283,9 @@ function addTargetHeaders(headers: string[], target: Target): void {
   }
 }
 
-/** The body with `stream_options.include_usage`, where a chat client streams without asking for usage; else undefined. */
+/**
+ * The body with `stream_options.include_usage`, where a chat client streams without asking for usage; else undefined.
+ */
 function usageRequest(exchange: Exchange, body: SentBody, target: Target): Buffer | undefined {
   if (exchange.endpoint.id !== 'chat.completions' || target.usageInStream !== 'on_request') return undefined;
   if (!exchange.facts.stream || exchange.dialect.usageStripper === undefined) return undefined;
@@ -291,23 +303,23 @@ function bytesWith(body: SentBody, path: JsonPath, value: JsonValue): Buffer {
   return body.large?.set(path, value).bytes ?? Buffer.from(setAt(body.text, path, value), 'utf8');
 }
 
-/** What one try at one target is made of. */
-export interface TryParts {
+/** What one attempt at one target is made of. */
+export interface AttemptParts {
   readonly exchange: Exchange;
   readonly target: Target;
-  readonly options: TryOptions;
+  readonly options: AttemptOptions;
   /** What service keys begin with. */
   readonly keyPrefix: string;
   /** What the config changes in the body. */
   readonly params: ParamEdits | undefined;
   readonly cache: CacheSettings | undefined;
-  /** Another try may follow: a stream counts as an answer only from its first event on. */
+  /** Another attempt may follow: a stream counts as an answer only from its first event on. */
   readonly judged: boolean;
 }
 
 /**
- * Checks what a try is about to send to a modelled endpoint against the rules of its dialect, after plugins and config
- * have had their say, and learns what is asked for. Throws `invalid_json` or `invalid_request` with the field.
+ * Checks what an attempt is about to send to a modelled endpoint against the rules of its dialect, after plugins and
+ * config have had their say, and learns what is asked for. Throws `invalid_json` or `invalid_request` with the field.
  */
 export function checkRequest(exchange: Exchange, body: SentBody, strictByDefault: boolean): void {
   const { endpoint, facts } = exchange;

@@ -272,7 +272,7 @@ describe('a token while the store of workspaces cannot be read', () => {
   const asked = (claims: JWTPayload, directory: Partial<Directory>) =>
     tokenOf(claims).then(async (token) => (await guard({ directory })).request(service(token)));
 
-  test('is served as far as its workspace is known, and refused for another try where it is not', async () => {
+  test('is served as far as its workspace is known, and refused for another attempt where it is not', async () => {
     const behind: Partial<Directory> = { standing: () => 'behind' };
     const unknown: Partial<Directory> = { standing: () => 'unknown' };
     assert.ok((await asked({}, behind)).key);

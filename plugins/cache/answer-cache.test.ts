@@ -194,7 +194,7 @@ describe('calls on their way', () => {
       Object.assign(context, { attempt: (await attemptContext({ target: 'target-2' })).attempt }),
     );
     assert.equal(taken.length, 2);
-    assert.equal(open(), 2, 'two tries may run at once');
+    assert.equal(open(), 2, 'two attempts may run at once');
     context.abandon();
     assert.equal(open(), 1);
   });

@@ -66,7 +66,7 @@ describe('logger: the request row', () => {
           option: 'config.targets[1]',
           retries: -1,
           lostCost: 0.0000005,
-          tries: [
+          attemptRecords: [
             {
               ...{ option: 'config.targets[1]', provider: 'p'.repeat(300), model: '"m"', status: 504 },
               ...{ error: 'upstream_timeout', startedMs: 1.00049, endedMs: 30, lost: true },

@@ -81,7 +81,7 @@ describe('logger: what a provider was sent', () => {
     assert.equal(same.call?.response, undefined);
   });
 
-  test('is that of the last try which was sent', async (t) => {
+  test('is that of the last attempt which was sent', async (t) => {
     const { ask, upstream } = await begin(t);
     const targets = [{ provider: '@failing' }, { provider: '@claude' }, { provider: '@same' }];
     const { call } = await ask(through({ strategy: { mode: 'fallback' }, targets }));
@@ -94,7 +94,7 @@ describe('logger: what a provider was sent', () => {
     assert.equal(failed.call?.request.url, `${upstream.url}/failing/chat/completions`);
   });
 
-  test('is that of the try which wins a race', async (t) => {
+  test('is that of the attempt which wins a race', async (t) => {
     const { ask, upstream } = await begin(t);
     const targets = [{ provider: '@failing' }, { provider: '@claude' }];
     const racing = { strategy: { mode: 'fallback' }, hedge: { after_ms: 10_000 }, targets };

@@ -4,7 +4,7 @@ import {
   type RequestContext,
   type ToldCall,
 } from '../../core/pipeline/plugin.ts';
-import { loggedTry, type RequestFacts } from '../../core/pipeline/facts.ts';
+import { loggedAttempt, type RequestFacts } from '../../core/pipeline/facts.ts';
 import { noUsage, type Usage } from '../../core/dialects/usage.ts';
 import { quoteWithin } from '../../core/base/json.ts';
 import type { Redaction } from '../../core/redaction/redaction.ts';
@@ -46,7 +46,8 @@ function textFormat(request: Buffer, response: Buffer, contentType: string): Bod
 }
 
 /**
- * A body without what must not be logged. Nothing is kept of one that is no text: what cannot be read cannot be searched.
+ * A body without what must not be logged. Nothing is kept of one that is no text: what cannot be read cannot be
+ * searched.
  */
 export async function redactedBody(
   { bytes, truncated }: KeptBody,
@@ -230,8 +231,9 @@ export function requestLine(
 
 /** Where the request went within its config, and what it took. */
 function planMembers(facts: RequestFacts): string {
-  const { tries, option, retries } = facts;
-  const told = tries.length === 0 ? '' : text('tries', JSON.stringify(tries.map(loggedTry)));
+  const { attemptRecords, option, retries } = facts;
+  const told =
+    attemptRecords.length === 0 ? '' : text('tries', JSON.stringify(attemptRecords.map(loggedAttempt)));
   return text('option', option) + number('retries', retries) + told;
 }
 

@@ -27,7 +27,7 @@ export default definePlugin({
         120_000,
       ),
       request_timeout_ms: milliseconds(
-        'Longest time for a whole try, streams to their last byte; 0 for no bound. Configs and the header `request-timeout` win.',
+        'Longest time for a whole attempt, streams to their last byte; 0 for no bound. Configs and the header `request-timeout` win.',
         0,
       ),
       first_token_timeout_ms: milliseconds(

@@ -1,6 +1,7 @@
 /**
  * Statements that make the rows of one block inside the engine. Every choice is a hash of the seed, of the row's number
- * (or of the number of the first row of its trace) and of a number of its own, so that a block always has the same rows.
+ * (or of the number of the first row of its trace) and of a number of its own, so that a block always has the same
+ * rows.
  */
 
 /** A number from 0 to 1, its own for each `choice`; `of` is the row `n`, or its trace `e`. */
@@ -83,7 +84,7 @@ const steps: readonly Readonly<Record<string, string>>[] = [
     is_stream: `NOT is_embedding AND ${chance('n', 15)} < 0.55`,
     tokens_in: `toUInt64(least(120000, exp(6.3 + 1.0 * ${normal(16)}))) + 12`,
     tokens_out: `if(is_embedding OR status_now != 200, 0, toUInt64(least(8000, exp(5.1 + 0.9 * ${normal(18)}))) + 1)`,
-    // Tries that were in vain take time too.
+    // Attempts that were in vain take time too.
     lost_ms: 'slowness * multiIf(by_retry, 900, by_fallback, 2400, is_failed, 1500, 0)',
   },
   {
@@ -115,10 +116,10 @@ const workspace = pick('keyWorkspaces', 'String', 'key');
 const modelName = (place: string): string => pick('models', 'String', place);
 const service = (place: string): string => pick('services', 'String', place);
 
-/** The tries of a request, each by the number of its target and its status. */
-const triesOf = (...tries: readonly (readonly [target: number, status: number])[]): string =>
+/** The attempts of a request, each by the number of its target and its status. */
+const attemptsOf = (...attempts: readonly (readonly [target: number, status: number])[]): string =>
   `'${JSON.stringify(
-    tries.map(([target, status], place) => {
+    attempts.map(([target, status], place) => {
       return { option: `config.targets[${target}]`, start_ms: place * 1000, status };
     }),
   )}'`;
@@ -176,7 +177,7 @@ const requestColumns: Readonly<Record<string, string>> = {
   option:
     "multiIf(NOT has_config OR is_hit OR is_refused, '', by_fallback OR is_failed, 'config.targets[1]', 'config.targets[0]')",
   retries: 'multiIf(is_failed, -1, by_retry, 1, 0)',
-  tries: `multiIf(NOT (has_config AND is_failing), '', by_retry, ${triesOf([0, 503], [0, 200])}, by_fallback, ${triesOf([0, 503], [1, 200])}, ${triesOf([0, 503], [1, 503])})`,
+  tries: `multiIf(NOT (has_config AND is_failing), '', by_retry, ${attemptsOf([0, 503], [0, 200])}, by_fallback, ${attemptsOf([0, 503], [1, 200])}, ${attemptsOf([0, 503], [1, 503])})`,
   finish_reason: `multiIf(status_now != 200 OR is_embedding, '', ${chance('n', 25)} < 0.05, 'length', ${chance('n', 25)} < 0.13, 'tool_calls', 'stop')`,
   metadata: `map('team', ${pick('keyTeams', 'String', 'key')}, 'environment', ${pick('keyEnvironments', 'String', 'key')}, '_user', ${pick('userNames', 'String', 'user')})`,
   trace_id: `lower(hex(${idOf('e', 2)}))`,

@@ -145,7 +145,7 @@ describe('blobs: file', () => {
     );
   });
 
-  test('a folder that is none is told with a remedy, and worth another try', async () => {
+  test('a folder that is none is told with a remedy, and worth another attempt', async () => {
     const place = path.join(folder, 'in-the-way');
     await writeFile(place, 'a file');
     await assert.rejects(createFileBlobs(place).write('a/b', Buffer.from('x')), (error) => {

@@ -4,8 +4,10 @@ import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { ExportSettings } from '../../core/ports/export-fields.ts';
 import type { SignableRequest } from '../../core/ports/credentials.ts';
 
-/** Tries of one request, and the wait before the second; it doubles each time, less up to a half by chance. */
-const tries = 5;
+/**
+ * Attempts of one request at most, and the wait before the second; it doubles each time, less up to a half by chance.
+ */
+const attemptsAtMost = 5;
 const firstWaitMs = 200;
 const connectTimeoutMs = 10_000;
 const answerTimeoutMs = 60_000;
@@ -57,7 +59,9 @@ export class S3Client {
     this.#options = options;
   }
 
-  /** Rejects with `store_unavailable` when it should be tried again later, else with an error that says what to mend. */
+  /**
+   * Rejects with `store_unavailable` when it should be tried again later, else with an error that says what to mend.
+   */
   send(request: S3Request): Promise<S3Answer> {
     return this.#retried(request, async (response) => {
       const { statusCode: status, headers, body } = response;
@@ -96,7 +100,7 @@ export class S3Client {
         return await take(await this.#once(request));
       } catch (error) {
         request.signal?.throwIfAborted();
-        const isLast = attempt === tries;
+        const isLast = attempt === attemptsAtMost;
         if (error instanceof S3Refusal && !error.isTransient) throw error;
         if (isLast) throw unavailable(error);
         const { firstWaitMs: first = firstWaitMs } = this.#options;

@@ -43,7 +43,7 @@ const firstAnswerTimeoutMs = 5000;
 
 /**
  * Opens the analytics store on a ClickHouse server or on the embedded engine and brings its schema up to date.
- * Throws an `AnalyticsStartError`, whose `lasting` says whether it is worth another try.
+ * Throws an `AnalyticsStartError`, whose `lasting` says whether it is worth another attempt.
  */
 export async function createAnalytics(options: ClickHouseOptions): Promise<Analytics> {
   const { database = 'weir', layout = oneServer, log } = options;

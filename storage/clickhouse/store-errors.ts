@@ -14,7 +14,9 @@ export interface StorePlace {
   readonly cluster?: string | undefined;
 }
 
-/** The analytics store could not be opened. The message names the place, the reason and the remedy, never a password. */
+/**
+ * The analytics store could not be opened. The message names the place, the reason and the remedy, never a password.
+ */
 export class AnalyticsStartError extends Error {
   /** The reason alone, without addresses and names; fit for an open page such as /readyz. */
   readonly reason: string;
@@ -189,7 +191,7 @@ export class RowsRejected extends Error {
 
 /**
  * Error numbers that the rows cause, whatever the state of the store: text that does not fit its column, and batches
- * that are too large or touch too many partitions (smaller ones can be stored). The rest is worth another try.
+ * that are too large or touch too many partitions (smaller ones can be stored). The rest is worth another attempt.
  */
 const rowsAtFault = new Set(
   [

@@ -138,7 +138,7 @@ describe('an old replica beside a new one', { skip: postgresMissing }, () => {
     assert.equal(
       old.directory.standing(),
       'behind',
-      'keys that it does not know are refused for another try',
+      'keys that it does not know are refused for another attempt',
     );
     assert.equal(
       old.log.lines.filter((line) => line.includes('was it migrated by another version')).length,

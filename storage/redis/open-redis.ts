@@ -125,7 +125,7 @@ class OwnedConnection implements RedisConnection {
     this.cancelHandshake?.();
     const { status } = this.client;
     if (status === 'end') return;
-    // Between two tries there is nothing that could end.
+    // Between two attempts there is nothing that could end.
     if (status === 'reconnecting') return this.client.disconnect();
     await new Promise<void>((resolve) => {
       const cancel = this.clock.after(closingMs, resolve);

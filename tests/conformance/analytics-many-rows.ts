@@ -10,7 +10,9 @@ export interface Place {
   readonly seed: number;
 }
 
-/** Rows that differ in everything that can be measured, split or filtered; the same for the same seed but for their ids. */
+/**
+ * Rows that differ in everything that can be measured, split or filtered; the same for the same seed but for their ids.
+ */
 export function manyRows(count: number, { organisationId, window, seed }: Place): RequestRow[] {
   const random = chanceOf(seed);
   const below = (bound: number): number => Math.floor(random() * bound);
@@ -59,7 +61,7 @@ export function manyRows(count: number, { organisationId, window, seed }: Place)
   });
 }
 
-/** The tries of a plan, in the order of their end; the last one served. */
+/** The attempts of a plan, in the order of their end; the last one served. */
 function served(
   options: readonly string[],
   starts?: readonly number[],

@@ -96,7 +96,7 @@ describe('x-service-explain', { skip: chdbMissing }, () => {
     );
   }
 
-  test('the plan, its tries, the cache, plugins and timings of a request with a config', async () => {
+  test('the plan, its attempts, the cache, plugins and timings of a request with a config', async () => {
     const received = await ask({
       'x-service-explain': 'true',
       'x-service-config': 'smart',
@@ -169,7 +169,7 @@ describe('x-service-explain', { skip: chdbMissing }, () => {
     assert.deepEqual([one.provider, one.status, decision.attempts.length], ['mock', 200, 1]);
   });
 
-  test('tries that run at once', async () => {
+  test('attempts that run at once', async () => {
     const config = {
       ...{ strategy: { mode: 'loadbalance' }, hedge: { after_ms: 50 } },
       targets: [
@@ -252,7 +252,7 @@ describe('weir explain', { concurrency: 2 }, () => {
     body: { model: 'm', messages: [{ role: 'user', content: prompt }] },
   };
 
-  test('prints the branches, the order of tries with their settings, and where a failure leads', async () => {
+  test('prints the branches, the order of attempts with their settings, and where a failure leads', async () => {
     const { code, stdout, stderr } = await explain('smart', paid);
     assert.equal(code, 0, stderr);
     for (const part of [

@@ -156,7 +156,7 @@ export async function plantLogs(analytics: Analytics, seed: number): Promise<Pla
   };
 }
 
-const oneTry = { provider: 'openai', model: 'gpt', error: '', lost: true };
+const oneAttempt = { provider: 'openai', model: 'gpt', error: '', lost: true };
 
 function requestOf(one: Drawn<typeof row>, organisation: string, index: number) {
   const { cents, endUser, team, word, fellBack, ...columns } = one;
@@ -175,8 +175,8 @@ function requestOf(one: Drawn<typeof row>, organisation: string, index: number) 
       metadata: { ...(endUser !== '' && { _user: endUser }), ...(team !== '' && { team }) },
       option,
       tries: JSON.stringify([
-        { ...oneTry, option: 'config.targets[0]', status: 500, start_ms: 0, end_ms: 1 },
-        { ...oneTry, option, status: columns.status, start_ms: 1, end_ms: 2, lost: false },
+        { ...oneAttempt, option: 'config.targets[0]', status: 500, start_ms: 0, end_ms: 1 },
+        { ...oneAttempt, option, status: columns.status, start_ms: 1, end_ms: 2, lost: false },
       ]),
       decision: '',
     }),

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
 import { noUsage } from '../../../core/dialects/usage.ts';
 import type { Outcome } from '../../../core/pipeline/context.ts';
-import type { RequestFacts, TryRecord } from '../../../core/pipeline/facts.ts';
+import type { RequestFacts, AttemptRecord } from '../../../core/pipeline/facts.ts';
 import { readSpan } from '../../../tests/kit/otlp-collector.ts';
 import { TestContext, testOutcome, testStart, type TestRequest } from '../../../tests/kit/plugin-kit.ts';
 import { requestSpans } from './request-spans.ts';
@@ -120,7 +120,7 @@ describe('the span of a request', () => {
 });
 
 describe('the spans of attempts', () => {
-  const made = (fields: Partial<TryRecord>): TryRecord => ({
+  const made = (fields: Partial<AttemptRecord>): AttemptRecord => ({
     ...{ option: 'config.targets[0]', provider: 'one', model: 'm', status: 200, error: '' },
     ...{ startedMs: 0, endedMs: 10, lost: false, ...fields },
   });
@@ -152,12 +152,12 @@ describe('the spans of attempts', () => {
     assert.equal(unended!.endMs - testStart, 50);
   });
 
-  test('each try of a plan has its own, a target that was passed over has none', () => {
+  test('each attempt of a plan has its own, a target that was passed over has none', () => {
     const { attempts, own } = spansOf(
       {
         ...{ provider: 'two', aiService: 'openai', upstreamHost: 'h:81', attempts: 2 },
         ...{ upstreamStartedAt: 1020, upstreamEndedAt: 1090 },
-        tries: [
+        attemptRecords: [
           made({ status: 503, lost: true }),
           made({ provider: 'idle', status: 429, error: 'provider_rate_limited', skipped: 'no room' }),
           made({ provider: 'slow', status: 0, error: 'lost_race', lost: true }),

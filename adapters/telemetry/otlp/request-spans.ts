@@ -1,6 +1,6 @@
 import type { Outcome, RequestContext } from '../../../core/pipeline/context.ts';
 import { genAiProvider, operationName } from '../../../core/dialects/gen-ai-names.ts';
-import type { RequestFacts, TryRecord } from '../../../core/pipeline/facts.ts';
+import type { RequestFacts, AttemptRecord } from '../../../core/pipeline/facts.ts';
 import type { Redaction } from '../../../core/redaction/redaction.ts';
 import type { SpanContext } from '../../../core/base/trace-context.ts';
 
@@ -57,8 +57,8 @@ function spanName(operation: string, model: string): string {
 
 /**
  * Attributes of a span as the JSON of OTLP, written as text: this runs for every request that is sent. Values that say
- * nothing (empty texts, numbers that are none) are left out; 64-bit numbers are texts, as the mapping of protocol buffers
- * has it.
+ * nothing (empty texts, numbers that are none) are left out; 64-bit numbers are texts, as the mapping of protocol
+ * buffers has it.
  */
 class Attributes {
   private text = '';
@@ -109,9 +109,9 @@ class Attributes {
 }
 
 /**
- * The spans of one request, as JSON of OTLP: its own, and one for each time that a provider was asked. They are named and
- * described by the GenAI conventions of OpenTelemetry. Tokens and cost stand on the request's own span alone, so that
- * nobody who adds them up counts them twice.
+ * The spans of one request, as JSON of OTLP: its own, and one for each time that a provider was asked. They are named
+ * and described by the GenAI conventions of OpenTelemetry. Tokens and cost stand on the request's own span alone, so
+ * that nobody who adds them up counts them twice.
  */
 export function requestSpans(request: SettledRequest): string[] {
   const { context, outcome, ids } = request;
@@ -186,7 +186,7 @@ function errorType({ error, status }: Outcome): string {
 
 /** One time that a provider was asked; times are milliseconds after acceptance. */
 interface Attempt extends Pick<
-  TryRecord,
+  AttemptRecord,
   'provider' | 'model' | 'status' | 'error' | 'startedMs' | 'endedMs' | 'lost'
 > {
   readonly option: string;
@@ -199,12 +199,12 @@ function attemptSpans(request: SettledRequest): string[] {
   return attemptsOf(request).map((attempt, index) => attemptSpan(request, attempt, index));
 }
 
-/** A target that was passed over was not asked. What was served by the first try is told by the facts alone. */
+/** A target that was passed over was not asked. What was served by the first attempt is told by the facts alone. */
 function attemptsOf(request: SettledRequest): Attempt[] {
   const { context, outcome, acceptedAt } = request;
   const { facts } = context;
   const endOfLast = facts.upstreamEndedAt > 0 ? facts.upstreamEndedAt - acceptedAt : outcome.latencyMs;
-  const asked = facts.tries.filter(({ skipped }) => skipped === undefined);
+  const asked = facts.attemptRecords.filter(({ skipped }) => skipped === undefined);
   if (asked.length === 0) return facts.upstreamStartedAt > 0 ? [onlyAttempt(request, endOfLast)] : [];
   return asked.map((one) =>
     one.lost

@@ -130,7 +130,7 @@ test('a refusal is not repeated, and what the collector rejects of a batch is co
   assert.match(lines[1]?.message ?? '', /too old/);
 });
 
-test('closing sends what waits at once, also what waits for another try', async () => {
+test('closing sends what waits at once, also what waits for another attempt', async () => {
   const { exporter, clock, posts, count } = start([again, taken]);
   exporter.add(['a']);
   await clock.pass(1000);

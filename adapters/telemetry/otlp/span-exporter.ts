@@ -8,7 +8,7 @@ import type { OtlpSettings } from '../../../core/base/trace-context.ts';
 /** What became of a batch. */
 export type Delivery =
   | { readonly kind: 'taken'; readonly rejected: number; readonly reason: string }
-  /** Another try may help; `afterMs` is what the collector asks to wait. */
+  /** Another attempt may help; `afterMs` is what the collector asks to wait. */
   | { readonly kind: 'again'; readonly reason: string; readonly afterMs: number | undefined }
   | { readonly kind: 'refused'; readonly reason: string };
 
@@ -187,9 +187,9 @@ const longestBackOffMs = 30_000;
 const patienceMs = 60_000;
 
 /**
- * Sends spans in batches, one after the other, beside the requests. A full queue drops what comes; what is dropped, given
- * up or refused is counted. A batch that may pass later is sent again after a wait that doubles, with jitter, or as long
- * as the collector asks for.
+ * Sends spans in batches, one after the other, beside the requests. A full queue drops what comes; what is dropped,
+ * given up or refused is counted. A batch that may pass later is sent again after a wait that doubles, with jitter, or
+ * as long as the collector asks for.
  */
 export class SpanExporter {
   readonly #parts: SpanExporterParts;
@@ -259,13 +259,13 @@ export class SpanExporter {
   async #send(batch: readonly string[]): Promise<void> {
     const { clock } = this.#parts;
     const startedAt = clock.monotonic();
-    for (let tries = 0; ; tries++) {
+    for (let attempts = 0; ; attempts++) {
       const delivery = await this.#parts.post(batch);
       if (this.#ended) return this.#give(batch.length);
       if (delivery.kind === 'taken') return this.#taken(batch.length, delivery);
       const waited = clock.monotonic() - startedAt;
       const left = delivery.kind === 'again' && !this.#closing ? patienceMs - waited : 0;
-      const wait = delivery.kind === 'again' ? this.#waitOf(delivery.afterMs, tries) : 0;
+      const wait = delivery.kind === 'again' ? this.#waitOf(delivery.afterMs, attempts) : 0;
       if (wait > left || left <= 0) return this.#lost(batch.length, delivery);
       this.#warn(`Spans could not be sent to the collector and are tried again: ${delivery.reason}`);
       await this.#pause(wait);
@@ -273,10 +273,10 @@ export class SpanExporter {
   }
 
   /** What the collector asks for, or a wait that doubles; a part of it is left to chance. */
-  #waitOf(afterMs: number | undefined, tries: number): number {
+  #waitOf(afterMs: number | undefined, attempts: number): number {
     const { random } = this.#parts;
     if (afterMs !== undefined) return afterMs + random() * Math.max(100, afterMs / 10);
-    return Math.min(longestBackOffMs, firstBackOffMs * 2 ** tries) * (0.5 + random() / 2);
+    return Math.min(longestBackOffMs, firstBackOffMs * 2 ** attempts) * (0.5 + random() / 2);
   }
 
   #pause(ms: number): Promise<void> {

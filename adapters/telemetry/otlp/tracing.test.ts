@@ -223,7 +223,7 @@ describe('tracing to a collector', () => {
     assert.match(one?.[0]?.parts[0]?.content ?? '', /^y{4096}$/);
   });
 
-  test('each try of a plan is a child', async (t) => {
+  test('each attempt of a plan is a child', async (t) => {
     let asked = 0;
     const { chat, collector, tracer } = await start(t, {
       provide(_, response) {

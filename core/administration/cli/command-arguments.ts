@@ -101,7 +101,7 @@ export const explainUsage = `weir explain: how a request would be routed by a co
   all of it is optional, and x-service-metadata may be written as an object.
   CONFIGURATION is the gateway's file; default: gateway.config.yaml or WEIR_CONFIG.
 
-  Prints what each branch decides and why, the order of tries with the settings of each, and where a failure leads.
+  Prints what each branch decides and why, the order of attempts with the settings of each, and where a failure leads.
   Ends with 1 when the config, the configuration or the request cannot be used.`;
 
 /** Reads what follows `explain`. Throws an error with the reason for anything unclear. */

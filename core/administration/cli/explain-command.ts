@@ -21,14 +21,14 @@ import { stringify } from 'lossless-json';
 import { listWords } from '../../base/did-you-mean.ts';
 import type { BranchPreview, CandidatePreview } from '../../routing/explain/plan-preview.ts';
 
-type OfflineTry = OfflinePlan['tries'][number];
+type OfflineAttempt = OfflinePlan['attempts'][number];
 
 /** Longest value of a parameter that is shown, in UTF-16 units. */
 const maxValue = 200;
 
 /** The plan for people. */
 function explainText(plan: OfflinePlan): string {
-  const { config, request, branches, tries, refused, assumptions } = plan;
+  const { config, request, branches, attempts, refused, assumptions } = plan;
   const lines = [
     `Config    ${config.slug ?? 'as given'}`,
     `Request   ${request.method} ${request.path}`,
@@ -38,7 +38,7 @@ function explainText(plan: OfflinePlan): string {
   ];
   if (refused !== undefined)
     lines.push(`The request is refused: ${refused.status} ${refused.code}. ${refused.message}`, '');
-  lines.push(...tries.flatMap((one, index) => [...tryLines(one, index + 1), '']));
+  lines.push(...attempts.flatMap((one, index) => [...attemptLines(one, index + 1), '']));
   return [...lines, ...assumptions].join('\n');
 }
 
@@ -72,7 +72,7 @@ function percentText(chance: number): string {
   return `${Number((chance * 100).toFixed(1))} %`;
 }
 
-function tryLines({ leaf, hedge, rules, target }: OfflineTry, order: number): string[] {
+function attemptLines({ leaf, hedge, rules, target }: OfflineAttempt, order: number): string[] {
   const { params, retry, cache, breaker } = target;
   const where = target.host === '' ? '' : ` at ${target.host}`;
   const rows: [label: string, text: string][] = [
@@ -93,12 +93,12 @@ function tryLines({ leaf, hedge, rules, target }: OfflineTry, order: number): st
   return [`${order}. ${label}`, ...shown.map(([name, text]) => `   ${name.padEnd(9)} ${text}`)];
 }
 
-function ruleText({ statuses, by, then }: OfflineTry['rules'][number]): string {
+function ruleText({ statuses, by, then }: OfflineAttempt['rules'][number]): string {
   const what = statuses === undefined ? 'anything but 2xx' : listWords(statuses.map(String), 'or', 20);
   return `${what} → ${then} (${by})`;
 }
 
-function paramsText({ set, removed }: OfflineTry['target']['params']): string {
+function paramsText({ set, removed }: OfflineAttempt['target']['params']): string {
   const values = Object.entries(set).map(([name, value]) => {
     const text = stringify(value) ?? '';
     return `${name} = ${text.length > maxValue ? `${text.slice(0, maxValue)}…` : text}`;
@@ -112,7 +112,7 @@ function timeoutsText({
   requestTimeoutMs,
   firstTokenTimeoutMs,
   idleTimeoutMs,
-}: OfflineTry['target']): string {
+}: OfflineAttempt['target']): string {
   const named = [
     ['request', requestTimeoutMs],
     ['first token', firstTokenTimeoutMs],
@@ -123,30 +123,30 @@ function timeoutsText({
   return [...known, ...rest].join(', ');
 }
 
-function retryText(retry: NonNullable<OfflineTry['target']['retry']>): string {
+function retryText(retry: NonNullable<OfflineAttempt['target']['retry']>): string {
   const codes = listWords([...retry.onStatusCodes].map(String), 'or', 20);
   const waits = retry.useRetryAfter ? ', waiting as long as the answer asks' : '';
   const times = retry.attempts === 1 ? 'once' : `up to ${retry.attempts} times`;
   return `${times} on ${codes}${waits}`;
 }
 
-function cacheText({ mode, maxAgeMs, threshold }: NonNullable<OfflineTry['target']['cache']>): string {
+function cacheText({ mode, maxAgeMs, threshold }: NonNullable<OfflineAttempt['target']['cache']>): string {
   const age = maxAgeMs === undefined ? '' : `, ${maxAgeMs / 1000} s`;
   return `${mode}${age}${threshold === undefined ? '' : `, similar from ${threshold} on`}`;
 }
 
-function hedgeText({ afterMs, others }: NonNullable<OfflineTry['hedge']>): string {
+function hedgeText({ afterMs, others }: NonNullable<OfflineAttempt['hedge']>): string {
   return `after ${afterMs} ms without an answer: ${others.map(({ path }) => path).join(', ')}`;
 }
 
 /** The plan for programs. */
 function explainJson(plan: OfflinePlan): string {
-  const { config, request, branches, tries, refused, assumptions } = plan;
+  const { config, request, branches, attempts, refused, assumptions } = plan;
   const document = {
     config: config.id,
     request: { method: request.method, path: request.path },
     branches,
-    tries: tries.map(tryJson),
+    tries: attempts.map(attemptJson),
     refused:
       refused === undefined ? null : { status: refused.status, code: refused.code, message: refused.message },
     assumptions,
@@ -154,7 +154,7 @@ function explainJson(plan: OfflinePlan): string {
   return stringify(document, null, 2) ?? '';
 }
 
-function tryJson({ leaf, hedge, rules, target }: OfflineTry): object {
+function attemptJson({ leaf, hedge, rules, target }: OfflineAttempt): object {
   const { provider, host, model, params, retry, cache, breaker, problem = null } = target;
   return {
     ...{ option: leaf.path, name: leaf.name ?? null, provider, host, model, params },

@@ -99,7 +99,7 @@ class PageSize {
 /** A part of about this length is stored at a time; a kill loses one at the most. */
 const partBytes = 8 * 1024 * 1024;
 /** A page that the store cannot make is asked for so often, each time with half as many rows. */
-const pageTries = 4;
+const pageAttempts = 4;
 /** Of a row without its bodies, about. */
 const rowBytes = 500;
 
@@ -185,7 +185,7 @@ async function nextPage(
     try {
       return await analytics.logs({ ...query, limit: Math.min(size.rows, most) });
     } catch (error) {
-      if (attempt === pageTries || !GatewayError.is(error)) throw error;
+      if (attempt === pageAttempts || !GatewayError.is(error)) throw error;
       size.halve();
     }
   }
@@ -213,7 +213,7 @@ const sliceMsByDefault = 10_000;
 
 /** Attempts in all: with the waits between them, half an hour in which a store may be away. */
 export const attempts = 40;
-/** The same where nothing says that it is worth another try. */
+/** The same where nothing says that it is worth another attempt. */
 const attemptsAtMost = 3;
 
 /** What one attempt ends with: the run is over, or another one goes on. */

@@ -50,7 +50,7 @@ const steering: Readonly<Record<string, SteeringHeader>> = {
     ...{ schema: only('true'), example: 'true' },
   },
   'request-timeout': {
-    description: 'The longest that one try may take, in milliseconds.',
+    description: 'The longest that one attempt may take, in milliseconds.',
     ...{ schema: { type: 'integer', minimum: 1, maximum: 86_400_000 }, example: 30_000 },
   },
   'forward-headers': {
@@ -123,7 +123,7 @@ function answerHeaders(prefix: string): Readonly<Record<string, DocumentObject>>
       type: 'string',
       enum: ['HIT', 'SEMANTIC HIT', 'MISS', 'SEMANTIC MISS', 'REFRESH', 'DISABLED'],
     }),
-    [`${prefix}-retry-attempt-count`]: header('Tries after the first one; -1 when all failed.', {
+    [`${prefix}-retry-attempt-count`]: header('Attempts after the first one; -1 when all failed.', {
       type: 'integer',
       minimum: -1,
     }),

@@ -3,16 +3,16 @@ import type { RetrySettings } from '../plan/plan-node.ts';
 import { retryAfterMs } from '../../base/retry-after.ts';
 import { GatewayError } from '../../errors/gateway-error.ts';
 import type { Clock } from '../../ports/clock.ts';
-import type { TryOptions } from '../../pipeline/router.ts';
+import type { AttemptOptions } from '../../pipeline/router.ts';
 
-/** The bounds of one try that reach across its phases. Made only for tries that have one. */
-export class TryTimers {
+/** The bounds of one attempt that reach across its phases. Made only for attempts that have one. */
+export class AttemptTimers {
   private cancelWhole: (() => void) | undefined;
   private cancelToken: (() => void) | undefined;
 
   /** The first that runs out calls `cut` with the error that the client is to see. */
   constructor(
-    { requestTimeoutMs, firstTokenTimeoutMs }: TryOptions,
+    { requestTimeoutMs, firstTokenTimeoutMs }: AttemptOptions,
     clock: Clock,
     cut: (error: GatewayError) => void,
   ) {
@@ -47,7 +47,7 @@ export class TryTimers {
     this.cancelToken = undefined;
   }
 
-  /** The try has ended. */
+  /** The attempt has ended. */
   over(): void {
     this.firstToken();
     this.cancelWhole?.();
@@ -55,7 +55,7 @@ export class TryTimers {
   }
 }
 
-/** The most tries after the first one, whatever a config says. */
+/** The most attempts after the first one, whatever a config says. */
 export const maxRetries = 5;
 /** What all waits of one request at one target may add up to. */
 export const retryBudgetMs = 60_000;
@@ -65,11 +65,11 @@ const firstBackOffMs = 1000;
 const leastSpreadMs = 100;
 const spreadShare = 0.1;
 
-/** How a try at a target came out, for deciding about the next one there. */
+/** How an attempt at a target came out, for deciding about the next one there. */
 export interface RetryState {
-  /** Retries made before: 0 when the first try has failed. */
+  /** Retries made before: 0 when the first attempt has failed. */
   readonly retry: number;
-  /** What a client would see of the try that failed: the provider's status, or that of the gateway's error. */
+  /** What a client would see of the attempt that failed: the provider's status, or that of the gateway's error. */
   readonly status: number;
   /** The answer's headers; empty when there was no answer. */
   readonly headers: HeaderList;

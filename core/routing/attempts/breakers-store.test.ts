@@ -10,7 +10,7 @@ import {
 } from '../../lifecycle/recording-services.test-support.ts';
 import type { Counters, Decision } from '../../ports/counters.ts';
 import { cooldownAtMost, cooldownMs, group, leafWith } from './breaker-leaf.test-support.ts';
-import { Breakers, type TryResult } from './breakers.ts';
+import { Breakers, type AttemptOutcome } from './breakers.ts';
 
 describe('breakers and their store', () => {
   const failing: readonly [string, () => Decision | Promise<Decision>][] = [
@@ -233,7 +233,7 @@ test('whatever happens: one probe at a time, and after the cooldown there is one
     fc.record({
       do: fc.constant('end' as const),
       which: fc.nat(9),
-      result: fc.constantFrom<TryResult>({ status: 200 }, { status: 500 }, 'abandoned'),
+      result: fc.constantFrom<AttemptOutcome>({ status: 200 }, { status: 500 }, 'abandoned'),
     }),
   );
   fc.assert(
@@ -244,7 +244,7 @@ test('whatever happens: one probe at a time, and after the cooldown there is one
       const breakers = new Breakers({ counters, clock, log: recordingLog(lines) });
       const leaf = leafWith({ failureThreshold: 2 });
       for (let i = 0; i < 2; i++) breakers.begin(leaf, group)?.end({ status: 500 });
-      const running: { end(result: TryResult): void; readonly isProbe: boolean }[] = [];
+      const running: { end(result: AttemptOutcome): void; readonly isProbe: boolean }[] = [];
       for (const one of steps) {
         if (one.do === 'wait') clock.advance(one.ms);
         if (one.do === 'end') running.splice(one.which, 1)[0]?.end(one.result);

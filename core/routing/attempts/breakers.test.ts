@@ -13,7 +13,7 @@ import {
 import type { Counters } from '../../ports/counters.ts';
 import type { BreakerSettings, PlanLeaf } from '../plan/plan-node.ts';
 import { cooldownAtMost, cooldownMs, group, leafWith } from './breaker-leaf.test-support.ts';
-import { Breakers, type TryResult } from './breakers.ts';
+import { Breakers, type AttemptOutcome } from './breakers.ts';
 
 /** Counters of one kind, and a way to let what was sent to them arrive. */
 interface Store {
@@ -75,7 +75,7 @@ class Gateway {
     this.breakers = new Breakers({ counters, clock, log: recordingLog(this.lines), metrics: this.metrics });
   }
 
-  async try(leaf: PlanLeaf, ...results: readonly (number | 'abandoned')[]): Promise<void> {
+  async attempt(leaf: PlanLeaf, ...results: readonly (number | 'abandoned')[]): Promise<void> {
     for (const result of results) {
       this.breakers.begin(leaf, group)?.end(result === 'abandoned' ? result : { status: result });
       await this.store.settle();
@@ -108,7 +108,7 @@ function counting(open: OpenStore): void {
     ['only the codes given are', { failureStatusCodes: new Set([429]) }, [500, 408, 429, 429], false],
     ['the codes given are', { failureStatusCodes: new Set([429]) }, [429, 429, 429], true],
     ['a client that left never counts', { failureStatusCodes: new Set([499]) }, [499, 499, 499], false],
-    ['abandoned tries never count', {}, ['abandoned', 'abandoned', 'abandoned', 500, 500], false],
+    ['abandoned attempts never count', {}, ['abandoned', 'abandoned', 'abandoned', 500, 500], false],
     [
       'opens at the share of failures',
       { failureThreshold: 100, failureThresholdPercentage: 50, minimumRequests: 4 },
@@ -138,7 +138,7 @@ function counting(open: OpenStore): void {
     test(name, async (t) => {
       const gateway = new Gateway(await open(t));
       const leaf = leafWith(breaker);
-      await gateway.try(leaf, ...results);
+      await gateway.attempt(leaf, ...results);
       assert.equal(await gateway.isOpen(leaf), expected);
     });
 
@@ -146,19 +146,19 @@ function counting(open: OpenStore): void {
     const store = await open(t);
     const gateway = new Gateway(store);
     const leaf = leafWith({});
-    await gateway.try(leaf, 500, 500);
+    await gateway.attempt(leaf, 500, 500);
     store.clock.advance(61_001);
-    await gateway.try(leaf, 500, 500);
+    await gateway.attempt(leaf, 500, 500);
     assert.equal(await gateway.isOpen(leaf), false);
     store.clock.advance(59_000);
-    await gateway.try(leaf, 500);
+    await gateway.attempt(leaf, 500);
     assert.equal(await gateway.isOpen(leaf), true);
   });
 
   test('a target without a breaker never opens and is not remembered', async (t) => {
     const gateway = new Gateway(await open(t));
     const leaf = leafWith(undefined);
-    await gateway.try(leaf, 500, 500, 500);
+    await gateway.attempt(leaf, 500, 500, 500);
     assert.equal(gateway.breakers.begin(leaf, group), undefined);
     assert.equal(gateway.breakers.isOpen(leaf, group), false);
     assert.equal(gateway.breakers.size, 0);
@@ -168,14 +168,14 @@ function counting(open: OpenStore): void {
     const store = await open(t);
     const gateway = new Gateway(store);
     const leaf = leafWith({});
-    await gateway.try(leaf, 500, 500, 500);
+    await gateway.attempt(leaf, 500, 500, 500);
     gateway.breakers.begin(leaf, 'org-2')?.end({ status: 500 });
     await store.settle();
     assert.equal(gateway.breakers.isOpen(leaf, 'org-2'), false);
     assert.equal(await gateway.isOpen(leaf), true);
   });
 
-  test('ending a try twice counts once', async (t) => {
+  test('ending an attempt twice counts once', async (t) => {
     const store = await open(t);
     const gateway = new Gateway(store);
     const leaf = leafWith({ failureThreshold: 2 });
@@ -192,7 +192,7 @@ function probing(open: OpenStore): void {
     const store = await open(t);
     const gateway = new Gateway(store);
     const leaf = leafWith({});
-    await gateway.try(leaf, 500, 500, 500);
+    await gateway.attempt(leaf, 500, 500, 500);
     return { store, gateway, leaf };
   }
 
@@ -205,14 +205,14 @@ function probing(open: OpenStore): void {
     assert.equal(await gateway.isOpen(leaf), false, 'asking takes no place');
     const probe = gateway.breakers.begin(leaf, group);
     assert.equal(await gateway.isOpen(leaf), true);
-    await gateway.try(leaf, 200);
+    await gateway.attempt(leaf, 200);
     assert.equal(await gateway.isOpen(leaf), true, 'another one takes no place either');
     probe?.end({ status: 200 });
     await store.settle();
     assert.equal(await gateway.isOpen(leaf), false);
   });
 
-  const ends: readonly [string, TryResult, { open: boolean; place: boolean }][] = [
+  const ends: readonly [string, AttemptOutcome, { open: boolean; place: boolean }][] = [
     ['a good answer closes it', { status: 200 }, { open: false, place: false }],
     ['an answer that is no failure closes it', { status: 404 }, { open: false, place: false }],
     ['a failure opens it again', { status: 500 }, { open: true, place: false }],
@@ -236,29 +236,29 @@ function probing(open: OpenStore): void {
   test('closing forgets the failures', async (t) => {
     const { store, gateway, leaf } = await opened(t);
     store.clock.advance(cooldownAtMost);
-    await gateway.try(leaf, 200, 500, 500);
+    await gateway.attempt(leaf, 200, 500, 500);
     assert.equal(await gateway.isOpen(leaf), false);
-    await gateway.try(leaf, 500);
+    await gateway.attempt(leaf, 500);
     assert.equal(await gateway.isOpen(leaf), true);
   });
 
-  test('tries that began before say nothing about the target as it is now', async (t) => {
+  test('attempts that began before say nothing about the target as it is now', async (t) => {
     const store = await open(t);
     const gateway = new Gateway(store);
     const leaf = leafWith({});
     const late = [1, 2, 3, 4].map(() => gateway.breakers.begin(leaf, group));
-    await gateway.try(leaf, 500, 500, 500);
+    await gateway.attempt(leaf, 500, 500, 500);
     late[0]?.end({ status: 200 });
     await store.settle();
     assert.equal(await gateway.isOpen(leaf), true, 'a late good answer closes nothing');
     store.clock.advance(cooldownAtMost);
-    await gateway.try(leaf, 200);
+    await gateway.attempt(leaf, 200);
     for (const attempt of late) attempt?.end({ status: 500 });
     await store.settle();
     assert.equal(await gateway.isOpen(leaf), false, 'late failures open nothing');
   });
 
-  test('a try past an open breaker, because all are open, changes nothing', async (t) => {
+  test('an attempt past an open breaker, because all are open, changes nothing', async (t) => {
     const { store, gateway, leaf } = await opened(t);
     const past = gateway.breakers.begin(leaf, group);
     store.clock.advance(cooldownAtMost);
@@ -278,8 +278,8 @@ function sharing(open: OpenStore): void {
     const [one, two] = [new Gateway(store), new Gateway(store, await store.another())];
     const leaf = leafWith({});
     assert.equal(await two.isOpen(leaf), false);
-    await one.try(leaf, 500, 500);
-    await two.try(leaf, 500);
+    await one.attempt(leaf, 500, 500);
+    await two.attempt(leaf, 500);
     assert.equal(await two.isOpen(leaf), true);
     store.clock.advance(1000);
     assert.equal(await one.isOpen(leaf), true);
@@ -293,11 +293,11 @@ function sharing(open: OpenStore): void {
     const store = await open(t);
     const [one, two] = [new Gateway(store), new Gateway(store, await store.another())];
     const leaf = leafWith({});
-    await one.try(leaf, 500, 500, 500);
+    await one.attempt(leaf, 500, 500, 500);
     assert.equal(await two.isOpen(leaf), true);
     store.clock.advance(cooldownAtMost);
     const slow = two.breakers.begin(leaf, group);
-    await one.try(leaf, 500);
+    await one.attempt(leaf, 500);
     store.clock.advance(1000);
     assert.equal(await two.isOpen(leaf), true);
     slow?.end({ status: 200 });
@@ -309,7 +309,7 @@ function sharing(open: OpenStore): void {
   test('a gateway that begins later, or has forgotten, learns it before its second question', async (t) => {
     const store = await open(t);
     const leaf = leafWith({});
-    await new Gateway(store).try(leaf, 500, 500, 500);
+    await new Gateway(store).attempt(leaf, 500, 500, 500);
     const late = new Gateway(store, await store.another());
     late.breakers.isOpen(leaf, group);
     await store.settle();

@@ -115,10 +115,10 @@ function ignore(): void {
 }
 
 /**
- * How a try came out: what a client would see of it, or `abandoned` when it says nothing about the target (the client
- * left, a hedge was lost, a plugin refused or answered before the target was asked).
+ * How an attempt came out: what a client would see of it, or `abandoned` when it says nothing about the target (the
+ * client left, a hedge was lost, a plugin refused or answered before the target was asked).
  */
-export type TryResult = { readonly status: number } | 'abandoned';
+export type AttemptOutcome = { readonly status: number } | 'abandoned';
 
 /** What a breaker turns into; `half-open` when the request starts that may try. */
 type BreakerTurn = 'open' | 'half-open' | 'closed';
@@ -152,8 +152,8 @@ class Breaker {
   private readonly counts: BreakerCounts;
   /** On the monotonic clock; 0 when it is closed. When that time has come it is half-open. */
   private openUntil = 0;
-  private probe: BreakerTry | undefined;
-  /** Tries and answers of the store that belong to an earlier turn say nothing about now. */
+  private probe: BreakerAttempt | undefined;
+  /** Attempts and answers of the store that belong to an earlier turn say nothing about now. */
   private turn = 0;
   private refreshAt = 0;
   private isRefreshing = false;
@@ -182,10 +182,10 @@ class Breaker {
     return this.openUntil > 0 && (now < this.openUntil || this.probe !== undefined);
   }
 
-  /** A try starts, also one that is made although it is open. */
-  begin(now: number): BreakerTry {
+  /** An attempt starts, also one that is made although it is open. */
+  begin(now: number): BreakerAttempt {
     this.refresh(now);
-    const attempt = new BreakerTry(this, this.turn);
+    const attempt = new BreakerAttempt(this, this.turn);
     if (this.openUntil > 0 && now >= this.openUntil && this.probe === undefined) {
       this.probe = attempt;
       this.services.turned(this.leaf, 'half-open', 'the cooldown is over, one request tries');
@@ -193,8 +193,8 @@ class Breaker {
     return attempt;
   }
 
-  /** A try has ended, for `BreakerTry`. */
-  ended(attempt: BreakerTry, turn: number, result: TryResult): void {
+  /** An attempt has ended, for `BreakerAttempt`. */
+  ended(attempt: BreakerAttempt, turn: number, result: AttemptOutcome): void {
     const isProbe = attempt === this.probe;
     if (isProbe) this.probe = undefined;
     if (turn !== this.turn || result === 'abandoned' || result.status === clientClosed) return;
@@ -271,8 +271,8 @@ class Breaker {
   }
 }
 
-/** One try at a target that has a breaker. */
-export class BreakerTry {
+/** One attempt at a target that has a breaker. */
+export class BreakerAttempt {
   private breaker: Breaker | undefined;
   private readonly turn: number;
 
@@ -282,10 +282,10 @@ export class BreakerTry {
   }
 
   /**
-   * Tells how the try came out; only the first call counts. Every try has to end: a probe that never does keeps its
-   * target shut.
+   * Tells how the attempt came out; only the first call counts. Every attempt has to end: a probe that never does keeps
+   * its target shut.
    */
-  end(result: TryResult): void {
+  end(result: AttemptOutcome): void {
     const { breaker } = this;
     this.breaker = undefined;
     breaker?.ended(this, this.turn, result);
@@ -314,8 +314,8 @@ const evictedShare = 0.1;
  * The circuit breakers of this process, one for each target with breaker settings and each organisation (`group`).
  * They outlive reloads: a target is known by its id.
  *
- * A target is asked about (`isOpen`) when a plan is made, and each try at it is begun and ended. Nothing here waits or
- * throws. Gateways that share the counters share failures at once, and that a breaker is open within a second.
+ * A target is asked about (`isOpen`) when a plan is made, and each attempt at it is begun and ended. Nothing here waits
+ * or throws. Gateways that share the counters share failures at once, and that a breaker is open within a second.
  */
 export class Breakers {
   private readonly clock: Clock;
@@ -356,10 +356,10 @@ export class Breakers {
   }
 
   /**
-   * A try at the target starts; end what is returned when it is known how the try came out. Undefined for a target
-   * without a breaker.
+   * An attempt at the target starts; end what is returned when it is known how the attempt came out. Undefined for a
+   * target without a breaker.
    */
-  begin(leaf: PlanLeaf, group: string): BreakerTry | undefined {
+  begin(leaf: PlanLeaf, group: string): BreakerAttempt | undefined {
     if (leaf.breaker === undefined) return undefined;
     const now = this.clock.monotonic();
     return this.breaker(leaf, group, now)?.begin(now);

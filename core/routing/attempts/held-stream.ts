@@ -8,7 +8,7 @@ const maxHeldBytes = 65_536;
 
 /**
  * A stream of which nothing is passed on before its first event has come, so that one that begins with an error, or
- * breaks before it has said anything, can still be replaced by another try.
+ * breaks before it has said anything, can still be replaced by another attempt.
  */
 export class HeldStream implements StreamSource, StreamTarget {
   private readonly source: StreamSource;
@@ -27,7 +27,9 @@ export class HeldStream implements StreamSource, StreamTarget {
     this.scanner = scanner;
   }
 
-  /** Waits for the first event. Resolves to why the stream is no answer; undefined: it is one, and waits to be piped. */
+  /**
+   * Waits for the first event. Resolves to why the stream is no answer; undefined: it is one, and waits to be piped.
+   */
   begun(): Promise<GatewayError | undefined> {
     return new Promise((resolve) => {
       this.decide = resolve;
@@ -66,7 +68,7 @@ export class HeldStream implements StreamSource, StreamTarget {
     this.over = 'failed';
     this.failure = error;
     this.told = told;
-    // What broke before the first event is a failed try; what breaks between the first event and its reader is not.
+    // What broke before the first event is a failed attempt; what breaks between the first event and its reader is not.
     this.settle(error);
   }
 

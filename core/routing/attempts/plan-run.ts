@@ -4,47 +4,47 @@ import { type Answer, clientLeft, isStreamSource } from '../../pipeline/answer.t
 import { isPromise } from '../../pipeline/call-hook.ts';
 import type { MaybePromise } from '../../pipeline/context.ts';
 import type { Exchange } from '../../pipeline/exchange.ts';
-import type { TryRecord } from '../../pipeline/facts.ts';
-import type { RouteOptions, Target, TryOptions } from '../../pipeline/router.ts';
+import type { AttemptRecord } from '../../pipeline/facts.ts';
+import type { RouteOptions, Target, AttemptOptions } from '../../pipeline/router.ts';
 import { sentUsage } from '../../pipeline/estimated-usage.ts';
 import { type PlanStep, RequestEnvironment, type SharedEnvironment } from '../plan/environment.ts';
 import type { CompiledConfig, PlanLeaf } from '../plan/plan-node.ts';
 import { PlanWalk } from '../plan/plan-walk.ts';
-import { isFinal, runTry, settleTargetLimits, type TrySetup } from '../attempt.ts';
-import type { TryParts } from '../upstream-request.ts';
+import { isFinal, runAttempt, settleTargetLimits, type AttemptSetup } from '../attempt.ts';
+import type { AttemptParts } from '../upstream-request.ts';
 import { retryDelay } from './attempt-times.ts';
-import type { BreakerTry } from './breakers.ts';
+import type { BreakerAttempt } from './breakers.ts';
 import type { Clock } from '../../ports/clock.ts';
 import { CurrentAttempt } from '../current-attempt.ts';
 
-/** One of the tries that run at once. */
+/** One of the attempts that run at once. */
 export interface Contender {
   readonly leaf: PlanLeaf;
   readonly fork: Exchange;
   readonly startedAt: number;
   /** Never rejects. */
-  readonly result: Promise<TryResult>;
+  readonly result: Promise<TargetResult>;
 }
 
 interface RaceSetup {
   readonly clock: Clock;
-  /** How long the latest try may be without an answer before the next one is started beside it. */
+  /** How long the latest attempt may be without an answer before the next one is started beside it. */
   readonly afterMs: number;
   start(leaf: PlanLeaf): Contender;
   /** An answer came after the race was over. */
-  tooLate(result: TryResult): void;
+  tooLate(result: TargetResult): void;
 }
 
 export interface RaceResult {
-  readonly winner: TryResult;
+  readonly winner: TargetResult;
   /** Those that were broken off. */
   readonly losers: readonly Contender[];
   /** All that were started. */
   readonly started: readonly Contender[];
 }
 
-/** Why the tries end that did not win. */
-const lostRace = new GatewayError('client_closed', 'Another try answered first.');
+/** Why the attempts end that did not win. */
+const lostRace = new GatewayError('client_closed', 'Another attempt answered first.');
 
 /**
  * Starts the first target, and each of the others when those before it have brought nothing for a while or have all
@@ -79,7 +79,7 @@ class Race {
     if (started.length < leaves.length) this.stopTimer = setup.clock.after(setup.afterMs, () => this.next());
   }
 
-  private ended(contender: Contender, result: TryResult): void {
+  private ended(contender: Contender, result: TargetResult): void {
     this.running.delete(contender);
     if (this.over) return this.setup.tooLate(result);
     const isGood = result.status >= 200 && result.status <= 299;
@@ -88,7 +88,7 @@ class Race {
     else if (this.running.size === 0) this.finish(result);
   }
 
-  private finish(winner: TryResult): void {
+  private finish(winner: TargetResult): void {
     this.over = true;
     this.stopTimer?.();
     const losers = [...this.running];
@@ -100,8 +100,8 @@ class Race {
   }
 }
 
-/** How the tries at one target came out: with an answer, or with an error. */
-export interface TryResult {
+/** How the attempts at one target came out: with an answer, or with an error. */
+export interface TargetResult {
   readonly exchange: Exchange;
   readonly leaf: PlanLeaf;
   /** What a client would see. */
@@ -113,13 +113,13 @@ export interface TryResult {
 }
 
 /** What runs of plans need; one per generation. */
-export interface PlanRunSetup extends TrySetup, SharedEnvironment {
+export interface PlanRunSetup extends AttemptSetup, SharedEnvironment {
   /** What service keys begin with. */
   readonly keyPrefix: string;
   /** Throws what keeps this target from being made. */
   targetOf(exchange: Exchange, leaf: PlanLeaf, place: TargetPlace): MaybePromise<Target>;
   /** The options with what the target's settings and the request's headers say instead. */
-  optionsOf(exchange: Exchange, leaf: PlanLeaf, options: RouteOptions): TryOptions;
+  optionsOf(exchange: Exchange, leaf: PlanLeaf, options: RouteOptions): AttemptOptions;
 }
 
 /** Whose target it is. */
@@ -128,7 +128,7 @@ export interface TargetPlace {
   readonly options: RouteOptions;
 }
 
-/** Most tries of one request that are remembered one by one. */
+/** Most attempts of one request that are remembered one by one. */
 const maxRecords = 64;
 
 /** The one loop in which requests with a config are tried: target after target, each as often as its settings allow. */
@@ -137,7 +137,7 @@ export class PlanRun {
   private readonly config: CompiledConfig;
   private readonly options: RouteOptions;
   private readonly setup: PlanRunSetup;
-  /** As it was before any try named another model in it. */
+  /** As it was before any attempt named another model in it. */
   private readonly path: string;
   /** The body can be sent more than once. */
   private readonly repeatable: boolean;
@@ -152,7 +152,7 @@ export class PlanRun {
     this.repeatable = exchange.upgrade === undefined && (exchange.body.loaded || !exchange.body.present);
   }
 
-  /** The answer of the last try that was made. Throws the failure of that one, and at once what a plan throws. */
+  /** The answer of the last attempt that was made. Throws the failure of that one, and at once what a plan throws. */
   run(): Promise<Answer> {
     const { exchange, config, setup } = this;
     const walk = new PlanWalk(config.root, new RequestEnvironment(exchange, setup, exchange.trace));
@@ -160,14 +160,14 @@ export class PlanRun {
   }
 
   /**
-   * Takes this step, and goes on from how it came out. No async function, and the usual try written out instead of
+   * Takes this step, and goes on from how it came out. No async function, and the usual attempt written out instead of
    * called: each frame, closure and promise in between has its price (2 µs by `npm run bench -- --only plan`).
    */
   private take(walk: PlanWalk, { leaf, hedge }: PlanStep): Promise<Answer> {
     const { exchange } = this;
-    let taken: Promise<TryResult>;
+    let taken: Promise<TargetResult>;
     if (hedge !== undefined && this.repeatable) taken = this.race(leaf, hedge);
-    else if (leaf.settings.retry !== undefined) taken = this.tries(exchange, leaf);
+    else if (leaf.settings.retry !== undefined) taken = this.withRetries(exchange, leaf);
     else {
       const opening = this.open(exchange, leaf);
       return this.send(opening).then(
@@ -178,8 +178,8 @@ export class PlanRun {
     return taken.then((result) => this.goOn(walk, result));
   }
 
-  /** What comes after a try: another one, or its answer. */
-  private goOn(walk: PlanWalk, last: TryResult): MaybePromise<Answer> {
+  /** What comes after an attempt: another one, or its answer. */
+  private goOn(walk: PlanWalk, last: TargetResult): MaybePromise<Answer> {
     const step = this.repeatable ? walk.next(last) : undefined;
     if (step !== undefined) {
       this.lose(last);
@@ -191,12 +191,12 @@ export class PlanRun {
   }
 
   /** Tries one target until it answers well, its retries are used up, or its failure is none that a retry mends. */
-  private async tries(exchange: Exchange, leaf: PlanLeaf): Promise<TryResult> {
+  private async withRetries(exchange: Exchange, leaf: PlanLeaf): Promise<TargetResult> {
     const { runtime, random } = this.setup;
     const { retry } = leaf.settings;
     let waitedMs = 0;
     for (let made = 0; ; made++) {
-      const result = await this.try(exchange, leaf);
+      const result = await this.attempt(exchange, leaf);
       const { status, final, answer, error } = result;
       // A limit of the gateway's own: trying again before there is room would ask nobody.
       const isLimited = error?.code === 'provider_rate_limited';
@@ -220,7 +220,7 @@ export class PlanRun {
     }
   }
 
-  private async try(exchange: Exchange, leaf: PlanLeaf): Promise<TryResult> {
+  private async attempt(exchange: Exchange, leaf: PlanLeaf): Promise<TargetResult> {
     const opening = this.open(exchange, leaf);
     try {
       return this.ended(opening, await this.send(opening), undefined);
@@ -253,7 +253,7 @@ export class PlanRun {
   private sendTo(target: Target, exchange: Exchange, leaf: PlanLeaf): Promise<Answer> {
     const { setup, options } = this;
     const { params, cache } = leaf.settings;
-    const parts: TryParts = {
+    const parts: AttemptParts = {
       exchange,
       target,
       options: setup.optionsOf(exchange, leaf, options),
@@ -262,14 +262,14 @@ export class PlanRun {
       cache,
       judged: this.judges(leaf),
     };
-    return runTry(parts, setup);
+    return runAttempt(parts, setup);
   }
 
   private ended(
     { exchange, leaf, watched, startedAt }: Opening,
     answer: Answer | undefined,
     error: GatewayError | undefined,
-  ): TryResult {
+  ): TargetResult {
     const status = answer?.status ?? (error as GatewayError).status;
     const result = { exchange, leaf, status, final: error !== undefined && isFinal(error), answer, error };
     // Whoever was not asked, or not waited for, has not failed.
@@ -280,7 +280,7 @@ export class PlanRun {
     return result;
   }
 
-  /** A failed try has used no tokens; one that was broken off has used what it had sent at least. */
+  /** A failed attempt has used no tokens; one that was broken off has used what it had sent at least. */
   private giveBack(exchange: Exchange, status: number): void {
     const isLost = exchange.failure === lostRace && exchange.facts.upstreamStartedAt !== 0;
     if (isLost) settleTargetLimits(exchange, leastUsed(exchange));
@@ -294,8 +294,8 @@ export class PlanRun {
     return this.config.leaves.length > 1 || leaf.hedge !== undefined || (retry?.attempts ?? 0) > 0;
   }
 
-  /** Tells latencies and the log how a try came out. */
-  private learn({ exchange, leaf, status, error }: TryResult, startedAt: number): void {
+  /** Tells latencies and the log how an attempt came out. */
+  private learn({ exchange, leaf, status, error }: TargetResult, startedAt: number): void {
     const { state } = this.setup;
     const { facts } = exchange;
     if (exchange.failure === lostRace) return;
@@ -304,9 +304,9 @@ export class PlanRun {
       if (status >= 500 || error !== undefined) state.recordFailure(leaf.id);
       else state.recordLatency(leaf.id, (facts.firstByteAt || this.now()) - facts.upstreamStartedAt);
     }
-    // The facts of a request that was served by its first try tell everything already.
+    // The facts of a request that was served by its first attempt tell everything already.
     const { trace, facts: kept } = this.exchange;
-    const isFirst = exchange === this.exchange && kept.tries.length === 0;
+    const isFirst = exchange === this.exchange && kept.attemptRecords.length === 0;
     if (status === 200 && error === undefined && trace === undefined && isFirst) return;
     const skipped = error?.code === 'provider_rate_limited' ? error.message : undefined;
     const note = { option: leaf.path, status, error: error?.code ?? '', startedAt, lost: false, skipped };
@@ -320,31 +320,31 @@ export class PlanRun {
       kept.limits = [...kept.limits, limit];
   }
 
-  private record({ facts }: Exchange, note: TryNote): void {
+  private record({ facts }: Exchange, note: AttemptNote): void {
     const { option, status, error, startedAt, lost, skipped } = note;
     const { facts: kept, startedMonotonic: accepted } = this.exchange;
-    if (kept.tries.length >= maxRecords) return;
+    if (kept.attemptRecords.length >= maxRecords) return;
     const { provider, modelRequested: model } = facts;
     const startedMs = startedAt - accepted;
     const endedMs = this.now() - accepted;
-    const made: TryRecord = { option, provider, model, status, error, startedMs, endedMs, lost, skipped };
-    kept.tries = kept.tries.length === 0 ? [made] : [...kept.tries, made];
+    const made: AttemptRecord = { option, provider, model, status, error, startedMs, endedMs, lost, skipped };
+    kept.attemptRecords = kept.attemptRecords.length === 0 ? [made] : [...kept.attemptRecords, made];
   }
 
   private now(): number {
     return this.setup.runtime.clock.monotonic();
   }
 
-  /** Nothing is served from this try: another one follows. */
-  private lose(result: TryResult): void {
+  /** Nothing is served from this attempt: another one follows. */
+  private lose(result: TargetResult): void {
     leaveAnswered(result);
-    const record = this.exchange.facts.tries.findLast(
+    const record = this.exchange.facts.attemptRecords.findLast(
       ({ option, lost }) => option === result.leaf.path && !lost,
     );
     if (record !== undefined) record.lost = true;
   }
 
-  private async race(leaf: PlanLeaf, { afterMs, others }: Hedge): Promise<TryResult> {
+  private async race(leaf: PlanLeaf, { afterMs, others }: Hedge): Promise<TargetResult> {
     const { exchange, setup } = this;
     const { clock } = setup.runtime;
     const { winner, losers, started } = await race([leaf, ...others], {
@@ -352,9 +352,9 @@ export class PlanRun {
       start: (one) => this.contender(one),
       tooLate: (late) => leaveAnswered(late),
     });
-    const { attempts, tries, lostCost } = exchange.facts;
+    const { attempts, attemptRecords, lostCost } = exchange.facts;
     exchange.adopt(winner.exchange);
-    exchange.facts.tries = tries;
+    exchange.facts.attemptRecords = attemptRecords;
     exchange.facts.lostCost = lostCost;
     exchange.facts.attempts = started.reduce(
       (sum, { fork }) => sum + fork.facts.attempts - attempts,
@@ -366,10 +366,10 @@ export class PlanRun {
 
   private contender(leaf: PlanLeaf): Contender {
     const fork = this.exchange.fork();
-    return { leaf, fork, startedAt: this.now(), result: this.tries(fork, leaf) };
+    return { leaf, fork, startedAt: this.now(), result: this.withRetries(fork, leaf) };
   }
 
-  /** What a try that was broken off has cost: the provider had the request, and bills at least that. */
+  /** What an attempt that was broken off has cost: the provider had the request, and bills at least that. */
   private recordLoser({ fork, leaf, startedAt }: Contender): void {
     const { facts, startedAt: at } = fork;
     this.record(fork, { option: leaf.path, status: 0, error: 'lost_race', startedAt, lost: true });
@@ -385,40 +385,41 @@ export class PlanRun {
   }
 }
 
-/** Another answer is served instead of what this try has come to. */
-function leaveAnswered(result: TryResult): void {
+/** Another answer is served instead of what this attempt has come to. */
+function leaveAnswered(result: TargetResult): void {
   const { exchange } = result;
-  leaveTry(result);
+  leaveAttempt(result);
   if (exchange.reservedTokens !== undefined) settleTargetLimits(exchange, leastUsed(exchange));
 }
 
-/** Tokens of a try that was broken off: the provider had the request. */
+/** Tokens of an attempt that was broken off: the provider had the request. */
 function leastUsed(exchange: Exchange): number {
   return (exchange.facts.usage ?? sentUsage(exchange)).totalTokens;
 }
 
-/** A try that has begun. */
+/** An attempt that has begun. */
 interface Opening {
   readonly exchange: Exchange;
   readonly leaf: PlanLeaf;
-  readonly watched: BreakerTry | undefined;
+  readonly watched: BreakerAttempt | undefined;
   readonly startedAt: number;
 }
 
 type Hedge = NonNullable<PlanStep['hedge']>;
-type TryNote = Pick<TryRecord, 'option' | 'status' | 'error' | 'lost' | 'skipped'> & {
+type AttemptNote = Pick<AttemptRecord, 'option' | 'status' | 'error' | 'lost' | 'skipped'> & {
   readonly startedAt: number;
 };
 
-/** Nothing is served from this try: what still flows is stopped, and the attempt's hooks are told. */
-function leaveTry({ exchange, answer }: TryResult): void {
+/** Nothing is served from this attempt: what still flows is stopped, and the attempt's hooks are told. */
+function leaveAttempt({ exchange, answer }: TargetResult): void {
   const body = answer?.body ?? null;
-  if (isStreamSource(body)) body.cancel(new GatewayError('client_closed', 'Another try is made instead.'));
+  if (isStreamSource(body))
+    body.cancel(new GatewayError('client_closed', 'Another attempt is made instead.'));
   const { latestAttempt } = exchange;
   if (latestAttempt instanceof CurrentAttempt) latestAttempt.abandon();
 }
 
-/** Waits, unless the client leaves (or the try loses its race) first: then resolves to why, at once. */
+/** Waits, unless the client leaves (or the attempt loses its race) first: then resolves to why, at once. */
 function pause(exchange: Exchange, ms: number, clock: Clock): Promise<GatewayError | undefined> {
   return new Promise((resolve) => {
     const stopTimer = clock.after(ms, () => {

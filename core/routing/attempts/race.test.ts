@@ -4,14 +4,14 @@ import { ManualClock } from '../../../tests/conformance/manual-clock.ts';
 import type { GatewayError } from '../../errors/gateway-error.ts';
 import type { Exchange } from '../../pipeline/exchange.ts';
 import type { PlanLeaf } from '../plan/plan-node.ts';
-import { type Contender, race, type RaceResult, type TryResult } from './plan-run.ts';
+import { type Contender, race, type RaceResult, type TargetResult } from './plan-run.ts';
 
 interface Running extends Contender {
   end(status: number, final?: boolean): void;
   aborted: string;
 }
 
-/** A race whose tries end when the test says so. */
+/** A race whose attempts end when the test says so. */
 function raceOf(names: readonly string[], afterMs = 100) {
   const clock = new ManualClock();
   const running: Running[] = [];
@@ -27,8 +27,8 @@ function raceOf(names: readonly string[], afterMs = 100) {
         failure: undefined as GatewayError | undefined,
         abort: () => void (state.aborted = fork.failure?.message ?? '?'),
       };
-      let resolve: (result: TryResult) => void = () => undefined;
-      const result = new Promise<TryResult>((done) => (resolve = done));
+      let resolve: (result: TargetResult) => void = () => undefined;
+      const result = new Promise<TargetResult>((done) => (resolve = done));
       const one: Running = {
         leaf,
         fork: fork as Partial<Exchange> as Exchange,
@@ -77,7 +77,7 @@ describe('a race', () => {
     running[1]?.end(204);
     await settle();
     assert.equal(outcome.result?.winner.leaf.path, 'b');
-    assert.deepEqual([running[0]?.aborted, running[1]?.aborted], ['Another try answered first.', '']);
+    assert.deepEqual([running[0]?.aborted, running[1]?.aborted], ['Another attempt answered first.', '']);
     assert.deepEqual([outcome.result?.losers.map(({ leaf }) => leaf.path), clock.waiting], [['a'], 0]);
   });
 

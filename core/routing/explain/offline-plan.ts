@@ -9,7 +9,7 @@ import type { SharedEnvironment } from '../plan/environment.ts';
 import { namesProvider, requestTarget, takeAddress } from '../request-target.ts';
 import { leafTarget } from '../resolve-target.ts';
 import type { KnownProvider } from '../targets.ts';
-import { type PlanPreview, previewPlan, type TryPreview } from './plan-preview.ts';
+import { type PlanPreview, previewPlan, type AttemptPreview } from './plan-preview.ts';
 import type { RequestFile } from './request-file.ts';
 import { GatewayError } from '../../errors/gateway-error.ts';
 import { ChangedBody } from '../../pipeline/request-body.ts';
@@ -120,10 +120,10 @@ interface OfflineParts extends Pick<OfflineSetup, 'dialects' | 'clock'> {
 }
 
 /** How a request would go through a config, and what could not be known. */
-export interface OfflinePlan extends Omit<PlanPreview, 'tries'> {
+export interface OfflinePlan extends Omit<PlanPreview, 'attempts'> {
   readonly config: CompiledConfig;
   readonly request: RequestFile;
-  readonly tries: readonly (TryPreview & { readonly target: TargetPreview })[];
+  readonly attempts: readonly (AttemptPreview & { readonly target: TargetPreview })[];
   /** Sentences on what was assumed. */
   readonly assumptions: readonly string[];
 }
@@ -158,13 +158,13 @@ export async function offlinePlan(
     const name = provider?.name.replace(/^@/, '') ?? '';
     return known.get(name)?.row.service ?? name;
   };
-  const { branches, tries, refused } = previewPlan(exchange, config, {
+  const { branches, attempts, refused } = previewPlan(exchange, config, {
     ...{ state: shared.state, breakers: shared.breakers, prices: shared.prices },
     ...{ random: () => shared.random(), serviceOf },
   });
   return {
     ...{ config, request, branches, refused },
-    tries: tries.map((one) => ({ ...one, target: previewTarget(exchange, one.leaf, targetOf) })),
+    attempts: attempts.map((one) => ({ ...one, target: previewTarget(exchange, one.leaf, targetOf) })),
     assumptions: assumptionsOf(config),
   };
 }
@@ -185,7 +185,7 @@ function assumptionsOf({ root, leaves }: CompiledConfig): readonly string[] {
     node.children.forEach(look);
   };
   look(root);
-  const assumptions = ['Nothing was sent. Every try is taken to fail, so that all of the plan is seen.'];
+  const assumptions = ['Nothing was sent. Every attempt is taken to fail, so that all of the plan is seen.'];
   if (leaves.some(({ breaker }) => breaker !== undefined))
     assumptions.push('Breakers are unknown offline and taken as closed.');
   if (modes.has('least-latency')) assumptions.push('Latencies are unknown offline: no target was measured.');
@@ -196,7 +196,7 @@ function assumptionsOf({ root, leaves }: CompiledConfig): readonly string[] {
   return assumptions;
 }
 
-/** How the tries at one target would be made. Holds no credential. */
+/** How the attempts at one target would be made. Holds no credential. */
 interface TargetPreview {
   /** As addressed; empty when it cannot be told. */
   readonly provider: string;
@@ -212,7 +212,7 @@ interface TargetPreview {
   readonly retry: PlanLeaf['settings']['retry'];
   readonly cache: PlanLeaf['settings']['cache'];
   readonly breaker: PlanLeaf['breaker'];
-  /** Why there would be no try. */
+  /** Why there would be no attempt. */
   readonly problem: string | undefined;
 }
 
@@ -222,7 +222,9 @@ interface ParamPreview {
   readonly removed: readonly string[];
 }
 
-/** Works out one target of a request whose body is in memory. `targetOf` throws what keeps the target from being made. */
+/**
+ * Works out one target of a request whose body is in memory. `targetOf` throws what keeps the target from being made.
+ */
 function previewTarget(
   exchange: Exchange,
   leaf: PlanLeaf,

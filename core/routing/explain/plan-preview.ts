@@ -6,11 +6,11 @@ import { type PlanStep, RequestEnvironment, type SharedEnvironment } from '../pl
 import { usesWeights } from '../plan/compile-strategy.ts';
 import { PlanWalk } from '../plan/plan-walk.ts';
 
-/** How a request would go through a config if every try failed, so that all of it is seen. */
+/** How a request would go through a config if every attempt failed, so that all of it is seen. */
 export interface PlanPreview {
   /** In the order in which they decide. */
   readonly branches: readonly BranchPreview[];
-  readonly tries: readonly TryPreview[];
+  readonly attempts: readonly AttemptPreview[];
   /** Why the request would be refused instead. */
   readonly refused: GatewayError | undefined;
 }
@@ -26,8 +26,8 @@ export interface CandidatePreview extends CandidateNote {
   readonly chance?: number;
 }
 
-/** One try. */
-export interface TryPreview {
+/** One attempt. */
+export interface AttemptPreview {
   readonly leaf: PlanLeaf;
   /** Who is started beside it. */
   readonly hedge: { readonly afterMs: number; readonly others: readonly PlanLeaf[] } | undefined;
@@ -52,7 +52,7 @@ export function previewPlan(
     },
     trace,
   );
-  const tries: TryPreview[] = [];
+  const attempts: AttemptPreview[] = [];
   let refused: GatewayError | undefined;
   try {
     const walk = new PlanWalk(config.root, environment);
@@ -64,13 +64,13 @@ export function previewPlan(
       const next = step?.leaf.path;
       const [first, ...others] = rules;
       const reached = first === undefined || next === undefined ? [] : [{ ...first, then: next }, ...others];
-      tries.push({ leaf, hedge, rules: reached });
+      attempts.push({ leaf, hedge, rules: reached });
     }
   } catch (error) {
     if (!GatewayError.is(error)) throw error;
     refused = error;
   }
-  return { branches: trace.branches, tries, refused };
+  return { branches: trace.branches, attempts, refused };
 }
 
 class CountedChance {
@@ -133,7 +133,7 @@ function chancesOf({ strategy, children }: PlanBranch): readonly number[] | unde
   return total === 0 ? undefined : children.map(({ weight }) => weight / total);
 }
 
-/** What a failed try leads to. */
+/** What a failed attempt leads to. */
 export interface FailureRule {
   /** Undefined: everything but 2xx. */
   readonly statuses: readonly number[] | undefined;

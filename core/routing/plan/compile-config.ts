@@ -21,7 +21,7 @@ import type { KnowsProvider, SavedConfigs } from './config-names.ts';
 import type { CacheSettings } from '../../ports/cache.ts';
 import { maxRetries } from '../attempts/attempt-times.ts';
 
-/** How the tries at a target with these settings are made. */
+/** How the attempts at a target with these settings are made. */
 function attemptSettings(own: Inherited, params: ParamEdits | undefined): AttemptSettings {
   return {
     params,
@@ -114,8 +114,8 @@ const maxLeaves = 256;
 const maxParams = 4096;
 
 /**
- * Compiles a config that the schema has passed: fills in what targets inherit, resolves references to other configs, and
- * checks all that a schema cannot. Never throws; reports all mistakes at once.
+ * Compiles a config that the schema has passed: fills in what targets inherit, resolves references to other configs,
+ * and checks all that a schema cannot. Never throws; reports all mistakes at once.
  */
 export function compileConfig(input: RouteConfigInput, setup: CompileSetup): CompileResult {
   const compilation = new Compilation(setup);
@@ -252,7 +252,9 @@ class Compilation {
     };
   }
 
-  /** Another config in the place of this target. It takes over settings, but neither provider nor credential nor host. */
+  /**
+   * Another config in the place of this target. It takes over settings, but neither provider nor credential nor host.
+   */
   #referred(input: RouteConfigInput, named: string, spot: Spot, parent: Inherited): PlanNode | undefined {
     const { configs, saved, slug: ownSlug } = this.#setup;
     const refuse = reporter(this.issues, spot);

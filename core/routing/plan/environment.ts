@@ -95,7 +95,7 @@ function modelAt({ settings: { params } }: PlanLeaf, { body, dialect, path }: Ex
   return typeof fallback === 'string' ? fallback : '';
 }
 
-/** One try of the plan, and who may race it. */
+/** One attempt of the plan, and who may race it. */
 export interface PlanStep {
   readonly leaf: PlanLeaf;
   /** Who is started beside it, one after the other, each after `afterMs` without a byte; undefined without hedging. */

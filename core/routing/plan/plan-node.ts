@@ -3,11 +3,13 @@ import type { CacheSettings } from '../../ports/cache.ts';
 import type { ParamEdits } from '../params/param-edits.ts';
 import type { FieldPath } from './field-path.ts';
 
-/** A compiled config: where requests go, and how each try is made. Immutable; shared by all requests that use it. */
+/**
+ * A compiled config: where requests go, and how each attempt is made. Immutable; shared by all requests that use it.
+ */
 export interface CompiledConfig {
   /**
-   * The slug, the id of a saved one, or `inline:` and a digest of the text: names its state (breakers, turns, latencies)
-   * across requests and reloads.
+   * The slug, the id of a saved one, or `inline:` and a digest of the text: names its state (breakers, turns,
+   * latencies) across requests and reloads.
    */
   readonly id: string;
   /** Undefined for one that a request brought along. */
@@ -19,7 +21,10 @@ export interface CompiledConfig {
   readonly root: PlanNode;
   /** All of them, in file order. */
   readonly leaves: readonly PlanLeaf[];
-  /** A condition, a hash or an estimate reads the request's body, which therefore has to be in memory before the plan is made. */
+  /**
+   * A condition, a hash or an estimate reads the request's body, which therefore has to be in memory before the plan is
+   * made.
+   */
   readonly readsBody: boolean;
   /** Every target names its provider: nothing is left to the request. */
   readonly isComplete: boolean;
@@ -98,10 +103,10 @@ export interface StickySettings {
   readonly ttlMs: number;
 }
 
-/** Starts another try when the first has brought no byte after a while; the first good answer wins. */
+/** Starts another attempt when the first has brought no byte after a while; the first good answer wins. */
 export interface HedgeSettings {
   readonly afterMs: number;
-  /** Tries beside the first one, 1 to 3. */
+  /** Attempts beside the first one, 1 to 3. */
   readonly max: number;
 }
 
@@ -118,11 +123,11 @@ export interface BreakerSettings {
   readonly failureStatusCodes: ReadonlySet<number> | undefined;
 }
 
-/** How the tries at one target are made. Undefined leaves a matter to the options of the `provider` plugin. */
+/** How the attempts at one target are made. Undefined leaves a matter to the options of the `provider` plugin. */
 export interface AttemptSettings {
   readonly params: ParamEdits | undefined;
   readonly retry: RetrySettings | undefined;
-  /** The whole try, streams to their last byte. */
+  /** The whole attempt, streams to their last byte. */
   readonly requestTimeoutMs: number | undefined;
   /** From sending until the first token (first byte where the answer has none). */
   readonly firstTokenTimeoutMs: number | undefined;
@@ -142,7 +147,7 @@ export interface AttemptSettings {
 
 /** Trying the same target again. */
 export interface RetrySettings {
-  /** Tries after the first one, 0 to 5. */
+  /** Attempts after the first one, 0 to 5. */
   readonly attempts: number;
   readonly onStatusCodes: ReadonlySet<number>;
   /** Waits as long as an answer with 429 or 503 asks. */
@@ -156,7 +161,10 @@ export function isNodeOpen(environment: PlanEnvironment, node: PlanNode): boolea
   return true;
 }
 
-/** The target that stands for a node where targets are compared: its first one with a closed breaker, else its first one. */
+/**
+ * The target that stands for a node where targets are compared: its first one with a closed breaker, else its first
+ * one.
+ */
 export function leadingLeaf(environment: PlanEnvironment, node: PlanNode): PlanLeaf | undefined {
   return firstClosed(environment, node) ?? firstLeaf(node);
 }
@@ -186,7 +194,10 @@ export type Condition = (field: (path: FieldPath) => unknown) => boolean;
 export interface PlanEnvironment {
   /** A number of at least 0 and below 1. */
   random(): number;
-  /** Value of a field of the request: `metadata.…`, `params.…`, `url.pathname`, `trace_id`, `api_key`. Undefined when it has none. */
+  /**
+   * Value of a field of the request: `metadata.…`, `params.…`, `url.pathname`, `trace_id`, `api_key`. Undefined when it
+   * has none.
+   */
   field(path: FieldPath): unknown;
   /** The breaker of this target is open: it is left out while others are not. */
   isOpen(leaf: PlanLeaf): boolean;

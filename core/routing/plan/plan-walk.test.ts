@@ -154,7 +154,7 @@ describe('strategies within strategies', () => {
     assert.deepEqual(tried(plan, environment()), ['b', 'y']);
   });
 
-  it('give one try where nothing falls back', () => {
+  it('give one attempt where nothing falls back', () => {
     assert.deepEqual(tried(plan, environment({ fields: { 'metadata.plan': 'gold' } })), ['g']);
   });
 });
@@ -224,7 +224,7 @@ describe('hedging', () => {
     assert.deepEqual(race(branch(fallback, leaves(1), { hedge })), [['a']]);
   });
 
-  it('races the first try of each branch', () => {
+  it('races the first attempt of each branch', () => {
     const plan = branch(
       fallback,
       [

@@ -34,14 +34,14 @@ interface FallbackPlace {
   readonly branch: PlanBranch;
   /** All its children have open breakers, so breakers are not looked at. */
   readonly bypass: boolean;
-  /** Children that race its first try. */
+  /** Children that race its first attempt. */
   readonly raced: readonly number[];
   /** Index of the child that is looked at next. */
   next: number;
 }
 
 /**
- * The tries of one request, one after the other: `first`, and after the result of each the `next`. Pure but for what
+ * The attempts of one request, one after the other: `first`, and after the result of each the `next`. Pure but for what
  * `environment` does.
  *
  * Throws `invalid_request` for a request that meets no condition of a branch without a default, and for a branch all of
@@ -50,7 +50,7 @@ interface FallbackPlace {
 export class PlanWalk {
   private readonly root: PlanNode;
   private readonly choice: BranchChoice;
-  /** Those that the present try is within, the innermost last. No other branch is ever come back to. */
+  /** Those that the present attempt is within, the innermost last. No other branch is ever come back to. */
   private readonly fallbacks: FallbackPlace[] = [];
 
   constructor(root: PlanNode, environment: PlanEnvironment) {
@@ -58,12 +58,12 @@ export class PlanWalk {
     this.choice = new BranchChoice(environment);
   }
 
-  /** The first try. Call it once. */
+  /** The first attempt. Call it once. */
   first(): PlanStep {
     return this.descend(this.root, undefined);
   }
 
-  /** The try after one that came out like this; undefined when that was the last. */
+  /** The attempt after one that came out like this; undefined when that was the last. */
   next(result: StepResult): PlanStep | undefined {
     const { fallbacks } = this;
     for (let place = fallbacks.at(-1); place !== undefined; place = fallbacks.at(-1)) {
@@ -114,13 +114,13 @@ export class PlanWalk {
           settings = undefined;
         } else if (choice.traced) report(choice, node, [first]);
       }
-      if (child === undefined) throw nothingToTry(node);
+      if (child === undefined) throw nothingToAsk(node);
       node = child;
     }
     return { leaf: node, hedge: racing ?? raceOfLeaf(node, settings) };
   }
 
-  /** `hedge` is set when its first try is raced by further children. */
+  /** `hedge` is set when its first attempt is raced by further children. */
   private enter(branch: PlanBranch, hedge: HedgeSettings | undefined): FallbackPlace {
     const { choice, fallbacks } = this;
     choice.begin(branch, false);
@@ -133,7 +133,7 @@ export class PlanWalk {
     return place;
   }
 
-  /** The next child to try; those that raced the first one had their try when there is a result. */
+  /** The next child to try; those that raced the first one had their attempt when there is a result. */
   private childOf(place: FallbackPlace, hasResult: boolean): PlanNode | undefined {
     const { branch, bypass, raced } = place;
     const { children } = branch;
@@ -197,7 +197,7 @@ function report(choice: BranchChoice, branch: PlanBranch, order: readonly number
   choice.environment.trace?.branch(describeDecision(choice, branch, order));
 }
 
-function nothingToTry(branch: PlanBranch): GatewayError {
+function nothingToAsk(branch: PlanBranch): GatewayError {
   const sentence =
     branch.strategy.mode === 'conditional'
       ? 'no condition matched this request and no default is set; set strategy.default to the name of a target'

@@ -23,8 +23,8 @@ const Saved = (description: string) =>
   });
 
 /**
- * How often the cache answered, and what that has saved until the end of each point. The estimate takes every hit for an
- * average request that was none, of the whole window.
+ * How often the cache answered, and what that has saved until the end of each point. The estimate takes every hit for
+ * an average request that was none, of the whole window.
  */
 const cacheHitRate: Graph = {
   path: 'cache/hit-rate',
@@ -280,16 +280,16 @@ export const graphs: readonly Graph[] = [
   {
     path: 'requests/rescued',
     alias: 'requests-rescued',
-    title: 'Requests that another try or another target rescued, over time',
+    title: 'Requests that another attempt or another target rescued, over time',
     ...stacked('rescued_by_retry', 'retries', ['rescued_by_fallback'], {
       summary: {
-        retry: Count('Requests that another try rescued.'),
+        retry: Count('Requests that another attempt rescued.'),
         fallback: Count('Requests that another target than the first rescued.'),
       },
       point: {
         retry: Type.Array(
           Type.Object({
-            retry_success_count: Count('Further tries that were needed.'),
+            retry_success_count: Count('Further attempts that were needed.'),
             count: Count('Requests that they rescued.'),
           }),
         ),

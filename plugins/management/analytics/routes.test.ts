@@ -183,7 +183,7 @@ test('errors/status-codes: the codes of the window, the most frequent first', as
   ]);
 });
 
-test('requests/rescued: by how many tries, and by another target', async () => {
+test('requests/rescued: by how many attempts, and by another target', async () => {
   const asked: RequestSeriesQuery[] = [];
   const total = { rescued_by_retry: 3, rescued_by_fallback: 2 };
   const retries: RequestSeries = {

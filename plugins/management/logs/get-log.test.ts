@@ -175,7 +175,7 @@ test('what existing clients know columns by', async () => {
   assert.deepEqual([failed.metrics.last_used_option_index, failed.metrics.retry_success_count], [null, 0]);
 });
 
-test('the only try of a request, with a config or without, and none where nobody was asked', async () => {
+test('the only attempt of a request, with a config or without, and none where nobody was asked', async () => {
   const row = { attempts: 1, tries: '', provider: 'claude', model: 'claude-sonnet-4-5', status: 200 };
   const only = {
     ...{ provider: 'claude', model: 'claude-sonnet-4-5', status: 200, error: '' },

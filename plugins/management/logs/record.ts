@@ -61,7 +61,7 @@ const LogMetrics = Type.Object({
   cost: Type.Number({ description: 'US dollars.' }),
   lost_cost: Type.Number({
     description:
-      'US dollars, estimated, of tries that were broken off because another one won; no part of `cost`.',
+      'US dollars, estimated, of attempts that were broken off because another one won; no part of `cost`.',
   }),
   cost_currency: Type.Literal('USD'),
   pricing: text,
@@ -70,7 +70,7 @@ const LogMetrics = Type.Object({
   option: Type.String({
     description: 'Where the target that was tried last stands in its config; empty without a config.',
   }),
-  retries: Type.Integer({ description: 'Tries after the first one at that target; -1 when all failed.' }),
+  retries: Type.Integer({ description: 'Attempts after the first one at that target; -1 when all failed.' }),
   limits: Type.Array(text, { description: 'Limits that refused it, or let it pass a target over.' }),
   resent: flag,
   finish_reason: text,
@@ -187,7 +187,7 @@ const call = {
   truncated: Type.Boolean(),
 };
 
-const Try = Type.Object({
+const LoggedAttempt = Type.Object({
   option: Type.String({ description: 'Where the target stands in the config.' }),
   provider: Type.String(),
   model: Type.String(),
@@ -196,11 +196,11 @@ const Try = Type.Object({
   start_ms: orNull(
     Type.Number({
       description:
-        'Milliseconds after acceptance, as `end_ms`. Null for the only try of a request: `upstream_ms` of `metrics` tells how long it took.',
+        'Milliseconds after acceptance, as `end_ms`. Null for the only attempt of a request: `upstream_ms` of `metrics` tells how long it took.',
     }),
   ),
   end_ms: orNull(Type.Number()),
-  lost: Type.Boolean({ description: 'Nothing was served from it: another try followed, or won.' }),
+  lost: Type.Boolean({ description: 'Nothing was served from it: another attempt followed, or won.' }),
   skipped: Type.Optional(Type.String({ description: 'Why the target was not asked at all.' })),
 });
 
@@ -258,8 +258,8 @@ export const LogReply = Type.Object({
     ),
   ),
   metrics: LogMetrics,
-  tries: Type.Union([Type.Array(Try), Type.Null()], {
-    description: 'The tries, in the order in which they ended; null where no provider was asked.',
+  tries: Type.Union([Type.Array(LoggedAttempt), Type.Null()], {
+    description: 'The attempts, in the order in which they ended; null where no provider was asked.',
   }),
   guardrails: Type.Unknown({ description: 'A list of what guardrails said; null when none judged.' }),
   decision: Type.Unknown({
@@ -286,7 +286,7 @@ export function logReply(record: LogRecord): Static<typeof LogReply> {
     },
     ...callOf(record, bodies.request),
     metrics: metricsOf(row, metricNames),
-    tries: tries === '' ? onlyTry(row) : (JSON.parse(tries) as Static<typeof Try>[]),
+    tries: tries === '' ? onlyAttempt(row) : (JSON.parse(tries) as Static<typeof LoggedAttempt>[]),
     guardrails: guardrails === '' ? null : JSON.parse(guardrails),
     decision: decision === '' ? null : JSON.parse(decision),
   };
@@ -313,10 +313,10 @@ function callBodyOf({ body, base64 = false, truncated = false }: StoredCallBody)
   return { body: bodyOf(body, !base64), truncated };
 }
 
-/** The one try of a request whose row needs no list of them. */
-function onlyTry(
+/** The one attempt of a request whose row needs no list of them. */
+function onlyAttempt(
   row: Pick<RequestRow, 'attempts' | 'option' | 'provider' | 'model' | 'status' | 'error_code'>,
-): Static<typeof Try>[] | null {
+): Static<typeof LoggedAttempt>[] | null {
   if (row.attempts !== 1) return null;
   const { provider, model, status, error_code: error } = row;
   const option = row.option || 'config';

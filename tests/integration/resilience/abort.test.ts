@@ -128,7 +128,7 @@ const cases: readonly AbortCase[] = [
     open: 1,
   },
   {
-    name: 'during a race, before the second try',
+    name: 'during a race, before the second attempt',
     config: racing,
     a: [up.silent()],
     b: [up.silent()],
@@ -187,7 +187,7 @@ describe('a client that leaves', () => {
       const { outcome, facts } = await one.settled();
       await kit.assertNothingLeft();
       assert.deepEqual([outcome.kind, outcome.error?.code], ['cancelled', 'client_closed']);
-      assert.equal(facts.attempts, calls.length, 'not one more try was begun');
+      assert.equal(facts.attempts, calls.length, 'not one more attempt was begun');
       // Not by time either.
       await kit.clock.pass(700_000);
       assert.deepEqual(kit.called(), calls, 'nobody is called for a client that has left');
@@ -208,7 +208,7 @@ describe('a client that leaves', () => {
     assert.deepEqual(kit.called(), []);
   });
 
-  test('while a plugin thinks about a try: its provider is not called', async (t) => {
+  test('while a plugin thinks about an attempt: its provider is not called', async (t) => {
     let release: () => void = () => undefined;
     const thinking = definePlugin({
       name: 'thinking',

@@ -27,7 +27,7 @@ describe('a hedge', () => {
     );
   });
 
-  test('starts to the millisecond; its good answer wins, and the first try is broken off', async (t) => {
+  test('starts to the millisecond; its good answer wins, and the first attempt is broken off', async (t) => {
     const kit = await startPlanGateway(t, { a: [up.silent()], b: [up.after(50, up.chat('from b'))] });
     const one = await kit.ask(pair);
     await kit.clock.pass(299);
@@ -60,7 +60,9 @@ describe('a hedge', () => {
     const { facts } = await answer.settled();
     const sent = kit.callsOf('b')[0]?.body.length ?? 0;
     assert.equal(facts.lostCost, Math.ceil(sent / 4) * 2);
-    const lost = facts.tries.filter((one) => one.lost).map(({ option: place, error }) => [place, error]);
+    const lost = facts.attemptRecords
+      .filter((one) => one.lost)
+      .map(({ option: place, error }) => [place, error]);
     assert.deepEqual(lost, [['config.targets[0]', 'lost_race']]);
   });
 
@@ -72,7 +74,7 @@ describe('a hedge', () => {
     assert.equal((await answer.settled()).facts.provider, 'a');
   });
 
-  test('a failure does not win while another try may be good', async (t) => {
+  test('a failure does not win while another attempt may be good', async (t) => {
     const kit = await startPlanGateway(t, { a: [up.after(900, up.chat('from a'))], b: [up.fails(500)] });
     const answer = await kit.answer(pair);
     assert.deepEqual([content(answer), kit.called()], ['from a', ['a', 'b']]);
@@ -116,7 +118,7 @@ describe('a hedge', () => {
     assert.deepEqual([content(answer), kit.times()], ['second', [0, 300]]);
   });
 
-  test('each try sends what its target wants', async (t) => {
+  test('each attempt sends what its target wants', async (t) => {
     const kit = await startPlanGateway(t, { a: [up.silent()], b: [up.chat('from b')] });
     await kit.answer(
       {

@@ -77,7 +77,7 @@ describe('which failures of the network are tried again', () => {
     });
   }
 
-  test('a try that took too long, as 408, when that is listed', async (t) => {
+  test('an attempt that took too long, as 408, when that is listed', async (t) => {
     for (const [codes, statuses] of [
       [[408], [200, '1', 2]],
       [undefined, [408, '0', 1]],

@@ -42,7 +42,7 @@ describe('request_timeout', () => {
     ['of the header alone', a, header('700'), 700],
   ];
   for (const [name, config, headers, ms] of cases) {
-    test(`${name} ends a try, to the millisecond`, async (t) => {
+    test(`${name} ends an attempt, to the millisecond`, async (t) => {
       const kit = await startPlanGateway(t, { a: [up.silent()] });
       const one = await kit.ask(config, { headers });
       await kit.clock.pass(ms - 1);
@@ -73,7 +73,7 @@ describe('request_timeout', () => {
     assert.deepEqual([answer.status, said(answer)], [200, 'just']);
   });
 
-  test('counts for each try anew', async (t) => {
+  test('counts for each attempt anew', async (t) => {
     const kit = await startPlanGateway(t, { a: [up.silent()], b: [up.after(600, up.chat('from b'))] });
     const answer = await kit.answer({ request_timeout: 700, ...fallback(a, b) });
     assert.deepEqual([said(answer), kit.times()], ['from b', [0, 700]]);

@@ -93,4 +93,9 @@ export class RecentMap<Value, Key = string> {
   clear(): void {
     this.#entries.clear();
   }
+
+  /** Oldest first. */
+  entries(): Iterable<[Key, Value]> {
+    return this.#entries.entries();
+  }
 }

@@ -17,6 +17,11 @@ export interface JobDefinition<T> {
   readonly attempts?: number;
   /** An attempt that takes longer counts as failed; default 60,000 ms. */
   readonly timeoutMs?: number;
+  /**
+   * An id whose job was done is remembered for so long, and adding it again does nothing meanwhile. Milliseconds; default 0.
+   * Of those in a folder the last 10,000 are remembered.
+   */
+  readonly onceForMs?: number;
   handle(run: JobRun<T>): Promise<void>;
 }
 

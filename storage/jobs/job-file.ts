@@ -160,9 +160,13 @@ export interface StoredJob {
   readonly every?: { readonly ms: number; readonly slot: number };
 }
 
-/** One line of the file: a job as it is now, or that there is none any more; `givenUp` when it failed for good. */
+/**
+ * One line of the file: a job as it is now, or that there is none any more; `givenUp` when it failed for good, `done` when
+ * its key is remembered until then (milliseconds since the epoch).
+ */
 export type JobRecord =
   | { readonly put: StoredJob }
+  | { readonly done: string; readonly until: number }
   | { readonly drop: string }
   | { readonly givenUp: string; readonly name: string };
 
@@ -170,8 +174,9 @@ export type JobRecord =
 function readRecord(line: string): JobRecord | undefined {
   const value = parse(line);
   if (!isObject(value)) return undefined;
-  const { put, drop, givenUp, name } = value;
+  const { put, drop, givenUp, name, done, until } = value;
   if (typeof drop === 'string') return { drop };
+  if (typeof done === 'string' && typeof until === 'number') return { done, until };
   if (typeof givenUp === 'string' && typeof name === 'string') return { givenUp, name };
   return isStoredJob(put) && parse(put.data) !== undefined ? { put } : undefined;
 }

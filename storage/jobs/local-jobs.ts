@@ -1,4 +1,5 @@
 import { GatewayError } from '../../core/errors/gateway-error.ts';
+import { RecentMap } from '../../core/base/recent-map.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import { type AttemptResult, JobRegistry } from '../../core/administration/jobs/job-registry.ts';
 import type { JobDefinition, Jobs, RepeatedJob } from '../../core/ports/jobs.ts';
@@ -80,6 +81,8 @@ export class DueQueue<T extends Due> {
 
 /** Jobs that were given up are remembered so far, for counting. */
 const mostGivenUp = 1000;
+/** The same for jobs that were done and are not to be done again. */
+const mostDone = 10_000;
 const atOnce = 4;
 /** The wall clock may be set: it is looked at again so often. */
 const longestSleepMs = 60_000;
@@ -116,6 +119,8 @@ class LocalJobs implements Jobs {
   private readonly file: JobFile;
   private readonly jobs = new Map<string, Job>();
   private readonly givenUp = new Map<string, string>();
+  /** Until when a job that was done is not added again, by its key. */
+  private readonly done = new RecentMap<number>(mostDone);
   private readonly waiting = new DueQueue<StoredJob>();
   private readonly running = new Set<Promise<void>>();
   /** `closing` stores what becomes of jobs that run still, `closed` nothing more. */
@@ -191,6 +196,7 @@ class LocalJobs implements Jobs {
     const key = `job:${id}`;
     const known = this.jobs.get(key);
     if (known !== undefined) return known.storing;
+    if ((this.done.get(key) ?? 0) > this.options.clock.now()) return;
     const { maxWaiting = 10_000 } = this.options;
     if (this.jobs.size >= maxWaiting)
       throw new GatewayError(
@@ -236,6 +242,9 @@ class LocalJobs implements Jobs {
       this.givenUp.delete(record.put.key);
     } else if ('drop' in record) {
       this.jobs.delete(record.drop);
+    } else if ('done' in record) {
+      this.jobs.delete(record.done);
+      this.rememberDone(record.done, record.until);
     } else {
       this.jobs.delete(record.givenUp);
       this.remember(record.givenUp, record.name);
@@ -249,7 +258,14 @@ class LocalJobs implements Jobs {
     if (this.givenUp.size > mostGivenUp && oldest !== undefined) this.givenUp.delete(oldest);
   }
 
+  private rememberDone(key: string, until: number): void {
+    this.done.delete(key);
+    this.done.set(key, until);
+  }
+
   private *snapshot(): Iterable<JobRecord> {
+    const now = this.options.clock.now();
+    for (const [done, until] of this.done.entries()) if (until > now) yield { done, until };
     for (const [givenUp, name] of this.givenUp) yield { givenUp, name };
     for (const { stored } of this.jobs.values()) yield { put: stored };
   }
@@ -292,7 +308,7 @@ class LocalJobs implements Jobs {
     }
     if (outcome === 'given_up') this.giveUp(stored);
     if (stored.every === undefined) {
-      if (outcome === 'done') this.drop(stored.key);
+      if (outcome === 'done') this.end(stored, now + this.registry.onceForMs(stored.name));
       return;
     }
     const { ms, slot } = stored.every;
@@ -309,6 +325,13 @@ class LocalJobs implements Jobs {
   private drop(key: string): void {
     this.jobs.delete(key);
     this.store({ drop: key });
+  }
+
+  private end({ key, name }: StoredJob, until: number): void {
+    if (this.registry.onceForMs(name) === 0) return this.drop(key);
+    this.jobs.delete(key);
+    this.rememberDone(key, until);
+    this.store({ done: key, until });
   }
 
   private giveUp({ key, id, name, every }: StoredJob): void {

@@ -125,6 +125,16 @@ const tryAgainMs = 1000;
 const prefix = 'weir:{jobs}';
 const queueName = 'queue';
 
+/** There while a job that was done is not to be done again. */
+function doneKey(id: string): string {
+  return `${prefix}:${queueName}:done:${base64url(id)}`;
+}
+
+/** Ids may hold characters that the library keeps for itself. */
+function base64url(id: string): string {
+  return Buffer.from(id).toString('base64url');
+}
+
 /** What `openBullmqJobs` needs. */
 export interface BullmqJobsOptions extends JobConnectionOptions {
   /** Wait after the first attempt that fails. Default 1,000 ms. */
@@ -207,12 +217,15 @@ class BullmqJobs implements SharedJobs {
   ): Promise<void> {
     this.registry.check(name, id, data);
     if (this.closed) throw new GatewayError('shutting_down', 'The gateway stops and takes no more jobs.');
-    const jobId = `job-${Buffer.from(id).toString('base64url')}`;
+    const jobId = `job-${base64url(id)}`;
     await this.connection.ask(async () => {
       const known = await this.queue.getJob(jobId);
       if (known !== undefined && known.finishedOn === undefined) return;
       // One that was given up: it begins anew.
       if (known !== undefined) await known.remove();
+      // After the job itself: it is there until this says that it was done.
+      const once = this.registry.onceForMs(name) > 0;
+      if (once && (await this.connection.client.exists(doneKey(id))) > 0) return;
       const { waiting } = await this.count();
       const { maxWaiting = 10_000 } = this.options;
       if (waiting >= maxWaiting)
@@ -263,7 +276,11 @@ class BullmqJobs implements SharedJobs {
     const run: Promise<void> = attempt.then(() => void this.running.delete(run));
     this.running.add(run);
     const { outcome, error } = await attempt;
-    if (outcome === 'done') return;
+    if (outcome === 'done') {
+      const onceForMs = this.registry.onceForMs(name);
+      if (onceForMs > 0) await this.connection.client.set(doneKey(id), '1', 'PX', onceForMs);
+      return;
+    }
     if (outcome === 'interrupted' && token !== undefined) {
       // Back to the others, without counting as an attempt.
       await job.moveToWait(token);

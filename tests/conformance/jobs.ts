@@ -137,7 +137,10 @@ export function jobsConformance({ name, skip, shared, place }: JobsSubject): voi
       assert.deepEqual([total('mail.send', 'retried'), total('mail.send', 'done')], [2, 1]);
       assert.deepEqual(
         lines.map(({ level, fields }) => [level, fields['job'], fields['id'], fields['attempt']]),
-        [1, 2].map((attempt) => ['warn', 'mail.send', 'a', attempt]),
+        [
+          ['warn', 1],
+          ['debug', 2],
+        ].map(([level, attempt]) => [level, 'mail.send', 'a', attempt]),
       );
     });
 
@@ -192,6 +195,38 @@ export function jobsConformance({ name, skip, shared, place }: JobsSubject): voi
       end();
       await idle();
       assert.equal(runs.length, 1);
+    });
+
+    test('that are to be done once are not added again when they are done, also after a restart', async (t) => {
+      const there = await place(t);
+      const first = await begin(t, there);
+      const once = { onceForMs: 60_000, attempts: 1 };
+      first.define('mail.once', ({ id }) => assert.notEqual(id, 'fails'), once);
+      first.define('mail.brief', undefined, { onceForMs: 50 });
+      await first.jobs.start();
+      for (const id of ['a', 'fails']) await first.jobs.add('mail.once', id, {});
+      await first.jobs.add('mail.brief', 'b', {});
+      await first.ran(3);
+      await first.idle();
+      await first.jobs.add('mail.once', 'a', {});
+      await pause(60);
+      await first.jobs.add('mail.brief', 'b', {});
+      await first.ran(4);
+      await first.idle();
+      assert.deepEqual(first.runs.map(({ id }) => id).sort(), ['a', 'b', 'b', 'fails']);
+      await first.jobs.close();
+      // Opened twice: the file is written anew in between.
+      await (await begin(t, there)).jobs.close();
+      const again = await begin(t, there);
+      again.define('mail.once', undefined, once);
+      await again.jobs.start();
+      for (const id of ['a', 'fails']) await again.jobs.add('mail.once', id, {});
+      await again.ran(1);
+      await again.idle();
+      assert.deepEqual(
+        again.runs.map(({ id }) => id),
+        ['fails'],
+      );
     });
 
     test('can be delayed', async (t) => {

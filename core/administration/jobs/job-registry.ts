@@ -96,13 +96,15 @@ export class JobRegistry {
 
   /** See `Jobs.define`. */
   define<T>(definition: JobDefinition<T>): void {
-    const { name, attempts = 1, timeoutMs = 1 } = definition;
+    const { name, attempts = 1, timeoutMs = 1, onceForMs = 0 } = definition;
     this.mustBeOpen(name);
     if (!/^[a-z]+(\.[a-z]+)*$/.test(name))
       throw new TypeError(`"${name}" is no name of a job: write lower-case words with dots between them.`);
     if (this.definitions.has(name)) throw new TypeError(`The job "${name}" is defined already.`);
     if (!Number.isInteger(attempts) || attempts < 1 || !(timeoutMs > 0))
       throw new TypeError(`The job "${name}" needs at least 1 attempt and a time limit above 0.`);
+    if (!Number.isInteger(onceForMs) || onceForMs < 0)
+      throw new TypeError(`The job "${name}" is remembered for a number of milliseconds, 0 at least.`);
     this.definitions.set(name, definition);
   }
 
@@ -129,6 +131,11 @@ export class JobRegistry {
   /** How often a job is tried in all. */
   attemptsOf(name: string): number {
     return this.definitions.get(name)?.attempts ?? defaultAttempts;
+  }
+
+  /** Milliseconds that the id of a job of this name is remembered after it was done; 0 for not at all. */
+  onceForMs(name: string): number {
+    return this.definitions.get(name)?.onceForMs ?? 0;
   }
 
   /** Milliseconds to wait after so many attempts have failed. */
@@ -216,7 +223,10 @@ export class JobRegistry {
     // Names that nobody defined come from a store, and could be any number.
     this.total?.({ name: this.definitions.has(name) ? name : 'unknown', outcome }).inc();
     const fields = { job: name, id, attempt, error };
-    if (outcome === 'retried') this.options.log.warn(`The job "${name}" failed and is tried again`, fields);
+    const again = `The job "${name}" failed and is tried again`;
+    // Once is enough: how it ended is told again.
+    if (outcome === 'retried' && attempt === 1) this.options.log.warn(again, fields);
+    else if (outcome === 'retried') this.options.log.debug(again, fields);
     if (outcome === 'given_up') this.options.log.error(`The job "${name}" failed and is given up`, fields);
     return result;
   }

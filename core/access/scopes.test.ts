@@ -105,11 +105,9 @@ describe('requests to providers', () => {
         keys['now'] = testKey({ kind, scopes, ...(isToken && { isToken }) });
         const before = provider.requests.length;
         const answer = await send(gateway.url, {
-          ...{
-            method,
-            path: path.startsWith('/v1') ? path : `/v1${path}`,
-            headers: { 'x-service-api-key': 'wk_now' },
-          },
+          method,
+          path: path.startsWith('/v1') ? path : `/v1${path}`,
+          headers: { 'x-service-api-key': 'wk_now' },
           ...(method === 'POST' && { body: chat }),
         });
         const wildcard = scopes.includes('*') && (kind !== 'organisation-service' || narrow !== undefined);
@@ -161,7 +159,9 @@ describe('requests to providers', () => {
       ],
     });
     const answer = await send(gateway.url, {
-      ...{ method: 'POST', path: '/v1/chat/completions', headers: { 'x-service-api-key': 'wk_in-auth' } },
+      method: 'POST',
+      path: '/v1/chat/completions',
+      headers: { 'x-service-api-key': 'wk_in-auth' },
       body: chat,
     });
     assert.match(answer.json().error.message, /configuration defines it \(auth: keys\[0\]\)/);
@@ -192,7 +192,9 @@ describe('requests to providers', () => {
     });
     const ask = (key: string) =>
       send(gateway.url, {
-        ...{ method: 'POST', path: '/v1/chat/completions', headers: { 'x-service-api-key': key } },
+        method: 'POST',
+        path: '/v1/chat/completions',
+        headers: { 'x-service-api-key': key },
         body: chat,
       });
     await ask('writer');

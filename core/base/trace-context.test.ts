@@ -6,8 +6,14 @@ const id = '0198a1c2-7b3e-4c4d-8e5f-6a7b8c9d0e1f';
 const traceId = '4bf92f3577b34da6a3ce929d0e0e4736';
 const nothing = { traceId: '', spanId: '', parentSpanId: '', sampled: undefined };
 const otlp = (ratio: number): OtlpSettings => ({
-  ...{ url: 'http://c/v1/traces', headers: {}, service_name: 'weir', resource: {}, content: false },
-  ...{ sample_ratio: ratio, timeout_ms: 1, queue: 1 },
+  url: 'http://c/v1/traces',
+  headers: {},
+  service_name: 'weir',
+  resource: {},
+  content: false,
+  sample_ratio: ratio,
+  timeout_ms: 1,
+  queue: 1,
 });
 
 test('a request that names no trace is one of its own, with ids made of its own', () => {

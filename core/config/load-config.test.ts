@@ -12,11 +12,15 @@ describe('loadConfig: defaults', () => {
     assert.equal(config.server.port, 8787);
     assert.deepEqual(config.server.header_aliases, ['x-portkey']);
     assert.deepEqual(config.security, {
-      ...{ trusted_hosts: [], key_prefix: 'wk_', directory_max_age: 900, refused_attempts_days: 30 },
+      trusted_hosts: [],
+      key_prefix: 'wk_',
+      directory_max_age: 900,
+      refused_attempts_days: 30,
       secret_sources: { environment_prefix: '', folder: '', machine_identity: false },
     });
     assert.deepEqual(config.storage, {
-      ...{ engine_start_ms: 300_000, redis_budget_ms: 50 },
+      engine_start_ms: 300_000,
+      redis_budget_ms: 50,
       resources: { url: 'pglite:' },
       analytics: {
         url: 'chdb:',
@@ -30,8 +34,13 @@ describe('loadConfig: defaults', () => {
       counters: { url: 'memory:' },
       cache: { max_bytes: 134217728, max_value_bytes: 4194304 },
       journal: {
-        ...{ flush_ms: 20, ship_ms: 1000, max_age_hours: 72, when_full: 'shed', block_ms: 10000 },
-        ...{ sync: 'interval', sync_ms: 1000 },
+        flush_ms: 20,
+        ship_ms: 1000,
+        max_age_hours: 72,
+        when_full: 'shed',
+        block_ms: 10000,
+        sync: 'interval',
+        sync_ms: 1000,
       },
       jobs: {},
     });
@@ -69,16 +78,31 @@ describe('loadConfig: plugins', () => {
     const names = '/pipelines/0/plugins/1';
     assert.deepEqual(config.pipelines[0]?.plugins, [
       {
-        ...{ use: 'auth', options: {}, onError: undefined, timeoutMs: undefined, file: '/c/main.yaml' },
-        ...{ pointer: '/pipelines/0/plugins/0', optionsPointer: '/pipelines/0/plugins/0' },
+        use: 'auth',
+        options: {},
+        onError: undefined,
+        timeoutMs: undefined,
+        file: '/c/main.yaml',
+        pointer: '/pipelines/0/plugins/0',
+        optionsPointer: '/pipelines/0/plugins/0',
       },
       {
-        ...{ use: './guards/names.ts', options: { names: ['Initech'] }, onError: 'skip', timeoutMs: 250 },
-        ...{ pointer: names, optionsPointer: `${names}/.~1guards~1names.ts`, file: '/c/main.yaml' },
+        use: './guards/names.ts',
+        options: { names: ['Initech'] },
+        onError: 'skip',
+        timeoutMs: 250,
+        pointer: names,
+        optionsPointer: `${names}/.~1guards~1names.ts`,
+        file: '/c/main.yaml',
       },
       {
-        ...{ use: 'cache', options: {}, onError: undefined, timeoutMs: undefined, file: '/c/main.yaml' },
-        ...{ pointer: '/pipelines/0/plugins/2', optionsPointer: '/pipelines/0/plugins/2/cache' },
+        use: 'cache',
+        options: {},
+        onError: undefined,
+        timeoutMs: undefined,
+        file: '/c/main.yaml',
+        pointer: '/pipelines/0/plugins/2',
+        optionsPointer: '/pipelines/0/plugins/2/cache',
       },
     ]);
     assert.deepEqual(source.locate(`${names}/.~1guards~1names.ts/names/0`), {

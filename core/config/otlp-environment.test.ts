@@ -27,8 +27,14 @@ describe('telemetry settings', () => {
     const written =
       '{ propagate: true, otlp: { url: "https://c:4318", headers: { x-token: "${TOKEN}" }, sample_ratio: 0.1, content: true, timeout_ms: 500, queue: 9, service_name: gate } }';
     assert.deepEqual((await settings(written, { TOKEN: 's' })).otlp, {
-      ...{ url: 'https://c:4318/v1/traces', headers: { 'x-token': 's' }, service_name: 'gate', resource: {} },
-      ...{ sample_ratio: 0.1, content: true, timeout_ms: 500, queue: 9 },
+      url: 'https://c:4318/v1/traces',
+      headers: { 'x-token': 's' },
+      service_name: 'gate',
+      resource: {},
+      sample_ratio: 0.1,
+      content: true,
+      timeout_ms: 500,
+      queue: 9,
     });
   });
 

@@ -103,7 +103,16 @@ describe('parseYaml', () => {
     const text =
       'a: yes\nb: 0x10\nc: 010\nd: "1"\ne:\nf: ~\n1: x\ntrue: y\ng: &g [1]\nh: *g\ni: 2026-01-31\n';
     assert.deepEqual(valueOf(text), {
-      ...{ a: 'yes', b: 16, c: 10, d: '1', e: null, f: null, 1: 'x', true: 'y', g: [1], h: [1] },
+      a: 'yes',
+      b: 16,
+      c: 10,
+      d: '1',
+      e: null,
+      f: null,
+      1: 'x',
+      true: 'y',
+      g: [1],
+      h: [1],
       i: '2026-01-31',
     });
   });

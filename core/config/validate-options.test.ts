@@ -35,7 +35,9 @@ describe('validateOptions', () => {
   it('fills in defaults, also of required keys, but makes no objects', async () => {
     assert.deepEqual((await validate(Cache, ['mode: simple'])).value, { mode: 'simple', maxAge: 3600 });
     assert.deepEqual((await validate(Cache, ['mode: simple', 'retry: {}'])).value, {
-      ...{ mode: 'simple', maxAge: 3600, retry: { attempts: 3 } },
+      mode: 'simple',
+      maxAge: 3600,
+      retry: { attempts: 3 },
     });
   });
 

@@ -26,7 +26,9 @@ async function start(t: Parameters<typeof startUpstream>[0]) {
   });
   const ask = (method: string, path: string) =>
     send(gateway.url, {
-      ...{ method, path, headers: { 'x-service-api-key': 'wk_key' } },
+      method,
+      path,
+      headers: { 'x-service-api-key': 'wk_key' },
       ...(method === 'POST' && { body: { secret: 'of-somebody' } }),
     });
   return { provider, ask };

@@ -40,7 +40,12 @@ describe('maskSecrets', () => {
 
 describe('auditEntry', () => {
   const route = defineRoute({
-    ...{ id: 'api_keys.rotate', method: 'POST', path: '/x', summary: '', scope: 'x.y', audit: 'rotate' },
+    id: 'api_keys.rotate',
+    method: 'POST',
+    path: '/x',
+    summary: '',
+    scope: 'x.y',
+    audit: 'rotate',
     reply: Type.Object({}),
     handle: () => ({}),
   });
@@ -88,7 +93,8 @@ describe('auditEntry', () => {
     await fc.assert(
       fc.asyncProperty(text, text, text, async (query, header, body) => {
         const context = new TestContext({
-          ...{ query: `?q=${encodeURIComponent(Buffer.from(query).toString())}`, headers: { 'x-a': header } },
+          query: `?q=${encodeURIComponent(Buffer.from(query).toString())}`,
+          headers: { 'x-a': header },
           body: { body, api_key: 's3cret' },
         });
         context.set(matchedRoute, route);

@@ -152,7 +152,10 @@ describe('headers', () => {
       return answer.status === 200 ? answer.json().metadata : answer.json().error;
     };
     assert.deepEqual(await metadata('{"_user":"ann","n":3,"b":true,"z":null}'), {
-      ...{ _user: 'ann', n: '3', b: 'true', z: 'null' },
+      _user: 'ann',
+      n: '3',
+      b: 'true',
+      z: 'null',
     });
     const many = JSON.stringify(Object.fromEntries(Array.from({ length: 65 }, (_, i) => [`k${i}`, '1'])));
     for (const [value, reason] of [

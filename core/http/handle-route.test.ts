@@ -14,7 +14,11 @@ const strict = { additionalProperties: false };
 
 const routes = [
   defineRoute({
-    ...{ id: 'things.get', method: 'GET', path: '/things/{id}', summary: '', scope: 'things.view' },
+    id: 'things.get',
+    method: 'GET',
+    path: '/things/{id}',
+    summary: '',
+    scope: 'things.view',
     audit: null,
     params: Type.Object({ id: Type.String({ maxLength: 20 }) }),
     query: Type.Object(
@@ -29,14 +33,22 @@ const routes = [
     handle: ({ params, query, key }) => ({ id: params.id, key: key.name, query }),
   }),
   defineRoute({
-    ...{ id: 'things.create', method: 'POST', path: '/things', summary: '', scope: 'things.create' },
+    id: 'things.create',
+    method: 'POST',
+    path: '/things',
+    summary: '',
+    scope: 'things.create',
     audit: 'create',
     body: Type.Object({ name: Type.String(), size: Type.Optional(Type.Integer()) }, strict),
     reply: Type.Object({ created: Type.String() }),
     handle: async ({ body }) => ({ created: body.name }),
   }),
   defineRoute({
-    ...{ id: 'things.fail', method: 'DELETE', path: '/things/{id}', summary: '', scope: 'things.view' },
+    id: 'things.fail',
+    method: 'DELETE',
+    path: '/things/{id}',
+    summary: '',
+    scope: 'things.view',
     audit: 'delete',
     reply: Type.Object({}),
     handle: ({ context }): Record<string, never> => {
@@ -45,7 +57,11 @@ const routes = [
     },
   }),
   defineRoute({
-    ...{ id: 'things.wrong', method: 'PUT', path: '/things', summary: '', scope: 'things.view' },
+    id: 'things.wrong',
+    method: 'PUT',
+    path: '/things',
+    summary: '',
+    scope: 'things.view',
     audit: null,
     reply: Type.Object({ count: Type.Integer() }),
     handle: () => ({ count: 'many' }) as unknown as { count: number },
@@ -91,7 +107,12 @@ function auditing() {
 /** A route that changes one record, or with `?by-itself` nothing of the store. */
 function changing(id: string, method: 'PUT' | 'POST' | 'DELETE', action: string | null) {
   return defineRoute({
-    ...{ id, method, path: '/change', summary: '', scope: 'things.view', audit: action },
+    id,
+    method,
+    path: '/change',
+    summary: '',
+    scope: 'things.view',
+    audit: action,
     reply: Type.Object({}),
     handle: ({ write, context }) =>
       context.query === '?by-itself' ? {} : write(() => Promise.resolve({ id: 'one', result: {} })),
@@ -187,7 +208,11 @@ describe('administration routes', () => {
 
   test('several scopes: any one of them lets in, and all are named when none is there', async (t) => {
     const either = defineRoute({
-      ...{ id: 'things.either', method: 'GET', path: '/either', summary: '', scope: ['a.view', 'b.view'] },
+      id: 'things.either',
+      method: 'GET',
+      path: '/either',
+      summary: '',
+      scope: ['a.view', 'b.view'],
       audit: null,
       reply: Type.Object({}),
       handle: () => ({}),
@@ -227,7 +252,12 @@ describe('administration routes', () => {
   });
 
   const scim = defineRoute({
-    ...{ id: 'scim.list', method: 'GET', path: '/scim', summary: '', scope: 'things.view', feature: 'scim' },
+    id: 'scim.list',
+    method: 'GET',
+    path: '/scim',
+    summary: '',
+    scope: 'things.view',
+    feature: 'scim',
     audit: null,
     reply: Type.Object({}),
     handle: () => ({}),

@@ -110,7 +110,9 @@ class RouteCall implements RouteInput<unknown, unknown, unknown> {
   private entry(resourceId: string, workspaceId: string) {
     const { organisationId } = this.key;
     return auditEntry(this.context, this.route, this.key, {
-      ...{ organisationId, workspaceId, resourceId },
+      organisationId,
+      workspaceId,
+      resourceId,
       status: 200,
     });
   }

@@ -25,7 +25,10 @@ function definitions(define: (metrics: Metrics) => void): MetricDefinition<strin
     return () => ({ inc: () => undefined, set: () => undefined, observe: () => undefined });
   };
   define({
-    ...{ counter: family, gauge: family, histogram: family, onScrape: () => () => undefined },
+    counter: family,
+    gauge: family,
+    histogram: family,
+    onScrape: () => () => undefined,
     render: () => Promise.resolve({ contentType: '', text: '' }),
   });
   return defined;
@@ -68,7 +71,11 @@ test('the labels of the metrics of requests and of telemetry are those of the ta
     createHookTimes(metrics);
     pluginErrors(metrics);
     new SpanExporter({
-      ...{ metrics, clock: realClock, log: recordingLog([]), queue: 1, random: () => 0 },
+      metrics,
+      clock: realClock,
+      log: recordingLog([]),
+      queue: 1,
+      random: () => 0,
       post: () => Promise.resolve({ kind: 'refused', reason: '' }),
     });
   });

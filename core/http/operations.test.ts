@@ -38,7 +38,9 @@ async function operating(t: TestContext, setup: Setup = {}) {
     ...setup,
     plugins: [],
     operations: createOperations({
-      ...{ metrics, dependencies, status: () => ({ generation: 'abc' }) },
+      metrics,
+      dependencies,
+      status: () => ({ generation: 'abc' }),
       unready: () => setup.unready ?? [],
       reference: {
         document: () => ({ body: '{"openapi":"3.1.1"}', headers: { etag: '"one"' } }),
@@ -189,8 +191,12 @@ describe('operational pages', () => {
     assert.match(String(page.headers['content-security-policy']), /default-src 'none'/);
     const other = await send(gateway.url, { path: '/' });
     assert.deepEqual(other.json(), {
-      ...{ service: 'weir', base_url: '/v1', reference: '/docs', openapi: '/openapi.json' },
-      ...{ alive: '/healthz', ready: '/readyz' },
+      service: 'weir',
+      base_url: '/v1',
+      reference: '/docs',
+      openapi: '/openapi.json',
+      alive: '/healthz',
+      ready: '/readyz',
     });
     assert.equal(other.headers['vary'], 'accept');
     // Nothing but a look at it is meant for the page.

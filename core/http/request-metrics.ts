@@ -65,7 +65,9 @@ export function requestFamilies(metrics: Metrics, further: readonly string[]): R
   });
   const seconds = (name: string, help: string, buckets: readonly number[]) =>
     metrics.histogram<string>({
-      ...{ name, help, buckets },
+      name,
+      help,
+      buckets,
       labels: ['provider', 'endpoint', 'code', 'stream', ...further],
     });
   const duration = seconds(
@@ -128,7 +130,12 @@ export function requestFamilies(metrics: Metrics, further: readonly string[]): R
       const timed = { ...both, code: classOf(status), stream };
       return {
         requests: requests({
-          ...{ ...both, status: String(status), outcome, method, stream, source },
+          ...both,
+          status: String(status),
+          outcome,
+          method,
+          stream,
+          source,
           cache_status: labels.cacheStatus,
         }),
         duration: duration(timed),

@@ -14,8 +14,14 @@ function pipeline(
   const hooks = {
     routes: routes.map(([method, path]) =>
       defineRoute({
-        ...{ id: `${method} ${path}`, method, path, summary: '', scope: 'x.y', audit: null },
-        ...{ reply: Type.Object({}), handle: () => ({}) },
+        id: `${method} ${path}`,
+        method,
+        path,
+        summary: '',
+        scope: 'x.y',
+        audit: null,
+        reply: Type.Object({}),
+        handle: () => ({}),
       }),
     ),
   };

@@ -262,7 +262,11 @@ class ResourceProblems {
     const names = new FileNames(this.#check.config, this.#knowsProvider, workspace);
     const { server } = this.#check.config;
     const result = compileConfig(input, {
-      ...{ id: slug, slug, isSaved: true, configs: this.#configs, saved: names },
+      id: slug,
+      slug,
+      isSaved: true,
+      configs: this.#configs,
+      saved: names,
       knowsProvider: names.knowsProvider,
       servicePrefixes: server === undefined ? [] : servicePrefixes(server),
     });

@@ -22,8 +22,14 @@ interface OrganisationCheck {
 
 /** Who writes the file may give every scope. */
 const operator: KeyRecord = {
-  ...{ id: '', name: '', kind: 'owner', organisationId: '', workspaceId: '', userId: '' },
-  ...{ scopes: ['*'], expiresAt: null },
+  id: '',
+  name: '',
+  kind: 'owner',
+  organisationId: '',
+  workspaceId: '',
+  userId: '',
+  scopes: ['*'],
+  expiresAt: null,
 };
 
 /**

@@ -33,7 +33,10 @@ export function ownedProviders({
 }: Pick<NamingConfig, 'organisation'>): readonly OwnedProvider[] {
   const { integrations = [], providers = [] } = organisation ?? {};
   const named = providers.map(({ slug, workspace, integration_id: integration }, index) => ({
-    ...{ slug, workspace, integration, pointer: `/organisation/providers/${index}/slug` },
+    slug,
+    workspace,
+    integration,
+    pointer: `/organisation/providers/${index}/slug`,
   }));
   const made = integrations.flatMap((one, index): readonly OwnedProvider[] => {
     const { slug: integration, workspace, default_provider_slug: given } = one;

@@ -185,7 +185,12 @@ export class Reloader<C> {
     if (!loaded.ok) return loaded;
     const { config, source } = loaded;
     const result = await prepareGeneration({
-      ...{ config, source, builtIns, bundler, providerNames, clock },
+      config,
+      source,
+      builtIns,
+      bundler,
+      providerNames,
+      clock,
       ...(providerRows !== undefined && { providerRows }),
     });
     if (!result.ok) return { problems: result.problems, files: [...source.files, ...result.pluginInputs] };

@@ -66,14 +66,20 @@ export async function testBench(t: TestContext, clock: Clock = realClock): Promi
   add(livingPlugin(life, { name: 'logger', capabilities: { timeoutMs: 5 } }, { settled: nothing }));
   add(definePlugin({ name: 'hanging', create: () => new Promise(() => undefined) }));
   const start = {
-    ...{ builtIns, bundler: where.bundler, clock, log: services.log },
+    builtIns,
+    bundler: where.bundler,
+    clock,
+    log: services.log,
     providerNames: new Set(['openai', 'anthropic']),
     services: () => services,
     compile: (pipelines: readonly CreatedPipeline[]) => pipelines,
   };
   const file = where.path('gateway.config.yaml');
   return {
-    ...{ ...where, life, lines, metrics },
+    ...where,
+    life,
+    lines,
+    metrics,
     configure: (plugins, more = '') => where.write({ 'gateway.config.yaml': yamlOf(plugins) + more }),
     async build() {
       const loaded = await loadConfig(file, { env: {} });
@@ -99,7 +105,10 @@ export async function testBench(t: TestContext, clock: Clock = realClock): Promi
     watching() {
       const options = { clock, log: services.log, pollMs: 20, settleMs: 5 };
       const reloader = new Reloader({
-        ...{ ...start, metrics, restartNeeded, load: () => loadConfig(file, { env: {} }) },
+        ...start,
+        metrics,
+        restartNeeded,
+        load: () => loadConfig(file, { env: {} }),
         watch: (files, change, since) => watchFiles(files, change, { ...options, since }),
       });
       t.after(() => reloader.stop());

@@ -6,8 +6,14 @@ import { TestContext, testOutcome } from '../../tests/kit/plugin-kit.ts';
 import { TracerInUse } from './tracer-in-use.ts';
 
 const settings = (url: string): OtlpSettings => ({
-  ...{ url, headers: { a: 'b' }, service_name: 'weir', resource: {}, content: false },
-  ...{ sample_ratio: 1, timeout_ms: 1, queue: 1 },
+  url,
+  headers: { a: 'b' },
+  service_name: 'weir',
+  resource: {},
+  content: false,
+  sample_ratio: 1,
+  timeout_ms: 1,
+  queue: 1,
 });
 
 function inUse() {

@@ -46,11 +46,15 @@ function settingsOfFile(block: IntegrationBlock, row: ProviderRow) {
   const secretMappings = (mappings ?? []).map((one): SecretMapping => ({
     targetField: fields.canonical(one.target_field),
     // By id or slug: the reference is looked up when a request needs it.
-    ...{ secretReferenceId: one.secret_reference_id, secretKey: one.secret_key ?? '' },
+    secretReferenceId: one.secret_reference_id,
+    secretKey: one.secret_key ?? '',
     valueFormat: one.value_format ?? 'string',
   }));
   return changedContent(block, emptyIntegration(block.name, block.ai_provider_id), {
-    ...{ key: key ?? undefined, configurations, secretMappings, row },
+    key: key ?? undefined,
+    configurations,
+    secretMappings,
+    row,
     machineIdentity: block.workspace === undefined,
   });
 }

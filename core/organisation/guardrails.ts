@@ -81,7 +81,9 @@ export function checksOf(
   plain: (parameters: Readonly<Record<string, unknown>>, index: number) => Parameters,
 ): GuardrailData['checks'] {
   return given.map(({ id, name = id, is_enabled: isEnabled = true, parameters = {} }, index) => ({
-    ...{ id, name, isEnabled },
+    id,
+    name,
+    isEnabled,
     parameters: plain(parameters, index),
   }));
 }
@@ -90,7 +92,9 @@ export function checksOf(
 export function actionsOf(given: Static<typeof Actions>): GuardrailData['actions'] {
   const { deny = false, async = false, sequential = false } = given;
   return {
-    ...{ deny, async, sequential },
+    deny,
+    async,
+    sequential,
     on_success: feedbackOf(given.on_success, 5),
     on_fail: feedbackOf(given.on_fail, -5),
   };

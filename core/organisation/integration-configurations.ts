@@ -249,7 +249,10 @@ export function showOptions(options: IntegrationData['configurations']): Record<
 function showDeployment(one: unknown): Record<string, unknown> {
   const { deployment_id, alias, api_version, model, is_default } = one as Record<string, unknown>;
   return {
-    ...{ alias, azure_api_version: api_version, azure_deployment_name: deployment_id, is_default },
+    alias,
+    azure_api_version: api_version,
+    azure_deployment_name: deployment_id,
+    is_default,
     ...(model !== '' && { azure_model_slug: model }),
   };
 }

@@ -42,10 +42,18 @@ const noAccess: IntegrationData['globalAccess'] = { enabled: false, usageLimits:
 /** An integration of which nothing has been said yet: all models, no workspaces. */
 export function emptyIntegration(name: string, aiProviderId: string): IntegrationContent {
   return {
-    ...{ name, plain: {} },
+    name,
+    plain: {},
     data: {
-      ...{ aiProviderId, description: '', configurations: {}, secretMappings: [], allowAllModels: true },
-      ...{ models: [], globalAccess: noAccess, workspaces: {}, priceMultiplier: 1 },
+      aiProviderId,
+      description: '',
+      configurations: {},
+      secretMappings: [],
+      allowAllModels: true,
+      models: [],
+      globalAccess: noAccess,
+      workspaces: {},
+      priceMultiplier: 1,
     },
   };
 }
@@ -58,7 +66,10 @@ export function changedContent(
 ): { readonly content: IntegrationContent; readonly issues: readonly LimitIssue[] } {
   const mapped = new Set(secretMappings.map(({ targetField }) => targetField.replace('configurations.', '')));
   const { options, secrets, issues } = readConfigurations(configurations, {
-    ...{ name: before.data.aiProviderId, row, mapped, machineIdentity },
+    name: before.data.aiProviderId,
+    row,
+    mapped,
+    machineIdentity,
     hasKey: key !== undefined || mapped.has('key'),
   });
   const { description, pricing_adjustments: pricing } = said;
@@ -71,7 +82,8 @@ export function changedContent(
     },
     data: {
       ...before.data,
-      ...{ configurations: options, secretMappings },
+      configurations: options,
+      secretMappings,
       description: description === undefined ? before.data.description : (description ?? ''),
       priceMultiplier:
         pricing === undefined ? before.data.priceMultiplier : (pricing?.multiplier?.default ?? 1),
@@ -155,7 +167,8 @@ export function modelOf(
   const host = configurations?.custom_host;
   const tokens = pricing?.pay_as_you_go;
   return {
-    ...{ slug: given.slug, enabled: given.enabled },
+    slug: given.slug,
+    enabled: given.enabled,
     isCustom: given.is_custom ?? before?.isCustom ?? false,
     isFinetune: given.is_finetune ?? before?.isFinetune ?? false,
     baseModelSlug: base === undefined ? (before?.baseModelSlug ?? '') : (base ?? ''),
@@ -191,10 +204,7 @@ function exact(value: number): number {
 
 /** A slug that a body or a file gives. */
 export const Slug = (description: string) =>
-  Type.String({
-    ...{ minLength: 1, maxLength: 255, pattern: '^[a-zA-Z0-9_-]+$' },
-    description,
-  });
+  Type.String({ minLength: 1, maxLength: 255, pattern: '^[a-zA-Z0-9_-]+$', description });
 
 /** What prices are multiplied by. */
 export const PricingAdjustments = Type.Object(
@@ -211,7 +221,8 @@ export const PricingAdjustments = Type.Object(
 
 /** The credential of a body. */
 export const ProviderKey = Type.String({
-  ...{ minLength: 1, maxLength: 16_384 },
+  minLength: 1,
+  maxLength: 16_384,
   description: "The provider's API key. Answered masked.",
 });
 
@@ -219,11 +230,13 @@ export const ProviderKey = Type.String({
 export const SecretMappingSchema = Type.Object(
   {
     target_field: Type.String({
-      ...{ minLength: 1, maxLength: 255 },
+      minLength: 1,
+      maxLength: 255,
       description: '`key`, or `configurations.<field>`.',
     }),
     secret_reference_id: Type.String({
-      ...{ minLength: 1, maxLength: 255 },
+      minLength: 1,
+      maxLength: 255,
       description: 'Id or slug of a secret reference.',
     }),
     secret_key: Type.Optional(

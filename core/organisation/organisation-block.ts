@@ -21,7 +21,8 @@ const own = {
   slug,
   workspace: Type.Optional(
     Type.String({
-      ...{ pattern: '^ws-[a-z0-9]+(-[a-z0-9]+)*$', maxLength: 255 },
+      pattern: '^ws-[a-z0-9]+(-[a-z0-9]+)*$',
+      maxLength: 255,
       'x-expected': 'a slug such as "ws-laboratory": "ws-", then lower-case letters, digits and hyphens',
       description:
         'Whose it is: the slug of a workspace of this file, or `ws-default`. Default: the organisation.',

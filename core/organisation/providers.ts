@@ -36,7 +36,10 @@ export const providerFields = {
 
 /** A provider without bounds of its own. */
 export const plainProvider: ProviderData = {
-  ...{ note: '', usageLimits: undefined, rateLimits: [], expiresAt: undefined },
+  note: '',
+  usageLimits: undefined,
+  rateLimits: [],
+  expiresAt: undefined,
   isVirtualKey: false,
 };
 

@@ -12,13 +12,18 @@ function bench(change: Partial<PluginInstance> = {}, bounded = false) {
   const lines: Line[] = [];
   const errors: string[] = [];
   const runtime = {
-    ...{ clock, log: recordingLog(lines) },
+    clock,
+    log: recordingLog(lines),
     countPluginError: (plugin: string, hook: string) => void errors.push(`${plugin}/${hook}`),
     ...(bounded ? { pending } : {}),
   };
   const instance: PluginInstance = {
     definition: definePlugin({ name: 'one', create: () => ({}) }),
-    ...{ name: 'one', hooks: {}, onError: 'fail', timeoutMs: 100, builtIn: false },
+    name: 'one',
+    hooks: {},
+    onError: 'fail',
+    timeoutMs: 100,
+    builtIn: false,
     ...change,
   };
   const call = <T>(run: () => T | Promise<T>) => callHook(instance, 'request', runtime, run);
@@ -137,7 +142,11 @@ describe('callHook', () => {
     const runtime = { clock, log: recordingLog(lines), countPluginError: () => undefined };
     const instance: PluginInstance = {
       definition: definePlugin({ name: 'one', create: () => ({}) }),
-      ...{ name: 'one', hooks: {}, onError: 'fail', timeoutMs: 0, builtIn: false },
+      name: 'one',
+      hooks: {},
+      onError: 'fail',
+      timeoutMs: 0,
+      builtIn: false,
     };
     void callHook(instance, 'request', runtime, () => void (now += 51));
     void callHook(instance, 'request', runtime, () => void (now += 49));

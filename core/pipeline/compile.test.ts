@@ -18,7 +18,10 @@ const compile = (...instances: PluginInstance[]) =>
 describe('a compiled pipeline', () => {
   it('has each phase in its order, and nothing for plugins without the hook', () => {
     const hooks: Hooks = {
-      ...{ request: nothing, attempt: nothing, response: nothing, settled: nothing },
+      request: nothing,
+      attempt: nothing,
+      response: nothing,
+      settled: nothing,
       attempted: nothing as () => undefined,
     };
     const compiled = compile(

@@ -139,7 +139,9 @@ describe('what a trace holds', () => {
     const responseHeaders = ['x-service-ratelimit-limit', '5', 'x-other-ratelimit-limit', '6'];
     const exchange = {
       facts: { ...emptyFacts(), ...facts },
-      ...{ startedAt: 0, startedMonotonic: 900, responseHeaders },
+      startedAt: 0,
+      startedMonotonic: 900,
+      responseHeaders,
       get: (slot: unknown) => (slot === callerKey ? testKey() : undefined),
       addResponseHeader: () => undefined,
     } as unknown as Exchange;
@@ -170,8 +172,14 @@ describe('what a trace holds', () => {
   test('at most 64 KiB, whatever names it is given', () => {
     const { made, json } = trace({
       attemptRecords: Array.from({ length: 64 }, () => ({
-        ...{ option: 'config', provider: 'é'.repeat(9000), model: '"'.repeat(9000), status: 200, error: '' },
-        ...{ startedMs: 0, endedMs: 1, lost: false },
+        option: 'config',
+        provider: 'é'.repeat(9000),
+        model: '"'.repeat(9000),
+        status: 200,
+        error: '',
+        startedMs: 0,
+        endedMs: 1,
+        lost: false,
       })),
     });
     const candidates = Array.from({ length: 60 }, () => ({ path: 'p', name: 'ñ'.repeat(9000) }));
@@ -191,7 +199,10 @@ describe('what a trace holds', () => {
     assert.deepEqual(value.limits, { limit: '5' });
     assert.deepEqual([value.config, value.cache, value.truncated], ['main', 'DISABLED', undefined]);
     assert.deepEqual(value.timings, {
-      ...{ accepted: '1970-01-01T00:00:00.000Z', body_read_ms: 100, upstream_started_ms: 50, end_ms: 101 },
+      accepted: '1970-01-01T00:00:00.000Z',
+      body_read_ms: 100,
+      upstream_started_ms: 50,
+      end_ms: 101,
     });
     const [only] = value.attempts;
     assert.deepEqual([only.start_ms, only.end_ms, only.model], [50, 101, 'm']);

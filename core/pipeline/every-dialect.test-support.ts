@@ -23,21 +23,24 @@ const stream = '/v1beta/models/m:streamGenerateContent';
 /** Every client, streaming. */
 export const callers: readonly Caller[] = [
   {
-    ...{ name: 'chat', dialect: 'openai-chat', path: '/v1/chat/completions' },
+    name: 'chat',
+    dialect: 'openai-chat',
+    path: '/v1/chat/completions',
     body: { model: 'm', stream: true, stream_options: { include_usage: true }, messages },
   },
   {
-    ...{ name: 'responses', dialect: 'openai-responses', path: '/v1/responses' },
+    name: 'responses',
+    dialect: 'openai-responses',
+    path: '/v1/responses',
     body: { model: 'm', stream: true, input: 'Which cities?' },
   },
   {
-    ...{ name: 'messages', dialect: 'anthropic-messages', path: '/v1/messages' },
+    name: 'messages',
+    dialect: 'anthropic-messages',
+    path: '/v1/messages',
     body: { model: 'm', stream: true, max_tokens: 100, messages },
   },
-  {
-    ...{ name: 'gemini', dialect: 'google-gemini', path: `${stream}?alt=sse` },
-    body: { contents },
-  },
+  { name: 'gemini', dialect: 'google-gemini', path: `${stream}?alt=sse`, body: { contents } },
   { name: 'gemini array', dialect: 'google-gemini', path: stream, body: { contents } },
 ];
 /** Dialects of providers. */
@@ -67,7 +70,8 @@ export async function gatewayWith(t: TestContext, plugins: readonly AnyPlugin[],
   });
   const ask = (caller: Caller, target: string): Promise<Received> =>
     send(gateway.url, {
-      ...{ path: caller.path, body: caller.body },
+      path: caller.path,
+      body: caller.body,
       headers: { 'x-service-provider': `@${target}` },
     });
   return { gateway, ask };

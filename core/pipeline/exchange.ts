@@ -189,7 +189,12 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
   get models(): NamedModels {
     const { method, path, query, endpoint, dialect, upgrade, sent } = this;
     return namedModels({
-      ...{ method, path, query, endpoint, dialect, isUpgrade: upgrade !== undefined },
+      method,
+      path,
+      query,
+      endpoint,
+      dialect,
+      isUpgrade: upgrade !== undefined,
       body: this.body.present ? (sent?.changed === true ? sent : this.body) : undefined,
       header: (name) => this.header(name),
     });

@@ -67,12 +67,18 @@ const spoken = new Members(
     'tool_call_id tool_use_id call_id is_error input arguments encrypted_content file_id file_url filename detail ' +
     'thought thoughtSignature thought_signature audio action',
   {
-    ...{ tool_calls: toolCall, function_call: call, functionCall: call },
-    ...{ functionResponse: call, function_response: call },
+    tool_calls: toolCall,
+    function_call: call,
+    functionCall: call,
+    functionResponse: call,
+    function_response: call,
     image_url: new Members('url detail'),
     input_audio: new Members('data format'),
     file: new Members('file_data file_id filename'),
-    ...{ inlineData, inline_data: inlineData, fileData, file_data: fileData },
+    inlineData,
+    inline_data: inlineData,
+    fileData,
+    file_data: fileData,
     cache_control: cacheControl,
   },
 );
@@ -88,17 +94,24 @@ const tool = new Members(
   'type name description parameters input_schema strict format max_uses allowed_domains blocked_domains ' +
     'googleSearch codeExecution urlContext server_label server_url',
   {
-    ...{ function: declaration, custom: declaration, cache_control: cacheControl },
-    ...{ functionDeclarations: declaration, function_declarations: declaration },
+    function: declaration,
+    custom: declaration,
+    cache_control: cacheControl,
+    functionDeclarations: declaration,
+    function_declarations: declaration,
   },
 );
 const allowedTools = new Members('mode', { tools: tool });
 const toolChoice = new Members('type name mode disable_parallel_tool_use', {
-  ...{ function: call, custom: call, tools: tool, allowed_tools: allowedTools },
+  function: call,
+  custom: call,
+  tools: tool,
+  allowed_tools: allowedTools,
 });
 const callingConfig = new Members('mode allowedFunctionNames allowed_function_names');
 const toolConfig = new Members('includeServerSideToolInvocations', {
-  ...{ functionCallingConfig: callingConfig, function_calling_config: callingConfig },
+  functionCallingConfig: callingConfig,
+  function_calling_config: callingConfig,
 });
 const thinkingConfig = new Members('includeThoughts thinkingBudget thinkingLevel');
 const generationConfig = new Members(
@@ -113,10 +126,20 @@ const request = new Members(
   'model models prompt stream n user metadata max_tokens max_completion_tokens max_output_tokens ' +
     'max_tokens_to_sample temperature top_p top_k stop seed store previous_response_id',
   {
-    ...{ messages: spoken, system: spoken, instructions: spoken, contents: spoken },
-    ...{ systemInstruction: spoken, system_instruction: spoken },
-    ...{ tools: tool, functions: declaration, tool_choice: toolChoice, function_call: call },
-    ...{ toolConfig, tool_config: toolConfig, generationConfig, generation_config: generationConfig },
+    messages: spoken,
+    system: spoken,
+    instructions: spoken,
+    contents: spoken,
+    systemInstruction: spoken,
+    system_instruction: spoken,
+    tools: tool,
+    functions: declaration,
+    tool_choice: toolChoice,
+    function_call: call,
+    toolConfig,
+    tool_config: toolConfig,
+    generationConfig,
+    generation_config: generationConfig,
     response_format: new Members('type', {
       json_schema: new Members('name description schema strict'),
     }),

@@ -66,8 +66,10 @@ for (const prefix of ['x-service', 'x-portkey']) {
     [
       'all four without traceparent',
       {
-        ...{ [`${prefix}-trace-id`]: 't', [`${prefix}-span-id`]: 's' },
-        ...{ [`${prefix}-parent-span-id`]: 'p', [`${prefix}-span-name`]: 'n' },
+        [`${prefix}-trace-id`]: 't',
+        [`${prefix}-span-id`]: 's',
+        [`${prefix}-parent-span-id`]: 'p',
+        [`${prefix}-span-name`]: 'n',
       },
       () => ({ traceId: 't', spanId: 's', parentSpanId: 'p', spanName: 'n' }),
     ],
@@ -105,7 +107,9 @@ for (const prefix of ['x-service', 'x-portkey']) {
     const said = (value: object) => ({ [`${prefix}-metadata`]: JSON.stringify(value) });
     assert.deepEqual(await metadata({ baggage: 'team=blue;p=1,user=a%20b' }), { team: 'blue', user: 'a b' });
     assert.deepEqual(await metadata({ baggage: 'team=blue,x=1', ...said({ team: 'red', n: 3 }) }), {
-      ...{ team: 'red', n: '3', x: '1' },
+      team: 'red',
+      n: '3',
+      x: '1',
     });
     assert.deepEqual(await metadata({ baggage: `a=${'x'.repeat(129)},${'k'.repeat(129)}=1,b=2` }), {
       b: '2',

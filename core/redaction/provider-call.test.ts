@@ -36,11 +36,16 @@ describe('a call to a provider', () => {
       ...['anthropic-version', '2023-06-01', 'openai-beta', 'of-the-target', 'x-api-key', 'held'],
     ];
     assert.deepEqual(told({ headers }, ['user-agent', 'curl', 'Accept', 'b']), {
-      ...{ method: 'POST', url: 'https://host.example/v1/messages' },
+      method: 'POST',
+      url: 'https://host.example/v1/messages',
       headers: {
-        ...{ 'user-agent': 'curl', accept: '***', 'content-type': 'application/json' },
-        ...{ 'accept-encoding': 'identity', 'anthropic-version': '2023-06-01' },
-        ...{ 'openai-beta': '***', 'x-api-key': '***' },
+        'user-agent': 'curl',
+        accept: '***',
+        'content-type': 'application/json',
+        'accept-encoding': 'identity',
+        'anthropic-version': '2023-06-01',
+        'openai-beta': '***',
+        'x-api-key': '***',
       },
     });
   });
@@ -72,7 +77,10 @@ describe('a call to a provider', () => {
     assert.deepEqual(parsed(call.told(shownHeaders, { ...options, clientHeaders: [] }).answer ?? ''), {
       status: 529,
       headers: {
-        ...{ 'content-type': 'application/json', 'set-cookie': '***', 'request-id': 'req_1', 'x-own': '***' },
+        'content-type': 'application/json',
+        'set-cookie': '***',
+        'request-id': 'req_1',
+        'x-own': '***',
       },
     });
   });
@@ -112,7 +120,8 @@ describe('property: of a call, no secret is told', () => {
       fc.property(headers, fc.array(fc.tuple(name, any)), any, likely, (pairs, query, password, segment) => {
         const shown = new ProviderCall(
           {
-            ...{ origin: `https://${password}:${password}@host.example`, method: 'POST' },
+            origin: `https://${password}:${password}@host.example`,
+            method: 'POST',
             headers: pairs.flat(),
             path: `/${segment}/v1?${query.map((pair) => pair.join('=')).join('&')}`,
           },

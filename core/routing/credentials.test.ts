@@ -215,7 +215,9 @@ describe('a custom host', () => {
     };
     const asked: string[] = [];
     const transport = createUndiciTransport({
-      ...{ log: silentLog, metrics: noMetrics, clock: systemClock },
+      log: silentLog,
+      metrics: noMetrics,
+      clock: systemClock,
       resolve(name) {
         asked.push(name);
         const address = names[name] ?? '';

@@ -15,8 +15,11 @@ const secret = 'wk_0123456789abcdef';
 /** One that names its provider, its name in the answer's model; and one that leaves the provider to the request. */
 const naming = (name: string) => ({ provider: '@bare', override_params: { user: name } });
 const configs = {
-  ...{ keys: naming('keys'), workspaces: naming('workspaces'), organisations: naming('organisations') },
-  ...{ named: naming('named'), settings: { override_params: { user: 'settings' } } },
+  keys: naming('keys'),
+  workspaces: naming('workspaces'),
+  organisations: naming('organisations'),
+  named: naming('named'),
+  settings: { override_params: { user: 'settings' } },
 };
 
 /** What a case says: of whom, and of the request. */
@@ -35,11 +38,14 @@ async function ask(t: TestContext, { key, workspace, organisation, headers, mode
     ...(workspaceId === 'ws-1' && workspace),
   });
   const { gateway, upstream } = await routed(t, {
-    ...{ configs, keys: { [secret]: testKey(key) }, directory: { defaultsOf } },
+    configs,
+    keys: { [secret]: testKey(key) },
+    directory: { defaultsOf },
     plugins: [auth, providerPlugin({ default: '@held', ...options })],
   });
   const answer = await send(gateway.url, {
-    ...{ path, headers: { 'x-service-api-key': secret, ...headers } },
+    path,
+    headers: { 'x-service-api-key': secret, ...headers },
     body: { ...body, ...(model !== undefined && { model }) },
   });
   const sent = upstream.requests.at(-1);
@@ -193,7 +199,9 @@ describe('GET /models with a default config', () => {
     test(name, async (t) => {
       const { gateway } = await routed(t, { configs, keys: { [secret]: testKey(ofKey(config)) } });
       const answer = await send(gateway.url, {
-        ...{ method: 'GET', path: '/v1/models', headers: { 'x-service-api-key': secret } },
+        method: 'GET',
+        path: '/v1/models',
+        headers: { 'x-service-api-key': secret },
       });
       assert.equal(answer.status, 200, answer.text);
       if (typeof expected === 'string') assert.equal(answer.text, expected);

@@ -125,7 +125,9 @@ describe('the models of an integration', () => {
         {
           aiProviderId: 'azure',
           configurations: {
-            ...{ dialect: 'azure-openai', azure_deployment_id: 'dep-a', azure_api_version: '2024-10-21' },
+            dialect: 'azure-openai',
+            azure_deployment_id: 'dep-a',
+            azure_api_version: '2024-10-21',
             deployments: [
               {
                 deployment_id: 'dep-a',

@@ -7,7 +7,9 @@ import { integration, provider } from './stored-records.test-support.ts';
 
 describe('secrets of integrations', () => {
   const mapping = {
-    ...{ targetField: 'key', secretReferenceId: 'ref-1', secretKey: 'token' },
+    targetField: 'key',
+    secretReferenceId: 'ref-1',
+    secretKey: 'token',
     valueFormat: 'string' as const,
   };
   const reference = (allowed: boolean): StoredRecord<'secret_reference'> => {
@@ -17,8 +19,13 @@ describe('secrets of integrations', () => {
       kind: 'secret_reference',
       secrets: {},
       data: {
-        ...{ description: '', managerType: 'file', authConfig: {}, secretPath: 'x', secretKey: '' },
-        ...{ allowAllWorkspaces: allowed, allowedWorkspaces: [] },
+        description: '',
+        managerType: 'file',
+        authConfig: {},
+        secretPath: 'x',
+        secretKey: '',
+        allowAllWorkspaces: allowed,
+        allowedWorkspaces: [],
       },
     };
   };

@@ -73,15 +73,18 @@ describe('GET /models', () => {
 const clients = {
   openai: { path: '/v1/models', headers: {}, ids: (body: Listed) => body.data?.map(({ id }) => id) },
   anthropic: {
-    ...{ path: '/v1/models', headers: { 'anthropic-version': '2023-06-01' } },
+    path: '/v1/models',
+    headers: { 'anthropic-version': '2023-06-01' },
     ids: (body: Listed) => body.data?.map(({ id, type }) => (type === 'model' ? id : 'no model')),
   },
   gemini: {
-    ...{ path: '/v1beta/models', headers: {} },
+    path: '/v1beta/models',
+    headers: {},
     ids: (body: Listed) => body.models?.map(({ name }) => name.replace(/^models\//, '')),
   },
   'gemini by its key': {
-    ...{ path: '/v1/models', headers: { 'x-goog-api-key': 'k' } },
+    path: '/v1/models',
+    headers: { 'x-goog-api-key': 'k' },
     ids: (body: Listed) => body.models?.map(({ name }) => name.replace(/^models\//, '')),
   },
 };
@@ -119,7 +122,10 @@ describe('models in the shape of each client', () => {
     co: { list: { models: [{ name: 'a' }, { name: 'b' }] }, one: { name: 'a' } },
   };
   const dialects = {
-    ...{ chat: 'openai-chat', claude: 'anthropic-messages', gem: 'google-gemini', co: 'cohere-v2' },
+    chat: 'openai-chat',
+    claude: 'anthropic-messages',
+    gem: 'google-gemini',
+    co: 'cohere-v2',
   } as const;
 
   async function started(t: TestContext, options: Record<string, unknown> = {}) {
@@ -198,7 +204,8 @@ describe('models in the shape of each client', () => {
       table: new Map([['open', { base_url: host.url }]]),
     });
     const { status } = await send(gateway.url, {
-      ...{ method: 'GET', path: '/v1/models' },
+      method: 'GET',
+      path: '/v1/models',
       headers: { ...clients.anthropic.headers, 'x-service-provider': 'open', authorization: 'Bearer sk-own' },
     });
     assert.deepEqual([status, host.requests[0]?.headers['authorization']], [200, 'Bearer sk-own']);

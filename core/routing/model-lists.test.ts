@@ -22,8 +22,10 @@ const ok = 'gpt-ok';
 const bad = 'gpt-bad';
 const named = { ...key, 'x-service-provider': '@mine' };
 const upgrade = {
-  ...{ connection: 'upgrade', upgrade: 'websocket' },
-  ...{ 'sec-websocket-version': '13', 'sec-websocket-key': 'dGhlIHNhbXBsZSBub25jZQ==' },
+  connection: 'upgrade',
+  upgrade: 'websocket',
+  'sec-websocket-version': '13',
+  'sec-websocket-key': 'dGhlIHNhbXBsZSBub25jZQ==',
 };
 
 const listed = (t: TestContext, options: Parameters<typeof started>[2] = {}) =>

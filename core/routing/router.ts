@@ -221,7 +221,16 @@ class GenerationRouter implements Router {
       saved: setup.directory,
     });
     this.run = {
-      ...{ config, wires, transport, runtime, prices, state, breakers, counters, keyPrefix, clock },
+      config,
+      wires,
+      transport,
+      runtime,
+      prices,
+      state,
+      breakers,
+      counters,
+      keyPrefix,
+      clock,
       largeTranslation: setup.largeTranslation,
       random: setup.random ?? Math.random,
       optionsOf: attemptOptionsOf,

@@ -103,11 +103,15 @@ for (const prefix of ['x-service', 'x-portkey']) {
 test('all at once, and our own prefix before an alias', async (t) => {
   const { url } = await start(t);
   const headers = {
-    ...{ 'x-service-request-timeout': '5', 'x-portkey-request-timeout': 'junk' },
-    ...{ 'x-portkey-forward-headers': 'x-a', 'x-service-sensitive-headers': 'x-b' },
+    'x-service-request-timeout': '5',
+    'x-portkey-request-timeout': 'junk',
+    'x-portkey-forward-headers': 'x-a',
+    'x-service-sensitive-headers': 'x-b',
   };
   assert.deepEqual((await send(url, { headers })).json(), {
-    ...{ requestTimeoutMs: 5, forwardHeaders: ['x-a'], sensitiveHeaders: ['x-b'] },
+    requestTimeoutMs: 5,
+    forwardHeaders: ['x-a'],
+    sensitiveHeaders: ['x-b'],
   });
 });
 

@@ -274,8 +274,14 @@ export class StoredProviders {
     const limits = storedLimits(record, integration, place);
     const bounds = { origins: allOrigins(originsOf(integration.data, row)), found: new WeakSet() };
     const compiled: Compiled = {
-      ...{ integration, workspaceId, row, models, limits, bounds },
-      ...{ referred: [], target: undefined },
+      integration,
+      workspaceId,
+      row,
+      models,
+      limits,
+      bounds,
+      referred: [],
+      target: undefined,
     };
     this.#compiled.set(record, compiled);
     return compiled;

@@ -14,9 +14,21 @@ function record<K extends RecordKind>(
 ): StoredRecord<K> {
   const own = id ?? `${kind}-1`;
   return {
-    ...{ kind, id: own, organisationId: 'org-1', workspaceId: 'ws-1', slug: own, name: own },
-    ...{ status: 'active', parentId: '', secrets: {}, createdBy: 'k', updatedBy: 'k' },
-    ...{ createdAt: 1, updatedAt: 1, version: 1, data },
+    kind,
+    id: own,
+    organisationId: 'org-1',
+    workspaceId: 'ws-1',
+    slug: own,
+    name: own,
+    status: 'active',
+    parentId: '',
+    secrets: {},
+    createdBy: 'k',
+    updatedBy: 'k',
+    createdAt: 1,
+    updatedAt: 1,
+    version: 1,
+    data,
     ...more,
   };
 }
@@ -30,8 +42,14 @@ export function integration(
   const made = record(
     'integration',
     {
-      ...{ aiProviderId: 'plain', description: '', configurations: {}, secretMappings: [] },
-      ...{ allowAllModels: true, models: [], workspaces: {}, priceMultiplier: 1 },
+      aiProviderId: 'plain',
+      description: '',
+      configurations: {},
+      secretMappings: [],
+      allowAllModels: true,
+      models: [],
+      workspaces: {},
+      priceMultiplier: 1,
       globalAccess: { enabled: true, usageLimits: [], rateLimits: [] },
       ...data,
     },
@@ -51,10 +69,7 @@ export function provider(
 ): StoredRecord<'provider'> {
   return record(
     'provider',
-    {
-      ...{ note: '', usageLimits: undefined, rateLimits: [], expiresAt: undefined, isVirtualKey: false },
-      ...data,
-    },
+    { note: '', usageLimits: undefined, rateLimits: [], expiresAt: undefined, isVirtualKey: false, ...data },
     { slug: 'mine', parentId: 'integration-1', ...envelope },
   );
 }
@@ -62,8 +77,13 @@ export function provider(
 /** A model that an integration has enabled. */
 export function model(slug: string, more: Partial<IntegrationModel> = {}): IntegrationModel {
   return {
-    ...{ slug, enabled: true, isCustom: false, isFinetune: false, baseModelSlug: '' },
-    ...{ configurations: {}, pricing: undefined },
+    slug,
+    enabled: true,
+    isCustom: false,
+    isFinetune: false,
+    baseModelSlug: '',
+    configurations: {},
+    pricing: undefined,
     ...more,
   };
 }

@@ -50,7 +50,8 @@ async function started(
     t,
     { a: [up.chat('from a')], b: [up.chat('from b')], ...scenes },
     {
-      ...{ directory, plugins: [auth, policies, providerPlugin()] },
+      directory,
+      plugins: [auth, policies, providerPlugin()],
       keys: { [ours]: testKey(), [theirs]: testKey({ id: 'key-2', workspaceId: 'ws-2' }) },
       table: new Map(
         ['a', 'b'].map((name) => [`row-${name}`, { base_url: `http://${name}.test/v1` }] as const),
@@ -188,9 +189,7 @@ describe('the limit of a workspace at an integration', () => {
     integration(
       { key: 'k' },
       { aiProviderId: 'row-a', ...data },
-      {
-        ...{ id: 'i', slug: 'shared', workspaceId: undefined },
-      },
+      { id: 'i', slug: 'shared', workspaceId: undefined },
     );
   const named = (slug: string, workspaceId = 'ws-1') =>
     provider({}, { id: `${workspaceId}-${slug}`, slug, workspaceId, parentId: 'i' });
@@ -308,7 +307,8 @@ describe('while the store that counts is away', () => {
       const told: unknown[] = [];
       const options = said === undefined ? {} : { on_store_failure: said };
       const { ask } = await started(t, stored('one', [requests(1), tokens(1)]), {
-        ...{ counters: away(told), plugins: [auth, { plugin: policies, options }, providerPlugin()] },
+        counters: away(told),
+        plugins: [auth, { plugin: policies, options }, providerPlugin()],
       });
       assert.equal((await ask(single)).status, 200);
       assert.deepEqual(told, [said, said]);
@@ -344,7 +344,8 @@ describe('while the store that counts is away', () => {
       create: () => ({ request: (context) => void context.onAbort(() => (hasLeft = true)) }),
     });
     const { begin, called, gateway } = await started(t, stored('one', [tokens(20)]), {
-      ...{ counters: slow, plugins: [auth, watching, providerPlugin()] },
+      counters: slow,
+      plugins: [auth, watching, providerPlugin()],
     });
     const asked = begin(single, chat);
     await until(() => decide !== undefined, 'the counters are asked');

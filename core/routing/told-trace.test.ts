@@ -8,8 +8,14 @@ const traceId = '4bf92f3577b34da6a3ce929d0e0e4736';
 const traceparent = (flags: string): string => `00-${traceId}-00f067aa0ba902b7-${flags}`;
 const answer = { id: '1', object: 'chat.completion', model: 'm', choices: [] };
 const otlp = {
-  ...{ url: 'http://127.0.0.1:9/v1/traces', headers: {}, service_name: 'weir', resource: {}, content: false },
-  ...{ sample_ratio: 1, timeout_ms: 100, queue: 1 },
+  url: 'http://127.0.0.1:9/v1/traces',
+  headers: {},
+  service_name: 'weir',
+  resource: {},
+  content: false,
+  sample_ratio: 1,
+  timeout_ms: 100,
+  queue: 1,
 };
 
 async function start(t: TestContext, telemetry: Partial<GatewayConfig['telemetry']>, dialect: string) {

@@ -9,8 +9,14 @@ import { systemClock } from '../ports/clock.ts';
 import { TranslatedStream } from './translation.ts';
 
 const usage = {
-  ...{ promptTokens: 3, completionTokens: 2, totalTokens: 5, cachedTokens: 0, cacheWriteTokens: 0 },
-  ...{ reasoningTokens: 0, inputAudioTokens: 0, outputAudioTokens: 0 },
+  promptTokens: 3,
+  completionTokens: 2,
+  totalTokens: 5,
+  cachedTokens: 0,
+  cacheWriteTokens: 0,
+  reasoningTokens: 0,
+  inputAudioTokens: 0,
+  outputAudioTokens: 0,
 };
 
 /** Reads events as JSON lists, one a chunk, and writes their types. */

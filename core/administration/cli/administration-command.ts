@@ -125,11 +125,22 @@ interface Resealed {
 
 function auditEntry({ organisationId, at, resealed, keyId }: Resealed): AuditEntry {
   return {
-    ...{ id: randomUUID(), organisationId, workspaceId: '', at },
-    ...{ actorType: 'system', actorId: actor, actorName: actor },
-    ...{ action: 'rotate', resourceType: 'secrets', resourceId: '' },
+    id: randomUUID(),
+    organisationId,
+    workspaceId: '',
+    at,
+    actorType: 'system',
+    actorId: actor,
+    actorName: actor,
+    action: 'rotate',
+    resourceType: 'secrets',
+    resourceId: '',
     // Nobody asked for it over HTTP: there is no request to speak of.
-    ...{ method: '', uri: '', requestId: '', status: 200, clientIp: '' },
+    method: '',
+    uri: '',
+    requestId: '',
+    status: 200,
+    clientIp: '',
     details: JSON.stringify({ secrets: resealed, key_id: keyId }),
   };
 }

@@ -68,8 +68,14 @@ describe('readArguments', () => {
       ['journal', 'replay', '--quarantine'],
       { WEIR_CONFIG: 'c.yaml', WEIR_DATA: '' },
       {
-        ...{ name: 'journal', action: 'replay', data: 'data', json: false, config: 'c.yaml' },
-        ...{ quarantine: true, files: [], table: undefined },
+        name: 'journal',
+        action: 'replay',
+        data: 'data',
+        json: false,
+        config: 'c.yaml',
+        quarantine: true,
+        files: [],
+        table: undefined,
       },
     ],
     [
@@ -77,8 +83,14 @@ describe('readArguments', () => {
       ['journal', 'replay', 'a', '--table=bodies', 'b', '--config', 'e.yaml', '--json'],
       {},
       {
-        ...{ name: 'journal', action: 'replay', data: 'data', json: true, config: 'e.yaml' },
-        ...{ quarantine: false, files: ['a', 'b'], table: 'bodies' },
+        name: 'journal',
+        action: 'replay',
+        data: 'data',
+        json: true,
+        config: 'e.yaml',
+        quarantine: false,
+        files: ['a', 'b'],
+        table: 'bodies',
       },
     ],
     [

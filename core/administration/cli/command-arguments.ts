@@ -75,8 +75,14 @@ export function readJournalArguments(
     throw new Error(`There is no table "${table}": it is requests, bodies or feedback.`);
   }
   return {
-    ...{ name: 'journal', action, data: values.data ?? defaults.data, json: values.json ?? false },
-    ...{ config: values.config ?? defaults.config, quarantine, files, table: known },
+    name: 'journal',
+    action,
+    data: values.data ?? defaults.data,
+    json: values.json ?? false,
+    config: values.config ?? defaults.config,
+    quarantine,
+    files,
+    table: known,
   };
 }
 

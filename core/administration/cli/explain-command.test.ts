@@ -13,12 +13,13 @@ const fallback = {
   strategy: { mode: 'fallback', on_status_codes: [429] },
   targets: [
     {
-      ...{ provider: '@held', request_timeout: 2000, retry: { attempts: 2, use_retry_after_headers: true } },
-      ...{ default_params: { n: 2, seed: 9007199254740991 }, override_params: { model: 'gpt-4o' } },
-      ...{
-        drop_params: ['user', 'messages[*].name'],
-        cb_config: { failure_threshold: 3, cooldown_interval: 30_000 },
-      },
+      provider: '@held',
+      request_timeout: 2000,
+      retry: { attempts: 2, use_retry_after_headers: true },
+      default_params: { n: 2, seed: 9007199254740991 },
+      override_params: { model: 'gpt-4o' },
+      drop_params: ['user', 'messages[*].name'],
+      cb_config: { failure_threshold: 3, cooldown_interval: 30_000 },
     },
     { strategy: { mode: 'least-latency' }, targets: [{ provider: 'openai' }, { provider: 'anthropic' }] },
   ],
@@ -63,7 +64,9 @@ async function explain(config: string, request: unknown, { json = false, file = 
     configFile: (named) => named ?? '',
     load: (name) => loadConfig(name, { env: {} }),
     // Chance measures a slower target again in one of many requests; here it never does.
-    ...{ clock: systemClock, environment: {}, random: () => 0.5 },
+    clock: systemClock,
+    environment: {},
+    random: () => 0.5,
     print: (text) => lines.push(text),
     complain: (text) => errors.push(text),
   });
@@ -111,7 +114,8 @@ describe('weir explain: the plan', () => {
       removed: ['user', 'messages[*].name'],
     });
     assert.deepEqual(first.retry, {
-      ...{ attempts: 2, on_status_codes: [429, 500, 502, 503, 504, 529] },
+      attempts: 2,
+      on_status_codes: [429, 500, 502, 503, 504, 529],
       use_retry_after_headers: true,
     });
     assert.deepEqual(

@@ -157,7 +157,12 @@ function explainJson(plan: OfflinePlan): string {
 function attemptJson({ leaf, hedge, rules, target }: OfflineAttempt): object {
   const { provider, host, model, params, retry, cache, breaker, problem = null } = target;
   return {
-    ...{ option: leaf.path, name: leaf.name ?? null, provider, host, model, params },
+    option: leaf.path,
+    name: leaf.name ?? null,
+    provider,
+    host,
+    model,
+    params,
     request_timeout_ms: target.requestTimeoutMs ?? null,
     first_token_timeout_ms: target.firstTokenTimeoutMs ?? null,
     idle_timeout_ms: target.idleTimeoutMs ?? null,
@@ -293,7 +298,9 @@ function compiled(
 ): FoundConfig {
   const { configs, providers, server } = loaded.config;
   const result = compileConfig(input, {
-    ...{ id: slug ?? 'inline', slug, configs: new Map(Object.entries(configs)) },
+    id: slug ?? 'inline',
+    slug,
+    configs: new Map(Object.entries(configs)),
     servicePrefixes: servicePrefixes(server),
     knowsProvider: providerLookup({ builtIn: providerNames, configured: Object.keys(providers) }),
   });

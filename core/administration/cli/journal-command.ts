@@ -166,7 +166,8 @@ function inventoryJson(
     { ...counts, oldest },
   ]);
   const content = {
-    ...{ directory, gateway_pid: holder ?? null },
+    directory,
+    gateway_pid: holder ?? null,
     tables: Object.fromEntries(entries) as unknown,
     told: told === undefined ? null : toldJson(told),
   };
@@ -180,7 +181,9 @@ function toldJson({ maxBytes, lastError, tables, ...told }: JournalStatus): unkn
   ]);
   return {
     ...told,
-    ...{ max_bytes: maxBytes, last_error: lastError, tables: Object.fromEntries(entries) as unknown },
+    max_bytes: maxBytes,
+    last_error: lastError,
+    tables: Object.fromEntries(entries) as unknown,
   };
 }
 

@@ -11,7 +11,8 @@ test('a gateway that brings an organisation of its own into a store that has oth
     ensureDefaultRecords(store, {
       base: { defaultOrganisationId: organisation, defaultWorkspaceId: `${organisation}-ws` },
       owner: { id: `${organisation}-owner`, email: 'owner@localhost' },
-      ...{ clock: realClock, log: recordingLog(lines) },
+      clock: realClock,
+      log: recordingLog(lines),
     });
   await open('first');
   await open('first');

@@ -55,8 +55,15 @@ export async function ensureDefaultRecords(
 
 function ownerOf(organisationId: string, { id, email }: DefaultOwner, now: number): UserRecord {
   return {
-    ...{ id, organisationId, email, firstName: '', lastName: '', role: 'owner' },
-    ...{ createdAt: now, updatedAt: now, version: 1 },
+    id,
+    organisationId,
+    email,
+    firstName: '',
+    lastName: '',
+    role: 'owner',
+    createdAt: now,
+    updatedAt: now,
+    version: 1,
   };
 }
 

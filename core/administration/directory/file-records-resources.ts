@@ -142,8 +142,15 @@ function isUsable(record: StoredRecord, { workspaceId }: RecordFilter, { resourc
 function onlyVersion<K extends RecordKind>(record: StoredRecord<K>): RecordVersion<K> {
   const { id: recordId, organisationId, name, data, createdBy, createdAt } = record;
   return {
-    ...{ id: fileId(organisationId, 'version', recordId), recordId, number: 1, name, data },
-    ...{ description: '', labelId: '', createdBy, createdAt },
+    id: fileId(organisationId, 'version', recordId),
+    recordId,
+    number: 1,
+    name,
+    data,
+    description: '',
+    labelId: '',
+    createdBy,
+    createdAt,
   };
 }
 

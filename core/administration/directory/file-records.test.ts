@@ -24,12 +24,19 @@ const block: OrganisationBlock = {
   ],
   keys: [
     {
-      ...{ name: 'batch', type: 'workspace-service', workspace: 'ws-lab', key: secret },
-      ...{ scopes: ['completions:write'], expires_at: '2030-01-01T00:00:00Z' },
+      name: 'batch',
+      type: 'workspace-service',
+      workspace: 'ws-lab',
+      key: secret,
+      scopes: ['completions:write'],
+      expires_at: '2030-01-01T00:00:00Z',
       defaults: { allow_config_override: false },
     },
     {
-      ...{ name: 'plain', type: 'workspace-service', key: `${secret}2`, scopes: ['logs.view'] },
+      name: 'plain',
+      type: 'workspace-service',
+      key: `${secret}2`,
+      scopes: ['logs.view'],
       rate_limits: [{ type: 'tokens', unit: 'rpd', value: 7 }],
     },
     { name: 'admin', type: 'organisation-service', key: `${secret}3`, scopes: ['workspaces.list'] },
@@ -185,7 +192,11 @@ function storeOf(stored: readonly WorkspaceRecord[], error?: Error): Resources {
       if (error !== undefined) throw error;
       return work(reader);
     },
-    ...{ write: absent, changes: absent, onChange: absent, ping: absent, close: absent },
+    write: absent,
+    changes: absent,
+    onChange: absent,
+    ping: absent,
+    close: absent,
   };
 }
 

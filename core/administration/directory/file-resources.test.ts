@@ -24,7 +24,10 @@ const organisation: OrganisationBlock = {
   keys: [{ name: 'batch', type: 'workspace-service', key: 'wk_0123456789abcdef', scopes: ['logs.view'] }],
   integrations: [
     {
-      ...{ slug: 'prod', name: 'Production', ai_provider_id: 'openai', key: 'sk-1' },
+      slug: 'prod',
+      name: 'Production',
+      ai_provider_id: 'openai',
+      key: 'sk-1',
       workspaces: [
         { id: 'ws-lab', enabled: true },
         { id: 'ws-default', enabled: false },

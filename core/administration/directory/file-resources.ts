@@ -223,16 +223,22 @@ export class FileResources {
     const id = fileId(organisationId, kind, workspace ?? '', slug);
     this.pointers.set(id, pointer);
     return {
-      ...{ kind, id, organisationId, slug, name, status: 'active', parentId, data, secrets: {} },
+      kind,
+      id,
+      organisationId,
+      slug,
+      name,
+      status: 'active',
+      parentId,
+      data,
+      secrets: {},
       workspaceId: workspace === undefined ? undefined : this.#place.workspaceId(workspace),
-      ...{
-        createdBy: '',
-        updatedBy: '',
-        createdAt: readAt,
-        updatedAt: readAt,
-        version: 1,
-        managedBy: 'file',
-      },
+      createdBy: '',
+      updatedBy: '',
+      createdAt: readAt,
+      updatedAt: readAt,
+      version: 1,
+      managedBy: 'file',
     };
   }
 

@@ -21,7 +21,8 @@ const owner = { id: 'user-0', email: 'boss@example.com' };
 const base: Directory = {
   keyByHash: () => undefined,
   ...withoutStore,
-  ...{ defaultOrganisationId: 'org-1', defaultWorkspaceId: 'ws-0' },
+  defaultOrganisationId: 'org-1',
+  defaultWorkspaceId: 'ws-0',
 };
 
 let open: LiveDirectory[] = [];
@@ -72,8 +73,11 @@ describe('directory: what a change makes it read', () => {
       'the settings of a workspace',
       (writer) =>
         writer.settings.replaceWorkspace({
-          ...{ workspaceId: 'ws-1', organisationId: 'org-1', overrides: { configs } },
-          ...{ updatedAt: 1, version: 1 },
+          workspaceId: 'ws-1',
+          organisationId: 'org-1',
+          overrides: { configs },
+          updatedAt: 1,
+          version: 1,
         }),
       ['settings'],
     ],
@@ -293,7 +297,10 @@ async function act(writer: ResourcesWriter, one: Action): Promise<void> {
     const status = isHigh ? 'archived' : 'active';
     await writer.records.insert(
       storedRecord({
-        ...{ id: `r-${organisationId}-${one.id}`, organisationId, status, slug: `slug-of-${one.id}` },
+        id: `r-${organisationId}-${one.id}`,
+        organisationId,
+        status,
+        slug: `slug-of-${one.id}`,
         workspaceId: one.other === '3' ? undefined : `ws-${organisationId}-${one.other}`,
         kind: one.id === '3' ? 'label' : 'config',
       }),
@@ -303,11 +310,17 @@ async function act(writer: ResourcesWriter, one: Action): Promise<void> {
   else if (kind === 'settings' && isHigh) {
     const overrides = { configs: { ...configs, membersWriteConfigs: true }, prompts: { ...prompts } };
     await writer.settings.replaceWorkspace({
-      ...{ workspaceId, organisationId, overrides, updatedAt: 1, version: 1 },
+      workspaceId,
+      organisationId,
+      overrides,
+      updatedAt: 1,
+      version: 1,
     });
   } else if (kind === 'settings') {
     await writer.settings.replaceOrganisation({
-      ...{ ...defaultSettings(organisationId), overridable: one.categories, defaults: one.defaults },
+      ...defaultSettings(organisationId),
+      overridable: one.categories,
+      defaults: one.defaults,
     });
   }
 }

@@ -12,9 +12,15 @@ describe('key table', () => {
     const table = newTable();
     table.put(storedKey({ userId: 'user-1', type: 'workspace-user', expiresAt: 5000 }));
     assert.deepEqual(table.find('hash of key-1'), {
-      ...{ id: 'key-1', name: 'name of key-1', kind: 'workspace-user', organisationId: 'org-1' },
-      ...{ workspaceId: 'ws-1', userId: 'user-1', scopes: ['completions.write'] },
-      ...{ expiresAt: 5000, isReplaced: false },
+      id: 'key-1',
+      name: 'name of key-1',
+      kind: 'workspace-user',
+      organisationId: 'org-1',
+      workspaceId: 'ws-1',
+      userId: 'user-1',
+      scopes: ['completions.write'],
+      expiresAt: 5000,
+      isReplaced: false,
     });
   });
 

@@ -15,8 +15,14 @@ import { storedKey, storedWorkspace } from './stored-records.test-support.ts';
 import { withoutStore } from '../../organisation/without-store.ts';
 
 const owner: KeyRecord = {
-  ...{ id: 'owner', name: 'owner', kind: 'owner', organisationId: 'org-1', workspaceId: 'ws-0' },
-  ...{ userId: 'user-0', scopes: ['*'], expiresAt: null },
+  id: 'owner',
+  name: 'owner',
+  kind: 'owner',
+  organisationId: 'org-1',
+  workspaceId: 'ws-0',
+  userId: 'user-0',
+  scopes: ['*'],
+  expiresAt: null,
 };
 const base: Directory = {
   keyByHash: (hash) => (hash === 'hash of owner' ? owner : undefined),
@@ -38,8 +44,13 @@ function setUp(store = new StoreInMemory(), prepareStore?: () => Promise<void>) 
   const lines: Line[] = [];
   const metrics = new RecordingMetrics();
   const directory = createDirectory({
-    ...{ base, owner: { id: 'user-0', email: 'boss@example.com' }, resources: store },
-    ...{ clock, log: recordingLog(lines), metrics, ...(prepareStore && { prepareStore }) },
+    base,
+    owner: { id: 'user-0', email: 'boss@example.com' },
+    resources: store,
+    clock,
+    log: recordingLog(lines),
+    metrics,
+    ...(prepareStore && { prepareStore }),
   });
   open.push(directory);
   const scrape = (): void => metrics.scrapes.forEach((collect) => collect());

@@ -19,7 +19,11 @@ const settings = (overrides: Partial<OrganisationSettings> = {}): OrganisationSe
   ...overrides,
 });
 const overriding = (overrides: WorkspaceSettings['overrides'], workspaceId = 'ws-1'): WorkspaceSettings => ({
-  ...{ workspaceId, organisationId: 'org-1', overrides, updatedAt: 1, version: 1 },
+  workspaceId,
+  organisationId: 'org-1',
+  overrides,
+  updatedAt: 1,
+  version: 1,
 });
 
 describe('workspaces of the directory', () => {

@@ -25,11 +25,18 @@ const base: Directory = {
   keyByHash: (hash) =>
     hash === 'hash of owner'
       ? {
-          ...{ id: 'owner', name: 'owner', kind: 'owner', organisationId: 'org-1', workspaceId: 'ws-0' },
-          ...{ userId: 'user-0', scopes: ['*'], expiresAt: null },
+          id: 'owner',
+          name: 'owner',
+          kind: 'owner',
+          organisationId: 'org-1',
+          workspaceId: 'ws-0',
+          userId: 'user-0',
+          scopes: ['*'],
+          expiresAt: null,
         }
       : undefined,
-  ...{ defaultOrganisationId: 'org-1', defaultWorkspaceId: 'ws-0' },
+  defaultOrganisationId: 'org-1',
+  defaultWorkspaceId: 'ws-0',
 };
 const away = new GatewayError('store_unavailable', 'The store is away.');
 
@@ -69,8 +76,14 @@ function setUp({
   const lines: Line[] = [];
   const metrics = new RecordingMetrics();
   const directory = createDirectory({
-    ...{ base, owner: { id: 'user-0', email: 'boss@example.com' }, resources: store, maxAgeMs },
-    ...{ clock, log: recordingLog(lines), metrics, snapshots },
+    base,
+    owner: { id: 'user-0', email: 'boss@example.com' },
+    resources: store,
+    maxAgeMs,
+    clock,
+    log: recordingLog(lines),
+    metrics,
+    snapshots,
   });
   open.push(directory);
   const metric = (name: string): number | undefined => {
@@ -183,8 +196,11 @@ describe('directory: snapshots', () => {
       const overridable = ['configs'] as const;
       await settings.replaceOrganisation({ ...defaultSettings('org-1'), overridable, version: 1 });
       await settings.replaceWorkspace({
-        ...{ workspaceId: 'ws-1', organisationId: 'org-1', overrides: { configs } },
-        ...{ updatedAt: 1, version: 1 },
+        workspaceId: 'ws-1',
+        organisationId: 'org-1',
+        overrides: { configs },
+        updatedAt: 1,
+        version: 1,
       });
       await records.insert(storedRecord());
     });

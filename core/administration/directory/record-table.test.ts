@@ -93,9 +93,12 @@ describe('records of the directory', () => {
   test('after any changes it answers like a search through what is there', () => {
     const record = fc
       .record({
-        ...{ id: fc.constantFrom(...ids), slug: fc.constantFrom(...slugs) },
-        ...{ workspaceId: fc.constantFrom(...places), kind: fc.constantFrom(...kinds) },
-        ...{ createdAt: fc.nat(2), status: fc.constantFrom('active', 'archived') },
+        id: fc.constantFrom(...ids),
+        slug: fc.constantFrom(...slugs),
+        workspaceId: fc.constantFrom(...places),
+        kind: fc.constantFrom(...kinds),
+        createdAt: fc.nat(2),
+        status: fc.constantFrom('active', 'archived'),
       })
       .map((given) => storedRecord(given as Partial<StoredRecord>));
     const step = fc.oneof({ weight: 3, arbitrary: record }, fc.constantFrom(...ids));

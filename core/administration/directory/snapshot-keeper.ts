@@ -42,7 +42,9 @@ function snapshotRows({ keys, organisations }: Known): Iterable<SnapshotRow> {
   const secrets = keys.entries();
   const views = organisations.all().map(([id, view]) => ({
     organisation: {
-      ...{ type: 'organisation' as const, id, members: organisations.members(id) },
+      type: 'organisation' as const,
+      id,
+      members: organisations.members(id),
       ...view.contents(),
     },
     records: view.records.all(),

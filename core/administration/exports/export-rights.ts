@@ -16,7 +16,8 @@ export function exportVisibility({
   data: { visibleUserId, visibleKeyId },
 }: Pick<StoredRecord<'log_export'>, 'organisationId' | 'workspaceId' | 'data'>): Visibility {
   return {
-    ...{ organisationId, workspaceId },
+    organisationId,
+    workspaceId,
     ...(visibleUserId !== undefined && { userId: visibleUserId }),
     ...(visibleKeyId !== undefined && { apiKeyId: visibleKeyId }),
   };
@@ -37,7 +38,11 @@ export function covers(wide: Visibility, narrow: Visibility): boolean {
 export function creatorOf(key: KeyRecord, directory: Pick<Directory, 'keyById' | 'user'>): ExportCreator {
   const { id, name, kind, organisationId, workspaceId, userId } = key;
   return {
-    ...{ keyId: id, keyName: name, kind, workspaceId, userId },
+    keyId: id,
+    keyName: name,
+    kind,
+    workspaceId,
+    userId,
     isKnownKey: key.isToken !== true && directory.keyById(id) !== undefined,
     isKnownUser: userId !== '' && directory.user(organisationId, userId) !== undefined,
   };
@@ -83,8 +88,14 @@ function presentKey(
   const { keyId, keyName, kind, workspaceId, userId, isKnownKey } = creator;
   if (isKnownKey) return directory.keyById(keyId);
   return {
-    ...{ id: keyId, name: keyName, kind, organisationId, workspaceId, userId },
-    ...{ scopes: [exportScope], expiresAt: null },
+    id: keyId,
+    name: keyName,
+    kind,
+    organisationId,
+    workspaceId,
+    userId,
+    scopes: [exportScope],
+    expiresAt: null,
   };
 }
 

@@ -36,11 +36,14 @@ class ExportWork {
     this.#place = place;
     const { jobs } = place;
     jobs.define<ExportRun>({
-      ...{ name: runName, attempts, timeoutMs: runTimeoutMs },
+      name: runName,
+      attempts,
+      timeoutMs: runTimeoutMs,
       handle: (job) => this.#handle(job),
     });
     jobs.define({
-      ...{ name: expireName, timeoutMs: expireTimeoutMs },
+      name: expireName,
+      timeoutMs: expireTimeoutMs,
       handle: ({ signal }) => expireExports(place, signal, (record) => this.#resume(record)),
     });
     jobs.repeat({ name: expireName, everyMs: expireEveryMs });
@@ -122,12 +125,11 @@ async function exportLink(
   const expiresAt = Math.floor(Math.min(removedAt, now + settings.link_minutes * 60_000));
   const stored = blobs.link(finishedFile(record, run, format), {
     seconds: Math.max(1, Math.floor((expiresAt - now) / 1000)),
-    ...{ fileName: savedAs(record, format), contentType },
+    fileName: savedAs(record, format),
+    contentType,
   });
   if (stored !== undefined) return { url: stored, expiresAt };
-  const linked: LinkedExport = {
-    ...{ organisationId: record.organisationId, exportId: record.id, run, expiresAt },
-  };
+  const linked: LinkedExport = { organisationId: record.organisationId, exportId: record.id, run, expiresAt };
   const sealed = secrets.seal(JSON.stringify(linked), context);
   return { url: `${origin}/logs/exports/${record.id}/file?token=${encodeURIComponent(sealed)}`, expiresAt };
 }

@@ -98,7 +98,13 @@ export type ManifestPart = Manifest['parts'][number];
 
 /** Before the first row. */
 const emptyManifest: Manifest = {
-  ...{ version: 1, seen: 0, rows: 0, bytes: 0, slices: 0, isWhole: false, parts: [] },
+  version: 1,
+  seen: 0,
+  rows: 0,
+  bytes: 0,
+  slices: 0,
+  isWhole: false,
+  parts: [],
 };
 
 /** What stands in the folder; the empty one when nothing does, or when it is not one of ours. */

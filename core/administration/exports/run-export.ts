@@ -277,7 +277,12 @@ async function slice(
   await check();
   const name = finishedFile(record, run.run, record.data.format);
   const bytes = await assembleFile({
-    ...{ blobs, format, fields: record.data.requestedData, manifest, name, signal },
+    blobs,
+    format,
+    fields: record.data.requestedData,
+    manifest,
+    name,
+    signal,
   });
   await succeed(place, { run, manifest, bytes });
   await blobs.removeFolder(folder);
@@ -292,9 +297,7 @@ async function succeed(
   const finishedAt = clock.now();
   const expiresAt = finishedAt + Math.round(settings.expires_days * dayMs);
   const { rows } = manifest;
-  const isWritten = await writeProgress(place, run, {
-    ...{ state: 'success', rows, bytes, finishedAt, expiresAt },
-  });
+  const isWritten = await writeProgress(place, run, { state: 'success', rows, bytes, finishedAt, expiresAt });
   if (!isWritten) throw new ExportStopped();
   log.info('An export of logs is ready', { export: run.exportId, rows, bytes });
 }

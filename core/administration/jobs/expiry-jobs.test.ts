@@ -95,10 +95,20 @@ describe('jobs that look after what ends', () => {
     const { id, ...first } = entries[0] as AuditEntry;
     assert.match(id, /^[0-9a-f-]{36}$/);
     assert.deepEqual(first, {
-      ...{ organisationId: 'org-1', workspaceId: '', at: clock.now() },
-      ...{ actorType: 'system', actorId: 'keys.expire', actorName: 'keys.expire' },
-      ...{ action: 'expire', resourceType: 'api_keys', resourceId: '' },
-      ...{ method: '', uri: '', requestId: 'run-1', status: 200, clientIp: '' },
+      organisationId: 'org-1',
+      workspaceId: '',
+      at: clock.now(),
+      actorType: 'system',
+      actorId: 'keys.expire',
+      actorName: 'keys.expire',
+      action: 'expire',
+      resourceType: 'api_keys',
+      resourceId: '',
+      method: '',
+      uri: '',
+      requestId: 'run-1',
+      status: 200,
+      clientIp: '',
       details: '{"ids":["key-0","key-1"]}',
     });
     assert.deepEqual(

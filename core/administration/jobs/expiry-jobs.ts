@@ -144,11 +144,22 @@ function auditEntry(
   { resourceId, details }: Expired['entries'][number],
 ): AuditEntry {
   return {
-    ...{ id: randomUUID(), organisationId, workspaceId: '', at },
-    ...{ actorType: 'system', actorId: name, actorName: name },
-    ...{ action: 'expire', resourceType, resourceId },
+    id: randomUUID(),
+    organisationId,
+    workspaceId: '',
+    at,
+    actorType: 'system',
+    actorId: name,
+    actorName: name,
+    action: 'expire',
+    resourceType,
+    resourceId,
     // Nobody asked for it: there is no request to speak of.
-    ...{ method: '', uri: '', requestId, status: 200, clientIp: '' },
+    method: '',
+    uri: '',
+    requestId,
+    status: 200,
+    clientIp: '',
     details: JSON.stringify(details),
   };
 }

@@ -10,12 +10,28 @@ import { DirectorySource, type PromptSource } from './prompt-source.ts';
 import { compileTemplate } from './template.ts';
 
 const envelope = {
-  ...{ organisationId: 'o', workspaceId: 'w', parentId: '', secrets: {}, status: 'active' as const },
-  ...{ createdBy: '', updatedBy: '', createdAt: 0, updatedAt: 0, version: 1 },
+  organisationId: 'o',
+  workspaceId: 'w',
+  parentId: '',
+  secrets: {},
+  status: 'active' as const,
+  createdBy: '',
+  updatedBy: '',
+  createdAt: 0,
+  updatedAt: 0,
+  version: 1,
 };
 const data: PromptData = {
-  ...{ template: 'one', parameters: {}, virtualKey: '', model: '', functions: [], tools: [] },
-  ...{ toolChoice: null, metadata: {}, isRawTemplate: false, defaultVersion: 1 },
+  template: 'one',
+  parameters: {},
+  virtualKey: '',
+  model: '',
+  functions: [],
+  tools: [],
+  toolChoice: null,
+  metadata: {},
+  isRawTemplate: false,
+  defaultVersion: 1,
 };
 const prompt: StoredRecord<'prompt'> = {
   ...envelope,
@@ -31,14 +47,15 @@ const place = { organisationId: 'o', workspaceId: 'w' };
 function setUp(record: () => StoredRecord, standing: () => DirectoryStanding = () => 'current') {
   const asked: unknown[] = [];
   const version = (number: number): RecordVersion => ({
-    ...{
-      id: `v${number}`,
-      recordId: 'p',
-      number,
-      name: 'P',
-      data: { ...data, template: `number ${number}` },
-    },
-    ...{ description: '', labelId: '', createdBy: '', createdAt: 0 },
+    id: `v${number}`,
+    recordId: 'p',
+    number,
+    name: 'P',
+    data: { ...data, template: `number ${number}` },
+    description: '',
+    labelId: '',
+    createdBy: '',
+    createdAt: 0,
   });
   const records = {
     version(

@@ -5,13 +5,15 @@ import { labelSlug, readReference } from './find-prompt.ts';
 import { promptRequest } from './prompt-template.ts';
 
 const data: PromptData = {
-  ...{
-    template: '',
-    parameters: { temperature: 1, stop: null, seed: 3 },
-    virtualKey: 'vk',
-    model: '@vk/gpt',
-  },
-  ...{ functions: [], tools: [{ type: 'function' }], toolChoice: 'auto', metadata: {}, isRawTemplate: false },
+  template: '',
+  parameters: { temperature: 1, stop: null, seed: 3 },
+  virtualKey: 'vk',
+  model: '@vk/gpt',
+  functions: [],
+  tools: [{ type: 'function' }],
+  toolChoice: 'auto',
+  metadata: {},
+  isRawTemplate: false,
   defaultVersion: 1,
 };
 
@@ -22,8 +24,12 @@ describe('the request of a prompt', () => {
     assert.deepEqual(promptRequest(data, rendered, sent), {
       path: '/chat/completions',
       body: {
-        ...{ messages: [{ role: 'user', content: 'x' }], model: 'gpt', temperature: 0 },
-        ...{ tools: [{ type: 'function' }], tool_choice: 'auto', stream: true },
+        messages: [{ role: 'user', content: 'x' }],
+        model: 'gpt',
+        temperature: 0,
+        tools: [{ type: 'function' }],
+        tool_choice: 'auto',
+        stream: true,
       },
     });
   });

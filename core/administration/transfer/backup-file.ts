@@ -110,11 +110,18 @@ export class BackupWriter {
     const text = Buffer.concat([cipher.update(JSON.stringify(files), 'utf8'), cipher.final()]);
     const writer = new BackupWriter(keys, write);
     const head: BackupHead = {
-      ...{ format: 'weir-backup', version: backupVersion, ...about, migrations: [...about.migrations] },
+      format: 'weir-backup',
+      version: backupVersion,
+      ...about,
+      migrations: [...about.migrations],
       sealed: {
-        ...{ kdf: 'scrypt', ...cost, salt: salt.toString('base64') },
-        ...{ cipher: 'aes-256-gcm', iv: iv.toString('base64') },
-        ...{ tag: cipher.getAuthTag().toString('base64'), text: text.toString('base64') },
+        kdf: 'scrypt',
+        ...cost,
+        salt: salt.toString('base64'),
+        cipher: 'aes-256-gcm',
+        iv: iv.toString('base64'),
+        tag: cipher.getAuthTag().toString('base64'),
+        text: text.toString('base64'),
       },
     };
     await writer.#line(JSON.stringify(head));

@@ -75,8 +75,12 @@ function readDefaults({ metadata, config_id: configId }: ShownDefaults): {
 /** A workspace as it stands in the file. */
 export function showWorkspace(record: WorkspaceRecord): Static<typeof ExportedWorkspace> {
   return {
-    ...{ id: record.id, slug: record.slug, name: record.name },
-    ...{ description: record.description, icon: record.icon, status: record.status },
+    id: record.id,
+    slug: record.slug,
+    name: record.name,
+    description: record.description,
+    icon: record.icon,
+    status: record.status,
     is_default: record.isDefault,
     defaults: showDefaults(record.defaults),
     usage_limits: record.usageLimits.map((limit) => showUsageLimit(limit)),
@@ -91,8 +95,13 @@ export function readWorkspace(
   organisationId: string,
 ): WorkspaceRecord {
   return {
-    ...{ id: shown.id, organisationId, slug: shown.slug, name: shown.name },
-    ...{ description: shown.description, icon: shown.icon, status: shown.status },
+    id: shown.id,
+    organisationId,
+    slug: shown.slug,
+    name: shown.name,
+    description: shown.description,
+    icon: shown.icon,
+    status: shown.status,
     isDefault: shown.is_default,
     defaults: readDefaults(shown.defaults),
     usageLimits: shown.usage_limits.map((limit) => usageLimitOf(limit)),
@@ -106,10 +115,13 @@ export function showKey(record: ApiKeyRecord): Static<typeof ExportedKey> {
   const { workspaceId, userId, usageLimits, defaults, expiresAt } = record;
   const { allowConfigOverride: override, logBodies } = defaults;
   return {
-    ...{ id: record.id, type: record.type },
+    id: record.id,
+    type: record.type,
     ...(workspaceId !== undefined && { workspace_id: workspaceId }),
     ...(userId !== '' && { user_id: userId }),
-    ...{ name: record.name, description: record.description, status: record.status },
+    name: record.name,
+    description: record.description,
+    status: record.status,
     scopes: [...record.scopes],
     rate_limits: [...rateLimitsOf(record.rateLimits)],
     ...(usageLimits !== undefined && { usage_limits: showUsageLimit(usageLimits) }),
@@ -135,9 +147,14 @@ export function readKey(shown: Static<typeof ExportedKey>, organisationId: strin
   const { usage_limits: usage, expires_at: expires } = shown;
   const { allow_config_override: override, log_bodies: logBodies } = shown.defaults;
   return {
-    ...{ id: shown.id, organisationId, type: shown.type },
-    ...{ workspaceId: shown.workspace_id, userId: shown.user_id ?? '' },
-    ...{ name: shown.name, description: shown.description, status: shown.status },
+    id: shown.id,
+    organisationId,
+    type: shown.type,
+    workspaceId: shown.workspace_id,
+    userId: shown.user_id ?? '',
+    name: shown.name,
+    description: shown.description,
+    status: shown.status,
     scopes: shown.scopes,
     rateLimits: rateLimitsOf(shown.rate_limits),
     usageLimits: usage === undefined ? undefined : usageLimitOf(usage),
@@ -185,10 +202,14 @@ export function readMember(shown: Static<typeof ExportedMember>, organisationId:
 /** A pending invite as it stands in the file. */
 export function showInvite(record: InviteRecord): Static<typeof ExportedInvite> {
   return {
-    ...{ id: record.id, email: record.email, role: record.role },
+    id: record.id,
+    email: record.email,
+    role: record.role,
     workspaces: record.workspaces.map(({ id, role }) => ({ id, role })),
     key_scopes: [...record.keyScopes],
-    ...{ token_sha256: record.tokenHash, invited_by: record.invitedBy, expires_at: isoOf(record.expiresAt) },
+    token_sha256: record.tokenHash,
+    invited_by: record.invitedBy,
+    expires_at: isoOf(record.expiresAt),
     ...datesOf(record),
   };
 }
@@ -196,10 +217,17 @@ export function showInvite(record: InviteRecord): Static<typeof ExportedInvite> 
 /** A pending invite of the file. */
 export function readInvite(shown: Static<typeof ExportedInvite>, organisationId: string): InviteRecord {
   return {
-    ...{ id: shown.id, organisationId, email: shown.email.toLowerCase(), role: shown.role },
-    ...{ workspaces: shown.workspaces, keyScopes: shown.key_scopes, status: 'pending' },
-    ...{ tokenHash: shown.token_sha256, invitedBy: shown.invited_by },
-    ...{ expiresAt: Date.parse(shown.expires_at), acceptedAt: undefined },
+    id: shown.id,
+    organisationId,
+    email: shown.email.toLowerCase(),
+    role: shown.role,
+    workspaces: shown.workspaces,
+    keyScopes: shown.key_scopes,
+    status: 'pending',
+    tokenHash: shown.token_sha256,
+    invitedBy: shown.invited_by,
+    expiresAt: Date.parse(shown.expires_at),
+    acceptedAt: undefined,
     ...readDates(shown),
   };
 }
@@ -208,7 +236,9 @@ export function readInvite(shown: Static<typeof ExportedInvite>, organisationId:
 export function showMapping(record: GroupMappingRecord): Static<typeof ExportedMapping> {
   const { id, workspaceId, role, groupId, groupName } = record;
   return {
-    ...{ id, workspace_id: workspaceId, role },
+    id,
+    workspace_id: workspaceId,
+    role,
     ...(groupId !== '' && { group_id: groupId }),
     ...(groupName !== '' && { group_name: groupName }),
     created_at: isoOf(record.createdAt),

@@ -63,7 +63,8 @@ export async function importOrganisation(
     const after =
       records &&
       (await new RecordsImport(writer, { ...records, workspaces, options }, tally).run({
-        ...{ from: records.start, current: { isNew: false, isKept: true } },
+        from: records.start,
+        current: { isNew: false, isKept: true },
       }));
     if (tally.isChange) await writer.audit.append(auditEntry(id, options, tally.counts));
     return { total: tally, organisation, workspaces, after };
@@ -85,10 +86,19 @@ export async function importOrganisation(
 
 function auditEntry(organisationId: string, { now, file }: ImportOptions, counts: unknown) {
   return {
-    ...{ id: randomUUID(), organisationId, workspaceId: '', at: now },
+    id: randomUUID(),
+    organisationId,
+    workspaceId: '',
+    at: now,
     ...({ actorType: 'system', actorId: 'weir import', actorName: 'weir import' } as const),
-    ...{ action: 'import', resourceType: 'organisations', resourceId: organisationId },
-    ...{ method: '', uri: file.slice(0, 2048), requestId: '', status: 200, clientIp: '' },
+    action: 'import',
+    resourceType: 'organisations',
+    resourceId: organisationId,
+    method: '',
+    uri: file.slice(0, 2048),
+    requestId: '',
+    status: 200,
+    clientIp: '',
     details: JSON.stringify(counts),
   };
 }
@@ -136,7 +146,9 @@ class OrganisationImport {
       data.workspaces.map((one) => readWorkspace(one, id)),
       stored.workspaces,
       {
-        ...{ name: 'workspace', idOf: (one) => one.id, show: showWorkspace },
+        name: 'workspace',
+        idOf: (one) => one.id,
+        show: showWorkspace,
         insert: (one) => workspaces.insert(one),
         replace: (one, before) => workspaces.replace(this.#after(one, before)),
       },
@@ -145,7 +157,9 @@ class OrganisationImport {
       data.users.map((one) => readUser(one, id)),
       stored.users,
       {
-        ...{ name: 'user', idOf: (one) => one.id, show: showUser },
+        name: 'user',
+        idOf: (one) => one.id,
+        show: showUser,
         insert: (one) => users.insert(one),
         replace: (one, before) => users.replace(this.#after(one, before)),
       },
@@ -154,7 +168,9 @@ class OrganisationImport {
       data.members.map((one) => readMember(one, id)),
       stored.members,
       {
-        ...{ name: 'member', idOf: (one) => `${one.userId} in ${one.workspaceId}`, show: showMember },
+        name: 'member',
+        idOf: (one) => `${one.userId} in ${one.workspaceId}`,
+        show: showMember,
         insert: (one) => members.insert(one),
         replace: (one, before) => members.replace(this.#after(one, before)),
       },
@@ -163,7 +179,9 @@ class OrganisationImport {
       data.keys.map((one) => readKey(one, id)),
       stored.keys,
       {
-        ...{ name: 'key', idOf: (one) => one.id, show: showKey },
+        name: 'key',
+        idOf: (one) => one.id,
+        show: showKey,
         insert: (one) => apiKeys.insert(one),
         replace: (one, before) => apiKeys.replace(this.#after(one, before)),
       },
@@ -172,11 +190,9 @@ class OrganisationImport {
       data.invites.map((one) => readInvite(one, id)),
       stored.invites,
       {
-        ...{
-          name: 'invite',
-          idOf: (one) => one.id,
-          show: (one) => ({ ...showInvite(one), status: one.status }),
-        },
+        name: 'invite',
+        idOf: (one) => one.id,
+        show: (one) => ({ ...showInvite(one), status: one.status }),
         insert: (one) => invites.insert(one),
         // What was accepted or cancelled meanwhile is not opened again.
         replace: async (one, before) =>
@@ -187,7 +203,9 @@ class OrganisationImport {
       data.group_mappings.map((one) => readMapping(one, id)),
       stored.mappings,
       {
-        ...{ name: 'group mapping', idOf: (one) => one.id, show: showMapping },
+        name: 'group mapping',
+        idOf: (one) => one.id,
+        show: showMapping,
         insert: (one) => groupMappings.insert(one),
         replace: async (one) => {
           await groupMappings.remove(id, one.id);
@@ -231,7 +249,8 @@ class OrganisationImport {
     if (data.settings !== undefined) {
       const next = { ...readSettings(data.settings), ...changed, version: before.version + 1 };
       await this.#put('settings', organisationId, {
-        ...{ isNew: before.version === 0, isEqual: isDeepStrictEqual(data.settings, showSettings(before)) },
+        isNew: before.version === 0,
+        isEqual: isDeepStrictEqual(data.settings, showSettings(before)),
         store: () => settings.replaceOrganisation(next),
       });
     }
@@ -240,7 +259,8 @@ class OrganisationImport {
       const own = await settings.ofWorkspace(organisationId, workspaceId);
       const overrides = readOverrides(shown);
       await this.#put('workspace settings', workspaceId, {
-        ...{ isNew: own.version === 0, isEqual: isDeepStrictEqual(shown, showOverrides(own)) },
+        isNew: own.version === 0,
+        isEqual: isDeepStrictEqual(shown, showOverrides(own)),
         store: () =>
           settings.replaceWorkspace({ ...changed, workspaceId, overrides, version: own.version + 1 }),
       });

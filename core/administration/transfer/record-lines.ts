@@ -123,14 +123,21 @@ function recordLine(record: StoredRecord): string {
 export function shownRecord(record: StoredRecord): ShownRecord {
   const { organisationId, workspaceId, parentId, secrets } = record;
   return {
-    ...{ organisation_id: organisationId, kind: record.kind, id: record.id },
+    organisation_id: organisationId,
+    kind: record.kind,
+    id: record.id,
     ...(workspaceId !== undefined && { workspace_id: workspaceId }),
-    ...{ slug: record.slug, name: record.name, status: record.status },
+    slug: record.slug,
+    name: record.name,
+    status: record.status,
     ...(parentId !== '' && { parent_id: parentId }),
     data: record.data,
     ...(Object.keys(secrets).length > 0 && { sealed_secrets: secrets }),
-    ...{ created_by: record.createdBy, updated_by: record.updatedBy },
-    ...{ created_at: isoOf(record.createdAt), updated_at: isoOf(record.updatedAt), version: record.version },
+    created_by: record.createdBy,
+    updated_by: record.updatedBy,
+    created_at: isoOf(record.createdAt),
+    updated_at: isoOf(record.updatedAt),
+    version: record.version,
   };
 }
 
@@ -138,11 +145,17 @@ export function shownRecord(record: StoredRecord): ShownRecord {
 function versionLine({ organisationId, kind }: StoredRecord, version: RecordVersion): string {
   const { labelId } = version;
   const shown: ShownVersion = {
-    ...{ organisation_id: organisationId, version_of: version.recordId, kind, id: version.id },
-    ...{ number: version.number, name: version.name, data: version.data },
+    organisation_id: organisationId,
+    version_of: version.recordId,
+    kind,
+    id: version.id,
+    number: version.number,
+    name: version.name,
+    data: version.data,
     description: version.description,
     ...(labelId !== '' && { label_id: labelId }),
-    ...{ created_by: version.createdBy, created_at: isoOf(version.createdAt) },
+    created_by: version.createdBy,
+    created_at: isoOf(version.createdAt),
   };
   return lineStart + JSON.stringify(shown);
 }
@@ -182,20 +195,34 @@ function parsed(text: string): object {
 
 function recordOf(line: ShownRecord): StoredRecord {
   return {
-    ...{ kind: line.kind, id: line.id, organisationId: line.organisation_id, workspaceId: line.workspace_id },
-    ...{ slug: line.slug, name: line.name, status: line.status, parentId: line.parent_id ?? '' },
+    kind: line.kind,
+    id: line.id,
+    organisationId: line.organisation_id,
+    workspaceId: line.workspace_id,
+    slug: line.slug,
+    name: line.name,
+    status: line.status,
+    parentId: line.parent_id ?? '',
     data: line.data,
-    ...{ secrets: line.sealed_secrets ?? {}, createdBy: line.created_by, updatedBy: line.updated_by },
-    ...{ createdAt: Date.parse(line.created_at), updatedAt: Date.parse(line.updated_at) },
+    secrets: line.sealed_secrets ?? {},
+    createdBy: line.created_by,
+    updatedBy: line.updated_by,
+    createdAt: Date.parse(line.created_at),
+    updatedAt: Date.parse(line.updated_at),
     version: line.version,
   };
 }
 
 function versionOf(line: ShownVersion): RecordVersion {
   return {
-    ...{ id: line.id, recordId: line.version_of, number: line.number, name: line.name },
+    id: line.id,
+    recordId: line.version_of,
+    number: line.number,
+    name: line.name,
     data: line.data,
-    ...{ description: line.description, labelId: line.label_id ?? '', createdBy: line.created_by },
+    description: line.description,
+    labelId: line.label_id ?? '',
+    createdBy: line.created_by,
     createdAt: Date.parse(line.created_at),
   };
 }

@@ -45,7 +45,9 @@ export function showOrganisation(stored: StoredOrganisation): ExportedOrganisati
   const settings = showSettings(stored.settings);
   const { id, name, createdAt } = stored.organisation;
   return {
-    ...{ id, name, created_at: isoOf(createdAt) },
+    id,
+    name,
+    created_at: isoOf(createdAt),
     ...(settings !== undefined && { settings }),
     workspaces: stored.workspaces.map(showWorkspace),
     workspace_settings: stored.overrides.map(showOverrides),

@@ -83,8 +83,14 @@ describe('a stream of chat events is well-formed whatever the wire says', () => 
     builder.text(0, builder.flow(0, 'text'), 'half');
     builder.complete();
     builder.usage({
-      ...{ promptTokens: 1, completionTokens: 1, totalTokens: 2, cachedTokens: 0, cacheWriteTokens: 0 },
-      ...{ reasoningTokens: 0, inputAudioTokens: 0, outputAudioTokens: 0 },
+      promptTokens: 1,
+      completionTokens: 1,
+      totalTokens: 2,
+      cachedTokens: 0,
+      cacheWriteTokens: 0,
+      reasoningTokens: 0,
+      inputAudioTokens: 0,
+      outputAudioTokens: 0,
     });
     const events = builder.take();
     assert.deepEqual(events.at(-1), { type: 'error', error: cutShort });

@@ -6,7 +6,11 @@ import { administrationOperation } from './administration-operation.ts';
 
 test('the document says which routes are older faces of something', () => {
   const route = defineRoute({
-    ...{ id: 'old.get', method: 'GET', path: '/old', summary: 'An older face', scope: 'old.read' },
+    id: 'old.get',
+    method: 'GET',
+    path: '/old',
+    summary: 'An older face',
+    scope: 'old.read',
     // Reads only.
     audit: null,
     reply: Type.Object({}),

@@ -102,7 +102,11 @@ const plausibleTexts = [
 ];
 
 const ifMatch: OperationParameter = {
-  ...{ name: 'if-match', in: 'header', required: false, schema: { type: 'string' }, example: '"3"' },
+  name: 'if-match',
+  in: 'header',
+  required: false,
+  schema: { type: 'string' },
+  example: '"3"',
   description:
     'The `etag` with which the record was answered: refused with 412 when the record has changed since.',
 };
@@ -119,7 +123,11 @@ export function administrationOperation(route: RouteDefinition): Operation {
   }
   if (audit !== null && path.includes('{')) parameters.push(ifMatch);
   return {
-    ...{ id, method, path, summary, parameters },
+    id,
+    method,
+    path,
+    summary,
+    parameters,
     tag: tagOf(path),
     ...(route.deprecated === true && { deprecated: true }),
     description:
@@ -169,7 +177,10 @@ function parametersOf(schema: RouteDefinition['params'], place: 'path' | 'query'
   return [...schemaMap(whole, 'properties')].map(([name, each]) => {
     const { description, ...own } = each as DocumentObject & { description?: unknown };
     return {
-      ...{ name, in: place, schema: own, ...exampleOf(exampleOfSchema(own, name)) },
+      name,
+      in: place,
+      schema: own,
+      ...exampleOf(exampleOfSchema(own, name)),
       required: place === 'path' || (required.has(name) && own['default'] === undefined),
       ...(typeof description === 'string' ? { description } : {}),
     };

@@ -25,7 +25,8 @@ test('endpoints of providers take their examples, and answer as the document say
     const own = operation['parameters'].filter((one: any) => one.in === 'path');
     const filled = own.reduce((text: string, one: any) => text.replace(`{${one.name}}`, one.example), path);
     const answer = await send(gateway.url, {
-      ...{ path: filled, method: method.toUpperCase() },
+      path: filled,
+      method: method.toUpperCase(),
       ...(body === undefined
         ? {}
         : { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
@@ -54,7 +55,9 @@ test('refusals are what the document says, in the shape of each wire', async (t)
     const body = operation['requestBody']?.content['application/json']?.example;
     if (body === undefined || !('x-endpoint' in operation)) continue;
     const answer = await send(gateway.url, {
-      ...{ path: path.replace('{model}', 'm'), method: 'POST', body: JSON.stringify(body) },
+      path: path.replace('{model}', 'm'),
+      method: 'POST',
+      body: JSON.stringify(body),
       headers: { 'content-type': 'application/json' },
     });
     assert.equal(answer.status, 400, path);

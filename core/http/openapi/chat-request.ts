@@ -237,7 +237,9 @@ const sampling = {
   presence_penalty: Penalty('Against words that were used at all.'),
   temperature: Type.Optional(
     Type.Number({
-      ...{ minimum: 0, maximum: 2, default: 1 },
+      minimum: 0,
+      maximum: 2,
+      default: 1,
       description: '0 to 2. Alter this or `top_p`, not both.',
     }),
   ),

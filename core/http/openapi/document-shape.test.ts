@@ -26,14 +26,21 @@ const mapOf = (schema: object, names = '^.+$') => ({
   additionalProperties: false,
 });
 const closed = (properties: object, required: string[] = [], more: object = {}) => ({
-  ...{ type: 'object', properties, required, additionalProperties: false },
+  type: 'object',
+  properties,
+  required,
+  additionalProperties: false,
   ...more,
 });
 
 const contentMap = mapOf({ $ref: '#/$defs/media' }, '^[\\w*.+-]+/[\\w*.+-]+$');
 const schema = { type: 'object' };
 const parameter = {
-  ...{ description: text, required: flag, deprecated: flag, schema, example: {} },
+  description: text,
+  required: flag,
+  deprecated: flag,
+  schema,
+  example: {},
   name: filled,
   in: { enum: ['path', 'query', 'header', 'cookie'] },
 };
@@ -66,7 +73,10 @@ const openApi31 = {
     },
     operation: closed(
       {
-        ...{ operationId: filled, summary: filled, description: text, deprecated: flag },
+        operationId: filled,
+        summary: filled,
+        description: text,
+        deprecated: flag,
         tags: { type: 'array', items: text, minItems: 1 },
         parameters: { type: 'array', items: orReference('parameter'), uniqueItems: true },
         requestBody: closed({ description: text, content: contentMap, required: flag }, ['content']),
@@ -95,7 +105,8 @@ const openApi31 = {
       not: { required: ['example', 'examples'] },
     }),
     securityScheme: {
-      ...{ type: 'object', required: ['type'] },
+      type: 'object',
+      required: ['type'],
       oneOf: [
         closed({ type: { const: 'apiKey' }, in: { enum: ['header'] }, name: filled, description: text }, [
           ...['type', 'in', 'name'],

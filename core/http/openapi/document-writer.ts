@@ -31,75 +31,78 @@ const steering: Readonly<Record<string, SteeringHeader>> = {
   provider: {
     description:
       'The provider: its name, or `@slug` of one in the configuration, whose credential is then used.',
-    ...{ schema: text, example: '@openai' },
+    schema: text,
+    example: '@openai',
   },
   'virtual-key': {
     description: 'A provider of the configuration. Use `provider`.',
-    ...{ schema: text, example: 'openai', deprecated: true },
+    schema: text,
+    example: 'openai',
+    deprecated: true,
   },
   config: {
     description: 'Where the request goes, and how often it is tried: the slug of a config, or one as JSON.',
-    ...{ schema: text, example: '{"retry":{"attempts":3}}' },
+    schema: text,
+    example: '{"retry":{"attempts":3}}',
   },
   'custom-host': {
     description: 'Replaces the address of the provider, which `provider` still names.',
-    ...{ schema: { type: 'string', format: 'uri' }, example: 'https://models.example/v1' },
+    schema: { type: 'string', format: 'uri' },
+    example: 'https://models.example/v1',
   },
   'fetch-integrated-models': {
     description: 'Lists the models of all configured providers although the request names one.',
-    ...{ schema: only('true'), example: 'true' },
+    schema: only('true'),
+    example: 'true',
   },
   'request-timeout': {
     description: 'The longest that one attempt may take, in milliseconds.',
-    ...{ schema: { type: 'integer', minimum: 1, maximum: 86_400_000 }, example: 30_000 },
+    schema: { type: 'integer', minimum: 1, maximum: 86_400_000 },
+    example: 30_000,
   },
   'forward-headers': {
     description: `These headers reach the provider also where the request is translated: ${names}.`,
-    ...{ schema: text, example: 'x-tenant' },
+    schema: text,
+    example: 'x-tenant',
   },
   'sensitive-headers': {
     description: `These headers never reach the provider, and are logged as a digest: ${names}.`,
-    ...{ schema: text, example: 'x-session' },
+    schema: text,
+    example: 'x-session',
   },
   'strict-open-ai-compliance': {
     description: '`false`: answers keep what the shape of OpenAI has no place for.',
-    ...{ schema: { type: 'string', enum: ['true', 'false'] }, example: 'false' },
+    schema: { type: 'string', enum: ['true', 'false'] },
+    example: 'false',
   },
   debug: {
     description: '`false`: no bodies are logged, and the cache is left out.',
-    ...{ schema: only('false'), example: 'false' },
+    schema: only('false'),
+    example: 'false',
   },
   explain: {
     description: 'Notes why the request goes where it goes; needs an owner key or the scope `logs.view`.',
-    ...{ schema: only('true'), example: 'true' },
+    schema: only('true'),
+    example: 'true',
   },
   'cache-force-refresh': {
     description: 'Does not ask the cache, and keeps the new answer.',
-    ...{ schema: only('true'), example: 'true' },
+    schema: only('true'),
+    example: 'true',
   },
   'cache-namespace': {
     description: "Parts the cache by this text, not by metadata and the client's other headers.",
-    ...{ schema: text, example: 'tests' },
+    schema: text,
+    example: 'tests',
   },
-  'trace-id': {
-    description: 'Groups requests in the log.',
-    ...{ schema: shortText, example: 'checkout-7' },
-  },
-  'span-id': {
-    description: 'This request within its trace.',
-    ...{ schema: shortText, example: 'step-2' },
-  },
-  'parent-span-id': {
-    description: 'What this request is a part of.',
-    ...{ schema: shortText, example: 'step-1' },
-  },
-  'span-name': {
-    description: 'What this request is called.',
-    ...{ schema: shortText, example: 'summarise' },
-  },
+  'trace-id': { description: 'Groups requests in the log.', schema: shortText, example: 'checkout-7' },
+  'span-id': { description: 'This request within its trace.', schema: shortText, example: 'step-2' },
+  'parent-span-id': { description: 'What this request is a part of.', schema: shortText, example: 'step-1' },
+  'span-name': { description: 'What this request is called.', schema: shortText, example: 'summarise' },
   metadata: {
     description: 'A JSON object of at most 64 keys, with 128 characters per key and value; is logged.',
-    ...{ schema: text, example: '{"team":"search"}' },
+    schema: text,
+    example: '{"team":"search"}',
   },
 };
 
@@ -243,7 +246,10 @@ function errorResponses(): Readonly<Record<string, DocumentObject>> {
         examples: {
           invalid_request: {
             value: exampleOf('openai', {
-              ...{ code: 'invalid_request', status: 431, type: 'invalid_request_error', admin: '' },
+              code: 'invalid_request',
+              status: 431,
+              type: 'invalid_request_error',
+              admin: '',
             }),
           },
         },
@@ -432,12 +438,15 @@ export class DocumentWriter {
 function securitySchemes(prefix: string): Readonly<Record<string, DocumentObject>> {
   return {
     ServiceKey: {
-      ...{ type: 'apiKey', in: 'header', name: `${prefix}-api-key` },
+      type: 'apiKey',
+      in: 'header',
+      name: `${prefix}-api-key`,
       description: 'A key of this service.',
     },
     BearerKey: { type: 'http', scheme: 'bearer', description: 'The same key, as a bearer token.' },
     ProviderKey: {
-      ...{ type: 'http', scheme: 'bearer' },
+      type: 'http',
+      scheme: 'bearer',
       description:
         'A key of the provider, beside that of this service, for a provider whose credential is not held here.',
     },

@@ -194,8 +194,13 @@ describe('administration routes', () => {
 
   test('what a route declares is what stands there', async () => {
     const route = defineRoute({
-      ...{ id: 'things.update', method: 'PUT', path: '/things/{id}', summary: 'Changes a thing' },
-      ...{ scope: ['things.update', 'things.write'], audit: 'update', feature: 'scim' },
+      id: 'things.update',
+      method: 'PUT',
+      path: '/things/{id}',
+      summary: 'Changes a thing',
+      scope: ['things.update', 'things.write'],
+      audit: 'update',
+      feature: 'scim',
       params: Type.Object({ id: Type.String({ description: 'Which.' }) }),
       query: Type.Object({ deep: Type.Optional(Type.Boolean({ default: false })), by: Type.Integer() }),
       body: Type.Object({ name: Type.String() }),
@@ -204,8 +209,14 @@ describe('administration routes', () => {
       handle: () => ({ count: 1 }),
     });
     const shadowed = defineRoute({
-      ...{ id: 'files.list', method: 'GET', path: '/files', summary: 'Files of our own' },
-      ...{ scope: 'files.list', audit: null, reply: Type.Object({}), handle: () => ({}) },
+      id: 'files.list',
+      method: 'GET',
+      path: '/files',
+      summary: 'Files of our own',
+      scope: 'files.list',
+      audit: null,
+      reply: Type.Object({}),
+      handle: () => ({}),
     });
     const plugin = definePlugin({ name: 'own', create: () => ({ routes: [route, shadowed] }) });
     const described = buildOpenApi(
@@ -242,10 +253,25 @@ describe('endpoints of providers', () => {
 
   test('every endpoint that the gateway tells apart is there, under a path that leads to it', () => {
     const known: Record<EndpointId, true> = {
-      ...{ 'chat.completions': true, completions: true, embeddings: true, moderations: true },
-      ...{ responses: true, messages: true, 'messages.count_tokens': true, 'generate-content': true },
-      ...{ rerank: true, 'images.generations': true, images: true, 'audio.speech': true, audio: true },
-      ...{ files: true, 'fine_tuning.jobs': true, batches: true, models: true, realtime: true, proxy: true },
+      'chat.completions': true,
+      completions: true,
+      embeddings: true,
+      moderations: true,
+      responses: true,
+      messages: true,
+      'messages.count_tokens': true,
+      'generate-content': true,
+      rerank: true,
+      'images.generations': true,
+      images: true,
+      'audio.speech': true,
+      audio: true,
+      files: true,
+      'fine_tuning.jobs': true,
+      batches: true,
+      models: true,
+      realtime: true,
+      proxy: true,
     };
     for (const { path, method, operation } of routed) {
       const found = matchEndpoint(method.toUpperCase(), path.replaceAll(/[{}]/g, ''));

@@ -24,8 +24,11 @@ const text = { type: 'string' };
 
 const pages: readonly Page[] = [
   {
-    ...{ id: 'operations.health', path: '/healthz', access: 'anybody' },
-    ...{ summary: 'Whether the process is alive', answer: 'It is.' },
+    id: 'operations.health',
+    path: '/healthz',
+    access: 'anybody',
+    summary: 'Whether the process is alive',
+    answer: 'It is.',
     response: {
       type: 'application/json',
       schema: Type.Object({ status: Type.Literal('ok') }),
@@ -33,11 +36,11 @@ const pages: readonly Page[] = [
     },
   },
   {
-    ...{ id: 'operations.readiness', path: '/readyz', access: 'anybody' },
-    ...{
-      summary: 'Whether this process can serve requests',
-      answer: 'It can; 503 when it cannot, or when it is about to stop. Stores that are away are `degraded`.',
-    },
+    id: 'operations.readiness',
+    path: '/readyz',
+    access: 'anybody',
+    summary: 'Whether this process can serve requests',
+    answer: 'It can; 503 when it cannot, or when it is about to stop. Stores that are away are `degraded`.',
     response: {
       type: 'application/json',
       schema: Type.Object({
@@ -56,8 +59,11 @@ const pages: readonly Page[] = [
     },
   },
   {
-    ...{ id: 'operations.status', path: '/status', access: 'operators' },
-    ...{ summary: 'What serves at present', answer: 'The generation that serves.' },
+    id: 'operations.status',
+    path: '/status',
+    access: 'operators',
+    summary: 'What serves at present',
+    answer: 'The generation that serves.',
     response: {
       type: 'application/json',
       schema: openObject({ status: oneOf(['serving', 'draining']), generation: Type.String() }),
@@ -65,13 +71,19 @@ const pages: readonly Page[] = [
     },
   },
   {
-    ...{ id: 'operations.metrics', path: '/metrics', access: 'operators' },
-    ...{ summary: 'Figures for Prometheus', answer: 'The figures.' },
+    id: 'operations.metrics',
+    path: '/metrics',
+    access: 'operators',
+    summary: 'Figures for Prometheus',
+    answer: 'The figures.',
     response: { type: 'text/plain', schema: text, example: 'weir_requests_total 1\n' },
   },
   {
-    ...{ id: 'operations.openapi', path: '/openapi.json', access: 'operators' },
-    ...{ summary: 'This document', answer: 'OpenAPI 3.1.' },
+    id: 'operations.openapi',
+    path: '/openapi.json',
+    access: 'operators',
+    summary: 'This document',
+    answer: 'OpenAPI 3.1.',
     response: {
       type: 'application/json',
       schema: openObject({ openapi: Type.String() }),
@@ -79,8 +91,11 @@ const pages: readonly Page[] = [
     },
   },
   {
-    ...{ id: 'operations.docs', path: '/docs', access: 'operators' },
-    ...{ summary: 'This document to be read', answer: 'A page.' },
+    id: 'operations.docs',
+    path: '/docs',
+    access: 'operators',
+    summary: 'This document to be read',
+    answer: 'A page.',
     response: { type: 'text/html', schema: text, example: '<!doctype html>' },
   },
 ];
@@ -88,7 +103,11 @@ const pages: readonly Page[] = [
 /** The pages for operators, which are served without the base path. */
 const operationalOperations: readonly Operation[] = pages.map(({ response, ...page }) => ({
   ...page,
-  ...{ method: 'GET', tag: 'Operations', unprefixed: true, errors: 'none', response: [response] },
+  method: 'GET',
+  tag: 'Operations',
+  unprefixed: true,
+  errors: 'none',
+  response: [response],
 }));
 
 const anything = inPath(
@@ -109,19 +128,27 @@ function passThrough(method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'): reado
   const verb = method.toLowerCase();
   const sendsBody = method !== 'GET' && method !== 'DELETE';
   const shared: Omit<GatewayOperation, 'id' | 'path' | 'summary'> = {
-    ...{ endpoint: 'proxy', method, parameters: [anything], response: [answered] },
-    ...{ request: sendsBody ? [body] : [], requestRequired: false },
+    endpoint: 'proxy',
+    method,
+    parameters: [anything],
+    response: [answered],
+    request: sendsBody ? [body] : [],
+    requestRequired: false,
   };
   return [
     {
       ...shared,
-      ...{ id: `proxy.${verb}`, path: '/{provider_endpoint}' },
-      ...{ summary: 'Any other endpoint of the provider', description: passed },
+      id: `proxy.${verb}`,
+      path: '/{provider_endpoint}',
+      summary: 'Any other endpoint of the provider',
+      description: passed,
     },
     {
       ...shared,
-      ...{ id: `proxy.always.${verb}`, path: '/proxy/{provider_endpoint}' },
-      ...{ summary: 'Any endpoint of the provider', description: always },
+      id: `proxy.always.${verb}`,
+      path: '/proxy/{provider_endpoint}',
+      summary: 'Any endpoint of the provider',
+      description: always,
     },
   ];
 }
@@ -133,7 +160,10 @@ const proxyOperations: readonly (readonly [tag: string, operations: readonly Gat
     [
       {
         endpoint: 'realtime',
-        ...{ id: 'realtime.connect', method: 'GET', path: '/realtime', status: 101 },
+        id: 'realtime.connect',
+        method: 'GET',
+        path: '/realtime',
+        status: 101,
         summary: 'A WebSocket to the provider',
         description:
           'Needs `connection: Upgrade` and `upgrade: websocket`. Browsers send their key and the other headers of the gateway as subprotocols.',

@@ -45,9 +45,16 @@ test('examples: what the schema says itself, else what its types allow', () => {
     least: Type.Number({ minimum: -5, maximum: 0.5 }),
   });
   assert.deepEqual(exampleOfSchema(schema), {
-    ...{ said: 'so', usual: 20, one: 'b', count: 3, name: 'na', made_at: '2026-11-21T09:00:00.000Z' },
+    said: 'so',
+    usual: 20,
+    one: 'b',
+    count: 3,
+    name: 'na',
+    made_at: '2026-11-21T09:00:00.000Z',
     many: ['0198a1c2-7b3e-7c4d-8e5f-6a7b8c9d0e1f'],
-    ...{ slug: 'ws-laboratory-abcdef', word: 'ann@example.com', least: 0.5 },
+    slug: 'ws-laboratory-abcdef',
+    word: 'ann@example.com',
+    least: 0.5,
   });
 });
 

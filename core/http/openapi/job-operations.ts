@@ -12,7 +12,9 @@ const listedModel = { id: 'gpt-5-mini', object: 'model', created, owned_by: 'ope
 const models: readonly GatewayOperation[] = [
   {
     endpoint: 'models',
-    ...{ id: 'models.list', method: 'GET', path: '/models' },
+    id: 'models.list',
+    method: 'GET',
+    path: '/models',
     summary: 'The models of the provider, or of all of them',
     description:
       'Without a provider, and with the header `fetch-integrated-models: true`: the catalogue of every configured provider, where a model is called `@slug/model`.',
@@ -20,7 +22,9 @@ const models: readonly GatewayOperation[] = [
   },
   {
     endpoint: 'models',
-    ...{ id: 'models.get', method: 'GET', path: '/models/{model}' },
+    id: 'models.get',
+    method: 'GET',
+    path: '/models/{model}',
     summary: 'One model of the provider',
     parameters: [inPath('model', 'gpt-5-mini', 'A model of the provider.')],
     response: [json('Model', listedModel)],
@@ -28,43 +32,58 @@ const models: readonly GatewayOperation[] = [
 ];
 
 const file = {
-  ...{ id: 'file-1', object: 'file', bytes: 120, created_at: created },
-  ...{ filename: 'train.jsonl', purpose: 'fine-tune', status_details: null },
+  id: 'file-1',
+  object: 'file',
+  bytes: 120,
+  created_at: created,
+  filename: 'train.jsonl',
+  purpose: 'fine-tune',
+  status_details: null,
 };
 const fileId = inPath('file_id', 'file-1', 'A file of the provider.');
 
 const files: readonly GatewayOperation[] = [
   {
     endpoint: 'files',
-    ...{ id: 'files.list', method: 'GET', path: '/files' },
+    id: 'files.list',
+    method: 'GET',
+    path: '/files',
     summary: 'Files of the provider',
     parameters: [inQuery('purpose', 'Those for this purpose.', { type: 'string' })],
     response: [json('FileList', { object: 'list', data: [file] })],
   },
   {
     endpoint: 'files',
-    ...{ id: 'files.create', method: 'POST', path: '/files' },
+    id: 'files.create',
+    method: 'POST',
+    path: '/files',
     summary: 'Uploads a file',
     request: [{ ...json('FileUpload', undefined), type: 'multipart/form-data' }],
     response: [json('File', file)],
   },
   {
     endpoint: 'files',
-    ...{ id: 'files.get', method: 'GET', path: '/files/{file_id}' },
+    id: 'files.get',
+    method: 'GET',
+    path: '/files/{file_id}',
     summary: 'One file',
     parameters: [fileId],
     response: [json('File', file)],
   },
   {
     endpoint: 'files',
-    ...{ id: 'files.delete', method: 'DELETE', path: '/files/{file_id}' },
+    id: 'files.delete',
+    method: 'DELETE',
+    path: '/files/{file_id}',
     summary: 'Deletes a file',
     parameters: [fileId],
     response: [json('Deleted', { id: 'file-1', object: 'file', deleted: true })],
   },
   {
     endpoint: 'files',
-    ...{ id: 'files.content', method: 'GET', path: '/files/{file_id}/content' },
+    id: 'files.content',
+    method: 'GET',
+    path: '/files/{file_id}/content',
     summary: 'What a file holds',
     parameters: [fileId],
     response: [bytes('application/octet-stream')],
@@ -72,47 +91,64 @@ const files: readonly GatewayOperation[] = [
 ];
 
 const batch = {
-  ...{ id: 'batch_1', object: 'batch', endpoint: '/v1/chat/completions', input_file_id: 'file-1' },
-  ...{ completion_window: '24h', status: 'validating', created_at: created },
+  id: 'batch_1',
+  object: 'batch',
+  endpoint: '/v1/chat/completions',
+  input_file_id: 'file-1',
+  completion_window: '24h',
+  status: 'validating',
+  created_at: created,
 };
 const batchId = inPath('batch_id', 'batch_1', 'A batch of the provider.');
 
 const batches: readonly GatewayOperation[] = [
   {
     endpoint: 'batches',
-    ...{ id: 'batches.create', method: 'POST', path: '/batches' },
+    id: 'batches.create',
+    method: 'POST',
+    path: '/batches',
     summary: 'Asks for a batch',
     request: [
       json('BatchRequest', {
-        ...{ input_file_id: 'file-1', endpoint: '/v1/chat/completions', completion_window: '24h' },
+        input_file_id: 'file-1',
+        endpoint: '/v1/chat/completions',
+        completion_window: '24h',
       }),
     ],
     response: [json('Batch', batch)],
   },
   {
     endpoint: 'batches',
-    ...{ id: 'batches.list', method: 'GET', path: '/batches' },
+    id: 'batches.list',
+    method: 'GET',
+    path: '/batches',
     summary: 'Batches of the provider',
     parameters: paging,
     response: [json('BatchList', { object: 'list', data: [batch], has_more: false })],
   },
   {
     endpoint: 'batches',
-    ...{ id: 'batches.get', method: 'GET', path: '/batches/{batch_id}' },
+    id: 'batches.get',
+    method: 'GET',
+    path: '/batches/{batch_id}',
     summary: 'One batch',
     parameters: [batchId],
     response: [json('Batch', batch)],
   },
   {
     endpoint: 'batches',
-    ...{ id: 'batches.cancel', method: 'POST', path: '/batches/{batch_id}/cancel' },
+    id: 'batches.cancel',
+    method: 'POST',
+    path: '/batches/{batch_id}/cancel',
     summary: 'Stops a batch',
     parameters: [batchId],
     response: [json('Batch', { ...batch, status: 'cancelling' })],
   },
   {
     endpoint: 'batches',
-    ...{ id: 'batches.output', method: 'GET', path: '/batches/{batch_id}/output' },
+    id: 'batches.output',
+    method: 'GET',
+    path: '/batches/{batch_id}/output',
     summary: 'The lines that a batch came to',
     description:
       'Where the host has no such path: the output file of the batch, and after it the file of its errors. 409 while the batch is under way, 404 when it left no output.',
@@ -122,38 +158,58 @@ const batches: readonly GatewayOperation[] = [
 ];
 
 const job = {
-  ...{ id: 'ftjob-1', object: 'fine_tuning.job', created_at: created, finished_at: null },
-  ...{ error: null, fine_tuned_model: null, hyperparameters: { n_epochs: 'auto' }, model: 'gpt-4o-mini' },
-  ...{ organization_id: 'org-1', result_files: [], status: 'queued', trained_tokens: null },
-  ...{ training_file: 'file-1', validation_file: null, integrations: [], seed: 7 },
+  id: 'ftjob-1',
+  object: 'fine_tuning.job',
+  created_at: created,
+  finished_at: null,
+  error: null,
+  fine_tuned_model: null,
+  hyperparameters: { n_epochs: 'auto' },
+  model: 'gpt-4o-mini',
+  organization_id: 'org-1',
+  result_files: [],
+  status: 'queued',
+  trained_tokens: null,
+  training_file: 'file-1',
+  validation_file: null,
+  integrations: [],
+  seed: 7,
 };
 const jobId = inPath('job_id', 'ftjob-1', 'A job of the provider.');
 
 const jobs: readonly GatewayOperation[] = [
   {
     endpoint: 'fine_tuning.jobs',
-    ...{ id: 'fine_tuning.jobs.list', method: 'GET', path: '/fine_tuning/jobs' },
+    id: 'fine_tuning.jobs.list',
+    method: 'GET',
+    path: '/fine_tuning/jobs',
     summary: 'Fine-tuning jobs of the provider',
     parameters: paging,
     response: [json('FineTuningJobList', { object: 'list', data: [job], has_more: false })],
   },
   {
     endpoint: 'fine_tuning.jobs',
-    ...{ id: 'fine_tuning.jobs.create', method: 'POST', path: '/fine_tuning/jobs' },
+    id: 'fine_tuning.jobs.create',
+    method: 'POST',
+    path: '/fine_tuning/jobs',
     summary: 'Asks for a fine-tuned model',
     request: [json('FineTuningJobRequest', { model: 'gpt-4o-mini', training_file: 'file-1' })],
     response: [json('FineTuningJob', job)],
   },
   {
     endpoint: 'fine_tuning.jobs',
-    ...{ id: 'fine_tuning.jobs.get', method: 'GET', path: '/fine_tuning/jobs/{job_id}' },
+    id: 'fine_tuning.jobs.get',
+    method: 'GET',
+    path: '/fine_tuning/jobs/{job_id}',
     summary: 'One job',
     parameters: [jobId],
     response: [json('FineTuningJob', job)],
   },
   {
     endpoint: 'fine_tuning.jobs',
-    ...{ id: 'fine_tuning.jobs.cancel', method: 'POST', path: '/fine_tuning/jobs/{job_id}/cancel' },
+    id: 'fine_tuning.jobs.cancel',
+    method: 'POST',
+    path: '/fine_tuning/jobs/{job_id}/cancel',
     summary: 'Stops a job',
     parameters: [jobId],
     response: [json('FineTuningJob', { ...job, status: 'cancelled' })],

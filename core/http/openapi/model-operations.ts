@@ -6,7 +6,10 @@ const usage = { prompt_tokens: 9, completion_tokens: 3, total_tokens: 12 };
 const created = 1795212000;
 
 const kept = {
-  ...{ id: 'resp_1', object: 'response', status: 'completed', model: 'gpt-5-mini' },
+  id: 'resp_1',
+  object: 'response',
+  status: 'completed',
+  model: 'gpt-5-mini',
   output: [{ type: 'message', role: 'assistant', content: [{ type: 'output_text', text: 'Hello!' }] }],
 };
 const responseId = inPath('response_id', 'resp_1', 'A response of the workspace.');
@@ -16,14 +19,19 @@ const whoKeeps =
 const chat: readonly GatewayOperation[] = [
   {
     endpoint: 'chat.completions',
-    ...{ id: 'chat.completions.create', method: 'POST', path: '/chat/completions' },
+    id: 'chat.completions.create',
+    method: 'POST',
+    path: '/chat/completions',
     summary: 'An answer to a conversation',
     description:
       'Served by every provider for chat: where its wire is another one, the request and the answer are translated.',
     request: [json('ChatCompletionRequest', { model: 'gpt-5-mini', messages: question })],
     response: [
       json('ChatCompletion', {
-        ...{ id: 'chatcmpl-1', object: 'chat.completion', created, model: 'gpt-5-mini' },
+        id: 'chatcmpl-1',
+        object: 'chat.completion',
+        created,
+        model: 'gpt-5-mini',
         choices: [
           {
             index: 0,
@@ -43,12 +51,17 @@ const chat: readonly GatewayOperation[] = [
   },
   {
     endpoint: 'completions',
-    ...{ id: 'completions.create', method: 'POST', path: '/completions' },
+    id: 'completions.create',
+    method: 'POST',
+    path: '/completions',
     summary: 'The continuation of a text',
     request: [json('CompletionRequest', { model: 'gpt-3.5-turbo-instruct', prompt: 'Once upon a time' })],
     response: [
       json('TextCompletion', {
-        ...{ id: 'cmpl-1', object: 'text_completion', created, model: 'gpt-3.5-turbo-instruct' },
+        id: 'cmpl-1',
+        object: 'text_completion',
+        created,
+        model: 'gpt-3.5-turbo-instruct',
         choices: [{ index: 0, text: ' there was a gateway.', finish_reason: 'stop' }],
         usage,
       }),
@@ -61,7 +74,9 @@ const chat: readonly GatewayOperation[] = [
   },
   {
     endpoint: 'responses',
-    ...{ id: 'responses.create', method: 'POST', path: '/responses' },
+    id: 'responses.create',
+    method: 'POST',
+    path: '/responses',
     summary: 'An answer in the Responses wire',
     request: [json('ResponsesRequest', { model: 'gpt-5-mini', input: 'Say hello.' })],
     response: [
@@ -74,7 +89,9 @@ const chat: readonly GatewayOperation[] = [
   },
   {
     endpoint: 'proxy',
-    ...{ id: 'responses.get', method: 'GET', path: '/responses/{response_id}' },
+    id: 'responses.get',
+    method: 'GET',
+    path: '/responses/{response_id}',
     summary: 'A response that is kept',
     description: whoKeeps,
     parameters: [responseId],
@@ -82,7 +99,9 @@ const chat: readonly GatewayOperation[] = [
   },
   {
     endpoint: 'proxy',
-    ...{ id: 'responses.delete', method: 'DELETE', path: '/responses/{response_id}' },
+    id: 'responses.delete',
+    method: 'DELETE',
+    path: '/responses/{response_id}',
     summary: 'Forgets a response',
     description: whoKeeps,
     parameters: [responseId],
@@ -90,14 +109,18 @@ const chat: readonly GatewayOperation[] = [
   },
   {
     endpoint: 'proxy',
-    ...{ id: 'responses.input_items', method: 'GET', path: '/responses/{response_id}/input_items' },
+    id: 'responses.input_items',
+    method: 'GET',
+    path: '/responses/{response_id}/input_items',
     summary: 'What a response was asked with',
     description: whoKeeps,
     parameters: [
       responseId,
       inQuery('limit', 'How many.', { type: 'integer', minimum: 1, maximum: 100, default: 20 }),
       inQuery('order', 'The latest first, or the first.', {
-        ...{ type: 'string', enum: ['desc', 'asc'], default: 'desc' },
+        type: 'string',
+        enum: ['desc', 'asc'],
+        default: 'desc',
       }),
       inQuery('after', 'The last id of the page before.', { type: 'string' }),
     ],
@@ -106,31 +129,46 @@ const chat: readonly GatewayOperation[] = [
         object: 'list',
         data: [
           {
-            ...{ id: 'in_1_0', type: 'message', role: 'user', status: 'completed' },
+            id: 'in_1_0',
+            type: 'message',
+            role: 'user',
+            status: 'completed',
             content: [{ type: 'input_text', text: 'Say hello.' }],
           },
         ],
-        ...{ first_id: 'in_1_0', last_id: 'in_1_0', has_more: false },
+        first_id: 'in_1_0',
+        last_id: 'in_1_0',
+        has_more: false,
       }),
     ],
   },
   {
     endpoint: 'messages',
-    ...{ id: 'messages.create', method: 'POST', path: '/messages', errors: 'anthropic' },
+    id: 'messages.create',
+    method: 'POST',
+    path: '/messages',
+    errors: 'anthropic',
     summary: 'An answer in the Messages wire',
     request: [json('MessagesRequest', { model: 'claude-sonnet-4-5', max_tokens: 256, messages: question })],
     response: [
       json('Message', {
-        ...{ id: 'msg_1', type: 'message', role: 'assistant', model: 'claude-sonnet-4-5' },
+        id: 'msg_1',
+        type: 'message',
+        role: 'assistant',
+        model: 'claude-sonnet-4-5',
         content: [{ type: 'text', text: 'Hello!' }],
-        ...{ stop_reason: 'end_turn', usage: { input_tokens: 9, output_tokens: 3 } },
+        stop_reason: 'end_turn',
+        usage: { input_tokens: 9, output_tokens: 3 },
       }),
       events('MessageEvent', 'event: message_stop\ndata: {"type":"message_stop"}\n\n'),
     ],
   },
   {
     endpoint: 'messages.count_tokens',
-    ...{ id: 'messages.count_tokens', method: 'POST', path: '/messages/count_tokens', errors: 'anthropic' },
+    id: 'messages.count_tokens',
+    method: 'POST',
+    path: '/messages/count_tokens',
+    errors: 'anthropic',
     summary: 'How many tokens a message would use',
     request: [json('CountTokensRequest', { model: 'claude-sonnet-4-5', messages: question })],
     response: [json('TokenCount', { input_tokens: 9 })],
@@ -147,7 +185,10 @@ const generated = {
 const gemini: readonly GatewayOperation[] = [
   {
     endpoint: 'generate-content',
-    ...{ id: 'generate_content.create', method: 'POST', unprefixed: true, errors: 'gemini' },
+    id: 'generate_content.create',
+    method: 'POST',
+    unprefixed: true,
+    errors: 'gemini',
     path: '/v1beta/models/{model}:generateContent',
     summary: 'An answer in the Gemini wire',
     parameters: [geminiModel],
@@ -156,13 +197,19 @@ const gemini: readonly GatewayOperation[] = [
   },
   {
     endpoint: 'generate-content',
-    ...{ id: 'generate_content.stream', method: 'POST', unprefixed: true, errors: 'gemini' },
+    id: 'generate_content.stream',
+    method: 'POST',
+    unprefixed: true,
+    errors: 'gemini',
     path: '/v1beta/models/{model}:streamGenerateContent',
     summary: 'The same as a stream',
     parameters: [
       geminiModel,
       {
-        ...{ name: 'alt', in: 'query', required: false, schema: { type: 'string', enum: ['sse'] } },
+        name: 'alt',
+        in: 'query',
+        required: false,
+        schema: { type: 'string', enum: ['sse'] },
         description: 'Server-sent events. Without it a JSON array arrives piece by piece.',
       },
     ],
@@ -184,12 +231,15 @@ const flags = Object.fromEntries(moderationCategories.map((name) => [name, false
 const measures: readonly GatewayOperation[] = [
   {
     endpoint: 'embeddings',
-    ...{ id: 'embeddings.create', method: 'POST', path: '/embeddings' },
+    id: 'embeddings.create',
+    method: 'POST',
+    path: '/embeddings',
     summary: 'Vectors of texts',
     request: [json('EmbeddingsRequest', { model: 'text-embedding-3-small', input: 'A text.' })],
     response: [
       json('Embeddings', {
-        ...{ object: 'list', model: 'text-embedding-3-small' },
+        object: 'list',
+        model: 'text-embedding-3-small',
         data: [{ object: 'embedding', index: 0, embedding: [0.12, -0.03] }],
         usage: { prompt_tokens: 3, total_tokens: 3 },
       }),
@@ -197,19 +247,24 @@ const measures: readonly GatewayOperation[] = [
   },
   {
     endpoint: 'moderations',
-    ...{ id: 'moderations.create', method: 'POST', path: '/moderations' },
+    id: 'moderations.create',
+    method: 'POST',
+    path: '/moderations',
     summary: 'Whether a text is harmful',
     request: [json('ModerationRequest', { input: 'A text.' })],
     response: [
       json('Moderation', {
-        ...{ id: 'modr-1', model: 'text-moderation-latest' },
+        id: 'modr-1',
+        model: 'text-moderation-latest',
         results: [{ flagged: false, categories: flags, category_scores: scores }],
       }),
     ],
   },
   {
     endpoint: 'rerank',
-    ...{ id: 'rerank.create', method: 'POST', path: '/rerank' },
+    id: 'rerank.create',
+    method: 'POST',
+    path: '/rerank',
     summary: 'Documents by how well they fit a question',
     request: [
       json('RerankRequest', { model: 'rerank-v3.5', query: 'A gateway?', documents: ['A gate.', 'A way.'] }),
@@ -225,35 +280,45 @@ const transcript = anyJson({ text: 'Hello.' });
 const media: readonly GatewayOperation[] = [
   {
     endpoint: 'images.generations',
-    ...{ id: 'images.generate', method: 'POST', path: '/images/generations' },
+    id: 'images.generate',
+    method: 'POST',
+    path: '/images/generations',
     summary: 'Images of a description',
     request: [anyJson({ model: 'gpt-image-1', prompt: 'A weir at dawn.' })],
     response: [image],
   },
   {
     endpoint: 'images',
-    ...{ id: 'images.edit', method: 'POST', path: '/images/edits' },
+    id: 'images.edit',
+    method: 'POST',
+    path: '/images/edits',
     summary: 'An image, changed',
     request: [bytes('multipart/form-data')],
     response: [image],
   },
   {
     endpoint: 'audio.speech',
-    ...{ id: 'audio.speech.create', method: 'POST', path: '/audio/speech' },
+    id: 'audio.speech.create',
+    method: 'POST',
+    path: '/audio/speech',
     summary: 'A text, spoken',
     request: [anyJson({ model: 'gpt-4o-mini-tts', input: 'Hello.', voice: 'alloy' })],
     response: [bytes('audio/*')],
   },
   {
     endpoint: 'audio',
-    ...{ id: 'audio.transcriptions.create', method: 'POST', path: '/audio/transcriptions' },
+    id: 'audio.transcriptions.create',
+    method: 'POST',
+    path: '/audio/transcriptions',
     summary: 'The words of a recording',
     request: [bytes('multipart/form-data')],
     response: [transcript],
   },
   {
     endpoint: 'audio',
-    ...{ id: 'audio.translations.create', method: 'POST', path: '/audio/translations' },
+    id: 'audio.translations.create',
+    method: 'POST',
+    path: '/audio/translations',
     summary: 'The words of a recording, in English',
     request: [bytes('multipart/form-data')],
     response: [transcript],

@@ -190,7 +190,12 @@ export function routedOperation(one: GatewayOperation, tag: string): Operation {
   const { requestRequired = true } = one;
   return {
     ...rest,
-    ...{ tag, errors, answer, steered: true, access: 'key', requestRequired },
+    tag,
+    errors,
+    answer,
+    steered: true,
+    access: 'key',
+    requestRequired,
     extensions: { 'x-endpoint': endpoint },
   };
 }

@@ -73,14 +73,12 @@ test('everything is on the page, and every link on it leads somewhere', () => {
 test('what a plugin says is text', () => {
   const hostile = '<script>alert("1")</script>&\'`<b>`';
   const route = defineRoute({
-    ...{
-      id: hostile,
-      method: 'GET',
-      path: `/things/${hostile}`,
-      summary: hostile,
-      scope: hostile,
-      audit: null,
-    },
+    id: hostile,
+    method: 'GET',
+    path: `/things/${hostile}`,
+    summary: hostile,
+    scope: hostile,
+    audit: null,
     query: Type.Object({ [hostile]: Type.Literal(hostile, { description: hostile }) }),
     reply: Type.Object({ [hostile]: Type.String({ description: hostile, format: hostile }) }),
     examples: { response: { [hostile]: hostile } },
@@ -116,8 +114,11 @@ test('a gateway serves both, and its answers are what they say', async (t) => {
   const gateway = await startTestGateway(t, {
     plugins: [thing],
     operations: createOperations({
-      ...{ metrics: createMetrics(), draining: () => false, refusal: () => undefined },
-      ...{ dependencies: { look: () => Promise.resolve({ journal: 'ok' }) }, unready: () => [] },
+      metrics: createMetrics(),
+      draining: () => false,
+      refusal: () => undefined,
+      dependencies: { look: () => Promise.resolve({ journal: 'ok' }) },
+      unready: () => [],
       status: () => ({ status: 'serving', generation: '0f3a91b2c4d5' }),
       reference: createReferencePages(server, () => ({ compiled })),
       home: createHomePages(server),

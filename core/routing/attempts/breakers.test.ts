@@ -31,7 +31,8 @@ const openMemory: OpenStore = (t) => {
   const counters = createMemoryCounters({ clock, log: recordingLog([]) });
   t.after(() => counters.close());
   return Promise.resolve({
-    ...{ clock, counters },
+    clock,
+    counters,
     another: () => Promise.resolve(counters),
     settle: () => Promise.resolve(),
   });
@@ -59,7 +60,7 @@ const openShared: OpenStore = async (t) => {
   const settle = async (): Promise<void> => {
     while (pending.length > 0) await pending.shift();
   };
-  return { ...{ clock, counters: await another(), another, settle } };
+  return { clock, counters: await another(), another, settle };
 };
 
 /** One gateway process over a store. */

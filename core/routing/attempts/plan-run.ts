@@ -348,7 +348,8 @@ export class PlanRun {
     const { exchange, setup } = this;
     const { clock } = setup.runtime;
     const { winner, losers, started } = await race([leaf, ...others], {
-      ...{ clock, afterMs },
+      clock,
+      afterMs,
       start: (one) => this.contender(one),
       tooLate: (late) => leaveAnswered(late),
     });

@@ -72,7 +72,9 @@ async function offlineExchange(request: RequestFile, setup: OfflineSetup): Promi
     incoming: new IncomingRequest(message, response, limits, false),
     sink: new ResponseSink(response, 0),
     matched: { pipeline: compilePipeline({ name: 'offline', match: {}, plugins: [] }, []), path, endpoint },
-    ...{ dialect, generation: 'offline', query },
+    dialect,
+    generation: 'offline',
+    query,
     bodyBounds: { maxBytes: maxBodyBytes, maxMembers: 200_000, maxDepth: 128 },
     headerNames: new HeaderNames(prefixes),
     answerHeaders: new AnswerHeaders(prefixes),
@@ -159,11 +161,17 @@ export async function offlinePlan(
     return known.get(name)?.row.service ?? name;
   };
   const { branches, attempts, refused } = previewPlan(exchange, config, {
-    ...{ state: shared.state, breakers: shared.breakers, prices: shared.prices },
-    ...{ random: () => shared.random(), serviceOf },
+    state: shared.state,
+    breakers: shared.breakers,
+    prices: shared.prices,
+    random: () => shared.random(),
+    serviceOf,
   });
   return {
-    ...{ config, request, branches, refused },
+    config,
+    request,
+    branches,
+    refused,
     attempts: attempts.map((one) => ({ ...one, target: previewTarget(exchange, one.leaf, targetOf) })),
     assumptions: assumptionsOf(config),
   };
@@ -236,7 +244,13 @@ function previewTarget(
   try {
     const { params, model } = edited(exchange, leaf);
     const preview = {
-      ...{ params, model, firstTokenTimeoutMs, idleTimeoutMs, retry, cache, breaker },
+      params,
+      model,
+      firstTokenTimeoutMs,
+      idleTimeoutMs,
+      retry,
+      cache,
+      breaker,
       requestTimeoutMs: settings.requestTimeoutMs,
     };
     try {

@@ -46,7 +46,9 @@ export function previewPlan(
   const environment = new RequestEnvironment(
     exchange,
     {
-      ...{ state: shared.state, breakers: shared.breakers, prices: shared.prices },
+      state: shared.state,
+      breakers: shared.breakers,
+      prices: shared.prices,
       random: () => chance.next(),
       serviceOf: (leaf, one, model) => shared.serviceOf(leaf, one, model),
     },

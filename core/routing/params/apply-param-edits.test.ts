@@ -12,7 +12,11 @@ import type { ParamEdits } from './param-edits.ts';
 function bodyOf(text: string): ChangedBody {
   const bytes = Buffer.from(text);
   return new ChangedBody({
-    ...{ loaded: true, text, bytes, json: parseJson(text), outgoing: bytes },
+    loaded: true,
+    text,
+    bytes,
+    json: parseJson(text),
+    outgoing: bytes,
     hold: () => undefined,
   });
 }

@@ -56,7 +56,9 @@ describe('compileConfig: the tree', () => {
 
   it('leaves the provider of a target that passes through to the request', () => {
     const leaves = leavesOf({
-      ...{ provider: 'openai', api_key: 'sk-1', strategy: { mode: 'fallback' } },
+      provider: 'openai',
+      api_key: 'sk-1',
+      strategy: { mode: 'fallback' },
       targets: [{ passthrough: true }, {}],
     });
     assert.equal(leaves.get('config.targets[0]')?.provider, undefined);
@@ -76,7 +78,8 @@ describe('compileConfig: references', () => {
       shared: { name: 'own', strategy: { mode: 'fallback' }, targets: two, request_timeout: 5 },
     };
     const config = {
-      ...{ strategy: { mode: 'loadbalance' }, retry: { attempts: 2 } },
+      strategy: { mode: 'loadbalance' },
+      retry: { attempts: 2 },
       targets: [{ config: 'shared', weight: 3, name: 'mine' }, { config: 'shared' }],
     };
     const { root, leaves } = compiled(config, others);
@@ -102,7 +105,8 @@ describe('compileConfig: references', () => {
   it('hands neither provider nor credential nor host to another config', () => {
     const others = { shared: { retry: { attempts: 1 } }, held: { ...openai, name: 'held' } };
     const config = {
-      ...{ custom_host: 'https://elsewhere.example/v1', strategy: { mode: 'fallback' } },
+      custom_host: 'https://elsewhere.example/v1',
+      strategy: { mode: 'fallback' },
       targets: [{ config: 'held' }, { ...openai, targets: [{ config: 'shared' }] }],
     };
     for (const leaf of compiled(config, others).leaves) {
@@ -324,7 +328,9 @@ describe('compileConfig: bounds', () => {
   it('takes 4096 changed parameters over all targets, the same ones counted once', () => {
     const params = Object.fromEntries(Array.from({ length: 1000 }, (_, index) => [`p${index}`, 1]));
     const config = (own: (index: number) => object): object => ({
-      ...{ provider: 'openai', override_params: params, strategy: { mode: 'round-robin' } },
+      provider: 'openai',
+      override_params: params,
+      strategy: { mode: 'round-robin' },
       targets: Array.from({ length: 5 }, (_, index) => own(index)),
     });
     const { leaves } = compiled(config(() => ({})));

@@ -74,7 +74,10 @@ export class ConfigStore {
     for (const [slug, input] of byName) {
       const names = new LaterNames();
       const result = compileConfig(input, {
-        ...{ ...this.#setup, id: slug, slug, saved: names },
+        ...this.#setup,
+        id: slug,
+        slug,
+        saved: names,
         knowsProvider: (provider) => knowsProvider(provider, names),
       });
       if (result.ok) this.#compiled.set(slug, result.config);

@@ -119,8 +119,11 @@ describe('inheritSettings', () => {
       {},
       (leaf) => leaf.breaker,
       {
-        ...{ failureThreshold: 3, failureThresholdPercentage: undefined, minimumRequests: 10 },
-        ...{ cooldownMs: 30_000, failureStatusCodes: undefined },
+        failureThreshold: 3,
+        failureThresholdPercentage: undefined,
+        minimumRequests: 10,
+        cooldownMs: 30_000,
+        failureStatusCodes: undefined,
       },
     ],
     [
@@ -128,14 +131,20 @@ describe('inheritSettings', () => {
       { cb_config: breaker },
       {
         cb_config: {
-          ...{ failure_threshold: 9, failure_threshold_percentage: 50, minimum_requests: 4 },
-          ...{ cooldown_interval: 60_000, failure_status_codes: [429, 500] },
+          failure_threshold: 9,
+          failure_threshold_percentage: 50,
+          minimum_requests: 4,
+          cooldown_interval: 60_000,
+          failure_status_codes: [429, 500],
         },
       },
       (leaf) => leaf.breaker,
       {
-        ...{ failureThreshold: 9, failureThresholdPercentage: 50, minimumRequests: 4 },
-        ...{ cooldownMs: 60_000, failureStatusCodes: new Set([429, 500]) },
+        failureThreshold: 9,
+        failureThresholdPercentage: 50,
+        minimumRequests: 4,
+        cooldownMs: 60_000,
+        failureStatusCodes: new Set([429, 500]),
       },
     ],
     ['hedge is not inherited', { hedge: { after_ms: 5 } }, {}, (leaf) => leaf.hedge, undefined],
@@ -221,7 +230,9 @@ describe('inheritDestination', () => {
   });
 
   const deployment = (id: string, is_default?: boolean): object => ({
-    ...{ deployment_id: id, alias: 'gpt', api_version: '2024-10-21' },
+    deployment_id: id,
+    alias: 'gpt',
+    api_version: '2024-10-21',
     ...(is_default === undefined ? {} : { is_default }),
   });
   const fields: [what: string, own: object, fields: object][] = [

@@ -13,9 +13,21 @@ function config(slug: string, said: unknown, workspaceId: string | undefined): S
   const data = { config: checked(said) as ConfigData['config'], isDefault: false };
   const id = `${slug} ${workspaceId ?? ''}`;
   return {
-    ...{ kind: 'config', id, organisationId: 'org-1', workspaceId, slug, name: slug, status: 'active' },
-    ...{ parentId: '', data, secrets: {}, createdBy: '', updatedBy: '' },
-    ...{ createdAt: 1, updatedAt: 1, version: 1 },
+    kind: 'config',
+    id,
+    organisationId: 'org-1',
+    workspaceId,
+    slug,
+    name: slug,
+    status: 'active',
+    parentId: '',
+    data,
+    secrets: {},
+    createdBy: '',
+    updatedBy: '',
+    createdAt: 1,
+    updatedAt: 1,
+    version: 1,
   };
 }
 

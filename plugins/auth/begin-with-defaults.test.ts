@@ -75,8 +75,14 @@ describe('the metadata that a request begins with', () => {
     context.set(
       matchedRoute,
       defineRoute({
-        ...{ id: 'a.b', method: 'GET', path: '/a', summary: 'A', scope: 'a.b', audit: null },
-        ...{ reply: body, handle: () => ({}) },
+        id: 'a.b',
+        method: 'GET',
+        path: '/a',
+        summary: 'A',
+        scope: 'a.b',
+        audit: null,
+        reply: body,
+        handle: () => ({}),
       }),
     );
     assert.deepEqual(metadataOf({ above: { a: 'above' }, request: {} }, context), {});

@@ -49,7 +49,8 @@ export async function guard({ jwt = {}, directory = {} }: Setup = {}) {
   const tokens = createTokens({ clock, log: testScope().scope.log, fetch: testScope().scope.guardedFetch });
   const plain = testScope().scope;
   const { scope } = testScope({
-    ...{ clock, metrics },
+    clock,
+    metrics,
     directory: {
       ...plain.directory,
       keyByHash: (hash) => testScope({ keys: { [secret]: testKey() } }).scope.directory.keyByHash(hash),
@@ -71,7 +72,10 @@ export async function guard({ jwt = {}, directory = {} }: Setup = {}) {
   });
   const hooks = await auth.create({ jwt: { jwks, ...jwt } }, scope);
   return {
-    ...{ clock, metrics, counts, state },
+    clock,
+    metrics,
+    counts,
+    state,
     /** What one request comes to; `isSync` tells whether it had to wait. */
     async request(headers: Record<string, string>) {
       const context = new TestContext({ headers });

@@ -38,8 +38,13 @@ describe('a token in the place of a service key', () => {
       assert.match(id, /^jwt:[\w-]{22}$/);
       assert.ok(scopes.includes('completions.write'));
       assert.deepEqual(rest, {
-        ...{ name: 'ada@example.com', kind: 'workspace-user', userId: 'ada@example.com', isToken: true },
-        ...{ organisationId: 'default-org', workspaceId: 'default-ws', expiresAt: (seconds + 3600) * 1000 },
+        name: 'ada@example.com',
+        kind: 'workspace-user',
+        userId: 'ada@example.com',
+        isToken: true,
+        organisationId: 'default-org',
+        workspaceId: 'default-ws',
+        expiresAt: (seconds + 3600) * 1000,
       });
       const { facts } = context;
       assert.deepEqual(

@@ -33,10 +33,12 @@ async function start(t: TestContext, environment: Record<string, string> = {}) {
   const gateway = await startTestGateway(t, {
     providers: { up: { base_url: provider.url, api_key: 'held' } },
     guardedFetch: createGuardedFetch({
-      ...{ log: testScope().scope.log, clock: systemClock },
+      log: testScope().scope.log,
+      clock: systemClock,
       trustedHosts: [issuer.host],
     }),
-    ...{ resources: resources as Resources, features: readFeatures(environment) },
+    resources: resources as Resources,
+    features: readFeatures(environment),
     server: { trusted_proxies: ['loopback'] },
     pipelines: [
       { name: 'admin', match: { routes: 'contributed' }, plugins: [guarded, management] },
@@ -45,7 +47,9 @@ async function start(t: TestContext, environment: Record<string, string> = {}) {
   });
   const chat = (headers: Record<string, string>) =>
     send(gateway.url, {
-      ...{ method: 'POST', path: '/v1/chat/completions', headers },
+      method: 'POST',
+      path: '/v1/chat/completions',
+      headers,
       body: { model: 'm', messages: [{ role: 'user', content: 'a prompt' }] },
     });
   const untilAudited = async (count: number): Promise<readonly AuditEntry[]> => {
@@ -97,7 +101,9 @@ test('a token that is refused is written down, wherever it was sent', async (t) 
   assert.equal(asked.status, 401);
   assert.equal(asked.json().error.code, 'token_invalid');
   const admin = await send(gateway.url, {
-    ...{ method: 'GET', path: '/v1/admin/workspaces', headers: { ...headers, 'x-service-api-key': wrong } },
+    method: 'GET',
+    path: '/v1/admin/workspaces',
+    headers: { ...headers, 'x-service-api-key': wrong },
   });
   assert.deepEqual([admin.status, admin.json().data.errorCode], [401, 'AB05']);
   const entries = await untilAudited(2);

@@ -167,9 +167,16 @@ describe('calls on their way', () => {
       },
     };
     const answers = new AnswerCache({
-      ...{ cache, clock: scope.clock, log: scope.log, flights: noting },
-      ...{ mode: 'simple', similar: undefined },
-      ...{ maxAgeMs: 1000, maxAgeLimitMs: 1000, maxValueBytes: 1000, maxWaitMs: 1000 },
+      cache,
+      clock: scope.clock,
+      log: scope.log,
+      flights: noting,
+      mode: 'simple',
+      similar: undefined,
+      maxAgeMs: 1000,
+      maxAgeLimitMs: 1000,
+      maxValueBytes: 1000,
+      maxWaitMs: 1000,
       endpoints: new Set(['chat.completions']),
     });
     return { answers, open: () => taken.filter((key) => flights.find(key) !== undefined).length, taken };

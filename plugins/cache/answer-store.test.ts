@@ -28,8 +28,15 @@ function begin() {
   };
   const write = (key = 'k', askedAt = clock.now()): void => {
     const answer: StoredAnswer = {
-      ...{ form: 'json', headers: [], body: Buffer.from('{}'), model: 'm', finishReason: 'stop' },
-      ...{ usage: undefined, tellsUsage: false, askedAt, storedAt: clock.now() },
+      form: 'json',
+      headers: [],
+      body: Buffer.from('{}'),
+      model: 'm',
+      finishReason: 'stop',
+      usage: undefined,
+      tellsUsage: false,
+      askedAt,
+      storedAt: clock.now(),
     };
     new AnswerStore(cache, clock).write(key, answer, maxAgeMs);
   };

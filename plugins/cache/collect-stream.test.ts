@@ -16,7 +16,8 @@ function begin(maxBytes = 10, budget = new CollectingBudget(100)) {
   };
   let room = true;
   const stream = collectStream(source, {
-    ...{ maxBytes, budget },
+    maxBytes,
+    budget,
     whole: (bytes) => void notes.push(`whole ${bytes.toString()}`),
     tooLong: () => void notes.push('too long'),
   });

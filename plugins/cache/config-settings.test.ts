@@ -16,7 +16,9 @@ import { testOutcome, testScope } from '../../tests/kit/plugin-kit.ts';
 import cache, { type CacheOptions } from './index.ts';
 
 const settings = (change: Partial<CacheSettings> = {}): CacheSettings => ({
-  ...{ mode: 'simple', maxAgeMs: undefined, threshold: undefined },
+  mode: 'simple',
+  maxAgeMs: undefined,
+  threshold: undefined,
   ...change,
 });
 
@@ -43,7 +45,9 @@ async function attempt(hooks: Hooks, context: TestAttemptContext, text = 'a'): P
   const found = await hooks.attempt?.(context);
   if (found !== undefined) return found;
   const answer: Answer = {
-    ...{ status: 200, source: 'provider', headers: ['content-type', 'application/json'] },
+    status: 200,
+    source: 'provider',
+    headers: ['content-type', 'application/json'],
     body: Buffer.from(JSON.stringify(completion(text))),
   };
   await hooks.attempted?.(context, answer);

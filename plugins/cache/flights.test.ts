@@ -5,8 +5,15 @@ import { Flights, type Flight, type Landing } from './answer-cache.ts';
 import type { StoredAnswer } from './stored-answer.ts';
 
 const answer: StoredAnswer = {
-  ...{ form: 'json', headers: [], body: Buffer.from('{}'), model: 'm', finishReason: 'stop' },
-  ...{ usage: undefined, tellsUsage: false, askedAt: 0, storedAt: 0 },
+  form: 'json',
+  headers: [],
+  body: Buffer.from('{}'),
+  model: 'm',
+  finishReason: 'stop',
+  usage: undefined,
+  tellsUsage: false,
+  askedAt: 0,
+  storedAt: 0,
 };
 
 /** A client that stays until it is told to leave. */

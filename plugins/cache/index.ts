@@ -169,7 +169,12 @@ export default definePlugin({
     if (flights === undefined) flightsOf.set(cache, (flights = new Flights()));
     const maxAgeLimitMs = (options.max_age_limit ?? 7_776_000) * 1000;
     const answers = new AnswerCache({
-      ...{ cache, clock, log, flights, mode, maxAgeLimitMs },
+      cache,
+      clock,
+      log,
+      flights,
+      mode,
+      maxAgeLimitMs,
       maxAgeMs: (options.max_age ?? 3600) * 1000,
       maxValueBytes: options.max_value_bytes ?? 1_048_576,
       maxWaitMs: options.max_wait_ms ?? 30_000,

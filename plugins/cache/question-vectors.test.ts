@@ -25,7 +25,9 @@ function begin() {
       },
     },
     settings: { provider: 'openai', model: 'small', timeoutMs: 1000 },
-    ...{ clock, metrics, log: recordingLog(lines) },
+    clock,
+    metrics,
+    log: recordingLog(lines),
   });
   const counted = (result: string): number =>
     metrics.values.get(`weir_cache_embeddings_total{result=${result}}`) ?? 0;

@@ -320,15 +320,18 @@ async function attempts(
   for (const [index, provider] of providers.entries()) {
     const body = new ChangedBody(context.body);
     const attempt = {
-      ...{ number: index + 1, provider, aiService: provider, model: 'm', target: provider, body },
-      ...{
-        cache: undefined,
-        deployment: '',
-        terms: '',
-        clientHeaders: [],
-        onAbandon: () => undefined,
-        translates: () => false,
-      },
+      number: index + 1,
+      provider,
+      aiService: provider,
+      model: 'm',
+      target: provider,
+      body,
+      cache: undefined,
+      deployment: '',
+      terms: '',
+      clientHeaders: [],
+      onAbandon: () => undefined,
+      translates: () => false,
     };
     await hooks.attempt?.(Object.assign(context, { attempt, dialect: undefined as never }));
     sent.push(urlsOf(JSON.parse(body.outgoing.toString())));

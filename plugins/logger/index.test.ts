@@ -68,8 +68,14 @@ describe('logger: the request row', () => {
           lostCost: 0.0000005,
           attemptRecords: [
             {
-              ...{ option: 'config.targets[1]', provider: 'p'.repeat(300), model: '"m"', status: 504 },
-              ...{ error: 'upstream_timeout', startedMs: 1.00049, endedMs: 30, lost: true },
+              option: 'config.targets[1]',
+              provider: 'p'.repeat(300),
+              model: '"m"',
+              status: 504,
+              error: 'upstream_timeout',
+              startedMs: 1.00049,
+              endedMs: 30,
+              lost: true,
             },
           ],
           decision: '{"cache":"MISS"}',

@@ -104,7 +104,8 @@ describe('redaction', () => {
     const { body } = await log(
       {
         ...bodies,
-        ...{ responseIsJson: false, responseContentType: 'text/event-stream' },
+        responseIsJson: false,
+        responseContentType: 'text/event-stream',
         responseBody: Buffer.from(`${event('Mail ann@')}${event('example.com!')}data: [DONE]\n\n`),
       },
       { options: email },

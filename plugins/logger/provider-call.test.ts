@@ -40,7 +40,8 @@ async function begin(t: TestContext, { logs = {}, between = [], providers, ...re
       same: { base_url: url, api_key: 'held' },
       failing: { base_url: `${url}/failing`, api_key: 'held' },
     },
-    ...{ journal, ...rest },
+    journal,
+    ...rest,
     onSettled: (exchange) => void held.push(exchange.get(providerCall)),
   });
   let sent = 0;
@@ -187,11 +188,15 @@ describe('property: what is stored holds no secret of the request or of the targ
           secrets;
         const service = `wk_${secrets.join('').slice(0, 40)}`;
         const aws = {
-          ...{ aws_access_key_id: id, aws_secret_access_key: signing, aws_session_token: session },
+          aws_access_key_id: id,
+          aws_secret_access_key: signing,
+          aws_session_token: session,
           aws_region: 'us-east-1',
         };
         const provider = (dialect: (typeof wires)[number], base_url: string) => ({
-          ...{ dialect, base_url, headers: { 'x-own': own, 'openai-beta': beta, 'user-agent': beta } },
+          dialect,
+          base_url,
+          headers: { 'x-own': own, 'openai-beta': beta, 'user-agent': beta },
           ...(dialect === 'bedrock-converse' ? aws : { api_key: key }),
         });
         const { ask, journal, upstream } = await begin(t, {
@@ -201,12 +206,12 @@ describe('property: what is stored holds no secret of the request or of the targ
         for (const wire of wires) {
           for (const stream of [false, true]) {
             const headers = {
-              ...{ 'x-service-api-key': service, 'x-service-provider': wire, cookie: `a=${cookie}` },
-              ...{
-                authorization: `Bearer ${bearer}`,
-                'x-mine': `${mine}`,
-                'x-service-forward-headers': 'x-mine',
-              },
+              'x-service-api-key': service,
+              'x-service-provider': wire,
+              cookie: `a=${cookie}`,
+              authorization: `Bearer ${bearer}`,
+              'x-mine': `${mine}`,
+              'x-service-forward-headers': 'x-mine',
             };
             const { call } = await ask(headers, { stream });
             assert.ok(call?.request.url.startsWith(upstream.url), wire);

@@ -25,9 +25,19 @@ describe('the audit trail', () => {
     const { details, hash, at, id: entryId, ...rest } = entry;
     assert.ok(hash.length === 64 && entryId !== '' && at > 0);
     assert.deepEqual(rest, {
-      ...{ number: 1, organisationId, workspaceId: id, resourceId: id, resourceType: 'workspaces' },
-      ...{ action: 'create', actorType: 'api_key', actorId: owner.id, actorName: 'who owner' },
-      ...{ method: 'POST', uri: '/v1/workspaces', status: 200, clientIp: '127.0.0.1' },
+      number: 1,
+      organisationId,
+      workspaceId: id,
+      resourceId: id,
+      resourceType: 'workspaces',
+      action: 'create',
+      actorType: 'api_key',
+      actorId: owner.id,
+      actorName: 'who owner',
+      method: 'POST',
+      uri: '/v1/workspaces',
+      status: 200,
+      clientIp: '127.0.0.1',
       requestId: created.headers['x-service-request-id'],
     });
     assert.doesNotMatch(details, /s3cret|wk_/);

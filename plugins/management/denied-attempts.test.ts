@@ -10,7 +10,12 @@ import { DeniedAttempts } from './audit-logs.ts';
 import management from './index.ts';
 
 const route = defineRoute({
-  ...{ id: 'things.change', method: 'PUT', path: '/things', summary: '', scope: 'x.y', audit: 'update' },
+  id: 'things.change',
+  method: 'PUT',
+  path: '/things',
+  summary: '',
+  scope: 'x.y',
+  audit: 'update',
   reply: Type.Object({}),
   handle: () => ({}),
 });
@@ -47,7 +52,9 @@ function begin() {
   const somebody = new TestContext({ headers, path: `/things/${'z'.repeat(1000)}` });
   somebody.set(matchedRoute, route);
   return {
-    ...{ written, clock, state },
+    written,
+    clock,
+    state,
     dropped: () => metrics.values.get('weir_audit_denied_dropped_total') ?? 0,
     attempt(status: number, organisationId = 'org-1', times = 1, isRoute = true) {
       const context = new TestContext({ key: testKey({ organisationId }) });

@@ -156,17 +156,23 @@ async function changedData(
   return {
     type: body.type ?? before.type,
     config: body.config === undefined ? before.config : plainObject(body.config, '/config'),
-    ...{ allowAllWorkspaces: allowAll, allowedWorkspaces },
+    allowAllWorkspaces: allowAll,
+    allowedWorkspaces,
   };
 }
 
 function show(record: StoredRecord<'deployment'>): Static<typeof Reply> {
   const { type, config, allowAllWorkspaces, allowedWorkspaces } = record.data;
   return {
-    ...{ id: record.id, slug: record.slug, name: record.name, type, config: { ...config } },
+    id: record.id,
+    slug: record.slug,
+    name: record.name,
+    type,
+    config: { ...config },
     allow_all_workspaces: allowAllWorkspaces,
     allowed_workspaces: [...allowedWorkspaces],
-    ...{ status: record.status, organisation_id: record.organisationId },
+    status: record.status,
+    organisation_id: record.organisationId,
     created_at: new Date(record.createdAt).toISOString(),
     last_updated_at: new Date(record.updatedAt).toISOString(),
     managed_by: record.managedBy ?? 'api',

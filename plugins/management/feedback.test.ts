@@ -27,9 +27,16 @@ describe('POST /feedback', () => {
     const { id, feedback_id: feedbackId, ...rest } = row;
     assert.equal(id, feedbackId);
     assert.deepEqual(rest, {
-      ...{ created_at: '2026-11-21 09:00:00.000', revision: 1, organisation_id: 'org-1' },
-      ...{ workspace_id: 'ws-1', api_key_id: 'key-1', user_id: 'ann', trace_id: 'trace' },
-      ...{ value: -3, weight: 1, metadata: '{"comment":"no","score":1}' },
+      created_at: '2026-11-21 09:00:00.000',
+      revision: 1,
+      organisation_id: 'org-1',
+      workspace_id: 'ws-1',
+      api_key_id: 'key-1',
+      user_id: 'ann',
+      trace_id: 'trace',
+      value: -3,
+      weight: 1,
+      metadata: '{"comment":"no","score":1}',
     });
     assert.deepEqual(reply, { status: 'success', message: 'Feedback was saved.', feedback_ids: [id] });
   });
@@ -100,8 +107,17 @@ describe('POST /feedback', () => {
 describe('PUT /feedback/{id}', () => {
   const id = '0198a1c2-7b3e-7c4d-8e5f-6a7b8c9d0e1f';
   const stored: FeedbackRow = {
-    ...{ id, feedback_id: id, created_at: '2026-11-20 09:00:00.000', revision: 4, organisation_id: 'org-1' },
-    ...{ workspace_id: 'ws-1', api_key_id: 'other', user_id: '', trace_id: 'trace', value: 1, weight: 0.5 },
+    id,
+    feedback_id: id,
+    created_at: '2026-11-20 09:00:00.000',
+    revision: 4,
+    organisation_id: 'org-1',
+    workspace_id: 'ws-1',
+    api_key_id: 'other',
+    user_id: '',
+    trace_id: 'trace',
+    value: 1,
+    weight: 0.5,
     metadata: '{"a":1}',
   };
 
@@ -121,8 +137,12 @@ describe('PUT /feedback/{id}', () => {
     assert.notEqual(row.id, id);
     assert.deepEqual(row, {
       ...stored,
-      ...{ id: row.id, created_at: '2026-11-21 09:00:00.000', revision: 5, value: 7 },
-      ...{ api_key_id: 'key-1', user_id: 'ann' },
+      id: row.id,
+      created_at: '2026-11-21 09:00:00.000',
+      revision: 5,
+      value: 7,
+      api_key_id: 'key-1',
+      user_id: 'ann',
     });
     assert.deepEqual(asked, [id, { organisationId: 'org-1', workspaceId: 'ws-1', asker: 'key-1' }]);
     assert.deepEqual((reply as { feedback_ids: string[] }).feedback_ids, [id]);

@@ -83,8 +83,15 @@ function createRoute({ clock, journal }: Scope): RouteDefinition {
         const id = randomUUID();
         const metadata = metadataText(one.metadata ?? {}, isList ? `/${index}/metadata` : '/metadata');
         return {
-          ...{ id, created_at: storedTime(clock.now()), feedback_id: id, revision: 1, ...ofCaller(key) },
-          ...{ trace_id: one.trace_id, value: one.value, weight: one.weight ?? 1, metadata },
+          id,
+          created_at: storedTime(clock.now()),
+          feedback_id: id,
+          revision: 1,
+          ...ofCaller(key),
+          trace_id: one.trace_id,
+          value: one.value,
+          weight: one.weight ?? 1,
+          metadata,
         };
       });
       await keep(journal, key, rows);
@@ -117,9 +124,14 @@ function updateRoute({ clock, journal, analytics }: Scope): RouteDefinition {
       if (before === undefined) throw noSuchRecord('feedback', params.id);
       const row: FeedbackRow = {
         ...before,
-        ...{ id: randomUUID(), created_at: storedTime(now), revision: before.revision + 1 },
-        ...{ api_key_id: key.id, user_id: key.userId, value: body.value },
-        ...{ weight: body.weight ?? before.weight, metadata: metadata ?? before.metadata },
+        id: randomUUID(),
+        created_at: storedTime(now),
+        revision: before.revision + 1,
+        api_key_id: key.id,
+        user_id: key.userId,
+        value: body.value,
+        weight: body.weight ?? before.weight,
+        metadata: metadata ?? before.metadata,
       };
       await keep(journal, key, [row]);
       return saved([row]);
@@ -128,10 +140,7 @@ function updateRoute({ clock, journal, analytics }: Scope): RouteDefinition {
 }
 
 function ofCaller({ organisationId, workspaceId, id, userId }: KeyRecord) {
-  return {
-    ...{ organisation_id: organisationId, workspace_id: workspaceId },
-    ...{ api_key_id: id, user_id: userId },
-  };
+  return { organisation_id: organisationId, workspace_id: workspaceId, api_key_id: id, user_id: userId };
 }
 
 function keep(journal: Scope['journal'], key: KeyRecord, rows: readonly FeedbackRow[]): Promise<void> {

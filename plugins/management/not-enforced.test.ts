@@ -27,9 +27,7 @@ describe('what is stored and does not act says so', () => {
     const read = (await call(owner, { path: `/api-keys/${made.id}` })).json();
     assertMarked(read.usage_limits);
     const { usage_limits } = read;
-    const again = await call(owner, {
-      ...{ method: 'PUT', path: `/api-keys/${made.id}`, body: { usage_limits } },
-    });
+    const again = await call(owner, { method: 'PUT', path: `/api-keys/${made.id}`, body: { usage_limits } });
     assert.equal(again.status, 200, again.text);
     assertMarked(again.json().usage_limits);
     assertMarked((await call(owner, { path: '/api-keys' })).json().data[0].usage_limits);
@@ -86,8 +84,11 @@ describe('what is stored and does not act says so', () => {
     const { owner, workspaceId } = await tenant('budget-policy');
     const path = '/policies/usage-limits';
     const body = {
-      ...{ conditions: [{ key: 'workspace_id', value: '*' }], group_by: [{ key: 'api_key' }] },
-      ...{ type: 'tokens', credit_limit: 20, workspace_id: workspaceId },
+      conditions: [{ key: 'workspace_id', value: '*' }],
+      group_by: [{ key: 'api_key' }],
+      type: 'tokens',
+      credit_limit: 20,
+      workspace_id: workspaceId,
     };
     const made = (await call(owner, { path, body })).json();
     assertMarked(made);

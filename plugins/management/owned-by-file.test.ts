@@ -29,7 +29,8 @@ describe('what the configuration owns', () => {
     keys: [
       {
         ...({ name: 'batch', type: 'workspace-service', workspace: 'ws-lab' } as const),
-        ...{ key: 'wk_0123456789abcdef', scopes: ['logs.view'] },
+        key: 'wk_0123456789abcdef',
+        scopes: ['logs.view'],
       },
     ],
   };
@@ -132,8 +133,12 @@ describe('what the configuration owns', () => {
     const organisation = {
       integrations: [
         {
-          ...{ slug: 'shared', name: 'Shared', ai_provider_id: 'openai', key: 'sk-planted-0123456789' },
-          ...{ workspaces: [{ id: 'ws-default', enabled: true }], models: [{ slug: 'm', enabled: true }] },
+          slug: 'shared',
+          name: 'Shared',
+          ai_provider_id: 'openai',
+          key: 'sk-planted-0123456789',
+          workspaces: [{ id: 'ws-default', enabled: true }],
+          models: [{ slug: 'm', enabled: true }],
         },
       ],
       configs: [{ slug: 'pc-own', name: 'Own', workspace: 'ws-default', config: { virtual_key: 'shared' } }],

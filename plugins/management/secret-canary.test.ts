@@ -52,7 +52,9 @@ const references: readonly (readonly [manager: string, auth: object, path: strin
   [
     'hashicorp_vault',
     {
-      ...{ vault_auth_type: 'approle', vault_role_id: 'role', ...vault },
+      vault_auth_type: 'approle',
+      vault_role_id: 'role',
+      ...vault,
       vault_secret_id: canaries['vault_secret_id'],
     },
     'kv/b',
@@ -60,7 +62,9 @@ const references: readonly (readonly [manager: string, auth: object, path: strin
   [
     'aws_sm',
     {
-      ...{ aws_auth_type: 'accessKey', aws_access_key_id: 'AKIDEXAMPLE', aws_region: 'us-east-1' },
+      aws_auth_type: 'accessKey',
+      aws_access_key_id: 'AKIDEXAMPLE',
+      aws_region: 'us-east-1',
       aws_secret_access_key: canaries['aws_secret_access_key'],
     },
     'c',
@@ -68,7 +72,9 @@ const references: readonly (readonly [manager: string, auth: object, path: strin
   [
     'azure_kv',
     {
-      ...{ azure_auth_mode: 'entra', ...azure, azure_vault_url: 'https://name.vault.azure.net' },
+      azure_auth_mode: 'entra',
+      ...azure,
+      azure_vault_url: 'https://name.vault.azure.net',
       azure_entra_client_secret: canaries['azure_entra_client_secret'],
     },
     'd',
@@ -109,13 +115,13 @@ test('a planted secret is in no answer, log line, audit row, export or dump of t
   await live('/integrations', integration, { key });
   const custom_headers = { 'x-tenant': canaries['mcp_header'] };
   const server = {
-    ...{
-      name: 'Tickets',
-      slug: 'tickets',
-      url: 'https://tickets.example.com/mcp',
-      workspace_id: workspaceId,
-    },
-    ...{ auth_type: 'headers', transport: 'http', configurations: { custom_headers } },
+    name: 'Tickets',
+    slug: 'tickets',
+    url: 'https://tickets.example.com/mcp',
+    workspace_id: workspaceId,
+    auth_type: 'headers',
+    transport: 'http',
+    configurations: { custom_headers },
   };
   await live('/mcp-integrations', server, { configurations: { custom_headers } });
   const used = { name: 'Tickets', mcp_integration_id: 'tickets', workspace_id: workspaceId };

@@ -5,17 +5,23 @@ import { contextFor, testKey, testScope, type TestRequest } from '../../tests/ki
 import prompts from './index.ts';
 
 const record = {
-  ...{
-    kind: 'prompt',
-    id: 'p',
-    slug: 'pp-p',
-    status: 'active',
-    organisationId: 'org-1',
-    workspaceId: 'ws-1',
-  },
+  kind: 'prompt',
+  id: 'p',
+  slug: 'pp-p',
+  status: 'active',
+  organisationId: 'org-1',
+  workspaceId: 'ws-1',
   data: {
-    ...{ template: 'Hi {{name}}', parameters: { seed: 1 }, virtualKey: 'vk', model: 'm', functions: [] },
-    ...{ tools: [], toolChoice: null, metadata: {}, isRawTemplate: false, defaultVersion: 1 },
+    template: 'Hi {{name}}',
+    parameters: { seed: 1 },
+    virtualKey: 'vk',
+    model: 'm',
+    functions: [],
+    tools: [],
+    toolChoice: null,
+    metadata: {},
+    isRawTemplate: false,
+    defaultVersion: 1,
   },
 };
 
@@ -40,7 +46,9 @@ describe('a call of a prompt', () => {
     assert.deepEqual([context.path, context.endpoint.id], ['/chat/completions', 'chat.completions']);
     assert.deepEqual(context.json, {
       messages: [{ role: 'user', content: 'Hi Ann' }],
-      ...{ model: 'm', seed: 1, stream: true },
+      model: 'm',
+      seed: 1,
+      stream: true,
     });
     const { prompt, promptVersion } = context.facts;
     assert.deepEqual([prompt, promptVersion, context.get(addressedProvider)], ['pp-p', '1', 'vk']);

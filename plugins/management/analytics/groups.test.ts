@@ -48,8 +48,11 @@ test('groups show the columns that are asked for instead of the usual ones', asy
   assert.deepEqual(asked.columns, ['p95_latency', 'first_seen']);
   assert.deepEqual(reply.data, [
     {
-      ...{ object: 'analytics-group', user: 'ann', requests: 1 },
-      ...{ p95_latency: 12.5, first_seen: '2026-11-21T08:59:59.001Z' },
+      object: 'analytics-group',
+      user: 'ann',
+      requests: 1,
+      p95_latency: 12.5,
+      first_seen: '2026-11-21T08:59:59.001Z',
     },
   ]);
   await assert.rejects(ask('/analytics/groups/users', rows, {}, { columns: 'p95_latencyy' }), {
@@ -60,7 +63,10 @@ test('groups show the columns that are asked for instead of the usual ones', asy
 
 test('groups/metadata/{metadataKey}: everything that is known of its values', async () => {
   const columns = {
-    ...{ cost: '1.5', avg_tokens: 2.5, avg_weighted_feedback: null, requests_with_feedback: '0' },
+    cost: '1.5',
+    avg_tokens: 2.5,
+    avg_weighted_feedback: null,
+    requests_with_feedback: '0',
     last_seen: '2026-11-21 08:59:59.001',
   };
   const query = { page_size: 2, current_page: 3, virtual_keys: 'a' };
@@ -74,8 +80,14 @@ test('groups/metadata/{metadataKey}: everything that is known of its values', as
   assert.deepEqual([asked.limit, asked.offset, asked.filter], [2, 6, { virtualKeys: ['a'] }]);
   assert.deepEqual(reply.data, [
     {
-      ...{ object: 'analytics-group', metadata_value: 'ann', requests: 1, cost: 1.5, avg_tokens: 2.5 },
-      ...{ avg_weighted_feedback: null, requests_with_feedback: 0, last_seen: '2026-11-21T08:59:59.001Z' },
+      object: 'analytics-group',
+      metadata_value: 'ann',
+      requests: 1,
+      cost: 1.5,
+      avg_tokens: 2.5,
+      avg_weighted_feedback: null,
+      requests_with_feedback: 0,
+      last_seen: '2026-11-21T08:59:59.001Z',
     },
   ]);
 });

@@ -196,7 +196,8 @@ async function pageOfGroups(group: NamedGroup, by: GroupBy, call: Call, scope: S
   const columns = call.query.columns === undefined ? group.columns : columnsOf(call.query.columns);
   const { total, rows } = await scope.analytics.groups({
     ...analyticsQuestion(call, scope),
-    ...{ by, columns },
+    by,
+    columns,
     ...groupPage(call.query),
   });
   return { object: 'list' as const, total, data: rows.map((row) => shownGroup(group.field, columns, row)) };

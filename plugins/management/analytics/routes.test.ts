@@ -232,14 +232,22 @@ describe('cache/hit-rate', () => {
     assert.deepEqual(reply.summary, { total: 6, rate: 60 });
     assert.deepEqual(reply.data_points, [
       {
-        ...{ timestamp: times[0], simple_hits: 3, semantic_hits: 0, rate: 50 },
+        timestamp: times[0],
+        simple_hits: 3,
+        semantic_hits: 0,
+        rate: 50,
         // Four requests that were no hits cost 0.08 dollars, and took 100 ms longer.
-        ...{ cumulative_simple_cache_savings: 0.06, cumulative_semantic_cache_savings: 0 },
+        cumulative_simple_cache_savings: 0.06,
+        cumulative_semantic_cache_savings: 0,
         cumulative_time_savings: 300,
       },
       {
-        ...{ timestamp: times[1], simple_hits: 1, semantic_hits: 2, rate: 75 },
-        ...{ cumulative_simple_cache_savings: 0.08, cumulative_semantic_cache_savings: 0.04 },
+        timestamp: times[1],
+        simple_hits: 1,
+        semantic_hits: 2,
+        rate: 75,
+        cumulative_simple_cache_savings: 0.08,
+        cumulative_semantic_cache_savings: 0.04,
         cumulative_time_savings: 600,
       },
     ]);

@@ -206,16 +206,24 @@ export function newUserKey({ invite, user, workspaceId, secret, rules, now }: Pr
   return {
     id: randomUUID(),
     organisationId: invite.organisationId,
-    ...{ workspaceId, userId: user.id, name: `${user.email.slice(0, 240)} (invite)`, description: '' },
+    workspaceId,
+    userId: user.id,
+    name: `${user.email.slice(0, 240)} (invite)`,
+    description: '',
     type: 'workspace-user',
     status: 'active',
     scopes: invite.keyScopes,
-    ...{ rateLimits: [], usageLimits: undefined, defaults: {}, alertEmails: [] },
+    rateLimits: [],
+    usageLimits: undefined,
+    defaults: {},
+    alertEmails: [],
     masked: secret.masked,
     secrets: [{ hash: secret.hash, expiresAt: undefined }],
     creationMode: 'auto',
     expiresAt: endOfKey(undefined, rules, now),
-    ...{ createdAt: now, updatedAt: now, version: 1 },
+    createdAt: now,
+    updatedAt: now,
+    version: 1,
   };
 }
 

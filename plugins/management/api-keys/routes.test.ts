@@ -16,12 +16,12 @@ describe('a key', () => {
     const { tenant, call } = await startAdministration(t, resources);
     const { owner, organisationId, workspaceId } = await tenant('life');
     const body = {
-      ...{
-        name: 'batch',
-        workspace_id: 'ws-life-default',
-        scopes: ['completions:write', 'logs.view', 'logs.view'],
-      },
-      ...{ description: 'Nightly', alert_emails: ['ops@example.com'], expires_at: '2099-01-01T00:00:00Z' },
+      name: 'batch',
+      workspace_id: 'ws-life-default',
+      scopes: ['completions:write', 'logs.view', 'logs.view'],
+      description: 'Nightly',
+      alert_emails: ['ops@example.com'],
+      expires_at: '2099-01-01T00:00:00Z',
       rate_limits: [{ type: 'tokens', unit: 'rps', value: 0 }],
       usage_limits: { credit_limit: 10, periodic_reset: 'weekly' },
       defaults: {
@@ -50,17 +50,26 @@ describe('a key', () => {
       ['cost', 10, 'weekly', 0],
     );
     assert.deepEqual(rest, {
-      ...{ id, object, name: 'batch', description: 'Nightly', type: 'workspace-service', status: 'active' },
+      id,
+      object,
+      name: 'batch',
+      description: 'Nightly',
+      type: 'workspace-service',
+      status: 'active',
       key: `${secret.slice(0, 5)}…${secret.slice(-2)}`,
-      ...{ organisation_id: organisationId, workspace_id: workspaceId, user_id: null, creation_mode: 'api' },
-      ...{
-        scopes: ['completions.write', 'logs.view'],
-        rate_limits: body.rate_limits,
-        defaults: body.defaults,
-      },
-      ...{ alert_emails: body.alert_emails, expires_at: '2099-01-01T00:00:00.000Z' },
+      organisation_id: organisationId,
+      workspace_id: workspaceId,
+      user_id: null,
+      creation_mode: 'api',
+      scopes: ['completions.write', 'logs.view'],
+      rate_limits: body.rate_limits,
+      defaults: body.defaults,
+      alert_emails: body.alert_emails,
+      expires_at: '2099-01-01T00:00:00.000Z',
       // The store of analytics answers that no request was sent with it.
-      ...{ key_transition_expires_at: null, current_usage: 0, managed_by: 'api' },
+      key_transition_expires_at: null,
+      current_usage: 0,
+      managed_by: 'api',
     });
     assert.deepEqual((await call(owner, { path: '/api-keys' })).json(), {
       object: 'list',
@@ -205,7 +214,9 @@ describe('the rotation of a key', () => {
     const { id } = (await call(owner, { path: service, body })).json();
     const scopes = ['workspace_service_api_keys.rotate', 'logs.view'];
     const answer = await call(key({ kind: 'workspace-service', scopes }), {
-      ...{ method: 'POST', path: `/api-keys/${id}/rotate`, body: {} },
+      method: 'POST',
+      path: `/api-keys/${id}/rotate`,
+      body: {},
     });
     assert.deepEqual(
       [answer.status, answer.json().errors],

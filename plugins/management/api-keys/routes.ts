@@ -114,7 +114,8 @@ function rotateApiKeyRoute({ clock, keyPrefix }: Scope): RouteDefinition {
             { hash: secret.hash, expiresAt: undefined },
             ...(present === undefined ? [] : [{ hash: present.hash, expiresAt: until }]),
           ],
-          ...{ updatedAt: now, version: before.version + 1 },
+          updatedAt: now,
+          version: before.version + 1,
         });
         if (!isReplaced) throw staleVersion();
         return { id: before.id, workspaceId: before.workspaceId, result: undefined };
@@ -138,8 +139,12 @@ const Reply = Type.Object({
 });
 
 const empty = {
-  ...{ description: '', rateLimits: [], usageLimits: undefined, defaults: {} },
-  ...{ alertEmails: [], expiresAt: undefined },
+  description: '',
+  rateLimits: [],
+  usageLimits: undefined,
+  defaults: {},
+  alertEmails: [],
+  expiresAt: undefined,
 };
 
 /** `POST /api-keys/{type}/{sub-type}`: one route for each type of key, as each has a scope of its own. */
@@ -156,7 +161,9 @@ function createApiKeyRoutes(scope: Scope): readonly RouteDefinition[] {
       reply: Reply,
       examples: {
         request: {
-          ...{ name: 'batch', scopes: scopesExample[type], expires_at: '2030-01-01T00:00:00Z' },
+          name: 'batch',
+          scopes: scopesExample[type],
+          expires_at: '2030-01-01T00:00:00Z',
           ...(type !== 'organisation-service' && { workspace_id: 'ws-laboratory-abcdef' }),
         },
         response: { id: apiKeyExample.id, key: secretExample, object: 'api-key' },
@@ -177,7 +184,9 @@ function createApiKeyRoutes(scope: Scope): readonly RouteDefinition[] {
           masked: secret.masked,
           secrets: [{ hash: secret.hash, expiresAt: undefined }],
           creationMode: 'api',
-          ...{ createdAt: now, updatedAt: now, version: 1 },
+          createdAt: now,
+          updatedAt: now,
+          version: 1,
         };
         await write(async (writer) => {
           const named = 'workspace_id' in body ? body.workspace_id : undefined;
@@ -191,7 +200,9 @@ function createApiKeyRoutes(scope: Scope): readonly RouteDefinition[] {
           return { id: record.id, workspaceId, result: undefined };
         });
         return {
-          ...{ id: record.id, key: secret.text, object: 'api-key' as const },
+          id: record.id,
+          key: secret.text,
+          object: 'api-key' as const,
           ...limitWarning((body.usage_limits ?? undefined) !== undefined),
         };
       },
@@ -366,7 +377,8 @@ function updateRoute(scope: Scope): RouteDefinition {
           ...content,
           expiresAt: await endFor(writer, before, body.expires_at, content.expiresAt),
           scopes: body.scopes === undefined ? before.scopes : readScopes(key, before.type, body.scopes),
-          ...{ updatedAt: now, version: before.version + 1 },
+          updatedAt: now,
+          version: before.version + 1,
         };
         if (!(await writer.apiKeys.replace(after))) throw staleVersion();
         return { id: after.id, workspaceId: after.workspaceId, result: after };

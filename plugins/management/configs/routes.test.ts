@@ -54,10 +54,26 @@ const saying = (user: string) => ({ virtual_key: 'up', override_params: { user }
 /** Stores a key of the workspace with this default config. */
 async function addKey({ organisationId, workspaceId }: TestTenant, name: string, configId: string) {
   const key: ApiKeyRecord = {
-    ...{ id: randomUUID(), organisationId, workspaceId, userId: '', name, description: '' },
-    ...{ type: 'workspace-service', status: 'active', scopes: [], rateLimits: [], usageLimits: undefined },
-    ...{ defaults: { configId }, alertEmails: [], masked: '', creationMode: 'api', expiresAt: undefined },
-    ...{ secrets: [{ hash: randomUUID(), expiresAt: undefined }], createdAt: 1, updatedAt: 1, version: 1 },
+    id: randomUUID(),
+    organisationId,
+    workspaceId,
+    userId: '',
+    name,
+    description: '',
+    type: 'workspace-service',
+    status: 'active',
+    scopes: [],
+    rateLimits: [],
+    usageLimits: undefined,
+    defaults: { configId },
+    alertEmails: [],
+    masked: '',
+    creationMode: 'api',
+    expiresAt: undefined,
+    secrets: [{ hash: randomUUID(), expiresAt: undefined }],
+    createdAt: 1,
+    updatedAt: 1,
+    version: 1,
   };
   await opened.resources.write(organisationId, ({ apiKeys }) => apiKeys.insert(key));
 }
@@ -76,10 +92,21 @@ describe('saved configs', () => {
     const { created_at: createdAt, last_updated_at: updatedAt, ...shown } = got.data;
     assert.ok(createdAt <= updatedAt);
     assert.deepEqual(shown, {
-      ...{ id, slug, name: 'My One', organisation_id: tenant.organisationId },
-      ...{ workspace_id: tenant.workspaceId, is_default: 0, status: 'active', managed_by: 'api' },
-      ...{ owner_id: service.id, updated_by: service.id, object: 'config' },
-      ...{ config: saying('a'), format: 'json', type: 'WORKSPACE_CONFIG', version_id: first },
+      id,
+      slug,
+      name: 'My One',
+      organisation_id: tenant.organisationId,
+      workspace_id: tenant.workspaceId,
+      is_default: 0,
+      status: 'active',
+      managed_by: 'api',
+      owner_id: service.id,
+      updated_by: service.id,
+      object: 'config',
+      config: saying('a'),
+      format: 'json',
+      type: 'WORKSPACE_CONFIG',
+      version_id: first,
     });
     const body = { slug, config: JSON.stringify(saying('b')) };
     const changed = await call(tenant.owner, {
@@ -218,7 +245,8 @@ describe('saved configs', () => {
     const other = await save({ targets: [{ config: slug }] });
     await addKey(tenant, 'batch', slug);
     const named = await call(tenant.owner, {
-      ...{ method: 'PUT', path: `/admin/workspaces/${tenant.workspaceId}` },
+      method: 'PUT',
+      path: `/admin/workspaces/${tenant.workspaceId}`,
       body: { defaults: { config_id: slug } },
     });
     assert.equal(named.status, 200, named.text);

@@ -63,8 +63,14 @@ function addConfigVersion(
   { organisationId, id: recordId, name, data, updatedBy, updatedAt }: StoredRecord<'config'>,
 ): Promise<RecordVersion<'config'>> {
   return records.addVersion('config', organisationId, {
-    ...{ id: randomUUID(), recordId, name, data, description: '', labelId: '' },
-    ...{ createdBy: updatedBy, createdAt: updatedAt },
+    id: randomUUID(),
+    recordId,
+    name,
+    data,
+    description: '',
+    labelId: '',
+    createdBy: updatedBy,
+    createdAt: updatedAt,
   });
 }
 
@@ -127,10 +133,21 @@ function createRoute({ clock, directory, router }: Scope): RouteDefinition {
         const { organisationId, id: workspaceId } = await requiredWorkspace(writer, key, body.workspace_id);
         router.checkConfig({ text, slug, place: { organisationId, workspaceId } });
         const record: StoredRecord<'config'> = {
-          ...{ kind: 'config', id, organisationId, workspaceId, slug, name: body.name, status: 'active' },
-          ...{ parentId: '', secrets: {}, createdBy: maker, updatedBy: maker },
+          kind: 'config',
+          id,
+          organisationId,
+          workspaceId,
+          slug,
+          name: body.name,
+          status: 'active',
+          parentId: '',
+          secrets: {},
+          createdBy: maker,
+          updatedBy: maker,
           data: { config: storedConfig(text), isDefault },
-          ...{ createdAt: now, updatedAt: now, version: 1 },
+          createdAt: now,
+          updatedAt: now,
+          version: 1,
         };
         if (isDefault) await takeDefault(writer, record);
         await writer.records.insert(record);

@@ -99,8 +99,14 @@ export function exportFileRoute(scope: Scope): RouteDefinition {
 function bearerOf(scope: Scope, token: string): KeyRecord {
   const { organisationId, exportId, expiresAt } = exportsOf(scope).readToken(token);
   return {
-    ...{ id: exportId, name: `link to the export ${exportId}`, kind: 'workspace-user', organisationId },
-    ...{ workspaceId: '', userId: '', scopes: [exportScope], expiresAt },
+    id: exportId,
+    name: `link to the export ${exportId}`,
+    kind: 'workspace-user',
+    organisationId,
+    workspaceId: '',
+    userId: '',
+    scopes: [exportScope],
+    expiresAt,
   };
 }
 
@@ -131,8 +137,11 @@ export function planOf(filters: ExportFilters, now: number, { maxRows }: LogExpo
   const { window, filter } = readFilter(values, now);
   return {
     filters: plainObject(filters, '/filters'),
-    ...{ from: window.from, to: window.to, filter: plainObject({ ...filter }, '/filters') },
-    ...{ skip: (page ?? 0) * (size ?? 0), limit: Math.min(size ?? maxRows, maxRows) },
+    from: window.from,
+    to: window.to,
+    filter: plainObject({ ...filter }, '/filters'),
+    skip: (page ?? 0) * (size ?? 0),
+    limit: Math.min(size ?? maxRows, maxRows),
   };
 }
 
@@ -159,9 +168,7 @@ export async function countRows(
   { from, to, filter, filters, skip, limit }: ExportPlan,
   visibility: Visibility,
 ): Promise<number> {
-  const matching = await analytics.countLogs({
-    ...{ window: { from, to }, visibility, filter },
-  });
+  const matching = await analytics.countLogs({ window: { from, to }, visibility, filter });
   if (matching > limit && filters['page_size'] === undefined) {
     const message = `match ${matching} requests, and one file takes ${limit} (exports.max_rows); ask for a shorter time, or for pages with "page_size"`;
     throw refusedBody([{ path: '/filters', message }]);

@@ -114,10 +114,18 @@ export const DraftReply = Type.Object({
 export function showExport(record: StoredRecord<'log_export'>): Static<typeof ExportReply> {
   const { data } = record;
   return {
-    ...{ id: record.id, organisation_id: record.organisationId, workspace_id: record.workspaceId ?? '' },
-    ...{ filters: { ...data.filters }, requested_data: [...data.requestedData], format: data.format },
-    ...{ status: data.state, description: data.description, error: data.error },
-    ...{ total_records: data.total, rows_written: data.rows, bytes_written: data.bytes },
+    id: record.id,
+    organisation_id: record.organisationId,
+    workspace_id: record.workspaceId ?? '',
+    filters: { ...data.filters },
+    requested_data: [...data.requestedData],
+    format: data.format,
+    status: data.state,
+    description: data.description,
+    error: data.error,
+    total_records: data.total,
+    rows_written: data.rows,
+    bytes_written: data.bytes,
     created_at: timeText(record.createdAt),
     last_updated_at: timeText(record.updatedAt),
     started_at: timeOrNull(data.startedAt),

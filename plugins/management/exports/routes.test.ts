@@ -54,14 +54,21 @@ async function setUp(t: TestContext, setting: Setting = {}) {
   });
   const features = readFeatures(environment);
   const place = exportPlace({
-    ...{ analytics: logs, resources, blobs: createFileBlobs(folder), clock, directory, features },
+    analytics: logs,
+    resources,
+    blobs: createFileBlobs(folder),
+    clock,
+    directory,
+    features,
     settings: { expires_days: 7, max_rows: maxRows, link_minutes: 60, denied_fields: denied },
   });
   const started = await startAdministration(t, resources, {
     exports: createLogExports(place),
     // A store is more than its own members.
     analytics: { logs: (query) => logs.logs(query), countLogs: (query) => logs.countLogs(query) },
-    ...{ directory, features, clock },
+    directory,
+    features,
+    clock,
   });
   const tenant = await started.tenant('exports');
   const key = (overrides: Partial<KeyRecord> = {}): KeyRecord => {
@@ -116,7 +123,8 @@ describe('exports: routes', () => {
     );
     await refused({ method: 'POST', path: `${one}/cancel` }, 409, /Only one that is running/);
     const changed = await ok({
-      ...{ method: 'PUT', path: one },
+      method: 'PUT',
+      path: one,
       body: { filters, requested_data: ['id', 'metadata'], format: 'csv', exportId: made.id },
     });
     assert.equal(changed.id, made.id);
@@ -351,7 +359,9 @@ describe('exports: who may', () => {
     const all = (await ok({ path: base, body: draft })).id as string;
     const hers = (await ok({ path: base, body: draft }, ann)).id as string;
     assert.deepEqual(logs.counted.at(-1)?.visibility, {
-      ...{ organisationId, workspaceId, userId: 'ann' },
+      organisationId,
+      workspaceId,
+      userId: 'ann',
       asker: ann.id,
     });
     for (const [caller, id, status] of [

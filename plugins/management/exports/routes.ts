@@ -68,8 +68,16 @@ function startExportRoute(scope: Scope): RouteDefinition {
       const to = Math.max(before.data.from, Math.min(before.data.to, now));
       const total = await countRows(scope, { ...before.data, to }, exportVisibility(before));
       const after = changed(before, key, now, {
-        ...{ state: 'in_progress', run: before.data.run + 1, to, total, rows: 0, bytes: 0, error: '' },
-        ...{ startedAt: now, finishedAt: undefined, expiresAt: undefined },
+        state: 'in_progress',
+        run: before.data.run + 1,
+        to,
+        total,
+        rows: 0,
+        bytes: 0,
+        error: '',
+        startedAt: now,
+        finishedAt: undefined,
+        expiresAt: undefined,
       });
       await write(async (writer) => {
         await requireFreePlace(writer, before);
@@ -237,15 +245,37 @@ function createRoute(scope: Scope): RouteDefinition {
       const removed = await write(async (writer) => {
         const oldest = await makeRoom(writer, workspace);
         await writer.records.insert({
-          ...{ kind: 'log_export', id, organisationId, workspaceId, slug: id, name: `export ${id}` },
-          ...{ status: 'active', parentId: '', secrets: {}, createdBy: by, updatedBy: by, version: 1 },
-          ...{ createdAt: now, updatedAt: now },
+          kind: 'log_export',
+          id,
+          organisationId,
+          workspaceId,
+          slug: id,
+          name: `export ${id}`,
+          status: 'active',
+          parentId: '',
+          secrets: {},
+          createdBy: by,
+          updatedBy: by,
+          version: 1,
+          createdAt: now,
+          updatedAt: now,
           data: {
             ...plan,
-            ...{ description: body.description ?? '', format: body.format ?? 'jsonl', requestedData },
-            ...{ visibleUserId: visibility.userId, visibleKeyId: visibility.apiKeyId },
-            ...{ creator: creatorOf(key, directory), state: 'draft', run: 0, total, rows: 0, bytes: 0 },
-            ...{ error: '', startedAt: undefined, finishedAt: undefined, expiresAt: undefined },
+            description: body.description ?? '',
+            format: body.format ?? 'jsonl',
+            requestedData,
+            visibleUserId: visibility.userId,
+            visibleKeyId: visibility.apiKeyId,
+            creator: creatorOf(key, directory),
+            state: 'draft',
+            run: 0,
+            total,
+            rows: 0,
+            bytes: 0,
+            error: '',
+            startedAt: undefined,
+            finishedAt: undefined,
+            expiresAt: undefined,
           },
         });
         return { id, workspaceId, result: oldest };

@@ -74,13 +74,16 @@ export const WholeGuardrail = Type.Object({
 /** Puts a stored guardrail into the shape of lists. */
 export function showGuardrail(record: StoredRecord<'guardrail'>): Static<typeof GuardrailReply> {
   return {
-    ...{ id: record.id, name: record.name, slug: record.slug },
+    id: record.id,
+    name: record.name,
+    slug: record.slug,
     ...(record.status === 'active' ? notEnforcedMarks('guardrails') : { status: record.status }),
     organisation_id: record.organisationId,
     workspace_id: record.workspaceId ?? null,
     created_at: new Date(record.createdAt).toISOString(),
     last_updated_at: new Date(record.updatedAt).toISOString(),
-    ...{ owner_id: record.createdBy, updated_by: record.updatedBy },
+    owner_id: record.createdBy,
+    updated_by: record.updatedBy,
     managed_by: record.managedBy ?? 'api',
     object: 'guardrail',
   };
@@ -92,7 +95,9 @@ export function showWholeGuardrail(record: StoredRecord<'guardrail'>): Static<ty
   return {
     ...showGuardrail(record),
     checks: checks.map(({ id, name, isEnabled, parameters }) => ({
-      ...{ id, name, parameters: { ...parameters } },
+      id,
+      name,
+      parameters: { ...parameters },
       is_enabled: isEnabled,
     })),
     actions: { ...actions },

@@ -9,7 +9,9 @@ const check = {
   parameters: { params: { blockedKeys: ['logit_bias'] } },
 };
 const whole = {
-  ...{ deny: true, async: false, sequential: false },
+  deny: true,
+  async: false,
+  sequential: false,
   on_success: { feedback: { value: 5, weight: 1, metadata: '' } },
   on_fail: { feedback: { value: -5, weight: 1, metadata: '' } },
 };
@@ -121,8 +123,14 @@ describe('deployments', () => {
     const { created_at, last_updated_at, ...read } = (await call(owner, { path: `${path}/europe` })).json();
     assert.equal(created_at, last_updated_at);
     assert.deepEqual(read, {
-      ...{ id, ...body, allow_all_workspaces: true, allowed_workspaces: [], status: 'active' },
-      ...{ organisation_id: organisationId, managed_by: 'api', object },
+      id,
+      ...body,
+      allow_all_workspaces: true,
+      allowed_workspaces: [],
+      status: 'active',
+      organisation_id: organisationId,
+      managed_by: 'api',
+      object,
     });
     const change = { type: 'non-production', allowed_workspaces: ['ws-deployed-default', workspaceId] };
     const changed = (await call(owner, { method: 'PUT', path: `${path}/${id}`, body: change })).json();

@@ -104,11 +104,16 @@ describe('a secret that is stored', () => {
 
 describe('a secret reference', () => {
   const auth_config = {
-    ...{ vault_auth_type: 'token', vault_token: 'hvs.planted-0123456789' },
+    vault_auth_type: 'token',
+    vault_token: 'hvs.planted-0123456789',
     vault_addr: 'https://vault.example.com',
   };
   const body = {
-    ...{ name: 'Ref', slug: 'ref', manager_type: 'hashicorp_vault', secret_path: 'kv/a', auth_config },
+    name: 'Ref',
+    slug: 'ref',
+    manager_type: 'hashicorp_vault',
+    secret_path: 'kv/a',
+    auth_config,
   };
   const secret_mappings = [{ target_field: 'key', secret_reference_id: 'ref' }];
   const integration = { name: 'One', slug: 'one', ai_provider_id: 'openai', secret_mappings };

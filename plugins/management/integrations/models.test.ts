@@ -34,7 +34,7 @@ for (const [provider, model] of [
 ] as const) {
   test(`nothing is invented for ${provider} ${model}`, () =>
     assert.throws(() => ask(provider, model), {
-      ...{ code: 'resource_not_found' },
+      code: 'resource_not_found',
       message: new RegExp(`model "${model}" at the provider "${provider}"`),
     }));
 }

@@ -170,8 +170,11 @@ function showModel(model: IntegrationModel, plain: PlainSecrets): Static<typeof 
   const host = model.configurations['custom_host'];
   const headers = plain[modelHeaders(model.slug)];
   return {
-    ...{ slug: model.slug, name: model.slug, enabled: model.enabled },
-    ...{ is_custom: model.isCustom, is_finetune: model.isFinetune },
+    slug: model.slug,
+    name: model.slug,
+    enabled: model.enabled,
+    is_custom: model.isCustom,
+    is_finetune: model.isFinetune,
     base_model_slug: model.baseModelSlug === '' ? null : model.baseModelSlug,
     configurations: {
       ...(typeof host === 'string' && { custom_host: host }),
@@ -191,8 +194,13 @@ function showModel(model: IntegrationModel, plain: PlainSecrets): Static<typeof 
 
 /** A model for the reference. */
 const modelExample: Static<typeof IntegrationModelReply> = {
-  ...{ slug: 'gpt-4o-mini', name: 'gpt-4o-mini', enabled: true, is_custom: false, is_finetune: false },
-  ...{ base_model_slug: null, configurations: {} },
+  slug: 'gpt-4o-mini',
+  name: 'gpt-4o-mini',
+  enabled: true,
+  is_custom: false,
+  is_finetune: false,
+  base_model_slug: null,
+  configurations: {},
 };
 
 const path = '/integrations/{slug}/models';

@@ -90,7 +90,9 @@ export async function readMappings(
       continue;
     }
     mappings.push({
-      ...{ targetField, secretReferenceId: found.id, secretKey: one.secret_key ?? '' },
+      targetField,
+      secretReferenceId: found.id,
+      secretKey: one.secret_key ?? '',
       valueFormat: one.value_format ?? 'string',
     });
   }
@@ -175,7 +177,10 @@ export async function changedIntegration(
   // Without a word about them they are what they are; they are judged again, for the key may have gone.
   const settings = body.configurations ?? givenAgain(before);
   const { content, issues } = changedContent(body, before, {
-    ...{ key, secretMappings, row, machineIdentity: owner.workspaceId === undefined },
+    key,
+    secretMappings,
+    row,
+    machineIdentity: owner.workspaceId === undefined,
     configurations: unmaskedConfigurations(settings, before.plain, mistakes),
   });
   mistakes.push(...issues);
@@ -325,19 +330,30 @@ export function showAccess(access: IntegrationAccess): Static<typeof AccessReply
 
 /** An integration for the reference. */
 export const integrationExample: Static<typeof IntegrationReply> = {
-  ...{ id: '3f0c8f2e-7a0d-4b62-9f3c-2f3f6f9d7a10', slug: 'openai-prod', name: 'OpenAI, production' },
-  ...{ organisation_id: '0b0ad9c2-5d0c-4d8a-a6d0-5b6d1a2f8c11', workspace_id: null, type: 'organisation' },
-  ...{ ai_provider_id: 'openai', description: '', status: 'active', managed_by: 'api' },
-  ...{ created_at: '2026-11-21T09:00:00.000Z', last_updated_at: '2026-11-21T09:00:00.000Z' },
+  id: '3f0c8f2e-7a0d-4b62-9f3c-2f3f6f9d7a10',
+  slug: 'openai-prod',
+  name: 'OpenAI, production',
+  organisation_id: '0b0ad9c2-5d0c-4d8a-a6d0-5b6d1a2f8c11',
+  workspace_id: null,
+  type: 'organisation',
+  ai_provider_id: 'openai',
+  description: '',
+  status: 'active',
+  managed_by: 'api',
+  created_at: '2026-11-21T09:00:00.000Z',
+  last_updated_at: '2026-11-21T09:00:00.000Z',
   object: 'integration',
 };
 
 /** The same with everything that the answer about one has. */
 export const wholeIntegrationExample: Static<typeof IntegrationDetail> = {
   ...integrationExample,
-  ...{ masked_key: 'sk…9Q', configurations: { openai_project: 'proj-1' } },
+  masked_key: 'sk…9Q',
+  configurations: { openai_project: 'proj-1' },
   global_workspace_access_settings: { enabled: true, usage_limits: null, rate_limits: null },
-  ...{ allow_all_models: true, workspace_count: 0, secret_mappings: [] },
+  allow_all_models: true,
+  workspace_count: 0,
+  secret_mappings: [],
   pricing_adjustments: { multiplier: { default: 1 } },
 };
 

@@ -64,15 +64,15 @@ describe('integrations', () => {
   test('a planted secret is in no answer, log line and audit row', async (t) => {
     const { call, owner, gateway, workspaceId } = await start(t);
     const body = {
-      ...{
-        name: 'Canary',
-        slug: 'canary',
-        ai_provider_id: 'bedrock',
-        workspace_id: workspaceId,
-        key: planted,
-      },
+      name: 'Canary',
+      slug: 'canary',
+      ai_provider_id: 'bedrock',
+      workspace_id: workspaceId,
+      key: planted,
       configurations: {
-        ...{ aws_region: 'us-east-1', aws_access_key_id: planted, aws_secret_access_key: planted },
+        aws_region: 'us-east-1',
+        aws_access_key_id: planted,
+        aws_secret_access_key: planted,
         custom_headers: { 'x-tenant': planted },
       },
     };
@@ -155,23 +155,24 @@ describe('integrations', () => {
     const { ok, refused, organisationId, workspaceId } = await start(t);
     await resources.write(organisationId, async ({ records }) => {
       const base = {
-        ...{
-          kind: 'secret_reference' as const,
-          organisationId,
-          workspaceId: undefined,
-          status: 'active' as const,
-          parentId: '',
-        },
-        ...{ secrets: {}, createdBy: 'k', updatedBy: 'k', createdAt: 1, updatedAt: 1, version: 1 },
+        kind: 'secret_reference' as const,
+        organisationId,
+        workspaceId: undefined,
+        status: 'active' as const,
+        parentId: '',
+        secrets: {},
+        createdBy: 'k',
+        updatedBy: 'k',
+        createdAt: 1,
+        updatedAt: 1,
+        version: 1,
       };
       const data = {
-        ...{
-          description: '',
-          managerType: 'environment' as const,
-          authConfig: {},
-          secretPath: 'P',
-          secretKey: '',
-        },
+        description: '',
+        managerType: 'environment' as const,
+        authConfig: {},
+        secretPath: 'P',
+        secretKey: '',
         allowAllWorkspaces: false,
       };
       const ids = ['0', '1'].map((digit) => `11111111-1111-4111-8111-11111111111${digit}`);
@@ -182,7 +183,10 @@ describe('integrations', () => {
       await records.insert({ ...base, id: other, slug: 'away', name: 'away', data: away });
     });
     const body = (reference: string) => ({
-      ...{ name: reference, slug: reference, ai_provider_id: 'openai', workspace_id: workspaceId },
+      name: reference,
+      slug: reference,
+      ai_provider_id: 'openai',
+      workspace_id: workspaceId,
       secret_mappings: [{ target_field: 'key', secret_reference_id: reference }],
     });
     await ok({ path: '/integrations', body: body('own') });
@@ -199,7 +203,8 @@ describe('integrations', () => {
     await refused({ path: '/integrations/shared' }, 404, /No integration/, service);
     assert.equal((await ok({ path: '/integrations' }, service)).total, 0);
     await ok({
-      ...{ method: 'PUT', path: '/integrations/shared/workspaces' },
+      method: 'PUT',
+      path: '/integrations/shared/workspaces',
       body: { workspaces: [{ id: workspaceId, enabled: true }] },
     });
     await refused({ path: '/integrations/shared' }, 403, /organisation_integrations.read/, service);
@@ -218,9 +223,20 @@ describe('integrations', () => {
     await ok({ path: '/integrations', body }, service);
     await resources.write(organisationId, ({ records }) =>
       records.insert({
-        ...{ kind: 'config', id: '22222222-2222-4222-8222-222222222222', organisationId, workspaceId },
-        ...{ slug: 'pc-a', name: 'a', status: 'active', parentId: '', secrets: {}, createdBy: 'k' },
-        ...{ updatedBy: 'k', createdAt: 1, updatedAt: 1, version: 1 },
+        kind: 'config',
+        id: '22222222-2222-4222-8222-222222222222',
+        organisationId,
+        workspaceId,
+        slug: 'pc-a',
+        name: 'a',
+        status: 'active',
+        parentId: '',
+        secrets: {},
+        createdBy: 'k',
+        updatedBy: 'k',
+        createdAt: 1,
+        updatedAt: 1,
+        version: 1,
         data: { config: { targets: [{ provider: '@used' }] }, isDefault: false },
       }),
     );
@@ -240,7 +256,11 @@ describe('models of an integration', () => {
       pay_as_you_go: { request_token: { price: 0.00025 }, response_token: { price: 0.001 } },
     };
     const own = {
-      ...{ slug: 'own', enabled: true, is_custom: true, base_model_slug: 'gpt-4o', pricing_config },
+      slug: 'own',
+      enabled: true,
+      is_custom: true,
+      base_model_slug: 'gpt-4o',
+      pricing_config,
       configurations: { custom_host: 'https://own.example.com/v1', custom_headers: { 'x-a': planted } },
     };
     const models = [own, { slug: 'gpt-4o', enabled: false }];

@@ -79,7 +79,8 @@ function listRoute(): RouteDefinition {
     reply: Reply,
     examples: {
       response: {
-        ...{ total: 1, workspaces: [{ id: '5a5b1f38-9a4f-4b40-8f1c-2b7d8a3c9d12', ...limits }] },
+        total: 1,
+        workspaces: [{ id: '5a5b1f38-9a4f-4b40-8f1c-2b7d8a3c9d12', ...limits }],
         global_workspace_access: limits,
       },
     },

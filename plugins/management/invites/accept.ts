@@ -107,7 +107,10 @@ async function invited(
     name: `invite of ${invite.email}`,
     kind: 'workspace-user',
     organisationId: invite.organisationId,
-    ...{ workspaceId: '', userId: '', scopes: [acceptScope], expiresAt: invite.expiresAt },
+    workspaceId: '',
+    userId: '',
+    scopes: [acceptScope],
+    expiresAt: invite.expiresAt,
   };
 }
 
@@ -165,8 +168,14 @@ async function userOf(
   if (present !== undefined) return present;
   const user: UserRecord = {
     id: randomUUID(),
-    ...{ organisationId, email, firstName, lastName, role },
-    ...{ createdAt: now, updatedAt: now, version: 1 },
+    organisationId,
+    email,
+    firstName,
+    lastName,
+    role,
+    createdAt: now,
+    updatedAt: now,
+    version: 1,
   };
   await users.insert(user);
   return user;

@@ -47,7 +47,9 @@ describe('an invite', () => {
     const { owner, organisationId, workspaceId } = tenant;
     const email = address();
     const made = await invite(administration, tenant, {
-      ...{ email: email.toUpperCase(), role: 'member', workspaces: [{ id: workspaceId, role: 'admin' }] },
+      email: email.toUpperCase(),
+      role: 'member',
+      workspaces: [{ id: workspaceId, role: 'admin' }],
       workspace_api_key_details: { scopes: ['completions.write', 'logs:view'] },
     });
     const token = tokenOf(made);
@@ -181,7 +183,9 @@ describe('an invite', () => {
     ).json();
     const token = tokenOf(
       await invite(administration, tenant, {
-        ...{ email: address(), role: 'member', workspaces: [{ id: workspaceId }, { id: second.slug }] },
+        email: address(),
+        role: 'member',
+        workspaces: [{ id: workspaceId }, { id: second.slug }],
         workspace_api_key_details: { scopes: ['completions.write'] },
       }),
     );
@@ -206,7 +210,8 @@ describe('an invite is refused', () => {
     [
       'with scopes that keys of people cannot hold',
       {
-        ...{ email: 'a@example.com', role: 'member' },
+        email: 'a@example.com',
+        role: 'member',
         workspace_api_key_details: { scopes: ['completions.write', 'organisation_users.create'] },
       },
       400,
@@ -226,7 +231,9 @@ describe('an invite is refused', () => {
     const administration = await startAdministration(t, resources);
     const [tenant, other] = [await administration.tenant('here'), await administration.tenant('there')];
     const answer = await invite(administration, tenant, {
-      ...{ email: address(), role: 'member', workspaces: [{ id: other.workspaceId }] },
+      email: address(),
+      role: 'member',
+      workspaces: [{ id: other.workspaceId }],
     });
     assert.equal(answer.status, 400, answer.text);
     assert.match(answer.text, /has no such workspace/);

@@ -72,10 +72,20 @@ function createRoute({ clock, publicUrl }: Scope): RouteDefinition {
         // One that has ended and is not marked yet must not stand in the way of a new one.
         await writer.invites.expireDue(key.organisationId, now);
         await writer.invites.insert({
-          ...{ id, organisationId: key.organisationId, email, role: body.role, workspaces, keyScopes },
-          ...{ status: 'pending', tokenHash: made.tokenHash, invitedBy: key.userId || key.id },
-          ...{ expiresAt: now + inviteLifeMs, acceptedAt: undefined },
-          ...{ createdAt: now, updatedAt: now, version: 1 },
+          id,
+          organisationId: key.organisationId,
+          email,
+          role: body.role,
+          workspaces,
+          keyScopes,
+          status: 'pending',
+          tokenHash: made.tokenHash,
+          invitedBy: key.userId || key.id,
+          expiresAt: now + inviteLifeMs,
+          acceptedAt: undefined,
+          createdAt: now,
+          updatedAt: now,
+          version: 1,
         });
         return { id, result: undefined };
       });
@@ -195,8 +205,11 @@ function resendRoute({ clock, publicUrl }: Scope): RouteDefinition {
         }
         const isReplaced = await writer.invites.replace({
           ...before,
-          ...{ status: 'pending', tokenHash: made.tokenHash, expiresAt: now + inviteLifeMs },
-          ...{ updatedAt: now, version: before.version + 1 },
+          status: 'pending',
+          tokenHash: made.tokenHash,
+          expiresAt: now + inviteLifeMs,
+          updatedAt: now,
+          version: before.version + 1,
         });
         if (!isReplaced) throw staleVersion();
         return { id: before.id, result: undefined };

@@ -78,7 +78,9 @@ async function getLog(
 test('an entry in the shape of the API', async () => {
   const stored = record(
     {
-      ...{ request: '{"model":"m"}', response: '{"id":1}', response_truncated: false },
+      request: '{"model":"m"}',
+      response: '{"id":1}',
+      response_truncated: false,
       request_headers: '{"host":"h","cookie":"***"}',
     },
     {
@@ -106,12 +108,19 @@ test('an entry in the shape of the API', async () => {
       workspace_id: 'w',
       log_format: 'json',
       request: {
-        ...{ method: 'POST', url: '/v1/chat/completions', headers: { host: 'h', cookie: '***' } },
-        ...{ body: { model: 'm' }, truncated: false },
+        method: 'POST',
+        url: '/v1/chat/completions',
+        headers: { host: 'h', cookie: '***' },
+        body: { model: 'm' },
+        truncated: false,
       },
       response: {
-        ...{ status: 200, response_time: 12.5, responseTime: 12.5, lastUsedOptionJsonPath: '' },
-        ...{ body: { id: 1 }, truncated: false },
+        status: 200,
+        response_time: 12.5,
+        responseTime: 12.5,
+        lastUsedOptionJsonPath: '',
+        body: { id: 1 },
+        truncated: false,
       },
       transformedRequest: null,
       originalResponse: null,
@@ -140,7 +149,12 @@ test('what a provider was sent, and its answer', async () => {
     .reply;
   assert.deepEqual(other.transformedRequest, { ...told, body: '{"b":', truncated: true });
   assert.deepEqual(other.originalResponse, {
-    ...{ method: 'POST', url: told.url, status: 200, headers: {}, body: 'AAEC', truncated: false },
+    method: 'POST',
+    url: told.url,
+    status: 200,
+    headers: {},
+    body: 'AAEC',
+    truncated: false,
   });
   const unkept = (await getLog([withCall({ request: told })])).reply;
   assert.deepEqual(unkept.transformedRequest, { ...told, body: null, truncated: false });
@@ -148,9 +162,18 @@ test('what a provider was sent, and its answer', async () => {
 
 test('what existing clients know columns by', async () => {
   const row: Partial<RequestRow> = {
-    ...{ option: 'config.targets[2]', retries: 1, is_success: true, stream: true, endpoint: 'proxy' },
-    ...{ config: 'main', config_version: 'v2', prompt: 'welcome', prompt_version: '3' },
-    ...{ metadata: { team: 'a', _user: 'ann' }, guardrails: '[{"check":"pii"}]', limits: ['daily'] },
+    option: 'config.targets[2]',
+    retries: 1,
+    is_success: true,
+    stream: true,
+    endpoint: 'proxy',
+    config: 'main',
+    config_version: 'v2',
+    prompt: 'welcome',
+    prompt_version: '3',
+    metadata: { team: 'a', _user: 'ann' },
+    guardrails: '[{"check":"pii"}]',
+    limits: ['daily'],
   };
   const { reply } = await getLog([record(null, row)]);
   const { metrics } = reply;
@@ -178,8 +201,13 @@ test('what existing clients know columns by', async () => {
 test('the only attempt of a request, with a config or without, and none where nobody was asked', async () => {
   const row = { attempts: 1, tries: '', provider: 'claude', model: 'claude-sonnet-4-5', status: 200 };
   const only = {
-    ...{ provider: 'claude', model: 'claude-sonnet-4-5', status: 200, error: '' },
-    ...{ start_ms: null, end_ms: null, lost: false },
+    provider: 'claude',
+    model: 'claude-sonnet-4-5',
+    status: 200,
+    error: '',
+    start_ms: null,
+    end_ms: null,
+    lost: false,
   };
   const direct = (await getLog([record(null, { ...row, option: '' })])).reply;
   assert.deepEqual(direct.tries, [{ option: 'config', ...only }]);
@@ -193,8 +221,14 @@ test('the only attempt of a request, with a config or without, and none where no
 
 test('tries and decision as JSON', async () => {
   const one = {
-    ...{ option: 'config.targets[0]', provider: 'p', model: 'm', status: 500, error: '' },
-    ...{ start_ms: 1, end_ms: 2.5, lost: true },
+    option: 'config.targets[0]',
+    provider: 'p',
+    model: 'm',
+    status: 500,
+    error: '',
+    start_ms: 1,
+    end_ms: 2.5,
+    lost: true,
   };
   const decision = { config: 'main', plan: [] };
   const stored = record(null, { tries: JSON.stringify([one]), decision: JSON.stringify(decision) });

@@ -8,7 +8,9 @@ import { LogTail, TailEnded } from './stream.ts';
 
 const found = (place: number, entries = 0, left = 0): NewLogs => ({
   records: Array.from({ length: entries }, () => ({ request: requestRow(), body: undefined })),
-  ...{ since: `since-${place}`, resume: String(place), left },
+  since: `since-${place}`,
+  resume: String(place),
+  left,
 });
 
 /** A tail whose store gives these answers, one after another, and then nothing new. */
@@ -40,7 +42,9 @@ async function started(answers: (NewLogs | Error)[], first = found(0)) {
   });
   await settle();
   return {
-    ...{ clock, tail, asked },
+    clock,
+    tail,
+    asked,
     /** What the next write finds: whether the reader takes more. */
     block: (blocked: boolean) => (isOpen = !blocked),
     text: () => text,

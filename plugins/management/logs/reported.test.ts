@@ -37,7 +37,9 @@ function setting(overrides: Partial<Scope> = {}, redaction?: Redaction) {
   };
   const route = insertLogsRoute(whole, redaction);
   return {
-    ...{ route, journal, priced },
+    route,
+    journal,
+    priced,
     async post(body: unknown, by: KeyRecord = key) {
       assert.ok(route.body);
       assert.deepEqual(compileSchema(route.body)(body), []);
@@ -62,23 +64,54 @@ test('a reported request becomes a row and its bodies', async () => {
   assert.deepEqual([reply.status, reply.ids.length], ['success', 1]);
   assert.deepEqual(rows, [
     {
-      ...{ id, created_at: '2026-11-21 09:00:00.000', organisation_id: 'org-1', workspace_id: 'ws-1' },
-      ...{ api_key_id: 'key-1', user_id: 'ann', source: 'api', method: 'POST', path: '/v1/chat/completions' },
-      ...{ endpoint: 'chat.completions', status: 200, outcome: 'completed', is_success: true },
-      ...{ ai_service: 'openai', provider: 'openai', model_requested: 'gpt-5', model: 'gpt-5-2026' },
-      ...{ upstream_host: 'api.openai.com', latency_ms: 120, upstream_ms: 120, attempts: 1 },
-      ...{ request_bytes: 17, response_bytes: JSON.stringify(answer).length },
-      ...{ prompt_tokens: 7, completion_tokens: 3, total_tokens: 10, finish_reason: 'stop' },
-      ...{ cost: '0.500000000000', pricing: 'priced', price_version: 'v' },
-      ...{ metadata: { _user: 'bob', team: 'a' } },
-      ...{ trace_id: 't', span_id: 's', parent_span_id: 'p', span_name: 'n' },
+      id,
+      created_at: '2026-11-21 09:00:00.000',
+      organisation_id: 'org-1',
+      workspace_id: 'ws-1',
+      api_key_id: 'key-1',
+      user_id: 'ann',
+      source: 'api',
+      method: 'POST',
+      path: '/v1/chat/completions',
+      endpoint: 'chat.completions',
+      status: 200,
+      outcome: 'completed',
+      is_success: true,
+      ai_service: 'openai',
+      provider: 'openai',
+      model_requested: 'gpt-5',
+      model: 'gpt-5-2026',
+      upstream_host: 'api.openai.com',
+      latency_ms: 120,
+      upstream_ms: 120,
+      attempts: 1,
+      request_bytes: 17,
+      response_bytes: JSON.stringify(answer).length,
+      prompt_tokens: 7,
+      completion_tokens: 3,
+      total_tokens: 10,
+      finish_reason: 'stop',
+      cost: '0.500000000000',
+      pricing: 'priced',
+      price_version: 'v',
+      metadata: { _user: 'bob', team: 'a' },
+      trace_id: 't',
+      span_id: 's',
+      parent_span_id: 'p',
+      span_name: 'n',
     },
   ]);
   assert.deepEqual(bodies, [
     {
-      ...{ id, created_at: '2026-11-21 09:00:00.000', organisation_id: 'org-1', workspace_id: 'ws-1' },
-      ...{ request: '{"model":"gpt-5"}', request_truncated: false },
-      ...{ response: JSON.stringify(answer), response_truncated: false, log_format: 'json' },
+      id,
+      created_at: '2026-11-21 09:00:00.000',
+      organisation_id: 'org-1',
+      workspace_id: 'ws-1',
+      request: '{"model":"gpt-5"}',
+      request_truncated: false,
+      response: JSON.stringify(answer),
+      response_truncated: false,
+      log_format: 'json',
     },
   ]);
   assert.deepEqual(priced, [['openai', 'gpt-5-2026']]);

@@ -48,7 +48,10 @@ function setting(count: number) {
   });
   const route = listLogsRoute(testScope({ analytics }).scope);
   return {
-    ...{ records, asked, counted, route },
+    records,
+    asked,
+    counted,
+    route,
     async list(query: Record<string, unknown> = {}, key = testKey()): Promise<Reply> {
       assert.ok(route.query);
       assert.deepEqual(compileSchema(route.query)(query), []);
@@ -72,8 +75,12 @@ test('the first fifty entries of the last day, of what the key may see', async (
   );
   assert.deepEqual(asked, [
     {
-      ...{ window: { from: testStart - 86_400_000, to: testStart }, filter: {}, order: 'newest', limit: 51 },
-      ...{ bodies: false, visibility: { organisationId: 'org-1', workspaceId: 'ws-1', asker: 'key-1' } },
+      window: { from: testStart - 86_400_000, to: testStart },
+      filter: {},
+      order: 'newest',
+      limit: 51,
+      bodies: false,
+      visibility: { organisationId: 'org-1', workspaceId: 'ws-1', asker: 'key-1' },
     },
   ]);
 });
@@ -83,8 +90,11 @@ test('an entry in a list', async () => {
   assert.ok(entry);
   const { metrics, ...rest } = entry;
   assert.deepEqual(rest, {
-    ...{ id: entry.id, object: 'log', created_at: '2026-11-21T08:59:59.999Z' },
-    ...{ organisation_id: 'organisation', workspace_id: 'workspace' },
+    id: entry.id,
+    object: 'log',
+    created_at: '2026-11-21T08:59:59.999Z',
+    organisation_id: 'organisation',
+    workspace_id: 'workspace',
     request: { method: 'POST', url: '/v1/chat/completions' },
     response: { status: 200, response_time: 123.456789 },
   });
@@ -141,7 +151,10 @@ test('the number of entries and the bodies only when they are asked for', async 
     { window: asked[0]?.window, visibility: asked[0]?.visibility, filter: { statusCodes: [200] } },
   ]);
   assert.deepEqual(reply.data[0]?.request, {
-    ...{ method: 'POST', url: '/v1/chat/completions', body: { a: 1 }, truncated: false },
+    method: 'POST',
+    url: '/v1/chat/completions',
+    body: { a: 1 },
+    truncated: false,
   });
   await assert.rejects(list({ include: 'bodies', page_size: 51 }), { param: 'page_size' });
   await assert.rejects(list({ include: 'bodies', current_page: 1 }), { param: 'current_page' });

@@ -181,12 +181,10 @@ export function listLogsRoute({ analytics, clock, directory }: Scope): RouteDefi
       const question = { window, visibility, filter };
       const [found, total] = await Promise.all([
         analytics.logs({
-          ...{
-            ...question,
-            order,
-            limit: Math.min(skipped + size + 1, mostNumbered),
-            bodies,
-          },
+          ...question,
+          order,
+          limit: Math.min(skipped + size + 1, mostNumbered),
+          bodies,
           ...(place !== undefined && { after: place.after }),
         }),
         query.include_total === true ? analytics.countLogs(question) : undefined,

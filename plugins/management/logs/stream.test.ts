@@ -48,7 +48,11 @@ function setting(analytics: Parameters<typeof testAnalytics>[0] = {}) {
   const streams = new LogStreams(whole);
   const { route } = streams;
   return {
-    ...{ clock, keys, archived, asked, streams },
+    clock,
+    keys,
+    archived,
+    asked,
+    streams,
     hide: () =>
       (settings = {
         ...settings,
@@ -87,7 +91,9 @@ test('asks with the filter, for what the key may see', async () => {
   await clock.pass(1000);
   assert.deepEqual(asked, [
     {
-      ...{ since: undefined, filter: { statusCodes: [500, 502], text: 'x' }, limit: 200 },
+      since: undefined,
+      filter: { statusCodes: [500, 502], text: 'x' },
+      limit: 200,
       visibility: { organisationId: 'org-1', workspaceId: 'ws-1', asker: 'key-1' },
     },
     { ...(asked[0] as NewLogsQuery), since: 's1' },

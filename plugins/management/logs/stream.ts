@@ -288,7 +288,9 @@ export class LogStreams {
           const first = await firstAnswer(ask, recentPlace(context.header('last-event-id'), clock.now()));
           if (this.isEnding) throw restarting();
           const tail: LogTail = new LogTail({
-            ...{ clock, ask, first },
+            clock,
+            ask,
+            first,
             eventId: (resume) => `${clock.now()}-${resume}`,
             onEnd: () => {
               this.tails.delete(tail);

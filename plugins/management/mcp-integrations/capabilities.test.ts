@@ -11,7 +11,10 @@ const start = (t: TestContext) => startMcp(t, resources);
 describe('metadata of an MCP integration', () => {
   const at = `${path}/tickets/metadata`;
   const unknown = {
-    ...{ server_name: null, server_version: null, protocol_version: null, capability_flags: null },
+    server_name: null,
+    server_version: null,
+    protocol_version: null,
+    capability_flags: null,
     last_synced_at: null,
   };
 
@@ -23,12 +26,18 @@ describe('metadata of an MCP integration', () => {
     mcp.meanwhile = () => resources.write(organisationId, () => Promise.resolve());
     const first = await ok({ path: at });
     assert.deepEqual(first, {
-      ...{ server_name: 'tickets', server_version: '1.4.0', protocol_version: '2025-06-18' },
-      ...{ capability_flags: { tools: { listChanged: true } }, sync_status: 'synced', sync_error: null },
+      server_name: 'tickets',
+      server_version: '1.4.0',
+      protocol_version: '2025-06-18',
+      capability_flags: { tools: { listChanged: true } },
+      sync_status: 'synced',
+      sync_error: null,
       last_synced_at: '2026-11-21T09:00:00.000Z',
       counts: {
-        ...{ tools: { total: 1, enabled: 1 }, prompts: { total: 1, enabled: 1 } },
-        ...{ resources: { total: 0, enabled: 0 }, resource_templates: { total: 0, enabled: 0 } },
+        tools: { total: 1, enabled: 1 },
+        prompts: { total: 1, enabled: 1 },
+        resources: { total: 0, enabled: 0 },
+        resource_templates: { total: 0, enabled: 0 },
       },
     });
     assert.deepEqual(mcp.addresses, [{ url: body.url, transport: 'http', headers: ['X-Api-Key', planted] }]);
@@ -90,7 +99,8 @@ describe('metadata of an MCP integration', () => {
     await reference('for-all');
     await reference('for-one', { allowAllWorkspaces: false, allowedWorkspaces: [workspaceId] });
     const mapped = (name: string, secret_reference_id: string, secret_key?: string) => ({
-      ...{ target_field: `${field}.${name}`, secret_reference_id },
+      target_field: `${field}.${name}`,
+      secret_reference_id,
       ...(secret_key !== undefined && { secret_key }),
     });
     const configurations = { custom_headers: { 'x-a': 'written', 'x-b': 'written' } };
@@ -168,16 +178,17 @@ describe('capabilities of an MCP integration', () => {
     const schema = { type: 'object' };
     mcp.answer = describedServer([
       {
-        ...{ type: 'tool', name: 'find' },
+        type: 'tool',
+        name: 'find',
         described: {
-          ...{
-            title: 'Find',
-            description: 'Finds.',
-            inputSchema: schema,
-            outputSchema: schema,
-            icons: [{ src: 'a' }],
-          },
-          ...{ annotations: { readOnlyHint: true }, execution: { taskSupport: 'optional' }, extra: 1 },
+          title: 'Find',
+          description: 'Finds.',
+          inputSchema: schema,
+          outputSchema: schema,
+          icons: [{ src: 'a' }],
+          annotations: { readOnlyHint: true },
+          execution: { taskSupport: 'optional' },
+          extra: 1,
         },
       },
       { type: 'prompt', name: 'greet', described: { title: 7, arguments: [{ name: 'who' }] } },
@@ -188,22 +199,24 @@ describe('capabilities of an MCP integration', () => {
     const { data, counts, ...list } = await ok({ path: at });
     assert.deepEqual(list, { object: 'list', total: 4, has_more: false });
     assert.deepEqual(counts, {
-      ...{ tools: { total: 1, enabled: 1 }, prompts: { total: 1, enabled: 1 } },
-      ...{ resources: { total: 1, enabled: 1 }, resource_templates: { total: 1, enabled: 1 } },
+      tools: { total: 1, enabled: 1 },
+      prompts: { total: 1, enabled: 1 },
+      resources: { total: 1, enabled: 1 },
+      resource_templates: { total: 1, enabled: 1 },
     });
     const time = '2026-11-21T09:00:00.000Z';
     const beside = { enabled: true, created_at: time, last_updated_at: time };
     assert.deepEqual(data, [
       {
-        ...{
-          name: 'find',
-          type: 'tool',
-          title: 'Find',
-          description: 'Finds.',
-          icons: [{ src: 'a' }],
-          ...beside,
-        },
-        ...{ input_schema: schema, output_schema: schema, annotations: { readOnlyHint: true } },
+        name: 'find',
+        type: 'tool',
+        title: 'Find',
+        description: 'Finds.',
+        icons: [{ src: 'a' }],
+        ...beside,
+        input_schema: schema,
+        output_schema: schema,
+        annotations: { readOnlyHint: true },
         execution: { taskSupport: 'optional' },
       },
       {
@@ -215,11 +228,21 @@ describe('capabilities of an MCP integration', () => {
         ...beside,
       },
       {
-        ...{ name: 'log', type: 'resource', title: null, description: null, ...beside },
-        ...{ uri: 'file:///log', mime_type: 'text/plain', size: 12 },
+        name: 'log',
+        type: 'resource',
+        title: null,
+        description: null,
+        ...beside,
+        uri: 'file:///log',
+        mime_type: 'text/plain',
+        size: 12,
       },
       {
-        ...{ name: 'day', type: 'resource_template', title: null, description: null, ...beside },
+        name: 'day',
+        type: 'resource_template',
+        title: null,
+        description: null,
+        ...beside,
         uri_template: 'file:///{day}',
       },
     ]);

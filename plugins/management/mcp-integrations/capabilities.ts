@@ -66,7 +66,11 @@ export function showDescribed({
 }: McpCapability): Static<typeof SharedCapability> {
   const { title, description, icons, execution, annotations, arguments: parameters, size, uri } = described;
   return {
-    ...{ name, type, title: textOf(title) ?? null, description: textOf(description) ?? null, enabled },
+    name,
+    type,
+    title: textOf(title) ?? null,
+    description: textOf(description) ?? null,
+    enabled,
     icons: listOf(icons),
     input_schema: objectOf(described['inputSchema']),
     output_schema: objectOf(described['outputSchema']),
@@ -130,14 +134,19 @@ export function capabilityPage<C extends Pick<McpCapability, 'type' | 'enabled'>
 
 /** For the reference. */
 export const capabilityExample: Static<typeof SharedCapability> = {
-  ...{ name: 'find_tickets', type: 'tool', title: 'Find tickets', description: 'By words.', enabled: true },
+  name: 'find_tickets',
+  type: 'tool',
+  title: 'Find tickets',
+  description: 'By words.',
+  enabled: true,
   input_schema: { type: 'object', properties: { words: { type: 'string' } } },
 };
 
 /** For the reference. */
 export const countsExample: Static<typeof CapabilityCounts> = {
   tools: { total: 1, enabled: 1 },
-  ...{ prompts: { total: 0, enabled: 0 }, resources: { total: 0, enabled: 0 } },
+  prompts: { total: 0, enabled: 0 },
+  resources: { total: 0, enabled: 0 },
   resource_templates: { total: 0, enabled: 0 },
 };
 
@@ -237,7 +246,10 @@ function listRoute(): RouteDefinition {
     reply: Type.Object({ ...capabilityListReply, data: Type.Array(CapabilityReply) }),
     examples: {
       response: {
-        ...{ object: 'list', total: 1, has_more: false, data: [{ ...capabilityExample, ...times }] },
+        object: 'list',
+        total: 1,
+        has_more: false,
+        data: [{ ...capabilityExample, ...times }],
         counts: countsExample,
       },
     },

@@ -157,9 +157,14 @@ const refresh = Type.Optional(
   Type.Boolean({ description: 'Ask the server now. Default: when it was not asked for five minutes.' }),
 );
 const example: Static<typeof Reply> = {
-  ...{ server_name: 'tickets', server_version: '1.4.0', protocol_version: '2025-06-18' },
-  ...{ capability_flags: { tools: { listChanged: true } }, sync_status: 'synced' },
-  ...{ last_synced_at: '2026-11-22T09:00:00.000Z', sync_error: null, counts: countsExample },
+  server_name: 'tickets',
+  server_version: '1.4.0',
+  protocol_version: '2025-06-18',
+  capability_flags: { tools: { listChanged: true } },
+  sync_status: 'synced',
+  last_synced_at: '2026-11-22T09:00:00.000Z',
+  sync_error: null,
+  counts: countsExample,
 };
 
 /** The routes that say what an MCP server is, and ask it. */
@@ -184,7 +189,8 @@ function ofIntegrationRoute(sync: McpSync): RouteDefinition {
         refresh,
         workspace_id: Type.Optional(
           Type.String({
-            ...{ minLength: 1, maxLength: 255 },
+            minLength: 1,
+            maxLength: 255,
             description: 'For whom it is asked, where its secrets are not for all workspaces.',
           }),
         ),

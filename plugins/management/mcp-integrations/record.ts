@@ -47,7 +47,9 @@ const Transport = Type.Union([Type.Literal('http'), Type.Literal('sse')], {
   description: 'Streamable HTTP, or the older transport of two endpoints.',
 });
 const Url = Type.String({
-  ...{ minLength: 1, maxLength: 2048, format: 'uri' },
+  minLength: 1,
+  maxLength: 2048,
+  format: 'uri',
   description: 'Where the server listens: http or https, without credentials.',
 });
 
@@ -114,12 +116,21 @@ interface McpIntegrationContent {
 /** One that a body is about to make: for no workspace, and never spoken to. */
 export function emptyMcpIntegration(body: Static<typeof CreateMcpIntegration>): McpIntegrationContent {
   return {
-    ...{ name: body.name, plain: {} },
+    name: body.name,
+    plain: {},
     data: {
-      ...{ description: '', url: '', authType: body.auth_type, transport: body.transport },
-      ...{ customHeaders: [], passthroughHeader: {}, secretMappings: [] },
-      ...{ globalAccess: { enabled: false }, workspaces: {} },
-      ...{ server: undefined, syncError: '', capabilities: [] },
+      description: '',
+      url: '',
+      authType: body.auth_type,
+      transport: body.transport,
+      customHeaders: [],
+      passthroughHeader: {},
+      secretMappings: [],
+      globalAccess: { enabled: false },
+      workspaces: {},
+      server: undefined,
+      syncError: '',
+      capabilities: [],
     },
   };
 }
@@ -146,12 +157,17 @@ export async function changedMcpIntegration(
   if (mistakes.length > 0) throw refusedBody(mistakes);
   const names = Object.keys(headers);
   const reached = {
-    ...{ url, authType: body.auth_type ?? before.data.authType },
-    ...{ transport: body.transport ?? before.data.transport, customHeaders: names, secretMappings },
+    url,
+    authType: body.auth_type ?? before.data.authType,
+    transport: body.transport ?? before.data.transport,
+    customHeaders: names,
+    secretMappings,
   };
   const plain: PlainSecrets = names.length === 0 ? {} : { [customHeadersField]: JSON.stringify(headers) };
   const changed: McpIntegrationData = {
-    ...{ ...before.data, ...reached, passthroughHeader },
+    ...before.data,
+    ...reached,
+    passthroughHeader,
     description: body.description === undefined ? before.data.description : (body.description ?? ''),
   };
   const isSame =
@@ -265,17 +281,23 @@ export function showMcpIntegration(
 ): Static<typeof McpIntegrationReply> {
   const { data, workspaceId } = record;
   return {
-    ...{ id: record.id, slug: record.slug, name: record.name },
+    id: record.id,
+    slug: record.slug,
+    name: record.name,
     description: data.description === '' ? null : data.description,
-    ...{ organisation_id: record.organisationId, workspace_id: workspaceId ?? null },
+    organisation_id: record.organisationId,
+    workspace_id: workspaceId ?? null,
     type: workspaceId === undefined ? 'organisation' : 'workspace',
-    ...{ url: data.url, auth_type: data.authType, transport: data.transport },
+    url: data.url,
+    auth_type: data.authType,
+    transport: data.transport,
     configurations: showMcpConfigurations(data, plain),
     secret_mappings: data.secretMappings.map((mapping) => showMapping(mapping)),
     global_workspace_access: { enabled: data.globalAccess.enabled },
     workspaces_count:
       workspaceId === undefined ? Object.values(data.workspaces).filter(({ enabled }) => enabled).length : 1,
-    ...{ status: record.status, owner_id: record.createdBy },
+    status: record.status,
+    owner_id: record.createdBy,
     created_at: new Date(record.createdAt).toISOString(),
     last_updated_at: new Date(record.updatedAt).toISOString(),
     object: 'mcp-integration',
@@ -296,11 +318,23 @@ export function showMcpConfigurations(
 
 /** For the reference. */
 export const mcpIntegrationExample: Static<typeof McpIntegrationReply> = {
-  ...{ id: '6b1f0f8e-2f0a-4d57-8a53-51c1d0d6a7e4', slug: 'tickets', name: 'Tickets', description: null },
-  ...{ organisation_id: '0b0ad9c2-5d0c-4d8a-a6d0-5b6d1a2f8c11', workspace_id: null, type: 'organisation' },
-  ...{ url: 'https://tickets.example.com/mcp', auth_type: 'headers', transport: 'http' },
+  id: '6b1f0f8e-2f0a-4d57-8a53-51c1d0d6a7e4',
+  slug: 'tickets',
+  name: 'Tickets',
+  description: null,
+  organisation_id: '0b0ad9c2-5d0c-4d8a-a6d0-5b6d1a2f8c11',
+  workspace_id: null,
+  type: 'organisation',
+  url: 'https://tickets.example.com/mcp',
+  auth_type: 'headers',
+  transport: 'http',
   configurations: { custom_headers: { 'x-api-key': 'tk…9Q' } },
-  ...{ secret_mappings: [], global_workspace_access: { enabled: true }, workspaces_count: 0 },
-  ...{ status: 'active', owner_id: '9f5a4d7c-6c0b-4b0e-8a53-6f0f4c1f2b13', object: 'mcp-integration' },
-  ...{ created_at: '2026-11-22T09:00:00.000Z', last_updated_at: '2026-11-22T09:00:00.000Z' },
+  secret_mappings: [],
+  global_workspace_access: { enabled: true },
+  workspaces_count: 0,
+  status: 'active',
+  owner_id: '9f5a4d7c-6c0b-4b0e-8a53-6f0f4c1f2b13',
+  object: 'mcp-integration',
+  created_at: '2026-11-22T09:00:00.000Z',
+  last_updated_at: '2026-11-22T09:00:00.000Z',
 };

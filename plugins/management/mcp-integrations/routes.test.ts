@@ -32,10 +32,20 @@ describe('an MCP integration', () => {
     const { created_at: at, last_updated_at: changedAt, owner_id: by, ...shown } = read;
     assert.ok(at === changedAt && by !== '');
     assert.deepEqual(shown, {
-      ...{ ...body, id, slug, object, description: 'd', organisation_id: organisationId, workspace_id: null },
-      ...{ type: 'organisation', auth_type: 'headers', status: 'active', secret_mappings: [] },
+      ...body,
+      id,
+      slug,
+      object,
+      description: 'd',
+      organisation_id: organisationId,
+      workspace_id: null,
+      type: 'organisation',
+      auth_type: 'headers',
+      status: 'active',
+      secret_mappings: [],
       configurations: { custom_headers: { 'X-Api-Key': 'tk…ry' }, passthrough_header },
-      ...{ global_workspace_access: { enabled: false }, workspaces_count: 0 },
+      global_workspace_access: { enabled: false },
+      workspaces_count: 0,
     });
     assert.deepEqual(await ok({ path: `${path}/${id}` }), read);
 
@@ -170,7 +180,8 @@ describe('an MCP integration', () => {
     const service = ofWorkspace();
     await refused({ path: `${path}/shared` }, 404, /No MCP integration/, service);
     await ok({
-      ...{ method: 'PUT', path: `${path}/shared/workspaces` },
+      method: 'PUT',
+      path: `${path}/shared/workspaces`,
       body: { workspaces: [{ id: workspaceId, enabled: true }] },
     });
     await refused({ path: `${path}/shared` }, 403, /organisation_mcp_integrations.read/, service);

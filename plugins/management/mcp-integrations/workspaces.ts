@@ -44,8 +44,11 @@ const Reply = Type.Object({
 type ShownWorkspace = Static<typeof WorkspaceReply>;
 
 const example: ShownWorkspace = {
-  ...{ id: '5a5b1f38-9a4f-4b40-8f1c-2b7d8a3c9d12', enabled: true, status: 'active' },
-  ...{ created_at: '2026-11-22T09:00:00.000Z', last_updated_at: '2026-11-22T09:00:00.000Z' },
+  id: '5a5b1f38-9a4f-4b40-8f1c-2b7d8a3c9d12',
+  enabled: true,
+  status: 'active',
+  created_at: '2026-11-22T09:00:00.000Z',
+  last_updated_at: '2026-11-22T09:00:00.000Z',
 };
 
 /** The routes that say which workspaces may use an MCP integration of the organisation. */
@@ -70,7 +73,10 @@ function listRoute(): RouteDefinition {
     reply: Reply,
     examples: {
       response: {
-        ...{ object: 'list', total: 1, data: [example], workspaces: [example] },
+        object: 'list',
+        total: 1,
+        data: [example],
+        workspaces: [example],
         global_workspace_access: { enabled: false },
       },
     },
@@ -80,7 +86,10 @@ function listRoute(): RouteDefinition {
       sendVersion(record.version);
       const data = shownWorkspaces(record);
       return {
-        ...{ object: 'list' as const, total: data.length, data, workspaces: data },
+        object: 'list' as const,
+        total: data.length,
+        data,
+        workspaces: data,
         global_workspace_access: { enabled: record.data.globalAccess.enabled },
       };
     },
@@ -96,7 +105,9 @@ function shownWorkspaces({
   const own = { enabled: true, createdAt, updatedAt };
   const entries = workspaceId === undefined ? Object.entries(data.workspaces) : [[workspaceId, own] as const];
   return entries.map(([id, one]) => ({
-    ...{ id, enabled: one.enabled, status: one.enabled ? 'active' : 'disabled' },
+    id,
+    enabled: one.enabled,
+    status: one.enabled ? 'active' : 'disabled',
     created_at: new Date(one.createdAt).toISOString(),
     last_updated_at: new Date(one.updatedAt).toISOString(),
   }));

@@ -44,7 +44,10 @@ function listRoute(): RouteDefinition {
     reply: Type.Object({ ...capabilityListReply, data: Type.Array(CapabilityReply) }),
     examples: {
       response: {
-        ...{ object: 'list', total: 1, has_more: false, counts: countsExample },
+        object: 'list',
+        total: 1,
+        has_more: false,
+        counts: countsExample,
         data: [{ ...capabilityExample, integration_enabled: true }],
       },
     },

@@ -64,10 +64,14 @@ function showShared(found: ServerWithIntegration, publicUrl: string | undefined)
   const { server, integration } = found;
   const { description } = server.data;
   return {
-    ...{ id: server.id, slug: server.slug, name: server.name },
+    id: server.id,
+    slug: server.slug,
+    name: server.name,
     description: description === '' ? null : description,
-    ...{ organisation_id: server.organisationId, workspace_id: server.workspaceId ?? null },
-    ...{ status: serverStatus(found), mcp_integration_id: integration.id },
+    organisation_id: server.organisationId,
+    workspace_id: server.workspaceId ?? null,
+    status: serverStatus(found),
+    mcp_integration_id: integration.id,
     url: publicUrl === undefined ? null : `${publicUrl.replace(/\/+$/, '')}/mcp/${server.slug}`,
     owner_id: server.createdBy,
     created_at: new Date(server.createdAt).toISOString(),
@@ -85,8 +89,11 @@ export function showMcpServer(
   const { slug, data } = found.integration;
   return {
     ...showShared(found, publicUrl),
-    ...{ mcp_integration_slug: slug, mcp_integration_url: data.url, auth_type: data.authType },
-    ...{ workspace_name: workspace?.name ?? null, workspace_slug: workspace?.slug ?? null },
+    mcp_integration_slug: slug,
+    mcp_integration_url: data.url,
+    auth_type: data.authType,
+    workspace_name: workspace?.name ?? null,
+    workspace_slug: workspace?.slug ?? null,
   };
 }
 
@@ -100,34 +107,53 @@ export function showWholeMcpServer(
   return {
     ...showShared(found, publicUrl),
     mcp_integration_details: {
-      ...{ id, slug, status, configurations: showMcpConfigurations(data, plain) },
-      ...{ url: data.url, transport: data.transport, auth_type: data.authType },
+      id,
+      slug,
+      status,
+      configurations: showMcpConfigurations(data, plain),
+      url: data.url,
+      transport: data.transport,
+      auth_type: data.authType,
     },
   };
 }
 
 const sharedExample = {
-  ...{ id: '2c7f8a90-6a0e-4f4b-9a41-9d8f4f1b6e22', slug: 'tickets', name: 'Tickets', description: null },
-  ...{ organisation_id: mcpIntegrationExample.organisation_id, mcp_integration_id: mcpIntegrationExample.id },
-  ...{ workspace_id: '5a5b1f38-9a4f-4b40-8f1c-2b7d8a3c9d12', status: 'active' as const },
-  ...{ url: 'https://weir.example.com/mcp/tickets', owner_id: mcpIntegrationExample.owner_id },
-  ...{ created_at: '2026-11-22T09:00:00.000Z', last_updated_at: '2026-11-22T09:00:00.000Z' },
+  id: '2c7f8a90-6a0e-4f4b-9a41-9d8f4f1b6e22',
+  slug: 'tickets',
+  name: 'Tickets',
+  description: null,
+  organisation_id: mcpIntegrationExample.organisation_id,
+  mcp_integration_id: mcpIntegrationExample.id,
+  workspace_id: '5a5b1f38-9a4f-4b40-8f1c-2b7d8a3c9d12',
+  status: 'active' as const,
+  url: 'https://weir.example.com/mcp/tickets',
+  owner_id: mcpIntegrationExample.owner_id,
+  created_at: '2026-11-22T09:00:00.000Z',
+  last_updated_at: '2026-11-22T09:00:00.000Z',
   object: 'mcp-server' as const,
 };
 
 /** For the reference. */
 export const mcpServerExample: Static<typeof McpServerReply> = {
-  ...{ ...sharedExample, mcp_integration_slug: 'tickets', auth_type: 'headers' },
+  ...sharedExample,
+  mcp_integration_slug: 'tickets',
+  auth_type: 'headers',
   mcp_integration_url: 'https://tickets.example.com/mcp',
-  ...{ workspace_name: 'Research', workspace_slug: 'ws-research' },
+  workspace_name: 'Research',
+  workspace_slug: 'ws-research',
 };
 
 /** For the reference. */
 export const wholeMcpServerExample: Static<typeof McpServerDetail> = {
   ...sharedExample,
   mcp_integration_details: {
-    ...{ id: mcpIntegrationExample.id, slug: 'tickets', status: 'active', transport: 'http' },
-    ...{ configurations: { custom_headers: { 'x-api-key': 'tk…9Q' } }, auth_type: 'headers' },
+    id: mcpIntegrationExample.id,
+    slug: 'tickets',
+    status: 'active',
+    transport: 'http',
+    configurations: { custom_headers: { 'x-api-key': 'tk…9Q' } },
+    auth_type: 'headers',
     url: 'https://tickets.example.com/mcp',
   },
 };

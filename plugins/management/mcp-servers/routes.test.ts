@@ -17,8 +17,12 @@ const integrations = '/mcp-integrations';
 const planted = 'tk-planted-0123456789-canary';
 const custom_headers = { 'x-api-key': planted };
 const shared = {
-  ...{ name: 'Tickets', slug: 'tickets', url: 'https://tickets.example.com/mcp', auth_type: 'headers' },
-  ...{ transport: 'http', configurations: { custom_headers } },
+  name: 'Tickets',
+  slug: 'tickets',
+  url: 'https://tickets.example.com/mcp',
+  auth_type: 'headers',
+  transport: 'http',
+  configurations: { custom_headers },
 };
 const body = { name: 'Mine', slug: 'mine', mcp_integration_id: 'tickets' };
 
@@ -35,7 +39,8 @@ async function start(t: TestContext, server: { public_url?: string } = {}) {
   const allow = (enabled: boolean) =>
     ok(
       {
-        ...{ method: 'PUT', path: `${integrations}/tickets/workspaces` },
+        method: 'PUT',
+        path: `${integrations}/tickets/workspaces`,
         body: { workspaces: [{ id: workspaceId, enabled }] },
       },
       owner,
@@ -69,24 +74,42 @@ describe('an MCP server', () => {
     const { created_at, last_updated_at, owner_id: by, ...shown } = await ok({ path: `${path}/${slug}` });
     assert.deepEqual([created_at, by], [last_updated_at, service.id]);
     const beside = {
-      ...{ id, slug, object, name: 'Mine', description: 'd', status: 'active', workspace_id: workspaceId },
-      ...{ organisation_id: organisationId, mcp_integration_id: integration.id },
+      id,
+      slug,
+      object,
+      name: 'Mine',
+      description: 'd',
+      status: 'active',
+      workspace_id: workspaceId,
+      organisation_id: organisationId,
+      mcp_integration_id: integration.id,
       url: `https://weir.example.com/mcp/${slug}`,
     };
     assert.deepEqual(shown, {
       ...beside,
       mcp_integration_details: {
-        ...{ id: integration.id, slug: 'tickets', status: 'active', transport: 'http', url: shared.url },
-        ...{ auth_type: 'headers', configurations: { custom_headers: { 'x-api-key': 'tk…ry' } } },
+        id: integration.id,
+        slug: 'tickets',
+        status: 'active',
+        transport: 'http',
+        url: shared.url,
+        auth_type: 'headers',
+        configurations: { custom_headers: { 'x-api-key': 'tk…ry' } },
       },
     });
     const { data, ...list } = await ok({ path });
     assert.deepEqual(list, { object: 'list', total: 1, has_more: false });
     assert.deepEqual(data, [
       {
-        ...{ ...beside, owner_id: by, created_at, last_updated_at, auth_type: 'headers' },
-        ...{ mcp_integration_slug: 'tickets', mcp_integration_url: shared.url },
-        ...{ workspace_name: 'mcp default', workspace_slug: 'ws-mcp-default' },
+        ...beside,
+        owner_id: by,
+        created_at,
+        last_updated_at,
+        auth_type: 'headers',
+        mcp_integration_slug: 'tickets',
+        mcp_integration_url: shared.url,
+        workspace_name: 'mcp default',
+        workspace_slug: 'ws-mcp-default',
       },
     ]);
     clock.advance(1);
@@ -160,16 +183,24 @@ describe('the test of an MCP server', () => {
     mcp.meanwhile = () => Promise.resolve(clock.advance(87));
     const run = { path: `${path}/mine/test`, body: {} };
     assert.deepEqual(await ok(run), {
-      ...{ success: true, status_code: 200, response_time_ms: 87, url: shared.url },
-      ...{ server_name: 'tickets', error: null },
+      success: true,
+      status_code: 200,
+      response_time_ms: 87,
+      url: shared.url,
+      server_name: 'tickets',
+      error: null,
     });
     assert.deepEqual(mcp.addresses[0]?.headers, ['x-api-key', planted]);
     mcp.answer = new GatewayError('mcp_failed', `It answered with status 401 to ${planted}.`, {
       extra: { status: 401 },
     });
     assert.deepEqual(await ok({ method: 'POST', path: run.path }), {
-      ...{ success: false, status_code: 401, response_time_ms: 87, url: shared.url },
-      ...{ server_name: 'Mine', error: 'It answered with status 401 to ….' },
+      success: false,
+      status_code: 401,
+      response_time_ms: 87,
+      url: shared.url,
+      server_name: 'Mine',
+      error: 'It answered with status 401 to ….',
     });
     mcp.answer = new GatewayError('address_refused', 'The address may not be spoken to.');
     assert.equal((await ok(run)).status_code, null);
@@ -240,7 +271,11 @@ describe('who may use an MCP server', () => {
     };
     assert.deepEqual(await shown(), ['allow', [ann, true, false], [bob, true, false]]);
     assert.deepEqual((await ok({ path: at })).data[0], {
-      ...{ user_id: ann, first_name: 'Ann', last_name: 'Lee', enabled: true, has_override: false },
+      user_id: ann,
+      first_name: 'Ann',
+      last_name: 'Lee',
+      enabled: true,
+      has_override: false,
       connection_status: 'not_connected',
     });
     assert.deepEqual(await ok(put({ user_access: [{ user_id: ann, enabled: false }] })), { success: true });

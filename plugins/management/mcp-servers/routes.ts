@@ -120,7 +120,9 @@ function createRoute({ clock }: Scope): RouteDefinition {
         description: Description,
         slug: Type.Optional(
           Type.String({
-            ...{ minLength: 3, maxLength: 50, pattern: '^[a-zA-Z0-9_-]+$' },
+            minLength: 3,
+            maxLength: 50,
+            pattern: '^[a-zA-Z0-9_-]+$',
             description: 'Default: made of the name.',
           }),
         ),
@@ -143,13 +145,25 @@ function createRoute({ clock }: Scope): RouteDefinition {
         const parent = await mcpIntegrationAccess.usable(writer, workspace, body.mcp_integration_id, at);
         const place = { organisationId: key.organisationId, workspaceId: workspace.id };
         await writer.records.insert<'mcp_server'>({
-          ...{ kind: 'mcp_server', id, ...place, slug, name: body.name, status: 'active' },
+          kind: 'mcp_server',
+          id,
+          ...place,
+          slug,
+          name: body.name,
+          status: 'active',
           data: {
-            ...{ description: body.description ?? '', capabilities: [] },
-            ...{ defaultUserAccess: 'allow', userAccess: {} },
+            description: body.description ?? '',
+            capabilities: [],
+            defaultUserAccess: 'allow',
+            userAccess: {},
           },
-          ...{ parentId: parent.id, secrets: {}, createdBy: by, updatedBy: by },
-          ...{ createdAt: now, updatedAt: now, version: 1 },
+          parentId: parent.id,
+          secrets: {},
+          createdBy: by,
+          updatedBy: by,
+          createdAt: now,
+          updatedAt: now,
+          version: 1,
         });
         return { id, workspaceId: workspace.id, result: undefined };
       });
@@ -336,7 +350,11 @@ export function mcpServerTestRoute(scope: Scope): RouteDefinition {
     examples: {
       request: {},
       response: {
-        ...{ success: true, status_code: 200, response_time_ms: 87, server_name: 'tickets', error: null },
+        success: true,
+        status_code: 200,
+        response_time_ms: 87,
+        server_name: 'tickets',
+        error: null,
         url: 'https://tickets.example.com/mcp',
       },
     },
@@ -364,8 +382,12 @@ export function mcpServerTestRoute(scope: Scope): RouteDefinition {
         };
       }
       return {
-        ...{ success: false, status_code: greeting.status ?? null, response_time_ms, url },
-        ...{ server_name: server.name, error: greeting.failure },
+        success: false,
+        status_code: greeting.status ?? null,
+        response_time_ms,
+        url,
+        server_name: server.name,
+        error: greeting.failure,
       };
     },
   });

@@ -71,11 +71,18 @@ function listRoute(): RouteDefinition {
     reply: Type.Object({ ...longListReply, default_user_access: Default, data: Type.Array(UserReply) }),
     examples: {
       response: {
-        ...{ object: 'list', total: 1, has_more: false, default_user_access: 'allow' },
+        object: 'list',
+        total: 1,
+        has_more: false,
+        default_user_access: 'allow',
         data: [
           {
-            ...{ user_id: '0198a1c2-7b3e-7c4d-8e5f-6a7b8c9d0e1f', first_name: 'Ann', last_name: 'Lee' },
-            ...{ enabled: true, has_override: false, connection_status: 'not_connected' },
+            user_id: '0198a1c2-7b3e-7c4d-8e5f-6a7b8c9d0e1f',
+            first_name: 'Ann',
+            last_name: 'Lee',
+            enabled: true,
+            has_override: false,
+            connection_status: 'not_connected',
           },
         ],
       },
@@ -121,8 +128,11 @@ function showAccess(
 ): Static<typeof UserReply> {
   const own = Object.hasOwn(userAccess, id) ? userAccess[id] : undefined;
   return {
-    ...{ user_id: id, first_name: firstName, last_name: lastName },
-    ...{ enabled: own ?? defaultUserAccess === 'allow', has_override: own !== undefined },
+    user_id: id,
+    first_name: firstName,
+    last_name: lastName,
+    enabled: own ?? defaultUserAccess === 'allow',
+    has_override: own !== undefined,
     connection_status: 'not_connected',
   };
 }

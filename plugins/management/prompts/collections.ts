@@ -46,10 +46,14 @@ const CollectionDetails = Type.Object({ collection_details: Details });
 /** A collection without what is in it. */
 function showCollection(record: StoredRecord<'collection'>): Static<typeof CollectionReply> {
   return {
-    ...{ id: record.id, object: 'collection', name: record.name, slug: record.slug },
+    id: record.id,
+    object: 'collection',
+    name: record.name,
+    slug: record.slug,
     workspace_id: record.workspaceId ?? '',
     parent_collection_id: record.parentId || null,
-    ...{ is_default: record.data.isDefault, status: record.status },
+    is_default: record.data.isDefault,
+    status: record.status,
     created_at: new Date(record.createdAt).toISOString(),
     last_updated_at: new Date(record.updatedAt).toISOString(),
   };
@@ -80,7 +84,8 @@ async function insideOf(
   let count = 0;
   let latest = 0;
   for await (const { updatedAt } of eachRecord(reader, kind, organisationId, {
-    ...{ parentId: id, status: 'active' },
+    parentId: id,
+    status: 'active',
   })) {
     count++;
     latest = Math.max(latest, updatedAt);
@@ -119,10 +124,21 @@ export async function namedCollection(
   }
   const by = key.userId || key.id;
   const record: StoredRecord<'collection'> = {
-    ...{ kind: 'collection', id: randomUUID(), organisationId, workspaceId },
-    ...{ slug: defaultCollectionSlug, name: 'Default', status: 'active', parentId: '' },
-    ...{ data: { isDefault: true }, secrets: {}, createdBy: by, updatedBy: by },
-    ...{ createdAt: now, updatedAt: now, version: 1 },
+    kind: 'collection',
+    id: randomUUID(),
+    organisationId,
+    workspaceId,
+    slug: defaultCollectionSlug,
+    name: 'Default',
+    status: 'active',
+    parentId: '',
+    data: { isDefault: true },
+    secrets: {},
+    createdBy: by,
+    updatedBy: by,
+    createdAt: now,
+    updatedAt: now,
+    version: 1,
   };
   await writer.records.insert(record);
   return record;
@@ -168,10 +184,21 @@ function createRoute({ clock, directory }: Scope): RouteDefinition {
         if (parent !== undefined) await requireDepth(writer, parent);
         const by = key.userId || key.id;
         const record: StoredRecord<'collection'> = {
-          ...{ kind: 'collection', id: randomUUID(), organisationId, workspaceId },
-          ...{ slug: newSlug('collection-', body.name), name: body.name, status: 'active' },
-          ...{ parentId: parent?.id ?? '', data: { isDefault: false }, secrets: {} },
-          ...{ createdBy: by, updatedBy: by, createdAt: now, updatedAt: now, version: 1 },
+          kind: 'collection',
+          id: randomUUID(),
+          organisationId,
+          workspaceId,
+          slug: newSlug('collection-', body.name),
+          name: body.name,
+          status: 'active',
+          parentId: parent?.id ?? '',
+          data: { isDefault: false },
+          secrets: {},
+          createdBy: by,
+          updatedBy: by,
+          createdAt: now,
+          updatedAt: now,
+          version: 1,
         };
         await writer.records.insert(record);
         return { id: record.id, workspaceId, result: record };

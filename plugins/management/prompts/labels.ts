@@ -19,7 +19,8 @@ const place = {
 };
 
 const LabelName = Type.String({
-  ...{ minLength: 1, maxLength: 100 },
+  minLength: 1,
+  maxLength: 100,
   pattern: '^(?!latest$)(?!default$)(?!\\d+$)[a-zA-Z0-9_-]*[^@\\s]?[a-zA-Z0-9_-]*$',
   description: 'What references say behind the `@`; not `latest`, not `default`, not a number alone.',
 });
@@ -129,9 +130,15 @@ export function labelRoutes(scope: Scope): readonly RouteDefinition[] {
 function showLabel(record: StoredRecord<'label'>): Static<typeof LabelReply> {
   const { id, name, data, organisationId, workspaceId, status, createdAt, updatedAt } = record;
   return {
-    ...{ id, object: 'label', name, description: data.description, color_code: data.colourCode },
-    ...{ organisation_id: organisationId, workspace_id: workspaceId ?? null },
-    ...{ is_universal: data.isUniversal, status },
+    id,
+    object: 'label',
+    name,
+    description: data.description,
+    color_code: data.colourCode,
+    organisation_id: organisationId,
+    workspace_id: workspaceId ?? null,
+    is_universal: data.isUniversal,
+    status,
     created_at: new Date(createdAt).toISOString(),
     last_updated_at: new Date(updatedAt).toISOString(),
   };

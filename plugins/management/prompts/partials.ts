@@ -69,8 +69,12 @@ type Version = RecordVersion<'prompt_partial'>;
 /** The partial as lists show it. */
 function showPartialEntry(record: Partial): Static<typeof PartialEntry> {
   return {
-    ...{ id: record.id, object: 'partial', slug: record.slug, name: record.name },
-    ...{ collection_id: record.parentId, status: record.status },
+    id: record.id,
+    object: 'partial',
+    slug: record.slug,
+    name: record.name,
+    collection_id: record.parentId,
+    status: record.status,
     created_at: new Date(record.createdAt).toISOString(),
     last_updated_at: new Date(record.updatedAt).toISOString(),
   };
@@ -80,17 +84,24 @@ function showPartialEntry(record: Partial): Static<typeof PartialEntry> {
 function showPartial(record: Partial, version: Version): Static<typeof PartialReply> {
   return {
     ...showPartialEntry(record),
-    ...{ string: version.data.template, version: version.number },
-    ...{ version_description: version.description, prompt_partial_version_id: version.id },
+    string: version.data.template,
+    version: version.number,
+    version_description: version.description,
+    prompt_partial_version_id: version.id,
   };
 }
 
 /** The version as the list of versions shows it; its number is a text there, as existing clients read it. */
 function showPartialVersion(record: Partial, version: Version): Static<typeof PartialVersionEntry> {
   return {
-    ...{ object: 'partial', prompt_partial_id: record.id, prompt_partial_version_id: version.id },
-    ...{ slug: record.slug, version: String(version.number), string: version.data.template },
-    ...{ description: version.description, created_at: new Date(version.createdAt).toISOString() },
+    object: 'partial',
+    prompt_partial_id: record.id,
+    prompt_partial_version_id: version.id,
+    slug: record.slug,
+    version: String(version.number),
+    string: version.data.template,
+    description: version.description,
+    created_at: new Date(version.createdAt).toISOString(),
     prompt_version_status: statusOf(record, version),
   };
 }
@@ -140,10 +151,14 @@ function updatePartialRoute({ clock, directory }: Scope): RouteDefinition {
           const place = { organisationId, workspaceId };
           await checkTemplate(writer, { template, place, partial: { id, slug } });
           const version = await writer.records.addVersion('prompt_partial', organisationId, {
-            ...{ id: randomUUID(), recordId: id, name: after.name },
+            id: randomUUID(),
+            recordId: id,
+            name: after.name,
             data: { template, defaultVersion: before.data.defaultVersion },
-            ...{ description: body.description ?? '', labelId: '' },
-            ...{ createdBy: key.userId || key.id, createdAt: now },
+            description: body.description ?? '',
+            labelId: '',
+            createdBy: key.userId || key.id,
+            createdAt: now,
           });
           versionId = version.id;
         }
@@ -207,15 +222,32 @@ function createRoute({ clock, directory }: Scope): RouteDefinition {
         await checkTemplate(writer, { template: body.string, place, partial: { id, slug } });
         const by = key.userId || key.id;
         const record: StoredRecord<'prompt_partial'> = {
-          ...{ kind: 'prompt_partial', id, organisationId, workspaceId, slug, name: body.name },
-          ...{ status: 'active', parentId: collection.id, secrets: {} },
+          kind: 'prompt_partial',
+          id,
+          organisationId,
+          workspaceId,
+          slug,
+          name: body.name,
+          status: 'active',
+          parentId: collection.id,
+          secrets: {},
           data: { template: body.string, defaultVersion: 1 },
-          ...{ createdBy: by, updatedBy: by, createdAt: now, updatedAt: now, version: 1 },
+          createdBy: by,
+          updatedBy: by,
+          createdAt: now,
+          updatedAt: now,
+          version: 1,
         };
         await writer.records.insert(record);
         const version = await writer.records.addVersion('prompt_partial', organisationId, {
-          ...{ id: randomUUID(), recordId: id, name: record.name, data: record.data },
-          ...{ description: body.version_description ?? '', labelId: '', createdBy: by, createdAt: now },
+          id: randomUUID(),
+          recordId: id,
+          name: record.name,
+          data: record.data,
+          description: body.version_description ?? '',
+          labelId: '',
+          createdBy: by,
+          createdAt: now,
         });
         return { id, workspaceId, result: { record, version } };
       });

@@ -54,7 +54,9 @@ export const CreatePrompt = Type.Object(
     name: Name('For people.'),
     workspace_id: Type.Optional(Name('Id or slug; keys of the organisation say it here.')),
     collection_id: collection,
-    ...{ string, parameters, ...optional },
+    string,
+    parameters,
+    ...optional,
   },
   strict,
 );
@@ -70,7 +72,9 @@ export const UpdatePrompt = Type.Object(
     ),
     name: Type.Optional(Name('For people.')),
     collection_id: collection,
-    ...{ string: Type.Optional(string), parameters: Type.Optional(parameters), ...optional },
+    string: Type.Optional(string),
+    parameters: Type.Optional(parameters),
+    ...optional,
   },
   strict,
 );
@@ -86,8 +90,16 @@ export function makesVersion(body: Body): boolean {
 
 /** What a version is that nothing was said about. */
 export const emptyVersion: PromptData = {
-  ...{ template: '', parameters: {}, virtualKey: '', model: '', functions: [], tools: [] },
-  ...{ toolChoice: null, metadata: {}, isRawTemplate: false, defaultVersion: 1 },
+  template: '',
+  parameters: {},
+  virtualKey: '',
+  model: '',
+  functions: [],
+  tools: [],
+  toolChoice: null,
+  metadata: {},
+  isRawTemplate: false,
+  defaultVersion: 1,
 };
 
 /**
@@ -205,9 +217,14 @@ export const PromptVersionEntry = Type.Object({
 /** The prompt as lists show it. */
 export function showEntry(record: StoredRecord<'prompt'>): Static<typeof PromptEntry> {
   return {
-    ...{ id: record.id, object: 'prompt', slug: record.slug, name: record.name },
-    ...{ collection_id: record.parentId, workspace_id: record.workspaceId ?? '' },
-    ...{ model: record.data.model, status: record.status },
+    id: record.id,
+    object: 'prompt',
+    slug: record.slug,
+    name: record.name,
+    collection_id: record.parentId,
+    workspace_id: record.workspaceId ?? '',
+    model: record.data.model,
+    status: record.status,
     created_at: new Date(record.createdAt).toISOString(),
     last_updated_at: new Date(record.updatedAt).toISOString(),
   };
@@ -221,13 +238,19 @@ export function showPrompt(
   const { data } = version;
   return {
     ...showEntry(record),
-    ...{ string: data.template, parameters: { ...data.parameters }, model: data.model },
-    ...{ prompt_version: version.number, prompt_version_id: version.id },
+    string: data.template,
+    parameters: { ...data.parameters },
+    model: data.model,
+    prompt_version: version.number,
+    prompt_version_id: version.id,
     prompt_version_status: statusOf(record, version),
     prompt_version_description: version.description,
     prompt_version_label_id: version.labelId || null,
-    ...{ virtual_key: data.virtualKey, functions: [...data.functions], tools: [...data.tools] },
-    ...{ tool_choice: data.toolChoice, template_metadata: { ...data.metadata } },
+    virtual_key: data.virtualKey,
+    functions: [...data.functions],
+    tools: [...data.tools],
+    tool_choice: data.toolChoice,
+    template_metadata: { ...data.metadata },
     is_raw_template: data.isRawTemplate,
   };
 }
@@ -239,9 +262,13 @@ export function showVersion(
 ): Static<typeof PromptVersionEntry> {
   const { template, parameters, model } = version.data;
   return {
-    ...{ id: version.id, object: 'prompt', prompt_id: record.id, prompt_version: version.number },
+    id: version.id,
+    object: 'prompt',
+    prompt_id: record.id,
+    prompt_version: version.number,
     prompt_template: { string: template, parameters: { ...parameters }, model },
-    ...{ prompt_description: version.description, label_id: version.labelId || null },
+    prompt_description: version.description,
+    label_id: version.labelId || null,
     status: statusOf(record, version),
     created_at: new Date(version.createdAt).toISOString(),
   };

@@ -256,9 +256,14 @@ function updatePromptRoute({ clock, directory, router }: Scope): RouteDefinition
           if (body.virtual_key !== undefined)
             await requireProvider(writer, { organisationId, workspaceId }, data.virtualKey, router);
           const version = await writer.records.addVersion('prompt', organisationId, {
-            ...{ id: randomUUID(), recordId: before.id, name: after.name, data },
-            ...{ description: body.version_description ?? '', labelId: '' },
-            ...{ createdBy: key.userId || key.id, createdAt: now },
+            id: randomUUID(),
+            recordId: before.id,
+            name: after.name,
+            data,
+            description: body.version_description ?? '',
+            labelId: '',
+            createdBy: key.userId || key.id,
+            createdAt: now,
           });
           versionId = version.id;
         }
@@ -321,15 +326,32 @@ function createRoute({ clock, directory, router }: Scope): RouteDefinition {
         await requireProvider(writer, { organisationId, workspaceId }, data.virtualKey, router);
         const by = key.userId || key.id;
         const record: StoredRecord<'prompt'> = {
-          ...{ kind: 'prompt', id: randomUUID(), organisationId, workspaceId },
-          ...{ slug: newSlug('pp-', body.name), name: body.name, status: 'active' },
-          ...{ parentId: collection.id, data, secrets: {}, createdBy: by, updatedBy: by },
-          ...{ createdAt: now, updatedAt: now, version: 1 },
+          kind: 'prompt',
+          id: randomUUID(),
+          organisationId,
+          workspaceId,
+          slug: newSlug('pp-', body.name),
+          name: body.name,
+          status: 'active',
+          parentId: collection.id,
+          data,
+          secrets: {},
+          createdBy: by,
+          updatedBy: by,
+          createdAt: now,
+          updatedAt: now,
+          version: 1,
         };
         await writer.records.insert(record);
         const version = await writer.records.addVersion('prompt', organisationId, {
-          ...{ id: randomUUID(), recordId: record.id, name: record.name, data },
-          ...{ description: body.version_description ?? '', labelId: '', createdBy: by, createdAt: now },
+          id: randomUUID(),
+          recordId: record.id,
+          name: record.name,
+          data,
+          description: body.version_description ?? '',
+          labelId: '',
+          createdBy: by,
+          createdAt: now,
         });
         return { id: record.id, workspaceId, result: { record, version } };
       });
@@ -384,7 +406,10 @@ function listRoute({ directory }: Scope): RouteDefinition {
           idOrSlug === undefined
             ? undefined
             : await visibleRecord(reader, key, {
-                ...{ kind: 'collection', noun: 'collection', idOrSlug, workspace: query.workspace_id },
+                kind: 'collection',
+                noun: 'collection',
+                idOrSlug,
+                workspace: query.workspace_id,
               });
         const filter = {
           status: 'active' as const,

@@ -89,7 +89,8 @@ async function isUser({ records }: Reader, record: StoredRecord<TemplateKind>, u
 
 /** The number of a version in a body. */
 export const VersionNumber = Type.Integer({
-  ...{ minimum: 1, maximum: 2_147_483_647 },
+  minimum: 1,
+  maximum: 2_147_483_647,
   description: 'Number of the version.',
 });
 
@@ -140,7 +141,8 @@ const nouns = { prompt: 'prompt', prompt_partial: 'partial' } as const;
 
 /** A prompt in a path: `id`, `slug`, `id@12`, `id@latest` or `id@<label>`. */
 export const PromptReferenceParam = Type.String({
-  ...{ maxLength: 511, pattern: referencePattern },
+  maxLength: 511,
+  pattern: referencePattern,
   description: 'Id or slug; `@12`, `@latest` or `@<label>` behind it names a version.',
 });
 

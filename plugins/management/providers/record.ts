@@ -162,7 +162,10 @@ export function showShared(record: StoredRecord<'provider'>, now: number) {
   const { note, usageLimits, rateLimits, expiresAt } = record.data;
   const status: Static<typeof Status> = expiresAt !== undefined && expiresAt <= now ? 'expired' : 'active';
   return {
-    ...{ id: record.id, slug: record.slug, name: record.name, status },
+    id: record.id,
+    slug: record.slug,
+    name: record.name,
+    status,
     note: note === '' ? null : note,
     workspace_id: record.workspaceId ?? null,
     usage_limits: usageLimits === undefined ? null : showUsageLimit(usageLimits),
@@ -186,16 +189,26 @@ export function showProvider(record: StoredRecord<'provider'>, now: number): Sta
 
 /** What examples of providers and virtual keys have alike. */
 export const sharedExample = {
-  ...{ id: '9f5a4d7c-6c0b-4b0e-8a53-6f0f4c1f2b13', slug: 'openai-prod', name: 'OpenAI, production' },
-  ...{ note: null, workspace_id: '5a5b1f38-9a4f-4b40-8f1c-2b7d8a3c9d12', status: 'active' as const },
-  ...{ usage_limits: null, rate_limits: null, reset_usage: null, expires_at: null },
-  ...{ created_at: '2026-11-21T09:00:00.000Z', last_updated_at: '2026-11-21T09:00:00.000Z' },
+  id: '9f5a4d7c-6c0b-4b0e-8a53-6f0f4c1f2b13',
+  slug: 'openai-prod',
+  name: 'OpenAI, production',
+  note: null,
+  workspace_id: '5a5b1f38-9a4f-4b40-8f1c-2b7d8a3c9d12',
+  status: 'active' as const,
+  usage_limits: null,
+  rate_limits: null,
+  reset_usage: null,
+  expires_at: null,
+  created_at: '2026-11-21T09:00:00.000Z',
+  last_updated_at: '2026-11-21T09:00:00.000Z',
 };
 
 /** A provider for the reference. */
 export const providerExample: Static<typeof ProviderReply> = {
   ...sharedExample,
-  ...{ integration_id: '3f0c8f2e-7a0d-4b62-9f3c-2f3f6f9d7a10', managed_by: 'api', object: 'provider' },
+  integration_id: '3f0c8f2e-7a0d-4b62-9f3c-2f3f6f9d7a10',
+  managed_by: 'api',
+  object: 'provider',
 };
 
 /** What makes a provider record. */
@@ -215,9 +228,21 @@ export function providerOf(
   { workspaceId, slug, name, data, by, now }: NewProvider,
 ): StoredRecord<'provider'> {
   return {
-    ...{ kind: 'provider', id: randomUUID(), organisationId, workspaceId, slug, name, status: 'active' },
-    ...{ parentId: id, data, secrets: {}, createdBy: by, updatedBy: by },
-    ...{ createdAt: now, updatedAt: now, version: 1 },
+    kind: 'provider',
+    id: randomUUID(),
+    organisationId,
+    workspaceId,
+    slug,
+    name,
+    status: 'active',
+    parentId: id,
+    data,
+    secrets: {},
+    createdBy: by,
+    updatedBy: by,
+    createdAt: now,
+    updatedAt: now,
+    version: 1,
   };
 }
 

@@ -19,7 +19,10 @@ async function start(t: TestContext) {
 const integration = {
   path: '/integrations',
   body: {
-    ...{ name: 'Base', slug: 'base', ai_provider_id: 'openai', key: 'sk-0123456789-abcdef' },
+    name: 'Base',
+    slug: 'base',
+    ai_provider_id: 'openai',
+    key: 'sk-0123456789-abcdef',
     create_default_provider: false,
   },
 };
@@ -53,8 +56,13 @@ describe('providers', () => {
     const made = await ok({
       path: '/providers',
       body: {
-        ...{ name: 'Team', integration_id: 'base', slug: 'team', note: 'n' },
-        ...{ usage_limits: usage, rate_limits: rate, expires_at: '2099-01-01T00:00:00Z' },
+        name: 'Team',
+        integration_id: 'base',
+        slug: 'team',
+        note: 'n',
+        usage_limits: usage,
+        rate_limits: rate,
+        expires_at: '2099-01-01T00:00:00Z',
       },
     });
     assert.deepEqual([made.slug, made.object], ['team', 'provider']);
@@ -100,9 +108,20 @@ describe('providers', () => {
     const second = `${workspaceId}-2`;
     await resources.write(organisationId, ({ workspaces }) =>
       workspaces.insert({
-        ...{ id: second, organisationId, slug: 'ws-second', name: 'second', description: '', icon: '' },
-        ...{ status: 'active', isDefault: false, defaults: {}, usageLimits: [], rateLimits: [] },
-        ...{ createdAt: 1, updatedAt: 1, version: 1 },
+        id: second,
+        organisationId,
+        slug: 'ws-second',
+        name: 'second',
+        description: '',
+        icon: '',
+        status: 'active',
+        isDefault: false,
+        defaults: {},
+        usageLimits: [],
+        rateLimits: [],
+        createdAt: 1,
+        updatedAt: 1,
+        version: 1,
       }),
     );
     const body = { ...integration.body, slug: 'same', create_default_provider: true };
@@ -177,7 +196,11 @@ describe('virtual keys', () => {
     await ok({
       path: '/virtual-keys',
       body: {
-        ...{ name: 'Azure', slug: 'az', provider: 'azure-openai', key: 'k', resource_name: 'res' },
+        name: 'Azure',
+        slug: 'az',
+        provider: 'azure-openai',
+        key: 'k',
+        resource_name: 'res',
         deploymentConfig: [{ apiVersion: 'v1', deploymentName: 'd', alias: 'a', is_default: true }],
       },
     });
@@ -186,7 +209,8 @@ describe('virtual keys', () => {
     assert.equal(settings.azure_deployment_config[0].azure_deployment_name, 'd');
     const deployments = [{ apiVersion: 'v1', deploymentName: 'e' }];
     const changed = await ok({
-      ...{ method: 'PUT', path: '/virtual-keys/az' },
+      method: 'PUT',
+      path: '/virtual-keys/az',
       body: { deployment_config: deployments },
     });
     assert.equal(changed.model_config.azure_resource_name, 'res');

@@ -22,7 +22,9 @@ import { Identifier, strict } from '../shared/fields.ts';
 
 const Place = Type.Object({ workspace_id: Type.Optional(Identifier) }, strict);
 const Changed = Type.Object({
-  ...{ id: Type.String(), slug: Type.String(), object: Type.Literal('provider') },
+  id: Type.String(),
+  slug: Type.String(),
+  object: Type.Literal('provider'),
   ...limitWarningField,
 });
 const changedExample = { id: providerExample.id, slug: providerExample.slug, object: 'provider' };

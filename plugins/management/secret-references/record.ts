@@ -10,7 +10,8 @@ import type { SharedKind } from '../shared/workspace-access.ts';
 
 const ReferenceName = Name('For people.');
 const SecretPath = Type.String({
-  ...{ minLength: 1, maxLength: 1024 },
+  minLength: 1,
+  maxLength: 1024,
   description: 'Name, ARN or path of the secret, as its manager calls it; a variable, or a file.',
 });
 
@@ -26,19 +27,22 @@ const fields = {
   ),
   allowed_workspaces: Type.Optional(
     Type.Array(Name('Id or slug of a workspace.'), {
-      ...{ minItems: 1, maxItems: 1000 },
+      minItems: 1,
+      maxItems: 1000,
       description: 'Whose requests may use it; instead of `allow_all_workspaces`. Default: nobody.',
     }),
   ),
   allowed_hosts: Type.Optional(
     Type.Array(
       Type.String({
-        ...{ minLength: 1, maxLength: 300 },
+        minLength: 1,
+        maxLength: 300,
         pattern: '^(http://)?([A-Za-z0-9._-]+|\\[[0-9A-Fa-f:.]+\\])(:[0-9]{1,5})?$',
         examples: ['my-resource.openai.azure.com'],
       }),
       {
-        ...{ maxItems: 100, uniqueItems: true },
+        maxItems: 100,
+        uniqueItems: true,
         description:
           'Hosts that the secret may be sent to: `host` or `host:port`, `http://` before it for one without TLS. Default: the hosts that the provider table names. Adding one needs the secrets of `auth_config` again.',
       },
@@ -109,7 +113,9 @@ export async function changedReference(
     name: body.name ?? before.name,
     data: {
       description: body.description === undefined ? before.data.description : (body.description ?? ''),
-      ...{ managerType, authConfig: auth.authConfig, secretPath },
+      managerType,
+      authConfig: auth.authConfig,
+      secretPath,
       secretKey: body.secret_key === undefined ? before.data.secretKey : (body.secret_key ?? ''),
       ...workspaces,
       ...(allowedHosts !== undefined && { allowedHosts }),
@@ -185,8 +191,14 @@ export function emptyReference({
   return {
     name,
     data: {
-      ...{ description: '', managerType, authConfig: {}, secretPath: '', secretKey: '' },
-      ...{ allowAllWorkspaces: false, allowedWorkspaces: [], allowedHosts: [] },
+      description: '',
+      managerType,
+      authConfig: {},
+      secretPath: '',
+      secretKey: '',
+      allowAllWorkspaces: false,
+      allowedWorkspaces: [],
+      allowedHosts: [],
     },
     plain: {},
   };
@@ -229,7 +241,10 @@ type Reference = StoredRecord<'secret_reference'>;
 /** Puts a stored reference into the shape of lists. */
 export function showReference(record: Reference): Static<typeof SecretReferenceReply> {
   return {
-    ...{ id: record.id, name: record.name, slug: record.slug, manager_type: record.data.managerType },
+    id: record.id,
+    name: record.name,
+    slug: record.slug,
+    manager_type: record.data.managerType,
     status: record.status,
     created_at: new Date(record.createdAt).toISOString(),
     last_updated_at: new Date(record.updatedAt).toISOString(),
@@ -260,9 +275,14 @@ export function showWholeReference(
 
 /** For the reference. */
 export const referenceExample: Static<typeof SecretReferenceReply> = {
-  ...{ id: '0198a1c2-7b3e-7c4d-8e5f-6a7b8c9d0e1f', name: 'OpenAI key', slug: 'openai-key' },
-  ...{ manager_type: 'hashicorp_vault', status: 'active', object: 'secret-reference' },
-  ...{ created_at: '2026-11-21T09:00:00.000Z', last_updated_at: '2026-11-21T09:00:00.000Z' },
+  id: '0198a1c2-7b3e-7c4d-8e5f-6a7b8c9d0e1f',
+  name: 'OpenAI key',
+  slug: 'openai-key',
+  manager_type: 'hashicorp_vault',
+  status: 'active',
+  object: 'secret-reference',
+  created_at: '2026-11-21T09:00:00.000Z',
+  last_updated_at: '2026-11-21T09:00:00.000Z',
 };
 
 /** For the reference. */
@@ -271,10 +291,17 @@ export const wholeReferenceExample: Static<typeof SecretReferenceDetail> = {
   organisation_id: '0198a1c2-0000-7c4d-8e5f-6a7b8c9d0e1f',
   description: '',
   auth_config: {
-    ...{ vault_auth_type: 'token', vault_addr: 'https://vault.example.com:8200', vault_token: 'hv…9f' },
+    vault_auth_type: 'token',
+    vault_addr: 'https://vault.example.com:8200',
+    vault_token: 'hv…9f',
   },
-  ...{ secret_path: 'secret/team/openai', secret_key: 'api_key', tags: null, created_by: 'a key' },
-  ...{ allow_all_workspaces: false, allowed_workspaces: [], allowed_hosts: [] },
+  secret_path: 'secret/team/openai',
+  secret_key: 'api_key',
+  tags: null,
+  created_by: 'a key',
+  allow_all_workspaces: false,
+  allowed_workspaces: [],
+  allowed_hosts: [],
 };
 
 /** Throws `resource_conflict`, with the names of up to 10 of each kind, while integrations take secrets from the reference. */

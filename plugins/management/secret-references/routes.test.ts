@@ -12,17 +12,27 @@ const path = '/secret-references';
 const token = 'hvs.planted-token-0123456789';
 const vault = { vault_auth_type: 'token', vault_addr: 'https://vault.example.com', vault_token: token };
 const body = {
-  ...{ name: 'OpenAI Key', manager_type: 'hashicorp_vault', auth_config: vault },
-  ...{ secret_path: 'secret/team/openai', secret_key: 'api_key', tags: { team: 'a' } },
+  name: 'OpenAI Key',
+  manager_type: 'hashicorp_vault',
+  auth_config: vault,
+  secret_path: 'secret/team/openai',
+  secret_key: 'api_key',
+  tags: { team: 'a' },
 };
 const aws = { aws_access_key_id: 'AKIDEXAMPLE', aws_secret_access_key: 'planted-aws-secret' };
 
 function anIntegration(mapped: string): IntegrationData {
   const access = { enabled: true, usageLimits: [], rateLimits: [] };
   return {
-    ...{ aiProviderId: 'openai', description: '', configurations: {}, allowAllModels: true, models: [] },
+    aiProviderId: 'openai',
+    description: '',
+    configurations: {},
+    allowAllModels: true,
+    models: [],
     secretMappings: [{ targetField: 'key', secretReferenceId: mapped, secretKey: '', valueFormat: 'string' }],
-    ...{ globalAccess: access, workspaces: {}, priceMultiplier: 1 },
+    globalAccess: access,
+    workspaces: {},
+    priceMultiplier: 1,
   };
 }
 
@@ -40,10 +50,20 @@ describe('a secret reference', () => {
     const { created_at: at, last_updated_at: changedAt, created_by: by, ...shown } = read.json();
     assert.ok(at === changedAt && by !== '');
     assert.deepEqual(shown, {
-      ...{ id, slug, object, organisation_id: organisationId, name: 'OpenAI Key', description: '' },
-      ...{ manager_type: 'hashicorp_vault', status: 'active', secret_path: 'secret/team/openai' },
+      id,
+      slug,
+      object,
+      organisation_id: organisationId,
+      name: 'OpenAI Key',
+      description: '',
+      manager_type: 'hashicorp_vault',
+      status: 'active',
+      secret_path: 'secret/team/openai',
       auth_config: { ...vault, vault_token: 'hv…89' },
-      ...{ secret_key: 'api_key', allow_all_workspaces: false, allowed_workspaces: [], allowed_hosts: [] },
+      secret_key: 'api_key',
+      allow_all_workspaces: false,
+      allowed_workspaces: [],
+      allowed_hosts: [],
       tags: { team: 'a' },
     });
     assert.deepEqual((await call(owner, { path: `${path}/${id}` })).json(), read.json());
@@ -65,7 +85,13 @@ describe('a secret reference', () => {
     const listed = (await call(owner, { path })).json();
     assert.deepEqual([listed.object, listed.total], ['list', 1]);
     assert.deepEqual(listed.data[0], {
-      ...{ id, slug, object, name, manager_type: 'hashicorp_vault', status: 'active', created_at: at },
+      id,
+      slug,
+      object,
+      name,
+      manager_type: 'hashicorp_vault',
+      status: 'active',
+      created_at: at,
       last_updated_at: changed.json().last_updated_at,
     });
     const gone = await call(owner, { method: 'DELETE', path: `${path}/${slug}` });
@@ -180,15 +206,21 @@ describe('a secret reference', () => {
     await resources.write(organisationId, async ({ records }) => {
       for (let number = 0; number < 12; number++) {
         await records.insert<'integration'>({
-          ...{ kind: 'integration', id: randomUUID(), organisationId, workspaceId: undefined },
-          ...{
-            slug: `user-${number}`,
-            name: 'User',
-            status: 'active',
-            parentId: '',
-            data: anIntegration(id),
-          },
-          ...{ secrets: {}, createdBy: 'k', updatedBy: 'k', createdAt: number, updatedAt: 1, version: 1 },
+          kind: 'integration',
+          id: randomUUID(),
+          organisationId,
+          workspaceId: undefined,
+          slug: `user-${number}`,
+          name: 'User',
+          status: 'active',
+          parentId: '',
+          data: anIntegration(id),
+          secrets: {},
+          createdBy: 'k',
+          updatedBy: 'k',
+          createdAt: number,
+          updatedAt: 1,
+          version: 1,
         });
       }
     });

@@ -8,20 +8,18 @@ const resources = await openResourcesOfFile();
 const settings = '/admin/organisation/settings';
 const defaults = '/admin/organisation/defaults';
 const security = {
-  ...{ membersViewAllData: true, managersViewAllData: true },
-  ...{ membersViewAnalytics: true, managersViewAnalytics: true },
-  ...{
-    membersViewPrompts: true,
-    membersWritePrompts: false,
-    managersViewPrompts: true,
-    managersWritePrompts: true,
-  },
-  ...{
-    membersViewConfigs: true,
-    membersWriteConfigs: false,
-    managersViewConfigs: true,
-    managersWriteConfigs: true,
-  },
+  membersViewAllData: true,
+  managersViewAllData: true,
+  membersViewAnalytics: true,
+  managersViewAnalytics: true,
+  membersViewPrompts: true,
+  membersWritePrompts: false,
+  managersViewPrompts: true,
+  managersWritePrompts: true,
+  membersViewConfigs: true,
+  membersWriteConfigs: false,
+  managersViewConfigs: true,
+  managersWriteConfigs: true,
 };
 const noRules = { max_per_workspace: null, default_days: null, max_days: null };
 
@@ -51,9 +49,13 @@ describe('the settings of an organisation', () => {
     const first = await get(settings);
     assert.equal(first.headers['etag'], '"0"');
     assert.deepEqual(first.json(), {
-      ...{ object: 'organisation-settings', security, user_api_keys: noRules, allow_workspace_overrides: [] },
+      object: 'organisation-settings',
+      security,
+      user_api_keys: noRules,
+      allow_workspace_overrides: [],
       logging: { mode: 'full' },
-      ...{ retention: { logs_days: 90, metrics_days: 365 }, last_updated_at: null },
+      retention: { logs_days: 90, metrics_days: 365 },
+      last_updated_at: null,
     });
     const changed = await put(settings, {
       security: { membersViewAllData: false, membersWriteConfigs: true },
@@ -69,7 +71,8 @@ describe('the settings of an organisation', () => {
       security: { ...security, membersViewAllData: false, membersWriteConfigs: true },
       user_api_keys: { ...noRules, max_days: 30 },
       logging: { mode: 'metadata' },
-      ...{ allow_workspace_overrides: ['prompts'], retention: { logs_days: 90, metrics_days: 365 } },
+      allow_workspace_overrides: ['prompts'],
+      retention: { logs_days: 90, metrics_days: 365 },
     });
     assert.deepEqual((await get(settings)).json(), second.json());
     const stale = await put(settings, {}, { headers: { 'if-match': '"1"' } });
@@ -125,7 +128,9 @@ describe('the settings of an organisation', () => {
     const rules = async (given: object): Promise<unknown> =>
       (await put(settings, { user_api_keys: given })).json().user_api_keys;
     assert.deepEqual(await rules({ max_per_workspace: 0, default_days: 7, max_days: 7 }), {
-      ...{ max_per_workspace: 0, default_days: 7, max_days: 7 },
+      max_per_workspace: 0,
+      default_days: 7,
+      max_days: 7,
     });
     assert.deepEqual(await rules({ max_days: null }), {
       max_per_workspace: 0,
@@ -166,16 +171,22 @@ describe('the defaults of an organisation', () => {
 describe('the settings of a workspace', () => {
   const effective = (overrides: object): object => ({
     data_visibility: {
-      ...{ membersViewAllData: true, managersViewAllData: true },
-      ...{ membersViewAnalytics: true, managersViewAnalytics: true },
+      membersViewAllData: true,
+      managersViewAllData: true,
+      membersViewAnalytics: true,
+      managersViewAnalytics: true,
     },
     prompts: {
-      ...{ membersViewPrompts: true, membersWritePrompts: false },
-      ...{ managersViewPrompts: true, managersWritePrompts: true },
+      membersViewPrompts: true,
+      membersWritePrompts: false,
+      managersViewPrompts: true,
+      managersWritePrompts: true,
     },
     configs: {
-      ...{ membersViewConfigs: true, membersWriteConfigs: false },
-      ...{ managersViewConfigs: true, managersWriteConfigs: true },
+      membersViewConfigs: true,
+      membersWriteConfigs: false,
+      managersViewConfigs: true,
+      managersWriteConfigs: true,
     },
     user_api_keys: noRules,
     logging: { mode: 'full' },
@@ -190,8 +201,12 @@ describe('the settings of a workspace', () => {
       const first = await get(path);
       assert.deepEqual([first.status, first.headers['etag']], [200, '"0"'], first.text);
       assert.deepEqual(first.json(), {
-        ...{ object: 'workspace-settings', workspace_id: workspaceId, overrides: none },
-        ...{ effective: effective({}), allow_workspace_overrides: [], last_updated_at: null },
+        object: 'workspace-settings',
+        workspace_id: workspaceId,
+        overrides: none,
+        effective: effective({}),
+        allow_workspace_overrides: [],
+        last_updated_at: null,
       });
       const body = { overrides: { prompts: { membersWritePrompts: true }, user_api_keys: { max_days: 9 } } };
       const refused = await put(path, body);
@@ -207,8 +222,10 @@ describe('the settings of a workspace', () => {
       const changed = await put(path, body);
       assert.deepEqual([changed.status, changed.headers['etag']], [200, '"1"'], changed.text);
       const prompts = {
-        ...{ membersViewPrompts: false, membersWritePrompts: true },
-        ...{ managersViewPrompts: true, managersWritePrompts: true },
+        membersViewPrompts: false,
+        membersWritePrompts: true,
+        managersViewPrompts: true,
+        managersWritePrompts: true,
       };
       const rules = { ...noRules, max_days: 9 };
       assert.deepEqual(changed.json().overrides, { ...none, prompts, user_api_keys: rules });

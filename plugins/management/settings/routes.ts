@@ -99,7 +99,8 @@ function updateOverridesRoute({ clock }: Scope, { path, suffix }: WorkspacePlace
         const after: WorkspaceSettings = {
           ...before,
           overrides: changedOverrides(body.overrides, before.overrides, organisation),
-          ...{ updatedAt: clock.now(), version: before.version + 1 },
+          updatedAt: clock.now(),
+          version: before.version + 1,
         };
         if (!(await settings.replaceWorkspace(after))) throw staleVersion();
         return { id, workspaceId: id, result: { organisation, workspace: after } };
@@ -121,7 +122,9 @@ const DefaultsBody = Type.Object(
 );
 
 const defaultsExample: Static<typeof OrganisationDefaultsReply> = {
-  ...{ object: 'organisation-defaults', metadata: { team: 'research' }, config_id: 'main' },
+  object: 'organisation-defaults',
+  metadata: { team: 'research' },
+  config_id: 'main',
   last_updated_at: '2026-11-21T09:00:00.000Z',
 };
 
@@ -170,7 +173,8 @@ function updateDefaultsRoute({ clock, router }: Scope): RouteDefinition {
         const after: OrganisationSettings = {
           ...before,
           defaults: changedDefaults(body, before.defaults, router),
-          ...{ updatedAt: clock.now(), version: before.version + 1 },
+          updatedAt: clock.now(),
+          version: before.version + 1,
         };
         if (!(await settings.replaceOrganisation(after))) throw staleVersion();
         return { id: key.organisationId, result: after };
@@ -263,7 +267,8 @@ function updateRoute({ clock, features }: Scope): RouteDefinition {
           ...before,
           security: changedSecurity(body, before.security),
           overridable: body.allow_workspace_overrides ?? before.overridable,
-          ...{ updatedAt: clock.now(), version: before.version + 1 },
+          updatedAt: clock.now(),
+          version: before.version + 1,
         };
         if (!(await settings.replaceOrganisation(after))) throw staleVersion();
         return { id: key.organisationId, result: after };

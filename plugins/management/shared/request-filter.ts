@@ -182,7 +182,9 @@ const csv = 'with commas between them, or as a JSON list.';
 
 const List = (description: string, ...examples: string[]) =>
   Type.String({
-    ...{ minLength: 1, maxLength: listText, description: `${description}, ${csv}` },
+    minLength: 1,
+    maxLength: listText,
+    description: `${description}, ${csv}`,
     ...(examples.length > 0 && { examples }),
   });
 const ListOrText = (description: string, ...examples: string[]) => {

@@ -140,8 +140,11 @@ describe('an export in protocol buffers', () => {
               scope: { name: 'lib', version: '1' },
               spans: [
                 {
-                  ...{ traceId, spanId: '00f067aa0ba902b7', name: 'chat gpt-ü' },
-                  ...{ startTimeUnixNano: '1763000000123456789', endTimeUnixNano: '1763000001123456789' },
+                  traceId,
+                  spanId: '00f067aa0ba902b7',
+                  name: 'chat gpt-ü',
+                  startTimeUnixNano: '1763000000123456789',
+                  endTimeUnixNano: '1763000001123456789',
                   attributes: [
                     pair('text', { stringValue: 'a' }),
                     pair('flag', { boolValue: true }),

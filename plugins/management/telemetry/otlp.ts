@@ -234,7 +234,10 @@ function readSpan(span: unknown, resource: SpanAttributes, scope: string): Repor
   const status = member(span, 'status');
   const code = member(status, 'code');
   return {
-    ...{ traceId, spanId, scope, resource },
+    traceId,
+    spanId,
+    scope,
+    resource,
     parentSpanId: /^[0-9a-f]{16}$/.test(parentSpanId) && !/^0+$/.test(parentSpanId) ? parentSpanId : '',
     name: textOf(member(span, 'name')),
     startedAt: Number(start / 1_000_000n),

@@ -33,18 +33,23 @@ function storeOf(has: OrganisationRole | WorkspaceRole, inOrganisation = has) {
   const others = { total: 2, data: [] };
   const writer = {
     users: {
-      ...{ find: () => Promise.resolve(person), list: () => Promise.resolve(others) },
-      ...{ workspaceIds: () => Promise.resolve(new Map()) },
-      ...{ replace: change('change', true), remove: change('remove', true) },
+      find: () => Promise.resolve(person),
+      list: () => Promise.resolve(others),
+      workspaceIds: () => Promise.resolve(new Map()),
+      replace: change('change', true),
+      remove: change('remove', true),
     },
     workspaces: { find: () => Promise.resolve({ id: 'ws-1', organisationId: 'org-1', status: 'active' }) },
     members: {
-      ...{ find: () => Promise.resolve({ member, user: person }), insert: change('insert', undefined) },
-      ...{ replace: change('change', true), remove: change('remove', true) },
+      find: () => Promise.resolve({ member, user: person }),
+      insert: change('insert', undefined),
+      replace: change('change', true),
+      remove: change('remove', true),
     },
     groupMappings: {
-      ...{ find: () => Promise.resolve(member), insert: change('insert', undefined) },
-      ...{ remove: change('remove', true) },
+      find: () => Promise.resolve(member),
+      insert: change('insert', undefined),
+      remove: change('remove', true),
     },
     apiKeys: { removeOfUser: () => Promise.resolve(0) },
   } as unknown as ResourcesWriter;
@@ -64,9 +69,12 @@ async function outcomeOf(
   const { changed, writer } = storeOf(has, inOrganisation);
   const handled = route.handle(
     testRouteInput({
-      ...{ role: actor, body, params: { workspaceId: 'ws-1', userId: 'u', scimWorkspaceGroupId: 'm' } },
+      role: actor,
+      body,
+      params: { workspaceId: 'ws-1', userId: 'u', scimWorkspaceGroupId: 'm' },
       write: async (work) => (await work(writer)).result,
-      ...{ requireVersion() {}, sendVersion() {} },
+      requireVersion() {},
+      sendVersion() {},
     }),
   );
   try {

@@ -31,12 +31,18 @@ describe('the role of a group', () => {
       const { id: mapping, created_at: at, ...shown } = made.json();
       assert.ok(Date.parse(at) > 0);
       assert.deepEqual(shown, {
-        ...{ object: 'scim-workspace-group', workspace_id: workspaceId, role: 'manager' },
-        ...{ scim_group_id: id, scim_group: name },
+        object: 'scim-workspace-group',
+        workspace_id: workspaceId,
+        role: 'manager',
+        scim_group_id: id,
+        scim_group: name,
       });
       assert.deepEqual((await call(owner, { path })).json(), {
-        ...{ object: 'list', total: 1, total_count: 1 },
-        ...{ data: [made.json()], mappings: [made.json()] },
+        object: 'list',
+        total: 1,
+        total_count: 1,
+        data: [made.json()],
+        mappings: [made.json()],
       });
       const again = await call(owner, { path, body: { ...body, role: 'member' } });
       assert.deepEqual([again.status, again.json().data.errorCode], [409, 'AB07']);

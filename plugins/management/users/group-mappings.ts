@@ -73,8 +73,12 @@ function createRoute({ clock }: Scope): RouteDefinition {
           throw refusedBody([{ path: '/workspace_id', message: 'names no workspace of the organisation' }]);
         requireActive(workspace);
         const made: GroupMappingRecord = {
-          ...{ id: randomUUID(), organisationId, workspaceId: workspace.id, role },
-          ...{ ...group, createdAt: clock.now() },
+          id: randomUUID(),
+          organisationId,
+          workspaceId: workspace.id,
+          role,
+          ...group,
+          createdAt: clock.now(),
         };
         await writer.groupMappings.insert(made);
         return { id: made.id, workspaceId: workspace.id, result: made };

@@ -6,8 +6,15 @@ import type { ApiKeyRecord, Resources } from '../../../core/ports/resources.ts';
 export function aUser(organisationId: string, overrides: Partial<UserRecord> = {}): UserRecord {
   const id = overrides.id ?? randomUUID();
   return {
-    ...{ id, organisationId, email: `${id}@example.com`, firstName: 'Ann', lastName: 'Lee' },
-    ...{ role: 'member', createdAt: 1, updatedAt: 1, version: 1 },
+    id,
+    organisationId,
+    email: `${id}@example.com`,
+    firstName: 'Ann',
+    lastName: 'Lee',
+    role: 'member',
+    createdAt: 1,
+    updatedAt: 1,
+    version: 1,
     ...overrides,
   };
 }
@@ -43,10 +50,26 @@ export async function addKeyOf(
 ): Promise<string> {
   const id = randomUUID();
   const key: ApiKeyRecord = {
-    ...{ id, organisationId, workspaceId, userId, name: id, description: '', type: 'workspace-user' },
-    ...{ status: 'active', scopes: ['logs.view'], rateLimits: [], usageLimits: undefined, defaults: {} },
-    ...{ alertEmails: [], masked: 'wk_ab…yz', secrets: [{ hash: id, expiresAt: undefined }] },
-    ...{ creationMode: 'api', expiresAt: undefined, createdAt: 1, updatedAt: 1, version: 1 },
+    id,
+    organisationId,
+    workspaceId,
+    userId,
+    name: id,
+    description: '',
+    type: 'workspace-user',
+    status: 'active',
+    scopes: ['logs.view'],
+    rateLimits: [],
+    usageLimits: undefined,
+    defaults: {},
+    alertEmails: [],
+    masked: 'wk_ab…yz',
+    secrets: [{ hash: id, expiresAt: undefined }],
+    creationMode: 'api',
+    expiresAt: undefined,
+    createdAt: 1,
+    updatedAt: 1,
+    version: 1,
   };
   await resources.write(organisationId, ({ apiKeys }) => apiKeys.insert(key));
   return id;

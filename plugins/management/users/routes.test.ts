@@ -33,9 +33,15 @@ describe('somebody of the organisation', () => {
     const shown = await call(owner, { path });
     assert.deepEqual([shown.status, shown.headers['etag']], [200, '"1"'], shown.text);
     assert.deepEqual(shown.json(), {
-      ...{ object: 'user', id: user.id, first_name: 'Ann', last_name: 'Lee', role: 'member' },
-      ...{ email: 'ann@example.com', workspace_ids: [workspaceId] },
-      ...{ created_at: '1970-01-01T00:00:00.001Z', last_updated_at: '1970-01-01T00:00:00.001Z' },
+      object: 'user',
+      id: user.id,
+      first_name: 'Ann',
+      last_name: 'Lee',
+      role: 'member',
+      email: 'ann@example.com',
+      workspace_ids: [workspaceId],
+      created_at: '1970-01-01T00:00:00.001Z',
+      last_updated_at: '1970-01-01T00:00:00.001Z',
     });
     const listed = (await call(owner, { path: '/admin/users' })).json();
     assert.deepEqual([listed.object, listed.total, listed.data[1]], ['list', 2, shown.json()]);

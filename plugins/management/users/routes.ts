@@ -105,7 +105,9 @@ function updateRoute({ clock }: Scope): RouteDefinition {
           ...before,
           firstName: body.first_name ?? before.firstName,
           lastName: body.last_name ?? before.lastName,
-          ...{ role: given, updatedAt: clock.now(), version: before.version + 1 },
+          role: given,
+          updatedAt: clock.now(),
+          version: before.version + 1,
         };
         if (!(await writer.users.replace(after))) throw staleVersion();
         return { id: after.id, result: await withWorkspaces(writer, key, after) };

@@ -53,9 +53,17 @@ describe('a member', () => {
       const { created_at: at, last_updated_at: updated, ...shown } = data[0];
       assert.equal(at, updated);
       assert.deepEqual(shown, {
-        ...{ object: 'workspace-user', id: ann.id, first_name: 'Ann', last_name: 'Lee' },
-        ...{ email: 'ann@example.com', org_role: 'admin', role: 'manager', status: 'active' },
-        ...{ scopes: [], settings: null, workspace_id: workspaceId },
+        object: 'workspace-user',
+        id: ann.id,
+        first_name: 'Ann',
+        last_name: 'Lee',
+        email: 'ann@example.com',
+        org_role: 'admin',
+        role: 'manager',
+        status: 'active',
+        scopes: [],
+        settings: null,
+        workspace_id: workspaceId,
       });
       assert.deepEqual([data[1].id, data[1].role, data[1].org_role], [bob.id, 'member', 'member']);
       const one = await call(owner, { path: `${path}/${ann.id}` });
@@ -67,7 +75,9 @@ describe('a member', () => {
       assert.deepEqual(user.workspace_ids, [workspaceId]);
 
       const changed = await call(owner, {
-        ...{ method: 'PUT', path: `${path}/${bob.id}`, headers: { 'if-match': '"1"' } },
+        method: 'PUT',
+        path: `${path}/${bob.id}`,
+        headers: { 'if-match': '"1"' },
         body: { role: 'admin', user_id: bob.id },
       });
       assert.deepEqual([changed.status, changed.headers['etag']], [200, '"2"'], changed.text);
@@ -377,7 +387,8 @@ test('workspaces and people of another organisation are not there', async (t) =>
   const mine = (id: string) => callsAbout(one.workspaceId, id).filter(({ path }) => path.endsWith(id));
   await same(mine(theirs.id), mine('nowhere'), theirs.id);
   const add = (id: string): AdminCall => ({
-    ...{ path: `/workspaces/${one.workspaceId}/users`, body: { users: [{ id }] } },
+    path: `/workspaces/${one.workspaceId}/users`,
+    body: { users: [{ id }] },
   });
   await same([add(theirs.id)], [add('nowhere')], theirs.id);
   await same([add(theirs.email)], [add('nowhere')], theirs.email);

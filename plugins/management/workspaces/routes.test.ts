@@ -43,14 +43,20 @@ describe('a workspace', () => {
       assert.equal(status, 'not enforced');
       assert.match(warning, /not enforced yet/);
       assert.deepEqual(limit, {
-        ...{ type: 'tokens', credit_limit: 1000, alert_threshold: null, periodic_reset: null },
-        ...{ periodic_reset_days: 7, next_usage_reset_at: '2030-01-01T00:00:00.000Z' },
+        type: 'tokens',
+        credit_limit: 1000,
+        alert_threshold: null,
+        periodic_reset: null,
+        periodic_reset_days: 7,
+        next_usage_reset_at: '2030-01-01T00:00:00.000Z',
       });
       for (const id of [created.id, created.slug])
         assert.deepEqual((await call(owner, { path: `${base}/${id}` })).json(), created);
 
       const changed = await call(owner, {
-        ...{ method: 'PUT', path: `${base}/${created.slug}`, headers: { 'if-match': 'W/"1"' } },
+        method: 'PUT',
+        path: `${base}/${created.slug}`,
+        headers: { 'if-match': 'W/"1"' },
         body: { name: 'Renamed', usage_limits: null },
       });
       assert.deepEqual([changed.status, changed.headers['etag']], [200, '"2"'], changed.text);
@@ -143,7 +149,9 @@ describe('a workspace', () => {
     const { tenant, call } = await startAdministration(t, resources);
     const { owner, workspaceId } = await tenant('versions');
     const change = (tag: string): AdminCall => ({
-      ...{ method: 'PUT', path: `/workspaces/${workspaceId}`, body: { description: tag } },
+      method: 'PUT',
+      path: `/workspaces/${workspaceId}`,
+      body: { description: tag },
       headers: { 'if-match': tag },
     });
     assert.equal((await call(owner, change('"1"'))).status, 200);

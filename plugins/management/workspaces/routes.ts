@@ -136,7 +136,9 @@ function createRoute({ clock, router }: Scope, { path, suffix }: WorkspacePlace)
         status: 'active',
         isDefault: false,
         ...changedWorkspace(body, { ...empty, name: body.name }, router),
-        ...{ createdAt: now, updatedAt: now, version: 1 },
+        createdAt: now,
+        updatedAt: now,
+        version: 1,
       };
       const named = (body.users ?? []).map((idOrEmail, index) => ({ path: `/users/${index}`, idOrEmail }));
       const members = await write(async (writer) => {
@@ -227,7 +229,9 @@ function archiveRoute({ clock }: Scope, { path, suffix }: WorkspacePlace): Route
         }
         const after: WorkspaceRecord = {
           ...before,
-          ...{ status: 'archived', updatedAt: clock.now(), version: before.version + 1 },
+          status: 'archived',
+          updatedAt: clock.now(),
+          version: before.version + 1,
         };
         const isNew = before.status === 'active';
         if (isNew && !(await writer.workspaces.replace(after))) throw staleVersion();

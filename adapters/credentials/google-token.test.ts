@@ -42,7 +42,10 @@ async function start(t: TestContext, answer: Answer, change: Record<string, unkn
   const server = await tokenServer(t, clock, answer);
   const tokenUri = `${server.origin}/token`;
   const credentials = createGoogleCredentials(json({ token_uri: tokenUri, ...change }), {
-    ...{ clock, fetch: server.fetch, environment: {}, machineIdentity: true },
+    clock,
+    fetch: server.fetch,
+    environment: {},
+    machineIdentity: true,
   });
   return { clock, ...server, tokenUri, credentials };
 }

@@ -135,7 +135,10 @@ describe('the test suite of AWS', () => {
     test(name, () => {
       const signer = new SigV4Signer({ keys, region: 'us-east-1', service: 'service', covers: () => true });
       const request: SignableRequest = {
-        ...{ method, path, headers, origin: 'https://example.amazonaws.com' },
+        method,
+        path,
+        headers,
+        origin: 'https://example.amazonaws.com',
         body: body === undefined ? null : Buffer.from(body),
       };
       assert.equal(signatureOf(signer.sign(request, nowMs)).signature, expected);

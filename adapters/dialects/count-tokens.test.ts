@@ -13,15 +13,25 @@ const question = {
   tools: [{ name: 'tide', input_schema: { type: 'object' } }],
 };
 const facts = (model: string) => ({
-  ...{ provider: 'p', model, quirks: {}, settings: {} },
+  provider: 'p',
+  model,
+  quirks: {},
+  settings: {},
   usageInStream: 'always' as const,
 });
 
 function counting(dialect: DialectName, model: string): OperationCodec {
-  const plan = providerDialects.get(dialect)?.plan({
-    ...{ endpoint: 'messages.count_tokens', spoken: 'anthropic-messages', method: 'POST' },
-    ...{ path: '/messages/count_tokens', query: '', stream: false, host: facts(model) },
-  });
+  const plan = providerDialects
+    .get(dialect)
+    ?.plan({
+      endpoint: 'messages.count_tokens',
+      spoken: 'anthropic-messages',
+      method: 'POST',
+      path: '/messages/count_tokens',
+      query: '',
+      stream: false,
+      host: facts(model),
+    });
   assert.ok(plan?.kind === 'operation');
   return plan.codec;
 }

@@ -37,15 +37,21 @@ const elements = (frames: readonly Buffer[]): Buffer => {
 const gemini = { fake: fakeGoogleGemini, endpoint: 'generate-content' } as const;
 const wires: readonly Wire[] = [
   {
-    ...{ name: 'responses', codec: responsesFrames, fake: fakeOpenAiResponses, endpoint: 'responses' },
+    name: 'responses',
+    codec: responsesFrames,
+    fake: fakeOpenAiResponses,
+    endpoint: 'responses',
     bytes: Buffer.concat,
   },
   {
-    ...{ name: 'messages', codec: messageFrames, fake: fakeAnthropicMessages, endpoint: 'messages' },
+    name: 'messages',
+    codec: messageFrames,
+    fake: fakeAnthropicMessages,
+    endpoint: 'messages',
     bytes: Buffer.concat,
   },
-  { ...{ name: 'gemini', codec: geminiFrames, bytes: Buffer.concat }, ...gemini },
-  { ...{ name: 'gemini array', codec: geminiArrayFrames, bytes: elements }, ...gemini },
+  { name: 'gemini', codec: geminiFrames, bytes: Buffer.concat, ...gemini },
+  { name: 'gemini array', codec: geminiArrayFrames, bytes: elements, ...gemini },
 ];
 
 function fixturesOf({ fake }: Wire): readonly string[] {

@@ -168,7 +168,8 @@ export function embeddingsAnswer(
 ): OperationAnswer {
   const model = asText(request.model) ?? '';
   const data = embeddings.map((vector, index) => ({
-    ...{ object: 'embedding', index },
+    object: 'embedding',
+    index,
     embedding: encodedVector(vector, request.encoding_format),
   }));
   const usage = { prompt_tokens: tokens ?? 0, total_tokens: tokens ?? 0 };

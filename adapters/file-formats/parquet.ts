@@ -104,7 +104,11 @@ function writerAt(fields: readonly ExportField[], at: number): { writer: Parquet
   const bytes = new ByteWriter(65_536);
   bytes.offset = at - magicBytes;
   const writer = new ParquetWriter({
-    ...{ writer: bytes, schema: schemaOf(fields), codec: 'SNAPPY', statistics: false, createdBy: 'weir' },
+    writer: bytes,
+    schema: schemaOf(fields),
+    codec: 'SNAPPY',
+    statistics: false,
+    createdBy: 'weir',
   });
   return { writer, bytes };
 }

@@ -237,8 +237,11 @@ class GuardedMcpClients implements McpClients {
       const { name, version } = this.#calledItself(spoken);
       const { protocolVersion } = spoken;
       return {
-        ...{ serverName: name, serverVersion: version, protocolVersion },
-        ...{ capabilityFlags: flags.kept, offers },
+        serverName: name,
+        serverVersion: version,
+        protocolVersion,
+        capabilityFlags: flags.kept,
+        offers,
       };
     });
   }

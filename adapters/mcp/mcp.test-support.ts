@@ -11,7 +11,9 @@ import { createMcpClients, type McpClientsOptions } from './create-mcp-clients.t
 /** For the tests of this folder: clients that trust this host, and resolve nothing unless told otherwise. */
 export function testClients(host: string, options: Partial<McpClientsOptions> = {}): McpClients {
   return createMcpClients({
-    ...{ log: silentLog, clock: systemClock, trustedHosts: [host] },
+    log: silentLog,
+    clock: systemClock,
+    trustedHosts: [host],
     resolve: () => Promise.reject(Object.assign(new Error('no such name'), { code: 'ENOTFOUND' })),
     ...options,
   });
@@ -33,9 +35,12 @@ export async function scripted(
   const server = await startMcpServer(script);
   t.after(() => server.close());
   return {
-    ...{ server, clients: testClients(server.host, options) },
+    server,
+    clients: testClients(server.host, options),
     at: (transport = 'http') => ({
-      ...{ url: transport === 'http' ? server.url : server.sseUrl, transport, headers: [] },
+      url: transport === 'http' ? server.url : server.sseUrl,
+      transport,
+      headers: [],
     }),
   };
 }

@@ -161,7 +161,9 @@ export class MockUpgrade implements UpgradeCall {
   #switch({ session, faults }: Conversation): void {
     const { headers } = this.#request;
     const connection = new MockSocket({
-      ...{ session, clock: this.#clock, pauseMs: faults.chunk_latency_ms },
+      session,
+      clock: this.#clock,
+      pauseMs: faults.chunk_latency_ms,
       resetAfter: faults.reset_after_chunks,
     });
     this.#connection = connection;
@@ -172,7 +174,8 @@ export class MockUpgrade implements UpgradeCall {
         .map((one) => one.trim()) ?? [];
     const protocol = offered.includes('realtime') ? 'realtime' : offered[0];
     this.#resolve({
-      ...{ kind: 'switched', connection },
+      kind: 'switched',
+      connection,
       headers: [
         ...['upgrade', 'websocket', 'connection', 'Upgrade'],
         ...['sec-websocket-accept', acceptOf(headerValue(headers, 'sec-websocket-key') ?? '')],

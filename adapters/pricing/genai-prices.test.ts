@@ -20,14 +20,14 @@ const now = Date.UTC(2026, 10, 21, 12);
 function usage(parts: Partial<Usage>): Usage {
   const { promptTokens = 0, completionTokens = 0 } = parts;
   return {
-    ...{ promptTokens, completionTokens, totalTokens: promptTokens + completionTokens },
-    ...{
-      cachedTokens: 0,
-      cacheWriteTokens: 0,
-      reasoningTokens: 0,
-      inputAudioTokens: 0,
-      outputAudioTokens: 0,
-    },
+    promptTokens,
+    completionTokens,
+    totalTokens: promptTokens + completionTokens,
+    cachedTokens: 0,
+    cacheWriteTokens: 0,
+    reasoningTokens: 0,
+    inputAudioTokens: 0,
+    outputAudioTokens: 0,
     ...parts,
   };
 }

@@ -17,11 +17,20 @@ const prices = createPrices({ log });
 const now = Date.UTC(2026, 10, 21);
 
 const usage = (promptTokens: number, completionTokens: number, cachedTokens = 0): Usage => ({
-  ...{ promptTokens, completionTokens, totalTokens: promptTokens + completionTokens },
-  ...{ cachedTokens, cacheWriteTokens: 0, reasoningTokens: 0, inputAudioTokens: 0, outputAudioTokens: 0 },
+  promptTokens,
+  completionTokens,
+  totalTokens: promptTokens + completionTokens,
+  cachedTokens,
+  cacheWriteTokens: 0,
+  reasoningTokens: 0,
+  inputAudioTokens: 0,
+  outputAudioTokens: 0,
 });
 const rule = (more: Partial<PricedModels>): PricedModels => ({
-  ...{ service: 'openai', model: '', own: undefined, multiplier: 1 },
+  service: 'openai',
+  model: '',
+  own: undefined,
+  multiplier: 1,
   ...more,
 });
 

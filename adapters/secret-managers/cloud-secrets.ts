@@ -120,7 +120,10 @@ export function createAwsSource({ auth, secretPath }: SecretQuestion, context: S
   return {
     async read() {
       const signed = await credentials.authorize({
-        ...{ method: 'POST', origin, path: '/', headers: Object.entries(plain).flat() },
+        method: 'POST',
+        origin,
+        path: '/',
+        headers: Object.entries(plain).flat(),
         body: Buffer.from(body),
       });
       const headers: Record<string, string> = { ...plain };

@@ -60,7 +60,9 @@ export function createSecretStore(options: SecretManagersOptions): SecretStore {
   const { clock, transport, credentials, environment } = options;
   const entries = new RecentMap<Entry>(maxHeld);
   const shared = {
-    ...{ credentials, environment, now: () => clock.monotonic() },
+    credentials,
+    environment,
+    now: () => clock.monotonic(),
     fetch: createHttpTokenFetch({ transport, clock }),
   };
   return { within: (rules) => new ConfiguredManagers(options, { ...shared, rules }, entries) };

@@ -79,7 +79,12 @@ export async function startManagers(t: TestContext, options: SettingOptions = {}
       sources: { environment_prefix: '', folder: '', machine_identity: false, ...sources },
     });
   return {
-    ...{ origin, calls, clock, lines, managers: within(options.sources), within },
+    origin,
+    calls,
+    clock,
+    lines,
+    managers: within(options.sources),
+    within,
     /** Settles when the next call has come. */
     nextCall: () => new Promise<void>((resolve) => (arrived = resolve)),
   };
@@ -97,20 +102,27 @@ export function aReference(
     testSecrets.seal(text, secretContext(id, name)),
   ]);
   return {
-    ...{ kind: 'secret_reference', id, organisationId: 'o', workspaceId: undefined, slug: 'openai-key' },
-    ...{
-      name: 'n',
-      status: 'active',
-      parentId: '',
-      createdBy: '',
-      updatedBy: '',
-      createdAt: 1,
-      updatedAt: 1,
-    },
+    kind: 'secret_reference',
+    id,
+    organisationId: 'o',
+    workspaceId: undefined,
+    slug: 'openai-key',
+    name: 'n',
+    status: 'active',
+    parentId: '',
+    createdBy: '',
+    updatedBy: '',
+    createdAt: 1,
+    updatedAt: 1,
     data: {
-      ...{ description: '', authConfig: {}, secretKey: '', allowAllWorkspaces: true, allowedWorkspaces: [] },
+      description: '',
+      authConfig: {},
+      secretKey: '',
+      allowAllWorkspaces: true,
+      allowedWorkspaces: [],
       ...data,
     },
-    ...{ secrets: Object.fromEntries(sealed), version },
+    secrets: Object.fromEntries(sealed),
+    version,
   };
 }

@@ -17,7 +17,9 @@ import {
 const awsSecret = 'planted/aws+secret=key';
 const aws = aReference(
   {
-    ...{ managerType: 'aws_sm', secretPath: 'team/openai', secretKey: 'api_key' },
+    managerType: 'aws_sm',
+    secretPath: 'team/openai',
+    secretKey: 'api_key',
     authConfig: { aws_auth_type: 'accessKey', aws_access_key_id: 'AKID', aws_region: 'eu-west-1' },
   },
   { aws_secret_access_key: awsSecret },
@@ -55,7 +57,9 @@ const vaultToken = 'hvs.planted-token';
 const vaultOf = (origin: string, more: object = {}, secretPath = 'secret/team/openai') =>
   aReference(
     {
-      ...{ managerType: 'hashicorp_vault', secretPath, secretKey: 'api_key' },
+      managerType: 'hashicorp_vault',
+      secretPath,
+      secretKey: 'api_key',
       authConfig: { vault_auth_type: 'token', vault_addr: origin, ...more },
     },
     { vault_token: vaultToken },
@@ -136,9 +140,12 @@ describe('Azure Key Vault', () => {
   const azureOf = (origin: string, secretPath = 'openai') =>
     aReference(
       {
-        ...{ managerType: 'azure_kv', secretPath },
+        managerType: 'azure_kv',
+        secretPath,
         authConfig: {
-          ...{ azure_auth_mode: 'entra', azure_entra_tenant_id: 'tenant', azure_entra_client_id: 'client' },
+          azure_auth_mode: 'entra',
+          azure_entra_tenant_id: 'tenant',
+          azure_entra_client_id: 'client',
           azure_vault_url: `${origin}/`,
         },
       },
@@ -397,7 +404,9 @@ describe('of the machine', () => {
 
   test('its identity is used only where the operator allows it', async (t) => {
     const environment = {
-      ...{ AWS_ACCESS_KEY_ID: 'AKID', AWS_SECRET_ACCESS_KEY: awsSecret, AWS_REGION: 'eu-west-1' },
+      AWS_ACCESS_KEY_ID: 'AKID',
+      AWS_SECRET_ACCESS_KEY: awsSecret,
+      AWS_REGION: 'eu-west-1',
     };
     const secrets = { 'team/openai': '{"api_key":"sk-role"}' };
     const setting = await startManagers(t, {

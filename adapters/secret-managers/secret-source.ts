@@ -19,8 +19,12 @@ const maxAnswerBytes = 1_048_576;
 export function guardedTokenFetch(guardedFetch: GuardedFetch): TokenFetch {
   return async ({ url, method, headers, body, timeoutMs }) => {
     const { answer } = guardedFetch.fetch({
-      ...{ url, method, headers: Object.entries(headers).flat(), timeoutMs },
-      ...{ maxBytes: maxAnswerBytes, maxRedirects: 0 },
+      url,
+      method,
+      headers: Object.entries(headers).flat(),
+      timeoutMs,
+      maxBytes: maxAnswerBytes,
+      maxRedirects: 0,
       ...(body !== undefined && { body: Buffer.from(body) }),
     });
     const { status, body: bytes } = await answer;

@@ -97,7 +97,9 @@ class LeasedToken implements VaultLogin {
     if (held !== undefined && this.#now() < held.endsAt) return held.token;
     const form = await this.#form(step);
     const { status, body } = await askManager(fetch, step, {
-      ...{ url: this.#url, method: 'POST', body: JSON.stringify(form) },
+      url: this.#url,
+      method: 'POST',
+      body: JSON.stringify(form),
       headers: { ...headers, 'content-type': 'application/json' },
     });
     const { host } = new URL(this.#url);

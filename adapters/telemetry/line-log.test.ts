@@ -72,8 +72,15 @@ describe('json lines', () => {
     assert.match(String(record.error), /^Error: e at /);
     delete record.error;
     assert.deepEqual(record, {
-      ...{ time: '2026-01-02T03:04:05.006Z', level: 'warn', message: 'm', level_: 'x' },
-      ...{ n: 1, yes: true, not: 'NaN', none: null, list: '[1]' },
+      time: '2026-01-02T03:04:05.006Z',
+      level: 'warn',
+      message: 'm',
+      level_: 'x',
+      n: 1,
+      yes: true,
+      not: 'NaN',
+      none: null,
+      list: '[1]',
     });
   });
 });

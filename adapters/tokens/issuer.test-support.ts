@@ -51,7 +51,9 @@ export interface KeyServer {
 /** Starts one on 127.0.0.1; it ends with the test. */
 export async function startKeyServer(t: TestContext, ...keys: readonly SigningKey[]): Promise<KeyServer> {
   const state: KeyServer = {
-    ...{ url: '', host: '', asked: 0 },
+    url: '',
+    host: '',
+    asked: 0,
     answer: { keys: keys.map(({ publicKey }) => publicKey) },
   };
   const server = createServer((_request, response) => {

@@ -37,8 +37,13 @@ function verifying(
   };
   const fetch = createGuardedFetch({ log, clock: systemClock, trustedHosts: [host] });
   const verifier = createTokens({ fetch, clock, log }).verifier({
-    ...{ keys, issuers: [], audiences: [], algorithms: tokenAlgorithms, clockToleranceMs: 5000 },
-    ...{ maxAgeMs: 600_000, timeoutMs: 2000 },
+    keys,
+    issuers: [],
+    audiences: [],
+    algorithms: tokenAlgorithms,
+    clockToleranceMs: 5000,
+    maxAgeMs: 600_000,
+    timeoutMs: 2000,
     ...options,
   });
   return { verifier, time, warnings: () => lines.filter(({ level }) => level === 'warn') };

@@ -113,9 +113,13 @@ function start(
   send(
     transport,
     {
-      ...{ origin, path, method: upload === 'none' ? 'GET' : 'POST', body: uploadOf(upload) },
+      origin,
+      path,
+      method: upload === 'none' ? 'GET' : 'POST',
+      body: uploadOf(upload),
       // Some answers never end by themselves.
-      ...{ headTimeoutMs: 40, idleTimeoutMs: 40 },
+      headTimeoutMs: 40,
+      idleTimeoutMs: 40,
     },
     recorder,
   );

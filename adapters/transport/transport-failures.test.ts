@@ -429,8 +429,14 @@ describe('a receiver that throws', () => {
       };
       transport.send(
         {
-          ...{ origin: server.origin, method: 'GET', path: '/', headers: [], body: null },
-          ...{ connectTimeoutMs: 0, headTimeoutMs: 0, idleTimeoutMs: 0 },
+          origin: server.origin,
+          method: 'GET',
+          path: '/',
+          headers: [],
+          body: null,
+          connectTimeoutMs: 0,
+          headTimeoutMs: 0,
+          idleTimeoutMs: 0,
         },
         receiver,
       );

@@ -28,8 +28,14 @@ function ask(
   request: Partial<UpstreamRequest> & { origin: string },
 ): UpgradeCall {
   return transport.upgrade({
-    ...{ method: 'GET', path: '/realtime', headers: ['sec-websocket-version', '13'], body: null },
-    ...{ connectTimeoutMs: 5000, headTimeoutMs: 5000, idleTimeoutMs: 5000, ...request },
+    method: 'GET',
+    path: '/realtime',
+    headers: ['sec-websocket-version', '13'],
+    body: null,
+    connectTimeoutMs: 5000,
+    headTimeoutMs: 5000,
+    idleTimeoutMs: 5000,
+    ...request,
     origin: request.origin,
   });
 }
@@ -117,7 +123,8 @@ describe('a request for WebSocket', () => {
   test('a call that a caller addressed never reaches loopback', async (t) => {
     const raw = await server(t, switching);
     const transport = createUndiciTransport({
-      ...{ log: silentLog, metrics: noMetrics },
+      log: silentLog,
+      metrics: noMetrics,
       clock: { now: () => 0, monotonic: () => 0, after: () => () => undefined },
       resolve: () => Promise.resolve([{ address: '127.0.0.1', family: 4 }]),
     });

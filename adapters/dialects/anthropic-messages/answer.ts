@@ -79,9 +79,14 @@ export function decodeAnswerTexts(_endpoint: EndpointId, answer: unknown): reado
     if (input === undefined) return [];
     return [
       {
-        ...{ type: 'tool-arguments', choice: 0, call: call++, text: stringifyExact(input) },
+        type: 'tool-arguments',
+        choice: 0,
+        call: call++,
+        text: stringifyExact(input),
         ...(typeof block.name === 'string' ? { name: block.name } : {}),
-        ...{ path: [...path, 'input'], isJson: true, beside: [] },
+        path: [...path, 'input'],
+        isJson: true,
+        beside: [],
       },
     ];
   });

@@ -11,8 +11,14 @@ import { anthropicClient } from './index.ts';
 import { anthropicProvider } from './host.ts';
 
 const usage = {
-  ...{ promptTokens: 100, completionTokens: 20, totalTokens: 120, cachedTokens: 60, cacheWriteTokens: 10 },
-  ...{ reasoningTokens: 7, inputAudioTokens: 0, outputAudioTokens: 0 },
+  promptTokens: 100,
+  completionTokens: 20,
+  totalTokens: 120,
+  cachedTokens: 60,
+  cacheWriteTokens: 10,
+  reasoningTokens: 7,
+  inputAudioTokens: 0,
+  outputAudioTokens: 0,
 };
 const text = (value: string): ChatPart => ({ type: 'text', text: value });
 const call: ChatPart = { type: 'tool-call', id: 'c1', name: 'f', kind: 'function', arguments: '{"a":1}' };
@@ -57,7 +63,10 @@ const answers: readonly (readonly [string, ChatAnswer, object])[] = [
         { type: 'text', text: 'Wait.' },
         { type: 'tool_use', id: 'c1', name: 'f', input: { a: 1 } },
         {
-          ...{ type: 'tool_use', id: 'c2', name: 'f', input: {} },
+          type: 'tool_use',
+          id: 'c2',
+          name: 'f',
+          input: {},
           extra_content: { google: { thought_signature: 'sig' } },
         },
       ],
@@ -98,7 +107,8 @@ const answers: readonly (readonly [string, ChatAnswer, object])[] = [
     answerOf(
       [
         {
-          ...{ type: 'text', text: 'Long.' },
+          type: 'text',
+          text: 'Long.',
           citations: [
             { kind: 'url', url: 'https://x.example', title: 'X', start: 0, end: 5 },
             { kind: 'document', document: 1 },
@@ -110,11 +120,15 @@ const answers: readonly (readonly [string, ChatAnswer, object])[] = [
     {
       content: [
         {
-          ...{ type: 'text', text: 'Long.' },
+          type: 'text',
+          text: 'Long.',
           citations: [
             {
-              ...{ type: 'web_search_result_location', url: 'https://x.example', title: 'X' },
-              ...{ cited_text: '', encrypted_index: '' },
+              type: 'web_search_result_location',
+              url: 'https://x.example',
+              title: 'X',
+              cited_text: '',
+              encrypted_index: '',
             },
           ],
         },
@@ -128,23 +142,19 @@ const answers: readonly (readonly [string, ChatAnswer, object])[] = [
     answerOf(
       [
         {
-          ...{
-            type: 'provider-tool',
-            dialect: 'anthropic-messages',
-            phase: 'call',
-            id: 's',
-            name: 'web_search',
-          },
+          type: 'provider-tool',
+          dialect: 'anthropic-messages',
+          phase: 'call',
+          id: 's',
+          name: 'web_search',
           value: { type: 'server_tool_use', id: 's', name: 'web_search', input: { query: 'q' } },
         },
         {
-          ...{
-            type: 'provider-tool',
-            dialect: 'openai-responses',
-            phase: 'call',
-            id: 'w',
-            name: 'web_search',
-          },
+          type: 'provider-tool',
+          dialect: 'openai-responses',
+          phase: 'call',
+          id: 'w',
+          name: 'web_search',
           value: {},
         },
         image,
@@ -166,12 +176,10 @@ for (const [what, answer, expected] of answers) {
     const told = message(answer);
     for (const [name, value] of Object.entries(expected)) assert.deepEqual(told[name], value, name);
     assert.deepEqual(told.usage, {
-      ...{
-        input_tokens: 30,
-        cache_creation_input_tokens: 10,
-        cache_read_input_tokens: 60,
-        output_tokens: 20,
-      },
+      input_tokens: 30,
+      cache_creation_input_tokens: 10,
+      cache_read_input_tokens: 60,
+      output_tokens: 20,
       output_tokens_details: { thinking_tokens: 7 },
     });
     const added = await accumulated(stream(answerEvents(answer)));
@@ -183,7 +191,9 @@ for (const [what, answer, expected] of answers) {
 
 test('members that are missing are filled in; own ones return; those of others only for clients that want them', () => {
   const answer: ChatAnswer = {
-    ...{ id: '', model: '', serviceTier: 'default' },
+    id: '',
+    model: '',
+    serviceTier: 'default',
     choices: [{ index: 0, parts: [image], finish: stop, extras: { 'cohere-v2': { b: 2 } } }],
     extras: {
       'anthropic-messages': {
@@ -195,11 +205,21 @@ test('members that are missing are filled in; own ones return; those of others o
   };
   const told = message(answer);
   assert.deepEqual(told, {
-    ...{ id: 'msg_new', type: 'message', role: 'assistant', model: 'claude-sonnet-4-5', content: [] },
-    ...{ stop_reason: 'end_turn', stop_sequence: null, container: { id: 'x' } },
+    id: 'msg_new',
+    type: 'message',
+    role: 'assistant',
+    model: 'claude-sonnet-4-5',
+    content: [],
+    stop_reason: 'end_turn',
+    stop_sequence: null,
+    container: { id: 'x' },
     usage: {
-      ...{ input_tokens: 0, cache_creation_input_tokens: 0, cache_read_input_tokens: 0, output_tokens: 0 },
-      ...{ service_tier: 'standard', server_tool_use: { web_search_requests: 1 } },
+      input_tokens: 0,
+      cache_creation_input_tokens: 0,
+      cache_read_input_tokens: 0,
+      output_tokens: 0,
+      service_tier: 'standard',
+      server_tool_use: { web_search_requests: 1 },
     },
   });
   const fields = { content: [image], 'cohere-v2': { a: 1, b: 2 } };
@@ -240,8 +260,10 @@ test('an error in a stream is an event of its own, with the name of the provider
     { type: 'error', error: { status: 529, message: 'Busy.', type: 'overloaded_error' } },
   ]);
   const json = JSON.stringify({
-    ...{ type: 'error', error: { type: 'overloaded_error', message: 'Busy.' } },
-    ...{ request_id: 'request-1', provider: 'anthropic' },
+    type: 'error',
+    error: { type: 'overloaded_error', message: 'Busy.' },
+    request_id: 'request-1',
+    provider: 'anthropic',
   });
   assert.ok(bytes.toString().endsWith(`event: error\ndata: ${json}\n\n`));
   await assert.rejects(accumulated(bytes), /Busy\./);
@@ -253,10 +275,14 @@ test('a provider’s error keeps its words', () => {
   assert.deepEqual(JSON.parse(body.toString()), {
     type: 'error',
     error: {
-      ...{ type: 'invalid_request_error', message: 'No.', code: '400', param: 'x' },
+      type: 'invalid_request_error',
+      message: 'No.',
+      code: '400',
+      param: 'x',
       provider_type: 'INVALID_ARGUMENT',
     },
-    ...{ request_id: 'r', provider: 'vertex' },
+    request_id: 'r',
+    provider: 'vertex',
   });
 });
 

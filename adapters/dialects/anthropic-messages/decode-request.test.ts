@@ -17,7 +17,10 @@ function decode(body: JsonObject): ChatRequest {
 }
 
 const base = {
-  ...{ model: 'm', stream: false, tools: [], maxOutputTokens: 1 },
+  model: 'm',
+  stream: false,
+  tools: [],
+  maxOutputTokens: 1,
   messages: [{ role: 'user', parts: [{ type: 'text', text: 'Hi.' }] }],
 };
 
@@ -75,13 +78,17 @@ const cases: readonly (readonly [string, JsonObject, object])[] = [
   [
     'what only this wire knows, and what single dialects are told',
     {
-      ...{ container: 'c', mcp_servers: [{ url: 'x' }], context_management: { edits: [] } },
+      container: 'c',
+      mcp_servers: [{ url: 'x' }],
+      context_management: { edits: [] },
       provider_options: { 'google-gemini': { a: 1 }, 'anthropic-messages': { inference_geo: 'eu' } },
     },
     {
       extras: {
         'anthropic-messages': {
-          ...{ container: 'c', mcp_servers: [{ url: 'x' }], context_management: { edits: [] } },
+          container: 'c',
+          mcp_servers: [{ url: 'x' }],
+          context_management: { edits: [] },
           inference_geo: 'eu',
         },
         'google-gemini': { a: 1 },
@@ -102,7 +109,9 @@ const blocks: readonly (readonly [JsonObject, ChatPart])[] = [
   [
     { type: 'text', text: 'a', cache_control: { type: 'ephemeral', scope: 'global' } },
     {
-      ...{ type: 'text', text: 'a', cache: {} },
+      type: 'text',
+      text: 'a',
+      cache: {},
       extras: { 'anthropic-messages': { cache_control: { type: 'ephemeral', scope: 'global' } } },
     },
   ],
@@ -116,18 +125,26 @@ const blocks: readonly (readonly [JsonObject, ChatPart])[] = [
   ],
   [
     {
-      ...{ type: 'document', source: { type: 'url', url: 'https://x.example/a' }, title: 't' },
-      ...{ context: 'c', citations: { enabled: true } },
+      type: 'document',
+      source: { type: 'url', url: 'https://x.example/a' },
+      title: 't',
+      context: 'c',
+      citations: { enabled: true },
     },
     {
-      ...{ type: 'file', source: { kind: 'url', url: 'https://x.example/a' }, mediaType: 'application/pdf' },
-      ...{ filename: 't', context: 'c', citations: true },
+      type: 'file',
+      source: { kind: 'url', url: 'https://x.example/a' },
+      mediaType: 'application/pdf',
+      filename: 't',
+      context: 'c',
+      citations: true,
     },
   ],
   [
     { type: 'document', source: { type: 'content', content: [{ type: 'text', text: 'p1' }] } },
     {
-      ...{ type: 'file', source: { kind: 'text', text: 'p1' } },
+      type: 'file',
+      source: { kind: 'text', text: 'p1' },
       extras: {
         'anthropic-messages': { source: { type: 'content', content: [{ type: 'text', text: 'p1' }] } },
       },
@@ -136,11 +153,17 @@ const blocks: readonly (readonly [JsonObject, ChatPart])[] = [
   [
     { type: 'search_result', source: 's', title: 't', content: [{ type: 'text', text: 'found' }] },
     {
-      ...{ type: 'file', source: { kind: 'text', text: 'found' }, filename: 't', context: 's' },
+      type: 'file',
+      source: { kind: 'text', text: 'found' },
+      filename: 't',
+      context: 's',
       extras: {
         'anthropic-messages': {
           search_result: {
-            ...{ type: 'search_result', source: 's', title: 't', content: [{ type: 'text', text: 'found' }] },
+            type: 'search_result',
+            source: 's',
+            title: 't',
+            content: [{ type: 'text', text: 'found' }],
           },
         },
       },
@@ -152,7 +175,10 @@ const blocks: readonly (readonly [JsonObject, ChatPart])[] = [
   ],
   [
     {
-      ...{ type: 'tool_use', id: 'a', name: 'f', input: {} },
+      type: 'tool_use',
+      id: 'a',
+      name: 'f',
+      input: {},
       extra_content: { google: { thought_signature: 'sig' } },
     },
     { type: 'tool-call', kind: 'function', id: 'a', name: 'f', arguments: '{}', signature: 'sig' },
@@ -168,13 +194,11 @@ const blocks: readonly (readonly [JsonObject, ChatPart])[] = [
   [
     { type: 'web_search_tool_result', tool_use_id: 's', content: [] },
     {
-      ...{
-        type: 'provider-tool',
-        dialect: 'anthropic-messages',
-        phase: 'result',
-        id: 's',
-        name: 'web_search',
-      },
+      type: 'provider-tool',
+      dialect: 'anthropic-messages',
+      phase: 'result',
+      id: 's',
+      name: 'web_search',
       value: { type: 'web_search_tool_result', tool_use_id: 's', content: [] },
     },
   ],
@@ -201,7 +225,8 @@ test('a user turn with results is cut into messages, in its order', () => {
           { type: 'tool_result', tool_use_id: 'b', is_error: true, cache_control: { type: 'ephemeral' } },
           { type: 'text', text: 'And now?' },
           {
-            ...{ type: 'tool_result', tool_use_id: 'c' },
+            type: 'tool_result',
+            tool_use_id: 'c',
             content: [
               { type: 'text', text: 'two' },
               { type: 'tool_reference', tool_name: 'f' },
@@ -226,7 +251,10 @@ test('a user turn with results is cut into messages, in its order', () => {
       role: 'tool',
       parts: [
         {
-          ...{ type: 'tool-result', kind: 'function', callId: 'c', content: [{ type: 'text', text: 'two' }] },
+          type: 'tool-result',
+          kind: 'function',
+          callId: 'c',
+          content: [{ type: 'text', text: 'two' }],
           extras: {
             'anthropic-messages': {
               content: [
@@ -255,17 +283,30 @@ test('tools, and which of Anthropic’s the client itself carries out', () => {
   ];
   const values = definitions.map(([type]) => ({ type, name: 'x' }));
   const own = {
-    ...{ name: 'f', description: 'd', input_schema: { type: 'object' }, strict: true, defer_loading: true },
-    ...{ cache_control: { type: 'ephemeral' }, input_examples: [{}] },
+    name: 'f',
+    description: 'd',
+    input_schema: { type: 'object' },
+    strict: true,
+    defer_loading: true,
+    cache_control: { type: 'ephemeral' },
+    input_examples: [{}],
   };
   const { tools } = decode({ tools: [own, ...values] });
   assert.deepEqual(tools, [
     {
-      ...{ type: 'function', name: 'f', description: 'd', parameters: { type: 'object' }, strict: true },
-      ...{ cache: {}, extras: { 'anthropic-messages': { defer_loading: true, input_examples: [{}] } } },
+      type: 'function',
+      name: 'f',
+      description: 'd',
+      parameters: { type: 'object' },
+      strict: true,
+      cache: {},
+      extras: { 'anthropic-messages': { defer_loading: true, input_examples: [{}] } },
     },
     ...definitions.map(([, purpose], i) => ({
-      ...{ type: 'provider', dialect: 'anthropic-messages', purpose, value: values[i] },
+      type: 'provider',
+      dialect: 'anthropic-messages',
+      purpose,
+      value: values[i],
     })),
   ]);
   assert.deepEqual(

@@ -18,12 +18,19 @@ test('tools of every kind', () => {
   const { body, dropped, emulated } = encode({
     tools: [
       {
-        ...{ type: 'function', name: 'f', description: 'd', parameters: { anyOf: [] }, strict: true },
-        ...{ cache: { ttl: '1h' }, extras: { 'anthropic-messages': { defer_loading: true } } },
+        type: 'function',
+        name: 'f',
+        description: 'd',
+        parameters: { anyOf: [] },
+        strict: true,
+        cache: { ttl: '1h' },
+        extras: { 'anthropic-messages': { defer_loading: true } },
       },
       { type: 'custom', name: 'c', format: { type: 'text' } },
       {
-        ...{ type: 'provider', dialect: 'openai-responses', purpose: 'web-search' },
+        type: 'provider',
+        dialect: 'openai-responses',
+        purpose: 'web-search',
         value: { type: 'web_search', user_location: { type: 'approximate', city: 'Ulm' } },
       },
       { type: 'provider', dialect: 'openai-responses', purpose: 'code-execution', value: {} },
@@ -35,20 +42,23 @@ test('tools of every kind', () => {
   });
   assert.deepEqual(body.tools, [
     {
-      ...{ name: 'f', description: 'd', input_schema: { type: 'object', anyOf: [] }, strict: true },
-      ...{ cache_control: { type: 'ephemeral', ttl: '1h' }, defer_loading: true },
+      name: 'f',
+      description: 'd',
+      input_schema: { type: 'object', anyOf: [] },
+      strict: true,
+      cache_control: { type: 'ephemeral', ttl: '1h' },
+      defer_loading: true,
     },
     {
       name: 'c',
       input_schema: {
-        ...{ type: 'object', properties: { input: { type: 'string' } }, required: ['input'] },
+        type: 'object',
+        properties: { input: { type: 'string' } },
+        required: ['input'],
         additionalProperties: false,
       },
     },
-    {
-      ...{ type: 'web_search_20250305', name: 'web_search' },
-      user_location: { type: 'approximate', city: 'Ulm' },
-    },
+    { type: 'web_search_20250305', name: 'web_search', user_location: { type: 'approximate', city: 'Ulm' } },
     { type: 'code_execution_20250825', name: 'code_execution' },
     { type: 'bash_20250124' },
   ]);
@@ -116,7 +126,9 @@ test('a conversation: instructions first, one turn for neighbours, results first
         parts: [
           { type: 'tool-result', callId: 'call:1', kind: 'function', content: [text('42')], isError: true },
           {
-            ...{ type: 'tool-result', callId: 'c2', kind: 'custom' },
+            type: 'tool-result',
+            callId: 'c2',
+            kind: 'custom',
             content: [
               { type: 'image', source: { kind: 'base64', mediaType: 'image/png', data: 'AAAA' } },
               { type: 'audio', source: { kind: 'base64', mediaType: 'audio/wav', data: 'AAAA' } },
@@ -149,7 +161,8 @@ test('a conversation: instructions first, one turn for neighbours, results first
       content: [
         { type: 'tool_result', tool_use_id: 'call_1', content: '42', is_error: true },
         {
-          ...{ type: 'tool_result', tool_use_id: 'c2' },
+          type: 'tool_result',
+          tool_use_id: 'c2',
           content: [{ type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'AAAA' } }],
         },
         { type: 'text', text: 'Wait.' },
@@ -187,8 +200,11 @@ test('images and documents', () => {
   assert.deepEqual((body.messages as JsonObject[])[0]?.content, [
     { type: 'image', source: { type: 'url', url: 'https://x.example/a.png' } },
     {
-      ...{ type: 'document', source: { type: 'base64', media_type: 'application/pdf', data: 'JVBE' } },
-      ...{ title: 'a.pdf', context: 'ctx', citations: { enabled: true } },
+      type: 'document',
+      source: { type: 'base64', media_type: 'application/pdf', data: 'JVBE' },
+      title: 'a.pdf',
+      context: 'ctx',
+      citations: { enabled: true },
     },
     { type: 'document', source: { type: 'text', media_type: 'text/plain', data: 'a,b' } },
     { type: 'document', source: { type: 'text', media_type: 'text/plain', data: 'plain' } },
@@ -251,7 +267,9 @@ test('hosts of the wire with another path, other members and other names', () =>
   const rest = JSON.parse(String(body)) as JsonObject;
   delete rest.messages;
   assert.deepEqual(rest, {
-    ...{ max_tokens: 4096, streaming: true, labels: { a: 'b' } },
+    max_tokens: 4096,
+    streaming: true,
+    labels: { a: 'b' },
     anthropic_version: 'vertex-2023-10-16',
   });
   assert.deepEqual(report.dropped, ['top_k']);

@@ -18,7 +18,12 @@ function answerOf(name: string, request?: ChatRequest): ReturnType<typeof collec
 }
 
 const tool = (phase: 'call' | 'result', id: string, name: string, value: JsonObject): ChatPart => ({
-  ...{ type: 'provider-tool', dialect: 'anthropic-messages', phase, id, name, value },
+  type: 'provider-tool',
+  dialect: 'anthropic-messages',
+  phase,
+  id,
+  name,
+  value,
 });
 
 const names = [
@@ -45,26 +50,41 @@ test('tools that the provider runs are whole parts and no calls, so that their s
   assert.deepEqual(choices[0]?.parts, [
     { type: 'reasoning', text: '', signature: 'c2lnbmVk' },
     tool('call', 'srvtoolu_1', 'bash_code_execution', {
-      ...{ type: 'server_tool_use', id: 'srvtoolu_1', name: 'bash_code_execution' },
-      ...{ input: { command: 'echo "grüß"' }, caller: { type: 'direct' } },
+      type: 'server_tool_use',
+      id: 'srvtoolu_1',
+      name: 'bash_code_execution',
+      input: { command: 'echo "grüß"' },
+      caller: { type: 'direct' },
     }),
     tool('result', 'srvtoolu_1', 'bash_code_execution', {
       type: 'bash_code_execution_tool_result',
       tool_use_id: 'srvtoolu_1',
       content: {
-        ...{ type: 'bash_code_execution_result', stdout: 'grüß\n', stderr: '', return_code: 0, content: [] },
+        type: 'bash_code_execution_result',
+        stdout: 'grüß\n',
+        stderr: '',
+        return_code: 0,
+        content: [],
       },
     }),
     // Its stream lacks the brace that opens the input.
     tool('call', 'srvtoolu_2', 'text_editor_code_execution', {
-      ...{ type: 'server_tool_use', id: 'srvtoolu_2', name: 'text_editor_code_execution' },
+      type: 'server_tool_use',
+      id: 'srvtoolu_2',
+      name: 'text_editor_code_execution',
       input: { command: 'view' },
     }),
     tool('call', 'mcptoolu_1', 'echo', {
-      ...{ type: 'mcp_tool_use', id: 'mcptoolu_1', name: 'echo', server_name: 'wall', input: { say: 'hi' } },
+      type: 'mcp_tool_use',
+      id: 'mcptoolu_1',
+      name: 'echo',
+      server_name: 'wall',
+      input: { say: 'hi' },
     }),
     tool('result', 'mcptoolu_1', 'mcp', {
-      ...{ type: 'mcp_tool_result', tool_use_id: 'mcptoolu_1', is_error: false },
+      type: 'mcp_tool_result',
+      tool_use_id: 'mcptoolu_1',
+      is_error: false,
       content: [{ type: 'text', text: 'hi' }],
     }),
     { type: 'opaque', dialect: 'anthropic-messages', value: { type: 'compaction', content: 'In short.' } },
@@ -82,12 +102,20 @@ test('tools that the provider runs are whole parts and no calls, so that their s
       text: 'Grüß Gott.',
       citations: [
         {
-          ...{ kind: 'document', title: 'Greetings', quote: 'Grüß Gott.', document: 1 },
+          kind: 'document',
+          title: 'Greetings',
+          quote: 'Grüß Gott.',
+          document: 1,
           raw: {
             dialect: 'anthropic-messages',
             value: {
-              ...{ type: 'char_location', cited_text: 'Grüß Gott.', document_index: 1 },
-              ...{ document_title: 'Greetings', file_id: null, start_char_index: 3, end_char_index: 13 },
+              type: 'char_location',
+              cited_text: 'Grüß Gott.',
+              document_index: 1,
+              document_title: 'Greetings',
+              file_id: null,
+              start_char_index: 3,
+              end_char_index: 13,
             },
           },
         },
@@ -96,8 +124,14 @@ test('tools that the provider runs are whole parts and no calls, so that their s
   ]);
   assert.deepEqual(choices[0]?.finish, { reason: 'stop', raw: 'tool_use' });
   assert.deepEqual(usage, {
-    ...{ promptTokens: 100, completionTokens: 38, totalTokens: 138, cachedTokens: 90, cacheWriteTokens: 4 },
-    ...{ reasoningTokens: 18, inputAudioTokens: 0, outputAudioTokens: 0 },
+    promptTokens: 100,
+    completionTokens: 38,
+    totalTokens: 138,
+    cachedTokens: 90,
+    cacheWriteTokens: 4,
+    reasoningTokens: 18,
+    inputAudioTokens: 0,
+    outputAudioTokens: 0,
   });
   assert.equal(serviceTier, 'default');
   assert.deepEqual(extras, {
@@ -120,7 +154,10 @@ test('a start that comes twice, blocks that come twice and what follows the end 
 test('content that stands in the start is read, with its long numbers and its caller', () => {
   const [choice] = answerOf('prepopulated').choices;
   assert.deepEqual(choice?.parts[1], {
-    ...{ type: 'tool-call', kind: 'function', id: 'toolu_9', name: 'look_up' },
+    type: 'tool-call',
+    kind: 'function',
+    id: 'toolu_9',
+    name: 'look_up',
     arguments: '{"number":12345678901234567890}',
     extras: { 'anthropic-messages': { caller: { type: 'code_execution_20250825', tool_id: 'srvtoolu_9' } } },
   });
@@ -139,7 +176,9 @@ test('a refusal without content keeps its details', () => {
   const { choices, extras } = answerOf('refused');
   assert.deepEqual(choices, [{ index: 0, parts: [], finish: { reason: 'content-filter', raw: 'refusal' } }]);
   assert.deepEqual(extras?.['anthropic-messages']?.stop_details, {
-    ...{ type: 'refusal', category: 'cyber', explanation: 'Not this.' },
+    type: 'refusal',
+    category: 'cyber',
+    explanation: 'Not this.',
   });
 });
 
@@ -148,13 +187,11 @@ test('the call of a custom tool is its free text; the call of the answer tool is
     .choices[0]?.parts[1];
   assert.deepEqual(custom, {
     // Not the object that was asked for: then all of it is the text.
-    ...{
-      type: 'tool-call',
-      kind: 'custom',
-      id: 'toolu_a',
-      name: 'first',
-      arguments: '{"q": "a \\"quote\\""}',
-    },
+    type: 'tool-call',
+    kind: 'custom',
+    id: 'toolu_a',
+    name: 'first',
+    arguments: '{"q": "a \\"quote\\""}',
   });
   const events = [
     '{"type":"message_start","message":{"id":"m","model":"c","usage":{"input_tokens":1,"output_tokens":0}}}',

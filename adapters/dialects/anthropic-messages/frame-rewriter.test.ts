@@ -101,7 +101,8 @@ test('text that comes late stands before the end of its block', () => {
     opaque,
   ]);
   assert.deepEqual(delta, {
-    ...{ type: 'content_block_delta', index: 0 },
+    type: 'content_block_delta',
+    index: 0,
     delta: { type: 'text_delta', text: ' Late.' },
   });
   // Its end waits for more.
@@ -260,7 +261,8 @@ test('a call is renamed and gets other input', () => {
     return [{ ...event, name: 'other', text: '{"b":2}' }];
   });
   assert.deepEqual(start, {
-    ...{ type: 'content_block_start', index: 3 },
+    type: 'content_block_start',
+    index: 3,
     content_block: { type: 'tool_use', id: 'toolu_c', name: 'other', input: { b: 2 } },
   });
 });
@@ -275,10 +277,9 @@ test('another reason, another usage, an error', () => {
     }),
   );
   assert.deepEqual(out.at(-2), {
-    ...{ type: 'message_delta', delta: { stop_reason: 'refusal', stop_sequence: null } },
-    usage: {
-      ...{ input_tokens: 20, cache_creation_input_tokens: 0, cache_read_input_tokens: 0, output_tokens: 1 },
-    },
+    type: 'message_delta',
+    delta: { stop_reason: 'refusal', stop_sequence: null },
+    usage: { input_tokens: 20, cache_creation_input_tokens: 0, cache_read_input_tokens: 0, output_tokens: 1 },
   });
   const error: StreamEvent = { type: 'error', message: 'No.', code: '' };
   assert.deepEqual(
@@ -306,10 +307,7 @@ test('a stream adds up to the message that it tells, and to the same again when 
   ) as JsonObject;
   assert.deepEqual(message.content, [
     { type: 'text', text: 'Two of them.' },
-    {
-      ...{ type: 'tool_use', id: 'toolu_a', name: 'first', input: { q: 'a "quote"' } },
-      caller: { type: 'direct' },
-    },
+    { type: 'tool_use', id: 'toolu_a', name: 'first', input: { q: 'a "quote"' }, caller: { type: 'direct' } },
     { type: 'tool_use', id: 'toolu_b', name: 'second', input: {} },
     { type: 'tool_use', id: 'toolu_c', name: 'third', input: { whole: true } },
   ]);
@@ -324,12 +322,21 @@ test('a usage that the stream does not tell is written in; a torn frame cannot b
   assert.ok(frames !== undefined);
   const start = '{"type":"message_start","message":{"id":"m","content":[]}}';
   const usage = {
-    ...{ promptTokens: 3, completionTokens: 2, totalTokens: 5, cachedTokens: 1, cacheWriteTokens: 0 },
-    ...{ reasoningTokens: 0, inputAudioTokens: 0, outputAudioTokens: 0 },
+    promptTokens: 3,
+    completionTokens: 2,
+    totalTokens: 5,
+    cachedTokens: 1,
+    cacheWriteTokens: 0,
+    reasoningTokens: 0,
+    inputAudioTokens: 0,
+    outputAudioTokens: 0,
   };
   const answer = frames.assemble('messages', read(streamOf([start])), usage);
   assert.deepEqual((JSON.parse(Buffer.from(answer).toString()) as JsonObject).usage, {
-    ...{ input_tokens: 2, cache_creation_input_tokens: 0, cache_read_input_tokens: 1, output_tokens: 2 },
+    input_tokens: 2,
+    cache_creation_input_tokens: 0,
+    cache_read_input_tokens: 1,
+    output_tokens: 2,
   });
   const torn = read(streamOf([start, '{"type":"content_bl']));
   assert.equal(torn[1]?.unread, true);

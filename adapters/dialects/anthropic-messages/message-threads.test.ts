@@ -8,10 +8,7 @@ import { anthropicClient } from './index.ts';
 const body = { model: 'm', max_tokens: 9, messages: [{ role: 'user', content: 'Hi' }] };
 
 function call(members: object): ClientCall {
-  return {
-    ...{ body: { ...body, ...members }, model: 'm', stream: false, query: '' },
-    header: () => undefined,
-  };
+  return { body: { ...body, ...members }, model: 'm', stream: false, query: '', header: () => undefined };
 }
 
 test('threads are refused in the words by which clients know it, and send everything', () => {

@@ -60,11 +60,17 @@ const signed: fc.Arbitrary<ChatPart> = fc.oneof(
   name.map((redacted) => ({ type: 'reasoning', text: '', redacted }) as const),
 );
 const serverTool: fc.Arbitrary<ChatPart> = name.map((id) => ({
-  ...{ type: 'provider-tool', dialect: 'anthropic-messages', phase: 'call', id, name: 'web_search' },
+  type: 'provider-tool',
+  dialect: 'anthropic-messages',
+  phase: 'call',
+  id,
+  name: 'web_search',
   value: { type: 'server_tool_use', id, name: 'web_search', input: { query: id } },
 }));
 const opaque: fc.Arbitrary<ChatPart> = name.map((id) => ({
-  ...{ type: 'opaque', dialect: 'anthropic-messages', value: { type: 'container_upload', file_id: id } },
+  type: 'opaque',
+  dialect: 'anthropic-messages',
+  value: { type: 'container_upload', file_id: id },
 }));
 const call: fc.Arbitrary<ChatPart> = fc
   .tuple(name, name, jsonText)
@@ -109,11 +115,15 @@ const tools: fc.Arbitrary<readonly ToolDefinition[]> = fc.array(
     fc
       .tuple(name, some({ description: word, strict: fc.boolean(), cache }))
       .map(([tool, more]): ToolDefinition => ({
-        ...{ type: 'function', name: tool, parameters: { type: 'object', properties: {} } },
+        type: 'function',
+        name: tool,
+        parameters: { type: 'object', properties: {} },
         ...more,
       })),
     fc.constant<ToolDefinition>({
-      ...{ type: 'provider', dialect: 'anthropic-messages', purpose: 'web-search' },
+      type: 'provider',
+      dialect: 'anthropic-messages',
+      purpose: 'web-search',
       value: { type: 'web_search_20250305', name: 'web_search' },
     }),
   ),
@@ -132,7 +142,8 @@ const requests: fc.Arbitrary<ChatRequest> = fc
       serviceTier: fc.constantFrom('auto', 'default'),
       toolChoice: fc.constantFrom<ChatRequest['toolChoice']>({ type: 'auto' }, { type: 'required' }),
       responseFormat: fc.constant({
-        ...{ type: 'json-schema', strict: true },
+        type: 'json-schema',
+        strict: true,
         schema: { type: 'object', properties: {}, additionalProperties: false },
       } as const),
       extras: fc.constant({ 'anthropic-messages': { container: 'c' } }),
@@ -149,7 +160,10 @@ test('an arbitrary request survives encoding and decoding', () => {
       const { body } = anthropicProvider.encodeRequest(request, hostOf('claude-sonnet-4-5'), report);
       const json = parseExactObject(String(body)) ?? {};
       const decoded = anthropicClient.decodeRequest({
-        ...{ body: json, model: request.model, stream: request.stream, query: '' },
+        body: json,
+        model: request.model,
+        stream: request.stream,
+        query: '',
         header: () => undefined,
       });
       assert.deepEqual(canonical(decoded), canonical(request));
@@ -160,10 +174,13 @@ test('an arbitrary request survives encoding and decoding', () => {
 });
 
 const cited: fc.Arbitrary<ChatPart> = word.map((value) => ({
-  ...{ type: 'text', text: value },
+  type: 'text',
+  text: value,
   citations: [
     {
-      ...{ kind: 'url', url: 'https://x.example', quote: 'q' },
+      kind: 'url',
+      url: 'https://x.example',
+      quote: 'q',
       raw: {
         dialect: 'anthropic-messages',
         value: { type: 'web_search_result_location', url: 'https://x.example', cited_text: 'q' },
@@ -198,10 +215,18 @@ const answers: fc.Arbitrary<ChatAnswer> = fc
     const promptTokens = fresh + cachedTokens + cacheWriteTokens;
     const completionTokens = shown + reasoningTokens;
     return {
-      ...{ id: 'msg_1', model: 'm', choices: [{ index: 0, parts, finish }] },
+      id: 'msg_1',
+      model: 'm',
+      choices: [{ index: 0, parts, finish }],
       usage: {
-        ...{ promptTokens, completionTokens, totalTokens: promptTokens + completionTokens },
-        ...{ cachedTokens, cacheWriteTokens, reasoningTokens, inputAudioTokens: 0, outputAudioTokens: 0 },
+        promptTokens,
+        completionTokens,
+        totalTokens: promptTokens + completionTokens,
+        cachedTokens,
+        cacheWriteTokens,
+        reasoningTokens,
+        inputAudioTokens: 0,
+        outputAudioTokens: 0,
       },
       ...more,
     };

@@ -4,7 +4,9 @@ import { structuredSchema } from './encode-request.ts';
 
 test('a schema within the subset stays as it is', () => {
   const schema = {
-    ...{ type: 'object', additionalProperties: false, required: ['a'] },
+    type: 'object',
+    additionalProperties: false,
+    required: ['a'],
     properties: { a: { type: ['string', 'null'], enum: ['x', null] }, minimum: { type: 'number' } },
   };
   assert.deepEqual(structuredSchema(schema), { schema, changed: false });
@@ -23,10 +25,12 @@ test('objects are closed and rules told in words, wherever they stand', () => {
   assert.deepEqual(structuredSchema(before), {
     changed: true,
     schema: {
-      ...{ type: 'object', additionalProperties: false },
+      type: 'object',
+      additionalProperties: false,
       properties: {
         list: {
-          ...{ type: 'array', description: '(maxItems: 3, minItems: 2)' },
+          type: 'array',
+          description: '(maxItems: 3, minItems: 2)',
           items: { type: 'object', properties: {}, additionalProperties: false },
         },
         text: { type: 'string', description: 'A name. (minLength: 1, maxLength: 9)' },

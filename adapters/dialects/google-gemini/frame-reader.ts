@@ -238,7 +238,9 @@ function callEvent(call: JsonObject, choice: number, number: number): TextEvent 
   const id = asText(call.id);
   const args = asObject(call.args) ?? {};
   return {
-    ...{ type: 'tool-arguments-delta', choice, call: number },
+    type: 'tool-arguments-delta',
+    choice,
+    call: number,
     ...(id === undefined ? {} : { id }),
     name: asText(call.name) ?? '',
     text: typeof call.args === 'string' ? call.args : stringifyExact(args),
@@ -402,8 +404,10 @@ export function decodeAnswerTexts(_endpoint: EndpointId, answer: unknown): reado
     let call = 0;
     return asArray(asObject(candidate.content)?.parts).flatMap((part, i) =>
       partTexts(asObject(part) ?? {}, {
-        ...{ choice: candidateIndex(candidate, position), beside },
-        ...{ path: [...path, 'content', 'parts', i], nextCall: () => call++ },
+        choice: candidateIndex(candidate, position),
+        beside,
+        path: [...path, 'content', 'parts', i],
+        nextCall: () => call++,
       }),
     );
   });
@@ -433,9 +437,14 @@ function partTexts(
   if (call === undefined || args === undefined) return [];
   return [
     {
-      ...{ type: 'tool-arguments', choice, call: of.nextCall(), text: stringifyExact(args) },
+      type: 'tool-arguments',
+      choice,
+      call: of.nextCall(),
+      text: stringifyExact(args),
       ...(typeof call.name === 'string' ? { name: call.name } : {}),
-      ...{ path: [...path, holder, 'args'], isJson: true, beside: [] },
+      path: [...path, holder, 'args'],
+      isJson: true,
+      beside: [],
     },
   ];
 }

@@ -214,7 +214,12 @@ function callTexts(message: JsonObject, choice: number, path: Path): readonly An
     const { name, [member]: text } = definition;
     if (typeof text !== 'string') return;
     places.push({
-      ...{ type: 'tool-arguments', choice, call, text, path: [...at, member], beside: [] },
+      type: 'tool-arguments',
+      choice,
+      call,
+      text,
+      path: [...at, member],
+      beside: [],
       ...(typeof name === 'string' ? { name } : {}),
     });
   };

@@ -166,14 +166,22 @@ test('an error that came as an answer is replayed as it is, without an end marke
 
 test('a usage that is known from elsewhere is told where the stream tells none, and only there', () => {
   const usage: Usage = {
-    ...{ promptTokens: 3, completionTokens: 4, totalTokens: 7, cachedTokens: 1, cacheWriteTokens: 0 },
-    ...{ reasoningTokens: 2, inputAudioTokens: 0, outputAudioTokens: 0 },
+    promptTokens: 3,
+    completionTokens: 4,
+    totalTokens: 7,
+    cachedTokens: 1,
+    cacheWriteTokens: 0,
+    reasoningTokens: 2,
+    inputAudioTokens: 0,
+    outputAudioTokens: 0,
   };
   const chunk = 'data: {"choices":[{"index":0,"delta":{"content":"x"}}],"usage":null}\n\n';
   const told = 'data: {"choices":[],"usage":{"total_tokens":9}}\n\n';
   const without = assembled(chunk, 'chat.completions', usage) as { usage: unknown };
   assert.deepEqual(without.usage, {
-    ...{ prompt_tokens: 3, completion_tokens: 4, total_tokens: 7 },
+    prompt_tokens: 3,
+    completion_tokens: 4,
+    total_tokens: 7,
     prompt_tokens_details: { cached_tokens: 1, audio_tokens: 0 },
     completion_tokens_details: { reasoning_tokens: 2, audio_tokens: 0 },
   });

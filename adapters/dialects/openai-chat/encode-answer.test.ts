@@ -178,7 +178,8 @@ test('a strict stream says the role first, indexes its calls and ends in usage a
       {
         tool_calls: [
           {
-            ...{ index: 0, function: { arguments: '' } },
+            index: 0,
+            function: { arguments: '' },
             extra_content: { google: { thought_signature: 'proof-2' } },
           },
         ],

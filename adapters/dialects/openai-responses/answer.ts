@@ -110,7 +110,11 @@ export function decodeAnswerTexts(_endpoint: EndpointId, answer: unknown): reado
     if (typeof text !== 'string') return [];
     return [
       {
-        ...{ type: 'tool-arguments' as const, choice: 0, call: calls++, text, path: [...path, member] },
+        type: 'tool-arguments' as const,
+        choice: 0,
+        call: calls++,
+        text,
+        path: [...path, member],
         ...(typeof name === 'string' ? { name } : {}),
         beside: [],
       },
@@ -141,7 +145,10 @@ function itemTexts(item: JsonObject, path: Path): readonly AnswerTextPlace[] {
         .map((name) => ({ path: [...at, name], value: [] }));
       return [
         {
-          ...{ type: isThought ? 'reasoning' : 'text', choice: 0, text, path: [...at, member] },
+          type: isThought ? 'reasoning' : 'text',
+          choice: 0,
+          text,
+          path: [...at, member],
           beside: [...beside, ...proofs],
         },
       ];

@@ -347,8 +347,12 @@ function addedItem(event: TextEvent, index: number): JsonObject {
     }
     case 'tool-arguments-delta':
       return {
-        ...{ id: `fc_added_${index}`, type: 'function_call', status: 'completed' },
-        ...{ call_id: event.id ?? `call_added_${index}`, name: event.name ?? '', arguments: text },
+        id: `fc_added_${index}`,
+        type: 'function_call',
+        status: 'completed',
+        call_id: event.id ?? `call_added_${index}`,
+        name: event.name ?? '',
+        arguments: text,
       };
   }
 }

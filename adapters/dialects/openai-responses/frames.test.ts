@@ -185,8 +185,12 @@ test('a frame that cannot be read is marked, and no answer is made of it', () =>
 });
 
 const textDelta = (delta: string): JsonObject => ({
-  ...{ type: 'response.output_text.delta', output_index: 0, content_index: 0 },
-  ...{ item_id: 'msg_1', sequence_number: 1, delta },
+  type: 'response.output_text.delta',
+  output_index: 0,
+  content_index: 0,
+  item_id: 'msg_1',
+  sequence_number: 1,
+  delta,
 });
 
 test('more text than is remembered cannot be read', () => {

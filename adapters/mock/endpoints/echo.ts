@@ -71,7 +71,8 @@ function anthropicList(query: URLSearchParams): MockAnswer {
   return jsonAnswer({
     data: page.map(anthropicRecord),
     has_more: before === undefined ? end < ids.length : start > 0,
-    ...{ first_id: page[0] ?? null, last_id: page.at(-1) ?? null },
+    first_id: page[0] ?? null,
+    last_id: page.at(-1) ?? null,
   });
 }
 
@@ -92,9 +93,13 @@ function anthropicRecord(id: string): object {
 
 function geminiRecord(id: string): object {
   return {
-    ...{ name: `models/${id}`, baseModelId: id, version: '1', displayName: nameOf(id) },
+    name: `models/${id}`,
+    baseModelId: id,
+    version: '1',
+    displayName: nameOf(id),
     description: 'A model of the built-in mock provider.',
-    ...{ inputTokenLimit: 1_000_000, outputTokenLimit: 100_000 },
+    inputTokenLimit: 1_000_000,
+    outputTokenLimit: 100_000,
     supportedGenerationMethods: ['generateContent', 'countTokens', 'embedContent'],
   };
 }

@@ -3,9 +3,7 @@ import { describe, it } from 'node:test';
 import { exchange, textOf } from '../mock.test-support.ts';
 
 async function ask(path: string, body: object | null = null, headers: readonly string[] = []) {
-  const received = await exchange({
-    ...{ path, body, headers: ['content-type', 'application/json', ...headers] },
-  });
+  const received = await exchange({ path, body, headers: ['content-type', 'application/json', ...headers] });
   return { status: received.status, body: JSON.parse(textOf(received)) };
 }
 
@@ -75,11 +73,14 @@ describe("Gemini's counts and embeddings", () => {
 
   it('one text and several get the vectors that OpenAI clients get', async () => {
     const one = await ask('/v1beta/models/mock-embedding:embedContent', {
-      ...{ content: { parts: [{ text: 'a' }] }, outputDimensionality: 8 },
+      content: { parts: [{ text: 'a' }] },
+      outputDimensionality: 8,
     });
     const several = await ask('/v1beta/models/mock-embedding:batchEmbedContents', {
       requests: ['a', 'b'].map((text) => ({
-        ...{ model: 'models/mock-embedding', content: { parts: [{ text }] }, outputDimensionality: 8 },
+        model: 'models/mock-embedding',
+        content: { parts: [{ text }] },
+        outputDimensionality: 8,
       })),
     });
     const plain = await ask('/embeddings', { model: 'mock-embedding', input: ['a', 'b'], dimensions: 8 });

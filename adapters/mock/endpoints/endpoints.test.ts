@@ -113,7 +113,8 @@ it('responses/input_tokens counts what a response is charged for', async () => {
 
 describe('messages/count_tokens', () => {
   const request = {
-    ...{ model: 'mock-gpt', system: 'Be brief.' },
+    model: 'mock-gpt',
+    system: 'Be brief.',
     messages: [
       { role: 'user', content: 'Hello there' },
       { role: 'assistant', content: [{ type: 'text', text: 'Hi' }] },

@@ -212,9 +212,7 @@ describe('files', () => {
     assert.deepEqual([first.body.data.length, first.body.has_more], [2, true]);
     assert.deepEqual([rest.body.data.length, rest.body.has_more], [3, false]);
     const none = await call('GET', `/files?purpose=fine-tune&after=${rest.body.last_id}`);
-    assert.deepEqual(none.body, {
-      ...{ data: [], object: 'list', first_id: null, last_id: null, has_more: false },
-    });
+    assert.deepEqual(none.body, { data: [], object: 'list', first_id: null, last_id: null, has_more: false });
   });
 
   for (const query of ['limit=0', 'limit=10001', 'limit=x', 'order=up']) {

@@ -181,15 +181,19 @@ export function listFiles({ query }: MockRequest, context: MockContext): MockAns
   const order = query.get('order') ?? 'desc';
   if (order !== 'asc' && order !== 'desc') throw invalid('order', "Invalid 'order': expected asc or desc.");
   const page = context.files.page({
-    ...{ purpose: query.get('purpose') ?? undefined, after },
+    purpose: query.get('purpose') ?? undefined,
+    after,
     limit: pageLimit(query, 'limit', { fallback: maxPage, most: maxPage }),
     newestFirst: order === 'desc',
   });
   if (page === undefined) throw unknownId('File object', after ?? '');
   const { files, hasMore } = page;
   return jsonAnswer({
-    ...{ data: files, object: 'list' },
-    ...{ first_id: files[0]?.id ?? null, last_id: files.at(-1)?.id ?? null, has_more: hasMore },
+    data: files,
+    object: 'list',
+    first_id: files[0]?.id ?? null,
+    last_id: files.at(-1)?.id ?? null,
+    has_more: hasMore,
   });
 }
 

@@ -58,7 +58,10 @@ async function connect(t: TestContext, path = '/v1/realtime?model=mock-realtime'
   connection.on('error', (error) => (state.error = error));
   const frames = () => framesOf(Buffer.concat(chunks));
   return {
-    ...{ answer, connection, state, frames },
+    answer,
+    connection,
+    state,
+    frames,
     send: (event: object) => connection.write(masked(1, Buffer.from(JSON.stringify(event)))),
     said: () =>
       frames()

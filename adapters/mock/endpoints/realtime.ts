@@ -50,9 +50,16 @@ export class RealtimeSession implements SocketSession {
     this.#context = context;
     this.#isPreview = headerValue(request.headers, 'openai-beta') !== undefined;
     this.#session = {
-      ...{ type: 'realtime', object: 'realtime.session', id: context.newId('sess_') },
-      ...{ model: request.query.get('model') ?? 'mock-realtime', output_modalities: ['text'] },
-      ...{ instructions: '', tools: [], tool_choice: 'auto', max_output_tokens: 'inf', tracing: null },
+      type: 'realtime',
+      object: 'realtime.session',
+      id: context.newId('sess_'),
+      model: request.query.get('model') ?? 'mock-realtime',
+      output_modalities: ['text'],
+      instructions: '',
+      tools: [],
+      tool_choice: 'auto',
+      max_output_tokens: 'inf',
+      tracing: null,
       expires_at: context.nowSeconds() + 3600,
     };
     this.greeting = this.#only(this.#event('session.created', { session: this.#session }));
@@ -162,7 +169,9 @@ export class RealtimeSession implements SocketSession {
       id: this.#context.newId('resp_'),
       itemId: this.#context.newId('item_'),
       text: limitText(mockSentence(this.#saidBy, this.#said, 0), {
-        ...{ stop: [], tokens: faults.tokens, shares: 1 },
+        stop: [],
+        tokens: faults.tokens,
+        shares: 1,
         maxTokens: typeof most === 'number' && most >= 1 ? Math.floor(most) : undefined,
       }),
       inputTokens: this.#inputTokens,
@@ -229,9 +238,14 @@ function responseOf(draft: Draft, status: string, output: readonly object[]): ob
   const reason = status === 'cancelled' ? 'client_cancelled' : 'max_output_tokens';
   const isWhole = status === 'in_progress' || status === 'completed';
   return {
-    ...{ object: 'realtime.response', id: draft.id, status },
+    object: 'realtime.response',
+    id: draft.id,
+    status,
     status_details: isWhole ? null : { type: status, reason },
-    ...{ output, output_modalities: ['text'], metadata: draft.metadata, usage: null },
+    output,
+    output_modalities: ['text'],
+    metadata: draft.metadata,
+    usage: null,
   };
 }
 
@@ -242,7 +256,9 @@ function itemOf(id: string, status: string, text: string | undefined): object {
 
 function usageOf(input: number, output: number): object {
   return {
-    ...{ total_tokens: input + output, input_tokens: input, output_tokens: output },
+    total_tokens: input + output,
+    input_tokens: input,
+    output_tokens: output,
     input_token_details: { text_tokens: input, audio_tokens: 0, image_tokens: 0, cached_tokens: 0 },
     output_token_details: { text_tokens: output, audio_tokens: 0 },
   };

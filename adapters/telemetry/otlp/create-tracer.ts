@@ -154,7 +154,11 @@ export function createOtlpTracer(settings: OtlpSettings, parts: TracerParts): Re
   const { clock, log, metrics, directory, random = Math.random } = parts;
   const collector = new Collector(settings, clock, instance);
   const exporter = new SpanExporter({
-    ...{ queue: settings.queue, clock, log, metrics, random },
+    queue: settings.queue,
+    clock,
+    log,
+    metrics,
+    random,
     post: (spans) => collector.post(spans),
   });
   const redactions = new Set<Promise<void>>();

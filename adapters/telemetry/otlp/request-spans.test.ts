@@ -14,8 +14,12 @@ function spansOf(facts: Partial<RequestFacts>, outcome: Partial<Outcome> = {}, r
   const context = new TestContext(request);
   Object.assign(context.facts, facts);
   const settled = {
-    ...{ context, outcome: testOutcome(outcome), acceptedAt: 1000, ids },
-    ...{ content: undefined, redaction: undefined },
+    context,
+    outcome: testOutcome(outcome),
+    acceptedAt: 1000,
+    ids,
+    content: undefined,
+    redaction: undefined,
   };
   const spans = requestSpans(settled).map((span) => readSpan(span));
   return { context, spans, own: spans[0]!, attempts: spans.slice(1) };
@@ -25,17 +29,37 @@ describe('the span of a request', () => {
   test('says what the GenAI conventions ask for, and what the gateway knows beside', () => {
     const { context, own, attempts } = spansOf(
       {
-        ...{ aiService: 'azure-openai', provider: '@mine', upstreamHost: 'h.example.com:8443', stream: true },
-        ...{ modelRequested: 'asked', modelAnswered: 'answered', finishReason: 'stop,length', attempts: 1 },
-        ...{ organisationId: 'o', workspaceId: 'w', apiKeyId: 'k', config: 'c', cacheStatus: 'MISS' },
-        ...{ upstreamStartedAt: 1010, firstTokenAt: 1260, upstreamEndedAt: 1900, prompt: 'p' },
+        aiService: 'azure-openai',
+        provider: '@mine',
+        upstreamHost: 'h.example.com:8443',
+        stream: true,
+        modelRequested: 'asked',
+        modelAnswered: 'answered',
+        finishReason: 'stop,length',
+        attempts: 1,
+        organisationId: 'o',
+        workspaceId: 'w',
+        apiKeyId: 'k',
+        config: 'c',
+        cacheStatus: 'MISS',
+        upstreamStartedAt: 1010,
+        firstTokenAt: 1260,
+        upstreamEndedAt: 1900,
+        prompt: 'p',
         usage: { ...noUsage, promptTokens: 7, completionTokens: 9, cachedTokens: 2, reasoningTokens: 3 },
       },
       { latencyMs: 950.25, price: { cost: '0.000123000000', status: 'priced', version: 'v' } },
     );
     assert.deepEqual(own, {
-      ...{ traceId: ids.traceId, spanId: ids.spanId, parentSpanId: undefined, traceState: undefined },
-      ...{ name: 'chat asked', kind: 2, startMs: testStart, endMs: testStart + 950.25, status: undefined },
+      traceId: ids.traceId,
+      spanId: ids.spanId,
+      parentSpanId: undefined,
+      traceState: undefined,
+      name: 'chat asked',
+      kind: 2,
+      startMs: testStart,
+      endMs: testStart + 950.25,
+      status: undefined,
       attributes: {
         'gen_ai.operation.name': 'chat',
         'gen_ai.provider.name': 'azure.ai.openai',
@@ -121,15 +145,27 @@ describe('the span of a request', () => {
 
 describe('the spans of attempts', () => {
   const made = (fields: Partial<AttemptRecord>): AttemptRecord => ({
-    ...{ option: 'config.targets[0]', provider: 'one', model: 'm', status: 200, error: '' },
-    ...{ startedMs: 0, endedMs: 10, lost: false, ...fields },
+    option: 'config.targets[0]',
+    provider: 'one',
+    model: 'm',
+    status: 200,
+    error: '',
+    startedMs: 0,
+    endedMs: 10,
+    lost: false,
+    ...fields,
   });
 
   test('the only one is told by the facts', () => {
     const { attempts, own } = spansOf(
       {
-        ...{ provider: 'up', aiService: 'openai', modelRequested: 'm', attempts: 1, upstreamHost: 'h' },
-        ...{ upstreamStartedAt: 1005, upstreamEndedAt: 1045 },
+        provider: 'up',
+        aiService: 'openai',
+        modelRequested: 'm',
+        attempts: 1,
+        upstreamHost: 'h',
+        upstreamStartedAt: 1005,
+        upstreamEndedAt: 1045,
       },
       { latencyMs: 50 },
     );
@@ -155,8 +191,12 @@ describe('the spans of attempts', () => {
   test('each attempt of a plan has its own, a target that was passed over has none', () => {
     const { attempts, own } = spansOf(
       {
-        ...{ provider: 'two', aiService: 'openai', upstreamHost: 'h:81', attempts: 2 },
-        ...{ upstreamStartedAt: 1020, upstreamEndedAt: 1090 },
+        provider: 'two',
+        aiService: 'openai',
+        upstreamHost: 'h:81',
+        attempts: 2,
+        upstreamStartedAt: 1020,
+        upstreamEndedAt: 1090,
         attemptRecords: [
           made({ status: 503, lost: true }),
           made({ provider: 'idle', status: 429, error: 'provider_rate_limited', skipped: 'no room' }),

@@ -120,7 +120,12 @@ export function requestSpans(request: SettledRequest): string[] {
   const isError = outcome.kind !== 'cancelled' && outcome.status >= 400;
   const state = facts.sampled === undefined ? undefined : context.header('tracestate');
   const own = spanJson({
-    ...{ ids, name, kind: spanKind.server, state, startMs: startedAt, endMs: startedAt + outcome.latencyMs },
+    ids,
+    name,
+    kind: spanKind.server,
+    state,
+    startMs: startedAt,
+    endMs: startedAt + outcome.latencyMs,
     attributes: ownAttributes(request),
     // Error messages may quote what was asked.
     error: isError ? (request.content?.errorMessage ?? '') : undefined,
@@ -216,9 +221,15 @@ function attemptsOf(request: SettledRequest): Attempt[] {
 function onlyAttempt({ context, outcome, acceptedAt }: SettledRequest, endedMs: number): Attempt {
   const { facts } = context;
   return {
-    ...{ option: facts.config === '' ? '' : facts.option, provider: facts.provider, endedMs },
-    ...{ model: facts.modelRequested, status: outcome.status, error: outcome.error?.code ?? '' },
-    ...{ startedMs: facts.upstreamStartedAt - acceptedAt, lost: false, host: facts.upstreamHost },
+    option: facts.config === '' ? '' : facts.option,
+    provider: facts.provider,
+    endedMs,
+    model: facts.modelRequested,
+    status: outcome.status,
+    error: outcome.error?.code ?? '',
+    startedMs: facts.upstreamStartedAt - acceptedAt,
+    lost: false,
+    host: facts.upstreamHost,
   };
 }
 
@@ -244,9 +255,13 @@ function attemptSpan({ context, ids }: SettledRequest, attempt: Attempt, index: 
       spanId: attemptId(context.id, index),
       parentSpanId: ids.spanId,
     },
-    ...{ name: spanName(operation, attempt.model), kind: spanKind.client, state: undefined },
-    ...{ startMs: startedAt + attempt.startedMs, endMs: startedAt + attempt.endedMs },
-    ...{ attributes: list.json, error: isError ? '' : undefined },
+    name: spanName(operation, attempt.model),
+    kind: spanKind.client,
+    state: undefined,
+    startMs: startedAt + attempt.startedMs,
+    endMs: startedAt + attempt.endedMs,
+    attributes: list.json,
+    error: isError ? '' : undefined,
   });
 }
 

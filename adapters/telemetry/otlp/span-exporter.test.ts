@@ -19,7 +19,11 @@ function start(answers: (Delivery | Promise<Delivery>)[], queue = 4096, random =
   const posts: { readonly spans: readonly string[]; readonly at: number }[] = [];
   const begun = clock.now();
   const exporter = new SpanExporter({
-    ...{ queue, clock, metrics, log: recordingLog(lines), random: () => random },
+    queue,
+    clock,
+    metrics,
+    log: recordingLog(lines),
+    random: () => random,
     post(spans) {
       posts.push({ spans, at: clock.now() - begun });
       return Promise.resolve(answers.length > 1 ? answers.shift()! : answers[0]!);

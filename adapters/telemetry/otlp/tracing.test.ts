@@ -17,12 +17,10 @@ import { startCollector } from '../../../tests/kit/otlp-collector.ts';
 import { createOtlpTracer } from './create-tracer.ts';
 
 const answer = {
-  ...{
-    id: '1',
-    object: 'chat.completion',
-    model: 'gpt-x-2026',
-    usage: { prompt_tokens: 3, completion_tokens: 4, total_tokens: 7 },
-  },
+  id: '1',
+  object: 'chat.completion',
+  model: 'gpt-x-2026',
+  usage: { prompt_tokens: 3, completion_tokens: 4, total_tokens: 7 },
   choices: [{ index: 0, finish_reason: 'stop', message: { role: 'assistant', content: 'canary-answer' } }],
 };
 const ask = {
@@ -56,12 +54,21 @@ async function start(
   const metrics = new RecordingMetrics();
   const tracer = createOtlpTracer(
     {
-      ...{ url: `${collector.url}/v1/traces`, headers: { authorization: 'Bearer collector-canary' } },
-      ...{ service_name: 'weir-test', resource: { 'deployment.environment': 'ci' }, sample_ratio: 1 },
-      ...{ content: false, timeout_ms: 5000, queue: 100, ...settings },
+      url: `${collector.url}/v1/traces`,
+      headers: { authorization: 'Bearer collector-canary' },
+      service_name: 'weir-test',
+      resource: { 'deployment.environment': 'ci' },
+      sample_ratio: 1,
+      content: false,
+      timeout_ms: 5000,
+      queue: 100,
+      ...settings,
     },
     {
-      ...{ clock: realClock, log: recordingLog(lines), metrics, random: () => 0 },
+      clock: realClock,
+      log: recordingLog(lines),
+      metrics,
+      random: () => 0,
       directory: { settingsIn: () => ({ ...withoutStore.settingsIn('', ''), logging: { mode } }) },
     },
   );
@@ -125,8 +132,11 @@ describe('tracing to a collector', () => {
   test('neither what was said nor any credential is in a span', async (t) => {
     const { chat, collector, tracer } = await start(t);
     await chat({
-      ...{ authorization: 'Bearer client-canary', 'x-api-key': 'header-canary', cookie: 'cookie-canary' },
-      ...{ 'x-service-metadata': '{"user":"metadata-canary"}', baggage: 'a=baggage-canary' },
+      authorization: 'Bearer client-canary',
+      'x-api-key': 'header-canary',
+      cookie: 'cookie-canary',
+      'x-service-metadata': '{"user":"metadata-canary"}',
+      baggage: 'a=baggage-canary',
     });
     await chat({}, { model: 'gpt-x', messages: 'canary-broken' });
     await tracer.close(5000);

@@ -38,8 +38,14 @@ function bucketOf(server: S3Server, secretAccessKey = server.keys.secretAccessKe
   return createS3Blobs({
     firstWaitMs: 1,
     place: s3Place({
-      ...{ url: `s3://${server.bucket}/weir/logs`, region, endpoint: server.origin, path_style: true },
-      ...{ expires_days: 7, max_rows: 1, link_minutes: 1, denied_fields: [] },
+      url: `s3://${server.bucket}/weir/logs`,
+      region,
+      endpoint: server.origin,
+      path_style: true,
+      expires_days: 7,
+      max_rows: 1,
+      link_minutes: 1,
+      denied_fields: [],
     }),
     signer: {
       sign: (request) => signer.sign(request, Date.now()),
@@ -257,7 +263,9 @@ describe('blobs: S3', () => {
   test('a link opens without keys, saves under its name, and ends', async () => {
     await stores.s3.write('org/linked.csv', Buffer.from('a,b\r\n'));
     const link = stores.s3.link('org/linked.csv', {
-      ...{ seconds: 60, fileName: 'logs-1.csv', contentType: 'text/csv; charset=utf-8' },
+      seconds: 60,
+      fileName: 'logs-1.csv',
+      contentType: 'text/csv; charset=utf-8',
     });
     assert.ok(link !== undefined);
     const answer = await fetch(link);
@@ -279,8 +287,14 @@ describe('blobs: S3', () => {
   ] as const) {
     test(`${url} at ${endpoint || 'AWS'} is at ${expected.join(' ')}`, () => {
       const place = s3Place({
-        ...{ url, endpoint, path_style: pathStyle, region: 'eu-central-1' },
-        ...{ expires_days: 7, max_rows: 1, link_minutes: 1, denied_fields: [] },
+        url,
+        endpoint,
+        path_style: pathStyle,
+        region: 'eu-central-1',
+        expires_days: 7,
+        max_rows: 1,
+        link_minutes: 1,
+        denied_fields: [],
       });
       assert.deepEqual([place.origin, place.base, place.prefix], expected);
     });

@@ -52,7 +52,9 @@ export class S3Client {
   readonly #options: S3ClientOptions;
   readonly #agent = new Agent({
     connect: { timeout: connectTimeoutMs },
-    ...{ headersTimeout: answerTimeoutMs, bodyTimeout: answerTimeoutMs, connections: 16 },
+    headersTimeout: answerTimeoutMs,
+    bodyTimeout: answerTimeoutMs,
+    connections: 16,
   });
 
   constructor(options: S3ClientOptions) {
@@ -114,11 +116,13 @@ export class S3Client {
     const { place, signer } = this.#options;
     const path = `${this.#path(name)}${query === '' ? '' : `?${query}`}`;
     const plain = ['host', new URL(place.origin).host];
-    const headers = signer.sign({
-      ...{ method, origin: place.origin, path, headers: plain, body: body ?? null },
-    });
+    const headers = signer.sign({ method, origin: place.origin, path, headers: plain, body: body ?? null });
     return this.#agent.request({
-      ...{ origin: place.origin, path, method, headers: [...headers], body: body ?? null },
+      origin: place.origin,
+      path,
+      method,
+      headers: [...headers],
+      body: body ?? null,
       ...(signal !== undefined && { signal }),
     });
   }

@@ -13,8 +13,14 @@ before(async () => {
 after(() => s3.close());
 
 const settings = () => ({
-  ...{ url: `s3://${s3.bucket}`, region: s3.region, endpoint: s3.origin, path_style: true },
-  ...{ expires_days: 7, max_rows: 1_000_000, link_minutes: 60, denied_fields: [] },
+  url: `s3://${s3.bucket}`,
+  region: s3.region,
+  endpoint: s3.origin,
+  path_style: true,
+  expires_days: 7,
+  max_rows: 1_000_000,
+  link_minutes: 60,
+  denied_fields: [],
 });
 const environment = () => ({
   AWS_ACCESS_KEY_ID: s3.keys.accessKeyId,

@@ -10,7 +10,9 @@ const iso = (times: readonly number[]): string[] =>
   times.map((at) => new Date(at).toISOString().slice(0, 16));
 const between = (from: string, to: string) => ({ from: Date.parse(`${from}Z`), to: Date.parse(`${to}Z`) });
 const of = (unit: Buckets['unit'], timeZone: string, size: Buckets['size'] = 1): Buckets => ({
-  ...{ unit, size, timeZone },
+  unit,
+  size,
+  timeZone,
 });
 
 const cases: [what: string, buckets: Buckets, window: { from: number; to: number }, starts: string[]][] = [

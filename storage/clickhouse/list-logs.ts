@@ -226,7 +226,9 @@ function page(
     `ORDER BY created_at ${direction}, id ${direction} LIMIT {rows:UInt32}`,
   ].join(' ');
   return select<RequestRow>(sql, {
-    ...{ ...parameters, ...values, rows: limit },
+    ...parameters,
+    ...values,
+    rows: limit,
     ...(after !== undefined && { after_at: after.createdAt, after_id: after.id }),
   });
 }

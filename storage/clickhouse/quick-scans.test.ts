@@ -31,18 +31,21 @@ describe('rows that are older than the columns that find them', { skip: chdbMiss
     const organisation_id = randomUUID();
     const row = (team: string, trace_id: string, ms: number) =>
       requestRow({
-        ...{ organisation_id, trace_id, metadata: { team, empty: '' } },
+        organisation_id,
+        trace_id,
+        metadata: { team, empty: '' },
         created_at: storedTime(dayStart + ms),
       });
     const values = [row('search', 'one', 1000), row('shop', 'two', 2000), row('search', 'one', 3000)];
     const rated = {
-      ...{
-        id: randomUUID(),
-        feedback_id: randomUUID(),
-        created_at: storedTime(dayStart + 5000),
-        revision: 1,
-      },
-      ...{ organisation_id, trace_id: 'one', value: 3, weight: 1 },
+      id: randomUUID(),
+      feedback_id: randomUUID(),
+      created_at: storedTime(dayStart + 5000),
+      revision: 1,
+      organisation_id,
+      trace_id: 'one',
+      value: 3,
+      weight: 1,
     };
     await old.insert({ table: 'requests', values, format: 'JSONEachRow' });
     await old.insert({ table: 'feedback', values: [rated], format: 'JSONEachRow' });
@@ -68,7 +71,10 @@ describe('rows that are older than the columns that find them', { skip: chdbMiss
         ],
       );
       const groups = await analytics.groups({
-        ...{ ...asked, by: { metadata: 'team' }, limit: 10, offset: 0 },
+        ...asked,
+        by: { metadata: 'team' },
+        limit: 10,
+        offset: 0,
         columns: ['avg_weighted_feedback', 'requests_with_feedback'],
       });
       assert.deepEqual(

@@ -20,9 +20,13 @@ test('plan: each moment of a window is read from one table exactly', () => {
   fc.assert(
     fc.property(
       fc.record({
-        ...{ from: moment, to: moment, starts: fc.array(moment, { maxLength: 8 }) },
-        ...{ rolledUp: fc.boolean(), byTheMinute: fc.boolean() },
-        ...{ complete: fc.option(moment), kept: fc.option(moment) },
+        from: moment,
+        to: moment,
+        starts: fc.array(moment, { maxLength: 8 }),
+        rolledUp: fc.boolean(),
+        byTheMinute: fc.boolean(),
+        complete: fc.option(moment),
+        kept: fc.option(moment),
         places: fc.array(fc.nat(), { minLength: 20, maxLength: 20 }),
       }),
       ({ from, to, starts, rolledUp, byTheMinute, complete, kept, places }) => {

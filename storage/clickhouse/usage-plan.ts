@@ -100,7 +100,10 @@ export function planUsage(
   reach: UsageReach,
 ): UsagePlan {
   const spans: Record<UsageTable, TimeWindow[]> = {
-    ...{ usage_days: [], usage_hours: [], usage_minutes: [], requests: [] },
+    usage_days: [],
+    usage_hours: [],
+    usage_minutes: [],
+    requests: [],
   };
   const finer = byTheMinute ? 'usage_minutes' : 'requests';
   const { from, to } = window;

@@ -110,7 +110,8 @@ function rolledUpAs({ visibility, filter = {}, split }: UsageQuestion): RollUp |
     dimension,
     isWhole,
     split: split === 'workspace' ? 'workspace_id' : own === undefined ? '' : 'value',
-    ...{ conditions, parameters },
+    conditions,
+    parameters,
   };
 }
 
@@ -149,7 +150,11 @@ export function usageSql(
   const buckets = bucketSql(starts);
   const told = splitColumn(split);
   const parameters: Record<string, unknown> = {
-    ...{ ...seen, ...filtered.parameters, ...buckets.parameters, ...told.parameters, ...rollUp?.parameters },
+    ...seen,
+    ...filtered.parameters,
+    ...buckets.parameters,
+    ...told.parameters,
+    ...rollUp?.parameters,
   };
   const selects: string[] = [];
 

@@ -74,9 +74,15 @@ async function put(place: Place): Promise<OwnClaim> {
   let beats = 0;
   const beat = (): string => String(beats).padStart(12, '0');
   let claim: Claim = {
-    ...{ id, holds: false, pid: process.pid, host: hostname() },
+    id,
+    holds: false,
+    pid: process.pid,
+    host: hostname(),
     identity: (await processIdentity(process.pid)) ?? 'unknown',
-    ...{ system: place.system, device: place.device, socket: listening?.inode ?? 0, beat: beat() },
+    system: place.system,
+    device: place.device,
+    socket: listening?.inode ?? 0,
+    beat: beat(),
   };
   /** Never makes the file: one that is gone was taken for dead. */
   const rewrite = async (next: Claim): Promise<boolean> => {

@@ -113,7 +113,8 @@ describe('the embedded relational engine', () => {
   test('a commit is synced before it is acknowledged, and the cache of pages stays small', async (t) => {
     const sync = t.mock.method(fs, 'fdatasyncSync');
     const engine = await PGlite.create({
-      ...{ fs: new DurableFiles(join(folder.path, 'synced')), startParams: [...engineParameters] },
+      fs: new DurableFiles(join(folder.path, 'synced')),
+      startParams: [...engineParameters],
     });
     try {
       await engine.exec('CREATE TABLE t (a int)');

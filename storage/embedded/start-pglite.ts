@@ -55,7 +55,12 @@ export async function startPglite(options: PgliteOptions): Promise<EmbeddedPglit
   // What the compiler of the engine's code has freed goes back to the system only when few threads share the heaps.
   const environment = { MALLOC_ARENA_MAX: '2' };
   const supervised = new SupervisedChild({
-    ...{ name, entry, options: child, environment, log, clock },
+    name,
+    entry,
+    options: child,
+    environment,
+    log,
+    clock,
     ...(startTimeoutMs !== undefined && { startTimeoutMs }),
   });
   try {

@@ -154,7 +154,8 @@ test('the first start fails with the reason and the output, and nothing is retri
 test('a slow start is told while it is waited for; one that never ends is killed at its bound', async () => {
   const clock = new ManualClock();
   const { supervised, lines } = await child('setInterval(() => undefined, 1000)', {
-    ...{ clock, startTimeoutMs: 75_000 },
+    clock,
+    startTimeoutMs: 75_000,
   });
   const started = supervised.start();
   clock.advance(70_000);

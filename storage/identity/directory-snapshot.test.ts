@@ -24,7 +24,7 @@ describe('snapshots of the directory', () => {
     folders.push(data);
     const log = recordingLog();
     const keep = (own: Partial<Parameters<typeof keepSnapshots>[0]> = {}) =>
-      keepSnapshots({ ...{ data, organisationId: 'org-1', secrets: box('one'), log }, ...own });
+      keepSnapshots({ data, organisationId: 'org-1', secrets: box('one'), log, ...own });
     return { data, log, keep, file: path.join(data, 'directory.snapshot') };
   }
 

@@ -86,9 +86,7 @@ export function keepSnapshots(options: SnapshotsOptions): DirectorySnapshots {
         if (!isAbsent(error))
           log.warn(
             'The snapshot of keys and workspaces is not used; it is made anew once their store answers',
-            {
-              ...{ file, error },
-            },
+            { file, error },
           );
         return undefined;
       }

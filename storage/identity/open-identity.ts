@@ -106,7 +106,8 @@ export async function openIdentity(
   const identityOf = (ownerEmail: string): Identity => ({
     directory: directoryOf(identity),
     owner: { id: identity.owner_user_id, email: ownerEmail },
-    ...{ newOwnerKey, isNew },
+    newOwnerKey,
+    isNew,
     async keyShown() {
       if (newOwnerKey !== undefined) await store((ids) => delete ids.owner_key_shown);
     },

@@ -28,7 +28,13 @@ async function place(t: TestContext, options: Partial<JournalOptions> = {}) {
   };
   const open = async () => {
     const journal = await openJournal({
-      ...{ directory, clock, log, insert: store.insert, flushMs: 20, shipMs: 1000, maxBytes: undefined },
+      directory,
+      clock,
+      log,
+      insert: store.insert,
+      flushMs: 20,
+      shipMs: 1000,
+      maxBytes: undefined,
       ...options,
     });
     const close = async (): Promise<void> => {

@@ -73,7 +73,11 @@ class Story {
       },
       clock: this.clock,
       log,
-      ...{ flushMs: 10, shipMs: 50, maxBytes: 900, maxSegmentBytes: 200, maxUnflushed: 300 },
+      flushMs: 10,
+      shipMs: 50,
+      maxBytes: 900,
+      maxSegmentBytes: 200,
+      maxUnflushed: 300,
     });
   }
 

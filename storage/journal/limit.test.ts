@@ -120,8 +120,12 @@ describe('journal at its limit: block', () => {
     const waiting = journal.admit();
     assert.ok(waiting);
     assert.deepEqual(journal.room(), {
-      ...{ policy: 'block', maxBytes: 100_000, bytes: journal.room().bytes },
-      ...{ waiting: 1, waited: 0, refused: 0 },
+      policy: 'block',
+      maxBytes: 100_000,
+      bytes: journal.room().bytes,
+      waiting: 1,
+      waited: 0,
+      refused: 0,
     });
     store.mood = 'up';
     void journal.settle(1_000_000);

@@ -26,9 +26,7 @@ async function place(t: TestContext, options: Partial<JournalOptions> = {}) {
   store.mood = 'away';
   const open = async (root: string, on = new DeduplicatingStore()) => {
     const directory = join(root, 'data', 'journal');
-    const journal = await openJournal({
-      ...{ directory, insert: on.insert, clock, log, ...bounds, ...options },
-    });
+    const journal = await openJournal({ directory, insert: on.insert, clock, log, ...bounds, ...options });
     t.after(async () => {
       const end = journal.close(0);
       await drive(end);

@@ -34,7 +34,10 @@ async function place(t: TestContext, files: Readonly<Record<string, string>> = {
   };
   const replay = async (options: Partial<ReplayOptions> = {}) =>
     replayRows({
-      ...{ directory, stored, clock, maxBytes: 100_000_000 },
+      directory,
+      stored,
+      clock,
+      maxBytes: 100_000_000,
       sources: await quarantineSources(directory),
       ...options,
     });
@@ -64,7 +67,10 @@ test('rows of the quarantine go back to their tables, and their files go away', 
   const report = await replay();
   assert.deepEqual(report, {
     added: { requests: 4, bodies: 1, feedback: 1 },
-    ...{ known: 0, removedFiles: 5, faults: [], faultCount: 0 },
+    known: 0,
+    removedFiles: 5,
+    faults: [],
+    faultCount: 0,
   });
   assert.deepEqual(await quarantine(), []);
   assert.deepEqual(await ship(), {

@@ -187,10 +187,7 @@ class Replay {
     for (const { path } of removable) await unlink(path);
     await this.folder.sync();
     const { added, knownRows: known, faults } = this;
-    return {
-      ...{ added, known, removedFiles: removable.length },
-      ...{ faults: faults.listed, faultCount: faults.count },
-    };
+    return { added, known, removedFiles: removable.length, faults: faults.listed, faultCount: faults.count };
   }
 
   private async take(source: ReplaySource): Promise<void> {

@@ -61,8 +61,16 @@ async function place(t: TestContext) {
   const bounds = new Bounds({ maxBytes: 10_000, maxUnflushed: 1000, maxRow: 1000 }, log);
   const sealed: Segment[] = [];
   const writer = new SegmentWriter({
-    ...{ table: 'requests', folder, ledger, bounds, clock, log, maxSegmentBytes: 1000, start: 0 },
-    ...{ sync: 'interval', syncMs: 1000 },
+    table: 'requests',
+    folder,
+    ledger,
+    bounds,
+    clock,
+    log,
+    maxSegmentBytes: 1000,
+    start: 0,
+    sync: 'interval',
+    syncMs: 1000,
     onOpened: () => undefined,
     onSealed: (segment) => void sealed.push(segment),
   });

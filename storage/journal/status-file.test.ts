@@ -48,7 +48,10 @@ test('what a journal says is found in its file, with its changes, and a last tim
   const first = await readStatus(file);
   const table = { accepted: 1, stored: 0, pending: 0, shed: 1, shedBy: { share: 1 } };
   assert.deepEqual(first, {
-    ...{ at: first?.at, pid: process.pid, ...journal.room(), lastError: null },
+    at: first?.at,
+    pid: process.pid,
+    ...journal.room(),
+    lastError: null,
     tables: { requests: table, bodies: table, feedback: table },
   });
   assert.equal((await stat(file)).mode & 0o077, 0);

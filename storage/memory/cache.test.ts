@@ -15,7 +15,10 @@ function open(maxBytes = 1_000_000, maxValueBytes = 10_000) {
 cacheConformance('memory cache', () => {
   const { clock, cache, maxValueBytes } = open();
   return {
-    ...{ cache, maxValueBytes, now: () => clock.now(), close: () => undefined },
+    cache,
+    maxValueBytes,
+    now: () => clock.now(),
+    close: () => undefined,
     advance: (ms) => clock.advance(ms),
   };
 });

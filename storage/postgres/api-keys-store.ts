@@ -118,7 +118,9 @@ async function expire(
       status: ifEnded(status, sql`'expired'`, expiresAt),
       replacedHash: ifEnded(replacedHash, sql`NULL`, replacedEndsAt),
       replacedEndsAt: ifEnded(replacedEndsAt, sql`NULL`, replacedEndsAt),
-      ...{ updatedAt: now, version: sql`${version} + 1`, change },
+      updatedAt: now,
+      version: sql`${version} + 1`,
+      change,
     })
     .where(and(eq(apiKeys.organisationId, organisationId), inArray(apiKeys.id, ids)));
 }

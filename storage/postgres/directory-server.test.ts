@@ -19,7 +19,8 @@ const owner = { id: '7c1e2a38-5a0c-4f0e-9a51-3a4f2f6f0c03', email: 'owner@localh
 const base = {
   keyByHash: () => undefined,
   ...withoutStore,
-  ...{ defaultOrganisationId: organisationId, defaultWorkspaceId: workspaceId },
+  defaultOrganisationId: organisationId,
+  defaultWorkspaceId: workspaceId,
 };
 
 /** Its looks every two seconds never come: what is known is known because somebody was told. */
@@ -66,8 +67,13 @@ describe('directories of two processes on a server', { skip: postgresMissing }, 
       await writer.workspaces.insert(workspace);
       await writer.apiKeys.insert(key);
       await writer.members.insert({
-        ...{ organisationId, workspaceId: workspace.id, userId: owner.id, role: 'manager' },
-        ...{ createdAt: 1, updatedAt: 1, version: 1 },
+        organisationId,
+        workspaceId: workspace.id,
+        userId: owner.id,
+        role: 'manager',
+        createdAt: 1,
+        updatedAt: 1,
+        version: 1,
       });
     });
     assert.equal(here.keyByHash(hash)?.id, key.id);

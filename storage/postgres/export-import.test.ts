@@ -67,13 +67,20 @@ async function filled(): Promise<string> {
     const user = { id: `u-${id}`, organisationId: id, email: 'ada@example.com', role: 'owner' } as const;
     await writer.users.insert({ ...user, firstName: 'Ada', lastName: '1e3', ...made });
     await writer.members.insert({
-      ...{ organisationId: id, workspaceId: workspace.id, userId: user.id, role: 'manager', ...made },
+      organisationId: id,
+      workspaceId: workspace.id,
+      userId: user.id,
+      role: 'manager',
+      ...made,
     });
     await writer.apiKeys.insert(aKey(id, { workspaceId: workspace.id, scopes: ['logs.view'], version: 2 }));
     await writer.apiKeys.insert(
       aKey(id, {
-        ...{ type: 'organisation-service', workspaceId: undefined, expiresAt: undefined },
-        ...{ usageLimits: undefined, scopes: ['workspaces.list'] },
+        type: 'organisation-service',
+        workspaceId: undefined,
+        expiresAt: undefined,
+        usageLimits: undefined,
+        scopes: ['workspaces.list'],
         secrets: [
           { hash: sha256(`one ${id}`, 'base64'), expiresAt: undefined },
           { hash: sha256(`two ${id}`, 'base64'), expiresAt: at + 30 * minute },
@@ -81,31 +88,55 @@ async function filled(): Promise<string> {
       }),
     );
     const invite: Omit<InviteRecord, 'id' | 'email' | 'status' | 'tokenHash' | 'expiresAt'> = {
-      ...{ organisationId: id, role: 'member', workspaces: [{ id: workspace.id, role: 'member' }] },
-      ...{ keyScopes: ['logs.view'], invitedBy: user.id, acceptedAt: undefined, ...made },
+      organisationId: id,
+      role: 'member',
+      workspaces: [{ id: workspace.id, role: 'member' }],
+      keyScopes: ['logs.view'],
+      invitedBy: user.id,
+      acceptedAt: undefined,
+      ...made,
     };
     await writer.invites.insert({
-      ...{ ...invite, id: `i-${id}`, email: 'bob@example.com', status: 'pending' },
-      ...{ tokenHash: sha256(`token ${id}`, 'base64'), expiresAt: at + 1e12 },
+      ...invite,
+      id: `i-${id}`,
+      email: 'bob@example.com',
+      status: 'pending',
+      tokenHash: sha256(`token ${id}`, 'base64'),
+      expiresAt: at + 1e12,
     });
     await writer.invites.insert({
-      ...{ ...invite, id: `c-${id}`, email: 'eve@example.com', status: 'cancelled' },
-      ...{ tokenHash: sha256(`other ${id}`, 'base64'), expiresAt: at + 1e12 },
+      ...invite,
+      id: `c-${id}`,
+      email: 'eve@example.com',
+      status: 'cancelled',
+      tokenHash: sha256(`other ${id}`, 'base64'),
+      expiresAt: at + 1e12,
     });
     await writer.groupMappings.insert({
-      ...{ id: `g-${id}`, organisationId: id, workspaceId: workspace.id, role: 'member' },
-      ...{ groupId: 'group-1', groupName: '', createdAt: at },
+      id: `g-${id}`,
+      organisationId: id,
+      workspaceId: workspace.id,
+      role: 'member',
+      groupId: 'group-1',
+      groupName: '',
+      createdAt: at,
     });
     await writer.settings.replaceOrganisation({
-      ...{ organisationId: id, overridable: ['prompts'], defaults: { metadata: { a: 'b' } } },
+      organisationId: id,
+      overridable: ['prompts'],
+      defaults: { metadata: { a: 'b' } },
       security: {
         ...defaultSecurity,
         user_api_keys: { maxPerWorkspace: 3, defaultDays: undefined, maxDays: 9 },
       },
-      ...{ updatedAt: at, version: 1 },
+      updatedAt: at,
+      version: 1,
     });
     await writer.settings.replaceWorkspace({
-      ...{ organisationId: id, workspaceId: workspace.id, updatedAt: at, version: 1 },
+      organisationId: id,
+      workspaceId: workspace.id,
+      updatedAt: at,
+      version: 1,
       overrides: { prompts: { ...defaultSecurity.prompts, membersViewPrompts: false } },
     });
   });
@@ -116,7 +147,9 @@ async function filled(): Promise<string> {
 async function weir(...args: string[]) {
   const lines: string[] = [];
   const tools: AdministrationTools = {
-    ...{ chainStart, verifyChain, clock: testClock },
+    chainStart,
+    verifyChain,
+    clock: testClock,
     atStore: (_, use) => use(resources),
     atKeys: () => Promise.reject(new Error('No keys here.')),
     secretBox: () => Promise.reject(new Error('No keys here.')),

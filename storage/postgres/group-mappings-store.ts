@@ -23,7 +23,9 @@ export function groupMappingsReader(statements: Statements): GroupMappingsReader
         total: () =>
           filter.groupId === undefined
             ? keptTotal(statements, {
-                ...{ table: groupMappings, organisationId, workspaceId: filter.workspaceId },
+                table: groupMappings,
+                organisationId,
+                workspaceId: filter.workspaceId,
                 kinds: filter.role && [filter.role],
               })
             : countRows(statements, groupMappings, where),

@@ -29,7 +29,9 @@ export function membersReader(statements: Statements): MembersReader {
         total: () =>
           filter.email === undefined
             ? keptTotal(statements, {
-                ...{ table: members, organisationId, workspaceId },
+                table: members,
+                organisationId,
+                workspaceId,
                 kinds: filter.role && [filter.role],
               })
             : countOf(where),

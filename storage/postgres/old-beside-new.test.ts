@@ -61,7 +61,8 @@ const organisationId = '7c1e2a38-5a0c-4f0e-9a51-3a4f2f6f0c01';
 const base = {
   ...withoutStore,
   keyByHash: () => undefined,
-  ...{ defaultOrganisationId: organisationId, defaultWorkspaceId: '7c1e2a38-5a0c-4f0e-9a51-3a4f2f6f0c02' },
+  defaultOrganisationId: organisationId,
+  defaultWorkspaceId: '7c1e2a38-5a0c-4f0e-9a51-3a4f2f6f0c02',
 };
 const owner = { id: '7c1e2a38-5a0c-4f0e-9a51-3a4f2f6f0c03', email: 'owner@localhost' };
 
@@ -155,7 +156,9 @@ describe('an old replica beside a new one', { skip: postgresMissing }, () => {
     );
     const contract = {
       ...nextStep('ALTER TABLE api_keys DROP COLUMN budget', expand.id),
-      ...{ id: expand.id + 1, name: 'contract.sql', sha256: 'contract' },
+      id: expand.id + 1,
+      name: 'contract.sql',
+      sha256: 'contract',
     };
     await replica([...ours, expand, contract]);
     await assert.rejects(

@@ -57,7 +57,8 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
   const connections = new Connections({ settings: poolSettings(options), log, clock, patienceMs, onStuck });
   const listener = new ChangeListener({
     connection: 'label' in place ? clientSettings(place) : undefined,
-    ...{ log, clock },
+    log,
+    clock,
   });
   return new OpenDatabase(connections, listener, !('label' in place));
 }
@@ -167,7 +168,8 @@ export function clientSettings(place: PostgresPlace | EmbeddedPlace): pg.ClientC
     connectionTimeoutMillis: connectTimeoutMs,
     application_name: 'weir',
     // A host that is gone without a word is noticed in minutes instead of hours, also where nothing is sent.
-    ...{ keepAlive: true, keepAliveInitialDelayMillis: 10_000 },
+    keepAlive: true,
+    keepAliveInitialDelayMillis: 10_000,
   };
   if ('label' in place) return { ...common, ...place.connection };
   return {

@@ -9,10 +9,15 @@ import { countRows, insertRow, pagedList, sizeOfData } from './stored-records.ts
 import { records, recordVersions } from './schema.ts';
 
 const versionColumns = {
-  ...{ id: recordVersions.id, recordId: recordVersions.recordId, number: recordVersions.number },
-  ...{ name: recordVersions.name, data: recordVersions.data, description: recordVersions.description },
-  ...{ labelId: recordVersions.labelId },
-  ...{ createdBy: recordVersions.createdBy, createdAt: recordVersions.createdAt },
+  id: recordVersions.id,
+  recordId: recordVersions.recordId,
+  number: recordVersions.number,
+  name: recordVersions.name,
+  data: recordVersions.data,
+  description: recordVersions.description,
+  labelId: recordVersions.labelId,
+  createdBy: recordVersions.createdBy,
+  createdAt: recordVersions.createdAt,
 };
 
 /** Reads versions of records with the statements of one transaction. */

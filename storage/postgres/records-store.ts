@@ -101,11 +101,21 @@ function recordOfRow(row: PageRow): StoredRecord {
 
 const statuses = ['active', 'archived'] as const;
 const recordColumns = {
-  ...{ kind: records.kind, id: records.id, organisationId: records.organisationId },
-  ...{ workspaceId: records.workspaceId, slug: records.slug, name: records.name, status: records.status },
-  ...{ parentId: records.parentId, data: records.data, secrets: records.secrets },
-  ...{ createdBy: records.createdBy, updatedBy: records.updatedBy },
-  ...{ createdAt: records.createdAt, updatedAt: records.updatedAt, version: records.version },
+  kind: records.kind,
+  id: records.id,
+  organisationId: records.organisationId,
+  workspaceId: records.workspaceId,
+  slug: records.slug,
+  name: records.name,
+  status: records.status,
+  parentId: records.parentId,
+  data: records.data,
+  secrets: records.secrets,
+  createdBy: records.createdBy,
+  updatedBy: records.updatedBy,
+  createdAt: records.createdAt,
+  updatedAt: records.updatedAt,
+  version: records.version,
 };
 
 /** Reads records with the statements of one transaction. */
@@ -184,7 +194,8 @@ function totalOf(
     (workspaceId === undefined || ofOrganisation === undefined);
   if (!isKept) return countRows(statements, records, and(ofKind(organisationId, kind), matching(filter)));
   return keptTotal(statements, {
-    ...{ table: records, organisationId },
+    table: records,
+    organisationId,
     workspaceId: ofOrganisation ? '' : workspaceId,
     kinds: (status === undefined ? statuses : [status]).map((one) => `${kind} ${one}`),
   });
@@ -248,8 +259,20 @@ function rowOf(record: StoredRecord, { change }: HeldCounters): typeof records.$
   const { kind, id, organisationId, slug, name, status, parentId, data, secrets } = record;
   const { createdBy, updatedBy, createdAt, updatedAt, version } = record;
   return {
-    ...{ kind, id, organisationId, slug, name, status, parentId, data, secrets },
-    ...{ createdBy, updatedBy, createdAt, updatedAt, version },
+    kind,
+    id,
+    organisationId,
+    slug,
+    name,
+    status,
+    parentId,
+    data,
+    secrets,
+    createdBy,
+    updatedBy,
+    createdAt,
+    updatedAt,
+    version,
     // `undefined` would leave the column as it is.
     workspaceId: record.workspaceId ?? null,
     size: sizeOfData(data),

@@ -17,7 +17,8 @@ async function open(kind: EngineKind): Promise<ResourcesUnderTest> {
   const resources = await instance();
   const other = kind === 'server' ? await instance() : undefined;
   return {
-    ...{ resources, ...(other !== undefined && { other }) },
+    resources,
+    ...(other !== undefined && { other }),
     async close() {
       await resources.close();
       await other?.close();

@@ -51,14 +51,29 @@ function aReference(box: SecretBox, organisationId: string): StoredRecord<'secre
   const id = randomUUID();
   const sealed = (field: string): string => box.seal(`${field} of ${id}`, secretContext(id, field));
   return {
-    ...{ kind: 'secret_reference', id, organisationId, workspaceId: undefined, slug: id, name: 'r' },
-    ...{ status: 'active', parentId: '', createdBy: 'k', updatedBy: 'k' },
+    kind: 'secret_reference',
+    id,
+    organisationId,
+    workspaceId: undefined,
+    slug: id,
+    name: 'r',
+    status: 'active',
+    parentId: '',
+    createdBy: 'k',
+    updatedBy: 'k',
     data: {
-      ...{ description: '', managerType: 'hashicorp_vault', authConfig: {}, secretPath: 'p', secretKey: '' },
-      ...{ allowAllWorkspaces: true, allowedWorkspaces: [] },
+      description: '',
+      managerType: 'hashicorp_vault',
+      authConfig: {},
+      secretPath: 'p',
+      secretKey: '',
+      allowAllWorkspaces: true,
+      allowedWorkspaces: [],
     },
     secrets: { vault_token: sealed('vault_token'), other: sealed('other') },
-    ...{ createdAt: 1, updatedAt: 1, version: 1 },
+    createdAt: 1,
+    updatedAt: 1,
+    version: 1,
   };
 }
 
@@ -72,7 +87,9 @@ async function rotate(
   const command = readArguments(['rotate-secrets', '--data', data], {});
   assert.ok(command.name === 'rotate-secrets');
   const code = await runAdministrationCommand(command, {
-    ...{ chainStart, verifyChain, clock: testClock },
+    chainStart,
+    verifyChain,
+    clock: testClock,
     atStore: () => Promise.reject(new Error('Not asked for.')),
     secretBox: () => Promise.reject(new Error('Not asked for.')),
     async atKeys(_, use) {

@@ -97,9 +97,7 @@ class Vacuum {
     } catch (error) {
       log.warn(
         'A table of the embedded resources store could not be vacuumed; it is tried again in an hour',
-        {
-          ...{ table, error },
-        },
+        { table, error },
       );
     }
   }

@@ -45,7 +45,10 @@ function scriptedWith(
   const lines: string[] = [];
   const write = (level: string) => (message: string) => void lines.push(`${level}: ${message}`);
   const log = {
-    ...{ debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') },
+    debug: write('debug'),
+    info: write('info'),
+    warn: write('warn'),
+    error: write('error'),
     child: () => log,
   };
   const store = new FakeDatabase();

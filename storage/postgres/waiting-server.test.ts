@@ -22,7 +22,8 @@ const owner = { id: '7c1e2a38-5a0c-4f0e-9a51-3a4f2f6f0d03', email: 'owner@localh
 const base = {
   keyByHash: () => undefined,
   ...withoutStore,
-  ...{ defaultOrganisationId: organisationId, defaultWorkspaceId: workspaceId },
+  defaultOrganisationId: organisationId,
+  defaultWorkspaceId: workspaceId,
 };
 
 /** Waits of the store and of the start are a tenth; looks every two seconds never come, so notifications have to. */
@@ -38,7 +39,7 @@ async function startParts(url: string) {
   const opened = new UndoStack({ clock: systemClock, onError: (error) => assert.fail(String(error)) });
   const config = { storage: { resources: { url } } } as Parameters<typeof openResources>[0]['config'];
   const places = { file: '/gateway.config.yaml', data: '/nowhere' };
-  const database = await openResources({ ...{ config, log, clock, opened }, ...places, serves: true });
+  const database = await openResources({ config, log, clock, opened, ...places, serves: true });
   assert.ok(database);
   const store = createResources({ database, clock, log });
   const metrics = new RecordingMetrics();

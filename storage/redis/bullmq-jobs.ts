@@ -37,7 +37,11 @@ class JobConnection {
     const address = parseRedisUrl(url);
     this.clock = clock;
     this.report = new OutageReport({
-      ...{ log, clock, metrics, label: address.label, stores: 'jobs' },
+      log,
+      clock,
+      metrics,
+      label: address.label,
+      stores: 'jobs',
       consequence: 'No jobs are taken or begun until it is back.',
     });
     const { copies } = this;
@@ -192,13 +196,13 @@ class BullmqJobs implements SharedJobs {
     this.registry.seal();
     const { lockMs = 30_000 } = this.options;
     const worker = new Worker<Envelope>(queueName, (job, token) => this.process(job, token), {
-      ...{ connection: this.connection.client, prefix, concurrency: atOnce },
-      ...{
-        lockDuration: lockMs,
-        stalledInterval: lockMs,
-        maxStalledCount: mostDeaths,
-        runRetryDelay: tryAgainMs,
-      },
+      connection: this.connection.client,
+      prefix,
+      concurrency: atOnce,
+      lockDuration: lockMs,
+      stalledInterval: lockMs,
+      maxStalledCount: mostDeaths,
+      runRetryDelay: tryAgainMs,
       settings: { backoffStrategy: (failed) => this.registry.waitMs(failed) },
     });
     worker.on('error', (error) => this.connection.failed(error));

@@ -8,7 +8,9 @@ function begin(misses = 1) {
   const events: string[] = [];
   const waiting: { resolve: (inTime: boolean) => void; reject: (error: Error) => void }[] = [];
   const breaker = new CircuitBreaker({
-    ...{ clock, misses, deadAfterMs: 5000 },
+    clock,
+    misses,
+    deadAfterMs: 5000,
     probe: () =>
       new Promise<boolean>((resolve, reject) => {
         events.push(`probe at ${clock.now() - start}`);

@@ -32,7 +32,9 @@ async function begin(t: TestContext, { url = server.url, clock = patientClock() 
   t.after(() => redis.close());
   const value = (name: string): number | undefined => metrics.values.get(name);
   return {
-    ...{ redis, lines, value },
+    redis,
+    lines,
+    value,
     up: () => value('weir_redis_up{stores=counters}'),
     back: () =>
       eventually(

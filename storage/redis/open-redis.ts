@@ -68,14 +68,17 @@ class OwnedConnection implements RedisConnection {
     this.report = new OutageReport({ log, clock, metrics, label: address.label, stores });
     this.client = createClient(address);
     this.breaker = new CircuitBreaker({
-      ...{ clock, deadAfterMs, misses: missesInARow },
+      clock,
+      deadAfterMs,
+      misses: missesInARow,
       probe: () => this.probe(),
       onOpen: () => this.report.begin(`no answer within ${budgetMs} ms, ${missesInARow} times in a row`),
       onClose: () => this.update(),
       onDead: () => this.client.disconnect(true),
     });
     this.calls = new TimedCalls({
-      ...{ clock, maxPending },
+      clock,
+      maxPending,
       onTimeout: (begunAt) => this.breaker.miss(begunAt),
       onAnswer: () => this.breaker.hit(),
       onFailure: (error) => {
@@ -85,7 +88,11 @@ class OwnedConnection implements RedisConnection {
       },
     });
     this.probes = new TimedCalls({
-      ...{ clock, maxPending: 1, onTimeout: nobodyWaits, onAnswer: nobodyWaits, onFailure: nobodyWaits },
+      clock,
+      maxPending: 1,
+      onTimeout: nobodyWaits,
+      onAnswer: nobodyWaits,
+      onFailure: nobodyWaits,
     });
     this.listen();
   }

@@ -3,8 +3,13 @@ import { describe, test } from 'node:test';
 import { parseRedisUrl, type RedisAddress } from './redis-connection.ts';
 
 const local = {
-  ...{ label: 'redis://127.0.0.1:6379/0', host: '127.0.0.1', port: 6379, database: 0, tls: false },
-  ...{ username: undefined, password: undefined },
+  label: 'redis://127.0.0.1:6379/0',
+  host: '127.0.0.1',
+  port: 6379,
+  database: 0,
+  tls: false,
+  username: undefined,
+  password: undefined,
 };
 
 describe('the address of a Redis server', () => {

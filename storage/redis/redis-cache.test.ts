@@ -35,8 +35,11 @@ describe('redis cache', { skip: redisMissing }, () => {
     const clock = new ManualClock();
     const maxValueBytes = 100_000;
     return {
-      ...{ maxValueBytes, cache: createRedisCache({ redis, clock, maxValueBytes }), now: () => clock.now() },
-      ...{ advance: (ms: number) => clock.advance(ms), close: () => redis.close() },
+      maxValueBytes,
+      cache: createRedisCache({ redis, clock, maxValueBytes }),
+      now: () => clock.now(),
+      advance: (ms: number) => clock.advance(ms),
+      close: () => redis.close(),
     };
   });
 

@@ -9,7 +9,9 @@ const longestBackOffMs = 2000;
 /** How every connection reaches its server: tried again for ever, pausing 50 ms to 2 s. */
 export function serverOptions({ host, port, database, username, password, tls }: RedisAddress): RedisOptions {
   return {
-    ...{ host, port, db: database },
+    host,
+    port,
+    db: database,
     ...(username === undefined ? {} : { username }),
     ...(password === undefined ? {} : { password }),
     // A server's name goes with the handshake; an address must not.

@@ -32,7 +32,8 @@ function begin<C extends Clock = ManualClock>(maxPending = 10, given?: C) {
   const clock = given ?? new ManualClock();
   const counted = { timeouts: 0, failures: [] as string[] };
   const calls = new TimedCalls({
-    ...{ clock, maxPending },
+    clock,
+    maxPending,
     onTimeout: () => counted.timeouts++,
     onAnswer: () => undefined,
     onFailure: (error) => counted.failures.push(error.message),

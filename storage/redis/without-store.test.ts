@@ -24,7 +24,10 @@ async function begin(t: TestContext) {
   names += 1;
   const of = (limit: number): readonly Window[] => [{ key: `without-${names}`, limit, windowMs: 60_000 }];
   return {
-    ...{ counters, local, redis, of },
+    counters,
+    local,
+    redis,
+    of,
     count: (policy: OnStoreFailure) =>
       metrics.values.get(`weir_limits_without_store_total{policy=${policy}}`),
     back: () => eventually(() => redis.available || undefined),

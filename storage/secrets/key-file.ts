@@ -35,15 +35,21 @@ export async function openKeys(dataFolder: string, variables: KeyVariables): Pro
   if (given !== '') {
     const current = readKey(given, 'WEIR_SECRET_KEY');
     return {
-      ...{ current, previous: [...previous, ...(file?.keys ?? [])] },
-      ...{ fromVariable: true, file, isNew: false },
+      current,
+      previous: [...previous, ...(file?.keys ?? [])],
+      fromVariable: true,
+      file,
+      isNew: false,
     };
   }
   const used = file ?? (await createKeyFile(dataFolder));
   const [current, ...older] = used.keys;
   return {
-    ...{ current, previous: [...previous, ...older] },
-    ...{ fromVariable: false, file: used, isNew: file === undefined },
+    current,
+    previous: [...previous, ...older],
+    fromVariable: false,
+    file: used,
+    isNew: file === undefined,
   };
 }
 

@@ -14,7 +14,11 @@ const engine = {
   run(request: EngineRequest) {
     inserted.push(request);
     return Promise.resolve({
-      ...{ bytes: Buffer.alloc(0), readRows: 0, readBytes: 0, writtenRows: 0, writtenBytes: 0 },
+      bytes: Buffer.alloc(0),
+      readRows: 0,
+      readBytes: 0,
+      writtenRows: 0,
+      writtenBytes: 0,
     });
   },
 };

@@ -29,7 +29,11 @@ export function administrationTools(parts: {
   const { configFile, load, clock, print, complain, environment } = parts;
   let locked = false;
   const tools: AdministrationTools = {
-    ...{ chainStart, verifyChain, clock, print, complain },
+    chainStart,
+    verifyChain,
+    clock,
+    print,
+    complain,
     async atStore({ config: named, data: folder, mayBeNew = false }, use) {
       const file = configFile(named);
       const loaded = await load(file);

@@ -45,11 +45,14 @@ type Place = PostgresPlace | EmbeddedPlace;
 /** Runs one of them; resolves to its exit code. */
 export async function runBackupCommand(command: BackupCommand): Promise<number> {
   const log = createLog({
-    ...{ level: 'warn', format: 'text', clock },
+    level: 'warn',
+    format: 'text',
+    clock,
     write: (line) => void process.stderr.write(line),
   });
   const opened = new UndoStack({
-    ...{ clock, timeoutMs: 20_000 },
+    clock,
+    timeoutMs: 20_000,
     onError: (error) => log.error('A part could not be closed', { error }),
   });
   try {

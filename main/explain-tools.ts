@@ -37,7 +37,9 @@ export function explainTools(parts: {
       const counters = createMemoryCounters({ clock, log });
       try {
         return await offlinePlan(request, config, {
-          ...{ gateway, dialects, clock },
+          gateway,
+          dialects,
+          clock,
           known: compileTargets(gateway.providers, providerTable, {
             factory,
             headerPrefix: gateway.server.header_prefix,

@@ -80,7 +80,9 @@ async function openStore(options: AnalyticsOptions): Promise<Analytics> {
           embedded.open().catch((error: unknown) => {
             throw damaged(error, folder);
           }),
-        ...{ clock, log, patienceMs: config.storage.engine_start_ms + patienceForSchemaMs },
+        clock,
+        log,
+        patienceMs: config.storage.engine_start_ms + patienceForSchemaMs,
       })
     : await embedded.open();
   opened.push(() => store.close());
@@ -116,10 +118,7 @@ class EmbeddedStore {
       this.#engine = await startEngine(this.#options);
       this.#options.started?.(this.#engine);
       const { url, username, password } = this.#engine;
-      return await createAnalytics({
-        ...{ url, username, password, readsFiles: true, log },
-        ...rulesOf(config),
-      });
+      return await createAnalytics({ url, username, password, readsFiles: true, log, ...rulesOf(config) });
     } catch (error) {
       await this.#engine?.close();
       this.#engine = undefined;
@@ -156,7 +155,10 @@ export async function startEngine({
   if (url !== 'chdb:') await closeToOthers(directory, log);
   return startChdb({
     directory,
-    ...{ log, clock, memoryBytes, queries: engineQueries(config) },
+    log,
+    clock,
+    memoryBytes,
+    queries: engineQueries(config),
     startTimeoutMs: config.storage.engine_start_ms,
     // The engine reads the journal's segments itself: their bytes never pass through this process.
     rowFolders: [path.join(data, 'journal')],

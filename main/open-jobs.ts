@@ -65,7 +65,16 @@ export async function openJobs(options: JobsOptions, stores: JobsStores): Promis
   defineExpiryJobs(jobs, { resources, clock, features });
   defineRefusedAttemptsJob(jobs, { resources, clock, days: config.security.refused_attempts_days });
   const exports = openExports({
-    ...{ resources, directory, analytics, blobs, jobs, secrets, features, settings, clock, log },
+    resources,
+    directory,
+    analytics,
+    blobs,
+    jobs,
+    secrets,
+    features,
+    settings,
+    clock,
+    log,
   });
   reportJobs(metrics, jobs);
   await jobs.start();

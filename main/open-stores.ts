@@ -100,7 +100,11 @@ export async function openStores(options: StoresOptions): Promise<Stores> {
   const memoryCounters = createMemoryCounters({ clock, log });
   opened.push(() => memoryCounters.close());
   const shared = await openSharedStores({
-    ...{ storage: config.storage, log, clock, metrics, counters: memoryCounters },
+    storage: config.storage,
+    log,
+    clock,
+    metrics,
+    counters: memoryCounters,
     cache: createMemoryCache({ clock, maxBytes, maxValueBytes }),
     vectors: createMemoryVectorIndex({ clock }),
   });
@@ -153,8 +157,17 @@ async function openLogRows(
       config.storage.analytics.url === 'none:'
         ? undefined
         : (table, rows, token) => analytics.insert(table, rows, token),
-    ...{ clock, log, flushMs, shipMs, maxBytes, whenFull, blockMs, sync, syncMs },
-    ...{ minFreeBytes, maxAgeMs: maxAgeHours * 3_600_000 },
+    clock,
+    log,
+    flushMs,
+    shipMs,
+    maxBytes,
+    whenFull,
+    blockMs,
+    sync,
+    syncMs,
+    minFreeBytes,
+    maxAgeMs: maxAgeHours * 3_600_000,
   });
   const tellLast = keepStatus({ file: statusFile(data), journal, clock, log });
   opened.push(async () => {
@@ -195,7 +208,13 @@ async function openAdministration(
   // The embedded store is in the same folder, where a snapshot would be, and nobody else changes what is in it.
   const isShared = !opening.database.embedded;
   const directory = createDirectory({
-    ...{ base, owner, resources: store, clock, log, metrics, prepareStore },
+    base,
+    owner,
+    resources: store,
+    clock,
+    log,
+    metrics,
+    prepareStore,
     ...(isShared && {
       snapshots: keepSnapshots({ data, organisationId: defaultOrganisationId, secrets, log }),
       maxAgeMs: config.security.directory_max_age * 1000,

@@ -25,7 +25,8 @@ export async function rotationKeys(
     const { current, previous, file } = await openKeys(data, variables);
     const rest = file === undefined ? '' : ` Neither is ${file.path}.`;
     return {
-      ...{ current, previous },
+      current,
+      previous,
       finish: () => Promise.resolve(`WEIR_SECRET_KEY_PREVIOUS is not needed any more.${rest}`),
       release: () => Promise.resolve(),
     };
@@ -38,7 +39,8 @@ export async function rotationKeys(
     const file = before.keys.length > 1 ? before : await withNewKey(before);
     const [current, ...older] = file.keys;
     return {
-      ...{ current, previous: [...previous, ...older] },
+      current,
+      previous: [...previous, ...older],
       async finish() {
         await withoutPreviousKeys(file);
         return `${file.path} holds the new key alone. Keep a copy of it apart from those of the store.`;

@@ -122,16 +122,31 @@ export async function serve(serving: Serving): Promise<void> {
     ...shared,
     ...own,
     router: createRouter({
-      ...{ config: next, table: providerTable, wires: providerDialects, listings: modelListings },
-      ...{ transport, runtime: hooks, credentials, prices, state: routingState, breakers },
-      ...{ counters, directory, secrets, secretManagers: own.secretManagers, largeTranslation },
+      config: next,
+      table: providerTable,
+      wires: providerDialects,
+      listings: modelListings,
+      transport,
+      runtime: hooks,
+      credentials,
+      prices,
+      state: routingState,
+      breakers,
+      counters,
+      directory,
+      secrets,
+      secretManagers: own.secretManagers,
+      largeTranslation,
     }),
     embeddings: createEmbeddings({
       known: compileTargets(next.providers, providerTable, {
         factory: credentials,
         headerPrefix: next.server.header_prefix,
       }),
-      ...{ transport, wires: providerDialects, clock, metrics },
+      transport,
+      wires: providerDialects,
+      clock,
+      metrics,
     }),
     headerPrefix: next.server.header_prefix,
     keyPrefix: next.security.key_prefix,
@@ -144,7 +159,14 @@ export async function serve(serving: Serving): Promise<void> {
   opened.push(() => tracer.close());
   const bundler = new PluginBundler({ folder: path.join(data, 'plugins'), clock, log });
   const reloader = new Reloader({
-    ...{ builtIns, bundler, providerNames, providerRows, restartNeeded, log, metrics, clock },
+    builtIns,
+    bundler,
+    providerNames,
+    providerRows,
+    restartNeeded,
+    log,
+    metrics,
+    clock,
     services(next, source) {
       fileRecords.prepare({ config: next, source });
       return services(next);
@@ -177,15 +199,19 @@ export async function serve(serving: Serving): Promise<void> {
   opened.push(() => dependencies.close());
   const gateway: Gateway = new Gateway({
     server: config.server,
-    ...{ dialects, clock, administration: { resources: stores.resources, owned, directory, features } },
+    dialects,
+    clock,
+    administration: { resources: stores.resources, owned, directory, features },
     runtime: {
       ...hooks,
-      ...{ prices, hookTimes: createHookTimes(metrics) },
+      prices,
+      hookTimes: createHookTimes(metrics),
       onSettled: settledOf(createRequestMetrics(metrics, config.telemetry.metrics), tracer),
     },
     current: () => reloader.current,
     operations: createOperations({
-      ...{ metrics, dependencies },
+      metrics,
+      dependencies,
       unready: () => following?.unready() ?? [],
       refusal: createOperationsAccess(config.server, directory),
       reference: createReferencePages(config.server, () => reloader.current),
@@ -220,7 +246,8 @@ export async function serve(serving: Serving): Promise<void> {
     basePath: config.server.base_path,
     headerPrefix: config.server.header_prefix,
     newOwnerKey: identity.newOwnerKey,
-    ...{ off: features.off, leftOut: leftOutPlugins(reloader.current.compiled) },
+    off: features.off,
+    leftOut: leftOutPlugins(reloader.current.compiled),
   });
   // A key whose line could not be written, or that was not reached because the start failed, is made anew by the next one.
   process.stdout.write(`${text}\n`, (error) => {

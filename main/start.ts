@@ -74,7 +74,8 @@ async function openAndServe(command: Start, beginning: Beginning): Promise<void>
   await closeToOthers(data, log);
   const metrics = createMetrics();
   const identity = await openIdentity(data, {
-    ...{ presetKey: env['WEIR_ADMIN_KEY'], ownerEmail: env['WEIR_OWNER_EMAIL'] },
+    presetKey: env['WEIR_ADMIN_KEY'],
+    ownerEmail: env['WEIR_OWNER_EMAIL'],
     keyPrefix: config.security.key_prefix,
   });
   const secrets = await openSecrets({ config, data, environment: env, log });

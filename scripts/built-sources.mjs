@@ -79,9 +79,19 @@ async function bundle(outdir) {
   // Loaded here: this file is read before anything is installed.
   const esbuild = await import('esbuild');
   const { metafile } = await esbuild.build({
-    ...{ entryPoints, outdir, absWorkingDir: root, logLevel: 'silent', metafile: true },
-    ...{ bundle: true, splitting: true, format: 'esm', platform: 'node', target: 'node20' },
-    ...{ outExtension: { '.js': '.mjs' }, sourcemap: true, sourcesContent: false },
+    entryPoints,
+    outdir,
+    absWorkingDir: root,
+    logLevel: 'silent',
+    metafile: true,
+    bundle: true,
+    splitting: true,
+    format: 'esm',
+    platform: 'node',
+    target: 'node20',
+    outExtension: { '.js': '.mjs' },
+    sourcemap: true,
+    sourcesContent: false,
     define: { 'import.meta.url': 'weirSourceUrl' },
     banner: {
       js: "import { createRequire as weirRequire } from 'node:module'; const require = weirRequire(import.meta.url);",

@@ -22,7 +22,9 @@ describe('the sources, made into a few files', () => {
     readdirSync(path.join(copy, 'node_modules', '.weir')).filter((name) => name.startsWith('sources-'));
   const run = (...args: readonly string[]) => {
     const { status, stdout, stderr } = spawnSync(process.execPath, ['scripts/run.mjs', ...args], {
-      ...{ cwd: copy, encoding: 'utf8', timeout: 60_000 },
+      cwd: copy,
+      encoding: 'utf8',
+      timeout: 60_000,
       env: { PATH: process.env['PATH'] },
     });
     return { status, stdout, stderr };

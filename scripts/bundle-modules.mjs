@@ -20,9 +20,17 @@ export async function bundleModules() {
   const { build } = await import('esbuild');
   const entryPoints = Object.fromEntries(names.map((name) => [nameOf(name), name]));
   await build({
-    ...{ entryPoints, outdir: folder, absWorkingDir: root, logLevel: 'error' },
-    ...{ bundle: true, splitting: true, format: 'esm', platform: 'node', target: 'node20' },
-    ...{ outExtension: { '.js': '.mjs' }, external: ['pg', 'pg-native'] },
+    entryPoints,
+    outdir: folder,
+    absWorkingDir: root,
+    logLevel: 'error',
+    bundle: true,
+    splitting: true,
+    format: 'esm',
+    platform: 'node',
+    target: 'node20',
+    outExtension: { '.js': '.mjs' },
+    external: ['pg', 'pg-native'],
   });
 }
 

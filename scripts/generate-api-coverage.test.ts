@@ -15,7 +15,13 @@ import { operationKey } from './wanted-operations.ts';
 
 const route = (method: 'GET' | 'POST', path: string, scope: string) =>
   defineRoute({
-    ...{ id: 'a.b', method, path, summary: 's', scope, audit: null, reply: Type.Object({}) },
+    id: 'a.b',
+    method,
+    path,
+    summary: 's',
+    scope,
+    audit: null,
+    reply: Type.Object({}),
     handle: () => ({}),
   });
 

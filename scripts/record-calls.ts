@@ -68,7 +68,9 @@ async function patterns(): Promise<readonly Pattern[]> {
       .filter((one) => ofProviders.has(resource) || routesFor(one, routes).length === 0),
   );
   const all = [...wanted, ...routes].map(({ method, path: route }) => ({
-    ...{ key: operationKey({ method, path: route }), method, segments: route.split('/') },
+    key: operationKey({ method, path: route }),
+    method,
+    segments: route.split('/'),
   }));
   const parameters = ({ segments }: Pattern): number => segments.filter((one) => one.startsWith('{')).length;
   return all.sort((a, b) => parameters(a) - parameters(b));

@@ -19,9 +19,14 @@ const minuteMs = 60_000;
 async function run(): Promise<number> {
   const { values } = parseArgs({
     options: {
-      ...{ rows: { type: 'string' }, bodies: { type: 'string' }, days: { type: 'string' } },
-      ...{ seed: { type: 'string' }, end: { type: 'string' } },
-      ...{ config: { type: 'string' }, data: { type: 'string' }, help: { type: 'boolean', short: 'h' } },
+      rows: { type: 'string' },
+      bodies: { type: 'string' },
+      days: { type: 'string' },
+      seed: { type: 'string' },
+      end: { type: 'string' },
+      config: { type: 'string' },
+      data: { type: 'string' },
+      help: { type: 'boolean', short: 'h' },
     },
   });
   if (values.help === true) return say(seedUsage, 0);
@@ -32,7 +37,8 @@ async function run(): Promise<number> {
   const write = (line: string): void => void process.stderr.write(line);
   const log = createLog({ level: 'warn', format: 'text', write, clock });
   const opened = new UndoStack({
-    ...{ clock, timeoutMs: 30_000 },
+    clock,
+    timeoutMs: 30_000,
     onError: (error) => log.error('A part could not be closed', { error }),
   });
   const stop = new AbortController();

@@ -61,7 +61,8 @@ export async function walkOfRequests(): Promise<Walk> {
       ),
       write: await walkOf(() =>
         post(url, '/v1/configs', {
-          ...{ name: `walk ${made++}`, workspace_id: workspace },
+          name: `walk ${made++}`,
+          workspace_id: workspace,
           config: { provider: 'mock' },
         }),
       ),

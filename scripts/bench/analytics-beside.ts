@@ -51,8 +51,12 @@ export async function measureBeside(store: SeededStore, quick: boolean): Promise
     }
     const ratio = median(beside.map((ms, round) => ms / (idle[round] ?? NaN)));
     return {
-      ...{ requests_per_second: requestsPerSecond, ratio, queries },
-      ...{ idle_p99_ms: median(idle), beside_p99_ms: median(beside), engine_mib: peak() / 2 ** 20 },
+      requests_per_second: requestsPerSecond,
+      ratio,
+      queries,
+      idle_p99_ms: median(idle),
+      beside_p99_ms: median(beside),
+      engine_mib: peak() / 2 ** 20,
     };
   } finally {
     await weir.stop();

@@ -46,7 +46,11 @@ export async function ingest(store: SeededStore, seconds: number): Promise<Inges
     const journal = await openJournal({
       directory,
       insert: (table, rows, token) => analytics.insert(table, rows, token),
-      ...{ clock, log, flushMs: 20, shipMs: 1000, maxBytes: 2 ** 31 },
+      clock,
+      log,
+      flushMs: 20,
+      shipMs: 1000,
+      maxBytes: 2 ** 31,
     });
     const made = rowMaker(organisationId);
     const before = await threadMicroseconds();
@@ -93,9 +97,19 @@ function rowMaker(organisationId: string): (number: number) => { request: string
   const models = ['gpt-4o', 'gpt-4o-mini', 'claude-sonnet-4-5', 'gemini-2.5-flash'];
   const kinds = Array.from({ length: 64 }, (_, kind) => {
     const row = requestRow({
-      ...{ id: '', created_at: '', organisation_id: organisationId, workspace_id: `workspace-${kind % 8}` },
-      ...{ api_key_id: `key-${kind % 16}`, model: models[kind % 4] as string, latency_ms: 300 + kind * 17.5 },
-      ...{ is_success: true, status: 200, tries: '', decision: '', option: '', retries: 0 },
+      id: '',
+      created_at: '',
+      organisation_id: organisationId,
+      workspace_id: `workspace-${kind % 8}`,
+      api_key_id: `key-${kind % 16}`,
+      model: models[kind % 4] as string,
+      latency_ms: 300 + kind * 17.5,
+      is_success: true,
+      status: 200,
+      tries: '',
+      decision: '',
+      option: '',
+      retries: 0,
     });
     const text = randomBytes(bodyBytes / 2)
       .toString('base64')

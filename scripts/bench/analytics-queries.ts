@@ -79,10 +79,14 @@ export async function askAll(
       `${kind.name}: ${quantile(times, 0.5).toFixed(0)} ms, p99 ${quantile(times, 0.99).toFixed(0)}`,
     );
     figures.push({
-      ...{ name: kind.name, clients: kind.clients, asked: times.length, refused },
+      name: kind.name,
+      clients: kind.clients,
+      asked: times.length,
+      refused,
       median_ms: quantile(times, 0.5),
       p99_ms: quantile(times, 0.99),
-      ...{ bound_median_ms: kind.median, bound_p99_ms: kind.p99 },
+      bound_median_ms: kind.median,
+      bound_p99_ms: kind.p99,
     });
   }
   return figures;
@@ -105,7 +109,9 @@ function kindsOf(analytics: Analytics, { organisationId, workspaceId, end }: See
     (unit: 'hour' | 'day', visibility: Visibility, more: Partial<RequestSeriesQuery> = {}) =>
     (number: number) =>
       analytics.series({
-        ...{ measures: percentiles, buckets: { unit, size: 1, timeZone: 'UTC' }, visibility },
+        measures: percentiles,
+        buckets: { unit, size: 1, timeZone: 'UTC' },
+        visibility,
         window: shifted(number, month),
         ...more,
       });
@@ -113,7 +119,12 @@ function kindsOf(analytics: Analytics, { organisationId, workspaceId, end }: See
     (by: GroupQuery['by'], visibility: Visibility, filter: GroupQuery['filter'] = undefined) =>
     (number: number) =>
       analytics.groups({
-        ...{ by, columns, visibility, limit: 50, offset: 0, window: shifted(number, month) },
+        by,
+        columns,
+        visibility,
+        limit: 50,
+        offset: 0,
+        window: shifted(number, month),
         ...(filter !== undefined && { filter }),
       });
   const team = { metadata: { team: 'search' } };
@@ -121,7 +132,10 @@ function kindsOf(analytics: Analytics, { organisationId, workspaceId, end }: See
   const friday = end - ((new Date(end).getUTCDay() + 1) % 7) * dayMs - dayMs;
   return [
     {
-      ...{ name: 'a graph or group over 30 days, with p95 and p99', clients: 8, median: 300, p99: 800 },
+      name: 'a graph or group over 30 days, with p95 and p99',
+      clients: 8,
+      median: 300,
+      p99: 800,
       ask: [
         graph('day', all),
         graph('hour', own),
@@ -135,7 +149,10 @@ function kindsOf(analytics: Analytics, { organisationId, workspaceId, end }: See
       ],
     },
     {
-      ...{ name: 'one of them with arbitrary filters', clients: 8, median: 2000, share: 0.15 },
+      name: 'one of them with arbitrary filters',
+      clients: 8,
+      median: 2000,
+      share: 0.15,
       ask: [
         graph('day', all, { filter: team }),
         graph('day', own, { filter: { latencyMs: { min: 2000 }, isSuccess: true } }),
@@ -145,23 +162,27 @@ function kindsOf(analytics: Analytics, { organisationId, workspaceId, end }: See
       ],
     },
     {
-      ...{ name: 'the newest 50 entries of a workspace', clients: 1, median: 30 },
+      name: 'the newest 50 entries of a workspace',
+      clients: 1,
+      median: 30,
       ask: [
         (number) =>
-          analytics.logs({
-            ...{ visibility: own, order: 'newest', limit: 50, window: shifted(number, month) },
-          }),
+          analytics.logs({ visibility: own, order: 'newest', limit: 50, window: shifted(number, month) }),
       ],
     },
     {
-      ...{ name: 'full-text search over a day', clients: 1, median: 500 },
+      name: 'full-text search over a day',
+      clients: 1,
+      median: 500,
       ask: ['invoice March', 'paid later whether', 'nobody wrote this'].map((text) => (number: number) => {
         const window = shifted(number % 4, { from: friday, to: friday + dayMs });
         return analytics.logs({ visibility: all, order: 'newest', limit: 50, window, filter: { text } });
       }),
     },
     {
-      ...{ name: 'a year of hourly graph', clients: 1, median: 100 },
+      name: 'a year of hourly graph',
+      clients: 1,
+      median: 100,
       ask: [
         graph('hour', own, { window: { from: end - 365 * dayMs, to: end }, measures: ['requests', 'cost'] }),
         graph('hour', all, {

@@ -70,7 +70,12 @@ export async function seededStore(rows: number): Promise<SeededStore> {
       showProgress(process.stderr, () => clock.monotonic()),
     );
     return {
-      ...{ folder, data, ...home, end: done.end, rows, isKept: named !== undefined },
+      folder,
+      data,
+      ...home,
+      end: done.end,
+      rows,
+      isKept: named !== undefined,
       seed_rows_per_second: done.own === 0 ? undefined : done.own / seconds,
     };
   } finally {
@@ -125,7 +130,12 @@ export type StoredCounts = Record<'requests' | 'bodies', { readonly rows: number
 async function openTables(folder: string, data: string, opened: UndoStack): Promise<DemoStore> {
   const file = path.join(folder, 'gateway.config.yaml');
   return openDemoStore({
-    ...{ config: await configOf(file), file, data, log, clock, opened },
+    config: await configOf(file),
+    file,
+    data,
+    log,
+    clock,
+    opened,
     environment: { WEIR_ADMIN_KEY: benchKey },
   });
 }

@@ -32,7 +32,7 @@ export async function measureAnalytics(quick: boolean): Promise<AnalyticsFigures
     const beside = await measureBeside(store, quick);
     const engine = Math.max(asking, stored.engine_mib, beside.engine_mib);
     const { seed_rows_per_second } = store;
-    return { ...{ rows, seed_rows_per_second, queries, beside }, ingest: stored, engine_mib: engine };
+    return { rows, seed_rows_per_second, queries, beside, ingest: stored, engine_mib: engine };
   } finally {
     if (!store.isKept) await removeFolder(store.folder);
   }

@@ -17,7 +17,10 @@ const directory = await mkdtemp(path.join(tmpdir(), 'weir-export-bench-'));
 const records = new ExportRecords(exportRecord({ format, requestedData: exportFields }));
 const logs = new ManyLogs(rows, 2000);
 const place = exportPlace({
-  ...{ analytics: logs, resources: records.resources, blobs: createFileBlobs(directory), clock: systemClock },
+  analytics: logs,
+  resources: records.resources,
+  blobs: createFileBlobs(directory),
+  clock: systemClock,
 });
 const exports = createLogExports(place);
 const samples: { rss: number; heap: number }[] = [];
@@ -43,7 +46,12 @@ const { state, bytes, rows: written } = records.data();
 const file = path.join(directory, 'org-1', 'export-1', '1', `logs-export-1.${format}`);
 console.log(
   JSON.stringify({
-    ...{ format, state, rows: written, slices, seconds: Math.round(seconds * 10) / 10, bytes },
+    format,
+    state,
+    rows: written,
+    slices,
+    seconds: Math.round(seconds * 10) / 10,
+    bytes,
     onDisk: (await stat(file)).size,
     rssMiB: {
       start: most(samples.slice(0, 1), 'rss'),

@@ -19,8 +19,11 @@ import { measureTranslation } from './translate.ts';
 
 const { values } = parseArgs({
   options: {
-    ...{ quick: { type: 'boolean', default: false }, json: { type: 'string' }, only: { type: 'string' } },
-    ...{ minutes: { type: 'string', default: '60' }, samples: { type: 'string' } },
+    quick: { type: 'boolean', default: false },
+    json: { type: 'string' },
+    only: { type: 'string' },
+    minutes: { type: 'string', default: '60' },
+    samples: { type: 'string' },
   },
 });
 const only = new Set(

@@ -51,7 +51,8 @@ export async function measureRecords(quick: boolean): Promise<RecordFigures> {
     await full.weir.stop();
     const [list = NaN, middle = NaN, last = NaN] = atRest.lists;
     return {
-      ...{ configs, integrations },
+      configs,
+      integrations,
       start_seconds_without: without.seconds,
       start_seconds: full.seconds,
       load_seconds: atRest.loaded,
@@ -90,8 +91,12 @@ const integrationData = {
   secretMappings: [],
   allowAllModels: false,
   models: Array.from({ length: 20 }, (_, number) => ({
-    ...{ slug: `model-${number}`, enabled: true, isCustom: true, isFinetune: false },
-    ...{ baseModelSlug: 'gpt-4o', configurations: {} },
+    slug: `model-${number}`,
+    enabled: true,
+    isCustom: true,
+    isFinetune: false,
+    baseModelSlug: 'gpt-4o',
+    configurations: {},
     pricing: { requestToken: 0.000001, responseToken: 0.000002 },
   })),
   globalAccess: { enabled: true, usageLimits: [], rateLimits: [] },
@@ -103,7 +108,10 @@ async function seed(database: Database, identity: StoredIds, counts: Counts): Pr
   const secret = JSON.stringify({ key: `v1.bench.${'x'.repeat(120)}` });
   await insert(database, identity, { kind: 'config', data: configData, secret: '{}', count: counts.configs });
   await insert(database, identity, {
-    ...{ kind: 'integration', data: integrationData, secret, count: counts.integrations },
+    kind: 'integration',
+    data: integrationData,
+    secret,
+    count: counts.integrations,
   });
   await database.query((statements) => statements.execute(sql`ANALYZE`));
 }

@@ -76,6 +76,8 @@ export function directoryOf(database: Database, identity: StoredIds): LiveDirect
     },
     owner: { id: identity.owner_user_id, email: 'owner@localhost' },
     resources: resourcesOf(database),
-    ...{ clock, log, metrics: createMetrics() },
+    clock,
+    log,
+    metrics: createMetrics(),
   });
 }

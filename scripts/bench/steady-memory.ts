@@ -95,7 +95,11 @@ function figuresOf(samples: readonly MemorySample[], minutes: number): MemoryFig
   const growth = (of: Process): number => (least(of, 2 * third) - least(of, third)) / third;
   const { requests, writes, failures, gateway, resources, analytics } = last;
   return {
-    ...{ minutes, requests, writes, failures, held: { gateway, resources, analytics } },
+    minutes,
+    requests,
+    writes,
+    failures,
+    held: { gateway, resources, analytics },
     growth: { gateway: growth('gateway'), resources: growth('resources'), analytics: growth('analytics') },
   };
 }
@@ -109,7 +113,10 @@ async function take(
   minutes: number,
 ): Promise<MemorySample> {
   return {
-    ...{ minutes, requests, writes, failures },
+    minutes,
+    requests,
+    writes,
+    failures,
     gateway: await residentMib(processes.gateway),
     resources: await residentMib(processes.resources),
     analytics: await residentMib(processes.analytics),
@@ -202,7 +209,9 @@ class SteadyWork {
     if (turn === 0 || slug === undefined) {
       this.#workspace ??= await this.#firstWorkspace();
       const made = await this.#ask('POST', '/v1/configs', {
-        ...{ name: `steady ${this.writes}`, config, workspace_id: this.#workspace },
+        name: `steady ${this.writes}`,
+        config,
+        workspace_id: this.#workspace,
       });
       const { data } = made as { readonly data?: { readonly slug?: string } };
       if (data?.slug !== undefined) this.#configs.push(data.slug);

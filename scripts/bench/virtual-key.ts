@@ -49,13 +49,15 @@ export async function measureVirtualKey(quick: boolean): Promise<VirtualKeyFigur
 async function savedConfig(weir: WeirSubject, upstreamPort: number): Promise<string> {
   const { workspace_id } = await identityOf(weir.dataFolder);
   await create(weir, 'integrations', {
-    ...{ name: 'bench', ai_provider_id: 'openai', key: 'sk-bench', workspace_id },
+    name: 'bench',
+    ai_provider_id: 'openai',
+    key: 'sk-bench',
+    workspace_id,
     configurations: { custom_host: `http://127.0.0.1:${upstreamPort}/v1` },
-    ...{ create_default_provider: true, default_provider_slug: slug },
+    create_default_provider: true,
+    default_provider_slug: slug,
   });
-  const made = await create(weir, 'configs', {
-    ...{ name: 'bench', config: { virtual_key: slug }, workspace_id },
-  });
+  const made = await create(weir, 'configs', { name: 'bench', config: { virtual_key: slug }, workspace_id });
   const { id } = (made as { data?: { id?: unknown } }).data ?? {};
   if (typeof id === 'string') return id;
   throw new Error(`The gateway answered no id of the bench's config: ${JSON.stringify(made)}`);

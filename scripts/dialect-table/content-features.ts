@@ -9,7 +9,8 @@ const pngUrl = 'https://pictures.example/river.png';
 const pdfUrl = 'https://papers.example/river.pdf';
 const user = { role: 'user', content: 'Hello.' };
 const responsesText = (role: string, text: string) => ({
-  ...{ type: 'message', role },
+  type: 'message',
+  role,
   content: [{ type: role === 'assistant' ? 'output_text' : 'input_text', text }],
 });
 
@@ -123,7 +124,8 @@ export const contentFeatures: readonly RequestFeature[] = [
         image_url: { url: `data:image/png;base64,${png}`, detail: 'high' },
       }),
       'openai-responses': responsesUser({
-        ...{ type: 'input_image', image_url: `data:image/png;base64,${png}` },
+        type: 'input_image',
+        image_url: `data:image/png;base64,${png}`,
         detail: 'high',
       }),
     },
@@ -167,11 +169,13 @@ export const contentFeatures: readonly RequestFeature[] = [
         file: { file_data: `data:application/pdf;base64,${pdf}`, filename: 'sluices.pdf' },
       }),
       'openai-responses': responsesUser({
-        ...{ type: 'input_file', file_data: `data:application/pdf;base64,${pdf}` },
+        type: 'input_file',
+        file_data: `data:application/pdf;base64,${pdf}`,
         filename: 'sluices.pdf',
       }),
       'anthropic-messages': messagesUser({
-        ...{ type: 'document', title: 'sluices.pdf' },
+        type: 'document',
+        title: 'sluices.pdf',
         source: { type: 'base64', media_type: 'application/pdf', data: pdf },
       }),
     },
@@ -214,7 +218,8 @@ export const contentFeatures: readonly RequestFeature[] = [
     marker: /citation/i,
     said: {
       'anthropic-messages': messagesUser({
-        ...{ type: 'document', citations: { enabled: true } },
+        type: 'document',
+        citations: { enabled: true },
         source: { type: 'text', media_type: 'text/plain', data: 'Once there was a sluice.' },
       }),
     },

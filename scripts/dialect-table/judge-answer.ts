@@ -20,10 +20,7 @@ export function answerFateOf(pair: Pair, feature: AnswerFeature): AnswerFate {
   if (body === undefined || !feature.marker.test(body.toString())) return '–';
   const { ingress, client, host } = pair;
   const model = askedModels[host.name]?.[1] ?? 'm';
-  const facts = {
-    ...{ provider: 'p', model, quirks: {}, usageInStream: 'on_request' as const },
-    settings: {},
-  };
+  const facts = { provider: 'p', model, quirks: {}, usageInStream: 'on_request' as const, settings: {} };
   const [endpoint, path] = endpoints[ingress];
   const call = { endpoint, path, spoken: client.name, method: 'POST', query: '', stream: false, host: facts };
   const plan = host.plan(call);
@@ -33,13 +30,21 @@ export function answerFateOf(pair: Pair, feature: AnswerFeature): AnswerFate {
   const include: JsonObject =
     ingress === 'openai-responses' ? { include: ['reasoning.encrypted_content'] } : {};
   const request = codec.decodeRequest({
-    ...{ body: { model, ...plainRequests[ingress], ...include }, model },
-    ...{ stream: false, query: '', header: () => undefined },
+    body: { model, ...plainRequests[ingress], ...include },
+    model,
+    stream: false,
+    query: '',
+    header: () => undefined,
   });
   const isHeard = (strict: boolean): boolean => {
     let ids = 0;
     const context: AnswerContext & DecodeContext = {
-      ...{ request, query: '', strict, provider: 'p', requestId: 'r', now: 1_763_700_000 },
+      request,
+      query: '',
+      strict,
+      provider: 'p',
+      requestId: 'r',
+      now: 1_763_700_000,
       newId: (prefix) => `${prefix}${ids++}`,
     };
     const answer = plan.codec.decodeAnswer(body, context);

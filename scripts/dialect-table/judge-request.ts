@@ -91,7 +91,10 @@ function encode(
   stream: boolean,
 ): Encoding | 'as is' | 'refused' {
   const facts: HostFacts = {
-    ...{ provider: 'p', model, quirks: {}, usageInStream: 'on_request' },
+    provider: 'p',
+    model,
+    quirks: {},
+    usageInStream: 'on_request',
     settings: {
       vertex_project_id: 'p',
       vertex_region: 'europe-west1',

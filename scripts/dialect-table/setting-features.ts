@@ -2,8 +2,10 @@ import type { JsonObject } from '../../core/dialects/canonical/chat-part.ts';
 import type { RequestFeature } from './request-feature.ts';
 
 const river: JsonObject = {
-  ...{ type: 'object', properties: { length_km: { type: 'integer' } } },
-  ...{ required: ['length_km'], additionalProperties: false },
+  type: 'object',
+  properties: { length_km: { type: 'integer' } },
+  required: ['length_km'],
+  additionalProperties: false,
 };
 const generation = (config: JsonObject): JsonObject => ({ generationConfig: config });
 const signature = 'EqQBCkgIChABGAIqQGdyaWQtc2lnbmF0dXJl';
@@ -17,7 +19,8 @@ const earlierThinking: RequestFeature['said'] = {
     messages: [
       user,
       {
-        ...{ role: 'assistant', content: 'Yes.' },
+        role: 'assistant',
+        content: 'Yes.',
         content_blocks: [
           { type: 'thinking', thinking: 'I ponder.', signature },
           { type: 'text', text: 'Yes.' },
@@ -30,7 +33,9 @@ const earlierThinking: RequestFeature['said'] = {
     input: [
       { role: 'user', content: 'Hello.' },
       {
-        ...{ type: 'reasoning', id: 'rs_1', encrypted_content: signature },
+        type: 'reasoning',
+        id: 'rs_1',
+        encrypted_content: signature,
         summary: [{ type: 'summary_text', text: 'I ponder.' }],
       },
       { type: 'message', role: 'assistant', content: [{ type: 'output_text', text: 'Yes.' }] },
@@ -161,7 +166,9 @@ export const settingFeatures: readonly RequestFeature[] = [
             role: 'assistant',
             tool_calls: [
               {
-                ...{ id: 'call_1', type: 'function', function: { name: 'get_weather', arguments: '{}' } },
+                id: 'call_1',
+                type: 'function',
+                function: { name: 'get_weather', arguments: '{}' },
                 extra_content: { google: { thought_signature: signature } },
               },
             ],

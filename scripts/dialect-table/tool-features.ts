@@ -12,7 +12,8 @@ const geminiTools: JsonObject = {
   tools: [{ functionDeclarations: [{ ...named, parametersJsonSchema: schema }] }],
 };
 const nested: JsonObject = {
-  ...{ type: 'object', properties: { place: { $ref: '#/$defs/place' } } },
+  type: 'object',
+  properties: { place: { $ref: '#/$defs/place' } },
   $defs: { place: { type: 'string', description: 'A place on a river.' } },
 };
 const user = { role: 'user', content: 'Hello.' };
@@ -24,7 +25,9 @@ const chatCall = {
   ],
 };
 const responsesCall = {
-  ...{ type: 'function_call', call_id: 'call_1', name: 'get_weather' },
+  type: 'function_call',
+  call_id: 'call_1',
+  name: 'get_weather',
   arguments: '{"city":"Kiel"}',
 };
 const messagesCall = {
@@ -177,7 +180,8 @@ export const toolFeatures: readonly RequestFeature[] = [
           responsesHello,
           responsesCall,
           {
-            ...{ type: 'function_call_output', call_id: 'call_1' },
+            type: 'function_call_output',
+            call_id: 'call_1',
             output: [{ type: 'input_image', image_url: `data:image/png;base64,${png}` }],
           },
         ],
@@ -218,7 +222,9 @@ export const toolFeatures: readonly RequestFeature[] = [
       'openai-responses': {
         tools: [
           {
-            ...{ type: 'mcp', server_label: 'rivers', server_url: 'https://mcp.example' },
+            type: 'mcp',
+            server_label: 'rivers',
+            server_url: 'https://mcp.example',
             require_approval: 'never',
           },
         ],

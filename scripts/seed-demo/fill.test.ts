@@ -13,7 +13,11 @@ const home = {
 };
 // A block has a week at the most.
 const options: FillOptions = {
-  ...{ rows: 400, days: 28, bodies: 0.3, seed: 3, home },
+  rows: 400,
+  days: 28,
+  bodies: 0.3,
+  seed: 3,
+  home,
   end: Date.UTC(2026, 11, 4, 12),
 };
 

@@ -55,7 +55,8 @@ export async function openDemoStore(options: DemoStoreOptions): Promise<DemoStor
     opened.push(() => lock.release());
   }
   const identity = await openIdentity(data, {
-    ...{ presetKey: environment['WEIR_ADMIN_KEY'], ownerEmail: environment['WEIR_OWNER_EMAIL'] },
+    presetKey: environment['WEIR_ADMIN_KEY'],
+    ownerEmail: environment['WEIR_OWNER_EMAIL'],
     keyPrefix: config.security.key_prefix,
   });
   const { defaultOrganisationId: organisationId, defaultWorkspaceId: workspaceId } = identity.directory;
@@ -91,7 +92,12 @@ function connect({
   certificateAuthority,
 }: Omit<ClickHouseOptions, 'log'>): ClickHouseClient {
   return createClient({
-    ...{ url, username, password, database, application: 'weir-demo', request_timeout: requestTimeoutMs },
+    url,
+    username,
+    password,
+    database,
+    application: 'weir-demo',
+    request_timeout: requestTimeoutMs,
     ...(certificateAuthority !== undefined && { tls: { ca_cert: certificateAuthority } }),
     // Its log lines quote statements; what matters is in the errors that it throws.
     log: { level: ClickHouseLogLevel.OFF },

@@ -54,7 +54,9 @@ describe('a damaged analytics folder', () => {
     stored = await chat(weir);
     await isStored(weir, stored);
     const made = await fetch(`${weir.url}/v1/admin/workspaces`, {
-      ...{ method: 'POST', headers, body: JSON.stringify({ name: 'Kept' }) },
+      method: 'POST',
+      headers,
+      body: JSON.stringify({ name: 'Kept' }),
     });
     workspace = ((await made.json()) as { id: string }).id;
     await weir.stop();

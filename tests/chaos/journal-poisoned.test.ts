@@ -52,7 +52,10 @@ test(
     }
     assert.equal(await settling, false, 'not every row could be stored');
     assert.deepEqual(journal.state('requests'), {
-      ...{ accepted: rows, stored: rows - bad.size, pending: 0, shed: bad.size },
+      accepted: rows,
+      stored: rows - bad.size,
+      pending: 0,
+      shed: bad.size,
     });
     assert.equal(await countOf(analytics, organisation_id), rows - bad.size);
     await journal.close(1000);

@@ -126,7 +126,8 @@ describe('a restart without the PostgreSQL server', { skip: postgresMissing, tim
           { name: 'administration', match: { routes: 'contributed' }, plugins: ['auth', 'management'] },
           { name: 'chat', match: { path: '/chat/**' }, plugins: ['auth', { provider: { default: 'mock' } }] },
           {
-            ...{ name: 'prompts', match: { path: '/prompts/*/completions' } },
+            name: 'prompts',
+            match: { path: '/prompts/*/completions' },
             plugins: ['auth', 'prompts', { provider: { default: 'mock' } }],
           },
         ],
@@ -143,12 +144,14 @@ describe('a restart without the PostgreSQL server', { skip: postgresMissing, tim
     });
   const complete = (weir: WeirProcess, key: string, prompt: string): Promise<Received> =>
     send(`${weir.url}/v1/prompts/${prompt}/completions`, {
-      ...{ method: 'POST', body: { variables: {}, model: 'mock-gpt' } },
+      method: 'POST',
+      body: { variables: {}, model: 'mock-gpt' },
       headers: { authorization: `Bearer ${key}` },
     });
   const call = (weir: WeirProcess, path: string, method = 'GET', body?: object): Promise<Received> =>
     send(`${weir.url}/v1${path}`, {
-      ...{ method, headers: { 'x-service-api-key': ownerKey } },
+      method,
+      headers: { 'x-service-api-key': ownerKey },
       ...(body !== undefined && { body }),
     });
   const page = async (weir: WeirProcess, name: string) => {
@@ -167,7 +170,9 @@ describe('a restart without the PostgreSQL server', { skip: postgresMissing, tim
     const workspace = (await call(first, '/workspaces')).json().data[0].id as string;
     const make = async (name: string): Promise<{ id: string; key: string }> => {
       const made = await call(first, '/api-keys/workspace/service', 'POST', {
-        ...{ name, workspace_id: workspace, scopes: ['completions.write'] },
+        name,
+        workspace_id: workspace,
+        scopes: ['completions.write'],
       });
       assert.equal(made.status, 200, made.text);
       return made.json() as { id: string; key: string };

@@ -26,11 +26,7 @@ const configuration = {
 const drainDelayMs = 8000;
 
 async function start(port: number, data: string): Promise<WeirProcess> {
-  return startWeir({
-    yaml: configuration,
-    ...{ port, data },
-    env: { WEIR_DRAIN_DELAY_MS: String(drainDelayMs) },
-  });
+  return startWeir({ yaml: configuration, port, data, env: { WEIR_DRAIN_DELAY_MS: String(drainDelayMs) } });
 }
 
 /** What the load needs of a gateway: here the balancer stands for all of them. */

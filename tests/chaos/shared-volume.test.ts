@@ -52,7 +52,9 @@ function run(): Container {
   const env: NodeJS.ProcessEnv = { ...process.env, WEIR_ADMIN_KEY: ownerKey };
   for (const name of ['NODE_TEST_CONTEXT', 'NODE_OPTIONS', 'WEIR_CONFIG', 'WEIR_DATA']) delete env[name];
   const child = spawn('unshare', [...own, ...spaces, 'sh', '-c', start, process.execPath, folder, root], {
-    ...{ cwd: root, env, stdio: ['ignore', 'pipe', 'pipe'] },
+    cwd: root,
+    env,
+    stdio: ['ignore', 'pipe', 'pipe'],
   });
   let text = '';
   child.stdout.setEncoding('utf8').on('data', (part: string) => (text += part));

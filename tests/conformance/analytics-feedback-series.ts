@@ -142,14 +142,18 @@ export function tellsFeedbackSeries(analytics: () => Analytics): void {
     const organisation_id = randomUUID();
     const request = requestRow({ organisation_id, workspace_id: 'one', trace_id: 'shared' });
     const row = (workspace_id: string, value: number, weight: number): FeedbackRow => ({
-      ...{
-        id: randomUUID(),
-        feedback_id: randomUUID(),
-        revision: 1,
-        created_at: storedTime(dayStart + 50_000_000),
-      },
-      ...{ organisation_id, workspace_id, api_key_id: 'k', user_id: 'u', trace_id: 'shared' },
-      ...{ value, weight, metadata: '{}' },
+      id: randomUUID(),
+      feedback_id: randomUUID(),
+      revision: 1,
+      created_at: storedTime(dayStart + 50_000_000),
+      organisation_id,
+      workspace_id,
+      api_key_id: 'k',
+      user_id: 'u',
+      trace_id: 'shared',
+      value,
+      weight,
+      metadata: '{}',
     });
     await analytics().insert('requests', ndjson([request]), newToken());
     await analytics().insert('feedback', ndjson([row('one', 5, 0), row('two', -5, 1)]), newToken());
@@ -160,8 +164,13 @@ export function tellsFeedbackSeries(analytics: () => Analytics): void {
     const groups = async (filter: object): Promise<unknown> =>
       (
         await analytics().groups({
-          ...{ by: 'model', columns: ['avg_weighted_feedback', 'requests_with_feedback'], filter },
-          ...{ window: days(0, 1), visibility, limit: 5, offset: 0 },
+          by: 'model',
+          columns: ['avg_weighted_feedback', 'requests_with_feedback'],
+          filter,
+          window: days(0, 1),
+          visibility,
+          limit: 5,
+          offset: 0,
         })
       ).rows.map(({ columns }) => columns);
     assert.deepEqual(await groups({}), [{ avg_weighted_feedback: null, requests_with_feedback: 1 }]);

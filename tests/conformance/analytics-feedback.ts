@@ -11,9 +11,18 @@ export function keepsFeedback(analytics: () => Analytics): void {
   const made = (overrides: Partial<FeedbackRow> = {}): FeedbackRow => {
     const id = randomUUID();
     return {
-      ...{ id, feedback_id: id, created_at: timeWithin(day), revision: 1 },
-      ...{ organisation_id: randomUUID(), workspace_id: 'ws', api_key_id: 'key', user_id: 'ann' },
-      ...{ trace_id: "tr'ace", value: -10, weight: 0.1, metadata: '{"a":"\\u0000"}' },
+      id,
+      feedback_id: id,
+      created_at: timeWithin(day),
+      revision: 1,
+      organisation_id: randomUUID(),
+      workspace_id: 'ws',
+      api_key_id: 'key',
+      user_id: 'ann',
+      trace_id: "tr'ace",
+      value: -10,
+      weight: 0.1,
+      metadata: '{"a":"\\u0000"}',
       ...overrides,
     };
   };

@@ -39,8 +39,13 @@ export function filtersRows(analytics: () => Analytics): void {
     const holds = naiveFilter(filter, { feedback, bodies });
     const meant = seen.filter(holds);
     const { rows: groups } = await analytics().groups({
-      ...{ by, columns: ['cost', 'total_tokens', 'error_count'], window, visibility, filter },
-      ...{ limit: 1000, offset: 0 },
+      by,
+      columns: ['cost', 'total_tokens', 'error_count'],
+      window,
+      visibility,
+      filter,
+      limit: 1000,
+      offset: 0,
     });
     const expected = naiveGroups(meant, by);
     const name = JSON.stringify(filter);
@@ -54,7 +59,10 @@ export function filtersRows(analytics: () => Analytics): void {
         expected[index]?.check[column](columns[column], `${name} ${value} ${column}`);
     const query: RequestSeriesQuery = {
       measures: ['requests', 'cost', 'users', 'p50_latency'],
-      ...{ window, visibility, filter, buckets: { unit: 'day', size: 1, timeZone: 'UTC' } },
+      window,
+      visibility,
+      filter,
+      buckets: { unit: 'day', size: 1, timeZone: 'UTC' },
     };
     sameSeries(await analytics().series(query), naiveSeries(meant, query), name);
     return meant.length;

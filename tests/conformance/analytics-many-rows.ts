@@ -40,7 +40,9 @@ export function manyRows(count: number, { organisationId, window, seed }: Place)
       prompt: one(['', 'welcome', 'p\\2']),
       cache_status: one(['', 'MISS', 'HIT', 'SEMANTIC HIT', 'DISABLED']),
       latency_ms: below(10_000_000) / 1000,
-      ...{ prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens },
+      prompt_tokens,
+      completion_tokens,
+      total_tokens: prompt_tokens + completion_tokens,
       cost: `${below(3)}.${String(below(1_000_000)).padStart(6, '0')}${String(below(1_000_000)).padStart(6, '0')}`,
       retries: one([0, 0, 1, 2, -1]),
       ...one([
@@ -67,8 +69,14 @@ function served(
   starts?: readonly number[],
 ): Pick<RequestRow, 'option' | 'tries'> {
   const tries = options.map((option, index) => ({
-    ...{ option, provider: 'p', model: 'm', status: 200, error: '' },
-    ...{ start_ms: starts?.[index] ?? index, end_ms: 9, lost: index < options.length - 1 },
+    option,
+    provider: 'p',
+    model: 'm',
+    status: 200,
+    error: '',
+    start_ms: starts?.[index] ?? index,
+    end_ms: 9,
+    lost: index < options.length - 1,
   }));
   return { option: options.at(-1) as string, tries: JSON.stringify(tries) };
 }
@@ -82,11 +90,18 @@ export function manyFeedback(count: number, { organisationId, window, seed }: Pl
     const trace_id = `trace-${below(14)}`;
     const at = window.from + below(window.to - window.from);
     return Array.from({ length: 1 + below(3) }, (_one, revision): FeedbackRow => ({
-      ...{ id: uuid(seed, 1_000_000 + index * 10 + revision), feedback_id, revision: revision + 1 },
+      id: uuid(seed, 1_000_000 + index * 10 + revision),
+      feedback_id,
+      revision: revision + 1,
       created_at: storedTime(at + revision * 3_600_000),
       organisation_id: organisationId,
-      ...{ workspace_id: 'alpha', api_key_id: 'k1', user_id: 'ann', trace_id },
-      ...{ value: below(21) - 10, weight: below(5) / 4, metadata: '{}' },
+      workspace_id: 'alpha',
+      api_key_id: 'k1',
+      user_id: 'ann',
+      trace_id,
+      value: below(21) - 10,
+      weight: below(5) / 4,
+      metadata: '{}',
     }));
   });
 }

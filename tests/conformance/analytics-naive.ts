@@ -81,7 +81,12 @@ function columnChecks(
   const iso = (time: string | undefined): string => `${time?.replace(' ', 'T')}Z`;
   const { cost, total_tokens, avg_latency, p95_latency, p99_latency, errors } = measureChecks(rows);
   return {
-    ...{ cost, total_tokens, avg_latency, p95_latency, p99_latency, error_count: errors },
+    cost,
+    total_tokens,
+    avg_latency,
+    p95_latency,
+    p99_latency,
+    error_count: errors,
     avg_tokens: average((row) => row.total_tokens),
     avg_input_tokens: average((row) => row.prompt_tokens),
     avg_output_tokens: average((row) => row.completion_tokens),

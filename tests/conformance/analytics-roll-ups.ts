@@ -103,7 +103,13 @@ export function agreesWithRows(analytics: () => Analytics): void {
         const meant = rows.filter(meaning({ window, filter, visibility: seen }));
         const expected = naiveGroups(meant, by);
         const { total, rows: groups } = await analytics().groups({
-          ...{ by, columns: groupColumns, window, visibility: seen, filter, limit: 100, offset: 0 },
+          by,
+          columns: groupColumns,
+          window,
+          visibility: seen,
+          filter,
+          limit: 100,
+          offset: 0,
         });
         assert.equal(total, expected.length);
         for (const [index, { value, requests, columns }] of groups.entries()) {

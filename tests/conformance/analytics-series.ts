@@ -79,7 +79,9 @@ export function tellsSeries(analytics: () => Analytics): void {
   test('series of a workspace, a user and a key hold only what they may see', async () => {
     const window = odd;
     const see = (more: object): RequestSeriesQuery => ({
-      ...{ ...base, window, buckets: utc('day') },
+      ...base,
+      window,
+      buckets: utc('day'),
       visibility: { organisationId, ...more },
     });
     for (const workspaceId of ['alpha', '', 'none'])
@@ -99,14 +101,20 @@ export function tellsSeries(analytics: () => Analytics): void {
     assert.equal(nothing.totals[0]?.values.requests, 0);
     await compare({ ...base, window: days(300, 302), buckets: utc('hour') });
     const split = await analytics().series({
-      ...{ ...base, window: days(300, 302), buckets: utc('hour'), split: 'model' },
+      ...base,
+      window: days(300, 302),
+      buckets: utc('hour'),
+      split: 'model',
     });
     assert.deepEqual(split, { totals: [], points: [] });
   });
 
   test('measures that are not asked for are not told', async () => {
     const { totals, points } = await analytics().series({
-      ...{ ...base, window: aligned, buckets: utc('day'), measures: ['cost', 'cost'] },
+      ...base,
+      window: aligned,
+      buckets: utc('day'),
+      measures: ['cost', 'cost'],
     });
     for (const { values } of [...totals, ...points]) assert.deepEqual(Object.keys(values), ['cost']);
   });

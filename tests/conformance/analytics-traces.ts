@@ -68,8 +68,13 @@ export function groupsTraces(analytics: () => Analytics): void {
     await analytics().insert('requests', ndjson(rows), newToken());
     const visibility = { organisationId: organisation_id };
     const first = {
-      ...{ traceId: 'first', from: dayStart + 1000, to: dayStart + 3100, requests: 3, errors: 1 },
-      ...{ totalTokens: 11, cost: '0.300000000003' },
+      traceId: 'first',
+      from: dayStart + 1000,
+      to: dayStart + 3100,
+      requests: 3,
+      errors: 1,
+      totalTokens: 11,
+      cost: '0.300000000003',
     };
     const query = { window: day, visibility, limit: 10, offset: 0 };
     const all = await analytics().traces(query);

@@ -53,11 +53,17 @@ async function begin(t: TestContext, place: JobsPlace, bounds = { maxWaiting }) 
   const metrics = new RecordingMetrics();
   const runs: JobRun<unknown>[] = [];
   const jobs = await place.open({
-    ...{ log: recordingLog(lines), clock: realClock, metrics, firstWaitMs, ...bounds },
+    log: recordingLog(lines),
+    clock: realClock,
+    metrics,
+    firstWaitMs,
+    ...bounds,
   });
   t.after(() => jobs.close());
   return {
-    ...{ jobs, lines, runs },
+    jobs,
+    lines,
+    runs,
     total: (name: string, outcome: string) =>
       metrics.values.get(`weir_jobs_total{name=${name},outcome=${outcome}}`),
     /** Defines a job that is remembered in `runs`. */

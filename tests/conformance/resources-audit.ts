@@ -82,8 +82,15 @@ export function auditIsChained(subject: Subject): void {
     const id = await newOrganisation(resources);
     const long = '𝄞'.repeat(5000);
     const given: Partial<AuditEntry> = {
-      ...{ actorName: long, requestId: long, resourceId: long, clientIp: long, method: long, uri: long },
-      ...{ actorId: 'a\0b', details: '{"half":"\ud800","nul":"\0"}', at: 1_700_000_000_000.75 },
+      actorName: long,
+      requestId: long,
+      resourceId: long,
+      clientIp: long,
+      method: long,
+      uri: long,
+      actorId: 'a\0b',
+      details: '{"half":"\ud800","nul":"\0"}',
+      at: 1_700_000_000_000.75,
     };
     await append(resources, id, [anEntry(id, given), anEntry(id)]);
     const chain = await chainOf(resources, id);
@@ -112,14 +119,15 @@ export function auditIsChained(subject: Subject): void {
     const id = await newOrganisation(resources);
     const at = 1_750_000_000_000;
     const different: Partial<AuditEntry> = {
-      ...{
-        action: 'delete',
-        resourceType: 'api_keys',
-        actorId: 'other',
-        workspaceId: 'other',
-        method: 'DELETE',
-      },
-      ...{ uri: '/v1/other', requestId: 'other', status: 403, clientIp: '2001:db8::1' },
+      action: 'delete',
+      resourceType: 'api_keys',
+      actorId: 'other',
+      workspaceId: 'other',
+      method: 'DELETE',
+      uri: '/v1/other',
+      requestId: 'other',
+      status: 403,
+      clientIp: '2001:db8::1',
     };
     const fields = Object.keys(different) as (keyof typeof different & keyof AuditFilter)[];
     const entries = fields.map((field, index) => anEntry(id, { at: at + index, [field]: different[field] }));

@@ -65,7 +65,10 @@ export function invitesAreStored(subject: Subject): void {
     await insert(subject(), [first]);
     const second: InviteRecord = {
       ...anInvite(id, { id: first.id, email: 'new@example.com', tokenHash: `second of ${first.id}` }),
-      ...{ workspaces: [], keyScopes: [], acceptedAt: undefined, version: 2 },
+      workspaces: [],
+      keyScopes: [],
+      acceptedAt: undefined,
+      version: 2,
     };
     assert.equal(await replace(subject(), second), true);
     assert.equal(await replace(subject(), { ...second, role: 'admin' }), false);
@@ -79,7 +82,9 @@ export function invitesAreStored(subject: Subject): void {
     const statuses = ['pending', 'accepted', 'cancelled', 'pending', 'expired'] as const;
     const records = statuses.map((status, index) =>
       anInvite(id, {
-        ...{ status, email: `user-${index}@example.com`, createdAt: 1000 + index },
+        status,
+        email: `user-${index}@example.com`,
+        createdAt: 1000 + index,
         role: index < 2 ? 'admin' : 'member',
       }),
     );
@@ -168,7 +173,9 @@ export function groupMappingsAreStored(subject: Subject): void {
     const id = await newOrganisation(subject());
     const records = ['g', 'h', 'g', 'i'].map((groupId, index) =>
       aGroupMapping(id, {
-        ...{ groupId, createdAt: 1000 + index, workspaceId: `ws-${index % 3}` },
+        groupId,
+        createdAt: 1000 + index,
+        workspaceId: `ws-${index % 3}`,
         role: index === 1 ? 'manager' : 'member',
       }),
     );

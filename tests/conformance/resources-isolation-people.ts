@@ -35,8 +35,12 @@ export function peopleAreApart(subject: Subject): void {
     const user = aUser(id, { email });
     const mine = { type: 'workspace-user', userId: user.id, expiresAt: 5000 } as const;
     const holdings: Holdings = {
-      ...{ id, user, member: aMember(user), invite: anInvite(id, { email, expiresAt: 5000, createdAt: 1 }) },
-      ...{ group: aGroupMapping(id, { groupId: 'engineers' }), key: aKey(id, mine) },
+      id,
+      user,
+      member: aMember(user),
+      invite: anInvite(id, { email, expiresAt: 5000, createdAt: 1 }),
+      group: aGroupMapping(id, { groupId: 'engineers' }),
+      key: aKey(id, mine),
     };
     await subject().write(id, async (writer) => {
       await writer.users.insert(user);

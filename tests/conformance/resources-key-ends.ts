@@ -102,7 +102,9 @@ export function keysEnd(subject: Subject): void {
     for (const key of due)
       assert.deepEqual(await find(id, key.id), {
         ...key,
-        ...{ status: 'expired', updatedAt: now, version: key.version + 1 },
+        status: 'expired',
+        updatedAt: now,
+        version: key.version + 1,
       });
     for (const key of rest) assert.deepEqual(await find(id, key.id), key);
     assert.deepEqual(await find(elsewhere, foreign.id), foreign);
@@ -128,8 +130,10 @@ export function keysEnd(subject: Subject): void {
     const after = { updatedAt: now, version: 2 };
     assert.deepEqual(await find(id, over.id), { ...over, ...after, secrets: over.secrets.slice(0, 1) });
     assert.deepEqual(await find(id, both.id), {
-      ...{ ...both, ...after },
-      ...{ status: 'expired', secrets: both.secrets.slice(0, 1) },
+      ...both,
+      ...after,
+      status: 'expired',
+      secrets: both.secrets.slice(0, 1),
     });
     assert.deepEqual(await find(id, later.id), later);
     const told = await subject().read(({ apiKeys }) => apiKeys.changedSince(id, before, ''));

@@ -13,13 +13,15 @@ export function keysAreStored(subject: Subject): void {
     const id = await newOrganisation(resources);
     const full = aKey(id);
     const bare = aKey(id, {
-      ...{
-        workspaceId: undefined,
-        type: 'organisation-service',
-        usageLimits: undefined,
-        expiresAt: undefined,
-      },
-      ...{ scopes: [], rateLimits: [], defaults: {}, alertEmails: [], description: '' },
+      workspaceId: undefined,
+      type: 'organisation-service',
+      usageLimits: undefined,
+      expiresAt: undefined,
+      scopes: [],
+      rateLimits: [],
+      defaults: {},
+      alertEmails: [],
+      description: '',
     });
     const rotated = aKey(id, {
       secrets: [
@@ -48,7 +50,10 @@ export function keysAreStored(subject: Subject): void {
     await fc.assert(
       fc.asyncProperty(values, async ({ scopes, metadata, creditLimit, at }) => {
         const key = aKey(id, {
-          ...{ scopes, alertEmails: scopes, defaults: { metadata }, expiresAt: at },
+          scopes,
+          alertEmails: scopes,
+          defaults: { metadata },
+          expiresAt: at,
           usageLimits: { type: 'cost', creditLimit: Object.is(creditLimit, -0) ? 0 : creditLimit },
         });
         await insert(resources, id, [key]);
@@ -103,7 +108,11 @@ export function keysAreStored(subject: Subject): void {
     assert.ok(present !== undefined);
     const second: ApiKeyRecord = {
       ...first,
-      ...{ version: 2, status: 'expired', usageLimits: undefined, expiresAt: undefined, name: 'Renamed' },
+      version: 2,
+      status: 'expired',
+      usageLimits: undefined,
+      expiresAt: undefined,
+      name: 'Renamed',
       secrets: [
         { hash: sha256(`rotated ${first.id}`, 'base64'), expiresAt: undefined },
         { hash: present.hash, expiresAt: 1_900_000_000_000 },

@@ -36,7 +36,8 @@ export function recordsAreStored(subject: Subject): void {
       fc.constantFrom(null, true, false, 9_007_199_254_740_991, [], {}, ''),
     );
     const object = fc.dictionary(text, fc.oneof(value, fc.array(value, { maxLength: 3 })), {
-      ...{ noNullPrototype: true, maxKeys: 6 },
+      noNullPrototype: true,
+      maxKeys: 6,
     });
     await fc.assert(
       fc.asyncProperty(object, async (config) => {
@@ -123,12 +124,14 @@ export function recordsAreStored(subject: Subject): void {
     await insert(subject(), [first]);
     const second: StoredRecord<'config'> = {
       ...first,
-      ...{ version: 2, workspaceId: undefined, parentId: '', secrets: {}, status: 'archived' },
-      ...{
-        data: { config: {}, isDefault: true },
-        updatedAt: first.updatedAt + 5,
-        updatedBy: 'somebody else',
-      },
+      version: 2,
+      workspaceId: undefined,
+      parentId: '',
+      secrets: {},
+      status: 'archived',
+      data: { config: {}, isDefault: true },
+      updatedAt: first.updatedAt + 5,
+      updatedBy: 'somebody else',
     };
     assert.equal(await replace(subject(), second), true);
     assert.equal(await replace(subject(), { ...second, name: 'Too late' }), false);
@@ -208,7 +211,7 @@ export function recordsAreStored(subject: Subject): void {
     const refusal = { code: 'body_too_large', message: /has 1048577 bytes of JSON; 1048576/ };
     await assert.rejects(insert(subject(), [aRecord(id, { data })]), refusal);
     await assert.rejects(replace(subject(), { ...largest, data, version: 2 }), refusal);
-    const version = { ...{ id: `v-${id}`, recordId: largest.id, name: '', data, description: '' } };
+    const version = { id: `v-${id}`, recordId: largest.id, name: '', data, description: '' };
     await assert.rejects(
       subject().write(id, ({ records }) =>
         records.addVersion('config', id, { ...version, labelId: '', createdBy: '', createdAt: 1 }),

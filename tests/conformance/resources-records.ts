@@ -22,12 +22,20 @@ export function anOrganisation(): OrganisationRecord {
 export function aWorkspace(organisationId: string, given: Partial<WorkspaceRecord> = {}): WorkspaceRecord {
   const id = given.id ?? randomUUID();
   return {
-    ...{ id, organisationId, slug: `ws-${id.slice(0, 6)}-${id.slice(-6)}`, name: `Workspace ${id}` },
-    ...{ description: 'For trying things', icon: '🌊', status: 'active', isDefault: false },
+    id,
+    organisationId,
+    slug: `ws-${id.slice(0, 6)}-${id.slice(-6)}`,
+    name: `Workspace ${id}`,
+    description: 'For trying things',
+    icon: '🌊',
+    status: 'active',
+    isDefault: false,
     defaults: { metadata: { team: 'blue', 'odd "key"': 'a\\b' }, configId: 'pc-default' },
     usageLimits: [{ type: 'cost', creditLimit: 12.5, alertThreshold: 10, periodicResetDays: 30 }],
     rateLimits: [{ type: 'requests', unit: 'rpm', value: 600 }],
-    ...{ createdAt, updatedAt: createdAt + 1, version: 1 },
+    createdAt,
+    updatedAt: createdAt + 1,
+    version: 1,
     ...given,
   };
 }
@@ -36,25 +44,26 @@ export function aWorkspace(organisationId: string, given: Partial<WorkspaceRecor
 export function aKey(organisationId: string, given: Partial<ApiKeyRecord> = {}): ApiKeyRecord {
   const id = given.id ?? randomUUID();
   return {
-    ...{
-      id,
-      organisationId,
-      workspaceId: 'the-workspace',
-      userId: '',
-      name: `Key ${id}`,
-      description: 'For a service',
-    },
-    ...{
-      type: 'workspace-service',
-      status: 'active',
-      scopes: ['completions.write', 'odd "scope", {x} \\ NULL', ''],
-    },
+    id,
+    organisationId,
+    workspaceId: 'the-workspace',
+    userId: '',
+    name: `Key ${id}`,
+    description: 'For a service',
+    type: 'workspace-service',
+    status: 'active',
+    scopes: ['completions.write', 'odd "scope", {x} \\ NULL', ''],
     rateLimits: [{ type: 'tokens', unit: 'rpd', value: 9_007_199_254_740_991 }],
     usageLimits: { type: 'tokens', creditLimit: 1e6, periodicReset: 'monthly', nextResetAt: createdAt + 5 },
     defaults: { metadata: { team: 'red' }, configId: 'pc-1', allowConfigOverride: false },
-    ...{ alertEmails: ['ops@example.com'], masked: 'wk_ab…yz', creationMode: 'api' },
+    alertEmails: ['ops@example.com'],
+    masked: 'wk_ab…yz',
+    creationMode: 'api',
     secrets: [{ hash: sha256(`secret of ${id}`, 'base64'), expiresAt: undefined }],
-    ...{ expiresAt: createdAt + 86_400_001, createdAt, updatedAt: createdAt + 2, version: 1 },
+    expiresAt: createdAt + 86_400_001,
+    createdAt,
+    updatedAt: createdAt + 2,
+    version: 1,
     ...given,
   };
 }
@@ -63,8 +72,15 @@ export function aKey(organisationId: string, given: Partial<ApiKeyRecord> = {}):
 export function aUser(organisationId: string, given: Partial<UserRecord> = {}): UserRecord {
   const id = given.id ?? randomUUID();
   return {
-    ...{ id, organisationId, email: `${id}@example.com`, firstName: 'Ada', lastName: 'Löwe 🦁' },
-    ...{ role: 'member', createdAt, updatedAt: createdAt + 3, version: 1 },
+    id,
+    organisationId,
+    email: `${id}@example.com`,
+    firstName: 'Ada',
+    lastName: 'Löwe 🦁',
+    role: 'member',
+    createdAt,
+    updatedAt: createdAt + 3,
+    version: 1,
     ...given,
   };
 }
@@ -72,8 +88,13 @@ export function aUser(organisationId: string, given: Partial<UserRecord> = {}): 
 /** The user's membership of `the-workspace`, some fields as given. */
 export function aMember(user: UserRecord, given: Partial<MemberRecord> = {}): MemberRecord {
   return {
-    ...{ organisationId: user.organisationId, workspaceId: 'the-workspace', userId: user.id },
-    ...{ role: 'member', createdAt, updatedAt: createdAt + 4, version: 1 },
+    organisationId: user.organisationId,
+    workspaceId: 'the-workspace',
+    userId: user.id,
+    role: 'member',
+    createdAt,
+    updatedAt: createdAt + 4,
+    version: 1,
     ...given,
   };
 }
@@ -82,15 +103,23 @@ export function aMember(user: UserRecord, given: Partial<MemberRecord> = {}): Me
 export function anInvite(organisationId: string, given: Partial<InviteRecord> = {}): InviteRecord {
   const id = given.id ?? randomUUID();
   return {
-    ...{ id, organisationId, email: `${id}@example.com`, role: 'member', status: 'pending' },
+    id,
+    organisationId,
+    email: `${id}@example.com`,
+    role: 'member',
+    status: 'pending',
     workspaces: [
       { id: 'the-workspace', role: 'manager' },
       { id: 'another "one"', role: 'member' },
     ],
     keyScopes: ['completions.write', 'odd "scope", {x} \\ NULL'],
-    ...{ tokenHash: sha256(`token of ${id}`, 'base64'), invitedBy: 'user-1' },
-    ...{ expiresAt: createdAt + 86_400_000, acceptedAt: undefined },
-    ...{ createdAt, updatedAt: createdAt + 5, version: 1 },
+    tokenHash: sha256(`token of ${id}`, 'base64'),
+    invitedBy: 'user-1',
+    expiresAt: createdAt + 86_400_000,
+    acceptedAt: undefined,
+    createdAt,
+    updatedAt: createdAt + 5,
+    version: 1,
     ...given,
   };
 }
@@ -102,8 +131,13 @@ export function aGroupMapping(
 ): GroupMappingRecord {
   const id = given.id ?? randomUUID();
   return {
-    ...{ id, organisationId, workspaceId: 'the-workspace', role: 'member' },
-    ...{ groupId: `group-${id}`, groupName: '', createdAt },
+    id,
+    organisationId,
+    workspaceId: 'the-workspace',
+    role: 'member',
+    groupId: `group-${id}`,
+    groupName: '',
+    createdAt,
     ...given,
   };
 }
@@ -115,11 +149,21 @@ export function aRecord(
 ): StoredRecord<'config'> {
   const id = given.id ?? randomUUID();
   return {
-    ...{ kind: 'config', id, organisationId, workspaceId: 'the-workspace', slug: `pc-${id}` },
-    ...{ name: `Config ${id} 🌊`, status: 'active', parentId: 'the-parent' },
+    kind: 'config',
+    id,
+    organisationId,
+    workspaceId: 'the-workspace',
+    slug: `pc-${id}`,
+    name: `Config ${id} 🌊`,
+    status: 'active',
+    parentId: 'the-parent',
     data: { config: { zeta: [1.5, null], alpha: { y: '"', x: '\\' } }, isDefault: false },
-    ...{ secrets: { key: `sealed ${id}` }, createdBy: 'user-1', updatedBy: 'user-2' },
-    ...{ createdAt, updatedAt: createdAt + 6, version: 1 },
+    secrets: { key: `sealed ${id}` },
+    createdBy: 'user-1',
+    updatedBy: 'user-2',
+    createdAt,
+    updatedAt: createdAt + 6,
+    version: 1,
     ...given,
   };
 }
@@ -131,8 +175,14 @@ export function aVersion(
 ): Omit<RecordVersion<'config'>, 'number'> {
   const id = given.id ?? randomUUID();
   return {
-    ...{ id, recordId, name, data: { config: { of: id }, isDefault: true }, description: `Version ${id}` },
-    ...{ labelId: '', createdBy: 'user-1', createdAt },
+    id,
+    recordId,
+    name,
+    data: { config: { of: id }, isDefault: true },
+    description: `Version ${id}`,
+    labelId: '',
+    createdBy: 'user-1',
+    createdAt,
     ...given,
   };
 }
@@ -141,22 +191,21 @@ export function aVersion(
 export function anEntry(organisationId: string, given: Partial<AuditEntry> = {}): AuditEntry {
   const id = given.id ?? randomUUID();
   return {
-    ...{
-      id,
-      organisationId,
-      workspaceId: 'the-workspace',
-      at: createdAt,
-      actorType: 'api_key',
-      actorId: 'key-1',
-    },
-    ...{
-      actorName: 'Deployment',
-      action: 'create',
-      resourceType: 'workspaces',
-      resourceId: 'ws-1',
-      method: 'POST',
-    },
-    ...{ uri: '/v1/workspaces?x=1', requestId: `request-${id}`, status: 200, clientIp: '192.0.2.1' },
+    id,
+    organisationId,
+    workspaceId: 'the-workspace',
+    at: createdAt,
+    actorType: 'api_key',
+    actorId: 'key-1',
+    actorName: 'Deployment',
+    action: 'create',
+    resourceType: 'workspaces',
+    resourceId: 'ws-1',
+    method: 'POST',
+    uri: '/v1/workspaces?x=1',
+    requestId: `request-${id}`,
+    status: 200,
+    clientIp: '192.0.2.1',
     details: '{"body":{"name":"Blue"}}',
     ...given,
   };

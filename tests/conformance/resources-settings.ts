@@ -70,7 +70,10 @@ export function settingsAreStored(subject: Subject): void {
   test('overrides of workspaces replace only the version before them; those that say something are listed', async () => {
     const id = await newOrganisation(subject());
     const first: WorkspaceSettings = {
-      ...{ organisationId: id, workspaceId: 'ws-b', updatedAt: 5, version: 1 },
+      organisationId: id,
+      workspaceId: 'ws-b',
+      updatedAt: 5,
+      version: 1,
       overrides: {
         configs: { ...defaultSecurity.configs, membersWriteConfigs: true },
         user_api_keys: { maxPerWorkspace: undefined, defaultDays: 7, maxDays: undefined },

@@ -203,7 +203,11 @@ function changesAreNumbered(subject: Subject): void {
         (writer) => writer.settings.replaceOrganisation({ ...defaultSettings(two), version: 1 }),
         (writer) =>
           writer.settings.replaceWorkspace({
-            ...{ organisationId: two, workspaceId: 'any', overrides: {}, updatedAt: 1, version: 1 },
+            organisationId: two,
+            workspaceId: 'any',
+            overrides: {},
+            updatedAt: 1,
+            version: 1,
           }),
         (writer) => writer.records.insert(aRecord(two)),
         (writer) => writer.records.replace(aRecord(two)),

@@ -33,7 +33,9 @@ export function testTransferOfRecords(store: () => TransferStore): void {
   async function weir(args: readonly string[], box: SecretBox = testSecrets) {
     const lines: string[] = [];
     const tools: AdministrationTools = {
-      ...{ chainStart, verifyChain, clock: testClock },
+      chainStart,
+      verifyChain,
+      clock: testClock,
       atStore: (_, use) => use(store().resources),
       atKeys: () => Promise.reject(new Error('Not asked for.')),
       secretBox: () => Promise.resolve(box),
@@ -93,8 +95,14 @@ export function testTransferOfRecords(store: () => TransferStore): void {
         assert.ok(prompt && label);
         for (let number = 2; number <= 40; number++) {
           await records.addVersion('prompt', id, {
-            ...{ id: randomUUID(), recordId: prompt.id, name: 'x', data: prompt.data, createdBy: 'x' },
-            ...{ description: `${number}`, labelId: number === 17 ? label.id : '', createdAt: number },
+            id: randomUUID(),
+            recordId: prompt.id,
+            name: 'x',
+            data: prompt.data,
+            createdBy: 'x',
+            description: `${number}`,
+            labelId: number === 17 ? label.id : '',
+            createdAt: number,
           });
         }
       });
@@ -221,8 +229,14 @@ export function testTransferOfRecords(store: () => TransferStore): void {
         assert.ok(prompt);
         for (let number = 2; number <= 2100; number++) {
           await records.addVersion('prompt', id, {
-            ...{ id: randomUUID(), recordId: prompt.id, name: 'x', data: prompt.data, createdBy: 'x' },
-            ...{ description: '', labelId: '', createdAt: number },
+            id: randomUUID(),
+            recordId: prompt.id,
+            name: 'x',
+            data: prompt.data,
+            createdBy: 'x',
+            description: '',
+            labelId: '',
+            createdAt: number,
           });
         }
       });

@@ -109,8 +109,14 @@ function begin({ transport }: TransportUnderTest, request: Partial<UpstreamReque
   const listener = new Listener();
   listener.call = transport.send(
     {
-      ...{ origin: '', method: 'GET', path: '/', headers: [], body: null },
-      ...{ connectTimeoutMs: 10_000, headTimeoutMs: 10_000, idleTimeoutMs: 10_000 },
+      origin: '',
+      method: 'GET',
+      path: '/',
+      headers: [],
+      body: null,
+      connectTimeoutMs: 10_000,
+      headTimeoutMs: 10_000,
+      idleTimeoutMs: 10_000,
       ...request,
     },
     listener,

@@ -57,7 +57,9 @@ export async function startGridGateway(
     providers,
     ask: (client, wire, body, { stream, headers }) =>
       send(gateway.url, {
-        ...{ method: 'POST', path: client.path(askedModels[wire.dialect] as string, stream), body },
+        method: 'POST',
+        path: client.path(askedModels[wire.dialect] as string, stream),
+        body,
         headers: {
           'content-type': 'application/json',
           'x-service-provider': `@p-${wire.dialect}`,
@@ -81,8 +83,11 @@ function providersAt(url: string): NonNullable<TestGatewayOptions['providers']> 
     'p-anthropic-messages': { dialect: 'anthropic-messages', base_url: `${url}/anthropic/v1`, api_key: key },
     'p-google-gemini': { dialect: 'google-gemini', base_url: url, api_key: key },
     'p-bedrock-converse': {
-      ...{ dialect: 'bedrock-converse', base_url: url, aws_region: 'eu-central-1' },
-      ...{ aws_access_key_id: 'AKIAGRID', aws_secret_access_key: 'wJalrXUtnFEMI' },
+      dialect: 'bedrock-converse',
+      base_url: url,
+      aws_region: 'eu-central-1',
+      aws_access_key_id: 'AKIAGRID',
+      aws_secret_access_key: 'wJalrXUtnFEMI',
     },
     'p-cohere-v2': { dialect: 'cohere-v2', base_url: url, api_key: key },
   };

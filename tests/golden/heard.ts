@@ -43,17 +43,18 @@ export interface Heard {
 /** An answer of which nothing has been heard yet. */
 export function nothingHeard(): Heard {
   return {
-    ...{
-      text: '',
-      reasoning: '',
-      signatures: [],
-      calls: [],
-      refusal: '',
-      sources: [],
-      cited: [],
-      finish: '',
-    },
-    ...{ usage: undefined, error: undefined, ended: false, problems: [] },
+    text: '',
+    reasoning: '',
+    signatures: [],
+    calls: [],
+    refusal: '',
+    sources: [],
+    cited: [],
+    finish: '',
+    usage: undefined,
+    error: undefined,
+    ended: false,
+    problems: [],
   };
 }
 

@@ -57,8 +57,12 @@ function told({ providers }: GridGateway, { status, text, headers }: Received): 
     .replace(/"(created|created_at|completed_at)":\d+/g, '"time":0');
   const [seen] = providers.seen;
   return {
-    ...{ status, plain, dropped: headers['x-service-dropped'] },
-    ...{ asked: seen?.url, type: seen?.headers['content-type'], bytes: seen?.bytes.toString('utf8') },
+    status,
+    plain,
+    dropped: headers['x-service-dropped'],
+    asked: seen?.url,
+    type: seen?.headers['content-type'],
+    bytes: seen?.bytes.toString('utf8'),
   };
 }
 

@@ -52,7 +52,9 @@ describe('a client and a provider of the same wire', () => {
           // Members of the gateway's own, which it takes from this wire's clients.
           for (const message of (body.messages ?? []) as JsonObject[]) delete message.content_blocks;
           const received = await send(providers.url, {
-            ...{ method: 'POST', path: addressOf(client, stream), body },
+            method: 'POST',
+            path: addressOf(client, stream),
+            body,
             headers: { 'content-type': 'application/json', ...credentials },
           });
           assert.equal(received.status, 200, received.text);

@@ -223,7 +223,12 @@ const jammed = new RegExp(faultMessage.replaceAll('.', '\\.'));
 
 function failing(name: string, fault: Fault, expected: ExpectedFailure, only?: Scenario['only']): Scenario {
   return {
-    ...{ name, request: 'text', answer: 'text', fault, expected, sent: sent('Name a river.') },
+    name,
+    request: 'text',
+    answer: 'text',
+    fault,
+    expected,
+    sent: sent('Name a river.'),
     ...(only === undefined ? {} : { only }),
   };
 }

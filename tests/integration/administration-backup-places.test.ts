@@ -34,7 +34,8 @@ async function configOf(
 ): Promise<string> {
   const file = path.join(folder, `${name}.config.yaml`);
   const config = {
-    ...{ version: 1, storage: { resources: { url }, analytics: { url: 'none:' } } },
+    version: 1,
+    storage: { resources: { url }, analytics: { url: 'none:' } },
     ...(provider && { security: { trusted_hosts: [new URL(provider.url).host] } }),
     pipelines: [
       { name: 'admin', match: { routes: 'contributed' }, plugins: ['auth', 'management'] },
@@ -102,8 +103,12 @@ test(
       ...['completions.write', 'configs.create', 'configs.list'],
     ]);
     const rivers = {
-      ...{ name: 'Rivers', slug: 'rivers', ai_provider_id: 'openai', key: secretKey },
-      ...{ workspace_id: premises.workspace, configurations: { custom_host: `${provider.url}/openai/v1` } },
+      name: 'Rivers',
+      slug: 'rivers',
+      ai_provider_id: 'openai',
+      key: secretKey,
+      workspace_id: premises.workspace,
+      configurations: { custom_host: `${provider.url}/openai/v1` },
     };
     await operate(began.url, { path: '/integrations', body: rivers });
     await addConfig(began.url, premises.key, 'of the server');
@@ -148,7 +153,9 @@ test('a backup of the last release is restored, and the next start brings its sc
 
   // A folder as that release left it.
   const identity = await openIdentity(old.data, {
-    ...{ presetKey: ownerKey, ownerEmail: undefined, keyPrefix: 'wk' },
+    presetKey: ownerKey,
+    ownerEmail: undefined,
+    keyPrefix: 'wk',
   });
   const { defaultOrganisationId: organisationId, defaultWorkspaceId } = identity.directory;
   const engine = await startPglite({ directory: path.join(old.data, 'resources'), log, clock });
@@ -156,14 +163,23 @@ test('a backup of the last release is restored, and the next start brings its sc
   const database = await openDatabase({ place: engine, log, clock, migrations });
   const resources = createResources({ database, clock, log });
   const directory = createDirectory({
-    ...{ base: identity.directory, owner: identity.owner, resources, clock, log },
+    base: identity.directory,
+    owner: identity.owner,
+    resources,
+    clock,
+    log,
     metrics: new RecordingMetrics(),
   });
   await directory.start();
   const hash = createHash('sha256').update(secret).digest('base64');
   const key = aKey(organisationId, {
-    ...{ workspaceId: defaultWorkspaceId, secrets: [{ hash, expiresAt: undefined }], defaults: {} },
-    ...{ expiresAt: undefined, rateLimits: [], usageLimits: undefined, scopes: ['completions.write'] },
+    workspaceId: defaultWorkspaceId,
+    secrets: [{ hash, expiresAt: undefined }],
+    defaults: {},
+    expiresAt: undefined,
+    rateLimits: [],
+    usageLimits: undefined,
+    scopes: ['completions.write'],
   });
   await directory.resources.write(organisationId, ({ apiKeys }) => apiKeys.insert(key));
   directory.close();

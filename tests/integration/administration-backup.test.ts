@@ -50,7 +50,9 @@ async function assertServes(url: string): Promise<void> {
   assert.equal(answer.status, 200, answer.text);
   assert.equal(provider.seen.at(-1)?.headers['authorization'], `Bearer ${secretKey}`);
   const rendered = await call(url, {
-    ...{ path: `/prompts/${prompt}/render`, key: premises.key, body: { variables: { country: 'Austria' } } },
+    path: `/prompts/${prompt}/render`,
+    key: premises.key,
+    body: { variables: { country: 'Austria' } },
   });
   assert.match(rendered.text, /rivers of Austria/);
 }
@@ -81,8 +83,12 @@ test('backup, restore and import', async (t) => {
     const { url } = gateway;
     premises = await makePremises(url, 'Laboratory', scopes);
     const rivers = {
-      ...{ name: 'Rivers', slug: 'rivers', ai_provider_id: 'openai', key: secretKey },
-      ...{ workspace_id: premises.workspace, configurations: { custom_host: `${provider.url}/openai/v1` } },
+      name: 'Rivers',
+      slug: 'rivers',
+      ai_provider_id: 'openai',
+      key: secretKey,
+      workspace_id: premises.workspace,
+      configurations: { custom_host: `${provider.url}/openai/v1` },
     };
     await operate(url, { path: '/integrations', body: rivers });
     const string = JSON.stringify([{ role: 'user', content: 'Name the rivers of {{country}}.' }]);

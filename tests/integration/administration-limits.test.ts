@@ -23,7 +23,9 @@ async function begin(t: TestContext, limits: object = {}) {
     return answer.json();
   };
   const made = await operate('POST', '/api-keys/workspace/service', {
-    ...{ name: 'served', scopes: ['completions.write'], workspace_id: workspaceId },
+    name: 'served',
+    scopes: ['completions.write'],
+    workspace_id: workspaceId,
     ...limits,
   });
   return { administration, operate, made, workspaceId, ask: asking(administration, made.key) };
@@ -54,7 +56,9 @@ test('a key keeps to its limits, as they are after the latest change', async (t)
 test('the keys of a workspace keep to its limits together', async (t) => {
   const { ask, operate, administration, workspaceId } = await begin(t);
   const second = await operate('POST', '/api-keys/workspace/service', {
-    ...{ name: 'second', scopes: ['completions.write'], workspace_id: workspaceId },
+    name: 'second',
+    scopes: ['completions.write'],
+    workspace_id: workspaceId,
   });
   const askSecond = asking(administration, second.key);
   assert.equal(await ask(), 'served');
@@ -67,14 +71,20 @@ test('the keys of a workspace keep to its limits together', async (t) => {
 test('a provider and the integration behind it are passed over when they are used up', async (t) => {
   const { ask, operate, workspaceId } = await begin(t);
   await operate('POST', '/integrations', {
-    ...{ name: 'Narrow', slug: 'narrow', ai_provider_id: 'mock', create_default_provider: false },
+    name: 'Narrow',
+    slug: 'narrow',
+    ai_provider_id: 'mock',
+    create_default_provider: false,
   });
   await operate('PUT', '/integrations/narrow/workspaces', {
     workspaces: [{ id: workspaceId, enabled: true, rate_limits: requests(2) }],
   });
   const provider = { integration_id: 'narrow', workspace_id: workspaceId };
   await operate('POST', '/providers', {
-    ...{ name: 'Narrow', slug: 'narrow-one', ...provider, rate_limits: requests(1)[0] },
+    name: 'Narrow',
+    slug: 'narrow-one',
+    ...provider,
+    rate_limits: requests(1)[0],
   });
   const config = (targets: readonly object[]) => ({
     'x-service-config': JSON.stringify({ strategy: { mode: 'fallback' }, targets }),

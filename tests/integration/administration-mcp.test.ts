@@ -21,7 +21,11 @@ test('what the reference server offers is found out, kept, switched and tested',
     return answer.json();
   };
   const integration = {
-    ...{ name: 'Everything', slug: 'everything', url: server.url, transport: 'http', auth_type: 'none' },
+    name: 'Everything',
+    slug: 'everything',
+    url: server.url,
+    transport: 'http',
+    auth_type: 'none',
     workspace_id: workspaceId,
   };
   await ok({ path: '/mcp-integrations', body: integration });

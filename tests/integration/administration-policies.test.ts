@@ -144,7 +144,9 @@ describe('rate-limit policies', { skip: postgresMissing || redisMissing, timeout
 
   test('both gateways count together, in groups of what requests say', async () => {
     const path = await makePolicy({
-      ...{ type: 'requests', value: 3, conditions: [{ key: 'model', value: 'counted-*' }] },
+      type: 'requests',
+      value: 3,
+      conditions: [{ key: 'model', value: 'counted-*' }],
       group_by: [{ key: 'metadata.user' }, { key: 'model' }],
     });
     await untilKnownThere();
@@ -208,9 +210,7 @@ describe('rate-limit policies', { skip: postgresMissing || redisMissing, timeout
   for (const [condition, value, about, beside] of cases) {
     test(`a condition on a ${condition}`, async () => {
       const [key = ''] = condition.split(' ');
-      const path = await makePolicy({
-        ...{ type: 'requests', value: 1, conditions: [{ key, value: value() }] },
-      });
+      const path = await makePolicy({ type: 'requests', value: 1, conditions: [{ key, value: value() }] });
       assert.deepEqual(await statuses(here, [about(), about(), beside(), beside()]), [200, 429, 200, 200]);
       await operate(here.url, { method: 'DELETE', path });
     });
@@ -223,7 +223,11 @@ describe('rate-limit policies', { skip: postgresMissing || redisMissing, timeout
       ['workspace_id', premises.workspace],
     ] as const) {
       const body = {
-        ...{ name: key, type: 'requests', unit: 'rpd', value: 1, conditions: [{ key, value }] },
+        name: key,
+        type: 'requests',
+        unit: 'rpd',
+        value: 1,
+        conditions: [{ key, value }],
         group_by: [{ key: 'organisation_id' }],
       };
       const { id } = await operate(here.url, { path: '/policies/rate-limits', body });

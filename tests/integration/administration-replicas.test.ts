@@ -63,7 +63,8 @@ describe('gateways that start on one server', { skip: postgresMissing }, () => {
     const started = async (data: string): Promise<WeirProcess> =>
       startWeir({
         // So long that the directory asks several times before the end.
-        ...{ data, env: { ...secret, WEIR_DRAIN_DELAY_MS: '3000' } },
+        data,
+        env: { ...secret, WEIR_DRAIN_DELAY_MS: '3000' },
         yaml: {
           version: 1,
           storage: { resources: { url: later.url }, analytics: { url: 'none:' } },

@@ -75,7 +75,9 @@ async function makeEverything(
   ] as const) {
     const { id } = await operate(url, { path: `/secret-references/${reference}` });
     const body = {
-      ...{ name: `The ${slug}`, slug, ai_provider_id: 'openai' },
+      name: `The ${slug}`,
+      slug,
+      ai_provider_id: 'openai',
       configurations: { custom_host: `${provider.url}/openai/v1` },
       secret_mappings: [{ target_field: 'key', secret_reference_id: id }],
     };

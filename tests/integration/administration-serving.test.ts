@@ -48,8 +48,12 @@ async function setUp(t: TestContext): Promise<Setting> {
   });
   const premises = await makePremises(weir.url, 'Laboratory', scopes);
   const rivers = {
-    ...{ name: 'Rivers', slug: 'rivers', ai_provider_id: 'openai', key: 'sk-0123456789-abcdef' },
-    ...{ workspace_id: premises.workspace, configurations: { custom_host: `${provider.url}/openai/v1` } },
+    name: 'Rivers',
+    slug: 'rivers',
+    ai_provider_id: 'openai',
+    key: 'sk-0123456789-abcdef',
+    workspace_id: premises.workspace,
+    configurations: { custom_host: `${provider.url}/openai/v1` },
   };
   await operate(weir.url, { path: '/integrations', body: rivers });
   return { ...premises, url: weir.url, provider, data, stop: () => weir.stop() };
@@ -66,7 +70,8 @@ function logged({ url, key }: Setting, request: string | null): Promise<any> {
 /** A prompt of two messages, one of them out of a partial, and a label on its first version. */
 async function makePrompt({ url, key }: Setting) {
   const partial = await operate(url, {
-    ...{ path: '/prompts/partials', key },
+    path: '/prompts/partials',
+    key,
     body: { name: 'Tone', string: 'You speak {{language}}.' },
   });
   const string = JSON.stringify([
@@ -75,13 +80,17 @@ async function makePrompt({ url, key }: Setting) {
   ]);
   const version = { string, parameters: { temperature: 0 }, virtual_key: 'rivers', model: 'gpt-5.1' };
   const { slug, version_id } = await operate(url, {
-    ...{ path: '/prompts', key },
+    path: '/prompts',
+    key,
     body: { name: 'Rivers', ...version },
   });
   const { id: label } = await operate(url, { path: '/labels', key, body: { name: 'live' } });
   const mark = (version: string): Promise<unknown> =>
     operate(url, {
-      ...{ method: 'PUT', path: `/prompts/${slug}/versions/${version}`, key, body: { label_id: label } },
+      method: 'PUT',
+      path: `/prompts/${slug}/versions/${version}`,
+      key,
+      body: { label_id: label },
     });
   await mark(version_id);
   return { slug, partial: partial.slug, mark };
@@ -148,7 +157,8 @@ test(
     await t.test('mistakes of templates are told with their place', async () => {
       const partials = { path: '/prompts/partials', key };
       const other = await operate(url, {
-        ...{ ...partials, body: { name: 'Other', string: `{{>${prompt.partial}}}` } },
+        ...partials,
+        body: { name: 'Other', string: `{{>${prompt.partial}}}` },
       });
       for (const [string, wanted] of [
         ['One\nTwo {{country', /\/string.*line 2, column 5: the tag is never closed/],
@@ -159,7 +169,10 @@ test(
         ],
       ] as const) {
         const refused = await call(url, {
-          ...{ method: 'PUT', path: `/prompts/partials/${prompt.partial}`, key, body: { string } },
+          method: 'PUT',
+          path: `/prompts/partials/${prompt.partial}`,
+          key,
+          body: { string },
         });
         assert.equal(refused.status, 400);
         assert.match(refused.json().data.message, wanted);
@@ -173,7 +186,9 @@ test(
       const config = { retry: { attempts: 1 }, targets: [{ provider: '@rivers' }] };
       const { data } = await operate(url, { path: '/configs', key, body: { name: 'Main', config } });
       const client = new OpenAI({
-        ...{ apiKey: key, baseURL: `${url}/v1`, defaultHeaders: { 'x-service-config': data.slug } },
+        apiKey: key,
+        baseURL: `${url}/v1`,
+        defaultHeaders: { 'x-service-config': data.slug },
       });
       const messages = [{ role: 'user' as const, content: 'Hello' }];
       const { response } = await client.chat.completions
@@ -185,7 +200,9 @@ test(
         [data.slug, 'rivers', 'openai', ''],
       );
       const prompted = await call(url, {
-        ...{ path: `/prompts/${prompt.slug}@live/completions`, key, body: { variables } },
+        path: `/prompts/${prompt.slug}@live/completions`,
+        key,
+        body: { variables },
       });
       const { metrics, request } = await logged(setting, String(prompted.headers['x-service-request-id']));
       assert.deepEqual([metrics.prompt, metrics.provider, metrics.config], [prompt.slug, 'rivers', '']);
@@ -209,7 +226,8 @@ test(
           .sort();
       const allow = (slug: string, models: readonly string[]): Promise<unknown> =>
         operate(url, {
-          ...{ method: 'PUT', path: `/integrations/${slug}/models` },
+          method: 'PUT',
+          path: `/integrations/${slug}/models`,
           body: {
             allow_all_models: false,
             models: models.map((one) => ({ slug: one, enabled: one !== 'gpt-4' })),
@@ -217,7 +235,8 @@ test(
         });
       const grant = (enabled: boolean): Promise<unknown> =>
         operate(url, {
-          ...{ method: 'PUT', path: '/integrations/seas/workspaces' },
+          method: 'PUT',
+          path: '/integrations/seas/workspaces',
           body: { workspaces: [{ id: workspace, enabled }] },
         });
       await allow('rivers', ['gpt-5.1', 'gpt-4']);

@@ -20,7 +20,7 @@ let weir: WeirProcess;
 
 const start = (): Promise<WeirProcess> =>
   startWeir({
-    ...{ data },
+    data,
     yaml: {
       version: 1,
       storage: {
@@ -51,7 +51,9 @@ interface Call {
 /** Calls the administration API with the owner's key; fails unless it answers 200. */
 async function manage({ method, path: below, body, key = ownerKey }: Call) {
   const answer = await send(weir.url, {
-    ...{ method, path: `/v1${below}`, headers: { 'x-service-api-key': key } },
+    method,
+    path: `/v1${below}`,
+    headers: { 'x-service-api-key': key },
     ...(body !== undefined && { body }),
   });
   assert.equal(answer.status, 200, `${method} ${below}: ${answer.text}`);
@@ -106,7 +108,9 @@ describe('administration', () => {
     const request = String(answer.headers['x-service-request-id']);
     const record = await eventually(async () => {
       const found = await send(weir.url, {
-        ...{ method: 'GET', path: `/v1/logs/${request}`, headers: { 'x-service-api-key': ownerKey } },
+        method: 'GET',
+        path: `/v1/logs/${request}`,
+        headers: { 'x-service-api-key': ownerKey },
       });
       return found.status === 200 ? found.json() : undefined;
     });

@@ -41,7 +41,10 @@ async function begin(t: TestContext, { options, first = failing, ...rest }: Part
     return send(gateway.url, asking({ ...more, headers: { ...more.headers, ...named } }));
   };
   return {
-    ...{ gateway, down, up, ask },
+    gateway,
+    down,
+    up,
+    ask,
     told: async (config: object | undefined, more?: Asked): Promise<string> => brief(await ask(config, more)),
   };
 }

@@ -61,7 +61,10 @@ async function begin(t: TestContext, { answer, embed, options, ...rest }: Parts 
   const ask = (content: string, { body, ...more }: Asked = {}): Promise<Received> =>
     send(gateway.url, asking({ ...more, body: { messages: [{ role: 'user', content }], ...body } }));
   return {
-    ...{ gateway, upstream, vectors, ask },
+    gateway,
+    upstream,
+    vectors,
+    ask,
     told: async (content: string, more: Asked = {}): Promise<string> => brief(await ask(content, more)),
     embedded: () => vectors.requests.length,
   };

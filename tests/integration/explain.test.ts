@@ -107,21 +107,25 @@ describe('x-service-explain', { skip: chdbMissing }, () => {
     const place = 'config.targets[1]';
     assert.deepEqual(decision.plan, [
       {
-        ...{ path: 'config', mode: 'conditional', reason: 'condition 1 matched' },
+        path: 'config',
+        mode: 'conditional',
+        reason: 'condition 1 matched',
         candidates: [
           { path: 'config.targets[0]', name: 'small' },
           { path: place, name: 'large', order: 1 },
         ],
       },
       {
-        ...{ path: place, mode: 'fallback' },
+        path: place,
+        mode: 'fallback',
         candidates: [
           { path: `${place}.targets[0]`, order: 1 },
           { path: `${place}.targets[1]`, order: 2 },
         ],
       },
       {
-        ...{ path: `${place}.targets[1]`, mode: 'loadbalance' },
+        path: `${place}.targets[1]`,
+        mode: 'loadbalance',
         candidates: [
           { path: `${place}.targets[1].targets[0]`, score: 3, order: 1 },
           { path: `${place}.targets[1].targets[1]`, score: 0, skipped: 'weight 0' },
@@ -171,7 +175,8 @@ describe('x-service-explain', { skip: chdbMissing }, () => {
 
   test('attempts that run at once', async () => {
     const config = {
-      ...{ strategy: { mode: 'loadbalance' }, hedge: { after_ms: 50 } },
+      strategy: { mode: 'loadbalance' },
+      hedge: { after_ms: 50 },
       targets: [
         { provider: 'mock', weight: 1000, override_params: { model: 'mock:latency_ms=20000' } },
         { provider: 'mock', weight: 0.001, override_params: { model: 'mock-gpt' } },

@@ -44,7 +44,8 @@ after(async () => {
 
 async function admin(where: string, { method, body }: { method?: string; body?: unknown } = {}) {
   const answer = await send(weir.url, {
-    ...{ path: `/v1${where}`, method: method ?? (body === undefined ? 'GET' : 'POST') },
+    path: `/v1${where}`,
+    method: method ?? (body === undefined ? 'GET' : 'POST'),
     ...(body !== undefined && { body }),
     headers: { 'x-service-api-key': ownerKey },
   });
@@ -144,9 +145,7 @@ describe('exports over a real gateway', { skip: chdbMissing }, () => {
     await weir.stop();
     const { accessKeyId, secretAccessKey } = s3.keys;
     weir = await startWeir({
-      yaml: yaml({
-        ...{ url: `s3://${s3.bucket}/weir`, region: s3.region, endpoint: s3.origin, path_style: true },
-      }),
+      yaml: yaml({ url: `s3://${s3.bucket}/weir`, region: s3.region, endpoint: s3.origin, path_style: true }),
       data,
       env: { AWS_ACCESS_KEY_ID: accessKeyId, AWS_SECRET_ACCESS_KEY: secretAccessKey },
     });

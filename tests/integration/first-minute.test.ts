@@ -86,7 +86,8 @@ describe('with no configuration at all', { skip: chdbMissing }, () => {
 
     const authorization = `Bearer ${owner}`;
     const bare = await send(weir.url, {
-      ...{ path: '/v1/chat/completions', headers: { authorization } },
+      path: '/v1/chat/completions',
+      headers: { authorization },
       body: { model: '@mock/mock-gpt', messages: [{ role: 'user', content: 'Hello' }] },
     });
     assert.equal(bare.status, 200, bare.text);
@@ -119,8 +120,10 @@ describe('a first start that ends before it listens leaves no owner key that was
     const chat = { model: 'mock-gpt', messages: [{ role: 'user', content: 'Hello' }] };
     const headers = { authorization: `Bearer ${owner}`, 'x-service-provider': 'mock' };
     const { status, text } = await send(weir.url, {
-      ...{ method: 'POST', path: '/v1/chat/completions' },
-      ...{ headers: { ...headers, 'content-type': 'application/json' }, body: JSON.stringify(chat) },
+      method: 'POST',
+      path: '/v1/chat/completions',
+      headers: { ...headers, 'content-type': 'application/json' },
+      body: JSON.stringify(chat),
     });
     assert.equal(status, 200, text);
     await weir.stop();
@@ -144,7 +147,9 @@ describe('a first start that ends before it listens leaves no owner key that was
     const identity = path.join(data, 'identity.json');
     await mkdir(data);
     const killed = startWeir({
-      ...{ yaml: withoutLogs, data, env },
+      yaml: withoutLogs,
+      data,
+      env,
       onChild: (child) =>
         void eventually(
           () => existsSync(identity) || undefined,

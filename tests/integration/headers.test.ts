@@ -8,19 +8,21 @@ import { handshake, secret, startRealtime } from '../kit/realtime-kit.ts';
 
 const question = { model: 'm', messages: [{ role: 'user', content: 'Hello' }] };
 const completion = {
-  ...{ id: 'c', object: 'chat.completion', created: 1, model: 'm' },
+  id: 'c',
+  object: 'chat.completion',
+  created: 1,
+  model: 'm',
   choices: [{ index: 0, message: { role: 'assistant', content: 'Hi' }, finish_reason: 'stop' }],
 };
 const message = {
-  ...{
-    id: 'm',
-    type: 'message',
-    role: 'assistant',
-    model: 'm',
-    stop_reason: 'end_turn',
-    stop_sequence: null,
-  },
-  ...{ content: [{ type: 'text', text: 'Hi' }], usage: { input_tokens: 1, output_tokens: 1 } },
+  id: 'm',
+  type: 'message',
+  role: 'assistant',
+  model: 'm',
+  stop_reason: 'end_turn',
+  stop_sequence: null,
+  content: [{ type: 'text', text: 'Hi' }],
+  usage: { input_tokens: 1, output_tokens: 1 },
 };
 
 /** A gateway before a host that speaks the client's wire (`chat`) and one that speaks another (`claude`). */
@@ -55,8 +57,12 @@ for (const prefix of ['x-service', 'x-portkey']) {
         const { reached } = await start(t);
         const own = { [`${prefix}-provider`]: provider };
         const clients = {
-          ...{ 'x-secret': 's', 'x-tenant': 't', 'openai-beta': 'b', 'accept-language': 'de' },
-          ...{ traceparent, baggage: 'a=1' },
+          'x-secret': 's',
+          'x-tenant': 't',
+          'openai-beta': 'b',
+          'accept-language': 'de',
+          traceparent,
+          baggage: 'a=1',
         };
         const { 'openai-beta': beta, ...plain } = await reached({ ...own, ...clients });
         assert.equal(beta, provider === 'chat' ? 'b' : undefined);
@@ -65,7 +71,10 @@ for (const prefix of ['x-service', 'x-portkey']) {
           ['s', 't', undefined, undefined],
         );
         const steered = await reached({
-          ...{ ...own, ...clients, [`${prefix}-nitro-mode`]: 'true', [`${prefix}-request-timeout`]: '60000' },
+          ...own,
+          ...clients,
+          [`${prefix}-nitro-mode`]: 'true',
+          [`${prefix}-request-timeout`]: '60000',
           [`${prefix}-forward-headers`]: 'OpenAI-Beta, accept-language, x-absent, traceparent, baggage',
           [`${prefix}-sensitive-headers`]: 'X-Secret, traceparent, content-type',
         });

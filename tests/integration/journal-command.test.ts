@@ -107,7 +107,10 @@ describe('weir journal beside a gateway and after it', { skip: chdbMissing }, ()
     assert.equal(fromQuarantine.code, 0, fromQuarantine.stderr);
     assert.deepEqual(JSON.parse(fromQuarantine.stdout), {
       added: { requests: 1, bodies: 0, feedback: 0 },
-      ...{ known: 0, removed_files: 1, faults: [], fault_count: 0 },
+      known: 0,
+      removed_files: 1,
+      faults: [],
+      fault_count: 0,
     });
     const again = await journal(home, 'replay', own, '--table', 'requests');
     assert.match(again.stdout, /^0 rows are back .* 5 were there or stored already/m);

@@ -34,11 +34,15 @@ before(async () => {
       providers: {
         translated: { dialect: 'anthropic-messages', base_url: `${mock.url}/v1`, credentials: 'none' },
         strict: {
-          ...{ dialect: 'anthropic-messages', base_url: `${mock.url}/v1`, credentials: 'none' },
+          dialect: 'anthropic-messages',
+          base_url: `${mock.url}/v1`,
+          credentials: 'none',
           on_drop: 'refuse',
         },
         held: {
-          ...{ dialect: 'anthropic-messages', base_url: `${mock.url}/v1`, api_key: 'hunter2-held' },
+          dialect: 'anthropic-messages',
+          base_url: `${mock.url}/v1`,
+          api_key: 'hunter2-held',
           headers: {
             'openai-beta': 'hunter2-beta',
             'x-own': 'hunter2-own',
@@ -137,9 +141,13 @@ describe('GET /logs/{id}', { skip: chdbMissing }, () => {
 
   test('the headers of the request, without what may be secret', async () => {
     const headers = {
-      ...{ authorization: 'Bearer hunter2-a', cookie: 'a=hunter2-b', 'x-mine': 'hunter2-c' },
-      ...{ 'x-service-trace-id': 'trace-of-headers', 'user-agent': 'told/1.0' },
-      ...{ 'x-service-sensitive-headers': 'accept-language', 'accept-language': 'hunter2-d' },
+      authorization: 'Bearer hunter2-a',
+      cookie: 'a=hunter2-b',
+      'x-mine': 'hunter2-c',
+      'x-service-trace-id': 'trace-of-headers',
+      'user-agent': 'told/1.0',
+      'x-service-sensitive-headers': 'accept-language',
+      'accept-language': 'hunter2-d',
     };
     const log = await entry(idOf(await chat({ provider: 'translated', headers })));
     const { headers: told } = log.request;

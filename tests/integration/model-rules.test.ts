@@ -35,74 +35,107 @@ const places: Readonly<Record<string, Place>> = {
   'the body': (model) => ({ ...chat, headers: at('@chat'), body: { model, messages } }),
   'the body behind @slug/': (model) => ({ ...chat, body: { model: `@chat/${model}`, messages } }),
   'a body of Messages': (model) => ({
-    ...{ path: '/v1/messages', headers: at('@chat'), body: { model, messages, max_tokens: 5 } },
+    path: '/v1/messages',
+    headers: at('@chat'),
+    body: { model, messages, max_tokens: 5 },
   }),
   'a body without a content type': (model) => ({
-    ...{ ...chat, headers: { ...at('@chat'), 'content-type': '' } },
+    ...chat,
+    headers: { ...at('@chat'), 'content-type': '' },
     body: JSON.stringify({ model, messages }),
   }),
   'a body that the gateway does not model': (model) => ({
-    ...{ path: '/v1/videos', headers: at('@chat'), body: { model, prompt: 'x' } },
+    path: '/v1/videos',
+    headers: at('@chat'),
+    body: { model, prompt: 'x' },
   }),
   'a body of images behind @slug/': (model) => ({
-    ...{ path: '/v1/images/generations', body: { model: `@chat/${model}`, prompt: 'x' } },
+    path: '/v1/images/generations',
+    body: { model: `@chat/${model}`, prompt: 'x' },
   }),
   'the fallbacks of a body': (model) => ({
-    ...{ ...chat, headers: at('@chat'), body: { ...plain, models: [allowed, model] } },
+    ...chat,
+    headers: at('@chat'),
+    body: { ...plain, models: [allowed, model] },
   }),
   'a form': (model) => ({ path: '/v1/audio/transcriptions', ...form(model) }),
   "Gemini's path": (model) => ({
-    ...{ path: `/v1beta/models/${model}:generateContent`, headers: at('@gem'), body: { contents } },
+    path: `/v1beta/models/${model}:generateContent`,
+    headers: at('@gem'),
+    body: { contents },
   }),
   "Gemini's path, streamed": (model) => ({
-    ...{ path: `/v1beta/models/${model}:streamGenerateContent`, headers: at('@gem'), body: { contents } },
+    path: `/v1beta/models/${model}:streamGenerateContent`,
+    headers: at('@gem'),
+    body: { contents },
   }),
   "Gemini's path behind @slug/": (model) => ({
-    ...{ path: `/v1beta/models/@gem/${model}:generateContent`, body: { contents } },
+    path: `/v1beta/models/@gem/${model}:generateContent`,
+    body: { contents },
   }),
   "Gemini's path, encoded": (model) => ({
     path: `/v1beta/models/${model.replace('-', '%2D')}:generateContent`,
-    ...{ headers: at('@gem'), body: { contents } },
+    headers: at('@gem'),
+    body: { contents },
   }),
   "Gemini's path of an operation": (model) => ({
-    ...{ path: `/v1beta/models/${model}:countTokens`, headers: at('@gem'), body: { contents } },
+    path: `/v1beta/models/${model}:countTokens`,
+    headers: at('@gem'),
+    body: { contents },
   }),
   "Gemini's path, translated to a chat": (model) => ({
-    ...{ path: `/v1beta/models/${model}:generateContent`, headers: at('@chat'), body: { contents } },
+    path: `/v1beta/models/${model}:generateContent`,
+    headers: at('@chat'),
+    body: { contents },
   }),
   "Azure's path": (model) => ({
     path: `/v1/openai/deployments/${model}/chat/completions?api-version=2024-10-21`,
-    ...{ headers: at('@chat'), body: { messages } },
+    headers: at('@chat'),
+    body: { messages },
   }),
   "Bedrock's path": (model) => ({
-    ...{ path: `/v1/model/${model}/converse`, headers: at('@chat'), body: { messages: [] } },
+    path: `/v1/model/${model}/converse`,
+    headers: at('@chat'),
+    body: { messages: [] },
   }),
   'a query': (model) => ({
-    ...{ path: `/v1/audio/speech?model=${model}`, headers: at('@chat'), body: { ...plain, input: 'x' } },
+    path: `/v1/audio/speech?model=${model}`,
+    headers: at('@chat'),
+    body: { ...plain, input: 'x' },
   }),
   'override_params of a config': (model) => ({
-    ...{ ...chat, headers: config({ provider: '@chat', override_params: { model } }), body: plain },
+    ...chat,
+    headers: config({ provider: '@chat', override_params: { model } }),
+    body: plain,
   }),
   "override_params of a config, at Gemini's path": (model) => ({
     path: `/v1beta/models/${allowed}:generateContent`,
-    ...{ headers: config({ provider: '@gem', override_params: { model } }), body: { contents } },
+    headers: config({ provider: '@gem', override_params: { model } }),
+    body: { contents },
   }),
   'override_params of the second target': (model) => ({
-    ...{ ...chat, body: plain },
+    ...chat,
+    body: plain,
     headers: config({
       strategy: { mode: 'fallback' },
       targets: [{ provider: '@down' }, { provider: '@chat', override_params: { model } }],
     }),
   }),
   'default_params of a config': (model) => ({
-    ...{ ...chat, body: { messages } },
+    ...chat,
+    body: { messages },
     headers: config({ provider: '@chat', default_params: { model } }),
   }),
   'a config of the file': (model) => ({
-    ...{ ...chat, headers: { 'x-service-config': `says-${model}` }, body: plain },
+    ...chat,
+    headers: { 'x-service-config': `says-${model}` },
+    body: plain,
   }),
   'the deployment of a provider': (model) => ({
-    ...{ ...chat, headers: at(`@azure-${model}`), body: plain, onlyBlocks: true },
+    ...chat,
+    headers: at(`@azure-${model}`),
+    body: plain,
+    onlyBlocks: true,
   }),
 };
 
@@ -113,8 +146,13 @@ const rules = {
 
 async function start(t: TestContext, options: object) {
   const answer = JSON.stringify({
-    ...{ id: 'x', object: 'chat.completion', created: 1, model: 'm', choices: [] },
-    ...{ usage: {}, candidates: [] },
+    id: 'x',
+    object: 'chat.completion',
+    created: 1,
+    model: 'm',
+    choices: [],
+    usage: {},
+    candidates: [],
   });
   const upstream = await startUpstream(t, (request, response) => {
     const isDown = request.url?.startsWith('/down') === true;
@@ -123,7 +161,10 @@ async function start(t: TestContext, options: object) {
   });
   const base_url = `${upstream.url}/v1`;
   const azure = (name: string): object => ({
-    ...{ dialect: 'azure-openai', base_url: upstream.url, api_key: 'k', azure_deployment_id: name },
+    dialect: 'azure-openai',
+    base_url: upstream.url,
+    api_key: 'k',
+    azure_deployment_id: name,
     azure_api_version: '2024-10-21',
   });
   const gateway = await startTestGateway(t, {

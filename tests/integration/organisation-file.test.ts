@@ -43,7 +43,9 @@ test('keys of the file work without a store, and follow it', async (t) => {
   await home.write('gateway.config.yaml', configuration(key('third', 'workspace: ws-lub')));
   const problems = await eventually(async () => {
     const answer = await send(weir.url, {
-      ...{ method: 'GET', path: '/status', headers: { 'x-service-api-key': ownerKey } },
+      method: 'GET',
+      path: '/status',
+      headers: { 'x-service-api-key': ownerKey },
     });
     return answer.json().config_error?.problems as string[] | undefined;
   });

@@ -61,19 +61,21 @@ const names = hostile
   .filter((name) => !allowed.has(name));
 
 const completion = JSON.stringify({
-  ...{ id: 'c', object: 'chat.completion', created: 1, model: 'm' },
+  id: 'c',
+  object: 'chat.completion',
+  created: 1,
+  model: 'm',
   choices: [{ index: 0, message: { role: 'assistant', content: 'Hi' }, finish_reason: 'stop' }],
 });
 const message = JSON.stringify({
-  ...{
-    id: 'm',
-    type: 'message',
-    role: 'assistant',
-    model: 'm',
-    stop_reason: 'end_turn',
-    stop_sequence: null,
-  },
-  ...{ content: [{ type: 'text', text: 'Hi' }], usage: { input_tokens: 1, output_tokens: 1 } },
+  id: 'm',
+  type: 'message',
+  role: 'assistant',
+  model: 'm',
+  stop_reason: 'end_turn',
+  stop_sequence: null,
+  content: [{ type: 'text', text: 'Hi' }],
+  usage: { input_tokens: 1, output_tokens: 1 },
 });
 const chunk =
   'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n';
@@ -147,18 +149,18 @@ test('no header of a provider acts on the origin or the connection of the gatewa
     'an error': { path: '/v1/fails', body: chat },
     'an answer that is passed through': { path: '/v1/things', method: 'GET' },
     'a translated answer': {
-      ...{
-        path: '/v1/chat/completions',
-        body: chat,
-        headers: { ...callers, 'x-service-provider': '@claude' },
-      },
+      path: '/v1/chat/completions',
+      body: chat,
+      headers: { ...callers, 'x-service-provider': '@claude' },
     },
     'an answer that is stored': { path: '/v1/chat/completions', body: { ...chat, seed: 1 }, headers: cached },
     'an answer from the cache': { path: '/v1/chat/completions', body: { ...chat, seed: 1 }, headers: cached },
   };
   for (const [way, { path, method = 'POST', headers = callers, body }] of Object.entries(ways)) {
     const answer = await send(gateway.url, {
-      ...{ path, method, headers: headers as Record<string, string> },
+      path,
+      method,
+      headers: headers as Record<string, string>,
       ...(body === undefined ? {} : { body }),
     });
     assert.equal(answer.status, way === 'an error' ? 500 : 200, `${way}: ${answer.text}`);

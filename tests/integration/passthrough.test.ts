@@ -96,8 +96,13 @@ async function receive(message: IncomingMessage, response: ServerResponse): Prom
     return;
   }
   const request: Seen = {
-    ...{ method: message.method ?? '', url: message.url ?? '', rawHeaders: message.rawHeaders },
-    ...{ headers: message.headers, bytes, sha256: hash.digest('hex'), body: Buffer.concat(kept) },
+    method: message.method ?? '',
+    url: message.url ?? '',
+    rawHeaders: message.rawHeaders,
+    headers: message.headers,
+    bytes,
+    sha256: hash.digest('hex'),
+    body: Buffer.concat(kept),
   };
   seen.push(request);
   answer(response, request);
@@ -358,7 +363,8 @@ describe('answers', () => {
       gzip.flush(constants.Z_SYNC_FLUSH);
     };
     const { response } = await begin(weir.url, {
-      ...{ path: '/v1/chat/completions', body: asks },
+      path: '/v1/chat/completions',
+      body: asks,
       headers: { ...key, 'accept-encoding': 'gzip' },
     });
     const chunks: Buffer[] = [];

@@ -12,13 +12,13 @@ const operations = Object.entries(wantedOperations)
   .filter(({ method, path }) => `${method} ${path}` !== 'POST /responses');
 /** Enough for each endpoint that is modelled to be let through. */
 const body = {
-  ...{
-    model: 'text-moderation-latest',
-    messages: [{ role: 'user', content: 'Hi' }],
-    input: 'Hi',
-    query: 'Hi',
-  },
-  ...{ documents: ['a'], voice: 'alloy', prompt: 'Hi' },
+  model: 'text-moderation-latest',
+  messages: [{ role: 'user', content: 'Hi' }],
+  input: 'Hi',
+  query: 'Hi',
+  documents: ['a'],
+  voice: 'alloy',
+  prompt: 'Hi',
 };
 
 test('operations of providers', async (t) => {
@@ -34,7 +34,9 @@ test('operations of providers', async (t) => {
     await t.test(`${method} ${path}`, async () => {
       const named = path.replaceAll(/\{([^}]+)\}/g, '$1-1');
       const answer = await send(gateway.url, {
-        ...{ method, path: `/v1${named}?after=x`, ...(method === 'POST' && { body }) },
+        method,
+        path: `/v1${named}?after=x`,
+        ...(method === 'POST' && { body }),
       });
       const [request] = provider.requests.splice(0);
       assert.equal(answer.status, 200, answer.text);

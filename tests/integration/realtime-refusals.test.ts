@@ -124,7 +124,11 @@ describe('what is not switched is answered in HTTP', () => {
     t.after(() => process.off('warning', warned));
     for (let request = 0; request < 15; request++) {
       const received = await send(gateway.url, {
-        ...{ method: 'POST', path: '/v1/any', headers: { ...callers, ...offer }, body, agent },
+        method: 'POST',
+        path: '/v1/any',
+        headers: { ...callers, ...offer },
+        body,
+        agent,
       });
       assert.deepEqual([received.status, received.text], [200, body]);
     }

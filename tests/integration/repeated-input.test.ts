@@ -40,7 +40,9 @@ function* textsIn(value: unknown): Generator<string> {
 const chat = { model: 'm', messages: [{ role: 'user', content: 'Hi' }] };
 const post = { path: '/v1/chat/completions', method: 'POST' };
 const config = (value: object): Sending => ({
-  ...{ ...post, body: chat, headers: { 'x-service-config': JSON.stringify(value) } },
+  ...post,
+  body: chat,
+  headers: { 'x-service-config': JSON.stringify(value) },
 });
 const named = (headers: Record<string, string>): Sending => ({ ...post, body: chat, headers });
 const sent = (body: object | string): Sending => ({ ...post, body });
@@ -120,14 +122,12 @@ const routes = definePlugin({
   create: () => ({
     routes: (['GET', 'POST'] as const).map((method) =>
       defineRoute({
-        ...{
-          id: `things.${method}`,
-          method,
-          path: '/things',
-          summary: 'Things.',
-          scope: 'logs.view',
-          audit: null,
-        },
+        id: `things.${method}`,
+        method,
+        path: '/things',
+        summary: 'Things.',
+        scope: 'logs.view',
+        audit: null,
         query: Type.Object({ wrong: Type.Optional(Type.Integer()) }, { additionalProperties: false }),
         ...(method === 'POST' && {
           body: Type.Object(

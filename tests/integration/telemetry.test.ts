@@ -87,7 +87,9 @@ describe('spans of an application', { skip: chdbMissing }, () => {
     const weir = await startWeir({ yaml: yaml() });
     const post = (path: string, key: string, type: string, body: Buffer) =>
       send(weir.url, {
-        ...{ method: 'POST', path, body },
+        method: 'POST',
+        path,
+        body,
         headers: { 'x-service-api-key': key, 'content-type': type, 'content-encoding': 'gzip' },
       });
     const spans = [{ traceId, spanId: '1'.repeat(16), name: 'ask', ...times, attributes }];

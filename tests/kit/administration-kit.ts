@@ -99,7 +99,10 @@ export async function startAdministration(
 ): Promise<Administration> {
   const keys: Record<string, KeyRecord> = {};
   const gateway = await startTestGateway(t, {
-    ...{ keys, providers: {}, configs: { main: { provider: 'mock' } }, ...options },
+    keys,
+    providers: {},
+    configs: { main: { provider: 'mock' } },
+    ...options,
     ...(resources !== undefined && { resources }),
     server: { max_body_bytes: 8_000_000, ...options.server },
     pipelines: [
@@ -117,9 +120,20 @@ export async function startAdministration(
       await resources?.write(organisationId, async ({ organisations, workspaces }) => {
         await organisations.ensure({ id: organisationId, name, createdAt: 1 });
         await workspaces.insert({
-          ...{ id: workspaceId, organisationId, slug: `ws-${name}-default`, name: `${name} default` },
-          ...{ description: '', icon: '', status: 'active', isDefault: true, defaults: {} },
-          ...{ usageLimits: [], rateLimits: [], createdAt: 1, updatedAt: 1, version: 1 },
+          id: workspaceId,
+          organisationId,
+          slug: `ws-${name}-default`,
+          name: `${name} default`,
+          description: '',
+          icon: '',
+          status: 'active',
+          isDefault: true,
+          defaults: {},
+          usageLimits: [],
+          rateLimits: [],
+          createdAt: 1,
+          updatedAt: 1,
+          version: 1,
         });
       });
       const key = (overrides: Partial<KeyRecord>): KeyRecord =>
@@ -130,7 +144,8 @@ export async function startAdministration(
       const secret = key === undefined ? undefined : `wk_${key.id}`;
       if (key !== undefined && secret !== undefined) keys[secret] = key;
       return send(gateway.url, {
-        ...{ path: `/v1${path}`, method: method ?? (body === undefined ? 'GET' : 'POST') },
+        path: `/v1${path}`,
+        method: method ?? (body === undefined ? 'GET' : 'POST'),
         ...(body !== undefined && { body }),
         leavesStreams: true,
         headers: { ...(secret !== undefined && { 'x-service-api-key': secret }), ...headers },

@@ -41,7 +41,11 @@ export async function attemptContext({
   const attempt: AttemptView = {
     cache,
     onAbandon: (run) => void abandoned.push(run),
-    ...{ number: 1, provider: 'up', aiService: 'up', model: 'm', target: target ?? 'target-1' },
+    number: 1,
+    provider: 'up',
+    aiService: 'up',
+    model: 'm',
+    target: target ?? 'target-1',
     terms,
     deployment: '',
     clientHeaders: tellingHeaders(context.headers, names.ofList(context.headers), []),

@@ -12,7 +12,9 @@ const usage = { prompt_tokens: 3, completion_tokens: 4, total_tokens: 7 };
 
 /** A good answer whose text tells which call it was. */
 export const completion = (text: string, more: object = {}): object => ({
-  ...{ id: `chatcmpl-${text}`, object: 'chat.completion', model: 'm-1' },
+  id: `chatcmpl-${text}`,
+  object: 'chat.completion',
+  model: 'm-1',
   choices: [{ index: 0, message: { role: 'assistant', content: text }, finish_reason: 'stop' }],
   usage,
   ...more,
@@ -70,7 +72,10 @@ export async function cachedGateway(t: TestContext, { answer, cache: options, ..
   });
   const ask = (more: Asked = {}): Promise<Received> => send(gateway.url, asking(more));
   return {
-    ...{ gateway, upstream, ask, attempts: () => attempts },
+    gateway,
+    upstream,
+    ask,
+    attempts: () => attempts,
     /** What the cache said, and what was answered. */
     told: async (more: Asked = {}): Promise<string> => brief(await ask(more)),
   };

@@ -27,7 +27,9 @@ export const finish = frame({
 });
 /** The one that `include_usage` adds. */
 export const usage = frame({
-  ...{ id: 'c', model: 'm-1', choices: [] },
+  id: 'c',
+  model: 'm-1',
+  choices: [],
   usage: { prompt_tokens: 3, completion_tokens: 4, total_tokens: 7 },
 });
 /** The end marker. */

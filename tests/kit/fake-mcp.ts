@@ -19,8 +19,11 @@ export function toolOffer(name: string, description = `Does ${name}.`): McpOffer
 /** A server that offers these. */
 export function describedServer(offers: readonly McpOffer[]): McpDescription {
   return {
-    ...{ serverName: 'tickets', serverVersion: '1.4.0', protocolVersion: '2025-06-18' },
-    ...{ capabilityFlags: { tools: { listChanged: true } }, offers },
+    serverName: 'tickets',
+    serverVersion: '1.4.0',
+    protocolVersion: '2025-06-18',
+    capabilityFlags: { tools: { listChanged: true } },
+    offers,
   };
 }
 

@@ -181,7 +181,8 @@ export async function startTestGateway(
   const waiting: { count: number; resolve: (one: SettledRequest) => void }[] = [];
   const pluginErrors: string[] = [];
   const runtime: EngineRuntime = {
-    ...{ log, clock },
+    log,
+    clock,
     prices: options.prices ?? {
       price: () => ({ cost: '0', status: 'none', version: '' }),
       rates: () => undefined,
@@ -215,18 +216,20 @@ export async function startTestGateway(
     defaultWorkspaceId: 'default-ws',
   };
   const services: Services = {
-    ...{ log, clock, metrics, counters, prices: runtime.prices },
+    log,
+    clock,
+    metrics,
+    counters,
+    prices: runtime.prices,
     features: options.features ?? readFeatures({}),
     guards: guardsOf(builtInPlugins),
     dialects,
     secrets: testSecrets,
-    ...{
-      journal: options.journal ?? new TestJournal(),
-      analytics: testAnalytics(options.analytics),
-      resources: options.resources,
-      exports: options.exports,
-      usageAlerts: options.usageAlerts ?? noUsageAlerts,
-    },
+    journal: options.journal ?? new TestJournal(),
+    analytics: testAnalytics(options.analytics),
+    resources: options.resources,
+    exports: options.exports,
+    usageAlerts: options.usageAlerts ?? noUsageAlerts,
     secretManagers:
       options.secretManagers ??
       createSecretStore({ clock, log, transport, credentials, environment: {} }).within({
@@ -240,23 +243,29 @@ export async function startTestGateway(
     tokens: createTokens({ fetch: options.guardedFetch ?? noFetch, clock, log }),
     directory,
     router: createRouter({
-      ...{
-        config,
-        table,
-        transport,
-        runtime,
-        wires: providerDialects,
-        listings: modelListings,
-      },
-      ...{ credentials, prices: runtime.prices, state: new RoutingState(clock), random: options.random },
+      config,
+      table,
+      transport,
+      runtime,
+      wires: providerDialects,
+      listings: modelListings,
+      credentials,
+      prices: runtime.prices,
+      state: new RoutingState(clock),
+      random: options.random,
       breakers: new Breakers({ counters, clock, log }),
-      ...{ counters, directory },
-      ...{ secrets: testSecrets, secretManagers: options.secretManagers },
+      counters,
+      directory,
+      secrets: testSecrets,
+      secretManagers: options.secretManagers,
       largeTranslation: options.largeTranslation,
     }),
     embeddings: createEmbeddings({
       known: compileTargets(config.providers, table, { factory: credentials, headerPrefix }),
-      ...{ transport, wires: providerDialects, clock, metrics },
+      transport,
+      wires: providerDialects,
+      clock,
+      metrics,
     }),
     vectors: createMemoryVectorIndex({ clock }),
     headerPrefix,
@@ -273,7 +282,10 @@ export async function startTestGateway(
   }
   const generation = { hash: 'generation-1', compiled: compilePipelines(compiled), held: 0 };
   const gateway = new Gateway({
-    ...{ server: config.server, dialects: options.dialects ?? dialects, clock, runtime },
+    server: config.server,
+    dialects: options.dialects ?? dialects,
+    clock,
+    runtime,
     administration: {
       resources: options.resources,
       directory: services.directory,
@@ -295,9 +307,16 @@ export async function startTestGateway(
     memory.close();
   });
   return {
-    ...{ url: `http://127.0.0.1:${server.port}`, port: server.port, gateway, server, transport: network },
+    url: `http://127.0.0.1:${server.port}`,
+    port: server.port,
+    gateway,
+    server,
+    transport: network,
     metrics: metrics.values,
-    ...{ lines, settled, pluginErrors, held: () => generation.held },
+    lines,
+    settled,
+    pluginErrors,
+    held: () => generation.held,
     untilSettled(count = 1) {
       const found = settled[count - 1];
       if (found) return Promise.resolve(found);
@@ -353,33 +372,56 @@ export function testConfig({
       ...server,
     },
     security: {
-      ...{ trusted_hosts: [], key_prefix: 'wk_', directory_max_age: 900, refused_attempts_days: 30 },
+      trusted_hosts: [],
+      key_prefix: 'wk_',
+      directory_max_age: 900,
+      refused_attempts_days: 30,
       secret_sources: { environment_prefix: '', folder: '', machine_identity: false },
       ...security,
     },
     storage: {
-      ...{ engine_start_ms: 300_000, redis_budget_ms: 50 },
+      engine_start_ms: 300_000,
+      redis_budget_ms: 50,
       resources: { url: 'none:' },
       analytics: {
-        ...{ url: 'none:', replicated: false, replica_path: '', replica_name: '' },
-        ...{ max_memory_bytes: 1_073_741_824, max_queued_queries: 32, query_timeout_s: 20 },
+        url: 'none:',
+        replicated: false,
+        replica_path: '',
+        replica_name: '',
+        max_memory_bytes: 1_073_741_824,
+        max_queued_queries: 32,
+        query_timeout_s: 20,
       },
       counters: { url: 'memory:' },
       cache: { max_bytes: 64_000_000, max_value_bytes: 4_000_000 },
       jobs: {},
       journal: {
-        ...{ flush_ms: 20, ship_ms: 1000, max_bytes: 1_048_576, when_full: 'shed', block_ms: 10_000 },
-        ...{ sync: 'interval', sync_ms: 1000, max_age_hours: 72 },
+        flush_ms: 20,
+        ship_ms: 1000,
+        max_bytes: 1_048_576,
+        when_full: 'shed',
+        block_ms: 10_000,
+        sync: 'interval',
+        sync_ms: 1000,
+        max_age_hours: 72,
       },
     },
     retention: { logs_days: 90, bodies_days: 30, metrics_days: 365 },
     exports: {
-      ...{ url: 'file:', expires_days: 7, max_rows: 10_000_000, link_minutes: 60, denied_fields: [] },
-      ...{ region: 'us-east-1', endpoint: '', path_style: false },
+      url: 'file:',
+      expires_days: 7,
+      max_rows: 10_000_000,
+      link_minutes: 60,
+      denied_fields: [],
+      region: 'us-east-1',
+      endpoint: '',
+      path_style: false,
     },
     log: { level: 'info', format: 'text' },
     telemetry: {
-      ...{ propagate: false, otlp: undefined, metrics: { labels: [], max_label_values: 50 } },
+      propagate: false,
+      otlp: undefined,
+      metrics: { labels: [], max_label_values: 50 },
       ...telemetry,
     },
     providers: providers ?? {},

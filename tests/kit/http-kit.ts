@@ -46,8 +46,13 @@ export async function startUpstream(
   const open = new Set<Socket>();
   const server = http.createServer({ keepAliveTimeout: keepAliveMs }, (message, response) => {
     const request: ReceivedRequest = {
-      ...{ method: message.method ?? '', url: message.url ?? '', rawHeaders: message.rawHeaders },
-      ...{ headers: message.headers, body: Buffer.alloc(0), complete: false, cut: false },
+      method: message.method ?? '',
+      url: message.url ?? '',
+      rawHeaders: message.rawHeaders,
+      headers: message.headers,
+      body: Buffer.alloc(0),
+      complete: false,
+      cut: false,
     };
     requests.push(request);
     response.on('close', () => (request.cut = !response.writableFinished));
@@ -116,9 +121,14 @@ export function send(url: string, sending: Sending = {}): Promise<Received> {
       const done = (): void => {
         const whole = Buffer.concat(chunks);
         resolve({
-          ...{ status: response.statusCode ?? 0, statusText: response.statusMessage ?? '' },
-          ...{ headers: response.headers, rawHeaders: response.rawHeaders, continues },
-          ...{ body: whole, text: whole.toString('utf8'), complete: response.complete },
+          status: response.statusCode ?? 0,
+          statusText: response.statusMessage ?? '',
+          headers: response.headers,
+          rawHeaders: response.rawHeaders,
+          continues,
+          body: whole,
+          text: whole.toString('utf8'),
+          complete: response.complete,
           json: () => JSON.parse(whole.toString('utf8')) as unknown,
         });
       };
@@ -167,8 +177,12 @@ function open(url: string, { method, path = '', headers = {}, body, agent = unde
   }
   const request = http.request({
     // `path` goes on the wire as it is: in a URL, dot segments would never reach the gateway.
-    ...{ hostname, port, path: path === '' ? pathname : path },
-    ...{ method: method ?? (bytes === undefined ? 'GET' : 'POST'), agent: agent ?? false, headers: list },
+    hostname,
+    port,
+    path: path === '' ? pathname : path,
+    method: method ?? (bytes === undefined ? 'GET' : 'POST'),
+    agent: agent ?? false,
+    headers: list,
   });
   return { request, body: bytes, waits: has('expect') };
 }

@@ -24,7 +24,10 @@ export async function openTestDirectory(closing: Closing, resources: Resources):
       defaultWorkspaceId: 'live-ws',
     },
     owner: { id: 'live-owner', email: 'owner@example.com' },
-    ...{ resources, clock: systemClock, log: recordingLog(), metrics: new RecordingMetrics() },
+    resources,
+    clock: systemClock,
+    log: recordingLog(),
+    metrics: new RecordingMetrics(),
   });
   await live.start();
   closing.after(() => {

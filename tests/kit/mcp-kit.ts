@@ -14,7 +14,10 @@ export const path = '/mcp-integrations';
 export const planted = 'tk-planted-0123456789-canary';
 /** What makes an integration. */
 export const body = {
-  ...{ name: 'Tickets', url: 'https://tickets.example.com/mcp', auth_type: 'none', transport: 'http' },
+  name: 'Tickets',
+  url: 'https://tickets.example.com/mcp',
+  auth_type: 'none',
+  transport: 'http',
 };
 /** Headers for `configurations`. */
 export const custom_headers = { 'X-Api-Key': planted };
@@ -26,7 +29,8 @@ export async function startMcp(t: TestContext, resources: Resources) {
   const mcp = fakeMcp();
   const clock = new TestClock();
   const { tenant, call, gateway } = await startAdministration(t, resources, {
-    ...{ mcp, clock },
+    mcp,
+    clock,
     secretManagers: {
       refusal: () => undefined,
       value: ({ data }, _secrets, secretKey) => `${data.secretPath}/${secretKey ?? ''}`,
@@ -47,12 +51,29 @@ export async function startMcp(t: TestContext, resources: Resources) {
   const reference = async (slug: string, overrides: Partial<SecretReferenceData> = {}) => {
     await resources.write(organisationId, ({ records }) =>
       records.insert({
-        ...{ kind: 'secret_reference', id: randomUUID(), organisationId, workspaceId: undefined, slug },
-        ...{ name: slug, status: 'active', parentId: '', secrets: {}, createdBy: 'k', updatedBy: 'k' },
-        ...{ createdAt: 1, updatedAt: 1, version: 1 },
+        kind: 'secret_reference',
+        id: randomUUID(),
+        organisationId,
+        workspaceId: undefined,
+        slug,
+        name: slug,
+        status: 'active',
+        parentId: '',
+        secrets: {},
+        createdBy: 'k',
+        updatedBy: 'k',
+        createdAt: 1,
+        updatedAt: 1,
+        version: 1,
         data: {
-          ...{ description: '', managerType: 'environment', authConfig: {}, secretPath: slug, secretKey: '' },
-          ...{ allowAllWorkspaces: true, allowedWorkspaces: [], ...overrides },
+          description: '',
+          managerType: 'environment',
+          authConfig: {},
+          secretPath: slug,
+          secretKey: '',
+          allowAllWorkspaces: true,
+          allowedWorkspaces: [],
+          ...overrides,
         },
       }),
     );

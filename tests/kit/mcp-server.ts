@@ -76,7 +76,10 @@ export async function startMcpServer(script: McpScript = {}): Promise<McpServer>
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
   return {
-    ...{ host, url: `http://${host}/mcp`, sseUrl: `http://${host}/sse`, requests },
+    host,
+    url: `http://${host}/mcp`,
+    sseUrl: `http://${host}/sse`,
+    requests,
     openSockets: () => sockets.size,
     push: (event, data) => listeners.forEach((listener) => listener.write(eventOf(event, data))),
     close() {

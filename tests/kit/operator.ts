@@ -17,7 +17,8 @@ export interface Call {
 /** Calls the gateway at this address, whatever it answers. */
 export function call(url: string, { method, path, body, key = ownerKey, headers }: Call): Promise<Received> {
   return send(url, {
-    ...{ path: `/v1${path}`, headers: { 'x-service-api-key': key, ...headers } },
+    path: `/v1${path}`,
+    headers: { 'x-service-api-key': key, ...headers },
     ...(method !== undefined && { method }),
     ...(body !== undefined && { body }),
   });

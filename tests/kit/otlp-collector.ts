@@ -99,7 +99,11 @@ export function readSpan(span: RawSpan | string): ReceivedSpan {
   } = typeof span === 'string' ? (JSON.parse(span) as RawSpan) : span;
   return {
     ...rest,
-    ...{ parentSpanId, traceState, status, startMs: millis(start), endMs: millis(end) },
+    parentSpanId,
+    traceState,
+    status,
+    startMs: millis(start),
+    endMs: millis(end),
     attributes: readAttributes(attributes),
   };
 }

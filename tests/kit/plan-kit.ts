@@ -99,7 +99,8 @@ export async function startPlanGateway(
     plugins: [providerPlugin()],
     ...options,
     providers: { ...providersOf(['a', 'b', 'c', 'claude']), ...options.providers },
-    ...{ clock, transport },
+    clock,
+    transport,
   });
   t.after(() => assert.ifError(left));
   const startedAt = clock.monotonic();
@@ -129,7 +130,12 @@ export async function startPlanGateway(
   }
 
   return {
-    ...{ clock, transport, gateway, assertNothingLeft, begin, ask: start },
+    clock,
+    transport,
+    gateway,
+    assertNothingLeft,
+    begin,
+    ask: start,
     answer: async (config, more) => (await start(config, more)).finish(),
     called: () => transport.calls.map(({ request }) => nameOf(request.origin)),
     times: () => transport.calls.map((call) => call.startedAt - startedAt),
@@ -152,7 +158,9 @@ function requestOf(config: object | undefined, more: AskOptions): Sending {
   const bytes = raw?.bytes ?? Buffer.from(JSON.stringify(chat.body));
   const isSent = method !== 'GET' && method !== 'HEAD';
   return {
-    ...{ method, path: path ?? chat.path, unfinished: more.unfinished ?? false },
+    method,
+    path: path ?? chat.path,
+    unfinished: more.unfinished ?? false,
     headers: {
       ...(isSent ? { 'content-type': raw?.type ?? 'application/json' } : {}),
       ...(config === undefined ? {} : { 'x-service-config': JSON.stringify(config) }),
@@ -194,7 +202,11 @@ class ClientRequest implements Asked {
     this.clock = clock;
     this.number = number;
     const request = http.request({
-      ...{ hostname: '127.0.0.1', port: gateway.port, path, method, agent: false },
+      hostname: '127.0.0.1',
+      port: gateway.port,
+      path,
+      method,
+      agent: false,
       headers: body === undefined ? headers : { ...headers, 'content-length': body.length },
     });
     this.request = request;

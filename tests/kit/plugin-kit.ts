@@ -268,7 +268,12 @@ export class TestContext implements RequestContext {
     const { method, path, query, endpoint, body } = this;
     const dialect = dialects.get(endpoint.dialect) ?? {};
     return namedModels({
-      ...{ method, path, query, endpoint, dialect, isUpgrade: false },
+      method,
+      path,
+      query,
+      endpoint,
+      dialect,
+      isUpgrade: false,
       body: body.present ? body : undefined,
       header: (name) => this.header(name),
     });
@@ -334,9 +339,16 @@ export function testRouteInput(
   };
   const key = overrides.key ?? testKey();
   return {
-    ...{ params: {}, query: {}, body: {}, key, context: new TestContext({}) },
+    params: {},
+    query: {},
+    body: {},
+    key,
+    context: new TestContext({}),
     role: roleOf(key, withoutStore),
-    ...{ read: absent, write: absent, requireVersion: absent, sendVersion: absent },
+    read: absent,
+    write: absent,
+    requireVersion: absent,
+    sendVersion: absent,
     ...overrides,
   };
 }
@@ -362,10 +374,7 @@ export function testOutcome(overrides: Partial<Outcome> = {}): Outcome {
 
 /** What is wrong with a plugin's options, as one text; empty when they are right. Compiles as strictly as the loader. */
 export function optionErrors(plugin: AnyPlugin, options: unknown): string {
-  const ajv = new Ajv2020({
-    ...{ allErrors: true, strict: true, allowUnionTypes: true },
-    keywords: ['x-expected'],
-  });
+  const ajv = new Ajv2020({ allErrors: true, strict: true, allowUnionTypes: true, keywords: ['x-expected'] });
   formats.default(ajv);
   const validate = ajv.compile(plugin.schema ?? {});
   return validate(options)

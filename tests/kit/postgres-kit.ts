@@ -90,7 +90,9 @@ export async function openTestDatabase(
   const engine = await startEngine(options.kind ?? 'embedded');
   const { migrations, clock = testClock } = options;
   const database = await openDatabase({
-    ...{ place: engine.place, log: recordingLog(), clock },
+    place: engine.place,
+    log: recordingLog(),
+    clock,
     ...(migrations !== undefined && { migrations }),
   });
   closing.after(async () => {

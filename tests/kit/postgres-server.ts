@@ -61,7 +61,10 @@ export async function startPostgres({
     const fixed = ['-D', data, '-p', String(port), '-c', 'listen_addresses=127.0.0.1'];
     const fast = ['-c', 'unix_socket_directories=', '-c', 'shared_buffers=16MB', '-c', 'max_connections=40'];
     const started = spawn(program, [...fixed, ...fast, ...args], {
-      ...{ ...owner, cwd: folder, detached: true, stdio: ['ignore', 'ignore', 'pipe'] },
+      ...owner,
+      cwd: folder,
+      detached: true,
+      stdio: ['ignore', 'ignore', 'pipe'],
     });
     child = started;
     alive.add(started);
@@ -100,7 +103,11 @@ export async function startPostgres({
   });
   const url = `postgres://weir:${encodeURIComponent(postgresPassword)}@127.0.0.1:${port}/postgres`;
   return {
-    ...{ port, url, kill, start, stop },
+    port,
+    url,
+    kill,
+    start,
+    stop,
     pause: () => signalAll(child, 'SIGSTOP'),
     resume: () => signalAll(child, 'SIGCONT'),
   };

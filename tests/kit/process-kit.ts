@@ -145,7 +145,9 @@ export async function startWeir(options: WeirOptions = {}): Promise<WeirProcess>
     );
   });
   return {
-    ...{ child, port, url: `http://127.0.0.1:${port}` },
+    child,
+    port,
+    url: `http://127.0.0.1:${port}`,
     stdout: () => output.stdout,
     stderr: () => output.stderr,
     async untilStderr(text) {
@@ -177,7 +179,8 @@ function launch(
   for (const [name, value] of Object.entries(given)) if (value === undefined) delete env[name];
   const { program, args: before } = launcher(runtime);
   const child = spawn(program, [...(runtime === 'node' ? [run] : [...before, main]), ...args], {
-    ...{ cwd, env },
+    cwd,
+    env,
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   alive.add(child);

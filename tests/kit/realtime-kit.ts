@@ -20,8 +20,14 @@ import {
 /** The service key of these gateways. */
 export const secret = 'wk_test_0123456789abcdef';
 const key: KeyRecord = {
-  ...{ id: 'key-1', name: 'test', kind: 'workspace-service', organisationId: 'org', workspaceId: 'ws' },
-  ...{ userId: '', scopes: ['completions.write'], expiresAt: null },
+  id: 'key-1',
+  name: 'test',
+  kind: 'workspace-service',
+  organisationId: 'org',
+  workspaceId: 'ws',
+  userId: '',
+  scopes: ['completions.write'],
+  expiresAt: null,
 };
 /** The credential that they hold for the provider `up`. */
 export const held = 'sk-held-by-the-gateway';

@@ -101,7 +101,11 @@ export async function startRedis(
     throw error;
   });
   return {
-    ...{ port, url: `redis://127.0.0.1:${port}`, kill, start, stop },
+    port,
+    url: `redis://127.0.0.1:${port}`,
+    kill,
+    start,
+    stop,
     pause: () => void child?.kill('SIGSTOP'),
     resume: () => void child?.kill('SIGCONT'),
   };

@@ -37,7 +37,8 @@ export async function startReferenceMcpServer(transport: 'http' | 'sse'): Promis
   const env = { PATH: process.env['PATH'], PORT: String(port) };
   const mode = transport === 'http' ? 'streamableHttp' : 'sse';
   const child = spawn(process.execPath, ['--import', onLoopback, program, mode], {
-    ...{ env, stdio: ['ignore', 'pipe', 'pipe'] },
+    env,
+    stdio: ['ignore', 'pipe', 'pipe'],
   });
   alive.add(child);
   let output = '';
@@ -54,7 +55,9 @@ export async function startReferenceMcpServer(transport: 'http' | 'sse'): Promis
   if (first === 'ended') throw new Error(`The reference server ended before it listened:\n${output}`);
   const host = `127.0.0.1:${port}`;
   return {
-    ...{ host, url: `http://${host}/${transport === 'http' ? 'mcp' : 'sse'}`, output: () => output },
+    host,
+    url: `http://${host}/${transport === 'http' ? 'mcp' : 'sse'}`,
+    output: () => output,
     async stop() {
       child.kill('SIGKILL');
       await ended;

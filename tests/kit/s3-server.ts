@@ -56,7 +56,9 @@ export class S3Server {
     const body = Buffer.concat(chunks);
     const [path = '', query = ''] = (request.url ?? '').split('?');
     const asked = {
-      ...{ method: request.method ?? '', query: new URLSearchParams(query), bytes: body.length },
+      method: request.method ?? '',
+      query: new URLSearchParams(query),
+      bytes: body.length,
       name: decodeURIComponent(path).slice(`/${this.bucket}/`.length),
     };
     this.requests.push(asked);

@@ -38,7 +38,10 @@ export async function startSceneServer(scenes: readonly UpstreamScene[]): Promis
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as AddressInfo;
   return {
-    ...{ origin: `http://127.0.0.1:${port}`, deafOrigin: `https://127.0.0.1:${port}`, open, bodies },
+    origin: `http://127.0.0.1:${port}`,
+    deafOrigin: `https://127.0.0.1:${port}`,
+    open,
+    bodies,
     close() {
       for (const socket of open) socket.destroy();
       return new Promise((resolve) => server.close(() => resolve()));

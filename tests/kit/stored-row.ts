@@ -10,15 +10,13 @@ export function storedRow(line: Partial<RequestRow>): RequestRow {
   return {
     ...Object.fromEntries(texts.split(' ').map((name) => [name, ''])),
     ...Object.fromEntries(numbers.split(' ').map((name) => [name, 0])),
-    ...{
-      stream: false,
-      is_success: false,
-      resent: false,
-      dropped: [],
-      limits: [],
-      metadata: {},
-      lost_cost: '0',
-    },
+    stream: false,
+    is_success: false,
+    resent: false,
+    dropped: [],
+    limits: [],
+    metadata: {},
+    lost_cost: '0',
     ...line,
   } as RequestRow;
 }

@@ -82,7 +82,10 @@ export const fails = (status: number, headers: readonly string[] = []): Upstream
 /** A whole chat completion. */
 export const chat = (text: string): UpstreamScene =>
   answers(200, {
-    ...{ id: 'c', object: 'chat.completion', created: 1, model: 'm-1' },
+    id: 'c',
+    object: 'chat.completion',
+    created: 1,
+    model: 'm-1',
     choices: [{ index: 0, message: { role: 'assistant', content: text }, finish_reason: 'stop' }],
     usage: { prompt_tokens: 3, completion_tokens: 4, total_tokens: 7 },
   });

@@ -80,7 +80,13 @@ function accept(
 ): void {
   const { headers, rawHeaders, url = '' } = request;
   const socket: ProviderSocket = {
-    ...{ url, rawHeaders, headers, connection, frames: [], received: 0, ended: false },
+    url,
+    rawHeaders,
+    headers,
+    connection,
+    frames: [],
+    received: 0,
+    ended: false,
     send: (payload, { opcode = 1, final = true } = {}) =>
       connection.write(frame({ final, opcode, payload: Buffer.from(payload) })),
   };

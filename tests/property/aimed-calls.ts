@@ -138,7 +138,10 @@ export class AimedCalls {
     for (const kind of recordKinds) this.sent.add(recordOf(place, kind));
     const { organisation = '' } = this.places[one.home] ?? {};
     return plausibleBody(route.body, {
-      ...{ workspace, user, stranger, organisation },
+      workspace,
+      user,
+      stranger,
+      organisation,
       record: (kind) => recordOf(place, kind),
       scopes: one.scopes.slice(0, 1),
     });

@@ -93,8 +93,12 @@ function callerOf(one: Try, home: Place): { actor: Actor; key: KeyRecord } {
     // The bearer of a JSON Web Token may do what a key of a workspace may.
     actor: { kind, person, user, scopes, organisation, workspace },
     key: testKey({
-      ...{ id: `${mark}-caller`, name: `${mark} caller`, kind, scopes },
-      ...{ organisationId: organisation, workspaceId: workspace },
+      id: `${mark}-caller`,
+      name: `${mark} caller`,
+      kind,
+      scopes,
+      organisationId: organisation,
+      workspaceId: workspace,
       userId: user,
       ...(isToken && { isToken }),
     }),
@@ -110,8 +114,11 @@ interface Answered {
 
 /** What those who are let in are told where it is not 200: exports are drafts, few run at a time, and some signals are not taken. */
 const letIn: Readonly<Record<string, readonly number[]>> = {
-  ...{ 'log_exports.start': [200, 409], 'log_exports.cancel': [409], 'log_exports.download': [409] },
-  ...{ 'otel.logs': [400], 'otel.metrics': [400] },
+  'log_exports.start': [200, 409],
+  'log_exports.cancel': [409],
+  'log_exports.download': [409],
+  'otel.logs': [400],
+  'otel.metrics': [400],
 };
 
 /** Whether the answer is what the model says. What a body names outside of the caller's reach is not there for it. */

@@ -106,14 +106,14 @@ async function plantKnown(
 ): Promise<ValueSource['known']> {
   const standing = recordKinds.map((kind) => [`${kind}_id`, [recordOf(place, kind)]] as const);
   const known: Record<string, readonly string[]> = {
-    ...{ workspace_id: [place.workspace, `ws-${place.marker}`], user_id: [personOf(place, 'member')] },
-    ...{
-      ...Object.fromEntries(standing),
-      config_id: ['main', recordOf(place, 'config')],
-      scopes: ['logs.view', 'completions.write'],
-      columns: ['cost', 'cost,last_seen'],
-    },
-    ...{ id: [place.workspace, personOf(place, 'manager')], status: ['active', 'active,archived'] },
+    workspace_id: [place.workspace, `ws-${place.marker}`],
+    user_id: [personOf(place, 'member')],
+    ...Object.fromEntries(standing),
+    config_id: ['main', recordOf(place, 'config')],
+    scopes: ['logs.view', 'completions.write'],
+    columns: ['cost', 'cost,last_seen'],
+    id: [place.workspace, personOf(place, 'manager')],
+    status: ['active', 'active,archived'],
   };
   const kind = recordKindOf(String(operation['operationId']));
   let record: string | undefined;
@@ -183,12 +183,15 @@ function requestsOf({ path, operation }: Served, source: ValueSource): fc.Arbitr
   const parts = fc.oneof({ arbitrary: fc.record(right), weight: wrong.length }, ...wrong);
   const caller = fc.oneof({ arbitrary: fc.constant(0), weight: 4 }, fc.nat({ max: 3 }));
   const ifMatch = fc.option(fc.constantFrom('"1"', '*', 'W/"2"', '"', 'x'), { nil: undefined, freq: 5 });
-  return fc.tuple(parts, caller, ifMatch).map(([sent, by, version]) => ({
-    path: addressOf(path, sent),
-    body:
-      typeof sent.body === 'object' && !Buffer.isBuffer(sent.body) ? JSON.stringify(sent.body) : sent.body,
-    ...{ caller: by, ifMatch: version },
-  }));
+  return fc
+    .tuple(parts, caller, ifMatch)
+    .map(([sent, by, version]) => ({
+      path: addressOf(path, sent),
+      body:
+        typeof sent.body === 'object' && !Buffer.isBuffer(sent.body) ? JSON.stringify(sent.body) : sent.body,
+      caller: by,
+      ifMatch: version,
+    }));
 }
 
 /** An example in which names are those of what there is. */

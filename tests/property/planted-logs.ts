@@ -188,8 +188,13 @@ function feedbackOf(one: Drawn<typeof opinion>, organisation: string): FeedbackR
   const { changedBy, at, ...said } = one;
   const feedback_id = originalId();
   const first = {
-    ...{ ...said, id: randomUUID(), feedback_id, revision: 1, organisation_id: organisation },
-    ...{ created_at: storedTime(dayStart + at), metadata: '{}' },
+    ...said,
+    id: randomUUID(),
+    feedback_id,
+    revision: 1,
+    organisation_id: organisation,
+    created_at: storedTime(dayStart + at),
+    metadata: '{}',
   };
   if (changedBy === null) return [first];
   const second = { ...first, ...changedBy, id: randomUUID(), revision: 2 };

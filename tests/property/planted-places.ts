@@ -134,7 +134,11 @@ const plants: Readonly<Record<string, (writer: ResourcesWriter, planting: Planti
     async scimWorkspaceGroupId(writer, { place: { organisation, workspace }, id }) {
       const group = { groupId: `${id}-group`, groupName: '' };
       await writer.groupMappings.insert({
-        ...{ id, organisationId: organisation, workspaceId: workspace, role: 'member', ...group },
+        id,
+        organisationId: organisation,
+        workspaceId: workspace,
+        role: 'member',
+        ...group,
         createdAt: testStart,
       });
       return { organisation, workspace };
@@ -200,8 +204,17 @@ async function insertWorkspace(
   { organisation, id, slug }: { readonly organisation: string; readonly id: string; readonly slug: string },
 ): Promise<void> {
   await workspaces.insert({
-    ...{ id, organisationId: organisation, slug, name: `${id} name`, description: `${id} description` },
-    ...{ icon: '', status: 'active', isDefault: false, defaults: {}, usageLimits: [], rateLimits: [] },
+    id,
+    organisationId: organisation,
+    slug,
+    name: `${id} name`,
+    description: `${id} description`,
+    icon: '',
+    status: 'active',
+    isDefault: false,
+    defaults: {},
+    usageLimits: [],
+    rateLimits: [],
     ...times,
   });
 }
@@ -241,10 +254,18 @@ async function insertInvite(
   { organisation, id, workspace }: Belonging & { readonly id: string },
 ): Promise<void> {
   await invites.insert({
-    ...{ id, organisationId: organisation, email: `${id}@example.com`, role: 'member' },
+    id,
+    organisationId: organisation,
+    email: `${id}@example.com`,
+    role: 'member',
     workspaces: [{ id: workspace, role: 'member' }],
-    ...{ keyScopes: [], status: 'pending', tokenHash: `${id}-token`, invitedBy: `${id}-host` },
-    ...{ expiresAt: Date.now() + 86_400_000, acceptedAt: undefined, ...times },
+    keyScopes: [],
+    status: 'pending',
+    tokenHash: `${id}-token`,
+    invitedBy: `${id}-host`,
+    expiresAt: Date.now() + 86_400_000,
+    acceptedAt: undefined,
+    ...times,
   });
 }
 
@@ -261,10 +282,23 @@ async function insertKey(
   { organisation, workspace, id, type, user }: PlantedKey,
 ): Promise<void> {
   await apiKeys.insert({
-    ...{ id, organisationId: organisation, workspaceId: workspace, type, status: 'active' },
-    ...{ userId: user, name: `${id} name`, description: id },
-    ...{ scopes: [], rateLimits: [], usageLimits: undefined, defaults: {}, alertEmails: [] },
-    ...{ masked: `${id.slice(0, 20)}…`, secrets: [{ hash: `${id}-hash`, expiresAt: undefined }] },
-    ...{ creationMode: 'api', expiresAt: undefined, ...times },
+    id,
+    organisationId: organisation,
+    workspaceId: workspace,
+    type,
+    status: 'active',
+    userId: user,
+    name: `${id} name`,
+    description: id,
+    scopes: [],
+    rateLimits: [],
+    usageLimits: undefined,
+    defaults: {},
+    alertEmails: [],
+    masked: `${id.slice(0, 20)}…`,
+    secrets: [{ hash: `${id}-hash`, expiresAt: undefined }],
+    creationMode: 'api',
+    expiresAt: undefined,
+    ...times,
   });
 }

@@ -218,7 +218,10 @@ function namedBy({ named }: Ask): string | null | undefined {
 /** The key with which it is asked. */
 export function keyOf({ viewer }: Ask, organisations: readonly string[]): KeyRecord {
   return testKey({
-    ...{ id: viewer.keyId, kind: viewer.kind, organisationId: organisations[viewer.place] as string },
-    ...{ workspaceId: viewer.workspace, userId: viewer.user },
+    id: viewer.keyId,
+    kind: viewer.kind,
+    organisationId: organisations[viewer.place] as string,
+    workspaceId: viewer.workspace,
+    userId: viewer.user,
   });
 }

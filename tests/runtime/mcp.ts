@@ -27,7 +27,9 @@ export function describeMcp(runtime: Runtime): void {
     for (const transport of ['http', 'sse'] as const) {
       test(`over ${transport}`, async () => {
         assert.deepEqual(await heard(transport === 'http' ? server.url : server.sseUrl, transport), {
-          ...{ serverName: 'scripted', serverVersion: '1.2.3', protocolVersion: '2025-06-18' },
+          serverName: 'scripted',
+          serverVersion: '1.2.3',
+          protocolVersion: '2025-06-18',
           capabilityFlags: { tools: {} },
           offers: [{ type: 'tool', name: 'echo', described: { inputSchema: { type: 'object' } } }],
         });

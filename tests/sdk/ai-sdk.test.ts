@@ -118,8 +118,10 @@ for (const client of clients) {
         const ran: unknown[] = [];
         setting.play('grid-parallel-tools');
         const { text, steps, finishReason } = await generateText({
-          ...{ ...river, prompt: 'Weather in Lübeck and tide in Travemünde?' },
-          ...{ tools: toolsOf(setting, ran), stopWhen: stepCountIs(3) },
+          ...river,
+          prompt: 'Weather in Lübeck and tide in Travemünde?',
+          tools: toolsOf(setting, ran),
+          stopWhen: stepCountIs(3),
         });
         assert.deepEqual(ran, bothInputs);
         assert.equal(steps.length, 2);
@@ -134,8 +136,10 @@ for (const client of clients) {
         const ran: unknown[] = [];
         setting.play('grid-parallel-tools');
         const result = streamText({
-          ...{ ...river, prompt: 'Weather in Lübeck and tide in Travemünde?' },
-          ...{ tools: toolsOf(setting, ran), stopWhen: stepCountIs(3) },
+          ...river,
+          prompt: 'Weather in Lübeck and tide in Travemünde?',
+          tools: toolsOf(setting, ran),
+          stopWhen: stepCountIs(3),
         });
         const inputs = new Map<string, string>();
         const called: unknown[] = [];
@@ -172,7 +176,10 @@ for (const client of clients) {
       await t.test('reasoning, and its proof in the next turn', async () => {
         const providerOptions = {
           openai: {
-            ...{ reasoningEffort: 'medium', reasoningSummary: 'auto', store: false, forceReasoning: true },
+            reasoningEffort: 'medium',
+            reasoningSummary: 'auto',
+            store: false,
+            forceReasoning: true,
             include: ['reasoning.encrypted_content'],
           },
           anthropic: { thinking: { type: 'enabled' as const, budgetTokens: 1024 } },
@@ -191,7 +198,10 @@ for (const client of clients) {
         const { messages } = await first.response;
         setting.play('grid-text');
         await generateText({
-          ...{ model, maxRetries: 0, maxOutputTokens: 4096, providerOptions },
+          model,
+          maxRetries: 0,
+          maxOutputTokens: 4096,
+          providerOptions,
           messages: [
             { role: 'user', content: asked.prompt },
             ...messages,
@@ -250,12 +260,17 @@ function errorText(_name: string, value: unknown): unknown {
 test('a reference to a stored answer is refused, with the remedy', async (t) => {
   const setting = await startSdkSetting(t);
   const openai = createOpenAI({
-    ...{ apiKey: serviceKey, baseURL: setting.baseUrl, headers: providerHeaders('anthropic-messages') },
+    apiKey: serviceKey,
+    baseURL: setting.baseUrl,
+    headers: providerHeaders('anthropic-messages'),
   });
   setting.play('grid-parallel-tools');
   const error: unknown = await generateText({
-    ...{ model: openai.responses('claude-sonnet-4-5'), maxRetries: 0, stopWhen: stepCountIs(3) },
-    ...{ prompt: 'Weather in Lübeck and tide in Travemünde?', tools: toolsOf(setting, []) },
+    model: openai.responses('claude-sonnet-4-5'),
+    maxRetries: 0,
+    stopWhen: stepCountIs(3),
+    prompt: 'Weather in Lübeck and tide in Travemünde?',
+    tools: toolsOf(setting, []),
   }).catch((thrown: unknown) => thrown);
   assert.ok(APICallError.isInstance(error), String(error));
   assert.equal(error.statusCode, 400);
@@ -267,7 +282,8 @@ test('embeddings from Cohere', async (t) => {
   const headers = { 'x-service-provider': '@v-cohere-v2' };
   const openai = createOpenAI({ apiKey: serviceKey, baseURL: setting.baseUrl, headers });
   const { embeddings } = await embedMany({
-    ...{ model: openai.embeddingModel('embed-v4.0'), values: ['Danube', 'Elbe'] },
+    model: openai.embeddingModel('embed-v4.0'),
+    values: ['Danube', 'Elbe'],
   });
   assert.deepEqual(embeddings, [vectorOf('Danube'), vectorOf('Elbe')]);
 });
@@ -277,8 +293,10 @@ test('the built-in provider runs a loop of tools', async (t) => {
   for (const { name, model } of clients) {
     const ran: unknown[] = [];
     const { text } = await generateText({
-      ...{ model: model(setting, mockHeaders, 'mock-gpt'), prompt: 'Please get weather in Lübeck' },
-      ...{ tools: { get_weather: toolsOf(setting, ran).get_weather }, stopWhen: stepCountIs(3) },
+      model: model(setting, mockHeaders, 'mock-gpt'),
+      prompt: 'Please get weather in Lübeck',
+      tools: { get_weather: toolsOf(setting, ran).get_weather },
+      stopWhen: stepCountIs(3),
     });
     assert.equal(ran.length, 1, name);
     assert.match(text, /14 °C/, name);

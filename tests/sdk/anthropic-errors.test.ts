@@ -37,7 +37,8 @@ for (const wire of wires) {
     const setting = await startSdkSetting(t);
     const anthropic = clientOf(setting.url, providerHeaders(wire));
     const river = {
-      ...{ model: modelOf[wire], max_tokens: 2048 },
+      model: modelOf[wire],
+      max_tokens: 2048,
       messages: [{ role: 'user' as const, content: 'Name a river.' }],
     };
 
@@ -92,7 +93,8 @@ test('tokens are counted by the hosts that count them', async (t) => {
   for (const wire of ['google-gemini', 'bedrock-converse'] as const) {
     const anthropic = clientOf(setting.url, { 'x-service-provider': `@v-${wire}` });
     const counted = await anthropic.messages.countTokens({
-      ...{ model: modelOf[wire], messages: [{ role: 'user', content: 'Name a river.' }] },
+      model: modelOf[wire],
+      messages: [{ role: 'user', content: 'Name a river.' }],
     });
     assert.equal(counted.input_tokens, 12);
     assert.match(setting.vectorRequests.at(-1)?.bytes.toString() ?? '', /Name a river\./);
@@ -105,7 +107,8 @@ test('counting tokens is refused clearly where the provider counts none', async 
     setting.play('grid-text');
     const anthropic = clientOf(setting.url, providerHeaders(wire));
     const asked = anthropic.messages.countTokens({
-      ...{ model: modelOf[wire], messages: [{ role: 'user', content: 'Name a river.' }] },
+      model: modelOf[wire],
+      messages: [{ role: 'user', content: 'Name a river.' }],
     });
     const error = await failureOf(asked);
     assert.ok(error instanceof BadRequestError || error instanceof NotFoundError, String(error));
@@ -119,10 +122,15 @@ test('the key is taken from the header of earlier versions, too', async (t) => {
   setting.play('grid-text');
   const headers = { ...providerHeaders('openai-chat'), 'x-api-key': serviceKey, authorization: null };
   const anthropic = new Anthropic({
-    ...{ apiKey: serviceKey, baseURL: setting.url, maxRetries: 0, defaultHeaders: headers },
+    apiKey: serviceKey,
+    baseURL: setting.url,
+    maxRetries: 0,
+    defaultHeaders: headers,
   });
   const message = await anthropic.messages.create({
-    ...{ model: 'gpt-5.1', max_tokens: 9, messages: [{ role: 'user', content: 'Name a river.' }] },
+    model: 'gpt-5.1',
+    max_tokens: 9,
+    messages: [{ role: 'user', content: 'Name a river.' }],
   });
   assert.match(JSON.stringify(message.content), /The Danube/);
 });
@@ -152,7 +160,9 @@ test('a wrong key is refused in the shape of the SDK', async (t) => {
   const setting = await startSdkSetting(t);
   const anthropic = clientOf(setting.url, providerHeaders('openai-chat'), 'wk_unknown');
   const asked = anthropic.messages.create({
-    ...{ model: 'gpt-5.1', max_tokens: 9, messages: [{ role: 'user', content: 'Hi' }] },
+    model: 'gpt-5.1',
+    max_tokens: 9,
+    messages: [{ role: 'user', content: 'Hi' }],
   });
   const error = await failureOf(asked);
   assert.ok(error instanceof AuthenticationError, String(error));

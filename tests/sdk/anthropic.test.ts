@@ -69,7 +69,8 @@ for (const wire of wires) {
     const setting = await startSdkSetting(t);
     const anthropic = clientOf(setting.url, providerHeaders(wire));
     const river = {
-      ...{ model, max_tokens: 2048 },
+      model,
+      max_tokens: 2048,
       messages: [{ role: 'user' as const, content: 'Name a river.' }],
     };
 
@@ -138,14 +139,16 @@ for (const wire of wires) {
         assert.equal(new Set(calls.map(({ id }) => id)).size, 2);
         setting.play('grid-tool-results');
         const second = await anthropic.messages.create({
-          ...{ ...river, tools },
+          ...river,
+          tools,
           messages: [
             question,
             { role: 'assistant', content: first.content },
             {
               role: 'user',
               content: calls.map(({ id, name }) => ({
-                ...{ type: 'tool_result' as const, tool_use_id: id },
+                type: 'tool_result' as const,
+                tool_use_id: id,
                 content: name === 'get_weather' ? '14 °C' : '16:40',
               })),
             },
@@ -161,7 +164,8 @@ for (const wire of wires) {
       setting.play('grid-tool-no-arguments');
       const message = await anthropic.messages
         .stream({
-          ...{ ...river, tool_choice: { type: 'any' } },
+          ...river,
+          tool_choice: { type: 'any' },
           tools: [{ name: 'list_harbours', input_schema: { type: 'object' } }],
         })
         .finalMessage();
@@ -172,7 +176,8 @@ for (const wire of wires) {
       setting.play('grid-tool-call');
       const ran: unknown[] = [];
       const weather = betaZodTool({
-        ...{ name: 'get_weather', description: 'The weather of a city.' },
+        name: 'get_weather',
+        description: 'The weather of a city.',
         inputSchema: z.object({ city: z.string(), unit: z.string().optional() }),
         run(input) {
           ran.push(input);
@@ -196,7 +201,8 @@ for (const wire of wires) {
     await t.test('thinking, sent back as history', async () => {
       const question = { role: 'user' as const, content: 'What is 3 × 17 − 9?' };
       const body = {
-        ...{ ...river, max_tokens: 4096 },
+        ...river,
+        max_tokens: 4096,
         thinking: { type: 'enabled' as const, budget_tokens: 1024 },
       };
       for (const streamed of [false, true]) {
@@ -278,7 +284,8 @@ test('the built-in provider runs a loop of tools', async (t) => {
   const anthropic = clientOf(setting.url, mockHeaders);
   const ran: unknown[] = [];
   const weather = betaZodTool({
-    ...{ name: 'get_weather', description: 'The weather of a city.' },
+    name: 'get_weather',
+    description: 'The weather of a city.',
     inputSchema: z.object({ city: z.string() }),
     run(input) {
       ran.push(input);
@@ -286,7 +293,10 @@ test('the built-in provider runs a loop of tools', async (t) => {
     },
   });
   const runner = anthropic.beta.messages.toolRunner({
-    ...{ model: 'mock-gpt', max_tokens: 512, stream: true, tools: [weather] },
+    model: 'mock-gpt',
+    max_tokens: 512,
+    stream: true,
+    tools: [weather],
     messages: [{ role: 'user', content: 'Please get weather in Lübeck' }],
   });
   const message = await runner.runUntilDone();

@@ -144,7 +144,8 @@ for (const wire of wires) {
             : [],
         );
         const second = await models.generateContent({
-          ...{ model, config },
+          model,
+          config,
           contents: [question, content, { role: 'user', parts }],
         });
         assert.equal(second.text, 'Lübeck has 14 °C; the tide is high at 16:40.');
@@ -156,7 +157,8 @@ for (const wire of wires) {
     await t.test('a function without arguments', async () => {
       setting.play('grid-tool-no-arguments');
       const answer = await models.generateContent({
-        ...{ model, contents: 'Which harbours do you know?' },
+        model,
+        contents: 'Which harbours do you know?',
         config: {
           tools: [{ functionDeclarations: [{ name: 'list_harbours', description: 'All harbours.' }] }],
           toolConfig: { functionCallingConfig: { mode: FunctionCallingConfigMode.ANY } },
@@ -195,7 +197,8 @@ for (const wire of wires) {
     await t.test('JSON of a schema', async () => {
       setting.play('grid-structured');
       const answer = await models.generateContent({
-        ...{ model, contents: 'The Danube as JSON.' },
+        model,
+        contents: 'The Danube as JSON.',
         config: {
           responseMimeType: 'application/json',
           responseJsonSchema: {

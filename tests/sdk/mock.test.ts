@@ -13,8 +13,14 @@ import { providerPlugin, startTestGateway } from '../kit/gateway-kit.ts';
 import { failureOf, serviceKey } from './sdk-setting.ts';
 
 const key = {
-  ...{ id: 'key-1', name: 'quick start', kind: 'workspace-service' as const, organisationId: 'org' },
-  ...{ workspaceId: 'ws', userId: '', scopes: ['completions.write'], expiresAt: null },
+  id: 'key-1',
+  name: 'quick start',
+  kind: 'workspace-service' as const,
+  organisationId: 'org',
+  workspaceId: 'ws',
+  userId: '',
+  scopes: ['completions.write'],
+  expiresAt: null,
 };
 const messages = [{ role: 'user' as const, content: 'Hello' }];
 const sentence = /You said: "Hello"/;
@@ -101,7 +107,9 @@ describe('without any header', () => {
     assert.ok(models.includes('models/mock-gpt') && models.includes('models/@mock/mock-gpt'));
     assert.equal((await gemini.models.get({ model: 'mock-gpt' })).name, 'models/mock-gpt');
     const { embeddings } = await gemini.models.embedContent({
-      ...{ model: 'mock-embedding', contents: ['a', 'b'], config: { outputDimensionality: 8 } },
+      model: 'mock-embedding',
+      contents: ['a', 'b'],
+      config: { outputDimensionality: 8 },
     });
     assert.deepEqual(
       embeddings?.map(({ values }) => values?.length),

@@ -14,14 +14,14 @@ import { readFrames, startWebSocketProvider } from '../kit/websocket-provider.ts
 
 const secret = 'wk_test_0123456789abcdef';
 const key = {
-  ...{
-    id: 'key-1',
-    name: 'test',
-    kind: 'workspace-service' as const,
-    organisationId: 'org',
-    workspaceId: 'ws',
-  },
-  ...{ userId: '', scopes: ['completions.write'], expiresAt: null },
+  id: 'key-1',
+  name: 'test',
+  kind: 'workspace-service' as const,
+  organisationId: 'org',
+  workspaceId: 'ws',
+  userId: '',
+  scopes: ['completions.write'],
+  expiresAt: null,
 };
 const certificate = (name: string): Promise<string> =>
   readFile(new URL(`../fixtures/tls/${name}.pem`, import.meta.url), 'utf8');

@@ -47,7 +47,10 @@ function clientOf(baseURL: string, defaultHeaders: Record<string, string>): Open
 
 const tools: FunctionTool[] = [
   {
-    ...{ type: 'function', name: 'get_weather', strict: true, description: 'The weather of a city.' },
+    type: 'function',
+    name: 'get_weather',
+    strict: true,
+    description: 'The weather of a city.',
     parameters: {
       type: 'object',
       properties: { city: { type: 'string' } },
@@ -56,7 +59,10 @@ const tools: FunctionTool[] = [
     },
   },
   {
-    ...{ type: 'function', name: 'get_tide', strict: false, description: 'The tide of a harbour.' },
+    type: 'function',
+    name: 'get_tide',
+    strict: false,
+    description: 'The tide of a harbour.',
     parameters: {
       type: 'object',
       properties: { harbour: { type: 'string' }, days: { type: 'array', items: { type: 'integer' } } },
@@ -135,12 +141,14 @@ for (const wire of wires) {
         assert.equal(new Set(calls.map(({ call_id: id }) => id)).size, 2);
         setting.play('grid-tool-results');
         const second = await openai.responses.create({
-          ...{ model, tools },
+          model,
+          tools,
           input: [
             ...input,
             ...(first.output as ResponseInput),
             ...calls.map(({ call_id, name }) => ({
-              ...{ type: 'function_call_output' as const, call_id },
+              type: 'function_call_output' as const,
+              call_id,
               output: name === 'get_weather' ? '14 °C' : '16:40',
             })),
           ],
@@ -165,7 +173,8 @@ for (const wire of wires) {
 
     await t.test('reasoning items, sent back as history', async () => {
       const body = {
-        ...{ model, reasoning: { effort: 'medium' as const, summary: 'auto' as const } },
+        model,
+        reasoning: { effort: 'medium' as const, summary: 'auto' as const },
         include: ['reasoning.encrypted_content' as const],
       };
       for (const streamed of [false, true]) {
@@ -193,7 +202,8 @@ for (const wire of wires) {
     await t.test('a parsed answer of a schema', async () => {
       setting.play('grid-structured');
       const response = await openai.responses.parse({
-        ...{ model, input: 'The Danube as JSON.' },
+        model,
+        input: 'The Danube as JSON.',
         text: { format: zodTextFormat(z.object({ river: z.string(), length_km: z.number() }), 'river') },
       });
       assert.deepEqual(response.output_parsed, { river: 'Danube', length_km: 2850 });
@@ -300,10 +310,7 @@ test('what the provider searched itself is no call for the client', async (t) =>
     const openai = clientOf(setting.baseUrl, providerHeaders(wire));
     setting.play('grid-provider-tool');
     const response = await openai.responses
-      .stream({
-        ...{ model: modelOf[wire], input: 'How high is the Elbe today?' },
-        tools: [{ type: 'web_search' }],
-      })
+      .stream({ model: modelOf[wire], input: 'How high is the Elbe today?', tools: [{ type: 'web_search' }] })
       .finalResponse();
     assert.equal(response.output_text, 'The Elbe stands at 4.1 m today.');
     assert.deepEqual(callsOf(response), []);

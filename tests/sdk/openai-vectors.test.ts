@@ -16,14 +16,17 @@ for (const [provider, model, path] of hosts) {
   test(`embeddings of ${model} from ${provider}`, async (t) => {
     const setting = await startSdkSetting(t);
     const openai = new OpenAI({
-      ...{ apiKey: serviceKey, baseURL: setting.baseUrl, maxRetries: 0 },
+      apiKey: serviceKey,
+      baseURL: setting.baseUrl,
+      maxRetries: 0,
       defaultHeaders: { 'x-service-provider': `@${provider}` },
     });
     // Titan embeds one text a request.
     const input = model.startsWith('amazon') ? ['Danube'] : ['Danube', 'Rhine'];
     for (const format of [undefined, 'float', 'base64'] as const) {
       const answer = await openai.embeddings.create({
-        ...{ model, input },
+        model,
+        input,
         ...(format === undefined ? {} : { encoding_format: format }),
       });
       assert.equal(answer.object, 'list');
@@ -39,7 +42,8 @@ for (const [provider, model, path] of hosts) {
     const [single] = (await openai.embeddings.create({ model, input: 'Elbe' })).data;
     assert.deepEqual([...(single?.embedding ?? [])], vectorOf('Elbe'));
     const named = await new OpenAI({ apiKey: serviceKey, baseURL: setting.baseUrl }).embeddings.create({
-      ...{ model: `@${provider}/${model}`, input: 'Elbe' },
+      model: `@${provider}/${model}`,
+      input: 'Elbe',
     });
     assert.equal(named.data.length, 1);
   });
@@ -54,7 +58,9 @@ test('a wire without embeddings says so', async (t) => {
   const setting = await startSdkSetting(t);
   setting.play('grid-text');
   const openai = new OpenAI({
-    ...{ apiKey: serviceKey, baseURL: setting.baseUrl, maxRetries: 0 },
+    apiKey: serviceKey,
+    baseURL: setting.baseUrl,
+    maxRetries: 0,
     defaultHeaders: { 'x-service-provider': '@p-anthropic-messages' },
   });
   const error: unknown = await openai.embeddings
@@ -68,7 +74,9 @@ test('a wire without embeddings says so', async (t) => {
 test('a ranking through the SDK’s own post', async (t) => {
   const setting = await startSdkSetting(t);
   const openai = new OpenAI({
-    ...{ apiKey: serviceKey, baseURL: setting.baseUrl, maxRetries: 0 },
+    apiKey: serviceKey,
+    baseURL: setting.baseUrl,
+    maxRetries: 0,
     defaultHeaders: { 'x-service-provider': '@v-cohere-v2' },
   });
   const ranking = await openai.post<{ results: { index: number; relevance_score: number }[] }>('/rerank', {

@@ -88,7 +88,10 @@ test('keys', async (t) => {
   const { portkey, workspaceId } = await clientOf(t);
   const { apiKeys } = portkey;
   const made = await apiKeys.create({
-    ...{ type: 'workspace', 'sub-type': 'service', name: 'backend', workspace_id: workspaceId },
+    type: 'workspace',
+    'sub-type': 'service',
+    name: 'backend',
+    workspace_id: workspaceId,
     scopes: ['completions.write', 'logs.view'],
     rate_limits: [{ type: 'requests', unit: 'rpm', value: 100 }],
     usage_limits: { credit_limit: 10, periodic_reset: 'monthly', alert_threshold: 9 },
@@ -97,7 +100,9 @@ test('keys', async (t) => {
   assert.match(made.key ?? '', /^wk_/);
   const id = made.id ?? '';
   const organisation = await apiKeys.create({
-    ...{ type: 'organisation', 'sub-type': 'service', name: 'terraform' },
+    type: 'organisation',
+    'sub-type': 'service',
+    name: 'terraform',
     scopes: ['workspaces.list'],
   });
   const stored = await apiKeys.retrieve({ id });

@@ -74,11 +74,24 @@ test('a graph with every filter', async (t) => {
   const { analytics, series } = await clientOf(t);
   const query = {
     ...window,
-    ...{ total_units_min: 1, total_units_max: 9, cost_min: 1, cost_max: 250, prompt_token_min: 0 },
-    ...{ prompt_token_max: 9, completion_token_min: 0, completion_token_max: 9, status_code: '200,429' },
-    ...{ weighted_feedback_min: -10, weighted_feedback_max: 10, virtual_keys: 'a,b', configs: 'pc-1' },
-    ...{ workspace_slug: 'ws-shared', api_key_ids: 'k', ai_org_model: 'openai__gpt-5' },
-    ...{ metadata: '{"_user":"ann"}', cache_status: 'HIT' },
+    total_units_min: 1,
+    total_units_max: 9,
+    cost_min: 1,
+    cost_max: 250,
+    prompt_token_min: 0,
+    prompt_token_max: 9,
+    completion_token_min: 0,
+    completion_token_max: 9,
+    status_code: '200,429',
+    weighted_feedback_min: -10,
+    weighted_feedback_max: 10,
+    virtual_keys: 'a,b',
+    configs: 'pc-1',
+    workspace_slug: 'ws-shared',
+    api_key_ids: 'k',
+    ai_org_model: 'openai__gpt-5',
+    metadata: '{"_user":"ann"}',
+    cache_status: 'HIT',
   };
   const answer = (await analytics.graphs.cost(query)) as Answer;
   assert.deepEqual(answer.summary, { total: 0.05, avg: 0.0166666666666667 });

@@ -20,7 +20,9 @@ test('log exports: create, retrieve, list, update, start, download, cancel', asy
   const logs = new ManyLogs(12);
   const known = new Map<string, KeyRecord>();
   const place = exportPlace({
-    ...{ analytics: logs, resources, blobs: createFileBlobs(folder) },
+    analytics: logs,
+    resources,
+    blobs: createFileBlobs(folder),
     directory: exportDirectory({ keyById: (id) => known.get(id) }),
   });
   const { gateway, tenant, call } = await startAdministration(t, resources, {
@@ -40,7 +42,10 @@ test('log exports: create, retrieve, list, update, start, download, cancel', asy
     time_of_generation_max: '2026-05-18T00:00:00Z',
   };
   const made = await exports.create({
-    ...{ filters, workspaceId, description: 'From the client', requestedData: ['id', 'ai_model'] },
+    filters,
+    workspaceId,
+    description: 'From the client',
+    requestedData: ['id', 'ai_model'],
   });
   assert.deepEqual([made.total, made.object], [12, 'export']);
   const exportId = made.id ?? '';

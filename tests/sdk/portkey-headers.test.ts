@@ -7,12 +7,18 @@ import { cachedGateway } from '../kit/cache-kit.ts';
 test('an answer tells trace, provider, cache, retries and option', async (t) => {
   const { gateway, upstream } = await cachedGateway(t);
   const portkey = new Portkey({
-    ...{ apiKey: 'wk_one', baseURL: `${gateway.url}/v1`, provider: '@up' },
-    ...{ traceID: 'trace-7', spanId: 'span-7', spanName: 'ask', metadata: { _user: 'kim' } },
+    apiKey: 'wk_one',
+    baseURL: `${gateway.url}/v1`,
+    provider: '@up',
+    traceID: 'trace-7',
+    spanId: 'span-7',
+    spanName: 'ask',
+    metadata: { _user: 'kim' },
   });
   const ask = async () => {
     const completion = await portkey.chat.completions.create({
-      ...{ model: 'm', messages: [{ role: 'user', content: 'Hello' }] },
+      model: 'm',
+      messages: [{ role: 'user', content: 'Hello' }],
     });
     return completion.getHeaders() ?? {};
   };
@@ -24,8 +30,11 @@ test('an answer tells trace, provider, cache, retries and option', async (t) => 
     const { id: settled, facts } = await gateway.untilSettled(count);
     assert.equal(id, settled);
     assert.deepEqual(said, {
-      ...{ 'trace-id': 'trace-7', provider: 'up', 'cache-status': cache },
-      ...{ 'retry-attempt-count': '0', 'last-used-option-index': 'config' },
+      'trace-id': 'trace-7',
+      provider: 'up',
+      'cache-status': cache,
+      'retry-attempt-count': '0',
+      'last-used-option-index': 'config',
     });
     assert.deepEqual([facts.traceId, facts.spanId, facts.spanName], ['trace-7', 'span-7', 'ask']);
     assert.deepEqual(facts.metadata, { _user: 'kim' });

@@ -23,7 +23,11 @@ test('integrations, their workspaces and their models', async (t) => {
   const { integrations } = organisation;
   const slug = 'openai-prod';
   const made = await integrations.create({
-    ...{ name: 'OpenAI', slug, ai_provider_id: 'openai', key: 'sk-0123456789-abcdef', description: 'd' },
+    name: 'OpenAI',
+    slug,
+    ai_provider_id: 'openai',
+    key: 'sk-0123456789-abcdef',
+    description: 'd',
     configurations: { openai_project: 'proj-1' },
   });
   assert.equal(made.slug, slug);
@@ -37,7 +41,9 @@ test('integrations, their workspaces and their models', async (t) => {
   );
 
   await integrations.workspaces.update({
-    ...{ slug, global_workspace_access: { enabled: false }, override_existing_workspaces_access: true },
+    slug,
+    global_workspace_access: { enabled: false },
+    override_existing_workspaces_access: true,
     workspaces: [{ id: workspaceId, enabled: true, usage_limits: [{ type: 'cost', credit_limit: 5 }] }],
   });
   const access = await integrations.workspaces.list({ slug });
@@ -45,7 +51,8 @@ test('integrations, their workspaces and their models', async (t) => {
   assert.equal((await portkey.providers.list()).data?.[0]?.slug, slug);
 
   await integrations.models.update({
-    ...{ slug, allow_all_models: false },
+    slug,
+    allow_all_models: false,
     models: [{ slug: 'own', enabled: true, is_custom: true, base_model_slug: 'gpt-4o' }],
   });
   assert.equal((await integrations.models.list({ slug })).models[0].slug, 'own');
@@ -60,7 +67,11 @@ test('providers', async (t) => {
   await portkey.integrations.create({ name: 'Base', slug: 'base', ai_provider_id: 'openai', key: 'sk' });
   const { providers } = organisation;
   const made = await providers.create({
-    ...{ name: 'Team', slug: 'team', integration_id: 'base', workspace_id: workspaceId, note: 'n' },
+    name: 'Team',
+    slug: 'team',
+    integration_id: 'base',
+    workspace_id: workspaceId,
+    note: 'n',
     usage_limits: { credit_limit: 10, periodic_reset: 'monthly' },
     rate_limits: { type: 'requests', unit: 'rpm', value: 10 },
     expires_at: '2099-01-01T00:00:00Z',
@@ -85,15 +96,22 @@ test('providers', async (t) => {
 test('virtual keys', async (t) => {
   const { virtualKeys } = (await clientsOf(t)).portkey;
   const made = await virtualKeys.create({
-    ...{ name: 'Azure', provider: 'azure-openai', key: 'sk-0123456789-abcdef', note: 'n' },
-    ...{ apiVersion: '2024-10-21', resourceName: 'res', deploymentName: 'dep' },
+    name: 'Azure',
+    provider: 'azure-openai',
+    key: 'sk-0123456789-abcdef',
+    note: 'n',
+    apiVersion: '2024-10-21',
+    resourceName: 'res',
+    deploymentName: 'dep',
     usage_limits: { credit_limit: 10, alert_threshold: 9 },
   });
   const slug = made.slug ?? '';
   const one = await virtualKeys.retrieve({ slug });
   assert.deepEqual([one.ai_provider_name, one.masked_api_key, one.note], ['azure-openai', 'sk…ef', 'n']);
   assert.deepEqual(one.model_config, {
-    ...{ azure_api_version: '2024-10-21', azure_resource_name: 'res', azure_deployment_id: 'dep' },
+    azure_api_version: '2024-10-21',
+    azure_resource_name: 'res',
+    azure_deployment_id: 'dep',
   });
   await virtualKeys.update({
     slug,

@@ -25,8 +25,12 @@ async function clientsOf(t: TestContext) {
 const membersOf = (answer: object): Record<string, any> => answer;
 
 const shared = {
-  ...{ name: 'Tickets', slug: 'tickets', url: 'https://tickets.example.com/mcp', transport: 'http' as const },
-  ...{ auth_type: 'headers' as const, description: 'd' },
+  name: 'Tickets',
+  slug: 'tickets',
+  url: 'https://tickets.example.com/mcp',
+  transport: 'http' as const,
+  auth_type: 'headers' as const,
+  description: 'd',
   configurations: { custom_headers: { 'X-Api-Key': 'tk-0123456789-abcdef' } },
 };
 
@@ -47,7 +51,9 @@ test('MCP integrations, their workspaces, capabilities and metadata', async (t) 
   );
 
   await mcpIntegrations.workspaces.update({
-    ...{ id, global_workspace_access: null, override_existing_workspace_access: true },
+    id,
+    global_workspace_access: null,
+    override_existing_workspace_access: true,
     workspaces: [{ id: workspaceId, enabled: true }],
   });
   const access = membersOf(await mcpIntegrations.workspaces.list({ id }));
@@ -57,7 +63,8 @@ test('MCP integrations, their workspaces, capabilities and metadata', async (t) 
   const metadata = membersOf(await mcpIntegrations.metadata.get({ id }));
   assert.deepEqual([metadata.server_name, metadata.sync_status], ['tickets', 'synced']);
   await mcpIntegrations.capabilities.update({
-    ...{ id, capabilities: [{ name: 'close', type: 'tool', enabled: false }] },
+    id,
+    capabilities: [{ name: 'close', type: 'tool', enabled: false }],
   });
   const { counts } = membersOf(await mcpIntegrations.capabilities.list({ id }));
   assert.deepEqual(counts.tools, { total: 2, enabled: 1 });
@@ -84,7 +91,8 @@ test('MCP servers, their test, capabilities, users, metadata and connections', a
   assert.deepEqual([tried.success, tried.status_code, tried.server_name], [true, 200, 'tickets']);
   assert.equal(membersOf(await mcpServers.metadata.get({ id })).sync_status, 'synced');
   await mcpServers.capabilities.update({
-    ...{ id, capabilities: [{ name: 'find', type: 'tool', enabled: false }] },
+    id,
+    capabilities: [{ name: 'find', type: 'tool', enabled: false }],
   });
   const listed = membersOf(await mcpServers.capabilities.list({ id }));
   assert.deepEqual(

@@ -57,16 +57,18 @@ test('guardrails', async (t) => {
 test('feedback', async (t) => {
   const id = '0198a1c2-7b3e-7c4d-8e5f-6a7b8c9d0e1f';
   const { portkey } = await clientOf(t, {
-    ...{ id, feedback_id: id, created_at: '2026-11-20 09:00:00.000', revision: 1, organisation_id: 'o' },
-    ...{
-      workspace_id: 'w',
-      api_key_id: 'k',
-      user_id: '',
-      trace_id: 't',
-      value: 1,
-      weight: 1,
-      metadata: '{}',
-    },
+    id,
+    feedback_id: id,
+    created_at: '2026-11-20 09:00:00.000',
+    revision: 1,
+    organisation_id: 'o',
+    workspace_id: 'w',
+    api_key_id: 'k',
+    user_id: '',
+    trace_id: 't',
+    value: 1,
+    weight: 1,
+    metadata: '{}',
   });
   const one = await portkey.feedback.create({
     traceID: 'trace',

@@ -22,15 +22,27 @@ async function setUp(t: TestContext) {
   await resources.write(organisationId, async ({ organisations, workspaces }) => {
     await organisations.ensure({ id: organisationId, name: 'prompts', createdAt: 1 });
     await workspaces.insert({
-      ...{ id: workspaceId, organisationId, slug: 'ws-prompts', name: 'prompts', description: '' },
-      ...{ icon: '', status: 'active', isDefault: true, defaults: {}, usageLimits: [], rateLimits: [] },
-      ...{ createdAt: 1, updatedAt: 1, version: 1 },
+      id: workspaceId,
+      organisationId,
+      slug: 'ws-prompts',
+      name: 'prompts',
+      description: '',
+      icon: '',
+      status: 'active',
+      isDefault: true,
+      defaults: {},
+      usageLimits: [],
+      rateLimits: [],
+      createdAt: 1,
+      updatedAt: 1,
+      version: 1,
     });
   });
   const known = new Map<string, StoredRecord>();
   const gateway = await startTestGateway(t, {
     providers: { echo: { base_url: 'mock:', credentials: 'none' } },
-    ...{ keys: { [apiKey]: testKey({ kind: 'workspace-service', organisationId, workspaceId }) }, resources },
+    keys: { [apiKey]: testKey({ kind: 'workspace-service', organisationId, workspaceId }) },
+    resources,
     directory: {
       record: ((kind: string, _place: unknown, name: string) => known.get(`${kind}/${name}`)) as never,
     },
@@ -106,8 +118,12 @@ test('prompts: versions, labels, rendering and completions, streamed too', async
   const greeting = await prompts.partials.create({ name: 'Greeting', string: 'Say hello' });
   const collection = await portkey.collections.create({ name: 'All' });
   const made = await prompts.create({
-    ...{ name: 'Greeter', collection_id: collection.id, parameters: { temperature: 0, max_tokens: 50 } },
-    ...{ string: template.replace('greeting', greeting['slug']), virtual_key: 'echo', model: 'mock-1' },
+    name: 'Greeter',
+    collection_id: collection.id,
+    parameters: { temperature: 0, max_tokens: 50 },
+    string: template.replace('greeting', greeting['slug']),
+    virtual_key: 'echo',
+    model: 'mock-1',
   });
   const { slug } = made;
   assert.match(slug, /^pp-greeter-[a-z]{6}$/);
@@ -136,7 +152,9 @@ test('prompts: versions, labels, rendering and completions, streamed too', async
       { role: 'system', content: 'You speak a "quoted" one.' },
       { role: 'user', content: 'Say hello Ann\n"}]' },
     ],
-    ...{ model: 'mock-1', temperature: 0, max_tokens: 7 },
+    model: 'mock-1',
+    temperature: 0,
+    max_tokens: 7,
   });
   const incomplete = await prompts.render({ promptID: slug, variables: {} });
   assert.deepEqual((incomplete.data as { messages?: unknown } | undefined)?.messages, [
@@ -152,9 +170,7 @@ test('prompts: versions, labels, rendering and completions, streamed too', async
   assert.equal(answer['object'], 'chat.completion');
   const { facts } = await gateway.untilSettled(before + 1);
   assert.deepEqual([facts.prompt, facts.provider, facts.modelRequested], [slug, 'echo', 'mock-1']);
-  const stream = await prompts.completions.create({
-    ...{ promptID: `${slug}@beta`, variables, stream: true },
-  });
+  const stream = await prompts.completions.create({ promptID: `${slug}@beta`, variables, stream: true });
   let text = '';
   for await (const chunk of stream) text += chunk['choices'][0]?.delta?.content ?? '';
   assert.notEqual(text, '');

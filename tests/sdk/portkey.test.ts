@@ -15,7 +15,9 @@ const wires: readonly ProviderWire[] = [
 
 function clientOf(baseURL: string, provider: string | undefined): Portkey {
   return new Portkey({
-    ...{ apiKey: serviceKey, baseURL, strictOpenAiCompliance: true },
+    apiKey: serviceKey,
+    baseURL,
+    strictOpenAiCompliance: true,
     ...(provider === undefined ? {} : { provider }),
   });
 }
@@ -58,7 +60,8 @@ for (const wire of wires) {
     await t.test('tools', async () => {
       setting.play('grid-tool-call');
       const completion = await portkey.chat.completions.create({
-        ...{ model, messages: [{ role: 'user', content: 'How warm is it in Lübeck?' }] },
+        model,
+        messages: [{ role: 'user', content: 'How warm is it in Lübeck?' }],
         tools: [
           {
             type: 'function',
@@ -88,7 +91,8 @@ for (const wire of wires) {
     await t.test('the provider as part of the model’s name', async () => {
       setting.play('grid-text');
       const completion = await clientOf(setting.baseUrl, undefined).chat.completions.create({
-        ...{ model: `@p-${wire}/${model}`, messages },
+        model: `@p-${wire}/${model}`,
+        messages,
       });
       assert.equal(completion.choices?.[0]?.message?.content, riverText);
     });
@@ -99,12 +103,16 @@ for (const wire of wires) {
 test('the provider’s own words come where they are wanted, and responses and embeddings', async (t) => {
   const setting = await startSdkSetting(t);
   const portkey = new Portkey({
-    ...{ apiKey: serviceKey, baseURL: setting.baseUrl, provider: '@p-anthropic-messages' },
-    ...{ traceID: 'trace-1', metadata: { _user: 'kim' } },
+    apiKey: serviceKey,
+    baseURL: setting.baseUrl,
+    provider: '@p-anthropic-messages',
+    traceID: 'trace-1',
+    metadata: { _user: 'kim' },
   });
   setting.play('grid-reasoning');
   const completion = await portkey.chat.completions.create({
-    ...{ model: modelOf['anthropic-messages'], messages: [{ role: 'user', content: 'What is 3 × 17 − 9?' }] },
+    model: modelOf['anthropic-messages'],
+    messages: [{ role: 'user', content: 'What is 3 × 17 − 9?' }],
   });
   const message = completion.choices?.[0]?.message as { content_blocks?: { type: string }[] } | undefined;
   assert.deepEqual(
@@ -113,20 +121,26 @@ test('the provider’s own words come where they are wanted, and responses and e
   );
   assert.equal(completion.choices?.[0]?.finish_reason, 'end_turn');
   const other = new Portkey({
-    ...{ apiKey: serviceKey, baseURL: setting.baseUrl, provider: '@p-openai-responses' },
+    apiKey: serviceKey,
+    baseURL: setting.baseUrl,
+    provider: '@p-openai-responses',
   });
   setting.play('grid-tool-call');
   const called = await other.chat.completions.create({
-    ...{ model: 'gpt-5.1', messages: [{ role: 'user', content: 'How warm is it in Lübeck?' }] },
+    model: 'gpt-5.1',
+    messages: [{ role: 'user', content: 'How warm is it in Lübeck?' }],
   });
   assert.equal(called.choices?.[0]?.finish_reason, 'tool_calls');
   setting.play('grid-text');
   const response = (await portkey.responses.create({
-    ...{ model: modelOf['anthropic-messages'], input: 'Name a river.' },
+    model: modelOf['anthropic-messages'],
+    input: 'Name a river.',
   })) as { output_text?: string };
   assert.equal(response.output_text, riverText);
   const vectors = await clientOf(setting.baseUrl, '@v-cohere-v2').embeddings.create({
-    ...{ model: 'embed-v4.0', input: 'Elbe', encoding_format: 'float' },
+    model: 'embed-v4.0',
+    input: 'Elbe',
+    encoding_format: 'float',
   });
   assert.deepEqual(vectors.data?.[0]?.embedding, vectorOf('Elbe'));
 });

@@ -7,8 +7,14 @@ import { send, startUpstream } from '../kit/http-kit.ts';
 import { serviceKey } from './sdk-setting.ts';
 
 const key = {
-  ...{ id: 'key-1', name: 'python', kind: 'workspace-service' as const, organisationId: 'org' },
-  ...{ workspaceId: 'ws', userId: '', scopes: ['completions.write'], expiresAt: null },
+  id: 'key-1',
+  name: 'python',
+  kind: 'workspace-service' as const,
+  organisationId: 'org',
+  workspaceId: 'ws',
+  userId: '',
+  scopes: ['completions.write'],
+  expiresAt: null,
 };
 /** As `litellm.rerank(model="cohere/…", api_base=GATEWAY)` sends it. */
 const litellm = {
@@ -34,7 +40,8 @@ async function start(t: TestContext) {
   });
   const rerank = (path: string, model: string, headers: Record<string, string> = {}) =>
     send(gateway.url, {
-      ...{ path, headers: { ...litellm, ...headers } },
+      path,
+      headers: { ...litellm, ...headers },
       body: { model, query: 'a', documents: ['a', 'b'], return_documents: true },
     });
   return { gateway, upstream, rerank };

@@ -51,7 +51,8 @@ for (const [kind, plugin] of kinds) {
       const { gateway } = await gatewayWith(t, [plugin()]);
       const client = new Anthropic({ apiKey: 'k', baseURL: gateway.url, maxRetries: 0, defaultHeaders });
       const stream = client.messages.stream({
-        ...{ model: 'm', max_tokens: 100 },
+        model: 'm',
+        max_tokens: 100,
         messages: [{ role: 'user', content: 'x' }],
       });
       let deltas = '';

@@ -77,15 +77,21 @@ export async function startSdkSetting(
       'p-anthropic-messages': { dialect: 'anthropic-messages', base_url: `${url}/anthropic/v1`, api_key },
       'p-google-gemini': { dialect: 'google-gemini', base_url: url, api_key },
       'p-bedrock-converse': {
-        ...{ dialect: 'bedrock-converse', base_url: url, aws_region: 'eu-central-1' },
-        ...{ aws_access_key_id: 'AKIAGRID', aws_secret_access_key: 'wJalrXUtnFEMI' },
+        dialect: 'bedrock-converse',
+        base_url: url,
+        aws_region: 'eu-central-1',
+        aws_access_key_id: 'AKIAGRID',
+        aws_secret_access_key: 'wJalrXUtnFEMI',
       },
       'p-cohere-v2': { dialect: 'cohere-v2', base_url: url, api_key },
       'v-google-gemini': { dialect: 'google-gemini', base_url: vectors.url, api_key },
       'v-cohere-v2': { dialect: 'cohere-v2', base_url: vectors.url, api_key },
       'v-bedrock-converse': {
-        ...{ dialect: 'bedrock-converse', base_url: vectors.url, aws_region: 'eu-central-1' },
-        ...{ aws_access_key_id: 'AKIAGRID', aws_secret_access_key: 'wJalrXUtnFEMI' },
+        dialect: 'bedrock-converse',
+        base_url: vectors.url,
+        aws_region: 'eu-central-1',
+        aws_access_key_id: 'AKIAGRID',
+        aws_secret_access_key: 'wJalrXUtnFEMI',
       },
     },
     ...options,
@@ -109,7 +115,10 @@ export async function startSdkSetting(
     return providers.seen;
   };
   return {
-    ...{ url: gateway.url, baseUrl: `${gateway.url}/v1`, vectorRequests: vectors.requests, seen },
+    url: gateway.url,
+    baseUrl: `${gateway.url}/v1`,
+    vectorRequests: vectors.requests,
+    seen,
     play(fixture, fault) {
       providers.play(fault === undefined ? { fixture } : { fixture, fault });
     },

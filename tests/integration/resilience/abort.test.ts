@@ -232,8 +232,11 @@ describe('a client that leaves', () => {
 
   test('while a token is fetched for it: the provider is not called', async (t) => {
     const azure = {
-      ...{ base_url: 'http://a.test', credentials: 'entra' as const, azure_entra_client_id: 'client' },
-      ...{ azure_entra_tenant_id: 'tenant', azure_entra_client_secret: 'secret' },
+      base_url: 'http://a.test',
+      credentials: 'entra' as const,
+      azure_entra_client_id: 'client',
+      azure_entra_tenant_id: 'tenant',
+      azure_entra_client_secret: 'secret',
     };
     const kit = await startPlanGateway(t, { a: [up.chat('from a')] }, { providers: { azure } });
     const token = up.answers(200, { access_token: 'token', expires_in: 3600, token_type: 'Bearer' });

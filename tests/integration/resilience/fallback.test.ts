@@ -173,7 +173,9 @@ describe('what reaches each target', () => {
 
   test('the model that it wants, also where the client names it in the path', async (t) => {
     const gemini = (name: string) => ({
-      ...{ dialect: 'google-gemini' as const, base_url: `http://${name}.test`, api_key: 'secret' },
+      dialect: 'google-gemini' as const,
+      base_url: `http://${name}.test`,
+      api_key: 'secret',
     });
     const kit = await startPlanGateway(
       t,

@@ -49,7 +49,8 @@ describe('a hedge', () => {
     const prices: Prices = {
       price: (usage, provider, model) => ({
         cost: String((usage?.promptTokens ?? 0) * (provider === 'a' && model === 'm-a' ? 2 : 100)),
-        ...{ status: 'priced', version: '1' },
+        status: 'priced',
+        version: '1',
       }),
       rates: () => undefined,
     };

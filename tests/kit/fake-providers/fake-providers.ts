@@ -75,7 +75,9 @@ export async function startFakeProviders(t: TestContext): Promise<FakeProviders>
   });
   const { port } = server.address() as AddressInfo;
   return {
-    ...{ port, seen, url: `http://127.0.0.1:${port}` },
+    port,
+    seen,
+    url: `http://127.0.0.1:${port}`,
     play(next) {
       script = next;
       seen.length = 0;
@@ -90,7 +92,10 @@ async function receive(message: IncomingMessage): Promise<SeenRequest> {
   const headers: Record<string, string | undefined> = {};
   for (const [name, value] of Object.entries(message.headers)) headers[name] = value?.toString();
   return {
-    ...{ method: message.method ?? '', url: message.url ?? '', headers, bytes },
+    method: message.method ?? '',
+    url: message.url ?? '',
+    headers,
+    bytes,
     body: parseObject(bytes.toString()) ?? {},
   };
 }

@@ -21,17 +21,15 @@ const facts = (model: string) => ({
 });
 
 function counting(dialect: DialectName, model: string): OperationCodec {
-  const plan = providerDialects
-    .get(dialect)
-    ?.plan({
-      endpoint: 'messages.count_tokens',
-      spoken: 'anthropic-messages',
-      method: 'POST',
-      path: '/messages/count_tokens',
-      query: '',
-      stream: false,
-      host: facts(model),
-    });
+  const plan = providerDialects.get(dialect)?.plan({
+    endpoint: 'messages.count_tokens',
+    spoken: 'anthropic-messages',
+    method: 'POST',
+    path: '/messages/count_tokens',
+    query: '',
+    stream: false,
+    host: facts(model),
+  });
   assert.ok(plan?.kind === 'operation');
   return plan.codec;
 }

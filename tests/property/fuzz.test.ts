@@ -183,15 +183,13 @@ function requestsOf({ path, operation }: Served, source: ValueSource): fc.Arbitr
   const parts = fc.oneof({ arbitrary: fc.record(right), weight: wrong.length }, ...wrong);
   const caller = fc.oneof({ arbitrary: fc.constant(0), weight: 4 }, fc.nat({ max: 3 }));
   const ifMatch = fc.option(fc.constantFrom('"1"', '*', 'W/"2"', '"', 'x'), { nil: undefined, freq: 5 });
-  return fc
-    .tuple(parts, caller, ifMatch)
-    .map(([sent, by, version]) => ({
-      path: addressOf(path, sent),
-      body:
-        typeof sent.body === 'object' && !Buffer.isBuffer(sent.body) ? JSON.stringify(sent.body) : sent.body,
-      caller: by,
-      ifMatch: version,
-    }));
+  return fc.tuple(parts, caller, ifMatch).map(([sent, by, version]) => ({
+    path: addressOf(path, sent),
+    body:
+      typeof sent.body === 'object' && !Buffer.isBuffer(sent.body) ? JSON.stringify(sent.body) : sent.body,
+    caller: by,
+    ifMatch: version,
+  }));
 }
 
 /** An example in which names are those of what there is. */

@@ -1,0 +1,68 @@
+import type { UsageLimit } from '../ports/limits.ts';
+
+/** A period of a budget, in milliseconds since the epoch: `end` is the start of the next one. */
+export interface BudgetPeriod {
+  readonly start: number;
+  readonly end: number | undefined;
+}
+
+const dayMs = 86_400_000;
+/** 1970-01-05 was a Monday. */
+const firstMonday = 4 * dayMs;
+const forEver: BudgetPeriod = { start: 0, end: undefined };
+
+/**
+ * The periods of a usage limit. `weekly` begins on Mondays and `monthly` on the first, at 00:00 UTC; so many days count
+ * from `createdAt`. Where the limit says when it begins anew for the first time, that moment takes their place, and the
+ * later ones are whole weeks, months or days behind it; without a period it begins anew that once.
+ */
+export function budgetPeriod(
+  limit: Pick<UsageLimit, 'periodicReset' | 'periodicResetDays' | 'nextResetAt'>,
+  createdAt: number,
+): (at: number) => BudgetPeriod {
+  const { periodicReset, periodicResetDays: days, nextResetAt: anchor } = limit;
+  const of = (): ((at: number) => BudgetPeriod) | undefined => {
+    if (periodicReset === 'monthly') return months(anchor ?? 0);
+    if (periodicReset === 'weekly') return equal(anchor ?? firstMonday, 7 * dayMs);
+    return days === undefined ? undefined : equal(anchor ?? createdAt, days * dayMs);
+  };
+  const periods = of();
+  if (anchor === undefined) return remembered(periods ?? (() => forEver));
+  const after = periods ?? ((): BudgetPeriod => ({ start: anchor, end: undefined }));
+  return remembered((at) => (at < anchor ? { start: 0, end: anchor } : after(at)));
+}
+
+function equal(anchor: number, lengthMs: number): (at: number) => BudgetPeriod {
+  return (at) => {
+    const start = anchor + Math.floor((at - anchor) / lengthMs) * lengthMs;
+    return { start, end: start + lengthMs };
+  };
+}
+
+/** Months behind a moment: on its day of the month, or on the last day of a shorter month. */
+function months(anchor: number): (at: number) => BudgetPeriod {
+  const first = new Date(anchor);
+  const after = (count: number): number => {
+    const month = first.getUTCMonth() + count;
+    const lastDay = new Date(Date.UTC(first.getUTCFullYear(), month + 1, 0)).getUTCDate();
+    const day = Math.min(first.getUTCDate(), lastDay);
+    return Date.UTC(first.getUTCFullYear(), month, day) + (anchor % dayMs);
+  };
+  return (at) => {
+    const when = new Date(at);
+    let count =
+      (when.getUTCFullYear() - first.getUTCFullYear()) * 12 + when.getUTCMonth() - first.getUTCMonth();
+    if (after(count) > at) count -= 1;
+    return { start: after(count), end: after(count + 1) };
+  };
+}
+
+/** A period is asked for with every request, and changes a few times a year. */
+function remembered(periodAt: (at: number) => BudgetPeriod): (at: number) => BudgetPeriod {
+  let known: BudgetPeriod | undefined;
+  return (at) => {
+    if (known !== undefined && at >= known.start && (known.end === undefined || at < known.end)) return known;
+    known = periodAt(at);
+    return known;
+  };
+}

@@ -1,0 +1,117 @@
+import type { UsageLimit } from './limits.ts';
+
+/** What a budget counts. */
+export type BudgetUnit = UsageLimit['type'];
+
+/** The record that a budget belongs to, as alerts and refusals name it. */
+export interface BudgetSubject {
+  readonly type: 'api_key' | 'workspace' | 'provider' | 'integration' | 'usage_limit_policy';
+  readonly id: string;
+  readonly name: string;
+  /** Undefined for what belongs to the organisation. */
+  readonly workspaceId: string | undefined;
+  /** The group of a policy (`metadata._user:alice`). */
+  readonly valueKey?: string;
+  /** Further addresses for alerts. */
+  readonly emails?: readonly string[];
+}
+
+/** One usage limit over one group of requests. */
+export interface Budget {
+  /** What is counted, unique: `key:<organisation>:<id>`. */
+  readonly key: string;
+  readonly organisationId: string;
+  readonly unit: BudgetUnit;
+  /** US dollars, tokens or requests. */
+  readonly limit: number;
+  /** When to alert, in the same unit. */
+  readonly threshold: number | undefined;
+  /** When the period began that `at` is in, and when the next one begins. Milliseconds since the epoch; 0 and undefined without periods. */
+  period(at: number): { readonly start: number; readonly end: number | undefined };
+  readonly subject: BudgetSubject;
+}
+
+/** What one request is expected to use, and what it has used. Cost in US dollars. */
+export type BudgetAmounts = Readonly<Record<BudgetUnit, number>>;
+
+/** Why a request is refused. */
+export interface BudgetRefusal {
+  readonly budget: Budget;
+  /** False when nothing is left because requests under way have reserved the rest. */
+  readonly isExhausted: boolean;
+  /** In the unit of the budget. */
+  readonly used: number;
+  /** When the budget begins anew; undefined for never by itself. */
+  readonly resetsAt: number | undefined;
+}
+
+/** What requests under way have reserved. */
+export interface BudgetReservation {
+  /** What is reserved of the first budget of each unit; 0 without one. */
+  readonly reserved: BudgetAmounts;
+  /** Counts what was used instead; once. */
+  settle(used: BudgetAmounts): void;
+}
+
+/** How much of a budget is used. */
+export interface BudgetUsage {
+  readonly used: number;
+  readonly isExhausted: boolean;
+  /** When it last began anew; undefined for never. */
+  readonly lastResetAt: number | undefined;
+}
+
+/**
+ * Counts usage against budgets. A request is admitted while every one of its budgets has something left, and reserves
+ * what it will probably use: overshoot is at most what was under way when a budget was exhausted. What is counted lives
+ * here and in a ledger behind it, never in a plugin: no reload and no restart resets it.
+ */
+export interface Budgets {
+  /** Reserves of all budgets, or of none: one atomic decision. */
+  reserve(budgets: readonly Budget[], expected: BudgetAmounts): BudgetReservation | BudgetRefusal;
+  /** How much of these budgets is used now. */
+  usage(budget: Pick<Budget, 'key' | 'unit' | 'limit' | 'period'>): BudgetUsage;
+  /** Keys of budgets that begin so and have been used, with what is used of each: groups of a policy. */
+  groups(prefix: string): readonly string[];
+  /** Begins the count of a budget anew. Resolves when the ledger holds it; rejects when it cannot be stored. */
+  reset(key: string, organisationId: string): Promise<void>;
+}
+
+/** What a process has counted since it last said so. */
+export interface UsageDelta {
+  readonly key: string;
+  readonly organisationId: string;
+  /** When the period began, or when the count was last begun anew; the later one counts. Milliseconds since the epoch. */
+  readonly epoch: number;
+  /** Whole units: requests, tokens, or billionths of a US dollar. */
+  readonly added: number;
+}
+
+/** What is counted by all processes. */
+export interface UsageRow {
+  readonly key: string;
+  readonly epoch: number;
+  readonly used: number;
+}
+
+/** An alert that is sent once for each of its `mark`s, by the first process that claims it. */
+export interface AlertClaim {
+  readonly key: string;
+  readonly kind: 'threshold' | 'exhausted';
+  /** The period and the limits that it is about: other limits are another crossing. */
+  readonly mark: string;
+}
+
+/** Keeps usage over restarts, and brings the counts of several processes together. */
+export interface UsageLedger {
+  /**
+   * Adds what was counted, and returns the rows that changed since `after` (an earlier `mark`; empty for all).
+   * Rejects when nothing was stored.
+   */
+  exchange(
+    deltas: readonly UsageDelta[],
+    after: string,
+  ): Promise<{ readonly rows: readonly UsageRow[]; readonly mark: string }>;
+  /** True for the first claim of this mark. */
+  claim(claim: AlertClaim): Promise<boolean>;
+}

@@ -1,0 +1,256 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import type {
+  AlertClaim,
+  Budget,
+  BudgetRefusal,
+  BudgetReservation,
+  UsageDelta,
+  UsageLedger,
+  UsageRow,
+} from '../../core/ports/budgets.ts';
+import { budgetPeriod } from '../../core/access/budget-period.ts';
+import type { UsageCrossing } from '../../core/ports/usage-alerts.ts';
+import { createBudgets } from './budgets.ts';
+import { recordingLog } from '../embedded/chdb-fixture.ts';
+
+const day = 86_400_000;
+
+class TestClock {
+  time = Date.parse('2026-11-25T10:00:00Z');
+  now(): number {
+    return this.time;
+  }
+  monotonic(): number {
+    return this.time;
+  }
+  after(): () => void {
+    return () => undefined;
+  }
+}
+
+/** A ledger as the store keeps one, in memory. */
+class TestLedger implements UsageLedger {
+  readonly rows = new Map<string, UsageRow & { change: number }>();
+  readonly claims = new Set<string>();
+  isAway = false;
+  #changes = 0;
+
+  exchange(deltas: readonly UsageDelta[], after: string): ReturnType<UsageLedger['exchange']> {
+    if (this.isAway) return Promise.reject(new Error('away'));
+    for (const { key, epoch, added } of deltas) {
+      const row = this.rows.get(key) ?? { key, epoch: 0, used: 0 };
+      if (epoch < row.epoch) continue;
+      const used = epoch > row.epoch ? added : row.used + added;
+      this.rows.set(key, { key, epoch, used, change: ++this.#changes });
+    }
+    const rows = [...this.rows.values()].filter(({ change }) => change > Number(after || 0));
+    return Promise.resolve({ rows, mark: String(this.#changes) });
+  }
+
+  claim({ key, kind, mark }: AlertClaim): Promise<boolean> {
+    const isFirst = !this.claims.has(`${key} ${kind} ${mark}`);
+    this.claims.add(`${key} ${kind} ${mark}`);
+    return Promise.resolve(isFirst);
+  }
+}
+
+function budget(limit: number, given: Partial<Budget> = {}): Budget {
+  return {
+    key: 'key:o:k',
+    organisationId: 'o',
+    unit: 'tokens',
+    limit,
+    threshold: undefined,
+    period: budgetPeriod({}, 0),
+    subject: { type: 'api_key', id: 'k', name: 'ours', workspaceId: 'w' },
+    ...given,
+  };
+}
+
+const none = { cost: 0, tokens: 0, requests: 0 };
+const tokens = (count: number) => ({ ...none, tokens: count });
+const isRefusal = (result: BudgetReservation | BudgetRefusal): result is BudgetRefusal => 'budget' in result;
+
+function open({ clock = new TestClock(), ledger = new TestLedger() } = {}) {
+  const alerts: UsageCrossing[] = [];
+  const log = recordingLog();
+  const budgets = createBudgets({
+    clock,
+    log,
+    ledger,
+    alerts: { crossed: (crossing) => alerts.push(crossing) },
+  });
+  /** Uses so much at once; false when it was refused. */
+  const use = (of: Budget, amount: number): boolean => {
+    const result = budgets.reserve([of], tokens(1));
+    if (isRefusal(result)) return false;
+    result.settle({ cost: amount, tokens: amount, requests: 1 });
+    return true;
+  };
+  return { clock, ledger, budgets, alerts, use, lines: log.lines };
+}
+
+describe('budgets', () => {
+  test('admit while something is left, and not when it is used up', () => {
+    const { budgets, use } = open();
+    assert.equal(use(budget(20), 32), true);
+    const refused = budgets.reserve([budget(20)], tokens(1));
+    assert.ok(isRefusal(refused));
+    assert.deepEqual([refused.isExhausted, refused.used, refused.resetsAt], [true, 32, undefined]);
+    assert.equal(use(budget(40), 1), true, 'a higher limit lets it in at once');
+    assert.equal(use(budget(0, { key: 'nothing' }), 1), false);
+  });
+
+  test('what requests under way have reserved is not given to others, and comes back', () => {
+    const { budgets } = open();
+    const first = budgets.reserve([budget(20)], tokens(30));
+    assert.ok(!isRefusal(first));
+    const second = budgets.reserve([budget(20)], tokens(1));
+    assert.ok(isRefusal(second));
+    assert.equal(second.isExhausted, false);
+    first.settle(none);
+    first.settle(tokens(50));
+    assert.ok(!isRefusal(budgets.reserve([budget(20)], tokens(1))), 'settling counts once');
+  });
+
+  test('of several budgets all are charged, or none', () => {
+    const { budgets, use } = open();
+    const small = budget(1, { key: 'small' });
+    assert.equal(use(small, 5), true);
+    const refused = budgets.reserve([budget(100), small], tokens(60));
+    assert.ok(isRefusal(refused));
+    assert.equal(refused.budget, small);
+    const other = budgets.reserve([budget(100)], tokens(60));
+    assert.ok(!isRefusal(other), 'the refused request reserved nothing');
+  });
+
+  test('cost is exact to a billionth of a dollar', () => {
+    const { budgets, use } = open();
+    const cents = budget(1, { unit: 'cost' });
+    for (let i = 0; i < 10; i++) assert.equal(use(cents, 0.1), true);
+    assert.deepEqual(budgets.usage(cents), { used: 1, isExhausted: true, lastResetAt: undefined });
+  });
+
+  test('a new period begins anew, and so does a reset, for every process', async () => {
+    const clock = new TestClock();
+    const ledger = new TestLedger();
+    const here = open({ clock, ledger });
+    const there = open({ clock, ledger });
+    const daily = budget(10, { period: budgetPeriod({ periodicResetDays: 1 }, 0) });
+    assert.equal(here.use(daily, 10), true);
+    await here.budgets.sync();
+    await there.budgets.sync();
+    assert.equal(there.use(daily, 1), false, 'what one process counts is known to the other');
+    await there.budgets.reset(daily.key, 'o');
+    assert.equal(there.use(daily, 1), true);
+    await here.budgets.sync();
+    assert.equal(here.use(daily, 9), true);
+    await here.budgets.sync();
+    await there.budgets.sync();
+    assert.equal(there.budgets.usage(daily).used, 10);
+    clock.time += day;
+    assert.equal(here.budgets.usage(daily).used, 0);
+    assert.equal(here.use(daily, 3), true);
+    await here.budgets.sync();
+    await there.budgets.sync();
+    assert.equal(there.budgets.usage(daily).used, 3);
+  });
+
+  test('a restart forgets nothing', async () => {
+    const ledger = new TestLedger();
+    const before = open({ ledger });
+    before.use(budget(20), 32);
+    await before.budgets.close();
+    const after = open({ ledger });
+    await after.budgets.start();
+    assert.equal(after.use(budget(20), 1), false);
+    await after.budgets.close();
+  });
+
+  test('while the store is away it is counted here, told once, and stored later', async () => {
+    const { ledger, budgets, use, lines } = open();
+    ledger.isAway = true;
+    assert.equal(use(budget(20), 15), true);
+    await assert.rejects(budgets.sync());
+    await assert.rejects(budgets.sync());
+    assert.equal(use(budget(20), 15), true);
+    assert.equal(use(budget(20), 15), false);
+    assert.equal(lines.filter((line) => line.includes('cannot be exchanged')).length, 1);
+    ledger.isAway = false;
+    await budgets.sync();
+    assert.equal(ledger.rows.get('key:o:k')?.used, 30);
+  });
+
+  test('each crossing is told once, by one process, and again after a higher limit or a new period', async () => {
+    const clock = new TestClock();
+    const ledger = new TestLedger();
+    const all = [open({ clock, ledger }), open({ clock, ledger })] as const;
+    const told = (): string[] =>
+      all.flatMap(({ alerts }) => alerts.map(({ kind, limit }) => `${kind} ${limit}`));
+    const syncAll = async (): Promise<void> => {
+      for (let i = 0; i < 2; i++) for (const { budgets } of all) await budgets.sync();
+    };
+    const of = (limit: number): Budget =>
+      budget(limit, { threshold: 10, period: budgetPeriod({ periodicResetDays: 1 }, 0) });
+    for (const { use } of all) use(of(20), 6);
+    await syncAll();
+    assert.deepEqual(told(), ['threshold 20']);
+    for (const { use } of all) use(of(20), 6);
+    await syncAll();
+    assert.deepEqual(told().sort(), ['exhausted 20', 'threshold 20']);
+    assert.equal(all[0].use(of(30), 10), true);
+    await syncAll();
+    assert.deepEqual(told().sort(), ['exhausted 20', 'exhausted 30', 'threshold 20', 'threshold 30']);
+    clock.time += day;
+    all[1].use(of(30), 12);
+    await syncAll();
+    assert.equal(told().filter((line) => line === 'threshold 30').length, 2);
+  });
+
+  test('property: what is used never goes over the limit by more than what was under way', () => {
+    const step = fc.oneof(
+      fc.record({ expected: fc.integer({ min: 0, max: 50 }) }),
+      fc.record({ settles: fc.nat(20), used: fc.integer({ min: 0, max: 60 }) }),
+      fc.record({ waits: fc.integer({ min: 1, max: 12 }) }),
+    );
+    const limits = fc.array(fc.integer({ min: 0, max: 200 }), { minLength: 1, maxLength: 3 });
+    fc.assert(
+      fc.property(limits, fc.array(step, { maxLength: 60 }), (bounds, steps) => {
+        const { budgets, clock } = open();
+        const all = bounds.map((limit, index) =>
+          budget(limit, { key: `b${index}`, period: budgetPeriod({ periodicResetDays: index + 1 }, 0) }),
+        );
+        const model = all.map(() => ({ used: 0, start: 0 }));
+        const underWay: BudgetReservation[] = [];
+        const renew = (): void =>
+          model.forEach((one, index) => {
+            const { start } = (all[index] as Budget).period(clock.now());
+            if (start > one.start) Object.assign(one, { start, used: 0 });
+          });
+        for (const one of steps) {
+          renew();
+          if ('waits' in one) clock.time += one.waits * 3_600_000;
+          else if ('expected' in one) {
+            const exhausted = model.some(({ used }, index) => used >= (bounds[index] as number));
+            const result = budgets.reserve(all, tokens(one.expected));
+            if (isRefusal(result)) {
+              assert.equal(result.isExhausted, exhausted);
+              assert.ok(exhausted || underWay.length > 0, 'nothing stands in the way');
+            } else {
+              assert.ok(!exhausted, 'admitted though exhausted');
+              underWay.push(result);
+            }
+          } else if (underWay.length > 0) {
+            const [reservation] = underWay.splice(one.settles % underWay.length, 1);
+            reservation?.settle(tokens(one.used));
+            for (const counted of model) counted.used += one.used;
+          }
+        }
+        renew();
+        model.forEach(({ used }, index) => assert.equal(budgets.usage(all[index] as Budget).used, used));
+      }),
+    );
+  });
+});

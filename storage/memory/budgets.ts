@@ -1,0 +1,363 @@
+import type {
+  Budget,
+  BudgetAmounts,
+  BudgetRefusal,
+  BudgetReservation,
+  Budgets,
+  BudgetUnit,
+  BudgetUsage,
+  UsageDelta,
+  UsageLedger,
+} from '../../core/ports/budgets.ts';
+import type { Clock } from '../../core/ports/clock.ts';
+import type { Log } from '../../core/ports/log.ts';
+import type { UsageAlerts } from '../../core/ports/usage-alerts.ts';
+
+/** Usage is counted in whole numbers: a billion of them is a US dollar. */
+const perDollar = 1e9;
+const syncMs = 1000;
+/** The share that a new request has in what is expected of the next one. */
+const learning = 0.2;
+/** Deltas that one exchange takes. */
+const mostAtOnce = 5000;
+
+/** What is counted of one budget. Whole units. */
+class Count {
+  readonly key: string;
+  readonly organisationId: string;
+  /** When what is counted began; what is used before it does not count. */
+  epoch = 0;
+  used = 0;
+  /** Of requests under way. */
+  reserved = 0;
+  /** What a request usually uses. 0: not known. */
+  usual = 0;
+  /** Counted here, and not yet said to the ledger. */
+  pending = 0;
+  isDirty = false;
+  /** The last budget that was counted here: its limits are those that alerts are about. Set before a crossing is noted. */
+  budget: Budget | undefined;
+  /** Alerts that have been told or claimed, with their marks. */
+  thresholdMark = '';
+  exhaustedMark = '';
+
+  constructor(key: string, organisationId: string) {
+    this.key = key;
+    this.organisationId = organisationId;
+  }
+
+  /** Begins anew at `epoch` when that is later. */
+  beginAt(epoch: number): void {
+    if (epoch > this.epoch) this.restart(epoch);
+  }
+
+  restart(epoch: number): void {
+    this.epoch = epoch;
+    this.used = 0;
+    this.pending = 0;
+  }
+}
+
+/** What `createBudgets` needs. */
+interface BudgetsOptions {
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Absent: what is counted is forgotten when the process ends. */
+  readonly ledger?: UsageLedger | undefined;
+  readonly alerts?: UsageAlerts | undefined;
+}
+
+/** Budgets counted in this process. */
+interface CountedBudgets extends Budgets {
+  /** Reads the ledger, and begins to exchange with it every second. Resolves after the first time, also when that failed. */
+  start(): Promise<void>;
+  /** Exchanges with the ledger now. Rejects when it cannot. */
+  sync(): Promise<void>;
+  /** Stops, after a last exchange. */
+  close(): Promise<void>;
+}
+
+/**
+ * Budgets that are counted in the memory of this process, exactly, and exchanged with a ledger every second: what other
+ * processes have counted is known here a second later, and the end of the process loses at most one second.
+ */
+export function createBudgets(options: BudgetsOptions): CountedBudgets {
+  return new MemoryBudgets(options);
+}
+
+class MemoryBudgets implements CountedBudgets {
+  readonly #clock: Clock;
+  readonly #log: Log;
+  readonly #ledger: UsageLedger | undefined;
+  readonly #alerts: UsageAlerts | undefined;
+  readonly #counts = new Map<string, Count>();
+  #dirty: Count[] = [];
+  /** Budgets that may have crossed a limit since the last exchange. */
+  readonly #crossed = new Set<Count>();
+  #mark = '';
+  #cancel: () => void = () => undefined;
+  #running: Promise<void> | undefined;
+  #isClosed = false;
+  #isFailing = false;
+
+  constructor({ clock, log, ledger, alerts }: BudgetsOptions) {
+    this.#clock = clock;
+    this.#log = log;
+    this.#ledger = ledger;
+    this.#alerts = alerts;
+  }
+
+  reserve(budgets: readonly Budget[], expected: BudgetAmounts): BudgetReservation | BudgetRefusal {
+    const now = this.#clock.now();
+    const counts: Count[] = [];
+    const amounts: number[] = [];
+    let refusal: BudgetRefusal | undefined;
+    for (const budget of budgets) {
+      const count = this.#countOf(budget);
+      count.beginAt(budget.period(now).start);
+      const limit = whole(budget.limit, budget.unit);
+      if (count.used + count.reserved >= limit) {
+        const isExhausted = count.used >= limit;
+        // An exhausted budget is the reason that a caller has to know; others end by themselves.
+        if (refusal === undefined || (isExhausted && !refusal.isExhausted))
+          refusal = {
+            budget,
+            isExhausted,
+            used: shown(count.used, budget.unit),
+            resetsAt: budget.period(now).end,
+          };
+        continue;
+      }
+      counts.push(count);
+      amounts.push(expectedOf(count, budget.unit, expected));
+    }
+    if (refusal !== undefined) return refusal;
+    counts.forEach((count, index) => (count.reserved += amounts[index] as number));
+    return new Reservation(budgets, counts, amounts, this.#settle);
+  }
+
+  usage({ key, unit, limit, period }: Pick<Budget, 'key' | 'unit' | 'limit' | 'period'>): BudgetUsage {
+    const count = this.#counts.get(key);
+    const { start } = period(this.#clock.now());
+    const isOld = count === undefined || count.epoch < start;
+    const used = isOld ? 0 : count.used;
+    const epoch = Math.max(start, count?.epoch ?? 0);
+    return {
+      used: shown(used, unit),
+      isExhausted: used >= whole(limit, unit),
+      lastResetAt: epoch === 0 ? undefined : epoch,
+    };
+  }
+
+  groups(prefix: string): readonly string[] {
+    const found: string[] = [];
+    for (const key of this.#counts.keys()) if (key.startsWith(prefix)) found.push(key);
+    return found;
+  }
+
+  async reset(key: string, organisationId: string): Promise<void> {
+    const epoch = this.#clock.now();
+    await this.#ledger?.exchange([{ key, organisationId, epoch, added: 0 }], this.#mark);
+    this.#counts.get(key)?.restart(epoch);
+  }
+
+  async start(): Promise<void> {
+    try {
+      await this.sync();
+    } catch {
+      // It is in the log, and tried again every second.
+    }
+    this.#schedule();
+  }
+
+  sync(): Promise<void> {
+    this.#running ??= this.#exchange().finally(() => (this.#running = undefined));
+    return this.#running;
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#cancel();
+    await this.#running?.catch(() => undefined);
+    await this.sync().catch(() => undefined);
+  }
+
+  readonly #settle = (budget: Budget, count: Count, reserved: number, used: number): void => {
+    count.reserved -= reserved;
+    if (used <= 0) return;
+    count.usual = count.usual === 0 ? used : count.usual + (used - count.usual) * learning;
+    count.beginAt(budget.period(this.#clock.now()).start);
+    count.used += used;
+    count.pending += used;
+    this.#touch(count);
+    this.#look(count, budget);
+  };
+
+  #countOf(budget: Budget): Count {
+    const { key, organisationId } = budget;
+    let count = this.#counts.get(key);
+    if (count === undefined) this.#counts.set(key, (count = new Count(key, organisationId)));
+    count.budget = budget;
+    return count;
+  }
+
+  #touch(count: Count): void {
+    if (count.isDirty) return;
+    count.isDirty = true;
+    this.#dirty.push(count);
+  }
+
+  /** Notes a budget whose use is beyond what it alerts about. */
+  #look(count: Count, { unit, limit, threshold = Infinity }: Budget): void {
+    if (this.#alerts !== undefined && count.used >= whole(Math.min(limit, threshold), unit))
+      this.#crossed.add(count);
+  }
+
+  #schedule(): void {
+    if (this.#isClosed) return;
+    this.#cancel = this.#clock.after(syncMs, () => {
+      void this.sync()
+        .catch(() => undefined)
+        .then(() => this.#schedule());
+    });
+  }
+
+  async #exchange(): Promise<void> {
+    if (this.#ledger !== undefined) {
+      try {
+        do await this.#exchangePart(this.#ledger);
+        while (this.#dirty.length > 0);
+        if (this.#isFailing) this.#log.info('Usage of budgets is stored again');
+        this.#isFailing = false;
+      } catch (error) {
+        if (!this.#isFailing)
+          this.#log.warn(
+            'Usage of budgets cannot be exchanged with the store; it is counted in this process and tried again every second',
+            { error },
+          );
+        this.#isFailing = true;
+        throw error;
+      }
+    }
+    await this.#tellCrossings();
+  }
+
+  async #exchangePart(ledger: UsageLedger): Promise<void> {
+    const counts = this.#dirty.splice(0, mostAtOnce);
+    const deltas: UsageDelta[] = counts.map(({ key, organisationId, epoch, pending }) => {
+      return { key, organisationId, epoch, added: pending };
+    });
+    for (const count of counts) {
+      count.isDirty = false;
+      count.pending = 0;
+    }
+    try {
+      const { rows, mark } = await ledger.exchange(deltas, this.#mark);
+      this.#mark = mark;
+      for (const { key, organisationId, epoch, used } of rows) {
+        let count = this.#counts.get(key);
+        if (count === undefined) this.#counts.set(key, (count = new Count(key, organisationId)));
+        count.beginAt(epoch);
+        if (count.epoch !== epoch) continue;
+        // What was counted here meanwhile is not in the row.
+        count.used = used + count.pending;
+        if (count.budget !== undefined) this.#look(count, count.budget);
+      }
+    } catch (error) {
+      counts.forEach((count, index) => {
+        const { epoch, added } = deltas[index] as UsageDelta;
+        if (count.epoch === epoch) count.pending += added;
+        this.#touch(count);
+      });
+      throw error;
+    }
+  }
+
+  async #tellCrossings(): Promise<void> {
+    for (const count of this.#crossed) {
+      const { threshold, limit, unit } = count.budget as Budget;
+      if (threshold !== undefined && count.used >= whole(threshold, unit))
+        await this.#tell(count, 'threshold', `${count.epoch}:${limit}:${threshold}`);
+      if (count.used >= whole(limit, unit)) await this.#tell(count, 'exhausted', `${count.epoch}:${limit}`);
+      // One that could not be claimed is tried again at the next exchange.
+      this.#crossed.delete(count);
+    }
+  }
+
+  async #tell(count: Count, kind: 'threshold' | 'exhausted', mark: string): Promise<void> {
+    const told = kind === 'threshold' ? count.thresholdMark : count.exhaustedMark;
+    if (told === mark) return;
+    const isFirst = (await this.#ledger?.claim({ key: count.key, kind, mark })) ?? true;
+    if (kind === 'threshold') count.thresholdMark = mark;
+    else count.exhaustedMark = mark;
+    if (!isFirst) return;
+    const budget = count.budget as Budget;
+    const { organisationId, subject, unit, limit, threshold } = budget;
+    const { workspaceId, emails, ...named } = subject;
+    const at = this.#clock.now();
+    this.#alerts?.crossed({
+      id: `${count.key}:${kind}:${mark}`,
+      kind,
+      organisationId,
+      workspaceId,
+      subject: named,
+      unit,
+      limit,
+      threshold,
+      used: shown(count.used, unit),
+      resetsAt: budget.period(at).end,
+      at,
+      ...(emails !== undefined && { emails }),
+    });
+  }
+}
+
+type Settle = (budget: Budget, count: Count, reserved: number, used: number) => void;
+
+class Reservation implements BudgetReservation {
+  readonly reserved: BudgetAmounts;
+  readonly #budgets: readonly Budget[];
+  readonly #counts: readonly Count[];
+  readonly #amounts: readonly number[];
+  readonly #settle: Settle;
+  #isSettled = false;
+
+  constructor(
+    budgets: readonly Budget[],
+    counts: readonly Count[],
+    amounts: readonly number[],
+    settle: Settle,
+  ) {
+    this.#budgets = budgets;
+    this.#counts = counts;
+    this.#amounts = amounts;
+    this.#settle = settle;
+    const reserved = { cost: 0, tokens: 0, requests: 0 };
+    budgets.forEach(({ unit }, index) => (reserved[unit] ||= shown(amounts[index] as number, unit)));
+    this.reserved = reserved;
+  }
+
+  settle(used: BudgetAmounts): void {
+    if (this.#isSettled) return;
+    this.#isSettled = true;
+    this.#budgets.forEach((budget, index) => {
+      const amount = whole(used[budget.unit], budget.unit);
+      this.#settle(budget, this.#counts[index] as Count, this.#amounts[index] as number, amount);
+    });
+  }
+}
+
+/** What the budget's requests usually use; before that is known, what is expected of this one. */
+function expectedOf(count: Count, unit: BudgetUnit, expected: BudgetAmounts): number {
+  if (unit === 'requests') return 1;
+  return Math.ceil(count.usual > 0 ? count.usual : whole(expected[unit], unit));
+}
+
+function whole(amount: number, unit: BudgetUnit): number {
+  if (!Number.isFinite(amount)) return 0;
+  return unit === 'cost' ? Math.round(amount * perDollar) : Math.ceil(amount);
+}
+
+function shown(amount: number, unit: BudgetUnit): number {
+  return unit === 'cost' ? amount / perDollar : amount;
+}

@@ -13,6 +13,7 @@ import type { UndoStack } from '../core/lifecycle/undo-stack.ts';
 import type { Analytics } from '../core/ports/analytics.ts';
 import type { Cache } from '../core/ports/cache.ts';
 import type { Clock } from '../core/ports/clock.ts';
+import type { Budgets, UsageLedger } from '../core/ports/budgets.ts';
 import type { Counters } from '../core/ports/counters.ts';
 import type { Directory } from '../core/ports/directory.ts';
 import type { LogExports } from '../core/ports/exports.ts';
@@ -28,9 +29,11 @@ import type { Identity } from '../storage/identity/open-identity.ts';
 import { openJournal } from '../storage/journal/journal.ts';
 import { keepStatus, statusFile } from '../storage/journal/status-file.ts';
 import { createMemoryCache } from '../storage/memory/cache.ts';
+import { createBudgets } from '../storage/memory/budgets.ts';
 import { createMemoryCounters } from '../storage/memory/counters.ts';
 import { createMemoryVectorIndex } from '../storage/memory/vector-index.ts';
 import { createResources } from '../storage/postgres/resources.ts';
+import { createUsageLedger } from '../storage/postgres/usage-ledger.ts';
 import { openSharedStores } from '../storage/redis/open-shared-stores.ts';
 import { joinOrganisation } from './join-organisation.ts';
 import { openAnalytics } from './open-analytics.ts';
@@ -66,6 +69,7 @@ export interface Stores {
   readonly analytics: Analytics;
   readonly journal: Journal;
   readonly counters: Counters;
+  readonly budgets: Budgets;
   readonly cache: Cache;
   readonly vectors: VectorIndex;
   /** Undefined when `storage.resources` is `none:`. */
@@ -112,6 +116,9 @@ export async function openStores(options: StoresOptions): Promise<Stores> {
   const { counters, cache, vectors } = shared;
   const { identity, resources, owned, directory, fileRecords, following } = administration;
   const { exports, usageAlerts, ...jobs } = await openJobs(options, { resources, directory, analytics });
+  const budgets = createBudgets({ clock, log, ledger: administration.ledger, alerts: usageAlerts });
+  await budgets.start();
+  opened.push(() => budgets.close());
   const dependencies: Dependency[] = [
     { name: 'analytics', check: checkOf(() => engines.analytics, analytics) },
     { name: 'journal', check: () => checkJournal(journal) },
@@ -121,7 +128,18 @@ export async function openStores(options: StoresOptions): Promise<Stores> {
   if (resources !== undefined)
     dependencies.push({ name: 'resources', check: checkOf(() => engines.resources, resources) });
   const administered = { resources, owned, directory, fileRecords, exports, usageAlerts };
-  return { identity, analytics, journal, counters, cache, vectors, ...administered, dependencies, following };
+  return {
+    identity,
+    analytics,
+    journal,
+    counters,
+    budgets,
+    cache,
+    vectors,
+    ...administered,
+    dependencies,
+    following,
+  };
 }
 
 /** The embedded engines of this gateway, as far as it has any. */
@@ -186,7 +204,12 @@ async function checkJournal(journal: Journal): Promise<void> {
 async function openAdministration(
   options: StoresOptions,
   started: (engine: Engine) => void,
-): Promise<Pick<Stores, 'identity' | 'resources' | 'owned' | 'directory' | 'fileRecords' | 'following'>> {
+): Promise<
+  Pick<Stores, 'identity' | 'resources' | 'owned' | 'directory' | 'fileRecords' | 'following'> & {
+    /** Undefined without a store. */
+    readonly ledger: UsageLedger | undefined;
+  }
+> {
   const { config, data, secrets, log, clock, metrics, opened } = options;
   const database = await openResources({ ...options, started, serves: true, isNew: options.identity.isNew });
   const opening = database && { ...options, database, store: createResources({ database, clock, log }) };
@@ -202,7 +225,15 @@ async function openAdministration(
   if (opening === undefined) {
     const directory = directoryWithFile(base, current);
     const owned = ownedAlone(current, place);
-    return { identity, resources: undefined, owned, directory, fileRecords, following: undefined };
+    return {
+      identity,
+      resources: undefined,
+      owned,
+      directory,
+      fileRecords,
+      following: undefined,
+      ledger: undefined,
+    };
   }
   const { store } = opening;
   // The embedded store is in the same folder, where a snapshot would be, and nobody else changes what is in it.
@@ -231,6 +262,7 @@ async function openAdministration(
     owned: undefined,
     directory: withFile,
     fileRecords,
+    ledger: createUsageLedger(opening.database),
     following: {
       unready: () => directory.unready(),
       status: () => directory.status(),

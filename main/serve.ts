@@ -79,7 +79,7 @@ export interface Serving {
 /** Builds the first generation, listens and says so. Throws one sentence with the remedy. */
 export async function serve(serving: Serving): Promise<void> {
   const { command, file, config, data, log, metrics, features, secrets, opened } = serving;
-  const { identity, counters, directory, fileRecords, owned, following, ...stores } = serving.stores;
+  const { identity, counters, budgets, directory, fileRecords, owned, following, ...stores } = serving.stores;
   const network = createUndiciTransport({ log, clock, metrics });
   const transport = new ProviderTransport(network, createMockTransport({ clock }));
   opened.push(() => transport.close());
@@ -105,6 +105,7 @@ export async function serve(serving: Serving): Promise<void> {
     metrics,
     prices,
     counters,
+    budgets,
     directory,
     features,
     secrets,
@@ -122,21 +123,9 @@ export async function serve(serving: Serving): Promise<void> {
     ...shared,
     ...own,
     router: createRouter({
-      config: next,
-      table: providerTable,
-      wires: providerDialects,
-      listings: modelListings,
-      transport,
-      runtime: hooks,
-      credentials,
-      prices,
-      state: routingState,
-      breakers,
-      counters,
-      directory,
-      secrets,
-      secretManagers: own.secretManagers,
-      largeTranslation,
+      ...{ config: next, table: providerTable, wires: providerDialects, listings: modelListings },
+      ...{ transport, runtime: hooks, credentials, prices, state: routingState, breakers },
+      ...{ counters, budgets, directory, secrets, secretManagers: own.secretManagers, largeTranslation },
     }),
     embeddings: createEmbeddings({
       known: compileTargets(next.providers, providerTable, {

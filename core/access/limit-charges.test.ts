@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { GatewayError } from '../errors/gateway-error.ts';
+import { createBudgets } from '../../storage/memory/budgets.ts';
 import { createMemoryCounters } from '../../storage/memory/counters.ts';
 import { recordingLog } from '../lifecycle/recording-services.test-support.ts';
 import { ManualClock } from '../../tests/conformance/manual-clock.ts';
@@ -20,8 +21,9 @@ function limited(...limits: readonly RateLimit[]): LimitCharges {
 function counted(wrap: (counters: Counters) => Counters = (counters) => counters) {
   const clock = new ManualClock();
   const counters = wrap(createMemoryCounters({ clock, log: recordingLog([]) }));
+  const budgets = createBudgets({ clock, log: recordingLog([]) });
   const take = async (charges: LimitCharges, tokens = 10) =>
-    takeCharges(charges, { counters, tokens, code: 'rate_limited' });
+    takeCharges(charges, { counters, budgets, tokens, code: 'rate_limited' });
   const refused = async (charges: LimitCharges, tokens?: number): Promise<GatewayError> => {
     try {
       await take(charges, tokens);
@@ -32,6 +34,8 @@ function counted(wrap: (counters: Counters) => Counters = (counters) => counters
   };
   return { clock, counters, take, refused };
 }
+
+const used = (tokens: number) => ({ cost: 0, tokens, requests: 1 });
 
 const later = (counters: Counters): Counters => ({
   take: async (windows, amount) => counters.take(windows, amount),
@@ -112,15 +116,15 @@ for (const [how, wrap] of [
       const { take, refused, counters } = counted(wrap);
       const left = async () => (await counters.take(both.tokens?.windows ?? [], 0)).windows[0]?.remaining;
       const reserved = await take(both, 20);
-      assert.equal(reserved?.tokens, 20);
+      assert.equal(reserved?.reserved.tokens, 20);
       assert.equal(await left(), 5);
-      await reserved.settle(7);
+      await reserved.settle(used(7));
       assert.equal(await left(), 18);
       const more = await take(both, 5);
-      await more?.settle(Number.POSITIVE_INFINITY);
+      await more?.settle(used(Number.POSITIVE_INFINITY));
       assert.equal(await left(), 13);
       const last = await take(both, 13);
-      await last?.settle(30);
+      await last?.settle(used(30));
       assert.equal(await left(), 0);
       assert.match((await refused(both)).message, /3 requests/);
     });
@@ -130,7 +134,7 @@ for (const [how, wrap] of [
 test('more tokens than fit into an empty window are let through when nothing else was used', async () => {
   const { take, refused } = counted();
   const charges = limited({ type: 'tokens', unit: 'rpm', value: 5 });
-  assert.equal((await take(charges, 900))?.tokens, 5);
+  assert.equal((await take(charges, 900))?.reserved.tokens, 5);
   await refused(charges, 1);
 });
 

@@ -1,6 +1,16 @@
 import { GatewayError } from '../errors/gateway-error.ts';
+import type {
+  Budget,
+  BudgetAmounts,
+  BudgetRefusal,
+  BudgetReservation,
+  Budgets,
+  BudgetSubject,
+} from '../ports/budgets.ts';
 import type { Counters, Decision, OnStoreFailure, Window } from '../ports/counters.ts';
-import type { RateLimit } from '../ports/limits.ts';
+import type { OwnedUsageLimit, RateLimit, UsageLimit } from '../ports/limits.ts';
+import type { StoredRecord } from '../ports/records.ts';
+import { budgetPeriod } from './budget-period.ts';
 
 const lengths: Readonly<Record<RateLimit['unit'], number>> = {
   rps: 1000,
@@ -67,6 +77,8 @@ export class LimitCharges {
   requests: LimitCharge | undefined;
   /** Undefined when nothing limits tokens. */
   tokens: LimitCharge | undefined;
+  /** Undefined when no usage limit holds. */
+  budgets: Budget[] | undefined;
 
   /** Counts in this window as well. */
   add(type: RateLimit['type'], window: Window, words: string): void {
@@ -84,10 +96,36 @@ export class LimitCharges {
     }
   }
 
+  /** Counts against this usage limit as well. */
+  addBudget(budget: Budget): void {
+    (this.budgets ??= []).push(budget);
+  }
+
+  /** The same for the usage limits of a record, whose counters begin with `prefix`. */
+  addUsageLimits(
+    limits: readonly OwnedUsageLimit[],
+    prefix: string,
+    organisationId: string,
+    subject: BudgetSubject,
+  ): void {
+    for (const { limit, createdAt, emails } of limits) {
+      const of = emails === undefined || emails.length === 0 ? subject : { ...subject, emails };
+      this.addBudget(
+        budgetOf(limit, { key: `${prefix}:${limit.type}`, organisationId, createdAt, subject: of }),
+      );
+    }
+  }
+
   /** Counts in everything of the other ones as well. */
-  addAll({ requests, tokens }: LimitCharges): void {
+  addAll({ requests, tokens, budgets }: LimitCharges): void {
     addTo('requests', this, requests);
     addTo('tokens', this, tokens);
+    for (const budget of budgets ?? []) this.addBudget(budget);
+  }
+
+  /** Expected tokens matter. */
+  get needsTokens(): boolean {
+    return this.tokens !== undefined || this.budgets?.some(({ unit }) => unit === 'tokens') === true;
   }
 }
 
@@ -96,29 +134,101 @@ function addTo(type: RateLimit['type'], charges: LimitCharges, added: LimitCharg
     charges.add(type, window, added?.words[index] ?? '');
 }
 
-/** Tokens that were taken for a request whose use is not known yet. */
-export class TokenReservation {
-  readonly tokens: number;
+/** The start of the keys of a service key's budgets; `budgetOf` is called with the unit behind it. */
+export function keyBudgetKey(organisationId: string, id: string): string {
+  return `key:${organisationId}:${id}`;
+}
+
+/** The same of a workspace. */
+export function workspaceBudgetKey(organisationId: string, id: string): string {
+  return `workspace:${organisationId}:${id}`;
+}
+
+/** The same of a provider. */
+export function providerBudgetKey(organisationId: string, id: string): string {
+  return `provider:${organisationId}:${id}`;
+}
+
+/** The same of what a workspace may use of an integration. */
+export function integrationBudgetKey(organisationId: string, id: string, workspaceId: string): string {
+  return `integration:${organisationId}:${id}:${workspaceId}`;
+}
+
+/** The budget of a usage limit. */
+export function budgetOf(
+  limit: UsageLimit,
+  of: Pick<Budget, 'key' | 'organisationId' | 'subject'> & { readonly createdAt: number },
+): Budget {
+  return {
+    key: of.key,
+    organisationId: of.organisationId,
+    unit: limit.type,
+    limit: limit.creditLimit,
+    threshold: limit.alertThreshold,
+    period: budgetPeriod(limit, of.createdAt),
+    subject: of.subject,
+  };
+}
+
+/** The start of the keys of a usage-limit policy's budgets. */
+export function policyBudgetPrefix({ organisationId, id }: StoredRecord<'usage_limit_policy'>): string {
+  return `policy:${organisationId}:${id}:`;
+}
+
+/** The budget of one group (`metadata._user:alice`) of a usage-limit policy. */
+export function budgetOfPolicy(policy: StoredRecord<'usage_limit_policy'>, valueKey: string): Budget {
+  const { organisationId, workspaceId, id, name, createdAt, data } = policy;
+  const { type, creditLimit, alertThreshold, periodicReset, periodicResetDays, nextResetAt } = data;
+  return {
+    key: policyBudgetPrefix(policy) + valueKey,
+    organisationId,
+    unit: type,
+    limit: creditLimit,
+    threshold: alertThreshold,
+    period: budgetPeriod({ periodicReset, periodicResetDays, nextResetAt } as UsageLimit, createdAt),
+    subject: { type: 'usage_limit_policy', id, name, workspaceId, valueKey },
+  };
+}
+
+/** What was taken for a request whose use is not known yet. */
+export class LimitReservation {
+  /** What was taken of each; of tokens, the more of windows and budgets. */
+  readonly reserved: BudgetAmounts;
   readonly #counters: Counters;
   readonly #windows: readonly Window[];
+  readonly #tokens: number;
+  readonly #budgets: BudgetReservation | undefined;
 
-  constructor(counters: Counters, windows: readonly Window[], tokens: number) {
+  constructor(
+    counters: Counters,
+    { windows, tokens }: { readonly windows: readonly Window[]; readonly tokens: number },
+    budgets: BudgetReservation | undefined,
+  ) {
     this.#counters = counters;
     this.#windows = windows;
-    this.tokens = tokens;
+    this.#tokens = tokens;
+    this.#budgets = budgets;
+    const reserved = budgets?.reserved ?? nothingUsed;
+    this.reserved = { ...reserved, tokens: Math.max(tokens, reserved.tokens) };
   }
 
   /** Counts what was used instead of what was taken; once, when it is known. What is no number changes nothing. */
-  settle(used: number): void | Promise<void> {
-    const difference = used - this.tokens;
-    if (difference === 0 || !Number.isFinite(difference)) return undefined;
+  settle(used: BudgetAmounts): void | Promise<void> {
+    this.#budgets?.settle(used);
+    const difference = used.tokens - this.#tokens;
+    if (this.#windows.length === 0 || difference === 0 || !Number.isFinite(difference)) return undefined;
     return this.#counters.adjust(this.#windows, difference);
   }
 }
 
+/** Of a request that has used nothing. */
+export const nothingUsed: BudgetAmounts = { cost: 0, tokens: 0, requests: 0 };
+const noWindows: readonly never[] = [];
+
 /** How a request is counted. */
 interface LimitTaking {
   readonly counters: Counters;
+  readonly budgets: Budgets;
   /** What it will probably use; looked at only where tokens are limited. */
   readonly tokens: number;
   /** Default `local`. */
@@ -127,59 +237,117 @@ interface LimitTaking {
   readonly code: 'rate_limited' | 'provider_rate_limited';
 }
 
+type Taken = LimitReservation | undefined;
+
 /**
  * Counts one request, and takes the tokens that it will probably use until that is known: at most what would fit into an
- * empty window. Throws, or rejects with, a `GatewayError` of the code when a limit is used up, and has counted nothing
- * then. A promise only where the counters answer with one.
+ * empty window. Throws, or rejects with, a `GatewayError` when a limit is used up, and has counted nothing then: of the
+ * code for rate limits, of `budget_exhausted` or `provider_budget_exhausted` for usage limits. A promise only where the
+ * counters answer with one.
  */
-export function takeCharges(
+export function takeCharges(charges: LimitCharges, taking: LimitTaking): Taken | Promise<Taken> {
+  const budgets = charges.budgets === undefined ? undefined : reserveBudgets(charges.budgets, taking);
+  try {
+    const taken = takeWindows(charges, taking, budgets);
+    if (taken === undefined || !('then' in taken)) return taken;
+    return taken.catch((error: unknown) => {
+      budgets?.settle(nothingUsed);
+      throw error;
+    });
+  } catch (error) {
+    budgets?.settle(nothingUsed);
+    throw error;
+  }
+}
+
+function reserveBudgets(budgets: readonly Budget[], taking: LimitTaking): BudgetReservation {
+  const result = taking.budgets.reserve(budgets, { cost: 0, tokens: taking.tokens, requests: 1 });
+  if ('budget' in result) throw budgetRefusal(result, taking);
+  return result;
+}
+
+function takeWindows(
   charges: LimitCharges,
   taking: LimitTaking,
-): TokenReservation | undefined | Promise<TokenReservation | undefined> {
+  budgets: BudgetReservation | undefined,
+): Taken | Promise<Taken> {
   const { requests } = charges;
-  if (requests === undefined) return reserve(charges, taking);
+  if (requests === undefined) return reserve(charges, taking, budgets);
   const decision = taking.counters.take(requests.windows, 1, taking.onStoreFailure);
-  if ('then' in decision)
-    return decision.then((decided) => afterRequests(decided, requests, charges, taking));
-  return afterRequests(decision, requests, charges, taking);
+  const goOn = (decided: Decision): Taken | Promise<Taken> => {
+    if (!decided.allowed) throw refusal(decided, requests, taking);
+    return reserve(charges, taking, budgets);
+  };
+  return 'then' in decision ? decision.then(goOn) : goOn(decision);
 }
 
-function afterRequests(
-  decision: Decision,
-  requests: LimitCharge,
+function reserve(
   charges: LimitCharges,
   taking: LimitTaking,
-): ReturnType<typeof takeCharges> {
-  if (!decision.allowed) throw refusal(decision, requests, taking);
-  return reserve(charges, taking);
-}
-
-function reserve(charges: LimitCharges, taking: LimitTaking): ReturnType<typeof takeCharges> {
-  const { tokens } = charges;
-  if (tokens === undefined) return undefined;
+  budgets: BudgetReservation | undefined,
+): Taken | Promise<Taken> {
+  const { requests, tokens } = charges;
+  const { counters } = taking;
+  if (tokens === undefined)
+    return budgets && new LimitReservation(counters, { windows: noWindows, tokens: 0 }, budgets);
   const amount = Math.max(1, Math.min(taking.tokens, tokens.smallest));
-  const decision = taking.counters.take(tokens.windows, amount, taking.onStoreFailure);
-  const reservation = new TokenReservation(taking.counters, tokens.windows, amount);
-  if ('then' in decision)
-    return decision.then((decided) => afterTokens(decided, reservation, charges, taking));
-  return afterTokens(decision, reservation, charges, taking);
+  const decision = counters.take(tokens.windows, amount, taking.onStoreFailure);
+  const goOn = (decided: Decision): Taken | Promise<Taken> => {
+    // A store that is away and lets everything through has counted nothing.
+    const windows = decided.windows.length > 0 ? tokens.windows : noWindows;
+    if (decided.allowed) {
+      if (windows.length === 0 && budgets === undefined) return undefined;
+      return new LimitReservation(counters, { windows, tokens: amount }, budgets);
+    }
+    const refused = refusal(decided, tokens, taking);
+    // A refused request counts nowhere.
+    const returned = requests === undefined ? undefined : counters.adjust(requests.windows, -1);
+    if (returned === undefined) throw refused;
+    return returned.then(() => {
+      throw refused;
+    });
+  };
+  return 'then' in decision ? decision.then(goOn) : goOn(decision);
 }
 
-function afterTokens(
-  decision: Decision,
-  reservation: TokenReservation,
-  { requests, tokens }: LimitCharges,
-  taking: LimitTaking,
-): ReturnType<typeof takeCharges> {
-  // A store that is away and lets everything through has counted nothing.
-  if (decision.allowed) return decision.windows.length > 0 ? reservation : undefined;
-  const refused = refusal(decision, tokens as LimitCharge, taking);
-  // What was refused counts nowhere.
-  const returned = requests === undefined ? undefined : taking.counters.adjust(requests.windows, -1);
-  if (returned === undefined) throw refused;
-  return returned.then(() => {
-    throw refused;
-  });
+const subjects: Readonly<Record<BudgetSubject['type'], string>> = {
+  api_key: 'key',
+  workspace: 'workspace',
+  provider: 'provider',
+  integration: 'integration',
+  usage_limit_policy: 'usage-limit policy',
+};
+
+/** An amount in words: `$0.5`, `1 token`. */
+function amountWords(amount: number, unit: Budget['unit']): string {
+  if (unit === 'cost') return `$${amount}`;
+  return `${amount} ${amount === 1 ? unit.slice(0, -1) : unit}`;
+}
+
+function budgetRefusal(
+  { budget, isExhausted, used, resetsAt }: BudgetRefusal,
+  { code }: LimitTaking,
+): GatewayError {
+  const { subject, unit, limit } = budget;
+  const group = subject.valueKey === undefined ? '' : ` for ${subject.valueKey}`;
+  const owner = `${subjects[subject.type]} ${JSON.stringify(subject.name)}`;
+  const name = `${owner}${group} (${amountWords(limit, unit)})`;
+  const ofProvider = code === 'provider_rate_limited';
+  if (!isExhausted)
+    return new GatewayError(
+      code,
+      `Requests under way have reserved what is left of the usage limit of the ${name}. Try again in 1 s.`,
+      { limit: name, headers: ['retry-after', '1'] },
+    );
+  const anew =
+    resetsAt === undefined
+      ? 'Raise the limit, or reset its usage.'
+      : `It begins anew at ${new Date(resetsAt).toISOString()}; until then, raise the limit or reset its usage.`;
+  return new GatewayError(
+    ofProvider ? 'provider_budget_exhausted' : 'budget_exhausted',
+    `The usage limit of the ${name} is exhausted: ${amountWords(used, unit)} used. ${anew}`,
+    { limit: name },
+  );
 }
 
 function refusal(

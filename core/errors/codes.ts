@@ -43,6 +43,8 @@ export const errorTable = {
   limits_unavailable: { status: 503, type: 'service_unavailable_error', admin: 'AB04' },
   rate_limited: { status: 429, type: 'rate_limit_error', admin: 'AB06' },
   provider_rate_limited: { status: 429, type: 'rate_limit_error', admin: 'AB06' },
+  budget_exhausted: { status: 412, type: 'budget_exhausted', admin: 'AB09' },
+  provider_budget_exhausted: { status: 412, type: 'budget_exhausted', admin: 'AB09' },
   // What the gateway can do now
   overloaded: { status: 503, type: 'overloaded_error', admin: 'AB04' },
   upstream_busy: { status: 503, type: 'overloaded_error', admin: 'AB04' },

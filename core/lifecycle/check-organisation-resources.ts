@@ -91,9 +91,7 @@ class ResourceProblems {
     usages.forEach((one, index) => {
       const pointer = `/organisation/usage_limit_policies/${index}`;
       this.#envelope('usage-limit policy', one, pointer);
-      const issues = usagePolicyIssues(one, changedUsage(one, unlimited), '');
-      this.#rules(one, issues, pointer);
-      if (issues.length === 0) this.#problems.warnInactive(pointer, 'usageLimits');
+      this.#rules(one, usagePolicyIssues(one, changedUsage(one, unlimited), ''), pointer);
     });
     return this.#problems.found;
   }
@@ -153,11 +151,7 @@ class ResourceProblems {
           );
       return;
     }
-    if ((all?.usage_limits ?? []).length > 0)
-      this.#problems.warnInactive(`${pointer}/global_workspace_access/usage_limits`, 'usageLimits');
-    (workspaces ?? []).forEach(({ id, usage_limits: usage }, index) => {
-      if ((usage ?? []).length > 0)
-        this.#problems.warnInactive(`${pointer}/workspaces/${index}/usage_limits`, 'usageLimits');
+    (workspaces ?? []).forEach(({ id }, index) => {
       const place = `${pointer}/workspaces/${index}/id`;
       if (!anyId.test(id)) this.#workspace(id, place, 'id');
       const message = `"id": the workspace ${quoted(id)} is there twice; keep one`;
@@ -173,10 +167,7 @@ class ResourceProblems {
   #provider(block: ProviderBlock, pointer: string): void {
     const { workspace, integration_id: named, usage_limits: usage, rate_limits: rates } = block;
     if (workspace !== undefined) this.#workspace(workspace, `${pointer}/workspace`, 'workspace');
-    const { limit, issues } = givenUsageLimit(usage ?? null, '/usage_limits');
-    this.#problems.refuseAll(issues, pointer);
-    if (limit !== undefined && issues.length === 0)
-      this.#problems.warnInactive(`${pointer}/usage_limits`, 'usageLimits');
+    this.#problems.refuseAll(givenUsageLimit(usage ?? null, '/usage_limits').issues, pointer);
     this.#problems.refuseAll(givenRateLimits(rates ?? null, '/rate_limits').issues, pointer);
     const { expires_at: expires } = block;
     if (typeof expires === 'string' && Number.isNaN(Date.parse(expires)))

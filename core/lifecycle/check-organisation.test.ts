@@ -56,21 +56,13 @@ describe('organisation: what is fine', () => {
   for (const [name, lines] of rows) test(name, async () => assert.deepEqual(await found(lines), []));
 });
 
-describe('organisation: usage limits are taken, with a warning that they do not act', () => {
+describe('organisation: usage limits are taken', () => {
   const limit = '{ credit_limit: 5, alert_threshold: 4 }';
   const rows: readonly (readonly [string, readonly string[]])[] = [
     ['of a workspace', workspace(`usage_limits: [${limit}]`)],
     ['of a key', key(`usage_limits: ${limit}`)],
   ];
-  for (const [name, lines] of rows)
-    test(name, async () => {
-      const problems = await found(lines);
-      assert.equal(problems.length, 1, problems.join('\n'));
-      assert.match(
-        problems[0] ?? '',
-        /^main\.yaml:6:\d+: warning: "usage_limits": Usage limits are stored and not enforced yet/,
-      );
-    });
+  for (const [name, lines] of rows) test(name, async () => assert.deepEqual(await found(lines), []));
 });
 
 describe('organisation: what is wrong, at its place and with the remedy', () => {

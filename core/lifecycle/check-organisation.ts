@@ -126,7 +126,6 @@ class OrganisationProblems {
   ): void {
     const issues = limits.flatMap((limit, index) => usageLimitIssues(limit, pointer + placeOf(index)));
     this.#problems.refuseAll(issues);
-    if (limits.length > 0 && issues.length === 0) this.#problems.warnInactive(pointer, 'usageLimits');
   }
 
   #checkWorkspaceOf({ type, workspace }: KeyBlock, pointer: string): void {

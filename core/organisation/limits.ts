@@ -4,8 +4,8 @@ import { Instant, orNull, strict } from './fields.ts';
 
 const most = Number.MAX_SAFE_INTEGER;
 
-const UsageType = Type.Union([Type.Literal('cost'), Type.Literal('tokens')], {
-  description: 'US dollars or tokens. Default `cost`.',
+const UsageType = Type.Union([Type.Literal('cost'), Type.Literal('tokens'), Type.Literal('requests')], {
+  description: 'US dollars, tokens or requests. Default `cost`.',
 });
 const Period = Type.Union([Type.Literal('monthly'), Type.Literal('weekly')]);
 

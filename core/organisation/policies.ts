@@ -95,8 +95,12 @@ export const usageLimitPolicyFields = {
   next_usage_reset_at: limitFields.next_usage_reset_at,
 };
 
-/** What a usage-limit policy counts, in US dollars or tokens; never changes. */
-export const UsagePolicyType = Type.Union([Type.Literal('cost'), Type.Literal('tokens')]);
+/** What a usage-limit policy counts: US dollars, tokens or requests; never changes. */
+export const UsagePolicyType = Type.Union([
+  Type.Literal('cost'),
+  Type.Literal('tokens'),
+  Type.Literal('requests'),
+]);
 
 /** The rules of a policy as bodies and files give them. */
 export interface GivenRules {
@@ -205,7 +209,7 @@ export function usagePolicyIssues(
 
 /** What a usage-limit policy without a name is called: what it says. */
 export function usagePolicyName(type: UsageLimitPolicyData['type'], creditLimit: number): string {
-  return `${creditLimit} ${type === 'cost' ? 'US dollars' : 'tokens'}`;
+  return `${creditLimit} ${type === 'cost' ? 'US dollars' : type}`;
 }
 
 const periods = { rpm: 'minute', rph: 'hour', rpd: 'day' };

@@ -12,6 +12,7 @@ export type DirectoryOfStore = Pick<
   | 'workspaceId'
   | 'defaultsOf'
   | 'rateLimitsOf'
+  | 'usageLimitsOf'
   | 'settingsIn'
   | 'user'
   | 'memberRole'
@@ -27,6 +28,7 @@ export const withoutStore: DirectoryOfStore = {
   workspaceId: () => undefined,
   defaultsOf: () => nothing,
   rateLimitsOf: () => undefined,
+  usageLimitsOf: () => undefined,
   settingsIn: () => defaultSecurity,
   user: () => undefined,
   memberRole: () => undefined,

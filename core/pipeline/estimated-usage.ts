@@ -1,4 +1,5 @@
 import { noUsage, type Usage } from '../dialects/usage.ts';
+import type { BudgetAmounts } from '../ports/budgets.ts';
 import type { Outcome, RequestContext } from './context.ts';
 
 /** Bytes of JSON that are taken for one token: near enough to rank prices. */
@@ -23,17 +24,21 @@ export function sentUsage({ body }: Pick<RequestContext, 'body'>): Usage {
 }
 
 /**
- * The tokens that count for a request that has ended, of which `reserved` were taken at first. Nobody knows what one used
- * that the client left while a provider worked on it: what was reserved stays.
+ * What counts for a request that has ended, of which `reserved` was taken at first. When the client leaves while a
+ * provider works on its request, nothing says what was used: what was reserved stays.
  */
-export function countedTokens(
+export function countedUsage(
   { facts }: Pick<RequestContext, 'facts'>,
-  { kind }: Pick<Outcome, 'kind'>,
-  reserved: number,
-): number {
-  if (facts.cacheStatus.includes('HIT')) return 0;
-  if (facts.usage !== undefined) return facts.usage.totalTokens;
-  return kind === 'cancelled' && facts.attempts > 0 ? reserved : 0;
+  outcome: Pick<Outcome, 'kind' | 'price'>,
+  reserved: BudgetAmounts,
+): BudgetAmounts {
+  const { kind } = outcome;
+  const requests = kind === 'refused' && facts.attempts === 0 ? 0 : 1;
+  if (facts.cacheStatus.includes('HIT')) return { cost: 0, tokens: 0, requests };
+  if (facts.usage !== undefined)
+    return { cost: Number(outcome.price.cost) + facts.lostCost, tokens: facts.usage.totalTokens, requests };
+  const isUnknown = kind === 'cancelled' && facts.attempts > 0;
+  return isUnknown ? { ...reserved, requests } : { cost: facts.lostCost, tokens: 0, requests };
 }
 
 function usageOf(promptTokens: number, completionTokens: number): Usage {

@@ -24,7 +24,7 @@ import type { ResponseSink } from '../connection/sink.ts';
 import type { ClientUpgrade } from '../connection/upgrade.ts';
 import type { HeaderList } from '../ports/header-list.ts';
 import type { HeaderName, HeaderNames } from '../base/header-names.ts';
-import type { TokenReservation } from '../access/limit-charges.ts';
+import type { LimitReservation } from '../access/limit-charges.ts';
 import type { CompiledPipeline } from './compile.ts';
 import type { DecisionTrace } from './decision-trace.ts';
 import { emptyFacts, type RequestFacts } from './facts.ts';
@@ -126,7 +126,7 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
   /** Settling waits for it: facts that are still being read from a compressed copy. */
   pendingFacts: Promise<void> | undefined;
   /** What the present attempt took from the limits of its target; settling counts what was used instead. */
-  reservedTokens: TokenReservation | undefined;
+  reservation: LimitReservation | undefined;
   /** Notes why the request is served as it is, when somebody asked. */
   trace: DecisionTrace | undefined;
   /** Gives back what the ingress holds for this request; called once, after it has settled. */
@@ -325,7 +325,7 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
     fork.responseHeaders = [...this.responseHeaders];
     fork.slots = [...this.slots];
     fork.sent = undefined;
-    fork.reservedTokens = undefined;
+    fork.reservation = undefined;
     fork.currentAttempt = undefined;
     fork.path = this.path;
     fork.aborted = false;
@@ -340,7 +340,7 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
     this.responseHeaders = fork.responseHeaders;
     this.slots = fork.slots;
     this.sent = fork.sent;
-    this.reservedTokens = fork.reservedTokens;
+    this.reservation = fork.reservation;
     this.currentAttempt = fork.currentAttempt;
     this.path = fork.path;
     this.answerIsJson = fork.answerIsJson;

@@ -8,6 +8,7 @@ import type { RouteDefinition } from './define-route.ts';
 import type { Analytics } from '../ports/analytics.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Cache } from '../ports/cache.ts';
+import type { Budgets } from '../ports/budgets.ts';
 import type { Counters } from '../ports/counters.ts';
 import type { Embeddings, VectorIndex } from '../ports/vector-index.ts';
 import type { LogExports } from '../ports/exports.ts';
@@ -94,6 +95,8 @@ export interface Scope {
   readonly log: Log;
   readonly clock: Clock;
   readonly counters: Counters;
+  /** Count what is used against usage limits. */
+  readonly budgets: Budgets;
   readonly cache: Cache;
   /** For every URL that a request names. */
   readonly guardedFetch: GuardedFetch;

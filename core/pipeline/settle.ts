@@ -1,4 +1,4 @@
-import { countedTokens } from './estimated-usage.ts';
+import { countedUsage } from './estimated-usage.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { Price, Prices } from '../ports/prices.ts';
 import { atTurnEnd } from '../base/turns.ts';
@@ -106,9 +106,9 @@ function kindOf(exchange: Exchange, error: GatewayError | undefined): Outcome['k
 
 function runSettled(exchange: Exchange, outcome: Outcome, runtime: EngineRuntime): void {
   let unfinished: Promise<unknown>[] | undefined;
-  const { reservedTokens: reserved } = exchange;
-  if (reserved !== undefined) {
-    const pending = reserved.settle(countedTokens(exchange, outcome, reserved.tokens));
+  const { reservation } = exchange;
+  if (reservation !== undefined) {
+    const pending = reservation.settle(countedUsage(exchange, outcome, reservation.reserved));
     if (isPromise(pending)) (unfinished ??= []).push(pending);
   }
   for (const step of exchange.pipeline.settled) {

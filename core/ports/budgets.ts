@@ -90,6 +90,7 @@ export interface UsageDelta {
 /** What is counted by all processes. */
 export interface UsageRow {
   readonly key: string;
+  readonly organisationId: string;
   readonly epoch: number;
   readonly used: number;
 }

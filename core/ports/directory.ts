@@ -1,5 +1,5 @@
 import type { ApiKeyDefaults } from './resources.ts';
-import type { RateLimit } from './limits.ts';
+import type { OwnedUsageLimit, RateLimit } from './limits.ts';
 import type { OrganisationRole, WorkspaceRole } from './people.ts';
 import type { RecordKind, RecordPlace, StoredRecord } from './records.ts';
 import type { OrganisationDefaults, SecuritySettings } from './organisation-settings.ts';
@@ -22,6 +22,8 @@ export interface KeyRecord {
   readonly defaults?: ApiKeyDefaults;
   /** How much may be asked with it; absent for no limit. */
   readonly rateLimits?: readonly RateLimit[];
+  /** How much may be used with it; absent for no limit. */
+  readonly usageLimits?: readonly OwnedUsageLimit[];
   /** True for the bearer of a verified JSON Web Token: it is no key of the store. */
   readonly isToken?: boolean;
   /** Claims of the token that limit what may be used, which nothing enforces yet; absent for none. */
@@ -67,6 +69,8 @@ export interface Directory {
   defaultsOf(organisationId: string, workspaceId: string): DirectoryDefaults;
   /** How much all keys of this workspace may ask together; undefined for no limit. The same list until one of them changes. */
   rateLimitsOf(organisationId: string, workspaceId: string): readonly RateLimit[] | undefined;
+  /** How much all keys of this workspace may use together; undefined for no limit. The same list until one of them changes. */
+  usageLimitsOf(organisationId: string, workspaceId: string): readonly OwnedUsageLimit[] | undefined;
   /** What holds in the workspace; with an empty id, in the organisation. */
   settingsIn(organisationId: string, workspaceId: string): SecuritySettings;
   /** By id, or by e-mail address in any case. */
@@ -75,7 +79,7 @@ export interface Directory {
   memberRole(workspaceId: string, userId: string): WorkspaceRole | undefined;
   /**
    * An active record of the workspace, or else of its organisation, by id or slug. Only kinds that requests are served
-   * with; `usage_limit_policy` and `collection` are not among them.
+   * with; `collection` is not among them.
    */
   record<K extends RecordKind>(kind: K, place: RecordPlace, idOrSlug: string): StoredRecord<K> | undefined;
   /**

@@ -1,12 +1,21 @@
-/** Money in US dollars or tokens that may be used. */
+/** What may be used: US dollars, tokens or requests. */
 export interface UsageLimit {
-  readonly type: 'cost' | 'tokens';
+  readonly type: 'cost' | 'tokens' | 'requests';
   readonly creditLimit: number;
   readonly alertThreshold?: number;
   readonly periodicReset?: 'monthly' | 'weekly';
   /** 1 to 365; instead of `periodicReset`. */
   readonly periodicResetDays?: number;
   readonly nextResetAt?: number;
+}
+
+/** A usage limit as the request path sees it. */
+export interface OwnedUsageLimit {
+  readonly limit: UsageLimit;
+  /** When its record was made: periods of so many days count from then. Milliseconds since the epoch. */
+  readonly createdAt: number;
+  /** Addresses that the record names for alerts. */
+  readonly emails?: readonly string[];
 }
 
 export interface RateLimit {

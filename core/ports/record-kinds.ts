@@ -110,7 +110,7 @@ export interface RateLimitPolicyData extends PolicyRules {
 }
 
 export interface UsageLimitPolicyData extends PolicyRules {
-  readonly type: 'cost' | 'tokens';
+  readonly type: 'cost' | 'tokens' | 'requests';
   readonly creditLimit: number;
   readonly alertThreshold: number | undefined;
   readonly periodicReset: 'monthly' | 'weekly' | undefined;

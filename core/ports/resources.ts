@@ -204,11 +204,14 @@ export type DirectoryKey = Pick<
   | 'status'
   | 'scopes'
   | 'rateLimits'
+  | 'usageLimits'
   | 'secrets'
   | 'defaults'
   | 'expiresAt'
   | 'updatedAt'
->;
+> &
+  /** Only read where there is a usage limit. */
+  Partial<Pick<ApiKeyRecord, 'createdAt' | 'alertEmails'>>;
 
 export interface ApiKeysReader {
   find(organisationId: string, id: string): Promise<ApiKeyRecord | undefined>;

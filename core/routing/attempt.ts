@@ -5,7 +5,13 @@ import { type HookRuntime, isPromise } from '../pipeline/call-hook.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import type { RequestFacts } from '../pipeline/facts.ts';
 import type { Counters } from '../ports/counters.ts';
-import { type LimitCharges, takeCharges, type TokenReservation } from '../access/limit-charges.ts';
+import {
+  type LimitCharges,
+  type LimitReservation,
+  nothingUsed,
+  takeCharges,
+} from '../access/limit-charges.ts';
+import type { BudgetAmounts, Budgets } from '../ports/budgets.ts';
 import type { Transport, UpstreamRequest } from '../ports/transport.ts';
 import { HeldStream } from './attempts/held-stream.ts';
 import { authorized } from './credentials.ts';
@@ -41,6 +47,7 @@ export interface AttemptSetup extends PrepareSetup {
   readonly runtime: HookRuntime;
   /** Count what targets with limits are asked. */
   readonly counters: Counters;
+  readonly budgets: Budgets;
 }
 
 /**
@@ -112,7 +119,7 @@ async function admitted(
     const signed = authorized(request, credentials);
     request = isPromise(signed) ? await signed : signed;
   }
-  if (limits !== undefined) await counted(parts.exchange, limits, setup.counters);
+  if (limits !== undefined) await counted(parts.exchange, limits, setup);
   return send(parts, prepared, request, setup);
 }
 
@@ -125,7 +132,7 @@ function send(
   const { exchange, options, target, judged } = parts;
   // Hooks and tokens take their time: nobody is asked for a client that has left meanwhile.
   if (exchange.aborted) {
-    settleTargetLimits(exchange, 0);
+    settleTargetLimits(exchange, nothingUsed);
     throw exchange.failure ?? clientLeft();
   }
   const { clock } = runtime;
@@ -168,10 +175,10 @@ async function looked(
   return exchange.pipeline.attempted.length > 0 ? runAttemptedHooks(exchange, answer, runtime) : answer;
 }
 
-/** Throws `provider_rate_limited` for a target that may not be asked now. */
-async function counted(exchange: Exchange, limits: LimitCharges, counters: Counters): Promise<void> {
+/** Throws `provider_rate_limited` or `provider_budget_exhausted` for a target that may not be asked now. */
+async function counted(exchange: Exchange, limits: LimitCharges, setup: AttemptSetup): Promise<void> {
   try {
-    await takeTargetLimits(exchange, limits, counters);
+    await takeTargetLimits(exchange, limits, setup);
   } catch (error) {
     // Nobody was asked.
     exchange.facts.attempts--;
@@ -208,6 +215,11 @@ function hostOf(origin: string): string {
 /** A refusal that no other target would lift: the client has left, or its request is wrong. */
 export function isFinal(error: GatewayError): boolean {
   return finalCodes.has(error.code);
+}
+
+/** The target was not asked, because one of its limits is used up: another one may have room. */
+export function isPassedOver({ code }: GatewayError): boolean {
+  return code === 'provider_rate_limited' || code === 'provider_budget_exhausted';
 }
 
 const finalCodes: ReadonlySet<string> = new Set<GatewayError['code']>([
@@ -325,26 +337,27 @@ function member({ json }: ChangedBody, name: string): unknown {
 function takeTargetLimits(
   exchange: Exchange,
   limits: LimitCharges,
-  counters: Counters,
+  { counters, budgets }: AttemptSetup,
 ): void | Promise<void> {
-  const tokens = limits.tokens === undefined ? 0 : estimatedUsage(exchange).totalTokens;
+  const tokens = limits.needsTokens ? estimatedUsage(exchange).totalTokens : 0;
   const onStoreFailure = exchange.get(limitsOnStoreFailure);
-  const taken = takeCharges(limits, { counters, tokens, onStoreFailure, code: 'provider_rate_limited' });
+  const code = 'provider_rate_limited';
+  const taken = takeCharges(limits, { counters, budgets, tokens, onStoreFailure, code });
   if (isPromise(taken)) return taken.then((reserved) => keep(exchange, reserved));
   keep(exchange, taken);
 }
 
-/** Nothing is served from the attempt that the exchange has made: what it took counts as `used` tokens. */
-export function settleTargetLimits(exchange: Exchange, used: number): void {
-  const { reservedTokens } = exchange;
-  if (reservedTokens === undefined) return;
-  exchange.reservedTokens = undefined;
+/** Nothing is served from the attempt that the exchange has made: what it took counts as `used`. */
+export function settleTargetLimits(exchange: Exchange, used: BudgetAmounts): void {
+  const { reservation } = exchange;
+  if (reservation === undefined) return;
+  exchange.reservation = undefined;
   // Counters report what they cannot count themselves.
-  void reservedTokens.settle(used);
+  void reservation.settle(used);
 }
 
-function keep(exchange: Exchange, reserved: TokenReservation | undefined): void {
-  exchange.reservedTokens = reserved;
+function keep(exchange: Exchange, reserved: LimitReservation | undefined): void {
+  exchange.reservation = reserved;
 }
 
 /** What carrying a request for WebSocket to its provider needs. */

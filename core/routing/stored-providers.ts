@@ -7,7 +7,7 @@ import type { Directory } from '../ports/directory.ts';
 import type { SecretBox, SecretManagers } from '../ports/secret-managers.ts';
 import type { PricedModels } from '../ports/prices.ts';
 import type { ProviderRow, ProviderTable } from '../providers/provider-row.ts';
-import { LimitCharges } from '../access/limit-charges.ts';
+import { integrationBudgetKey, LimitCharges, providerBudgetKey } from '../access/limit-charges.ts';
 import type { StoredRecord } from '../ports/records.ts';
 import { StoredModels } from './stored-models.ts';
 import {
@@ -320,12 +320,15 @@ function disabled(slug: string, reason: string): GatewayError {
  * integration, which all providers of that workspace share. Undefined for no limit.
  */
 function storedLimits(
-  { id, slug, data }: StoredRecord<'provider'>,
+  { id, slug, name, data, createdAt }: StoredRecord<'provider'>,
   integration: StoredRecord<'integration'>,
   { organisationId, workspaceId }: ProviderPlace,
 ): LimitCharges | undefined {
-  const shared = accessTo(integration, workspaceId)?.rateLimits ?? [];
-  if (data.rateLimits.length === 0 && shared.length === 0) return undefined;
+  const access = accessTo(integration, workspaceId);
+  const shared = access?.rateLimits ?? [];
+  const budgets = access?.usageLimits ?? [];
+  const { usageLimits: own } = data;
+  if (data.rateLimits.length + shared.length + budgets.length === 0 && own === undefined) return undefined;
   const charges = new LimitCharges();
   const prefix = `provider:${organisationId}:${id}`;
   charges.addLimits(data.rateLimits, { prefix, organisationId, name: `provider "@${slug}"` });
@@ -334,5 +337,19 @@ function storedLimits(
     organisationId,
     name: `integration "${integration.slug}" in this workspace`,
   });
+  const ofProvider = { type: 'provider' as const, id, name: name || slug, workspaceId };
+  if (own !== undefined)
+    charges.addUsageLimits(
+      [{ limit: own, createdAt }],
+      providerBudgetKey(organisationId, id),
+      organisationId,
+      ofProvider,
+    );
+  charges.addUsageLimits(
+    budgets.map((limit) => ({ limit, createdAt: integration.createdAt })),
+    integrationBudgetKey(organisationId, integration.id, workspaceId),
+    organisationId,
+    { type: 'integration', id: integration.id, name: integration.name || integration.slug, workspaceId },
+  );
   return charges;
 }

@@ -1,4 +1,4 @@
-import { countedTokens, estimatedUsage } from '../../core/pipeline/estimated-usage.ts';
+import { countedUsage, estimatedUsage } from '../../core/pipeline/estimated-usage.ts';
 import { callerKey, limitsOnStoreFailure } from '../../core/pipeline/keys.ts';
 import {
   defineKey,
@@ -8,56 +8,84 @@ import {
   type Static,
   Type,
 } from '../../core/pipeline/plugin.ts';
-import type { KeyRecord } from '../../core/ports/directory.ts';
+import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
 import {
+  keyBudgetKey,
   LimitCharges,
   limitName,
+  type LimitReservation,
   takeCharges,
-  type TokenReservation,
+  workspaceBudgetKey,
 } from '../../core/access/limit-charges.ts';
-import { type Policy, type PolicySet, PolicySets } from './policy-set.ts';
+import { type PolicySet, PolicySets, type RatePolicy, type UsagePolicy } from './policy-set.ts';
+import { RecentMap } from '../../core/base/recent-map.ts';
 import { Subject } from './subject.ts';
-import type { RateLimit } from '../../core/ports/limits.ts';
+import type { OwnedUsageLimit, RateLimit } from '../../core/ports/limits.ts';
 
 interface KeyCharges {
-  readonly ofWorkspace: readonly RateLimit[] | undefined;
+  readonly ofWorkspace: LimitCharges | undefined;
   readonly charges: LimitCharges;
 }
+
+/** The limits of a workspace that requests are counted in, as they were when its charges were made. */
+interface WorkspaceCharges {
+  readonly rates: readonly RateLimit[] | undefined;
+  readonly usages: readonly OwnedUsageLimit[] | undefined;
+  readonly charges: LimitCharges;
+}
+
+const mostWorkspaces = 10_000;
 
 /** What requests are counted in by the limits of their key and of its workspace; each made once, until they change. */
 class OwnLimits {
   readonly #ofKeys = new WeakMap<KeyRecord, KeyCharges>();
-  /** For keys without limits of their own: there may be many. */
-  readonly #ofWorkspaces = new WeakMap<readonly RateLimit[], LimitCharges>();
+  readonly #ofWorkspaces = new RecentMap<WorkspaceCharges>(mostWorkspaces);
+  readonly #directory: Directory;
+  readonly #countsUsage: boolean;
+
+  constructor(directory: Directory, countsUsage: boolean) {
+    this.#directory = directory;
+    this.#countsUsage = countsUsage;
+  }
 
   /** Undefined for no limits, which is what most keys have. */
-  of(key: KeyRecord, ofWorkspace: readonly RateLimit[] | undefined): LimitCharges | undefined {
-    const { rateLimits } = key;
-    if (rateLimits === undefined) return ofWorkspace && this.#chargesOf(key, ofWorkspace);
+  of(key: KeyRecord): LimitCharges | undefined {
+    const { rateLimits = none, id, name, organisationId, workspaceId } = key;
+    const ofWorkspace = this.#workspaceCharges(organisationId, workspaceId);
+    const usageLimits = this.#countsUsage ? (key.usageLimits ?? none) : none;
+    if (rateLimits.length + usageLimits.length === 0) return ofWorkspace;
     const known = this.#ofKeys.get(key);
     if (known !== undefined && known.ofWorkspace === ofWorkspace) return known.charges;
-    const { id, name, organisationId } = key;
     const charges = new LimitCharges();
-    charges.addLimits(rateLimits, {
-      prefix: `key:${organisationId}:${id}`,
-      organisationId,
-      name: `key ${JSON.stringify(name)}`,
-    });
-    if (ofWorkspace !== undefined) charges.addAll(this.#chargesOf(key, ofWorkspace));
+    const prefix = keyBudgetKey(organisationId, id);
+    charges.addLimits(rateLimits, { prefix, organisationId, name: `key ${JSON.stringify(name)}` });
+    charges.addUsageLimits(usageLimits, prefix, organisationId, { type: 'api_key', id, name, workspaceId });
+    if (ofWorkspace !== undefined) charges.addAll(ofWorkspace);
     this.#ofKeys.set(key, { ofWorkspace, charges });
     return charges;
   }
 
-  #chargesOf({ organisationId, workspaceId: id }: KeyRecord, limits: readonly RateLimit[]): LimitCharges {
-    let charges = this.#ofWorkspaces.get(limits);
-    if (charges !== undefined) return charges;
-    charges = new LimitCharges();
-    const prefix = `workspace:${organisationId}:${id}`;
-    charges.addLimits(limits, { prefix, organisationId, name: `workspace "${id}"` });
-    this.#ofWorkspaces.set(limits, charges);
+  #workspaceCharges(organisationId: string, id: string): LimitCharges | undefined {
+    const rates = this.#directory.rateLimitsOf(organisationId, id);
+    const usages = this.#countsUsage ? this.#directory.usageLimitsOf(organisationId, id) : undefined;
+    if (rates === undefined && usages === undefined) return undefined;
+    const prefix = workspaceBudgetKey(organisationId, id);
+    const known = this.#ofWorkspaces.touch(prefix);
+    if (known !== undefined && known.rates === rates && known.usages === usages) return known.charges;
+    const charges = new LimitCharges();
+    charges.addLimits(rates ?? none, { prefix, organisationId, name: `workspace "${id}"` });
+    charges.addUsageLimits(usages ?? none, prefix, organisationId, {
+      type: 'workspace',
+      id,
+      name: id,
+      workspaceId: id,
+    });
+    this.#ofWorkspaces.set(prefix, { rates, usages, charges });
     return charges;
   }
 }
+
+const none: readonly never[] = [];
 
 /** Options of `policies`. */
 const PoliciesSchema = Type.Object(
@@ -85,8 +113,7 @@ const PoliciesSchema = Type.Object(
 /** The options as written. */
 export type PoliciesOptions = Static<typeof PoliciesSchema>;
 
-const reservedTokens = defineKey<TokenReservation>('reserved-tokens');
-const noPolicies: readonly never[] = [];
+const reservation = defineKey<LimitReservation>('limit-reservation');
 
 /** Enforces the rate limits of the caller's key and workspace, and the rate-limit policies there: 429 `rate_limited`. */
 export default definePlugin({
@@ -96,10 +123,11 @@ export default definePlugin({
   schema: PoliciesSchema,
   capabilities: { needs: ['key'] },
   create({ max_groups: maxGroups = 10_000, on_store_failure: onStoreFailure = 'local' }, scope) {
-    const { clock, counters, directory } = scope;
-    const hasPolicies = scope.features.isOn('policies');
+    const { budgets, clock, counters, directory, features } = scope;
+    const hasPolicies = features.isOn('policies');
+    const countsUsage = features.isOn('usage_limits');
     const sets = new PolicySets(maxGroups);
-    const ownLimits = new OwnLimits();
+    const ownLimits = new OwnLimits(directory, countsUsage);
 
     /** Everything that the request is counted in. */
     function chargesOf(
@@ -113,19 +141,26 @@ export default definePlugin({
       const now = clock.monotonic();
       const charges = new LimitCharges();
       if (own !== undefined) charges.addAll(own);
-      for (const policy of set.policies) {
+      for (const policy of set.rates) {
         if (!policy.applies(subject)) continue;
         const window = policy.windowOf(subject, now);
         if (window === undefined) throw noRoom(policy);
         charges.add(policy.type, window, policy.words);
+      }
+      for (const policy of set.usages) {
+        if (!policy.applies(subject)) continue;
+        const budget = policy.budgetOf(subject);
+        if (budget === undefined) throw noBudget(policy);
+        charges.addBudget(budget);
       }
       return charges;
     }
 
     function decide(context: RequestContext, charges: LimitCharges | undefined): void | Promise<void> {
       if (charges === undefined) return undefined;
-      const tokens = charges.tokens === undefined ? 0 : estimatedUsage(context).totalTokens;
-      const reserved = takeCharges(charges, { counters, tokens, onStoreFailure, code: 'rate_limited' });
+      const tokens = charges.needsTokens ? estimatedUsage(context).totalTokens : 0;
+      const code = 'rate_limited';
+      const reserved = takeCharges(charges, { counters, budgets, tokens, onStoreFailure, code });
       if (reserved === undefined) return undefined;
       if ('then' in reserved) return reserved.then((taken) => keep(context, taken));
       keep(context, reserved);
@@ -137,27 +172,30 @@ export default definePlugin({
         if (key === undefined) return undefined;
         if (onStoreFailure !== 'local') context.set(limitsOnStoreFailure, onStoreFailure);
         const { organisationId, workspaceId } = key;
-        const own = ownLimits.of(key, directory.rateLimitsOf(organisationId, workspaceId));
-        const records = hasPolicies
-          ? directory.records('rate_limit_policy', { organisationId, workspaceId })
-          : noPolicies;
-        if (records.length === 0 && own === undefined) return undefined;
-        const set = records.length === 0 ? undefined : sets.of(records);
-        const needsBody = set?.needsBody === true || own?.tokens !== undefined;
+        const own = ownLimits.of(key);
+        const place = { organisationId, workspaceId };
+        const set = hasPolicies
+          ? sets.of(
+              directory.records('rate_limit_policy', place),
+              countsUsage ? directory.records('usage_limit_policy', place) : none,
+            )
+          : undefined;
+        if (set === undefined && own === undefined) return undefined;
+        const needsBody = set?.needsBody === true || own?.needsTokens === true;
         if (needsBody && holdsJson(context))
           return context.body.load().then(() => decide(context, chargesOf(context, key, own, set)));
         return decide(context, chargesOf(context, key, own, set));
       },
       settled(context, outcome) {
-        const reserved = context.get(reservedTokens);
-        return reserved?.settle(countedTokens(context, outcome, reserved.tokens));
+        const reserved = context.get(reservation);
+        return reserved?.settle(countedUsage(context, outcome, reserved.reserved));
       },
     };
   },
 });
 
-function keep(context: RequestContext, reserved: TokenReservation | undefined): void {
-  if (reserved !== undefined) context.set(reservedTokens, reserved);
+function keep(context: RequestContext, reserved: LimitReservation | undefined): void {
+  if (reserved !== undefined) context.set(reservation, reserved);
 }
 
 const jsonType = /\bjson\b/i;
@@ -169,7 +207,15 @@ function holdsJson(context: RequestContext): boolean {
   return endpoint.modelled || jsonType.test(context.header('content-type') ?? '');
 }
 
-function noRoom(policy: Policy): GatewayError {
+function noBudget({ words }: UsagePolicy): GatewayError {
+  return new GatewayError(
+    'rate_limited',
+    `${words} counts as many groups as it can (max_groups of the plugin policies), and this request would begin another one. Send the values of a request before.`,
+    { limit: limitName(words) },
+  );
+}
+
+function noRoom(policy: RatePolicy): GatewayError {
   const seconds = Math.ceil(policy.windowMs / 60_000);
   return new GatewayError(
     'rate_limited',

@@ -35,7 +35,7 @@ async function enforce({ workspaces = {}, options = {}, off, policies: records =
   });
   const directory = {
     ...{ ...scope.directory, ...withoutStore },
-    records: () => records as never,
+    records: (kind: string) => (kind === 'rate_limit_policy' ? records : []) as never,
     rateLimitsOf: (organisationId: string, id: string) =>
       organisationId === 'org-1' ? workspaces[id] : undefined,
   };

@@ -1,6 +1,7 @@
 import type { StoredRecord } from '../../core/ports/records.ts';
 import type { Window } from '../../core/ports/counters.ts';
-import { limitWords, windowMsOf } from '../../core/access/limit-charges.ts';
+import { budgetOfPolicy, limitWords, windowMsOf } from '../../core/access/limit-charges.ts';
+import type { Budget } from '../../core/ports/budgets.ts';
 import { isInvented, isOfBody, type Read, readerOf, type Subject } from './subject.ts';
 import { sha256 } from '../../core/base/sha256.ts';
 
@@ -68,7 +69,9 @@ class GroupTable {
   }
 }
 
-type PolicyRecord = StoredRecord<'rate_limit_policy'>;
+type RatePolicyRecord = StoredRecord<'rate_limit_policy'>;
+type UsagePolicyRecord = StoredRecord<'usage_limit_policy'>;
+type PolicyRecord = RatePolicyRecord | UsagePolicyRecord;
 
 interface Condition {
   readonly read: Read;
@@ -77,81 +80,154 @@ interface Condition {
   readonly isPrefix: boolean;
 }
 
-/** A stored policy, ready to judge requests. */
-export class Policy {
-  readonly type: PolicyRecord['data']['type'];
-  readonly windowMs: number;
-  /** For refusals: `The rate-limit policy "name" (100 requests per minute)`. */
-  readonly words: string;
+/** Which requests a stored policy is about, and what it counts together. */
+class PolicyRules {
   readonly needsBody: boolean;
-  private readonly conditions: readonly Condition[];
-  private readonly groupBy: readonly Read[];
-  private readonly groups: GroupTable;
+  protected readonly isInvented: boolean;
+  protected readonly groupBy: readonly { readonly key: string; readonly read: Read }[];
+  readonly #conditions: readonly Condition[];
 
-  constructor({ id, name, organisationId, data }: PolicyRecord, maxGroups: number) {
-    const { type, unit, value, conditions, groupBy } = data;
-    this.type = type;
-    this.windowMs = windowMsOf(unit);
-    this.words = `The rate-limit policy ${JSON.stringify(name)} (${limitWords(data)})`;
-    this.conditions = conditions.map((condition) => compile(condition));
-    this.groupBy = groupBy.map(({ key }) => readerOf(key) ?? nothing);
+  constructor({ data: { type, conditions, groupBy } }: PolicyRecord) {
+    this.#conditions = conditions.map((condition) => compile(condition));
+    this.groupBy = groupBy.map(({ key }) => ({ key, read: readerOf(key) ?? nothing }));
     this.needsBody = type === 'tokens' || [...conditions, ...groupBy].some(({ key }) => isOfBody(key));
-    this.groups = new GroupTable({
-      ...{ prefix: `policy:${id}`, organisationId, limit: value, windowMs: this.windowMs },
-      ...{ isInvented: groupBy.some(({ key }) => isInvented(key)), maxGroups },
-    });
+    this.isInvented = groupBy.some(({ key }) => isInvented(key));
   }
 
   /** Whether the policy is about this request: all of its conditions hold. */
   applies(subject: Subject): boolean {
-    for (const { read, value, isPrefix } of this.conditions) {
+    for (const { read, value, isPrefix } of this.#conditions) {
       const said = read(subject);
       if (said === '' || !(isPrefix ? said.startsWith(value) : said === value)) return false;
     }
     return true;
   }
+}
+
+/** A stored rate-limit policy, ready to judge requests. */
+export class RatePolicy extends PolicyRules {
+  readonly type: RatePolicyRecord['data']['type'];
+  readonly windowMs: number;
+  /** For refusals: `The rate-limit policy "name" (100 requests per minute)`. */
+  readonly words: string;
+  readonly #groups: GroupTable;
+
+  constructor(record: RatePolicyRecord, maxGroups: number) {
+    super(record);
+    const { id, name, organisationId, data } = record;
+    const { type, unit, value } = data;
+    this.type = type;
+    this.windowMs = windowMsOf(unit);
+    this.words = `The rate-limit policy ${JSON.stringify(name)} (${limitWords(data)})`;
+    this.#groups = new GroupTable({
+      prefix: `policy:${id}`,
+      organisationId,
+      limit: value,
+      windowMs: this.windowMs,
+      isInvented: this.isInvented,
+      maxGroups,
+    });
+  }
 
   /** What the request is counted in; undefined when there is no room for its group. */
   windowOf(subject: Subject, now: number): Window | undefined {
     const [first, ...others] = this.groupBy;
-    if (first === undefined) return this.groups.window('', now);
-    if (others.length === 0) return this.groups.window(first(subject), now);
+    if (first === undefined) return this.#groups.window('', now);
+    if (others.length === 0) return this.#groups.window(first.read(subject), now);
     const values: string[] = [];
-    for (const read of this.groupBy) values.push(read(subject));
-    return this.groups.window(JSON.stringify(values), now);
+    for (const { read } of this.groupBy) values.push(read(subject));
+    return this.#groups.window(JSON.stringify(values), now);
+  }
+}
+
+/** A stored usage-limit policy: one budget for each of its groups. */
+export class UsagePolicy extends PolicyRules {
+  /** For refusals: `The usage-limit policy "name"`. */
+  readonly words: string;
+  readonly #record: UsagePolicyRecord;
+  readonly #maxGroups: number;
+  readonly #budgets = new Map<string, Budget>();
+
+  constructor(record: UsagePolicyRecord, maxGroups: number) {
+    super(record);
+    this.words = `The usage-limit policy ${JSON.stringify(record.name)}`;
+    this.#record = record;
+    this.#maxGroups = maxGroups;
+  }
+
+  /** What the request is counted against; undefined when there is no room for its group. */
+  budgetOf(subject: Subject): Budget | undefined {
+    const valueKey = this.groupBy.map(({ key, read }) => `${key}:${read(subject)}`).join(',');
+    const name = valueKey.length > longestName ? sha256(valueKey, 'base64') : valueKey;
+    const known = this.#budgets.get(name);
+    if (known !== undefined) return known;
+    // A budget is never forgotten while its policy is the same: that would give it away anew.
+    if (this.#budgets.size >= this.#maxGroups) return undefined;
+    const budget = budgetOfPolicy(this.#record, name);
+    this.#budgets.set(name, budget);
+    return budget;
   }
 }
 
 /** The policies that hold in one place. */
 export interface PolicySet {
-  readonly policies: readonly Policy[];
+  readonly rates: readonly RatePolicy[];
+  readonly usages: readonly UsagePolicy[];
   readonly needsBody: boolean;
 }
 
+interface KnownSet {
+  readonly usageRecords: readonly UsagePolicyRecord[];
+  readonly set: PolicySet;
+}
+
+const noPolicies: readonly never[] = [];
+
 /** Makes sets of policies, each once: what has not changed keeps its groups. */
 export class PolicySets {
-  private readonly maxGroups: number;
-  private readonly sets = new WeakMap<readonly PolicyRecord[], PolicySet>();
-  private readonly policies = new WeakMap<PolicyRecord, Policy>();
+  readonly #maxGroups: number;
+  readonly #rates = new WeakMap<readonly RatePolicyRecord[], readonly RatePolicy[]>();
+  readonly #usages = new WeakMap<readonly UsagePolicyRecord[], readonly UsagePolicy[]>();
+  readonly #policies = new WeakMap<PolicyRecord, RatePolicy | UsagePolicy>();
+  /** By the list of the two that holds something. */
+  readonly #sets = new WeakMap<readonly PolicyRecord[], KnownSet>();
 
   constructor(maxGroups: number) {
-    this.maxGroups = maxGroups;
+    this.#maxGroups = maxGroups;
   }
 
-  /** The set of these records, which never change. */
-  of(records: readonly PolicyRecord[]): PolicySet {
-    const known = this.sets.get(records);
-    if (known !== undefined) return known;
-    const policies = records.map((record) => this.policy(record));
-    const set = { policies, needsBody: policies.some(({ needsBody }) => needsBody) };
-    this.sets.set(records, set);
+  /** The set of these records, which never change; undefined for none. */
+  of(rates: readonly RatePolicyRecord[], usages: readonly UsagePolicyRecord[]): PolicySet | undefined {
+    if (rates.length + usages.length === 0) return undefined;
+    const by = rates.length > 0 ? rates : usages;
+    const known = this.#sets.get(by);
+    if (known !== undefined && known.usageRecords === usages) return known.set;
+    const policies = {
+      rates: this.#listOf(this.#rates, rates, (record) => new RatePolicy(record, this.#maxGroups)),
+      usages: this.#listOf(this.#usages, usages, (record) => new UsagePolicy(record, this.#maxGroups)),
+    };
+    const needsBody = [...policies.rates, ...policies.usages].some((policy) => policy.needsBody);
+    const set = { ...policies, needsBody };
+    this.#sets.set(by, { usageRecords: usages, set });
     return set;
   }
 
-  private policy(record: PolicyRecord): Policy {
-    let policy = this.policies.get(record);
-    if (policy === undefined) this.policies.set(record, (policy = new Policy(record, this.maxGroups)));
-    return policy;
+  #listOf<R extends PolicyRecord, P extends RatePolicy | UsagePolicy>(
+    lists: WeakMap<readonly R[], readonly P[]>,
+    records: readonly R[],
+    make: (record: R) => P,
+  ): readonly P[] {
+    if (records.length === 0) return noPolicies;
+    let made = lists.get(records);
+    if (made === undefined) {
+      made = records.map((record) => {
+        const known = (this.#policies.get(record) as P | undefined) ?? make(record);
+        this.#policies.set(record, known);
+        return known;
+      });
+      lists.set(records, made);
+    }
+    return made;
   }
 }
 

@@ -39,11 +39,11 @@ class TestLedger implements UsageLedger {
 
   exchange(deltas: readonly UsageDelta[], after: string): ReturnType<UsageLedger['exchange']> {
     if (this.isAway) return Promise.reject(new Error('away'));
-    for (const { key, epoch, added } of deltas) {
-      const row = this.rows.get(key) ?? { key, epoch: 0, used: 0 };
+    for (const { key, organisationId, epoch, added } of deltas) {
+      const row = this.rows.get(key) ?? { key, organisationId, epoch: 0, used: 0 };
       if (epoch < row.epoch) continue;
       const used = epoch > row.epoch ? added : row.used + added;
-      this.rows.set(key, { key, epoch, used, change: ++this.#changes });
+      this.rows.set(key, { key, organisationId, epoch, used, change: ++this.#changes });
     }
     const rows = [...this.rows.values()].filter(({ change }) => change > Number(after || 0));
     return Promise.resolve({ rows, mark: String(this.#changes) });

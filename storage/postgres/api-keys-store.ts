@@ -274,7 +274,9 @@ function secretsOf(
 const directoryRows = sql<readonly DirectoryRow[] | null>`array_to_json(array_agg(array[
   id, organisation_id, workspace_id, user_id, name, type, status, array_to_json(scopes)::text, defaults::text,
   rate_limits::text, ${milliseconds('expires_at')}, ${milliseconds('updated_at')},
-  secret_hash, ${milliseconds('secret_ends_at')}, replaced_hash, ${milliseconds('replaced_ends_at')}] order by id))`;
+  secret_hash, ${milliseconds('secret_ends_at')}, replaced_hash, ${milliseconds('replaced_ends_at')},
+  case when usage_limits is null then null else json_build_object('usageLimits', usage_limits,
+    'createdAt', ${milliseconds('created_at')}::bigint, 'alertEmails', alert_emails)::text end] order by id))`;
 
 function milliseconds(column: string): SQL {
   return sql`(extract(epoch from ${sql.raw(column)}) * 1000)::bigint::text`;
@@ -300,12 +302,18 @@ type DirectoryRow = readonly [
   secretEndsAt: string | null,
   replacedHash: string | null,
   replacedEndsAt: string | null,
+  /** JSON. */
+  usageLimit: string | null,
 ];
 
 function directoryKey(row: DirectoryRow): DirectoryKey {
   const [id, organisationId, workspaceId, userId, name, type, status, scopes] = row;
-  const [, , , , , , , , defaults, rateLimits, expiresAt, updatedAt, hash, endsAt, replaced, replacedEndsAt] =
-    row;
+  const [, , , , , , , , defaults, rateLimits, expiresAt, updatedAt, hash, endsAt] = row;
+  const [replaced, replacedEndsAt, usageLimit] = row.slice(14) as [
+    string | null,
+    string | null,
+    string | null,
+  ];
   return {
     id,
     organisationId,
@@ -317,6 +325,9 @@ function directoryKey(row: DirectoryRow): DirectoryKey {
     scopes: JSON.parse(scopes) as ApiKeyRecord['scopes'],
     rateLimits: rateLimits === '[]' ? [] : (JSON.parse(rateLimits) as ApiKeyRecord['rateLimits']),
     secrets: secretsOf(hash, numberOf(endsAt), replaced, numberOf(replacedEndsAt)),
+    usageLimits: undefined,
+    ...(usageLimit !== null &&
+      (JSON.parse(usageLimit) as Pick<DirectoryKey, 'usageLimits' | 'createdAt' | 'alertEmails'>)),
     defaults: defaults === '{}' ? {} : (JSON.parse(defaults) as ApiKeyDefaults),
     expiresAt: numberOf(expiresAt) ?? undefined,
     updatedAt: Number(updatedAt),

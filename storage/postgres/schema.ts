@@ -283,3 +283,14 @@ export const refusedAttempts = pgTable(
   { ...auditEntryColumns(), seq: bigint({ mode: 'number' }).generatedAlwaysAsIdentity() },
   (table) => [primaryKey({ columns: [table.organisationId, table.number, table.seq] })],
 );
+
+/** What is used of budgets since `epoch`, in whole units, and the alerts that have been claimed. */
+export const budgetUsage = pgTable('budget_usage', {
+  key: text().primaryKey(),
+  organisationId: text('organisation_id').notNull(),
+  epoch: count().notNull(),
+  used: count().notNull(),
+  thresholdMark: text('threshold_mark').notNull().default(''),
+  exhaustedMark: text('exhausted_mark').notNull().default(''),
+  updatedAt: moment('updated_at').notNull(),
+});

@@ -221,7 +221,8 @@ export function keysAreStored(subject: Subject): void {
 /** What the directory sees of a key. */
 function directoryKey(key: ApiKeyRecord): DirectoryKey {
   const { id, organisationId, workspaceId, userId, name, type } = key;
-  const { status, scopes, rateLimits, secrets, defaults, expiresAt, updatedAt } = key;
+  const { status, scopes, rateLimits, usageLimits, secrets, defaults, expiresAt, updatedAt } = key;
+  const { createdAt, alertEmails } = key;
   return {
     id,
     organisationId,
@@ -232,6 +233,8 @@ function directoryKey(key: ApiKeyRecord): DirectoryKey {
     status,
     scopes,
     rateLimits,
+    usageLimits,
+    ...(usageLimits !== undefined && { createdAt, alertEmails }),
     secrets,
     defaults,
     expiresAt,

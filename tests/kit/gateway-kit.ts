@@ -36,6 +36,7 @@ import type { EngineRuntime } from '../../core/pipeline/settle.ts';
 import type { Analytics } from '../../core/ports/analytics.ts';
 import type { Cache } from '../../core/ports/cache.ts';
 import type { Clock } from '../../core/ports/clock.ts';
+import type { Budgets } from '../../core/ports/budgets.ts';
 import type { Counters } from '../../core/ports/counters.ts';
 import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
 import type { LogExports } from '../../core/ports/exports.ts';
@@ -57,6 +58,7 @@ import { RoutingState } from '../../core/routing/plan/routing-state.ts';
 import { builtInPlugins } from '../../plugins/index.ts';
 import provider from '../../plugins/provider/index.ts';
 import { createMemoryCache } from '../../storage/memory/cache.ts';
+import { createBudgets } from '../../storage/memory/budgets.ts';
 import { createMemoryCounters } from '../../storage/memory/counters.ts';
 import { createMemoryVectorIndex } from '../../storage/memory/vector-index.ts';
 import { sha256, testAnalytics, TestJournal } from './plugin-kit.ts';
@@ -121,6 +123,8 @@ export interface TestGatewayOptions {
   readonly journal?: Journal;
   /** Instead of counters in memory. */
   readonly counters?: Counters;
+  /** Instead of budgets that are forgotten at the end. */
+  readonly budgets?: Budgets;
   /** Instead of a cache in memory. */
   readonly cacheStore?: Cache;
   /** Told of each request that has settled, besides. */
@@ -201,6 +205,7 @@ export async function startTestGateway(
   };
   const memory = createMemoryCounters({ clock, log });
   const counters = options.counters ?? memory;
+  const budgets = options.budgets ?? createBudgets({ clock, log });
   const credentials = createCredentialFactory({ clock, transport, environment: {} });
   const table = options.table ?? providerTable;
   const headerPrefix = config.server.header_prefix;
@@ -216,11 +221,7 @@ export async function startTestGateway(
     defaultWorkspaceId: 'default-ws',
   };
   const services: Services = {
-    log,
-    clock,
-    metrics,
-    counters,
-    prices: runtime.prices,
+    ...{ log, clock, metrics, counters, budgets, prices: runtime.prices },
     features: options.features ?? readFeatures({}),
     guards: guardsOf(builtInPlugins),
     dialects,
@@ -254,10 +255,8 @@ export async function startTestGateway(
       state: new RoutingState(clock),
       random: options.random,
       breakers: new Breakers({ counters, clock, log }),
-      counters,
-      directory,
-      secrets: testSecrets,
-      secretManagers: options.secretManagers,
+      ...{ counters, budgets, directory },
+      ...{ secrets: testSecrets, secretManagers: options.secretManagers },
       largeTranslation: options.largeTranslation,
     }),
     embeddings: createEmbeddings({

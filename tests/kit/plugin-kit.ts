@@ -35,6 +35,7 @@ import type { Log } from '../../core/ports/log.ts';
 import { dialects } from '../../adapters/dialects/index.ts';
 import { createTokens } from '../../adapters/tokens/tokens.ts';
 import { createMemoryCache } from '../../storage/memory/cache.ts';
+import { createBudgets } from '../../storage/memory/budgets.ts';
 import { createMemoryCounters } from '../../storage/memory/counters.ts';
 import { createMemoryVectorIndex } from '../../storage/memory/vector-index.ts';
 import { withoutStore } from '../../core/organisation/without-store.ts';
@@ -167,6 +168,7 @@ export function testScope(overrides: Partial<Scope> & { keys?: Readonly<Record<s
     log: silent,
     clock,
     counters: createMemoryCounters({ clock, log: silent }),
+    budgets: createBudgets({ clock, log: silent }),
     cache: createMemoryCache({ clock, maxBytes: 1_000_000, maxValueBytes: 100_000 }),
     guardedFetch: { fetch: absent },
     metrics: { counter: absent, gauge: absent, histogram: absent, onScrape: absent, render: absent },

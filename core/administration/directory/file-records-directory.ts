@@ -1,9 +1,10 @@
+import type { OwnedUsageLimit } from '../../ports/limits.ts';
 import type { Directory, DirectoryStanding, KeyRecord } from '../../ports/directory.ts';
 import type { OrganisationDefaults } from '../../ports/organisation-settings.ts';
 import type { RecordKind, RecordPlace, StoredRecord } from '../../ports/records.ts';
 import type { FileRecords } from './file-records.ts';
 import { mergeDefaults } from './organisation-table.ts';
-import type { Resources, ResourcesReader } from '../../ports/resources.ts';
+import type { Resources, ResourcesReader, WorkspaceRecord } from '../../ports/resources.ts';
 import type { Page, Paged } from '../../ports/page.ts';
 import { defaultWorkspace } from './default-records.ts';
 import { readerWithFile } from './file-records-resources.ts';
@@ -103,6 +104,7 @@ class FileDirectory implements Directory {
   readonly #merged = new Map<string, Merged>();
   #mergedOf: FileRecords | undefined;
   readonly #joined = new JoinedLists();
+  readonly #usageLimits = new WeakMap<WorkspaceRecord, readonly OwnedUsageLimit[]>();
 
   constructor(base: Directory, current: () => FileRecords) {
     this.defaultOrganisationId = base.defaultOrganisationId;
@@ -152,6 +154,23 @@ class FileDirectory implements Directory {
     const own = this.#current().workspace(organisationId, workspaceId);
     if (own === undefined) return this.#base.rateLimitsOf(organisationId, workspaceId);
     return own.rateLimits.length === 0 ? undefined : own.rateLimits;
+  }
+
+  usageLimitsOf(organisationId: string, workspaceId: string): ReturnType<Directory['usageLimitsOf']> {
+    const records = this.#current();
+    const own = records.workspace(organisationId, workspaceId);
+    if (own === undefined) return this.#base.usageLimitsOf(organisationId, workspaceId);
+    return own.usageLimits.length === 0 ? undefined : this.#usageLimitsOnce(own);
+  }
+
+  /** The same list for the same record. */
+  #usageLimitsOnce(own: WorkspaceRecord): readonly OwnedUsageLimit[] {
+    let made = this.#usageLimits.get(own);
+    if (made === undefined) {
+      made = own.usageLimits.map((limit) => ({ limit, createdAt: own.createdAt }));
+      this.#usageLimits.set(own, made);
+    }
+    return made;
   }
 
   settingsIn(organisationId: string, workspaceId: string): ReturnType<Directory['settingsIn']> {

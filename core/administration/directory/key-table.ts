@@ -125,8 +125,13 @@ export class KeyTable {
     };
     // Most keys have neither, and there may be many keys.
     const withDefaults = saysSomething(key.defaults) ? { ...record, defaults: key.defaults } : record;
-    if (key.rateLimits.length === 0) return withDefaults;
-    return { ...withDefaults, rateLimits: this.#sharedLimits(key.rateLimits) };
+    const { usageLimits: limit, createdAt = 0, alertEmails = [] } = key;
+    if (key.rateLimits.length === 0 && limit === undefined) return withDefaults;
+    return {
+      ...withDefaults,
+      ...(key.rateLimits.length > 0 && { rateLimits: this.#sharedLimits(key.rateLimits) }),
+      ...(limit !== undefined && { usageLimits: [{ limit, createdAt, emails: alertEmails }] }),
+    };
   }
 
   /** The first list that said the same: many keys are made alike. */

@@ -169,6 +169,10 @@ class StoreDirectory implements LiveDirectory {
     return this.#known.organisations.rateLimitsOf(organisationId, workspaceId);
   }
 
+  usageLimitsOf(organisationId: string, workspaceId: string): ReturnType<Directory['usageLimitsOf']> {
+    return this.#known.organisations.usageLimitsOf(organisationId, workspaceId);
+  }
+
   settingsIn(organisationId: string, workspaceId: string): SecuritySettings {
     return this.#known.organisations.settingsIn(organisationId, workspaceId);
   }

@@ -11,12 +11,15 @@ import {
   type WorkspaceSettings,
 } from '../../ports/organisation-settings.ts';
 import type { ChangeMarks, WorkspaceRecord } from '../../ports/resources.ts';
-import type { RateLimit } from '../../ports/limits.ts';
+import type { OwnedUsageLimit, RateLimit } from '../../ports/limits.ts';
 import { RecordTable } from './record-table.ts';
 import { SharedTexts } from './key-table.ts';
 
 /** What the directory needs of a workspace. */
-export type DirectoryWorkspace = Pick<WorkspaceRecord, 'id' | 'slug' | 'status' | 'defaults' | 'rateLimits'>;
+export type DirectoryWorkspace = Pick<
+  WorkspaceRecord,
+  'id' | 'slug' | 'status' | 'defaults' | 'rateLimits' | 'usageLimits' | 'createdAt'
+>;
 /** What it needs of somebody. */
 export type KnownUser = Pick<UserRecord, 'id' | 'email' | 'role'>;
 /** What it needs of a membership. */
@@ -49,6 +52,7 @@ class OrganisationView {
   readonly #defaultsIn = new Map<string, OrganisationDefaults>();
   /** Of the workspaces that have limits. */
   readonly #limitsIn = new Map<string, readonly RateLimit[]>();
+  readonly #usageLimitsIn = new Map<string, readonly OwnedUsageLimit[]>();
 
   constructor(organisationId: string) {
     this.#settings = defaultSettings(organisationId);
@@ -64,6 +68,10 @@ class OrganisationView {
 
   rateLimitsOf(workspaceId: string): readonly RateLimit[] | undefined {
     return this.#limitsIn.get(workspaceId);
+  }
+
+  usageLimitsOf(workspaceId: string): readonly OwnedUsageLimit[] | undefined {
+    return this.#usageLimitsIn.get(workspaceId);
   }
 
   settingsIn(workspaceId: string): SecuritySettings {
@@ -83,6 +91,13 @@ class OrganisationView {
     this.#limitsIn.clear();
     for (const { id, rateLimits } of workspaces)
       if (rateLimits.length > 0) this.#limitsIn.set(id, rateLimits);
+    this.#usageLimitsIn.clear();
+    for (const { id, usageLimits, createdAt } of workspaces)
+      if (usageLimits.length > 0)
+        this.#usageLimitsIn.set(
+          id,
+          usageLimits.map((limit) => ({ limit, createdAt })),
+        );
     this.#layOutDefaults();
   }
 
@@ -178,6 +193,11 @@ export class OrganisationTable implements Omit<DirectoryOfStore, 'standing' | 'k
 
   rateLimitsOf(organisationId: string, workspaceId: string): ReturnType<Directory['rateLimitsOf']> {
     return this.#views.get(organisationId)?.rateLimitsOf(workspaceId);
+  }
+
+  /** How much the keys of a workspace may use together; undefined for no limit. */
+  usageLimitsOf(organisationId: string, workspaceId: string): ReturnType<Directory['usageLimitsOf']> {
+    return this.#views.get(organisationId)?.usageLimitsOf(workspaceId);
   }
 
   settingsIn(organisationId: string, workspaceId: string): ReturnType<Directory['settingsIn']> {

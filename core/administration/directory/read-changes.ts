@@ -121,8 +121,8 @@ async function readWorkspaces(
     for (let more = true; more;) {
       const page = { offset: found.length, limit: workspacesAPage };
       const { data, total } = await workspaces.list(organisationId, {}, page);
-      for (const { id, slug, status, defaults, rateLimits } of data)
-        found.push({ id, slug, status, defaults, rateLimits });
+      for (const { id, slug, status, defaults, rateLimits, usageLimits, createdAt } of data)
+        found.push({ id, slug, status, defaults, rateLimits, usageLimits, createdAt });
       more = data.length > 0 && found.length < total;
     }
     return found;

@@ -7,6 +7,7 @@ export const directoryKinds: readonly RecordKind[] = [
   'provider',
   'secret_reference',
   'rate_limit_policy',
+  'usage_limit_policy',
   'guardrail',
   'deployment',
   'prompt',

@@ -18,7 +18,7 @@ const exactly = <P extends Record<string, TSchema>>(members: P) => Type.Object(m
 const byName = (value: TSchema) => Type.Record(Type.String(), value);
 
 const UsageLimit = exactly({
-  type: oneOf('cost', 'tokens'),
+  type: oneOf('cost', 'tokens', 'requests'),
   creditLimit: Type.Number(),
   alertThreshold: Type.Optional(Type.Number()),
   periodicReset: Type.Optional(oneOf('monthly', 'weekly')),
@@ -120,9 +120,7 @@ export const recordDataSchemas: DataSchemas = {
     value: Type.Number(),
   }),
   usage_limit_policy: exactly({
-    ...rules,
-    type: oneOf('cost', 'tokens'),
-    creditLimit: Type.Number(),
+    ...{ ...rules, type: oneOf('cost', 'tokens', 'requests'), creditLimit: Type.Number() },
     alertThreshold: Type.Optional(Type.Number()),
     periodicReset: Type.Optional(oneOf('monthly', 'weekly')),
     periodicResetDays: Type.Optional(Count),

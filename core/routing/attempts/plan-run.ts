@@ -10,7 +10,9 @@ import { sentUsage } from '../../pipeline/estimated-usage.ts';
 import { type PlanStep, RequestEnvironment, type SharedEnvironment } from '../plan/environment.ts';
 import type { CompiledConfig, PlanLeaf } from '../plan/plan-node.ts';
 import { PlanWalk } from '../plan/plan-walk.ts';
-import { isFinal, runAttempt, settleTargetLimits, type AttemptSetup } from '../attempt.ts';
+import { isFinal, isPassedOver, runAttempt, settleTargetLimits, type AttemptSetup } from '../attempt.ts';
+import { nothingUsed } from '../../access/limit-charges.ts';
+import type { BudgetAmounts } from '../../ports/budgets.ts';
 import type { AttemptParts } from '../upstream-request.ts';
 import { retryDelay } from './attempt-times.ts';
 import type { BreakerAttempt } from './breakers.ts';
@@ -199,7 +201,7 @@ export class PlanRun {
       const result = await this.attempt(exchange, leaf);
       const { status, final, answer, error } = result;
       // A limit of the gateway's own: trying again before there is room would ask nobody.
-      const isLimited = error?.code === 'provider_rate_limited';
+      const isLimited = error !== undefined && isPassedOver(error);
       const isWanted = retry?.onStatusCodes.has(status) === true && !final && !isLimited;
       let delay: number | undefined;
       if (isWanted && this.repeatable && !exchange.aborted) {
@@ -275,7 +277,7 @@ export class PlanRun {
     // Whoever was not asked, or not waited for, has not failed.
     const counts = exchange.facts.upstreamStartedAt !== 0 && exchange.failure !== lostRace;
     watched?.end(counts ? { status } : 'abandoned');
-    if (exchange.reservedTokens !== undefined) this.giveBack(exchange, status);
+    if (exchange.reservation !== undefined) this.giveBack(exchange, status);
     this.learn(result, startedAt);
     return result;
   }
@@ -284,7 +286,7 @@ export class PlanRun {
   private giveBack(exchange: Exchange, status: number): void {
     const isLost = exchange.failure === lostRace && exchange.facts.upstreamStartedAt !== 0;
     if (isLost) settleTargetLimits(exchange, leastUsed(exchange));
-    else if (status < 200 || status > 299) settleTargetLimits(exchange, 0);
+    else if (status < 200 || status > 299) settleTargetLimits(exchange, { ...nothingUsed, requests: 1 });
   }
 
   /** Whether a stream has to prove itself: something else could be tried instead. */
@@ -308,7 +310,7 @@ export class PlanRun {
     const { trace, facts: kept } = this.exchange;
     const isFirst = exchange === this.exchange && kept.attemptRecords.length === 0;
     if (status === 200 && error === undefined && trace === undefined && isFirst) return;
-    const skipped = error?.code === 'provider_rate_limited' ? error.message : undefined;
+    const skipped = error !== undefined && isPassedOver(error) ? error.message : undefined;
     const note = { option: leaf.path, status, error: error?.code ?? '', startedAt, lost: false, skipped };
     this.record(exchange, note);
   }
@@ -390,12 +392,13 @@ export class PlanRun {
 function leaveAnswered(result: TargetResult): void {
   const { exchange } = result;
   leaveAttempt(result);
-  if (exchange.reservedTokens !== undefined) settleTargetLimits(exchange, leastUsed(exchange));
+  if (exchange.reservation !== undefined) settleTargetLimits(exchange, leastUsed(exchange));
 }
 
-/** Tokens of an attempt that was broken off: the provider had the request. */
-function leastUsed(exchange: Exchange): number {
-  return (exchange.facts.usage ?? sentUsage(exchange)).totalTokens;
+/** What counts for an attempt that was broken off: the provider had the request. */
+function leastUsed(exchange: Exchange): BudgetAmounts {
+  const tokens = (exchange.facts.usage ?? sentUsage(exchange)).totalTokens;
+  return { cost: exchange.reservation?.reserved.cost ?? 0, tokens, requests: 1 };
 }
 
 /** An attempt that has begun. */

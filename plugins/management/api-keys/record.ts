@@ -1,6 +1,7 @@
 import { GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { ApiKeyDefaults, ApiKeyRecord } from '../../../core/ports/resources.ts';
-import { readRateLimits, readUsageLimit, showUsageLimit, UsageLimitSchema } from '../shared/limits.ts';
+import { showUsageLimit } from '../../../core/organisation/limits.ts';
+import { readRateLimits, readUsageLimit, UsageLimitSchema } from '../shared/limits.ts';
 import { RateLimits } from '../../../core/organisation/limits.ts';
 import {
   Description,
@@ -369,6 +370,7 @@ export function showApiKey(
   const { expiresAt, usageLimits, defaults } = record;
   const used = usage.get(record.id) ?? null;
   const isExpired = expiresAt !== undefined && expiresAt <= now;
+  const isExhausted = used !== null && usageLimits !== undefined && used >= usageLimits.creditLimit;
   return {
     id: record.id,
     key: record.masked,
@@ -378,7 +380,7 @@ export function showApiKey(
     organisation_id: record.organisationId,
     workspace_id: record.workspaceId ?? null,
     user_id: record.userId === '' ? null : record.userId,
-    status: isExpired ? 'expired' : record.status,
+    status: isExpired ? 'expired' : isExhausted ? 'exhausted' : record.status,
     created_at: isoOf(record.createdAt),
     last_updated_at: isoOf(record.updatedAt),
     creation_mode: record.creationMode,

@@ -44,7 +44,6 @@ import { Identifier, refusedBody, strict } from '../shared/fields.ts';
 import { requireSamePath } from '../users/visible.ts';
 import { randomUUID } from 'node:crypto';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
-import { limitWarning, limitWarningField } from '../shared/limits.ts';
 
 const minuteMs = 60_000;
 const defaultTransitionMs = 30 * minuteMs;
@@ -135,7 +134,6 @@ const Reply = Type.Object({
   id: Type.String(),
   key: Type.String({ description: 'The secret. It is shown now and never again.' }),
   object: Type.Literal('api-key'),
-  ...limitWarningField,
 });
 
 const empty = {
@@ -200,10 +198,7 @@ function createApiKeyRoutes(scope: Scope): readonly RouteDefinition[] {
           return { id: record.id, workspaceId, result: undefined };
         });
         return {
-          id: record.id,
-          key: secret.text,
-          object: 'api-key' as const,
-          ...limitWarning((body.usage_limits ?? undefined) !== undefined),
+          ...{ id: record.id, key: secret.text, object: 'api-key' as const },
         };
       },
     }),

@@ -13,7 +13,8 @@ import {
   unmasked,
   unmaskedConfigurations,
 } from '../shared/sealed-secrets.ts';
-import { shownRateLimits, ShownRateLimits, showUsageLimit, UsageLimitSchema } from '../shared/limits.ts';
+import { showUsageLimit } from '../../../core/organisation/limits.ts';
+import { shownRateLimits, ShownRateLimits, UsageLimitSchema } from '../shared/limits.ts';
 import { type BodyMistake, ManagedBy, Name, nearest, orNull, refusedBody, strict } from '../shared/fields.ts';
 import {
   changedContent,

@@ -6,13 +6,7 @@ import type { StoredRecord } from '../../../core/ports/records.ts';
 import type { ResourcesReader } from '../../../core/ports/resources.ts';
 import { changedRecord, staleVersion } from '../shared/records.ts';
 import { AccessReply, GivenSlug, integrationScopes, showAccess, visibleIntegration } from './record.ts';
-import {
-  BodyAccessLimit,
-  limitWarning,
-  limitWarningField,
-  rateLimitsOfBody,
-  usageLimitOfBody,
-} from '../shared/limits.ts';
+import { BodyAccessLimit, rateLimitsOfBody, usageLimitOfBody } from '../shared/limits.ts';
 import { namedWorkspaces, requireShared } from '../shared/workspace-access.ts';
 import { addDefaultProvider } from '../providers/record.ts';
 import { Identifier, Name, strict } from '../shared/fields.ts';
@@ -111,7 +105,7 @@ function updateRoute({ clock }: Scope): RouteDefinition {
     audit: 'update',
     params: Params,
     body: Body,
-    reply: Type.Object(limitWarningField),
+    reply: Type.Object({}),
     examples: {
       request: { workspaces: [{ id: 'ws-research', enabled: true, rate_limits: [] }] },
       response: {},
@@ -132,8 +126,7 @@ function updateRoute({ clock }: Scope): RouteDefinition {
         return { id: after.id, result: after.version };
       });
       sendVersion(version);
-      const said = [...(body.workspaces ?? []), body.global_workspace_access];
-      return limitWarning(said.some((one) => (one?.usage_limits ?? []).length > 0));
+      return {};
     },
   });
 }

@@ -14,7 +14,8 @@ import {
   type PolicyRecordKind,
   visiblePolicy,
 } from './routes.ts';
-import { Identifier, refusedBody, strict } from '../shared/fields.ts';
+import { Identifier, orNull, refusedBody, strict } from '../shared/fields.ts';
+import type { BudgetUsage } from '../../../core/ports/budgets.ts';
 import { noSuchRecord } from '../shared/records.ts';
 import { type GivenRules, type PolicyKey, policyRulesOf } from '../../../core/organisation/policies.ts';
 import type { PolicyRules } from '../../../core/ports/record-kinds.ts';
@@ -117,8 +118,10 @@ const Entity = Type.Object({
   type: Kind,
   name: Type.String({ description: 'Of a user, the e-mail address.' }),
   value_key: Type.String({ description: 'What a policy that groups by it counts it under.' }),
-  current_usage: Type.Null({ description: 'Usage is not counted by policies yet.' }),
-  status: Type.Literal('active'),
+  current_usage: orNull(
+    Type.Number({ description: 'What counts for it now; null where the policy does not count by it alone.' }),
+  ),
+  status: Type.Union([Type.Literal('active'), Type.Literal('exhausted')]),
   object: Type.Literal('policy-entity'),
 });
 
@@ -127,6 +130,7 @@ type Shown = Static<typeof Entity>;
 /** `GET …/{id}/entities`: the keys, workspaces and users that a policy touches. */
 export function policyEntityRoutes<K extends PolicyRecordKind>(
   kind: PolicyKind<K>,
+  usageOf: (policy: StoredRecord<K>, valueKey: string) => BudgetUsage | undefined = () => undefined,
 ): readonly RouteDefinition[] {
   return [
     defineRoute({
@@ -145,7 +149,7 @@ export function policyEntityRoutes<K extends PolicyRecordKind>(
           type: Type.Optional(Kind),
           status: Type.Optional(
             Type.Union([Type.Literal('active'), Type.Literal('exhausted')], {
-              description: 'None is exhausted: usage is not counted by policies yet.',
+              description: 'Only those, of the first 1,000 entities.',
             }),
           ),
         },
@@ -156,13 +160,25 @@ export function policyEntityRoutes<K extends PolicyRecordKind>(
         const page = pageOf(query);
         const { total, data } = await read(async (reader) => {
           const policy = await visiblePolicy(reader, key, kind, policyId(kind, params));
-          if (query.status === 'exhausted') return { total: 0, data: [] };
           const wanted = query.type === undefined ? kinds : [query.type];
           const scope = touchedBy(policy, reachedWorkspace(key, policy));
-          return concatenated(
-            wanted.map((one) => (part: Page) => lists[one](reader, scope, part)),
-            page,
-          );
+          const sources = wanted.map((one) => (part: Page) => lists[one](reader, scope, part));
+          const shown = (found: Shown): Shown => {
+            const usage = usageOf(policy, found.value_key);
+            if (usage === undefined) return found;
+            return {
+              ...found,
+              current_usage: usage.used,
+              status: usage.isExhausted ? 'exhausted' : 'active',
+            };
+          };
+          if (query.status === undefined) {
+            const part = await concatenated(sources, page);
+            return { total: part.total, data: part.data.map(shown) };
+          }
+          const first = await concatenated(sources, { offset: 0, limit: mostFiltered });
+          const found = first.data.map(shown).filter(({ status }) => status === query.status);
+          return { total: found.length, data: found.slice(page.offset, page.offset + page.limit) };
         });
         return { object: 'list' as const, total, data: [...data] };
       },
@@ -171,29 +187,34 @@ export function policyEntityRoutes<K extends PolicyRecordKind>(
 }
 
 /** `PUT …/{id}/entities/{entityId}/reset`: begins the count of one entity anew. */
-export function resetEntityRoute<K extends PolicyRecordKind>(kind: PolicyKind<K>): RouteDefinition {
+export function resetEntityRoute<K extends PolicyRecordKind>(
+  kind: PolicyKind<K>,
+  reset: (policy: StoredRecord<K>, valueKey: string) => Promise<void>,
+): RouteDefinition {
   return defineRoute({
     id: `${kind.routes}.reset`,
     method: 'PUT',
     path: `${kind.path}/{${kind.parameter}}/entities/{entityId}/reset`,
-    summary:
-      'Begins the count of one entity anew: usage is not counted by policies yet, so only the audit trail says so',
+    summary: 'Begins the count of one entity anew, at once here and within a second on other replicas',
     scope: 'policies.update',
     feature: 'policies',
     audit: 'reset',
     params: Type.Object({ [kind.parameter]: Identifier, entityId: Identifier }),
     reply: Type.Object({}),
     async handle({ params, key, write }) {
-      await write(async (reader) => {
+      const { policy, valueKey } = await write(async (reader) => {
         const policy = await changeablePolicy(reader, key, kind, policyId(kind, params));
         const { entityId = '' } = params;
         const scope = { ...touchedBy(policy, policy.workspaceId), only: entityId };
         for (const list of Object.values(lists)) {
-          if ((await list(reader, scope, { offset: 0, limit: 1 })).total > 0)
-            return { id: policy.id, workspaceId: policy.workspaceId, result: undefined };
+          const [found] = (await list(reader, scope, { offset: 0, limit: 1 })).data;
+          if (found === undefined) continue;
+          const result = { policy, valueKey: found.value_key };
+          return { id: policy.id, workspaceId: policy.workspaceId, result };
         }
         throw noSuchRecord(`entity of the ${kind.words}`, entityId);
       });
+      await reset(policy, valueKey);
       return {};
     },
   });
@@ -257,6 +278,7 @@ const lists: Readonly<Record<EntityKind, List>> = {
   },
 };
 
+const mostFiltered = 1000;
 const nobody: Paged<Shown> = { total: 0, data: [] };
 const valueKeys = { api_key: 'api_key', workspace: 'workspace_id', user: 'metadata._user' };
 

@@ -36,7 +36,7 @@ export interface PolicyKind<K extends PolicyRecordKind> {
   readonly readQuery: Parameters<typeof Type.Object>[0];
   readonly reply: Schema;
   /** Puts a stored policy into the shape of `reply`. */
-  show(record: StoredRecord<K>): Record<string, unknown>;
+  show(record: StoredRecord<K>, query?: Readonly<Record<string, unknown>>): Record<string, unknown>;
 }
 
 /** What a policy answers with, of either kind. */
@@ -134,7 +134,7 @@ function getRoute<K extends PolicyRecordKind>(kind: PolicyKind<K>): RouteDefinit
       const record = await read((reader) => visiblePolicy(reader, key, kind, id));
       if (query.status !== undefined && record.status !== query.status) throw noSuchRecord(kind.words, id);
       sendVersion(record.version);
-      return kind.show(record);
+      return kind.show(record, query);
     },
   });
 }

@@ -11,9 +11,10 @@ import {
   usagePolicyName,
   UsagePolicyType,
 } from '../../../core/organisation/policies.ts';
-import { notEnforcedFields, notEnforcedMarks, Warning } from '../../../core/organisation/not-enforced.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
+import { budgetOfPolicy, policyBudgetPrefix } from '../../../core/access/limit-charges.ts';
+import type { Budgets, BudgetUsage } from '../../../core/ports/budgets.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import { changedRecord, placeOfNew, staleVersion } from '../shared/records.ts';
 import { changedRules, namedRules, policyEntityRoutes, resetEntityRoute } from './entities.ts';
@@ -50,21 +51,41 @@ const Update = Type.Object(
     conditions: Type.Optional(fields.conditions),
     group_by: Type.Optional(fields.group_by),
     credit_limit: Type.Optional(fields.credit_limit),
+    reset_usage_for_value: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 1024,
+        examples: ['metadata._user:alice'],
+        description: 'The group whose count begins anew, as `value_key_usage_map` names it.',
+      }),
+    ),
   },
   strict,
 );
+
+/** What is used of one group. */
+const GroupUsage = Type.Object({
+  current_usage: Type.Number({ description: 'US dollars, tokens or requests since the period began.' }),
+  status: Type.Union([Type.Literal('active'), Type.Literal('exhausted')]),
+});
 
 const Reply = Type.Object({
   id: Type.String(),
   ...fields,
   type: UsagePolicyType,
   ...policyReplyFields,
-  status: Type.Union([notEnforcedFields.status, Type.Literal('archived')]),
-  warning: Type.Optional(Warning),
+  value_key_usage_map: Type.Optional(
+    Type.Record(Type.String(), GroupUsage, {
+      description:
+        'With `include_usage`: what is used of each group (`metadata._user:alice`), 1,000 of them.',
+    }),
+  ),
   object,
 });
 
-const kind: PolicyKind<'usage_limit_policy'> = {
+type UsageKind = PolicyKind<'usage_limit_policy'>;
+
+const names: UsageKind = {
   kind: 'usage_limit_policy',
   routes: 'usage_limit_policies',
   path: '/policies/usage-limits',
@@ -73,35 +94,70 @@ const kind: PolicyKind<'usage_limit_policy'> = {
   filters: { type: Type.Optional(UsagePolicyType) },
   readQuery: {
     include_usage: Type.Optional(
-      Type.Boolean({ description: 'Taken and without effect: usage is not counted by policies yet.' }),
+      Type.Boolean({ description: 'The answer says what is used of each group.' }),
     ),
   },
   reply: Reply,
   show,
 };
 
-/** The routes of usage-limit policies. They are records: nothing counts against them yet. */
+/** The routes of usage-limit policies. */
 export function usageLimitPolicyRoutes(scope: Scope): readonly RouteDefinition[] {
+  const { budgets } = scope;
+  const kind: UsageKind = {
+    ...names,
+    show: (record, query) => ({
+      ...show(record),
+      ...(query?.['include_usage'] === true && { value_key_usage_map: usageByGroup(record, budgets) }),
+    }),
+  };
   return [
     createRoute(scope),
     ...policyRoutes(kind, scope),
     updateRoute(scope),
-    ...policyEntityRoutes(kind),
-    resetEntityRoute(kind),
+    ...policyEntityRoutes(kind, (record, valueKey) => usageOfEntity(record, valueKey, budgets)),
+    resetEntityRoute(kind, async (record, valueKey) => {
+      await budgets.reset(policyBudgetPrefix(record) + valueKey, record.organisationId);
+    }),
   ];
+}
+
+const mostGroups = 1000;
+
+/** What is used of each group, by its value key. */
+function usageByGroup(record: StoredRecord<'usage_limit_policy'>, budgets: Budgets) {
+  const prefix = policyBudgetPrefix(record);
+  const found: Record<string, Static<typeof GroupUsage>> = {};
+  for (const key of budgets.groups(prefix).slice(0, mostGroups)) {
+    const valueKey = key.slice(prefix.length);
+    const { used, isExhausted } = budgets.usage(budgetOfPolicy(record, valueKey));
+    found[valueKey] = { current_usage: used, status: isExhausted ? 'exhausted' : 'active' };
+  }
+  return found;
+}
+
+/** What is used of the group of a key, workspace or user; undefined where the policy counts by something else. */
+function usageOfEntity(
+  record: StoredRecord<'usage_limit_policy'>,
+  valueKey: string,
+  budgets: Budgets,
+): BudgetUsage | undefined {
+  const { groupBy } = record.data;
+  const counts = groupBy.length === 1 && valueKey.startsWith(`${groupBy[0]?.key}:`);
+  return counts ? budgets.usage(budgetOfPolicy(record, valueKey)) : undefined;
 }
 
 function createRoute({ clock, router }: Scope): RouteDefinition {
   return defineRoute({
     id: 'usage_limit_policies.create',
     method: 'POST',
-    path: kind.path,
+    path: names.path,
     summary: 'Creates a usage-limit policy: so many US dollars or tokens',
     scope: 'policies.create',
     feature: 'policies',
     audit: 'create',
     body: Create,
-    reply: Type.Object({ id: Type.String(), object, ...notEnforcedFields }),
+    reply: Type.Object({ id: Type.String(), object }),
     async handle({ body, key, write }) {
       const { type } = body;
       const limit = changedUsage(body, { ...unlimited, creditLimit: body.credit_limit });
@@ -115,33 +171,33 @@ function createRoute({ clock, router }: Scope): RouteDefinition {
         const sources = { reader, router, organisationId, workspaceId };
         const rules = await namedRules(policyRulesOf(body), sources);
         await reader.records.insert({
-          ...{ kind: kind.kind, id, organisationId, workspaceId, slug: id },
+          ...{ kind: names.kind, id, organisationId, workspaceId, slug: id },
           name: body.name ?? usagePolicyName(type, body.credit_limit),
           ...{ status: 'active', parentId: '', secrets: {}, data: { ...rules, type, ...limit } },
           ...{ createdBy: by, updatedBy: by, createdAt: now, updatedAt: now, version: 1 },
         });
         return { id, workspaceId, result: undefined };
       });
-      return { id, object: 'policy_usage_limits' as const, ...notEnforcedMarks('usageLimits') };
+      return { id, object: 'policy_usage_limits' as const };
     },
   });
 }
 
-function updateRoute({ clock, router }: Scope): RouteDefinition {
+function updateRoute({ clock, router, budgets }: Scope): RouteDefinition {
   return defineRoute({
     id: 'usage_limit_policies.update',
     method: 'PUT',
-    path: `${kind.path}/{${kind.parameter}}`,
+    path: `${names.path}/{${names.parameter}}`,
     summary: 'Changes a usage-limit policy; what is not given stays, and null takes a setting away',
     scope: 'policies.update',
     feature: 'policies',
     audit: 'update',
-    params: policyParams(kind),
+    params: policyParams(names),
     body: Update,
     reply: Reply,
     async handle({ params, body, key, write, requireVersion, sendVersion }) {
       const record = await write(async (reader) => {
-        const before = await changeablePolicy(reader, key, kind, policyId(kind, params));
+        const before = await changeablePolicy(reader, key, names, policyId(names, params));
         requireVersion(before.version);
         const { organisationId, workspaceId, data } = before;
         const limit = changedUsage(body, data);
@@ -152,6 +208,8 @@ function updateRoute({ clock, router }: Scope): RouteDefinition {
         if (!(await reader.records.replace(after))) throw staleVersion();
         return { id: after.id, workspaceId, result: after };
       });
+      const { reset_usage_for_value: value } = body;
+      if (value !== undefined) await budgets.reset(policyBudgetPrefix(record) + value, record.organisationId);
       sendVersion(record.version);
       return show(record);
     },
@@ -175,7 +233,6 @@ function show(record: StoredRecord<'usage_limit_policy'>): Static<typeof Reply> 
     periodic_reset_days: limit.periodicResetDays ?? null,
     next_usage_reset_at: limit.nextResetAt === undefined ? null : new Date(limit.nextResetAt).toISOString(),
     ...showPolicy(record),
-    ...(record.status === 'active' ? notEnforcedMarks('usageLimits') : { status: record.status }),
     object: 'policy_usage_limits',
   };
 }

@@ -1,3 +1,4 @@
+import { showUsageLimit } from '../../../core/organisation/limits.ts';
 import { GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import {
@@ -5,7 +6,6 @@ import {
   rateLimitsOfBody,
   shownRateLimits,
   ShownRateLimits,
-  showUsageLimit,
   usageLimitOfBody,
   UsageLimitSchema,
 } from '../shared/limits.ts';

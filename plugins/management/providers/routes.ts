@@ -7,7 +7,6 @@ import type { ResourcesReader } from '../../../core/ports/resources.ts';
 import type { Page, Paged } from '../../../core/ports/page.ts';
 import { newSlug, requiredWorkspace, visibleRecord, visibleWorkspace } from '../shared/records.ts';
 import { usableIntegration } from '../integrations/record.ts';
-import { limitWarning, limitWarningField } from '../shared/limits.ts';
 import { RecordResource } from '../shared/record-resource.ts';
 import {
   changedProvider,
@@ -22,10 +21,7 @@ import { Identifier, strict } from '../shared/fields.ts';
 
 const Place = Type.Object({ workspace_id: Type.Optional(Identifier) }, strict);
 const Changed = Type.Object({
-  id: Type.String(),
-  slug: Type.String(),
-  object: Type.Literal('provider'),
-  ...limitWarningField,
+  ...{ id: Type.String(), slug: Type.String(), object: Type.Literal('provider') },
 });
 const changedExample = { id: providerExample.id, slug: providerExample.slug, object: 'provider' };
 
@@ -99,8 +95,8 @@ export function providerRoutes(scope: Scope): readonly RouteDefinition[] {
   ];
 }
 
-function showChanged({ id, slug, data }: StoredRecord<'provider'>): Static<typeof Changed> {
-  return { id, slug, object: 'provider', ...limitWarning(data.usageLimits !== undefined) };
+function showChanged({ id, slug }: StoredRecord<'provider'>): Static<typeof Changed> {
+  return { id, slug, object: 'provider' };
 }
 
 /** A page of the providers within the key's reach; of one workspace, when it is named. */

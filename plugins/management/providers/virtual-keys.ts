@@ -24,7 +24,7 @@ import {
   shownSecrets,
 } from '../shared/sealed-secrets.ts';
 import { removeIntegration } from '../integrations/routes.ts';
-import { BodyUsageLimit, limitWarning, limitWarningField } from '../shared/limits.ts';
+import { BodyUsageLimit } from '../shared/limits.ts';
 import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
 import {
   changedProvider,
@@ -225,7 +225,6 @@ function createRoute({ clock, router, secrets }: Scope): RouteDefinition {
       success: Type.Literal(true),
       data: Type.Object({ slug: Type.String() }),
       ...{ id: Type.String(), slug: Type.String(), object: Type.Literal('virtual-key') },
-      ...limitWarningField,
     }),
     examples: {
       request: { name: 'OpenAI, production', provider: 'openai', key: 'sk-…' },
@@ -263,7 +262,6 @@ function createRoute({ clock, router, secrets }: Scope): RouteDefinition {
       sendVersion(1);
       return {
         ...{ success: true as const, data: { slug }, id, slug, object: 'virtual-key' as const },
-        ...limitWarning(data.usageLimits !== undefined),
       };
     },
   });

@@ -4,12 +4,10 @@ import {
   RateLimits,
   type RateLimitSchema,
   rateLimitsOf,
-  showUsageLimit as showPlainLimit,
   usageLimitIssues,
   usageLimitOf,
   UsageLimitSchema as PlainLimit,
 } from '../../../core/organisation/limits.ts';
-import { notEnforced, notEnforcedMarks, Warning } from '../../../core/organisation/not-enforced.ts';
 import { type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { RateLimit, UsageLimit } from '../../../core/ports/limits.ts';
 import { orNull, refusedBody, strict } from './fields.ts';
@@ -20,38 +18,25 @@ import {
   type GivenUsageLimit,
 } from '../../../core/organisation/providers.ts';
 
-/** A usage limit as answers show it. A body may repeat `status` and `warning`; they change nothing. */
+/** A usage limit as answers show it. A body may repeat what answers alone say; it changes nothing. */
 export const UsageLimitSchema = Type.Object(
   {
     ...PlainLimit.properties,
     status: Type.Optional(
       Type.String({
         maxLength: 32,
-        description: 'Of answers: `not enforced`. In a body it changes nothing.',
+        description: 'Of older answers. In a body it changes nothing.',
       }),
     ),
     warning: Type.Optional(
       Type.String({
         maxLength: 1024,
-        description: 'Of answers: what that means. In a body it changes nothing.',
+        description: 'Of older answers. In a body it changes nothing.',
       }),
     ),
   },
   strict,
 );
-
-/** A usage limit in the shape of answers. */
-export function showUsageLimit(limit: UsageLimit): Static<typeof UsageLimitSchema> {
-  return { ...showPlainLimit(limit), ...notEnforcedMarks('usageLimits') };
-}
-
-/** A member of answers that do not show the limit that they are about. */
-export const limitWarningField = { warning: Type.Optional(Warning) };
-
-/** What it says when a usage limit has been kept. */
-export function limitWarning(isLimited: boolean): { readonly warning?: string } {
-  return isLimited ? { warning: notEnforced.usageLimits } : {};
-}
 
 /**
  * A usage limit of a body. `pointer` is its place there. Throws `invalid_request` for two ways of beginning anew, for a

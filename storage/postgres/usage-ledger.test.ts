@@ -1,0 +1,74 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { UsageLedger } from '../../core/ports/budgets.ts';
+import { type EngineKind, startEngine } from '../../tests/kit/postgres-kit.ts';
+import { postgresMissing } from '../../tests/kit/postgres-server.ts';
+import { recordingLog, testClock } from '../embedded/chdb-fixture.ts';
+import { openDatabase } from './open-database.ts';
+import { createUsageLedger } from './usage-ledger.ts';
+
+function ledgerTests(title: string, kind: EngineKind): void {
+  describe(title, () => {
+    let ledger: UsageLedger;
+    const closing: (() => Promise<void>)[] = [];
+    before(async () => {
+      const engine = await startEngine(kind);
+      closing.push(() => engine.close());
+      const database = await openDatabase({ place: engine.place, log: recordingLog(), clock: testClock });
+      closing.unshift(() => database.close());
+      ledger = createUsageLedger(database);
+    });
+    after(async () => {
+      for (const close of closing) await close();
+    });
+    const delta = (key: string, epoch: number, added: number) => ({ key, organisationId: 'o', epoch, added });
+    const used = async (key: string): Promise<unknown> => {
+      const { rows } = await ledger.exchange([], '');
+      const row = rows.find((one) => one.key === key);
+      return row && [row.epoch, row.used];
+    };
+
+    test('adds within a period, begins anew with a later one, and ignores what comes too late', async () => {
+      await ledger.exchange([delta('a', 100, 5), delta('b', 0, 2)], '');
+      await ledger.exchange([delta('a', 100, 7)], '');
+      assert.deepEqual(await used('a'), [100, 12]);
+      await ledger.exchange([delta('a', 200, 3)], '');
+      await ledger.exchange([delta('a', 100, 50)], '');
+      assert.deepEqual(await used('a'), [200, 3]);
+      assert.deepEqual(await used('b'), [0, 2]);
+    });
+
+    test('tells a mark, and nothing is missed behind it', async () => {
+      const { mark } = await ledger.exchange([], '');
+      await ledger.exchange([delta('c', 0, 1)], '');
+      const { rows } = await ledger.exchange([], mark);
+      assert.ok(rows.some(({ key }) => key === 'c'));
+    });
+
+    test('of many that add at once nothing is lost, and one of many claims succeeds', async () => {
+      const keys = Array.from({ length: 20 }, (_, index) => `many-${index}`);
+      const all = Array.from({ length: 10 }, (_, index) =>
+        ledger.exchange(
+          (index % 2 === 0 ? keys : [...keys].reverse()).map((key) => delta(key, 0, 1)),
+          '',
+        ),
+      );
+      await Promise.all(all);
+      for (const key of keys) assert.deepEqual(await used(key), [0, 10]);
+      const claim = { key: 'many-0', kind: 'exhausted' as const, mark: '0:20' };
+      const claims = await Promise.all(Array.from({ length: 5 }, () => ledger.claim(claim)));
+      assert.equal(claims.filter((isFirst) => isFirst).length, 1);
+      assert.equal(await ledger.claim({ ...claim, mark: '0:30' }), true);
+      assert.equal(await ledger.claim({ ...claim, kind: 'threshold' }), true);
+    });
+
+    test('holds thousands at once', async () => {
+      const deltas = Array.from({ length: 5000 }, (_, index) => delta(`thousands-${index}`, 0, index));
+      const { rows } = await ledger.exchange(deltas, '');
+      assert.equal(rows.filter(({ key }) => key.startsWith('thousands-')).length, 5000);
+    });
+  });
+}
+
+ledgerTests('usage in the embedded store', 'embedded');
+describe('a real server', { skip: postgresMissing }, () => ledgerTests('usage on a server', 'server'));

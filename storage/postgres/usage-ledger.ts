@@ -1,0 +1,90 @@
+import { and, asc, eq, gte, ne, sql } from 'drizzle-orm';
+import type { AlertClaim, UsageLedger, UsageRow } from '../../core/ports/budgets.ts';
+import type { Database } from './database.ts';
+import { budgetUsage } from './schema.ts';
+
+/** Rows of one page. */
+const mostRows = 5000;
+/** Transactions become visible later than the time in their rows: so far is read again. */
+const overlap = sql`interval '30 seconds'`;
+
+/** What is used of budgets, in a table that all gateways share. */
+export function createUsageLedger(database: Database): UsageLedger {
+  return {
+    async exchange(deltas, after) {
+      if (deltas.length > 0)
+        await database.query((statements) =>
+          statements
+            .insert(budgetUsage)
+            // In one order: two gateways that store the same rows do not wait for each other in a circle.
+            .values(
+              [...deltas]
+                .sort((a, b) => (a.key < b.key ? -1 : 1))
+                .map(({ key, organisationId, epoch, added }) => ({
+                  key,
+                  organisationId,
+                  epoch,
+                  used: added,
+                  updatedAt: sql`clock_timestamp()`,
+                })),
+            )
+            .onConflictDoUpdate({
+              target: budgetUsage.key,
+              set: {
+                used: sql`CASE WHEN excluded.epoch > ${budgetUsage.epoch} THEN excluded.used
+                  WHEN excluded.epoch = ${budgetUsage.epoch} THEN ${budgetUsage.used} + excluded.used
+                  ELSE ${budgetUsage.used} END`,
+                epoch: sql`greatest(excluded.epoch, ${budgetUsage.epoch})`,
+                updatedAt: sql`clock_timestamp()`,
+              },
+            }),
+        );
+      return readSince(database, after);
+    },
+    async claim({ key, kind, mark }: AlertClaim) {
+      const column = kind === 'threshold' ? budgetUsage.thresholdMark : budgetUsage.exhaustedMark;
+      const claimed = await database.query((statements) =>
+        statements
+          .update(budgetUsage)
+          .set(kind === 'threshold' ? { thresholdMark: mark } : { exhaustedMark: mark })
+          .where(and(eq(budgetUsage.key, key), ne(column, mark)))
+          .returning({ key: budgetUsage.key }),
+      );
+      return claimed.length > 0;
+    },
+  };
+}
+
+/** Rows that changed since a mark, which is the store's time at the last look; an empty one is the beginning. */
+async function readSince(
+  database: Database,
+  after: string,
+): Promise<{ readonly rows: readonly UsageRow[]; readonly mark: string }> {
+  const rows: UsageRow[] = [];
+  const mark = await database.query(async (statements) => {
+    const now = await statements.execute(sql`SELECT clock_timestamp()::text AS now`);
+    for (let afterKey = ''; ;) {
+      const page = await statements
+        .select({
+          key: budgetUsage.key,
+          organisationId: budgetUsage.organisationId,
+          epoch: budgetUsage.epoch,
+          used: budgetUsage.used,
+        })
+        .from(budgetUsage)
+        .where(
+          and(
+            sql`${budgetUsage.key} > ${afterKey}`,
+            after === '' ? undefined : gte(budgetUsage.updatedAt, sql`${after}::timestamptz - ${overlap}`),
+          ),
+        )
+        .orderBy(asc(budgetUsage.key))
+        .limit(mostRows);
+      rows.push(...page);
+      const last = page.at(-1);
+      if (last === undefined || page.length < mostRows) return String(now.rows[0]?.['now']);
+      afterKey = last.key;
+    }
+  });
+  return { rows, mark };
+}

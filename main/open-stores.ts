@@ -116,7 +116,13 @@ export async function openStores(options: StoresOptions): Promise<Stores> {
   const { counters, cache, vectors } = shared;
   const { identity, resources, owned, directory, fileRecords, following } = administration;
   const { exports, usageAlerts, ...jobs } = await openJobs(options, { resources, directory, analytics });
-  const budgets = createBudgets({ clock, log, ledger: administration.ledger, alerts: usageAlerts });
+  const budgets = createBudgets({
+    clock,
+    log,
+    ledger: administration.ledger,
+    alerts: usageAlerts,
+    enforces: options.features.isOn('usage_limits'),
+  });
   await budgets.start();
   opened.push(() => budgets.close());
   const dependencies: Dependency[] = [

@@ -65,6 +65,8 @@ interface BudgetsOptions {
   /** Absent: what is counted is forgotten when the process ends. */
   readonly ledger?: UsageLedger | undefined;
   readonly alerts?: UsageAlerts | undefined;
+  /** False: everything is admitted, and counted all the same. Default true. */
+  readonly enforces?: boolean;
 }
 
 /** Budgets counted in this process. */
@@ -90,6 +92,7 @@ class MemoryBudgets implements CountedBudgets {
   readonly #log: Log;
   readonly #ledger: UsageLedger | undefined;
   readonly #alerts: UsageAlerts | undefined;
+  readonly #enforces: boolean;
   readonly #counts = new Map<string, Count>();
   #dirty: Count[] = [];
   /** Budgets that may have crossed a limit since the last exchange. */
@@ -100,7 +103,8 @@ class MemoryBudgets implements CountedBudgets {
   #isClosed = false;
   #isFailing = false;
 
-  constructor({ clock, log, ledger, alerts }: BudgetsOptions) {
+  constructor({ clock, log, ledger, alerts, enforces = true }: BudgetsOptions) {
+    this.#enforces = enforces;
     this.#clock = clock;
     this.#log = log;
     this.#ledger = ledger;
@@ -116,7 +120,7 @@ class MemoryBudgets implements CountedBudgets {
       const count = this.#countOf(budget);
       count.beginAt(budget.period(now).start);
       const limit = whole(budget.limit, budget.unit);
-      if (count.used + count.reserved >= limit) {
+      if (this.#enforces && count.used + count.reserved >= limit) {
         const isExhausted = count.used >= limit;
         // An exhausted budget is the reason that a caller has to know; others end by themselves.
         if (refusal === undefined || (isExhausted && !refusal.isExhausted))

@@ -34,7 +34,7 @@ describe('a key', () => {
     const made = await call(owner, { path: service, body });
     assert.equal(made.status, 200, made.text);
     const { id, key: secret, object, ...more } = made.json();
-    assert.deepEqual([object, Object.keys(more)], ['api-key', ['warning']]);
+    assert.deepEqual([object, Object.keys(more)], ['api-key', []]);
     assert.match(secret, /^wk_[A-Za-z0-9_-]{40}$/);
     const stored = await resources.read(({ apiKeys }) => apiKeys.find(organisationId, id));
     assert.deepEqual(stored?.secrets, [{ hash: sha256(secret, 'base64'), expiresAt: undefined }]);

@@ -176,8 +176,13 @@ export function policyEntityRoutes<K extends PolicyRecordKind>(
             const part = await concatenated(sources, page);
             return { total: part.total, data: part.data.map(shown) };
           }
-          const first = await concatenated(sources, { offset: 0, limit: mostFiltered });
-          const found = first.data.map(shown).filter(({ status }) => status === query.status);
+          const all: Shown[] = [];
+          for (let more = true; more && all.length < mostFiltered;) {
+            const part = await concatenated(sources, { offset: all.length, limit: mostAtOnce });
+            all.push(...part.data);
+            more = part.data.length > 0 && all.length < part.total;
+          }
+          const found = all.map(shown).filter(({ status }) => status === query.status);
           return { total: found.length, data: found.slice(page.offset, page.offset + page.limit) };
         });
         return { object: 'list' as const, total, data: [...data] };
@@ -279,6 +284,8 @@ const lists: Readonly<Record<EntityKind, List>> = {
 };
 
 const mostFiltered = 1000;
+/** The most that the stores list at once. */
+const mostAtOnce = 100;
 const nobody: Paged<Shown> = { total: 0, data: [] };
 const valueKeys = { api_key: 'api_key', workspace: 'workspace_id', user: 'metadata._user' };
 

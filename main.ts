@@ -34,6 +34,16 @@ async function run(command: Command): Promise<number | undefined> {
       const { runJournalCommand } = await import('./core/administration/cli/journal-command.ts');
       return runJournalCommand(command, journalTools(parts));
     }
+    case 'reconcile': {
+      const { costTools } = await import('./main/cost-tools.ts');
+      const { runReconcileCommand } = await import('./core/administration/cli/reconcile-command.ts');
+      return runReconcileCommand(command, costTools(parts));
+    }
+    case 'reprice': {
+      const { costTools } = await import('./main/cost-tools.ts');
+      const { runRepriceCommand } = await import('./core/administration/cli/reprice-command.ts');
+      return runRepriceCommand(command, costTools(parts));
+    }
     case 'backup':
     case 'restore':
       return (await import('./main/backup.ts')).runBackupCommand(command);

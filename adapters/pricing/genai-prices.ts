@@ -7,6 +7,7 @@ import type { Price, PricedModels, Prices, TokenRates } from '../../core/ports/p
 import {
   type ExactPrice,
   exactPrice,
+  findModelName,
   findModelPrices,
   formatAmount,
   type ModelPrices,
@@ -174,11 +175,23 @@ function rememberedPrices(log: Log): (provider: string, model: string) => ModelP
   };
 }
 
+/**
+ * The name that the price data has for a model of a kind of provider: the same for its dated snapshots where they have its
+ * price. Undefined when it knows none.
+ */
+export function pricedModelName(provider: string, model: string): string | undefined {
+  return model.length > maxNameLength ? undefined : findModelName(priceName(provider), model);
+}
+
+/** The name of a kind of provider in the price data. */
+function priceName(provider: string): string {
+  return (Object.hasOwn(priceProviders, provider) ? priceProviders[provider] : undefined) ?? provider;
+}
+
 function lookUp(log: Log, provider: string, model: string): ModelPrices | undefined {
   if (provider === 'mock') return mockPrices;
   try {
-    const name = Object.hasOwn(priceProviders, provider) ? priceProviders[provider] : undefined;
-    const prices = findModelPrices(name ?? provider, model);
+    const prices = findModelPrices(priceName(provider), model);
     if (prices === undefined) log.debug('no price is known for this model', { provider, model });
     return prices;
   } catch (error) {

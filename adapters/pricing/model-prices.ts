@@ -84,6 +84,12 @@ export function findModelPrices(provider: string, model: string): ModelPrices | 
   return compiled.map((entry, index) => (index === 0 ? { ...entry, applies: always } : entry));
 }
 
+/** The name of a model in the data of genai-prices, or undefined when it lists none. */
+export function findModelName(provider: string, model: string): string | undefined {
+  const found = calcPrice({}, model, { providerId: provider });
+  return found === null || found.provider.id !== provider ? undefined : found.model.id;
+}
+
 /** The list that applies at `at` (milliseconds since the epoch). */
 export function pricesAt(prices: ModelPrices, at: number): PriceList {
   for (let i = prices.length - 1; i > 0; i -= 1) {

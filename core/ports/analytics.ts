@@ -173,6 +173,23 @@ export interface GroupRow {
   readonly columns: Readonly<Partial<Record<GroupColumn, number | string | null>>>;
 }
 
+/** What requests of one day (UTC) and one model cost, of every organisation. */
+export interface RecordedCost {
+  /** `YYYY-MM-DD`. */
+  readonly day: string;
+  /** The kind of provider. */
+  readonly service: string;
+  /** As answered. */
+  readonly model: string;
+  readonly requests: number;
+  /** Requests that used tokens for which no price was known; they are 0 in `cost`. */
+  readonly unpriced: number;
+  /** Tokens of these. */
+  readonly unpricedTokens: number;
+  /** US dollars, a decimal number. */
+  readonly cost: string;
+}
+
 /** What to count for each of some keys. */
 export interface KeyUsageQuery {
   /** At most 100, each once. `since`: from when on, milliseconds since the epoch, itself included. */
@@ -275,6 +292,14 @@ export interface Analytics {
    * never for a caller. Throws like a query.
    */
   storedIds(table: JournalTable, ids: readonly string[], window: TimeWindow): Promise<ReadonlySet<string>>;
+  /**
+   * What was spent by day, kind of provider and model, of every organisation: for operators, never for a caller. Reads the
+   * rows of requests, as far back as they are kept. `services` are kinds of providers (default: all).
+   */
+  costsByDay(query: {
+    readonly window: TimeWindow;
+    readonly services?: readonly string[];
+  }): Promise<readonly RecordedCost[]>;
   groups(query: GroupQuery): Promise<{ total: number; rows: readonly GroupRow[] }>;
   /** Measures over time, and of the whole window. */
   series(query: RequestSeriesQuery): Promise<RequestSeries>;

@@ -13,6 +13,7 @@ import type {
   LogRecord,
   NewLogs,
   NewLogsQuery,
+  RecordedCost,
   RequestSeries,
   RequestSeriesQuery,
   StoredRows,
@@ -22,6 +23,7 @@ import type {
 import type { JournalTable } from '../../core/ports/journal.ts';
 import type { BodyRow, FeedbackRow, RequestRow } from '../../core/ports/request-row.ts';
 import { checkRange, inWindow, moment, moments, visible } from './filter-sql.ts';
+import { costsByDay } from './costs-by-day.ts';
 import { feedbackSeries, series } from './series.ts';
 import { groups } from './groups.ts';
 import { keyUsageSql, type KeyUsageRow } from './usage-sql.ts';
@@ -139,6 +141,10 @@ export class ClickHouseAnalytics implements Analytics {
       for (const { id } of await this.#select<{ id: string }>(sql, { from, to, ids: some })) found.add(id);
     }
     return found;
+  }
+
+  costsByDay(query: Parameters<Analytics['costsByDay']>[0]): Promise<readonly RecordedCost[]> {
+    return costsByDay(this.#select, query);
   }
 
   groups(query: GroupQuery): ReturnType<Analytics['groups']> {

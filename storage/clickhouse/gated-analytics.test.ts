@@ -5,7 +5,13 @@ import type { Analytics } from '../../core/ports/analytics.ts';
 import { ManualClock, settle } from '../../tests/conformance/manual-clock.ts';
 import { gateQueries } from './query-gate.ts';
 
-const free = ['insert', 'storedIds', 'ping', 'close'] as const satisfies readonly (keyof Analytics)[];
+const free = [
+  'insert',
+  'storedIds',
+  'costsByDay',
+  'ping',
+  'close',
+] as const satisfies readonly (keyof Analytics)[];
 const gated = [
   ...['groups', 'series', 'feedbackSeries', 'logs', 'countLogs', 'newLogs', 'trace', 'traces'],
   ...['usageOfKeys', 'requestById', 'feedbackById'],

@@ -25,6 +25,7 @@ export function gateQueries(
   return {
     insert: (...rows) => store.insert(...rows),
     storedIds: (...wanted) => store.storedIds(...wanted),
+    costsByDay: (query) => store.costsByDay(query),
     ping: () => store.ping(),
     close: () => store.close(),
     groups: (query) => gate.run('groups', query.visibility, () => store.groups(query)),

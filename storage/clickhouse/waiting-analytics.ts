@@ -71,6 +71,10 @@ class WaitingAnalytics implements Analytics {
     return this.#store?.insert(...rows) ?? this.#refuse();
   }
 
+  costsByDay(...wanted: Parameters<Analytics['costsByDay']>): ReturnType<Analytics['costsByDay']> {
+    return this.#store?.costsByDay(...wanted) ?? this.#refuse();
+  }
+
   storedIds(...wanted: Parameters<Analytics['storedIds']>): Promise<ReadonlySet<string>> {
     return this.#store?.storedIds(...wanted) ?? this.#refuse();
   }

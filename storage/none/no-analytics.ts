@@ -13,6 +13,7 @@ export function createNoAnalytics(): Analytics {
   return {
     insert: refuse,
     storedIds: refuse,
+    costsByDay: refuse,
     groups: refuse,
     usageOfKeys: refuse,
     series: refuse,

@@ -139,6 +139,7 @@ export function testAnalytics(overrides: Partial<Analytics> = {}): Analytics {
   return {
     insert: () => Promise.resolve(),
     storedIds: () => Promise.resolve(new Set()),
+    costsByDay: () => Promise.resolve([]),
     groups: () => Promise.resolve({ total: 0, rows: [] }),
     series: () => Promise.resolve({ totals: [], points: [] }),
     feedbackSeries: () => Promise.resolve({ totals: [], points: [] }),

@@ -4,6 +4,7 @@ import {
   administrationUsage,
   type BackupCommand,
   backupUsage,
+  costUsage,
   type ExplainCommand,
   explainUsage,
   type JournalCommand,
@@ -12,6 +13,10 @@ import {
   readBackupArguments,
   readExplainArguments,
   readJournalArguments,
+  readReconcileArguments,
+  readRepriceArguments,
+  type ReconcileCommand,
+  type RepriceCommand,
 } from './command-arguments.ts';
 
 /** What `weir --version` prints: the version of the package. */
@@ -42,10 +47,18 @@ export type Command =
   | ExplainCommand
   | AdministrationCommand
   | BackupCommand
+  | ReconcileCommand
+  | RepriceCommand
   | { readonly name: 'help'; readonly problem?: string; readonly topic?: HelpTopic };
 
 /** A command with a help text of its own. */
-type HelpTopic = 'journal' | 'explain' | AdministrationCommand['name'] | BackupCommand['name'];
+type HelpTopic =
+  | 'journal'
+  | 'explain'
+  | AdministrationCommand['name']
+  | BackupCommand['name']
+  | ReconcileCommand['name']
+  | RepriceCommand['name'];
 
 /** The most that `server.drain_delay_ms` may say. */
 const longestDrainDelayMs = 300_000;
@@ -64,6 +77,8 @@ const usage = `weir: a gateway in front of model providers
   weir backup --out FILE                               all that is administered in one file, while the gateway runs
   weir restore FILE                                    make a data folder from it (weir restore --help)
   weir audit verify                                    prove that no audit trail was changed (weir audit --help)
+  weir reconcile --provider X --file FILE              what a provider billed beside what is recorded (--help)
+  weir reprice --list                                  models that were used without a known price (--help)
   weir rotate-secrets                                  seal stored secrets anew (weir rotate-secrets --help)
   weir --version                                       print the version
   weir help                                            print this
@@ -75,9 +90,8 @@ const usage = `weir: a gateway in front of model providers
 
 /** The help of one command, or of all. */
 export function helpText(topic: HelpTopic | undefined): string {
-  return { journal: journalUsage, explain: explainUsage, ...administrationUsage, ...backupUsage, all: usage }[
-    topic ?? 'all'
-  ];
+  const ofJournal = { journal: journalUsage, explain: explainUsage };
+  return { ...ofJournal, ...administrationUsage, ...backupUsage, ...costUsage, all: usage }[topic ?? 'all'];
 }
 
 /** Reads the command line; the command line wins over the environment. Anything unclear becomes `help` with the reason. */
@@ -129,6 +143,8 @@ const readers: Readonly<Record<HelpTopic, (args: readonly string[], env: Environ
   audit: (args, env) => readAdministrationArguments('audit', args, placeOf(env)),
   backup: (args, env) => readBackupArguments('backup', args, placeOf(env)),
   restore: (args, env) => readBackupArguments('restore', args, placeOf(env)),
+  reconcile: (args, env) => readReconcileArguments(args, placeOf(env)),
+  reprice: (args, env) => readRepriceArguments(args, placeOf(env)),
   'rotate-secrets': (args, env) => readAdministrationArguments('rotate-secrets', args, placeOf(env)),
 };
 

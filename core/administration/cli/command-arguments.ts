@@ -1,5 +1,7 @@
 import { parseArgs } from 'node:util';
 import { type JournalTable, journalTables } from '../../ports/journal.ts';
+import { listWords, quoted } from '../../base/did-you-mean.ts';
+import { type Biller, billers, isDay } from '../costs/billed-costs.ts';
 
 /** `weir journal …`. */
 export type JournalCommand =
@@ -277,4 +279,97 @@ export function readAdministrationArguments(
   const [file, ...more] = positionals;
   if (file === undefined || more.length > 0) throw new Error('weir import takes one file.');
   return { name, ...placeOf(values), file, replace: values.replace ?? false };
+}
+
+/** `weir reconcile`. */
+export type ReconcileCommand = StorePlace & {
+  readonly name: 'reconcile';
+  readonly provider: Biller;
+  /** The provider's file. */
+  readonly file: string;
+  /** `YYYY-MM-DD`, both included; undefined: the first and the last day of the file. */
+  readonly from: string | undefined;
+  readonly to: string | undefined;
+  readonly json: boolean;
+};
+
+/** `weir reprice --list`. */
+export type RepriceCommand = StorePlace & {
+  readonly name: 'reprice';
+  /** `YYYY-MM-DD`, both included; undefined: the last 30 days. */
+  readonly from: string | undefined;
+  readonly to: string | undefined;
+  readonly json: boolean;
+};
+
+const costStore = `  The store is the one of storage.analytics: [--config FILE] (WEIR_CONFIG), and for the embedded one [--data DIR]
+  (WEIR_DATA), which no gateway may be using meanwhile. A ClickHouse server is used beside its gateways.`;
+
+/** The help of the commands about costs. */
+export const costUsage = {
+  reconcile: `weir reconcile: what a provider billed beside what the gateway recorded, by day (UTC) and model
+
+  weir reconcile --provider openai|anthropic|bedrock --file FILE [--from DAY] [--to DAY] [--json]
+
+  FILE is what the provider exports, CSV or JSON, also packed by gzip:
+    openai     the export of costs by line item, or pages of GET /v1/organization/costs?group_by=line_item
+    anthropic  the export of costs of the console, or pages of GET /v1/organizations/cost_report?group_by[]=description
+    bedrock    an AWS Cost and Usage Report (CSV)
+  DAY is like 2026-05-17; both are included, and the first and last day of the file are the default.
+
+  Says the difference of each day and model, what only one side has, and billed names that no recorded model has. Changes
+  nothing. Ends with 1 when the file or the store cannot be read, naming line and column.
+
+${costStore}`,
+  reprice: `weir reprice: requests that have no price
+
+  weir reprice --list [--from DAY] [--to DAY] [--json]
+
+  Lists models that were used while no price was known for them: requests and tokens of each, and whether the price data
+  knows the model now. Such requests are "unpriced" and count as 0 in every sum; they are never taken for free ones. DAY is
+  like 2026-05-17; both are included, and the last 30 days are the default. Changes nothing.
+
+${costStore}`,
+} as const;
+
+/** Reads what follows `reconcile`. Throws an error with the reason for anything unclear. */
+export function readReconcileArguments(args: readonly string[], defaults: StorePlace): ReconcileCommand {
+  const text = { type: 'string' } as const;
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      ...{ config: text, data: text, provider: text, file: text, from: text, to: text },
+      json: { type: 'boolean' },
+    },
+  });
+  const provider = billers.find((one) => one === values.provider);
+  if (provider === undefined)
+    throw new Error(`weir reconcile needs --provider: ${listWords(billers, 'or')}.`);
+  if (!values.file) throw new Error('weir reconcile needs --file: what the provider exports.');
+  return {
+    ...{ name: 'reconcile', provider, file: values.file, json: values.json ?? false },
+    ...{ config: values.config ?? defaults.config, data: values.data ?? defaults.data },
+    ...{ from: dayArgument('from', values.from), to: dayArgument('to', values.to) },
+  };
+}
+
+/** Reads what follows `reprice`. Throws an error with the reason for anything unclear. */
+export function readRepriceArguments(args: readonly string[], defaults: StorePlace): RepriceCommand {
+  const text = { type: 'string' } as const;
+  const flag = { type: 'boolean' } as const;
+  const { values } = parseArgs({
+    args: [...args],
+    options: { config: text, data: text, from: text, to: text, json: flag, list: flag },
+  });
+  if (values.list !== true) throw new Error('weir reprice needs --list.');
+  return {
+    ...{ name: 'reprice', json: values.json ?? false },
+    ...{ config: values.config ?? defaults.config, data: values.data ?? defaults.data },
+    ...{ from: dayArgument('from', values.from), to: dayArgument('to', values.to) },
+  };
+}
+
+function dayArgument(name: string, text: string | undefined): string | undefined {
+  if (text === undefined || isDay(text)) return text;
+  throw new Error(`--${name} is ${quoted(text)}, and no day like 2026-05-17.`);
 }

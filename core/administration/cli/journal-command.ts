@@ -10,6 +10,7 @@ import type {
   RowFault,
 } from '../../ports/journal-inspection.ts';
 import type { JournalCommand } from './command-arguments.ts';
+import { inColumns } from './in-columns.ts';
 
 /** What a replay works with once the data folder is ours. */
 export interface ReplayPlace {
@@ -235,16 +236,4 @@ function faultLines({
     ...faults.map(({ file, offset, reason }) => `${file}:${offset}: ${reason}`),
     ...(more > 0 ? [`… and ${more} more`] : []),
   ];
-}
-
-function inColumns(rows: readonly (readonly string[])[]): string[] {
-  const widths = (rows[0] ?? []).map((_, column) =>
-    Math.max(...rows.map((row) => (row[column] ?? '').length)),
-  );
-  return rows.map((row) =>
-    row
-      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-      .join('  ')
-      .trimEnd(),
-  );
 }

@@ -1,0 +1,169 @@
+import path from 'node:path';
+import { formatProblem } from '../../config/problem.ts';
+import type { Analytics } from '../../ports/analytics.ts';
+import type { Clock } from '../../ports/clock.ts';
+import type { BilledFile } from '../costs/billed-json.ts';
+import { compareCosts, type ComparedCost, type CostComparison } from '../costs/compare-costs.ts';
+import { exactText, fixedText, percentText, type ExactAmount } from '../costs/exact-amount.ts';
+import { FileMistake } from '../costs/file-mistake.ts';
+import { readBilled } from '../costs/read-billed.ts';
+import type { ReconcileCommand, StorePlace } from './command-arguments.ts';
+import { inColumns } from './in-columns.ts';
+
+/** What a command about costs works with while the store is open. */
+export interface CostPlace {
+  readonly analytics: Analytics;
+  /** The name that the price data has for a model of a kind of provider. */
+  nameModel(provider: string, model: string): string | undefined;
+}
+
+/** What these commands need from outside. Everything rejects with an error whose message is for the operator. */
+export interface CostTools {
+  readonly clock: Pick<Clock, 'now'>;
+  /** Opens the analytics store of the configuration, and closes it when `use` has settled. */
+  atCosts(place: StorePlace, use: (place: CostPlace) => Promise<number>): Promise<number>;
+  print(text: string): void;
+  complain(text: string): void;
+}
+
+interface Days {
+  /** `YYYY-MM-DD`, both included. */
+  readonly from: string;
+  readonly to: string;
+}
+
+const dayMs = 86_400_000;
+const mostDays = 366;
+
+/** Runs `weir reconcile` and resolves to its exit code: 0 when both sides were compared, 1 when they could not be. */
+export async function runReconcileCommand(command: ReconcileCommand, tools: CostTools): Promise<number> {
+  try {
+    const file = await billedOf(command);
+    const days = daysOf(command, file);
+    const billed = file.costs.filter(({ day }) => days.from <= day && day <= days.to);
+    return await tools.atCosts(command, async ({ analytics, nameModel }) => {
+      const window = { from: Date.parse(days.from), to: Date.parse(days.to) + dayMs };
+      const recorded = await analytics.costsByDay({ window, services: [command.provider] });
+      const comparison = compareCosts(command.provider, billed, recorded, (model) =>
+        nameModel(command.provider, model),
+      );
+      const report = { command, days, file, comparison, leftOut: file.costs.length - billed.length };
+      tools.print(command.json ? reportJson(report) : reportText(report));
+      return 0;
+    });
+  } catch (error) {
+    tools.complain(error instanceof Error ? error.message : String(error));
+    return 1;
+  }
+}
+
+async function billedOf({ provider, file }: ReconcileCommand): Promise<BilledFile> {
+  try {
+    return await readBilled(provider, path.resolve(file));
+  } catch (error) {
+    const { line, column } = error instanceof FileMistake ? error : { line: 0, column: 0 };
+    const says = error instanceof Error ? error.message : String(error);
+    throw new Error(formatProblem({ file, line, column, path: '', message: says }), { cause: error });
+  }
+}
+
+function daysOf({ from, to, file }: ReconcileCommand, { costs }: BilledFile): Days {
+  const days = costs.map(({ day }) => day).sort();
+  const [first, last] = [from ?? days[0], to ?? days.at(-1)];
+  if (first === undefined || last === undefined)
+    throw new Error(`${file}: no costs of this provider. Name the days (--from, --to), or another file.`);
+  if (first > last) throw new Error(`The days end (${last}) before they begin (${first}).`);
+  if (Date.parse(last) - Date.parse(first) >= mostDays * dayMs)
+    throw new Error(`From ${first} to ${last} are more than ${mostDays} days. Name fewer (--from, --to).`);
+  return { from: first, to: last };
+}
+
+interface Report {
+  readonly command: ReconcileCommand;
+  readonly days: Days;
+  readonly file: BilledFile;
+  readonly comparison: CostComparison;
+  /** Billed amounts of other days. */
+  readonly leftOut: number;
+}
+
+function difference({ billed = 0n, recorded = 0n }: Pick<ComparedCost, 'billed' | 'recorded'>): ExactAmount {
+  return billed - recorded;
+}
+
+interface Total {
+  readonly billed: ExactAmount;
+  readonly recorded: ExactAmount;
+  readonly requests: number;
+  readonly unpriced: number;
+}
+
+function totalOf(lines: readonly ComparedCost[]): Total {
+  return {
+    billed: lines.reduce((sum, { billed = 0n }) => sum + billed, 0n),
+    recorded: lines.reduce((sum, { recorded = 0n }) => sum + recorded, 0n),
+    requests: lines.reduce((sum, { requests }) => sum + requests, 0),
+    unpriced: lines.reduce((sum, { unpriced }) => sum + unpriced, 0),
+  };
+}
+
+const places = 6;
+const titles = ['day', 'model', 'billed', 'recorded', 'difference', '%', 'requests', 'unpriced', ''];
+
+function reportText({ command, days, file, comparison, leftOut }: Report): string {
+  const { lines, unmatched } = comparison;
+  const shown = (amount: ExactAmount | undefined): string =>
+    amount === undefined ? '-' : fixedText(amount, places);
+  const row = (day: string, model: string, line: Omit<ComparedCost, 'day' | 'model'>): string[] => [
+    ...[day, model, shown(line.billed), shown(line.recorded), shown(difference(line))],
+    percentText(difference(line), line.billed ?? 0n) ?? '-',
+    ...[String(line.requests), String(line.unpriced), sideText(line)],
+  ];
+  const total = totalOf(lines);
+  return [
+    `${command.provider}, ${days.from} to ${days.to} (UTC), US dollars; difference = billed - recorded`,
+    '',
+    ...inColumns([titles, ...lines.map((line) => row(line.day, line.model, line)), row('total', '', total)]),
+    ...(unmatched.length === 0 ? [] : ['', 'Billed under names that no recorded model has:']),
+    ...unmatched.map(({ name, amount }) => `  ${JSON.stringify(name)}: ${shown(amount)}`),
+    ...(total.unpriced === 0
+      ? []
+      : ['', `${total.unpriced} requests have no price and count as 0 here: weir reprice --list`]),
+    ...(leftOut === 0 ? [] : ['', `${leftOut} billed amounts of other days are left out.`]),
+    ...(file.isCut
+      ? ['', 'The file ends before the last page of the provider: fetch the other pages too.']
+      : []),
+  ].join('\n');
+}
+
+function sideText({ billed, recorded }: Pick<ComparedCost, 'billed' | 'recorded'>): string {
+  if (billed === undefined) return 'not billed';
+  return recorded === undefined ? 'not recorded' : '';
+}
+
+/** The same for programs; amounts are texts with all of their digits. */
+function reportJson({ command, days, file, comparison, leftOut }: Report): string {
+  const shown = (amount: ExactAmount | undefined): string | null =>
+    amount === undefined ? null : exactText(amount);
+  const amounts = (line: Omit<ComparedCost, 'day' | 'model'>) => ({
+    billed: shown(line.billed),
+    recorded: shown(line.recorded),
+    difference: exactText(difference(line)),
+    percent: percentText(difference(line), line.billed ?? 0n) ?? null,
+    requests: line.requests,
+    unpriced: line.unpriced,
+  });
+  const { lines, unmatched } = comparison;
+  const content = {
+    provider: command.provider,
+    from: days.from,
+    to: days.to,
+    currency: 'USD',
+    days: lines.map((line) => ({ day: line.day, model: line.model, ...amounts(line) })),
+    total: amounts(totalOf(lines)),
+    unmatched: unmatched.map(({ name, amount }) => ({ name, billed: exactText(amount) })),
+    left_out: leftOut,
+    is_cut: file.isCut,
+  };
+  return JSON.stringify(content, null, 2);
+}

@@ -15,7 +15,7 @@ import type { Log } from '../core/ports/log.ts';
 import type { Metrics } from '../core/ports/metrics.ts';
 import type { Resources } from '../core/ports/resources.ts';
 import type { SecretBox } from '../core/ports/secret-managers.ts';
-import { noUsageAlerts, type UsageAlerts } from '../core/ports/usage-alerts.ts';
+import { noUsageAlerts, type UsageAlerts } from '../core/ports/budgets.ts';
 import { openLocalJobs } from '../storage/jobs/local-jobs.ts';
 import { openBlobs } from './open-blobs.ts';
 import { openExports } from './open-exports.ts';

@@ -185,7 +185,7 @@ export function budgetOfPolicy(policy: StoredRecord<'usage_limit_policy'>, value
     unit: type,
     limit: creditLimit,
     threshold: alertThreshold,
-    period: budgetPeriod({ periodicReset, periodicResetDays, nextResetAt } as UsageLimit, createdAt),
+    period: budgetPeriod({ periodicReset, periodicResetDays, nextResetAt }, createdAt),
     subject: { type: 'usage_limit_policy', id, name, workspaceId, valueKey },
   };
 }

@@ -9,9 +9,9 @@ import type {
   UsageDelta,
   UsageLedger,
   UsageRow,
+  UsageCrossing,
 } from '../../core/ports/budgets.ts';
 import { budgetPeriod } from '../../core/access/budget-period.ts';
-import type { UsageCrossing } from '../../core/ports/usage-alerts.ts';
 import { createBudgets } from './budgets.ts';
 import { recordingLog } from '../embedded/chdb-fixture.ts';
 

@@ -8,10 +8,10 @@ import type {
   BudgetUsage,
   UsageDelta,
   UsageLedger,
+  UsageAlerts,
 } from '../../core/ports/budgets.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
-import type { UsageAlerts } from '../../core/ports/usage-alerts.ts';
 
 /** Usage is counted in whole numbers: a billion of them is a US dollar. */
 const perDollar = 1e9;

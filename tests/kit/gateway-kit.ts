@@ -36,7 +36,7 @@ import type { EngineRuntime } from '../../core/pipeline/settle.ts';
 import type { Analytics } from '../../core/ports/analytics.ts';
 import type { Cache } from '../../core/ports/cache.ts';
 import type { Clock } from '../../core/ports/clock.ts';
-import type { Budgets } from '../../core/ports/budgets.ts';
+import { type Budgets, noUsageAlerts, type UsageAlerts } from '../../core/ports/budgets.ts';
 import type { Counters } from '../../core/ports/counters.ts';
 import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
 import type { LogExports } from '../../core/ports/exports.ts';
@@ -62,7 +62,6 @@ import { createBudgets } from '../../storage/memory/budgets.ts';
 import { createMemoryCounters } from '../../storage/memory/counters.ts';
 import { createMemoryVectorIndex } from '../../storage/memory/vector-index.ts';
 import { sha256, testAnalytics, TestJournal } from './plugin-kit.ts';
-import { noUsageAlerts, type UsageAlerts } from '../../core/ports/usage-alerts.ts';
 import { testSecrets } from './test-secrets.ts';
 import { withoutStore } from '../../core/organisation/without-store.ts';
 

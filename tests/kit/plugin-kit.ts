@@ -39,7 +39,7 @@ import { createBudgets } from '../../storage/memory/budgets.ts';
 import { createMemoryCounters } from '../../storage/memory/counters.ts';
 import { createMemoryVectorIndex } from '../../storage/memory/vector-index.ts';
 import { withoutStore } from '../../core/organisation/without-store.ts';
-import { noUsageAlerts } from '../../core/ports/usage-alerts.ts';
+import { noUsageAlerts } from '../../core/ports/budgets.ts';
 import { testSecrets } from './test-secrets.ts';
 
 /** The moment at which every test clock starts. */

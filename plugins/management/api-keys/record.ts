@@ -1,8 +1,7 @@
 import { GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { ApiKeyDefaults, ApiKeyRecord } from '../../../core/ports/resources.ts';
-import { showUsageLimit } from '../../../core/organisation/limits.ts';
+import { RateLimits, showUsageLimit } from '../../../core/organisation/limits.ts';
 import { readRateLimits, readUsageLimit, UsageLimitSchema } from '../shared/limits.ts';
-import { RateLimits } from '../../../core/organisation/limits.ts';
 import {
   Description,
   Instant,

@@ -1,9 +1,8 @@
 import { type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { Member } from '../../../core/ports/people.ts';
 import type { WorkspaceDefaults, WorkspaceRecord } from '../../../core/ports/resources.ts';
-import { showUsageLimit } from '../../../core/organisation/limits.ts';
+import { RateLimits, showUsageLimit } from '../../../core/organisation/limits.ts';
 import { readRateLimits, readUsageLimit, UsageLimitSchema } from '../shared/limits.ts';
-import { RateLimits } from '../../../core/organisation/limits.ts';
 import { Description, ManagedBy, Metadata, Name, orNull, refusedBody, strict } from '../shared/fields.ts';
 import type { ConfigNames } from '../configs/uses.ts';
 import { OrganisationRoleSchema, WorkspaceRoleSchema } from '../users/record.ts';

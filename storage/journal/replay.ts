@@ -1,12 +1,7 @@
 import { readdir, stat, unlink } from 'node:fs/promises';
 import type { Clock } from '../../core/ports/clock.ts';
-import {
-  type FindStored,
-  type ReplayReport,
-  type ReplaySource,
-  type JournalTable,
-  journalTables as tables,
-} from '../../core/ports/journal.ts';
+import type { FindStored, ReplayReport, ReplaySource } from '../../core/ports/journal-inspection.ts';
+import { type JournalTable, journalTables as tables } from '../../core/ports/journal.ts';
 import { acceptanceOf, FaultList, ifThere, standingSegments, tableOf } from './inventory.ts';
 import { hasCode } from './back-off.ts';
 import { linesOf, readRow } from './recover.ts';

@@ -8,7 +8,7 @@ import type {
   ReplayReport,
   ReplaySource,
   RowFault,
-} from '../../ports/journal.ts';
+} from '../../ports/journal-inspection.ts';
 import type { JournalCommand } from './command-arguments.ts';
 import { inColumns } from './in-columns.ts';
 

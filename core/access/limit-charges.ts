@@ -134,7 +134,7 @@ function addTo(type: RateLimit['type'], charges: LimitCharges, added: LimitCharg
     charges.add(type, window, added?.words[index] ?? '');
 }
 
-/** The start of the keys of a service key's budgets; `budgetOf` is called with the unit behind it. */
+/** The start of the keys of a service key's budgets: the unit stands behind it. */
 export function keyBudgetKey(organisationId: string, id: string): string {
   return `key:${organisationId}:${id}`;
 }
@@ -155,7 +155,7 @@ export function integrationBudgetKey(organisationId: string, id: string, workspa
 }
 
 /** The budget of a usage limit. */
-export function budgetOf(
+function budgetOf(
   limit: UsageLimit,
   of: Pick<Budget, 'key' | 'organisationId' | 'subject'> & { readonly createdAt: number },
 ): Budget {

@@ -105,6 +105,8 @@ export interface AlertClaim {
 
 /** Keeps usage over restarts, and brings the counts of several processes together. */
 export interface UsageLedger {
+  /** Other processes count in it too: it has to be read even when nothing was counted here. */
+  readonly isShared: boolean;
   /**
    * Adds what was counted, and returns the rows that changed since `after` (an earlier `mark`; empty for all).
    * Rejects when nothing was stored.

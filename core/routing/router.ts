@@ -84,7 +84,7 @@ function leafOptions(leaf: PlanLeaf, options: RouteOptions): AttemptOptions {
   return made;
 }
 
-/** Who allows a whole attempt more time than its head would get means the head, too. */
+/** A longer bound of a whole attempt is meant for its head, too. */
 function longEnough(headTimeoutMs: number, requestTimeoutMs: number): number {
   return headTimeoutMs === 0 ? 0 : Math.max(headTimeoutMs, requestTimeoutMs);
 }

@@ -18,41 +18,35 @@ import {
   workspaceBudgetKey,
 } from '../../core/access/limit-charges.ts';
 import { type PolicySet, PolicySets, type RatePolicy, type UsagePolicy } from './policy-set.ts';
-import { RecentMap } from '../../core/base/recent-map.ts';
 import { Subject } from './subject.ts';
-import type { OwnedUsageLimit, RateLimit } from '../../core/ports/limits.ts';
+import type { OwnedUsageLimit } from '../../core/ports/limits.ts';
 
 interface KeyCharges {
   readonly ofWorkspace: LimitCharges | undefined;
   readonly charges: LimitCharges;
 }
 
-/** The limits of a workspace that requests are counted in, as they were when its charges were made. */
 interface WorkspaceCharges {
-  readonly rates: readonly RateLimit[] | undefined;
+  /** The usage limits that the charges were made of. */
   readonly usages: readonly OwnedUsageLimit[] | undefined;
   readonly charges: LimitCharges;
 }
 
-const mostWorkspaces = 10_000;
-
 /** What requests are counted in by the limits of their key and of its workspace; each made once, until they change. */
 class OwnLimits {
   readonly #ofKeys = new WeakMap<KeyRecord, KeyCharges>();
-  readonly #ofWorkspaces = new RecentMap<WorkspaceCharges>(mostWorkspaces);
+  /** By the list of the two that there is: each belongs to one workspace. */
+  readonly #ofWorkspaces = new WeakMap<object, WorkspaceCharges>();
   readonly #directory: Directory;
-  readonly #countsUsage: boolean;
 
-  constructor(directory: Directory, countsUsage: boolean) {
+  constructor(directory: Directory) {
     this.#directory = directory;
-    this.#countsUsage = countsUsage;
   }
 
   /** Undefined for no limits, which is what most keys have. */
   of(key: KeyRecord): LimitCharges | undefined {
-    const { rateLimits = none, id, name, organisationId, workspaceId } = key;
+    const { rateLimits = none, usageLimits = none, id, name, organisationId, workspaceId } = key;
     const ofWorkspace = this.#workspaceCharges(organisationId, workspaceId);
-    const usageLimits = this.#countsUsage ? (key.usageLimits ?? none) : none;
     if (rateLimits.length + usageLimits.length === 0) return ofWorkspace;
     const known = this.#ofKeys.get(key);
     if (known !== undefined && known.ofWorkspace === ofWorkspace) return known.charges;
@@ -67,12 +61,13 @@ class OwnLimits {
 
   #workspaceCharges(organisationId: string, id: string): LimitCharges | undefined {
     const rates = this.#directory.rateLimitsOf(organisationId, id);
-    const usages = this.#countsUsage ? this.#directory.usageLimitsOf(organisationId, id) : undefined;
-    if (rates === undefined && usages === undefined) return undefined;
-    const prefix = workspaceBudgetKey(organisationId, id);
-    const known = this.#ofWorkspaces.touch(prefix);
-    if (known !== undefined && known.rates === rates && known.usages === usages) return known.charges;
+    const usages = this.#directory.usageLimitsOf(organisationId, id);
+    const by = rates ?? usages;
+    if (by === undefined) return undefined;
+    const known = this.#ofWorkspaces.get(by);
+    if (known !== undefined && known.usages === usages) return known.charges;
     const charges = new LimitCharges();
+    const prefix = workspaceBudgetKey(organisationId, id);
     charges.addLimits(rates ?? none, { prefix, organisationId, name: `workspace "${id}"` });
     charges.addUsageLimits(usages ?? none, prefix, organisationId, {
       type: 'workspace',
@@ -80,7 +75,7 @@ class OwnLimits {
       name: id,
       workspaceId: id,
     });
-    this.#ofWorkspaces.set(prefix, { rates, usages, charges });
+    this.#ofWorkspaces.set(by, { usages, charges });
     return charges;
   }
 }
@@ -115,19 +110,21 @@ export type PoliciesOptions = Static<typeof PoliciesSchema>;
 
 const reservation = defineKey<LimitReservation>('limit-reservation');
 
-/** Enforces the rate limits of the caller's key and workspace, and the rate-limit policies there: 429 `rate_limited`. */
+/**
+ * Enforces the limits of the caller's key and workspace, and the policies there: 429 `rate_limited` for rates, 412
+ * `budget_exhausted` for what may be used.
+ */
 export default definePlugin({
   name: 'policies',
   description:
-    'Enforces the rate limits of the key and of its workspace, and the rate-limit policies that the administration API keeps for the workspace and its organisation: requests and tokens in sliding windows. Does nothing without any; policies do not count while they are switched off (`POLICY_ENABLED=OFF`).',
+    'Enforces the limits of the key and of its workspace, and the policies that the administration API keeps for the workspace and its organisation: requests and tokens in sliding windows, and dollars, tokens and requests that may be used. Does nothing without any; policies do not count while they are switched off (`POLICY_ENABLED=OFF`).',
   schema: PoliciesSchema,
   capabilities: { needs: ['key'] },
   create({ max_groups: maxGroups = 10_000, on_store_failure: onStoreFailure = 'local' }, scope) {
     const { budgets, clock, counters, directory, features } = scope;
     const hasPolicies = features.isOn('policies');
-    const countsUsage = features.isOn('usage_limits');
     const sets = new PolicySets(maxGroups);
-    const ownLimits = new OwnLimits(directory, countsUsage);
+    const ownLimits = new OwnLimits(directory);
 
     /** Everything that the request is counted in. */
     function chargesOf(
@@ -177,7 +174,7 @@ export default definePlugin({
         const set = hasPolicies
           ? sets.of(
               directory.records('rate_limit_policy', place),
-              countsUsage ? directory.records('usage_limit_policy', place) : none,
+              directory.records('usage_limit_policy', place),
             )
           : undefined;
         if (set === undefined && own === undefined) return undefined;

@@ -34,11 +34,17 @@ class TestClock {
 class TestLedger implements UsageLedger {
   readonly rows = new Map<string, UsageRow & { change: number }>();
   readonly claims = new Set<string>();
+  readonly isShared = true;
   isAway = false;
+  exchanges = 0;
+  /** Runs while an exchange is under way. */
+  meanwhile: () => void = () => undefined;
   #changes = 0;
 
   exchange(deltas: readonly UsageDelta[], after: string): ReturnType<UsageLedger['exchange']> {
+    this.exchanges++;
     if (this.isAway) return Promise.reject(new Error('away'));
+    this.meanwhile();
     for (const { key, organisationId, epoch, added } of deltas) {
       const row = this.rows.get(key) ?? { key, organisationId, epoch: 0, used: 0 };
       if (epoch < row.epoch) continue;
@@ -156,6 +162,26 @@ describe('budgets', () => {
     await here.budgets.sync();
     await there.budgets.sync();
     assert.equal(there.budgets.usage(daily).used, 3);
+  });
+
+  test('what is counted during an exchange waits for the next one', async () => {
+    const { ledger, budgets, use } = open();
+    use(budget(1000), 1);
+    ledger.meanwhile = () => use(budget(1000), 1);
+    await budgets.sync();
+    assert.equal(ledger.exchanges, 1);
+    await budgets.sync();
+    assert.deepEqual([ledger.exchanges, ledger.rows.get('key:o:k')?.used], [2, 2]);
+  });
+
+  test('switched off they refuse and count nothing', () => {
+    const budgets = createBudgets({ clock: new TestClock(), log: recordingLog(), enforces: false });
+    for (let i = 0; i < 3; i++) {
+      const result = budgets.reserve([budget(1)], tokens(1));
+      assert.ok(!isRefusal(result));
+      result.settle(tokens(5));
+    }
+    assert.equal(budgets.usage(budget(1)).used, 0);
   });
 
   test('a restart forgets nothing', async () => {

@@ -65,7 +65,7 @@ interface BudgetsOptions {
   /** Absent: what is counted is forgotten when the process ends. */
   readonly ledger?: UsageLedger | undefined;
   readonly alerts?: UsageAlerts | undefined;
-  /** False: everything is admitted, and counted all the same. Default true. */
+  /** False: everything is admitted, and nothing counted. Default true. */
   readonly enforces?: boolean;
 }
 
@@ -112,6 +112,7 @@ class MemoryBudgets implements CountedBudgets {
   }
 
   reserve(budgets: readonly Budget[], expected: BudgetAmounts): BudgetReservation | BudgetRefusal {
+    if (!this.#enforces) return new Reservation(none, none, none, this.#settle);
     const now = this.#clock.now();
     const counts: Count[] = [];
     const amounts: number[] = [];
@@ -120,7 +121,7 @@ class MemoryBudgets implements CountedBudgets {
       const count = this.#countOf(budget);
       count.beginAt(budget.period(now).start);
       const limit = whole(budget.limit, budget.unit);
-      if (this.#enforces && count.used + count.reserved >= limit) {
+      if (count.used + count.reserved >= limit) {
         const isExhausted = count.used >= limit;
         // An exhausted budget is the reason that a caller has to know; others end by themselves.
         if (refusal === undefined || (isExhausted && !refusal.isExhausted))
@@ -227,10 +228,15 @@ class MemoryBudgets implements CountedBudgets {
   }
 
   async #exchange(): Promise<void> {
-    if (this.#ledger !== undefined) {
+    const isNews = this.#ledger?.isShared === true || this.#dirty.length > 0 || this.#mark === '';
+    if (this.#ledger !== undefined && isNews) {
       try {
-        do await this.#exchangePart(this.#ledger);
-        while (this.#dirty.length > 0);
+        // What is counted meanwhile waits for the next exchange.
+        let waiting = this.#dirty.length;
+        do {
+          await this.#exchangePart(this.#ledger);
+          waiting -= mostAtOnce;
+        } while (waiting > 0);
         if (this.#isFailing) this.#log.info('Usage of budgets is stored again');
         this.#isFailing = false;
       } catch (error) {
@@ -315,6 +321,8 @@ class MemoryBudgets implements CountedBudgets {
     });
   }
 }
+
+const none: readonly never[] = [];
 
 type Settle = (budget: Budget, count: Count, reserved: number, used: number) => void;
 

@@ -11,6 +11,7 @@ const overlap = sql`interval '30 seconds'`;
 /** What is used of budgets, in a table that all gateways share. */
 export function createUsageLedger(database: Database): UsageLedger {
   return {
+    isShared: !database.embedded,
     async exchange(deltas, after) {
       if (deltas.length > 0)
         await database.query((statements) =>

@@ -1,0 +1,57 @@
+// A part of the composition root: the analytics store as one command uses it.
+import { createLog } from '../adapters/telemetry/line-log.ts';
+import type { LoadResult } from '../core/config/load-config.ts';
+import { formatProblem } from '../core/config/problem.ts';
+import type { GatewayConfig } from '../core/config/schema.ts';
+import { UndoStack } from '../core/lifecycle/undo-stack.ts';
+import type { Analytics } from '../core/ports/analytics.ts';
+import type { Clock } from '../core/ports/clock.ts';
+import { lockData } from '../storage/embedded/data-lock.ts';
+import { openAnalytics } from './open-analytics.ts';
+
+/** What tools of commands are made with; `configFile` gives the file that is named, or the usual one. */
+export interface ToolParts {
+  readonly configFile: (named: string | undefined) => string;
+  readonly load: (file: string) => Promise<LoadResult>;
+  readonly clock: Clock;
+  readonly print: (text: string) => void;
+  readonly complain: (text: string) => void;
+}
+
+/** Where the store is, and what using it takes. */
+interface AnalyticsPlace {
+  /** The configuration's file as it is named; undefined for the usual one. */
+  readonly config: string | undefined;
+  /** The data folder. */
+  readonly data: string;
+  /** Whether the data folder has to be ours alone. Throws when the store cannot be used. */
+  needsLock(config: GatewayConfig): boolean;
+}
+
+/** Opens the analytics store of the configuration, and closes it when `use` has settled. Rejects with the reason. */
+export async function useAnalytics<T>(
+  { configFile, load, clock }: ToolParts,
+  { config: named, data, needsLock }: AnalyticsPlace,
+  use: (analytics: Analytics, config: GatewayConfig) => Promise<T>,
+): Promise<T> {
+  const file = configFile(named);
+  const loaded = await load(file);
+  if (!loaded.ok) throw new Error(loaded.problems.map(formatProblem).join('\n'));
+  const { config } = loaded;
+  const write = (line: string): void => void process.stderr.write(line);
+  const log = createLog({ level: 'warn', format: 'text', write, clock });
+  const opened = new UndoStack({
+    clock,
+    timeoutMs: 20_000,
+    onError: (error) => log.error('A part could not be closed', { error }),
+  });
+  try {
+    if (needsLock(config)) {
+      const lock = await lockData(data, { clock });
+      opened.push(() => lock.release());
+    }
+    return await use(await openAnalytics({ config, file, data, log, clock, opened }), config);
+  } finally {
+    await opened.dispose();
+  }
+}

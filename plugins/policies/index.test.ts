@@ -103,6 +103,7 @@ describe('policies: requests', () => {
     ['rpm', 'minute', 60],
     ['rph', 'hour', 3600],
     ['rpd', '24 hours', 86_400],
+    ['rpw', '7 days', 604_800],
   ] as const;
   for (const [unit, period, seconds] of units) {
     test(`are limited per ${period}, and the refusal names the policy`, async () => {
@@ -219,6 +220,27 @@ describe('policies: conditions', () => {
     await send(chat('other'), { team: 'red' });
     await refused(chat('gpt-4o'), { team: 'red' });
   });
+
+  const oneOf: [RateLimitPolicyData['conditions'][number], TestRequest, boolean][] = [
+    [{ key: 'model', value: ['gpt-4o', 'o3*'] }, chat('gpt-4o'), true],
+    [{ key: 'model', value: ['gpt-4o', 'o3*'] }, chat('o3-mini'), true],
+    [{ key: 'model', value: ['gpt-4o', 'o3*'] }, chat('o4'), false],
+    [{ key: 'model', value: '*', excludes: 'gpt-4o-mini' }, chat('gpt-4o'), true],
+    [{ key: 'model', value: '*', excludes: 'gpt-4o-mini' }, chat('gpt-4o-mini'), false],
+    [{ key: 'model', value: 'gpt-*', excludes: ['gpt-4o*', 'gpt-5'] }, chat('gpt-4o-mini'), false],
+    [{ key: 'model', value: 'gpt-*', excludes: ['gpt-4o*', 'gpt-5'] }, chat('gpt-5'), false],
+    [{ key: 'model', value: 'gpt-*', excludes: ['gpt-4o*', 'gpt-5'] }, chat('gpt-4.1'), true],
+    [{ key: 'model', value: '*', excludes: 'x' }, {}, false],
+    [{ key: 'endpoint_type', value: ['embeddings', 'chat.completions'] }, chat('gpt-4o'), true],
+    [{ key: 'endpoint_type', value: 'embeddings' }, chat('gpt-4o'), false],
+    [{ key: 'endpoint_type', value: '*', excludes: 'files' }, { path: '/files', method: 'GET' }, false],
+  ];
+  for (const [condition, request, holds] of oneOf)
+    test(`${JSON.stringify(condition)} ${holds ? 'holds' : 'does not hold'} for ${JSON.stringify(request)}`, async () => {
+      const { send, refused } = await enforce([policy({ conditions: [condition], value: 0 })]);
+      if (holds) await refused(request);
+      else await send(request);
+    });
 
   test('leave uploads unread', async () => {
     const { send } = await enforce([policy({ conditions: [{ key: 'model', value: '*' }], value: 0 })]);

@@ -85,9 +85,7 @@ const Conditions = Type.Array(
       value: Values(
         'The value, or its beginning with a `*` behind it; `*` alone stands for any value. Of a list, one of them.',
       ),
-      excludes: Type.Optional(
-        Values('The condition does not hold for these, written like `value`.'),
-      ),
+      excludes: Type.Optional(Values('The condition does not hold for these, written like `value`.')),
     },
     strict,
   ),

@@ -93,14 +93,14 @@ export interface UsageRow {
   readonly organisationId: string;
   readonly epoch: number;
   readonly used: number;
+  /** The marks that were claimed last, by kind; empty for none. */
+  readonly claimed: Readonly<Record<UsageCrossing['kind'], string>>;
 }
 
-/** An alert that is sent once for each of its `mark`s, by the first process that claims it. */
-export interface AlertClaim {
-  readonly key: string;
-  readonly kind: 'threshold' | 'exhausted';
-  /** The period and the limits that it is about: other limits are another crossing. */
-  readonly mark: string;
+/** That somebody tells of a crossing: of each mark once. */
+export interface AlertClaim extends Pick<UsageCrossing, 'key' | 'kind' | 'mark'> {
+  /** Who claims it: letters and digits. */
+  readonly by: string;
 }
 
 /** Keeps usage over restarts, and brings the counts of several processes together. */
@@ -115,15 +115,19 @@ export interface UsageLedger {
     deltas: readonly UsageDelta[],
     after: string,
   ): Promise<{ readonly rows: readonly UsageRow[]; readonly mark: string }>;
-  /** True for the first claim of this mark. */
+  /** True for the first one that claims this mark, also when it claims it again. */
   claim(claim: AlertClaim): Promise<boolean>;
 }
 
 /** That usage has reached a threshold, or the limit itself. */
 export interface UsageCrossing {
-  /** The same crossing has the same id, on every gateway and after a restart: it is alerted of once. */
+  /** The same crossing has the same id, on every gateway and after a restart. */
   readonly id: string;
   readonly kind: 'threshold' | 'exhausted';
+  /** Of the budget. */
+  readonly key: string;
+  /** The period and the limits that it is about, digits and colons: others are another crossing. */
+  readonly mark: string;
   readonly organisationId: string;
   /** Undefined for what belongs to the organisation as a whole. */
   readonly workspaceId: string | undefined;
@@ -150,7 +154,10 @@ export interface UsageCrossing {
 
 /** Tells people and systems of crossings, as the block `alerts` of the configuration says. Without it nothing is told. */
 export interface UsageAlerts {
-  /** Hands a crossing over. Never throws and never waits: it is stored and sent beside requests. */
+  /**
+   * Hands a crossing over. Never throws and never waits: it is stored and sent beside requests. The same one may come
+   * several times, from every gateway and after a restart, until it is claimed: it is told once.
+   */
   crossed(crossing: UsageCrossing): void;
 }
 

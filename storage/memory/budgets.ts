@@ -9,6 +9,7 @@ import type {
   UsageDelta,
   UsageLedger,
   UsageAlerts,
+  UsageCrossing,
 } from '../../core/ports/budgets.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
@@ -37,9 +38,8 @@ class Count {
   isDirty = false;
   /** The last budget that was counted here: its limits are those that alerts are about. Set before a crossing is noted. */
   budget: Budget | undefined;
-  /** Alerts that have been told or claimed, with their marks. */
-  thresholdMark = '';
-  exhaustedMark = '';
+  /** The last crossings that were told here, or claimed somewhere: their marks. */
+  readonly told = { threshold: '', exhausted: '' };
 
   constructor(key: string, organisationId: string) {
     this.key = key;
@@ -64,6 +64,7 @@ interface BudgetsOptions {
   readonly log: Log;
   /** Absent: what is counted is forgotten when the process ends. */
   readonly ledger?: UsageLedger | undefined;
+  /** Told of each crossing by every process that sees it, until it is claimed in the ledger. */
   readonly alerts?: UsageAlerts | undefined;
   /** False: everything is admitted, and nothing counted. Default true. */
   readonly enforces?: boolean;
@@ -131,6 +132,8 @@ class MemoryBudgets implements CountedBudgets {
             used: shown(count.used, budget.unit),
             resetsAt: budget.period(now).end,
           };
+        // Lowered limits are crossed without any use, and what a restart kept from being told is told now.
+        this.#look(count, budget);
         continue;
       }
       counts.push(count);
@@ -249,7 +252,7 @@ class MemoryBudgets implements CountedBudgets {
         throw error;
       }
     }
-    await this.#tellCrossings();
+    this.#tellCrossings();
   }
 
   async #exchangePart(ledger: UsageLedger): Promise<void> {
@@ -264,9 +267,11 @@ class MemoryBudgets implements CountedBudgets {
     try {
       const { rows, mark } = await ledger.exchange(deltas, this.#mark);
       this.#mark = mark;
-      for (const { key, organisationId, epoch, used } of rows) {
+      for (const { key, organisationId, epoch, used, claimed } of rows) {
         let count = this.#counts.get(key);
         if (count === undefined) this.#counts.set(key, (count = new Count(key, organisationId)));
+        count.told.threshold ||= claimed.threshold;
+        count.told.exhausted ||= claimed.exhausted;
         count.beginAt(epoch);
         if (count.epoch !== epoch) continue;
         // What was counted here meanwhile is not in the row.
@@ -283,24 +288,19 @@ class MemoryBudgets implements CountedBudgets {
     }
   }
 
-  async #tellCrossings(): Promise<void> {
+  #tellCrossings(): void {
     for (const count of this.#crossed) {
       const { threshold, limit, unit } = count.budget as Budget;
       if (threshold !== undefined && count.used >= whole(threshold, unit))
-        await this.#tell(count, 'threshold', `${count.epoch}:${limit}:${threshold}`);
-      if (count.used >= whole(limit, unit)) await this.#tell(count, 'exhausted', `${count.epoch}:${limit}`);
-      // One that could not be claimed is tried again at the next exchange.
-      this.#crossed.delete(count);
+        this.#tell(count, 'threshold', `${count.epoch}:${limit}:${threshold}`);
+      if (count.used >= whole(limit, unit)) this.#tell(count, 'exhausted', `${count.epoch}:${limit}`);
     }
+    this.#crossed.clear();
   }
 
-  async #tell(count: Count, kind: 'threshold' | 'exhausted', mark: string): Promise<void> {
-    const told = kind === 'threshold' ? count.thresholdMark : count.exhaustedMark;
-    if (told === mark) return;
-    const isFirst = (await this.#ledger?.claim({ key: count.key, kind, mark })) ?? true;
-    if (kind === 'threshold') count.thresholdMark = mark;
-    else count.exhaustedMark = mark;
-    if (!isFirst) return;
+  #tell(count: Count, kind: UsageCrossing['kind'], mark: string): void {
+    if (count.told[kind] === mark) return;
+    count.told[kind] = mark;
     const budget = count.budget as Budget;
     const { organisationId, subject, unit, limit, threshold } = budget;
     const { workspaceId, emails, ...named } = subject;
@@ -308,6 +308,8 @@ class MemoryBudgets implements CountedBudgets {
     this.#alerts?.crossed({
       id: `${count.key}:${kind}:${mark}`,
       kind,
+      key: count.key,
+      mark,
       organisationId,
       workspaceId,
       subject: named,

@@ -103,7 +103,8 @@ export class JobRegistry {
     if (this.definitions.has(name)) throw new TypeError(`The job "${name}" is defined already.`);
     if (!Number.isInteger(attempts) || attempts < 1 || !(timeoutMs > 0))
       throw new TypeError(`The job "${name}" needs at least 1 attempt and a time limit above 0.`);
-    if (!(longestWaitMs > 0)) throw new TypeError(`The job "${name}" waits longer than 0 ms between attempts.`);
+    if (!(longestWaitMs > 0))
+      throw new TypeError(`The job "${name}" waits longer than 0 ms between attempts.`);
     if (!Number.isInteger(onceForMs) || onceForMs < 0)
       throw new TypeError(`The job "${name}" is remembered for a number of milliseconds, 0 at least.`);
     this.definitions.set(name, definition);

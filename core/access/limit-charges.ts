@@ -111,7 +111,7 @@ export class LimitCharges {
     for (const { limit, createdAt, emails } of limits) {
       const of = emails === undefined || emails.length === 0 ? subject : { ...subject, emails };
       this.addBudget(
-        budgetOf(limit, { key: `${prefix}:${limit.type}`, organisationId, createdAt, subject: of }),
+        budgetOf(limit, { key: usageLimitKey(prefix, limit), organisationId, createdAt, subject: of }),
       );
     }
   }
@@ -152,6 +152,13 @@ export function providerBudgetKey(organisationId: string, id: string): string {
 /** The same of what a workspace may use of an integration. */
 export function integrationBudgetKey(organisationId: string, id: string, workspaceId: string): string {
   return `integration:${organisationId}:${id}:${workspaceId}`;
+}
+
+/** The key of the budget of one usage limit of a record: limits with other periods count by themselves. */
+export function usageLimitKey(prefix: string, limit: UsageLimit): string {
+  const { type, periodicReset, periodicResetDays: days } = limit;
+  const period = periodicReset ?? (days === undefined ? '' : `${days}d`);
+  return period === '' ? `${prefix}:${type}` : `${prefix}:${type}:${period}`;
 }
 
 /** The budget of a usage limit. */

@@ -148,7 +148,6 @@ export function testAnalytics(overrides: Partial<Analytics> = {}): Analytics {
     newLogs: () => Promise.resolve({ records: [], since: '', resume: '', left: 0 }),
     trace: () => Promise.resolve([]),
     traces: () => Promise.resolve({ total: 0, rows: [] }),
-    usageOfKeys: () => Promise.resolve(new Map()),
     requestById: () => Promise.resolve(undefined),
     feedbackById: () => Promise.resolve(undefined),
     ping: () => Promise.resolve(),

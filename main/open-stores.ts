@@ -13,7 +13,7 @@ import type { UndoStack } from '../core/lifecycle/undo-stack.ts';
 import type { Analytics } from '../core/ports/analytics.ts';
 import type { Cache } from '../core/ports/cache.ts';
 import type { Clock } from '../core/ports/clock.ts';
-import type { Budgets, UsageLedger, UsageAlerts } from '../core/ports/budgets.ts';
+import type { Budgets, UsageLedger } from '../core/ports/budgets.ts';
 import type { Counters } from '../core/ports/counters.ts';
 import type { Directory } from '../core/ports/directory.ts';
 import type { LogExports } from '../core/ports/exports.ts';
@@ -35,6 +35,7 @@ import { createResources } from '../storage/postgres/resources.ts';
 import { createUsageLedger } from '../storage/postgres/usage-ledger.ts';
 import { openSharedStores } from '../storage/redis/open-shared-stores.ts';
 import { joinOrganisation } from './join-organisation.ts';
+import type { OpenedAlerts } from './open-alerts.ts';
 import { openAnalytics } from './open-analytics.ts';
 import { openJobs } from './open-jobs.ts';
 import { openResources } from './open-resources.ts';
@@ -43,7 +44,7 @@ import { openResources } from './open-resources.ts';
 export interface StoresOptions {
   readonly config: Pick<
     GatewayConfig,
-    'storage' | 'security' | 'retention' | 'exports' | 'organisation' | 'configs' | 'providers'
+    'storage' | 'security' | 'retention' | 'exports' | 'alerts' | 'organisation' | 'configs' | 'providers'
   >;
   readonly source: ConfigSource;
   /** The configuration's file: relative names in it are meant from there. */
@@ -80,7 +81,8 @@ export interface Stores {
   readonly fileRecords: FileRecordsInUse;
   /** Logs as files; undefined when `storage.resources` is `none:`. */
   readonly exports: LogExports | undefined;
-  readonly usageAlerts: UsageAlerts;
+  /** Undefined when `storage.resources` is `none:`. They have to follow the configuration that serves. */
+  readonly alerts: Pick<OpenedAlerts, 'use'> | undefined;
   readonly dependencies: readonly Dependency[];
   /** How well `directory` follows its store; undefined when there is none. */
   readonly following: Pick<LiveDirectory, 'unready' | 'status' | 'limitAge'> | undefined;
@@ -113,13 +115,13 @@ export async function openStores(options: StoresOptions): Promise<Stores> {
   });
   opened.push(() => shared.close());
   const { counters, cache, vectors } = shared;
-  const { identity, resources, owned, directory, fileRecords, following } = administration;
-  const { exports, usageAlerts, ...jobs } = await openJobs(options, { resources, directory, analytics });
+  const { identity, resources, owned, directory, fileRecords, following, ledger } = administration;
+  const { exports, alerts, ...jobs } = await openJobs(options, { resources, ledger, directory, analytics });
   const budgets = createBudgets({
     clock,
     log,
-    ledger: administration.ledger,
-    alerts: usageAlerts,
+    ledger,
+    alerts,
     enforces: options.features.isOn('usage_limits'),
   });
   await budgets.start();
@@ -132,7 +134,7 @@ export async function openStores(options: StoresOptions): Promise<Stores> {
   ];
   if (resources !== undefined)
     dependencies.push({ name: 'resources', check: checkOf(() => engines.resources, resources) });
-  const administered = { resources, owned, directory, fileRecords, exports, usageAlerts };
+  const administered = { resources, owned, directory, fileRecords, exports, alerts };
   return {
     identity,
     analytics,

@@ -8,7 +8,7 @@ import type { RouteDefinition } from './define-route.ts';
 import type { Analytics } from '../ports/analytics.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Cache } from '../ports/cache.ts';
-import type { Budgets, UsageAlerts } from '../ports/budgets.ts';
+import type { Budgets } from '../ports/budgets.ts';
 import type { Counters } from '../ports/counters.ts';
 import type { Embeddings, VectorIndex } from '../ports/vector-index.ts';
 import type { LogExports } from '../ports/exports.ts';
@@ -114,8 +114,6 @@ export interface Scope {
   readonly resources: Resources | undefined;
   /** Logs as files; undefined when `storage.resources` is `none:`. */
   readonly exports: LogExports | undefined;
-  /** Tells of usage that reaches a threshold or a limit. */
-  readonly usageAlerts: UsageAlerts;
   /** What the operator has switched off. */
   readonly features: Features;
   /** What checks of stored guardrails can be. */

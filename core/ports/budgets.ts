@@ -98,7 +98,7 @@ export interface UsageRow {
 }
 
 /** That somebody tells of a crossing: of each mark once. */
-export interface AlertClaim extends Pick<UsageCrossing, 'key' | 'kind' | 'mark'> {
+export interface AlertClaim extends Pick<UsageCrossing, 'key' | 'organisationId' | 'kind' | 'mark'> {
   /** Who claims it: letters and digits. */
   readonly by: string;
 }
@@ -115,7 +115,7 @@ export interface UsageLedger {
     deltas: readonly UsageDelta[],
     after: string,
   ): Promise<{ readonly rows: readonly UsageRow[]; readonly mark: string }>;
-  /** True for the first one that claims this mark, also when it claims it again. */
+  /** True for the first one that claims this mark, also when it claims it again. Nothing need have been exchanged before. */
   claim(claim: AlertClaim): Promise<boolean>;
 }
 
@@ -160,6 +160,3 @@ export interface UsageAlerts {
    */
   crossed(crossing: UsageCrossing): void;
 }
-
-/** Where nobody can be told. */
-export const noUsageAlerts: UsageAlerts = { crossed: () => undefined };

@@ -58,8 +58,7 @@ function ledgerTests(title: string, kind: EngineKind): void {
     });
 
     test('a crossing is claimed once, also when the one that claimed it asks again', async () => {
-      await ledger.exchange([delta('claimed', 0, 1)], '');
-      const claim = { key: 'claimed', kind: 'exhausted' as const, mark: '0:20' };
+      const claim = { key: 'claimed', organisationId: 'o', kind: 'exhausted' as const, mark: '0:20' };
       const claimants = Array.from({ length: 5 }, (_, index) => `by${index}`);
       const claims = await Promise.all(claimants.map((by) => ledger.claim({ ...claim, by })));
       assert.equal(claims.filter((isFirst) => isFirst).length, 1);
@@ -68,11 +67,9 @@ function ledgerTests(title: string, kind: EngineKind): void {
       assert.equal(await ledger.claim({ ...claim, by: 'other' }), false);
       assert.equal(await ledger.claim({ ...claim, mark: '0:30', by: 'other' }), true);
       assert.equal(await ledger.claim({ ...claim, kind: 'threshold', mark: '0:30:10', by: 'other' }), true);
-      const { rows } = await ledger.exchange([], '');
-      assert.deepEqual(rows.find(({ key }) => key === 'claimed')?.claimed, {
-        threshold: '0:30:10',
-        exhausted: '0:30',
-      });
+      const { rows } = await ledger.exchange([delta('claimed', 0, 7)], '');
+      const { used, claimed } = rows.find(({ key }) => key === 'claimed') ?? {};
+      assert.deepEqual([used, claimed], [7, { threshold: '0:30:10', exhausted: '0:30' }]);
     });
 
     test('holds thousands at once', async () => {

@@ -42,14 +42,20 @@ export function createUsageLedger(database: Database): UsageLedger {
         );
       return readSince(database, after);
     },
-    async claim({ key, kind, mark, by }: AlertClaim) {
+    async claim({ key, organisationId, kind, mark, by }: AlertClaim) {
       const column = kind === 'threshold' ? budgetUsage.thresholdMark : budgetUsage.exhaustedMark;
       const claim = `${mark}#${by}`;
+      const marked = kind === 'threshold' ? { thresholdMark: claim } : { exhaustedMark: claim };
       const claimed = await database.query((statements) =>
         statements
-          .update(budgetUsage)
-          .set(kind === 'threshold' ? { thresholdMark: claim } : { exhaustedMark: claim })
-          .where(and(eq(budgetUsage.key, key), or(ne(markOf(column), mark), eq(column, claim))))
+          .insert(budgetUsage)
+          // What is used may be stored later than the claim.
+          .values({ key, organisationId, epoch: 0, used: 0, updatedAt: sql`clock_timestamp()`, ...marked })
+          .onConflictDoUpdate({
+            target: budgetUsage.key,
+            set: marked,
+            setWhere: or(ne(markOf(column), mark), eq(column, claim)),
+          })
           .returning({ key: budgetUsage.key }),
       );
       return claimed.length > 0;

@@ -36,7 +36,7 @@ import type { EngineRuntime } from '../../core/pipeline/settle.ts';
 import type { Analytics } from '../../core/ports/analytics.ts';
 import type { Cache } from '../../core/ports/cache.ts';
 import type { Clock } from '../../core/ports/clock.ts';
-import { type Budgets, noUsageAlerts, type UsageAlerts } from '../../core/ports/budgets.ts';
+import type { Budgets } from '../../core/ports/budgets.ts';
 import type { Counters } from '../../core/ports/counters.ts';
 import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
 import type { LogExports } from '../../core/ports/exports.ts';
@@ -77,8 +77,6 @@ export interface PlacedPlugin {
 
 /** What a test says about its gateway; everything has a default. */
 export interface TestGatewayOptions {
-  /** Told of crossings. Default: nobody is. */
-  readonly usageAlerts?: UsageAlerts;
   readonly exports?: LogExports;
   /** The plugins of one pipeline that takes everything. Default: `provider` alone, with `defaultProvider`. */
   readonly plugins?: readonly (AnyPlugin | PlacedPlugin)[];
@@ -229,7 +227,6 @@ export async function startTestGateway(
     analytics: testAnalytics(options.analytics),
     resources: options.resources,
     exports: options.exports,
-    usageAlerts: options.usageAlerts ?? noUsageAlerts,
     secretManagers:
       options.secretManagers ??
       createSecretStore({ clock, log, transport, credentials, environment: {} }).within({
@@ -415,6 +412,7 @@ export function testConfig({
       endpoint: '',
       path_style: false,
     },
+    alerts: { webhooks: [] },
     log: { level: 'info', format: 'text' },
     telemetry: {
       propagate: false,

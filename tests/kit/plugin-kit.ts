@@ -39,7 +39,6 @@ import { createBudgets } from '../../storage/memory/budgets.ts';
 import { createMemoryCounters } from '../../storage/memory/counters.ts';
 import { createMemoryVectorIndex } from '../../storage/memory/vector-index.ts';
 import { withoutStore } from '../../core/organisation/without-store.ts';
-import { noUsageAlerts } from '../../core/ports/budgets.ts';
 import { testSecrets } from './test-secrets.ts';
 
 /** The moment at which every test clock starts. */
@@ -187,7 +186,6 @@ export function testScope(overrides: Partial<Scope> & { keys?: Readonly<Record<s
     analytics: testAnalytics(),
     resources: undefined,
     exports: undefined,
-    usageAlerts: noUsageAlerts,
     features: readFeatures({}),
     guards: { ids: [], issues: () => undefined },
     dialects,

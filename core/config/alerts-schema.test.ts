@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { compileSchema } from './ajv.ts';
 import { Alerts } from './alerts-schema.ts';
+import { loadConfig } from './load-config.ts';
 
 const mistakes = (value: object): string[] =>
   compileSchema(Alerts, { all: true })(value).map(({ path, message }) => `${path} ${message}`);
@@ -73,4 +74,21 @@ describe('alerts: in the file', () => {
       assert.equal(found.length, 1, found.join('\n'));
       assert.doesNotMatch(found[0] ?? '', /s3cret/);
     });
+});
+
+test('alerts without a store are warned of', async () => {
+  const warned = async (url: string): Promise<string[]> => {
+    const text = `version: 1
+storage: { resources: { url: '${url}' } }
+pipelines: [{ name: a, match: { path: / }, plugins: [auth] }]
+alerts: { webhooks: [{ url: '${webhook.url}', secret: '${webhook.secret}' }] }`;
+    const readFile = () => Promise.resolve(Buffer.from(text));
+    const loaded = await loadConfig('g.yaml', { env: {}, readFile });
+    assert.ok(loaded.ok);
+    return loaded.warnings.map(({ line, message }) => `${line} ${message}`);
+  };
+  assert.deepEqual(await warned('pglite:'), []);
+  assert.deepEqual(await warned('none:'), [
+    '4 "alerts": nobody is told, because storage.resources.url is "none:"; name a store there',
+  ]);
 });

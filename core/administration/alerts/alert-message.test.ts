@@ -35,7 +35,7 @@ describe('the mail about a crossing', () => {
 
 Its alert threshold is $40.00. Requests go on until the limit is reached; then requests are refused with status 412 (budget_exhausted), until counting begins anew at 2026-12-01 00:00 UTC.
 
-What you can do: raise the limit of the key (PUT /api-keys/k1 with "usage_limits", or where the configuration file sets it), or ask those who use it to use less.
+What you can do: raise the limit of the key (PUT /api-keys/k1 with "usage_limits", or where the configuration file sets it) or begin its count anew (the same with "reset_usage").
 
 Organisation: Initech
 Workspace: Research

@@ -123,20 +123,22 @@ function refusals(type: UsageCrossing['subject']['type']): string {
     : 'requests are refused with status 412 (budget_exhausted)';
 }
 
-/** Where a limit is set. */
+/** Where a limit is set, and its count is begun anew. */
 function remedy({ subject: { type, id }, workspaceId }: UsageCrossing): string {
-  const inFile = 'or where the configuration file sets it';
+  const place = workspaceId === undefined ? '' : `?workspace_id=${workspaceId}`;
+  const put = (path: string, limit = 'usage_limits', reset = 'reset_usage'): string =>
+    `(PUT ${path} with "${limit}", or where the configuration file sets it) or begin its count anew (the same with "${reset}").`;
   switch (type) {
     case 'api_key':
-      return `raise the limit of the key (PUT /api-keys/${id} with "usage_limits", ${inFile}), or ask those who use it to use less.`;
+      return `raise the limit of the key ${put(`/api-keys/${id}`)}`;
     case 'workspace':
-      return `raise the limit of the workspace (PUT /admin/workspaces/${id} with "usage_limits", ${inFile}), or give its keys limits of their own.`;
+      return `raise the limit of the workspace ${put(`/admin/workspaces/${id}`)}`;
     case 'provider':
-      return `raise the limit of the provider (PUT /providers/${id}${workspaceId === undefined ? '' : `?workspace_id=${workspaceId}`} with "usage_limits", ${inFile}), or send requests elsewhere.`;
+      return `raise the limit of the provider ${put(`/providers/${id}${place}`)}`;
     case 'integration':
-      return `raise what the workspace may use of the integration (PUT /integrations/${id}/workspaces with "usage_limits", ${inFile}), or send requests elsewhere.`;
+      return `raise what the workspace may use of the integration ${put(`/integrations/${id}/workspaces`)}`;
     case 'usage_limit_policy':
-      return `raise the limit of the policy (PUT /policies/usage-limits/${id} with "credit_limit", ${inFile}), or begin the count of this group anew (the same with "reset_usage_for_value").`;
+      return `raise the limit of the policy ${put(`/policies/usage-limits/${id}`, 'credit_limit', 'reset_usage_for_value')}`;
   }
 }
 

@@ -1,3 +1,5 @@
+import type { TSchema } from 'typebox';
+import { Value } from 'typebox/value';
 import { directoryBehind, quoteClaim, tokenInvalid } from '../../core/errors/gateway-error.ts';
 import { canonicalScope, scopesByType } from '../../core/access/scopes.ts';
 import { GatewayError, type Scope, type Static } from '../../core/pipeline/plugin.ts';
@@ -10,7 +12,6 @@ import { tokenExpired } from './key-ring.ts';
 import { defaultAlgorithms, defaultClaims, type TokenOptions } from './token-options.ts';
 import { isStorable } from '../../core/organisation/fields.ts';
 import type { ApiKeyDefaults } from '../../core/ports/resources.ts';
-import { compileSchema } from '../../core/config/ajv.ts';
 import {
   givenRateLimits,
   GivenRateLimits,
@@ -90,7 +91,7 @@ function readClaims(claims: Claims, { claims: names = {} }: TokenOptions): Token
 
 function usageLimitIn({ usage_limits: given }: Claims): UsageLimit | undefined {
   if (saysNothing(given)) return undefined;
-  refuseLimits('usage_limits', compileSchema(GivenUsageLimit)(given));
+  refuseLimits('usage_limits', errorsOf(GivenUsageLimit, given));
   const { limit, issues } = givenUsageLimit(given as Static<typeof GivenUsageLimit>, '');
   refuseLimits('usage_limits', issues);
   return limit;
@@ -98,10 +99,18 @@ function usageLimitIn({ usage_limits: given }: Claims): UsageLimit | undefined {
 
 function rateLimitsIn({ rate_limits: given }: Claims): readonly RateLimit[] {
   if (saysNothing(given)) return [];
-  refuseLimits('rate_limits', compileSchema(GivenRateLimits)(given));
+  refuseLimits('rate_limits', errorsOf(GivenRateLimits, given));
   const { limits, issues } = givenRateLimits(given as Static<typeof GivenRateLimits>, '');
   refuseLimits('rate_limits', issues);
   return limits;
+}
+
+function errorsOf(schema: TSchema, value: unknown): readonly { path: string; message: string }[] {
+  if (Value.Check(schema, value)) return [];
+  // Of a union, the deepest place is the one that its writer meant.
+  return Value.Errors(schema, value)
+    .map(({ instancePath, message }) => ({ path: instancePath, message }))
+    .sort((a, b) => b.path.length - a.path.length);
 }
 
 /** Whether a claim is not there, or an empty list or object. */

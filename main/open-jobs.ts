@@ -15,15 +15,14 @@ import type { Log } from '../core/ports/log.ts';
 import type { Metrics } from '../core/ports/metrics.ts';
 import type { Resources } from '../core/ports/resources.ts';
 import type { SecretBox } from '../core/ports/secret-managers.ts';
-import type { UsageLedger } from '../core/ports/budgets.ts';
+import { noUsageAlerts, type UsageAlerts } from '../core/ports/budgets.ts';
 import { openLocalJobs } from '../storage/jobs/local-jobs.ts';
-import { openAlerts, type OpenedAlerts } from './open-alerts.ts';
 import { openBlobs } from './open-blobs.ts';
 import { openExports } from './open-exports.ts';
 
 /** What `openJobs` needs. */
 interface JobsOptions {
-  readonly config: Pick<GatewayConfig, 'storage' | 'exports' | 'security' | 'alerts'>;
+  readonly config: Pick<GatewayConfig, 'storage' | 'exports' | 'security'>;
   /** The data folder, absolute. */
   readonly data: string;
   readonly secrets: SecretBox;
@@ -37,8 +36,6 @@ interface JobsOptions {
 /** What jobs work on. */
 interface JobsStores {
   readonly resources: Resources | undefined;
-  /** There when `resources` are. */
-  readonly ledger: UsageLedger | undefined;
   readonly directory: Directory;
   readonly analytics: Analytics;
 }
@@ -47,8 +44,7 @@ interface JobsStores {
 interface OpenedJobs {
   /** Undefined when `storage.resources` is `none:`. */
   readonly exports: LogExports | undefined;
-  /** Undefined when `storage.resources` is `none:`. */
-  readonly alerts: OpenedAlerts | undefined;
+  readonly usageAlerts: UsageAlerts;
   /** The store of exported files is none of them: without it requests are served all the same. */
   readonly dependencies: readonly Dependency[];
 }
@@ -58,9 +54,8 @@ interface OpenedJobs {
  * nothing to do. Throws one sentence with the remedy.
  */
 export async function openJobs(options: JobsOptions, stores: JobsStores): Promise<OpenedJobs> {
-  const { resources, ledger, directory, analytics } = stores;
-  if (resources === undefined || ledger === undefined)
-    return { exports: undefined, alerts: undefined, dependencies: [] };
+  const { resources, directory, analytics } = stores;
+  if (resources === undefined) return { exports: undefined, usageAlerts: noUsageAlerts, dependencies: [] };
   const { config, data, secrets, features, log, clock, metrics, opened } = options;
   const settings = config.exports;
   const blobs = await openBlobs({ settings, data, environment: process.env, clock });
@@ -81,11 +76,9 @@ export async function openJobs(options: JobsOptions, stores: JobsStores): Promis
     clock,
     log,
   });
-  const alerts = openAlerts({ jobs, resources, ledger, config, clock, log, metrics });
-  opened.push(() => alerts.close());
   reportJobs(metrics, jobs);
   await jobs.start();
-  return { exports, alerts, dependencies };
+  return { exports, usageAlerts: noUsageAlerts, dependencies };
 }
 
 async function openQueue({

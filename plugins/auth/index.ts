@@ -1,5 +1,6 @@
 import { directoryBehind, isTokenError } from '../../core/errors/gateway-error.ts';
 import { callerKey, callerKeyHeader, matchedRoute } from '../../core/pipeline/keys.ts';
+import { notEnforced } from '../../core/organisation/not-enforced.ts';
 import {
   definePlugin,
   type Outcome,
@@ -120,6 +121,7 @@ export default definePlugin({
     const ring = new KeyRing(keys, directory);
     const tokens = jwt === undefined ? undefined : new TokenRing(jwt, scope);
     const header = `${scope.headerPrefix}-api-key`;
+    const warningHeader = `${scope.headerPrefix}-warning`;
 
     const admit = (context: RequestContext, key: KeyRecord, bearerIsOurs: boolean): void => {
       // Nothing is known of the workspace of a token's bearer then.
@@ -129,6 +131,7 @@ export default definePlugin({
       if (key.isToken !== true && key.expiresAt !== null && context.startedAt >= key.expiresAt)
         throw expired(key, key.expiresAt);
       if (isOfWorkspace(key) && directory.isArchived(key.workspaceId)) throw archived(key);
+      if (key.limitClaims !== undefined) context.addResponseHeader(warningHeader, notEnforced.tokenLimits);
       context.set(callerKey, key);
       context.set(callerKeyHeader, bearerIsOurs ? 'authorization' : 'service');
       beginWithDefaults(context, key, directory);

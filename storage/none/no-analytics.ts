@@ -15,6 +15,7 @@ export function createNoAnalytics(): Analytics {
     storedIds: refuse,
     costsByDay: refuse,
     groups: refuse,
+    usageOfKeys: refuse,
     series: refuse,
     feedbackSeries: refuse,
     logs: refuse,

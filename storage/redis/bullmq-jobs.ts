@@ -203,9 +203,7 @@ class BullmqJobs implements SharedJobs {
       stalledInterval: lockMs,
       maxStalledCount: mostDeaths,
       runRetryDelay: tryAgainMs,
-      settings: {
-        backoffStrategy: (failed, _type, _error, job) => this.registry.waitMs(job?.name ?? '', failed),
-      },
+      settings: { backoffStrategy: (failed) => this.registry.waitMs(failed) },
     });
     worker.on('error', (error) => this.connection.failed(error));
     this.worker = worker;

@@ -18,7 +18,6 @@ import {
   policyParams,
   policyReplyFields,
   policyRoutes,
-  showCondition,
   showPolicy,
 } from './routes.ts';
 import { Name, refusedBody, strict } from '../shared/fields.ts';
@@ -141,7 +140,7 @@ function show(record: StoredRecord<'rate_limit_policy'>): Static<typeof Reply> {
   const { conditions, groupBy, type, unit, value } = record.data;
   return {
     ...{ id: record.id, name: record.name, type, unit, value },
-    conditions: conditions.map(showCondition),
+    conditions: conditions.map((condition) => ({ key: condition.key, value: condition.value })),
     group_by: groupBy.map(({ key }) => ({ key })),
     ...showPolicy(record),
     object: 'policy_rate_limits',

@@ -25,7 +25,6 @@ import {
   policyParams,
   policyReplyFields,
   policyRoutes,
-  showCondition,
   showPolicy,
 } from './routes.ts';
 import { Name, refusedBody, strict } from '../shared/fields.ts';
@@ -226,7 +225,7 @@ function show(record: StoredRecord<'usage_limit_policy'>): Static<typeof Reply> 
   const { conditions, groupBy, type, ...limit } = record.data;
   return {
     ...{ id: record.id, name: record.name, type },
-    conditions: conditions.map(showCondition),
+    conditions: conditions.map((condition) => ({ key: condition.key, value: condition.value })),
     group_by: groupBy.map(({ key }) => ({ key })),
     credit_limit: limit.creditLimit,
     alert_threshold: limit.alertThreshold ?? null,

@@ -1,15 +1,11 @@
-import { providerBudgetKey } from '../../../core/access/limit-charges.ts';
+import { showUsageLimit } from '../../../core/organisation/limits.ts';
 import { GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import {
-  areExhausted,
   BodyUsageLimit,
   rateLimitsOfBody,
-  ResetUsage,
-  resetUsed,
   shownRateLimits,
   ShownRateLimits,
-  showUsedLimit,
   usageLimitOfBody,
   UsageLimitSchema,
 } from '../shared/limits.ts';
@@ -70,6 +66,11 @@ function namesProvider(value: unknown, { id, slug }: StoredRecord): boolean {
   }
   return false;
 }
+
+/** Existing clients say it with an update. */
+export const ResetUsage = Type.Optional(
+  Type.Boolean({ description: 'What was used so far counts no more.' }),
+);
 
 /** What makes a provider. */
 export const CreateProvider = Type.Object(
@@ -156,42 +157,18 @@ export const ProviderReply = Type.Object({
   object: Type.Literal('provider'),
 });
 
-/** Where the usage limit of a provider is counted. */
-function budgetOf({ id, organisationId, createdAt }: StoredRecord<'provider'>) {
-  return { prefix: providerBudgetKey(organisationId, id), organisationId, createdAt };
-}
-
-/** Begins the count of a provider's usage limit anew. */
-export async function resetProviderUsage(
-  record: StoredRecord<'provider'>,
-  { budgets }: Pick<Scope, 'budgets'>,
-): Promise<void> {
-  const { usageLimits } = record.data;
-  if (usageLimits !== undefined) await resetUsed([usageLimits], budgetOf(record), budgets);
-}
-
-function statusOf(
-  record: StoredRecord<'provider'>,
-  { clock, budgets }: Pick<Scope, 'clock' | 'budgets'>,
-): Static<typeof Status> {
-  const { usageLimits, expiresAt } = record.data;
-  if (expiresAt !== undefined && expiresAt <= clock.now()) return 'expired';
-  const isExhausted = usageLimits !== undefined && areExhausted([usageLimits], budgetOf(record), budgets);
-  return isExhausted ? 'exhausted' : 'active';
-}
-
-/** What answers about providers and virtual keys show alike, as it is now. */
-export function showShared(record: StoredRecord<'provider'>, scope: Pick<Scope, 'clock' | 'budgets'>) {
+/** What answers about providers and virtual keys show alike, as it is at `now`. */
+export function showShared(record: StoredRecord<'provider'>, now: number) {
   const { note, usageLimits, rateLimits, expiresAt } = record.data;
+  const status: Static<typeof Status> = expiresAt !== undefined && expiresAt <= now ? 'expired' : 'active';
   return {
     id: record.id,
     slug: record.slug,
     name: record.name,
-    status: statusOf(record, scope),
+    status,
     note: note === '' ? null : note,
     workspace_id: record.workspaceId ?? null,
-    usage_limits:
-      usageLimits === undefined ? null : showUsedLimit(usageLimits, budgetOf(record), scope.budgets),
+    usage_limits: usageLimits === undefined ? null : showUsageLimit(usageLimits),
     rate_limits: shownRateLimits(rateLimits),
     reset_usage: null,
     expires_at: expiresAt === undefined ? null : new Date(expiresAt).toISOString(),
@@ -200,13 +177,10 @@ export function showShared(record: StoredRecord<'provider'>, scope: Pick<Scope, 
   };
 }
 
-/** Puts a stored provider into the shape of the API, as it is now. */
-export function showProvider(
-  record: StoredRecord<'provider'>,
-  scope: Pick<Scope, 'clock' | 'budgets'>,
-): Static<typeof ProviderReply> {
+/** Puts a stored provider into the shape of the API, as it is at `now`. */
+export function showProvider(record: StoredRecord<'provider'>, now: number): Static<typeof ProviderReply> {
   return {
-    ...showShared(record, scope),
+    ...showShared(record, now),
     integration_id: record.parentId === '' ? null : record.parentId,
     managed_by: record.managedBy ?? 'api',
     object: 'provider',

@@ -24,15 +24,15 @@ import {
   shownSecrets,
 } from '../shared/sealed-secrets.ts';
 import { removeIntegration } from '../integrations/routes.ts';
-import { BodyUsageLimit, ResetUsage } from '../shared/limits.ts';
+import { BodyUsageLimit } from '../shared/limits.ts';
 import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
 import {
   changedProvider,
   providerOf,
   requireUnused,
+  ResetUsage,
   sharedExample,
   sharedReply,
-  resetProviderUsage,
   showShared,
 } from './record.ts';
 import { seenProviders, visibleProvider } from './routes.ts';
@@ -62,16 +62,16 @@ interface ShownVirtualKey {
   readonly plain: PlainSecrets;
 }
 
-/** Puts a provider with its integration into the shape of virtual keys, as it is now. */
+/** Puts a provider with its integration into the shape of virtual keys, as it is at `now`. */
 function showVirtualKey(
   { provider, integration, plain }: ShownVirtualKey,
-  scope: Pick<Scope, 'clock' | 'budgets'>,
+  now: number,
 ): Static<typeof VirtualKeyReply> {
   // What belongs to the organisation is shown by the routes of integrations alone.
   const isOwn = integration.workspaceId !== undefined;
   const key = isOwn ? plain['key'] : undefined;
   return {
-    ...showShared(provider, scope),
+    ...showShared(provider, now),
     ...{ ai_provider_name: integration.data.aiProviderId, integration_id: integration.id },
     masked_api_key: key === undefined ? '' : maskOf(key),
     model_config: isOwn ? shownConfigurations(integration, plain) : {},
@@ -279,8 +279,7 @@ function integrationPart(body: VirtualKeyBody) {
   };
 }
 
-function listRoute(scope: Scope): RouteDefinition {
-  const { secrets } = scope;
+function listRoute({ clock, secrets }: Scope): RouteDefinition {
   return defineRoute({
     id: 'virtual_keys.list',
     method: 'GET',
@@ -302,8 +301,9 @@ function listRoute(scope: Scope): RouteDefinition {
           pairs.push({ provider, integration: await integrationOf(reader, provider) });
         return { total, pairs };
       });
+      const now = clock.now();
       const data = pairs.map((pair) =>
-        showVirtualKey({ ...pair, plain: shownSecrets(secrets, pair.integration) }, scope),
+        showVirtualKey({ ...pair, plain: shownSecrets(secrets, pair.integration) }, now),
       );
       return { object: 'list' as const, total, data };
     },
@@ -334,8 +334,7 @@ async function integrationOf(
   return found;
 }
 
-function getRoute(scope: Scope): RouteDefinition {
-  const { secrets } = scope;
+function getRoute({ clock, secrets }: Scope): RouteDefinition {
   return defineRoute({
     id: 'virtual_keys.get',
     method: 'GET',
@@ -356,7 +355,7 @@ function getRoute(scope: Scope): RouteDefinition {
       });
       sendVersion(pair.provider.version);
       const plain = shownSecrets(secrets, pair.integration);
-      return showVirtualKey({ ...pair, plain }, scope);
+      return showVirtualKey({ ...pair, plain }, clock.now());
     },
   });
 }
@@ -389,9 +388,8 @@ function updateRoute(scope: Scope): RouteDefinition {
         const result = await changedCredentials(writer, pair, body, { scope, by, now });
         return { id: before.id, workspaceId: before.workspaceId, result };
       });
-      if (body.reset_usage === true) await resetProviderUsage(shown.provider, scope);
       sendVersion(shown.provider.version);
-      return showVirtualKey(shown, scope);
+      return showVirtualKey(shown, now);
     },
   });
 }

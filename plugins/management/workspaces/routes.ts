@@ -14,7 +14,6 @@ import {
   changedWorkspace,
   CreateWorkspace,
   shownMembers,
-  resetWorkspaceUsage,
   showWithUsers,
   showWorkspace,
   UpdateWorkspace,
@@ -46,7 +45,7 @@ const Query = Type.Object(
 );
 
 /** `GET /admin/workspaces` and `GET /workspaces`. */
-function listWorkspacesRoute(scope: Scope, { path, suffix }: WorkspacePlace): RouteDefinition {
+function listWorkspacesRoute({ path, suffix }: WorkspacePlace): RouteDefinition {
   return defineRoute({
     id: `workspaces.list${suffix}`,
     method: 'GET',
@@ -71,7 +70,7 @@ function listWorkspacesRoute(scope: Scope, { path, suffix }: WorkspacePlace): Ro
         const listed = own !== undefined && own.id === workspaceId && passes(own, filter) ? [own] : [];
         return { total: listed.length, data: page.offset === 0 ? listed : [] };
       });
-      return { object: 'list' as const, total, data: data.map((record) => showWorkspace(record, scope)) };
+      return { object: 'list' as const, total, data: data.map((record) => showWorkspace(record)) };
     },
   });
 }
@@ -111,15 +110,14 @@ const empty = { description: '', icon: '', defaults: {}, usageLimits: [], rateLi
 export function workspaceRoutes(scope: Scope): readonly RouteDefinition[] {
   return workspacePlaces.flatMap((place) => [
     createRoute(scope, place),
-    listWorkspacesRoute(scope, place),
-    getRoute(scope, place),
+    listWorkspacesRoute(place),
+    getRoute(place),
     updateRoute(scope, place),
     archiveRoute(scope, place),
   ]);
 }
 
-function createRoute(scope: Scope, { path, suffix }: WorkspacePlace): RouteDefinition {
-  const { clock, router } = scope;
+function createRoute({ clock, router }: Scope, { path, suffix }: WorkspacePlace): RouteDefinition {
   return defineRoute({
     id: `workspaces.create${suffix}`,
     method: 'POST',
@@ -152,12 +150,12 @@ function createRoute(scope: Scope, { path, suffix }: WorkspacePlace): RouteDefin
         return { id: record.id, workspaceId: record.id, result };
       });
       sendVersion(record.version);
-      return showWithUsers(record, members, scope);
+      return showWithUsers(record, members);
     },
   });
 }
 
-function getRoute(scope: Scope, { path, suffix }: WorkspacePlace): RouteDefinition {
+function getRoute({ path, suffix }: WorkspacePlace): RouteDefinition {
   return defineRoute({
     id: `workspaces.get${suffix}`,
     method: 'GET',
@@ -174,13 +172,12 @@ function getRoute(scope: Scope, { path, suffix }: WorkspacePlace): RouteDefiniti
         return { record, members: await membersFor(reader, key, record) };
       });
       sendVersion(record.version);
-      return showWithUsers(record, members, scope);
+      return showWithUsers(record, members);
     },
   });
 }
 
-function updateRoute(scope: Scope, { path, suffix }: WorkspacePlace): RouteDefinition {
-  const { clock, router } = scope;
+function updateRoute({ clock, router }: Scope, { path, suffix }: WorkspacePlace): RouteDefinition {
   return defineRoute({
     id: `workspaces.update${suffix}`,
     method: 'PUT',
@@ -204,9 +201,8 @@ function updateRoute(scope: Scope, { path, suffix }: WorkspacePlace): RouteDefin
         const result = { record: after, members: await membersFor(writer, key, after) };
         return { id: after.id, workspaceId: after.id, result };
       });
-      if (body.reset_usage === true) await resetWorkspaceUsage(record, scope);
       sendVersion(record.version);
-      return showWithUsers(record, members, scope);
+      return showWithUsers(record, members);
     },
   });
 }

@@ -316,7 +316,8 @@ class MemoryBudgets implements CountedBudgets {
       const { threshold, limit, unit } = count.budget as Budget;
       if (threshold !== undefined && count.used >= wholeUnits(threshold, unit))
         await this.#tell(count, 'threshold', `${count.epoch}:${limit}:${threshold}`);
-      if (count.used >= wholeUnits(limit, unit)) await this.#tell(count, 'exhausted', `${count.epoch}:${limit}`);
+      if (count.used >= wholeUnits(limit, unit))
+        await this.#tell(count, 'exhausted', `${count.epoch}:${limit}`);
       // One that could not be claimed is tried again at the next exchange.
       this.#crossed.delete(count);
     }

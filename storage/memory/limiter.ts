@@ -25,8 +25,7 @@ export function createMemoryLimiter({ counters, budgets }: MemoryLimiterOptions)
       const reservation = charged === undefined ? undefined : budgets.reserve(charged, tokens);
       if (reservation?.isAdmitted === false) return reservation;
       if (requests === undefined && tokenWindows === undefined) return reservation;
-      const amount =
-        tokenWindows === undefined ? 0 : Math.max(1, Math.min(tokens, tokenWindows.smallest));
+      const amount = tokenWindows === undefined ? 0 : Math.max(1, Math.min(tokens, tokenWindows.smallest));
       const refusal = counters.takeBoth(requests?.windows ?? none, tokenWindows?.windows ?? none, amount);
       if (refusal !== undefined) {
         reservation?.settle(nothingUsed);

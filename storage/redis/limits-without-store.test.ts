@@ -114,8 +114,7 @@ describe('one decision without its store', { skip: redisMissing }, () => {
     const budget = charges.budgets?.[0];
     assert.ok(budget !== undefined);
     assert.equal(budgets.usage(budget).used, 2, 'what was let through uncounted is used all the same');
-    const count = (policy: string) =>
-      metrics.values.get(`weir_limits_without_store_total{policy=${policy}}`);
+    const count = (policy: string) => metrics.values.get(`weir_limits_without_store_total{policy=${policy}}`);
     assert.deepEqual([count('open'), count('closed'), count('local')], [4, 3, 3]);
     await server.start();
     await back();
@@ -134,8 +133,20 @@ describe('one decision without its store', { skip: redisMissing }, () => {
   const cases: [string, OnStoreFailure, boolean, string, object][] = [
     ['refused because the policy is closed: given back', 'closed', false, 'limits_unavailable', nothing],
     ['refused by what is known here: given back', 'local', true, 'reserved', nothing],
-    ['let through here: stays', 'local', false, 'admitted', { ...nothing, requests: 1, tokens: 10, reserved: 1 }],
-    ['let through uncounted: stays', 'open', false, 'admitted', { ...nothing, requests: 1, tokens: 10, reserved: 1 }],
+    [
+      'let through here: stays',
+      'local',
+      false,
+      'admitted',
+      { ...nothing, requests: 1, tokens: 10, reserved: 1 },
+    ],
+    [
+      'let through uncounted: stays',
+      'open',
+      false,
+      'admitted',
+      { ...nothing, requests: 1, tokens: 10, reserved: 1 },
+    ],
   ];
   for (const [what, policy, isTakenHere, expected, counted] of cases) {
     test(`an admission that comes too late, ${what}`, async (t) => {
@@ -218,7 +229,10 @@ describe('one decision without its store', { skip: redisMissing }, () => {
     isEnded = true;
     await Promise.all(callers);
     assert.ok(longest < 2 * budgetMs, `${longest} ms`);
-    assert.ok(admitted >= 200 && admitted <= 400, `${admitted} of 200, with at most one gateway's share more`);
+    assert.ok(
+      admitted >= 200 && admitted <= 400,
+      `${admitted} of 200, with at most one gateway's share more`,
+    );
   });
 
   test('a server that is flushed and restarted under load lets nobody exceed the budget by more than is known late', async (t) => {

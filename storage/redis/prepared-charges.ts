@@ -193,10 +193,7 @@ export function tellCommand(
   },
 ): EncodedCommand {
   const { now, session, isEntered, positions } = call;
-  const keys = [
-    gatewaysKey(organisationId),
-    ...positions.map(({ key }) => budgetKey(organisationId, key)),
-  ];
+  const keys = [gatewaysKey(organisationId), ...positions.map(({ key }) => budgetKey(organisationId, key))];
   const parts = [
     keys.length,
     ...keys,

@@ -88,7 +88,10 @@ describe('redis limiter', { skip: redisMissing }, () => {
     const charges = testCharges([window('once-r'), window('once-s')], [window('once-t')], budgets);
     const calls = async (): Promise<number> => {
       const stats = await client.info('commandstats');
-      return [...stats.matchAll(/cmdstat_eval(?:sha)?:calls=(\d+)/g)].reduce((n, [, one]) => n + Number(one), 0);
+      return [...stats.matchAll(/cmdstat_eval(?:sha)?:calls=(\d+)/g)].reduce(
+        (n, [, one]) => n + Number(one),
+        0,
+      );
     };
     // The first calls bring the scripts along.
     await ((await here.limiter.admit(charges, 5)) as LimitReservation).settle(used(1));

@@ -164,8 +164,7 @@ class OwnedLimiter implements RedisLimiter {
     const { budgets } = this.#options;
     if (!prepared.isSettled) return undefined;
     for (const budget of prepared.budgets) budgets.countOf(budget).learn(numbers.next(), numbers.next());
-    const held =
-      prepared.budgets.length === 0 ? undefined : budgets.hold(prepared.budgets, taken.amounts);
+    const held = prepared.budgets.length === 0 ? undefined : budgets.hold(prepared.budgets, taken.amounts);
     const reservation = new SharedReservation(this, prepared, { taken, held });
     reservation.share();
     return reservation;
@@ -201,11 +200,7 @@ class OwnedLimiter implements RedisLimiter {
   }
 
   /** Counts what was used of a request that the server has admitted. Resolves when it knows, or cannot be told. */
-  settle(
-    prepared: PreparedCharges,
-    { taken, held }: Holding,
-    used: BudgetAmounts,
-  ): void | Promise<void> {
+  settle(prepared: PreparedCharges, { taken, held }: Holding, used: BudgetAmounts): void | Promise<void> {
     const { organisation: id, budgets } = prepared;
     // Before the use is known here: a new session tells it, and it must not count twice.
     const session = id === undefined ? undefined : this.#enter(this.#organisation(id));
@@ -446,8 +441,7 @@ class SharedReservation implements LimitReservation {
   /** The server has admitted it, at once or late. */
   share(): void {
     const { taken } = this.#holding;
-    if (this.#used !== undefined)
-      return this.#limiter.settleLate(this.#prepared, taken, this.#used, false);
+    if (this.#used !== undefined) return this.#limiter.settleLate(this.#prepared, taken, this.#used, false);
     this.#isShared = true;
     this.#limiter.keep(this.#prepared, taken);
   }

@@ -54,9 +54,7 @@ export function testCharges(
   budgets: readonly Budget[] = [],
 ): Charges {
   const list = (windows: readonly Window[]) =>
-    windows.length === 0
-      ? undefined
-      : { windows, smallest: Math.min(...windows.map(({ limit }) => limit)) };
+    windows.length === 0 ? undefined : { windows, smallest: Math.min(...windows.map(({ limit }) => limit)) };
   return {
     requests: list(requests),
     tokens: list(tokens),
@@ -177,11 +175,7 @@ function placesOf(key: string) {
       { key: `${key}-r2`, group, limit: 9, windowMs: 960 },
     ],
     tokens: [{ key: `${key}-t1`, group, limit: 60, windowMs: 480 }],
-    budgets: [
-      budget('requests', 'requests'),
-      budget('tokens', 'tokens', 2000),
-      budget('cost', 'cost', 5000),
-    ],
+    budgets: [budget('requests', 'requests'), budget('tokens', 'tokens', 2000), budget('cost', 'cost', 5000)],
   };
 }
 

@@ -138,7 +138,9 @@ export async function startRedisCluster(): Promise<RedisCluster> {
     const addresses = ports.map((port) => `127.0.0.1:${port}`);
     ask('--cluster', 'create', ...addresses, '--cluster-yes');
     await eventually(() =>
-      ports.every((port) => ask('-p', port, 'cluster', 'info').includes('cluster_state:ok')) ? true : undefined,
+      ports.every((port) => ask('-p', port, 'cluster', 'info').includes('cluster_state:ok'))
+        ? true
+        : undefined,
     );
   } catch (error) {
     await stop();

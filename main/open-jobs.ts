@@ -15,14 +15,15 @@ import type { Log } from '../core/ports/log.ts';
 import type { Metrics } from '../core/ports/metrics.ts';
 import type { Resources } from '../core/ports/resources.ts';
 import type { SecretBox } from '../core/ports/secret-managers.ts';
-import { noUsageAlerts, type UsageAlerts } from '../core/ports/budgets.ts';
+import type { UsageLedger } from '../core/ports/budgets.ts';
 import { openLocalJobs } from '../storage/jobs/local-jobs.ts';
+import { openAlerts, type OpenedAlerts } from './open-alerts.ts';
 import { openBlobs } from './open-blobs.ts';
 import { openExports } from './open-exports.ts';
 
 /** What `openJobs` needs. */
 interface JobsOptions {
-  readonly config: Pick<GatewayConfig, 'storage' | 'exports' | 'security'>;
+  readonly config: Pick<GatewayConfig, 'storage' | 'exports' | 'security' | 'alerts'>;
   /** The data folder, absolute. */
   readonly data: string;
   readonly secrets: SecretBox;
@@ -36,6 +37,8 @@ interface JobsOptions {
 /** What jobs work on. */
 interface JobsStores {
   readonly resources: Resources | undefined;
+  /** There when `resources` are. */
+  readonly ledger: UsageLedger | undefined;
   readonly directory: Directory;
   readonly analytics: Analytics;
 }
@@ -44,7 +47,8 @@ interface JobsStores {
 interface OpenedJobs {
   /** Undefined when `storage.resources` is `none:`. */
   readonly exports: LogExports | undefined;
-  readonly usageAlerts: UsageAlerts;
+  /** Undefined when `storage.resources` is `none:`. */
+  readonly alerts: OpenedAlerts | undefined;
   /** The store of exported files is none of them: without it requests are served all the same. */
   readonly dependencies: readonly Dependency[];
 }
@@ -54,8 +58,9 @@ interface OpenedJobs {
  * nothing to do. Throws one sentence with the remedy.
  */
 export async function openJobs(options: JobsOptions, stores: JobsStores): Promise<OpenedJobs> {
-  const { resources, directory, analytics } = stores;
-  if (resources === undefined) return { exports: undefined, usageAlerts: noUsageAlerts, dependencies: [] };
+  const { resources, ledger, directory, analytics } = stores;
+  if (resources === undefined || ledger === undefined)
+    return { exports: undefined, alerts: undefined, dependencies: [] };
   const { config, data, secrets, features, log, clock, metrics, opened } = options;
   const settings = config.exports;
   const blobs = await openBlobs({ settings, data, environment: process.env, clock });
@@ -76,9 +81,11 @@ export async function openJobs(options: JobsOptions, stores: JobsStores): Promis
     clock,
     log,
   });
+  const alerts = openAlerts({ jobs, resources, ledger, config, clock, log, metrics });
+  opened.push(() => alerts.close());
   reportJobs(metrics, jobs);
   await jobs.start();
-  return { exports, usageAlerts: noUsageAlerts, dependencies };
+  return { exports, alerts, dependencies };
 }
 
 async function openQueue({

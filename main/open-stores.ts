@@ -13,8 +13,8 @@ import type { UndoStack } from '../core/lifecycle/undo-stack.ts';
 import type { Analytics } from '../core/ports/analytics.ts';
 import type { Cache } from '../core/ports/cache.ts';
 import type { Clock } from '../core/ports/clock.ts';
-import type { Budgets, UsageLedger, UsageAlerts } from '../core/ports/budgets.ts';
-import type { Counters, Limiter } from '../core/ports/counters.ts';
+import type { Budgets, UsageLedger } from '../core/ports/budgets.ts';
+import type { Counters } from '../core/ports/counters.ts';
 import type { Directory } from '../core/ports/directory.ts';
 import type { LogExports } from '../core/ports/exports.ts';
 import type { Journal } from '../core/ports/journal.ts';
@@ -30,12 +30,12 @@ import { keepStatus, statusFile } from '../storage/journal/status-file.ts';
 import { createMemoryCache } from '../storage/memory/cache.ts';
 import { createBudgets } from '../storage/memory/budgets.ts';
 import { createMemoryCounters } from '../storage/memory/counters.ts';
-import { createMemoryLimiter } from '../storage/memory/limiter.ts';
 import { createMemoryVectorIndex } from '../storage/memory/vector-index.ts';
 import { createResources } from '../storage/postgres/resources.ts';
 import { createUsageLedger } from '../storage/postgres/usage-ledger.ts';
 import { openSharedStores } from '../storage/redis/open-shared-stores.ts';
 import { joinOrganisation } from './join-organisation.ts';
+import type { OpenedAlerts } from './open-alerts.ts';
 import { openAnalytics } from './open-analytics.ts';
 import { openJobs } from './open-jobs.ts';
 import { openResources } from './open-resources.ts';
@@ -44,7 +44,7 @@ import { openResources } from './open-resources.ts';
 export interface StoresOptions {
   readonly config: Pick<
     GatewayConfig,
-    'storage' | 'security' | 'retention' | 'exports' | 'organisation' | 'configs' | 'providers'
+    'storage' | 'security' | 'retention' | 'exports' | 'alerts' | 'organisation' | 'configs' | 'providers'
   >;
   readonly source: ConfigSource;
   /** The configuration's file: relative names in it are meant from there. */
@@ -69,7 +69,6 @@ export interface Stores {
   readonly analytics: Analytics;
   readonly journal: Journal;
   readonly counters: Counters;
-  readonly limiter: Limiter;
   readonly budgets: Budgets;
   readonly cache: Cache;
   readonly vectors: VectorIndex;
@@ -82,7 +81,8 @@ export interface Stores {
   readonly fileRecords: FileRecordsInUse;
   /** Logs as files; undefined when `storage.resources` is `none:`. */
   readonly exports: LogExports | undefined;
-  readonly usageAlerts: UsageAlerts;
+  /** Undefined when `storage.resources` is `none:`. They have to follow the configuration that serves. */
+  readonly alerts: Pick<OpenedAlerts, 'use'> | undefined;
   readonly dependencies: readonly Dependency[];
   /** How well `directory` follows its store; undefined when there is none. */
   readonly following: Pick<LiveDirectory, 'unready' | 'status' | 'limitAge'> | undefined;
@@ -102,34 +102,30 @@ export async function openStores(options: StoresOptions): Promise<Stores> {
   ]);
   const journal = await openLogRows(options, analytics);
   const { max_bytes: maxBytes, max_value_bytes: maxValueBytes } = config.storage.cache;
-  const { identity, resources, owned, directory, fileRecords, following } = administration;
-  const { exports, usageAlerts, ...jobs } = await openJobs(options, { resources, directory, analytics });
-  const { ledger } = administration;
-  const ownBudgets = createBudgets({
-    clock,
-    log,
-    ledger,
-    alerts: usageAlerts,
-    enforces: options.features.isOn('usage_limits'),
-  });
-  await ownBudgets.start();
-  opened.push(() => ownBudgets.close());
-  const ownCounters = createMemoryCounters({ clock, log });
-  opened.push(() => ownCounters.close());
+  const memoryCounters = createMemoryCounters({ clock, log });
+  opened.push(() => memoryCounters.close());
   const shared = await openSharedStores({
     storage: config.storage,
     log,
     clock,
     metrics,
-    counters: ownCounters,
-    limiter: createMemoryLimiter({ counters: ownCounters, budgets: ownBudgets }),
-    budgets: ownBudgets,
-    hasLedger: ledger !== undefined,
+    counters: memoryCounters,
     cache: createMemoryCache({ clock, maxBytes, maxValueBytes }),
     vectors: createMemoryVectorIndex({ clock }),
   });
   opened.push(() => shared.close());
-  const { counters, limiter, budgets, cache, vectors } = shared;
+  const { counters, cache, vectors } = shared;
+  const { identity, resources, owned, directory, fileRecords, following, ledger } = administration;
+  const { exports, alerts, ...jobs } = await openJobs(options, { resources, ledger, directory, analytics });
+  const budgets = createBudgets({
+    clock,
+    log,
+    ledger,
+    alerts,
+    enforces: options.features.isOn('usage_limits'),
+  });
+  await budgets.start();
+  opened.push(() => budgets.close());
   const dependencies: Dependency[] = [
     { name: 'analytics', check: checkOf(() => engines.analytics, analytics) },
     { name: 'journal', check: () => checkJournal(journal) },
@@ -138,13 +134,12 @@ export async function openStores(options: StoresOptions): Promise<Stores> {
   ];
   if (resources !== undefined)
     dependencies.push({ name: 'resources', check: checkOf(() => engines.resources, resources) });
-  const administered = { resources, owned, directory, fileRecords, exports, usageAlerts };
+  const administered = { resources, owned, directory, fileRecords, exports, alerts };
   return {
     identity,
     analytics,
     journal,
     counters,
-    limiter,
     budgets,
     cache,
     vectors,

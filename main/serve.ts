@@ -79,7 +79,8 @@ export interface Serving {
 /** Builds the first generation, listens and says so. Throws one sentence with the remedy. */
 export async function serve(serving: Serving): Promise<void> {
   const { command, file, config, data, log, metrics, features, secrets, opened } = serving;
-  const { identity, counters, limiter, directory, fileRecords, owned, following, ...stores } = serving.stores;
+  const { identity, counters, budgets, directory, fileRecords, owned, following, alerts, ...stores } =
+    serving.stores;
   const network = createUndiciTransport({ log, clock, metrics });
   const transport = new ProviderTransport(network, createMockTransport({ clock }));
   opened.push(() => transport.close());
@@ -105,7 +106,7 @@ export async function serve(serving: Serving): Promise<void> {
     metrics,
     prices,
     counters,
-    limiter,
+    budgets,
     directory,
     features,
     secrets,
@@ -125,7 +126,7 @@ export async function serve(serving: Serving): Promise<void> {
     router: createRouter({
       ...{ config: next, table: providerTable, wires: providerDialects, listings: modelListings },
       ...{ transport, runtime: hooks, credentials, prices, state: routingState, breakers },
-      ...{ limiter, directory, secrets, secretManagers: own.secretManagers, largeTranslation },
+      ...{ counters, budgets, directory, secrets, secretManagers: own.secretManagers, largeTranslation },
     }),
     embeddings: createEmbeddings({
       known: compileTargets(next.providers, providerTable, {
@@ -165,9 +166,10 @@ export async function serve(serving: Serving): Promise<void> {
         pipelines.map(({ config, instances }) => compilePipeline(config, instances, features)),
       ),
     load: () => loadConfig(file, { env }),
-    inUse: ({ telemetry, security }) => {
-      tracer.use(telemetry.otlp);
-      following?.limitAge(security.directory_max_age * 1000);
+    inUse: (next) => {
+      tracer.use(next.telemetry.otlp);
+      following?.limitAge(next.security.directory_max_age * 1000);
+      alerts?.use(next);
     },
     watch: (files, onChange, since) => watchFiles(files, onChange, { clock, log, since }),
   });

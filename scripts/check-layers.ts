@@ -7,7 +7,7 @@ const contracts = [
   /^core\/dialects\/(?:canonical\/)?[a-z-]+\.ts$/,
   /^core\/pipeline\/(plugin|context|facts|answer|keys|define-route|estimated-usage)\.ts$/,
   /^core\/http\/audit-trail\.ts$/,
-  /^core\/administration\/(prompts\/|exports\/export-rights\.ts$|jobs\/job-registry\.ts$)/,
+  /^core\/administration\/(prompts\/|alerts\/mail\.ts$|exports\/export-rights\.ts$|jobs\/job-registry\.ts$)/,
 ];
 /** Packages that core may use; everything else reaches it through a port. */
 const corePackages = [

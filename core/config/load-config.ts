@@ -205,7 +205,15 @@ export async function loadConfig(file: string, { env, readFile }: LoadOptions): 
     return { file, line: 0, column: 0, path: '/telemetry/otlp', message, severity: 'warning' };
   });
   const config = { ...filled, telemetry, pipelines: pipelines() };
-  return { ok: true, config, source, warnings: [...problems, ...told] };
+  return { ok: true, config, source, warnings: [...problems, ...told, ...inactiveAlerts(config, source)] };
+}
+
+/** Alerts are jobs and go to people, both of which only gateways with a store have. */
+function inactiveAlerts({ alerts, storage }: GatewayConfig, source: ConfigSource): Problem[] {
+  const isTold = alerts.smtp !== undefined || alerts.webhooks.length > 0;
+  if (!isTold || storage.resources.url !== 'none:') return [];
+  const message = '"alerts": nobody is told, because storage.resources.url is "none:"; name a store there';
+  return [{ ...source.locate('/alerts', 'key'), path: '/alerts', message, severity: 'warning' }];
 }
 
 /** Configs and `organisation`, when their own shape is sound, and the providers that configs may name, sound or not. */

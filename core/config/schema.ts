@@ -9,6 +9,7 @@ import type { SecretSources } from '../ports/secret-managers.ts';
 import type { TelemetrySettings } from '../base/trace-context.ts';
 import { type RouteConfigInput, RouteConfigSchema } from '../organisation/route-config.ts';
 import { Organisation, type OrganisationBlock } from '../organisation/organisation-block.ts';
+import { Alerts, type AlertSettings } from './alerts-schema.ts';
 import { Exports, Retention, Storage } from './storage-schema.ts';
 import { addressRangePattern, Security } from './security-schema.ts';
 import { section, strict } from './schema-object.ts';
@@ -279,6 +280,7 @@ export const GatewayConfigSchema = Type.Object(
     storage: Type.Optional(Storage),
     retention: Type.Optional(Retention),
     exports: Type.Optional(Exports),
+    alerts: Type.Optional(Alerts),
     log: Type.Optional(
       Type.Object(
         {
@@ -352,6 +354,7 @@ export interface GatewayConfig {
   };
   readonly retention: RetentionSettings;
   readonly exports: ExportSettings;
+  readonly alerts: AlertSettings;
   readonly log: Filled<NonNullable<GatewayConfigInput['log']>>;
   readonly telemetry: TelemetrySettings;
   readonly providers: Readonly<Record<string, Static<typeof Provider>>>;

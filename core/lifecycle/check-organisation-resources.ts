@@ -3,6 +3,7 @@ import { checkIssues, type Guards } from '../organisation/guardrails.ts';
 import type { LimitIssue } from '../organisation/limits.ts';
 import {
   changedUsage,
+  conditionValues,
   type GivenRules,
   policyRuleIssues,
   unlimited,
@@ -271,17 +272,21 @@ class ResourceProblems {
 
   #rules(block: Required<GivenRules>, issues: readonly LimitIssue[], pointer: string): void {
     this.#problems.refuseAll(issues, pointer);
-    block.conditions.forEach(({ key, value }, index) => {
-      const place = `${pointer}/conditions/${index}/value`;
-      if (value.endsWith('*') || anyId.test(value)) return;
-      if (key === 'workspace_id') this.#workspace(value, place, 'value');
-      if (key !== 'api_key') return;
-      const alike = (this.#block.keys ?? []).filter(({ name }) => name === value).length;
-      if (alike === 1) return;
-      const what = alike === 0 ? 'there is no key' : 'there are several keys';
-      const message = `"value": ${what} named ${quoted(value)} in this file; give the id of one`;
-      this.#problems.refuse(place, message);
+    block.conditions.forEach((condition, index) => {
+      for (const { value, path } of conditionValues(condition, `${pointer}/conditions/${index}`))
+        this.#conditionValue(condition.key, value, path);
     });
+  }
+
+  #conditionValue(key: string, value: string, place: string): void {
+    if (value.endsWith('*') || anyId.test(value)) return;
+    if (key === 'workspace_id') this.#workspace(value, place, 'value');
+    if (key !== 'api_key') return;
+    const alike = (this.#block.keys ?? []).filter(({ name }) => name === value).length;
+    if (alike === 1) return;
+    const what = alike === 0 ? 'there is no key' : 'there are several keys';
+    const message = `"value": ${what} named ${quoted(value)} in this file; give the id of one`;
+    this.#problems.refuse(place, message);
   }
 }
 

@@ -1,6 +1,6 @@
 import { refuseScopes } from '../access/scopes.ts';
 import { keySecretHash } from '../organisation/key-secret.ts';
-import { rateLimitIssues, usageLimitIssues } from '../organisation/limits.ts';
+import { rateLimitIssues, usageLimitIssues, usageLimitsIssues } from '../organisation/limits.ts';
 import type { ConfigSource } from '../config/config-source.ts';
 import {
   defaultWorkspaceSlug,
@@ -84,7 +84,7 @@ class OrganisationProblems {
       `"name": a second workspace is named ${quoted(name)}`,
     );
     this.#checkConfig(workspace.defaults, pointer);
-    this.#checkUsage(workspace.usage_limits ?? [], `${pointer}/usage_limits`, (index) => `/${index}`);
+    this.#problems.refuseAll(usageLimitsIssues(workspace.usage_limits ?? [], `${pointer}/usage_limits`));
     this.#problems.refuseAll(rateLimitIssues(workspace.rate_limits ?? [], `${pointer}/rate_limits`));
   }
 
@@ -114,18 +114,8 @@ class OrganisationProblems {
       this.#problems.refuse(`${pointer}/expires_at`, '"expires_at": write it like 2030-01-31T00:00:00Z');
     this.#checkConfig(key.defaults, pointer);
     if (key.usage_limits !== undefined)
-      this.#checkUsage([key.usage_limits], `${pointer}/usage_limits`, () => '');
+      this.#problems.refuseAll(usageLimitIssues(key.usage_limits, `${pointer}/usage_limits`));
     this.#problems.refuseAll(rateLimitIssues(key.rate_limits ?? [], `${pointer}/rate_limits`));
-  }
-
-  /** `placeOf` is where each limit stands below `pointer`. */
-  #checkUsage(
-    limits: NonNullable<WorkspaceBlock['usage_limits']>,
-    pointer: string,
-    placeOf: (index: number) => string,
-  ): void {
-    const issues = limits.flatMap((limit, index) => usageLimitIssues(limit, pointer + placeOf(index)));
-    this.#problems.refuseAll(issues);
   }
 
   #checkWorkspaceOf({ type, workspace }: KeyBlock, pointer: string): void {

@@ -84,6 +84,25 @@ export function usageLimitIssues(
   return issues;
 }
 
+/** The same for the usage limits of one record, two of which may not count the same in the same periods. */
+export function usageLimitsIssues(
+  limits: readonly Static<typeof UsageLimitSchema>[],
+  pointer: string,
+): readonly LimitIssue[] {
+  const seen = new Set<string>();
+  return limits.flatMap((limit, index) => {
+    const { type = 'cost', periodic_reset: reset, periodic_reset_days: days } = limit;
+    const identity = `${type}/${reset ?? days ?? ''}`;
+    const issues = [...usageLimitIssues(limit, `${pointer}/${index}`)];
+    if (seen.has(identity)) {
+      const message = `is a second limit of ${type} with the same periods; keep one`;
+      issues.push({ path: `${pointer}/${index}`, message });
+    }
+    seen.add(identity);
+    return issues;
+  });
+}
+
 /** What is wrong with rate limits that their schema lets through: two of them limit the same in the same unit. */
 export function rateLimitIssues(
   limits: readonly Static<typeof RateLimitSchema>[],

@@ -5,8 +5,6 @@ import { Type } from 'typebox';
  * refusals. An entry is removed when its feature acts.
  */
 export const notEnforced = {
-  tokenLimits:
-    'Limits in the claims of a token are not enforced yet: nothing counts against its usage_limits and rate_limits. Use policies of its workspace to bound what is used.',
   guardrails:
     'Guardrails are stored and not enforced yet: they judge no request. Put guard plugins into the pipeline to check requests.',
 } as const;

@@ -1,6 +1,12 @@
 import { type Static, Type } from 'typebox';
 import { didYouMean } from '../base/did-you-mean.ts';
-import type { PolicyRules, RateLimitPolicyData, UsageLimitPolicyData } from '../ports/record-kinds.ts';
+import type { EndpointId } from '../dialects/endpoint.ts';
+import type {
+  PolicyCondition,
+  PolicyRules,
+  RateLimitPolicyData,
+  UsageLimitPolicyData,
+} from '../ports/record-kinds.ts';
 import { type LimitIssue, usageLimitIssues, UsageLimitSchema } from './limits.ts';
 import { Name, orNull, strict } from './fields.ts';
 
@@ -14,9 +20,33 @@ export const policyKeys = [
   'config',
   'prompt',
   'model',
+  'endpoint_type',
 ] as const;
 /** One of them. */
 export type PolicyKey = (typeof policyKeys)[number];
+
+/** What `endpoint_type` can be. */
+const endpointTypes: Readonly<Record<EndpointId, true>> = {
+  'chat.completions': true,
+  completions: true,
+  embeddings: true,
+  moderations: true,
+  responses: true,
+  messages: true,
+  'messages.count_tokens': true,
+  'generate-content': true,
+  rerank: true,
+  'images.generations': true,
+  images: true,
+  'audio.speech': true,
+  audio: true,
+  files: true,
+  'fine_tuning.jobs': true,
+  batches: true,
+  models: true,
+  realtime: true,
+  proxy: true,
+};
 
 const metadataPrefix = 'metadata.';
 const most = Number.MAX_SAFE_INTEGER;
@@ -39,17 +69,23 @@ const Key = Type.String({
   description: `One of ${policyKeys.map((key) => `\`${key}\``).join(', ')}, or \`metadata.<name>\`.`,
 });
 
+const Value = Type.String({ minLength: 1, maxLength: 1024, examples: ['*'] });
+/** One value, or several. */
+const Values = (description: string) =>
+  Type.Union([Value, Type.Array(Value, { minItems: 1, maxItems: 100, uniqueItems: true })], {
+    description,
+    'x-expected': 'a text of 1 to 1,024 characters, or a list of 1 to 100 different ones',
+  });
+
 /** Which requests a policy is about. */
 const Conditions = Type.Array(
   Type.Object(
     {
       key: Key,
-      value: Type.String({
-        minLength: 1,
-        maxLength: 1024,
-        examples: ['*'],
-        description: 'The value, or its beginning with a `*` behind it; `*` alone stands for any value.',
-      }),
+      value: Values(
+        'The value, or its beginning with a `*` behind it; `*` alone stands for any value. Of a list, one of them.',
+      ),
+      excludes: Type.Optional(Values('The condition does not hold for these, written like `value`.')),
     },
     strict,
   ),
@@ -70,8 +106,8 @@ export const rateLimitPolicyFields = {
   name: PolicyName,
   conditions: Conditions,
   group_by: GroupBy,
-  unit: Type.Union([Type.Literal('rpm'), Type.Literal('rph'), Type.Literal('rpd')], {
-    description: 'Per minute, hour or day.',
+  unit: Type.Union([Type.Literal('rpm'), Type.Literal('rph'), Type.Literal('rpd'), Type.Literal('rpw')], {
+    description: 'Per minute, hour, 24 hours or 7 days.',
   }),
   value: Type.Number({ minimum: 0, maximum: most, description: 'How many requests or tokens.' }),
 };
@@ -112,9 +148,14 @@ export interface GivenRules {
 export function policyRuleIssues(given: GivenRules, pointer: string): readonly LimitIssue[] {
   const { conditions = [], group_by: groupBy = [] } = given;
   const issues: LimitIssue[] = [];
-  conditions.forEach(({ key }, index) => {
-    if (!isPolicyKey(key))
-      issues.push({ path: `${pointer}/conditions/${index}/key`, message: unknownKey(key) });
+  conditions.forEach((condition, index) => {
+    const { key } = condition;
+    const place = `${pointer}/conditions/${index}`;
+    if (!isPolicyKey(key)) issues.push({ path: `${place}/key`, message: unknownKey(key) });
+    if (key !== 'endpoint_type') return;
+    for (const { value, path } of conditionValues(condition, place))
+      if (!value.endsWith('*') && !Object.hasOwn(endpointTypes, value))
+        issues.push({ path, message: unknownEndpoint(value) });
   });
   groupBy.forEach(({ key }, index) => {
     const path = `${pointer}/group_by/${index}/key`;
@@ -125,10 +166,36 @@ export function policyRuleIssues(given: GivenRules, pointer: string): readonly L
   return issues;
 }
 
+/** The values of a condition, excluded ones behind them, each with its place: the condition's is `pointer`. */
+export function conditionValues(
+  condition: PolicyCondition,
+  pointer: string,
+): readonly { readonly value: string; readonly path: string }[] {
+  return (['value', 'excludes'] as const).flatMap((member) => {
+    const said = condition[member] ?? [];
+    if (typeof said === 'string') return [{ value: said, path: `${pointer}/${member}` }];
+    return said.map((value, index) => ({ value, path: `${pointer}/${member}/${index}` }));
+  });
+}
+
+/** The condition with other values, one for each. */
+export function mapCondition(condition: PolicyCondition, of: (value: string) => string): PolicyCondition {
+  const map = (said: PolicyCondition['value']): PolicyCondition['value'] =>
+    typeof said === 'string' ? of(said) : said.map(of);
+  const { key, value, excludes } = condition;
+  return { key, value: map(value), ...(excludes !== undefined && { excludes: map(excludes) }) };
+}
+
+/** The values of one member of a condition as a list. */
+export function listOfValues(said: PolicyCondition['value'] | undefined): readonly string[] {
+  if (said === undefined) return [];
+  return typeof said === 'string' ? [said] : said;
+}
+
 /** The rules as they are stored. */
 export function policyRulesOf(given: Required<GivenRules>): PolicyRules {
   return {
-    conditions: given.conditions.map(({ key, value }) => ({ key, value })),
+    conditions: given.conditions.map((condition) => mapCondition(condition, (value) => value)),
     groupBy: given.group_by.map(({ key }) => ({ key })),
   };
 }
@@ -138,6 +205,13 @@ function unknownKey(key: string): string {
   const near = didYouMean(key, policyKeys);
   const hint = near === undefined ? '.' : `; did you mean "${near}"?`;
   return `is ${shown}, which no rule can be about${hint} Known: ${policyKeys.join(', ')}, metadata.<name>`;
+}
+
+function unknownEndpoint(value: string): string {
+  const known = Object.keys(endpointTypes);
+  const near = didYouMean(value, known);
+  const hint = near === undefined ? '.' : `; did you mean "${near}"?`;
+  return `is ${JSON.stringify(value.slice(0, 64))}, which is no endpoint${hint} Known: ${known.join(', ')}`;
 }
 
 /** What of a usage-limit policy a body can change. */
@@ -212,7 +286,7 @@ export function usagePolicyName(type: UsageLimitPolicyData['type'], creditLimit:
   return `${creditLimit} ${type === 'cost' ? 'US dollars' : type}`;
 }
 
-const periods = { rpm: 'minute', rph: 'hour', rpd: 'day' };
+const periods = { rpm: 'minute', rph: 'hour', rpd: 'day', rpw: 'week' };
 
 /** The same for a rate-limit policy. */
 export function ratePolicyName({

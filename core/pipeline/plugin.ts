@@ -8,11 +8,11 @@ import type { RouteDefinition } from './define-route.ts';
 import type { Analytics } from '../ports/analytics.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Cache } from '../ports/cache.ts';
-import type { Budgets, UsageAlerts } from '../ports/budgets.ts';
-import type { Counters, Limiter } from '../ports/counters.ts';
+import type { Budgets } from '../ports/budgets.ts';
+import type { Counters } from '../ports/counters.ts';
 import type { Embeddings, VectorIndex } from '../ports/vector-index.ts';
 import type { LogExports } from '../ports/exports.ts';
-import type { GuardedFetch } from '../ports/transport.ts';
+import type { GuardedFetch } from '../ports/guarded-fetch.ts';
 import type { Directory } from '../ports/directory.ts';
 import type { Guards } from '../organisation/guardrails.ts';
 import type { McpClients } from '../ports/mcp.ts';
@@ -94,9 +94,7 @@ export interface Scope {
   readonly log: Log;
   readonly clock: Clock;
   readonly counters: Counters;
-  /** Decides over requests by everything that they are counted in. */
-  readonly limiter: Limiter;
-  /** What is used of usage limits. */
+  /** Count what is used against usage limits. */
   readonly budgets: Budgets;
   readonly cache: Cache;
   /** For every URL that a request names. */
@@ -116,8 +114,6 @@ export interface Scope {
   readonly resources: Resources | undefined;
   /** Logs as files; undefined when `storage.resources` is `none:`. */
   readonly exports: LogExports | undefined;
-  /** Tells of usage that reaches a threshold or a limit. */
-  readonly usageAlerts: UsageAlerts;
   /** What the operator has switched off. */
   readonly features: Features;
   /** What checks of stored guardrails can be. */

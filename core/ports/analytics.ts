@@ -190,22 +190,6 @@ export interface RecordedCost {
   readonly cost: string;
 }
 
-/** What to count for each of some keys. */
-export interface KeyUsageQuery {
-  /** At most 100, each once. `since`: from when on, milliseconds since the epoch, itself included. */
-  readonly keys: readonly { readonly id: string; readonly since: number }[];
-  /** Until when, itself excluded. */
-  readonly to: number;
-  readonly visibility: Visibility;
-}
-
-/** What requests of a key used. */
-export interface KeyUsage {
-  /** US dollars, a decimal number. */
-  readonly cost: string;
-  readonly tokens: number;
-}
-
 export interface LogRecord {
   readonly request: RequestRow;
   readonly body: BodyRow | undefined;
@@ -323,11 +307,6 @@ export interface Analytics {
   traces(
     query: Pick<LogQuery, 'window' | 'visibility' | 'filter' | 'limit'> & { readonly offset: number },
   ): Promise<{ total: number; rows: readonly TraceSummary[] }>;
-  /**
-   * What each of these keys has used, by its id; nothing for keys that sent no request. Ends by itself after five
-   * seconds, with `query_timeout`.
-   */
-  usageOfKeys(query: KeyUsageQuery): Promise<ReadonlyMap<string, KeyUsage>>;
   /** One request by its id, or undefined. */
   requestById(id: string, window: TimeWindow, visibility: Visibility): Promise<LogRecord | undefined>;
   /** What some feedback says now, by its `feedback_id`, or undefined: the row with the highest revision. */

@@ -26,8 +26,6 @@ export interface KeyRecord {
   readonly usageLimits?: readonly OwnedUsageLimit[];
   /** True for the bearer of a verified JSON Web Token: it is no key of the store. */
   readonly isToken?: boolean;
-  /** Claims of the token that limit what may be used, which nothing enforces yet; absent for none. */
-  readonly limitClaims?: readonly string[];
   /** Where the configuration defines it (`organisation.keys[0]`); absent for keys of the store. */
   readonly definedAt?: string | undefined;
 }

@@ -13,8 +13,10 @@ export interface JobRun<T> {
 export interface JobDefinition<T> {
   /** `keys.expire`: lower-case words with dots between them. */
   readonly name: string;
-  /** Attempts in all before a job is given up; default 5. Between them it waits 1 s, 2 s, 4 s … up to a minute. */
+  /** Attempts in all before a job is given up; default 5. Between them it waits 1 s, 2 s, 4 s … up to `longestWaitMs`. */
   readonly attempts?: number;
+  /** The longest wait between two attempts; default 60,000 ms. */
+  readonly longestWaitMs?: number;
   /** An attempt that takes longer counts as failed; default 60,000 ms. */
   readonly timeoutMs?: number;
   /**

@@ -97,15 +97,23 @@ export interface SecretReferenceData {
   readonly tags?: Readonly<Record<string, string>>;
 }
 
+/** Holds for a request that says one of the values, and none of the excluded ones. */
+export interface PolicyCondition {
+  readonly key: string;
+  /** A value that ends in `*` is a beginning. */
+  readonly value: string | readonly string[];
+  readonly excludes?: string | readonly string[];
+}
+
 /** Which requests a policy is about, and what is counted together. */
 export interface PolicyRules {
-  readonly conditions: readonly { readonly key: string; readonly value: string }[];
+  readonly conditions: readonly PolicyCondition[];
   readonly groupBy: readonly { readonly key: string }[];
 }
 
 export interface RateLimitPolicyData extends PolicyRules {
   readonly type: 'requests' | 'tokens';
-  readonly unit: 'rpm' | 'rph' | 'rpd';
+  readonly unit: 'rpm' | 'rph' | 'rpd' | 'rpw';
   readonly value: number;
 }
 

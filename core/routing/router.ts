@@ -4,7 +4,8 @@ import { type HookRuntime, isPromise } from '../pipeline/call-hook.ts';
 import type { MaybePromise, RequestContext } from '../pipeline/context.ts';
 import { Exchange } from '../pipeline/exchange.ts';
 import { callerKey } from '../pipeline/keys.ts';
-import type { Limiter } from '../ports/counters.ts';
+import type { Budgets } from '../ports/budgets.ts';
+import type { Counters } from '../ports/counters.ts';
 import type { CredentialFactory } from '../ports/credentials.ts';
 import type { Directory, KeyRecord } from '../ports/directory.ts';
 import { TrustedHosts } from '../base/host-rules.ts';
@@ -168,8 +169,9 @@ interface RouterSetup {
   /** What strategies and breakers remember; outlives generations. */
   readonly state: RoutingState;
   readonly breakers: Breakers;
-  /** Counts what targets with limits are asked. */
-  readonly limiter: Limiter;
+  /** Count what targets with limits are asked. */
+  readonly counters: Counters;
+  readonly budgets: Budgets;
   /** What requests of a workspace begin with, and what was saved in it. */
   readonly directory: Directory;
   /** What opens the secrets of stored providers; absent: there are none. */
@@ -197,7 +199,7 @@ class GenerationRouter implements Router {
   private readonly brought = new WeakMap<PlanLeaf, BroughtSettings>();
 
   constructor(setup: RouterSetup) {
-    const { config, transport, listings, runtime, wires, prices, state, breakers, limiter } = setup;
+    const { config, transport, listings, runtime, wires, prices, state, breakers, counters, budgets } = setup;
     const { key_prefix: keyPrefix } = config.security;
     const { header_prefix: headerPrefix } = config.server;
     const maker = { factory: setup.credentials, headerPrefix };
@@ -221,7 +223,7 @@ class GenerationRouter implements Router {
       saved: setup.directory,
     });
     this.run = {
-      ...{ config, wires, transport, runtime, prices, state, breakers, limiter, keyPrefix, clock },
+      ...{ config, wires, transport, runtime, prices, state, breakers, counters, budgets, keyPrefix, clock },
       largeTranslation: setup.largeTranslation,
       random: setup.random ?? Math.random,
       optionsOf: attemptOptionsOf,

@@ -1,6 +1,5 @@
 import { directoryBehind, isTokenError } from '../../core/errors/gateway-error.ts';
 import { callerKey, callerKeyHeader, matchedRoute } from '../../core/pipeline/keys.ts';
-import { notEnforced } from '../../core/organisation/not-enforced.ts';
 import {
   definePlugin,
   type Outcome,
@@ -121,7 +120,6 @@ export default definePlugin({
     const ring = new KeyRing(keys, directory);
     const tokens = jwt === undefined ? undefined : new TokenRing(jwt, scope);
     const header = `${scope.headerPrefix}-api-key`;
-    const warningHeader = `${scope.headerPrefix}-warning`;
 
     const admit = (context: RequestContext, key: KeyRecord, bearerIsOurs: boolean): void => {
       // Nothing is known of the workspace of a token's bearer then.
@@ -131,7 +129,6 @@ export default definePlugin({
       if (key.isToken !== true && key.expiresAt !== null && context.startedAt >= key.expiresAt)
         throw expired(key, key.expiresAt);
       if (isOfWorkspace(key) && directory.isArchived(key.workspaceId)) throw archived(key);
-      if (key.limitClaims !== undefined) context.addResponseHeader(warningHeader, notEnforced.tokenLimits);
       context.set(callerKey, key);
       context.set(callerKeyHeader, bearerIsOurs ? 'authorization' : 'service');
       beginWithDefaults(context, key, directory);

@@ -1,7 +1,8 @@
+import type { TSchema } from 'typebox';
+import { Value } from 'typebox/value';
 import { directoryBehind, quoteClaim, tokenInvalid } from '../../core/errors/gateway-error.ts';
 import { canonicalScope, scopesByType } from '../../core/access/scopes.ts';
-import { notEnforced } from '../../core/organisation/not-enforced.ts';
-import { GatewayError, type Scope } from '../../core/pipeline/plugin.ts';
+import { GatewayError, type Scope, type Static } from '../../core/pipeline/plugin.ts';
 import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
 import type { Counter } from '../../core/ports/metrics.ts';
 import { RecentMap } from '../../core/base/recent-map.ts';
@@ -11,6 +12,13 @@ import { tokenExpired } from './key-ring.ts';
 import { defaultAlgorithms, defaultClaims, type TokenOptions } from './token-options.ts';
 import { isStorable } from '../../core/organisation/fields.ts';
 import type { ApiKeyDefaults } from '../../core/ports/resources.ts';
+import {
+  givenRateLimits,
+  GivenRateLimits,
+  givenUsageLimit,
+  GivenUsageLimit,
+} from '../../core/organisation/providers.ts';
+import type { RateLimit, UsageLimit } from '../../core/ports/limits.ts';
 
 const form = /^eyJ[\w-]+\.[\w-]+\.[\w-]*$/;
 
@@ -54,8 +62,9 @@ interface TokenIdentity {
   /** As written; undefined without a claim of scopes. */
   readonly scopes: readonly string[] | undefined;
   readonly defaults: ApiKeyDefaults | undefined;
-  /** Names of claims that limit what may be used. */
-  readonly limitClaims: readonly string[];
+  /** What the claims limit. */
+  readonly usageLimit: UsageLimit | undefined;
+  readonly rateLimits: readonly RateLimit[];
 }
 
 const longestText = 255;
@@ -75,14 +84,46 @@ function readClaims(claims: Claims, { claims: names = {} }: TokenOptions): Token
     user: text('user') ?? '',
     scopes: scopesOf(present(claims, names.scopes ?? defaultClaims.scopes)),
     defaults: defaultsOf(present(claims, names.defaults ?? defaultClaims.defaults)),
-    limitClaims: ['usage_limits', 'rate_limits'].filter((name) => saysSomething(claims[name])),
+    usageLimit: usageLimitIn(claims),
+    rateLimits: rateLimitsIn(claims),
   };
 }
 
-/** Whether a claim is there, and is no empty list or object. */
-function saysSomething(value: unknown): boolean {
-  if (value === undefined || value === null) return false;
-  return typeof value !== 'object' || Object.keys(value).length > 0;
+function usageLimitIn({ usage_limits: given }: Claims): UsageLimit | undefined {
+  if (saysNothing(given)) return undefined;
+  refuseLimits('usage_limits', errorsOf(GivenUsageLimit, given));
+  const { limit, issues } = givenUsageLimit(given as Static<typeof GivenUsageLimit>, '');
+  refuseLimits('usage_limits', issues);
+  return limit;
+}
+
+function rateLimitsIn({ rate_limits: given }: Claims): readonly RateLimit[] {
+  if (saysNothing(given)) return [];
+  refuseLimits('rate_limits', errorsOf(GivenRateLimits, given));
+  const { limits, issues } = givenRateLimits(given as Static<typeof GivenRateLimits>, '');
+  refuseLimits('rate_limits', issues);
+  return limits;
+}
+
+function errorsOf(schema: TSchema, value: unknown): readonly { path: string; message: string }[] {
+  if (Value.Check(schema, value)) return [];
+  // Of a union, the deepest place is the one that its writer meant.
+  return Value.Errors(schema, value)
+    .map(({ instancePath, message }) => ({ path: instancePath, message }))
+    .sort((a, b) => b.path.length - a.path.length);
+}
+
+/** Whether a claim is not there, or an empty list or object. */
+function saysNothing(value: unknown): boolean {
+  if (value === undefined || value === null) return true;
+  return typeof value === 'object' && Object.keys(value).length === 0;
+}
+
+/** A limit that cannot be read is not left out: the token would be worth more than its issuer meant. */
+function refuseLimits(claim: string, [issue]: readonly { path: string; message: string }[]): void {
+  if (issue === undefined) return;
+  const place = issue.path === '' ? '' : ` (${issue.path})`;
+  throw tokenInvalid(`has a claim "${claim}" that cannot be read${place}: ${issue.message}.`);
 }
 
 interface Claim {
@@ -180,7 +221,6 @@ export class TokenRing {
   private readonly strangers = new RecentMap<number>(maxRefused);
   private version: number;
   /** The log has told of limits that are not enforced. */
-  private toldLimits = false;
 
   /** Throws `invalid_request` for a set without usable keys, and for default scopes that a token cannot hold. */
   constructor(options: TokenOptions, scope: Scope) {
@@ -268,7 +308,6 @@ export class TokenRing {
       if (this.verifier.version === version)
         this.remembered.set(hash, { verified, key, mappedAt: this.scope.clock.now() });
       this.countIgnored(verified);
-      this.tellLimits(verified, key);
       return key;
     } catch (error) {
       if (GatewayError.is(error) && error.code === 'token_invalid') {
@@ -286,16 +325,6 @@ export class TokenRing {
         ? this.defaultScopes
         : withReading(identity.scopes.flatMap((written) => tokenScope(written, this.prefixes) ?? []));
     return keyOfToken(identity, { scopes, expiresAt }, this.scope.directory);
-  }
-
-  private tellLimits({ claims }: VerifiedToken, { limitClaims }: KeyRecord): void {
-    if (limitClaims === undefined || this.toldLimits) return;
-    this.toldLimits = true;
-    const { issuer } = readClaims(claims, this.options);
-    this.scope.log.warn(`A token has limits in its claims. ${notEnforced.tokenLimits}`, {
-      claims: limitClaims,
-      issuer,
-    });
   }
 
   private countIgnored({ claims }: VerifiedToken): void {
@@ -334,7 +363,7 @@ function keyOfToken(
   { scopes, expiresAt }: { readonly scopes: readonly string[]; readonly expiresAt: number },
   directory: Directory,
 ): KeyRecord {
-  const { issuer, subject, user, defaults, limitClaims } = identity;
+  const { issuer, subject, user, defaults, usageLimit, rateLimits } = identity;
   const organisationId = identity.organisation ?? directory.defaultOrganisationId;
   const name = user === '' ? subject : user;
   return {
@@ -348,7 +377,9 @@ function keyOfToken(
     expiresAt,
     isToken: true,
     ...(defaults !== undefined && { defaults }),
-    ...(limitClaims.length > 0 && { limitClaims }),
+    ...(rateLimits.length > 0 && { rateLimits }),
+    // Days are counted from the beginning of 1970: a token does not say since when its bearer has had a limit.
+    ...(usageLimit !== undefined && { usageLimits: [{ limit: usageLimit, createdAt: 0 }] }),
   };
 }
 

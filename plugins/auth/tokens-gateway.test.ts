@@ -9,6 +9,7 @@ import { providerPlugin, startTestGateway } from '../../tests/kit/gateway-kit.ts
 import { send, startUpstream } from '../../tests/kit/http-kit.ts';
 import { testScope } from '../../tests/kit/plugin-kit.ts';
 import management from '../management/index.ts';
+import policies from '../policies/index.ts';
 import auth from './index.ts';
 
 const key = await signingKey('RS256', 'main');
@@ -42,7 +43,7 @@ async function start(t: TestContext, environment: Record<string, string> = {}) {
     server: { trusted_proxies: ['loopback'] },
     pipelines: [
       { name: 'admin', match: { routes: 'contributed' }, plugins: [guarded, management] },
-      { match: { path: '/**' }, plugins: [guarded, providerPlugin({ default: 'up' })] },
+      { match: { path: '/**' }, plugins: [guarded, policies, providerPlugin({ default: 'up' })] },
     ],
   });
   const chat = (headers: Record<string, string>) =>
@@ -147,27 +148,39 @@ test('while no keys can be read, tokens are refused with 503 and keys of other k
   assert.equal((await chat({})).json().error.code, 'key_missing');
 });
 
-test('limits in the claims of a token act on nothing, and each answer says so; the log says it once', async (t) => {
-  const { gateway, chat } = await start(t);
-  const limited = await tokenOf({ usage_limits: [{ type: 'cost', credit_limit: 1 }], rate_limits: [] });
-  const other = await tokenOf({ sub: 'bob', rate_limits: [{ type: 'requests', unit: 'rpm', value: 1 }] });
-  for (const token of [limited, limited, other, other]) {
-    const answer = await chat({ authorization: `Bearer ${token}` });
-    assert.equal(answer.status, 200);
-    assert.match(
-      String(answer.headers['x-service-warning']),
-      /limits in the claims of a token are not enforced/i,
-    );
-  }
-  const path = '/v1/admin/workspaces';
-  const list = await send(gateway.url, { method: 'GET', path, headers: { 'x-service-api-key': limited } });
-  assert.match(String(list.headers['x-service-warning']), /not enforced/);
-  for (const claims of [{}, { usage_limits: null, rate_limits: [] }, { usage_limits: {} }]) {
+test('limits in the claims of a token hold for its bearer, whichever token they show', async (t) => {
+  const { chat } = await start(t);
+  const ask = async (claims: Record<string, unknown>) => {
     const answer = await chat({ authorization: `Bearer ${await tokenOf(claims)}` });
-    assert.deepEqual([answer.status, answer.headers['x-service-warning']], [200, undefined]);
+    return [answer.status, answer.json().error?.code];
+  };
+  const budget = (limit: number) => ({ usage_limits: [{ type: 'requests', credit_limit: limit }] });
+  assert.deepEqual(await ask(budget(1)), [200, undefined]);
+  assert.deepEqual(await ask(budget(1)), [412, 'budget_exhausted']);
+  assert.deepEqual(await ask({ ...budget(2), jti: 'another token' }), [200, undefined]);
+  assert.deepEqual(await ask(budget(2)), [412, 'budget_exhausted']);
+  assert.deepEqual(await ask({ sub: 'bob', ...budget(1) }), [200, undefined]);
+  const rate = { sub: 'eve', rate_limits: [{ type: 'requests', unit: 'rpm', value: 1 }] };
+  assert.deepEqual(await ask(rate), [200, undefined]);
+  assert.deepEqual(await ask(rate), [429, 'rate_limited']);
+  for (const claims of [{}, { usage_limits: null, rate_limits: [] }, { usage_limits: {} }])
+    assert.deepEqual(await ask(claims), [200, undefined]);
+});
+
+test('a limit that cannot be read refuses the token, and names the claim', async (t) => {
+  const { chat } = await start(t);
+  const cases: [object, RegExp][] = [
+    [{ usage_limits: { credit_limit: -1 } }, /"usage_limits" that cannot be read \(\/credit_limit\)/],
+    [{ usage_limits: 'all' }, /"usage_limits" that cannot be read/],
+    [{ usage_limits: { credit_limit: 5, alert_threshold: 5 } }, /must be below credit_limit/],
+    [
+      { rate_limits: [{ type: 'requests', unit: 'rpy', value: 1 }] },
+      /"rate_limits" that cannot be read \(\/0\/unit\)/,
+    ],
+  ];
+  for (const [claims, message] of cases) {
+    const answer = await chat({ authorization: `Bearer ${await tokenOf({ ...claims })}` });
+    assert.deepEqual([answer.status, answer.json().error.code], [401, 'token_invalid']);
+    assert.match(answer.json().error.message, message);
   }
-  const lines = gateway.lines.filter(({ message }) => message.includes('limits in its claims'));
-  assert.equal(lines.length, 2, 'once for each pipeline that met one');
-  const { claims, issuer } = lines[0]?.fields ?? {};
-  assert.deepEqual([claims, issuer], [['usage_limits'], 'id']);
 });

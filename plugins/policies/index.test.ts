@@ -6,7 +6,7 @@ import { readFeatures } from '../../core/access/features.ts';
 import { noUsage } from '../../core/dialects/usage.ts';
 import type { Hooks } from '../../core/pipeline/plugin.ts';
 import { withoutStore } from '../../core/organisation/without-store.ts';
-import type { Limiter } from '../../core/ports/counters.ts';
+import type { Counters } from '../../core/ports/counters.ts';
 import type { RateLimitPolicyData } from '../../core/ports/record-kinds.ts';
 import type { RecordKind, RecordPlace, StoredRecord } from '../../core/ports/records.ts';
 import {
@@ -42,7 +42,7 @@ function policy(data: Partial<RateLimitPolicyData> = {}, record: Partial<PolicyR
 
 interface Setting {
   readonly options?: PoliciesOptions;
-  readonly limiter?: Limiter;
+  readonly counters?: Counters;
   readonly off?: boolean;
   /** Slugs of configs, prompts and providers by id. */
   readonly slugs?: Readonly<Record<string, string>>;
@@ -53,7 +53,7 @@ async function enforce(records: PolicyRecord[], setting: Setting = {}) {
   const places: RecordPlace[] = [];
   let shown: readonly PolicyRecord[] = [...records];
   const { scope, clock } = testScope({
-    ...(setting.limiter && { limiter: setting.limiter }),
+    ...(setting.counters && { counters: setting.counters }),
     features: readFeatures(setting.off === true ? { POLICY_ENABLED: 'OFF' } : {}),
   });
   const directory = {
@@ -103,6 +103,7 @@ describe('policies: requests', () => {
     ['rpm', 'minute', 60],
     ['rph', 'hour', 3600],
     ['rpd', '24 hours', 86_400],
+    ['rpw', '7 days', 604_800],
   ] as const;
   for (const [unit, period, seconds] of units) {
     test(`are limited per ${period}, and the refusal names the policy`, async () => {
@@ -219,6 +220,27 @@ describe('policies: conditions', () => {
     await send(chat('other'), { team: 'red' });
     await refused(chat('gpt-4o'), { team: 'red' });
   });
+
+  const oneOf: [RateLimitPolicyData['conditions'][number], TestRequest, boolean][] = [
+    [{ key: 'model', value: ['gpt-4o', 'o3*'] }, chat('gpt-4o'), true],
+    [{ key: 'model', value: ['gpt-4o', 'o3*'] }, chat('o3-mini'), true],
+    [{ key: 'model', value: ['gpt-4o', 'o3*'] }, chat('o4'), false],
+    [{ key: 'model', value: '*', excludes: 'gpt-4o-mini' }, chat('gpt-4o'), true],
+    [{ key: 'model', value: '*', excludes: 'gpt-4o-mini' }, chat('gpt-4o-mini'), false],
+    [{ key: 'model', value: 'gpt-*', excludes: ['gpt-4o*', 'gpt-5'] }, chat('gpt-4o-mini'), false],
+    [{ key: 'model', value: 'gpt-*', excludes: ['gpt-4o*', 'gpt-5'] }, chat('gpt-5'), false],
+    [{ key: 'model', value: 'gpt-*', excludes: ['gpt-4o*', 'gpt-5'] }, chat('gpt-4.1'), true],
+    [{ key: 'model', value: '*', excludes: 'x' }, {}, false],
+    [{ key: 'endpoint_type', value: ['embeddings', 'chat.completions'] }, chat('gpt-4o'), true],
+    [{ key: 'endpoint_type', value: 'embeddings' }, chat('gpt-4o'), false],
+    [{ key: 'endpoint_type', value: '*', excludes: 'files' }, { path: '/files', method: 'GET' }, false],
+  ];
+  for (const [condition, request, holds] of oneOf)
+    test(`${JSON.stringify(condition)} ${holds ? 'holds' : 'does not hold'} for ${JSON.stringify(request)}`, async () => {
+      const { send, refused } = await enforce([policy({ conditions: [condition], value: 0 })]);
+      if (holds) await refused(request);
+      else await send(request);
+    });
 
   test('leave uploads unread', async () => {
     const { send } = await enforce([policy({ conditions: [{ key: 'model', value: '*' }], value: 0 })]);
@@ -373,11 +395,12 @@ describe('policies: tokens', () => {
 describe('policies: the store', () => {
   test('may answer later', async () => {
     const { scope } = testScope();
-    const limiter: Limiter = {
-      admit: (charges, tokens) => Promise.resolve(scope.limiter.admit(charges, tokens)),
+    const counters: Counters = {
+      take: (windows, amount) => Promise.resolve(scope.counters.take(windows, amount)),
+      adjust: (windows, delta) => Promise.resolve(scope.counters.adjust(windows, delta)),
     };
     const { send, refused } = await enforce([policy(), policy({ type: 'tokens', value: 9000 })], {
-      limiter,
+      counters,
     });
     await send();
     assert.equal((await refused()).code, 'rate_limited');
@@ -386,21 +409,31 @@ describe('policies: the store', () => {
   for (const configured of [undefined, 'local', 'open', 'closed'] as const) {
     test(`is told what to do when it is away: ${configured ?? 'nothing said'}`, async () => {
       const told: unknown[] = [];
-      const limiter: Limiter = { admit: (_charges, _tokens, onFailure) => void told.push(onFailure) };
+      const counters: Counters = {
+        take(_windows, _amount, onFailure) {
+          told.push(onFailure);
+          return { allowed: true, refusedBy: -1, windows: [] };
+        },
+        adjust: () => assert.fail('nothing was counted'),
+      };
       const options = configured === undefined ? {} : { on_store_failure: configured };
       const records = [policy(), policy({ type: 'tokens' })];
-      const { send, hooks } = await enforce(records, { limiter, options });
+      const { send, hooks } = await enforce(records, { counters, options });
       await hooks.settled?.(await send(), testOutcome());
-      assert.deepEqual(told, [configured ?? 'local'], 'it is one decision');
+      assert.deepEqual(told, [configured ?? 'local', configured ?? 'local']);
     });
   }
 
   test('is told whose windows they are', async () => {
     const groups: unknown[] = [];
-    const limiter: Limiter = {
-      admit: ({ requests }) => void groups.push(...(requests?.windows ?? []).map(({ group }) => group)),
+    const counters: Counters = {
+      take(windows) {
+        groups.push(...windows.map(({ group }) => group));
+        return { allowed: true, refusedBy: -1, windows: [] };
+      },
+      adjust: () => undefined,
     };
-    const { send } = await enforce([policy()], { limiter });
+    const { send } = await enforce([policy()], { counters });
     await send();
     assert.deepEqual(groups, ['org-1']);
   });

@@ -1,3 +1,5 @@
+import { listOfValues } from '../../core/organisation/policies.ts';
+import type { PolicyCondition } from '../../core/ports/record-kinds.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
 import type { Window } from '../../core/ports/counters.ts';
 import { budgetOfPolicy, limitWords, windowMsOf } from '../../core/access/limit-charges.ts';
@@ -73,11 +75,12 @@ type RatePolicyRecord = StoredRecord<'rate_limit_policy'>;
 type UsagePolicyRecord = StoredRecord<'usage_limit_policy'>;
 type PolicyRecord = RatePolicyRecord | UsagePolicyRecord;
 
+type Matches = (said: string) => boolean;
+
 interface Condition {
   readonly read: Read;
-  readonly value: string;
-  /** `value` is a beginning. */
-  readonly isPrefix: boolean;
+  readonly matches: Matches;
+  readonly excludes: Matches | undefined;
 }
 
 /** Which requests a stored policy is about, and what it counts together. */
@@ -96,9 +99,9 @@ class PolicyRules {
 
   /** Whether the policy is about this request: all of its conditions hold. */
   applies(subject: Subject): boolean {
-    for (const { read, value, isPrefix } of this.#conditions) {
+    for (const { read, matches, excludes } of this.#conditions) {
       const said = read(subject);
-      if (said === '' || !(isPrefix ? said.startsWith(value) : said === value)) return false;
+      if (said === '' || !matches(said) || excludes?.(said) === true) return false;
     }
     return true;
   }
@@ -231,9 +234,20 @@ export class PolicySets {
   }
 }
 
-function compile({ key, value }: { readonly key: string; readonly value: string }): Condition {
-  const isPrefix = value.endsWith('*');
-  return { read: readerOf(key) ?? nothing, value: isPrefix ? value.slice(0, -1) : value, isPrefix };
+function compile({ key, value, excludes }: PolicyCondition): Condition {
+  return {
+    read: readerOf(key) ?? nothing,
+    matches: matcherOf(listOfValues(value)),
+    excludes: excludes === undefined ? undefined : matcherOf(listOfValues(excludes)),
+  };
+}
+
+/** Whether a text is one of the values, or begins as one that ends in `*` does. */
+function matcherOf(values: readonly string[]): Matches {
+  const whole = new Set(values.filter((value) => !value.endsWith('*')));
+  const beginnings = values.filter((value) => value.endsWith('*')).map((value) => value.slice(0, -1));
+  if (beginnings.length === 0) return (said) => whole.has(said);
+  return (said) => whole.has(said) || beginnings.some((beginning) => said.startsWith(beginning));
 }
 
 function nothing(): string {

@@ -14,9 +14,15 @@ const reads: Readonly<Record<PolicyKey, Read>> = {
   config: (subject) => subject.config,
   prompt: (subject) => subject.prompt,
   model: (subject) => subject.model,
+  endpoint_type: ({ context }) => context.endpoint.id,
 };
 const ofBody: ReadonlySet<string> = new Set<PolicyKey>(['virtual_key', 'provider', 'model']);
-const ofGateway: ReadonlySet<string> = new Set<PolicyKey>(['api_key', 'workspace_id', 'organisation_id']);
+const ofGateway: ReadonlySet<string> = new Set<PolicyKey>([
+  'api_key',
+  'workspace_id',
+  'organisation_id',
+  'endpoint_type',
+]);
 
 /** Reads what a key of a rule is about; undefined for a key that there is not. */
 export function readerOf(key: string): Read | undefined {

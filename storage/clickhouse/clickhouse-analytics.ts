@@ -7,8 +7,6 @@ import type {
   FeedbackSeries,
   FeedbackSeriesQuery,
   GroupQuery,
-  KeyUsage,
-  KeyUsageQuery,
   LogQuery,
   LogRecord,
   NewLogs,
@@ -22,11 +20,10 @@ import type {
 } from '../../core/ports/analytics.ts';
 import type { JournalTable } from '../../core/ports/journal.ts';
 import type { BodyRow, FeedbackRow, RequestRow } from '../../core/ports/request-row.ts';
-import { checkRange, inWindow, moment, moments, visible } from './filter-sql.ts';
+import { inWindow, moments, visible } from './filter-sql.ts';
 import { costsByDay } from './costs-by-day.ts';
 import { feedbackSeries, series } from './series.ts';
 import { groups } from './groups.ts';
-import { keyUsageSql, type KeyUsageRow } from './usage-sql.ts';
 import { countLogs, logs, newLogs } from './list-logs.ts';
 import { bodyColumns, feedbackColumns, requestColumns } from './row-columns.ts';
 import { selectOf, type QueryBounds, type Select } from './select.ts';
@@ -57,8 +54,6 @@ const inserts: Readonly<Record<JournalTable, string>> = {
   feedback: 'INSERT INTO feedback FORMAT JSONEachRow',
 };
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-const maxKeys = 100;
-const usageSeconds = 5;
 /** They travel in the query string, which a server takes up to a megabyte of. */
 const idsAtOnce = 1000;
 
@@ -181,19 +176,6 @@ export class ClickHouseAnalytics implements Analytics {
 
   #reach(): UsageReach {
     return { completeFrom: this.#rolledUpFrom, keptFrom: Date.now() - this.#rawKeptMs };
-  }
-
-  async usageOfKeys({ keys, to, visibility }: KeyUsageQuery): Promise<ReadonlyMap<string, KeyUsage>> {
-    checkRange('keys', keys.length, maxKeys);
-    if (keys.length === 0) return new Map();
-    const since = keys.map((key) => moment(key.since));
-    const { where, parameters } = visible({ from: Math.min(...since), to }, visibility);
-    const rows = await this.#select<KeyUsageRow>(
-      keyUsageSql(where),
-      { ...parameters, keys: keys.map(({ id }) => id), since },
-      { seconds: usageSeconds },
-    );
-    return new Map(rows.map((row) => [row.usage_key, { cost: row.usage_cost, tokens: row.usage_tokens }]));
   }
 
   async requestById(id: string, window: TimeWindow, visibility: Visibility): Promise<LogRecord | undefined> {

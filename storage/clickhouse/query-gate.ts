@@ -38,7 +38,6 @@ export function gateQueries(
     trace: (id, window, visibility) =>
       gate.run('trace', visibility, () => store.trace(id, window, visibility)),
     traces: (query) => gate.run('traces', query.visibility, () => store.traces(query)),
-    usageOfKeys: (query) => gate.run('usage_of_keys', query.visibility, () => store.usageOfKeys(query)),
     requestById: (id, window, visibility) =>
       gate.run('request_by_id', visibility, () => store.requestById(id, window, visibility)),
     feedbackById: (id, window, visibility) =>

@@ -47,7 +47,6 @@ test('a server that is away refuses everything with the reason, until an attempt
     () => analytics.ping(),
     () => analytics.insert('requests', new Uint8Array(1), 't'),
     () => analytics.groups({ by: 'model', columns: [], window, visibility, limit: 1, offset: 0 }),
-    () => analytics.usageOfKeys({ keys: [{ id: 'k', since: 0 }], to: 1, visibility }),
     () => analytics.requestById('x', window, visibility),
     () => analytics.feedbackById('x', window, visibility),
   ];

@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
-import type { Analytics, KeyUsage, KeyUsageQuery, LogRecord } from '../../core/ports/analytics.ts';
+import type { Analytics, LogRecord } from '../../core/ports/analytics.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { FeedbackRow } from '../../core/ports/request-row.ts';
 import type { Log } from '../../core/ports/log.ts';
@@ -109,10 +109,6 @@ class WaitingAnalytics implements Analytics {
 
   traces(...query: Parameters<Analytics['traces']>): ReturnType<Analytics['traces']> {
     return this.#store?.traces(...query) ?? this.#refuse();
-  }
-
-  usageOfKeys(query: KeyUsageQuery): Promise<ReadonlyMap<string, KeyUsage>> {
-    return this.#store?.usageOfKeys(query) ?? this.#refuse();
   }
 
   requestById(...wanted: Parameters<Analytics['requestById']>): Promise<LogRecord | undefined> {

@@ -303,7 +303,7 @@ class LocalJobs implements Jobs {
     const now = this.options.clock.now();
     if (outcome === 'retried') {
       const failed = stored.failed + 1;
-      this.put({ ...stored, failed, due: now + this.registry.waitMs(failed) });
+      this.put({ ...stored, failed, due: now + this.registry.waitMs(stored.name, failed) });
       return;
     }
     if (outcome === 'given_up') this.giveUp(stored);

@@ -33,7 +33,6 @@ class TestClock {
 /** A ledger as the store keeps one, in memory. */
 class TestLedger implements UsageLedger {
   readonly rows = new Map<string, UsageRow & { change: number }>();
-  readonly claims = new Set<string>();
   readonly isShared = true;
   isAway = false;
   exchanges = 0;
@@ -46,19 +45,21 @@ class TestLedger implements UsageLedger {
     if (this.isAway) return Promise.reject(new Error('away'));
     this.meanwhile();
     for (const { key, organisationId, epoch, added } of deltas) {
-      const row = this.rows.get(key) ?? { key, organisationId, epoch: 0, used: 0 };
+      const claimed = { threshold: '', exhausted: '' };
+      const row = this.rows.get(key) ?? { key, organisationId, epoch: 0, used: 0, claimed };
       if (epoch < row.epoch) continue;
       const used = epoch > row.epoch ? added : row.used + added;
-      this.rows.set(key, { key, organisationId, epoch, used, change: ++this.#changes });
+      this.rows.set(key, { ...row, epoch, used, change: ++this.#changes });
     }
     const rows = [...this.rows.values()].filter(({ change }) => change > Number(after || 0));
     return Promise.resolve({ rows, mark: String(this.#changes) });
   }
 
   claim({ key, kind, mark }: AlertClaim): Promise<boolean> {
-    const isFirst = !this.claims.has(`${key} ${kind} ${mark}`);
-    this.claims.add(`${key} ${kind} ${mark}`);
-    return Promise.resolve(isFirst);
+    const row = this.rows.get(key);
+    if (row === undefined || row.claimed[kind] === mark) return Promise.resolve(false);
+    this.rows.set(key, { ...row, claimed: { ...row.claimed, [kind]: mark } });
+    return Promise.resolve(true);
   }
 }
 
@@ -90,7 +91,7 @@ function open({ clock = new TestClock(), ledger = new TestLedger() } = {}) {
   });
   /** Uses so much at once; false when it was refused. */
   const use = (of: Budget, amount: number): boolean => {
-    const result = budgets.reserve([of], 1);
+    const result = budgets.reserve([of], tokens(1));
     if (isRefusal(result)) return false;
     result.settle({ cost: amount, tokens: amount, requests: 1 });
     return true;
@@ -102,7 +103,7 @@ describe('budgets', () => {
   test('admit while something is left, and not when it is used up', () => {
     const { budgets, use } = open();
     assert.equal(use(budget(20), 32), true);
-    const refused = budgets.reserve([budget(20)], 1);
+    const refused = budgets.reserve([budget(20)], tokens(1));
     assert.ok(isRefusal(refused));
     assert.deepEqual([refused.isExhausted, refused.used, refused.resetsAt], [true, 32, undefined]);
     assert.equal(use(budget(40), 1), true, 'a higher limit lets it in at once');
@@ -111,24 +112,24 @@ describe('budgets', () => {
 
   test('what requests under way have reserved is not given to others, and comes back', () => {
     const { budgets } = open();
-    const first = budgets.reserve([budget(20)], 30);
+    const first = budgets.reserve([budget(20)], tokens(30));
     assert.ok(!isRefusal(first));
-    const second = budgets.reserve([budget(20)], 1);
+    const second = budgets.reserve([budget(20)], tokens(1));
     assert.ok(isRefusal(second));
     assert.equal(second.isExhausted, false);
     first.settle(none);
     first.settle(tokens(50));
-    assert.ok(!isRefusal(budgets.reserve([budget(20)], 1)), 'settling counts once');
+    assert.ok(!isRefusal(budgets.reserve([budget(20)], tokens(1))), 'settling counts once');
   });
 
   test('of several budgets all are charged, or none', () => {
     const { budgets, use } = open();
     const small = budget(1, { key: 'small' });
     assert.equal(use(small, 5), true);
-    const refused = budgets.reserve([budget(100), small], 60);
+    const refused = budgets.reserve([budget(100), small], tokens(60));
     assert.ok(isRefusal(refused));
     assert.equal(refused.budget, small);
-    const other = budgets.reserve([budget(100)], 60);
+    const other = budgets.reserve([budget(100)], tokens(60));
     assert.ok(!isRefusal(other), 'the refused request reserved nothing');
   });
 
@@ -177,7 +178,7 @@ describe('budgets', () => {
   test('switched off they refuse and count nothing', () => {
     const budgets = createBudgets({ clock: new TestClock(), log: recordingLog(), enforces: false });
     for (let i = 0; i < 3; i++) {
-      const result = budgets.reserve([budget(1)], 1);
+      const result = budgets.reserve([budget(1)], tokens(1));
       assert.ok(!isRefusal(result));
       result.settle(tokens(5));
     }
@@ -209,30 +210,54 @@ describe('budgets', () => {
     assert.equal(ledger.rows.get('key:o:k')?.used, 30);
   });
 
-  test('each crossing is told once, by one process, and again after a higher limit or a new period', async () => {
+  test('each process tells a crossing once, and again after a higher limit or a new period', async () => {
     const clock = new TestClock();
     const ledger = new TestLedger();
     const all = [open({ clock, ledger }), open({ clock, ledger })] as const;
-    const told = (): string[] =>
-      all.flatMap(({ alerts }) => alerts.map(({ kind, limit }) => `${kind} ${limit}`));
-    const syncAll = async (): Promise<void> => {
+    /** What both have told since they were asked last: the same. */
+    const told = async (): Promise<string[]> => {
       for (let i = 0; i < 2; i++) for (const { budgets } of all) await budgets.sync();
+      const [here, there] = all.map(({ alerts }) => alerts.splice(0).map(({ id }) => id));
+      assert.deepEqual(here, there);
+      return here ?? [];
     };
-    const of = (limit: number): Budget =>
-      budget(limit, { threshold: 10, period: budgetPeriod({ periodicResetDays: 1 }, 0) });
+    const of = (limit: number, threshold: number | undefined = 10): Budget =>
+      budget(limit, { threshold, period: budgetPeriod({ periodicResetDays: 1 }, 0) });
+    const start = clock.time - (clock.time % day);
     for (const { use } of all) use(of(20), 6);
-    await syncAll();
-    assert.deepEqual(told(), ['threshold 20']);
+    assert.deepEqual(await told(), [`key:o:k:threshold:${start}:20:10`]);
     for (const { use } of all) use(of(20), 6);
-    await syncAll();
-    assert.deepEqual(told().sort(), ['exhausted 20', 'threshold 20']);
-    assert.equal(all[0].use(of(30), 10), true);
-    await syncAll();
-    assert.deepEqual(told().sort(), ['exhausted 20', 'exhausted 30', 'threshold 20', 'threshold 30']);
+    assert.deepEqual(await told(), [`key:o:k:exhausted:${start}:20`]);
+    for (const { use } of all) use(of(20), 1);
+    assert.deepEqual(await told(), []);
+    for (const { use } of all) use(of(40), 4);
+    assert.deepEqual(await told(), [`key:o:k:threshold:${start}:40:10`]);
+    for (const { use } of all) assert.equal(use(of(30), 1), false);
+    const lowered = [`key:o:k:threshold:${start}:30:10`, `key:o:k:exhausted:${start}:30`];
+    assert.deepEqual(await told(), lowered, 'a lowered limit is crossed without any use');
     clock.time += day;
-    all[1].use(of(30), 12);
-    await syncAll();
-    assert.equal(told().filter((line) => line === 'threshold 30').length, 2);
+    for (const { use } of all) use(of(30), 6);
+    assert.deepEqual(await told(), [`key:o:k:threshold:${start + day}:30:10`]);
+  });
+
+  test('after a restart a crossing is told again unless it was claimed', async () => {
+    const ledger = new TestLedger();
+    const of = budget(20, { threshold: 10 });
+    const before = open({ ledger });
+    before.use(of, 32);
+    await before.budgets.close();
+    const told = before.alerts.map(({ kind }) => kind);
+    assert.deepEqual(told, ['threshold', 'exhausted']);
+    const [threshold] = before.alerts;
+    assert.ok(threshold && (await ledger.claim({ ...threshold, by: 'here' })));
+    const after = open({ ledger });
+    await after.budgets.start();
+    assert.equal(after.use(of, 1), false);
+    await after.budgets.close();
+    assert.deepEqual(
+      after.alerts.map(({ kind }) => kind),
+      ['exhausted'],
+    );
   });
 
   test('property: what is used never goes over the limit by more than what was under way', () => {
@@ -260,7 +285,7 @@ describe('budgets', () => {
           if ('waits' in one) clock.time += one.waits * 3_600_000;
           else if ('expected' in one) {
             const exhausted = model.some(({ used }, index) => used >= (bounds[index] as number));
-            const result = budgets.reserve(all, one.expected);
+            const result = budgets.reserve(all, tokens(one.expected));
             if (isRefusal(result)) {
               assert.equal(result.isExhausted, exhausted);
               assert.ok(exhausted || underWay.length > 0, 'nothing stands in the way');

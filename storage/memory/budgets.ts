@@ -1,20 +1,21 @@
-import {
-  type Budget,
-  type BudgetAmounts,
-  type BudgetCount,
-  type BudgetRefusal,
-  type BudgetReservation,
-  type BudgetUsage,
-  type LocalBudgets,
-  shownUnits,
-  type UsageDelta,
-  type UsageLedger,
-  type UsageAlerts,
-  wholeUnits,
+import type {
+  Budget,
+  BudgetAmounts,
+  BudgetRefusal,
+  BudgetReservation,
+  Budgets,
+  BudgetUnit,
+  BudgetUsage,
+  UsageDelta,
+  UsageLedger,
+  UsageAlerts,
+  UsageCrossing,
 } from '../../core/ports/budgets.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
 
+/** Usage is counted in whole numbers: a billion of them is a US dollar. */
+const perDollar = 1e9;
 const syncMs = 1000;
 /** The share that a new request has in what is expected of the next one. */
 const learning = 0.2;
@@ -22,7 +23,7 @@ const learning = 0.2;
 const mostAtOnce = 5000;
 
 /** What is counted of one budget. Whole units. */
-class Count implements BudgetCount {
+class Count {
   readonly key: string;
   readonly organisationId: string;
   /** When what is counted began; what is used before it does not count. */
@@ -37,9 +38,8 @@ class Count implements BudgetCount {
   isDirty = false;
   /** The last budget that was counted here: its limits are those that alerts are about. Set before a crossing is noted. */
   budget: Budget | undefined;
-  /** Alerts that have been told or claimed, with their marks. */
-  thresholdMark = '';
-  exhaustedMark = '';
+  /** The last crossings that were told here, or claimed somewhere: their marks. */
+  readonly told = { threshold: '', exhausted: '' };
 
   constructor(key: string, organisationId: string) {
     this.key = key;
@@ -56,19 +56,6 @@ class Count implements BudgetCount {
     this.used = 0;
     this.pending = 0;
   }
-
-  /** What the budget's requests usually use; before that is known, what is expected of this one. */
-  amountFor(tokens: number): number {
-    const { budget, usual } = this;
-    if (budget?.unit === 'requests') return 1;
-    if (usual > 0) return Math.ceil(usual);
-    return budget?.unit === 'tokens' ? wholeUnits(tokens, 'tokens') : 0;
-  }
-
-  learn(epoch: number, used: number): void {
-    this.beginAt(epoch);
-    if (epoch === this.epoch && used > this.used) this.used = used;
-  }
 }
 
 /** What `createBudgets` needs. */
@@ -77,13 +64,14 @@ interface BudgetsOptions {
   readonly log: Log;
   /** Absent: what is counted is forgotten when the process ends. */
   readonly ledger?: UsageLedger | undefined;
+  /** Told of each crossing by every process that sees it, until it is claimed in the ledger. */
   readonly alerts?: UsageAlerts | undefined;
   /** False: everything is admitted, and nothing counted. Default true. */
   readonly enforces?: boolean;
 }
 
 /** Budgets counted in this process. */
-interface CountedBudgets extends LocalBudgets {
+interface CountedBudgets extends Budgets {
   /** Reads the ledger, and begins to exchange with it every second. Resolves after the first time, also when that failed. */
   start(): Promise<void>;
   /** Exchanges with the ledger now. Rejects when it cannot. */
@@ -105,7 +93,7 @@ class MemoryBudgets implements CountedBudgets {
   readonly #log: Log;
   readonly #ledger: UsageLedger | undefined;
   readonly #alerts: UsageAlerts | undefined;
-  readonly enforces: boolean;
+  readonly #enforces: boolean;
   readonly #counts = new Map<string, Count>();
   #dirty: Count[] = [];
   /** Budgets that may have crossed a limit since the last exchange. */
@@ -117,53 +105,43 @@ class MemoryBudgets implements CountedBudgets {
   #isFailing = false;
 
   constructor({ clock, log, ledger, alerts, enforces = true }: BudgetsOptions) {
-    this.enforces = enforces;
+    this.#enforces = enforces;
     this.#clock = clock;
     this.#log = log;
     this.#ledger = ledger;
     this.#alerts = alerts;
   }
 
-  reserve(budgets: readonly Budget[], tokens: number): BudgetReservation | BudgetRefusal {
-    if (!this.enforces) return new Reservation(none, none, none, this.#settle);
+  reserve(budgets: readonly Budget[], expected: BudgetAmounts): BudgetReservation | BudgetRefusal {
+    if (!this.#enforces) return new Reservation(none, none, none, this.#settle);
     const now = this.#clock.now();
     const counts: Count[] = [];
     const amounts: number[] = [];
     let refusal: BudgetRefusal | undefined;
     for (const budget of budgets) {
-      const count = this.#countAt(budget, now);
-      const limit = wholeUnits(budget.limit, budget.unit);
+      const count = this.#countOf(budget);
+      count.beginAt(budget.period(now).start);
+      const limit = whole(budget.limit, budget.unit);
       if (count.used + count.reserved >= limit) {
         const isExhausted = count.used >= limit;
         // An exhausted budget is the reason that a caller has to know; others end by themselves.
         if (refusal === undefined || (isExhausted && !refusal.isExhausted))
           refusal = {
-            isAdmitted: false,
             budget,
             isExhausted,
-            used: shownUnits(count.used, budget.unit),
+            used: shown(count.used, budget.unit),
             resetsAt: budget.period(now).end,
           };
+        // Lowered limits are crossed without any use, and what a restart kept from being told is told now.
+        this.#look(count, budget);
         continue;
       }
       counts.push(count);
-      amounts.push(count.amountFor(tokens));
+      amounts.push(expectedOf(count, budget.unit, expected));
     }
     if (refusal !== undefined) return refusal;
     counts.forEach((count, index) => (count.reserved += amounts[index] as number));
     return new Reservation(budgets, counts, amounts, this.#settle);
-  }
-
-  hold(budgets: readonly Budget[], amounts: readonly number[]): BudgetReservation {
-    if (!this.enforces) return new Reservation(none, none, none, this.#settle);
-    const now = this.#clock.now();
-    const counts = budgets.map((budget) => this.#countAt(budget, now));
-    counts.forEach((count, index) => (count.reserved += amounts[index] as number));
-    return new Reservation(budgets, counts, amounts, this.#settle);
-  }
-
-  countOf(budget: Budget): Count {
-    return this.#countAt(budget, this.#clock.now());
   }
 
   usage({ key, unit, limit, period }: Pick<Budget, 'key' | 'unit' | 'limit' | 'period'>): BudgetUsage {
@@ -173,8 +151,8 @@ class MemoryBudgets implements CountedBudgets {
     const used = isOld ? 0 : count.used;
     const epoch = Math.max(start, count?.epoch ?? 0);
     return {
-      used: shownUnits(used, unit),
-      isExhausted: used >= wholeUnits(limit, unit),
+      used: shown(used, unit),
+      isExhausted: used >= whole(limit, unit),
       lastResetAt: epoch === 0 ? undefined : epoch,
     };
   }
@@ -185,12 +163,10 @@ class MemoryBudgets implements CountedBudgets {
     return found;
   }
 
-  async reset(key: string, organisationId: string): Promise<number> {
-    // Later than what is there, also when this millisecond has begun it.
-    const epoch = Math.max(this.#clock.now(), (this.#counts.get(key)?.epoch ?? 0) + 1);
+  async reset(key: string, organisationId: string): Promise<void> {
+    const epoch = this.#clock.now();
     await this.#ledger?.exchange([{ key, organisationId, epoch, added: 0 }], this.#mark);
     this.#counts.get(key)?.restart(epoch);
-    return epoch;
   }
 
   async start(): Promise<void> {
@@ -225,12 +201,11 @@ class MemoryBudgets implements CountedBudgets {
     this.#look(count, budget);
   };
 
-  #countAt(budget: Budget, now: number): Count {
+  #countOf(budget: Budget): Count {
     const { key, organisationId } = budget;
     let count = this.#counts.get(key);
     if (count === undefined) this.#counts.set(key, (count = new Count(key, organisationId)));
     count.budget = budget;
-    count.beginAt(budget.period(now).start);
     return count;
   }
 
@@ -242,7 +217,7 @@ class MemoryBudgets implements CountedBudgets {
 
   /** Notes a budget whose use is beyond what it alerts about. */
   #look(count: Count, { unit, limit, threshold = Infinity }: Budget): void {
-    if (this.#alerts !== undefined && count.used >= wholeUnits(Math.min(limit, threshold), unit))
+    if (this.#alerts !== undefined && count.used >= whole(Math.min(limit, threshold), unit))
       this.#crossed.add(count);
   }
 
@@ -277,7 +252,7 @@ class MemoryBudgets implements CountedBudgets {
         throw error;
       }
     }
-    await this.#tellCrossings();
+    this.#tellCrossings();
   }
 
   async #exchangePart(ledger: UsageLedger): Promise<void> {
@@ -292,9 +267,11 @@ class MemoryBudgets implements CountedBudgets {
     try {
       const { rows, mark } = await ledger.exchange(deltas, this.#mark);
       this.#mark = mark;
-      for (const { key, organisationId, epoch, used } of rows) {
+      for (const { key, organisationId, epoch, used, claimed } of rows) {
         let count = this.#counts.get(key);
         if (count === undefined) this.#counts.set(key, (count = new Count(key, organisationId)));
+        count.told.threshold ||= claimed.threshold;
+        count.told.exhausted ||= claimed.exhausted;
         count.beginAt(epoch);
         if (count.epoch !== epoch) continue;
         // What was counted here meanwhile is not in the row.
@@ -311,25 +288,19 @@ class MemoryBudgets implements CountedBudgets {
     }
   }
 
-  async #tellCrossings(): Promise<void> {
+  #tellCrossings(): void {
     for (const count of this.#crossed) {
       const { threshold, limit, unit } = count.budget as Budget;
-      if (threshold !== undefined && count.used >= wholeUnits(threshold, unit))
-        await this.#tell(count, 'threshold', `${count.epoch}:${limit}:${threshold}`);
-      if (count.used >= wholeUnits(limit, unit))
-        await this.#tell(count, 'exhausted', `${count.epoch}:${limit}`);
-      // One that could not be claimed is tried again at the next exchange.
-      this.#crossed.delete(count);
+      if (threshold !== undefined && count.used >= whole(threshold, unit))
+        this.#tell(count, 'threshold', `${count.epoch}:${limit}:${threshold}`);
+      if (count.used >= whole(limit, unit)) this.#tell(count, 'exhausted', `${count.epoch}:${limit}`);
     }
+    this.#crossed.clear();
   }
 
-  async #tell(count: Count, kind: 'threshold' | 'exhausted', mark: string): Promise<void> {
-    const told = kind === 'threshold' ? count.thresholdMark : count.exhaustedMark;
-    if (told === mark) return;
-    const isFirst = (await this.#ledger?.claim({ key: count.key, kind, mark })) ?? true;
-    if (kind === 'threshold') count.thresholdMark = mark;
-    else count.exhaustedMark = mark;
-    if (!isFirst) return;
+  #tell(count: Count, kind: UsageCrossing['kind'], mark: string): void {
+    if (count.told[kind] === mark) return;
+    count.told[kind] = mark;
     const budget = count.budget as Budget;
     const { organisationId, subject, unit, limit, threshold } = budget;
     const { workspaceId, emails, ...named } = subject;
@@ -337,13 +308,15 @@ class MemoryBudgets implements CountedBudgets {
     this.#alerts?.crossed({
       id: `${count.key}:${kind}:${mark}`,
       kind,
+      key: count.key,
+      mark,
       organisationId,
       workspaceId,
       subject: named,
       unit,
       limit,
       threshold,
-      used: shownUnits(count.used, unit),
+      used: shown(count.used, unit),
       resetsAt: budget.period(at).end,
       at,
       ...(emails !== undefined && { emails }),
@@ -356,7 +329,7 @@ const none: readonly never[] = [];
 type Settle = (budget: Budget, count: Count, reserved: number, used: number) => void;
 
 class Reservation implements BudgetReservation {
-  readonly isAdmitted = true;
+  readonly reserved: BudgetAmounts;
   readonly #budgets: readonly Budget[];
   readonly #counts: readonly Count[];
   readonly #amounts: readonly number[];
@@ -373,23 +346,32 @@ class Reservation implements BudgetReservation {
     this.#counts = counts;
     this.#amounts = amounts;
     this.#settle = settle;
-  }
-
-  get reserved(): BudgetAmounts {
     const reserved = { cost: 0, tokens: 0, requests: 0 };
-    const amounts = this.#amounts;
-    this.#budgets.forEach(
-      ({ unit }, index) => (reserved[unit] ||= shownUnits(amounts[index] as number, unit)),
-    );
-    return reserved;
+    budgets.forEach(({ unit }, index) => (reserved[unit] ||= shown(amounts[index] as number, unit)));
+    this.reserved = reserved;
   }
 
   settle(used: BudgetAmounts): void {
     if (this.#isSettled) return;
     this.#isSettled = true;
     this.#budgets.forEach((budget, index) => {
-      const amount = wholeUnits(used[budget.unit], budget.unit);
+      const amount = whole(used[budget.unit], budget.unit);
       this.#settle(budget, this.#counts[index] as Count, this.#amounts[index] as number, amount);
     });
   }
+}
+
+/** What the budget's requests usually use; before that is known, what is expected of this one. */
+function expectedOf(count: Count, unit: BudgetUnit, expected: BudgetAmounts): number {
+  if (unit === 'requests') return 1;
+  return Math.ceil(count.usual > 0 ? count.usual : whole(expected[unit], unit));
+}
+
+function whole(amount: number, unit: BudgetUnit): number {
+  if (!Number.isFinite(amount)) return 0;
+  return unit === 'cost' ? Math.round(amount * perDollar) : Math.ceil(amount);
+}
+
+function shown(amount: number, unit: BudgetUnit): number {
+  return unit === 'cost' ? amount / perDollar : amount;
 }

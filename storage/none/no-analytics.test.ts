@@ -16,7 +16,6 @@ test('without a store: queries say why and what to do, nothing is stored, and al
     analytics.groups({ by: 'model', columns: [], window, visibility, limit: 1, offset: 0 }),
     refusal,
   );
-  await assert.rejects(analytics.usageOfKeys({ keys: [], to: 1, visibility }), refusal);
   await assert.rejects(analytics.requestById('id', window, visibility), refusal);
   await assert.rejects(analytics.feedbackById('id', window, visibility), refusal);
   await analytics.ping();

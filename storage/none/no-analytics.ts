@@ -15,7 +15,6 @@ export function createNoAnalytics(): Analytics {
     storedIds: refuse,
     costsByDay: refuse,
     groups: refuse,
-    usageOfKeys: refuse,
     series: refuse,
     feedbackSeries: refuse,
     logs: refuse,

@@ -1,4 +1,4 @@
-import { and, asc, eq, gte, ne, sql } from 'drizzle-orm';
+import { and, asc, eq, gte, ne, or, sql } from 'drizzle-orm';
 import type { AlertClaim, UsageLedger, UsageRow } from '../../core/ports/budgets.ts';
 import type { Database } from './database.ts';
 import { budgetUsage } from './schema.ts';
@@ -42,18 +42,30 @@ export function createUsageLedger(database: Database): UsageLedger {
         );
       return readSince(database, after);
     },
-    async claim({ key, kind, mark }: AlertClaim) {
+    async claim({ key, organisationId, kind, mark, by }: AlertClaim) {
       const column = kind === 'threshold' ? budgetUsage.thresholdMark : budgetUsage.exhaustedMark;
+      const claim = `${mark}#${by}`;
+      const marked = kind === 'threshold' ? { thresholdMark: claim } : { exhaustedMark: claim };
       const claimed = await database.query((statements) =>
         statements
-          .update(budgetUsage)
-          .set(kind === 'threshold' ? { thresholdMark: mark } : { exhaustedMark: mark })
-          .where(and(eq(budgetUsage.key, key), ne(column, mark)))
+          .insert(budgetUsage)
+          // What is used may be stored later than the claim.
+          .values({ key, organisationId, epoch: 0, used: 0, updatedAt: sql`clock_timestamp()`, ...marked })
+          .onConflictDoUpdate({
+            target: budgetUsage.key,
+            set: marked,
+            setWhere: or(ne(markOf(column), mark), eq(column, claim)),
+          })
           .returning({ key: budgetUsage.key }),
       );
       return claimed.length > 0;
     },
   };
+}
+
+/** What is stored of a claim is its mark, and behind a `#` who claimed it. */
+function markOf(column: typeof budgetUsage.thresholdMark | typeof budgetUsage.exhaustedMark) {
+  return sql<string>`split_part(${column}, '#', 1)`;
 }
 
 /** Rows that changed since a mark, which is the store's time at the last look; an empty one is the beginning. */
@@ -71,6 +83,10 @@ async function readSince(
           organisationId: budgetUsage.organisationId,
           epoch: budgetUsage.epoch,
           used: budgetUsage.used,
+          claimed: {
+            threshold: markOf(budgetUsage.thresholdMark),
+            exhausted: markOf(budgetUsage.exhaustedMark),
+          },
         })
         .from(budgetUsage)
         .where(

@@ -203,7 +203,9 @@ class BullmqJobs implements SharedJobs {
       stalledInterval: lockMs,
       maxStalledCount: mostDeaths,
       runRetryDelay: tryAgainMs,
-      settings: { backoffStrategy: (failed) => this.registry.waitMs(failed) },
+      settings: {
+        backoffStrategy: (failed, _type, _error, job) => this.registry.waitMs(job?.name ?? '', failed),
+      },
     });
     worker.on('error', (error) => this.connection.failed(error));
     this.worker = worker;

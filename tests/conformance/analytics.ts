@@ -14,7 +14,6 @@ import { rejectsPoisonedRows } from './analytics-poisoned.ts';
 import { storesExactlyOnce } from './analytics-once.ts';
 import { storesRowsOfFiles } from './analytics-files.ts';
 import { storesRows } from './analytics-rows-back.ts';
-import { countsUsageOfKeys } from './analytics-usage.ts';
 import { showsOnlyOnesOwn } from './analytics-visibility.ts';
 
 /** An analytics store opened for the suite, and how to close it again. */
@@ -50,7 +49,6 @@ export function analyticsConformance(name: string, open: () => Promise<OpenedAna
     agreesWithRows(current);
     filtersRows(current);
     tellsFeedbackSeries(current);
-    countsUsageOfKeys(current);
     keepsFeedback(current);
     listsLogs(current);
     searchesTexts(current);

@@ -120,6 +120,71 @@ describe('a usage limit is enforced', () => {
     );
   });
 
+  test('and shown and begun anew: of a key, a workspace, a provider, a virtual key, an access', async () => {
+    const { workspace: workspace_id, key, keyId } = await makePremises(weir.url, 'Reset');
+    const once = { type: 'requests', credit_limit: 1, alert_threshold: null };
+    const integration = { name: 'R', slug: 'reset', ai_provider_id: 'mock', create_default_provider: false };
+    await operate(weir.url, { path: '/integrations', body: integration });
+    const access = '/integrations/reset/workspaces';
+    const one = (said: object) => ({ workspaces: [{ id: workspace_id, enabled: true, ...said }] });
+    const provided = { slug: 'again', name: 'Again', integration_id: 'reset', workspace_id };
+    const virtual = { slug: 'virtual', name: 'Virtual', provider: 'mock', key: 'k', workspace_id };
+    await operate(weir.url, { method: 'PUT', path: access, body: one({}) });
+    await operate(weir.url, { path: '/providers', body: provided });
+    await operate(weir.url, { path: '/virtual-keys', body: virtual });
+    const at = `?workspace_id=${workspace_id}`;
+    const reset = { reset_usage: true };
+    const places: [path: string, header: string, limit: object, none: object, again: object][] = [
+      [`/api-keys/${keyId}`, 'mock', { usage_limits: once }, { usage_limits: null }, reset],
+      [`/admin/workspaces/${workspace_id}`, 'mock', { usage_limits: [once] }, { usage_limits: [] }, reset],
+      [`/providers/again${at}`, '@again', { usage_limits: once }, { usage_limits: null }, reset],
+      [`/virtual-keys/virtual${at}`, '@virtual', { usage_limits: once }, { usage_limits: null }, reset],
+      [access, '@again', one({ usage_limits: [once] }), one({ usage_limits: [] }), one(reset)],
+    ];
+    for (const [path, provider, limit, none, again] of places) {
+      const put = (body: object) => operate(weir.url, { method: 'PUT', path, body });
+      const shown = async () => {
+        const { workspaces, status, usage_limits: limits } = await operate(weir.url, { path });
+        const [first] = [workspaces?.[0].usage_limits ?? limits].flat();
+        return [first.current_usage, first.credit_limit, status];
+      };
+      await put(limit);
+      const headers = { 'x-service-provider': provider };
+      await eventually(async () => ((await statusOf(key, headers)) === 412 ? true : undefined));
+      const hasStatus = path.startsWith('/api-keys') || path.includes(at);
+      assert.deepEqual(
+        (await shown()).slice(0, hasStatus ? 3 : 2),
+        [1, 1, 'exhausted'].slice(0, hasStatus ? 3 : 2),
+        path,
+      );
+      await put(again);
+      assert.equal((await shown())[0], 0, path);
+      assert.equal(await statusOf(key, headers), 200, path);
+      await put(none);
+      await eventually(async () => ((await statusOf(key, headers)) === 200 ? true : undefined));
+    }
+  });
+
+  test('of a workspace by the week and by the month, each by itself', async () => {
+    const { workspace, key } = await makePremises(weir.url, 'Two periods');
+    const limits = [
+      { type: 'requests', credit_limit: 2, periodic_reset: 'monthly' },
+      { type: 'requests', credit_limit: 3, periodic_reset: 'weekly' },
+    ];
+    const path = `/admin/workspaces/${workspace}`;
+    await operate(weir.url, { method: 'PUT', path, body: { usage_limits: limits } });
+    const [, , message] = await eventually(async () => {
+      const refused = refusalOf(await ask(key));
+      return refused[0] === 412 ? refused : undefined;
+    });
+    assert.match(
+      String(message),
+      /\(2 requests\) is exhausted: 2 requests used\. It begins anew at \d{4}-\d\d-01T/,
+    );
+    const { usage_limits: shown } = await operate(weir.url, { path });
+    assert.ok(shown.every((one: any) => one.current_usage <= 2));
+  });
+
   test('a fallback goes on where the budget of its first target is exhausted', async () => {
     const { workspace: workspace_id, key } = await makePremises(weir.url, 'Fallback');
     const virtual = { provider: 'mock', key: 'k', workspace_id };

@@ -37,10 +37,8 @@ import { createTokens } from '../../adapters/tokens/tokens.ts';
 import { createMemoryCache } from '../../storage/memory/cache.ts';
 import { createBudgets } from '../../storage/memory/budgets.ts';
 import { createMemoryCounters } from '../../storage/memory/counters.ts';
-import { createMemoryLimiter } from '../../storage/memory/limiter.ts';
 import { createMemoryVectorIndex } from '../../storage/memory/vector-index.ts';
 import { withoutStore } from '../../core/organisation/without-store.ts';
-import { noUsageAlerts } from '../../core/ports/budgets.ts';
 import { testSecrets } from './test-secrets.ts';
 
 /** The moment at which every test clock starts. */
@@ -149,7 +147,6 @@ export function testAnalytics(overrides: Partial<Analytics> = {}): Analytics {
     newLogs: () => Promise.resolve({ records: [], since: '', resume: '', left: 0 }),
     trace: () => Promise.resolve([]),
     traces: () => Promise.resolve({ total: 0, rows: [] }),
-    usageOfKeys: () => Promise.resolve(new Map()),
     requestById: () => Promise.resolve(undefined),
     feedbackById: () => Promise.resolve(undefined),
     ping: () => Promise.resolve(),
@@ -166,14 +163,11 @@ export function testScope(overrides: Partial<Scope> & { keys?: Readonly<Record<s
   const absent = (): never => {
     throw new Error('This part of the scope is not there in plugin tests.');
   };
-  const counters = createMemoryCounters({ clock, log: silent });
-  const budgets = createBudgets({ clock, log: silent });
   const scope: Scope = {
     log: silent,
     clock,
-    counters,
-    limiter: createMemoryLimiter({ counters, budgets }),
-    budgets,
+    counters: createMemoryCounters({ clock, log: silent }),
+    budgets: createBudgets({ clock, log: silent }),
     cache: createMemoryCache({ clock, maxBytes: 1_000_000, maxValueBytes: 100_000 }),
     guardedFetch: { fetch: absent },
     metrics: { counter: absent, gauge: absent, histogram: absent, onScrape: absent, render: absent },
@@ -192,7 +186,6 @@ export function testScope(overrides: Partial<Scope> & { keys?: Readonly<Record<s
     analytics: testAnalytics(),
     resources: undefined,
     exports: undefined,
-    usageAlerts: noUsageAlerts,
     features: readFeatures({}),
     guards: { ids: [], issues: () => undefined },
     dialects,

@@ -2,6 +2,7 @@ import { actionsOf, checksOf } from '../../organisation/guardrails.ts';
 import {
   changedUsage,
   type GivenRules,
+  mapCondition,
   policyRulesOf,
   ratePolicyName,
   unlimited,
@@ -204,13 +205,18 @@ export class FileResources {
   #rules(block: Required<GivenRules>): PolicyRules {
     const { conditions, groupBy } = policyRulesOf(block);
     const { workspaceId, keyId } = this.#place;
-    const named = conditions.map(({ key, value }) => {
-      if (key === 'workspace_id') return { key, value: workspaceId(value) ?? value };
-      if (key === 'api_key') return { key, value: keyId(value) ?? value };
+    const named = (key: string, value: string): string => {
+      if (key === 'workspace_id') return workspaceId(value) ?? value;
+      if (key === 'api_key') return keyId(value) ?? value;
       const isProvider = key === 'provider' || key === 'virtual_key';
-      return { key, value: isProvider && value.startsWith('@') ? value.slice(1) : value };
-    });
-    return { conditions: named, groupBy };
+      return isProvider && value.startsWith('@') ? value.slice(1) : value;
+    };
+    return {
+      conditions: conditions.map((condition) =>
+        mapCondition(condition, (value) => named(condition.key, value)),
+      ),
+      groupBy,
+    };
   }
 
   #record<K extends RecordKind>(

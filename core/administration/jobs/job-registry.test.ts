@@ -18,11 +18,16 @@ function begin() {
 const work = { name: 'mail.send', id: 'a', data: {}, attempt: 1 };
 
 describe('how jobs are done', () => {
-  test('the waits between attempts double up to a minute', () => {
+  test('the waits between attempts double up to a minute, or to what the definition says', () => {
     const { registry } = begin();
+    registry.define({ name: 'mail.send', longestWaitMs: 90_000, handle: () => Promise.resolve() });
     assert.deepEqual(
-      [1, 2, 3, 6, 7, 1000].map((failed) => registry.waitMs(failed)),
+      [1, 2, 3, 6, 7, 1000].map((failed) => registry.waitMs('other', failed)),
       [1000, 2000, 4000, 32_000, 60_000, 60_000],
+    );
+    assert.deepEqual(
+      [1, 7, 8, 1000].map((failed) => registry.waitMs('mail.send', failed)),
+      [1000, 64_000, 90_000, 90_000],
     );
   });
 

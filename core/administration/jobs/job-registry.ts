@@ -37,7 +37,7 @@ export function reportJobs(metrics: Metrics, jobs: Pick<Jobs, 'counts'>): void {
 
 const defaultAttempts = 5;
 const defaultTimeoutMs = 60_000;
-const longestWaitMs = 60_000;
+const defaultLongestWaitMs = 60_000;
 const shortestPeriodMs = 1000;
 const longestId = 255;
 const closingMs = 5000;
@@ -48,7 +48,7 @@ interface JobRegistryOptions {
   readonly log: Log;
   readonly clock: Clock;
   readonly metrics?: Metrics | undefined;
-  /** Wait after the first attempt that fails; it doubles up to a minute. Default 1,000 ms. */
+  /** Wait after the first attempt that fails; it doubles up to the longest one. Default 1,000 ms. */
   readonly firstWaitMs?: number;
 }
 
@@ -96,13 +96,15 @@ export class JobRegistry {
 
   /** See `Jobs.define`. */
   define<T>(definition: JobDefinition<T>): void {
-    const { name, attempts = 1, timeoutMs = 1, onceForMs = 0 } = definition;
+    const { name, attempts = 1, timeoutMs = 1, longestWaitMs = 1, onceForMs = 0 } = definition;
     this.mustBeOpen(name);
     if (!/^[a-z]+(\.[a-z]+)*$/.test(name))
       throw new TypeError(`"${name}" is no name of a job: write lower-case words with dots between them.`);
     if (this.definitions.has(name)) throw new TypeError(`The job "${name}" is defined already.`);
     if (!Number.isInteger(attempts) || attempts < 1 || !(timeoutMs > 0))
       throw new TypeError(`The job "${name}" needs at least 1 attempt and a time limit above 0.`);
+    if (!(longestWaitMs > 0))
+      throw new TypeError(`The job "${name}" waits longer than 0 ms between attempts.`);
     if (!Number.isInteger(onceForMs) || onceForMs < 0)
       throw new TypeError(`The job "${name}" is remembered for a number of milliseconds, 0 at least.`);
     this.definitions.set(name, definition);
@@ -138,10 +140,11 @@ export class JobRegistry {
     return this.definitions.get(name)?.onceForMs ?? 0;
   }
 
-  /** Milliseconds to wait after so many attempts have failed. */
-  waitMs(failed: number): number {
+  /** Milliseconds to wait after so many attempts at a job of this name have failed. */
+  waitMs(name: string, failed: number): number {
     const { firstWaitMs = 1000 } = this.options;
-    return Math.min(longestWaitMs, firstWaitMs * 2 ** Math.min(failed - 1, 30));
+    const longest = this.definitions.get(name)?.longestWaitMs ?? defaultLongestWaitMs;
+    return Math.min(longest, firstWaitMs * 2 ** Math.min(failed - 1, 30));
   }
 
   /** What is stored of a new job's data, as JSON. Throws `TypeError` when the job cannot be stored. */

@@ -44,8 +44,11 @@ const Model = exactly({
   configurations: Free,
   pricing: Type.Optional(exactly({ requestToken: Type.Number(), responseToken: Type.Number() })),
 });
+const ConditionValue = Type.Union([Text, Texts]);
 const rules = {
-  conditions: Type.Array(exactly({ key: Text, value: Text })),
+  conditions: Type.Array(
+    exactly({ key: Text, value: ConditionValue, excludes: Type.Optional(ConditionValue) }),
+  ),
   groupBy: Type.Array(exactly({ key: Text })),
 };
 const Check = exactly({ id: Text, name: Text, isEnabled: Flag, parameters: Free });
@@ -116,7 +119,7 @@ export const recordDataSchemas: DataSchemas = {
   rate_limit_policy: exactly({
     ...rules,
     type: oneOf('requests', 'tokens'),
-    unit: oneOf('rpm', 'rph', 'rpd'),
+    unit: oneOf('rpm', 'rph', 'rpd', 'rpw'),
     value: Type.Number(),
   }),
   usage_limit_policy: exactly({

@@ -1,8 +1,16 @@
-import { budgetPeriod } from '../../../core/access/budget-period.ts';
-import { GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
+import { keyBudgetKey } from '../../../core/access/limit-charges.ts';
+import { type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { ApiKeyDefaults, ApiKeyRecord } from '../../../core/ports/resources.ts';
-import { RateLimits, showUsageLimit } from '../../../core/organisation/limits.ts';
-import { readRateLimits, readUsageLimit, UsageLimitSchema } from '../shared/limits.ts';
+import { RateLimits } from '../../../core/organisation/limits.ts';
+import {
+  areExhausted,
+  readRateLimits,
+  readUsageLimit,
+  ResetUsage,
+  resetUsed,
+  showUsedLimit,
+  UsageLimitSchema,
+} from '../shared/limits.ts';
 import {
   Description,
   Instant,
@@ -16,9 +24,7 @@ import {
 } from '../shared/fields.ts';
 import type { ConfigNames } from '../configs/uses.ts';
 import { readDefaults } from '../workspaces/record.ts';
-import { type ApiKeyType, reachOf } from '../../../core/access/scopes.ts';
-import type { KeyRecord } from '../../../core/ports/directory.ts';
-import type { UsageLimit } from '../../../core/ports/limits.ts';
+import type { ApiKeyType } from '../../../core/access/scopes.ts';
 
 /** What a secret looks like, for the reference. */
 export const secretExample = 'wk_the-new-secret-of-forty-random-characters';
@@ -69,77 +75,16 @@ export const apiKeyExample: Static<typeof ApiKeyReply> = {
   object: 'api-key',
 };
 
-/** When the present period of a usage limit began (see `budgetPeriod`); never before `createdAt`. */
-export function periodStart(limit: UsageLimit, createdAt: number, now: number): number {
-  return Math.max(createdAt, budgetPeriod(limit, createdAt)(now).start);
-}
-
-/** What keys with a usage limit have used since its period began, by key, in the limit's unit. */
-type UsageOfKeys = ReadonlyMap<string, number>;
-
-/** Rows of other replicas may carry a clock that is ahead. */
-const aheadMs = 3_600_000;
-
-/**
- * What those of the keys (100 at the most) that have a usage limit have used, asked of the analytics store at once;
- * nothing of any key when it does not answer. `caller` is who asks.
- */
-export async function usageOfKeys(
-  records: readonly ApiKeyRecord[],
-  caller: KeyRecord,
-  { analytics, clock }: Pick<Scope, 'analytics' | 'clock'>,
-): Promise<UsageOfKeys> {
-  const now = clock.now();
-  const keys = records.flatMap(({ id, usageLimits, createdAt }) =>
-    usageLimits === undefined ? [] : [{ id, since: periodStart(usageLimits, createdAt, now) }],
-  );
-  if (keys.length === 0) return new Map();
-  try {
-    const visibility = { ...reachOf(caller), asker: caller.id };
-    const used = await analytics.usageOfKeys({ keys, to: now + aheadMs, visibility });
-    return new Map(
-      records.flatMap(({ id, usageLimits }) => {
-        if (usageLimits === undefined) return [];
-        const { cost = '0', tokens = 0 } = used.get(id) ?? {};
-        return [[id, usageLimits.type === 'cost' ? Number(cost) : tokens]];
-      }),
-    );
-  } catch (error) {
-    if (GatewayError.is(error) && isAway(error)) return new Map();
-    throw error;
-  }
-}
-
-function isAway({ code }: GatewayError): boolean {
-  return code === 'store_unavailable' || code === 'query_timeout';
-}
-
 const Scopes = Type.Array(Type.String({ minLength: 1, maxLength: 255 }), {
   minItems: 1,
   maxItems: 300,
   description: 'What it may do: `completions.write`, `logs.view` …',
 });
 
-/** The usage limit of a key. */
-const KeyUsageLimit = Type.Object(
-  {
-    ...UsageLimitSchema.properties,
-    current_usage: Type.Optional(
-      orNull(
-        Type.Number({
-          description:
-            'What was used since its period began. Answers say it; what a body says changes nothing.',
-        }),
-      ),
-    ),
-  },
-  strict,
-);
-
 const fields = {
   description: Type.Optional(orNull(Description)),
   rate_limits: Type.Optional(orNull(RateLimits)),
-  usage_limits: Type.Optional(orNull(KeyUsageLimit)),
+  usage_limits: Type.Optional(orNull(UsageLimitSchema)),
   defaults: Type.Optional(
     Type.Object(
       {
@@ -216,6 +161,7 @@ export const UpdateKey = Type.Object(
     name: Type.Optional(KeyName),
     scopes: Type.Optional(Scopes),
     ...fields,
+    reset_usage: ResetUsage,
   },
   strict,
 );
@@ -300,11 +246,11 @@ export const ApiKeyReply = Type.Object({
   last_updated_at: Type.String(),
   creation_mode: Type.Union([Type.Literal('ui'), Type.Literal('api'), Type.Literal('auto')]),
   rate_limits: RateLimits,
-  usage_limits: orNull(KeyUsageLimit),
+  usage_limits: orNull(UsageLimitSchema),
   current_usage: orNull(
     Type.Number({
       description:
-        'What was used since the period of `usage_limits` began, in its unit. Null without such a limit, and while the analytics store does not answer.',
+        'What is used since the period of `usage_limits` began, or since it was last reset, in its unit. Null without such a limit.',
     }),
   ),
   scopes: Type.Array(Type.String()),
@@ -328,16 +274,30 @@ export const ApiKeyReply = Type.Object({
   object: Type.Literal('api-key'),
 });
 
-/** Puts a stored key into the shape of the API. `now` decides whether it has expired; `usage` is that of several keys. */
+/** Where the usage limit of a key is counted. */
+function budgetOf({ id, organisationId, createdAt }: ApiKeyRecord) {
+  return { prefix: keyBudgetKey(organisationId, id), organisationId, createdAt };
+}
+
+/** Begins the count of a key's usage limit anew. */
+export async function resetKeyUsage(
+  record: ApiKeyRecord,
+  { budgets }: Pick<Scope, 'budgets'>,
+): Promise<void> {
+  const { usageLimits } = record;
+  if (usageLimits !== undefined) await resetUsed([usageLimits], budgetOf(record), budgets);
+}
+
+/** Puts a stored key into the shape of the API, as it is now. */
 export function showApiKey(
   record: ApiKeyRecord,
-  now: number,
-  usage: UsageOfKeys,
+  { clock, budgets }: Pick<Scope, 'clock' | 'budgets'>,
 ): Static<typeof ApiKeyReply> {
   const { expiresAt, usageLimits, defaults } = record;
-  const used = usage.get(record.id) ?? null;
+  const now = clock.now();
+  const limit = usageLimits && showUsedLimit(usageLimits, budgetOf(record), budgets);
   const isExpired = expiresAt !== undefined && expiresAt <= now;
-  const isExhausted = used !== null && usageLimits !== undefined && used >= usageLimits.creditLimit;
+  const isExhausted = usageLimits !== undefined && areExhausted([usageLimits], budgetOf(record), budgets);
   return {
     id: record.id,
     key: record.masked,
@@ -352,8 +312,8 @@ export function showApiKey(
     last_updated_at: isoOf(record.updatedAt),
     creation_mode: record.creationMode,
     rate_limits: record.rateLimits.map(({ type, unit, value }) => ({ type, unit, value })),
-    usage_limits: usageLimits === undefined ? null : { ...showUsageLimit(usageLimits), current_usage: used },
-    current_usage: used,
+    usage_limits: limit ?? null,
+    current_usage: limit?.current_usage ?? null,
     scopes: [...record.scopes],
     defaults: {
       metadata: { ...defaults.metadata },

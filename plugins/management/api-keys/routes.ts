@@ -30,11 +30,11 @@ import {
   CreateServiceKey,
   CreateUserKey,
   type KeyContent,
+  resetKeyUsage,
   scopesExample,
   secretExample,
   showApiKey,
   UpdateKey,
-  usageOfKeys,
 } from './record.ts';
 import { configNamesIn } from '../configs/uses.ts';
 import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
@@ -306,9 +306,7 @@ function listRoute(scope: Scope): RouteDefinition {
         };
         return reader.apiKeys.list(key.organisationId, filter, page);
       });
-      const usage = await usageOfKeys(data, key, scope);
-      const now = scope.clock.now();
-      return { object: 'list' as const, total, data: data.map((record) => showApiKey(record, now, usage)) };
+      return { object: 'list' as const, total, data: data.map((record) => showApiKey(record, scope)) };
     },
   });
 }
@@ -338,7 +336,7 @@ function getRoute(scope: Scope): RouteDefinition {
     async handle({ params, key, role, read, sendVersion }) {
       const record = await read((reader) => visibleKey(reader, { key, role }, params.id, 'read'));
       sendVersion(record.version);
-      return showApiKey(record, scope.clock.now(), await usageOfKeys([record], key, scope));
+      return showApiKey(record, scope);
     },
   });
 }
@@ -378,8 +376,9 @@ function updateRoute(scope: Scope): RouteDefinition {
         if (!(await writer.apiKeys.replace(after))) throw staleVersion();
         return { id: after.id, workspaceId: after.workspaceId, result: after };
       });
+      if (body.reset_usage === true) await resetKeyUsage(record, scope);
       sendVersion(record.version);
-      return showApiKey(record, now, await usageOfKeys([record], key, scope));
+      return showApiKey(record, scope);
     },
   });
 }

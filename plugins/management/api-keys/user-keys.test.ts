@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { describe, test, type TestContext } from 'node:test';
-import { GatewayError } from '../../../core/pipeline/plugin.ts';
-import type { Analytics, KeyUsageQuery } from '../../../core/ports/analytics.ts';
 import type { Directory, KeyRecord } from '../../../core/ports/directory.ts';
 import type { OrganisationRole, WorkspaceRole } from '../../../core/ports/people.ts';
 import { openResourcesOfFile, startAdministration } from '../../../tests/kit/administration-kit.ts';
@@ -14,13 +12,13 @@ const userKeys = '/api-keys/workspace/user';
 const scopes = ['logs.view'];
 
 /** A tenant with people, and calls of its administration. */
-async function start(t: TestContext, analytics: Partial<Analytics> = {}) {
+async function start(t: TestContext) {
   const people = new Map<string, { role: OrganisationRole; member?: WorkspaceRole }>();
   const directory: Partial<Directory> = {
     user: (_, id) => (people.has(id) ? { id, role: people.get(id)!.role } : undefined),
     memberRole: (_, id) => people.get(id)?.member,
   };
-  const { tenant, call } = await startAdministration(t, resources, { analytics, directory });
+  const { tenant, call } = await startAdministration(t, resources, { directory });
   const made = await tenant('users');
   const { organisationId, workspaceId, owner, key } = made;
   const manager = key({ kind: 'workspace-service' });
@@ -210,68 +208,14 @@ describe('the rules of the settings', () => {
   });
 });
 
-describe('what keys have used', () => {
-  const limits = (more: object = {}) => ({ usage_limits: { credit_limit: 10, ...more } });
-
-  test('is asked for once for a page, since its period began, and told in the unit of the limit', async (t) => {
-    const asked: KeyUsageQuery[] = [];
-    const used = new Map<string, { cost: string; tokens: number }>();
-    const { make, manager, owner, call, organisationId, workspaceId } = await start(t, {
-      usageOfKeys(query) {
-        asked.push(query);
-        return Promise.resolve(used);
-      },
-    });
-    const money = await make(manager, limits());
-    const tokens = await make(manager, limits({ type: 'tokens', periodic_reset: 'monthly' }));
-    const unused = await make(manager, limits());
-    const unlimited = await make(manager, {});
-    used.set(money.id, { cost: '0.000123000000', tokens: 5 });
-    used.set(tokens.id, { cost: '1.000000000000', tokens: 77 });
-    asked.length = 0;
-    const { data } = (await call(manager, { path: '/api-keys' })).json();
-    assert.deepEqual(
-      data.map((one: any) => [one.id, one.current_usage, one.usage_limits?.current_usage]),
-      [
-        [money.id, 0.000123, 0.000123],
-        [tokens.id, 77, 77],
-        [unused.id, 0, 0],
-        [unlimited.id, null, undefined],
-      ],
-    );
-    const [query, ...more] = asked;
-    assert.deepEqual(
-      [more.length, query?.visibility],
-      [0, { organisationId, workspaceId, asker: manager.id }],
-    );
-    const createdAt = ({ created_at: text }: any): number => Date.parse(text);
-    assert.deepEqual(query?.keys, [
-      { id: money.id, since: createdAt(money) },
-      { id: tokens.id, since: createdAt(tokens) },
-      { id: unused.id, since: createdAt(unused) },
-    ]);
-    assert.ok(query.to > Date.now());
-    await call(owner, { path: `/api-keys/${unlimited.id}` });
-    assert.equal(asked.length, 1, 'nothing is asked about keys without a limit');
-    const body = { usage_limits: { ...data[1].usage_limits, credit_limit: 99 } };
-    const changed = await call(owner, { method: 'PUT', path: `/api-keys/${tokens.id}`, body });
-    assert.deepEqual(
-      [changed.status, changed.json().current_usage],
-      [200, 77],
-      'what was read can be sent back',
-    );
-  });
-
-  for (const code of ['store_unavailable', 'query_timeout'] as const) {
-    test(`is null when the store says ${code}`, async (t) => {
-      const usageOfKeys = () => Promise.reject(new GatewayError(code, 'away'));
-      const { make, manager, call } = await start(t, { usageOfKeys });
-      const one = await make(manager, limits());
-      assert.deepEqual([one.current_usage, one.usage_limits.current_usage], [null, null]);
-      const list = await call(manager, { path: '/api-keys' });
-      assert.deepEqual([list.status, list.json().data[0].current_usage], [200, null]);
-    });
-  }
+test('what was read of a usage limit can be sent back; without a limit there is no usage', async (t) => {
+  const { make, manager, call } = await start(t);
+  const limited = await make(manager, { usage_limits: { credit_limit: 10, type: 'tokens' } });
+  assert.deepEqual([limited.current_usage, limited.usage_limits.current_usage], [0, 0]);
+  assert.equal((await make(manager, {})).current_usage, null);
+  const body = { usage_limits: { ...limited.usage_limits, credit_limit: 99 } };
+  const changed = await call(manager, { method: 'PUT', path: `/api-keys/${limited.id}`, body });
+  assert.deepEqual([changed.status, changed.json().usage_limits.credit_limit], [200, 99]);
 });
 
 test('more than a hundred ids are refused, not cut', async (t) => {

@@ -3,6 +3,7 @@ import {
   showOptions,
 } from '../../../core/organisation/integration-configurations.ts';
 import { type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
+import type { UsageLimit } from '../../../core/ports/limits.ts';
 import type { IntegrationAccess, SecretMapping } from '../../../core/ports/record-kinds.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import {
@@ -321,10 +322,13 @@ export function shownConfigurations(
 }
 
 /** Puts an access into the shape of the API. */
-export function showAccess(access: IntegrationAccess): Static<typeof AccessReply> {
+export function showAccess(
+  access: IntegrationAccess,
+  show: (limit: UsageLimit) => Static<typeof UsageLimitSchema> = showUsageLimit,
+): Static<typeof AccessReply> {
   return {
     enabled: access.enabled,
-    usage_limits: access.usageLimits.length === 0 ? null : access.usageLimits.map(showUsageLimit),
+    usage_limits: access.usageLimits.length === 0 ? null : access.usageLimits.map((limit) => show(limit)),
     rate_limits: shownRateLimits(access.rateLimits),
   };
 }

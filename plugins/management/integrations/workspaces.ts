@@ -1,3 +1,5 @@
+import { accessTo } from '../../../core/access/integration-access.ts';
+import { integrationBudgetKey } from '../../../core/access/limit-charges.ts';
 import { accessLimits } from '../../../core/organisation/providers.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
@@ -6,7 +8,14 @@ import type { StoredRecord } from '../../../core/ports/records.ts';
 import type { ResourcesReader } from '../../../core/ports/resources.ts';
 import { changedRecord, staleVersion } from '../shared/records.ts';
 import { AccessReply, GivenSlug, integrationScopes, showAccess, visibleIntegration } from './record.ts';
-import { BodyAccessLimit, rateLimitsOfBody, usageLimitOfBody } from '../shared/limits.ts';
+import {
+  BodyAccessLimit,
+  rateLimitsOfBody,
+  ResetUsage,
+  resetUsed,
+  showUsedLimit,
+  usageLimitOfBody,
+} from '../shared/limits.ts';
 import { namedWorkspaces, requireShared } from '../shared/workspace-access.ts';
 import { addDefaultProvider } from '../providers/record.ts';
 import { Identifier, Name, strict } from '../shared/fields.ts';
@@ -20,7 +29,7 @@ const WorkspaceAccess = Type.Object(
   {
     id: Name('Id or slug of the workspace.'),
     ...given,
-    reset_usage: Type.Optional(Type.Boolean({ description: 'What was used so far counts no more.' })),
+    reset_usage: ResetUsage,
     create_default_provider: Type.Optional(Type.Boolean()),
     default_provider_slug: Type.Optional(GivenSlug),
   },
@@ -57,10 +66,15 @@ const limits = { enabled: true, usage_limits: null, rate_limits: null };
 
 /** The routes that say which workspaces may use an integration of the organisation. */
 export function integrationWorkspaceRoutes(scope: Scope): readonly RouteDefinition[] {
-  return [listRoute(), updateRoute(scope)];
+  return [listRoute(scope), updateRoute(scope)];
 }
 
-function listRoute(): RouteDefinition {
+/** Where the usage limits of a workspace's access are counted. */
+function budgetOf({ id, organisationId, createdAt }: StoredRecord<'integration'>, workspaceId: string) {
+  return { prefix: integrationBudgetKey(organisationId, id, workspaceId), organisationId, createdAt };
+}
+
+function listRoute({ budgets }: Scope): RouteDefinition {
   return defineRoute({
     id: 'integration_workspaces.list',
     method: 'GET',
@@ -88,14 +102,17 @@ function listRoute(): RouteDefinition {
           : [[record.workspaceId, { enabled: true, usageLimits: [], rateLimits: [] }] as const];
       return {
         total: named.length,
-        workspaces: named.map(([id, access]) => ({ id, ...showAccess(access) })),
+        workspaces: named.map(([id, access]) => ({
+          id,
+          ...showAccess(access, (limit) => showUsedLimit(limit, budgetOf(record, id), budgets)),
+        })),
         global_workspace_access: showAccess(globalAccess),
       };
     },
   });
 }
 
-function updateRoute({ clock }: Scope): RouteDefinition {
+function updateRoute({ clock, budgets }: Scope): RouteDefinition {
   return defineRoute({
     id: 'integration_workspaces.update',
     method: 'PUT',
@@ -113,7 +130,7 @@ function updateRoute({ clock }: Scope): RouteDefinition {
     async handle({ params, body, key, write, requireVersion, sendVersion }) {
       const now = clock.now();
       const by = key.userId || key.id;
-      const version = await write(async (writer) => {
+      const { after, reset } = await write(async (writer) => {
         const before = await visibleIntegration(writer, key, { slug: params.slug }, 'update');
         requireVersion(before.version);
         requireShared(before, 'integration');
@@ -123,9 +140,14 @@ function updateRoute({ clock }: Scope): RouteDefinition {
         if (!(await writer.records.replace(after))) throw staleVersion();
         for (const [workspaceId, slug] of await providedWorkspaces(writer, after, { body, said }))
           await addDefaultProvider(writer, after, workspaceId, { slug, by, now });
-        return { id: after.id, result: after.version };
+        const reset = [...said].flatMap(([id, one]) => (one.reset_usage === true ? [id] : []));
+        return { id: after.id, result: { after, reset } };
       });
-      sendVersion(version);
+      for (const id of reset) {
+        const limits = accessTo(after, id)?.usageLimits ?? [];
+        await resetUsed(limits, budgetOf(after, id), budgets);
+      }
+      sendVersion(after.version);
       return {};
     },
   });

@@ -17,8 +17,15 @@ import {
 import { Identifier, orNull, refusedBody, strict } from '../shared/fields.ts';
 import type { BudgetUsage } from '../../../core/ports/budgets.ts';
 import { noSuchRecord } from '../shared/records.ts';
-import { type GivenRules, type PolicyKey, policyRulesOf } from '../../../core/organisation/policies.ts';
-import type { PolicyRules } from '../../../core/ports/record-kinds.ts';
+import {
+  conditionValues,
+  type GivenRules,
+  listOfValues,
+  mapCondition,
+  type PolicyKey,
+  policyRulesOf,
+} from '../../../core/organisation/policies.ts';
+import type { PolicyCondition, PolicyRules } from '../../../core/ports/record-kinds.ts';
 
 /** Where a policy belongs; without a workspace, to the organisation. */
 interface PolicyPlace {
@@ -72,14 +79,22 @@ const words: Readonly<Partial<Record<PolicyKey, string>>> = {
  */
 export async function namedRules(rules: PolicyRules, sources: NameSources): Promise<PolicyRules> {
   const mistakes: { path: string; message: string }[] = [];
-  const conditions: { key: string; value: string }[] = [];
-  for (const [index, { key, value }] of rules.conditions.entries()) {
-    const lookUp = value.endsWith('*') || !isNamed(key) ? undefined : lookUps[key];
-    const found = lookUp === undefined ? value : await lookUp(value, sources);
-    conditions.push({ key, value: found ?? value });
-    if (found !== undefined || !isNamed(key)) continue;
-    const message = `names "${value.slice(0, 64)}", and there is no such ${words[key] ?? key} where the policy belongs`;
-    mistakes.push({ path: `/conditions/${index}/value`, message });
+  const conditions: PolicyCondition[] = [];
+  for (const [index, condition] of rules.conditions.entries()) {
+    const { key } = condition;
+    const names = new Map<string, string>();
+    for (const { value, path } of conditionValues(condition, `/conditions/${index}`)) {
+      const lookUp = value.endsWith('*') || !isNamed(key) ? undefined : lookUps[key];
+      if (lookUp === undefined) continue;
+      const found = await lookUp(value, sources);
+      if (found !== undefined) names.set(value, found);
+      else
+        mistakes.push({
+          path,
+          message: `names "${value.slice(0, 64)}", and there is no such ${words[key as PolicyKey] ?? key} where the policy belongs`,
+        });
+    }
+    conditions.push(mapCondition(condition, (value) => names.get(value) ?? value));
   }
   if (mistakes.length > 0) throw refusedBody(mistakes);
   return { conditions, groupBy: rules.groupBy };
@@ -310,8 +325,14 @@ async function workspaceOf(
 }
 
 function touchedBy(policy: StoredRecord<PolicyRecordKind>, workspaceId: string | undefined): Touched {
-  const exact = (wanted: string): string | undefined =>
-    policy.data.conditions.find(({ key, value }) => key === wanted && !value.endsWith('*'))?.value;
+  // Of several values, all that the policy could touch are listed.
+  const exact = (wanted: string): string | undefined => {
+    for (const { key, value } of policy.data.conditions) {
+      const [only, ...others] = listOfValues(value);
+      if (key === wanted && only?.endsWith('*') === false && others.length === 0) return only;
+    }
+    return undefined;
+  };
   return {
     organisationId: policy.organisationId,
     workspaceId: workspaceId ?? exact('workspace_id'),

@@ -18,6 +18,7 @@ import {
   policyParams,
   policyReplyFields,
   policyRoutes,
+  showCondition,
   showPolicy,
 } from './routes.ts';
 import { Name, refusedBody, strict } from '../shared/fields.ts';
@@ -140,7 +141,7 @@ function show(record: StoredRecord<'rate_limit_policy'>): Static<typeof Reply> {
   const { conditions, groupBy, type, unit, value } = record.data;
   return {
     ...{ id: record.id, name: record.name, type, unit, value },
-    conditions: conditions.map((condition) => ({ key: condition.key, value: condition.value })),
+    conditions: conditions.map(showCondition),
     group_by: groupBy.map(({ key }) => ({ key })),
     ...showPolicy(record),
     object: 'policy_rate_limits',

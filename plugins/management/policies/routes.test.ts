@@ -219,6 +219,36 @@ describe('rate-limit policies', () => {
     assert.equal((await call(stranger, { path: rates })).json().total, 0);
   });
 
+  test('keep lists of values and exclusions, and look up the names in them', async (t) => {
+    const administration = await startAdministration(t, resources);
+    const { call, tenant } = administration;
+    const place = await tenant('lists');
+    await plantKey(place, 'lists-a');
+    const conditions = [
+      { key: 'api_key', value: ['lists-a', '*'], excludes: 'lists-a' },
+      { key: 'endpoint_type', value: ['chat.completions', 'audio*'] },
+    ];
+    const { id } = await made(administration, place.owner, rates, { ...rate, unit: 'rpw', conditions });
+    const read = (await call(place.owner, { path: `${rates}/${id}` })).json();
+    assert.deepEqual([read.conditions, read.unit], [conditions, 'rpw']);
+    const wrong = [
+      { key: 'api_key', value: '*', excludes: ['lists-a', 'nobody'] },
+      { key: 'endpoint_type', value: 'chat.completion' },
+      { key: 'model', value: [] },
+    ];
+    const answer = async (condition: object) => {
+      const { text, status } = await call(place.owner, {
+        path: rates,
+        body: { ...rate, conditions: [condition] },
+      });
+      assert.equal(status, 400);
+      return text;
+    };
+    assert.match(await answer(wrong[0] as object), /conditions.0.excludes.1.*nobody/);
+    assert.match(await answer(wrong[1] as object), /conditions.0.value.*did you mean .*chat\.completions/);
+    assert.match(await answer(wrong[2] as object), /conditions.0.value.*a list of 1 to 100/);
+  });
+
   test('are refused while policies are switched off', async (t) => {
     const features = readFeatures({ POLICY_ENABLED: 'OFF' });
     const { call, tenant } = await startAdministration(t, resources, { features });

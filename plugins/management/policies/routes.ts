@@ -1,6 +1,7 @@
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, GatewayError, type Scope, Type } from '../../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
+import type { PolicyCondition } from '../../../core/ports/record-kinds.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import type { ResourcesReader } from '../../../core/ports/resources.ts';
 import {
@@ -48,6 +49,13 @@ export const policyReplyFields = {
   last_updated_at: Type.String(),
   managed_by: ManagedBy,
 };
+
+/** A condition as answers show it. */
+export function showCondition(condition: PolicyCondition) {
+  const list = (said: PolicyCondition['value']) => (typeof said === 'string' ? said : [...said]);
+  const { key, value, excludes } = condition;
+  return { key, value: list(value), ...(excludes !== undefined && { excludes: list(excludes) }) };
+}
 
 /** What `policyReplyFields` show. */
 export function showPolicy(record: StoredRecord<PolicyRecordKind>) {

@@ -25,6 +25,7 @@ import {
   policyParams,
   policyReplyFields,
   policyRoutes,
+  showCondition,
   showPolicy,
 } from './routes.ts';
 import { Name, refusedBody, strict } from '../shared/fields.ts';
@@ -225,7 +226,7 @@ function show(record: StoredRecord<'usage_limit_policy'>): Static<typeof Reply> 
   const { conditions, groupBy, type, ...limit } = record.data;
   return {
     ...{ id: record.id, name: record.name, type },
-    conditions: conditions.map((condition) => ({ key: condition.key, value: condition.value })),
+    conditions: conditions.map(showCondition),
     group_by: groupBy.map(({ key }) => ({ key })),
     credit_limit: limit.creditLimit,
     alert_threshold: limit.alertThreshold ?? null,

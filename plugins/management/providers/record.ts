@@ -1,11 +1,15 @@
-import { showUsageLimit } from '../../../core/organisation/limits.ts';
+import { providerBudgetKey } from '../../../core/access/limit-charges.ts';
 import { GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import {
+  areExhausted,
   BodyUsageLimit,
   rateLimitsOfBody,
+  ResetUsage,
+  resetUsed,
   shownRateLimits,
   ShownRateLimits,
+  showUsedLimit,
   usageLimitOfBody,
   UsageLimitSchema,
 } from '../shared/limits.ts';
@@ -66,11 +70,6 @@ function namesProvider(value: unknown, { id, slug }: StoredRecord): boolean {
   }
   return false;
 }
-
-/** Existing clients say it with an update. */
-export const ResetUsage = Type.Optional(
-  Type.Boolean({ description: 'What was used so far counts no more.' }),
-);
 
 /** What makes a provider. */
 export const CreateProvider = Type.Object(
@@ -157,18 +156,42 @@ export const ProviderReply = Type.Object({
   object: Type.Literal('provider'),
 });
 
-/** What answers about providers and virtual keys show alike, as it is at `now`. */
-export function showShared(record: StoredRecord<'provider'>, now: number) {
+/** Where the usage limit of a provider is counted. */
+function budgetOf({ id, organisationId, createdAt }: StoredRecord<'provider'>) {
+  return { prefix: providerBudgetKey(organisationId, id), organisationId, createdAt };
+}
+
+/** Begins the count of a provider's usage limit anew. */
+export async function resetProviderUsage(
+  record: StoredRecord<'provider'>,
+  { budgets }: Pick<Scope, 'budgets'>,
+): Promise<void> {
+  const { usageLimits } = record.data;
+  if (usageLimits !== undefined) await resetUsed([usageLimits], budgetOf(record), budgets);
+}
+
+function statusOf(
+  record: StoredRecord<'provider'>,
+  { clock, budgets }: Pick<Scope, 'clock' | 'budgets'>,
+): Static<typeof Status> {
+  const { usageLimits, expiresAt } = record.data;
+  if (expiresAt !== undefined && expiresAt <= clock.now()) return 'expired';
+  const isExhausted = usageLimits !== undefined && areExhausted([usageLimits], budgetOf(record), budgets);
+  return isExhausted ? 'exhausted' : 'active';
+}
+
+/** What answers about providers and virtual keys show alike, as it is now. */
+export function showShared(record: StoredRecord<'provider'>, scope: Pick<Scope, 'clock' | 'budgets'>) {
   const { note, usageLimits, rateLimits, expiresAt } = record.data;
-  const status: Static<typeof Status> = expiresAt !== undefined && expiresAt <= now ? 'expired' : 'active';
   return {
     id: record.id,
     slug: record.slug,
     name: record.name,
-    status,
+    status: statusOf(record, scope),
     note: note === '' ? null : note,
     workspace_id: record.workspaceId ?? null,
-    usage_limits: usageLimits === undefined ? null : showUsageLimit(usageLimits),
+    usage_limits:
+      usageLimits === undefined ? null : showUsedLimit(usageLimits, budgetOf(record), scope.budgets),
     rate_limits: shownRateLimits(rateLimits),
     reset_usage: null,
     expires_at: expiresAt === undefined ? null : new Date(expiresAt).toISOString(),
@@ -177,10 +200,13 @@ export function showShared(record: StoredRecord<'provider'>, now: number) {
   };
 }
 
-/** Puts a stored provider into the shape of the API, as it is at `now`. */
-export function showProvider(record: StoredRecord<'provider'>, now: number): Static<typeof ProviderReply> {
+/** Puts a stored provider into the shape of the API, as it is now. */
+export function showProvider(
+  record: StoredRecord<'provider'>,
+  scope: Pick<Scope, 'clock' | 'budgets'>,
+): Static<typeof ProviderReply> {
   return {
-    ...showShared(record, now),
+    ...showShared(record, scope),
     integration_id: record.parentId === '' ? null : record.parentId,
     managed_by: record.managedBy ?? 'api',
     object: 'provider',

@@ -14,6 +14,7 @@ import {
   providerExample,
   ProviderReply,
   requireUnused,
+  resetProviderUsage,
   showProvider,
   UpdateProvider,
 } from './record.ts';
@@ -65,14 +66,14 @@ export function providerRoutes(scope: Scope): readonly RouteDefinition[] {
       entry: ProviderReply,
       examples: { response: { object: 'list', total: 1, data: [providerExample] } },
       rows: (reader, { key, query }, page) => seenProviders(reader, key, query.workspace_id, page),
-      show: (record) => showProvider(record, clock.now()),
+      show: (record) => showProvider(record, scope),
     }),
     providers.get({
       summary: 'One provider',
       query: Place,
       reply: ProviderReply,
       examples: { response: providerExample },
-      show: (record) => showProvider(record, clock.now()),
+      show: (record) => showProvider(record, scope),
     }),
     providers.update({
       summary: 'Changes a provider; what is not given stays',
@@ -84,6 +85,8 @@ export function providerRoutes(scope: Scope): readonly RouteDefinition[] {
         name: body.name ?? name,
         data: changedProvider(body, { clock }, data),
       }),
+      afterwards: (record, { body }) =>
+        body.reset_usage === true ? resetProviderUsage(record, scope) : undefined,
       show: showChanged,
     }),
     providers.remove({

@@ -24,15 +24,15 @@ import {
   shownSecrets,
 } from '../shared/sealed-secrets.ts';
 import { removeIntegration } from '../integrations/routes.ts';
-import { BodyUsageLimit } from '../shared/limits.ts';
+import { BodyUsageLimit, ResetUsage } from '../shared/limits.ts';
 import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
 import {
   changedProvider,
   providerOf,
   requireUnused,
-  ResetUsage,
   sharedExample,
   sharedReply,
+  resetProviderUsage,
   showShared,
 } from './record.ts';
 import { seenProviders, visibleProvider } from './routes.ts';
@@ -62,16 +62,16 @@ interface ShownVirtualKey {
   readonly plain: PlainSecrets;
 }
 
-/** Puts a provider with its integration into the shape of virtual keys, as it is at `now`. */
+/** Puts a provider with its integration into the shape of virtual keys, as it is now. */
 function showVirtualKey(
   { provider, integration, plain }: ShownVirtualKey,
-  now: number,
+  scope: Pick<Scope, 'clock' | 'budgets'>,
 ): Static<typeof VirtualKeyReply> {
   // What belongs to the organisation is shown by the routes of integrations alone.
   const isOwn = integration.workspaceId !== undefined;
   const key = isOwn ? plain['key'] : undefined;
   return {
-    ...showShared(provider, now),
+    ...showShared(provider, scope),
     ...{ ai_provider_name: integration.data.aiProviderId, integration_id: integration.id },
     masked_api_key: key === undefined ? '' : maskOf(key),
     model_config: isOwn ? shownConfigurations(integration, plain) : {},
@@ -279,7 +279,8 @@ function integrationPart(body: VirtualKeyBody) {
   };
 }
 
-function listRoute({ clock, secrets }: Scope): RouteDefinition {
+function listRoute(scope: Scope): RouteDefinition {
+  const { secrets } = scope;
   return defineRoute({
     id: 'virtual_keys.list',
     method: 'GET',
@@ -301,9 +302,8 @@ function listRoute({ clock, secrets }: Scope): RouteDefinition {
           pairs.push({ provider, integration: await integrationOf(reader, provider) });
         return { total, pairs };
       });
-      const now = clock.now();
       const data = pairs.map((pair) =>
-        showVirtualKey({ ...pair, plain: shownSecrets(secrets, pair.integration) }, now),
+        showVirtualKey({ ...pair, plain: shownSecrets(secrets, pair.integration) }, scope),
       );
       return { object: 'list' as const, total, data };
     },
@@ -334,7 +334,8 @@ async function integrationOf(
   return found;
 }
 
-function getRoute({ clock, secrets }: Scope): RouteDefinition {
+function getRoute(scope: Scope): RouteDefinition {
+  const { secrets } = scope;
   return defineRoute({
     id: 'virtual_keys.get',
     method: 'GET',
@@ -355,7 +356,7 @@ function getRoute({ clock, secrets }: Scope): RouteDefinition {
       });
       sendVersion(pair.provider.version);
       const plain = shownSecrets(secrets, pair.integration);
-      return showVirtualKey({ ...pair, plain }, clock.now());
+      return showVirtualKey({ ...pair, plain }, scope);
     },
   });
 }
@@ -388,8 +389,9 @@ function updateRoute(scope: Scope): RouteDefinition {
         const result = await changedCredentials(writer, pair, body, { scope, by, now });
         return { id: before.id, workspaceId: before.workspaceId, result };
       });
+      if (body.reset_usage === true) await resetProviderUsage(shown.provider, scope);
       sendVersion(shown.provider.version);
-      return showVirtualKey(shown, now);
+      return showVirtualKey(shown, scope);
     },
   });
 }

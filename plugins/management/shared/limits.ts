@@ -4,11 +4,16 @@ import {
   RateLimits,
   type RateLimitSchema,
   rateLimitsOf,
+  showUsageLimit,
   usageLimitIssues,
   usageLimitOf,
+  usageLimitsIssues,
   UsageLimitSchema as PlainLimit,
 } from '../../../core/organisation/limits.ts';
+import { budgetPeriod } from '../../../core/access/budget-period.ts';
+import { usageLimitKey } from '../../../core/access/limit-charges.ts';
 import { type Static, Type } from '../../../core/pipeline/plugin.ts';
+import type { Budgets } from '../../../core/ports/budgets.ts';
 import type { RateLimit, UsageLimit } from '../../../core/ports/limits.ts';
 import { orNull, refusedBody, strict } from './fields.ts';
 import {
@@ -22,6 +27,14 @@ import {
 export const UsageLimitSchema = Type.Object(
   {
     ...PlainLimit.properties,
+    current_usage: Type.Optional(
+      orNull(
+        Type.Number({
+          description:
+            'What is used since its period began, or since it was last reset. Answers say it; in a body it changes nothing.',
+        }),
+      ),
+    ),
     status: Type.Optional(
       Type.String({
         maxLength: 32,
@@ -47,6 +60,15 @@ export function readUsageLimit(body: Static<typeof PlainLimit>, pointer: string)
   return usageLimitOf(body);
 }
 
+/** The usage limits of a body that takes several. Throws `invalid_request` when two of them count the same, as well. */
+export function readUsageLimits(
+  body: readonly Static<typeof PlainLimit>[],
+  pointer: string,
+): readonly UsageLimit[] {
+  refuseFirst(usageLimitsIssues(body, pointer));
+  return body.map(usageLimitOf);
+}
+
 /** The rate limits of a body. Throws `invalid_request` when two of them limit the same in the same unit. */
 export function readRateLimits(
   body: readonly Static<typeof RateLimitSchema>[],
@@ -60,6 +82,53 @@ export function readRateLimits(
 function refuseFirst([issue]: readonly LimitIssue[]): void {
   if (issue !== undefined) throw refusedBody([issue]);
 }
+
+/** The record that usage limits belong to. */
+interface LimitOwner {
+  /** The start of the keys of its budgets, as `core/access/limit-charges.ts` makes them. */
+  readonly prefix: string;
+  readonly organisationId: string;
+  readonly createdAt: number;
+}
+
+/** What is used of a limit, and whether that is all of it. */
+function usedOf(limit: UsageLimit, { prefix, createdAt }: LimitOwner, budgets: Pick<Budgets, 'usage'>) {
+  const { type: unit, creditLimit } = limit;
+  const key = usageLimitKey(prefix, limit);
+  return budgets.usage({ key, unit, limit: creditLimit, period: budgetPeriod(limit, createdAt) });
+}
+
+/** A usage limit with what is used of it. */
+export function showUsedLimit(
+  limit: UsageLimit,
+  owner: LimitOwner,
+  budgets: Pick<Budgets, 'usage'>,
+): Static<typeof UsageLimitSchema> {
+  return { ...showUsageLimit(limit), current_usage: usedOf(limit, owner, budgets).used };
+}
+
+/** Whether one of the limits is used up. */
+export function areExhausted(
+  limits: readonly UsageLimit[],
+  owner: LimitOwner,
+  budgets: Pick<Budgets, 'usage'>,
+): boolean {
+  return limits.some((limit) => usedOf(limit, owner, budgets).isExhausted);
+}
+
+/** Begins the counts of all of the limits anew. Rejects when that cannot be stored. */
+export async function resetUsed(
+  limits: readonly UsageLimit[],
+  { prefix, organisationId }: LimitOwner,
+  budgets: Pick<Budgets, 'reset'>,
+): Promise<void> {
+  for (const limit of limits) await budgets.reset(usageLimitKey(prefix, limit), organisationId);
+}
+
+/** Bodies of updates say it. */
+export const ResetUsage = Type.Optional(
+  Type.Boolean({ description: 'The counts of its usage limits begin anew.' }),
+);
 
 const OneUsageLimit = Type.Array(UsageLimitSchema, { maxItems: 1 });
 

@@ -239,6 +239,8 @@ export class RecordResource<K extends RecordKind> {
           call: Call<RouteData<Q>, RouteData<B>> & { readonly prepared: T },
         ): Promised<RecordChange<K>>;
         show(record: StoredRecord<K>, writer: ResourcesWriter): Promised<Static<R>>;
+        /** Runs when the change is stored. */
+        afterwards?(record: StoredRecord<K>, call: Call<RouteData<Q>, RouteData<B>>): Promised<void>;
       },
   ): RouteDefinition {
     return defineRoute<R, PathParams, Q, B>({
@@ -262,6 +264,7 @@ export class RecordResource<K extends RecordKind> {
           const result = { record, reply: await route.show(record, writer) };
           return { id: record.id, workspaceId: record.workspaceId, result };
         });
+        await route.afterwards?.(record, call);
         call.sendVersion(record.version);
         return reply;
       },

@@ -1,8 +1,16 @@
-import { type Static, Type } from '../../../core/pipeline/plugin.ts';
+import { workspaceBudgetKey } from '../../../core/access/limit-charges.ts';
+import { type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { Member } from '../../../core/ports/people.ts';
 import type { WorkspaceDefaults, WorkspaceRecord } from '../../../core/ports/resources.ts';
-import { RateLimits, showUsageLimit } from '../../../core/organisation/limits.ts';
-import { readRateLimits, readUsageLimit, UsageLimitSchema } from '../shared/limits.ts';
+import { RateLimits } from '../../../core/organisation/limits.ts';
+import {
+  readRateLimits,
+  readUsageLimits,
+  ResetUsage,
+  resetUsed,
+  showUsedLimit,
+  UsageLimitSchema,
+} from '../shared/limits.ts';
 import { Description, ManagedBy, Metadata, Name, orNull, refusedBody, strict } from '../shared/fields.ts';
 import type { ConfigNames } from '../configs/uses.ts';
 import { OrganisationRoleSchema, WorkspaceRoleSchema } from '../users/record.ts';
@@ -109,7 +117,10 @@ export const CreateWorkspace = Type.Object(
 );
 
 /** What changes one; what is not given stays, and lists are replaced as a whole. */
-export const UpdateWorkspace = Type.Object({ name: Type.Optional(WorkspaceName), ...fields }, strict);
+export const UpdateWorkspace = Type.Object(
+  { name: Type.Optional(WorkspaceName), ...fields, reset_usage: ResetUsage },
+  strict,
+);
 
 /** The part of a record that a body can say. */
 type WorkspaceContent = Pick<
@@ -129,10 +140,7 @@ export function changedWorkspace(
     description: body.description === undefined ? before.description : (body.description ?? ''),
     icon: body.icon === undefined ? before.icon : (body.icon ?? ''),
     defaults: body.defaults === undefined ? before.defaults : readDefaults(body.defaults, router),
-    usageLimits:
-      usage === undefined
-        ? before.usageLimits
-        : (usage ?? []).map((limit, index) => readUsageLimit(limit, `/usage_limits/${index}`)),
+    usageLimits: usage === undefined ? before.usageLimits : readUsageLimits(usage ?? [], '/usage_limits'),
     rateLimits: rates === undefined ? before.rateLimits : readRateLimits(rates ?? [], '/rate_limits'),
   };
 }
@@ -193,15 +201,32 @@ export const WorkspaceWithUsers = Type.Object({
 export function showWithUsers(
   record: WorkspaceRecord,
   members: readonly Member[] | undefined,
+  scope: Pick<Scope, 'budgets'>,
 ): Static<typeof WorkspaceWithUsers> {
   return {
-    ...showWorkspace(record),
+    ...showWorkspace(record, scope),
     ...(members !== undefined && { users: members.map((member) => showMember(member)) }),
   };
 }
 
+/** Where the usage limits of a workspace are counted. */
+function budgetOf({ id, organisationId, createdAt }: WorkspaceRecord) {
+  return { prefix: workspaceBudgetKey(organisationId, id), organisationId, createdAt };
+}
+
+/** Begins the counts of a workspace's usage limits anew. */
+export function resetWorkspaceUsage(
+  record: WorkspaceRecord,
+  { budgets }: Pick<Scope, 'budgets'>,
+): Promise<void> {
+  return resetUsed(record.usageLimits, budgetOf(record), budgets);
+}
+
 /** Puts a stored workspace into the shape of the API. */
-export function showWorkspace(record: WorkspaceRecord): Static<typeof WorkspaceReply> {
+export function showWorkspace(
+  record: WorkspaceRecord,
+  { budgets }: Pick<Scope, 'budgets'>,
+): Static<typeof WorkspaceReply> {
   return {
     id: record.id,
     slug: record.slug,
@@ -217,7 +242,7 @@ export function showWorkspace(record: WorkspaceRecord): Static<typeof WorkspaceR
       is_default: record.isDefault ? 1 : 0,
       object: 'workspace',
     },
-    usage_limits: record.usageLimits.map((limit) => showUsageLimit(limit)),
+    usage_limits: record.usageLimits.map((limit) => showUsedLimit(limit, budgetOf(record), budgets)),
     rate_limits: record.rateLimits.map(({ type, unit, value }) => ({ type, unit, value })),
     managed_by: record.managedBy ?? 'api',
     object: 'workspace',

@@ -40,7 +40,13 @@ describe('a workspace', () => {
       assert.deepEqual(created.defaults, { ...defaults, is_default: 0, object: 'workspace' });
       assert.deepEqual(created.rate_limits, limits.rate_limits);
       assert.deepEqual(created.usage_limits[1], {
-        ...{ type: 'tokens', credit_limit: 1000, alert_threshold: null, periodic_reset: null },
+        ...{
+          type: 'tokens',
+          credit_limit: 1000,
+          current_usage: 0,
+          alert_threshold: null,
+          periodic_reset: null,
+        },
         ...{ periodic_reset_days: 7, next_usage_reset_at: '2030-01-01T00:00:00.000Z' },
       });
       for (const id of [created.id, created.slug])
@@ -105,6 +111,18 @@ describe('a workspace', () => {
       'a limit of nothing',
       { name: 'a', usage_limits: [{ credit_limit: 0 }] },
       ['/usage_limits/0/credit_limit'],
+    ],
+    [
+      'two usage limits of one thing in the same periods',
+      {
+        name: 'a',
+        usage_limits: [
+          { credit_limit: 2 },
+          { credit_limit: 2, periodic_reset: 'weekly' },
+          { credit_limit: 3 },
+        ],
+      },
+      ['/usage_limits/2'],
     ],
     [
       'two limits of one thing',

@@ -14,6 +14,7 @@ import {
   changedWorkspace,
   CreateWorkspace,
   shownMembers,
+  resetWorkspaceUsage,
   showWithUsers,
   showWorkspace,
   UpdateWorkspace,
@@ -45,7 +46,7 @@ const Query = Type.Object(
 );
 
 /** `GET /admin/workspaces` and `GET /workspaces`. */
-function listWorkspacesRoute({ path, suffix }: WorkspacePlace): RouteDefinition {
+function listWorkspacesRoute(scope: Scope, { path, suffix }: WorkspacePlace): RouteDefinition {
   return defineRoute({
     id: `workspaces.list${suffix}`,
     method: 'GET',
@@ -70,7 +71,7 @@ function listWorkspacesRoute({ path, suffix }: WorkspacePlace): RouteDefinition 
         const listed = own !== undefined && own.id === workspaceId && passes(own, filter) ? [own] : [];
         return { total: listed.length, data: page.offset === 0 ? listed : [] };
       });
-      return { object: 'list' as const, total, data: data.map((record) => showWorkspace(record)) };
+      return { object: 'list' as const, total, data: data.map((record) => showWorkspace(record, scope)) };
     },
   });
 }
@@ -110,14 +111,15 @@ const empty = { description: '', icon: '', defaults: {}, usageLimits: [], rateLi
 export function workspaceRoutes(scope: Scope): readonly RouteDefinition[] {
   return workspacePlaces.flatMap((place) => [
     createRoute(scope, place),
-    listWorkspacesRoute(place),
-    getRoute(place),
+    listWorkspacesRoute(scope, place),
+    getRoute(scope, place),
     updateRoute(scope, place),
     archiveRoute(scope, place),
   ]);
 }
 
-function createRoute({ clock, router }: Scope, { path, suffix }: WorkspacePlace): RouteDefinition {
+function createRoute(scope: Scope, { path, suffix }: WorkspacePlace): RouteDefinition {
+  const { clock, router } = scope;
   return defineRoute({
     id: `workspaces.create${suffix}`,
     method: 'POST',
@@ -150,12 +152,12 @@ function createRoute({ clock, router }: Scope, { path, suffix }: WorkspacePlace)
         return { id: record.id, workspaceId: record.id, result };
       });
       sendVersion(record.version);
-      return showWithUsers(record, members);
+      return showWithUsers(record, members, scope);
     },
   });
 }
 
-function getRoute({ path, suffix }: WorkspacePlace): RouteDefinition {
+function getRoute(scope: Scope, { path, suffix }: WorkspacePlace): RouteDefinition {
   return defineRoute({
     id: `workspaces.get${suffix}`,
     method: 'GET',
@@ -172,12 +174,13 @@ function getRoute({ path, suffix }: WorkspacePlace): RouteDefinition {
         return { record, members: await membersFor(reader, key, record) };
       });
       sendVersion(record.version);
-      return showWithUsers(record, members);
+      return showWithUsers(record, members, scope);
     },
   });
 }
 
-function updateRoute({ clock, router }: Scope, { path, suffix }: WorkspacePlace): RouteDefinition {
+function updateRoute(scope: Scope, { path, suffix }: WorkspacePlace): RouteDefinition {
+  const { clock, router } = scope;
   return defineRoute({
     id: `workspaces.update${suffix}`,
     method: 'PUT',
@@ -201,8 +204,9 @@ function updateRoute({ clock, router }: Scope, { path, suffix }: WorkspacePlace)
         const result = { record: after, members: await membersFor(writer, key, after) };
         return { id: after.id, workspaceId: after.id, result };
       });
+      if (body.reset_usage === true) await resetWorkspaceUsage(record, scope);
       sendVersion(record.version);
-      return showWithUsers(record, members);
+      return showWithUsers(record, members, scope);
     },
   });
 }

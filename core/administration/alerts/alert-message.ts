@@ -1,0 +1,171 @@
+import { escapeHtml } from '../../http/openapi/render-reference.ts';
+import type { UsageCrossing } from '../../ports/budgets.ts';
+import type { Mail } from './mail.ts';
+
+/** Why somebody is told. */
+export type RecipientReason = 'named' | 'manager' | 'administrator';
+
+/** What a mail says beside the crossing. */
+export interface MailOccasion {
+  /** Names; of the workspace undefined for what belongs to the organisation. */
+  readonly organisation: string;
+  readonly workspace: string | undefined;
+  readonly reason: RecipientReason;
+}
+
+/** The events that webhooks are told. */
+export type AlertEvent = 'usage.threshold_reached' | 'usage.limit_exhausted';
+
+/** Which event a crossing is. */
+export function eventOf({ kind }: Pick<UsageCrossing, 'kind'>): AlertEvent {
+  return kind === 'threshold' ? 'usage.threshold_reached' : 'usage.limit_exhausted';
+}
+
+/** What is posted of a crossing, as JSON. */
+export function webhookBody(crossing: UsageCrossing): string {
+  const { subject, resetsAt } = crossing;
+  return JSON.stringify({
+    type: eventOf(crossing),
+    timestamp: new Date(crossing.at).toISOString(),
+    data: {
+      organisation_id: crossing.organisationId,
+      workspace_id: crossing.workspaceId ?? null,
+      subject: {
+        type: subject.type,
+        id: subject.id,
+        name: subject.name,
+        value_key: subject.valueKey ?? null,
+      },
+      unit: crossing.unit,
+      credit_limit: crossing.limit,
+      alert_threshold: crossing.threshold ?? null,
+      current_usage: crossing.used,
+      next_usage_reset_at: resetsAt === undefined ? null : new Date(resetsAt).toISOString(),
+    },
+  });
+}
+
+const owners: Readonly<Record<UsageCrossing['subject']['type'], string>> = {
+  api_key: 'key',
+  workspace: 'workspace',
+  provider: 'provider',
+  integration: 'integration',
+  usage_limit_policy: 'usage-limit policy',
+};
+const reasons: Readonly<Record<RecipientReason, string>> = {
+  named: 'the key names your address in its alert_emails',
+  manager: 'you manage the workspace',
+  administrator: 'you are an owner or an admin of the organisation',
+};
+const longestName = 100;
+
+/** The mail about a crossing, to one person. */
+export function composeMail(
+  crossing: UsageCrossing,
+  { organisation, workspace, reason }: MailOccasion,
+): Pick<Mail, 'subject' | 'text' | 'html'> {
+  const { unit, limit, threshold, used, subject, resetsAt } = crossing;
+  const isExhausted = crossing.kind === 'exhausted';
+  const group = subject.valueKey === undefined ? '' : ` for ${line(subject.valueKey)}`;
+  const owner = `${owners[subject.type]} "${line(subject.name)}"${group}`;
+  const share = limit > 0 ? ` (${Math.floor((used / limit) * 100)}%)` : '';
+  const anew = resetsAt === undefined ? undefined : minute(resetsAt);
+  const paragraphs = [
+    `The ${owner} has used ${amount(used, unit)} of its usage limit of ${amount(limit, unit)}${share}.`,
+    isExhausted
+      ? `The limit is exhausted: ${refusals(subject.type)} ${anew === undefined ? 'until the limit is raised' : `until ${anew}, when counting begins anew, or until the limit is raised`}.`
+      : `Its alert threshold is ${amount(threshold ?? limit, unit)}. Requests go on until the limit is reached; then ${refusals(subject.type)}${anew === undefined ? '' : `, until counting begins anew at ${anew}`}.`,
+    `What you can do: ${remedy(crossing)}`,
+  ];
+  const facts: readonly (readonly [name: string, value: string])[] = [
+    ['Organisation', line(organisation)],
+    ...(workspace === undefined ? [] : [['Workspace', line(workspace)] as const]),
+    [capital(owners[subject.type]), `${line(subject.name)} (${subject.id})`],
+    ...(subject.valueKey === undefined ? [] : [['Group', line(subject.valueKey)] as const]),
+    ['Used', amount(used, unit)],
+    ['Limit', amount(limit, unit)],
+    ['Seen at', minute(crossing.at)],
+    ['Begins anew', anew ?? 'never by itself'],
+  ];
+  const ending = `You get this mail from the Weir gateway because ${reasons[reason]}.`;
+  return {
+    subject: isExhausted
+      ? `Usage limit exhausted: ${owner}`
+      : `Usage alert: ${owner} has used ${amount(used, unit)} of ${amount(limit, unit)}`,
+    text: `${[...paragraphs, facts.map(([name, value]) => `${name}: ${value}`).join('\n'), ending].join('\n\n')}\n`,
+    html: htmlOf(paragraphs, facts, ending),
+  };
+}
+
+function htmlOf(
+  paragraphs: readonly string[],
+  facts: readonly (readonly [name: string, value: string])[],
+  ending: string,
+): string {
+  const rows = facts.map(
+    ([name, value]) =>
+      `<tr><td style="padding:2px 16px 2px 0;color:#666">${escapeHtml(name)}</td><td>${escapeHtml(value)}</td></tr>`,
+  );
+  return `<!doctype html>
+<html lang="en"><head><meta charset="utf-8"></head><body style="font-family:sans-serif;max-width:40em">
+${paragraphs.map((one) => `<p>${escapeHtml(one)}</p>`).join('\n')}
+<table style="border-collapse:collapse">
+${rows.join('\n')}
+</table>
+<p style="color:#666">${escapeHtml(ending)}</p>
+</body></html>
+`;
+}
+
+function refusals(type: UsageCrossing['subject']['type']): string {
+  return type === 'provider' || type === 'integration'
+    ? 'requests to it are refused with status 412 (provider_budget_exhausted), or go to the next target of their config'
+    : 'requests are refused with status 412 (budget_exhausted)';
+}
+
+/** Where a limit is set, and its count is begun anew. */
+function remedy({ subject: { type, id }, workspaceId }: UsageCrossing): string {
+  const place = workspaceId === undefined ? '' : `?workspace_id=${workspaceId}`;
+  const put = (path: string, limit = 'usage_limits', reset = 'reset_usage'): string =>
+    `(PUT ${path} with "${limit}", or where the configuration file sets it) or begin its count anew (the same with "${reset}").`;
+  switch (type) {
+    case 'api_key':
+      return `raise the limit of the key ${put(`/api-keys/${id}`)}`;
+    case 'workspace':
+      return `raise the limit of the workspace ${put(`/admin/workspaces/${id}`)}`;
+    case 'provider':
+      return `raise the limit of the provider ${put(`/providers/${id}${place}`)}`;
+    case 'integration':
+      return `raise what the workspace may use of the integration ${put(`/integrations/${id}/workspaces`)}`;
+    case 'usage_limit_policy':
+      return `raise the limit of the policy ${put(`/policies/usage-limits/${id}`, 'credit_limit', 'reset_usage_for_value')}`;
+  }
+}
+
+const dollars = new Intl.NumberFormat('en-US', {
+  style: 'currency',
+  currency: 'USD',
+  minimumFractionDigits: 2,
+  maximumFractionDigits: 4,
+});
+const whole = new Intl.NumberFormat('en-US');
+
+function amount(value: number, unit: UsageCrossing['unit']): string {
+  if (unit === 'cost') return dollars.format(value);
+  return `${whole.format(value)} ${value === 1 ? unit.slice(0, -1) : unit}`;
+}
+
+/** `2026-12-01 00:00 UTC`. */
+function minute(at: number): string {
+  return `${new Date(at).toISOString().slice(0, 16).replace('T', ' ')} UTC`;
+}
+
+/** A name on one line, shortened. */
+function line(text: string): string {
+  const one = text.replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ').trim();
+  return one.length > longestName ? `${one.slice(0, longestName)}…` : one;
+}
+
+function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}

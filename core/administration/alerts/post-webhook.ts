@@ -1,0 +1,78 @@
+import { createHmac } from 'node:crypto';
+import { GatewayError } from '../../errors/gateway-error.ts';
+import type { GuardedFetch } from '../../ports/guarded-fetch.ts';
+
+const timeoutMs = 15_000;
+/** An answer is read no further. */
+const maxBytes = 1_048_576;
+/** What is posted is refused as such, or the address has been given up: it would be refused again. */
+const finalStatuses = new Set([400, 405, 410, 413, 415, 422]);
+
+/** One event for one system. */
+export interface WebhookPost {
+  readonly url: string;
+  /** `whsec_` and base64. */
+  readonly secret: string;
+  /** The same for each attempt at the same event. */
+  readonly id: string;
+  /** JSON. */
+  readonly body: string;
+}
+
+/** How a post ended: taken, refused for ever, or neither, with the reason. */
+export type WebhookResult =
+  { readonly outcome: 'taken' } | { readonly outcome: 'refused' | 'failed'; readonly reason: string };
+
+/**
+ * Posts an event, signed as Standard Webhooks has it (`webhook-id`, `webhook-timestamp`, `webhook-signature`). Follows no
+ * redirect. Never rejects; a reason holds the host alone.
+ */
+export async function postWebhook(
+  { url, secret, id, body }: WebhookPost,
+  {
+    fetch,
+    now,
+    signal,
+  }: { readonly fetch: GuardedFetch; readonly now: number; readonly signal: AbortSignal },
+): Promise<WebhookResult> {
+  const timestamp = String(Math.floor(now / 1000));
+  let status: number | undefined;
+  const fetching = fetch.fetch({
+    url,
+    method: 'POST',
+    headers: [
+      ...['content-type', 'application/json', 'user-agent', 'weir'],
+      ...['webhook-id', id, 'webhook-timestamp', timestamp],
+      ...['webhook-signature', signatureOf({ secret, id, timestamp, body })],
+    ],
+    body: Buffer.from(body),
+    timeoutMs,
+    maxBytes,
+    maxRedirects: 0,
+    accept: (answered) => void (status = answered),
+  });
+  signal.addEventListener('abort', fetching.abort, { once: true });
+  try {
+    await fetching.answer;
+  } catch (error) {
+    // Its head says how the answer is meant; the rest may be too long or never end.
+    if (status === undefined)
+      return { outcome: 'failed', reason: GatewayError.is(error) ? error.message : 'it could not be called' };
+  } finally {
+    signal.removeEventListener('abort', fetching.abort);
+  }
+  if (status !== undefined && status >= 200 && status < 300) return { outcome: 'taken' };
+  const reason = `"${new URL(url).host}" answered ${status}`;
+  return { outcome: finalStatuses.has(status ?? 0) ? 'refused' : 'failed', reason };
+}
+
+/** HMAC-SHA256 over id, time and body, as `webhook-signature` carries it. */
+function signatureOf({
+  secret,
+  id,
+  timestamp,
+  body,
+}: Pick<WebhookPost, 'secret' | 'id' | 'body'> & { readonly timestamp: string }): string {
+  const key = Buffer.from(secret.replace(/^whsec_/, ''), 'base64');
+  return `v1,${createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')}`;
+}

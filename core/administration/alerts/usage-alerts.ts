@@ -1,0 +1,299 @@
+import { randomUUID } from 'node:crypto';
+import { RecentMap } from '../../base/recent-map.ts';
+import { sha256 } from '../../base/sha256.ts';
+import type { AlertSettings } from '../../config/alerts-schema.ts';
+import { GatewayError } from '../../errors/gateway-error.ts';
+import type { UsageAlerts, UsageCrossing, UsageLedger } from '../../ports/budgets.ts';
+import type { Clock } from '../../ports/clock.ts';
+import type { GuardedFetch } from '../../ports/guarded-fetch.ts';
+import type { JobRun, Jobs } from '../../ports/jobs.ts';
+import type { Log } from '../../ports/log.ts';
+import type { Counter, Metrics } from '../../ports/metrics.ts';
+import type { Resources } from '../../ports/resources.ts';
+import { composeMail, eventOf, type MailOccasion, webhookBody } from './alert-message.ts';
+import { findRecipients } from './find-recipients.ts';
+import { MailFailure, type SendMail } from './mail.ts';
+import { postWebhook } from './post-webhook.ts';
+
+/** Waits double from a second to an hour: 36 attempts take a day. */
+const patience = { attempts: 36, longestWaitMs: 3_600_000 };
+/** Longer than any job of a crossing is tried. */
+const onceForMs = 3 * 86_400_000;
+/** Alerts leave room for other jobs. */
+const mostJobs = 5000;
+const mostUnstored = 10_000;
+const tryAgainMs = 5000;
+
+/** What alerts need. */
+export interface UsageAlertsPlace {
+  readonly jobs: Pick<Jobs, 'define' | 'add' | 'counts'>;
+  readonly resources: Pick<Resources, 'read'>;
+  readonly ledger: Pick<UsageLedger, 'claim'>;
+  /** The block `alerts` of the configuration that serves now. */
+  readonly settings: () => AlertSettings;
+  /** Goes where `security` of that configuration allows. */
+  readonly fetch: () => GuardedFetch;
+  readonly sendMail: SendMail;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+}
+
+/** Alerts that are stored as jobs. */
+export interface StoredUsageAlerts extends UsageAlerts {
+  /** Tries once more to store what is not; before the jobs are closed. Never rejects. */
+  close(): Promise<void>;
+}
+
+/** A crossing, and who may claim it. */
+interface RaiseData {
+  readonly crossing: UsageCrossing;
+  readonly by: string;
+}
+interface MailData {
+  readonly crossing: UsageCrossing;
+  readonly to: string;
+  readonly occasion: MailOccasion;
+}
+interface WebhookData {
+  readonly crossing: UsageCrossing;
+  /** SHA-256 of its address. */
+  readonly webhook: string;
+}
+
+/**
+ * Defines the jobs `alerts.raise` (one for each crossing), `alerts.mail` (one for each recipient) and `alerts.webhook`
+ * (one for each webhook), and hands crossings to them. The process that claims a crossing in the ledger adds the others,
+ * and adds them again when it was cut short; ids keep each from being done twice. Settings are read when a job runs: no
+ * secret is stored with it, and what is mended in the configuration holds for what waits.
+ */
+export function createUsageAlerts(place: UsageAlertsPlace): StoredUsageAlerts {
+  return new JobAlerts(place);
+}
+
+class JobAlerts implements StoredUsageAlerts {
+  readonly #place: UsageAlertsPlace;
+  readonly #count: (labels: Record<'channel' | 'outcome', string>) => Counter;
+  readonly #failures: RecentFailures;
+  /** By id. */
+  readonly #unstored = new Map<string, UsageCrossing>();
+  #storing: Promise<void> | undefined;
+  #cancel: () => void = () => undefined;
+  #isFailing = false;
+  #isClosed = false;
+
+  constructor(place: UsageAlertsPlace) {
+    this.#place = place;
+    this.#failures = new RecentFailures(place.clock);
+    this.#count = place.metrics.counter({
+      name: 'weir_usage_alerts_total',
+      help: 'Alerts by channel (mail, webhook) and outcome: sent, or refused for ever by the other side.',
+      labels: ['channel', 'outcome'],
+    });
+    const { jobs } = place;
+    jobs.define<RaiseData>({
+      name: 'alerts.raise',
+      ...patience,
+      onceForMs,
+      handle: ({ data }) => this.#raise(data),
+    });
+    jobs.define<MailData>({
+      name: 'alerts.mail',
+      ...patience,
+      onceForMs,
+      // Of several steps each may take 15 s.
+      timeoutMs: 120_000,
+      handle: (run) => this.#mail(run),
+    });
+    jobs.define<WebhookData>({
+      name: 'alerts.webhook',
+      ...patience,
+      onceForMs,
+      handle: (run) => this.#post(run),
+    });
+  }
+
+  crossed(crossing: UsageCrossing): void {
+    const { log, settings } = this.#place;
+    const { smtp, webhooks } = settings();
+    log.info(
+      crossing.kind === 'exhausted' ? 'A usage limit is exhausted' : 'Usage has reached an alert threshold',
+      fieldsOf(crossing),
+    );
+    if (smtp === undefined && webhooks.length === 0) return;
+    if (this.#unstored.size >= mostUnstored) this.#giveUp(crossing, `${mostUnstored} others wait already`);
+    else this.#unstored.set(crossing.id, crossing);
+    void this.#store();
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#cancel();
+    await this.#storing;
+    await this.#store();
+    if (this.#unstored.size > 0)
+      this.#place.log.error(
+        'Usage alerts could not be stored; each is told after the restart, with the next request that its limit is about',
+        { alerts: this.#unstored.size },
+      );
+  }
+
+  #store(): Promise<void> {
+    this.#storing ??= this.#storeAll().finally(() => (this.#storing = undefined));
+    return this.#storing;
+  }
+
+  async #storeAll(): Promise<void> {
+    this.#cancel();
+    const { jobs, clock, log } = this.#place;
+    for (const [id, crossing] of this.#unstored) {
+      try {
+        const data: RaiseData = { crossing, by: randomUUID() };
+        await jobs.add('alerts.raise', `alerts.raise:${sha256(id, 'hex')}`, data);
+        this.#unstored.delete(id);
+      } catch (error) {
+        if (GatewayError.is(error)) {
+          if (!this.#isFailing)
+            log.warn('Usage alerts cannot be stored now; they wait in memory and are tried again', { error });
+          this.#isFailing = true;
+          if (!this.#isClosed) this.#cancel = clock.after(tryAgainMs, () => void this.#store());
+          return;
+        }
+        this.#unstored.delete(id);
+        this.#giveUp(crossing, error instanceof Error ? error.message : String(error));
+      }
+    }
+    if (this.#isFailing) log.info('Usage alerts are stored again');
+    this.#isFailing = false;
+  }
+
+  #giveUp(crossing: UsageCrossing, reason: string): void {
+    this.#place.log.error('A usage alert is not sent', { ...fieldsOf(crossing), reason });
+  }
+
+  async #raise({ crossing, by }: RaiseData): Promise<void> {
+    const { jobs, ledger, resources, log, settings } = this.#place;
+    const { smtp, webhooks } = settings();
+    if (smtp === undefined && webhooks.length === 0) return;
+    const { waiting } = await jobs.counts();
+    if (waiting >= mostJobs) throw new Error(`${waiting} jobs wait already; alerts leave room for others`);
+    const { key, organisationId, kind, mark } = crossing;
+    if (!(await ledger.claim({ key, organisationId, kind, mark, by }))) return;
+    const { recipients, leftOut, ...names } = await resources.read((reader) =>
+      findRecipients(reader, crossing),
+    );
+    const { workspace } = names;
+    const { subject } = crossing;
+    // The request path knows workspaces by their ids alone.
+    const told =
+      subject.type === 'workspace' && workspace !== undefined
+        ? { ...crossing, subject: { ...subject, name: workspace } }
+        : crossing;
+    const event = eventOf(crossing);
+    for (const { url, events = [event] } of webhooks) {
+      if (!events.includes(event)) continue;
+      const data: WebhookData = { crossing: told, webhook: sha256(url, 'hex') };
+      await jobs.add('alerts.webhook', `alerts.webhook:${sha256(`${crossing.id}\n${url}`, 'hex')}`, data);
+    }
+    if (smtp === undefined) return;
+    for (const { address, reason } of recipients) {
+      const data: MailData = { crossing: told, to: address, occasion: { ...names, reason } };
+      const id = sha256(`${crossing.id}\n${address.toLowerCase()}`, 'hex');
+      await jobs.add('alerts.mail', `alerts.mail:${id}`, data);
+    }
+    if (recipients.length === 0)
+      log.warn(
+        'A usage alert has nobody to go to by mail: no key names an address, and there are no managers and admins',
+        fieldsOf(crossing),
+      );
+    if (leftOut > 0)
+      log.warn('A usage alert goes to 100 people; the others are not told', {
+        ...fieldsOf(crossing),
+        left_out: leftOut,
+      });
+  }
+
+  async #mail({ id, data: { crossing, to, occasion } }: JobRun<MailData>): Promise<void> {
+    const { sendMail, settings, log } = this.#place;
+    const { smtp } = settings();
+    if (smtp === undefined) {
+      log.info('A usage alert is not mailed: alerts.smtp is no longer configured', fieldsOf(crossing));
+      return;
+    }
+    this.#failures.check(smtp.url);
+    const started = this.#place.clock.monotonic();
+    try {
+      await sendMail(smtp, { to, id: id.replace(/[^A-Za-z0-9]/g, ''), ...composeMail(crossing, occasion) });
+      this.#count({ channel: 'mail', outcome: 'sent' }).inc();
+    } catch (error) {
+      if (!(error instanceof MailFailure) || error.kind !== 'refused') {
+        if (error instanceof MailFailure && error.kind === 'server') this.#failures.note(smtp.url, started);
+        throw error;
+      }
+      this.#count({ channel: 'mail', outcome: 'refused' }).inc();
+      log.warn('A usage alert was refused by the mail server and is given up', {
+        ...fieldsOf(crossing),
+        reason: error.message,
+      });
+    }
+  }
+
+  async #post({ data: { crossing, webhook }, signal }: JobRun<WebhookData>): Promise<void> {
+    const { fetch, settings, clock, log } = this.#place;
+    const found = settings().webhooks.find(({ url }) => sha256(url, 'hex') === webhook);
+    if (found === undefined) {
+      log.info('A usage alert is not posted: its webhook is no longer configured', fieldsOf(crossing));
+      return;
+    }
+    const { url, secret } = found;
+    this.#failures.check(url);
+    const started = clock.monotonic();
+    const id = `msg_${sha256(crossing.id, 'base64url')}`;
+    const post = { url, secret, id, body: webhookBody(crossing) };
+    const result = await postWebhook(post, { fetch: fetch(), now: clock.now(), signal });
+    if (result.outcome === 'taken') {
+      this.#count({ channel: 'webhook', outcome: 'sent' }).inc();
+      return;
+    }
+    if (result.outcome === 'failed') {
+      this.#failures.note(url, started);
+      throw new Error(`The event was not taken: ${result.reason}`);
+    }
+    this.#count({ channel: 'webhook', outcome: 'refused' }).inc();
+    log.warn('A usage alert was refused by a webhook and is given up', {
+      ...fieldsOf(crossing),
+      reason: result.reason,
+    });
+  }
+}
+
+/** Names nobody: ids and amounts. */
+function fieldsOf({ kind, organisationId, subject, unit, limit, used }: UsageCrossing) {
+  const { type, id } = subject;
+  return { alert: kind, organisation: organisationId, subject: type, subject_id: id, unit, limit, used };
+}
+
+/**
+ * A server that has just failed is left alone for four times as long as that took, so that many jobs for one that
+ * swallows connections do not keep the others from being run.
+ */
+class RecentFailures {
+  readonly #clock: Pick<Clock, 'monotonic'>;
+  readonly #until = new RecentMap<number>(100);
+
+  constructor(clock: Pick<Clock, 'monotonic'>) {
+    this.#clock = clock;
+  }
+
+  /** Throws while a server is left alone. */
+  check(server: string): void {
+    if ((this.#until.get(server) ?? 0) > this.#clock.monotonic())
+      throw new Error('The server has failed a moment ago; it is tried again later');
+  }
+
+  /** An attempt that began then has failed. */
+  note(server: string, started: number): void {
+    const now = this.#clock.monotonic();
+    this.#until.set(server, now + 4 * (now - started));
+  }
+}

@@ -1,0 +1,112 @@
+import { type Static, Type } from 'typebox';
+import { section, strict } from './schema-object.ts';
+
+const Smtp = Type.Object(
+  {
+    url: Type.String({
+      maxLength: 2048,
+      // Every address with credentials passes here: the next rule refuses it without quoting it.
+      pattern: '^(.*@.*|smtps?://[^\\s/?#@]+)$',
+      not: {
+        pattern: '^(?!smtps?://[^\\s/?#@]+$)(?!smtps?://([^\\s/?#@%]|%[0-9A-Fa-f]{2})+@[^\\s/?#@]+$).*@',
+        'x-expected':
+          'an address such as "smtp://USER:PASSWORD@HOST:587"; escape special characters of the password (%40 for @), or put it into "password" beside it',
+      },
+      'x-expected': 'an address such as "smtp://HOST:587" or "smtps://HOST"',
+      description:
+        'The mail server: `smtp://HOST:587`, encrypted by STARTTLS where the server offers it, or `smtps://HOST` for TLS from the start. It may hold a user and a password: `smtp://USER:PASSWORD@HOST:587`.',
+    }),
+    username: Type.Optional(
+      Type.String({ minLength: 1, maxLength: 320, description: 'Instead of one in `url`.' }),
+    ),
+    password: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 1024,
+        description: 'Instead of one in `url`, where it has to be escaped: `${SMTP_PASSWORD}`.',
+      }),
+    ),
+    require_tls: Type.Optional(
+      Type.Boolean({
+        description:
+          'With `smtp://`: nothing is sent to a server that does not offer STARTTLS. Default: true where there is a password, else false.',
+      }),
+    ),
+    ca: Type.Optional(
+      Type.String({
+        pattern: '-----BEGIN CERTIFICATE-----',
+        'x-expected': 'certificates as PEM, such as "${file:mail-ca.pem}"',
+        description:
+          "Certificates (PEM) that the server's own has to lead to, instead of those of public authorities: `${file:mail-ca.pem}`.",
+      }),
+    ),
+    from: Type.String({
+      maxLength: 320,
+      pattern: '^([^<>@\\r\\n]*<[^<>@\\s]+@[^<>@\\s]+>|[^<>@\\s]+@[^<>@\\s]+)$',
+      'x-expected': 'an e-mail address such as "Weir <weir@example.com>"',
+      description: 'Sender of the mail: `weir@example.com` or `Weir <weir@example.com>`.',
+    }),
+  },
+  { ...strict, description: 'Where mail is handed over. Without it no mail is sent.' },
+);
+
+const Webhook = Type.Object(
+  {
+    url: Type.String({
+      maxLength: 2048,
+      // An address with credentials passes here: the next rule refuses it without quoting it.
+      pattern: '^https?://(.*@.*|[^\\s/?#@]+([/?][^\\s#]*)?)$',
+      not: {
+        pattern: '^https?://([^/?#]*@|.*[\\s#])',
+        'x-expected':
+          'an address without a user name, a password, spaces and "#"; the secret signs what is sent',
+      },
+      'x-expected': 'an address such as "https://example.com/hooks/usage"',
+      description:
+        'Where events are posted. A private host has to be named in `security.trusted_hosts` as well.',
+    }),
+    secret: Type.String({
+      pattern: '^whsec_[A-Za-z0-9+/]{32,88}={0,2}$',
+      'x-expected': '"whsec_" and 24 to 64 bytes in base64',
+      description:
+        'Signs what is posted, as Standard Webhooks has it: `whsec_` and 24 to 64 bytes in base64. Best from a variable.',
+    }),
+    events: Type.Optional(
+      Type.Array(
+        Type.Union([Type.Literal('usage.threshold_reached'), Type.Literal('usage.limit_exhausted')]),
+        {
+          minItems: 1,
+          maxItems: 2,
+          uniqueItems: true,
+          description: 'What is posted there. Default: everything.',
+        },
+      ),
+    ),
+  },
+  strict,
+);
+
+/** `alerts:` of the file. */
+export const Alerts = Type.Object(
+  {
+    smtp: Type.Optional(Smtp),
+    webhooks: Type.Optional(
+      Type.Array(Webhook, {
+        default: [],
+        maxItems: 20,
+        description: 'Systems that are told, each by itself.',
+      }),
+    ),
+  },
+  {
+    ...section,
+    description:
+      'Who is told of usage that reaches a threshold or a limit. [alerts.md](alerts.md) explains it.',
+  },
+);
+
+/** The block as used: defaults filled in. */
+export interface AlertSettings {
+  readonly smtp?: Readonly<Static<typeof Smtp>>;
+  readonly webhooks: readonly Readonly<Static<typeof Webhook>>[];
+}

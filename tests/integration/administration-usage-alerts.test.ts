@@ -207,32 +207,42 @@ describe('usage that reaches a threshold or a limit', () => {
   });
 });
 
-describe('two gateways', { skip: postgresMissing || redisMissing }, () => {
-  let redis: RedisServer | undefined;
-  let server: PostgresServer | undefined;
+describe('two gateways that share a store and jobs', { skip: postgresMissing || redisMissing }, () => {
+  let redis: RedisServer;
+  let server: PostgresServer;
+  let gateways: readonly WeirProcess[];
+  let premises: Premises;
+  const askUntil = async (status: number): Promise<void> => {
+    for (const { url } of gateways)
+      await eventually(async () => ((await ask(url, premises)) === status ? true : undefined));
+  };
+
+  before(async () => {
+    redis = await startRedis();
+    const storage = { analytics: { url: 'none:' }, jobs: { url: redis.url } };
+    ({ server, gateways } = await startFleet({ size: 2, configuration: { storage, ...alerting() }, env }));
+    premises = await makePlace(gateways[0]?.url ?? '', 'two');
+  });
   after(async () => {
-    await server?.stop();
-    await redis?.stop();
+    await stopEverything();
+    await server.stop();
+    await redis.stop();
   });
 
-  test('that share a store and jobs tell once', async () => {
-    redis = await startRedis();
-    const fleet = await startFleet({
-      size: 2,
-      configuration: {
-        storage: { analytics: { url: 'none:' }, counters: { url: redis.url } },
-        ...alerting(),
-      },
-      env,
-    });
-    server = fleet.server;
-    const [here, there] = fleet.gateways;
-    assert.ok(here && there);
-    const premises = await makePlace(here.url, 'two');
-    await eventually(async () => ((await ask(there.url, premises)) === 200 ? true : undefined));
-    for (const { url } of fleet.gateways)
-      await eventually(async () => ((await ask(url, premises)) === 412 ? true : undefined));
+  test('tell once', async () => {
+    await askUntil(412);
     const expected = [...everybody('two', 'threshold'), ...everybody('two', 'exhausted')].sort();
     assert.deepEqual(await newsOf(premises, 8), expected);
+  });
+
+  test('tell once what was crossed while the store of jobs was away', async () => {
+    await redis.kill();
+    await limit(gateways[0]?.url ?? '', premises, { credit_limit: 10 * tokensOfAnswer });
+    await askUntil(200);
+    await askUntil(412);
+    for (const gateway of gateways) await gateway.untilStderr('Usage alerts cannot be stored now');
+    assert.deepEqual(news(premises), []);
+    await redis.start();
+    assert.deepEqual(await newsOf(premises, 4), everybody('two', 'exhausted'));
   });
 });

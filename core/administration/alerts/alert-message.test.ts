@@ -33,7 +33,7 @@ describe('the mail about a crossing', () => {
       text,
       `The key "Search" has used $40.1235 of its usage limit of $50.00 (80%).
 
-Its alert threshold is $40.00. Requests go on until the limit is reached; then requests are refused with status 412 (budget_exhausted), until counting begins anew at 2026-12-01 00:00 UTC.
+Its alert threshold is $40.00. Requests go on until the limit is reached; then requests are refused with status 412 (budget_exhausted) until counting begins anew at 2026-12-01 00:00 UTC or the limit is raised.
 
 What you can do: raise the limit of the key (PUT /api-keys/k1 with "usage_limits", or where the configuration file sets it) or begin its count anew (the same with "reset_usage").
 
@@ -90,6 +90,11 @@ You get this mail from the Weir gateway because you are an owner or an admin of 
     assert.doesNotMatch(text, /^Bcc/m);
     assert.doesNotMatch(html, /<b>/);
     assert.match(html, /&lt;b&gt;/);
+  });
+
+  test('says that requests are refused when the threshold was reached together with the limit', () => {
+    const { text } = composeMail(crossing({ used: 50 }), occasion);
+    assert.match(text, /Its alert threshold is \$40\.00\. The limit is exhausted: requests are refused/);
   });
 
   test('of a limit of nothing has no share', () => {

@@ -73,8 +73,8 @@ export function composeMail(
   const paragraphs = [
     `The ${owner} has used ${amount(used, unit)} of its usage limit of ${amount(limit, unit)}${share}.`,
     isExhausted
-      ? `The limit is exhausted: ${refusals(subject.type)} ${anew === undefined ? 'until the limit is raised' : `until ${anew}, when counting begins anew, or until the limit is raised`}.`
-      : `Its alert threshold is ${amount(threshold ?? limit, unit)}. Requests go on until the limit is reached; then ${refusals(subject.type)}${anew === undefined ? '' : `, until counting begins anew at ${anew}`}.`,
+      ? consequence(crossing)
+      : `Its alert threshold is ${amount(threshold ?? limit, unit)}. ${consequence(crossing)}`,
     `What you can do: ${remedy(crossing)}`,
   ];
   const facts: readonly (readonly [name: string, value: string])[] = [
@@ -117,10 +117,17 @@ ${rows.join('\n')}
 `;
 }
 
-function refusals(type: UsageCrossing['subject']['type']): string {
-  return type === 'provider' || type === 'integration'
-    ? 'requests to it are refused with status 412 (provider_budget_exhausted), or go to the next target of their config'
-    : 'requests are refused with status 412 (budget_exhausted)';
+/** What becomes of requests. A threshold may be reached together with the limit. */
+function consequence({ subject: { type }, used, limit, resetsAt }: UsageCrossing): string {
+  const refused =
+    type === 'provider' || type === 'integration'
+      ? 'requests to it are refused with status 412 (provider_budget_exhausted), or go to the next target of their config'
+      : 'requests are refused with status 412 (budget_exhausted)';
+  const anew = resetsAt === undefined ? '' : `counting begins anew at ${minute(resetsAt)} or `;
+  const until = `${refused} until ${anew}the limit is raised.`;
+  return used < limit
+    ? `Requests go on until the limit is reached; then ${until}`
+    : `The limit is exhausted: ${until}`;
 }
 
 /** Where a limit is set, and its count is begun anew. */

@@ -1,6 +1,6 @@
 // A part of the composition root: how the secrets of managers elsewhere are read.
 import type { GatewayConfig } from '../core/config/schema.ts';
-import type { GuardedFetch } from '../core/ports/guarded-fetch.ts';
+import type { GuardedFetch } from '../core/ports/transport.ts';
 import { TrustedHosts } from '../core/base/host-rules.ts';
 import type { SecretManagers } from '../core/ports/secret-managers.ts';
 import { createSecretStore, type SecretManagersOptions } from '../adapters/secret-managers/index.ts';

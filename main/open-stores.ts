@@ -14,7 +14,7 @@ import type { Analytics } from '../core/ports/analytics.ts';
 import type { Cache } from '../core/ports/cache.ts';
 import type { Clock } from '../core/ports/clock.ts';
 import type { Budgets, UsageLedger } from '../core/ports/budgets.ts';
-import type { Counters } from '../core/ports/counters.ts';
+import type { Counters, Limiter } from '../core/ports/counters.ts';
 import type { Directory } from '../core/ports/directory.ts';
 import type { LogExports } from '../core/ports/exports.ts';
 import type { Journal } from '../core/ports/journal.ts';
@@ -30,6 +30,7 @@ import { keepStatus, statusFile } from '../storage/journal/status-file.ts';
 import { createMemoryCache } from '../storage/memory/cache.ts';
 import { createBudgets } from '../storage/memory/budgets.ts';
 import { createMemoryCounters } from '../storage/memory/counters.ts';
+import { createMemoryLimiter } from '../storage/memory/limiter.ts';
 import { createMemoryVectorIndex } from '../storage/memory/vector-index.ts';
 import { createResources } from '../storage/postgres/resources.ts';
 import { createUsageLedger } from '../storage/postgres/usage-ledger.ts';
@@ -69,6 +70,7 @@ export interface Stores {
   readonly analytics: Analytics;
   readonly journal: Journal;
   readonly counters: Counters;
+  readonly limiter: Limiter;
   readonly budgets: Budgets;
   readonly cache: Cache;
   readonly vectors: VectorIndex;
@@ -102,30 +104,33 @@ export async function openStores(options: StoresOptions): Promise<Stores> {
   ]);
   const journal = await openLogRows(options, analytics);
   const { max_bytes: maxBytes, max_value_bytes: maxValueBytes } = config.storage.cache;
-  const memoryCounters = createMemoryCounters({ clock, log });
-  opened.push(() => memoryCounters.close());
-  const shared = await openSharedStores({
-    storage: config.storage,
-    log,
-    clock,
-    metrics,
-    counters: memoryCounters,
-    cache: createMemoryCache({ clock, maxBytes, maxValueBytes }),
-    vectors: createMemoryVectorIndex({ clock }),
-  });
-  opened.push(() => shared.close());
-  const { counters, cache, vectors } = shared;
   const { identity, resources, owned, directory, fileRecords, following, ledger } = administration;
   const { exports, alerts, ...jobs } = await openJobs(options, { resources, ledger, directory, analytics });
-  const budgets = createBudgets({
+  const ownBudgets = createBudgets({
     clock,
     log,
     ledger,
     alerts,
     enforces: options.features.isOn('usage_limits'),
   });
-  await budgets.start();
-  opened.push(() => budgets.close());
+  await ownBudgets.start();
+  opened.push(() => ownBudgets.close());
+  const ownCounters = createMemoryCounters({ clock, log });
+  opened.push(() => ownCounters.close());
+  const shared = await openSharedStores({
+    storage: config.storage,
+    log,
+    clock,
+    metrics,
+    counters: ownCounters,
+    limiter: createMemoryLimiter({ counters: ownCounters, budgets: ownBudgets }),
+    budgets: ownBudgets,
+    hasLedger: ledger !== undefined,
+    cache: createMemoryCache({ clock, maxBytes, maxValueBytes }),
+    vectors: createMemoryVectorIndex({ clock }),
+  });
+  opened.push(() => shared.close());
+  const { counters, limiter, budgets, cache, vectors } = shared;
   const dependencies: Dependency[] = [
     { name: 'analytics', check: checkOf(() => engines.analytics, analytics) },
     { name: 'journal', check: () => checkJournal(journal) },
@@ -140,6 +145,7 @@ export async function openStores(options: StoresOptions): Promise<Stores> {
     analytics,
     journal,
     counters,
+    limiter,
     budgets,
     cache,
     vectors,

@@ -79,7 +79,7 @@ export interface Serving {
 /** Builds the first generation, listens and says so. Throws one sentence with the remedy. */
 export async function serve(serving: Serving): Promise<void> {
   const { command, file, config, data, log, metrics, features, secrets, opened } = serving;
-  const { identity, counters, budgets, directory, fileRecords, owned, following, alerts, ...stores } =
+  const { identity, counters, limiter, directory, fileRecords, owned, following, alerts, ...stores } =
     serving.stores;
   const network = createUndiciTransport({ log, clock, metrics });
   const transport = new ProviderTransport(network, createMockTransport({ clock }));
@@ -106,7 +106,7 @@ export async function serve(serving: Serving): Promise<void> {
     metrics,
     prices,
     counters,
-    budgets,
+    limiter,
     directory,
     features,
     secrets,
@@ -126,7 +126,7 @@ export async function serve(serving: Serving): Promise<void> {
     router: createRouter({
       ...{ config: next, table: providerTable, wires: providerDialects, listings: modelListings },
       ...{ transport, runtime: hooks, credentials, prices, state: routingState, breakers },
-      ...{ counters, budgets, directory, secrets, secretManagers: own.secretManagers, largeTranslation },
+      ...{ limiter, directory, secrets, secretManagers: own.secretManagers, largeTranslation },
     }),
     embeddings: createEmbeddings({
       known: compileTargets(next.providers, providerTable, {

@@ -1,6 +1,6 @@
 import { createServer, type AddressInfo, type Server } from 'node:net';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
-import type { GuardedAnswer, GuardedFetch, GuardedRequest } from '../../core/ports/guarded-fetch.ts';
+import type { GuardedAnswer, GuardedFetch, GuardedRequest } from '../../core/ports/transport.ts';
 import { systemClock } from '../../core/ports/clock.ts';
 import type { Resolve } from '../addresses/address-guard.ts';
 import { silentLog } from '../transport/transport.test-support.ts';

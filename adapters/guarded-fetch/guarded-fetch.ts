@@ -1,6 +1,6 @@
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Clock } from '../../core/ports/clock.ts';
-import type { GuardedAnswer, GuardedFetch, GuardedRequest } from '../../core/ports/guarded-fetch.ts';
+import type { GuardedAnswer, GuardedFetch, GuardedRequest } from '../../core/ports/transport.ts';
 import { TrustedHosts } from '../../core/base/host-rules.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type { Counter, Metrics } from '../../core/ports/metrics.ts';

@@ -1,5 +1,5 @@
 import type { CredentialFactory } from '../../core/ports/credentials.ts';
-import type { GuardedFetch } from '../../core/ports/guarded-fetch.ts';
+import type { GuardedFetch } from '../../core/ports/transport.ts';
 import type { TrustedHosts } from '../../core/base/host-rules.ts';
 import type { SecretQuestion, SecretSources } from '../../core/ports/secret-managers.ts';
 import {

@@ -1,6 +1,6 @@
 import { GatewayError, quoteClaim, tokenInvalid } from '../../core/errors/gateway-error.ts';
 import type { Clock } from '../../core/ports/clock.ts';
-import type { GuardedFetch } from '../../core/ports/guarded-fetch.ts';
+import type { GuardedFetch } from '../../core/ports/transport.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { type CryptoKey, importJWK, type JWK } from 'jose';
 import type { TokenAlgorithm } from '../../core/ports/token-verifier.ts';

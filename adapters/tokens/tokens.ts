@@ -1,7 +1,7 @@
 import { compactVerify, decodeProtectedHeader } from 'jose';
 import { GatewayError, quoteClaim, tokenInvalid } from '../../core/errors/gateway-error.ts';
 import type { Clock } from '../../core/ports/clock.ts';
-import type { GuardedFetch } from '../../core/ports/guarded-fetch.ts';
+import type { GuardedFetch } from '../../core/ports/transport.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type {
   TokenAlgorithm,

@@ -3,9 +3,10 @@ import { describe, test } from 'node:test';
 import type { GatewayError } from '../errors/gateway-error.ts';
 import { createBudgets } from '../../storage/memory/budgets.ts';
 import { createMemoryCounters } from '../../storage/memory/counters.ts';
+import { createMemoryLimiter } from '../../storage/memory/limiter.ts';
 import { recordingLog } from '../lifecycle/recording-services.test-support.ts';
 import { ManualClock } from '../../tests/conformance/manual-clock.ts';
-import type { Counters } from '../ports/counters.ts';
+import type { Charges, Limiter } from '../ports/counters.ts';
 import { LimitCharges, limitWords, takeCharges, windowMsOf } from './limit-charges.ts';
 import type { RateLimit } from '../ports/limits.ts';
 
@@ -17,13 +18,14 @@ function limited(...limits: readonly RateLimit[]): LimitCharges {
   return charges;
 }
 
-/** Counters of a test, and how to be counted by them. */
-function counted(wrap: (counters: Counters) => Counters = (counters) => counters) {
+/** The limiter of a test, and how to be counted by it. */
+function counted(wrap: (limiter: Limiter) => Limiter = (limiter) => limiter) {
   const clock = new ManualClock();
-  const counters = wrap(createMemoryCounters({ clock, log: recordingLog([]) }));
+  const counters = createMemoryCounters({ clock, log: recordingLog([]) });
   const budgets = createBudgets({ clock, log: recordingLog([]) });
+  const limiter = wrap(createMemoryLimiter({ counters, budgets }));
   const take = async (charges: LimitCharges, tokens = 10) =>
-    takeCharges(charges, { counters, budgets, tokens, code: 'rate_limited' });
+    takeCharges(charges, { limiter, tokens, code: 'rate_limited' });
   const refused = async (charges: LimitCharges, tokens?: number): Promise<GatewayError> => {
     try {
       await take(charges, tokens);
@@ -37,9 +39,8 @@ function counted(wrap: (counters: Counters) => Counters = (counters) => counters
 
 const used = (tokens: number) => ({ cost: 0, tokens, requests: 1 });
 
-const later = (counters: Counters): Counters => ({
-  take: async (windows, amount) => counters.take(windows, amount),
-  adjust: async (windows, delta) => counters.adjust(windows, delta),
+const later = (limiter: Limiter): Limiter => ({
+  admit: async (charges, tokens) => limiter.admit(charges, tokens),
 });
 
 describe('a limit', () => {
@@ -92,7 +93,7 @@ describe('a limit', () => {
 });
 
 for (const [how, wrap] of [
-  ['at once', (counters: Counters) => counters],
+  ['at once', (limiter: Limiter) => limiter],
   ['later', later],
 ] as const) {
   describe(`several limits, decided ${how}`, () => {
@@ -139,22 +140,17 @@ test('more tokens than fit into an empty window are let through when nothing els
 });
 
 test('what a store lets through uncounted reserves nothing', async () => {
-  const open: Counters = {
-    take: () => ({ allowed: true, refusedBy: -1, windows: [] }),
-    adjust: () => assert.fail('nothing was counted'),
-  };
-  const { take } = counted(() => open);
+  const { take } = counted(() => ({ admit: () => undefined }));
   assert.equal(await take(limited({ type: 'tokens', unit: 'rpm', value: 5 })), undefined);
 });
 
 test('the limits of several records are one decision', async () => {
-  const asked: number[] = [];
-  const { take } = counted((counters) => ({
-    take(windows, amount) {
-      asked.push(windows.length);
-      return counters.take(windows, amount);
+  const asked: Charges[] = [];
+  const { take } = counted((limiter) => ({
+    admit(charges, tokens) {
+      asked.push(charges);
+      return limiter.admit(charges, tokens);
     },
-    adjust: (windows, delta) => counters.adjust(windows, delta),
   }));
   const charges = limited({ type: 'requests', unit: 'rpm', value: 5 });
   const others = new LimitCharges();
@@ -167,5 +163,6 @@ test('the limits of several records are one decision', async () => {
   );
   charges.addAll(others);
   await take(charges);
-  assert.deepEqual(asked, [2, 1]);
+  assert.deepEqual(asked, [charges]);
+  assert.deepEqual([charges.requests?.windows.length, charges.tokens?.windows.length], [2, 1]);
 });

@@ -1,13 +1,14 @@
 import { GatewayError } from '../errors/gateway-error.ts';
+import type { Budget, BudgetRefusal, BudgetSubject } from '../ports/budgets.ts';
 import type {
-  Budget,
-  BudgetAmounts,
-  BudgetRefusal,
-  BudgetReservation,
-  Budgets,
-  BudgetSubject,
-} from '../ports/budgets.ts';
-import type { Counters, Decision, OnStoreFailure, Window } from '../ports/counters.ts';
+  Admission,
+  Charges,
+  Limiter,
+  LimitReservation,
+  OnStoreFailure,
+  Window,
+  WindowRefusal,
+} from '../ports/counters.ts';
 import type { OwnedUsageLimit, RateLimit, UsageLimit } from '../ports/limits.ts';
 import type { StoredRecord } from '../ports/records.ts';
 import { budgetPeriod } from './budget-period.ts';
@@ -42,18 +43,13 @@ class LimitCharge {
   readonly windows: Window[] = [];
   /** For refusals, by window: `The rate limit of the key "ours" (100 requests per minute)`. */
   readonly words: string[] = [];
+  smallest = Infinity;
 
   /** Counts in this window as well. */
   add(window: Window, words: string): void {
     this.windows.push(window);
     this.words.push(words);
-  }
-
-  /** The smallest limit: more at once fits into none of the windows. */
-  get smallest(): number {
-    let least = Infinity;
-    for (const { limit } of this.windows) if (limit < least) least = limit;
-    return least;
+    if (window.limit < this.smallest) this.smallest = window.limit;
   }
 }
 
@@ -72,7 +68,7 @@ export function limitName(words: string): string {
 }
 
 /** Everything that one request is counted in. */
-export class LimitCharges {
+export class LimitCharges implements Charges {
   /** Undefined when nothing limits requests. */
   requests: LimitCharge | undefined;
   /** Undefined when nothing limits tokens. */
@@ -197,45 +193,9 @@ export function budgetOfPolicy(policy: StoredRecord<'usage_limit_policy'>, value
   };
 }
 
-/** What was taken for a request whose use is not known yet. */
-export class LimitReservation {
-  /** What was taken of each; of tokens, the more of windows and budgets. */
-  readonly reserved: BudgetAmounts;
-  readonly #counters: Counters;
-  readonly #windows: readonly Window[];
-  readonly #tokens: number;
-  readonly #budgets: BudgetReservation | undefined;
-
-  constructor(
-    counters: Counters,
-    { windows, tokens }: { readonly windows: readonly Window[]; readonly tokens: number },
-    budgets: BudgetReservation | undefined,
-  ) {
-    this.#counters = counters;
-    this.#windows = windows;
-    this.#tokens = tokens;
-    this.#budgets = budgets;
-    const reserved = budgets?.reserved ?? nothingUsed;
-    this.reserved = { ...reserved, tokens: Math.max(tokens, reserved.tokens) };
-  }
-
-  /** Counts what was used instead of what was taken; once, when it is known. What is no number changes nothing. */
-  settle(used: BudgetAmounts): void | Promise<void> {
-    this.#budgets?.settle(used);
-    const difference = used.tokens - this.#tokens;
-    if (this.#windows.length === 0 || difference === 0 || !Number.isFinite(difference)) return undefined;
-    return this.#counters.adjust(this.#windows, difference);
-  }
-}
-
-/** Of a request that has used nothing. */
-export const nothingUsed: BudgetAmounts = { cost: 0, tokens: 0, requests: 0 };
-const noWindows: readonly never[] = [];
-
 /** How a request is counted. */
 interface LimitTaking {
-  readonly counters: Counters;
-  readonly budgets: Budgets;
+  readonly limiter: Limiter;
   /** What it will probably use; looked at only where tokens are limited. */
   readonly tokens: number;
   /** Default `local`. */
@@ -250,71 +210,18 @@ type Taken = LimitReservation | undefined;
  * Counts one request, and takes the tokens that it will probably use until that is known: at most what would fit into an
  * empty window. Throws, or rejects with, a `GatewayError` when a limit is used up, and has counted nothing then: of the
  * code for rate limits, of `budget_exhausted` or `provider_budget_exhausted` for usage limits. A promise only where the
- * counters answer with one.
+ * limiter answers with one.
  */
 export function takeCharges(charges: LimitCharges, taking: LimitTaking): Taken | Promise<Taken> {
-  const budgets = charges.budgets === undefined ? undefined : reserveBudgets(charges.budgets, taking);
-  try {
-    const taken = takeWindows(charges, taking, budgets);
-    if (taken === undefined || !('then' in taken)) return taken;
-    return taken.catch((error: unknown) => {
-      budgets?.settle(nothingUsed);
-      throw error;
-    });
-  } catch (error) {
-    budgets?.settle(nothingUsed);
-    throw error;
-  }
+  const admission = taking.limiter.admit(charges, taking.tokens, taking.onStoreFailure);
+  if (admission === undefined || !('then' in admission)) return taken(admission, charges, taking);
+  return admission.then((decided) => taken(decided, charges, taking));
 }
 
-function reserveBudgets(budgets: readonly Budget[], taking: LimitTaking): BudgetReservation {
-  const result = taking.budgets.reserve(budgets, { cost: 0, tokens: taking.tokens, requests: 1 });
-  if ('budget' in result) throw budgetRefusal(result, taking);
-  return result;
-}
-
-function takeWindows(
-  charges: LimitCharges,
-  taking: LimitTaking,
-  budgets: BudgetReservation | undefined,
-): Taken | Promise<Taken> {
-  const { requests } = charges;
-  if (requests === undefined) return reserve(charges, taking, budgets);
-  const decision = taking.counters.take(requests.windows, 1, taking.onStoreFailure);
-  const goOn = (decided: Decision): Taken | Promise<Taken> => {
-    if (!decided.allowed) throw refusal(decided, requests, taking);
-    return reserve(charges, taking, budgets);
-  };
-  return 'then' in decision ? decision.then(goOn) : goOn(decision);
-}
-
-function reserve(
-  charges: LimitCharges,
-  taking: LimitTaking,
-  budgets: BudgetReservation | undefined,
-): Taken | Promise<Taken> {
-  const { requests, tokens } = charges;
-  const { counters } = taking;
-  if (tokens === undefined)
-    return budgets && new LimitReservation(counters, { windows: noWindows, tokens: 0 }, budgets);
-  const amount = Math.max(1, Math.min(taking.tokens, tokens.smallest));
-  const decision = counters.take(tokens.windows, amount, taking.onStoreFailure);
-  const goOn = (decided: Decision): Taken | Promise<Taken> => {
-    // A store that is away and lets everything through has counted nothing.
-    const windows = decided.windows.length > 0 ? tokens.windows : noWindows;
-    if (decided.allowed) {
-      if (windows.length === 0 && budgets === undefined) return undefined;
-      return new LimitReservation(counters, { windows, tokens: amount }, budgets);
-    }
-    const refused = refusal(decided, tokens, taking);
-    // A refused request counts nowhere.
-    const returned = requests === undefined ? undefined : counters.adjust(requests.windows, -1);
-    if (returned === undefined) throw refused;
-    return returned.then(() => {
-      throw refused;
-    });
-  };
-  return 'then' in decision ? decision.then(goOn) : goOn(decision);
+function taken(admission: Admission, charges: LimitCharges, taking: LimitTaking): Taken {
+  if (admission === undefined || admission.isAdmitted) return admission;
+  if ('budget' in admission) throw budgetRefusal(admission, taking);
+  throw windowRefusal(admission, charges, taking);
 }
 
 const subjects: Readonly<Record<BudgetSubject['type'], string>> = {
@@ -357,20 +264,19 @@ function budgetRefusal(
   );
 }
 
-function refusal(
-  { refusedBy, windows }: Decision,
-  { words }: LimitCharge,
+function windowRefusal(
+  { list, index, window }: WindowRefusal,
+  charges: LimitCharges,
   { code }: LimitTaking,
 ): GatewayError {
-  const state = windows[refusedBy];
   // With something left, though not enough: a part of the window is the soonest that more is.
-  const waitMs = state === undefined ? 0 : state.resetMs || state.windowMs / 60;
+  const waitMs = window.resetMs || window.windowMs / 60;
   const seconds = Math.max(1, Math.ceil(waitMs / 1000));
   const remedy =
-    state !== undefined && state.limit < 1
+    window.limit < 1
       ? 'lets nothing through. Ask for a higher one.'
       : `is used up. Try again in ${seconds} s.`;
-  const limit = words[refusedBy] ?? 'A rate limit';
+  const limit = charges[list]?.words[index] ?? 'A rate limit';
   return new GatewayError(code, `${limit} ${remedy}`, {
     limit: limitName(limit),
     headers: ['retry-after', String(seconds)],

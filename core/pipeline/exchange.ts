@@ -24,7 +24,7 @@ import type { ResponseSink } from '../connection/sink.ts';
 import type { ClientUpgrade } from '../connection/upgrade.ts';
 import type { HeaderList } from '../ports/header-list.ts';
 import type { HeaderName, HeaderNames } from '../base/header-names.ts';
-import type { LimitReservation } from '../access/limit-charges.ts';
+import type { LimitReservation } from '../ports/counters.ts';
 import type { CompiledPipeline } from './compile.ts';
 import type { DecisionTrace } from './decision-trace.ts';
 import { emptyFacts, type RequestFacts } from './facts.ts';

@@ -9,10 +9,10 @@ import type { Analytics } from '../ports/analytics.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Cache } from '../ports/cache.ts';
 import type { Budgets } from '../ports/budgets.ts';
-import type { Counters } from '../ports/counters.ts';
+import type { Counters, Limiter } from '../ports/counters.ts';
 import type { Embeddings, VectorIndex } from '../ports/vector-index.ts';
 import type { LogExports } from '../ports/exports.ts';
-import type { GuardedFetch } from '../ports/guarded-fetch.ts';
+import type { GuardedFetch } from '../ports/transport.ts';
 import type { Directory } from '../ports/directory.ts';
 import type { Guards } from '../organisation/guardrails.ts';
 import type { McpClients } from '../ports/mcp.ts';
@@ -94,7 +94,9 @@ export interface Scope {
   readonly log: Log;
   readonly clock: Clock;
   readonly counters: Counters;
-  /** Count what is used against usage limits. */
+  /** Decides over requests by everything that they are counted in. */
+  readonly limiter: Limiter;
+  /** What is used of usage limits. */
   readonly budgets: Budgets;
   readonly cache: Cache;
   /** For every URL that a request names. */

@@ -34,8 +34,26 @@ export interface Budget {
 /** What one request is expected to use, and what it has used. Cost in US dollars. */
 export type BudgetAmounts = Readonly<Record<BudgetUnit, number>>;
 
+/** Of a request that has used nothing. */
+export const nothingUsed: BudgetAmounts = { cost: 0, tokens: 0, requests: 0 };
+
+/** Usage is counted in whole numbers: a billion of them is a US dollar. */
+const perDollar = 1e9;
+
+/** An amount in whole units: requests, tokens, or billionths of a US dollar. What is no number is nothing. */
+export function wholeUnits(amount: number, unit: BudgetUnit): number {
+  if (!Number.isFinite(amount)) return 0;
+  return unit === 'cost' ? Math.round(amount * perDollar) : Math.ceil(amount);
+}
+
+/** The other way round. */
+export function shownUnits(amount: number, unit: BudgetUnit): number {
+  return unit === 'cost' ? amount / perDollar : amount;
+}
+
 /** Why a request is refused. */
 export interface BudgetRefusal {
+  readonly isAdmitted: false;
   readonly budget: Budget;
   /** False when nothing is left because requests under way have reserved the rest. */
   readonly isExhausted: boolean;
@@ -47,6 +65,7 @@ export interface BudgetRefusal {
 
 /** What requests under way have reserved. */
 export interface BudgetReservation {
+  readonly isAdmitted: true;
   /** What is reserved of the first budget of each unit; 0 without one. */
   readonly reserved: BudgetAmounts;
   /** Counts what was used instead; once. */
@@ -61,20 +80,40 @@ export interface BudgetUsage {
   readonly lastResetAt: number | undefined;
 }
 
-/**
- * Counts usage against budgets. A request is admitted while every one of its budgets has something left, and reserves
- * what it will probably use: overshoot is at most what was under way when a budget was exhausted. What is counted lives
- * here and in a ledger behind it, never in a plugin: no reload and no restart resets it.
- */
+/** What is used of budgets. What is counted lives here and in a ledger behind it, never in a plugin: no reload and no restart resets it. */
 export interface Budgets {
-  /** Reserves of all budgets, or of none: one atomic decision. */
-  reserve(budgets: readonly Budget[], expected: BudgetAmounts): BudgetReservation | BudgetRefusal;
   /** How much of these budgets is used now. */
   usage(budget: Pick<Budget, 'key' | 'unit' | 'limit' | 'period'>): BudgetUsage;
   /** Keys of budgets that begin so and have been used, with what is used of each: groups of a policy. */
   groups(prefix: string): readonly string[];
-  /** Begins the count of a budget anew. Resolves when the ledger holds it; rejects when it cannot be stored. */
-  reset(key: string, organisationId: string): Promise<void>;
+  /** Begins the count of a budget anew. Resolves with its epoch when the ledger holds it; rejects when it cannot be stored. */
+  reset(key: string, organisationId: string): Promise<number>;
+}
+
+/** What a process knows of a budget now. Whole units. */
+export interface BudgetCount {
+  /** When its period began, or when it was last begun anew; the later one counts. */
+  readonly epoch: number;
+  readonly used: number;
+  /** What a request reserves of it that is expected to use so many tokens. */
+  amountFor(tokens: number): number;
+}
+
+/**
+ * Counts usage against budgets in this process. A request is admitted while every one of its budgets has something left,
+ * and reserves what it will probably use: overshoot is at most what was under way when a budget was exhausted.
+ */
+export interface LocalBudgets extends Budgets {
+  /** False: everything is admitted, and nothing counted. */
+  readonly enforces: boolean;
+  /** Reserves of all budgets, or of none: one atomic decision. */
+  reserve(budgets: readonly Budget[], tokens: number): BudgetReservation | BudgetRefusal;
+  /** Reserves without a decision: a shared store, or the operator, has admitted the request. Whole units by budget. */
+  hold(budgets: readonly Budget[], amounts: readonly number[]): BudgetReservation;
+  /** What is known of a budget, in its present period. */
+  countOf(budget: Budget): BudgetCount;
+  /** All processes together have used so much, in whole units; less than what is known changes nothing. */
+  learn(budget: Budget, epoch: number, used: number): void;
 }
 
 /** What a process has counted since it last said so. */

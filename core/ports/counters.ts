@@ -1,3 +1,5 @@
+import type { Budget, BudgetAmounts, BudgetRefusal } from './budgets.ts';
+
 /** One sliding window over one key. */
 export interface Window {
   /** What is counted, unique per limit and group (`rpm:<key id>`). */
@@ -47,4 +49,62 @@ export interface Counters {
   take(windows: readonly Window[], amount: number, onFailure?: OnStoreFailure): Decision | Promise<Decision>;
   /** Adds to (or, negative, gives back from) windows without a check: reconciling an estimate, refunds. */
   adjust(windows: readonly Window[], delta: number): void | Promise<void>;
+}
+
+/** Windows that one request takes the same amount of. */
+interface ChargedWindows {
+  readonly windows: readonly Window[];
+  /** The smallest of their limits: more at once fits into none of them. */
+  readonly smallest: number;
+}
+
+/**
+ * Everything that one request is counted in, all of one organisation. What is sent to a store for it is put together
+ * once: it does not change any more when it has been asked with.
+ */
+export interface Charges {
+  /** One is taken of each. Undefined when nothing limits requests. */
+  readonly requests: ChargedWindows | undefined;
+  /** What the request will probably use is taken of each, at least 1, and at most what fits into an empty one. */
+  readonly tokens: ChargedWindows | undefined;
+  /** Undefined when no usage limit holds. */
+  readonly budgets: readonly Budget[] | undefined;
+}
+
+/** A window that has no room for a request. */
+export interface WindowRefusal {
+  readonly isAdmitted: false;
+  /** The list that it is in, and its index there: of several that refuse, the one that does so for longest. */
+  readonly list: 'requests' | 'tokens';
+  readonly index: number;
+  readonly window: WindowState;
+}
+
+/** What was taken for a request whose use is not known yet. */
+export interface LimitReservation {
+  readonly isAdmitted: true;
+  /** What was taken of each; of tokens, the more of windows and budgets. */
+  readonly reserved: BudgetAmounts;
+  /**
+   * Counts what was used instead of what was taken; once, when it is known. What is no number changes nothing. Nobody
+   * has to wait for the promise, which never rejects: a shared store knows it when it resolves.
+   */
+  settle(used: BudgetAmounts): void | Promise<void>;
+}
+
+/** Undefined: admitted, with nothing to settle. */
+export type Admission = LimitReservation | WindowRefusal | BudgetRefusal | undefined;
+
+/** Decides over requests by everything that they are counted in. */
+export interface Limiter {
+  /**
+   * Counts a request in all of its windows and budgets, or in none when one of them refuses: one atomic decision, for
+   * all gateways that share the store. `tokens` is what it will probably use. A budget is named before a window, and
+   * requests before tokens. The memory implementation answers at once, a remote one with a promise.
+   *
+   * While a shared store is away or slow, `open` (of `onFailure`, by default `local`) admits: windows count nothing,
+   * budgets what is used; `closed` throws or rejects with a `GatewayError` `limits_unavailable`; `local` decides by
+   * what this process knows.
+   */
+  admit(charges: Charges, tokens: number, onFailure?: OnStoreFailure): Admission | Promise<Admission>;
 }

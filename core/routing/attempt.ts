@@ -4,14 +4,9 @@ import { ChangedBody } from '../pipeline/request-body.ts';
 import { type HookRuntime, isPromise } from '../pipeline/call-hook.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import type { RequestFacts } from '../pipeline/facts.ts';
-import type { Counters } from '../ports/counters.ts';
-import {
-  type LimitCharges,
-  type LimitReservation,
-  nothingUsed,
-  takeCharges,
-} from '../access/limit-charges.ts';
-import type { BudgetAmounts, Budgets } from '../ports/budgets.ts';
+import type { Limiter, LimitReservation } from '../ports/counters.ts';
+import { type LimitCharges, takeCharges } from '../access/limit-charges.ts';
+import { type BudgetAmounts, nothingUsed } from '../ports/budgets.ts';
 import type { Transport, UpstreamRequest } from '../ports/transport.ts';
 import { HeldStream } from './attempts/held-stream.ts';
 import { authorized } from './credentials.ts';
@@ -45,9 +40,8 @@ import { forwardAnswerHeaders } from './forward-headers.ts';
 export interface AttemptSetup extends PrepareSetup {
   readonly transport: Transport;
   readonly runtime: HookRuntime;
-  /** Count what targets with limits are asked. */
-  readonly counters: Counters;
-  readonly budgets: Budgets;
+  /** Counts what targets with limits are asked. */
+  readonly limiter: Limiter;
 }
 
 /**
@@ -332,17 +326,17 @@ function member({ json }: ChangedBody, name: string): unknown {
 
 /**
  * Counts an attempt at a target with limits, just before it is asked. Throws `provider_rate_limited` when one of them
- * is used up, and what the counters refuse with while they are away. A promise only where they answer with one.
+ * is used up, and what the limiter refuses with while its store is away. A promise only where it answers with one.
  */
 function takeTargetLimits(
   exchange: Exchange,
   limits: LimitCharges,
-  { counters, budgets }: AttemptSetup,
+  { limiter }: AttemptSetup,
 ): void | Promise<void> {
   const tokens = limits.needsTokens ? estimatedUsage(exchange).totalTokens : 0;
   const onStoreFailure = exchange.get(limitsOnStoreFailure);
   const code = 'provider_rate_limited';
-  const taken = takeCharges(limits, { counters, budgets, tokens, onStoreFailure, code });
+  const taken = takeCharges(limits, { limiter, tokens, onStoreFailure, code });
   if (isPromise(taken)) return taken.then((reserved) => keep(exchange, reserved));
   keep(exchange, taken);
 }
@@ -352,7 +346,7 @@ export function settleTargetLimits(exchange: Exchange, used: BudgetAmounts): voi
   const { reservation } = exchange;
   if (reservation === undefined) return;
   exchange.reservation = undefined;
-  // Counters report what they cannot count themselves.
+  // The limiter reports by itself what it cannot count.
   void reservation.settle(used);
 }
 

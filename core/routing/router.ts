@@ -4,8 +4,7 @@ import { type HookRuntime, isPromise } from '../pipeline/call-hook.ts';
 import type { MaybePromise, RequestContext } from '../pipeline/context.ts';
 import { Exchange } from '../pipeline/exchange.ts';
 import { callerKey } from '../pipeline/keys.ts';
-import type { Budgets } from '../ports/budgets.ts';
-import type { Counters } from '../ports/counters.ts';
+import type { Limiter } from '../ports/counters.ts';
 import type { CredentialFactory } from '../ports/credentials.ts';
 import type { Directory, KeyRecord } from '../ports/directory.ts';
 import { TrustedHosts } from '../base/host-rules.ts';
@@ -169,9 +168,8 @@ interface RouterSetup {
   /** What strategies and breakers remember; outlives generations. */
   readonly state: RoutingState;
   readonly breakers: Breakers;
-  /** Count what targets with limits are asked. */
-  readonly counters: Counters;
-  readonly budgets: Budgets;
+  /** Counts what targets with limits are asked. */
+  readonly limiter: Limiter;
   /** What requests of a workspace begin with, and what was saved in it. */
   readonly directory: Directory;
   /** What opens the secrets of stored providers; absent: there are none. */
@@ -199,7 +197,7 @@ class GenerationRouter implements Router {
   private readonly brought = new WeakMap<PlanLeaf, BroughtSettings>();
 
   constructor(setup: RouterSetup) {
-    const { config, transport, listings, runtime, wires, prices, state, breakers, counters, budgets } = setup;
+    const { config, transport, listings, runtime, wires, prices, state, breakers, limiter } = setup;
     const { key_prefix: keyPrefix } = config.security;
     const { header_prefix: headerPrefix } = config.server;
     const maker = { factory: setup.credentials, headerPrefix };
@@ -223,7 +221,7 @@ class GenerationRouter implements Router {
       saved: setup.directory,
     });
     this.run = {
-      ...{ config, wires, transport, runtime, prices, state, breakers, counters, budgets, keyPrefix, clock },
+      ...{ config, wires, transport, runtime, prices, state, breakers, limiter, keyPrefix, clock },
       largeTranslation: setup.largeTranslation,
       random: setup.random ?? Math.random,
       optionsOf: attemptOptionsOf,

@@ -9,7 +9,7 @@ import { key as ofKey, ours } from '../../tests/kit/routing-kit.ts';
 import auth from '../../plugins/auth/index.ts';
 import policies from '../../plugins/policies/index.ts';
 import { definePlugin } from '../pipeline/plugin.ts';
-import type { Counters } from '../ports/counters.ts';
+import type { Limiter } from '../ports/counters.ts';
 import type { IntegrationData } from '../ports/record-kinds.ts';
 import type { RateLimit } from '../ports/limits.ts';
 import type { StoredRecord } from '../ports/records.ts';
@@ -295,48 +295,45 @@ describe('a limit of tokens at a target', () => {
 });
 
 describe('while the store that counts is away', () => {
-  const away = (told: unknown[]): Counters => ({
-    take(_windows, _amount, onFailure) {
+  const away = (told: unknown[]): Limiter => ({
+    admit(_charges, _tokens, onFailure) {
       told.push(onFailure);
-      return Promise.resolve({ allowed: true, refusedBy: -1, windows: [] });
+      return Promise.resolve(undefined);
     },
-    adjust: () => assert.fail('nothing was counted'),
   });
   for (const said of [undefined, 'open', 'closed'] as const) {
     test(`the choice of the plugin \`policies\` holds: ${said ?? 'nothing said'}`, async (t) => {
       const told: unknown[] = [];
       const options = said === undefined ? {} : { on_store_failure: said };
       const { ask } = await started(t, stored('one', [requests(1), tokens(1)]), {
-        counters: away(told),
+        limiter: away(told),
         plugins: [auth, { plugin: policies, options }, providerPlugin()],
       });
       assert.equal((await ask(single)).status, 200);
-      assert.deepEqual(told, [said, said]);
+      assert.deepEqual(told, [said]);
     });
   }
 
   test('a target without a limit never asks it', async (t) => {
     const told: unknown[] = [];
-    const { ask } = await started(t, stored('one'), { counters: away(told) });
+    const { ask } = await started(t, stored('one'), { limiter: away(told) });
     assert.equal((await ask(single)).status, 200);
     assert.deepEqual(told, []);
   });
 
   test('a client that leaves meanwhile is not served, and what was taken is given back', async (t) => {
     let decide: (() => void) | undefined;
-    const adjusted: number[] = [];
-    const slow: Counters = {
-      take: (windows) =>
+    const used: number[] = [];
+    const slow: Limiter = {
+      admit: () =>
         new Promise((resolve) => {
-          const states = windows.map(({ limit, windowMs }) => ({
-            limit,
-            windowMs,
-            remaining: 1,
-            resetMs: 0,
-          }));
-          decide = () => resolve({ allowed: true, refusedBy: -1, windows: states });
+          decide = () =>
+            resolve({
+              isAdmitted: true,
+              reserved: { cost: 0, tokens: 20, requests: 0 },
+              settle: ({ tokens: count }) => void used.push(count),
+            });
         }),
-      adjust: (_windows, delta) => void adjusted.push(delta),
     };
     let hasLeft = false;
     const watching = definePlugin({
@@ -344,15 +341,15 @@ describe('while the store that counts is away', () => {
       create: () => ({ request: (context) => void context.onAbort(() => (hasLeft = true)) }),
     });
     const { begin, called, gateway } = await started(t, stored('one', [tokens(20)]), {
-      counters: slow,
+      limiter: slow,
       plugins: [auth, watching, providerPlugin()],
     });
     const asked = begin(single, chat);
-    await until(() => decide !== undefined, 'the counters are asked');
+    await until(() => decide !== undefined, 'the limiter is asked');
     asked.abort();
     await until(() => hasLeft, 'the gateway knows that the client has left');
     decide?.();
     await gateway.untilSettled();
-    assert.deepEqual([adjusted, called()], [[-20], []]);
+    assert.deepEqual([used, called()], [[0], []]);
   });
 });

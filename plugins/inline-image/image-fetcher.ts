@@ -1,6 +1,6 @@
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Clock } from '../../core/ports/clock.ts';
-import type { GuardedFetch } from '../../core/ports/guarded-fetch.ts';
+import type { GuardedFetch } from '../../core/ports/transport.ts';
 
 /** Brands of ISO media files that hold one picture. */
 const brands: Readonly<Record<string, string>> = {

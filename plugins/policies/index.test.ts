@@ -6,7 +6,7 @@ import { readFeatures } from '../../core/access/features.ts';
 import { noUsage } from '../../core/dialects/usage.ts';
 import type { Hooks } from '../../core/pipeline/plugin.ts';
 import { withoutStore } from '../../core/organisation/without-store.ts';
-import type { Counters } from '../../core/ports/counters.ts';
+import type { Limiter } from '../../core/ports/counters.ts';
 import type { RateLimitPolicyData } from '../../core/ports/record-kinds.ts';
 import type { RecordKind, RecordPlace, StoredRecord } from '../../core/ports/records.ts';
 import {
@@ -42,7 +42,7 @@ function policy(data: Partial<RateLimitPolicyData> = {}, record: Partial<PolicyR
 
 interface Setting {
   readonly options?: PoliciesOptions;
-  readonly counters?: Counters;
+  readonly limiter?: Limiter;
   readonly off?: boolean;
   /** Slugs of configs, prompts and providers by id. */
   readonly slugs?: Readonly<Record<string, string>>;
@@ -53,7 +53,7 @@ async function enforce(records: PolicyRecord[], setting: Setting = {}) {
   const places: RecordPlace[] = [];
   let shown: readonly PolicyRecord[] = [...records];
   const { scope, clock } = testScope({
-    ...(setting.counters && { counters: setting.counters }),
+    ...(setting.limiter && { limiter: setting.limiter }),
     features: readFeatures(setting.off === true ? { POLICY_ENABLED: 'OFF' } : {}),
   });
   const directory = {
@@ -395,12 +395,11 @@ describe('policies: tokens', () => {
 describe('policies: the store', () => {
   test('may answer later', async () => {
     const { scope } = testScope();
-    const counters: Counters = {
-      take: (windows, amount) => Promise.resolve(scope.counters.take(windows, amount)),
-      adjust: (windows, delta) => Promise.resolve(scope.counters.adjust(windows, delta)),
+    const limiter: Limiter = {
+      admit: (charges, tokens) => Promise.resolve(scope.limiter.admit(charges, tokens)),
     };
     const { send, refused } = await enforce([policy(), policy({ type: 'tokens', value: 9000 })], {
-      counters,
+      limiter,
     });
     await send();
     assert.equal((await refused()).code, 'rate_limited');
@@ -409,31 +408,21 @@ describe('policies: the store', () => {
   for (const configured of [undefined, 'local', 'open', 'closed'] as const) {
     test(`is told what to do when it is away: ${configured ?? 'nothing said'}`, async () => {
       const told: unknown[] = [];
-      const counters: Counters = {
-        take(_windows, _amount, onFailure) {
-          told.push(onFailure);
-          return { allowed: true, refusedBy: -1, windows: [] };
-        },
-        adjust: () => assert.fail('nothing was counted'),
-      };
+      const limiter: Limiter = { admit: (_charges, _tokens, onFailure) => void told.push(onFailure) };
       const options = configured === undefined ? {} : { on_store_failure: configured };
       const records = [policy(), policy({ type: 'tokens' })];
-      const { send, hooks } = await enforce(records, { counters, options });
+      const { send, hooks } = await enforce(records, { limiter, options });
       await hooks.settled?.(await send(), testOutcome());
-      assert.deepEqual(told, [configured ?? 'local', configured ?? 'local']);
+      assert.deepEqual(told, [configured ?? 'local'], 'it is one decision');
     });
   }
 
   test('is told whose windows they are', async () => {
     const groups: unknown[] = [];
-    const counters: Counters = {
-      take(windows) {
-        groups.push(...windows.map(({ group }) => group));
-        return { allowed: true, refusedBy: -1, windows: [] };
-      },
-      adjust: () => undefined,
+    const limiter: Limiter = {
+      admit: ({ requests }) => void groups.push(...(requests?.windows ?? []).map(({ group }) => group)),
     };
-    const { send } = await enforce([policy()], { counters });
+    const { send } = await enforce([policy()], { limiter });
     await send();
     assert.deepEqual(groups, ['org-1']);
   });

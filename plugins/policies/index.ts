@@ -13,12 +13,12 @@ import {
   keyBudgetKey,
   LimitCharges,
   limitName,
-  type LimitReservation,
   takeCharges,
   workspaceBudgetKey,
 } from '../../core/access/limit-charges.ts';
 import { type PolicySet, PolicySets, type RatePolicy, type UsagePolicy } from './policy-set.ts';
 import { Subject } from './subject.ts';
+import type { LimitReservation } from '../../core/ports/counters.ts';
 import type { OwnedUsageLimit } from '../../core/ports/limits.ts';
 
 interface KeyCharges {
@@ -121,7 +121,7 @@ export default definePlugin({
   schema: PoliciesSchema,
   capabilities: { needs: ['key'] },
   create({ max_groups: maxGroups = 10_000, on_store_failure: onStoreFailure = 'local' }, scope) {
-    const { budgets, clock, counters, directory, features } = scope;
+    const { clock, directory, features, limiter } = scope;
     const hasPolicies = features.isOn('policies');
     const sets = new PolicySets(maxGroups);
     const ownLimits = new OwnLimits(directory);
@@ -157,7 +157,7 @@ export default definePlugin({
       if (charges === undefined) return undefined;
       const tokens = charges.needsTokens ? estimatedUsage(context).totalTokens : 0;
       const code = 'rate_limited';
-      const reserved = takeCharges(charges, { counters, budgets, tokens, onStoreFailure, code });
+      const reserved = takeCharges(charges, { limiter, tokens, onStoreFailure, code });
       if (reserved === undefined) return undefined;
       if ('then' in reserved) return reserved.then((taken) => keep(context, taken));
       keep(context, reserved);

@@ -1,21 +1,21 @@
-import type {
-  Budget,
-  BudgetAmounts,
-  BudgetRefusal,
-  BudgetReservation,
-  Budgets,
-  BudgetUnit,
-  BudgetUsage,
-  UsageDelta,
-  UsageLedger,
-  UsageAlerts,
-  UsageCrossing,
+import {
+  type Budget,
+  type BudgetAmounts,
+  type BudgetCount,
+  type BudgetRefusal,
+  type BudgetReservation,
+  type BudgetUsage,
+  type LocalBudgets,
+  shownUnits,
+  type UsageDelta,
+  type UsageLedger,
+  type UsageAlerts,
+  type UsageCrossing,
+  wholeUnits,
 } from '../../core/ports/budgets.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
 
-/** Usage is counted in whole numbers: a billion of them is a US dollar. */
-const perDollar = 1e9;
 const syncMs = 1000;
 /** The share that a new request has in what is expected of the next one. */
 const learning = 0.2;
@@ -23,7 +23,7 @@ const learning = 0.2;
 const mostAtOnce = 5000;
 
 /** What is counted of one budget. Whole units. */
-class Count {
+class Count implements BudgetCount {
   readonly key: string;
   readonly organisationId: string;
   /** When what is counted began; what is used before it does not count. */
@@ -56,6 +56,19 @@ class Count {
     this.used = 0;
     this.pending = 0;
   }
+
+  /** What the budget's requests usually use; before that is known, what is expected of this one. */
+  amountFor(tokens: number): number {
+    const { budget, usual } = this;
+    if (budget?.unit === 'requests') return 1;
+    if (usual > 0) return Math.ceil(usual);
+    return budget?.unit === 'tokens' ? wholeUnits(tokens, 'tokens') : 0;
+  }
+
+  learn(epoch: number, used: number): void {
+    this.beginAt(epoch);
+    if (epoch === this.epoch && used > this.used) this.used = used;
+  }
 }
 
 /** What `createBudgets` needs. */
@@ -71,7 +84,7 @@ interface BudgetsOptions {
 }
 
 /** Budgets counted in this process. */
-interface CountedBudgets extends Budgets {
+interface CountedBudgets extends LocalBudgets {
   /** Reads the ledger, and begins to exchange with it every second. Resolves after the first time, also when that failed. */
   start(): Promise<void>;
   /** Exchanges with the ledger now. Rejects when it cannot. */
@@ -93,7 +106,7 @@ class MemoryBudgets implements CountedBudgets {
   readonly #log: Log;
   readonly #ledger: UsageLedger | undefined;
   readonly #alerts: UsageAlerts | undefined;
-  readonly #enforces: boolean;
+  readonly enforces: boolean;
   readonly #counts = new Map<string, Count>();
   #dirty: Count[] = [];
   /** Budgets that may have crossed a limit since the last exchange. */
@@ -105,31 +118,31 @@ class MemoryBudgets implements CountedBudgets {
   #isFailing = false;
 
   constructor({ clock, log, ledger, alerts, enforces = true }: BudgetsOptions) {
-    this.#enforces = enforces;
+    this.enforces = enforces;
     this.#clock = clock;
     this.#log = log;
     this.#ledger = ledger;
     this.#alerts = alerts;
   }
 
-  reserve(budgets: readonly Budget[], expected: BudgetAmounts): BudgetReservation | BudgetRefusal {
-    if (!this.#enforces) return new Reservation(none, none, none, this.#settle);
+  reserve(budgets: readonly Budget[], tokens: number): BudgetReservation | BudgetRefusal {
+    if (!this.enforces) return new Reservation(none, none, none, this.#settle);
     const now = this.#clock.now();
     const counts: Count[] = [];
     const amounts: number[] = [];
     let refusal: BudgetRefusal | undefined;
     for (const budget of budgets) {
-      const count = this.#countOf(budget);
-      count.beginAt(budget.period(now).start);
-      const limit = whole(budget.limit, budget.unit);
+      const count = this.#countAt(budget, now);
+      const limit = wholeUnits(budget.limit, budget.unit);
       if (count.used + count.reserved >= limit) {
         const isExhausted = count.used >= limit;
         // An exhausted budget is the reason that a caller has to know; others end by themselves.
         if (refusal === undefined || (isExhausted && !refusal.isExhausted))
           refusal = {
+            isAdmitted: false,
             budget,
             isExhausted,
-            used: shown(count.used, budget.unit),
+            used: shownUnits(count.used, budget.unit),
             resetsAt: budget.period(now).end,
           };
         // Lowered limits are crossed without any use, and what a restart kept from being told is told now.
@@ -137,11 +150,29 @@ class MemoryBudgets implements CountedBudgets {
         continue;
       }
       counts.push(count);
-      amounts.push(expectedOf(count, budget.unit, expected));
+      amounts.push(count.amountFor(tokens));
     }
     if (refusal !== undefined) return refusal;
     counts.forEach((count, index) => (count.reserved += amounts[index] as number));
     return new Reservation(budgets, counts, amounts, this.#settle);
+  }
+
+  hold(budgets: readonly Budget[], amounts: readonly number[]): BudgetReservation {
+    if (!this.enforces) return new Reservation(none, none, none, this.#settle);
+    const now = this.#clock.now();
+    const counts = budgets.map((budget) => this.#countAt(budget, now));
+    counts.forEach((count, index) => (count.reserved += amounts[index] as number));
+    return new Reservation(budgets, counts, amounts, this.#settle);
+  }
+
+  countOf(budget: Budget): Count {
+    return this.#countAt(budget, this.#clock.now());
+  }
+
+  learn(budget: Budget, epoch: number, used: number): void {
+    const count = this.countOf(budget);
+    count.learn(epoch, used);
+    this.#look(count, budget);
   }
 
   usage({ key, unit, limit, period }: Pick<Budget, 'key' | 'unit' | 'limit' | 'period'>): BudgetUsage {
@@ -151,8 +182,8 @@ class MemoryBudgets implements CountedBudgets {
     const used = isOld ? 0 : count.used;
     const epoch = Math.max(start, count?.epoch ?? 0);
     return {
-      used: shown(used, unit),
-      isExhausted: used >= whole(limit, unit),
+      used: shownUnits(used, unit),
+      isExhausted: used >= wholeUnits(limit, unit),
       lastResetAt: epoch === 0 ? undefined : epoch,
     };
   }
@@ -163,10 +194,12 @@ class MemoryBudgets implements CountedBudgets {
     return found;
   }
 
-  async reset(key: string, organisationId: string): Promise<void> {
-    const epoch = this.#clock.now();
+  async reset(key: string, organisationId: string): Promise<number> {
+    // Later than what is there, also when this millisecond has begun it.
+    const epoch = Math.max(this.#clock.now(), (this.#counts.get(key)?.epoch ?? 0) + 1);
     await this.#ledger?.exchange([{ key, organisationId, epoch, added: 0 }], this.#mark);
     this.#counts.get(key)?.restart(epoch);
+    return epoch;
   }
 
   async start(): Promise<void> {
@@ -201,11 +234,12 @@ class MemoryBudgets implements CountedBudgets {
     this.#look(count, budget);
   };
 
-  #countOf(budget: Budget): Count {
+  #countAt(budget: Budget, now: number): Count {
     const { key, organisationId } = budget;
     let count = this.#counts.get(key);
     if (count === undefined) this.#counts.set(key, (count = new Count(key, organisationId)));
     count.budget = budget;
+    count.beginAt(budget.period(now).start);
     return count;
   }
 
@@ -217,7 +251,7 @@ class MemoryBudgets implements CountedBudgets {
 
   /** Notes a budget whose use is beyond what it alerts about. */
   #look(count: Count, { unit, limit, threshold = Infinity }: Budget): void {
-    if (this.#alerts !== undefined && count.used >= whole(Math.min(limit, threshold), unit))
+    if (this.#alerts !== undefined && count.used >= wholeUnits(Math.min(limit, threshold), unit))
       this.#crossed.add(count);
   }
 
@@ -291,9 +325,9 @@ class MemoryBudgets implements CountedBudgets {
   #tellCrossings(): void {
     for (const count of this.#crossed) {
       const { threshold, limit, unit } = count.budget as Budget;
-      if (threshold !== undefined && count.used >= whole(threshold, unit))
+      if (threshold !== undefined && count.used >= wholeUnits(threshold, unit))
         this.#tell(count, 'threshold', `${count.epoch}:${limit}:${threshold}`);
-      if (count.used >= whole(limit, unit)) this.#tell(count, 'exhausted', `${count.epoch}:${limit}`);
+      if (count.used >= wholeUnits(limit, unit)) this.#tell(count, 'exhausted', `${count.epoch}:${limit}`);
     }
     this.#crossed.clear();
   }
@@ -316,7 +350,7 @@ class MemoryBudgets implements CountedBudgets {
       unit,
       limit,
       threshold,
-      used: shown(count.used, unit),
+      used: shownUnits(count.used, unit),
       resetsAt: budget.period(at).end,
       at,
       ...(emails !== undefined && { emails }),
@@ -329,7 +363,7 @@ const none: readonly never[] = [];
 type Settle = (budget: Budget, count: Count, reserved: number, used: number) => void;
 
 class Reservation implements BudgetReservation {
-  readonly reserved: BudgetAmounts;
+  readonly isAdmitted = true;
   readonly #budgets: readonly Budget[];
   readonly #counts: readonly Count[];
   readonly #amounts: readonly number[];
@@ -346,32 +380,23 @@ class Reservation implements BudgetReservation {
     this.#counts = counts;
     this.#amounts = amounts;
     this.#settle = settle;
+  }
+
+  get reserved(): BudgetAmounts {
     const reserved = { cost: 0, tokens: 0, requests: 0 };
-    budgets.forEach(({ unit }, index) => (reserved[unit] ||= shown(amounts[index] as number, unit)));
-    this.reserved = reserved;
+    const amounts = this.#amounts;
+    this.#budgets.forEach(
+      ({ unit }, index) => (reserved[unit] ||= shownUnits(amounts[index] as number, unit)),
+    );
+    return reserved;
   }
 
   settle(used: BudgetAmounts): void {
     if (this.#isSettled) return;
     this.#isSettled = true;
     this.#budgets.forEach((budget, index) => {
-      const amount = whole(used[budget.unit], budget.unit);
+      const amount = wholeUnits(used[budget.unit], budget.unit);
       this.#settle(budget, this.#counts[index] as Count, this.#amounts[index] as number, amount);
     });
   }
-}
-
-/** What the budget's requests usually use; before that is known, what is expected of this one. */
-function expectedOf(count: Count, unit: BudgetUnit, expected: BudgetAmounts): number {
-  if (unit === 'requests') return 1;
-  return Math.ceil(count.usual > 0 ? count.usual : whole(expected[unit], unit));
-}
-
-function whole(amount: number, unit: BudgetUnit): number {
-  if (!Number.isFinite(amount)) return 0;
-  return unit === 'cost' ? Math.round(amount * perDollar) : Math.ceil(amount);
-}
-
-function shown(amount: number, unit: BudgetUnit): number {
-  return unit === 'cost' ? amount / perDollar : amount;
 }

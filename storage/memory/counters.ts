@@ -1,5 +1,5 @@
 import type { Clock } from '../../core/ports/clock.ts';
-import type { Counters, Decision, Window, WindowState } from '../../core/ports/counters.ts';
+import type { Counters, Decision, Window, WindowRefusal, WindowState } from '../../core/ports/counters.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { SlidingWindow } from './sliding-window.ts';
 
@@ -126,9 +126,14 @@ interface MemoryCountersOptions {
 }
 
 /** Counters in this process; they answer at once. */
-interface MemoryCounters extends Counters {
+export interface MemoryCounters extends Counters {
   take(windows: readonly Window[], amount: number): Decision;
   adjust(windows: readonly Window[], delta: number): void;
+  /**
+   * Takes one from each of the first windows and `amount` from each of the others, or nothing at all, and says which
+   * window refuses then. Undefined: taken.
+   */
+  takeBoth(requests: readonly Window[], tokens: readonly Window[], amount: number): WindowRefusal | undefined;
   /** Stops the sweep and forgets everything. */
   close(): void;
   /** Keys held now, idle ones that no sweep has reached yet included. */
@@ -150,12 +155,23 @@ const sweptBeforeRefusal = 64;
 /** Keys looked at after a call with new ones, so that a flood of new keys sweeps as it goes. */
 const sweptPerNewKeys = 4;
 
+const none: readonly never[] = [];
+
+/** What a look for counters has found. */
+interface Look {
+  /** Counters that are not there yet. */
+  missing: number;
+  /** They can be made. */
+  hasRoom: boolean;
+}
+
 class InMemoryCounters implements MemoryCounters {
   private readonly clock: Clock;
   private readonly keys: KeyTable;
   private latest = 0;
   /** The counters of the call in progress, by index of its windows; reused, because calls are synchronous. */
   private readonly found: (SlidingWindow | undefined)[] = [];
+  private readonly result: Look = { missing: 0, hasRoom: true };
 
   constructor({ clock, log, maxKeys = 1_000_000 }: MemoryCountersOptions) {
     this.clock = clock;
@@ -173,24 +189,42 @@ class InMemoryCounters implements MemoryCounters {
       );
     }
     const now = this.now();
-    let missing = this.look(windows);
     // A probe (amount 0) creates no key, and so needs no room for one.
-    let hasRoom = missing === 0 || amount === 0 || this.keys.hasRoom(missing);
-    if (!hasRoom) {
-      this.keys.sweep(sweptBeforeRefusal);
-      missing = this.look(windows);
-      hasRoom = this.keys.hasRoom(missing);
-      if (!hasRoom) this.keys.reportFull();
-    }
-    const allowed = hasRoom && this.fits(windows, amount, now);
-    if (allowed && amount > 0) this.commit(windows, amount, now);
+    const { missing, hasRoom } = this.look(windows, none, amount === 0);
+    const allowed = hasRoom && this.fits(windows, amount, now, 0);
+    if (allowed && amount > 0) this.commit(windows, amount, now, 0);
     const states: WindowState[] = [];
     for (let i = 0; i < windows.length; i += 1) {
       states.push(stateOf(windows[i] as Window, this.found[i], now, hasRoom));
     }
-    const refusedBy = allowed ? -1 : this.longest(windows, amount, now, hasRoom);
+    const refusedBy = allowed ? -1 : this.longest(windows, amount, { now, hasRoom, from: 0 });
     if (missing > 0) this.keys.sweep(sweptPerNewKeys);
     return { allowed, refusedBy, windows: states };
+  }
+
+  takeBoth(
+    requests: readonly Window[],
+    tokens: readonly Window[],
+    amount: number,
+  ): WindowRefusal | undefined {
+    const now = this.now();
+    const from = requests.length;
+    const { missing, hasRoom } = this.look(requests, tokens, false);
+    const fitRequests = hasRoom && this.fits(requests, 1, now, 0);
+    let refusal: WindowRefusal | undefined;
+    if (fitRequests && this.fits(tokens, amount, now, from)) {
+      this.commit(requests, 1, now, 0);
+      this.commit(tokens, amount, now, from);
+    } else {
+      const isTokens = fitRequests || from === 0;
+      const list = isTokens ? tokens : requests;
+      const place = { now, hasRoom, from: isTokens ? from : 0 };
+      const index = this.longest(list, isTokens ? amount : 1, place);
+      const window = stateOf(list[index] as Window, this.found[place.from + index], now, hasRoom);
+      refusal = { isAdmitted: false, list: isTokens ? 'tokens' : 'requests', index, window };
+    }
+    if (missing > 0) this.keys.sweep(sweptPerNewKeys);
+    return refusal;
   }
 
   adjust(windows: readonly Window[], delta: number): void {
@@ -221,13 +255,29 @@ class InMemoryCounters implements MemoryCounters {
     this.found.length = 0;
   }
 
-  /** Fills `found` and returns how many are missing. */
-  private look(windows: readonly Window[]): number {
+  /** Fills `found` with the counters of both lists, and makes room for those that are not there. */
+  private look(first: readonly Window[], second: readonly Window[], isProbe: boolean): Look {
+    const { result } = this;
+    let missing = this.find(first, 0) + this.find(second, first.length);
+    let hasRoom = missing === 0 || isProbe || this.keys.hasRoom(missing);
+    if (!hasRoom) {
+      this.keys.sweep(sweptBeforeRefusal);
+      missing = this.find(first, 0) + this.find(second, first.length);
+      hasRoom = this.keys.hasRoom(missing);
+      if (!hasRoom) this.keys.reportFull();
+    }
+    result.missing = missing;
+    result.hasRoom = hasRoom;
+    return result;
+  }
+
+  /** Fills `found` behind `from`, and returns how many are missing. */
+  private find(windows: readonly Window[], from: number): number {
     let missing = 0;
     for (let i = 0; i < windows.length; i += 1) {
       const { key, windowMs } = windows[i] as Window;
       const counter = this.keys.find(key, windowMs);
-      this.found[i] = counter;
+      this.found[from + i] = counter;
       if (counter === undefined) {
         this.keys.check(windowMs);
         missing += 1;
@@ -236,30 +286,34 @@ class InMemoryCounters implements MemoryCounters {
     return missing;
   }
 
-  private fits(windows: readonly Window[], amount: number, now: number): boolean {
+  private fits(windows: readonly Window[], amount: number, now: number, from: number): boolean {
     for (let i = 0; i < windows.length; i += 1) {
-      const total = this.found[i]?.total(now) ?? 0;
+      const total = this.found[from + i]?.total(now) ?? 0;
       // Written so that a limit that is no number refuses instead of letting everything through.
       if (!(total + amount <= (windows[i] as Window).limit)) return false;
     }
     return true;
   }
 
-  private commit(windows: readonly Window[], amount: number, now: number): void {
+  private commit(windows: readonly Window[], amount: number, now: number, from: number): void {
     for (let i = 0; i < windows.length; i += 1) {
       const window = windows[i] as Window;
-      const counter = (this.found[i] ??= this.keys.create(window.key, window.windowMs));
+      const counter = (this.found[from + i] ??= this.keys.create(window.key, window.windowMs));
       counter.add(now, amount);
     }
   }
 
   /** Which window keeps `amount` out for longest. Only refusals pay for this. */
-  private longest(windows: readonly Window[], amount: number, now: number, hasRoom: boolean): number {
+  private longest(
+    windows: readonly Window[],
+    amount: number,
+    { now, hasRoom, from }: { readonly now: number; readonly hasRoom: boolean; readonly from: number },
+  ): number {
     let index = 0;
     let longest = -1;
     for (let i = 0; i < windows.length; i += 1) {
       const { limit, windowMs } = windows[i] as Window;
-      const counter = this.found[i];
+      const counter = this.found[from + i];
       let wait = counter?.untilAtMost(limit - amount, now) ?? (amount > limit ? Infinity : 0);
       if (counter === undefined && !hasRoom) wait = Math.max(wait, windowMs);
       if (wait > longest) {

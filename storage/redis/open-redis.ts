@@ -57,6 +57,7 @@ class OwnedConnection implements RedisConnection {
   private readonly probes: TimedCalls;
   private readonly report: OutageReport;
   private ready = false;
+  session = 0;
   private gathering = false;
   private closing = false;
   private cancelHandshake: (() => void) | undefined;
@@ -201,6 +202,7 @@ class OwnedConnection implements RedisConnection {
     client.on('ready', () => {
       this.cancelHandshake?.();
       this.ready = true;
+      this.session += 1;
       lastError = '';
       this.breaker.probeNow();
       this.update();

@@ -5,7 +5,9 @@ import { recordingLog, RecordingMetrics } from '../../core/lifecycle/recording-s
 import { eventually } from '../../tests/kit/process-kit.ts';
 import { patientClock, redisMissing, type RedisServer, startRedis } from '../../tests/kit/redis-server.ts';
 import { createMemoryCache } from '../memory/cache.ts';
+import { createBudgets } from '../memory/budgets.ts';
 import { createMemoryCounters } from '../memory/counters.ts';
+import { createMemoryLimiter } from '../memory/limiter.ts';
 import { createMemoryVectorIndex } from '../memory/vector-index.ts';
 import { openSharedStores } from './open-shared-stores.ts';
 
@@ -14,6 +16,8 @@ async function open(t: TestContext, countersUrl: string, cacheUrl?: string) {
   const log = recordingLog([]);
   const counters = createMemoryCounters({ clock, log });
   t.after(() => counters.close());
+  const budgets = createBudgets({ clock, log });
+  const limiter = createMemoryLimiter({ counters, budgets });
   const cache = createMemoryCache({ clock, maxBytes: 10_000, maxValueBytes: 1000 });
   const vectors = createMemoryVectorIndex({ clock });
   const storage = {
@@ -23,6 +27,9 @@ async function open(t: TestContext, countersUrl: string, cacheUrl?: string) {
   const stores = await openSharedStores({
     storage,
     counters,
+    limiter,
+    budgets,
+    hasLedger: true,
     cache,
     vectors,
     log,
@@ -30,12 +37,13 @@ async function open(t: TestContext, countersUrl: string, cacheUrl?: string) {
     metrics: new RecordingMetrics(),
   });
   t.after(() => stores.close());
-  return { stores, counters, cache, vectors, names: stores.dependencies.map(({ name }) => name) };
+  return { stores, counters, limiter, cache, vectors, names: stores.dependencies.map(({ name }) => name) };
 }
 
 test('with memory: nothing is shared and no server is needed', async (t) => {
-  const { stores, counters, cache, vectors, names } = await open(t, 'memory:');
+  const { stores, counters, limiter, cache, vectors, names } = await open(t, 'memory:');
   assert.equal(stores.counters, counters);
+  assert.equal(stores.limiter, limiter);
   assert.equal(stores.cache, cache);
   assert.equal(stores.vectors, vectors);
   assert.deepEqual(names, []);

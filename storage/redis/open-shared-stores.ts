@@ -1,13 +1,18 @@
+import type { Budgets, LocalBudgets } from '../../core/ports/budgets.ts';
 import type { Cache } from '../../core/ports/cache.ts';
 import type { Clock } from '../../core/ports/clock.ts';
-import type { Counters } from '../../core/ports/counters.ts';
+import type { Admission, Charges, Counters, Limiter } from '../../core/ports/counters.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type { Metrics } from '../../core/ports/metrics.ts';
 import type { VectorIndex } from '../../core/ports/vector-index.ts';
 import { createRedisCache } from './redis-cache.ts';
 import type { RedisConnection } from './redis-connection.ts';
 import { createRedisCounters } from './redis-counters.ts';
+import { createRedisLimiter } from './redis-limiter.ts';
 import { createRedisVectorIndex } from './redis-vector-index.ts';
+import { WithoutStore } from './without-store.ts';
+
+const dayMs = 86_400_000;
 
 /** What `openSharedStores` needs. */
 interface SharedStoresOptions {
@@ -19,6 +24,11 @@ interface SharedStoresOptions {
   };
   /** What counts and caches in this process: for `memory:`, and while the server is away. */
   readonly counters: Counters;
+  /** Decides by these counters and budgets. */
+  readonly limiter: Limiter & { admit(charges: Charges, tokens: number): Admission };
+  readonly budgets: LocalBudgets;
+  /** Budgets are exchanged with a ledger, which keeps what is used. Otherwise the server is all that keeps it. */
+  readonly hasLedger: boolean;
   readonly cache: Cache;
   /** For `memory:`, and for a server that keeps no vectors. */
   readonly vectors: VectorIndex;
@@ -30,6 +40,8 @@ interface SharedStoresOptions {
 /** The counters, the cache and its vectors as configured. */
 interface SharedStores {
   readonly counters: Counters;
+  readonly limiter: Limiter;
+  readonly budgets: Budgets;
   readonly cache: Cache;
   /** Where the cache is, so that answers and their questions are shared by the same gateways. */
   readonly vectors: VectorIndex;
@@ -49,7 +61,9 @@ export async function openSharedStores(options: SharedStoresOptions): Promise<Sh
   if (cacheUrl !== 'memory:')
     storesByUrl.set(cacheUrl, cacheUrl === countersUrl ? 'counters and cache' : 'cache');
   const connections = new Map<string, RedisConnection>();
+  const closers: (() => void)[] = [];
   const close = async (): Promise<void> => {
+    for (const closeOne of closers) closeOne();
     await Promise.all([...connections.values()].map((connection) => connection.close()));
   };
   try {
@@ -65,9 +79,7 @@ export async function openSharedStores(options: SharedStoresOptions): Promise<Sh
   const forCounters = connections.get(countersUrl);
   const forCache = connections.get(cacheUrl);
   return {
-    counters: forCounters
-      ? createRedisCounters({ redis: forCounters, local: options.counters, metrics })
-      : options.counters,
+    ...countsOf(options, forCounters, closers),
     cache: forCache ? createRedisCache({ redis: forCache, clock, maxValueBytes }) : options.cache,
     vectors: forCache
       ? createRedisVectorIndex({ redis: forCache, local: options.vectors, log })
@@ -77,5 +89,24 @@ export async function openSharedStores(options: SharedStoresOptions): Promise<Sh
       check: () => connection.ping(),
     })),
     close,
+  };
+}
+
+/** What counts: in this process, or on a server. */
+function countsOf(
+  { counters: local, limiter, budgets, hasLedger, clock, metrics }: SharedStoresOptions,
+  redis: RedisConnection | undefined,
+  closers: (() => void)[],
+): Pick<SharedStores, 'counters' | 'limiter' | 'budgets'> {
+  if (redis === undefined) return { counters: local, limiter, budgets };
+  const without = new WithoutStore(metrics);
+  // What is forgotten while nobody asks for it is known from the ledger, or else for longer than a year.
+  const keepMs = (hasLedger ? 2 : 400) * dayMs;
+  const shared = createRedisLimiter({ redis, local: limiter, budgets, clock, keepMs, without });
+  closers.push(() => shared.close());
+  return {
+    counters: createRedisCounters({ redis, local, without }),
+    limiter: shared,
+    budgets: shared.budgets,
   };
 }

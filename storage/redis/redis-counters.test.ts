@@ -15,6 +15,7 @@ import { patientClock, redisMissing, type RedisServer, startRedis } from '../../
 import { createMemoryCounters } from '../memory/counters.ts';
 import { openRedis } from './open-redis.ts';
 import { createRedisCounters } from './redis-counters.ts';
+import { WithoutStore } from './without-store.ts';
 
 const minute = 60_000;
 const never: Counters = {
@@ -29,7 +30,8 @@ async function open(options: { url?: string; now?: () => number; local?: Counter
   const metrics = new RecordingMetrics();
   const { url = server.url, now, local = never } = options;
   const redis = await openRedis({ url, clock: patientClock(), log: recordingLog(lines) });
-  const counters = createRedisCounters({ redis, local, metrics, ...(now ? { now } : {}) });
+  const without = new WithoutStore(metrics);
+  const counters = createRedisCounters({ redis, local, without, ...(now ? { now } : {}) });
   return { counters, redis, lines, metrics };
 }
 

@@ -1,8 +1,7 @@
 // Rate limits of keys and providers, as gateways on one Redis server count them.
 import assert from 'node:assert/strict';
 import { after, before, describe, test, type TestContext } from 'node:test';
-import { recordingLog } from '../../core/lifecycle/recording-services.test-support.ts';
-import type { Counters } from '../../core/ports/counters.ts';
+import { realClock, recordingLog } from '../../core/lifecycle/recording-services.test-support.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { RateLimit } from '../../core/ports/limits.ts';
 import { integration, provider, recordsDirectory } from '../../core/routing/stored-records.test-support.ts';
@@ -13,22 +12,23 @@ import { send } from '../../tests/kit/http-kit.ts';
 import { testKey } from '../../tests/kit/plugin-kit.ts';
 import { patientClock, redisMissing, type RedisServer, startRedis } from '../../tests/kit/redis-server.ts';
 import { openRedis } from './open-redis.ts';
-import { createRedisCounters } from './redis-counters.ts';
+import { createBudgets } from '../memory/budgets.ts';
+import { createRedisLimiter } from './redis-limiter.ts';
 
 const secret = 'wk_0123456789abcdef';
 const requests = (value: number) => ({ type: 'requests', unit: 'rph', value }) as const satisfies RateLimit;
-const alone: Counters = {
-  take: () => assert.fail('a gateway decided alone'),
-  adjust: () => assert.fail('a gateway counted alone'),
-};
+const alone = { admit: () => assert.fail('a gateway decided alone') };
 let server: RedisServer;
 
 /** A gateway with a connection of its own, on which `@one` is a provider of the store. */
 async function start(t: TestContext, key: KeyRecord, ofProvider: readonly RateLimit[] = []) {
   const redis = await openRedis({ url: server.url, clock: patientClock(), log: recordingLog([]) });
   t.after(() => redis.close());
+  const budgets = createBudgets({ clock: realClock, log: recordingLog([]) });
+  const limiter = createRedisLimiter({ redis, local: alone, budgets, clock: realClock, keepMs: 60_000 });
+  t.after(() => limiter.close());
   return startTestGateway(t, {
-    counters: createRedisCounters({ redis, local: alone }),
+    limiter,
     directory: recordsDirectory([
       integration({}, { aiProviderId: 'mock' }),
       provider({ rateLimits: ofProvider }, { slug: 'one' }),

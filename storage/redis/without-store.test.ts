@@ -8,6 +8,7 @@ import { patientClock, redisMissing, type RedisServer, startRedis } from '../../
 import { createMemoryCounters } from '../memory/counters.ts';
 import { openRedis } from './open-redis.ts';
 import { createRedisCounters } from './redis-counters.ts';
+import { WithoutStore } from './without-store.ts';
 
 let server: RedisServer;
 let names = 0;
@@ -20,7 +21,7 @@ async function begin(t: TestContext) {
   t.after(() => local.close());
   const redis = await openRedis({ url: server.url, clock, log });
   t.after(() => redis.close());
-  const counters = createRedisCounters({ redis, local, metrics });
+  const counters = createRedisCounters({ redis, local, without: new WithoutStore(metrics) });
   names += 1;
   const of = (limit: number): readonly Window[] => [{ key: `without-${names}`, limit, windowMs: 60_000 }];
   return {

@@ -36,12 +36,11 @@ import type { EngineRuntime } from '../../core/pipeline/settle.ts';
 import type { Analytics } from '../../core/ports/analytics.ts';
 import type { Cache } from '../../core/ports/cache.ts';
 import type { Clock } from '../../core/ports/clock.ts';
-import type { Budgets } from '../../core/ports/budgets.ts';
-import type { Counters } from '../../core/ports/counters.ts';
+import type { LocalBudgets } from '../../core/ports/budgets.ts';
+import type { Counters, Limiter } from '../../core/ports/counters.ts';
 import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
 import type { LogExports } from '../../core/ports/exports.ts';
 import type { Journal } from '../../core/ports/journal.ts';
-import type { GuardedFetch } from '../../core/ports/guarded-fetch.ts';
 import { TrustedHosts } from '../../core/base/host-rules.ts';
 import type { LargeTranslation } from '../../core/ports/large-translation.ts';
 import type { Prices } from '../../core/ports/prices.ts';
@@ -49,7 +48,7 @@ import type { ProviderTable } from '../../core/providers/provider-row.ts';
 import type { Resources } from '../../core/ports/resources.ts';
 import type { McpClients } from '../../core/ports/mcp.ts';
 import type { SecretManagers } from '../../core/ports/secret-managers.ts';
-import type { Transport } from '../../core/ports/transport.ts';
+import type { GuardedFetch, Transport } from '../../core/ports/transport.ts';
 import { Breakers } from '../../core/routing/attempts/breakers.ts';
 import { createRouter } from '../../core/routing/router.ts';
 import { createEmbeddings } from '../../core/routing/embed-text.ts';
@@ -60,6 +59,7 @@ import provider from '../../plugins/provider/index.ts';
 import { createMemoryCache } from '../../storage/memory/cache.ts';
 import { createBudgets } from '../../storage/memory/budgets.ts';
 import { createMemoryCounters } from '../../storage/memory/counters.ts';
+import { createMemoryLimiter } from '../../storage/memory/limiter.ts';
 import { createMemoryVectorIndex } from '../../storage/memory/vector-index.ts';
 import { sha256, testAnalytics, TestJournal } from './plugin-kit.ts';
 import { testSecrets } from './test-secrets.ts';
@@ -121,7 +121,9 @@ export interface TestGatewayOptions {
   /** Instead of counters in memory. */
   readonly counters?: Counters;
   /** Instead of budgets that are forgotten at the end. */
-  readonly budgets?: Budgets;
+  readonly budgets?: LocalBudgets;
+  /** Instead of one in memory. */
+  readonly limiter?: Limiter;
   /** Instead of a cache in memory. */
   readonly cacheStore?: Cache;
   /** Told of each request that has settled, besides. */
@@ -203,6 +205,7 @@ export async function startTestGateway(
   const memory = createMemoryCounters({ clock, log });
   const counters = options.counters ?? memory;
   const budgets = options.budgets ?? createBudgets({ clock, log });
+  const limiter = options.limiter ?? createMemoryLimiter({ counters: memory, budgets });
   const credentials = createCredentialFactory({ clock, transport, environment: {} });
   const table = options.table ?? providerTable;
   const headerPrefix = config.server.header_prefix;
@@ -218,7 +221,7 @@ export async function startTestGateway(
     defaultWorkspaceId: 'default-ws',
   };
   const services: Services = {
-    ...{ log, clock, metrics, counters, budgets, prices: runtime.prices },
+    ...{ log, clock, metrics, counters, limiter, budgets, prices: runtime.prices },
     features: options.features ?? readFeatures({}),
     guards: guardsOf(builtInPlugins),
     dialects,
@@ -251,7 +254,7 @@ export async function startTestGateway(
       state: new RoutingState(clock),
       random: options.random,
       breakers: new Breakers({ counters, clock, log }),
-      ...{ counters, budgets, directory },
+      ...{ limiter, directory },
       ...{ secrets: testSecrets, secretManagers: options.secretManagers },
       largeTranslation: options.largeTranslation,
     }),

@@ -37,6 +37,7 @@ import { createTokens } from '../../adapters/tokens/tokens.ts';
 import { createMemoryCache } from '../../storage/memory/cache.ts';
 import { createBudgets } from '../../storage/memory/budgets.ts';
 import { createMemoryCounters } from '../../storage/memory/counters.ts';
+import { createMemoryLimiter } from '../../storage/memory/limiter.ts';
 import { createMemoryVectorIndex } from '../../storage/memory/vector-index.ts';
 import { withoutStore } from '../../core/organisation/without-store.ts';
 import { testSecrets } from './test-secrets.ts';
@@ -163,11 +164,14 @@ export function testScope(overrides: Partial<Scope> & { keys?: Readonly<Record<s
   const absent = (): never => {
     throw new Error('This part of the scope is not there in plugin tests.');
   };
+  const counters = createMemoryCounters({ clock, log: silent });
+  const budgets = createBudgets({ clock, log: silent });
   const scope: Scope = {
     log: silent,
     clock,
-    counters: createMemoryCounters({ clock, log: silent }),
-    budgets: createBudgets({ clock, log: silent }),
+    counters,
+    limiter: createMemoryLimiter({ counters, budgets }),
+    budgets,
     cache: createMemoryCache({ clock, maxBytes: 1_000_000, maxValueBytes: 100_000 }),
     guardedFetch: { fetch: absent },
     metrics: { counter: absent, gauge: absent, histogram: absent, onScrape: absent, render: absent },

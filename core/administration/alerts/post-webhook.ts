@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto';
 import { GatewayError } from '../../errors/gateway-error.ts';
-import type { GuardedFetch } from '../../ports/guarded-fetch.ts';
+import type { GuardedFetch } from '../../ports/transport.ts';
 
 const timeoutMs = 15_000;
 /** An answer is read no further. */

@@ -5,7 +5,7 @@ import type { AlertSettings } from '../../config/alerts-schema.ts';
 import { GatewayError } from '../../errors/gateway-error.ts';
 import type { UsageAlerts, UsageCrossing, UsageLedger } from '../../ports/budgets.ts';
 import type { Clock } from '../../ports/clock.ts';
-import type { GuardedFetch } from '../../ports/guarded-fetch.ts';
+import type { GuardedFetch } from '../../ports/transport.ts';
 import type { JobRun, Jobs } from '../../ports/jobs.ts';
 import type { Log } from '../../ports/log.ts';
 import type { Counter, Metrics } from '../../ports/metrics.ts';

@@ -11,7 +11,7 @@ import { type PlanStep, RequestEnvironment, type SharedEnvironment } from '../pl
 import type { CompiledConfig, PlanLeaf } from '../plan/plan-node.ts';
 import { PlanWalk } from '../plan/plan-walk.ts';
 import { isFinal, isPassedOver, runAttempt, settleTargetLimits, type AttemptSetup } from '../attempt.ts';
-import { nothingUsed } from '../../access/limit-charges.ts';
+import { nothingUsed } from '../../ports/budgets.ts';
 import type { BudgetAmounts } from '../../ports/budgets.ts';
 import type { AttemptParts } from '../upstream-request.ts';
 import { retryDelay } from './attempt-times.ts';

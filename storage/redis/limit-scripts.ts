@@ -1,0 +1,371 @@
+// What the server runs to decide over windows and budgets.
+import { createHash } from 'node:crypto';
+
+/** A script by its text and the name under which the server keeps it. */
+export interface Script {
+  readonly source: string;
+  readonly sha1: string;
+}
+
+function script(source: string): Script {
+  return { source, sha1: createHash('sha1').update(source).digest('hex') };
+}
+
+/** A gateway that has not been heard of for so long holds no reservations any more. Milliseconds. */
+export const lostAfterMs = 30_000;
+
+/**
+ * Sliding windows. A counter is a packed list of (sub-bucket, amount) pairs, oldest first, at most 61 of them. The
+ * arithmetic is that of the counters in memory, to the millisecond. Time is in milliseconds, that of the server unless a
+ * call brings one, so that the clocks of the gateways do not matter.
+ */
+const windowFunctions = `
+local floor, ceil = math.floor, math.ceil
+local now
+
+local function set_time(given)
+  now = tonumber(given)
+  if now then return end
+  local time = redis.call('TIME')
+  now = time[1] * 1000 + floor(time[2] / 1000)
+end
+
+local function bucket_at(time, length)
+  return floor(time * 60 / length)
+end
+
+local by_key = {}
+local function open(key, length)
+  if by_key[key] then return by_key[key] end
+  local packed = redis.call('GET', key)
+  local stored = packed and cmsgpack.unpack(packed) or {}
+  local newest = stored[#stored - 1]
+  local at = now
+  -- A clock that went back stands still until it has caught up: it must not open a limit.
+  if newest and bucket_at(at, length) < newest then at = ceil(newest * length / 60) end
+  local oldest = bucket_at(at, length) - 60
+  local pairs_kept, total = {}, 0
+  for i = 1, #stored, 2 do
+    if stored[i] >= oldest then
+      pairs_kept[#pairs_kept + 1] = stored[i]
+      pairs_kept[#pairs_kept + 1] = stored[i + 1]
+      total = total + stored[i + 1]
+    end
+  end
+  local window = { key = key, length = length, at = at, ring = pairs_kept, total = total }
+  by_key[key] = window
+  return window
+end
+
+local function add(window, more)
+  local ring, bucket = window.ring, bucket_at(window.at, window.length)
+  if ring[#ring - 1] == bucket then
+    ring[#ring] = ring[#ring] + more
+  else
+    ring[#ring + 1] = bucket
+    ring[#ring + 1] = more
+  end
+  window.total = window.total + more
+end
+
+-- Expiry is housekeeping and decides nothing, hence the ten seconds to spare.
+local function save(window)
+  local expiry = ceil(window.length * 61 / 60) + 10000
+  redis.call('SET', window.key, cmsgpack.pack(window.ring), 'PX', string.format('%.0f', expiry))
+end
+`;
+
+/** How long a window keeps something out. */
+const waitFunctions = `
+local function leaves_at(bucket, length)
+  return ceil((bucket + 61) * length / 60)
+end
+
+local function until_at_most(window, most)
+  local ring, rest = window.ring, window.total
+  if rest <= most then return 0 end
+  if most < 0 or #ring == 0 then return math.huge end
+  for i = 1, #ring, 2 do
+    rest = rest - ring[i + 1]
+    if rest <= most then return leaves_at(ring[i], window.length) - window.at end
+  end
+  return leaves_at(ring[#ring - 1], window.length) - window.at
+end
+
+-- The total, and the milliseconds until one more may be taken.
+local function state_of(window, limit)
+  local wait = 0
+  if not (window.total < limit) then wait = until_at_most(window, limit - 1) end
+  if wait == math.huge then wait = window.length end
+  return string.format('%.17g %.0f', window.total, wait)
+end
+`;
+
+const giveBackFunction = `
+local function adjust(window, amount)
+  if amount > 0 then return add(window, amount) end
+  local ring, rest = window.ring, -amount
+  for i = 2, #ring, 2 do
+    local taken = math.min(ring[i], rest)
+    ring[i] = ring[i] - taken
+    rest = rest - taken
+  end
+end
+
+local function save_adjusted()
+  for _, window in pairs(by_key) do
+    if #window.ring > 0 then save(window) end
+  end
+end
+`;
+
+/**
+ * Takes an amount from every window, or from none. KEYS: one per window. ARGV: the limit and the length of each window,
+ * then the amount, then the time (empty: the server's own). Replies `ALLOWED REFUSED_BY`, then the total and the
+ * milliseconds until one more may be taken of each window.
+ */
+export const takeScript = script(`${windowFunctions}${waitFunctions}
+local count = #KEYS
+local amount = tonumber(ARGV[2 * count + 1])
+set_time(ARGV[2 * count + 2])
+local windows, limits = {}, {}
+for i = 1, count do
+  limits[i] = tonumber(ARGV[2 * i - 1])
+  windows[i] = open(KEYS[i], tonumber(ARGV[2 * i]))
+end
+
+local allowed = true
+for i = 1, count do
+  -- Written so that a limit that is no number refuses.
+  if not (windows[i].total + amount <= limits[i]) then allowed = false end
+end
+local refused_by = -1
+if not allowed then
+  local longest = -1
+  for i = 1, count do
+    local wait = until_at_most(windows[i], limits[i] - amount)
+    if wait > longest then longest, refused_by = wait, i - 1 end
+  end
+elseif amount > 0 then
+  for i = 1, count do add(windows[i], amount) end
+  for _, window in pairs(by_key) do save(window) end
+end
+local reply = { allowed and '1' or '0', tostring(refused_by) }
+for i = 1, count do reply[i + 2] = state_of(windows[i], limits[i]) end
+return table.concat(reply, ' ')
+`);
+
+/** Adds the amount without a check, or gives it back (negative): the oldest first, never below zero. */
+export const adjustScript = script(`${windowFunctions}${giveBackFunction}
+local count = #KEYS
+local amount = tonumber(ARGV[2 * count + 1])
+set_time(ARGV[2 * count + 2])
+local windows = {}
+for i = 1, count do windows[i] = open(KEYS[i], tonumber(ARGV[2 * i])) end
+for i = 1, count do adjust(windows[i], amount) end
+save_adjusted()
+return 'OK'
+`);
+
+/**
+ * Budgets. One is a hash: `e` its epoch, `u` what is used of it since, and for each gateway with requests under way
+ * `r:GATEWAY` with `SESSION RESERVED`. The hash of gateways says of each when it was heard of and which session it is
+ * in. A gateway begins a session with each connection, for what was under way on the old one may have been done or not:
+ * what it reserved in earlier sessions does not count, nor does what a lost gateway has reserved.
+ *
+ * Each call brings what its gateway knows: what is used since an epoch, and what it has certainly reserved. Where the
+ * server knows less (it is new, or was flushed), it learns that; otherwise it changes nothing.
+ */
+const budgetFunctions = `
+local whole = function(number) return string.format('%.0f', number) end
+local me, session, keep, gateways_key
+local gateways = {}
+
+local function read_gateway(text)
+  local heard, entered = string.match(text, '^(%d+) (%d+)$')
+  return { heard = tonumber(heard) or 0, session = tonumber(entered) or 0 }
+end
+
+local function open_gateways(key)
+  gateways_key = key
+  local all = redis.call('HGETALL', key)
+  for i = 1, #all, 2 do gateways[all[i]] = read_gateway(all[i + 1]) end
+  -- What was sent over a connection that has been replaced meanwhile.
+  return not (gateways[me] and gateways[me].session > session)
+end
+
+local function is_heard(gateway, entered)
+  return gateway and now - gateway.heard <= ${lostAfterMs} and entered >= gateway.session
+end
+
+local budgets_by_key = {}
+local function open_budget(key, epoch, used, certain)
+  if budgets_by_key[key] then return budgets_by_key[key] end
+  local budget = { key = key, epoch = 0, used = 0, others = 0, own = 0, lost = {} }
+  local all = redis.call('HGETALL', key)
+  for i = 1, #all, 2 do
+    local field, value = all[i], all[i + 1]
+    if field == 'e' then
+      budget.epoch = tonumber(value)
+    elseif field == 'u' then
+      budget.used = tonumber(value)
+    else
+      local gateway = string.sub(field, 3)
+      local entered, reserved = string.match(value, '^(%d+) (%d+)$')
+      entered, reserved = tonumber(entered) or 0, tonumber(reserved) or 0
+      if gateway == me then
+        if entered == session then budget.own = reserved end
+      elseif is_heard(gateways[gateway], entered) then
+        budget.others = budget.others + reserved
+      else
+        budget.lost[#budget.lost + 1] = field
+      end
+    end
+  end
+  if epoch > budget.epoch then
+    budget.epoch, budget.used = epoch, used
+  elseif epoch == budget.epoch and used > budget.used then
+    budget.used = used
+  end
+  if certain > budget.own then budget.own = certain end
+  budgets_by_key[key] = budget
+  return budget
+end
+
+local function save_budgets()
+  for key, budget in pairs(budgets_by_key) do
+    redis.call('HSET', key, 'e', whole(budget.epoch), 'u', whole(budget.used))
+    if budget.own > 0 then
+      redis.call('HSET', key, 'r:' .. me, whole(session) .. ' ' .. whole(budget.own))
+    else
+      redis.call('HDEL', key, 'r:' .. me)
+    end
+    for _, field in ipairs(budget.lost) do redis.call('HDEL', key, field) end
+    redis.call('PEXPIRE', key, keep)
+  end
+end
+
+local function hear()
+  local known = gateways[me]
+  if known and known.session == session and now - known.heard < 1000 then return end
+  redis.call('HSET', gateways_key, me, whole(now) .. ' ' .. whole(session))
+  redis.call('PEXPIRE', gateways_key, keep)
+  for name, gateway in pairs(gateways) do
+    if name ~= me and now - gateway.heard > ${10 * lostAfterMs} then redis.call('HDEL', gateways_key, name) end
+  end
+end
+`;
+
+/**
+ * Counts a request in windows and budgets, or in none. KEYS: the windows that take one, those that take tokens, then,
+ * where there are budgets, the gateways and the budgets. ARGV: how many windows, how many of them take one; the limit and
+ * the length of each window; the limit of each budget; with budgets the gateway and the milliseconds for which they are
+ * kept. Then what changes from call to call: the tokens, the time, and with budgets the session, and of each budget what
+ * to reserve, and the epoch, the use and the reservation that are known.
+ *
+ * Replies `1` with the epoch and the use of each budget, `0 INDEX TOTAL WAIT` for the window that refuses, or
+ * `2 INDEX IS_EXHAUSTED EPOCH USED` for the budget that does.
+ */
+export const admitScript = script(`${windowFunctions}${waitFunctions}${budgetFunctions}
+local count, of_one = tonumber(ARGV[1]), tonumber(ARGV[2])
+local budget_count = math.max(0, #KEYS - count - 1)
+local of_budgets = 2 + 2 * count
+local varying = of_budgets + budget_count + (budget_count > 0 and 2 or 0)
+local tokens = tonumber(ARGV[varying + 1])
+set_time(ARGV[varying + 2])
+
+local budgets, amounts = {}, {}
+if budget_count > 0 then
+  me, keep = ARGV[varying - 1], ARGV[varying]
+  session = tonumber(ARGV[varying + 3])
+  if not open_gateways(KEYS[count + 1]) then return redis.error_reply('an earlier session') end
+  local refused_by, is_exhausted = nil, false
+  for i = 1, budget_count do
+    local at = varying + 4 * i
+    amounts[i] = tonumber(ARGV[at])
+    local epoch, used, certain = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
+    local budget = open_budget(KEYS[count + 1 + i], epoch, used, certain)
+    budgets[i] = budget
+    local limit = tonumber(ARGV[of_budgets + i])
+    if not (budget.used + budget.others + budget.own < limit) then
+      local exhausted = not (budget.used < limit)
+      -- An exhausted budget is the reason that a caller has to know; others end by themselves.
+      if not refused_by or (exhausted and not is_exhausted) then refused_by, is_exhausted = i, exhausted end
+    end
+  end
+  if refused_by then
+    local budget = budgets[refused_by]
+    local kind = is_exhausted and '1' or '0'
+    return table.concat({ '2', refused_by - 1, kind, whole(budget.epoch), whole(budget.used) }, ' ')
+  end
+end
+
+local windows = {}
+local function refusal(from, to, amount)
+  local refused = false
+  for i = from, to do
+    windows[i] = open(KEYS[i], tonumber(ARGV[2 + 2 * i]))
+    -- Written so that a limit that is no number refuses.
+    if not (windows[i].total + amount <= tonumber(ARGV[1 + 2 * i])) then refused = true end
+  end
+  if not refused then return nil end
+  local longest, index = -1, from
+  for i = from, to do
+    local wait = until_at_most(windows[i], tonumber(ARGV[1 + 2 * i]) - amount)
+    if wait > longest then longest, index = wait, i end
+  end
+  return '0 ' .. (index - 1) .. ' ' .. state_of(windows[index], tonumber(ARGV[1 + 2 * index]))
+end
+local refused = refusal(1, of_one, 1) or refusal(of_one + 1, count, tokens)
+if refused then return refused end
+
+for i = 1, count do add(windows[i], i <= of_one and 1 or tokens) end
+for _, window in pairs(by_key) do save(window) end
+if budget_count == 0 then return '1' end
+local reply = { '1' }
+for i = 1, budget_count do
+  budgets[i].own = budgets[i].own + amounts[i]
+  reply[i + 1] = whole(budgets[i].epoch) .. ' ' .. whole(budgets[i].used)
+end
+save_budgets()
+hear()
+return table.concat(reply, ' ')
+`);
+
+/**
+ * Counts what was used instead of what was taken. KEYS: windows, then, where there are budgets, the gateways and the
+ * budgets. ARGV: how many windows; the length of each; with budgets the gateway and the milliseconds for which they are
+ * kept. Then what changes: what windows get (negative: give back), the time, and with budgets the session, whether it is
+ * entered with this call, and of each budget the epoch and the use that are known, what to add to the use, what to
+ * release, and what is certainly reserved afterwards. With nothing to add and to release it tells the server what this
+ * gateway knows.
+ */
+export const settleScript = script(`${windowFunctions}${giveBackFunction}${budgetFunctions}
+local count = tonumber(ARGV[1])
+local budget_count = math.max(0, #KEYS - count - 1)
+local varying = 1 + count + (#KEYS > count and 2 or 0)
+set_time(ARGV[varying + 2])
+local delta = tonumber(ARGV[varying + 1])
+if delta ~= 0 then
+  local windows = {}
+  for i = 1, count do windows[i] = open(KEYS[i], tonumber(ARGV[1 + i])) end
+  for i = 1, count do adjust(windows[i], delta) end
+  save_adjusted()
+end
+if #KEYS == count then return 'OK' end
+me, keep = ARGV[varying - 1], ARGV[varying]
+session = tonumber(ARGV[varying + 3])
+-- What an earlier session has not told, the present one has: it began with all that its gateway knows.
+if not open_gateways(KEYS[count + 1]) then return 'OK' end
+for i = 1, budget_count do
+  local at = varying + 5 * i
+  local epoch, used = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
+  local added, released, certain = tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3]), tonumber(ARGV[at + 4])
+  local budget = open_budget(KEYS[count + 1 + i], epoch, used, 0)
+  budget.used = budget.used + added
+  budget.own = math.max(budget.own - released, certain)
+end
+save_budgets()
+if ARGV[varying + 4] == '1' then hear() end
+return 'OK'
+`);

@@ -1,0 +1,219 @@
+import { type Budget, wholeUnits } from '../../core/ports/budgets.ts';
+import type { Charges, Window, WindowRefusal } from '../../core/ports/counters.ts';
+import { type EncodedCommand, encodeParts } from './encoded-command.ts';
+import {
+  budgetKey,
+  checkLengths,
+  gatewaysKey,
+  headOf,
+  type Numbers,
+  runScript,
+  windowKey,
+} from './limit-commands.ts';
+import { adjustScript, admitScript, settleScript } from './limit-scripts.ts';
+
+/** Whose budgets a gateway counts, and how long they are kept. */
+export interface Place {
+  readonly organisationId: string;
+  readonly gateway: string;
+  readonly keepMs: number;
+}
+
+/** What is said of one budget. Whole units. */
+export interface BudgetPosition {
+  /** What is known of it before. */
+  readonly epoch: number;
+  readonly used: number;
+  /** What to reserve, or to release. */
+  readonly amount: number;
+  /** What was used. */
+  readonly added: number;
+  /** What is certainly reserved: before an admission, after a settlement. */
+  certain: number;
+}
+
+type Admitted = Omit<BudgetPosition, 'added'>;
+type Told = BudgetPosition & { readonly key: string };
+
+/** What changes from admission to admission. `now` is undefined for the server's own time. */
+interface AdmitCall {
+  readonly tokens: number;
+  readonly now: number | undefined;
+  readonly session?: number;
+  readonly positions?: readonly Admitted[];
+}
+
+/** What changes from settlement to settlement. */
+interface SettleCall {
+  /** What token windows get; negative: what is given back. */
+  readonly delta: number;
+  readonly now: number | undefined;
+  /** Undefined without budgets. */
+  readonly session: number | undefined;
+  readonly positions: readonly BudgetPosition[];
+}
+
+const none: readonly never[] = [];
+
+/** What is sent for a request by everything that it is counted in: put together once, but for what changes. */
+export class PreparedCharges {
+  readonly charges: Charges;
+  readonly budgets: readonly Budget[];
+  /** Whose the budgets are; undefined without budgets. */
+  readonly organisation: string | undefined;
+  readonly #place: Omit<Place, 'organisationId'>;
+  #admit: Encoded | undefined;
+  #settle: Encoded | undefined;
+  #usual: EncodedCommand | undefined;
+
+  /** `isCounted` is false where budgets count nothing. */
+  constructor(charges: Charges, of: Omit<Place, 'organisationId'> & { readonly isCounted: boolean }) {
+    this.charges = charges;
+    this.budgets = of.isCounted ? (charges.budgets ?? none) : none;
+    this.organisation = this.budgets[0]?.organisationId;
+    this.#place = of;
+    checkLengths(this.#requests);
+    checkLengths(this.#tokens);
+  }
+
+  /** Nothing counts. */
+  get isEmpty(): boolean {
+    const { requests, tokens } = this.charges;
+    return requests === undefined && tokens === undefined && this.budgets.length === 0;
+  }
+
+  /** A request has something to settle when it ends. */
+  get isSettled(): boolean {
+    return this.charges.tokens !== undefined || this.budgets.length > 0;
+  }
+
+  get #requests(): readonly Window[] {
+    return this.charges.requests?.windows ?? none;
+  }
+
+  get #tokens(): readonly Window[] {
+    return this.charges.tokens?.windows ?? none;
+  }
+
+  /** Counts a request. */
+  admit({ tokens, now, session, positions = none }: AdmitCall): EncodedCommand {
+    // Where only requests are counted, it is the same each time.
+    const isUsual = now === undefined && !this.isSettled;
+    if (isUsual && this.#usual !== undefined) return this.#usual;
+    const varying: (string | number)[] = [tokens, now ?? ''];
+    if (session !== undefined) varying.push(session);
+    for (const { amount, epoch, used, certain } of positions) varying.push(amount, epoch, used, certain);
+    const { head, text } = (this.#admit ??= this.#encodeAdmit(varying.length));
+    const command = runScript(admitScript, head, text + encodeParts(varying));
+    if (isUsual) this.#usual = command;
+    return command;
+  }
+
+  /** Counts what it has used. */
+  settle({ delta, now, session, positions }: SettleCall): EncodedCommand {
+    const varying: (string | number)[] = [delta, now ?? ''];
+    if (session !== undefined) varying.push(session, 1);
+    for (const position of positions) varying.push(...settled(position));
+    const { head, text } = (this.#settle ??= this.#encodeSettle(varying.length));
+    return runScript(settleScript, head, text + encodeParts(varying));
+  }
+
+  /** Gives back what a request took of those windows that take one. Undefined without any. */
+  giveBackRequests(now: number | undefined): EncodedCommand | undefined {
+    const windows = this.#requests;
+    if (windows.length === 0) return undefined;
+    const parts = [
+      windows.length,
+      ...windows.map(windowKey),
+      ...windows.flatMap(({ limit, windowMs }) => [limit, windowMs]),
+      -1,
+      now ?? '',
+    ];
+    return runScript(adjustScript, headOf(parts.length), encodeParts(parts));
+  }
+
+  /** The window that refuses, as the server tells it. */
+  windowRefusal(numbers: Numbers): WindowRefusal {
+    const place = numbers.next();
+    const ofOne = this.#requests.length;
+    const list = place < ofOne ? 'requests' : 'tokens';
+    const index = place < ofOne ? place : place - ofOne;
+    const { limit, windowMs } = (list === 'requests' ? this.#requests : this.#tokens)[index] as Window;
+    const total = numbers.next();
+    const remaining = total < limit ? limit - total : 0;
+    const window = { limit, windowMs, remaining, resetMs: numbers.next() };
+    return { isAdmitted: false, list, index, window };
+  }
+
+  #encodeAdmit(varying: number): Encoded {
+    const windows = [...this.#requests, ...this.#tokens];
+    return encoded(varying, [
+      ...this.#keys(windows),
+      windows.length,
+      this.#requests.length,
+      ...windows.flatMap(({ limit, windowMs }) => [limit, windowMs]),
+      ...this.budgets.map(({ limit, unit }) => wholeUnits(limit, unit)),
+      ...this.#kept(),
+    ]);
+  }
+
+  #encodeSettle(varying: number): Encoded {
+    const windows = this.#tokens;
+    return encoded(varying, [
+      ...this.#keys(windows),
+      windows.length,
+      ...windows.map(({ windowMs }) => windowMs),
+      ...this.#kept(),
+    ]);
+  }
+
+  /** How many keys there are, and which. */
+  #keys(windows: readonly Window[]): readonly (string | number)[] {
+    const keys = windows.map(windowKey);
+    if (this.organisation !== undefined) {
+      keys.push(gatewaysKey(this.organisation));
+      for (const { organisationId, key } of this.budgets) keys.push(budgetKey(organisationId, key));
+    }
+    return [keys.length, ...keys];
+  }
+
+  #kept(): readonly (string | number)[] {
+    return this.organisation === undefined ? none : [this.#place.gateway, this.#place.keepMs];
+  }
+}
+
+/** Tells the server what is known of budgets. `isEntered`: with it the session begins for the gateway. */
+export function tellCommand(
+  { organisationId, gateway, keepMs }: Place,
+  call: {
+    readonly now: number | undefined;
+    readonly session: number;
+    readonly isEntered: boolean;
+    readonly positions: readonly Told[];
+  },
+): EncodedCommand {
+  const { now, session, isEntered, positions } = call;
+  const keys = [gatewaysKey(organisationId), ...positions.map(({ key }) => budgetKey(organisationId, key))];
+  const parts = [
+    keys.length,
+    ...keys,
+    ...[0, gateway, keepMs],
+    ...[0, now ?? '', session, isEntered ? 1 : 0],
+    ...positions.flatMap(settled),
+  ];
+  return runScript(settleScript, headOf(parts.length), encodeParts(parts));
+}
+
+function settled({ epoch, used, added, amount, certain }: BudgetPosition): readonly number[] {
+  return [epoch, used, added, amount, certain];
+}
+
+/** The part of a call that does not change. */
+interface Encoded {
+  readonly head: string;
+  readonly text: string;
+}
+
+function encoded(varying: number, parts: readonly (string | number)[]): Encoded {
+  return { head: headOf(parts.length + varying), text: encodeParts(parts) };
+}

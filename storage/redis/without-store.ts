@@ -1,0 +1,32 @@
+import { GatewayError } from '../../core/errors/gateway-error.ts';
+import type { OnStoreFailure } from '../../core/ports/counters.ts';
+import type { Counter, Metrics } from '../../core/ports/metrics.ts';
+
+/** What a refusal for want of the store tells clients to wait, in seconds. */
+const retryAfterSeconds = 2;
+
+/** Decides what happens without the shared store, and counts how often. */
+export class WithoutStore {
+  private readonly decided: Record<OnStoreFailure, Counter | undefined>;
+
+  constructor(metrics?: Metrics) {
+    const without = metrics?.counter({
+      name: 'weir_limits_without_store_total',
+      help: 'Limit decisions made without the shared counters, by the policy that made them.',
+      labels: ['policy'],
+    });
+    const series = (policy: OnStoreFailure): Counter | undefined => without?.({ policy });
+    this.decided = { open: series('open'), closed: series('closed'), local: series('local') };
+  }
+
+  /** What the policy says: `local` or `open` is called. Throws `limits_unavailable` under `closed`. */
+  decide<Result>(policy: OnStoreFailure, by: { local(): Result; open(): Result }): Result {
+    this.decided[policy]?.inc();
+    if (policy !== 'closed') return by[policy]();
+    throw new GatewayError(
+      'limits_unavailable',
+      'The limits of this request cannot be checked now, because the store that counts does not answer. Try again shortly.',
+      { headers: ['retry-after', String(retryAfterSeconds)] },
+    );
+  }
+}

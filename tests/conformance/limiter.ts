@@ -1,0 +1,521 @@
+import assert from 'node:assert/strict';
+import { describe, test, type TestContext } from 'node:test';
+import fc from 'fast-check';
+import {
+  type Budget,
+  type BudgetAmounts,
+  type Budgets,
+  type BudgetUnit,
+  nothingUsed,
+  wholeUnits,
+} from '../../core/ports/budgets.ts';
+import type { Admission, Charges, Limiter, LimitReservation, Window } from '../../core/ports/counters.ts';
+
+/** One gateway's limiter, and the usage that it tells. */
+export interface LimiterUnderTest {
+  readonly limiter: Limiter;
+  readonly budgets: Budgets;
+}
+
+/** Gateways that count together, with a hand on their clock. */
+export interface LimitersUnderTest {
+  readonly gateways: readonly LimiterUnderTest[];
+  /** Moves the time that all of them see, to the millisecond. */
+  advance(ms: number): void | Promise<void>;
+  close(): void | Promise<void>;
+}
+
+/** Opens the limiters of one test. Keys are unique per test, so that a shared store may be reused. */
+export type OpenLimiters = () => LimitersUnderTest | Promise<LimitersUnderTest>;
+
+let opened = 0;
+
+/** A budget of a test; it begins anew every `periodMs`, or never. */
+export function testBudget(key: string, unit: BudgetUnit, limit: number, periodMs?: number): Budget {
+  return {
+    key,
+    organisationId: 'org-1',
+    unit,
+    limit,
+    threshold: undefined,
+    period(at) {
+      if (periodMs === undefined) return { start: 0, end: undefined };
+      const start = Math.floor(at / periodMs) * periodMs;
+      return { start, end: start + periodMs };
+    },
+    subject: { type: 'api_key', id: 'k', name: 'ours', workspaceId: 'w' },
+  };
+}
+
+/** Windows of requests and of tokens, and budgets, as one request is counted in them. */
+export function testCharges(
+  requests: readonly Window[],
+  tokens: readonly Window[] = [],
+  budgets: readonly Budget[] = [],
+): Charges {
+  const list = (windows: readonly Window[]) =>
+    windows.length === 0 ? undefined : { windows, smallest: Math.min(...windows.map(({ limit }) => limit)) };
+  return {
+    requests: list(requests),
+    tokens: list(tokens),
+    budgets: budgets.length === 0 ? undefined : budgets,
+  };
+}
+
+/** What came of an admission: `admitted`, or what refuses. */
+export function outcomeOf(admission: Admission): string {
+  if (admission === undefined || admission.isAdmitted) return 'admitted';
+  if ('budget' in admission) return admission.isExhausted ? 'exhausted' : 'reserved';
+  return admission.list;
+}
+
+type Begin = (t: TestContext) => Promise<LimitersUnderTest & { key: string }>;
+
+/** What every implementation of `Limiter` promises. `runs` is the number of random sequences. */
+export function limiterConformance(name: string, open: OpenLimiters, runs = 100): void {
+  async function begin(t: TestContext): Promise<LimitersUnderTest & { key: string }> {
+    const subject = await open();
+    t.after(() => subject.close());
+    opened += 1;
+    return { ...subject, key: `limiter-${process.pid}-${opened}` };
+  }
+
+  describe(`${name}: one decision`, () => decides(begin));
+  describe(`${name}: any sequence`, () => followsModel(begin, runs));
+  describe(`${name}: at the same time`, () => isExact(begin, runs));
+}
+
+function decides(begin: Begin): void {
+  test('counts in everything, or in nothing', async (t) => {
+    const { gateways, key } = await begin(t);
+    const [{ limiter }] = gateways as [LimiterUnderTest];
+    const group = 'org-1';
+    const requests = [{ key: `${key}-r`, group, limit: 3, windowMs: 60_000 }];
+    const tokens = [{ key: `${key}-t`, group, limit: 25, windowMs: 60_000 }];
+    const budget = testBudget(`${key}-b`, 'requests', 2);
+    const all = testCharges(requests, tokens, [budget]);
+    const first = await limiter.admit(all, 20);
+    assert.equal(outcomeOf(first), 'admitted');
+    for (let i = 0; i < 5; i += 1) {
+      const refused = await limiter.admit(all, 20);
+      assert.ok(refused !== undefined && !refused.isAdmitted && 'list' in refused);
+      assert.deepEqual([refused.list, refused.index, refused.window.remaining], ['tokens', 0, 5]);
+    }
+    await (first as LimitReservation).settle({ cost: 0, tokens: 10, requests: 1 });
+    const others = testCharges(requests, [], [budget]);
+    assert.equal(outcomeOf(await limiter.admit(others, 0)), 'admitted');
+    assert.equal(outcomeOf(await limiter.admit(others, 0)), 'reserved');
+    assert.equal(outcomeOf(await limiter.admit(testCharges(requests), 0)), 'admitted');
+    assert.equal(outcomeOf(await limiter.admit(testCharges(requests), 0)), 'requests');
+  });
+
+  test('names an exhausted budget before one that comes back, and a budget before a window', async (t) => {
+    const { gateways, key } = await begin(t);
+    const [{ limiter }] = gateways as [LimiterUnderTest];
+    const held = testBudget(`${key}-held`, 'requests', 1);
+    const gone = testBudget(`${key}-gone`, 'tokens', 5);
+    await limiter.admit(testCharges([], [], [held]), 0);
+    const use = (await limiter.admit(testCharges([], [], [gone]), 1)) as LimitReservation;
+    await use.settle({ cost: 0, tokens: 7, requests: 1 });
+    const closed = [{ key: `${key}-r`, group: 'org-1', limit: 0, windowMs: 1000 }];
+    const refused = await limiter.admit(testCharges(closed, [], [held, gone]), 1);
+    assert.ok(refused !== undefined && !refused.isAdmitted && 'budget' in refused);
+    assert.deepEqual(
+      [refused.budget, refused.isExhausted, refused.used, refused.resetsAt],
+      [gone, true, 7, undefined],
+    );
+  });
+
+  test('settling counts once, and what is no number changes nothing', async (t) => {
+    const { gateways, key } = await begin(t);
+    const [{ limiter, budgets }] = gateways as [LimiterUnderTest];
+    const window = { key: `${key}-t`, group: 'org-1', limit: 30, windowMs: 60_000 };
+    const budget = testBudget(`${key}-b`, 'tokens', 30);
+    const charges = testCharges([], [window], [budget]);
+    const first = (await limiter.admit(charges, 10)) as LimitReservation;
+    assert.equal(first.reserved.tokens, 10);
+    await first.settle({ cost: 0, tokens: 4, requests: 1 });
+    await first.settle({ cost: 0, tokens: 400, requests: 1 });
+    const second = (await limiter.admit(charges, 10)) as LimitReservation;
+    await second.settle({ cost: Number.NaN, tokens: Number.NaN, requests: Number.NaN });
+    assert.equal(budgets.usage(budget).used, 4);
+    const refused = await limiter.admit(testCharges([], [{ ...window, limit: 14 }]), 1);
+    assert.ok(refused !== undefined && !refused.isAdmitted && 'list' in refused);
+    assert.equal(refused.window.remaining, 0);
+  });
+
+  test('a clock that goes back opens neither a window nor a budget', async (t) => {
+    const { gateways, advance, key } = await begin(t);
+    const [{ limiter }] = gateways as [LimiterUnderTest];
+    const window = { key: `${key}-r`, group: 'org-1', limit: 1, windowMs: 10_000 };
+    const budget = testBudget(`${key}-b`, 'requests', 1, 10_000);
+    const use = (await limiter.admit(testCharges([], [], [budget]), 0)) as LimitReservation;
+    await use.settle({ cost: 0, tokens: 0, requests: 1 });
+    await limiter.admit(testCharges([window]), 0);
+    await advance(-25_000);
+    assert.equal(outcomeOf(await limiter.admit(testCharges([], [], [budget]), 0)), 'exhausted');
+    assert.equal(outcomeOf(await limiter.admit(testCharges([window]), 0)), 'requests');
+  });
+
+  test('nothing that limits admits at once', async (t) => {
+    const { gateways } = await begin(t);
+    const [{ limiter }] = gateways as [LimiterUnderTest];
+    assert.equal(await limiter.admit(testCharges([]), 5), undefined);
+  });
+}
+
+/** Where the next sequence of a test counts. */
+function placesOf(key: string) {
+  const group = 'org-1';
+  const budget = (name: string, unit: BudgetUnit, periodMs?: number) => (limit: number) =>
+    testBudget(`${key}-${name}`, unit, limit, periodMs);
+  return {
+    requests: [
+      { key: `${key}-r1`, group, limit: 4, windowMs: 240 },
+      { key: `${key}-r2`, group, limit: 9, windowMs: 960 },
+    ],
+    tokens: [{ key: `${key}-t1`, group, limit: 60, windowMs: 480 }],
+    budgets: [budget('requests', 'requests'), budget('tokens', 'tokens', 2000), budget('cost', 'cost', 5000)],
+  };
+}
+
+/** One sliding window, by its definition: sixty parts, the oldest counts in full. */
+class ModelWindow {
+  readonly window: Window;
+  #taken: { bucket: number; amount: number }[] = [];
+
+  constructor(window: Window) {
+    this.window = window;
+  }
+
+  #bucketAt(now: number): number {
+    return Math.floor((now * 60) / this.window.windowMs);
+  }
+
+  total(now: number): number {
+    this.#taken = this.#taken.filter(({ bucket }) => bucket >= this.#bucketAt(now) - 60);
+    return this.#taken.reduce((sum, { amount }) => sum + amount, 0);
+  }
+
+  adjust(now: number, delta: number): void {
+    this.total(now);
+    if (delta > 0) this.#taken.push({ bucket: this.#bucketAt(now), amount: delta });
+    let rest = -delta;
+    for (const one of this.#taken) {
+      const back = Math.max(0, Math.min(one.amount, rest));
+      one.amount -= back;
+      rest -= back;
+    }
+  }
+}
+
+/** One budget by its definition. */
+class ModelBudget {
+  used = 0;
+  reserved = 0;
+  epoch = 0;
+  /** By gateway. */
+  readonly usual = new Map<number, number>();
+
+  beginAt(epoch: number): void {
+    if (epoch <= this.epoch) return;
+    this.epoch = epoch;
+    this.used = 0;
+  }
+
+  amount(gateway: number, unit: BudgetUnit, tokens: number): number {
+    if (unit === 'requests') return 1;
+    const usual = this.usual.get(gateway) ?? 0;
+    return usual > 0 ? Math.ceil(usual) : unit === 'tokens' ? tokens : 0;
+  }
+
+  settle(gateway: number, reserved: number, used: number): void {
+    this.reserved -= reserved;
+    if (used <= 0) return;
+    const usual = this.usual.get(gateway) ?? 0;
+    this.usual.set(gateway, usual === 0 ? used : usual + (used - usual) * 0.2);
+    this.used += used;
+  }
+}
+
+interface UnderWay {
+  readonly gateway: number;
+  readonly reservation: LimitReservation;
+  readonly tokens: number;
+  readonly isWindowed: boolean;
+  readonly amounts: readonly { readonly index: number; readonly amount: number }[];
+}
+
+type Step =
+  | { readonly kind: 'admit'; readonly by: number; readonly of: readonly boolean[]; readonly tokens: number }
+  | { readonly kind: 'settle'; readonly which: number; readonly used: BudgetAmounts }
+  | { readonly kind: 'wait'; readonly ms: number }
+  | { readonly kind: 'limit'; readonly index: number; readonly limit: number }
+  | { readonly kind: 'reset'; readonly by: number; readonly index: number };
+
+const aStep: fc.Arbitrary<Step> = fc.oneof(
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      kind: fc.constant('admit' as const),
+      by: fc.nat(9),
+      of: fc.array(fc.boolean(), { minLength: 6, maxLength: 6 }),
+      tokens: fc.nat(40),
+    }),
+  },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      kind: fc.constant('settle' as const),
+      which: fc.nat(50),
+      used: fc.oneof(
+        fc.constant(nothingUsed),
+        fc.record({
+          cost: fc.nat(30).map((cents) => cents / 100),
+          tokens: fc.nat(50),
+          requests: fc.constant(1),
+        }),
+      ),
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constant('wait' as const),
+      ms: fc.oneof({ weight: 6, arbitrary: fc.nat(90) }, fc.constantFrom(700, 3000, 20_000)),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constant('limit' as const),
+      index: fc.nat(2),
+      limit: fc.integer({ min: 0, max: 12 }),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({ kind: fc.constant('reset' as const), by: fc.nat(9), index: fc.nat(2) }),
+  },
+);
+
+/** Runs steps on gateways and on the model, and compares what they say. */
+class Run {
+  readonly #gateways: readonly LimiterUnderTest[];
+  readonly #places: ReturnType<typeof placesOf>;
+  readonly #windows: readonly ModelWindow[];
+  readonly #models = [new ModelBudget(), new ModelBudget(), new ModelBudget()];
+  readonly #underWay: UnderWay[] = [];
+  /** The charges that a generation keeps, by what they are of. */
+  readonly #charges = new Map<string, Charges>();
+  #budgets: readonly Budget[];
+  now = 1_700_000_000_000;
+
+  constructor(gateways: readonly LimiterUnderTest[], key: string) {
+    this.#gateways = gateways;
+    this.#places = placesOf(key);
+    const { requests, tokens, budgets } = this.#places;
+    this.#windows = [...requests, ...tokens].map((window) => new ModelWindow(window));
+    this.#budgets = [budgets[0]?.(8), budgets[1]?.(90), budgets[2]?.(1)] as readonly Budget[];
+  }
+
+  async step(step: Exclude<Step, { readonly kind: 'wait' }>): Promise<void> {
+    this.#renew();
+    if (step.kind === 'admit') return this.#admit(step.by % this.#gateways.length, step.of, step.tokens);
+    if (step.kind === 'settle') return this.#settle(step.which, step.used);
+    if (step.kind === 'limit') {
+      const scale = [1, 15, 0.2][step.index] as number;
+      const budget = this.#places.budgets[step.index]?.(step.limit * scale) as Budget;
+      this.#budgets = this.#budgets.with(step.index, budget);
+      return this.#charges.clear();
+    }
+    const { key } = this.#budgets[step.index] as Budget;
+    const gateway = this.#gateways[step.by % this.#gateways.length] as LimiterUnderTest;
+    const model = this.#models[step.index] as ModelBudget;
+    model.used = 0;
+    model.epoch = await gateway.budgets.reset(key, 'org-1');
+  }
+
+  /** What is used, as each gateway knows it when the server has told it. */
+  async end(): Promise<void> {
+    this.#renew();
+    for (const [index, budget] of this.#budgets.entries()) {
+      const raised = { ...budget, limit: 1_000_000 };
+      for (const { limiter, budgets } of this.#gateways) {
+        const admission = (await limiter.admit(testCharges([], [], [raised]), 0)) as LimitReservation;
+        const { used } = budgets.usage(raised);
+        assert.equal(wholeUnits(used, budget.unit), this.#models[index]?.used, budget.key);
+        await admission.settle(nothingUsed);
+      }
+    }
+  }
+
+  #renew(): void {
+    this.#models.forEach((model, index) => model.beginAt(this.#startOf(index)));
+  }
+
+  #startOf(index: number): number {
+    return (this.#budgets[index] as Budget).period(this.now).start;
+  }
+
+  async #admit(gateway: number, of: readonly boolean[], tokens: number): Promise<void> {
+    const chosen = of.join();
+    const { requests, tokens: tokenWindows } = this.#places;
+    const budgets = this.#budgets.filter((_, index) => of[3 + index]);
+    let charges = this.#charges.get(chosen);
+    if (charges === undefined) {
+      charges = testCharges(
+        requests.filter((_, index) => of[index]),
+        tokenWindows.filter((_, index) => of[2 + index]),
+        budgets,
+      );
+      this.#charges.set(chosen, charges);
+    }
+    const amount = charges.tokens === undefined ? 0 : Math.max(1, Math.min(tokens, charges.tokens.smallest));
+    const expected = this.#expected(of, amount);
+    const { limiter } = this.#gateways[gateway] as LimiterUnderTest;
+    const admission = await limiter.admit(charges, tokens);
+    assert.equal(outcomeOf(admission), expected);
+    if (admission === undefined) assert.equal(charges.tokens ?? charges.budgets, undefined);
+    if (expected !== 'admitted') return;
+    this.#windows.forEach((window, index) => {
+      if (of[index] === true) window.adjust(this.now, index < 2 ? 1 : amount);
+    });
+    if (admission === undefined || !admission.isAdmitted) return;
+    const amounts = this.#models.flatMap((model, index) => {
+      if (of[3 + index] !== true) return [];
+      const reserved = model.amount(gateway, (this.#budgets[index] as Budget).unit, tokens);
+      model.reserved += reserved;
+      return [{ index, amount: reserved }];
+    });
+    const isWindowed = charges.tokens !== undefined;
+    this.#underWay.push({ gateway, reservation: admission, tokens: amount, isWindowed, amounts });
+  }
+
+  #expected(of: readonly boolean[], amount: number): string {
+    let expected = '';
+    this.#models.forEach(({ used, reserved }, index) => {
+      const { limit, unit } = this.#budgets[index] as Budget;
+      if (of[3 + index] !== true || used + reserved < wholeUnits(limit, unit)) return;
+      if (used >= wholeUnits(limit, unit)) expected = 'exhausted';
+      else expected ||= 'reserved';
+    });
+    if (expected !== '') return expected;
+    const hasNoRoom = (index: number, more: number): boolean => {
+      const model = this.#windows[index] as ModelWindow;
+      return of[index] === true && model.total(this.now) + more > model.window.limit;
+    };
+    if (hasNoRoom(0, 1) || hasNoRoom(1, 1)) return 'requests';
+    return hasNoRoom(2, amount) ? 'tokens' : 'admitted';
+  }
+
+  async #settle(which: number, used: BudgetAmounts): Promise<void> {
+    if (this.#underWay.length === 0) return;
+    const [one] = this.#underWay.splice(which % this.#underWay.length, 1) as [UnderWay];
+    await one.reservation.settle(used);
+    if (one.isWindowed) this.#windows[2]?.adjust(this.now, used.tokens - one.tokens);
+    for (const { index, amount } of one.amounts) {
+      const { unit } = this.#budgets[index] as Budget;
+      this.#models[index]?.settle(one.gateway, amount, wholeUnits(used[unit], unit));
+    }
+  }
+}
+
+function followsModel(begin: Begin, runs: number): void {
+  test('of admissions, settlements, waits, changed limits and resets goes as it is defined', async (t) => {
+    const { gateways, advance, key } = await begin(t);
+    let sequence = 0;
+    let now = 1_700_000_000_000;
+    await fc.assert(
+      fc.asyncProperty(fc.array(aStep, { minLength: 1, maxLength: 80 }), async (steps) => {
+        sequence += 1;
+        const run = new Run(gateways, `${key}-${sequence}`);
+        run.now = now;
+        for (const step of steps) {
+          if (step.kind !== 'wait') {
+            await run.step(step);
+            continue;
+          }
+          await advance(step.ms);
+          now += step.ms;
+          run.now = now;
+        }
+        await run.end();
+      }),
+      { numRuns: runs },
+    );
+  });
+}
+
+function isExact(begin: Begin, runs: number): void {
+  test('no limit of requests is exceeded, and none is left unused', async (t) => {
+    const { gateways, key } = await begin(t);
+    let sequence = 0;
+    await fc.assert(
+      fc.asyncProperty(
+        fc.integer({ min: 1, max: 60 }),
+        fc.integer({ min: 0, max: 40 }),
+        fc.integer({ min: 0, max: 40 }),
+        fc.array(fc.boolean(), { minLength: 60, maxLength: 60 }),
+        async (count, ofBudget, ofWindow, settles) => {
+          sequence += 1;
+          const window = { key: `${key}-w${sequence}`, group: 'org-1', limit: ofWindow, windowMs: 60_000 };
+          const budget = testBudget(`${key}-b${sequence}`, 'requests', ofBudget);
+          const charges = testCharges([window], [], [budget]);
+          const admitted = await Promise.all(
+            Array.from({ length: count }, async (_, index) => {
+              const { limiter } = gateways[index % gateways.length] as LimiterUnderTest;
+              const admission = await limiter.admit(charges, 0);
+              if (outcomeOf(admission) !== 'admitted') return false;
+              if (settles[index] === true)
+                await (admission as LimitReservation).settle({ cost: 0, tokens: 0, requests: 1 });
+              return true;
+            }),
+          );
+          assert.equal(admitted.filter(Boolean).length, Math.min(count, ofBudget, ofWindow));
+        },
+      ),
+      { numRuns: runs },
+    );
+  });
+
+  test('use goes over a budget of tokens by no more than what was under way', async (t) => {
+    const { gateways, key } = await begin(t);
+    let sequence = 0;
+    const uses = fc.array(fc.integer({ min: 1, max: 90 }), { minLength: 1, maxLength: 40 });
+    await fc.assert(
+      fc.asyncProperty(uses, fc.integer({ min: 1, max: 300 }), async (all, limit) => {
+        sequence += 1;
+        const budget = testBudget(`${key}-o${sequence}`, 'tokens', limit);
+        const charges = testCharges([], [], [budget]);
+        let used = 0;
+        const underWay = new Map<number, number>();
+        /** What was under way when the budget was exhausted. */
+        let mostOver = 0;
+        await Promise.all(
+          all.map(async (use, index) => {
+            const { limiter } = gateways[index % gateways.length] as LimiterUnderTest;
+            const before = used;
+            underWay.set(index, use);
+            const admission = await limiter.admit(charges, 10);
+            if (outcomeOf(admission) !== 'admitted') return void underWay.delete(index);
+            assert.ok(before < limit, `admitted at ${before} of ${limit}`);
+            await new Promise((resolve) => setImmediate(resolve));
+            await (admission as LimitReservation).settle({ cost: 0, tokens: use, requests: 1 });
+            if (used < limit && used + use >= limit)
+              mostOver = [...underWay.values()].reduce((sum, one) => sum + one, 0);
+            used += use;
+            underWay.delete(index);
+          }),
+        );
+        assert.ok(used - limit <= mostOver, `${used} of ${limit}`);
+        for (const { limiter } of gateways) {
+          const admission = await limiter.admit(charges, 0);
+          assert.equal(outcomeOf(admission), used >= limit ? 'exhausted' : 'admitted');
+          if (admission?.isAdmitted === true) await admission.settle(nothingUsed);
+        }
+      }),
+      { numRuns: runs },
+    );
+  });
+}

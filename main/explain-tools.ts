@@ -47,7 +47,7 @@ export function explainTools(parts: {
           shared: {
             state: new RoutingState(clock),
             breakers: new Breakers({ counters, clock }),
-            prices: createPrices({ log }),
+            prices: createPrices({ log, own: gateway.prices.models }),
             random,
           },
         });

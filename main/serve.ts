@@ -96,7 +96,7 @@ export async function serve(serving: Serving): Promise<void> {
     countPluginError: (plugin, hook) => countError({ plugin, hook }).inc(),
     pending: new PendingHooks(clock),
   };
-  const prices = createPrices({ log });
+  const prices = createPrices({ log, own: config.prices.models });
   const routingState = new RoutingState(clock);
   const breakers = new Breakers({ counters, clock, log, metrics });
   const guards = guardsOf([...builtIns.values()]);
@@ -170,6 +170,7 @@ export async function serve(serving: Serving): Promise<void> {
       tracer.use(next.telemetry.otlp);
       following?.limitAge(next.security.directory_max_age * 1000);
       alerts?.use(next);
+      prices.use(next.prices.models);
     },
     watch: (files, onChange, since) => watchFiles(files, onChange, { clock, log, since }),
   });

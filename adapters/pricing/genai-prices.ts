@@ -3,7 +3,7 @@ import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
 import type { Usage } from '../../core/dialects/usage.ts';
 import type { Log } from '../../core/ports/log.ts';
-import type { Price, PricedModels, Prices, TokenRates } from '../../core/ports/prices.ts';
+import type { OwnPrice, Price, PricedModels, Prices, TokenRates } from '../../core/ports/prices.ts';
 import {
   type ExactPrice,
   exactPrice,
@@ -17,6 +17,7 @@ import {
   pricesAt,
   type TokenPrice,
 } from './model-prices.ts';
+import { type OwnModelPrices, ownPricesFinder } from './own-prices.ts';
 import { tokenCost, usesTokens } from './token-cost.ts';
 
 /** Factors count to the sixth digit after the point. */
@@ -30,7 +31,7 @@ function multiplied(cost: number | bigint, factor: number): number | bigint {
 }
 
 /** The price list of a model of which only this is known: US dollars for each token of the request and of the answer. */
-function ownPrices(requestToken: number, responseToken: number): PriceList {
+function integrationPrices(requestToken: number, responseToken: number): PriceList {
   return {
     input: perToken(requestToken),
     cacheRead: undefined,
@@ -98,80 +99,115 @@ const priceProviders: Readonly<Record<string, string>> = {
  * Prices from the data of @pydantic/genai-prices, summed in whole numbers: no rounding before the twelfth digit.
  *
  * A provider is matched by its exact name only, so that a host of one's own never gets a public price. Models are
- * matched by the data's own rules and remembered (10,000 names).
+ * matched by the data's own rules and remembered (10,000 names). `own` are the prices of the configuration, until `use`
+ * says other ones.
  */
-export function createPrices({ log }: { readonly log: Log }): Prices {
+export function createPrices({
+  log,
+  own = [],
+}: {
+  readonly log: Log;
+  readonly own?: readonly OwnPrice[];
+}): Prices & { use(own: readonly OwnPrice[]): void } {
   const version = packageVersion();
   const unpriced: Price = { cost: nothing, status: 'unpriced', version };
   const none: Price = { cost: nothing, status: 'none', version };
-  const find = rememberedPrices(log);
+  let find = rememberedPrices(log, own);
   const lists = new WeakMap<PricedModels, PriceList>();
-  const listOf = (provider: string | PricedModels, model: string, at: number): PriceList | undefined => {
-    if (typeof provider !== 'string' && provider.own !== undefined) {
-      let list = lists.get(provider);
-      if (list === undefined) {
-        const { requestToken, responseToken } = provider.own;
-        lists.set(provider, (list = ownPrices(requestToken, responseToken)));
-      }
-      return list;
+  const ofIntegration = (models: PricedModels): PriceList | undefined => {
+    if (models.own === undefined) return undefined;
+    let list = lists.get(models);
+    if (list === undefined) {
+      const { requestToken, responseToken } = models.own;
+      lists.set(models, (list = integrationPrices(requestToken, responseToken)));
     }
-    const isKnown = typeof provider === 'string';
-    const found = isKnown ? find(provider, model) : find(provider.service, provider.model || model);
-    return found === undefined ? undefined : pricesAt(found, at);
+    return list;
   };
   return {
     price(usage: Usage | undefined, provider: string | PricedModels, model: string, at: number): Price {
       if (usage === undefined) return none;
-      const list = listOf(provider, model, at);
+      const isPlain = typeof provider === 'string';
+      const said = isPlain ? undefined : ofIntegration(provider);
+      const known =
+        said !== undefined
+          ? undefined
+          : isPlain
+            ? find(provider, model)
+            : find(provider.service, provider.model || model);
+      const list = said ?? (known === undefined ? undefined : pricesAt(known.prices, at));
       const cost = list === undefined ? undefined : tokenCost(usage, list);
       if (cost === undefined) return usesTokens(usage) ? unpriced : none;
-      const factor = typeof provider === 'string' ? 1 : provider.multiplier;
-      return { cost: formatAmount(multiplied(cost, factor)), status: 'priced', version };
+      const amount = multiplied(multiplied(cost, factorAt(known, at)), isPlain ? 1 : provider.multiplier);
+      return {
+        cost: formatAmount(amount),
+        status: 'priced',
+        version: list?.isOwn === true ? 'file' : version,
+      };
     },
     rates(provider, model, at) {
-      const list = listOf(provider, model, at);
-      return list === undefined ? undefined : ratesOf(list);
+      const known = find(provider, model);
+      const list = known && pricesAt(known.prices, at);
+      return list && ratesOf(list, factorAt(known, at));
+    },
+    use(next) {
+      find = rememberedPrices(log, next);
     },
   };
 }
 
-function ratesOf(list: PriceList): TokenRates {
+/** The factor of the configuration that holds at `at`; 1 for none. */
+function factorAt(known: KnownModel | undefined, at: number): number {
+  if (known === undefined || known.factors.length === 0) return 1;
+  return known.factors.findLast(({ from }) => at >= from)?.factor ?? 1;
+}
+
+function ratesOf(list: PriceList, factor: number): TokenRates {
+  const of = (price: ExactPrice): number => dollars(BigInt(multiplied(price, factor)));
+  const ofToken = (price: TokenPrice | undefined) => (price === undefined ? undefined : of(price.base));
   return {
-    input: dollars(list.input?.base),
-    output: dollars(list.output?.base),
-    cacheRead: dollars(list.cacheRead?.base),
-    cacheWrite: dollars(list.cacheWrite?.base),
-    inputAudio: dollars(list.inputAudio?.base),
-    outputAudio: dollars(list.outputAudio?.base),
-    reasoning: dollars(list.reasoning?.base),
-    request: dollars(list.request),
+    input: ofToken(list.input),
+    output: ofToken(list.output),
+    cacheRead: ofToken(list.cacheRead),
+    cacheWrite: ofToken(list.cacheWrite),
+    inputAudio: ofToken(list.inputAudio),
+    outputAudio: ofToken(list.outputAudio),
+    reasoning: ofToken(list.reasoning),
+    request: of(list.request),
   };
 }
 
-function dollars(price: ExactPrice): number;
-function dollars(price: ExactPrice | undefined): number | undefined;
-function dollars(price: ExactPrice | undefined): number | undefined {
+function dollars(price: ExactPrice): number {
   // By way of its digits: a division would leave the noise of floating point behind.
-  return price === undefined ? undefined : Number(`${price}e-18`);
+  return Number(`${price}e-18`);
 }
 
-function rememberedPrices(log: Log): (provider: string, model: string) => ModelPrices | undefined {
-  const remembered = new Map<string, ModelPrices | null>();
+/** What is known of a model: the configuration's prices behind those of the data, so that they count before them. */
+type KnownModel = OwnModelPrices;
+
+function rememberedPrices(
+  log: Log,
+  own: readonly OwnPrice[],
+): (provider: string, model: string) => KnownModel | undefined {
+  const findOwn = ownPricesFinder(own);
+  const remembered = new Map<string, KnownModel | null>();
   return (provider, model) => {
     const key = `${provider}\n${model}`;
     const known = remembered.get(key);
     if (known !== undefined) return known ?? undefined;
     // A caller chooses the model's name: it must not fill the memory, nor keep the matching rules busy.
     if (key.length > maxNameLength) return undefined;
-    const prices = lookUp(log, provider, model);
+    const data = lookUp(log, provider, model) ?? [];
+    const said = findOwn(provider, model);
+    const prices = [...data, ...(said?.prices ?? [])];
+    const found = prices.length === 0 ? null : { prices, factors: said?.factors ?? [] };
     if (remembered.size >= maxRemembered) {
       for (const oldest of remembered.keys()) {
         remembered.delete(oldest);
         break;
       }
     }
-    remembered.set(key, prices ?? null);
-    return prices;
+    remembered.set(key, found);
+    return found ?? undefined;
   };
 }
 

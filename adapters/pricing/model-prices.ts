@@ -58,9 +58,11 @@ export interface PriceList {
   readonly request: ExactPrice;
   /** `request` in 10⁻¹² dollars, or NaN where that is no whole number. */
   readonly requestPicos: number;
+  /** True for prices of the configuration. */
+  readonly isOwn?: true;
 }
 
-/** The prices of a model: the last list whose `applies` holds. The first one always does. */
+/** The prices of a model: the last list whose `applies` holds. */
 export type ModelPrices = readonly { readonly applies: (at: number) => boolean; readonly list: PriceList }[];
 
 const always = (): boolean => true;
@@ -90,15 +92,13 @@ export function findModelName(provider: string, model: string): string | undefin
   return found === null || found.provider.id !== provider ? undefined : found.model.id;
 }
 
-/** The list that applies at `at` (milliseconds since the epoch). */
-export function pricesAt(prices: ModelPrices, at: number): PriceList {
-  for (let i = prices.length - 1; i > 0; i -= 1) {
+/** The list that applies at `at` (milliseconds since the epoch); undefined when there is none yet. */
+export function pricesAt(prices: ModelPrices, at: number): PriceList | undefined {
+  for (let i = prices.length - 1; i >= 0; i -= 1) {
     const entry = prices[i];
     if (entry?.applies(at) === true) return entry.list;
   }
-  const [first] = prices;
-  if (first === undefined) throw new Error('a model without any price list; look it up as unpriced instead');
-  return first.list;
+  return undefined;
 }
 
 function priceList(prices: ModelPrice, model: string): PriceList {

@@ -10,6 +10,7 @@ import type { TelemetrySettings } from '../base/trace-context.ts';
 import { type RouteConfigInput, RouteConfigSchema } from '../organisation/route-config.ts';
 import { Organisation, type OrganisationBlock } from '../organisation/organisation-block.ts';
 import { Alerts, type AlertSettings } from './alerts-schema.ts';
+import { PricesBlock, type PriceSettings } from './prices-schema.ts';
 import { Exports, Retention, Storage } from './storage-schema.ts';
 import { addressRangePattern, Security } from './security-schema.ts';
 import { section, strict } from './schema-object.ts';
@@ -281,6 +282,7 @@ export const GatewayConfigSchema = Type.Object(
     retention: Type.Optional(Retention),
     exports: Type.Optional(Exports),
     alerts: Type.Optional(Alerts),
+    prices: Type.Optional(PricesBlock),
     log: Type.Optional(
       Type.Object(
         {
@@ -355,6 +357,7 @@ export interface GatewayConfig {
   readonly retention: RetentionSettings;
   readonly exports: ExportSettings;
   readonly alerts: AlertSettings;
+  readonly prices: PriceSettings;
   readonly log: Filled<NonNullable<GatewayConfigInput['log']>>;
   readonly telemetry: TelemetrySettings;
   readonly providers: Readonly<Record<string, Static<typeof Provider>>>;

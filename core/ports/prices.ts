@@ -5,7 +5,7 @@ export interface Price {
   readonly cost: string;
   /** `unpriced` means that tokens were used and no price is known: never read it as free. */
   readonly status: 'priced' | 'unpriced' | 'none';
-  /** The edition of the price data. */
+  /** The edition of the price data; `file` for a price of the configuration. */
   readonly version: string;
 }
 
@@ -19,6 +19,29 @@ export interface PricedModels {
   readonly own: { readonly requestToken: number; readonly responseToken: number } | undefined;
   /** Factor on the cost; 1 for none. */
   readonly multiplier: number;
+}
+
+/** A price, or a factor on prices, that the configuration says: instead of what the price data says, from a date on. */
+export interface OwnPrice {
+  /** Kind of provider (`openai`); `*` for every one. */
+  readonly provider: string;
+  /** The name of a model; with a `*` at its end the beginning of one. */
+  readonly model: string;
+  /** A day (UTC) or a moment, ISO 8601; absent: always. */
+  readonly from?: string;
+  /** US dollars per million tokens. What is absent has no price of its own. */
+  readonly input?: number;
+  readonly output?: number;
+  readonly cache_read?: number;
+  readonly cache_write?: number;
+  readonly input_audio?: number;
+  readonly cache_audio_read?: number;
+  readonly output_audio?: number;
+  readonly reasoning?: number;
+  /** US dollars per request. */
+  readonly request?: number;
+  /** Instead of prices: what is known otherwise is multiplied by it. */
+  readonly factor?: number;
 }
 
 /** What a model costs, in US dollars for a token. Undefined: not priced on its own. Of prices by size, the lowest size. */

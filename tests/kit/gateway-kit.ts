@@ -416,6 +416,7 @@ export function testConfig({
       path_style: false,
     },
     alerts: { webhooks: [] },
+    prices: { models: [] },
     log: { level: 'info', format: 'text' },
     telemetry: {
       propagate: false,

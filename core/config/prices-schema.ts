@@ -22,7 +22,6 @@ const about = {
   }),
   from: Type.Optional(
     Type.Union([Type.String({ format: 'date' }), Type.String({ format: 'date-time' })], {
-      'x-expected': 'a day such as 2026-12-01, or a moment such as 2026-12-01T08:00:00Z',
       description: 'From when on it holds: a day (UTC) or a moment. Default: always.',
     }),
   ),

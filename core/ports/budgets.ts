@@ -106,8 +106,11 @@ export interface BudgetCount {
 export interface LocalBudgets extends Budgets {
   /** False: everything is admitted, and nothing counted. */
   readonly enforces: boolean;
-  /** Reserves of all budgets, or of none: one atomic decision. */
-  reserve(budgets: readonly Budget[], tokens: number): BudgetReservation | BudgetRefusal;
+  /**
+   * Reserves of all budgets, or of none: one atomic decision. `replicas` gateways decide alone at this time: this one
+   * takes no more than its share of what was left when all were last known to have used something. Default 1.
+   */
+  reserve(budgets: readonly Budget[], tokens: number, replicas?: number): BudgetReservation | BudgetRefusal;
   /** Reserves without a decision: a shared store, or the operator, has admitted the request. Whole units by budget. */
   hold(budgets: readonly Budget[], amounts: readonly number[]): BudgetReservation;
   /** What is known of a budget, in its present period. */

@@ -35,6 +35,8 @@ class Count implements BudgetCount {
   usual = 0;
   /** Counted here, and not yet said to the ledger. */
   pending = 0;
+  /** Counted here since a store that all gateways share was last heard of. */
+  alone = 0;
   isDirty = false;
   /** The last budget that was counted here: its limits are those that alerts are about. Set before a crossing is noted. */
   budget: Budget | undefined;
@@ -55,6 +57,7 @@ class Count implements BudgetCount {
     this.epoch = epoch;
     this.used = 0;
     this.pending = 0;
+    this.alone = 0;
   }
 
   /** What the budget's requests usually use; before that is known, what is expected of this one. */
@@ -67,7 +70,14 @@ class Count implements BudgetCount {
 
   learn(epoch: number, used: number): void {
     this.beginAt(epoch);
+    this.alone = 0;
     if (epoch === this.epoch && used > this.used) this.used = used;
+  }
+
+  /** One of so many gateways has taken its share of what was left. */
+  isShareTaken(limit: number, replicas: number): boolean {
+    const left = limit - (this.used - this.alone);
+    return this.alone + this.reserved >= Math.ceil(left / replicas);
   }
 }
 
@@ -125,7 +135,11 @@ class MemoryBudgets implements CountedBudgets {
     this.#alerts = alerts;
   }
 
-  reserve(budgets: readonly Budget[], tokens: number): BudgetReservation | BudgetRefusal {
+  reserve(
+    budgets: readonly Budget[],
+    tokens: number,
+    replicas = 1,
+  ): BudgetReservation | BudgetRefusal {
     if (!this.enforces) return new Reservation(none, none, none, this.#settle);
     const now = this.#clock.now();
     const counts: Count[] = [];
@@ -134,7 +148,7 @@ class MemoryBudgets implements CountedBudgets {
     for (const budget of budgets) {
       const count = this.#countAt(budget, now);
       const limit = wholeUnits(budget.limit, budget.unit);
-      if (count.used + count.reserved >= limit) {
+      if (count.used + count.reserved >= limit || (replicas > 1 && count.isShareTaken(limit, replicas))) {
         const isExhausted = count.used >= limit;
         // An exhausted budget is the reason that a caller has to know; others end by themselves.
         if (refusal === undefined || (isExhausted && !refusal.isExhausted))
@@ -230,6 +244,7 @@ class MemoryBudgets implements CountedBudgets {
     count.beginAt(budget.period(this.#clock.now()).start);
     count.used += used;
     count.pending += used;
+    count.alone += used;
     this.#touch(count);
     this.#look(count, budget);
   };

@@ -16,13 +16,21 @@ interface MemoryLimiterOptions {
 /** Answers at once. */
 interface MemoryLimiter extends Limiter {
   admit(charges: Charges, tokens: number): Admission;
+  /**
+   * The same where so many gateways decide alone, each with its windows: of budgets this one takes no more than its share
+   * of what was left.
+   */
+  admitShare(charges: Charges, tokens: number, replicas: number): Admission;
 }
 
 /** Decides by what is counted in the memory of this process. */
 export function createMemoryLimiter({ counters, budgets }: MemoryLimiterOptions): MemoryLimiter {
   return {
-    admit({ requests, tokens: tokenWindows, budgets: charged }, tokens) {
-      const reservation = charged === undefined ? undefined : budgets.reserve(charged, tokens);
+    admit(charges, tokens) {
+      return this.admitShare(charges, tokens, 1);
+    },
+    admitShare({ requests, tokens: tokenWindows, budgets: charged }, tokens, replicas) {
+      const reservation = charged === undefined ? undefined : budgets.reserve(charged, tokens, replicas);
       if (reservation?.isAdmitted === false) return reservation;
       if (requests === undefined && tokenWindows === undefined) return reservation;
       const amount = tokenWindows === undefined ? 0 : Math.max(1, Math.min(tokens, tokenWindows.smallest));

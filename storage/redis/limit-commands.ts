@@ -20,6 +20,9 @@ export function gatewaysKey(organisationId: string): string {
   return keyOf(organisationId, 'gateways');
 }
 
+/** Where all gateways are. */
+export const presenceKey = keyOf('', 'gateways');
+
 /** Throws RangeError on a length that cannot be counted. */
 export function checkLengths(windows: readonly Window[]): void {
   for (const { windowMs } of windows) {

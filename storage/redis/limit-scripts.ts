@@ -333,6 +333,33 @@ return table.concat(reply, ' ')
 `);
 
 /**
+ * Tells that a gateway is there. KEYS: where all of them are. ARGV: the gateway, the time (empty: the server's own), and
+ * empty, or something when it leaves. Replies how many there are.
+ */
+export const presenceScript = script(`
+local now = tonumber(ARGV[2])
+if not now then
+  local time = redis.call('TIME')
+  now = time[1] * 1000 + math.floor(time[2] / 1000)
+end
+if ARGV[3] == '' then
+  redis.call('HSET', KEYS[1], ARGV[1], string.format('%.0f', now))
+else
+  redis.call('HDEL', KEYS[1], ARGV[1])
+end
+local count, all = 0, redis.call('HGETALL', KEYS[1])
+for i = 1, #all, 2 do
+  if now - tonumber(all[i + 1]) <= ${lostAfterMs} then
+    count = count + 1
+  else
+    redis.call('HDEL', KEYS[1], all[i])
+  end
+end
+redis.call('PEXPIRE', KEYS[1], ${10 * lostAfterMs})
+return count
+`);
+
+/**
  * Counts what was used instead of what was taken. KEYS: windows, then, where there are budgets, the gateways and the
  * budgets. ARGV: how many windows; the length of each; with budgets the gateway and the milliseconds for which they are
  * kept. Then what changes: what windows get (negative: give back), the time, and with budgets the session, whether it is

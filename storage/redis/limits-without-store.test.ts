@@ -122,6 +122,30 @@ describe('one decision without its store', { skip: redisMissing }, () => {
     assert.deepEqual(await asked('local'), ['admitted', 'reserved', 'reserved']);
   });
 
+  test('each gateway takes its share of what is left, and no more', async (t) => {
+    const gateways = [await open(t), await open(t), await open(t)];
+    const [first] = gateways as [Opened];
+    const charges = first.of(30, 20);
+    for (let i = 0; i < 5; i += 1) {
+      const admission = await first.limiter.admit(charges, 10);
+      await (admission as LimitReservation).settle({ cost: 0, tokens: 10, requests: 1 });
+    }
+    // The last of them has heard of all when it came; the others are told so now and then.
+    const [, , last] = gateways as [Opened, Opened, Opened];
+    assert.equal(outcomeOf(await last.limiter.admit(charges, 10)), 'admitted');
+    await server.kill();
+    await eventually(() => gateways.every(({ redis }) => !redis.available) || undefined);
+    const found: string[] = [];
+    for (let i = 0; i < 8; i += 1) found.push(await outcome(last, charges));
+    // 15 are left: 5 for each of three, one of which it has taken already.
+    assert.deepEqual(found, [...Array<string>(4).fill('admitted'), ...Array<string>(4).fill('reserved')]);
+    const ofWindow = testCharges([{ key: `share-${names}`, group: 'org-1', limit: 7, windowMs: 60_000 }]);
+    const inWindow: string[] = [];
+    for (let i = 0; i < 4; i += 1) inWindow.push(await outcome(last, ofWindow));
+    assert.deepEqual(inWindow, ['admitted', 'admitted', 'admitted', 'requests']);
+    await server.start();
+  });
+
   test('decides at once when the server is away', async (t) => {
     const { limiter, redis, of } = await open(t);
     await redis.close();

@@ -25,7 +25,7 @@ interface SharedStoresOptions {
   /** What counts and caches in this process: for `memory:`, and while the server is away. */
   readonly counters: Counters;
   /** Decides by these counters and budgets. */
-  readonly limiter: Limiter & { admit(charges: Charges, tokens: number): Admission };
+  readonly limiter: Limiter & { admitShare(charges: Charges, tokens: number, replicas: number): Admission };
   readonly budgets: LocalBudgets;
   /** Budgets are exchanged with a ledger, which keeps what is used. Otherwise the server is all that keeps it. */
   readonly hasLedger: boolean;

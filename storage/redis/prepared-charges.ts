@@ -7,10 +7,11 @@ import {
   gatewaysKey,
   headOf,
   type Numbers,
+  presenceKey,
   runScript,
   windowKey,
 } from './limit-commands.ts';
-import { adjustScript, admitScript, settleScript } from './limit-scripts.ts';
+import { adjustScript, admitScript, presenceScript, settleScript } from './limit-scripts.ts';
 
 /** Whose budgets a gateway counts, and how long they are kept. */
 export interface Place {
@@ -65,6 +66,7 @@ export class PreparedCharges {
   #admit: Encoded | undefined;
   #settle: Encoded | undefined;
   #usual: EncodedCommand | undefined;
+  #share: { readonly replicas: number; readonly charges: Charges } | undefined;
 
   /** `isCounted` is false where budgets count nothing. */
   constructor(charges: Charges, of: Omit<Place, 'organisationId'> & { readonly isCounted: boolean }) {
@@ -132,6 +134,22 @@ export class PreparedCharges {
     return runScript(adjustScript, headOf(parts.length), encodeParts(parts));
   }
 
+  /** The same windows with the share of one of so many gateways, at least 1. Budgets are as they are. */
+  shareOf(replicas: number): Charges {
+    if (replicas <= 1) return this.charges;
+    if (this.#share?.replicas !== replicas) {
+      const { requests, tokens, budgets } = this.charges;
+      const part = (limit: number): number => Math.ceil(limit / replicas);
+      const share = (list: Charges['requests']): Charges['requests'] =>
+        list && {
+          windows: list.windows.map((window) => ({ ...window, limit: part(window.limit) })),
+          smallest: part(list.smallest),
+        };
+      this.#share = { replicas, charges: { requests: share(requests), tokens: share(tokens), budgets } };
+    }
+    return this.#share.charges;
+  }
+
   /** The window that refuses, as the server tells it. */
   windowRefusal(numbers: Numbers): WindowRefusal {
     const place = numbers.next();
@@ -180,6 +198,12 @@ export class PreparedCharges {
   #kept(): readonly (string | number)[] {
     return this.organisation === undefined ? none : [this.#place.gateway, this.#place.keepMs];
   }
+}
+
+/** Tells the server that a gateway is there, or that it leaves. */
+export function presenceCommand(gateway: string, now: number | undefined, isLeaving = false): EncodedCommand {
+  const parts = [1, presenceKey, gateway, now ?? '', isLeaving ? 'leaves' : ''];
+  return runScript(presenceScript, headOf(parts.length), encodeParts(parts));
 }
 
 /** Tells the server what is known of budgets. `isEntered`: with it the session begins for the gateway. */

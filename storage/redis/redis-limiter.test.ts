@@ -24,7 +24,7 @@ import { createBudgets } from '../memory/budgets.ts';
 import { openRedis } from './open-redis.ts';
 import { createRedisLimiter } from './redis-limiter.ts';
 
-const alone = { admit: () => assert.fail('a gateway decided alone') };
+const alone = { admitShare: () => assert.fail('a gateway decided alone') };
 const used = (requests: number) => ({ cost: 0, tokens: 0, requests });
 let server: RedisServer;
 

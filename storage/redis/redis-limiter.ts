@@ -18,7 +18,13 @@ import type {
 } from '../../core/ports/counters.ts';
 import type { EncodedCommand, RedisReply } from './encoded-command.ts';
 import { Numbers } from './limit-commands.ts';
-import { type BudgetPosition, type Place, PreparedCharges, tellCommand } from './prepared-charges.ts';
+import {
+  type BudgetPosition,
+  type Place,
+  PreparedCharges,
+  presenceCommand,
+  tellCommand,
+} from './prepared-charges.ts';
 import type { RedisConnection, ReplyHandling } from './redis-connection.ts';
 import { WithoutStore } from './without-store.ts';
 
@@ -30,8 +36,8 @@ const mostTold = 200;
 /** What `createRedisLimiter` needs. */
 interface RedisLimiterOptions {
   readonly redis: RedisConnection;
-  /** Decides in this process under the policy `local` while the server is away. */
-  readonly local: { admit(charges: Charges, tokens: number): Admission };
+  /** Decides in this process under the policy `local` while the server is away, as one of so many gateways. */
+  readonly local: { admitShare(charges: Charges, tokens: number, replicas: number): Admission };
   /** Those that `local` decides by. They are exchanged with the ledger, which heals a server that has lost its data. */
   readonly budgets: LocalBudgets;
   readonly clock: Clock;
@@ -92,6 +98,8 @@ class OwnedLimiter implements RedisLimiter {
   readonly #organisations = new Map<string, Organisation>();
   /** Sessions that began for another reason than a new connection. */
   #renewals = 0;
+  /** How many gateways the server has last heard of, this one included. */
+  #replicas = 1;
   #cancel: () => void = () => undefined;
 
   constructor(options: RedisLimiterOptions) {
@@ -103,7 +111,7 @@ class OwnedLimiter implements RedisLimiter {
       groups: (prefix) => budgets.groups(prefix),
       reset: (key, organisationId) => this.#reset(key, organisationId),
     };
-    this.#schedule();
+    this.#beat();
   }
 
   admit(
@@ -121,6 +129,7 @@ class OwnedLimiter implements RedisLimiter {
 
   close(): void {
     this.#cancel();
+    this.#tellPresence(true);
   }
 
   /** What is sent for a request that takes this. */
@@ -151,7 +160,7 @@ class OwnedLimiter implements RedisLimiter {
   decideAlone(prepared: PreparedCharges, tokens: number, onFailure: OnStoreFailure): Admission {
     const { local, budgets } = this.#options;
     return this.#without.decide<Admission>(onFailure, {
-      local: () => local.admit(prepared.charges, tokens),
+      local: () => local.admitShare(prepared.shareOf(this.#replicas), tokens, this.#replicas),
       open: () =>
         prepared.budgets.length === 0
           ? undefined
@@ -315,14 +324,24 @@ class OwnedLimiter implements RedisLimiter {
     return epoch;
   }
 
-  #schedule(): void {
-    this.#cancel = this.#options.clock.after(heartbeatMs, () => {
-      for (const organisation of this.#organisations.values()) {
-        if (organisation.certain.size === 0 || !this.#options.redis.available) continue;
-        const { session } = organisation;
-        if (this.#enter(organisation) === session) this.#tellCertain(organisation);
-      }
-      this.#schedule();
+  #beat(): void {
+    this.#cancel = this.#options.clock.after(heartbeatMs, () => this.#beat());
+    if (!this.#options.redis.available) return;
+    this.#tellPresence();
+    for (const organisation of this.#organisations.values()) {
+      if (organisation.certain.size === 0) continue;
+      const { session } = organisation;
+      if (this.#enter(organisation) === session) this.#tellCertain(organisation);
+    }
+  }
+
+  #tellPresence(isLeaving = false): void {
+    const { redis, now } = this.#options;
+    if (!redis.available) return;
+    void redis.send(presenceCommand(this.#gateway, now?.(), isLeaving), {
+      unhurried: true,
+      read: (count) => void (this.#replicas = Math.max(1, Number(count))),
+      without: nothing,
     });
   }
 

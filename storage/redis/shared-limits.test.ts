@@ -17,7 +17,7 @@ import { createRedisLimiter } from './redis-limiter.ts';
 
 const secret = 'wk_0123456789abcdef';
 const requests = (value: number) => ({ type: 'requests', unit: 'rph', value }) as const satisfies RateLimit;
-const alone = { admit: () => assert.fail('a gateway decided alone') };
+const alone = { admitShare: () => assert.fail('a gateway decided alone') };
 let server: RedisServer;
 
 /** A gateway with a connection of its own, on which `@one` is a provider of the store. */

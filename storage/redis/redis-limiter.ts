@@ -28,8 +28,8 @@ import {
 import type { RedisConnection, ReplyHandling } from './redis-connection.ts';
 import { WithoutStore } from './without-store.ts';
 
-/** A gateway that holds reservations says so often that it is there. */
-const heartbeatMs = 5000;
+/** A gateway says so often that it is there. */
+const heartbeatMs = 2000;
 /** Budgets that one call tells of: a call holds up all others. */
 const mostTold = 200;
 

@@ -135,11 +135,7 @@ class MemoryBudgets implements CountedBudgets {
     this.#alerts = alerts;
   }
 
-  reserve(
-    budgets: readonly Budget[],
-    tokens: number,
-    replicas = 1,
-  ): BudgetReservation | BudgetRefusal {
+  reserve(budgets: readonly Budget[], tokens: number, replicas = 1): BudgetReservation | BudgetRefusal {
     if (!this.enforces) return new Reservation(none, none, none, this.#settle);
     const now = this.#clock.now();
     const counts: Count[] = [];

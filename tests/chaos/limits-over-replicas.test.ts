@@ -89,9 +89,7 @@ describe('four gateways', { skip: redisMissing || postgresMissing, timeout: 120_
 
   test('admit exactly the requests of a rate limit', async () => {
     const { key } = await makeKey('Rate', { rate_limits: [{ type: 'requests', unit: 'rph', value: 50 }] });
-    const all = await Promise.all(
-      urls().flatMap((url) => Array.from({ length: 25 }, () => ask(url, key))),
-    );
+    const all = await Promise.all(urls().flatMap((url) => Array.from({ length: 25 }, () => ask(url, key))));
     assert.equal(all.filter((one) => one === 'served').length, 50);
     assert.deepEqual([...new Set(all)].sort(), ['429 rate_limited', 'served']);
   });

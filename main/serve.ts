@@ -9,6 +9,7 @@ import { createMcpClients } from '../adapters/mcp/create-mcp-clients.ts';
 import { createGuardedFetch } from '../adapters/guarded-fetch/guarded-fetch.ts';
 import { createMockTransport } from '../adapters/mock/transport.ts';
 import { createPrices } from '../adapters/pricing/genai-prices.ts';
+import { openPriceData } from '../adapters/pricing/price-data.ts';
 import { providerTable } from '../adapters/providers.ts';
 import { createOtlpTracer } from '../adapters/telemetry/otlp/create-tracer.ts';
 import { createTokens } from '../adapters/tokens/tokens.ts';
@@ -97,6 +98,13 @@ export async function serve(serving: Serving): Promise<void> {
     pending: new PendingHooks(clock),
   };
   const prices = createPrices({ log, own: config.prices.models });
+  const priceData = openPriceData({
+    file: path.join(data, 'prices.json'),
+    clock,
+    log,
+    changed: (edition) => prices.dataChanged(edition),
+  });
+  opened.push(() => priceData.close());
   const routingState = new RoutingState(clock);
   const breakers = new Breakers({ counters, clock, log, metrics });
   const guards = guardsOf([...builtIns.values()]);
@@ -171,6 +179,14 @@ export async function serve(serving: Serving): Promise<void> {
       following?.limitAge(next.security.directory_max_age * 1000);
       alerts?.use(next);
       prices.use(next.prices.models);
+      priceData.use(
+        next.prices.url === undefined
+          ? undefined
+          : {
+              url: next.prices.url,
+              fetch: createGuardedFetch({ log, clock, metrics, trustedHosts: next.security.trusted_hosts }),
+            },
+      );
     },
     watch: (files, onChange, since) => watchFiles(files, onChange, { clock, log, since }),
   });

@@ -95,12 +95,19 @@ const priceProviders: Readonly<Record<string, string>> = {
   zhipu: 'zhipuai',
 };
 
+/** Prices that can be changed while they are in use. */
+interface ChangingPrices extends Prices {
+  /** The prices of the configuration from now on. */
+  use(own: readonly OwnPrice[]): void;
+  /** Other data is in use; the edition that prices of it carry. */
+  dataChanged(edition: string): void;
+}
+
 /**
  * Prices from the data of @pydantic/genai-prices, summed in whole numbers: no rounding before the twelfth digit.
  *
  * A provider is matched by its exact name only, so that a host of one's own never gets a public price. Models are
- * matched by the data's own rules and remembered (10,000 names). `own` are the prices of the configuration, until `use`
- * says other ones.
+ * matched by the data's own rules and remembered (10,000 names). `own` are the prices of the configuration.
  */
 export function createPrices({
   log,
@@ -108,10 +115,11 @@ export function createPrices({
 }: {
   readonly log: Log;
   readonly own?: readonly OwnPrice[];
-}): Prices & { use(own: readonly OwnPrice[]): void } {
-  const version = packageVersion();
-  const unpriced: Price = { cost: nothing, status: 'unpriced', version };
-  const none: Price = { cost: nothing, status: 'none', version };
+}): ChangingPrices {
+  let version = packageVersion();
+  let unpriced: Price = { cost: nothing, status: 'unpriced', version };
+  let none: Price = { cost: nothing, status: 'none', version };
+  let current = own;
   let find = rememberedPrices(log, own);
   const lists = new WeakMap<PricedModels, PriceList>();
   const ofIntegration = (models: PricedModels): PriceList | undefined => {
@@ -150,7 +158,15 @@ export function createPrices({
       return list && ratesOf(list, factorAt(known, at));
     },
     use(next) {
-      find = rememberedPrices(log, next);
+      if (next === current) return;
+      current = next;
+      find = rememberedPrices(log, current);
+    },
+    dataChanged(edition) {
+      version = edition;
+      unpriced = { ...unpriced, version };
+      none = { ...none, version };
+      find = rememberedPrices(log, current);
     },
   };
 }

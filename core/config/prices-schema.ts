@@ -60,6 +60,15 @@ const Factor = Type.Object(
 /** `prices:` of the file. */
 export const PricesBlock = Type.Object(
   {
+    url: Type.Optional(
+      Type.String({
+        maxLength: 2048,
+        pattern: '^https?://[^\\s/?#@]+([/?][^\\s#]*)?$',
+        'x-expected': 'an address such as "https://example.com/prices.json"',
+        description:
+          'Price data in the format of genai-prices (`data.json`, v2), read every hour. While it cannot be read, the copy of what was read last is used, without one the data of the installed version. Default: that alone. A private address has to be named in `security.trusted_hosts` as well.',
+      }),
+    ),
     models: Type.Optional(
       Type.Array(Type.Union([Prices, Factor]), {
         default: [],
@@ -74,5 +83,6 @@ export const PricesBlock = Type.Object(
 
 /** The block as used: defaults filled in. */
 export interface PriceSettings {
+  readonly url?: string;
   readonly models: readonly OwnPrice[];
 }

@@ -1,0 +1,153 @@
+import { readFile } from 'node:fs/promises';
+import { type Provider, updatePrices } from '@pydantic/genai-prices';
+import { writeDurably } from '../../core/base/durable-file.ts';
+import { sha256 } from '../../core/base/sha256.ts';
+import type { Clock } from '../../core/ports/clock.ts';
+import { headerValue } from '../../core/ports/header-list.ts';
+import type { Log } from '../../core/ports/log.ts';
+import type { GuardedFetch } from '../../core/ports/transport.ts';
+
+const freshForMs = 3_600_000;
+const firstRetryMs = 60_000;
+const timeoutMs = 30_000;
+const maxBytes = 20_000_000;
+/** Data with fewer kinds of providers is taken for a mistake. */
+const fewestProviders = 5;
+
+/** Where price data comes from. */
+export interface PriceSource {
+  readonly url: string;
+  readonly fetch: GuardedFetch;
+}
+
+/** What `openPriceData` needs. */
+interface PriceDataOptions {
+  /** Keeps what was read last, so that a start without the address has it. */
+  readonly file: string;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Told the edition of the data that prices come from then on. */
+  readonly changed: (edition: string) => void;
+}
+
+/** Price data that follows an address. */
+export interface PriceData {
+  /** From now on this is where it comes from; undefined: what is in use stays, until the next start. */
+  use(source: PriceSource | undefined): void;
+  close(): void;
+}
+
+/**
+ * Keeps the price data in memory for an hour, and then takes the next source: the address; while it cannot be read, the
+ * copy of what was read last; without one, the data of the installed package. It is read again after a minute, two, four …
+ * up to an hour then.
+ */
+export function openPriceData(options: PriceDataOptions): PriceData {
+  return new FollowedPriceData(options);
+}
+
+class FollowedPriceData implements PriceData {
+  readonly #options: PriceDataOptions;
+  #source: PriceSource | undefined;
+  #etag = '';
+  #edition = '';
+  #retryMs = firstRetryMs;
+  #cancel: () => void = () => undefined;
+  #isClosed = false;
+
+  constructor(options: PriceDataOptions) {
+    this.#options = options;
+  }
+
+  use(source: PriceSource | undefined): void {
+    const isSame = source?.url === this.#source?.url;
+    this.#source = source;
+    if (isSame) return;
+    this.#cancel();
+    this.#etag = '';
+    if (source !== undefined) void this.#read();
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#cancel();
+  }
+
+  async #read(): Promise<void> {
+    const source = this.#source;
+    if (source === undefined) return;
+    let waitMs = freshForMs;
+    try {
+      await this.#fetch(source);
+      this.#retryMs = firstRetryMs;
+    } catch (error) {
+      waitMs = this.#retryMs;
+      this.#retryMs = Math.min(2 * this.#retryMs, freshForMs);
+      const kept = this.#edition !== '' || (await this.#readCopy());
+      this.#options.log.warn(
+        `Price data cannot be read; ${kept ? 'what was read last' : 'the data of the installed version'} is used until it can`,
+        { error },
+      );
+    }
+    // Another address is read by itself.
+    if (this.#isClosed || this.#source?.url !== source.url) return;
+    this.#cancel = this.#options.clock.after(waitMs, () => void this.#read());
+  }
+
+  async #fetch({ url, fetch }: PriceSource): Promise<void> {
+    const headers = ['accept', 'application/json'];
+    if (this.#etag !== '') headers.push('if-none-match', this.#etag);
+    const {
+      status,
+      headers: answered,
+      body,
+    } = await fetch.fetch({ url, headers, timeoutMs, maxBytes }).answer;
+    if (status === 304) return;
+    if (status !== 200) throw new Error(`the address answered ${status}`);
+    this.#take(body.toString('utf8'));
+    this.#etag = headerValue(answered, 'etag') ?? '';
+    try {
+      await writeDurably(this.#options.file, body);
+    } catch (error) {
+      this.#options.log.warn('Price data that was read cannot be kept; it is used all the same', { error });
+    }
+  }
+
+  async #readCopy(): Promise<boolean> {
+    const { file, log } = this.#options;
+    let text: string;
+    try {
+      text = await readFile(file, 'utf8');
+    } catch {
+      return false;
+    }
+    try {
+      this.#take(text);
+      return true;
+    } catch (error) {
+      log.warn('The copy of price data is damaged and is not used', { file, error });
+      return false;
+    }
+  }
+
+  /** Uses data from now on. Throws when it is none; what was used before stays in use. */
+  #take(text: string): void {
+    const edition = sha256(text, 'base64url').slice(0, 12);
+    if (edition === this.#edition) return;
+    const data: unknown = JSON.parse(text);
+    if (!isData(data)) throw new Error('it is no price data: a list of providers with models was expected');
+    updatePrices(({ setProviderData }) => setProviderData(data));
+    this.#edition = edition;
+    this.#options.changed(edition);
+    this.#options.log.info('Price data was read', { edition, providers: data.length });
+  }
+}
+
+function isData(value: unknown): value is Provider[] {
+  if (!Array.isArray(value) || value.length < fewestProviders) return false;
+  return value.every((one: unknown) => {
+    if (typeof one !== 'object' || one === null) return false;
+    const { id, models } = one as { id?: unknown; models?: unknown };
+    return typeof id === 'string' && Array.isArray(models);
+  });
+}

@@ -279,6 +279,16 @@ function windowRefusal(
   const limit = charges[list]?.words[index] ?? 'A rate limit';
   return new GatewayError(code, `${limit} ${remedy}`, {
     limit: limitName(limit),
-    headers: ['retry-after', String(seconds)],
+    headers: [
+      'retry-after',
+      String(seconds),
+      // As OpenAI names them, and as its clients read them.
+      `x-ratelimit-limit-${list}`,
+      String(window.limit),
+      `x-ratelimit-remaining-${list}`,
+      String(window.remaining),
+      `x-ratelimit-reset-${list}`,
+      `${seconds}s`,
+    ],
   });
 }

@@ -38,8 +38,8 @@ export interface Decision {
 export type OnStoreFailure = 'open' | 'closed' | 'local';
 
 /**
- * Shared counters. A window is 60 sub-buckets with the oldest counted in full: never over the limit, at most
- * one sixtieth early. Counters live here and never in a plugin, so that a reload resets nobody's limit.
+ * Shared counters. A window is 60 sub-buckets, each of which counts until the last of it is as old as the window: never
+ * over the limit in any stretch of its length, and a request counts one sixtieth longer at the most. Counters live here and never in a plugin, so that a reload resets nobody's limit.
  */
 export interface Counters {
   /**

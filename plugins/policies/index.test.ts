@@ -115,7 +115,7 @@ describe('policies: requests', () => {
       assert.match(error.message, new RegExp(`"Fair \\\\"use\\\\"" \\(2 requests per ${period}\\)`));
       const [name, wait] = error.headers;
       assert.equal(name, 'retry-after');
-      assert.ok(Number(wait) >= 1 && Number(wait) <= seconds * (61 / 60), String(wait));
+      assert.equal(Number(wait), seconds);
       clock.advance(Number(wait) * 1000);
       await send();
     });
@@ -271,7 +271,7 @@ describe('policies: groups', () => {
     assert.equal(error.code, 'rate_limited');
     assert.match(error.message, /counts as many groups as it can/);
     assert.match((await refused({}, { user: 'a' })).message, /is used up/);
-    clock.advance(61_001);
+    clock.advance(60_000);
     await send({}, { user: 'c' });
   });
 

@@ -64,8 +64,7 @@ class GroupTable {
     const [oldest] = this.groups;
     if (oldest === undefined) return false;
     const [name, { usedAt }] = oldest;
-    // A window counts for one of its sixty parts longer than it is.
-    if (isInvented && now - usedAt <= windowMs + windowMs / 60) return false;
+    if (isInvented && now - usedAt < windowMs) return false;
     this.groups.delete(name);
     return true;
   }

@@ -41,8 +41,8 @@ test('a clock that goes back neither opens a limit nor breaks anything', (t) => 
   assert.equal(counters.take(windows, 1).allowed, true);
   const refused = counters.take(windows, 1);
   assert.equal(refused.allowed, false);
-  assert.ok((refused.windows[0]?.resetMs ?? 0) <= minute + minute / 60);
-  clock.advance(10 * minute + minute + minute / 60);
+  assert.ok((refused.windows[0]?.resetMs ?? 0) <= minute);
+  clock.advance(11 * minute);
   assert.equal(counters.take(windows, 2).allowed, true);
 });
 
@@ -81,8 +81,8 @@ test('a window that is used in every sub-bucket counts them all', (t) => {
     counters.take(windows, 1);
     clock.advance(1000);
   }
-  // The last 60 seconds: the running sub-bucket is empty still, the oldest counts in full.
-  assert.equal(counters.take(windows, 0).windows[0]?.remaining, 1000 - 60);
+  // The last 60 seconds: what was taken a whole window ago counts no more.
+  assert.equal(counters.take(windows, 0).windows[0]?.remaining, 1000 - 59);
 });
 
 test('one key may be counted over windows of several lengths', (t) => {

@@ -1,10 +1,10 @@
-/** Sub-buckets of a window. What happened in the oldest one counts in full until all of it is too old. */
+/** Sub-buckets of a window. What happened in one counts until the last of it is as old as the window. */
 const subBuckets = 60;
 /** Pairs of a new ring: most keys are seen a few times and never again, so a counter starts small. */
 const firstCapacity = 4;
 
 /**
- * One counter over one sliding window. It holds a ring of (sub-bucket, amount) pairs, oldest first, and their
+ * One counter over one sliding window. It holds a ring of (last moment, amount) pairs, one for each sub-bucket, oldest first, and their
  * running total; the ring grows to 64 pairs at the most, because 61 sub-buckets touch a window.
  *
  * Times are whole milliseconds on a clock that never goes back; the caller sees to both.
@@ -16,7 +16,7 @@ export class SlidingWindow {
   private ring = new Float64Array(firstCapacity * 2);
   private oldest = 0;
   private length = 0;
-  private newestBucket = -1;
+  private newest = -1;
   private sum = 0;
 
   constructor(windowMs: number, next: SlidingWindow | undefined) {
@@ -26,24 +26,21 @@ export class SlidingWindow {
 
   /** What counts at `now`, after dropping what has become too old. */
   total(now: number): number {
-    if (this.length > 0) this.expire(this.bucketAt(now) - subBuckets);
+    if (this.length > 0) this.expire(now - this.windowMs);
     return this.sum;
   }
 
   /** Counts `amount` at `now`. Call `total(now)` first. */
   add(now: number, amount: number): void {
-    const bucket = this.bucketAt(now);
-    if (this.length === 0 || bucket !== this.newestBucket) {
+    const isNew = this.length === 0 || this.bucketAt(now) !== this.bucketAt(this.newest);
+    if (isNew) {
       if (this.length * 2 === this.ring.length) this.grow();
-      this.newestBucket = bucket;
       this.length += 1;
-      const slot = this.slot(this.length - 1);
-      this.ring[slot] = bucket;
-      this.ring[slot + 1] = amount;
-    } else {
-      const slot = this.slot(this.length - 1) + 1;
-      this.ring[slot] = this.read(slot) + amount;
     }
+    const slot = this.slot(this.length - 1);
+    this.newest = now;
+    this.ring[slot] = now;
+    this.ring[slot + 1] = isNew ? amount : this.read(slot + 1) + amount;
     this.sum += amount;
   }
 
@@ -70,27 +67,23 @@ export class SlidingWindow {
     for (let i = 0; i < this.length; i += 1) {
       const slot = this.slot(i);
       rest -= this.read(slot + 1);
-      if (rest <= most) return this.leavesAt(this.read(slot)) - now;
+      if (rest <= most) return this.read(slot) + this.windowMs - now;
     }
     // Only reached when subtracting fractions leaves a crumb: with the last sub-bucket everything is gone.
-    return this.leavesAt(this.newestBucket) - now;
-  }
-
-  private leavesAt(bucket: number): number {
-    return Math.ceil(((bucket + subBuckets + 1) * this.windowMs) / subBuckets);
+    return this.newest + this.windowMs - now;
   }
 
   private bucketAt(now: number): number {
     return Math.floor((now * subBuckets) / this.windowMs);
   }
 
-  private expire(before: number): void {
-    if (this.read(this.slot(0)) >= before) return;
+  private expire(until: number): void {
+    if (this.read(this.slot(0)) > until) return;
     do {
       this.oldest += 2;
       if (this.oldest === this.ring.length) this.oldest = 0;
       this.length -= 1;
-    } while (this.length > 0 && this.read(this.slot(0)) < before);
+    } while (this.length > 0 && this.read(this.slot(0)) <= until);
     this.recount();
   }
 

@@ -15,12 +15,12 @@ function script(source: string): Script {
 export const lostAfterMs = 30_000;
 
 /**
- * Sliding windows. A counter is a packed list of (sub-bucket, amount) pairs, oldest first, at most 61 of them. The
- * arithmetic is that of the counters in memory, to the millisecond. Time is in milliseconds, that of the server unless a
+ * Sliding windows. A counter is a packed list of (last moment, amount) pairs, one for each sub-bucket, oldest first, at
+ * most 61 of them. The arithmetic is that of the counters in memory, to the millisecond. Time is in milliseconds, that of the server unless a
  * call brings one, so that the clocks of the gateways do not matter.
  */
 const windowFunctions = `
-local floor, ceil = math.floor, math.ceil
+local floor = math.floor
 local now
 
 local function set_time(given)
@@ -42,11 +42,10 @@ local function open(key, length)
   local newest = stored[#stored - 1]
   local at = now
   -- A clock that went back stands still until it has caught up: it must not open a limit.
-  if newest and bucket_at(at, length) < newest then at = ceil(newest * length / 60) end
-  local oldest = bucket_at(at, length) - 60
+  if newest and at < newest then at = newest end
   local pairs_kept, total = {}, 0
   for i = 1, #stored, 2 do
-    if stored[i] >= oldest then
+    if stored[i] > at - length then
       pairs_kept[#pairs_kept + 1] = stored[i]
       pairs_kept[#pairs_kept + 1] = stored[i + 1]
       total = total + stored[i + 1]
@@ -58,11 +57,13 @@ local function open(key, length)
 end
 
 local function add(window, more)
-  local ring, bucket = window.ring, bucket_at(window.at, window.length)
-  if ring[#ring - 1] == bucket then
+  local ring, at, length = window.ring, window.at, window.length
+  local newest = ring[#ring - 1]
+  if newest and bucket_at(newest, length) == bucket_at(at, length) then
+    ring[#ring - 1] = at
     ring[#ring] = ring[#ring] + more
   else
-    ring[#ring + 1] = bucket
+    ring[#ring + 1] = at
     ring[#ring + 1] = more
   end
   window.total = window.total + more
@@ -70,26 +71,22 @@ end
 
 -- Expiry is housekeeping and decides nothing, hence the ten seconds to spare.
 local function save(window)
-  local expiry = ceil(window.length * 61 / 60) + 10000
+  local expiry = window.length + 10000
   redis.call('SET', window.key, cmsgpack.pack(window.ring), 'PX', string.format('%.0f', expiry))
 end
 `;
 
 /** How long a window keeps something out. */
 const waitFunctions = `
-local function leaves_at(bucket, length)
-  return ceil((bucket + 61) * length / 60)
-end
-
 local function until_at_most(window, most)
   local ring, rest = window.ring, window.total
   if rest <= most then return 0 end
   if most < 0 or #ring == 0 then return math.huge end
   for i = 1, #ring, 2 do
     rest = rest - ring[i + 1]
-    if rest <= most then return leaves_at(ring[i], window.length) - window.at end
+    if rest <= most then return ring[i] + window.length - window.at end
   end
-  return leaves_at(ring[#ring - 1], window.length) - window.at
+  return ring[#ring - 1] + window.length - window.at
 end
 
 -- The total, and the milliseconds until one more may be taken.

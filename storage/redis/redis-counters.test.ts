@@ -113,8 +113,8 @@ describe('redis counters', { skip: redisMissing }, () => {
     assert.equal((await counters.take(windows, 1)).allowed, true);
     const refused = await counters.take(windows, 1);
     assert.equal(refused.allowed, false);
-    assert.ok(refused.windows[0]!.resetMs <= minute + minute / 60);
-    clock.advance(10 * minute + minute + minute / 60);
+    assert.ok(refused.windows[0]!.resetMs <= minute);
+    clock.advance(11 * minute);
     assert.equal((await counters.take(windows, 2)).allowed, true);
   });
 

@@ -141,7 +141,7 @@ const clientClosed = 499;
  *
  * Everything that the request path asks is answered from here. Counts and the mark that it is open are shared through
  * `Counters`, which are told and asked in the background. The store says how long it stays open, so that all gateways
- * agree: the cooldown and at most a sixtieth of it.
+ * agree.
  */
 class Breaker {
   /** When it was last used, on the monotonic clock. */

@@ -4,8 +4,8 @@ import { startPlanGateway, type PlanKit } from '../../kit/plan-kit.ts';
 import * as up from '../../kit/upstream-scenes.ts';
 
 const cooldown = 30_000;
-/** Counting windows keep what they hold for up to a sixtieth longer. */
-const surelyOver = cooldown + cooldown / 60;
+/** One of the store's ticks more. */
+const surelyOver = cooldown + 1;
 const breaker = { failure_threshold: 3, cooldown_interval: cooldown };
 const config = {
   strategy: { mode: 'fallback', cb_config: breaker },

@@ -115,6 +115,8 @@ export interface LocalBudgets extends Budgets {
   hold(budgets: readonly Budget[], amounts: readonly number[]): BudgetReservation;
   /** What is known of a budget, in its present period. */
   countOf(budget: Budget): BudgetCount;
+  /** The same as of all budgets; the new epoch is later than `after`. */
+  reset(key: string, organisationId: string, after?: number): Promise<number>;
   /** All processes together have used so much, in whole units; less than what is known changes nothing. */
   learn(budget: Budget, epoch: number, used: number): void;
 }

@@ -204,9 +204,9 @@ class MemoryBudgets implements CountedBudgets {
     return found;
   }
 
-  async reset(key: string, organisationId: string): Promise<number> {
+  async reset(key: string, organisationId: string, after = 0): Promise<number> {
     // Later than what is there, also when this millisecond has begun it.
-    const epoch = Math.max(this.#clock.now(), (this.#counts.get(key)?.epoch ?? 0) + 1);
+    const epoch = Math.max(this.#clock.now(), (this.#counts.get(key)?.epoch ?? 0) + 1, after + 1);
     await this.#ledger?.exchange([{ key, organisationId, epoch, added: 0 }], this.#mark);
     this.#counts.get(key)?.restart(epoch);
     return epoch;

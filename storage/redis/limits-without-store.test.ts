@@ -23,7 +23,11 @@ import { WithoutStore } from './without-store.ts';
 let server: RedisServer;
 let names = 0;
 
-async function open(t: TestContext, clock: Clock = patientClock(4), budgetMs?: number) {
+async function open(
+  t: TestContext,
+  clock: Clock = patientClock(4),
+  { budgetMs, isOnlyStore = false }: { budgetMs?: number; isOnlyStore?: boolean } = {},
+) {
   const log = recordingLog([]);
   const metrics = new RecordingMetrics();
   const counters = createMemoryCounters({ clock, log });
@@ -33,7 +37,10 @@ async function open(t: TestContext, clock: Clock = patientClock(4), budgetMs?: n
   const redis = await openRedis({ url: server.url, clock, log, budgetMs });
   t.after(() => redis.close());
   const without = new WithoutStore(metrics);
-  const limiter = createRedisLimiter({ redis, local, budgets, clock, keepMs: 60_000, without });
+  const limiter = createRedisLimiter({
+    ...{ redis, local, budgets, clock, without, isOnlyStore },
+    keepMs: 60_000,
+  });
   t.after(() => limiter.close());
   names += 1;
   const name = `away-${names}`;
@@ -146,6 +153,32 @@ describe('one decision without its store', { skip: redisMissing }, () => {
     await server.start();
   });
 
+  test('where no other store keeps what is used, the server learns what each gateway has used alone', async (t) => {
+    const lone = { isOnlyStore: true };
+    const gateways = [await open(t, undefined, lone), await open(t, undefined, lone)];
+    const [first, second] = gateways as [Opened, Opened];
+    const charges = first.of(100, 20);
+    const use = async (by: Opened, count: number): Promise<void> => {
+      for (let i = 0; i < count; i += 1) {
+        const admission = await by.limiter.admit(charges, 10);
+        await (admission as LimitReservation).settle({ cost: 0, tokens: 10, requests: 1 });
+      }
+    };
+    await use(first, 2);
+    await use(second, 1);
+    server.pause();
+    await Promise.all([use(first, 3), use(second, 4)]);
+    assert.ok(gateways.every(({ redis }) => !redis.available));
+    server.resume();
+    await Promise.all(gateways.map(({ back }) => back()));
+    await use(first, 1);
+    await use(second, 1);
+    await use(first, 1);
+    const budget = charges.budgets?.[0];
+    assert.ok(budget !== undefined);
+    assert.equal(first.budgets.usage(budget).used, 13);
+  });
+
   test('decides at once when the server is away', async (t) => {
     const { limiter, redis, of } = await open(t);
     await redis.close();
@@ -226,7 +259,7 @@ describe('one decision without its store', { skip: redisMissing }, () => {
 
   test('a server that hangs under load holds nobody, and what it decides stays in its bounds', async (t) => {
     const budgetMs = 400;
-    const gateways = [await open(t, realClock, budgetMs), await open(t, realClock, budgetMs)];
+    const gateways = [await open(t, realClock, { budgetMs }), await open(t, realClock, { budgetMs })];
     const [{ of }] = gateways as [Opened];
     const charges = of(100_000, 200);
     let admitted = 0;

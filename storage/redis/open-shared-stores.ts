@@ -102,7 +102,16 @@ function countsOf(
   const without = new WithoutStore(metrics);
   // What is forgotten while nobody asks for it is known from the ledger, or else for longer than a year.
   const keepMs = (hasLedger ? 2 : 400) * dayMs;
-  const shared = createRedisLimiter({ redis, local: limiter, budgets, clock, keepMs, without });
+  const isOnlyStore = !hasLedger;
+  const shared = createRedisLimiter({
+    redis,
+    local: limiter,
+    budgets,
+    clock,
+    keepMs,
+    without,
+    isOnlyStore,
+  });
   closers.push(() => shared.close());
   return {
     counters: createRedisCounters({ redis, local, without }),

@@ -34,7 +34,8 @@ export interface BudgetPosition {
 }
 
 type Admitted = Omit<BudgetPosition, 'added'>;
-type Told = BudgetPosition & { readonly key: string };
+/** The same, with the budget's key. */
+export type ToldBudget = BudgetPosition & { readonly key: string };
 
 /** What changes from admission to admission. `now` is undefined for the server's own time. */
 interface AdmitCall {
@@ -213,7 +214,7 @@ export function tellCommand(
     readonly now: number | undefined;
     readonly session: number;
     readonly isEntered: boolean;
-    readonly positions: readonly Told[];
+    readonly positions: readonly ToldBudget[];
   },
 ): EncodedCommand {
   const { now, session, isEntered, positions } = call;

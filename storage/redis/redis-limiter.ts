@@ -17,13 +17,14 @@ import type {
   OnStoreFailure,
 } from '../../core/ports/counters.ts';
 import type { EncodedCommand, RedisReply } from './encoded-command.ts';
-import { Numbers } from './limit-commands.ts';
+import { budgetKey, Numbers } from './limit-commands.ts';
 import {
   type BudgetPosition,
   type Place,
   PreparedCharges,
   presenceCommand,
   tellCommand,
+  type ToldBudget,
 } from './prepared-charges.ts';
 import type { RedisConnection, ReplyHandling } from './redis-connection.ts';
 import { WithoutStore } from './without-store.ts';
@@ -41,6 +42,8 @@ interface RedisLimiterOptions {
   /** Those that `local` decides by. They are exchanged with the ledger, which heals a server that has lost its data. */
   readonly budgets: LocalBudgets;
   readonly clock: Clock;
+  /** No ledger brings together what gateways have counted: what one has used alone is said to the server later. Default false. */
+  readonly isOnlyStore?: boolean;
   /** How long a budget is kept that nobody asks for. Milliseconds. */
   readonly keepMs: number;
   /** Default: one that counts nothing. */
@@ -75,6 +78,15 @@ interface Organisation {
   /** The session in which the server has been told. */
   session: number;
   readonly certain: Map<string, Certain>;
+  /** What was used while the server was away, where it is the only store. */
+  readonly unsaid: Map<string, Unsaid>;
+}
+
+interface Unsaid {
+  readonly budget: Budget;
+  readonly epoch: number;
+  /** Whole units. */
+  added: number;
 }
 
 interface Certain {
@@ -122,7 +134,11 @@ class OwnedLimiter implements RedisLimiter {
     const prepared = this.#prepare(charges);
     if (prepared.isEmpty) return undefined;
     const { redis } = this.#options;
-    if (!redis.available) return this.decideAlone(prepared, tokens, onFailure);
+    if (!redis.available) {
+      const admission = this.decideAlone(prepared, tokens, onFailure);
+      if (admission?.isAdmitted !== true || !this.#isSaidLater(prepared)) return admission;
+      return new SharedReservation(this, prepared, { taken: nothingTaken, held: admission });
+    }
     const asking = new Asking(this, prepared, { tokens, onFailure });
     return redis.send(asking.command, asking);
   }
@@ -177,6 +193,20 @@ class OwnedLimiter implements RedisLimiter {
     const reservation = new SharedReservation(this, prepared, { taken, held });
     reservation.share();
     return reservation;
+  }
+
+  /** What a request has used that was admitted without the server: where that is the only store, it is said later. */
+  noteAlone(prepared: PreparedCharges, used: BudgetAmounts): void {
+    const { organisation: id, budgets } = prepared;
+    if (id === undefined || !this.#isSaidLater(prepared)) return;
+    const { unsaid } = this.#organisation(id);
+    for (const budget of budgets) {
+      const { epoch } = this.#known(budget);
+      const added = Math.max(0, wholeUnits(used[budget.unit], budget.unit));
+      const known = unsaid.get(budget.key);
+      if (known?.epoch === epoch) known.added += added;
+      else unsaid.set(budget.key, { budget, epoch, added });
+    }
   }
 
   /** The refusal of a budget by the server. */
@@ -286,35 +316,61 @@ class OwnedLimiter implements RedisLimiter {
     await sending;
   }
 
+  #isSaidLater({ budgets }: PreparedCharges): boolean {
+    return this.#options.isOnlyStore === true && budgets.length > 0;
+  }
+
   /** The present session; when it is new, the server is told what is reserved. */
   #enter(organisation: Organisation): number {
     const session = this.#options.redis.session + this.#renewals;
-    if (session !== organisation.session) {
-      organisation.session = session;
-      this.#tellCertain(organisation);
-    }
+    const isNew = session !== organisation.session;
+    organisation.session = session;
+    // First what was used: everything else tells it as known.
+    if (organisation.unsaid.size > 0 && this.#options.redis.available) this.#tellUnsaid(organisation);
+    if (isNew) this.#tellCertain(organisation);
     return session;
   }
 
-  #tellCertain({ place, session, certain }: Organisation): void {
-    const all = [...certain.values()];
-    for (let from = 0; from < all.length; from += mostTold) {
-      const positions = all.slice(from, from + mostTold).map(({ budget, reserved }) => ({
-        key: budget.key,
-        ...this.#known(budget),
-        added: 0,
-        amount: 0,
-        certain: reserved,
-      }));
+  #tellUnsaid(organisation: Organisation): void {
+    const told = [...organisation.unsaid.values()].flatMap(({ budget, epoch, added }) => {
+      const known = this.#known(budget);
+      // What was used in an earlier period counts no more.
+      if (known.epoch !== epoch) return [];
+      const certain = organisation.certain.get(budget.key)?.reserved ?? 0;
+      return [{ key: budget.key, epoch, used: known.used - added, added, amount: 0, certain }];
+    });
+    organisation.unsaid.clear();
+    this.#tellAll(organisation, told, false);
+  }
+
+  #tellCertain(organisation: Organisation): void {
+    const told = [...organisation.certain.values()].map(({ budget, reserved }) => ({
+      key: budget.key,
+      ...this.#known(budget),
+      added: 0,
+      amount: 0,
+      certain: reserved,
+    }));
+    this.#tellAll(organisation, told, true);
+  }
+
+  #tellAll({ place, session }: Organisation, told: readonly ToldBudget[], enters: boolean): void {
+    for (let from = 0; from < told.length; from += mostTold) {
+      const positions = told.slice(from, from + mostTold);
       // What earlier sessions have reserved counts until all of it is told.
-      const isEntered = from + mostTold >= all.length;
+      const isEntered = enters && from + mostTold >= told.length;
       const now = this.#options.now?.();
       void this.#tell(tellCommand(place, { now, session, isEntered, positions }));
     }
   }
 
   async #reset(key: string, organisationId: string): Promise<number> {
-    const epoch = await this.#options.budgets.reset(key, organisationId);
+    const { redis, budgets } = this.#options;
+    // Another gateway may have begun it anew a moment ago, by a clock that is ahead.
+    const known = await redis
+      .call((client) => client.hgetall(budgetKey(organisationId, key)))
+      .catch(() => ({ e: '' }));
+    const epoch = await budgets.reset(key, organisationId, Number(known['e'] ?? 0));
     const organisation = this.#organisation(organisationId);
     const session = this.#enter(organisation);
     const certain = organisation.certain.get(key)?.reserved ?? 0;
@@ -329,7 +385,7 @@ class OwnedLimiter implements RedisLimiter {
     if (!this.#options.redis.available) return;
     this.#tellPresence();
     for (const organisation of this.#organisations.values()) {
-      if (organisation.certain.size === 0) continue;
+      if (organisation.certain.size + organisation.unsaid.size === 0) continue;
       const { session } = organisation;
       if (this.#enter(organisation) === session) this.#tellCertain(organisation);
     }
@@ -354,7 +410,7 @@ class OwnedLimiter implements RedisLimiter {
     let known = this.#organisations.get(id);
     if (known === undefined) {
       const place = { organisationId: id, gateway: this.#gateway, keepMs: this.#options.keepMs };
-      this.#organisations.set(id, (known = { place, session: -1, certain: new Map() }));
+      this.#organisations.set(id, (known = { place, session: -1, certain: new Map(), unsaid: new Map() }));
     }
     return known;
   }
@@ -370,6 +426,8 @@ class OwnedLimiter implements RedisLimiter {
     return prepared;
   }
 }
+
+const nothingTaken: Taken = { tokens: 0, amounts: [] };
 
 /** One request on its way to the server. */
 class Asking implements ReplyHandling<Admission> {
@@ -453,6 +511,7 @@ class SharedReservation implements LimitReservation {
     if (this.#used !== undefined) return undefined;
     this.#used = used;
     if (this.#isShared) return this.#limiter.settle(this.#prepared, this.#holding, used);
+    this.#limiter.noteAlone(this.#prepared, used);
     return this.#holding.held?.settle(used);
   }
 

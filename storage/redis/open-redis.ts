@@ -57,7 +57,7 @@ class OwnedConnection implements RedisConnection {
   private readonly probes: TimedCalls;
   private readonly report: OutageReport;
   private ready = false;
-  session = 0;
+  private connections = 0;
   private gathering = false;
   private closing = false;
   private cancelHandshake: (() => void) | undefined;
@@ -100,6 +100,10 @@ class OwnedConnection implements RedisConnection {
 
   get available(): boolean {
     return this.ready && !this.breaker.isOpen;
+  }
+
+  get session(): number | undefined {
+    return this.ready ? this.connections : undefined;
   }
 
   call<Reply>(send: (client: Redis) => Promise<Reply>, options: RedisCallOptions = {}): Promise<Reply> {
@@ -202,7 +206,7 @@ class OwnedConnection implements RedisConnection {
     client.on('ready', () => {
       this.cancelHandshake?.();
       this.ready = true;
-      this.session += 1;
+      this.connections += 1;
       lastError = '';
       this.breaker.probeNow();
       this.update();

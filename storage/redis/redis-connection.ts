@@ -49,8 +49,10 @@ export interface ReplyHandling<Result> extends RedisCallOptions {
 export interface RedisConnection {
   /** False while a call would fail at once: not connected, or not answering in time. */
   readonly available: boolean;
-  /** How many connections there have been: what was under way on an earlier one may have been done, or not. */
-  readonly session: number;
+  /**
+   * The number of the connection; undefined without one. What was under way on an earlier one may have been done, or not.
+   */
+  readonly session: number | undefined;
   /** Milliseconds that a call waits for its answer when it says nothing else. */
   readonly budgetMs: number;
   /** Sends at once, or rejects at once; rejects when there is no answer in time. Nothing is ever sent twice. */

@@ -131,9 +131,12 @@ describe('redis limiter', { skip: redisMissing }, () => {
     for (const name of await client.hkeys(hashOf(left.key)))
       if (name.startsWith('r:')) await client.hset(hashOf(kept.key), name, '1 2');
     assert.equal(outcomeOf(await there.limiter.admit(testCharges([], [], [kept]), 0)), 'reserved');
-    const session = here.redis.session;
+    const session = here.redis.session ?? 0;
     await client.client('KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
-    await eventually(() => (here.redis.session > session && there.redis.available ? true : undefined));
+    await eventually(() => {
+      const isNew = (here.redis.session ?? 0) > session;
+      return isNew && there.redis.available ? true : undefined;
+    });
     // Any call of the new session tells the server.
     await here.limiter.admit(testCharges([], [], [aBudget(1)]), 0);
     assert.equal(outcomeOf(await there.limiter.admit(testCharges([], [], [kept]), 0)), 'admitted');

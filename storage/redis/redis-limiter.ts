@@ -1,14 +1,11 @@
-import { randomBytes } from 'node:crypto';
 import {
   type Budget,
   type BudgetAmounts,
   type Budgets,
-  type LocalBudgets,
   nothingUsed,
   shownUnits,
   wholeUnits,
 } from '../../core/ports/budgets.ts';
-import type { Clock } from '../../core/ports/clock.ts';
 import type {
   Admission,
   Charges,
@@ -16,44 +13,23 @@ import type {
   LimitReservation,
   OnStoreFailure,
 } from '../../core/ports/counters.ts';
+import { BudgetSessions, type BudgetSessionsOptions } from './budget-sessions.ts';
 import type { EncodedCommand, RedisReply } from './encoded-command.ts';
-import { budgetKey, Numbers } from './limit-commands.ts';
-import {
-  type BudgetPosition,
-  type Place,
-  PreparedCharges,
-  presenceCommand,
-  tellCommand,
-  type ToldBudget,
-} from './prepared-charges.ts';
-import type { RedisConnection, ReplyHandling } from './redis-connection.ts';
+import { Numbers } from './limit-commands.ts';
+import { type BudgetPosition, PreparedCharges } from './prepared-charges.ts';
+import type { ReplyHandling } from './redis-connection.ts';
 import { WithoutStore } from './without-store.ts';
 
-/** A gateway says so often that it is there. */
-const heartbeatMs = 2000;
-/** Budgets that one call tells of: a call holds up all others. */
-const mostTold = 200;
-
-/** What `createRedisLimiter` needs. */
-interface RedisLimiterOptions {
-  readonly redis: RedisConnection;
+/** What `createRedisLimiter` needs. Its budgets are those that `local` decides by. */
+interface RedisLimiterOptions extends BudgetSessionsOptions {
   /** Decides in this process under the policy `local` while the server is away, as one of so many gateways. */
   readonly local: { admitShare(charges: Charges, tokens: number, replicas: number): Admission };
-  /** Those that `local` decides by. They are exchanged with the ledger, which heals a server that has lost its data. */
-  readonly budgets: LocalBudgets;
-  readonly clock: Clock;
-  /** No ledger brings together what gateways have counted: what one has used alone is said to the server later. Default false. */
-  readonly isOnlyStore?: boolean;
-  /** How long a budget is kept that nobody asks for. Milliseconds. */
-  readonly keepMs: number;
   /** Default: one that counts nothing. */
   readonly without?: WithoutStore;
-  /** The time in whole milliseconds. Default: the server's own clock. For tests. */
-  readonly now?: () => number;
 }
 
 /** A limiter that several gateways share. */
-export interface RedisLimiter extends Limiter {
+interface RedisLimiter extends Limiter {
   /** The budgets of this process, whose reset acts on the server too. */
   readonly budgets: Budgets;
   /** Stops the signs of life. */
@@ -72,58 +48,31 @@ export function createRedisLimiter(options: RedisLimiterOptions): RedisLimiter {
   return new OwnedLimiter(options);
 }
 
-/** Of one organisation's budgets: what the server has certainly reserved for this gateway. */
-interface Organisation {
-  readonly place: Place;
-  /** The session in which the server has been told. */
-  session: number;
-  readonly certain: Map<string, Certain>;
-  /** What was used while the server was away, where it is the only store. */
-  readonly unsaid: Map<string, Unsaid>;
-}
-
-interface Unsaid {
-  readonly budget: Budget;
-  readonly epoch: number;
-  /** Whole units. */
-  added: number;
-}
-
-interface Certain {
-  readonly budget: Budget;
-  /** Whole units. */
-  reserved: number;
-}
-
 /** What was taken of the token windows, and of each budget in whole units. */
 interface Taken {
   readonly tokens: number;
   readonly amounts: readonly number[];
 }
 
+const nothingTaken: Taken = { tokens: 0, amounts: [] };
+
 class OwnedLimiter implements RedisLimiter {
   readonly budgets: Budgets;
   readonly #options: RedisLimiterOptions;
   readonly #without: WithoutStore;
-  readonly #gateway = randomBytes(9).toString('base64url');
+  readonly #sessions: BudgetSessions;
   readonly #prepared = new WeakMap<Charges, PreparedCharges>();
-  readonly #organisations = new Map<string, Organisation>();
-  /** Sessions that began for another reason than a new connection. */
-  #renewals = 0;
-  /** How many gateways the server has last heard of, this one included. */
-  #replicas = 1;
-  #cancel: () => void = () => undefined;
 
   constructor(options: RedisLimiterOptions) {
     this.#options = options;
     this.#without = options.without ?? new WithoutStore();
+    this.#sessions = new BudgetSessions(options);
     const { budgets } = options;
     this.budgets = {
       usage: (budget) => budgets.usage(budget),
       groups: (prefix) => budgets.groups(prefix),
-      reset: (key, organisationId) => this.#reset(key, organisationId),
+      reset: (key, organisationId) => this.#sessions.reset(key, organisationId),
     };
-    this.#beat();
   }
 
   admit(
@@ -134,31 +83,30 @@ class OwnedLimiter implements RedisLimiter {
     const prepared = this.#prepare(charges);
     if (prepared.isEmpty) return undefined;
     const { redis } = this.#options;
-    if (!redis.available) {
-      const admission = this.decideAlone(prepared, tokens, onFailure);
-      if (admission?.isAdmitted !== true || !this.#isSaidLater(prepared)) return admission;
-      return new SharedReservation(this, prepared, { taken: nothingTaken, held: admission });
+    if (redis.available) {
+      const asking = new Asking(this, prepared, { tokens, onFailure });
+      return redis.send(asking.command, asking);
     }
-    const asking = new Asking(this, prepared, { tokens, onFailure });
-    return redis.send(asking.command, asking);
+    const admission = this.decideAlone(prepared, tokens, onFailure);
+    const isNoted = this.#sessions.isOnlyStore && prepared.budgets.length > 0;
+    if (!isNoted || admission?.isAdmitted !== true) return admission;
+    return new SharedReservation(this, prepared, { taken: nothingTaken, held: admission });
   }
 
   close(): void {
-    this.#cancel();
-    this.#tellPresence(true);
+    this.#sessions.close();
   }
 
   /** What is sent for a request that takes this. */
   admitCommand(prepared: PreparedCharges, { tokens, amounts }: Taken): EncodedCommand {
-    const { organisation: id, budgets } = prepared;
+    const { organisation, budgets } = prepared;
     const now = this.#options.now?.();
-    if (id === undefined) return prepared.admit({ tokens, now });
-    const organisation = this.#organisation(id);
-    const session = this.#enter(organisation);
+    if (organisation === undefined) return prepared.admit({ tokens, now });
+    const session = this.#sessions.enter(organisation);
     const positions = budgets.map((budget, index) => ({
-      ...this.#known(budget),
+      ...this.#sessions.known(budget),
       amount: amounts[index] as number,
-      certain: organisation.certain.get(budget.key)?.reserved ?? 0,
+      certain: this.#sessions.certainOf(budget),
     }));
     return prepared.admit({ tokens, now, session, positions });
   }
@@ -175,8 +123,9 @@ class OwnedLimiter implements RedisLimiter {
   /** The policy decides. Throws `limits_unavailable` under `closed`. */
   decideAlone(prepared: PreparedCharges, tokens: number, onFailure: OnStoreFailure): Admission {
     const { local, budgets } = this.#options;
+    const { replicas } = this.#sessions;
     return this.#without.decide<Admission>(onFailure, {
-      local: () => local.admitShare(prepared.shareOf(this.#replicas), tokens, this.#replicas),
+      local: () => local.admitShare(prepared.shareOf(replicas), tokens, replicas),
       open: () =>
         prepared.budgets.length === 0
           ? undefined
@@ -193,20 +142,6 @@ class OwnedLimiter implements RedisLimiter {
     const reservation = new SharedReservation(this, prepared, { taken, held });
     reservation.share();
     return reservation;
-  }
-
-  /** What a request has used that was admitted without the server: where that is the only store, it is said later. */
-  noteAlone(prepared: PreparedCharges, used: BudgetAmounts): void {
-    const { organisation: id, budgets } = prepared;
-    if (id === undefined || !this.#isSaidLater(prepared)) return;
-    const { unsaid } = this.#organisation(id);
-    for (const budget of budgets) {
-      const { epoch } = this.#known(budget);
-      const added = Math.max(0, wholeUnits(used[budget.unit], budget.unit));
-      const known = unsaid.get(budget.key);
-      if (known?.epoch === epoch) known.added += added;
-      else unsaid.set(budget.key, { budget, epoch, added });
-    }
   }
 
   /** The refusal of a budget by the server. */
@@ -226,49 +161,46 @@ class OwnedLimiter implements RedisLimiter {
   }
 
   /** The server has certainly reserved this. */
-  keep({ organisation: id, budgets }: PreparedCharges, { amounts }: Taken): void {
-    if (id === undefined) return;
-    const { certain } = this.#organisation(id);
-    budgets.forEach((budget, index) => {
-      const known = certain.get(budget.key);
-      const amount = amounts[index] as number;
-      if (known === undefined) certain.set(budget.key, { budget, reserved: amount });
-      else known.reserved += amount;
-    });
+  keep({ budgets }: PreparedCharges, { amounts }: Taken): void {
+    this.#sessions.keep(budgets, amounts);
+  }
+
+  /** Notes what was used of a request that the server has not admitted. */
+  noteAlone({ budgets }: PreparedCharges, used: BudgetAmounts): void {
+    this.#sessions.noteAlone(budgets, used);
   }
 
   /** Counts what was used of a request that the server has admitted. Resolves when it knows, or cannot be told. */
   settle(prepared: PreparedCharges, { taken, held }: Holding, used: BudgetAmounts): void | Promise<void> {
-    const { organisation: id, budgets } = prepared;
+    const { organisation, budgets } = prepared;
     // Before the use is known here: a new session tells it, and it must not count twice.
-    const session = id === undefined ? undefined : this.#enter(this.#organisation(id));
+    const session = organisation === undefined ? undefined : this.#sessions.enter(organisation);
     const positions: BudgetPosition[] = budgets.map((budget, index) => ({
-      ...this.#known(budget),
+      ...this.#sessions.known(budget),
       added: Math.max(0, wholeUnits(used[budget.unit], budget.unit)),
       amount: taken.amounts[index] as number,
       certain: 0,
     }));
     held?.settle(used);
-    if (id !== undefined) this.#release(this.#organisation(id), positions, budgets);
-    return this.#sendSettlement(prepared, { delta: difference(taken, used), session, positions });
+    this.#sessions.release(budgets, positions);
+    const settlement = { delta: difference(taken, used), session, positions };
+    return this.#sendSettlement(prepared, settlement, () => this.noteAlone(prepared, used));
   }
 
   /** Settles with the server what it has admitted too late, for a request that ended meanwhile, or was refused. */
   settleLate(prepared: PreparedCharges, taken: Taken, used: BudgetAmounts, isRefused: boolean): void {
-    const { redis, now } = this.#options;
-    const { organisation: id, budgets } = prepared;
-    const organisation = id === undefined ? undefined : this.#organisation(id);
-    const session = organisation && this.#enter(organisation);
+    const { organisation, budgets } = prepared;
+    const session = organisation === undefined ? undefined : this.#sessions.enter(organisation);
     const positions = budgets.map((budget, index) => ({
-      ...this.#known(budget),
+      ...this.#sessions.known(budget),
       // What the request used is among what is known here.
       added: 0,
       amount: taken.amounts[index] as number,
-      certain: organisation?.certain.get(budget.key)?.reserved ?? 0,
+      certain: this.#sessions.certainOf(budget),
     }));
     void this.#sendSettlement(prepared, { delta: difference(taken, used), session, positions });
-    const command = isRefused ? prepared.giveBackRequests(now?.()) : undefined;
-    if (command !== undefined) void redis.send(command, { unhurried: true, read: nothing, without: nothing });
+    const command = isRefused ? prepared.giveBackRequests(this.#options.now?.()) : undefined;
+    if (command !== undefined) void this.#sessions.tell(command);
   }
 
   #sendSettlement(
@@ -278,141 +210,12 @@ class OwnedLimiter implements RedisLimiter {
       readonly session: number | undefined;
       readonly positions: readonly BudgetPosition[];
     },
+    unsent?: () => void,
   ): void | Promise<void> {
     const delta = prepared.charges.tokens === undefined ? 0 : settlement.delta;
     if (delta === 0 && settlement.session === undefined) return undefined;
-    return this.#tell(prepared.settle({ ...settlement, delta, now: this.#options.now?.() }));
-  }
-
-  #release(
-    { certain }: Organisation,
-    positions: readonly BudgetPosition[],
-    budgets: readonly Budget[],
-  ): void {
-    positions.forEach((position, index) => {
-      const { key } = budgets[index] as Budget;
-      const known = certain.get(key);
-      if (known === undefined) return;
-      known.reserved -= position.amount;
-      if (known.reserved <= 0) certain.delete(key);
-    });
-    positions.forEach((position, index) => {
-      position.certain = certain.get((budgets[index] as Budget).key)?.reserved ?? 0;
-    });
-  }
-
-  /** Sends what nobody waits for, also to a server that is slow. */
-  async #tell(command: EncodedCommand): Promise<void> {
-    let isSent = false;
-    const sending = this.#options.redis.send(command, {
-      unhurried: true,
-      read: nothing,
-      without: () => {
-        // The server will not be told: in a new session it is told everything anew.
-        if (!isSent) this.#renewals += 1;
-      },
-    });
-    isSent = true;
-    await sending;
-  }
-
-  #isSaidLater({ budgets }: PreparedCharges): boolean {
-    return this.#options.isOnlyStore === true && budgets.length > 0;
-  }
-
-  /** The present session; when it is new, the server is told what is reserved. */
-  #enter(organisation: Organisation): number {
-    const session = this.#options.redis.session + this.#renewals;
-    const isNew = session !== organisation.session;
-    organisation.session = session;
-    // First what was used: everything else tells it as known.
-    if (organisation.unsaid.size > 0 && this.#options.redis.available) this.#tellUnsaid(organisation);
-    if (isNew) this.#tellCertain(organisation);
-    return session;
-  }
-
-  #tellUnsaid(organisation: Organisation): void {
-    const told = [...organisation.unsaid.values()].flatMap(({ budget, epoch, added }) => {
-      const known = this.#known(budget);
-      // What was used in an earlier period counts no more.
-      if (known.epoch !== epoch) return [];
-      const certain = organisation.certain.get(budget.key)?.reserved ?? 0;
-      return [{ key: budget.key, epoch, used: known.used - added, added, amount: 0, certain }];
-    });
-    organisation.unsaid.clear();
-    this.#tellAll(organisation, told, false);
-  }
-
-  #tellCertain(organisation: Organisation): void {
-    const told = [...organisation.certain.values()].map(({ budget, reserved }) => ({
-      key: budget.key,
-      ...this.#known(budget),
-      added: 0,
-      amount: 0,
-      certain: reserved,
-    }));
-    this.#tellAll(organisation, told, true);
-  }
-
-  #tellAll({ place, session }: Organisation, told: readonly ToldBudget[], enters: boolean): void {
-    for (let from = 0; from < told.length; from += mostTold) {
-      const positions = told.slice(from, from + mostTold);
-      // What earlier sessions have reserved counts until all of it is told.
-      const isEntered = enters && from + mostTold >= told.length;
-      const now = this.#options.now?.();
-      void this.#tell(tellCommand(place, { now, session, isEntered, positions }));
-    }
-  }
-
-  async #reset(key: string, organisationId: string): Promise<number> {
-    const { redis, budgets } = this.#options;
-    // Another gateway may have begun it anew a moment ago, by a clock that is ahead.
-    const known = await redis
-      .call((client) => client.hgetall(budgetKey(organisationId, key)))
-      .catch(() => ({ e: '' }));
-    const epoch = await budgets.reset(key, organisationId, Number(known['e'] ?? 0));
-    const organisation = this.#organisation(organisationId);
-    const session = this.#enter(organisation);
-    const certain = organisation.certain.get(key)?.reserved ?? 0;
-    const positions = [{ key, epoch, used: 0, added: 0, amount: 0, certain }];
     const now = this.#options.now?.();
-    await this.#tell(tellCommand(organisation.place, { now, session, isEntered: true, positions }));
-    return epoch;
-  }
-
-  #beat(): void {
-    this.#cancel = this.#options.clock.after(heartbeatMs, () => this.#beat());
-    if (!this.#options.redis.available) return;
-    this.#tellPresence();
-    for (const organisation of this.#organisations.values()) {
-      if (organisation.certain.size + organisation.unsaid.size === 0) continue;
-      const { session } = organisation;
-      if (this.#enter(organisation) === session) this.#tellCertain(organisation);
-    }
-  }
-
-  #tellPresence(isLeaving = false): void {
-    const { redis, now } = this.#options;
-    if (!redis.available) return;
-    void redis.send(presenceCommand(this.#gateway, now?.(), isLeaving), {
-      unhurried: true,
-      read: (count) => void (this.#replicas = Math.max(1, Number(count))),
-      without: nothing,
-    });
-  }
-
-  #known(budget: Budget): { readonly epoch: number; readonly used: number } {
-    const { epoch, used } = this.#options.budgets.countOf(budget);
-    return { epoch, used };
-  }
-
-  #organisation(id: string): Organisation {
-    let known = this.#organisations.get(id);
-    if (known === undefined) {
-      const place = { organisationId: id, gateway: this.#gateway, keepMs: this.#options.keepMs };
-      this.#organisations.set(id, (known = { place, session: -1, certain: new Map(), unsaid: new Map() }));
-    }
-    return known;
+    return this.#sessions.tell(prepared.settle({ ...settlement, delta, now }), unsent);
   }
 
   #prepare(charges: Charges): PreparedCharges {
@@ -420,14 +223,12 @@ class OwnedLimiter implements RedisLimiter {
     if (prepared === undefined) {
       const { budgets, keepMs } = this.#options;
       const isCounted = budgets.enforces;
-      prepared = new PreparedCharges(charges, { gateway: this.#gateway, keepMs, isCounted });
+      prepared = new PreparedCharges(charges, { gateway: this.#sessions.gateway, keepMs, isCounted });
       this.#prepared.set(charges, prepared);
     }
     return prepared;
   }
 }
-
-const nothingTaken: Taken = { tokens: 0, amounts: [] };
 
 /** One request on its way to the server. */
 class Asking implements ReplyHandling<Admission> {
@@ -528,8 +329,4 @@ class SharedReservation implements LimitReservation {
 function difference({ tokens }: Taken, used: BudgetAmounts): number {
   const delta = used.tokens - tokens;
   return Number.isFinite(delta) ? delta : 0;
-}
-
-function nothing(): void {
-  // A settlement has no result.
 }

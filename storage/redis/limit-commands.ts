@@ -21,7 +21,7 @@ export function gatewaysKey(organisationId: string): string {
 }
 
 /** Where all gateways are. */
-export const presenceKey = keyOf('', 'gateways');
+export const presenceKey = keyOf('', 'present');
 
 /** Throws RangeError on a length that cannot be counted. */
 export function checkLengths(windows: readonly Window[]): void {

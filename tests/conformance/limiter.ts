@@ -179,27 +179,31 @@ function placesOf(key: string) {
   };
 }
 
-/** One sliding window, by its definition: sixty parts, the oldest counts in full. */
+/** One sliding window, by its definition: sixty parts, each of which counts until the last of it is as old as the window. */
 class ModelWindow {
   readonly window: Window;
-  #taken: { bucket: number; amount: number }[] = [];
+  #taken: { last: number; amount: number }[] = [];
 
   constructor(window: Window) {
     this.window = window;
   }
 
-  #bucketAt(now: number): number {
-    return Math.floor((now * 60) / this.window.windowMs);
+  #partAt(time: number): number {
+    return Math.floor((time * 60) / this.window.windowMs);
   }
 
   total(now: number): number {
-    this.#taken = this.#taken.filter(({ bucket }) => bucket >= this.#bucketAt(now) - 60);
+    this.#taken = this.#taken.filter(({ last }) => last > now - this.window.windowMs);
     return this.#taken.reduce((sum, { amount }) => sum + amount, 0);
   }
 
   adjust(now: number, delta: number): void {
     this.total(now);
-    if (delta > 0) this.#taken.push({ bucket: this.#bucketAt(now), amount: delta });
+    const newest = this.#taken.at(-1);
+    if (delta > 0 && newest !== undefined && this.#partAt(newest.last) === this.#partAt(now)) {
+      newest.last = now;
+      newest.amount += delta;
+    } else if (delta > 0) this.#taken.push({ last: now, amount: delta });
     let rest = -delta;
     for (const one of this.#taken) {
       const back = Math.max(0, Math.min(one.amount, rest));

@@ -110,7 +110,7 @@ for (const [how, wrap] of [
       const { take, refused, counters } = counted(wrap);
       await take(both, 20);
       for (let count = 0; count < 5; count++) assert.match((await refused(both, 20)).message, /25 tokens/);
-      const { windows } = await counters.take(both.requests?.windows ?? [], 0);
+      const { windows } = counters.take(both.requests?.windows ?? [], 0);
       assert.deepEqual(
         windows.map(({ remaining }) => remaining),
         [2],
@@ -119,7 +119,7 @@ for (const [how, wrap] of [
 
     test('hold tokens until it is known what was used', async () => {
       const { take, refused, counters } = counted(wrap);
-      const left = async () => (await counters.take(both.tokens?.windows ?? [], 0)).windows[0]?.remaining;
+      const left = async () => (counters.take(both.tokens?.windows ?? [], 0)).windows[0]?.remaining;
       const reserved = await take(both, 20);
       assert.equal(reserved?.reserved.tokens, 20);
       assert.equal(await left(), 5);

@@ -181,7 +181,7 @@ class OwnedLimiter implements RedisLimiter {
       amount: taken.amounts[index] as number,
       certain: 0,
     }));
-    held?.settle(used);
+    void held?.settle(used);
     this.#sessions.release(budgets, positions);
     const settlement = { delta: difference(taken, used), session, positions };
     return this.#sendSettlement(prepared, settlement, () => this.noteAlone(prepared, used));

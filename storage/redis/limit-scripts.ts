@@ -211,6 +211,7 @@ local function open_budget(key, epoch, used, certain)
       local entered, reserved = string.match(value, '^(%d+) (%d+)$')
       entered, reserved = tonumber(entered) or 0, tonumber(reserved) or 0
       if gateway == me then
+        budget.is_held = true
         if entered == session then budget.own = reserved end
       elseif is_heard(gateways[gateway], entered) then
         budget.others = budget.others + reserved
@@ -231,11 +232,12 @@ end
 
 local function save_budgets()
   for key, budget in pairs(budgets_by_key) do
-    redis.call('HSET', key, 'e', whole(budget.epoch), 'u', whole(budget.used))
+    local epoch, used = whole(budget.epoch), whole(budget.used)
     if budget.own > 0 then
-      redis.call('HSET', key, 'r:' .. me, whole(session) .. ' ' .. whole(budget.own))
+      redis.call('HSET', key, 'e', epoch, 'u', used, 'r:' .. me, whole(session) .. ' ' .. whole(budget.own))
     else
-      redis.call('HDEL', key, 'r:' .. me)
+      redis.call('HSET', key, 'e', epoch, 'u', used)
+      if budget.is_held then redis.call('HDEL', key, 'r:' .. me) end
     end
     for _, field in ipairs(budget.lost) do redis.call('HDEL', key, field) end
     redis.call('PEXPIRE', key, keep)

@@ -119,7 +119,7 @@ for (const [how, wrap] of [
 
     test('hold tokens until it is known what was used', async () => {
       const { take, refused, counters } = counted(wrap);
-      const left = async () => (counters.take(both.tokens?.windows ?? [], 0)).windows[0]?.remaining;
+      const left = async () => counters.take(both.tokens?.windows ?? [], 0).windows[0]?.remaining;
       const reserved = await take(both, 20);
       assert.equal(reserved?.reserved.tokens, 20);
       assert.equal(await left(), 5);

@@ -83,6 +83,8 @@ export interface RequestFacts {
   limits: readonly string[];
   resent: boolean;
   usage: Usage | undefined;
+  /** `usage` was not reported, or not to the end: the answer was broken off. */
+  isUsageEstimated: boolean;
   finishReason: string;
   /** What the request asked for and its target's wire cannot say; empty for most. */
   dropped: readonly string[];
@@ -169,6 +171,7 @@ export function emptyFacts(): RequestFacts {
     limits: noneDropped,
     resent: false,
     usage: undefined,
+    isUsageEstimated: false,
     finishReason: '',
     dropped: noneDropped,
     metadata: noMetadata,

@@ -1,4 +1,4 @@
-import { countedUsage } from './estimated-usage.ts';
+import { countedUsage, unfinishedUsage } from './estimated-usage.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { Price, Prices } from '../ports/prices.ts';
 import { atTurnEnd } from '../base/turns.ts';
@@ -106,6 +106,7 @@ function kindOf(exchange: Exchange, error: GatewayError | undefined): Outcome['k
 
 function runSettled(exchange: Exchange, outcome: Outcome, runtime: EngineRuntime): void {
   let unfinished: Promise<unknown>[] | undefined;
+  if (outcome.error !== undefined) estimateUsage(exchange, outcome);
   const { reservation } = exchange;
   if (reservation !== undefined) {
     const pending = reservation.settle(countedUsage(exchange, outcome, reservation.reserved));
@@ -126,6 +127,14 @@ function runSettled(exchange: Exchange, outcome: Outcome, runtime: EngineRuntime
     if (unfinished) void Promise.all(unfinished).then(() => exchange.release?.());
     else exchange.release?.();
   }
+}
+
+/** Of an answer that was broken off nobody reports what it has used. */
+function estimateUsage(exchange: Exchange, { kind, responseBody }: Outcome): void {
+  const usage = unfinishedUsage(exchange, kind, responseBody);
+  if (usage === undefined) return;
+  exchange.facts.usage = usage;
+  exchange.facts.isUsageEstimated = true;
 }
 
 /** Delivering must not throw; if it does, the connection is cut and the request still settles. Never rejects. */

@@ -61,6 +61,8 @@ export interface RequestRow {
   reasoning_tokens: number;
   input_audio_tokens: number;
   output_audio_tokens: number;
+  /** True where the answer was broken off, and nobody reported what it had used to its end. */
+  usage_estimated: boolean;
   /** Decimal string, US dollars, 12 digits after the point. */
   cost: string;
   /** Estimated price of attempts that were broken off because another one won; as `cost`, and not part of it. */

@@ -108,6 +108,7 @@ describe('logger: the request row', () => {
             inputAudioTokens: 7,
             outputAudioTokens: 8,
           },
+          isUsageEstimated: true,
         },
       },
     );
@@ -156,6 +157,7 @@ describe('logger: the request row', () => {
       reasoning_tokens: 6,
       input_audio_tokens: 7,
       output_audio_tokens: 8,
+      usage_estimated: true,
       cost: '0.000123000000',
       lost_cost: '0.000000500000',
       pricing: 'priced',

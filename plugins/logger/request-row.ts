@@ -213,6 +213,7 @@ export function requestLine(
     number('request_bytes', facts.requestBytes) +
     number('response_bytes', facts.responseBytes) +
     (usage === noUsage ? '' : usageMembers(usage)) +
+    (facts.isUsageEstimated ? ',"usage_estimated":true' : '') +
     `,"cost":"${price.cost}"` +
     (facts.lostCost === 0 ? '' : `,"lost_cost":"${facts.lostCost.toFixed(12)}"`) +
     (facts.config === '' ? '' : planMembers(facts)) +

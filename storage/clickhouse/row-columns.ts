@@ -46,6 +46,7 @@ export const requestColumns = Object.keys({
   reasoning_tokens: true,
   input_audio_tokens: true,
   output_audio_tokens: true,
+  usage_estimated: true,
   cost: true,
   lost_cost: true,
   pricing: true,

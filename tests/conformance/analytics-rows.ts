@@ -73,6 +73,7 @@ export function requestRow(given: Partial<RequestRow> = {}): RequestRow {
     reasoning_tokens: 3,
     input_audio_tokens: 4,
     output_audio_tokens: 5,
+    usage_estimated: true,
     cost: '0.000123000000',
     lost_cost: '0.000000500000',
     pricing: 'priced',

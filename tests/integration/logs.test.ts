@@ -315,10 +315,13 @@ describe('GET /logs/{id}', { skip: chdbMissing }, () => {
       weir.url,
       asking({ body: { model: 'mock:chunk_latency_ms=20,tokens=5000', stream: true } }),
     );
-    await new Promise((resolve) => response.once('data', resolve));
+    let came = 0;
+    await new Promise<void>((resolve) => response.on('data', () => void (++came === 5 && resolve())));
     request.destroy();
     const { metrics } = await entry(idOf(response));
     assert.deepEqual([metrics.outcome, metrics.is_success, metrics.stream], ['cancelled', false, true]);
+    assert.deepEqual([metrics.usage_estimated, metrics.pricing], [true, 'priced']);
+    assert.ok(metrics.prompt_tokens > 0 && metrics.completion_tokens > 0 && metrics.cost > 0);
   });
 
   test('a model without a known price is unpriced, not free', async () => {

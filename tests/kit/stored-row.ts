@@ -13,6 +13,7 @@ export function storedRow(line: Partial<RequestRow>): RequestRow {
     stream: false,
     is_success: false,
     resent: false,
+    usage_estimated: false,
     dropped: [],
     limits: [],
     metadata: {},

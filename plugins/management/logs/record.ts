@@ -58,6 +58,10 @@ const LogMetrics = Type.Object({
   reasoning_tokens: count,
   input_audio_tokens: count,
   output_audio_tokens: count,
+  usage_estimated: Type.Boolean({
+    description:
+      'Whether the tokens are an estimate: the answer was broken off before its provider had reported them.',
+  }),
   cost: Type.Number({ description: 'US dollars.' }),
   lost_cost: Type.Number({
     description:

@@ -1,0 +1,149 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { noUsage } from '../dialects/usage.ts';
+import type { RequestFacts } from './facts.ts';
+import { countedUsage, unfinishedUsage } from './estimated-usage.ts';
+
+const body = { model: 'm', messages: [{ role: 'user', content: 'x'.repeat(4000) }] };
+const bytes = Buffer.from(JSON.stringify(body));
+type Given = Parameters<typeof unfinishedUsage>[0];
+
+function exchange(facts: Partial<Given['facts']>, request: Partial<Given['body']> = {}): Given {
+  return {
+    body: { loaded: true, bytes, json: body, ...request } as Given['body'],
+    endpoint: { id: 'chat.completions', dialect: 'openai-chat', modelled: true },
+    facts: {
+      ...{ attempts: 1, cacheStatus: 'DISABLED', usage: undefined, finishReason: '' },
+      ...{ upstreamStartedAt: 5, firstTokenAt: 9, responseBytes: 0, ...facts },
+    } as Given['facts'],
+  };
+}
+
+const sse = (...events: readonly unknown[]): Buffer =>
+  Buffer.from(events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join(''));
+const words = 'so many words '.repeat(40);
+
+describe('what an answer that was broken off has used', () => {
+  const streams: [name: string, sent: Buffer, letters: number][] = [
+    [
+      'of chat completions',
+      sse(
+        { id: 'c', object: 'chat.completion.chunk', choices: [{ index: 0, delta: { role: 'assistant' } }] },
+        { id: 'c', choices: [{ index: 0, delta: { content: words } }] },
+        { id: 'c', choices: [{ index: 0, delta: { reasoning_content: words } }] },
+        { id: 'c', choices: [{ delta: { tool_calls: [{ function: { arguments: words } }] } }] },
+      ),
+      3 * words.length,
+    ],
+    [
+      'of messages',
+      sse(
+        { type: 'message_start', message: { id: 'm', role: 'assistant', model: 'claude', content: [] } },
+        { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: words } },
+        { type: 'content_block_delta', index: 1, delta: { type: 'thinking_delta', thinking: words } },
+        { type: 'content_block_delta', delta: { type: 'input_json_delta', partial_json: words } },
+      ),
+      3 * words.length,
+    ],
+    [
+      'of responses',
+      sse(
+        { type: 'response.created', response: { id: 'r', instructions: 'x'.repeat(900) } },
+        { type: 'response.output_text.delta', delta: words },
+      ),
+      words.length,
+    ],
+    [
+      'of Gemini',
+      sse({ candidates: [{ content: { parts: [{ text: words }], role: 'model' } }] }),
+      words.length,
+    ],
+    [
+      'with a last event that was cut',
+      Buffer.concat([
+        sse({ choices: [{ delta: { content: words } }] }),
+        Buffer.from('data: {"choices":[{"de'),
+      ]),
+      words.length,
+    ],
+  ];
+  for (const [name, sent, letters] of streams) {
+    test(`is told from the text ${name}`, () => {
+      const found = unfinishedUsage(exchange({ responseBytes: sent.length }), 'cancelled', sent);
+      assert.equal(found?.completionTokens, Math.ceil(letters / 4));
+      const { promptTokens = 0, totalTokens = 0, completionTokens = 0 } = found ?? {};
+      assert.ok(promptTokens >= 1000 && promptTokens < 1100, String(promptTokens));
+      assert.equal(totalTokens, promptTokens + completionTokens);
+    });
+  }
+
+  test('keeps what was reported, where that is more', () => {
+    const usage = { ...noUsage, promptTokens: 7, completionTokens: 1, totalTokens: 8, cachedTokens: 3 };
+    const sent = sse({ choices: [{ delta: { content: 'x'.repeat(400) } }] });
+    const found = unfinishedUsage(exchange({ usage, responseBytes: sent.length }), 'cancelled', sent);
+    assert.deepEqual(found, { ...usage, completionTokens: 100, totalTokens: 107 });
+    const more = { ...usage, completionTokens: 500, totalTokens: 507 };
+    assert.deepEqual(unfinishedUsage(exchange({ usage: more }), 'cancelled', sent), more);
+  });
+
+  test('takes a part of the text for the whole in proportion', () => {
+    const sent = sse({ choices: [{ delta: { content: 'x'.repeat(400) } }] });
+    const found = unfinishedUsage(exchange({ responseBytes: 10 * sent.length }), 'failed', sent);
+    assert.equal(found?.completionTokens, 1000);
+  });
+
+  test('without text that was kept, is told from the size', () => {
+    const found = unfinishedUsage(exchange({ responseBytes: 10_000 }), 'cancelled', undefined);
+    assert.equal(found?.completionTokens, 100);
+  });
+
+  test('of a request that no token answered is its prompt; images are not taken for text', () => {
+    const image = { type: 'image_url', image_url: { url: `data:image/png;base64,${'A'.repeat(400_000)}` } };
+    const asked = {
+      model: 'm',
+      messages: [{ role: 'user', content: [{ type: 'text', text: 'x'.repeat(400) }, image] }],
+    };
+    const given = exchange({ firstTokenAt: 0 }, {
+      json: asked,
+      bytes: Buffer.from(JSON.stringify(asked)),
+    } as Partial<Given['body']>);
+    const found = unfinishedUsage(given, 'cancelled', undefined);
+    assert.ok(found !== undefined && found.promptTokens >= 100 && found.promptTokens < 200);
+    assert.equal(found.completionTokens, 0);
+  });
+
+  const nothing: [string, Partial<Given['facts']>, Parameters<typeof unfinishedUsage>[1]][] = [
+    ['a whole answer', {}, 'completed'],
+    ['a refused request', {}, 'refused'],
+    ['one that was never sent', { attempts: 0, upstreamStartedAt: 0 }, 'cancelled'],
+    ['one that waits for its first attempt', { upstreamStartedAt: 0 }, 'cancelled'],
+    ['a failure before the first token', { firstTokenAt: 0 }, 'failed'],
+    ['an answer of the cache', { cacheStatus: 'HIT' }, 'cancelled'],
+    [
+      'one whose usage was reported at its end',
+      { usage: { ...noUsage, totalTokens: 3 }, finishReason: 'stop' },
+      'cancelled',
+    ],
+  ];
+  for (const [name, facts, kind] of nothing)
+    test(`is not estimated: ${name}`, () =>
+      assert.equal(unfinishedUsage(exchange(facts), kind, undefined), undefined));
+});
+
+test('what is estimated counts against limits; before the first token, what was reserved if that is more', () => {
+  const usage = { ...noUsage, promptTokens: 10, completionTokens: 5, totalTokens: 15 };
+  const counted = (firstTokenAt: number) =>
+    countedUsage(
+      {
+        facts: {
+          ...exchange({ usage, firstTokenAt }).facts,
+          lostCost: 0,
+          isUsageEstimated: true,
+        } as RequestFacts,
+      },
+      { kind: 'cancelled', price: { cost: '0.5', status: 'priced', version: '1' } },
+      { cost: 2, tokens: 100, requests: 1 },
+    );
+  assert.deepEqual(counted(9), { cost: 0.5, tokens: 15, requests: 1 });
+  assert.deepEqual(counted(0), { cost: 2, tokens: 100, requests: 1 });
+});

@@ -11,13 +11,14 @@ import {
   findModelPrices,
   formatAmount,
   type ModelPrices,
+  type OwnModelPrices,
+  ownPricesFinder,
   picosPerUnit,
   plainPrice,
   type PriceList,
   pricesAt,
   type TokenPrice,
 } from './model-prices.ts';
-import { type OwnModelPrices, ownPricesFinder } from './own-prices.ts';
 import { tokenCost, usesTokens } from './token-cost.ts';
 
 /** Factors count to the sixth digit after the point. */

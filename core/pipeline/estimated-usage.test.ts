@@ -15,7 +15,7 @@ function exchange(facts: Partial<Given['facts']>, request: Partial<Given['body']
     facts: {
       ...{ attempts: 1, cacheStatus: 'DISABLED', usage: undefined, finishReason: '' },
       ...{ upstreamStartedAt: 5, firstTokenAt: 9, responseBytes: 0, ...facts },
-    } as Given['facts'],
+    },
   };
 }
 
@@ -106,7 +106,7 @@ describe('what an answer that was broken off has used', () => {
     const given = exchange({ firstTokenAt: 0 }, {
       json: asked,
       bytes: Buffer.from(JSON.stringify(asked)),
-    } as Partial<Given['body']>);
+    });
     const found = unfinishedUsage(given, 'cancelled', undefined);
     assert.ok(found !== undefined && found.promptTokens >= 100 && found.promptTokens < 200);
     assert.equal(found.completionTokens, 0);

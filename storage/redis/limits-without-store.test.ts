@@ -82,7 +82,7 @@ async function leftOf(client: Redis, charges: Charges) {
     const sum = await client.eval(
       "local packed = redis.call('GET', KEYS[1]) local sum = 0 if packed then for i, n in ipairs(cmsgpack.unpack(packed)) do if i % 2 == 0 then sum = sum + n end end end return sum",
       1,
-      `weir:{org-1}:counter:${windowMs}:${key}`,
+      `weir:{org-1}:window:${windowMs}:${key}`,
     );
     return Number(sum);
   };

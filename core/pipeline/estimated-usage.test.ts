@@ -103,10 +103,13 @@ describe('what an answer that was broken off has used', () => {
       model: 'm',
       messages: [{ role: 'user', content: [{ type: 'text', text: 'x'.repeat(400) }, image] }],
     };
-    const given = exchange({ firstTokenAt: 0 }, {
-      json: asked,
-      bytes: Buffer.from(JSON.stringify(asked)),
-    });
+    const given = exchange(
+      { firstTokenAt: 0 },
+      {
+        json: asked,
+        bytes: Buffer.from(JSON.stringify(asked)),
+      },
+    );
     const found = unfinishedUsage(given, 'cancelled', undefined);
     assert.ok(found !== undefined && found.promptTokens >= 100 && found.promptTokens < 200);
     assert.equal(found.completionTokens, 0);

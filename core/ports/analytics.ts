@@ -1,4 +1,5 @@
 import type { JournalTable } from './journal.ts';
+import type { Repricing } from './repricing.ts';
 import type { BodyRow, FeedbackRow, RequestRow } from './request-row.ts';
 
 /** What can be measured of requests over time. */
@@ -284,6 +285,8 @@ export interface Analytics {
     readonly window: TimeWindow;
     readonly services?: readonly string[];
   }): Promise<readonly RecordedCost[]>;
+  /** Changes of prices, of every organisation: for operators, never for a caller. Rejects while the store is not open. */
+  repricing(): Promise<Repricing>;
   groups(query: GroupQuery): Promise<{ total: number; rows: readonly GroupRow[] }>;
   /** Measures over time, and of the whole window. */
   series(query: RequestSeriesQuery): Promise<RequestSeries>;

@@ -19,11 +19,13 @@ import type {
   Visibility,
 } from '../../core/ports/analytics.ts';
 import type { JournalTable } from '../../core/ports/journal.ts';
+import type { Repricing } from '../../core/ports/repricing.ts';
 import type { BodyRow, FeedbackRow, RequestRow } from '../../core/ports/request-row.ts';
 import { inWindow, moments, visible } from './filter-sql.ts';
 import { costsByDay } from './costs-by-day.ts';
 import { feedbackSeries, series } from './series.ts';
 import { groups } from './groups.ts';
+import { repricingOf } from './price-changes.ts';
 import { countLogs, logs, newLogs } from './list-logs.ts';
 import { bodyColumns, feedbackColumns, requestColumns } from './row-columns.ts';
 import { selectOf, type QueryBounds, type Select } from './select.ts';
@@ -56,6 +58,9 @@ const inserts: Readonly<Record<JournalTable, string>> = {
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 /** They travel in the query string, which a server takes up to a megabyte of. */
 const idsAtOnce = 1000;
+
+/** A statement that a broken-off command has left on a server has ended by then. */
+const repricingGraceMs = 30_000;
 
 /** Read at a time from a file of rows: little memory, few turns of the event loop. */
 const readBytes = 256 * 1024;
@@ -140,6 +145,12 @@ export class ClickHouseAnalytics implements Analytics {
 
   costsByDay(query: Parameters<Analytics['costsByDay']>[0]): Promise<readonly RecordedCost[]> {
     return costsByDay(this.#select, query);
+  }
+
+  repricing(): Promise<Repricing> {
+    // The embedded engine ends with the command that uses it, and its folder is one process's.
+    const graceMs = this.#readsFiles ? 0 : repricingGraceMs;
+    return Promise.resolve(repricingOf({ client: this.#client, select: this.#select, graceMs }));
   }
 
   groups(query: GroupQuery): ReturnType<Analytics['groups']> {

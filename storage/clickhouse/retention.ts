@@ -6,7 +6,7 @@ import { onCluster, schemaSettings, type TableLayout } from './migrate.ts';
 export interface Retention {
   readonly logsDays: number;
   readonly bodiesDays: number;
-  /** Roll-ups and feedback. */
+  /** Roll-ups, feedback and changes of prices. */
   readonly metricsDays: number;
 }
 
@@ -62,7 +62,7 @@ async function tablesOf(client: ClickHouseClient): Promise<Table[]> {
     query: `SELECT t.name AS name, t.engine_full AS engine_full, any(c.name) AS time
       FROM system.tables AS t INNER JOIN system.columns AS c ON c.database = t.database AND c.table = t.name
       WHERE t.database = currentDatabase() AND t.engine LIKE '%MergeTree' AND c.is_in_partition_key
-        AND (t.name IN ('requests', 'bodies', 'feedback') OR startsWith(t.name, 'usage_'))
+        AND (t.name IN ('requests', 'bodies', 'feedback', 'price_changes') OR startsWith(t.name, 'usage_'))
       GROUP BY t.name, t.engine_full ORDER BY t.name`,
     format: 'JSONEachRow',
   });

@@ -75,6 +75,10 @@ class WaitingAnalytics implements Analytics {
     return this.#store?.costsByDay(...wanted) ?? this.#refuse();
   }
 
+  repricing(): ReturnType<Analytics['repricing']> {
+    return this.#store?.repricing() ?? this.#refuse();
+  }
+
   storedIds(...wanted: Parameters<Analytics['storedIds']>): Promise<ReadonlySet<string>> {
     return this.#store?.storedIds(...wanted) ?? this.#refuse();
   }

@@ -1,0 +1,59 @@
+import type { Usage } from '../dialects/usage.ts';
+import type { LogCursor, TimeWindow } from './analytics.ts';
+
+/** A request that used tokens while no price was known. */
+export interface UnpricedRequest extends LogCursor {
+  /** The kind of provider. */
+  readonly service: string;
+  /** As answered. */
+  readonly model: string;
+  readonly usage: Usage;
+}
+
+/** Requests without a price, in the order of time, ids deciding between equal times. */
+export interface UnpricedQuery {
+  readonly window: TimeWindow;
+  /** Kinds of providers, and models as answered. Default: all. */
+  readonly services?: readonly string[] | undefined;
+  readonly models?: readonly string[] | undefined;
+  /** Begin behind this one. */
+  readonly after?: LogCursor | undefined;
+  /** 1 to `mostPriceChanges`. */
+  readonly limit: number;
+}
+
+/** The price of a request that had none. */
+export interface PriceChange extends LogCursor {
+  /** US dollars with 12 digits after the point. */
+  readonly cost: string;
+}
+
+/** Requests that get a price at once: all of one month (UTC), at most `mostPriceChanges`. */
+export interface PriceChanges {
+  /** The edition of the price data. */
+  readonly version: string;
+  readonly changes: readonly PriceChange[];
+}
+
+/** What a batch of changes holds at the most. */
+export const mostPriceChanges = 4000;
+
+/** A moment at which no change of prices is half done. */
+export interface RepricingTurn {
+  /** Whether a batch was completed that an earlier command had begun. */
+  readonly completed: boolean;
+  /** Requests that have no price at this moment, and perhaps more recent ones. */
+  unpriced(query: UnpricedQuery): Promise<readonly UnpricedRequest[]>;
+  /**
+   * Gives prices to requests that `unpriced` of this turn has told, in their rows and in the roll-ups, and uses up the turn.
+   * Resolves to false, with nothing changed, when another command has had its turn since. After an error, or an end of the
+   * process at whatever point, the next turn begins with the change complete or not begun.
+   */
+  change(changes: PriceChanges): Promise<boolean>;
+}
+
+/** Gives prices to requests that were recorded without one. Everything rejects like a query of the analytics store. */
+export interface Repricing {
+  /** Completes what an earlier command has left half done. */
+  turn(): Promise<RepricingTurn>;
+}

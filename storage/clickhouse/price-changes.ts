@@ -1,0 +1,318 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { ClickHouseClient, ClickHouseSettings } from '@clickhouse/client';
+import type {
+  PriceChange,
+  PriceChanges,
+  Repricing,
+  RepricingTurn,
+  UnpricedQuery,
+  UnpricedRequest,
+} from '../../core/ports/repricing.ts';
+import { inWindow, moments } from './filter-sql.ts';
+import type { Select } from './select.ts';
+import { queryError } from './store-errors.ts';
+import { type Mark, marksOf, nameOf, nextStep, rollUpSql } from './price-roll-ups.ts';
+
+/** What changes of prices are made with. */
+interface RepricingParts {
+  readonly client: ClickHouseClient;
+  readonly select: Select;
+  /** How long after its beginning a batch is left to the command that has begun it, milliseconds. */
+  readonly graceMs: number;
+}
+
+/** A batch that has a number. */
+interface Batch {
+  readonly number: number;
+  readonly name: string;
+}
+
+/** One insert is one block of one partition: stored whole or not at all. */
+const insertSettings: ClickHouseSettings = {
+  async_insert: 0,
+  insert_deduplicate: 1,
+  deduplicate_blocks_in_dependent_materialized_views: 1,
+  max_insert_threads: '1',
+  max_threads: 1,
+  min_insert_block_size_rows: '10000000',
+  min_insert_block_size_bytes: '1000000000',
+  wait_end_of_query: 1,
+};
+/** Statements carry the ids of a batch. */
+const longestStatement = '4000000';
+/** How long rows may take to change, and how often they are looked at meanwhile. */
+const longestChangeMs = 600_000;
+const firstLookMs = 10;
+const longestLookMs = 1000;
+/** Steps that bring three roll-ups to a batch; more only while another command does the same. */
+const mostSteps = 30;
+const dollars = /^\d{1,6}\.\d{12}$/;
+const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+/** Tells a row from all others. */
+const rowKey = "concat(toString(toUnixTimestamp64Milli(created_at)), ' ', toString(id))";
+
+/**
+ * Changes of prices as a list of numbered batches. A batch is first written down, then it takes the next number, which the
+ * store gives once (the token of that insert), and then it is brought into the roll-ups and rows. Every command completes the
+ * batch with the highest number before it looks for rows, so no row is in two of them. Each step can be repeated: roll-ups
+ * hold a mark beside what was added to them, and rows that have a price are left alone.
+ */
+export function repricingOf(parts: RepricingParts): Repricing {
+  return {
+    async turn() {
+      const last = await lastBatch(parts);
+      const completed = last.batch !== undefined && (await completeOf(parts, last.batch, last.ageMs));
+      return turnAfter(parts, last.batch?.number ?? 0, completed);
+    },
+  };
+}
+
+function turnAfter(parts: RepricingParts, number: number, completed: boolean): RepricingTurn {
+  return {
+    completed,
+    unpriced: (query) => unpriced(parts.select, query),
+    async change(changes) {
+      const name = `${number + 1}-${randomUUID()}`;
+      await write(parts, name, changes);
+      const winner = await take(parts, { number: number + 1, name });
+      if (winner !== name) return false;
+      await complete(parts, { number: number + 1, name });
+      return true;
+    },
+  };
+}
+
+interface UnpricedRow {
+  readonly row_at: number;
+  readonly row_id: string;
+  readonly service: string;
+  readonly answered: string;
+  readonly prompt_tokens: number;
+  readonly completion_tokens: number;
+  readonly total_tokens: number;
+  readonly cached_tokens: number;
+  readonly cache_write_tokens: number;
+  readonly reasoning_tokens: number;
+  readonly input_audio_tokens: number;
+  readonly output_audio_tokens: number;
+}
+
+async function unpriced(
+  select: Select,
+  { window, services, models, after, limit }: UnpricedQuery,
+): Promise<UnpricedRequest[]> {
+  const conditions = [inWindow, "pricing = 'unpriced'"];
+  if (services !== undefined) conditions.push('ai_service IN {services:Array(String)}');
+  if (models !== undefined) conditions.push('model IN {models:Array(String)}');
+  if (after !== undefined)
+    conditions.push(
+      "(created_at, id) > (fromUnixTimestamp64Milli({after_at:Int64}, 'UTC'), {after_id:UUID})",
+    );
+  const rows = await select<UnpricedRow>(
+    [
+      'SELECT toUnixTimestamp64Milli(created_at) AS row_at, toString(id) AS row_id, toString(ai_service) AS service, toString(model) AS answered,',
+      'prompt_tokens, completion_tokens, total_tokens, cached_tokens, cache_write_tokens, reasoning_tokens, input_audio_tokens, output_audio_tokens',
+      `FROM requests WHERE ${conditions.join(' AND ')} ORDER BY created_at, id LIMIT {most:UInt32}`,
+    ].join('\n'),
+    {
+      ...moments(after === undefined ? window : { from: after.createdAt, to: window.to }),
+      services: services ?? [],
+      models: models ?? [],
+      after_at: after?.createdAt ?? 0,
+      after_id: after?.id ?? '',
+      most: limit,
+    },
+  );
+  return rows.map((row) => ({
+    createdAt: row.row_at,
+    id: row.row_id,
+    service: row.service,
+    model: row.answered,
+    usage: {
+      promptTokens: row.prompt_tokens,
+      completionTokens: row.completion_tokens,
+      totalTokens: row.total_tokens,
+      cachedTokens: row.cached_tokens,
+      cacheWriteTokens: row.cache_write_tokens,
+      reasoningTokens: row.reasoning_tokens,
+      inputAudioTokens: row.input_audio_tokens,
+      outputAudioTokens: row.output_audio_tokens,
+    },
+  }));
+}
+
+/** Columns of `requests` that a change keeps beside its cost: what roll-ups tell requests apart by. */
+const kept =
+  'created_at, id, organisation_id, workspace_id, api_key_id, end_user, ai_service, provider, model, config, prompt, status, is_success, retries';
+
+async function write(
+  parts: RepricingParts,
+  name: string,
+  { version, changes }: PriceChanges,
+): Promise<void> {
+  const { range, costs } = changesSql(changes);
+  await run(
+    parts,
+    [
+      `INSERT INTO price_changes (batch, ${kept}, cost, price_version)`,
+      `SELECT ${literal(name)}, ${kept}, ${costs}, ${literal(version)} FROM requests WHERE ${range} LIMIT ${changes.length}`,
+    ].join('\n'),
+    { ...insertSettings, insert_deduplication_token: `price-changes-${name}` },
+  );
+}
+
+/** Which rows of `requests` changes are about, and what each of them costs. Values are checked, and part of the text. */
+function changesSql(changes: readonly PriceChange[]): { readonly range: string; readonly costs: string } {
+  const keys: string[] = [];
+  const costs: string[] = [];
+  let [first, last] = [Infinity, -Infinity];
+  for (const { createdAt, id, cost } of changes) {
+    if (!Number.isSafeInteger(createdAt) || !uuid.test(id) || !dollars.test(cost))
+      throw new Error(`The price of request ${id} is ${cost}, and no amount with 12 digits.`);
+    [first, last] = [Math.min(first, createdAt), Math.max(last, createdAt)];
+    keys.push(`'${createdAt} ${id}'`);
+    costs.push(`'${cost}'`);
+  }
+  const moment = (at: number): string => `fromUnixTimestamp64Milli(${at}, 'UTC')`;
+  const list = keys.join(',');
+  return {
+    range: `pricing = 'unpriced' AND created_at >= ${moment(first)} AND created_at <= ${moment(last)} AND ${rowKey} IN (${list})`,
+    costs: `toDecimal64(transform(${rowKey}, [${list}], [${costs.join(',')}], '0'), 12)`,
+  };
+}
+
+/** Gives a number to a batch, unless another one has it. Resolves to the name of the batch that has it. */
+async function take(parts: RepricingParts, batch: Batch): Promise<string> {
+  await note(parts, batch, 'taken');
+  const [row] = await parts.select<{ name: string }>(
+    'SELECT batch AS name FROM price_batches WHERE number = {number:UInt64} LIMIT 1',
+    { number: batch.number },
+  );
+  if (row === undefined) throw new Error('The store does not tell the batch that it has just taken.');
+  return row.name;
+}
+
+async function note(parts: RepricingParts, batch: Batch, state: 'taken' | 'complete'): Promise<void> {
+  await run(
+    parts,
+    `INSERT INTO price_batches (number, batch, state) SELECT ${batch.number}, ${literal(batch.name)}, '${state}'`,
+    { ...insertSettings, insert_deduplication_token: `price-batch-${batch.number}-${state}` },
+  );
+}
+
+interface LastBatch {
+  /** Undefined before the first one. */
+  readonly batch: (Batch & { readonly isComplete: boolean }) | undefined;
+  /** How long ago it took its number. */
+  readonly ageMs: number;
+}
+
+async function lastBatch({ select }: RepricingParts): Promise<LastBatch> {
+  const [row] = await select<{ last: number; name: string; complete: number; age_ms: number }>(
+    "SELECT number AS last, any(batch) AS name, countIf(state = 'complete') AS complete, toUnixTimestamp64Milli(now64(3)) - min(toUnixTimestamp64Milli(noted_at)) AS age_ms FROM price_batches GROUP BY number ORDER BY number DESC LIMIT 1",
+    {},
+  );
+  if (row === undefined) return { batch: undefined, ageMs: Infinity };
+  const { last: number, name, complete: complete, age_ms: ageMs } = row;
+  return { batch: { number, name, isComplete: complete > 0 }, ageMs };
+}
+
+/** Completes a batch that is not, and says whether it did. */
+async function completeOf(
+  parts: RepricingParts,
+  batch: NonNullable<LastBatch['batch']>,
+  ageMs: number,
+): Promise<boolean> {
+  if (batch.isComplete) return false;
+  // The command that has begun it may be at it, or its last statement; both end soon.
+  if (ageMs < parts.graceMs) {
+    await delay(Math.min(longestLookMs, parts.graceMs - ageMs));
+    const now = await lastBatch(parts);
+    return now.batch === undefined ? false : completeOf(parts, now.batch, now.ageMs);
+  }
+  await complete(parts, batch);
+  return true;
+}
+
+interface WrittenChange extends PriceChange {
+  readonly version: string;
+}
+
+async function complete(parts: RepricingParts, batch: Batch): Promise<void> {
+  const changes = await parts.select<WrittenChange>(
+    'SELECT toUnixTimestamp64Milli(created_at) AS createdAt, toString(id) AS id, cost, toString(price_version) AS version FROM price_changes WHERE batch = {batch:String}',
+    { batch: batch.name },
+  );
+  // Retention may have taken all of a batch that was left for long.
+  if (changes.length > 0) {
+    await intoRollUps(parts, batch);
+    await intoRows(parts, batch, changes);
+  }
+  await note(parts, batch, 'complete');
+}
+
+async function intoRollUps(parts: RepricingParts, { number, name }: Batch): Promise<void> {
+  const own: Mark[] = [];
+  for (let step = 0; step < mostSteps; step += 1) {
+    // Roll-ups that keep nothing of that time drop the marks too, and another replica may not show them yet.
+    const next = nextStep([...(await marksOf(parts.select, number)), ...own], number);
+    if (next === undefined) return;
+    await run(parts, rollUpSql(next, number, literal(name)), {
+      ...insertSettings,
+      insert_deduplication_token: `price-roll-up-${next.table}-${nameOf(number, next)}`,
+    });
+    own.push(next);
+    if (next.table === 'usage_hours') own.push({ ...next, table: 'usage_days' });
+  }
+  throw new Error('The roll-ups do not take the prices. End other commands that change prices, and run this again.');
+}
+
+async function intoRows(parts: RepricingParts, { name }: Batch, changes: readonly WrittenChange[]): Promise<void> {
+  const { range, costs } = changesSql(changes);
+  await run(
+    parts,
+    `ALTER TABLE requests UPDATE cost = ${costs}, pricing = 'priced', price_version = ${literal(changes[0]?.version ?? '')} WHERE ${range}`,
+    { mutations_sync: '0' },
+  );
+  const begun = performance.now();
+  const times = changes.map(({ createdAt }) => createdAt);
+  const window = { from: Math.min(...times), to: Math.max(...times) + 1 };
+  for (let wait = firstLookMs; ; wait = Math.min(wait * 2, longestLookMs)) {
+    const [left] = await parts.select<{ rows: number }>(
+      `SELECT count() AS rows FROM requests WHERE ${inWindow} AND pricing = 'unpriced' AND (created_at, id) IN (SELECT created_at, id FROM price_changes WHERE batch = {batch:String})`,
+      { ...moments(window), batch: name },
+    );
+    if (left?.rows === 0) return;
+    if (performance.now() - begun > longestChangeMs)
+      throw new Error(
+        `The store has not changed ${left?.rows} rows within ${longestChangeMs / 60_000} minutes: ${await failureOf(parts)}. Run the command again: it goes on here.`,
+      );
+    await delay(wait);
+  }
+}
+
+/** Why the store does not change rows, as far as it tells. */
+async function failureOf({ select }: RepricingParts): Promise<string> {
+  const [row] = await select<{ reason: string }>(
+    "SELECT latest_fail_reason AS reason FROM system.mutations WHERE database = currentDatabase() AND table = 'requests' AND NOT is_done ORDER BY create_time DESC LIMIT 1",
+    {},
+  );
+  return row === undefined || row.reason === '' ? 'it is busy' : row.reason.slice(0, 300);
+}
+
+async function run(
+  { client }: RepricingParts,
+  query: string,
+  settings: ClickHouseSettings,
+): Promise<void> {
+  try {
+    await client.command({ query, clickhouse_settings: { ...settings, max_query_size: longestStatement } });
+  } catch (error) {
+    throw queryError(error);
+  }
+}
+
+function literal(text: string): string {
+  return `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;
+}

@@ -26,13 +26,8 @@ export interface UnpricedQuery {
 export interface PriceChange extends LogCursor {
   /** US dollars with 12 digits after the point. */
   readonly cost: string;
-}
-
-/** Requests that get a price at once: all of one month (UTC), at most `mostPriceChanges`. */
-export interface PriceChanges {
   /** The edition of the price data. */
   readonly version: string;
-  readonly changes: readonly PriceChange[];
 }
 
 /** What a batch of changes holds at the most. */
@@ -42,18 +37,19 @@ export const mostPriceChanges = 4000;
 export interface RepricingTurn {
   /** Whether a batch was completed that an earlier command had begun. */
   readonly completed: boolean;
-  /** Requests that have no price at this moment, and perhaps more recent ones. */
-  unpriced(query: UnpricedQuery): Promise<readonly UnpricedRequest[]>;
   /**
-   * Gives prices to requests that `unpriced` of this turn has told, in their rows and in the roll-ups, and uses up the turn.
-   * Resolves to false, with nothing changed, when another command has had its turn since. After an error, or an end of the
-   * process at whatever point, the next turn begins with the change complete or not begun.
+   * Gives prices to requests that `unpriced` has told since the turn began, all of one month (UTC) and `mostPriceChanges` at the
+   * most, in their rows and in the roll-ups, and uses up the turn. Resolves to false, with nothing changed, when another command
+   * has had its turn since. After an error, or an end of the process at whatever point, the next turn begins with the change
+   * complete or not begun.
    */
-  change(changes: PriceChanges): Promise<boolean>;
+  change(changes: readonly PriceChange[]): Promise<boolean>;
 }
 
 /** Gives prices to requests that were recorded without one. Everything rejects like a query of the analytics store. */
 export interface Repricing {
+  /** Requests that have no price. */
+  unpriced(query: UnpricedQuery): Promise<readonly UnpricedRequest[]>;
   /** Completes what an earlier command has left half done. */
   turn(): Promise<RepricingTurn>;
 }

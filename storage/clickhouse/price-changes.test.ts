@@ -3,8 +3,8 @@ import { randomUUID } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import { type ClickHouseClient, createClient } from '@clickhouse/client';
 import fc from 'fast-check';
-import type { Analytics, TimeWindow } from '../../core/ports/analytics.ts';
-import type { PriceChange, Repricing } from '../../core/ports/repricing.ts';
+import type { Analytics, LogCursor, TimeWindow } from '../../core/ports/analytics.ts';
+import { mostPriceChanges, type PriceChange, type Repricing } from '../../core/ports/repricing.ts';
 import type { RequestRow } from '../../core/ports/request-row.ts';
 import { days, manyRows } from '../../tests/conformance/analytics-many-rows.ts';
 import { ndjson } from '../../tests/conformance/analytics-rows.ts';
@@ -16,7 +16,8 @@ import { rollUpSql } from './price-roll-ups.ts';
 import { selectOf } from './select.ts';
 
 const window: TimeWindow = days(-2, 3);
-const version = "data 1 'x'";
+/** Editions of price data, in turns. */
+const versionOf = (id: string): string => (id < '8' ? "data 1 'x'" : 'file');
 
 /** The exact sum of amounts with 12 digits after the point. */
 const picos = (amounts: readonly string[]): bigint =>
@@ -47,7 +48,9 @@ describe('changes of prices', { skip: chdbMissing }, () => {
       client,
       repricing: repricingOf({ client, ...parts }),
       /** Changes of prices by a command whose statements pass through `run`. */
-      repricingThrough: (run: (query: string, send: () => Promise<unknown>) => Promise<unknown>): Repricing => {
+      repricingThrough: (
+        run: (query: string, send: () => Promise<unknown>) => Promise<unknown>,
+      ): Repricing => {
         const command = (options: Parameters<ClickHouseClient['command']>[0]) =>
           run(options.query, () => client.command(options));
         return repricingOf({ client: { command } as ClickHouseClient, ...parts });
@@ -67,6 +70,13 @@ describe('changes of prices', { skip: chdbMissing }, () => {
       ...(row.ai_service === 'mock' ? {} : { cost: '0', pricing: 'unpriced' as const, price_version: 'old' }),
     }));
 
+  const changeOf = ({ createdAt, id }: LogCursor): PriceChange => ({
+    createdAt,
+    id,
+    cost: priceOf(id),
+    version: versionOf(id),
+  });
+
   const insert = (analytics: Analytics, rows: readonly RequestRow[]) =>
     analytics.insert('requests', ndjson(rows), `requests-${randomUUID()}`);
 
@@ -74,10 +84,9 @@ describe('changes of prices', { skip: chdbMissing }, () => {
   async function repriceAll(repricing: Repricing, limit = 40): Promise<number> {
     for (let batches = 0; batches < 100; batches += 1) {
       const turn = await repricing.turn();
-      const found = await turn.unpriced({ window, limit });
+      const found = await repricing.unpriced({ window, limit });
       if (found.length === 0) return batches;
-      const changes = found.map(({ createdAt, id }): PriceChange => ({ createdAt, id, cost: priceOf(id) }));
-      await turn.change({ version, changes });
+      await turn.change(found.map(changeOf));
     }
     throw new Error('There is no end.');
   }
@@ -125,7 +134,7 @@ describe('changes of prices', { skip: chdbMissing }, () => {
     );
     const meant = rows.map(({ id, cost, pricing, price_version }) =>
       pricing === 'unpriced'
-        ? { id, cost: priceOf(id), pricing: 'priced', price_version: version }
+        ? { id, cost: priceOf(id), pricing: 'priced', price_version: versionOf(id) }
         : { id, cost, pricing, price_version },
     );
     const inOrder = (list: readonly { readonly id: string }[]) =>
@@ -150,9 +159,142 @@ describe('changes of prices', { skip: chdbMissing }, () => {
     const store = await openStore();
     const rows = unpricedRows(300, 1);
     await insert(store.analytics, rows);
-    assert.equal(await repriceAll(store.repricing), Math.ceil(rows.filter(({ pricing }) => pricing === "unpriced").length / 40));
+    const unpriced = rows.filter(({ pricing }) => pricing === 'unpriced');
+    assert.equal(await repriceAll(store.repricing), Math.ceil(unpriced.length / 40));
     await holds(store.client, rows);
     assert.equal(await repriceAll(store.repricing), 0);
+    await holds(store.client, rows);
+    await store.close();
+  });
+
+  /** Where a command is killed: before or behind its nth statement; or the store is, between hours and days. */
+  type Fault =
+    | { readonly at: number; readonly place: 'before' | 'behind' }
+    | { readonly at: number; readonly place: 'hours alone' | 'days alone' };
+  const killed = new Error('killed');
+  const fault: fc.Arbitrary<Fault> = fc.oneof(
+    fc.record({ at: fc.integer({ min: 1, max: 8 }), place: fc.constantFrom('before', 'behind') }),
+    fc.record({ at: fc.integer({ min: 1, max: 2 }), place: fc.constantFrom('hours alone', 'days alone') }),
+  );
+
+  /** Reprices with a command that is killed; resolves to whether it was. */
+  async function killedAt(store: Store, { at, place }: Fault): Promise<boolean> {
+    const isBetween = place === 'hours alone' || place === 'days alone';
+    let count = 0;
+    const repricing = store.repricingThrough(async (query, send) => {
+      if (isBetween && !query.startsWith('INSERT INTO usage_hours')) return send();
+      if ((count += 1) !== at) return send();
+      if (place === 'behind') await send();
+      else if (place === 'hours alone') {
+        await store.client.command({ query: 'DETACH TABLE usage_days_view' });
+        await send().finally(() => store.client.command({ query: 'ATTACH TABLE usage_days_view' }));
+      } else if (place === 'days alone') {
+        const [, batch = '', number] = /batch = ('(\d+)-[^']+')/.exec(query) ?? [];
+        const [, step] = /'\d+\+(\d+)'/.exec(query) ?? [];
+        const mark = { table: 'usage_days', sign: '+', step: Number(step) } as const;
+        await store.client.command({ query: rollUpSql(mark, Number(number), batch) });
+      }
+      throw killed;
+    });
+    try {
+      await repriceAll(repricing, 25);
+      return false;
+    } catch (error) {
+      if ((error as Error).cause !== killed && error !== killed && !String(error).includes('killed'))
+        throw error;
+      return true;
+    }
+  }
+
+  test('are complete after the next command, wherever the ones before it were killed', async () => {
+    const store = await openStore();
+    const rows: RequestRow[] = [];
+    let seed = 100;
+    let kills = 0;
+    await fc.assert(
+      fc.asyncProperty(fc.array(fault, { minLength: 1, maxLength: 4 }), async (faults) => {
+        const added = unpricedRows(70, (seed += 1));
+        rows.push(...added);
+        await insert(store.analytics, added);
+        for (const one of faults) kills += (await killedAt(store, one)) ? 1 : 0;
+        await repriceAll(store.repricing);
+        await holds(store.client, rows);
+      }),
+      { numRuns: 8, endOnFailure: true },
+    );
+    assert.ok(kills >= 8, String(kills));
+    await store.close();
+  });
+
+  test('do not meet when two commands run at once', async () => {
+    const store = await openStore();
+    const rows = unpricedRows(200, 7);
+    await insert(store.analytics, rows);
+    const other = store.repricingThrough((_query, send) => send());
+    await Promise.all([repriceAll(store.repricing, 30), repriceAll(other, 23), repriceAll(other, 30)]);
+    await holds(store.client, rows);
+    await store.close();
+  });
+
+  test('leave alone what was stored since, also under the same id', async () => {
+    const store = await openStore();
+    const rows = unpricedRows(40, 9);
+    await insert(store.analytics, rows);
+    const turn = await store.repricing.turn();
+    const found = await store.repricing.unpriced({ window, limit: 4000 });
+    const [first] = rows.filter(({ pricing }) => pricing === 'unpriced');
+    const since = [
+      ...unpricedRows(40, 11),
+      { ...(first as RequestRow), created_at: '2026-05-17 12:00:00.001', total_tokens: 9 },
+    ];
+    await insert(store.analytics, since);
+    const changes = found.map(changeOf);
+    assert.equal(await turn.change(changes), true);
+    await rollUpsAgree(store.client);
+    const [left] = await rowsOf<{ rows: number; cost: string }>(
+      store.client,
+      "SELECT count() AS rows, sum(cost) AS cost FROM requests WHERE pricing = 'unpriced'",
+    );
+    assert.deepEqual(left, {
+      rows: since.filter(({ pricing }) => pricing === 'unpriced').length,
+      cost: '0.000000000000',
+    });
+    assert.equal(await turn.change(changes), false);
+    await rollUpsAgree(store.client);
+    await store.close();
+  });
+
+  test('are one block in every table, however much roll-ups tell apart', async () => {
+    const store = await openStore();
+    const rows = unpricedRows(mostPriceChanges, 13).map((row, index) => ({
+      ...row,
+      created_at: `2026-05-${String(1 + (index % 28)).padStart(2, '0')} ${String(index % 24).padStart(2, '0')}:00:00.000`,
+      ...{
+        cost: '0',
+        pricing: 'unpriced' as const,
+        model: `m${index}`,
+        config: `c${index}`,
+        prompt: `p${index}`,
+      },
+      ...{ api_key_id: `k${index}`, user_id: `u${index}`, metadata: {}, provider: `v${index}` },
+    }));
+    await insert(store.analytics, rows);
+    await store.client.command({ query: 'SYSTEM STOP MERGES' });
+    const parts = () =>
+      rowsOf<{ table: string; parts: number }>(
+        store.client,
+        "SELECT table, count() AS parts FROM system.parts WHERE database = currentDatabase() AND active AND table IN ('price_changes', 'usage_minutes', 'usage_hours', 'usage_days') GROUP BY table ORDER BY table",
+      );
+    const before = new Map((await parts()).map((row) => [row.table, row.parts]));
+    await store.client.command({ query: 'SYSTEM START MERGES requests' });
+    const turn = await store.repricing.turn();
+    const month = { from: Date.UTC(2026, 4, 1), to: Date.UTC(2026, 5, 1) };
+    const found = await store.repricing.unpriced({ window: month, limit: mostPriceChanges });
+    assert.equal(found.length, mostPriceChanges);
+    const changes = found.map(changeOf);
+    assert.equal(await turn.change(changes), true);
+    for (const { table, parts: now } of await parts()) assert.equal(now - (before.get(table) ?? 0), 1, table);
+    await store.client.command({ query: 'SYSTEM START MERGES' });
     await holds(store.client, rows);
     await store.close();
   });

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ClickHouseClient, ClickHouseSettings } from '@clickhouse/client';
+import type { TimeWindow } from '../../core/ports/analytics.ts';
 import type {
   PriceChange,
-  PriceChanges,
   Repricing,
   RepricingTurn,
   UnpricedQuery,
@@ -49,8 +49,6 @@ const longestLookMs = 1000;
 const mostSteps = 30;
 const dollars = /^\d{1,6}\.\d{12}$/;
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
-/** Tells a row from all others. */
-const rowKey = "concat(toString(toUnixTimestamp64Milli(created_at)), ' ', toString(id))";
 
 /**
  * Changes of prices as a list of numbered batches. A batch is first written down, then it takes the next number, which the
@@ -60,6 +58,7 @@ const rowKey = "concat(toString(toUnixTimestamp64Milli(created_at)), ' ', toStri
  */
 export function repricingOf(parts: RepricingParts): Repricing {
   return {
+    unpriced: (query) => unpriced(parts.select, query),
     async turn() {
       const last = await lastBatch(parts);
       const completed = last.batch !== undefined && (await completeOf(parts, last.batch, last.ageMs));
@@ -71,7 +70,6 @@ export function repricingOf(parts: RepricingParts): Repricing {
 function turnAfter(parts: RepricingParts, number: number, completed: boolean): RepricingTurn {
   return {
     completed,
-    unpriced: (query) => unpriced(parts.select, query),
     async change(changes) {
       const name = `${number + 1}-${randomUUID()}`;
       await write(parts, name, changes);
@@ -146,40 +144,45 @@ async function unpriced(
 const kept =
   'created_at, id, organisation_id, workspace_id, api_key_id, end_user, ai_service, provider, model, config, prompt, status, is_success, retries';
 
-async function write(
-  parts: RepricingParts,
-  name: string,
-  { version, changes }: PriceChanges,
-): Promise<void> {
-  const { range, costs } = changesSql(changes);
-  await run(
-    parts,
-    [
-      `INSERT INTO price_changes (batch, ${kept}, cost, price_version)`,
-      `SELECT ${literal(name)}, ${kept}, ${costs}, ${literal(version)} FROM requests WHERE ${range} LIMIT ${changes.length}`,
-    ].join('\n'),
-    { ...insertSettings, insert_deduplication_token: `price-changes-${name}` },
-  );
+async function write(parts: RepricingParts, name: string, changes: readonly PriceChange[]): Promise<void> {
+  const { where, cost, version } = changesSql(changes);
+  const query = [
+    `INSERT INTO price_changes (batch, ${kept}, cost, price_version)`,
+    `SELECT ${literal(name)}, ${kept}, ${cost}, ${version} FROM requests WHERE ${where}`,
+  ].join('\n');
+  await run(parts, query, { ...insertSettings, insert_deduplication_token: `price-changes-${name}` });
 }
 
-/** Which rows of `requests` changes are about, and what each of them costs. Values are checked, and part of the text. */
-function changesSql(changes: readonly PriceChange[]): { readonly range: string; readonly costs: string } {
+/** Which rows of `requests` changes are about, and what becomes of them. Values are checked, and part of the text. */
+function changesSql(changes: readonly PriceChange[]) {
   const keys: string[] = [];
-  const costs: string[] = [];
-  let [first, last] = [Infinity, -Infinity];
+  const versions = [...new Set(changes.map(({ version }) => version))];
   for (const { createdAt, id, cost } of changes) {
     if (!Number.isSafeInteger(createdAt) || !uuid.test(id) || !dollars.test(cost))
       throw new Error(`The price of request ${id} is ${cost}, and no amount with 12 digits.`);
-    [first, last] = [Math.min(first, createdAt), Math.max(last, createdAt)];
-    keys.push(`'${createdAt} ${id}'`);
-    costs.push(`'${cost}'`);
+    keys.push(`${createdAt} ${id}`);
   }
+  // A literal for all values, not thousands of them: statements are copied many times on their way.
+  const list = (values: readonly (string | number)[]): string => `splitByChar(',', '${values.join(',')}')`;
+  const ofRow = (values: readonly (string | number)[]): string =>
+    `transform(concat(toString(toUnixTimestamp64Milli(created_at)), ' ', toString(id)), ${list(keys)}, ${list(values)}, '')`;
+  const cost = ofRow(changes.map((change) => change.cost));
+  const edition = ofRow(changes.map(({ version }) => versions.indexOf(version) + 1));
+  const { from, to } = spanOf(changes);
   const moment = (at: number): string => `fromUnixTimestamp64Milli(${at}, 'UTC')`;
-  const list = keys.join(',');
   return {
-    range: `pricing = 'unpriced' AND created_at >= ${moment(first)} AND created_at <= ${moment(last)} AND ${rowKey} IN (${list})`,
-    costs: `toDecimal64(transform(${rowKey}, [${list}], [${costs.join(',')}], '0'), 12)`,
+    where: `pricing = 'unpriced' AND created_at >= ${moment(from)} AND created_at < ${moment(to)} AND ${cost} != ''`,
+    cost: `toDecimal64(${cost}, 12)`,
+    version:
+      versions.length === 1
+        ? literal(versions[0] as string)
+        : `[${versions.map(literal).join(', ')}][toUInt32OrZero(${edition})]`,
   };
+}
+
+function spanOf(changes: readonly PriceChange[]): TimeWindow {
+  const times = changes.map(({ createdAt }) => createdAt);
+  return { from: Math.min(...times), to: Math.max(...times) + 1 };
 }
 
 /** Gives a number to a batch, unless another one has it. Resolves to the name of the batch that has it. */
@@ -214,7 +217,7 @@ async function lastBatch({ select }: RepricingParts): Promise<LastBatch> {
     {},
   );
   if (row === undefined) return { batch: undefined, ageMs: Infinity };
-  const { last: number, name, complete: complete, age_ms: ageMs } = row;
+  const { last: number, name, complete, age_ms: ageMs } = row;
   return { batch: { number, name, isComplete: complete > 0 }, ageMs };
 }
 
@@ -235,12 +238,8 @@ async function completeOf(
   return true;
 }
 
-interface WrittenChange extends PriceChange {
-  readonly version: string;
-}
-
 async function complete(parts: RepricingParts, batch: Batch): Promise<void> {
-  const changes = await parts.select<WrittenChange>(
+  const changes = await parts.select<PriceChange>(
     'SELECT toUnixTimestamp64Milli(created_at) AS createdAt, toString(id) AS id, cost, toString(price_version) AS version FROM price_changes WHERE batch = {batch:String}',
     { batch: batch.name },
   );
@@ -265,23 +264,24 @@ async function intoRollUps(parts: RepricingParts, { number, name }: Batch): Prom
     own.push(next);
     if (next.table === 'usage_hours') own.push({ ...next, table: 'usage_days' });
   }
-  throw new Error('The roll-ups do not take the prices. End other commands that change prices, and run this again.');
+  throw new Error(
+    'The roll-ups do not take the prices. End other commands that change prices, and run this again.',
+  );
 }
 
-async function intoRows(parts: RepricingParts, { name }: Batch, changes: readonly WrittenChange[]): Promise<void> {
-  const { range, costs } = changesSql(changes);
-  await run(
-    parts,
-    `ALTER TABLE requests UPDATE cost = ${costs}, pricing = 'priced', price_version = ${literal(changes[0]?.version ?? '')} WHERE ${range}`,
-    { mutations_sync: '0' },
-  );
+async function intoRows(
+  parts: RepricingParts,
+  { name }: Batch,
+  changes: readonly PriceChange[],
+): Promise<void> {
+  const { where, cost, version } = changesSql(changes);
+  const change = `cost = ${cost}, pricing = 'priced', price_version = ${version}`;
+  await run(parts, `ALTER TABLE requests UPDATE ${change} WHERE ${where}`, { mutations_sync: '0' });
   const begun = performance.now();
-  const times = changes.map(({ createdAt }) => createdAt);
-  const window = { from: Math.min(...times), to: Math.max(...times) + 1 };
   for (let wait = firstLookMs; ; wait = Math.min(wait * 2, longestLookMs)) {
     const [left] = await parts.select<{ rows: number }>(
       `SELECT count() AS rows FROM requests WHERE ${inWindow} AND pricing = 'unpriced' AND (created_at, id) IN (SELECT created_at, id FROM price_changes WHERE batch = {batch:String})`,
-      { ...moments(window), batch: name },
+      { ...moments(spanOf(changes)), batch: name },
     );
     if (left?.rows === 0) return;
     if (performance.now() - begun > longestChangeMs)
@@ -301,11 +301,7 @@ async function failureOf({ select }: RepricingParts): Promise<string> {
   return row === undefined || row.reason === '' ? 'it is busy' : row.reason.slice(0, 300);
 }
 
-async function run(
-  { client }: RepricingParts,
-  query: string,
-  settings: ClickHouseSettings,
-): Promise<void> {
+async function run({ client }: RepricingParts, query: string, settings: ClickHouseSettings): Promise<void> {
   try {
     await client.command({ query, clickhouse_settings: { ...settings, max_query_size: longestStatement } });
   } catch (error) {

@@ -1,7 +1,8 @@
 // A part of the composition root: what `weir reconcile` and `weir reprice` work with.
 import { existsSync } from 'node:fs';
 import path from 'node:path';
-import { pricedModelName } from '../adapters/pricing/genai-prices.ts';
+import { createPrices, pricedModelName } from '../adapters/pricing/genai-prices.ts';
+import { createLog } from '../adapters/telemetry/line-log.ts';
 import type { CostTools } from '../core/administration/cli/reconcile-command.ts';
 import { isServer } from './open-analytics.ts';
 import { type ToolParts, useAnalytics } from './use-analytics.ts';
@@ -9,10 +10,13 @@ import { type ToolParts, useAnalytics } from './use-analytics.ts';
 /** The tools of the commands about costs. */
 export function costTools(parts: ToolParts): CostTools {
   const { clock, print, complain } = parts;
+  const write = (line: string): void => void process.stderr.write(line);
+  const log = createLog({ level: 'warn', format: 'text', write, clock });
   return {
     clock,
     print,
     complain,
+    untilInterrupted,
     atCosts({ config, data: folder }, use) {
       const data = path.resolve(folder);
       return useAnalytics(
@@ -29,8 +33,20 @@ export function costTools(parts: ToolParts): CostTools {
             throw new Error(`There is no data folder ${data}. Name it (--data, WEIR_DATA).`);
           },
         },
-        (analytics) => use({ analytics, nameModel: pricedModelName }),
+        (analytics, { prices }) =>
+          use({ analytics, nameModel: pricedModelName, prices: createPrices({ log, own: prices.models }) }),
       );
     },
   };
+}
+
+async function untilInterrupted<T>(use: (stop: AbortSignal) => Promise<T>): Promise<T> {
+  const stop = new AbortController();
+  const end = (): void => stop.abort();
+  process.once('SIGINT', end).once('SIGTERM', end);
+  try {
+    return await use(stop.signal);
+  } finally {
+    process.off('SIGINT', end).off('SIGTERM', end);
+  }
 }

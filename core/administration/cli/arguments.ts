@@ -78,7 +78,7 @@ const usage = `weir: a gateway in front of model providers
   weir restore FILE                                    make a data folder from it (weir restore --help)
   weir audit verify                                    prove that no audit trail was changed (weir audit --help)
   weir reconcile --provider X --file FILE              what a provider billed beside what is recorded (--help)
-  weir reprice --list                                  models that were used without a known price (--help)
+  weir reprice --from DAY --to DAY                     give prices to requests that had none (weir reprice --help)
   weir rotate-secrets                                  seal stored secrets anew (weir rotate-secrets --help)
   weir --version                                       print the version
   weir help                                            print this

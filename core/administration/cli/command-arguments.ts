@@ -293,9 +293,13 @@ export type ReconcileCommand = StorePlace & {
   readonly json: boolean;
 };
 
-/** `weir reprice --list`. */
+/** `weir reprice`. */
 export type RepriceCommand = StorePlace & {
   readonly name: 'reprice';
+  readonly action: 'list' | 'dry-run' | 'price';
+  /** A kind of provider, and a model as answered; undefined: all. */
+  readonly provider: string | undefined;
+  readonly model: string | undefined;
   /** `YYYY-MM-DD`, both included; undefined: the last 30 days. */
   readonly from: string | undefined;
   readonly to: string | undefined;
@@ -323,11 +327,20 @@ export const costUsage = {
 ${costStore}`,
   reprice: `weir reprice: requests that have no price
 
-  weir reprice --list [--from DAY] [--to DAY] [--json]
+  weir reprice --list [--from DAY] [--to DAY] [--provider P] [--model M] [--json]
+  weir reprice --from DAY --to DAY [--provider P] [--model M] [--dry-run] [--json]
 
-  Lists models that were used while no price was known for them: requests and tokens of each, and whether the price data
-  knows the model now. Such requests are "unpriced" and count as 0 in every sum; they are never taken for free ones. DAY is
-  like 2026-05-17; both are included, and the last 30 days are the default. Changes nothing.
+  Requests of models for which no price is known are "unpriced" and count as 0 in every sum; they are never taken for free.
+  --list names those models: requests and tokens of each, and whether a price is known now. Without it such requests get the
+  price that this version and this configuration know for the time of the request, in their rows and in all sums; requests
+  that have a price already, and models without one still, stay as they are. Usage limits are not charged afterwards.
+
+  DAY      like 2026-05-17 (UTC); both are included. With --list the last 30 days are the default
+  P, M     a kind of provider, such as openai, and a model as it was answered
+  --dry-run  says what would get a price, with its cost, and changes nothing
+
+  A command that was broken off, by Ctrl-C too, is run again: it goes on where it was, and counts nothing twice. Ends with 1
+  when it was broken off, or when the store cannot be read or changed.
 
 ${costStore}`,
 } as const;
@@ -359,13 +372,20 @@ export function readRepriceArguments(args: readonly string[], defaults: StorePla
   const flag = { type: 'boolean' } as const;
   const { values } = parseArgs({
     args: [...args],
-    options: { config: text, data: text, from: text, to: text, json: flag, list: flag },
+    options: {
+      ...{ config: text, data: text, from: text, to: text, provider: text, model: text },
+      ...{ json: flag, list: flag, 'dry-run': flag },
+    },
   });
-  if (values.list !== true) throw new Error('weir reprice needs --list.');
+  const { list = false, 'dry-run': dryRun = false, provider, model } = values;
+  if (list && dryRun)
+    throw new Error('weir reprice takes one of --list and --dry-run: neither changes anything.');
+  if (!list && (values.from === undefined || values.to === undefined))
+    throw new Error('weir reprice needs --from and --to, or --list.');
   return {
-    ...{ name: 'reprice', json: values.json ?? false },
+    ...{ name: 'reprice', action: list ? 'list' : dryRun ? 'dry-run' : 'price', json: values.json ?? false },
     ...{ config: values.config ?? defaults.config, data: values.data ?? defaults.data },
-    ...{ from: dayArgument('from', values.from), to: dayArgument('to', values.to) },
+    ...{ from: dayArgument('from', values.from), to: dayArgument('to', values.to), provider, model },
   };
 }
 

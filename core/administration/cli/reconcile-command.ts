@@ -2,6 +2,7 @@ import path from 'node:path';
 import { formatProblem } from '../../config/problem.ts';
 import type { Analytics } from '../../ports/analytics.ts';
 import type { Clock } from '../../ports/clock.ts';
+import type { Prices } from '../../ports/prices.ts';
 import type { BilledFile } from '../costs/billed-json.ts';
 import { compareCosts, type ComparedCost, type CostComparison } from '../costs/compare-costs.ts';
 import { exactText, fixedText, percentText, type ExactAmount } from '../costs/exact-amount.ts';
@@ -15,6 +16,8 @@ export interface CostPlace {
   readonly analytics: Analytics;
   /** The name that the price data has for a model of a kind of provider. */
   nameModel(provider: string, model: string): string | undefined;
+  /** Those of this version and of the configuration. */
+  readonly prices: Prices;
 }
 
 /** What these commands need from outside. Everything rejects with an error whose message is for the operator. */
@@ -22,6 +25,8 @@ export interface CostTools {
   readonly clock: Pick<Clock, 'now'>;
   /** Opens the analytics store of the configuration, and closes it when `use` has settled. */
   atCosts(place: StorePlace, use: (place: CostPlace) => Promise<number>): Promise<number>;
+  /** The signal says that the operator wants an end: the next one ends the process at once. */
+  untilInterrupted<T>(use: (stop: AbortSignal) => Promise<T>): Promise<T>;
   print(text: string): void;
   complain(text: string): void;
 }
@@ -128,7 +133,7 @@ function reportText({ command, days, file, comparison, leftOut }: Report): strin
     ...unmatched.map(({ name, amount }) => `  ${JSON.stringify(name)}: ${shown(amount)}`),
     ...(total.unpriced === 0
       ? []
-      : ['', `${total.unpriced} requests have no price and count as 0 here: weir reprice --list`]),
+      : ['', `${total.unpriced} requests have no price and count as 0 here: weir reprice --help`]),
     ...(leftOut === 0 ? [] : ['', `${leftOut} billed amounts of other days are left out.`]),
     ...(file.isCut
       ? ['', 'The file ends before the last page of the provider: fetch the other pages too.']

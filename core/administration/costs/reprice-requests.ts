@@ -1,0 +1,145 @@
+import type { Prices } from '../../ports/prices.ts';
+import type { LogCursor, TimeWindow } from '../../ports/analytics.ts';
+import {
+  mostPriceChanges,
+  type PriceChange,
+  type Repricing,
+  type UnpricedRequest,
+} from '../../ports/repricing.ts';
+import { type ExactAmount, readAmount } from './exact-amount.ts';
+
+/** Which requests are to get a price. */
+export interface RepriceWish {
+  readonly window: TimeWindow;
+  /** A kind of provider. */
+  readonly provider: string | undefined;
+  /** As answered. */
+  readonly model: string | undefined;
+  /** Nothing is changed: only what would be is worked out. */
+  readonly dryRun: boolean;
+}
+
+/** What repricing works with. */
+export interface RepriceParts {
+  readonly repricing: Repricing;
+  readonly prices: Pick<Prices, 'price'>;
+  /** Ends the work behind the batch that is being done. */
+  readonly stop: AbortSignal;
+  /** Is told after each batch. */
+  progress(told: { readonly looked: number; readonly priced: number; readonly at: number }): void;
+}
+
+/** Requests of one model. */
+export interface RepricedModel {
+  /** A kind of provider. */
+  readonly service: string;
+  readonly model: string;
+  readonly requests: number;
+  readonly tokens: number;
+  readonly cost: ExactAmount;
+}
+
+/** What has become of requests without a price; models in the order of their tokens, the most first. */
+export interface RepriceReport {
+  /** Have a price now, or would have one. */
+  readonly priced: readonly RepricedModel[];
+  /** Have none still. */
+  readonly unpriced: readonly RepricedModel[];
+  /** Whether a batch was completed that an earlier command had begun; it is not among the models. */
+  readonly completed: boolean;
+  /** Whether the work was ended before everything was looked at. */
+  readonly isCut: boolean;
+}
+
+/** Callers choose names of models: those beyond are counted together. */
+const mostModels = 10_000;
+const otherModels = '(other models)';
+
+/**
+ * Gives prices to requests that were recorded without one: what `prices` says of their usage at the time of each request.
+ * Requests of models that have no price still are left alone, as is everything that comes into the store meanwhile.
+ */
+export async function repriceRequests(wish: RepriceWish, parts: RepriceParts): Promise<RepriceReport> {
+  const { repricing, stop } = parts;
+  const priced = new ModelSums();
+  const unpriced = new ModelSums();
+  let completed = false;
+  let [looked, changed] = [0, 0];
+  for (const window of monthsOf(wish.window)) {
+    let after: LogCursor | undefined;
+    for (;;) {
+      if (stop.aborted) return report(true);
+      const turn = wish.dryRun ? undefined : await repricing.turn();
+      completed ||= turn?.completed === true;
+      const found = await repricing.unpriced({
+        window,
+        services: listOf(wish.provider),
+        models: listOf(wish.model),
+        after,
+        limit: mostPriceChanges,
+      });
+      const known: (PriceChange & { readonly request: UnpricedRequest })[] = [];
+      const unknown: UnpricedRequest[] = [];
+      for (const request of found) {
+        const { createdAt, id, service, model, usage } = request;
+        const { cost, status, version } = parts.prices.price(usage, service, model, createdAt);
+        if (status === 'priced') known.push({ createdAt, id, cost, version, request });
+        else unknown.push(request);
+      }
+      // Another command was quicker: what is left is another question.
+      if (turn !== undefined && known.length > 0 && !(await turn.change(known))) continue;
+      for (const { request, cost } of known) priced.add(request, cost);
+      for (const request of unknown) unpriced.add(request, '0');
+      after = found.at(-1);
+      if (after === undefined) break;
+      [looked, changed] = [looked + found.length, changed + known.length];
+      parts.progress({ looked, priced: changed, at: after.createdAt });
+      if (found.length < mostPriceChanges) break;
+    }
+  }
+  return report(false);
+
+  function report(isCut: boolean): RepriceReport {
+    return { priced: priced.list(), unpriced: unpriced.list(), completed, isCut };
+  }
+}
+
+function listOf(one: string | undefined): readonly string[] | undefined {
+  return one === undefined ? undefined : [one];
+}
+
+/** A batch lies in one month. */
+function monthsOf({ from, to }: TimeWindow): TimeWindow[] {
+  const months: TimeWindow[] = [];
+  for (let start = from; start < to;) {
+    const begin = new Date(start);
+    const next = Math.min(Date.UTC(begin.getUTCFullYear(), begin.getUTCMonth() + 1), to);
+    months.push({ from: start, to: next });
+    start = next;
+  }
+  return months;
+}
+
+class ModelSums {
+  readonly #models = new Map<string, RepricedModel>();
+
+  add({ service, model, usage }: UnpricedRequest, cost: string): void {
+    const amount = readAmount(cost);
+    if (amount === undefined) throw new Error(`The price of a request is "${cost}", and no amount.`);
+    const own = `${service}\n${model}`;
+    const fits = this.#models.has(own) || this.#models.size < mostModels;
+    const [key, name] = fits ? [own, model] : [`${service}\n${otherModels}`, otherModels];
+    const before = this.#models.get(key);
+    this.#models.set(key, {
+      service,
+      model: name,
+      requests: (before?.requests ?? 0) + 1,
+      tokens: (before?.tokens ?? 0) + usage.totalTokens,
+      cost: (before?.cost ?? 0n) + amount,
+    });
+  }
+
+  list(): readonly RepricedModel[] {
+    return [...this.#models.values()].sort((one, other) => other.tokens - one.tokens);
+  }
+}

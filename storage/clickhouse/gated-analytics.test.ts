@@ -9,6 +9,7 @@ const free = [
   'insert',
   'storedIds',
   'costsByDay',
+  'repricing',
   'ping',
   'close',
 ] as const satisfies readonly (keyof Analytics)[];

@@ -226,6 +226,21 @@ describe('changes of prices', { skip: chdbMissing }, () => {
     await store.close();
   });
 
+  test('that another command has just begun are left to it for a while', async () => {
+    const store = await openStore();
+    const rows = unpricedRows(30, 15);
+    await insert(store.analytics, rows);
+    assert.equal(await killedAt(store, { at: 3, place: 'before' }), true);
+    const patient = repricingOf({ client: store.client, select: selectOf(store.client), graceMs: 2500 });
+    const begun = performance.now();
+    const turn = await patient.turn();
+    assert.ok(performance.now() - begun > 1000, 'it has not waited');
+    assert.equal(turn.completed, true);
+    await repriceAll(store.repricing);
+    await holds(store.client, rows);
+    await store.close();
+  });
+
   test('do not meet when two commands run at once', async () => {
     const store = await openStore();
     const rows = unpricedRows(200, 7);

@@ -294,10 +294,12 @@ async function intoRows(
 
 /** Why the store does not change rows, as far as it tells. */
 async function failureOf({ select }: RepricingParts): Promise<string> {
-  const [row] = await select<{ reason: string }>(
+  // Tables of the server itself may be closed to us; then there is no reason to tell.
+  const told = select<{ reason: string }>(
     "SELECT latest_fail_reason AS reason FROM system.mutations WHERE database = currentDatabase() AND table = 'requests' AND NOT is_done ORDER BY create_time DESC LIMIT 1",
     {},
   );
+  const [row] = await told.catch(() => []);
   return row === undefined || row.reason === '' ? 'it is busy' : row.reason.slice(0, 300);
 }
 

@@ -8,6 +8,8 @@ import { makeHome, type Home } from '../kit/gateway-process.ts';
 import { runWeir, startWeir, stopEverything } from '../kit/process-kit.ts';
 
 const configuration = `version: 1
+prices:
+  models: [{ provider: openai, model: my-own-model, input: 2, output: 8 }]
 pipelines:
   - { name: gateway, match: { path: /** }, plugins: [auth, provider, logger: { bodies: false }] }
 `;
@@ -17,8 +19,8 @@ after(stopEverything);
 const weir = (home: Home, ...args: string[]) =>
   runWeir([...args, '--data', home.data], { env: { WEIR_CONFIG: home.configFile } });
 
-describe('weir reconcile and weir reprice --list', { skip: chdbMissing }, () => {
-  test('compare what was billed with what a data folder holds, and list what has no price', async (t) => {
+describe('weir reconcile and weir reprice', { skip: chdbMissing }, () => {
+  test('compare what was billed with what a data folder holds, and find what has no price', async (t) => {
     const home = await makeHome(configuration);
     t.after(() => home.remove());
     // Of yesterday: what is older than the retention is not kept.
@@ -86,9 +88,24 @@ describe('weir reconcile and weir reprice --list', { skip: chdbMissing }, () => 
     assert.deepEqual(JSON.parse(listed.stdout).models, [
       {
         ...{ service: 'openai', model: 'my-own-model', first: day, last: day },
-        ...{ requests: 1, tokens: 30, known: null },
+        ...{ requests: 1, tokens: 30, known: 'my-own-model' },
       },
     ]);
+    const reprice = (...args: string[]) => weir(home, 'reprice', '--from', day, '--to', day, ...args);
+    const planned = await reprice('--dry-run', '--json');
+    assert.equal(planned.code, 0, planned.stderr);
+    const priced = await reprice('--json');
+    assert.equal(priced.code, 0, priced.stderr);
+    assert.deepEqual(JSON.parse(priced.stdout), { ...JSON.parse(planned.stdout), dry_run: false });
+    const cost = '0.00018';
+    const mine = { service: 'openai', model: 'my-own-model', requests: 1, tokens: 30, cost };
+    assert.deepEqual(JSON.parse(priced.stdout).priced, [mine]);
+    assert.deepEqual(JSON.parse(priced.stdout).total, { requests: 1, tokens: 30, cost });
+    const again = await reprice();
+    assert.equal(again.code, 0, again.stderr);
+    assert.match(again.stdout, /^No request from .* has got a price\.\n$/);
+    const recorded = JSON.parse((await reconcile('--json')).stdout).total;
+    assert.deepEqual([recorded.recorded, recorded.unpriced], ['0.800180000001', 0]);
 
     await writeFile(file, `${header}${day},much,usd,x\n`);
     const wrong = await reconcile();
@@ -104,7 +121,9 @@ describe('weir reconcile and weir reprice --list', { skip: chdbMissing }, () => 
       [['reconcile', '--provider', 'acme'], /openai, anthropic or bedrock/],
       [['reconcile', '--provider', 'openai'], /--file/],
       [['reconcile', '--provider', 'openai', '--file', 'x', '--from', '2026-02-30'], /no day like/],
-      [['reprice', '--json'], /--list/],
+      [['reprice', '--json'], /--from and --to, or --list/],
+      [['reprice', '--from', '2026-05-01'], /--from and --to, or --list/],
+      [['reprice', '--list', '--dry-run'], /one of --list and --dry-run/],
     ] as const) {
       const { code, stderr } = await runWeir([...args]);
       assert.equal(code, 2);

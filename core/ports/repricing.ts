@@ -1,8 +1,14 @@
 import type { Usage } from '../dialects/usage.ts';
-import type { LogCursor, TimeWindow } from './analytics.ts';
+
+/** A row of a request. */
+export interface RequestPlace {
+  /** Milliseconds since the epoch. */
+  readonly createdAt: number;
+  readonly id: string;
+}
 
 /** A request that used tokens while no price was known. */
-export interface UnpricedRequest extends LogCursor {
+export interface UnpricedRequest extends RequestPlace {
   /** The kind of provider. */
   readonly service: string;
   /** As answered. */
@@ -12,18 +18,19 @@ export interface UnpricedRequest extends LogCursor {
 
 /** Requests without a price, in the order of time, ids deciding between equal times. */
 export interface UnpricedQuery {
-  readonly window: TimeWindow;
+  /** Milliseconds since the epoch, `to` is exclusive. */
+  readonly window: { readonly from: number; readonly to: number };
   /** Kinds of providers, and models as answered. Default: all. */
   readonly services?: readonly string[] | undefined;
   readonly models?: readonly string[] | undefined;
   /** Begin behind this one. */
-  readonly after?: LogCursor | undefined;
+  readonly after?: RequestPlace | undefined;
   /** 1 to `mostPriceChanges`. */
   readonly limit: number;
 }
 
 /** The price of a request that had none. */
-export interface PriceChange extends LogCursor {
+export interface PriceChange extends RequestPlace {
   /** US dollars with 12 digits after the point. */
   readonly cost: string;
   /** The edition of the price data. */

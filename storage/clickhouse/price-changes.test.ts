@@ -3,8 +3,13 @@ import { randomUUID } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import { type ClickHouseClient, createClient } from '@clickhouse/client';
 import fc from 'fast-check';
-import type { Analytics, LogCursor, TimeWindow } from '../../core/ports/analytics.ts';
-import { mostPriceChanges, type PriceChange, type Repricing } from '../../core/ports/repricing.ts';
+import type { Analytics, TimeWindow } from '../../core/ports/analytics.ts';
+import {
+  mostPriceChanges,
+  type PriceChange,
+  type Repricing,
+  type RequestPlace,
+} from '../../core/ports/repricing.ts';
 import type { RequestRow } from '../../core/ports/request-row.ts';
 import { days, manyRows } from '../../tests/conformance/analytics-many-rows.ts';
 import { ndjson } from '../../tests/conformance/analytics-rows.ts';
@@ -70,7 +75,7 @@ describe('changes of prices', { skip: chdbMissing }, () => {
       ...(row.ai_service === 'mock' ? {} : { cost: '0', pricing: 'unpriced' as const, price_version: 'old' }),
     }));
 
-  const changeOf = ({ createdAt, id }: LogCursor): PriceChange => ({
+  const changeOf = ({ createdAt, id }: RequestPlace): PriceChange => ({
     createdAt,
     id,
     cost: priceOf(id),

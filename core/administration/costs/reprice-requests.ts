@@ -1,9 +1,10 @@
 import type { Prices } from '../../ports/prices.ts';
-import type { LogCursor, TimeWindow } from '../../ports/analytics.ts';
+import type { TimeWindow } from '../../ports/analytics.ts';
 import {
   mostPriceChanges,
   type PriceChange,
   type Repricing,
+  type RequestPlace,
   type UnpricedRequest,
 } from '../../ports/repricing.ts';
 import { type ExactAmount, readAmount } from './exact-amount.ts';
@@ -66,7 +67,7 @@ export async function repriceRequests(wish: RepriceWish, parts: RepriceParts): P
   let completed = false;
   let [looked, changed] = [0, 0];
   for (const window of monthsOf(wish.window)) {
-    let after: LogCursor | undefined;
+    let after: RequestPlace | undefined;
     for (;;) {
       if (stop.aborted) return report(true);
       const turn = wish.dryRun ? undefined : await repricing.turn();

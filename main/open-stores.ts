@@ -34,6 +34,7 @@ import { createMemoryLimiter } from '../storage/memory/limiter.ts';
 import { createMemoryVectorIndex } from '../storage/memory/vector-index.ts';
 import { createResources } from '../storage/postgres/resources.ts';
 import { createUsageLedger } from '../storage/postgres/usage-ledger.ts';
+import { openUsageFile } from '../storage/memory/usage-file.ts';
 import { openSharedStores } from '../storage/redis/open-shared-stores.ts';
 import { joinOrganisation } from './join-organisation.ts';
 import type { OpenedAlerts } from './open-alerts.ts';
@@ -155,6 +156,14 @@ export async function openStores(options: StoresOptions): Promise<Stores> {
   };
 }
 
+/** Where usage is kept without a relational store: in the data folder, unless gateways share it on a server. */
+async function openOwnLedger({ config, data, log, opened }: StoresOptions): Promise<UsageLedger | undefined> {
+  if (config.storage.counters.url !== 'memory:') return undefined;
+  const ledger = await openUsageFile({ directory: path.join(data, 'usage'), log });
+  opened.push(() => ledger.close());
+  return ledger;
+}
+
 /** The embedded engines of this gateway, as far as it has any. */
 interface Engines {
   analytics?: Engine;
@@ -245,7 +254,7 @@ async function openAdministration(
       directory,
       fileRecords,
       following: undefined,
-      ledger: undefined,
+      ledger: await openOwnLedger(options),
     };
   }
   const { store } = opening;

@@ -5,7 +5,8 @@ import { type AttemptResult, JobRegistry } from '../../core/administration/jobs/
 import type { JobDefinition, Jobs, RepeatedJob } from '../../core/ports/jobs.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type { Metrics } from '../../core/ports/metrics.ts';
-import { JobFile, type JobRecord, type StoredJob } from './job-file.ts';
+import { RecordFile } from '../../core/base/record-file.ts';
+import { type JobRecord, readJobRecord, type StoredJob } from './job-file.ts';
 
 /** What waits for its time. */
 interface Due {
@@ -116,7 +117,7 @@ interface Job {
 class LocalJobs implements Jobs {
   private readonly options: LocalJobsOptions;
   private readonly registry: JobRegistry;
-  private readonly file: JobFile;
+  private readonly file: RecordFile<JobRecord>;
   private readonly jobs = new Map<string, Job>();
   private readonly givenUp = new Map<string, string>();
   /** Until when a job that was done is not added again, by its key. */
@@ -131,7 +132,13 @@ class LocalJobs implements Jobs {
     this.options = options;
     this.registry = new JobRegistry(options);
     const { directory, log } = options;
-    this.file = new JobFile({ directory, log, snapshot: () => this.snapshot() });
+    this.file = new RecordFile({
+      directory,
+      name: 'jobs.jsonl',
+      log,
+      read: readJobRecord,
+      snapshot: () => this.snapshot(),
+    });
   }
 
   async load(): Promise<void> {

@@ -285,3 +285,31 @@ describe('a usage-limit policy', () => {
     assert.equal(gone.status, 404);
   });
 });
+
+test('without a relational store, usage of keys of the file survives restarts and kill -9', async () => {
+  const folder = path.join(await temporaryFolder(), 'data');
+  const key = 'a-secret-of-the-file-0123456789';
+  const owned = {
+    ...yaml,
+    storage: { resources: { url: 'none:' }, analytics: { url: 'none:' } },
+    organisation: {
+      keys: [
+        {
+          ...{ name: 'limited', type: 'workspace-service', key, scopes: ['completions.write'] },
+          usage_limits: { type: 'requests', credit_limit: 2 },
+        },
+      ],
+    },
+  };
+  let alone = await startWeir({ yaml: owned, data: folder });
+  const status = async () => (await chat(alone.url, { key, model: 'mock-gpt', headers: mock })).status;
+  assert.equal(await status(), 200);
+  await alone.stop();
+  alone = await startWeir({ yaml: owned, data: folder });
+  assert.deepEqual([await status(), await status()], [200, 412]);
+  await new Promise((resolve) => setTimeout(resolve, 1500));
+  await alone.stop('SIGKILL');
+  alone = await startWeir({ yaml: owned, data: folder });
+  assert.equal(await status(), 412);
+  await alone.stop();
+});

@@ -7,7 +7,7 @@ import { createMemoryLimiter } from '../../storage/memory/limiter.ts';
 import { recordingLog } from '../lifecycle/recording-services.test-support.ts';
 import { ManualClock } from '../../tests/conformance/manual-clock.ts';
 import type { Charges, Limiter } from '../ports/counters.ts';
-import { LimitCharges, limitWords, takeCharges, windowMsOf } from './limit-charges.ts';
+import { LargerCharges, LimitCharges, limitWords, takeCharges, windowMsOf } from './limit-charges.ts';
 import type { RateLimit } from '../ports/limits.ts';
 
 const owner = { prefix: 'key:k', organisationId: 'org-1', name: 'key "ours"' };
@@ -169,4 +169,33 @@ test('the limits of several records are one decision', async () => {
   await take(charges);
   assert.deepEqual(asked, [charges]);
   assert.deepEqual([charges.requests?.windows.length, charges.tokens?.windows.length], [2, 1]);
+});
+
+describe('larger charges', () => {
+  const window = { key: 'policy:p', group: 'org-1', limit: 5, windowMs: 1000 };
+
+  test('are made once, and leave those that they are made of as they are', () => {
+    const own = limited({ type: 'requests', unit: 'rpm', value: 9 });
+    const larger = new LargerCharges();
+    const made = larger.withWindow(own, 'requests', window, 'The policy');
+    assert.deepEqual(
+      made.requests?.windows.map(({ limit }) => limit),
+      [9, 5],
+    );
+    assert.deepEqual(made.requests?.words.at(-1), 'The policy');
+    assert.equal(made.requests?.smallest, 5);
+    assert.equal(own.requests?.windows.length, 1);
+    assert.equal(larger.withWindow(own, 'requests', window, 'The policy'), made);
+    assert.notEqual(larger.withWindow(own, 'requests', { ...window }, 'The policy'), made);
+    assert.notEqual(larger.withWindow(new LimitCharges(), 'requests', window, 'The policy'), made);
+  });
+
+  test('are forgotten when there are many', () => {
+    const own = new LimitCharges();
+    const larger = new LargerCharges();
+    const made = larger.withWindow(own, 'requests', window, 'The policy');
+    for (let group = 0; group < 4000; group += 1)
+      larger.withWindow(own, 'requests', { ...window }, 'The policy');
+    assert.notEqual(larger.withWindow(own, 'requests', window, 'The policy'), made);
+  });
 });

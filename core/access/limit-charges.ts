@@ -125,6 +125,50 @@ export class LimitCharges implements Charges {
   }
 }
 
+/** Charges that are remembered at once, with what a limiter has put together for each: a few kilobytes. */
+const mostRemembered = 4000;
+
+/**
+ * Charges and one window or budget more, each made once: what a limiter has put together for them serves the next
+ * request too. Charges that others are made of must not change any more.
+ */
+export class LargerCharges {
+  #larger = new WeakMap<LimitCharges, Map<Window | Budget, LimitCharges>>();
+  #remembered = 0;
+
+  /** With this window, which belongs to one list alone. */
+  withWindow(charges: LimitCharges, type: RateLimit['type'], window: Window, words: string): LimitCharges {
+    const known = this.#larger.get(charges)?.get(window);
+    if (known !== undefined) return known;
+    const larger = this.#begin(charges, window);
+    larger.add(type, window, words);
+    return larger;
+  }
+
+  /** With this usage limit. */
+  withBudget(charges: LimitCharges, budget: Budget): LimitCharges {
+    const known = this.#larger.get(charges)?.get(budget);
+    if (known !== undefined) return known;
+    const larger = this.#begin(charges, budget);
+    larger.addBudget(budget);
+    return larger;
+  }
+
+  #begin(charges: LimitCharges, by: Window | Budget): LimitCharges {
+    if (this.#remembered >= mostRemembered) {
+      this.#larger = new WeakMap();
+      this.#remembered = 0;
+    }
+    this.#remembered += 1;
+    let larger = this.#larger.get(charges);
+    if (larger === undefined) this.#larger.set(charges, (larger = new Map()));
+    const made = new LimitCharges();
+    made.addAll(charges);
+    larger.set(by, made);
+    return made;
+  }
+}
+
 function addTo(type: RateLimit['type'], charges: LimitCharges, added: LimitCharge | undefined): void {
   for (const [index, window] of added?.windows.entries() ?? [])
     charges.add(type, window, added?.words[index] ?? '');

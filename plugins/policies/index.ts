@@ -11,6 +11,7 @@ import {
 import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
 import {
   keyBudgetKey,
+  LargerCharges,
   LimitCharges,
   limitName,
   takeCharges,
@@ -125,6 +126,9 @@ export default definePlugin({
     const hasPolicies = features.isOn('policies');
     const sets = new PolicySets(maxGroups);
     const ownLimits = new OwnLimits(directory);
+    /** Of callers that have no limits of their own. */
+    const noCharges = new LimitCharges();
+    const larger = new LargerCharges();
 
     /** Everything that the request is counted in. */
     function chargesOf(
@@ -136,19 +140,18 @@ export default definePlugin({
       if (set === undefined) return own;
       const subject = new Subject(context, key, directory);
       const now = clock.monotonic();
-      const charges = new LimitCharges();
-      if (own !== undefined) charges.addAll(own);
+      let charges = own ?? noCharges;
       for (const policy of set.rates) {
         if (!policy.applies(subject)) continue;
         const window = policy.windowOf(subject, now);
         if (window === undefined) throw noRoom(policy);
-        charges.add(policy.type, window, policy.words);
+        charges = larger.withWindow(charges, policy.type, window, policy.words);
       }
       for (const policy of set.usages) {
         if (!policy.applies(subject)) continue;
         const budget = policy.budgetOf(subject);
         if (budget === undefined) throw noBudget(policy);
-        charges.addBudget(budget);
+        charges = larger.withBudget(charges, budget);
       }
       return charges;
     }

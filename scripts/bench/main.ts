@@ -1,4 +1,4 @@
-// `npm run bench -- [--quick] [--json FILE] [--only cpu,chain,plan,translate,deno,streams,reload,kill,keys,records,virtual-key,analytics,bodies]`, and `--only memory [--minutes 60] [--samples FILE]`: the gateway beside a bare proxy, in the same run.
+// `npm run bench -- [--quick] [--json FILE] [--only cpu,chain,plan,translate,deno,streams,reload,kill,keys,records,virtual-key,analytics,bodies,limits]`, and `--only memory [--minutes 60] [--samples FILE]`: the gateway beside a bare proxy, in the same run.
 import { writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import { parseArgs } from 'node:util';
@@ -9,6 +9,7 @@ import { measureDeno } from './deno.ts';
 import { measureKeys } from './keys.ts';
 import { measureKill } from './kill.ts';
 import { measureLargeBodies } from './large-bodies.ts';
+import { measureLimits } from './limits.ts';
 import { measurePlan } from './plan.ts';
 import { measureVirtualKey } from './virtual-key.ts';
 import { measureRecords } from './records.ts';
@@ -41,6 +42,7 @@ const only = new Set(
     'virtual-key',
     'analytics',
     'bodies',
+    'limits',
   ],
 );
 const { quick } = values;
@@ -69,6 +71,7 @@ const records = only.has('records') ? await measureRecords(quick) : undefined;
 const virtualKey = only.has('virtual-key') ? await measureVirtualKey(quick) : undefined;
 const analytics = only.has('analytics') ? await measureAnalytics(quick) : undefined;
 const bodies = only.has('bodies') ? await measureLargeBodies() : undefined;
+const limits = only.has('limits') ? await measureLimits(quick) : undefined;
 // An hour: only when it is named.
 const memory = only.has('memory')
   ? await measureMemory({ minutes: Number(values.minutes), samplesFile: values.samples })
@@ -89,6 +92,7 @@ const result = {
   records,
   analytics,
   bodies,
+  limits,
   memory,
 };
 
@@ -218,6 +222,18 @@ if (bodies) {
     50,
   );
   verdict('MiB of memory at most', many.peak_mib, 1024);
+}
+if (limits) {
+  console.log('\na request that is counted in five windows and two budgets, admitted and settled:');
+  verdict('µs CPU in memory', limits.memory_us, 3);
+  if (limits.redis) {
+    verdict('µs CPU of the gateway with Redis', limits.redis.cpu_us, 25);
+    verdict('calls to Redis per admission', limits.redis.calls_per_admission, 1);
+    verdict('calls to Redis per settlement', limits.redis.calls_per_settlement, 1);
+  } else console.log(`none ${limits.redis_missing}: limits on Redis are not measured`);
+  console.log(`\n${limits.budgets} budgets in memory:`);
+  verdict('bytes per budget', limits.bytes_per_budget, 300);
+  verdict('CPU of an admission among them / among ten', limits.ratio_among_many, 1.2);
 }
 if (memory) {
   console.log(

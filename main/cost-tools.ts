@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { createPrices, pricedModelName } from '../adapters/pricing/genai-prices.ts';
+import { usePriceCopy } from '../adapters/pricing/price-data.ts';
 import { createLog } from '../adapters/telemetry/line-log.ts';
 import type { CostTools } from '../core/administration/cli/reconcile-command.ts';
 import { isServer } from './open-analytics.ts';
@@ -33,8 +34,12 @@ export function costTools(parts: ToolParts): CostTools {
             throw new Error(`There is no data folder ${data}. Name it (--data, WEIR_DATA).`);
           },
         },
-        (analytics, { prices }) =>
-          use({ analytics, nameModel: pricedModelName, prices: createPrices({ log, own: prices.models }) }),
+        async (analytics, { prices: { url, models } }) => {
+          const prices = createPrices({ log, own: models });
+          const edition = url === undefined ? undefined : await usePriceCopy(path.join(data, 'prices.json'));
+          if (edition !== undefined) prices.dataChanged(edition);
+          return use({ analytics, nameModel: pricedModelName, prices });
+        },
       );
     },
   };

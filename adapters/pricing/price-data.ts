@@ -30,6 +30,20 @@ interface PriceDataOptions {
   readonly changed: (edition: string) => void;
 }
 
+/**
+ * Uses the copy that a gateway has kept, where there is one, and returns its edition. For commands that run beside gateways or
+ * without them.
+ */
+export async function usePriceCopy(file: string): Promise<string | undefined> {
+  let text: string;
+  try {
+    text = await readFile(file, 'utf8');
+  } catch {
+    return undefined;
+  }
+  return takeData(text).edition;
+}
+
 /** Price data that follows an address. */
 export interface PriceData {
   /** From now on this is where it comes from; undefined: what is in use stays, until the next start. */
@@ -130,17 +144,25 @@ class FollowedPriceData implements PriceData {
     }
   }
 
-  /** Uses data from now on. Throws when it is none; what was used before stays in use. */
   #take(text: string): void {
-    const edition = sha256(text, 'base64url').slice(0, 12);
-    if (edition === this.#edition) return;
-    const data: unknown = JSON.parse(text);
-    if (!isData(data)) throw new Error('it is no price data: a list of providers with models was expected');
-    updatePrices(({ setProviderData }) => setProviderData(data));
+    if (editionOf(text) === this.#edition) return;
+    const { edition, providers } = takeData(text);
     this.#edition = edition;
     this.#options.changed(edition);
-    this.#options.log.info('Price data was read', { edition, providers: data.length });
+    this.#options.log.info('Price data was read', { edition, providers });
   }
+}
+
+function editionOf(text: string): string {
+  return sha256(text, 'base64url').slice(0, 12);
+}
+
+/** Uses data from now on. Throws when it is none; what was used before stays in use. */
+function takeData(text: string): { readonly edition: string; readonly providers: number } {
+  const data: unknown = JSON.parse(text);
+  if (!isData(data)) throw new Error('it is no price data: a list of providers with models was expected');
+  updatePrices(({ setProviderData }) => setProviderData(data));
+  return { edition: editionOf(text), providers: data.length };
 }
 
 function isData(value: unknown): value is Provider[] {

@@ -1,5 +1,5 @@
 import type { JournalTable } from './journal.ts';
-import type { Repricing } from './repricing.ts';
+import type { Repricing } from './prices.ts';
 import type { BodyRow, FeedbackRow, RequestRow } from './request-row.ts';
 
 /** What can be measured of requests over time. */

@@ -19,7 +19,7 @@ import type {
   Visibility,
 } from '../../core/ports/analytics.ts';
 import type { JournalTable } from '../../core/ports/journal.ts';
-import type { Repricing } from '../../core/ports/repricing.ts';
+import type { Repricing } from '../../core/ports/prices.ts';
 import type { BodyRow, FeedbackRow, RequestRow } from '../../core/ports/request-row.ts';
 import { inWindow, moments, visible } from './filter-sql.ts';
 import { costsByDay } from './costs-by-day.ts';

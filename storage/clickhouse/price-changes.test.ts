@@ -9,7 +9,7 @@ import {
   type PriceChange,
   type Repricing,
   type RequestPlace,
-} from '../../core/ports/repricing.ts';
+} from '../../core/ports/prices.ts';
 import type { RequestRow } from '../../core/ports/request-row.ts';
 import { days, manyRows } from '../../tests/conformance/analytics-many-rows.ts';
 import { ndjson } from '../../tests/conformance/analytics-rows.ts';

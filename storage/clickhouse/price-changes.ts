@@ -8,7 +8,7 @@ import type {
   RepricingTurn,
   UnpricedQuery,
   UnpricedRequest,
-} from '../../core/ports/repricing.ts';
+} from '../../core/ports/prices.ts';
 import { inWindow, moments } from './filter-sql.ts';
 import type { Select } from './select.ts';
 import { queryError } from './store-errors.ts';

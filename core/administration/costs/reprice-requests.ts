@@ -1,12 +1,12 @@
-import type { Prices } from '../../ports/prices.ts';
 import type { TimeWindow } from '../../ports/analytics.ts';
 import {
   mostPriceChanges,
   type PriceChange,
+  type Prices,
   type Repricing,
   type RequestPlace,
   type UnpricedRequest,
-} from '../../ports/repricing.ts';
+} from '../../ports/prices.ts';
 import { type ExactAmount, readAmount } from './exact-amount.ts';
 
 /** Which requests are to get a price. */

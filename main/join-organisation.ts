@@ -10,7 +10,7 @@ import type { Resources } from '../core/ports/resources.ts';
 import type { Identity, JoinedIds } from '../storage/identity/open-identity.ts';
 import type { Database } from '../storage/postgres/database.ts';
 
-/** What joining needs. */
+/** Options of joining. */
 interface JoinParts {
   readonly identity: Identity;
   readonly database: Database;

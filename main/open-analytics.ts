@@ -24,7 +24,7 @@ import {
 } from '../storage/embedded/start-chdb.ts';
 import { createNoAnalytics } from '../storage/none/no-analytics.ts';
 
-/** What `openAnalytics` needs. */
+/** Options of `openAnalytics`. */
 export interface AnalyticsOptions {
   readonly config: Pick<GatewayConfig, 'storage' | 'retention'>;
   /** The configuration's file: relative names in it are meant from there. */

@@ -9,7 +9,7 @@ import { s3Place } from '../storage/blobs/s3-client.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** What `openBlobs` needs. */
+/** Options of `openBlobs`. */
 interface BlobsOptions {
   readonly settings: ExportSettings;
   /** The data folder, absolute. */

@@ -21,7 +21,7 @@ import { openAlerts, type OpenedAlerts } from './open-alerts.ts';
 import { openBlobs } from './open-blobs.ts';
 import { openExports } from './open-exports.ts';
 
-/** What `openJobs` needs. */
+/** Options of `openJobs`. */
 interface JobsOptions {
   readonly config: Pick<GatewayConfig, 'storage' | 'exports' | 'security' | 'alerts'>;
   /** The data folder, absolute. */

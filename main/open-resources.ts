@@ -15,7 +15,7 @@ import { openDatabaseWhenReachable } from '../storage/postgres/waiting-database.
 /** Replicas that start for the first time at one moment bring the schema up to date one after the other. */
 const newFolderPatienceMs = 60_000;
 
-/** What `openResources` needs. */
+/** Options of `openResources`. */
 interface ResourcesOptions {
   readonly config: Pick<GatewayConfig, 'storage'>;
   /** The configuration's file: relative names in it are meant from there. */

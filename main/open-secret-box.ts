@@ -12,7 +12,7 @@ export function keyVariables(environment: Environment): KeyVariables {
   return { current: environment['WEIR_SECRET_KEY'], previous: environment['WEIR_SECRET_KEY_PREVIOUS'] };
 }
 
-/** What `openSecrets` needs. */
+/** Options of `openSecrets`. */
 interface SecretsOptions {
   readonly config: Pick<GatewayConfig, 'storage'>;
   /** The data folder, absolute; its lock is ours. */

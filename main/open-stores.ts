@@ -42,7 +42,7 @@ import { openAnalytics } from './open-analytics.ts';
 import { openJobs } from './open-jobs.ts';
 import { openResources } from './open-resources.ts';
 
-/** What `openStores` needs. */
+/** Options of `openStores`. */
 export interface StoresOptions {
   readonly config: Pick<
     GatewayConfig,

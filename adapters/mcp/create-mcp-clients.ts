@@ -180,7 +180,7 @@ function sharedNames(items: readonly Listed[]): ReadonlySet<string> {
   return shared;
 }
 
-/** What `createMcpClients` needs. */
+/** Options of `createMcpClients`. */
 export interface McpClientsOptions {
   readonly log: Log;
   readonly clock: Clock;

@@ -20,7 +20,7 @@ export interface PriceSource {
   readonly fetch: GuardedFetch;
 }
 
-/** What `openPriceData` needs. */
+/** Options of `openPriceData`. */
 interface PriceDataOptions {
   /** Keeps what was read last, so that a start without the address has it. */
   readonly file: string;

@@ -209,7 +209,7 @@ interface Gathering {
   readonly refused: (error: GatewayError) => void;
 }
 
-/** What a collector needs until the body is there or refused. */
+/** State of a collector until the body is there or refused. */
 interface Collecting extends Gathering {
   readonly deadline: Deadline;
   readonly chunks: Buffer[];

@@ -10,7 +10,7 @@ import { Worker } from 'node:worker_threads';
  */
 export const restartExitCode = 70;
 
-/** What the watchdog needs. */
+/** Options of the watchdog. */
 interface WatchdogOptions {
   /** The event loop may stand still for this long, in milliseconds. */
   readonly limitMs: number;

@@ -21,7 +21,7 @@ const maxAnswerBytes = 1_048_576;
 /** Longest vector, in numbers. */
 const maxDimensions = 16_384;
 
-/** What `createEmbeddings` needs. */
+/** Options of `createEmbeddings`. */
 interface EmbeddingsSetup {
   /** As `compileTargets` returns them. */
   readonly known: ReadonlyMap<string, KnownProvider>;

@@ -14,7 +14,7 @@ const answerTimeoutMs = 60_000;
 /** Of answers that are not files: lists have 1,000 names at the most. */
 const maxAnswerBytes = 4 * 1024 * 1024;
 
-/** What `S3Client` needs. */
+/** Options of `S3Client`. */
 export interface S3ClientOptions {
   readonly place: S3Place;
   readonly signer: S3Signer;

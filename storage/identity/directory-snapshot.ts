@@ -10,7 +10,7 @@ const format = 1;
 /** Characters of JSON in one sealed line, unless one row alone has more. */
 const lineLength = 256 * 1024;
 
-/** What `keepSnapshots` needs. */
+/** Options of `keepSnapshots`. */
 interface SnapshotsOptions {
   /** The data folder, absolute; its lock is ours. */
   readonly data: string;

@@ -88,7 +88,7 @@ const atOnce = 4;
 /** The wall clock may be set: it is looked at again so often. */
 const longestSleepMs = 60_000;
 
-/** What `openLocalJobs` needs. */
+/** Options of `openLocalJobs`. */
 interface LocalJobsOptions {
   /** Where jobs are kept; made when it is missing, used by this process alone. */
   readonly directory: string;

@@ -35,7 +35,7 @@ export function boundOn(disk: Disk, held: number, minFree?: number): number {
   return Math.floor(Math.max(room - reserved, Math.min(least, room / 2), 1));
 }
 
-/** What `followDisk` needs. */
+/** Options of `followDisk`. */
 interface DiskRoomParts {
   readonly bounds: Bounds;
   readonly disk: () => Promise<Disk>;

@@ -21,7 +21,7 @@ import { TableStream } from './table-stream.ts';
 
 const mebibyte = 1024 * 1024;
 
-/** What `openJournal` needs. */
+/** Options of `openJournal`. */
 export interface JournalOptions {
   /** Created when missing. Nobody else may use it: take the lock of the data folder first. */
   readonly directory: string;

@@ -120,7 +120,7 @@ function readKept(bytes: Buffer): { name: string; row: string } | undefined {
   }
 }
 
-/** What `replayRows` needs. */
+/** Options of `replayRows`. */
 export interface ReplayOptions {
   /** The journal's folder. Nobody else may use it: take the lock of the data folder first. */
   readonly directory: string;

@@ -11,7 +11,7 @@ const everyMs = 2000;
 /** Where the gateway of a data folder tells how its journal is. */
 export const statusFile = (data: string): string => path.join(data, 'journal-status.json');
 
-/** What `keepStatus` needs. */
+/** Options of `keepStatus`. */
 interface StatusParts {
   readonly file: string;
   readonly journal: Pick<Journal, 'state' | 'shedBy' | 'room' | 'lastError'>;

@@ -6,7 +6,7 @@ import { driverError, isAnswer, reasonOf, storeError, unavailable } from './data
 import type { Statements } from './database.ts';
 import { randomInt } from 'node:crypto';
 
-/** What `ChangeListener` needs. */
+/** Options of `ChangeListener`. */
 interface ChangeListenerOptions {
   /** A server to LISTEN on; undefined when this process is the only one that writes. */
   readonly connection: pg.ClientConfig | undefined;
@@ -100,7 +100,7 @@ export class ChangeListener {
   }
 }
 
-/** What `Connections` needs. */
+/** Options of `Connections`. */
 interface ConnectionsOptions {
   readonly settings: pg.PoolConfig;
   readonly log: Log;

@@ -63,7 +63,7 @@ function readableFrom(id: number, name: string, sql: string): number {
   throw new Error(`migration ${name} is marked "-- contract ${marked}": name a migration before this one`);
 }
 
-/** What `migrate` needs. */
+/** Options of `migrate`. */
 interface MigrateOptions {
   /** A connection that nobody else uses meanwhile. */
   readonly client: ClientBase;

@@ -17,7 +17,7 @@ export interface EmbeddedPlace {
   replace(): void;
 }
 
-/** What `openDatabase` needs. */
+/** Options of `openDatabase`. */
 export interface DatabaseOptions {
   readonly place: PostgresPlace | EmbeddedPlace;
   readonly log: Log;

@@ -25,7 +25,7 @@ const changesChannel = 'weir_changes';
 const mostRetries = 3;
 const retryPauseMs = 20;
 
-/** What `createResources` needs. */
+/** Options of `createResources`. */
 interface ResourcesOptions {
   /** Opened and migrated; closed with the resources. */
   readonly database: Database;

@@ -3,7 +3,7 @@ import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type { Database } from './database.ts';
 
-/** What `startVacuum` needs. */
+/** Options of `startVacuum`. */
 interface VacuumParts {
   /** The embedded engine: a server vacuums by itself. */
   readonly database: Pick<Database, 'query' | 'isBusy'>;

@@ -189,7 +189,7 @@ function attemptJson({ leaf, hedge, rules, target }: OfflineAttempt): object {
   };
 }
 
-/** What `runExplainCommand` needs from outside. */
+/** Outside dependencies of `runExplainCommand`. */
 export interface ExplainTools {
   /** The file that is named, or the usual one. */
   configFile(named: string | undefined): string;

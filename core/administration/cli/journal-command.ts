@@ -19,7 +19,7 @@ export interface ReplayPlace {
   readonly maxBytes: number;
 }
 
-/** What `runJournalCommand` needs from outside. Everything rejects with an error whose message is for the operator. */
+/** Outside dependencies of `runJournalCommand`. Everything rejects with an error whose message is for the operator. */
 export interface JournalTools {
   inventory(directory: string): Promise<JournalInventory>;
   /** What the gateway of a data folder last told of its journal; undefined when it told nothing. */

@@ -1,6 +1,6 @@
 import { featureVariables, type Feature } from '../../access/features.ts';
 
-/** What an operator needs to know when the gateway has started. */
+/** Facts of the message that tells the operator that the gateway has started. */
 export interface WelcomeFacts {
   readonly url: string;
   readonly config: string;

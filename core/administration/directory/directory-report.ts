@@ -4,7 +4,7 @@ import type { DirectoryStanding } from '../../ports/directory.ts';
 import type { Log } from '../../ports/log.ts';
 import type { Gauge, Metrics } from '../../ports/metrics.ts';
 
-/** What `DirectoryReport` needs. */
+/** Options of `DirectoryReport`. */
 interface DirectoryReportOptions {
   readonly log: Log;
   readonly clock: Clock;

@@ -36,7 +36,7 @@ const lookTimeoutMs = 60_000;
 /** The store remembers removals for a day; who was away for longer than this reads everything again. */
 const forgetsAfterMs = 12 * 3_600_000;
 
-/** What `createDirectory` needs. */
+/** Options of `createDirectory`. */
 interface DirectoryOptions {
   /** Runs once, before the default records are made and anything is read from the store. Default: nothing. */
   readonly prepareStore?: () => Promise<void>;

@@ -71,7 +71,7 @@ export function restoreRows(rows: Iterable<unknown>, { keys, organisations }: Kn
   }
 }
 
-/** What `SnapshotKeeper` needs. */
+/** Options of `SnapshotKeeper`. */
 interface SnapshotKeeperOptions {
   readonly snapshots: DirectorySnapshots;
   readonly clock: Clock;

@@ -292,7 +292,7 @@ export class BreakerAttempt {
   }
 }
 
-/** What `Breakers` needs. */
+/** Options of `Breakers`. */
 interface BreakersOptions {
   readonly counters: Counters;
   readonly clock: Clock;

@@ -11,6 +11,13 @@ const dayMs = 86_400_000;
 const firstMonday = 4 * dayMs;
 const forEver: BudgetPeriod = { start: 0, end: undefined };
 
+type PeriodAt = (at: number) => BudgetPeriod;
+
+/** Most budgets have one of these: they share it, and what it remembers. */
+const always: PeriodAt = () => forEver;
+const calendarWeeks = remembered(equal(firstMonday, 7 * dayMs));
+const calendarMonths = remembered(months(0));
+
 /**
  * The periods of a usage limit. `weekly` begins on Mondays and `monthly` on the first, at 00:00 UTC; so many days count
  * from `createdAt`. Where the limit says when it begins anew for the first time, that moment takes their place, and the
@@ -19,20 +26,27 @@ const forEver: BudgetPeriod = { start: 0, end: undefined };
 export function budgetPeriod(
   limit: Pick<UsageLimit, 'periodicReset' | 'periodicResetDays' | 'nextResetAt'>,
   createdAt: number,
-): (at: number) => BudgetPeriod {
+): PeriodAt {
   const { periodicReset, periodicResetDays: days, nextResetAt: anchor } = limit;
-  const of = (): ((at: number) => BudgetPeriod) | undefined => {
-    if (periodicReset === 'monthly') return months(anchor ?? 0);
-    if (periodicReset === 'weekly') return equal(anchor ?? firstMonday, 7 * dayMs);
-    return days === undefined ? undefined : equal(anchor ?? createdAt, days * dayMs);
-  };
-  const periods = of();
-  if (anchor === undefined) return remembered(periods ?? (() => forEver));
-  const after = periods ?? ((): BudgetPeriod => ({ start: anchor, end: undefined }));
+  if (anchor === undefined) {
+    if (periodicReset === 'monthly') return calendarMonths;
+    if (periodicReset === 'weekly') return calendarWeeks;
+    return days === undefined ? always : remembered(equal(createdAt, days * dayMs));
+  }
+  const after = periodsBehind(anchor, limit);
   return remembered((at) => (at < anchor ? { start: 0, end: anchor } : after(at)));
 }
 
-function equal(anchor: number, lengthMs: number): (at: number) => BudgetPeriod {
+function periodsBehind(
+  anchor: number,
+  { periodicReset, periodicResetDays: days }: Pick<UsageLimit, 'periodicReset' | 'periodicResetDays'>,
+): PeriodAt {
+  if (periodicReset === 'monthly') return months(anchor);
+  if (periodicReset === 'weekly') return equal(anchor, 7 * dayMs);
+  return days === undefined ? () => ({ start: anchor, end: undefined }) : equal(anchor, days * dayMs);
+}
+
+function equal(anchor: number, lengthMs: number): PeriodAt {
   return (at) => {
     const start = anchor + Math.floor((at - anchor) / lengthMs) * lengthMs;
     return { start, end: start + lengthMs };
@@ -40,7 +54,7 @@ function equal(anchor: number, lengthMs: number): (at: number) => BudgetPeriod {
 }
 
 /** Months behind a moment: on its day of the month, or on the last day of a shorter month. */
-function months(anchor: number): (at: number) => BudgetPeriod {
+function months(anchor: number): PeriodAt {
   const first = new Date(anchor);
   const after = (count: number): number => {
     const month = first.getUTCMonth() + count;
@@ -58,7 +72,7 @@ function months(anchor: number): (at: number) => BudgetPeriod {
 }
 
 /** A period is asked for with every request, and changes a few times a year. */
-function remembered(periodAt: (at: number) => BudgetPeriod): (at: number) => BudgetPeriod {
+function remembered(periodAt: PeriodAt): PeriodAt {
   let known: BudgetPeriod | undefined;
   return (at) => {
     if (known !== undefined && at >= known.start && (known.end === undefined || at < known.end)) return known;

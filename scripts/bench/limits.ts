@@ -29,7 +29,10 @@ export interface LimitFigures {
   /** Why they are not measured on a server; false where they are. */
   readonly redis_missing: string | false;
   readonly budgets: number;
+  /** Living objects, beside the charges that keys hold. */
   readonly bytes_per_budget: number;
+  /** The same with those: its name, its limit, its subject. */
+  readonly bytes_with_names: number;
   /** CPU among so many budgets, beside that among ten. */
   readonly ratio_among_many: number;
 }
@@ -41,9 +44,10 @@ interface RedisFigures {
   readonly calls_per_settlement: number;
 }
 
-const enough = 1_000_000_000;
+const enough = 4_000_000_000;
 const expectedTokens = 500;
-const used = { cost: 0.0015, tokens: 320, requests: 1 };
+/** So dear that billionths of a dollar are no small integers, as after some requests. */
+const used = { cost: 3, tokens: 320, requests: 1 };
 const write = (text: string): void => void process.stderr.write(text);
 const log = createLog({ level: 'warn', format: 'text', write, clock });
 
@@ -56,7 +60,8 @@ export async function measureLimits(quick: boolean): Promise<LimitFigures> {
     redis: redisMissing === false ? await measureOnRedis(rounds, quick ? 10_000 : 40_000) : undefined,
     redis_missing: redisMissing,
     budgets,
-    bytes_per_budget: bytesPerBudget(budgets),
+    bytes_per_budget: bytesPerBudget(budgets, true),
+    bytes_with_names: bytesPerBudget(budgets, false),
     ratio_among_many: ratioAmong(budgets, rounds),
   };
 }
@@ -239,22 +244,27 @@ function budgetSource(organisationId: string): LimitCharges {
   return charges;
 }
 
-/** What stays of a budget that was used once, when its key has gone from memory. */
-function bytesPerBudget(count: number): number {
+/** What so many budgets take that are used once, each: with what names them, or beside it while their keys hold that. */
+function bytesPerBudget(count: number, isNamedByKeys: boolean): number {
   const { limiter, counters } = openMemory();
   const organisationId = anId();
-  const admit = (): void => admitNow(limiter, () => budgetSource(organisationId));
+  const make = (): LimitCharges => budgetSource(organisationId);
+  const keys = isNamedByKeys ? Array.from({ length: count }, make) : [];
   // What a first budget needs is there already.
-  for (let run = 0; run < 1000; run++) admit();
-  collectGarbage();
-  const before = process.memoryUsage().heapUsed;
-  for (let run = 0; run < count; run++) admit();
-  collectGarbage();
-  const bytes = process.memoryUsage().heapUsed - before;
-  // It is in use until here.
-  admit();
+  for (let run = 0; run < 1000; run++) admitNow(limiter, make);
+  const before = livingBytes();
+  for (let run = 0; run < count; run++) admitNow(limiter, () => keys[run] ?? make());
+  const bytes = livingBytes() - before;
+  // Both are in use until here.
+  admitNow(limiter, () => keys[0] ?? make());
   counters.close();
   return bytes / count;
+}
+
+function livingBytes(): number {
+  collectGarbage();
+  collectGarbage();
+  return process.memoryUsage().heapUsed;
 }
 
 /** Requests of ten keys among so many that have a budget, beside those of ten keys alone, in turns. */

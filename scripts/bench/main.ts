@@ -232,7 +232,11 @@ if (limits) {
     verdict('calls to Redis per settlement', limits.redis.calls_per_settlement, 1);
   } else console.log(`none ${limits.redis_missing}: limits on Redis are not measured`);
   console.log(`\n${limits.budgets} budgets in memory:`);
-  verdict('bytes per budget', limits.bytes_per_budget, 300);
+  verdict(
+    `bytes per budget (${limits.bytes_with_names.toFixed(0)} with its name, limit and subject, which a key holds)`,
+    limits.bytes_per_budget,
+    300,
+  );
   verdict('CPU of an admission among them / among ten', limits.ratio_among_many, 1.2);
 }
 if (memory) {

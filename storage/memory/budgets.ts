@@ -9,6 +9,7 @@ import {
   shownUnits,
   type UsageDelta,
   type UsageLedger,
+  type UsageRow,
   type UsageAlerts,
   type UsageCrossing,
   wholeUnits,
@@ -21,6 +22,8 @@ const syncMs = 1000;
 const learning = 0.2;
 /** Deltas that one exchange takes. */
 const mostAtOnce = 5000;
+
+const nothingTold: UsageRow['claimed'] = { threshold: '', exhausted: '' };
 
 /** What is counted of one budget. Whole units. */
 class Count implements BudgetCount {
@@ -41,7 +44,7 @@ class Count implements BudgetCount {
   /** The last budget that was counted here: its limits are those that alerts are about. Set before a crossing is noted. */
   budget: Budget | undefined;
   /** The last crossings that were told here, or claimed somewhere: their marks. */
-  readonly told = { threshold: '', exhausted: '' };
+  told: UsageRow['claimed'] = nothingTold;
 
   constructor(key: string, organisationId: string) {
     this.key = key;
@@ -66,6 +69,13 @@ class Count implements BudgetCount {
     if (budget?.unit === 'requests') return 1;
     if (usual > 0) return Math.ceil(usual);
     return budget?.unit === 'tokens' ? wholeUnits(tokens, 'tokens') : 0;
+  }
+
+  /** Others have claimed these. */
+  hear(claimed: UsageRow['claimed']): void {
+    const threshold = this.told.threshold || claimed.threshold;
+    const exhausted = this.told.exhausted || claimed.exhausted;
+    if (threshold !== '' || exhausted !== '') this.told = { threshold, exhausted };
   }
 
   learn(epoch: number, used: number): void {
@@ -315,8 +325,7 @@ class MemoryBudgets implements CountedBudgets {
       for (const { key, organisationId, epoch, used, claimed } of rows) {
         let count = this.#counts.get(key);
         if (count === undefined) this.#counts.set(key, (count = new Count(key, organisationId)));
-        count.told.threshold ||= claimed.threshold;
-        count.told.exhausted ||= claimed.exhausted;
+        count.hear(claimed);
         count.beginAt(epoch);
         if (count.epoch !== epoch) continue;
         // What was counted here meanwhile is not in the row.
@@ -345,7 +354,7 @@ class MemoryBudgets implements CountedBudgets {
 
   #tell(count: Count, kind: UsageCrossing['kind'], mark: string): void {
     if (count.told[kind] === mark) return;
-    count.told[kind] = mark;
+    count.told = { ...count.told, [kind]: mark };
     const budget = count.budget as Budget;
     const { organisationId, subject, unit, limit, threshold } = budget;
     const { workspaceId, emails, ...named } = subject;

@@ -1,5 +1,11 @@
 import { randomBytes } from 'node:crypto';
-import { type Budget, type BudgetAmounts, type LocalBudgets, wholeUnits } from '../../core/ports/budgets.ts';
+import {
+  type Budget,
+  type BudgetAmounts,
+  type BudgetCount,
+  type LocalBudgets,
+  wholeUnits,
+} from '../../core/ports/budgets.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { EncodedCommand } from './encoded-command.ts';
 import { budgetKey } from './limit-commands.ts';
@@ -77,10 +83,9 @@ export class BudgetSessions {
     return this.#options.isOnlyStore === true;
   }
 
-  /** What is known here of a budget. */
-  known(budget: Budget): { readonly epoch: number; readonly used: number } {
-    const { epoch, used } = this.#options.budgets.countOf(budget);
-    return { epoch, used };
+  /** What is known here of a budget: it goes on changing. */
+  known(budget: Budget): BudgetCount {
+    return this.#options.budgets.countOf(budget);
   }
 
   /** The present session, which what is sent next belongs to. */
@@ -196,13 +201,10 @@ export class BudgetSessions {
   }
 
   #tellCertain(organisation: Organisation): void {
-    const told = [...organisation.certain.values()].map(({ budget, reserved }) => ({
-      key: budget.key,
-      ...this.known(budget),
-      added: 0,
-      amount: 0,
-      certain: reserved,
-    }));
+    const told = [...organisation.certain.values()].map(({ budget, reserved }) => {
+      const { epoch, used } = this.known(budget);
+      return { key: budget.key, epoch, used, added: 0, amount: 0, certain: reserved };
+    });
     this.#tellAll(organisation, told, true);
   }
 

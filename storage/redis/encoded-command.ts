@@ -22,7 +22,8 @@ export function encodeParts(parts: readonly (string | number)[]): string {
   let text = '';
   for (const part of parts) {
     const value = String(part);
-    text += `$${Buffer.byteLength(value)}\r\n${value}\r\n`;
+    const bytes = typeof part === 'number' ? value.length : Buffer.byteLength(value);
+    text += `$${bytes}\r\n${value}\r\n`;
   }
   return text;
 }

@@ -31,24 +31,49 @@ export function checkLengths(windows: readonly Window[]): void {
   }
 }
 
-/** What a call begins with that runs a script with so many more parts, the number of keys among them. */
-export function headOf(parts: number): string {
-  return encodeCount(parts + 2);
+/** What calls of one script have in common. */
+export interface FixedCall {
+  readonly script: Script;
+  readonly head: string;
+  /** The call as far as it does not change. */
+  readonly bytes: Buffer;
+  /** Where in it the parts behind the script's name begin. */
+  readonly partsAt: number;
 }
 
-/** Runs a script. `head` is that of `headOf`, `rest` all parts behind the name of the script, encoded. */
-export function runScript({ sha1, source }: Script, head: string, rest: string): EncodedCommand {
+/** Calls of a script with these parts behind its name, and so many more that change. */
+export function fixedCall(script: Script, parts: readonly (string | number)[], varying: number): FixedCall {
+  const head = encodeCount(2 + parts.length + varying);
+  const name = head + encodeParts(['EVALSHA', script.sha1]);
+  return { script, head, bytes: Buffer.from(name + encodeParts(parts)), partsAt: name.length };
+}
+
+/** The call with what changes: numbers and empty texts. */
+export function runFixed(fixed: FixedCall, varying: readonly (number | '')[]): EncodedCommand {
+  const rest = encodeParts(varying);
+  const at = fixed.bytes.length;
+  const bytes = Buffer.allocUnsafe(at + rest.length);
+  fixed.bytes.copy(bytes);
+  bytes.write(rest, at, 'latin1');
   return {
     name: 'evalsha',
-    bytes: Buffer.from(head + encodeParts(['EVALSHA', sha1]) + rest),
+    bytes,
     // The server has forgotten its scripts (a restart, SCRIPT FLUSH): nothing was run.
-    instead: ({ message }) =>
-      message.startsWith('NOSCRIPT')
-        ? { name: 'eval', bytes: head + encodeParts(['EVAL', source]) + rest }
-        : undefined,
+    instead: ({ message }) => (message.startsWith('NOSCRIPT') ? wholeCall(fixed, rest) : undefined),
   };
 }
 
+function wholeCall({ script, head, bytes, partsAt }: FixedCall, rest: string): EncodedCommand {
+  const parts = bytes.toString('utf8', partsAt);
+  return { name: 'eval', bytes: head + encodeParts(['EVAL', script.source]) + parts + rest };
+}
+
+/** Runs a script once, with these parts behind its name. */
+export function runScript(script: Script, parts: readonly (string | number)[]): EncodedCommand {
+  return runFixed(fixedCall(script, parts, 0), none);
+}
+
+const none: readonly never[] = [];
 const space = 0x20;
 const zero = 0x30;
 

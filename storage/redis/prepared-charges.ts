@@ -1,13 +1,15 @@
 import { type Budget, wholeUnits } from '../../core/ports/budgets.ts';
 import type { Charges, Window, WindowRefusal } from '../../core/ports/counters.ts';
-import { type EncodedCommand, encodeParts } from './encoded-command.ts';
+import type { EncodedCommand } from './encoded-command.ts';
 import {
   budgetKey,
   checkLengths,
+  fixedCall,
+  type FixedCall,
   gatewaysKey,
-  headOf,
   type Numbers,
   presenceKey,
+  runFixed,
   runScript,
   windowKey,
 } from './limit-commands.ts';
@@ -64,8 +66,8 @@ export class PreparedCharges {
   /** Whose the budgets are; undefined without budgets. */
   readonly organisation: string | undefined;
   readonly #place: Omit<Place, 'organisationId'>;
-  #admit: Encoded | undefined;
-  #settle: Encoded | undefined;
+  #admit: FixedCall | undefined;
+  #settle: FixedCall | undefined;
   #usual: EncodedCommand | undefined;
   #share: { readonly replicas: number; readonly charges: Charges } | undefined;
 
@@ -103,22 +105,21 @@ export class PreparedCharges {
     // Where only requests are counted, it is the same each time.
     const isUsual = now === undefined && !this.isSettled;
     if (isUsual && this.#usual !== undefined) return this.#usual;
-    const varying: (string | number)[] = [tokens, now ?? ''];
+    const varying: (number | '')[] = [tokens, now ?? ''];
     if (session !== undefined) varying.push(session);
     for (const { amount, epoch, used, certain } of positions) varying.push(amount, epoch, used, certain);
-    const { head, text } = (this.#admit ??= this.#encodeAdmit(varying.length));
-    const command = runScript(admitScript, head, text + encodeParts(varying));
+    const command = runFixed((this.#admit ??= this.#admitCall(varying.length)), varying);
     if (isUsual) this.#usual = command;
     return command;
   }
 
   /** Counts what it has used. */
   settle({ delta, now, session, positions }: SettleCall): EncodedCommand {
-    const varying: (string | number)[] = [delta, now ?? ''];
+    const varying: (number | '')[] = [delta, now ?? ''];
     if (session !== undefined) varying.push(session, 1);
-    for (const position of positions) varying.push(...settled(position));
-    const { head, text } = (this.#settle ??= this.#encodeSettle(varying.length));
-    return runScript(settleScript, head, text + encodeParts(varying));
+    for (const { epoch, used, added, amount, certain } of positions)
+      varying.push(epoch, used, added, amount, certain);
+    return runFixed((this.#settle ??= this.#settleCall(varying.length)), varying);
   }
 
   /** Gives back what a request took of those windows that take one. Undefined without any. */
@@ -132,7 +133,7 @@ export class PreparedCharges {
       -1,
       now ?? '',
     ];
-    return runScript(adjustScript, headOf(parts.length), encodeParts(parts));
+    return runScript(adjustScript, parts);
   }
 
   /** The same windows with the share of one of so many gateways, at least 1. Budgets are as they are. */
@@ -164,26 +165,28 @@ export class PreparedCharges {
     return { isAdmitted: false, list, index, window };
   }
 
-  #encodeAdmit(varying: number): Encoded {
+  #admitCall(varying: number): FixedCall {
     const windows = [...this.#requests, ...this.#tokens];
-    return encoded(varying, [
+    const parts = [
       ...this.#keys(windows),
       windows.length,
       this.#requests.length,
       ...windows.flatMap(({ limit, windowMs }) => [limit, windowMs]),
       ...this.budgets.map(({ limit, unit }) => wholeUnits(limit, unit)),
       ...this.#kept(),
-    ]);
+    ];
+    return fixedCall(admitScript, parts, varying);
   }
 
-  #encodeSettle(varying: number): Encoded {
+  #settleCall(varying: number): FixedCall {
     const windows = this.#tokens;
-    return encoded(varying, [
+    const parts = [
       ...this.#keys(windows),
       windows.length,
       ...windows.map(({ windowMs }) => windowMs),
       ...this.#kept(),
-    ]);
+    ];
+    return fixedCall(settleScript, parts, varying);
   }
 
   /** How many keys there are, and which. */
@@ -204,7 +207,7 @@ export class PreparedCharges {
 /** Tells the server that a gateway is there, or that it leaves. */
 export function presenceCommand(gateway: string, now: number | undefined, isLeaving = false): EncodedCommand {
   const parts = [1, presenceKey, gateway, now ?? '', isLeaving ? 'leaves' : ''];
-  return runScript(presenceScript, headOf(parts.length), encodeParts(parts));
+  return runScript(presenceScript, parts);
 }
 
 /** Tells the server what is known of budgets. `isEntered`: with it the session begins for the gateway. */
@@ -224,21 +227,7 @@ export function tellCommand(
     ...keys,
     ...[0, gateway, keepMs],
     ...[0, now ?? '', session, isEntered ? 1 : 0],
-    ...positions.flatMap(settled),
+    ...positions.flatMap(({ epoch, used, added, amount, certain }) => [epoch, used, added, amount, certain]),
   ];
-  return runScript(settleScript, headOf(parts.length), encodeParts(parts));
-}
-
-function settled({ epoch, used, added, amount, certain }: BudgetPosition): readonly number[] {
-  return [epoch, used, added, amount, certain];
-}
-
-/** The part of a call that does not change. */
-interface Encoded {
-  readonly head: string;
-  readonly text: string;
-}
-
-function encoded(varying: number, parts: readonly (string | number)[]): Encoded {
-  return { head: headOf(parts.length + varying), text: encodeParts(parts) };
+  return runScript(settleScript, parts);
 }

@@ -1,6 +1,6 @@
 import type { Counters, Decision, OnStoreFailure, Window } from '../../core/ports/counters.ts';
-import { type EncodedCommand, encodeParts, type RedisReply } from './encoded-command.ts';
-import { checkLengths, headOf, Numbers, runScript, windowKey } from './limit-commands.ts';
+import type { EncodedCommand, RedisReply } from './encoded-command.ts';
+import { checkLengths, fixedCall, type FixedCall, Numbers, runFixed, windowKey } from './limit-commands.ts';
 import { adjustScript, type Script, takeScript } from './limit-scripts.ts';
 import type { RedisCallOptions, RedisConnection } from './redis-connection.ts';
 import { WithoutStore } from './without-store.ts';
@@ -111,24 +111,17 @@ class RedisCounters implements Counters {
   }
 }
 
-/** Parts of a call beside those of its windows: number of keys, amount and time. */
-const otherParts = 3;
 /** Requests are counted one by one. */
 const usualAmount = 1;
 
 /** What is sent for a list of windows. */
 class Prepared {
-  readonly #head: string;
-  readonly #windows: string;
+  readonly #windows: readonly Window[];
+  readonly #calls = new Map<Script, FixedCall>();
   #usual: EncodedCommand | undefined;
 
   constructor(windows: readonly Window[]) {
-    this.#head = headOf(otherParts + 3 * windows.length);
-    this.#windows = encodeParts([
-      windows.length,
-      ...windows.map(windowKey),
-      ...windows.flatMap(({ limit, windowMs }) => [limit, windowMs]),
-    ]);
+    this.#windows = windows;
   }
 
   /** Runs the script with an amount, at a time (default: the server's). */
@@ -139,8 +132,20 @@ class Prepared {
   }
 
   #make(script: Script, amount: number, now: number | undefined): EncodedCommand {
-    return runScript(script, this.#head, this.#windows + encodeParts([amount, now ?? '']));
+    let call = this.#calls.get(script);
+    if (call === undefined) this.#calls.set(script, (call = callFor(script, this.#windows)));
+    return runFixed(call, [amount, now ?? '']);
   }
+}
+
+function callFor(script: Script, windows: readonly Window[]): FixedCall {
+  const parts = [
+    windows.length,
+    ...windows.map(windowKey),
+    ...windows.flatMap(({ limit, windowMs }) => [limit, windowMs]),
+  ];
+  // The amount and the time change.
+  return fixedCall(script, parts, 2);
 }
 
 function nothing(): void {

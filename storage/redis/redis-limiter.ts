@@ -103,11 +103,10 @@ class OwnedLimiter implements RedisLimiter {
     const now = this.#options.now?.();
     if (organisation === undefined) return prepared.admit({ tokens, now });
     const session = this.#sessions.enter(organisation);
-    const positions = budgets.map((budget, index) => ({
-      ...this.#sessions.known(budget),
-      amount: amounts[index] as number,
-      certain: this.#sessions.certainOf(budget),
-    }));
+    const positions = budgets.map((budget, index) => {
+      const { epoch, used } = this.#sessions.known(budget);
+      return { epoch, used, amount: amounts[index] as number, certain: this.#sessions.certainOf(budget) };
+    });
     return prepared.admit({ tokens, now, session, positions });
   }
 
@@ -175,12 +174,16 @@ class OwnedLimiter implements RedisLimiter {
     const { organisation, budgets } = prepared;
     // Before the use is known here: a new session tells it, and it must not count twice.
     const session = organisation === undefined ? undefined : this.#sessions.enter(organisation);
-    const positions: BudgetPosition[] = budgets.map((budget, index) => ({
-      ...this.#sessions.known(budget),
-      added: Math.max(0, wholeUnits(used[budget.unit], budget.unit)),
-      amount: taken.amounts[index] as number,
-      certain: 0,
-    }));
+    const positions: BudgetPosition[] = budgets.map((budget, index) => {
+      const known = this.#sessions.known(budget);
+      return {
+        epoch: known.epoch,
+        used: known.used,
+        added: Math.max(0, wholeUnits(used[budget.unit], budget.unit)),
+        amount: taken.amounts[index] as number,
+        certain: 0,
+      };
+    });
     void held?.settle(used);
     this.#sessions.release(budgets, positions);
     const settlement = { delta: difference(taken, used), session, positions };
@@ -191,13 +194,17 @@ class OwnedLimiter implements RedisLimiter {
   settleLate(prepared: PreparedCharges, taken: Taken, used: BudgetAmounts, isRefused: boolean): void {
     const { organisation, budgets } = prepared;
     const session = organisation === undefined ? undefined : this.#sessions.enter(organisation);
-    const positions = budgets.map((budget, index) => ({
-      ...this.#sessions.known(budget),
-      // What the request used is among what is known here.
-      added: 0,
-      amount: taken.amounts[index] as number,
-      certain: this.#sessions.certainOf(budget),
-    }));
+    const positions = budgets.map((budget, index) => {
+      const known = this.#sessions.known(budget);
+      return {
+        epoch: known.epoch,
+        used: known.used,
+        // What the request used is among what is known here.
+        added: 0,
+        amount: taken.amounts[index] as number,
+        certain: this.#sessions.certainOf(budget),
+      };
+    });
     void this.#sendSettlement(prepared, { delta: difference(taken, used), session, positions });
     const command = isRefused ? prepared.giveBackRequests(this.#options.now?.()) : undefined;
     if (command !== undefined) void this.#sessions.tell(command);

@@ -39,7 +39,11 @@ const plugins = [
 
 describe('configJsonSchema', () => {
   const schema = configJsonSchema(plugins);
-  const ajv = new Ajv2020({ strictSchema: true, allErrors: true, formats: { date: true, 'date-time': true, uri: true } });
+  const ajv = new Ajv2020({
+    strictSchema: true,
+    allErrors: true,
+    formats: { date: true, 'date-time': true, uri: true },
+  });
   const validate = ajv.compile(schema);
   const file = (entry: string, more = ''): unknown =>
     parse(`version: 1\n${more}\npipelines: [{ name: a, match: { path: / }, plugins: [${entry}] }]`);

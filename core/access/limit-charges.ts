@@ -161,7 +161,7 @@ export class LargerCharges {
     }
     this.#remembered += 1;
     let larger = this.#larger.get(charges);
-    if (larger === undefined) this.#larger.set(charges, (larger = new Map()));
+    if (larger === undefined) this.#larger.set(charges, (larger = new Map<Window | Budget, LimitCharges>()));
     const made = new LimitCharges();
     made.addAll(charges);
     larger.set(by, made);

@@ -63,7 +63,7 @@ function help({ topic, problem }: Extract<Command, { name: 'help' }>): number {
   return problem === undefined ? 0 : 2;
 }
 
-// Who reads our output may leave (`weir start 2>&1 | head`). That is no reason to end, and an error that is reported
+// A reader of our output may leave (`weir start 2>&1 | head`). That is no reason to end, and an error that is reported
 // where nobody reads would raise the next one, without end.
 for (const output of [process.stdout, process.stderr]) output.on('error', () => undefined);
 writePrivately();

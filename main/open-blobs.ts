@@ -27,7 +27,7 @@ export async function openBlobs({ settings, data, environment, clock }: BlobsOpt
   }
   const keys = keysOf(settings, environment);
   const signer = new SigV4Signer({ keys, region, service: 's3' });
-  // Who keeps files on a disk loads no client.
+  // A gateway that keeps files on a disk loads no client.
   const { createS3Blobs } = await import('../storage/blobs/s3-blobs.ts');
   return createS3Blobs({
     place: s3Place(settings),

@@ -100,7 +100,7 @@ async function openQueue({
     const jobs = await openLocalJobs({ directory: path.join(data, 'jobs'), log, clock, metrics });
     return { jobs, dependencies: [] };
   }
-  // Who needs no server loads no client.
+  // A gateway that needs no server loads no client.
   const { openBullmqJobs } = await import('../storage/redis/bullmq-jobs.ts');
   const jobs = openBullmqJobs({ url, log, clock, metrics });
   return { jobs, dependencies: [{ name: 'redis (jobs)', check: () => jobs.ping() }] };

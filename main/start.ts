@@ -58,7 +58,7 @@ interface Beginning {
   readonly drainDelayMs: number;
 }
 
-/** Whoever stops it with Ctrl-C has no balancer in front of it, and waits for the end. */
+/** A person who stops it with Ctrl-C has no balancer in front of it, and waits for the end. */
 function isOnTerminal(): boolean {
   return process.stdin.isTTY || process.stdout.isTTY;
 }

@@ -121,7 +121,7 @@ export class TokenCache<T> {
       throw error;
     });
     if (leftMs <= Math.min(retireBeforeMs, held.lifetimeMs / 10)) return kept;
-    // Nobody waits for this renewal; the next one that has to will see its failure.
+    // No request waits for this renewal; the next one that has to wait sees its failure.
     kept.catch(() => undefined);
     return held.value;
   }

@@ -4,7 +4,7 @@ export interface StreamPayload {
   readonly event: string;
   /** The text to parse, as it stood in the stream. Empty beside `error`. */
   readonly data: string;
-  /** AWS's `:message-type`; absent in the other framings. Whatever is not `event` is the provider's error. */
+  /** AWS's `:message-type`; absent in the other framings. Every other value than `event` is the provider's error. */
   readonly messageType?: 'event' | 'exception' | 'error';
   /**
    * The framing itself is broken (a wrong checksum, something cut off or too long), and this says how. It is the last

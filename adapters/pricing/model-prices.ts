@@ -83,7 +83,7 @@ export function findModelPrices(provider: string, model: string): ModelPrices | 
     applies: applies(entry.constraint),
     list: priceList(entry.prices, id),
   }));
-  // Whatever the first one's own condition is, it holds where no other does.
+  // The first one holds where no other does, whatever its own condition says.
   return compiled.map((entry, index) => (index === 0 ? { ...entry, applies: always } : entry));
 }
 

@@ -50,7 +50,7 @@ export class HeldSecret {
     const renewed = this.#renew(read);
     const mayStay = age < retireAfterMs || (this.#failure?.isAway === true && age < keepAfterMs);
     if (!mayStay) return renewed;
-    // Nobody waits for it; who has to, next time, sees its failure.
+    // No request waits for it; the next one that has to wait sees its failure.
     renewed.catch(() => undefined);
     return value;
   }

@@ -39,8 +39,7 @@ export const Exports = Type.Object(
         default: 60,
         minimum: 1,
         maximum: 10_080,
-        description:
-          'How long a link to a file opens. Whoever has the link can fetch the file without a key.',
+        description: 'How long a link to a file opens. The file can be fetched by the link without a key.',
       }),
     ),
     denied_fields: Type.Optional(

@@ -116,7 +116,7 @@ export class StreamedBody extends Readable {
     this.message = message;
     this.idleTimeoutMs = limits.idleTimeoutMs;
     this.pace = new BodyPace(limits);
-    // Whoever reads it hears of the failure; when nobody does any more, it is of no interest.
+    // A reader hears of the failure; without a reader it does not matter.
     this.on('error', () => undefined);
     message.on('close', this.onClose);
   }

@@ -113,7 +113,7 @@ export class UpgradeRelay {
       return;
     }
     this.linger();
-    // Nobody is there any more to take what it would still say.
+    // The other side has gone: the rest has no receiver.
     other.resume();
     if (other.writableFinished) other.destroy();
     else other.end(() => other.destroy());

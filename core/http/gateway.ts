@@ -135,7 +135,7 @@ export class Gateway {
     atTurnEnd({ run: () => this.take(request, response, arrival, expectsContinue, undefined) });
   }
 
-  /** Handles a request for WebSocket. Whatever is not switched is answered in HTTP, and its connection closed. */
+  /** Handles a request for WebSocket. A request that is not switched is answered in HTTP, and its connection is closed. */
   handleUpgrade(request: IncomingMessage, upgrade: ClientUpgrade): void {
     readUpgradeProtocols(request, this.setup.server);
     const arrival = this.arrive(request, upgrade.response);

@@ -20,7 +20,7 @@ interface OrganisationCheck {
   readonly source: ConfigSource;
 }
 
-/** Who writes the file may give every scope. */
+/** The author of the file may give every scope. */
 const operator: KeyRecord = {
   id: '',
   name: '',

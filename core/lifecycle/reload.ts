@@ -53,7 +53,7 @@ interface FailedAttempt {
 
 /**
  * Holds the generation that serves, and replaces it: builds the whole next one, starts it, swaps one reference,
- * then retires the old one when its last request has settled. Whatever fails leaves the old one serving.
+ * then retires the old one when its last request has settled. After any failure the old one goes on serving.
  */
 export class Reloader<C> {
   readonly #options: ReloaderOptions<C>;

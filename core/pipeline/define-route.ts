@@ -60,7 +60,7 @@ export interface RouteDefinition {
   readonly feature?: Feature;
   /**
    * For routes whose callers have no service key: finds out, from the credential in the validated body (of a route that
-   * takes none, in the query), who is calling. Throws `key_invalid` for strangers. Whom it names must hold the scope, like everybody.
+   * takes none, in the query), who is calling. Throws `key_invalid` for strangers. The caller that it names must hold the scope, as every caller must.
    */
   identify?(credentials: unknown, read: RouteInput<unknown, unknown, unknown>['read']): Promise<KeyRecord>;
   /** The audit action, or null with a reason in a comment for routes that change nothing. */

@@ -210,7 +210,7 @@ class StreamDelivery implements StreamTarget, RefusalPlace {
     this.finish(this.status, error);
   }
 
-  /** Nobody reads on: however the failure of the source came about, the client's going is what the log says. */
+  /** The client has left: the log says so, however the source failed afterwards. */
   private leave(): void {
     const left = this.exchange.failure ?? clientLeft();
     this.finish(left.status, left);

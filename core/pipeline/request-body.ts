@@ -197,7 +197,7 @@ export class LazyBody implements RequestBody {
     try {
       return this.read();
     } catch (error) {
-      // Whoever asks again is told the same: nothing is left to be read.
+      // A second caller is told the same: nothing is left to be read.
       return Promise.reject(error instanceof Error ? error : new Error(String(error)));
     }
   }
@@ -295,7 +295,7 @@ export class LazyBody implements RequestBody {
 
   /**
    * Lets go of the text and of the parsed JSON, which take several times the room of the bytes: for when the answer has
-   * begun and may last. Whoever asks for them again gets them made again.
+   * begun and may last. They are made again for the next caller that asks.
    */
   keepBytesOnly(): void {
     if (this.decoded === undefined) return;

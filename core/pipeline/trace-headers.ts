@@ -8,7 +8,7 @@ import { isHeaderName } from '../base/header-names.ts';
 interface TraceParent {
   readonly traceId: string;
   readonly parentId: string;
-  /** Whoever sent it records the trace. */
+  /** Its sender records the trace. */
   readonly sampled: boolean;
 }
 

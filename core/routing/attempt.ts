@@ -79,7 +79,7 @@ function throughHooks(parts: AttemptParts, setup: AttemptSetup): Promise<Answer>
   const hooks = runAttemptHooks(exchange, setup.runtime, 0);
   const goOn = (early: Answer | undefined): Promise<Answer> => {
     if (early === undefined) return ask(parts, setup);
-    // Nobody was asked.
+    // The provider was not asked.
     facts.attempts--;
     return Promise.resolve(early);
   };
@@ -174,7 +174,7 @@ async function counted(exchange: Exchange, limits: LimitCharges, setup: AttemptS
   try {
     await takeTargetLimits(exchange, limits, setup);
   } catch (error) {
-    // Nobody was asked.
+    // The provider was not asked.
     exchange.facts.attempts--;
     throw error;
   }

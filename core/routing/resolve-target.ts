@@ -263,7 +263,7 @@ function broughtTarget(context: RequestContext, provider: KnownProvider, bringin
   );
 }
 
-/** Whoever makes a provider chooses its address: the operator's credential must not follow any slug that is named. */
+/** The maker of a provider chooses its address: the operator's credential must not follow every slug that is named. */
 function keptCredential({ name }: KnownProvider): GatewayError {
   return new GatewayError(
     'invalid_config',

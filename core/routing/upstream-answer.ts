@@ -253,7 +253,7 @@ class UpstreamAnswer implements UpstreamHandler, StreamSource {
     const first = this.scan?.push(chunk) ?? false;
     if (first && facts.firstTokenAt === 0) facts.firstTokenAt = this.options.clock.monotonic();
     const room = this.pass(chunk);
-    // Whoever translates the stream has seen its tokens by now.
+    // The translation of the stream has seen its tokens by now.
     if (this.timers !== undefined && (facts.firstTokenAt !== 0 || !this.tellsTokens))
       this.timers.firstToken();
     return room;

@@ -7,7 +7,7 @@ import { tokenInvalid } from '../../core/errors/gateway-error.ts';
 
 const challenge = { headers: ['www-authenticate', 'Bearer'] };
 
-/** Nobody said who they are. */
+/** The request names no caller. */
 export function missing(header: string, keyPrefix: string, hasBearer: boolean): GatewayError {
   const seen = hasBearer
     ? ` The Authorization header holds another key: service keys begin with "${keyPrefix}".`

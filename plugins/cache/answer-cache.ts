@@ -238,7 +238,7 @@ export class AnswerCache {
     }
     const found = this.store.read(lookUp.key, lookUp.area, lookUp.maxAgeMs);
     if (found === undefined || !('then' in found)) return this.read(context, lookUp, found);
-    // Who asks the same while the store is being read waits for that, too.
+    // A request for the same waits while the store is being read, too.
     this.lead(context, lookUp);
     return found.then((read) => this.read(context, lookUp, read));
   }
@@ -279,7 +279,7 @@ export class AnswerCache {
     return { ...answer, body: copied };
   }
 
-  /** Whoever still waits for this request's answer is told: a call that broke off is made again by one of them. */
+  /** The requests that still wait for this answer are told: a call that broke off is made again by one of them. */
   settled(context: RequestContext, { kind }: Outcome): void {
     const lookUp = context.get(lookUpKey);
     if (lookUp === undefined) return;
@@ -361,7 +361,7 @@ export class AnswerCache {
     return this.tell(context, question === undefined ? 'MISS' : 'SEMANTIC MISS');
   }
 
-  /** From now on, whoever asks the same waits for this attempt's answer. Nobody else leads: that was looked up just now. */
+  /** From now on, whoever asks the same waits for this attempt's answer. No other attempt leads: that was looked up just now. */
   private lead(context: AttemptContext, lookUp: LookUp): void {
     const { flights, maxWaitMs } = this.setup;
     if (maxWaitMs === 0 || lookUp.over || lookUp.flight !== undefined) return;

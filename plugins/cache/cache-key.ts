@@ -324,7 +324,7 @@ function isStateful(json: JsonObject): boolean {
   return false;
 }
 
-/** Whatever the order in which the client sends them. */
+/** In one order, however the client sends them. */
 function clientHeaders({ attempt }: AttemptContext): string {
   const { clientHeaders: headers } = attempt;
   if (headers.length === 0) return '';

@@ -266,7 +266,7 @@ export class SimilarQuestions {
     );
   }
 
-  /** The answer is kept under this key. Nobody waits for it. */
+  /** The answer is kept under this key. No request waits for it. */
   remember({ text, partition }: Question, key: string, ttlMs: number): void {
     const { vectors, index, maxEntries } = this.setup;
     const add = (vector: Float32Array | undefined): void => {

@@ -102,7 +102,7 @@ export function auditLogsRoute(): RouteDefinition {
     id: 'audit_logs.list',
     method: 'GET',
     path: '/audit-logs',
-    summary: 'Who changed what in the organisation, or was not allowed to, newest first',
+    summary: 'The changes in the organisation and the refused attempts at them, newest first',
     scope: 'audit_logs.list',
     feature: 'audit_logs',
     // Reads only.

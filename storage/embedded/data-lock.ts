@@ -311,7 +311,7 @@ interface LockOptions {
   readonly log?: Log;
   /**
    * Called when the folder was lost: another process took it while this one, or its file system, stood still for
-   * longer than ten seconds. Whoever gets this may write nothing more: end the process.
+   * longer than ten seconds. The process that gets this must write nothing more, and must end.
    */
   readonly onLost?: (reason: string) => void;
 }

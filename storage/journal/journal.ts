@@ -23,7 +23,7 @@ const mebibyte = 1024 * 1024;
 
 /** Options of `openJournal`. */
 export interface JournalOptions {
-  /** Created when missing. Nobody else may use it: take the lock of the data folder first. */
+  /** Created when missing. No other process may use it: take the lock of the data folder first. */
   readonly directory: string;
   /**
    * Stores rows; the same token never stores twice. Undefined: there is no store, rows stay here

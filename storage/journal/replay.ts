@@ -122,7 +122,7 @@ function readKept(bytes: Buffer): { name: string; row: string } | undefined {
 
 /** Options of `replayRows`. */
 export interface ReplayOptions {
-  /** The journal's folder. Nobody else may use it: take the lock of the data folder first. */
+  /** The journal's folder. No other process may use it: take the lock of the data folder first. */
   readonly directory: string;
   readonly sources: readonly ReplaySource[];
   readonly stored: FindStored;

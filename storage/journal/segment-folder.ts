@@ -189,7 +189,7 @@ export class SegmentFolder {
 
   /**
    * Replaces a segment by pieces of it: first every piece exists, then the segment is gone, both durably, and
-   * only after that may a piece be posted. Whoever finds the segment after a crash knows that none was.
+   * only after that may a piece be posted. A process that finds the segment after a crash knows that none was.
    * A piece is one more name for the same bytes and takes no room. May be repeated after a failure.
    */
   async replace(file: string, pieces: readonly Segment[]): Promise<void> {

@@ -21,7 +21,7 @@ const migrationsTable = 'weir_migrations';
 /**
  * Reads every table at one moment, those first that others refer to. `begin` gets what they are before the first row.
  * `isLate` is asked between the parts; when it says so, nothing more is read and the promise rejects with
- * `SnapshotTooLong`. Nobody else may use the connection.
+ * `SnapshotTooLong`. No other code may use the connection.
  */
 export async function readSnapshot(
   client: ClientBase,

@@ -6,7 +6,7 @@ import type { Statements } from './database.ts';
 import { organisationCounters } from './schema.ts';
 
 /**
- * The counter row of one organisation while a transaction holds it. Whoever holds it is the only writer of the
+ * The counter row of one organisation while a transaction holds it. The transaction that holds it is the only writer of the
  * organisation, so that its changes and its audit records are numbered without gaps.
  */
 export class HeldCounters {

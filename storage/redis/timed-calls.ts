@@ -217,7 +217,7 @@ interface TimedCallsOptions {
   onFailure(error: Error): void;
 }
 
-/** A call under way. Whoever makes it tells it what came of it, once. */
+/** A call under way. Its maker tells it once what came of it. */
 export interface TimedCall<Reply> {
   answer(reply: Reply): void;
   fail(error: Error): void;

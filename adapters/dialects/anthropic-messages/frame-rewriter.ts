@@ -207,7 +207,7 @@ export class MessageFrameRewriter implements FrameRewriter {
     this.flushPending(out);
   }
 
-  /** Whatever belongs to no block: begin and end of the message, errors, keep-alives. */
+  /** Frames that belong to no block: begin and end of the message, errors, keep-alives. */
   private message(frame: StreamFrame, json: JsonObject, said: Said, out: StreamFrame[]): void {
     let changed = false;
     for (const slot of textSlots(json)) {

@@ -39,7 +39,7 @@ const purposes: Readonly<Record<string, ProviderToolPurpose>> = {
   computer_use_preview: 'computer',
 };
 
-/** The tools of a request. Whatever is no function and no custom tool is run by the provider. */
+/** The tools of a request. The provider runs every tool that is neither a function nor a custom tool. */
 function decodeTools(value: unknown): readonly ToolDefinition[] {
   if (value === undefined || value === null) return [];
   if (!Array.isArray(value)) throw unreadable('tools', 'be an array', value);

@@ -135,7 +135,7 @@ function auditEntry({ organisationId, at, resealed, keyId }: Resealed): AuditEnt
     action: 'rotate',
     resourceType: 'secrets',
     resourceId: '',
-    // Nobody asked for it over HTTP: there is no request to speak of.
+    // It was not asked for over HTTP: there is no request to name.
     method: '',
     uri: '',
     requestId: '',

@@ -73,7 +73,7 @@ async function eachRecordLine(
   }
 }
 
-/** Nobody ever sees half of the file, and only this user sees any of it. */
+/** No reader ever sees half of the file, and only this user may read it. */
 async function writeWhole(
   file: string,
   content: (write: (text: string) => Promise<void>) => Promise<void>,

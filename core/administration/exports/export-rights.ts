@@ -9,7 +9,7 @@ import { ExportFailure } from './manifest.ts';
 /** The scope that exports need. */
 export const exportScope = 'logs.export';
 
-/** Whose rows an export is about. Whoever may not read all of them does not see the export. */
+/** The owners of the rows of an export. A caller who may not read all of these rows does not see the export. */
 export function exportVisibility({
   organisationId,
   workspaceId = '',

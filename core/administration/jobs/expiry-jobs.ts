@@ -154,7 +154,7 @@ function auditEntry(
     action: 'expire',
     resourceType,
     resourceId,
-    // Nobody asked for it: there is no request to speak of.
+    // No caller asked for it: there is no request to name.
     method: '',
     uri: '',
     requestId,

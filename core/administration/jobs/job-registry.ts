@@ -211,7 +211,7 @@ export class JobRegistry {
       });
     });
     try {
-      // Whoever defined the name says what its data are: `define` and `add` share the type.
+      // The definition of the name says what its data are: `define` and `add` share the type.
       const work = definition.handle({ id, data: data as never, attempt, signal: ending.signal });
       await Promise.race([work, late]);
     } finally {

@@ -274,7 +274,7 @@ export class PlanRun {
   ): TargetResult {
     const status = answer?.status ?? (error as GatewayError).status;
     const result = { exchange, leaf, status, final: error !== undefined && isFinal(error), answer, error };
-    // Whoever was not asked, or not waited for, has not failed.
+    // Unsent attempts, and those that were not waited for, do not count as failures.
     const counts = exchange.facts.upstreamStartedAt !== 0 && exchange.failure !== lostRace;
     watched?.end(counts ? { status } : 'abandoned');
     if (exchange.reservation !== undefined) this.giveBack(exchange, status);

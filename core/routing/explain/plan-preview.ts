@@ -29,7 +29,7 @@ export interface CandidatePreview extends CandidateNote {
 /** One attempt. */
 export interface AttemptPreview {
   readonly leaf: PlanLeaf;
-  /** Who is started beside it. */
+  /** The target that is started beside it. */
   readonly hedge: { readonly afterMs: number; readonly others: readonly PlanLeaf[] } | undefined;
   /** Where a failure leads, the first rule that names its status; nowhere without any. */
   readonly rules: readonly FailureRule[];

@@ -36,7 +36,7 @@ export interface ConfigIssue {
   readonly within: string | undefined;
 }
 
-/** Nobody reads more at once, and a hostile config may have thousands. */
+/** No reader takes in more at once, and a hostile config may have thousands. */
 const maxIssues = 100;
 
 /** Collects what is wrong with one config; what is beyond 100 is left out. */

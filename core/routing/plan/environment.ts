@@ -98,7 +98,7 @@ function modelAt({ settings: { params } }: PlanLeaf, { body, dialect, path }: Ex
 /** One attempt of the plan, and who may race it. */
 export interface PlanStep {
   readonly leaf: PlanLeaf;
-  /** Who is started beside it, one after the other, each after `afterMs` without a byte; undefined without hedging. */
+  /** The targets that are started beside it, one after the other, each after `afterMs` without a byte; undefined without hedging. */
   readonly hedge: { readonly afterMs: number; readonly others: readonly PlanLeaf[] } | undefined;
 }
 

@@ -94,7 +94,7 @@ function rotateApiKeyRoute({ clock, keyPrefix }: Scope): RouteDefinition {
       await write(async (writer) => {
         const before = await visibleKey(writer, { key, role }, params.id, 'rotate');
         requireVersion(before.version);
-        // Whoever rotates a key holds its secret, and with it its scopes.
+        // The caller who rotates a key holds its secret, and with it its scopes.
         readScopes(key, before.type, before.scopes);
         await requireNotAbove(writer, { key, role }, before);
         const [present, ...others] = before.secrets.filter(

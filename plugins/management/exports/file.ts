@@ -154,7 +154,7 @@ export function requireAllowedFields(
   if (denied.length === 0) return;
   throw new GatewayError(
     'feature_disabled',
-    `Nobody may export ${denied.map((field) => `"${field}"`).join(', ')} here (exports.denied_fields). Leave that out of requested_data.`,
+    `These fields cannot be exported here (exports.denied_fields): ${denied.map((field) => `"${field}"`).join(', ')}. Leave them out of requested_data.`,
     { param: '/requested_data' },
   );
 }

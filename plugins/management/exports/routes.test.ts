@@ -280,7 +280,11 @@ describe('exports: routes', () => {
   test('what is denied cannot be asked for, and is listed', async (t) => {
     const { ok, refused } = await setUp(t, { denied: ['response', 'request'] });
     const body = { filters, requested_data: ['id', 'request', 'response'] };
-    await refused({ path: base, body }, 403, /Nobody may export \\"request\\", \\"response\\" here/);
+    await refused(
+      { path: base, body },
+      403,
+      /These fields cannot be exported here \(exports\.denied_fields\): \\"request\\", \\"response\\"/,
+    );
     const { id } = await ok({ path: base, body: draft });
     await refused({ method: 'PUT', path: `${base}/${id}`, body }, 403, /\\"request\\"/);
     assert.deepEqual(await ok({ path: `${base}/field-restrictions` }), {

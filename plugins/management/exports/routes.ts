@@ -147,7 +147,7 @@ function downloadExportRoute(scope: Scope): RouteDefinition {
     audit: 'export',
     params: Params,
     reply: Type.Object({
-      signed_url: Type.String({ description: 'Whoever has it can fetch the file.' }),
+      signed_url: Type.String({ description: 'The file can be fetched by it without a key.' }),
       expires_at: Type.String({ description: 'When it ends to open.' }),
     }),
     async handle({ params, key, role, context, write }) {

@@ -89,7 +89,7 @@ export class McpSync {
         'value' in found ? describedData(record.data, found.value, now) : failedData(record, found);
       if (data === record.data) return record;
       const after = { ...record, data, updatedAt: now, version: record.version + 1 };
-      // Nobody else writes while this transaction holds the organisation.
+      // No other transaction writes while this one holds the organisation.
       return (await records.replace(after)) ? after : record;
     });
   }

@@ -53,7 +53,7 @@ function listConnectionsRoute(): RouteDefinition {
     id: 'mcp_server_connections.list',
     method: 'GET',
     path: connectionsPath,
-    summary: 'Who is connected to an MCP server: nobody yet, as nothing is passed on to servers',
+    summary: 'The connections to an MCP server: none yet, as nothing is passed on to servers',
     scope: 'mcp_servers.read',
     // Reads only.
     audit: null,

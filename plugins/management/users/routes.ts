@@ -149,7 +149,7 @@ async function withWorkspaces({ users }: Pick<ResourcesReader, 'users'>, key: Ke
   return { version: user.version, shown: showUser(user, withinReach(key, workspaces.get(user.id))) };
 }
 
-/** Who is bound to one workspace, as the bearer of a token is, hears of no other one. */
+/** A caller who is bound to one workspace, as the bearer of a token is, hears of no other one. */
 function withinReach(key: KeyRecord, workspaceIds: readonly string[] = []): readonly string[] {
   const { workspaceId } = reachOf(key);
   return workspaceId === undefined ? workspaceIds : workspaceIds.filter((id) => id === workspaceId);

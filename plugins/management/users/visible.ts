@@ -116,6 +116,6 @@ export function requireGrant(actor: Role, role: OrganisationRole | WorkspaceRole
   if (mayGrant(actor, role)) return;
   throw new GatewayError(
     'scope_missing',
-    `Nobody reaches above themselves: your key acts as ${actor}, which cannot give, change or take away the role ${role}. Use a key of somebody who is ${role}, or more.`,
+    `Your key acts as ${actor}, which cannot give, change or take away the role ${role}. Use a key of somebody who is ${role}, or more.`,
   );
 }

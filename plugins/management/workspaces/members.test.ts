@@ -206,7 +206,7 @@ describe('all or nobody', () => {
     const body = { users: [{ id: bob.id }, { id: ann.id }] };
     const answer = await call(owner, { path: `/workspaces/${workspaceId}/users`, body });
     assert.deepEqual([answer.status, answer.json().data.errorCode], [409, 'AB07']);
-    assert.match(answer.json().data.message, /already: ann@example\.com\. Nobody was added/);
+    assert.match(answer.json().data.message, /already: ann@example\.com\. No member was added/);
     assert.deepEqual(await membersOf(organisationId, workspaceId), ['ann@example.com manager']);
   });
 

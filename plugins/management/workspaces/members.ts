@@ -83,7 +83,7 @@ function addMembersRoute({ clock }: Scope, { path, suffix }: WorkspacePlace): Ro
   });
 }
 
-/** Who becomes a member of a workspace, and when. */
+/** The new member of a workspace, and since when. */
 interface NewMembers {
   readonly wanted: readonly { readonly user: UserRecord; readonly role: WorkspaceRole }[];
   /** Milliseconds since the epoch. */
@@ -120,7 +120,7 @@ async function requireStrangers(
   const rest = present.length - shown.length;
   throw new GatewayError(
     'already_exists',
-    `Members of the workspace "${name}" already: ${shown.join(', ')}${rest === 0 ? '' : ` and ${rest} more`}. Nobody was added.`,
+    `Members of the workspace "${name}" already: ${shown.join(', ')}${rest === 0 ? '' : ` and ${rest} more`}. No member was added.`,
   );
 }
 

@@ -210,7 +210,8 @@ export class BudgetSessions {
 
   #tellAll({ place, session }: Organisation, told: readonly ToldBudget[], enters: boolean): void {
     const now = this.#options.now?.();
-    for (let from = 0; from < told.length; from += mostTold) {
+    // A session begins with a call also where there is nothing to tell.
+    for (let from = 0; from < told.length || (enters && from === 0); from += mostTold) {
       const positions = told.slice(from, from + mostTold);
       // What earlier sessions have reserved counts until all of it is told.
       const isEntered = enters && from + mostTold >= told.length;

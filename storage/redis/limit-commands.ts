@@ -73,6 +73,11 @@ export function runScript(script: Script, parts: readonly (string | number)[]): 
   return runFixed(fixedCall(script, parts, 0), none);
 }
 
+/** The same with the script itself, which the server knows from then on. */
+export function runWhole(script: Script, parts: readonly (string | number)[]): EncodedCommand {
+  return wholeCall(fixedCall(script, parts, 0), '');
+}
+
 const none: readonly never[] = [];
 const space = 0x20;
 const zero = 0x30;

@@ -11,6 +11,7 @@ import {
   presenceKey,
   runFixed,
   runScript,
+  runWhole,
   windowKey,
 } from './limit-commands.ts';
 import { adjustScript, admitScript, presenceScript, settleScript } from './limit-scripts.ts';
@@ -229,5 +230,7 @@ export function tellCommand(
     ...[0, now ?? '', session, isEntered ? 1 : 0],
     ...positions.flatMap(({ epoch, used, added, amount, certain }) => [epoch, used, added, amount, certain]),
   ];
-  return runScript(settleScript, parts);
+  // A server that does not know the script is asked again, behind what was sent meanwhile: what a settlement adds would be in
+  // what is told as known then, and count twice. So the first call of a session brings the script.
+  return isEntered ? runWhole(settleScript, parts) : runScript(settleScript, parts);
 }

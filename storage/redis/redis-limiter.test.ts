@@ -102,6 +102,24 @@ describe('redis limiter', { skip: redisMissing }, () => {
     assert.equal((await calls()) - before, 2);
   });
 
+  test('the first settlements on a server that knows no script count once, whatever is sent behind them', async (t) => {
+    const { here, client } = await begin(t, 1);
+    const budget = aBudget(9);
+    const charges = testCharges([], [], [budget]);
+    const first = (await here.limiter.admit(charges, 0)) as LimitReservation;
+    await client.script('FLUSH');
+    // A session on a server that was restarted.
+    const renewed = await begin(t, 1);
+    const one = (await renewed.here.limiter.admit(charges, 0)) as LimitReservation;
+    const settled = one.settle(used(1));
+    const next = (await renewed.here.limiter.admit(charges, 0)) as LimitReservation;
+    await settled;
+    assert.equal((await client.hgetall(hashOf(budget.key)))['u'], '1');
+    await next.settle(used(1));
+    assert.equal((await client.hgetall(hashOf(budget.key)))['u'], '2');
+    await first.settle(used(0));
+  });
+
   test('what a gateway that is lost has reserved does not count after half a minute', async (t) => {
     const { clock, here, there } = await begin(t);
     const charges = testCharges([], [], [aBudget(1)]);

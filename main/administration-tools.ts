@@ -3,11 +3,7 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import type { AdministrationTools } from '../core/administration/cli/administration-tools.ts';
-import type { LoadResult } from '../core/config/load-config.ts';
-import { formatProblem } from '../core/config/problem.ts';
-import { UndoStack } from '../core/lifecycle/undo-stack.ts';
-import type { Clock } from '../core/ports/clock.ts';
-import { createLog } from '../adapters/telemetry/line-log.ts';
+import { type ToolParts, useConfiguration } from './command-tools.ts';
 import { embeddedFolder, openResources } from './open-resources.ts';
 import { keyVariables } from './open-secret-box.ts';
 import { rotationKeys } from './rotation-keys.ts';
@@ -18,15 +14,10 @@ import { openKeys } from '../storage/secrets/key-file.ts';
 import { createSecretBox } from '../storage/secrets/secret-box.ts';
 
 /** The tools of `runAdministrationCommand`; `configFile` gives the file that is named, or the usual one. */
-export function administrationTools(parts: {
-  readonly configFile: (named: string | undefined) => string;
-  readonly load: (file: string) => Promise<LoadResult>;
-  readonly clock: Clock;
-  readonly environment: Readonly<Record<string, string | undefined>>;
-  readonly print: (text: string) => void;
-  readonly complain: (text: string) => void;
-}): AdministrationTools {
-  const { configFile, load, clock, print, complain, environment } = parts;
+export function administrationTools(
+  parts: ToolParts & { readonly environment: Readonly<Record<string, string | undefined>> },
+): AdministrationTools {
+  const { clock, print, complain, environment } = parts;
   let locked = false;
   const tools: AdministrationTools = {
     chainStart,
@@ -34,20 +25,9 @@ export function administrationTools(parts: {
     clock,
     print,
     complain,
-    async atStore({ config: named, data: folder, mayBeNew = false }, use) {
-      const file = configFile(named);
-      const loaded = await load(file);
-      if (!loaded.ok) throw new Error(loaded.problems.map(formatProblem).join('\n'));
-      const { config } = loaded;
+    atStore({ config: named, data: folder, mayBeNew = false }, use) {
       const data = path.resolve(folder);
-      const write = (line: string): void => void process.stderr.write(line);
-      const log = createLog({ level: 'warn', format: 'text', write, clock });
-      const opened = new UndoStack({
-        clock,
-        timeoutMs: 20_000,
-        onError: (error) => log.error('A part could not be closed', { error }),
-      });
-      try {
+      return useConfiguration(parts, named, async ({ config, file, log, opened }) => {
         // A server takes several processes, the embedded engine one.
         const { url } = config.storage.resources;
         if (url.startsWith('pglite:')) {
@@ -61,10 +41,8 @@ export function administrationTools(parts: {
         const database = await openResources({ config, file, data, log, clock, opened });
         if (database === undefined)
           throw new Error('There is no store: storage.resources.url is "none:". Name one there.');
-        return await use(createResources({ database, clock, log }));
-      } finally {
-        await opened.dispose();
-      }
+        return use(createResources({ database, clock, log }));
+      });
     },
     async secretBox({ data }) {
       return createSecretBox(await openKeys(path.resolve(data), keyVariables(environment)));

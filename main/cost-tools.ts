@@ -6,7 +6,7 @@ import { usePriceCopy } from '../adapters/pricing/price-data.ts';
 import { createLog } from '../adapters/telemetry/line-log.ts';
 import type { CostTools } from '../core/administration/cli/reconcile-command.ts';
 import { isServer } from './open-analytics.ts';
-import { type ToolParts, useAnalytics } from './use-analytics.ts';
+import { type ToolParts, useAnalytics } from './command-tools.ts';
 
 /** The tools of the commands about costs. */
 export function costTools(parts: ToolParts): CostTools {

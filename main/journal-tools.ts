@@ -5,7 +5,7 @@ import { boundOn, diskUnder } from '../storage/journal/disk-room.ts';
 import { readInventory, verifyJournal } from '../storage/journal/inventory.ts';
 import { quarantineSources, replayRows } from '../storage/journal/replay.ts';
 import { readStatus, statusFile } from '../storage/journal/status-file.ts';
-import { type ToolParts, useAnalytics } from './use-analytics.ts';
+import { type ToolParts, useAnalytics } from './command-tools.ts';
 
 /** The tools of `runJournalCommand`. */
 export function journalTools(parts: ToolParts): JournalTools {

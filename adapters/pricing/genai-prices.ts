@@ -123,6 +123,8 @@ export function createPrices({
   let current = own;
   let find = rememberedPrices(log, own);
   const lists = new WeakMap<PricedModels, PriceList>();
+  const knownOf = (provider: string | PricedModels, model: string): KnownModel | undefined =>
+    typeof provider === 'string' ? find(provider, model) : find(provider.service, provider.model || model);
   const ofIntegration = (models: PricedModels): PriceList | undefined => {
     if (models.own === undefined) return undefined;
     let list = lists.get(models);
@@ -137,13 +139,8 @@ export function createPrices({
       if (usage === undefined) return none;
       const isPlain = typeof provider === 'string';
       const said = isPlain ? undefined : ofIntegration(provider);
-      const known =
-        said !== undefined
-          ? undefined
-          : isPlain
-            ? find(provider, model)
-            : find(provider.service, provider.model || model);
-      const list = said ?? (known === undefined ? undefined : pricesAt(known.prices, at));
+      const known = said === undefined ? knownOf(provider, model) : undefined;
+      const list = said ?? (known && pricesAt(known.prices, at));
       const cost = list === undefined ? undefined : tokenCost(usage, list);
       if (cost === undefined) return usesTokens(usage) ? unpriced : none;
       const amount = multiplied(multiplied(cost, factorAt(known, at)), isPlain ? 1 : provider.multiplier);

@@ -101,7 +101,7 @@ export const Alerts = Type.Object(
   {
     ...section,
     description:
-      'Who is told of usage that reaches a threshold or a limit. [alerts.md](alerts.md) explains it.',
+      'The people and systems that are told of usage that reaches a threshold or a limit. [alerts.md](alerts.md) explains it.',
   },
 );
 

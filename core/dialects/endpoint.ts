@@ -1,24 +1,27 @@
-/** The operation that a path names. `proxy` is any path that the gateway does not model. */
-export type EndpointId =
-  | 'chat.completions'
-  | 'completions'
-  | 'embeddings'
-  | 'moderations'
-  | 'responses'
-  | 'messages'
-  | 'messages.count_tokens'
-  | 'generate-content'
-  | 'rerank'
-  | 'images.generations'
-  | 'images'
-  | 'audio.speech'
-  | 'audio'
-  | 'files'
-  | 'fine_tuning.jobs'
-  | 'batches'
-  | 'models'
-  | 'realtime'
-  | 'proxy';
+/** The operations that paths name. `proxy` is any path that the gateway does not model. */
+export const endpointIds = [
+  'chat.completions',
+  'completions',
+  'embeddings',
+  'moderations',
+  'responses',
+  'messages',
+  'messages.count_tokens',
+  'generate-content',
+  'rerank',
+  'images.generations',
+  'images',
+  'audio.speech',
+  'audio',
+  'files',
+  'fine_tuning.jobs',
+  'batches',
+  'models',
+  'realtime',
+  'proxy',
+] as const;
+/** One of them. */
+export type EndpointId = (typeof endpointIds)[number];
 
 /** Every wire format, spoken by clients or by hosts. */
 export type DialectName =

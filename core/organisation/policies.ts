@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox';
 import { didYouMean } from '../base/did-you-mean.ts';
-import type { EndpointId } from '../dialects/endpoint.ts';
+import { endpointIds } from '../dialects/endpoint.ts';
 import type {
   PolicyCondition,
   PolicyRules,
@@ -24,29 +24,6 @@ export const policyKeys = [
 ] as const;
 /** One of them. */
 export type PolicyKey = (typeof policyKeys)[number];
-
-/** What `endpoint_type` can be. */
-const endpointTypes: Readonly<Record<EndpointId, true>> = {
-  'chat.completions': true,
-  completions: true,
-  embeddings: true,
-  moderations: true,
-  responses: true,
-  messages: true,
-  'messages.count_tokens': true,
-  'generate-content': true,
-  rerank: true,
-  'images.generations': true,
-  images: true,
-  'audio.speech': true,
-  audio: true,
-  files: true,
-  'fine_tuning.jobs': true,
-  batches: true,
-  models: true,
-  realtime: true,
-  proxy: true,
-};
 
 const metadataPrefix = 'metadata.';
 const most = Number.MAX_SAFE_INTEGER;
@@ -151,15 +128,16 @@ export function policyRuleIssues(given: GivenRules, pointer: string): readonly L
   conditions.forEach((condition, index) => {
     const { key } = condition;
     const place = `${pointer}/conditions/${index}`;
-    if (!isPolicyKey(key)) issues.push({ path: `${place}/key`, message: unknownKey(key) });
+    if (!isPolicyKey(key))
+      issues.push({ path: `${place}/key`, message: unknown(key, noKey, policyKeys, 'metadata.<name>') });
     if (key !== 'endpoint_type') return;
     for (const { value, path } of conditionValues(condition, place))
-      if (!value.endsWith('*') && !Object.hasOwn(endpointTypes, value))
-        issues.push({ path, message: unknownEndpoint(value) });
+      if (!value.endsWith('*') && !endpointIds.some((known) => known === value))
+        issues.push({ path, message: unknown(value, 'is no endpoint', endpointIds) });
   });
   groupBy.forEach(({ key }, index) => {
     const path = `${pointer}/group_by/${index}/key`;
-    if (!isPolicyKey(key)) issues.push({ path, message: unknownKey(key) });
+    if (!isPolicyKey(key)) issues.push({ path, message: unknown(key, noKey, policyKeys, 'metadata.<name>') });
     else if (groupBy.findIndex((other) => other.key === key) < index)
       issues.push({ path, message: 'is there twice; name each key once' });
   });
@@ -200,18 +178,13 @@ export function policyRulesOf(given: Required<GivenRules>): PolicyRules {
   };
 }
 
-function unknownKey(key: string): string {
-  const shown = JSON.stringify(key.slice(0, 64));
-  const near = didYouMean(key, policyKeys);
-  const hint = near === undefined ? '.' : `; did you mean "${near}"?`;
-  return `is ${shown}, which no rule can be about${hint} Known: ${policyKeys.join(', ')}, metadata.<name>`;
-}
+const noKey = 'no rule can be about';
 
-function unknownEndpoint(value: string): string {
-  const known = Object.keys(endpointTypes);
-  const near = didYouMean(value, known);
+/** What is wrong with a word that is not known, with the nearest one and all of them. */
+function unknown(word: string, why: string, known: readonly string[], ...others: readonly string[]): string {
+  const near = didYouMean(word, known);
   const hint = near === undefined ? '.' : `; did you mean "${near}"?`;
-  return `is ${JSON.stringify(value.slice(0, 64))}, which is no endpoint${hint} Known: ${known.join(', ')}`;
+  return `is ${JSON.stringify(word.slice(0, 64))}, which ${why}${hint} Known: ${[...known, ...others].join(', ')}`;
 }
 
 /** What of a usage-limit policy a body can change. */

@@ -143,7 +143,7 @@ export interface UsageRow {
 
 /** That somebody tells of a crossing: of each mark once. */
 export interface AlertClaim extends Pick<UsageCrossing, 'key' | 'organisationId' | 'kind' | 'mark'> {
-  /** Who claims it: letters and digits. */
+  /** The claimant: letters and digits. */
   readonly by: string;
 }
 

@@ -330,24 +330,20 @@ function storedLimits(
   const { usageLimits: own } = data;
   if (data.rateLimits.length + shared.length + budgets.length === 0 && own === undefined) return undefined;
   const charges = new LimitCharges();
-  const prefix = `provider:${organisationId}:${id}`;
+  const prefix = providerBudgetKey(organisationId, id);
+  const ofAccess = integrationBudgetKey(organisationId, integration.id, workspaceId);
   charges.addLimits(data.rateLimits, { prefix, organisationId, name: `provider "@${slug}"` });
   charges.addLimits(shared, {
-    prefix: `integration:${organisationId}:${integration.id}:${workspaceId}`,
+    prefix: ofAccess,
     organisationId,
     name: `integration "${integration.slug}" in this workspace`,
   });
   const ofProvider = { type: 'provider' as const, id, name: name || slug, workspaceId };
   if (own !== undefined)
-    charges.addUsageLimits(
-      [{ limit: own, createdAt }],
-      providerBudgetKey(organisationId, id),
-      organisationId,
-      ofProvider,
-    );
+    charges.addUsageLimits([{ limit: own, createdAt }], prefix, organisationId, ofProvider);
   charges.addUsageLimits(
     budgets.map((limit) => ({ limit, createdAt: integration.createdAt })),
-    integrationBudgetKey(organisationId, integration.id, workspaceId),
+    ofAccess,
     organisationId,
     { type: 'integration', id: integration.id, name: integration.name || integration.slug, workspaceId },
   );

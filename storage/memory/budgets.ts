@@ -172,15 +172,21 @@ class MemoryBudgets implements CountedBudgets {
       counts.push(count);
       amounts.push(count.amountFor(tokens));
     }
-    if (refusal !== undefined) return refusal;
-    counts.forEach((count, index) => (count.reserved += amounts[index] as number));
-    return new Reservation(budgets, counts, amounts, this.#settle);
+    return refusal ?? this.#reserved(budgets, counts, amounts);
   }
 
   hold(budgets: readonly Budget[], amounts: readonly number[]): BudgetReservation {
     if (!this.enforces) return new Reservation(none, none, none, this.#settle);
     const now = this.#clock.now();
     const counts = budgets.map((budget) => this.#countAt(budget, now));
+    return this.#reserved(budgets, counts, amounts);
+  }
+
+  #reserved(
+    budgets: readonly Budget[],
+    counts: readonly Count[],
+    amounts: readonly number[],
+  ): BudgetReservation {
     counts.forEach((count, index) => (count.reserved += amounts[index] as number));
     return new Reservation(budgets, counts, amounts, this.#settle);
   }

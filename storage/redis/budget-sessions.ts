@@ -252,5 +252,5 @@ export class BudgetSessions {
 }
 
 function nothing(): void {
-  // Nobody waits for an answer.
+  // The answer says nothing.
 }

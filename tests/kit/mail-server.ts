@@ -11,7 +11,7 @@ export interface TakenMail {
   /** Head and bodies as they came. */
   readonly raw: string;
   readonly wasEncrypted: boolean;
-  /** Who had logged in. */
+  /** The user of the login. */
   readonly user: string | undefined;
 }
 

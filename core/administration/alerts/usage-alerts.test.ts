@@ -87,7 +87,7 @@ class Place {
     return { alerts, jobs };
   }
 
-  /** Who got mails, sorted, when there are so many, and a moment later. */
+  /** The recipients of mails, sorted, when there are so many, and a moment later. */
   async recipients(count: number): Promise<string[]> {
     await eventually(() => this.taken.length >= count || undefined);
     await new Promise((resolve) => setTimeout(resolve, 50));

@@ -313,7 +313,7 @@ interface Recipient {
   readonly reason: RecipientReason;
 }
 
-/** Who is told of a crossing, and the names of where it happened. */
+/** The people who are told of a crossing, and the names of where it happened. */
 interface Recipients extends Pick<MailOccasion, 'organisation' | 'workspace'> {
   readonly recipients: readonly Recipient[];
   /** How many more there would be. */

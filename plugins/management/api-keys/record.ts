@@ -3,7 +3,7 @@ import { type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts'
 import type { ApiKeyDefaults, ApiKeyRecord } from '../../../core/ports/resources.ts';
 import { RateLimits } from '../../../core/organisation/limits.ts';
 import {
-  areExhausted,
+  isExhausted,
   readRateLimits,
   readUsageLimit,
   ResetUsage,
@@ -297,7 +297,7 @@ export function showApiKey(
   const now = clock.now();
   const limit = usageLimits && showUsedLimit(usageLimits, budgetOf(record), budgets);
   const isExpired = expiresAt !== undefined && expiresAt <= now;
-  const isExhausted = usageLimits !== undefined && areExhausted([usageLimits], budgetOf(record), budgets);
+  const isUsedUp = usageLimits !== undefined && isExhausted(usageLimits, budgetOf(record), budgets);
   return {
     id: record.id,
     key: record.masked,
@@ -307,7 +307,7 @@ export function showApiKey(
     organisation_id: record.organisationId,
     workspace_id: record.workspaceId ?? null,
     user_id: record.userId === '' ? null : record.userId,
-    status: isExpired ? 'expired' : isExhausted ? 'exhausted' : record.status,
+    status: isExpired ? 'expired' : isUsedUp ? 'exhausted' : record.status,
     created_at: isoOf(record.createdAt),
     last_updated_at: isoOf(record.updatedAt),
     creation_mode: record.creationMode,

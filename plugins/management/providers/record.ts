@@ -2,8 +2,8 @@ import { providerBudgetKey } from '../../../core/access/limit-charges.ts';
 import { GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import {
-  areExhausted,
   BodyUsageLimit,
+  isExhausted,
   rateLimitsOfBody,
   ResetUsage,
   resetUsed,
@@ -176,8 +176,8 @@ function statusOf(
 ): Static<typeof Status> {
   const { usageLimits, expiresAt } = record.data;
   if (expiresAt !== undefined && expiresAt <= clock.now()) return 'expired';
-  const isExhausted = usageLimits !== undefined && areExhausted([usageLimits], budgetOf(record), budgets);
-  return isExhausted ? 'exhausted' : 'active';
+  const isUsedUp = usageLimits !== undefined && isExhausted(usageLimits, budgetOf(record), budgets);
+  return isUsedUp ? 'exhausted' : 'active';
 }
 
 /** What answers about providers and virtual keys show alike, as it is now. */

@@ -107,13 +107,9 @@ export function showUsedLimit(
   return { ...showUsageLimit(limit), current_usage: usedOf(limit, owner, budgets).used };
 }
 
-/** Whether one of the limits is used up. */
-export function areExhausted(
-  limits: readonly UsageLimit[],
-  owner: LimitOwner,
-  budgets: Pick<Budgets, 'usage'>,
-): boolean {
-  return limits.some((limit) => usedOf(limit, owner, budgets).isExhausted);
+/** Whether a limit is used up. */
+export function isExhausted(limit: UsageLimit, owner: LimitOwner, budgets: Pick<Budgets, 'usage'>): boolean {
+  return usedOf(limit, owner, budgets).isExhausted;
 }
 
 /** Begins the counts of all of the limits anew. Rejects when that cannot be stored. */

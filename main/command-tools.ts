@@ -1,4 +1,4 @@
-// A part of the composition root: the analytics store as one command uses it.
+// A part of the composition root: the configuration and the analytics store as one command uses them.
 import { createLog } from '../adapters/telemetry/line-log.ts';
 import type { LoadResult } from '../core/config/load-config.ts';
 import { formatProblem } from '../core/config/problem.ts';
@@ -6,6 +6,7 @@ import type { GatewayConfig } from '../core/config/schema.ts';
 import { UndoStack } from '../core/lifecycle/undo-stack.ts';
 import type { Analytics } from '../core/ports/analytics.ts';
 import type { Clock } from '../core/ports/clock.ts';
+import type { Log } from '../core/ports/log.ts';
 import { lockData } from '../storage/embedded/data-lock.ts';
 import { openAnalytics } from './open-analytics.ts';
 
@@ -28,16 +29,25 @@ interface AnalyticsPlace {
   needsLock(config: GatewayConfig): boolean;
 }
 
-/** Opens the analytics store of the configuration, and closes it when `use` has settled. Rejects with the reason. */
-export async function useAnalytics<T>(
-  { configFile, load, clock }: ToolParts,
-  { config: named, data, needsLock }: AnalyticsPlace,
-  use: (analytics: Analytics, config: GatewayConfig) => Promise<T>,
+/** The configuration that a command works with, and what it opens beside it. */
+interface CommandPlace {
+  readonly config: GatewayConfig;
+  /** The configuration's file. */
+  readonly file: string;
+  readonly log: Log;
+  /** What has to be closed again. */
+  readonly opened: UndoStack;
+}
+
+/** Loads the configuration, and closes what `use` has opened when it has settled. Rejects with what is wrong. */
+export async function useConfiguration<T>(
+  { configFile, load, clock }: Pick<ToolParts, 'configFile' | 'load' | 'clock'>,
+  named: string | undefined,
+  use: (place: CommandPlace) => Promise<T>,
 ): Promise<T> {
   const file = configFile(named);
   const loaded = await load(file);
   if (!loaded.ok) throw new Error(loaded.problems.map(formatProblem).join('\n'));
-  const { config } = loaded;
   const write = (line: string): void => void process.stderr.write(line);
   const log = createLog({ level: 'warn', format: 'text', write, clock });
   const opened = new UndoStack({
@@ -46,12 +56,24 @@ export async function useAnalytics<T>(
     onError: (error) => log.error('A part could not be closed', { error }),
   });
   try {
+    return await use({ config: loaded.config, file, log, opened });
+  } finally {
+    await opened.dispose();
+  }
+}
+
+/** Opens the analytics store of the configuration, and closes it when `use` has settled. Rejects with the reason. */
+export function useAnalytics<T>(
+  parts: ToolParts,
+  { config: named, data, needsLock }: AnalyticsPlace,
+  use: (analytics: Analytics, config: GatewayConfig) => Promise<T>,
+): Promise<T> {
+  const { clock } = parts;
+  return useConfiguration(parts, named, async ({ config, file, log, opened }) => {
     if (needsLock(config)) {
       const lock = await lockData(data, { clock });
       opened.push(() => lock.release());
     }
-    return await use(await openAnalytics({ config, file, data, log, clock, opened }), config);
-  } finally {
-    await opened.dispose();
-  }
+    return use(await openAnalytics({ config, file, data, log, clock, opened }), config);
+  });
 }

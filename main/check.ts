@@ -13,7 +13,7 @@ import { serverOptions } from '../storage/clickhouse/open-server.ts';
 const env = process.env;
 
 /** How a configuration is checked. */
-export interface CheckOptions {
+interface CheckOptions {
   readonly data: string;
   readonly withoutCode: boolean;
 }

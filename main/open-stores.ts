@@ -43,7 +43,7 @@ import { openJobs } from './open-jobs.ts';
 import { openResources } from './open-resources.ts';
 
 /** Options of `openStores`. */
-export interface StoresOptions {
+interface StoresOptions {
   readonly config: Pick<
     GatewayConfig,
     'storage' | 'security' | 'retention' | 'exports' | 'alerts' | 'organisation' | 'configs' | 'providers'

@@ -59,7 +59,7 @@ import { reportProblems } from './report-problems.ts';
 const env = process.env;
 
 /** What serving begins with; everything in it is open and goes onto `opened`. */
-export interface Serving {
+interface Serving {
   readonly command: Extract<Command, { name: 'start' }>;
   /** The configuration's file, and what it says. */
   readonly file: string;

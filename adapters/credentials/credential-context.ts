@@ -100,14 +100,10 @@ export interface CredentialContext {
 }
 
 /** Throws `invalid_request` when fields that a request brought would act as the machine. */
-export function requireMachineIdentity(
-  { machineIdentity }: CredentialContext,
-  field: string,
-  what: string,
-): void {
+export function requireMachineIdentity({ machineIdentity }: CredentialContext, what: string): void {
   if (machineIdentity) return;
   throw fieldProblem(
-    field,
+    'azure_auth_mode',
     `asks for ${what}, which only a provider of the configuration may use. Send credentials of your own.`,
   );
 }

@@ -84,7 +84,7 @@ function renewed(
 
 function byClientSecret(fields: CredentialFields, scope: string, context: CredentialContext): Credentials {
   const purpose = 'azure_auth_mode "entra" needs azure_entra_tenant_id, _client_id and _client_secret.';
-  const tenant = tenantOf('azure_entra_tenant_id', requireField(fields, 'azure_entra_tenant_id', purpose));
+  const tenant = tenantOf(requireField(fields, 'azure_entra_tenant_id', purpose));
   const clientId = requireField(fields, 'azure_entra_client_id', purpose);
   const secret = requireField(fields, 'azure_entra_client_secret', purpose);
   const url = `${authorityOf(context)}/${tenant}/oauth2/v2.0/token`;
@@ -99,7 +99,7 @@ function byClientSecret(fields: CredentialFields, scope: string, context: Creden
 }
 
 function byManagedIdentity(fields: CredentialFields, scope: string, context: CredentialContext): Credentials {
-  requireMachineIdentity(context, 'azure_auth_mode', 'the managed identity of this machine');
+  requireMachineIdentity(context, 'the managed identity of this machine');
   const clientId = fieldOf(fields, 'azure_managed_client_id');
   const query = new URLSearchParams({
     'api-version': '2018-02-01',
@@ -123,7 +123,7 @@ function byFederatedToken(
   context: CredentialContext,
   mode: 'workload' | 'entraFederated',
 ): Credentials {
-  requireMachineIdentity(context, 'azure_auth_mode', 'the federated token of this machine');
+  requireMachineIdentity(context, 'the federated token of this machine');
   const { AZURE_TENANT_ID, AZURE_CLIENT_ID, AZURE_FEDERATED_TOKEN_FILE: file } = context.environment;
   const clientField = mode === 'workload' ? 'azure_workload_client_id' : 'azure_entra_client_id';
   const tenant = fieldOf(fields, 'azure_entra_tenant_id') ?? AZURE_TENANT_ID;
@@ -136,7 +136,7 @@ function byFederatedToken(
       'AZURE_FEDERATED_TOKEN_FILE',
       'is missing in the environment: it names the token file.',
     );
-  const url = `${authorityOf(context)}/${tenantOf('azure_entra_tenant_id', tenant)}/oauth2/v2.0/token`;
+  const url = `${authorityOf(context)}/${tenantOf(tenant)}/oauth2/v2.0/token`;
   const step: TokenStep = {
     what: `No access token of Microsoft Entra for the workload ${clientId}`,
     remedy: `Check the federated credential of the client, ${clientField} and AZURE_FEDERATED_TOKEN_FILE`,
@@ -174,7 +174,7 @@ function authorityOf(context: CredentialContext): string {
 }
 
 /** It becomes a part of a path. */
-function tenantOf(name: string, tenant: string): string {
+function tenantOf(tenant: string): string {
   if (/^[A-Za-z0-9][A-Za-z0-9.-]{0,252}$/.test(tenant)) return tenant;
-  throw fieldProblem(name, 'is neither the id nor a domain of a tenant.');
+  throw fieldProblem('azure_entra_tenant_id', 'is neither the id nor a domain of a tenant.');
 }

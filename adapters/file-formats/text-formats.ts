@@ -91,7 +91,7 @@ function quoted(text: string): string {
 }
 
 /** A body as it was logged: whether it is to be read as text, or as bytes in base64. */
-export interface BodyCell {
+interface BodyCell {
   readonly text: string;
   readonly isText: boolean;
 }

@@ -133,8 +133,8 @@ export function jsonAnswer(value: unknown, status = 200, headers: readonly strin
 }
 
 /** An answer of raw bytes. */
-export function bytesAnswer(contentType: string, body: Buffer, headers: readonly string[] = []): PlainAnswer {
-  return { kind: 'plain', status: 200, headers: ['content-type', contentType, ...headers], body };
+export function bytesAnswer(contentType: string, body: Buffer): PlainAnswer {
+  return { kind: 'plain', status: 200, headers: ['content-type', contentType], body };
 }
 
 /** A streamed answer; what is streamed before `closing` comes from `frames`. */

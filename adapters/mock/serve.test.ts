@@ -4,7 +4,7 @@ import { after, before, describe, it } from 'node:test';
 import { createBrotliDecompress, createGunzip } from 'node:zlib';
 import OpenAI, { toFile } from 'openai';
 import { chatBody } from './mock.test-support.ts';
-import { serveMock, type MockServer } from './transport.ts';
+import { serveMock, type MockServer } from '../../tests/kit/serve-mock.ts';
 
 let server: MockServer;
 let client: OpenAI;

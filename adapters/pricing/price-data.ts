@@ -15,7 +15,7 @@ const maxBytes = 20_000_000;
 const fewestProviders = 5;
 
 /** Where price data comes from. */
-export interface PriceSource {
+interface PriceSource {
   readonly url: string;
   readonly fetch: GuardedFetch;
 }
@@ -45,7 +45,7 @@ export async function usePriceCopy(file: string): Promise<string | undefined> {
 }
 
 /** Price data that follows an address. */
-export interface PriceData {
+interface PriceData {
   /** From now on this is where it comes from; undefined: what is in use stays, until the next start. */
   use(source: PriceSource | undefined): void;
   close(): void;

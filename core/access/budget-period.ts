@@ -1,7 +1,7 @@
 import type { UsageLimit } from '../ports/limits.ts';
 
 /** A period of a budget, in milliseconds since the epoch: `end` is the start of the next one. */
-export interface BudgetPeriod {
+interface BudgetPeriod {
   readonly start: number;
   readonly end: number | undefined;
 }

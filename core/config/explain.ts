@@ -80,9 +80,7 @@ function explainOne(error: ErrorObject, context: ExplainContext, path: string): 
   const { keyword } = error;
   const schema = schemaObject(error.parentSchema);
   const params: Readonly<Record<string, unknown>> = isObject(error.params) ? error.params : {};
-  const issue = (message: string, part: Issue['part'] = 'value'): Issue[] => [
-    { path, message, part, keyword },
-  ];
+  const issue = (message: string): Issue[] => [{ path, message, part: 'value', keyword }];
   if (keyword === 'required' || keyword === 'dependentRequired')
     return missing(params, { schema, path, context });
   if (keyword === 'additionalProperties' || keyword === 'unevaluatedProperties') {

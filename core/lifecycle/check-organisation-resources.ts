@@ -80,7 +80,7 @@ class ResourceProblems {
     guardrails.forEach((one, index) => {
       const pointer = `/organisation/guardrails/${index}`;
       this.#envelope('guardrail', one, pointer);
-      const issues = checkIssues(one.checks, this.#check.guards, '/checks');
+      const issues = checkIssues(one.checks, this.#check.guards);
       this.#problems.refuseAll(issues, pointer);
       if (issues.length === 0) this.#problems.warnInactive(pointer, 'guardrails');
     });
@@ -92,7 +92,7 @@ class ResourceProblems {
     usages.forEach((one, index) => {
       const pointer = `/organisation/usage_limit_policies/${index}`;
       this.#envelope('usage-limit policy', one, pointer);
-      this.#rules(one, usagePolicyIssues(one, changedUsage(one, unlimited), ''), pointer);
+      this.#rules(one, usagePolicyIssues(one, changedUsage(one, unlimited)), pointer);
     });
     return this.#problems.found;
   }

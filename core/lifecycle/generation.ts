@@ -6,13 +6,7 @@ import type { Clock } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
 import { problemAt } from './problem-at.ts';
 import { describeThrown, frameWithin } from './plugin-errors.ts';
-import {
-  type Prepared,
-  type PreparedPipeline,
-  type PreparedPlugin,
-  prepareGeneration,
-  type PrepareInput,
-} from './prepare.ts';
+import { type Prepared, type PreparedPipeline, type PreparedPlugin } from './prepare.ts';
 import { createPluginScope, type Services } from './scope.ts';
 import { bounded, UndoStack } from './undo-stack.ts';
 import { type CheckedPipeline, checkHooks, type CreatedPlugin, type Locate } from '../pipeline/compile.ts';
@@ -62,12 +56,6 @@ export interface StartOptions<C> {
 export type BuildResult<C> =
   | { readonly ok: true; readonly generation: Generation<C> }
   | { readonly ok: false; readonly problems: readonly Problem[]; readonly pluginInputs: readonly string[] };
-
-/** Builds the whole next generation: `prepareGeneration`, then `startGeneration`. Nothing is left behind on failure. */
-export async function buildGeneration<C>(input: PrepareInput & StartOptions<C>): Promise<BuildResult<C>> {
-  const result = await prepareGeneration(input);
-  return result.ok ? startGeneration(result.prepared, input) : result;
-}
 
 /**
  * Creates the plugins of a prepared generation and compiles its pipelines. On any failure everything created so

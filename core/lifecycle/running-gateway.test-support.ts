@@ -4,7 +4,8 @@ import { loadConfig } from '../config/load-config.ts';
 import { watchFiles } from '../config/watch.ts';
 import { definePlugin, Type, type AnyPlugin } from '../pipeline/plugin.ts';
 import type { Clock } from '../ports/clock.ts';
-import { buildGeneration, type BuildResult, type CreatedPipeline } from './generation.ts';
+import { type BuildResult, type CreatedPipeline, startGeneration } from './generation.ts';
+import { prepareGeneration } from './prepare.ts';
 import { pluginFolder, type PluginFolder } from './plugin-files.test-support.ts';
 import {
   realClock,
@@ -84,7 +85,9 @@ export async function testBench(t: TestContext, clock: Clock = realClock): Promi
     async build() {
       const loaded = await loadConfig(file, { env: {} });
       if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
-      const built = await buildGeneration({ ...start, config: loaded.config, source: loaded.source });
+      const input = { ...start, config: loaded.config, source: loaded.source };
+      const result = await prepareGeneration(input);
+      const built = result.ok ? await startGeneration(result.prepared, input) : result;
       if (built.ok) t.after(() => void built.generation.retire());
       return built;
     },

@@ -61,17 +61,12 @@ export const guardrailFields = {
 
 type Parameters = GuardrailData['checks'][number]['parameters'];
 
-/** Checks of which there are none, or whose parameters are not so. `pointer` is the place of the list. */
-export function checkIssues(
-  given: readonly Static<typeof Check>[],
-  guards: Guards,
-  pointer: string,
-): readonly LimitIssue[] {
+/** Checks of the member `checks` that do not exist, or whose parameters do not fit. */
+export function checkIssues(given: readonly Static<typeof Check>[], guards: Guards): readonly LimitIssue[] {
   return given.flatMap(({ id, parameters = {} }, index): readonly LimitIssue[] => {
     const issues = guards.issues(id, parameters);
-    if (issues === undefined)
-      return [{ path: `${pointer}/${index}/id`, message: unknownCheck(id, guards.ids) }];
-    return issues.map(({ path, message }) => ({ path: `${pointer}/${index}/parameters${path}`, message }));
+    if (issues === undefined) return [{ path: `/checks/${index}/id`, message: unknownCheck(id, guards.ids) }];
+    return issues.map(({ path, message }) => ({ path: `/checks/${index}/parameters${path}`, message }));
   });
 }
 

@@ -125,8 +125,8 @@ export function configurationNames(provider: string): readonly string[] {
 export function readConfigurations(
   given: GivenConfigurations,
   provider: ConfiguredProvider,
-  pointer = '/configurations',
 ): ReadConfigurations {
+  const pointer = '/configurations';
   const options: Record<string, IntegrationData['configurations'][string]> = {};
   const secrets: Record<string, string> = {};
   const issues: LimitIssue[] = [...unknownFields(given, provider.name, pointer)];

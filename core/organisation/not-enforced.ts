@@ -17,7 +17,5 @@ const Status = Type.Literal('not enforced', { description: 'It is kept and does 
 /** Members by which an answer shows that something does not act. */
 export const notEnforcedFields = { status: Status, warning: Warning };
 
-/** What these members say of `feature`. */
-export function notEnforcedMarks(feature: keyof typeof notEnforced) {
-  return { status: 'not enforced' as const, warning: notEnforced[feature] };
-}
+/** The values of these members for a guardrail. */
+export const guardrailNotEnforced = { status: 'not enforced', warning: notEnforced.guardrails } as const;

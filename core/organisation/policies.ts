@@ -233,14 +233,13 @@ export function changedUsage(said: GivenUsage, before: UsageOfPolicy): UsageOfPo
   };
 }
 
-/** What is wrong with the rules that are said, and with the limit that comes of them; `pointer` is their place. */
+/** Mistakes in the rules that are said, and in the limit that comes of them. */
 export function usagePolicyIssues(
   said: GivenRules & GivenUsage,
   limit: UsageOfPolicy,
-  pointer: string,
 ): readonly LimitIssue[] {
   return [
-    ...policyRuleIssues(said, pointer),
+    ...policyRuleIssues(said, ''),
     ...usageLimitIssues(
       {
         credit_limit: limit.creditLimit,
@@ -249,7 +248,7 @@ export function usagePolicyIssues(
         periodic_reset_days: limit.periodicResetDays ?? null,
         next_usage_reset_at: said.next_usage_reset_at ?? null,
       },
-      pointer,
+      '',
     ),
   ];
 }

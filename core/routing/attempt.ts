@@ -300,8 +300,7 @@ function askedModel(exchange: Exchange): string | undefined {
   const call = dialect.readCall?.(exchange.path);
   if (call !== undefined) return call.model;
   const body = sentBody(exchange);
-  const json = body.loaded ? body.json : undefined;
-  const named = typeof json === 'object' && json !== null && !Array.isArray(json) ? json['model'] : undefined;
+  const named = body.loaded ? modelIn(body) : undefined;
   if (typeof named === 'string') return named;
   return endpoint.modelled ? '' : undefined;
 }
@@ -311,17 +310,17 @@ function askedModel(exchange: Exchange): string | undefined {
  */
 export function applyParams(params: ParamEdits, exchange: Exchange, sent: ChangedBody): void {
   const call = exchange.dialect.readCall?.(exchange.path);
-  const before = call === undefined ? undefined : member(sent, 'model');
+  const before = call === undefined ? undefined : modelIn(sent);
   applyParamEdits(params, sent);
   if (call === undefined) return;
-  const model = member(sent, 'model');
+  const model = modelIn(sent);
   if (model === before || typeof model !== 'string') return;
   sent.remove(['model']);
   exchange.path = withModelInPath(exchange.path, call.model, model);
 }
 
-function member({ json }: ChangedBody, name: string): unknown {
-  return typeof json === 'object' && json !== null && !Array.isArray(json) ? json[name] : undefined;
+function modelIn({ json }: Pick<ChangedBody, 'json'>): unknown {
+  return typeof json === 'object' && json !== null && !Array.isArray(json) ? json['model'] : undefined;
 }
 
 /**

@@ -140,7 +140,7 @@ function base64url(id: string): string {
 }
 
 /** What `openBullmqJobs` needs. */
-export interface BullmqJobsOptions extends JobConnectionOptions {
+interface BullmqJobsOptions extends JobConnectionOptions {
   /** Wait after the first attempt that fails. Default 1,000 ms. */
   readonly firstWaitMs?: number;
   /** A job whose process has not been heard of for so long is given to another one. Default 30,000 ms. */
@@ -150,7 +150,7 @@ export interface BullmqJobsOptions extends JobConnectionOptions {
 }
 
 /** Jobs that several gateways share. */
-export interface SharedJobs extends Jobs {
+interface SharedJobs extends Jobs {
   /** Rejects when the server does not answer. */
   ping(): Promise<void>;
 }

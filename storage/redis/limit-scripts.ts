@@ -12,7 +12,7 @@ function script(source: string): Script {
 }
 
 /** A gateway that has not been heard of for so long holds no reservations any more. Milliseconds. */
-export const lostAfterMs = 30_000;
+const lostAfterMs = 30_000;
 
 /**
  * Sliding windows. A counter is a packed list of (last moment, amount) pairs, one for each sub-bucket, oldest first, at

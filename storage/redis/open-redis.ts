@@ -25,7 +25,7 @@ const maxPending = 10_000;
 const missesInARow = 3;
 
 /** What `openRedis` needs. */
-export interface RedisOptions {
+interface RedisOptions {
   /** `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, `rediss://` for TLS. */
   readonly url: string;
   readonly log: Log;

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { groupColumns, groupings } from '../../core/ports/analytics.ts';
-import { type MockServer, serveMock } from '../../adapters/mock/transport.ts';
+import { type MockServer, serveMock } from '../kit/serve-mock.ts';
 import { chdbMissing } from '../../storage/embedded/chdb-fixture.ts';
 import { begin, type Received, send } from '../kit/http-kit.ts';
 import { eventually, ownerKey, startWeir, stopEverything, type WeirProcess } from '../kit/process-kit.ts';

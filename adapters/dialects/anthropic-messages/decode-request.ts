@@ -27,15 +27,6 @@ const purposes: readonly (readonly [string, ProviderToolPurpose])[] = [
   ['mcp_toolset', 'mcp'],
 ];
 
-/** Beginnings of the types that Anthropic defines, but whose calls (`tool_use`) the client answers. */
-const clientTypes = ['bash_', 'text_editor_', 'computer_', 'memory_', 'browser_toolset_'] as const;
-
-/** True for a tool definition of Anthropic's whose calls the client itself must carry out. */
-export function isClientExecuted(definition: JsonObject): boolean {
-  const type = asText(definition.type) ?? '';
-  return clientTypes.some((start) => type.startsWith(start));
-}
-
 /** The tools of a request. Throws `invalid_request` for one without a name. */
 function decodeTools(value: unknown): readonly ToolDefinition[] {
   return asArray(value).map((item, i) => {

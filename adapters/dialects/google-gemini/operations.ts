@@ -125,20 +125,22 @@ function spokenAnswer(samples: Buffer, mediaType: string, request: JsonObject): 
 /** Bytes of the header. */
 const headerBytes = 44;
 
-/** Raw samples (16 bit, little-endian) as a WAV file. `rate` in samples per second. */
-function wavOfSamples(samples: Uint8Array, rate: number, channels = 1): Buffer {
+/** Bytes of a frame: one channel of 16 bits. */
+const frameBytes = 2;
+
+/** Raw samples (one channel, 16 bit, little-endian) as a WAV file. `rate` in samples per second. */
+function wavOfSamples(samples: Uint8Array, rate: number): Buffer {
   const header = Buffer.alloc(headerBytes);
-  const bytesPerFrame = channels * 2;
   header.write('RIFF', 0, 'latin1');
   header.writeUInt32LE(headerBytes - 8 + samples.length, 4);
   header.write('WAVEfmt ', 8, 'latin1');
   header.writeUInt32LE(16, 16);
   // 1 is uncompressed.
   header.writeUInt16LE(1, 20);
-  header.writeUInt16LE(channels, 22);
+  header.writeUInt16LE(1, 22);
   header.writeUInt32LE(rate, 24);
-  header.writeUInt32LE(rate * bytesPerFrame, 28);
-  header.writeUInt16LE(bytesPerFrame, 32);
+  header.writeUInt32LE(rate * frameBytes, 28);
+  header.writeUInt16LE(frameBytes, 32);
   header.writeUInt16LE(16, 34);
   header.write('data', 36, 'latin1');
   header.writeUInt32LE(samples.length, 40);

@@ -14,7 +14,7 @@ export interface MailOccasion {
 }
 
 /** The events that webhooks are told. */
-export type AlertEvent = 'usage.threshold_reached' | 'usage.limit_exhausted';
+type AlertEvent = 'usage.threshold_reached' | 'usage.limit_exhausted';
 
 /** Which event a crossing is. */
 export function eventOf({ kind }: Pick<UsageCrossing, 'kind'>): AlertEvent {

@@ -9,7 +9,7 @@ const maxBytes = 1_048_576;
 const finalStatuses = new Set([400, 405, 410, 413, 415, 422]);
 
 /** One event for one system. */
-export interface WebhookPost {
+interface WebhookPost {
   readonly url: string;
   /** `whsec_` and base64. */
   readonly secret: string;
@@ -20,7 +20,7 @@ export interface WebhookPost {
 }
 
 /** How a post ended: taken, refused for ever, or neither, with the reason. */
-export type WebhookResult =
+type WebhookResult =
   { readonly outcome: 'taken' } | { readonly outcome: 'refused' | 'failed'; readonly reason: string };
 
 /**

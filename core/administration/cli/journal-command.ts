@@ -13,7 +13,7 @@ import type { JournalCommand } from './command-arguments.ts';
 import { inColumns } from './in-columns.ts';
 
 /** What a replay works with once the data folder is ours. */
-export interface ReplayPlace {
+interface ReplayPlace {
   /** Undefined when the configuration names no store. */
   readonly analytics: Pick<Analytics, 'storedIds'> | undefined;
   readonly maxBytes: number;

@@ -21,7 +21,7 @@ const shapes: Readonly<Partial<Record<Biller, Shape>>> = {
     address: 'GET /v1/organization/costs?group_by=line_item',
     amount(result) {
       const amount = result.member('amount');
-      amount.member('currency').expect('usd');
+      amount.member('currency').expectDollars();
       return amount.member('value').amount();
     },
     name: (result) => modelOfLineItem(result.text('line_item') ?? '(no line item)'),
@@ -31,7 +31,7 @@ const shapes: Readonly<Partial<Record<Biller, Shape>>> = {
     start: 'starting_at',
     address: 'GET /v1/organizations/cost_report?group_by[]=description',
     amount(result) {
-      result.member('currency').expect('usd');
+      result.member('currency').expectDollars();
       return result.member('amount').amount(2);
     },
     name: (result) =>
@@ -119,9 +119,8 @@ class Reader {
     return this.#member(name) === true;
   }
 
-  expect(word: string): void {
-    if (typeof this.#value !== 'string' || this.#value.toLowerCase() !== word)
-      throw this.#mistake(quoted(word));
+  expectDollars(): void {
+    if (typeof this.#value !== 'string' || this.#value.toLowerCase() !== 'usd') throw this.#mistake('"usd"');
   }
 
   amount(shift = 0): ExactAmount {

@@ -23,7 +23,7 @@ export interface CostComparison {
 }
 
 /** Finds the name that the price data has for a model; undefined where it has none. */
-export type NameModel = (model: string) => string | undefined;
+type NameModel = (model: string) => string | undefined;
 
 interface Line {
   billed: ExactAmount | undefined;

@@ -10,7 +10,7 @@ import {
 import { type ExactAmount, readAmount } from './exact-amount.ts';
 
 /** Which requests are to get a price. */
-export interface RepriceWish {
+interface RepriceWish {
   readonly window: TimeWindow;
   /** A kind of provider. */
   readonly provider: string | undefined;

@@ -10,8 +10,8 @@ import type { ExportFormat } from '../../ports/export-fields.ts';
 
 /** Ends an export for good: trying again would not help. The message is shown to people. */
 export class ExportFailure extends Error {
-  constructor(message: string, options?: ErrorOptions) {
-    super(message, options);
+  constructor(message: string) {
+    super(message);
     this.name = 'ExportFailure';
   }
 }

@@ -11,21 +11,15 @@ const maxHeldCharacters = 16 * 1024 * 1024;
  * Throws a `RangeError` when more than 16 Mi characters would have to wait.
  */
 export class SequentialParts {
-  private readonly choice: number;
   private current: number | undefined;
   /** By part, in the order of their start. */
   private readonly waiting = new Map<number, PartEvent[]>();
   private held = 0;
 
-  /** Only the events of `choice` (default 0) pass: such wires have one choice. */
-  constructor(choice = 0) {
-    this.choice = choice;
-  }
-
-  /** The events that may be written now. */
+  /** The events that may be written now. Only those of the first choice pass: such wires have one. */
   push(event: ChatEvent): readonly ChatEvent[] {
     if (!('choice' in event)) return [event];
-    if (event.choice !== this.choice) return [];
+    if (event.choice !== 0) return [];
     if (!('part' in event)) return [event];
     if (this.current === undefined && event.type === 'part-start') this.current = event.part;
     if (this.current !== event.part) {

@@ -38,8 +38,7 @@ const AnswerMessage = Type.Object({
   ),
 });
 
-const Count = (description?: string) =>
-  Type.Optional(Type.Integer({ minimum: 0, ...(description === undefined ? {} : { description }) }));
+const Count = Type.Optional(Type.Integer({ minimum: 0 }));
 
 const Usage = Type.Object({
   prompt_tokens: Type.Integer({ minimum: 0 }),
@@ -48,13 +47,13 @@ const Usage = Type.Object({
   completion_tokens_details: Type.Optional(
     orNull(
       Type.Object({
-        reasoning_tokens: Count(),
-        accepted_prediction_tokens: Count(),
-        rejected_prediction_tokens: Count(),
+        reasoning_tokens: Count,
+        accepted_prediction_tokens: Count,
+        rejected_prediction_tokens: Count,
       }),
     ),
   ),
-  prompt_tokens_details: Type.Optional(orNull(Type.Object({ cached_tokens: Count() }))),
+  prompt_tokens_details: Type.Optional(orNull(Type.Object({ cached_tokens: Count }))),
 });
 
 const Choice = Type.Object({

@@ -105,12 +105,8 @@ export function component(name: string): TSchema {
 }
 
 /** One of these texts. */
-export function oneOf(values: readonly string[], description?: string): TSchema {
-  return Type.Unsafe<string>({
-    type: 'string',
-    enum: [...values],
-    ...(description === undefined ? {} : { description }),
-  });
+export function oneOf(values: readonly string[]): TSchema {
+  return Type.Unsafe<string>({ type: 'string', enum: [...values] });
 }
 
 /** A moment in Unix seconds. */

@@ -185,7 +185,7 @@ export function changedKey(
   return {
     name: body.name ?? before.name,
     description: body.description === undefined ? before.description : (body.description ?? ''),
-    rateLimits: rates === undefined ? before.rateLimits : readRateLimits(rates ?? [], '/rate_limits'),
+    rateLimits: rates === undefined ? before.rateLimits : readRateLimits(rates ?? []),
     usageLimits:
       usage === undefined
         ? before.usageLimits

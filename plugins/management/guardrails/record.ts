@@ -1,4 +1,4 @@
-import { notEnforcedFields, notEnforcedMarks, Warning } from '../../../core/organisation/not-enforced.ts';
+import { notEnforcedFields, guardrailNotEnforced, Warning } from '../../../core/organisation/not-enforced.ts';
 import { type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import { ManagedBy, Name, orNull, plainObject, refusedBody, strict } from '../shared/fields.ts';
@@ -42,7 +42,7 @@ export function readChecks(
   given: readonly Static<typeof Check>[],
   guards: Scope['guards'],
 ): GuardrailData['checks'] {
-  const mistakes = checkIssues(given, guards, '/checks');
+  const mistakes = checkIssues(given, guards);
   if (mistakes.length > 0) throw refusedBody(mistakes);
   return checksOf(given, (parameters, index) => plainObject(parameters, `/checks/${index}/parameters`));
 }
@@ -77,7 +77,7 @@ export function showGuardrail(record: StoredRecord<'guardrail'>): Static<typeof 
     id: record.id,
     name: record.name,
     slug: record.slug,
-    ...(record.status === 'active' ? notEnforcedMarks('guardrails') : { status: record.status }),
+    ...(record.status === 'active' ? guardrailNotEnforced : { status: record.status }),
     organisation_id: record.organisationId,
     workspace_id: record.workspaceId ?? null,
     created_at: new Date(record.createdAt).toISOString(),

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { holds } from '../../../core/access/scopes.ts';
-import { notEnforcedFields, notEnforcedMarks } from '../../../core/organisation/not-enforced.ts';
+import { notEnforcedFields, guardrailNotEnforced } from '../../../core/organisation/not-enforced.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { GatewayError, Type, type Scope, type Static } from '../../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
@@ -127,7 +127,7 @@ async function changed(
     createdBy: updatedBy,
     createdAt: updatedAt,
   });
-  return { id, slug, version_id: version.id, object: 'guardrail', ...notEnforcedMarks('guardrails') };
+  return { id, slug, version_id: version.id, object: 'guardrail', ...guardrailNotEnforced };
 }
 
 /** Throws `scope_missing` when the key may not do this to what belongs to the organisation. */

@@ -50,7 +50,7 @@ export const CapabilityCounts = Type.Object({
 
 /** Which capabilities are listed: a page from 1 (`page`) or from 0 (`current_page`), of all types or of one. */
 export const CapabilityQuery = Type.Object(
-  { ...numberedPageQuery(500), type: Type.Optional(CapabilityType) },
+  { ...numberedPageQuery, type: Type.Optional(CapabilityType) },
   strict,
 );
 

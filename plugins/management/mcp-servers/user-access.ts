@@ -63,7 +63,7 @@ function listRoute(): RouteDefinition {
     params: Params,
     query: Type.Object(
       {
-        ...numberedPageQuery(500),
+        ...numberedPageQuery,
         search: Type.Optional(Name('Part of the name or of the e-mail address, in any case.')),
       },
       strict,

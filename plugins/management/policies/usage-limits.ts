@@ -218,7 +218,7 @@ function updateRoute({ clock, router, budgets }: Scope): RouteDefinition {
 }
 
 function requirePossible(body: GivenRules & Static<typeof Update>, limit: UsageOfPolicy): void {
-  const issues = usagePolicyIssues(body, limit, '');
+  const issues = usagePolicyIssues(body, limit);
   if (issues.length > 0) throw refusedBody(issues);
 }
 

@@ -69,12 +69,9 @@ export function readUsageLimits(
   return body.map(usageLimitOf);
 }
 
-/** The rate limits of a body. Throws `invalid_request` when two of them limit the same in the same unit. */
-export function readRateLimits(
-  body: readonly Static<typeof RateLimitSchema>[],
-  pointer: string,
-): readonly RateLimit[] {
-  refuseFirst(rateLimitIssues(body, pointer));
+/** The rate limits of a body's member `rate_limits`. Throws `invalid_request` when two of them limit the same in the same unit. */
+export function readRateLimits(body: readonly Static<typeof RateLimitSchema>[]): readonly RateLimit[] {
+  refuseFirst(rateLimitIssues(body, '/rate_limits'));
   return rateLimitsOf(body);
 }
 

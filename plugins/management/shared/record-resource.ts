@@ -278,32 +278,6 @@ export class RecordResource<K extends RecordKind> {
       requireUnused?(writer: ResourcesWriter, record: StoredRecord<K>): Promise<void>;
     },
   ): RouteDefinition {
-    return this.#delete(route, async (writer, record) => {
-      await route.requireUnused?.(writer, record);
-      const { kind } = this.#head;
-      if (!(await writer.records.remove(kind, record.organisationId, record.id))) throw staleVersion();
-    });
-  }
-
-  /** The same, for records that stay as archived ones; those that are archived already remain as they are. */
-  archive<Q extends TSchema | undefined = undefined>(
-    route: Said & {
-      readonly query?: Q;
-      requireUnused?(writer: ResourcesWriter, record: StoredRecord<K>): Promise<void>;
-    },
-  ): RouteDefinition {
-    return this.#delete(route, async (writer, record, key) => {
-      if (record.status === 'archived') return;
-      await route.requireUnused?.(writer, record);
-      const after = changedRecord(record, { status: 'archived' }, key, this.#clock.now());
-      if (!(await writer.records.replace(after))) throw staleVersion();
-    });
-  }
-
-  #delete<Q extends TSchema | undefined>(
-    route: Said & { readonly query?: Q },
-    end: (writer: ResourcesWriter, record: StoredRecord<K>, key: KeyRecord) => Promise<void>,
-  ): RouteDefinition {
     return defineRoute<TObject<Record<never, never>>, PathParams, Q>({
       ...this.#declared(route, 'delete'),
       method: 'DELETE',
@@ -317,7 +291,9 @@ export class RecordResource<K extends RecordKind> {
         await call.write(async (writer) => {
           const record = await this.#found(writer, call, 'delete');
           call.requireVersion(record.version);
-          await end(writer, record, call.key);
+          await route.requireUnused?.(writer, record);
+          const removed = await writer.records.remove(this.#head.kind, record.organisationId, record.id);
+          if (!removed) throw staleVersion();
           return { id: record.id, workspaceId: record.workspaceId, result: undefined };
         });
         return {};

@@ -21,10 +21,10 @@ export function longPageQuery(most: number) {
 }
 
 /** The same for lists whose clients count their pages from 1, in `page`: see `numberedPageOf`. */
-export function numberedPageQuery(most: number) {
-  const number = Type.Integer({ minimum: 1, maximum: 1_000_000, description: 'Page, from 1.' });
-  return { page: Type.Optional(number), ...longPageQuery(most) };
-}
+export const numberedPageQuery = {
+  page: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000, description: 'Page, from 1.' })),
+  ...longPageQuery(500),
+};
 
 /** What `pageQuery` lets through. */
 interface PageQuery {

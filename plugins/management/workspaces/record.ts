@@ -141,7 +141,7 @@ export function changedWorkspace(
     icon: body.icon === undefined ? before.icon : (body.icon ?? ''),
     defaults: body.defaults === undefined ? before.defaults : readDefaults(body.defaults, router),
     usageLimits: usage === undefined ? before.usageLimits : readUsageLimits(usage ?? [], '/usage_limits'),
-    rateLimits: rates === undefined ? before.rateLimits : readRateLimits(rates ?? [], '/rate_limits'),
+    rateLimits: rates === undefined ? before.rateLimits : readRateLimits(rates ?? []),
   };
 }
 

@@ -2,7 +2,7 @@ import { parse } from 'yaml';
 import { checkImage } from './check-dockerfile.ts';
 
 /** What a compose file is checked against. */
-export interface ComposeContext {
+interface ComposeContext {
   readonly text: string;
   /** The text of the example of its environment file. */
   readonly example: string;

@@ -3,7 +3,7 @@ import { validate } from 'dockerfile-utils';
 import { execForm, globExpression, isIgnored, readDockerfile, type Instruction } from './dockerfile.ts';
 
 /** What a Dockerfile is checked against. */
-export interface BuildContext {
+interface BuildContext {
   readonly dockerfile: string;
   /** The text of `.dockerignore`. */
   readonly ignore: string;

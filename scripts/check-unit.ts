@@ -1,7 +1,7 @@
 import { checkNodeFlags } from './check-dockerfile.ts';
 
 /** What a systemd unit is checked against. */
-export interface UnitContext {
+interface UnitContext {
   readonly text: string;
   /** Seconds that the gateway may take to end. */
   readonly stopSeconds: number;

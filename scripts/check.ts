@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { checkCircles, checkCycles, checkLayers, checkUpward } from './check-layers.ts';
 import { checkDeploy } from './check-deploy.ts';
 import { checkErrorDocs } from './check-errors.ts';
+import { checkExports } from './check-exports.ts';
 import { checkFileRules, checkNamedPaths } from './check-files.ts';
 import { printFigures } from './figures.ts';
 import { readSources } from './read-sources.ts';
@@ -18,6 +19,7 @@ const gates: readonly Gate[] = [
   ['floors of core', () => checkUpward(sources)],
   ['circles in core', () => checkCircles(sources)],
   ['files', () => checkFileRules(sources)],
+  ['exports', () => checkExports(sources)],
   ['paths in documents', () => checkNamedPaths()],
   ['errors documented', () => checkErrorDocs()],
   ['deployment files', () => checkDeploy(sources)],

@@ -38,9 +38,10 @@ export function importsOf(source: Source): readonly string[] {
   const pattern =
     /(?:^|\n)\s*(?:import|export)\s(?:[^'"`;]*?\sfrom\s)?\s*['"]([^'"]+)['"]|\bimport\(\s*['"]([^'"]+)['"]\s*\)/g;
   const found = [...source.text.matchAll(pattern)].map((match) => (match[1] ?? match[2]) as string);
-  return found.map((name) =>
-    name.startsWith('.')
-      ? path.posix.normalize(path.posix.join(path.posix.dirname(source.file), name))
-      : name,
-  );
+  return found.map((name) => resolveImport(source, name));
+}
+
+/** A relative name in an import of this source as a path of the project; a package as it is. */
+export function resolveImport({ file }: Source, name: string): string {
+  return name.startsWith('.') ? path.posix.normalize(path.posix.join(path.posix.dirname(file), name)) : name;
 }

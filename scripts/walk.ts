@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 const root = fileURLToPath(new URL('..', import.meta.url));
 const key = 'wk_walk_0123456789abcdef';
 
-export interface Walk {
+interface Walk {
   readonly chat: readonly string[];
   readonly write: readonly string[];
 }

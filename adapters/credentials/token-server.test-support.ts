@@ -7,7 +7,7 @@ import { testTransport } from '../transport/transport.test-support.ts';
 import { createHttpTokenFetch } from './http-token-fetch.ts';
 import type { TokenFetch } from './credential-context.ts';
 
-export interface TokenCall {
+interface TokenCall {
   readonly method: string;
   readonly url: string;
   readonly headers: http.IncomingHttpHeaders;

@@ -25,7 +25,7 @@ export interface ManagerCall {
 export type ManagerAnswer = { readonly status?: number; readonly body: string | object } | undefined;
 
 /** What a test says about its managers. */
-export interface SettingOptions {
+interface SettingOptions {
   readonly answer?: (call: ManagerCall) => ManagerAnswer;
   readonly sources?: Partial<SecretSources>;
   readonly environment?: Readonly<Record<string, string>>;

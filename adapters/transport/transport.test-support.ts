@@ -42,7 +42,7 @@ export function testTransport(
 }
 
 /** What came of a call. */
-export interface Outcome {
+interface Outcome {
   readonly status: number;
   readonly headers: HeaderList;
   readonly body: Buffer;

@@ -90,7 +90,7 @@ export interface PrepareSources extends PluginSources {
 }
 
 /** A configuration as read, and what it may name. */
-export interface PrepareInput extends PrepareSources {
+interface PrepareInput extends PrepareSources {
   readonly config: GatewayConfig;
   readonly source: ConfigSource;
 }

@@ -16,10 +16,10 @@ import {
 import { Reloader } from './reload.ts';
 
 /** What the plugins below have done, in order: `+name` for a creation, `-name` for a disposal. */
-export type Life = string[];
+type Life = string[];
 
 /** A built-in that notes its life. */
-export function livingPlugin(life: Life, definition: Omit<AnyPlugin, 'create'>, hooks = {}): AnyPlugin {
+function livingPlugin(life: Life, definition: Omit<AnyPlugin, 'create'>, hooks = {}): AnyPlugin {
   return {
     ...definition,
     create(_, scope) {

@@ -5,7 +5,7 @@ import { openSeeded, seededStore, watchMemory } from './analytics-store.ts';
 import { removeFolder } from './subject.ts';
 
 /** What logs and analytics come to on an embedded store with many rows. */
-export interface AnalyticsFigures {
+interface AnalyticsFigures {
   readonly rows: number;
   readonly seed_rows_per_second: number | undefined;
   readonly queries: readonly QueryFigures[];

@@ -6,7 +6,7 @@ import { benchConfig, removeFolder, startBare, startUpstream, startWeir, type Su
 import { requestBytes } from './workload.ts';
 
 /** CPU of the first chain with the cache, beside the bare proxy of the same run. */
-export interface ChainFigures {
+interface ChainFigures {
   bare_us: number;
   hit_us: number;
   miss_us: number;

@@ -4,7 +4,7 @@ import { removeFolder, startBare, startUpstream, startWeir, type Subject } from 
 import { chunksPerStream, requestBytes } from './workload.ts';
 
 /** One subject's figures, medians over the rounds. */
-export interface CpuFigures {
+interface CpuFigures {
   /** At the same offered rate for every subject: what a given traffic costs. */
   cpu_us_per_request: number;
   /** With every connection busy all the time: each subject at its own highest rate. */
@@ -16,7 +16,7 @@ export interface CpuFigures {
 }
 
 /** One load and its cost. */
-export interface Burst extends LoadResult {
+interface Burst extends LoadResult {
   readonly cpuMicroseconds: number;
 }
 

@@ -12,7 +12,7 @@ const warmRequests = 20_000;
 const settleMs = 1500;
 
 /** What a chat request costs on each runtime, medians over the rounds. */
-export interface RuntimeFigures {
+interface RuntimeFigures {
   /** At this offered rate on both. */
   readonly requests_per_second: number;
   readonly node_cpu_us_per_request: number;

@@ -8,7 +8,7 @@ import { removeFolder, type WeirSubject } from './subject.ts';
 import { benchKey } from './workload.ts';
 
 /** What many service keys in the embedded store cost. */
-export interface KeyFigures {
+interface KeyFigures {
   readonly keys: number;
   /** CPU of finding a key by the hash of its secret, each time another one. */
   readonly lookup_us: number;

@@ -9,7 +9,7 @@ import { load } from './load.ts';
 import { removeFolder, startUpstream, startWeir, type WeirSubject } from './subject.ts';
 import { requestBytes } from './workload.ts';
 
-export interface KillFigures {
+interface KillFigures {
   rounds: number;
   /** Rows that were on disk in the journal when the process was killed, over all rounds. */
   rows_flushed: number;

@@ -7,7 +7,7 @@ const bodyBytes = 27_000_000;
 const atOnce = 12;
 
 /** What large bodies of one client cost all others. */
-export interface LargeBodyFigures {
+interface LargeBodyFigures {
   readonly bodies: readonly {
     readonly name: string;
     readonly status: number;

@@ -21,7 +21,7 @@ import { redisMissing, startRedis } from '../../tests/kit/redis-server.ts';
 import { median } from './cpu.ts';
 
 /** What the decision about limits costs, medians over the rounds. A request has five windows and two budgets. */
-export interface LimitFigures {
+interface LimitFigures {
   /** CPU of admission and settlement in memory. */
   readonly memory_us: number;
   /** Undefined where no server is installed. */

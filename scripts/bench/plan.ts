@@ -9,7 +9,7 @@ import { compareKinds } from './two-kinds.ts';
 import { configuredRequestBytes, question, requestBytes } from './workload.ts';
 
 /** What a plan of three levels and twenty targets costs, medians over the rounds. */
-export interface PlanFigures {
+interface PlanFigures {
   /** Levels of strategies over the targets. */
   readonly levels: number;
   readonly targets: number;

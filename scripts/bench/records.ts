@@ -12,7 +12,7 @@ import {
 import { removeFolder } from './subject.ts';
 
 /** What many records in the embedded store cost. */
-export interface RecordFigures {
+interface RecordFigures {
   readonly configs: number;
   readonly integrations: number;
   /** From starting the process until it listens, on a store that was opened before; without records, and with them. */

@@ -5,7 +5,7 @@ import { load } from './load.ts';
 import { benchConfig, removeFolder, startUpstream, startWeir, type WeirSubject } from './subject.ts';
 import { requestBytes } from './workload.ts';
 
-export interface ReloadFigures {
+interface ReloadFigures {
   swaps: number;
   requests_per_second: number;
   streams: number;

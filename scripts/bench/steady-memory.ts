@@ -6,7 +6,7 @@ import { removeFolder, startWeir, type WeirSubject } from './subject.ts';
 import { benchKey } from './workload.ts';
 
 /** How much is asked of the gateway, and for how long. */
-export interface MemoryOptions {
+interface MemoryOptions {
   readonly minutes: number;
   /** Chat requests started each second. Default 20. */
   readonly requestsPerSecond?: number;
@@ -17,7 +17,7 @@ export interface MemoryOptions {
 }
 
 /** Resident memory in MiB of each process, and what had been done until then. */
-export interface MemorySample {
+interface MemorySample {
   readonly minutes: number;
   readonly gateway: number;
   readonly resources: number;
@@ -30,7 +30,7 @@ export interface MemorySample {
 }
 
 /** What each process holds at the end, and what it grows by. */
-export interface MemoryFigures {
+interface MemoryFigures {
   readonly minutes: number;
   readonly requests: number;
   readonly writes: number;

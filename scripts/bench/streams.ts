@@ -8,7 +8,7 @@ import { removeFolder, startBare, startUpstream, startWeir, type Subject } from 
 import { idleRequestBytes, requestBytes } from './workload.ts';
 
 /** What one idle stream takes in one subject, in bytes. */
-export interface StreamMemory {
+interface StreamMemory {
   /** Resident memory of the process, its allocators' reserves included, the young generation left out. */
   readonly resident: number;
   /** Living objects and buffers. */
@@ -16,7 +16,7 @@ export interface StreamMemory {
 }
 
 /** Memory of open streams over which nothing flows. */
-export interface IdleStreamFigures {
+interface IdleStreamFigures {
   readonly streams: number;
   /** Set when fewer were opened than wanted, and says why. */
   readonly fewer_because: string | undefined;

@@ -60,7 +60,7 @@ export async function startAsker(
 }
 
 /** How a subject is started, beside what it is. */
-export interface SubjectOptions {
+interface SubjectOptions {
   /** It answers questions of `memory-probe.mjs` over its IPC channel. */
   readonly memoryProbe?: boolean;
   /** It tells how long its event loop took no turn (`turn-probe.mjs`). */
@@ -118,7 +118,7 @@ ${extraPlugins.map((line) => `      - ${line}\n`).join('')}      - provider
 `;
 }
 
-export interface WeirOptions extends SubjectOptions {
+interface WeirOptions extends SubjectOptions {
   readonly upstreamPort: number;
   /** An existing folder from an earlier run; a new one is made otherwise. */
   readonly folder?: string;

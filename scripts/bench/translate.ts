@@ -12,7 +12,7 @@ const connections = 64;
 const warmStreams = 640;
 
 /** What translation costs, medians over the rounds. */
-export interface TranslationFigures {
+interface TranslationFigures {
   /** A Messages client, a host that speaks OpenAI's chat. */
   readonly translated_us_per_chunk: number;
   /** A chat client, the same host. */

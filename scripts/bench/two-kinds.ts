@@ -3,7 +3,7 @@ import { load } from './load.ts';
 import type { WeirSubject } from './subject.ts';
 
 /** What one kind of request costs more than another at the same gateway. */
-export interface Compared {
+interface Compared {
   /** Medians over the rounds, microseconds of CPU per request. */
   readonly plain_us: number;
   readonly other_us: number;

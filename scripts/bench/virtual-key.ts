@@ -4,7 +4,7 @@ import { compareKinds } from './two-kinds.ts';
 import { benchKey, configuredRequestBytes, requestBytes } from './workload.ts';
 
 /** What naming a saved config costs whose target is a provider of the store, medians over the rounds. */
-export interface VirtualKeyFigures {
+interface VirtualKeyFigures {
   /** A chat request that names a provider of the configuration in its header, saturated. */
   readonly named_us_per_request: number;
   /** The same request with a saved config, whose target is a virtual key. */

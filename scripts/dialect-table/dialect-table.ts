@@ -11,7 +11,7 @@ import { settingFeatures } from './setting-features.ts';
 import { toolFeatures } from './tool-features.ts';
 
 /** Everything that is asked of every pair, in the order of the tables. */
-export const requestFeatures: readonly (readonly [string, readonly RequestFeature[]])[] = [
+const requestFeatures: readonly (readonly [string, readonly RequestFeature[]])[] = [
   ['Messages', contentFeatures],
   ['Tools', toolFeatures],
   ['Settings', settingFeatures],

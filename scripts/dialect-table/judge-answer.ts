@@ -10,7 +10,7 @@ import { askedModels, endpoints, type Pair } from './judge-request.ts';
 import { plainRequests } from './request-feature.ts';
 
 /** What becomes of a part of an answer: `when not strict` needs `strict_openai_compliance: false`. */
-export type AnswerFate = 'as is' | 'kept' | 'when not strict' | 'dropped' | '–';
+type AnswerFate = 'as is' | 'kept' | 'when not strict' | 'dropped' | '–';
 
 const fixtures = new URL('../../tests/fixtures/wire/', import.meta.url);
 

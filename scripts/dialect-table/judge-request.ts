@@ -11,7 +11,7 @@ import { plainRequests, type Ingress, type RequestFeature } from './request-feat
  * such), `partly` (a part is reported as dropped), `dropped` (reported), `refused` (the request is), `–` (the client's
  * wire cannot say it), `LOST` (neither sent nor reported: a defect).
  */
-export type Fate = 'as is' | 'kept' | 'emulated' | 'partly' | 'dropped' | 'refused' | '–' | 'LOST';
+type Fate = 'as is' | 'kept' | 'emulated' | 'partly' | 'dropped' | 'refused' | '–' | 'LOST';
 
 /** The models that are asked for, by the provider's wire: one for everything, one that thinks. */
 export const askedModels: Readonly<Partial<Record<DialectName, readonly [string, string]>>> = {

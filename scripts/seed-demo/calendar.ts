@@ -1,7 +1,7 @@
 import { chanceOf } from './chance.ts';
 
 /** What a calendar is made of. */
-export interface CalendarOptions {
+interface CalendarOptions {
   readonly rows: number;
   readonly days: number;
   /** Milliseconds since the epoch, excluded. */

@@ -15,7 +15,7 @@ import { openIdentity } from '../../storage/identity/open-identity.ts';
 import type { Home } from './population.ts';
 
 /** What opening a store for a demo takes. */
-export interface DemoStoreOptions {
+interface DemoStoreOptions {
   readonly config: GatewayConfig;
   /** The configuration's file: relative names in it are meant from there. */
   readonly file: string;

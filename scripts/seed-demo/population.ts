@@ -33,9 +33,9 @@ export interface Population {
   readonly modelUrn: readonly number[];
 }
 
-export const workspaceCount = 12;
-export const keyCount = 60;
-export const usersPerKey = 10;
+const workspaceCount = 12;
+const keyCount = 60;
+const usersPerKey = 10;
 
 const urnSize = 1000;
 const teams = ['search', 'support', 'research', 'billing', 'mobile', 'platform', 'sales', 'data'] as const;
@@ -189,7 +189,7 @@ export function populate({ organisationId, workspaceId }: Home, seed: number): P
 }
 
 /** A UUID that a name always has. */
-export function uuidOf(name: string): string {
+function uuidOf(name: string): string {
   const hex = createHash('sha256').update(name).digest('hex');
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
 }

@@ -1,7 +1,7 @@
 import type { FillProgress } from './fill.ts';
 
 /** Where progress is shown. */
-export interface ProgressOutput {
+interface ProgressOutput {
   readonly isTTY?: boolean | undefined;
   readonly columns?: number | undefined;
   write(text: string): unknown;

@@ -19,7 +19,7 @@ export const besideGateway =
   'An embedded store takes one process. Stop the gateway, run this again, and start the gateway; or let both use an analytics server (storage.analytics.url, docs/clickhouse.md), which is filled while the gateway runs; or fill another folder with --data DIR, and start a gateway on that.';
 
 /** What is to be made. */
-export interface SeedArguments {
+interface SeedArguments {
   readonly rows: number;
   readonly bodies: number;
   readonly days: number;

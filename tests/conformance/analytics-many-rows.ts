@@ -4,7 +4,7 @@ import { chanceOf } from '../../scripts/seed-demo/chance.ts';
 import { dayStart, hostileTexts, requestRow, storedTime } from './analytics-rows.ts';
 
 /** Where random rows lie. */
-export interface Place {
+interface Place {
   readonly organisationId: string;
   readonly window: TimeWindow;
   readonly seed: number;

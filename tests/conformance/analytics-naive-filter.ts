@@ -4,7 +4,7 @@ import { userOf } from './analytics-naive.ts';
 import { feedbackOf, latestFeedback, weightedAverage } from './analytics-naive-feedback.ts';
 
 /** What else is known of requests. */
-export interface NaiveSurroundings {
+interface NaiveSurroundings {
   readonly feedback?: readonly FeedbackRow[];
   readonly bodies?: readonly BodyRow[];
 }

@@ -8,7 +8,7 @@ interface NaivePoint {
   readonly check: Readonly<Record<Measure, Check>>;
 }
 
-export interface NaiveSeries {
+interface NaiveSeries {
   readonly totals: readonly NaivePoint[];
   readonly points: readonly (NaivePoint & { readonly at: number })[];
 }

@@ -7,7 +7,7 @@ import { feedbackOf, latestFeedback, weightedAverage } from './analytics-naive-f
 export type Check = (actual: number | string | null | undefined, place: string) => void;
 
 /** A group as recomputed from the rows, in the order in which a store must give it. */
-export interface NaiveGroup {
+interface NaiveGroup {
   readonly value: string;
   readonly requests: number;
   readonly check: Readonly<Record<GroupColumn, Check>>;
@@ -31,7 +31,7 @@ export function userOf({ metadata, user_id: userId }: RequestRow): string {
 }
 
 /** What tells a row apart, or undefined for a row that is left out. */
-export function valueOf(row: RequestRow, by: GroupBy | SeriesSplit): string | undefined {
+function valueOf(row: RequestRow, by: GroupBy | SeriesSplit): string | undefined {
   if (typeof by === 'object')
     return Object.hasOwn(row.metadata, by.metadata) ? row.metadata[by.metadata] : undefined;
   if (by === 'user') return userOf(row);
@@ -170,7 +170,7 @@ const same =
     assert.equal(actual, expected, place);
 
 /** Equal but for what floating point loses; null where there is nothing to average. */
-export const near =
+const near =
   (expected: number | null): Check =>
   (actual, place) => {
     if (expected === null) return assert.equal(actual, null, place);

@@ -1,5 +1,5 @@
 /** The ClickHouse server that `CLICKHOUSE_TEST_*` name, in the words of `storage.analytics`. */
-export interface ClickHouseUnderTest {
+interface ClickHouseUnderTest {
   /** Without a path. */
   readonly url: string;
   readonly username: string;

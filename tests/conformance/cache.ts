@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import type { Cache } from '../../core/ports/cache.ts';
 
 /** A cache with a hand on its clock. */
-export interface CacheUnderTest {
+interface CacheUnderTest {
   readonly cache: Cache;
   /** The time that the cache sees, milliseconds since the epoch. */
   now(): number;
@@ -16,7 +16,7 @@ export interface CacheUnderTest {
 }
 
 /** Opens a cache for one test. Keys are unique per test, so that a shared store may be reused. */
-export type OpenCache = () => CacheUnderTest | Promise<CacheUnderTest>;
+type OpenCache = () => CacheUnderTest | Promise<CacheUnderTest>;
 
 const minute = 60_000;
 let opened = 0;

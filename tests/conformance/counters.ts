@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import type { Counters, Decision } from '../../core/ports/counters.ts';
 
 /** Counters with a hand on their clock. */
-export interface CountersUnderTest {
+interface CountersUnderTest {
   readonly counters: Counters;
   /** Moves the time that the counters see, to the millisecond. */
   advance(ms: number): void | Promise<void>;
@@ -12,7 +12,7 @@ export interface CountersUnderTest {
 }
 
 /** Opens counters for one test. Keys are unique per test, so that a shared store may be reused. */
-export type OpenCounters = () => CountersUnderTest | Promise<CountersUnderTest>;
+type OpenCounters = () => CountersUnderTest | Promise<CountersUnderTest>;
 
 const minute = 60_000;
 let opened = 0;

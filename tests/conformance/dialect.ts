@@ -10,7 +10,7 @@ import { errorTable, type ErrorCode } from '../../core/errors/codes.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 
 /** A recorded stream and what must be learned from it. Files stand in `tests/fixtures/wire/<dialect>/`. */
-export interface StreamSample {
+interface StreamSample {
   readonly file: string;
   readonly endpoint: EndpointId;
   readonly facts: AnswerFacts;
@@ -20,14 +20,14 @@ export interface StreamSample {
 }
 
 /** A recorded complete answer and what must be learned from it. */
-export interface AnswerSample {
+interface AnswerSample {
   readonly file: string;
   readonly endpoint: EndpointId;
   readonly facts: AnswerFacts;
 }
 
 /** What the suite needs to know of a dialect. */
-export interface DialectConformance {
+interface DialectConformance {
   readonly dialect: Dialect;
   readonly endpoints: readonly EndpointId[];
   /** A whole stream of the wire ends with a marker of its own. Default true. */

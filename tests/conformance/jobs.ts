@@ -18,7 +18,7 @@ import type { Metrics } from '../../core/ports/metrics.ts';
 import { eventually } from '../kit/process-kit.ts';
 
 /** How a suite opens jobs. */
-export interface OpenOptions {
+interface OpenOptions {
   readonly log: Log;
   readonly clock: Clock;
   readonly metrics: Metrics;
@@ -27,7 +27,7 @@ export interface OpenOptions {
 }
 
 /** A store of jobs, empty at first. */
-export interface JobsPlace {
+interface JobsPlace {
   /** Opens it: again after what was opened before is closed, or at the same time when it is `shared`. */
   open(options: OpenOptions): Promise<Jobs>;
   /** For `jobs-child.ts`, which opens it in a process of its own. */
@@ -35,7 +35,7 @@ export interface JobsPlace {
 }
 
 /** What the suite needs of a store. */
-export interface JobsSubject {
+interface JobsSubject {
   readonly name: string;
   readonly skip: string | false;
   /** True when several gateways may use it at the same time. */

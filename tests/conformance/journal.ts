@@ -4,12 +4,12 @@ import type { Journal, JournalTable } from '../../core/ports/journal.ts';
 import { DeduplicatingStore } from './deduplicating-store.ts';
 
 /** A place for one journal. `open` may be called again after `close`, and finds what was left there. */
-export interface JournalPlace {
+interface JournalPlace {
   open(insert: DeduplicatingStore['insert'] | undefined): Promise<Journal>;
 }
 
 /** Makes a place for one test; it cleans up after itself, and closes what the test left open. */
-export type MakePlace = (t: TestContext) => JournalPlace | Promise<JournalPlace>;
+type MakePlace = (t: TestContext) => JournalPlace | Promise<JournalPlace>;
 
 const row = (n: number): string => JSON.stringify({ n, text: 'ä\n🌊' });
 const rows = (from: number, to: number): string[] =>

@@ -12,7 +12,7 @@ import {
 import type { Admission, Charges, Limiter, LimitReservation, Window } from '../../core/ports/counters.ts';
 
 /** One gateway's limiter, and the usage that it tells. */
-export interface LimiterUnderTest {
+interface LimiterUnderTest {
   readonly limiter: Limiter;
   readonly budgets: Budgets;
 }
@@ -26,7 +26,7 @@ export interface LimitersUnderTest {
 }
 
 /** Opens the limiters of one test. Keys are unique per test, so that a shared store may be reused. */
-export type OpenLimiters = () => LimitersUnderTest | Promise<LimitersUnderTest>;
+type OpenLimiters = () => LimitersUnderTest | Promise<LimitersUnderTest>;
 
 let opened = 0;
 

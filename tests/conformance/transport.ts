@@ -14,7 +14,7 @@ import * as scenes from '../kit/upstream-scenes.ts';
 import { data, head, scene, wait, type UpstreamScene } from '../kit/upstream-scenes.ts';
 
 /** A transport with a provider behind it. */
-export interface TransportUnderTest {
+interface TransportUnderTest {
   readonly transport: Transport;
   /** Where its provider plays these scenes. */
   play(...scenes: readonly UpstreamScene[]): Promise<string>;

@@ -3,7 +3,7 @@ import { describe, test, type TestContext } from 'node:test';
 import type { Similar, VectorIndex, VectorPartition } from '../../core/ports/vector-index.ts';
 
 /** One index under test. */
-export interface VectorIndexUnderTest {
+interface VectorIndexUnderTest {
   readonly index: VectorIndex;
   close(): void | Promise<void>;
 }

@@ -4,7 +4,7 @@ import { faultMessage, type Fault } from '../kit/fake-providers/fake-providers.t
 import type { HeardCall, HeardUsage } from './heard.ts';
 
 /** Something of the client's request that the provider must have received, unless it is named as dropped. */
-export interface Sent {
+interface Sent {
   /** Stands somewhere in the names or texts of the provider's request. */
   readonly marker: string;
   /** How `x-service-dropped` may name it where the wire cannot say it. Default: it must arrive. */

@@ -18,8 +18,8 @@ import { testSecrets } from './test-secrets.ts';
 
 type ExportRecord = StoredRecord<'log_export'>;
 
-export const exportFrom = Date.UTC(2026, 4, 17);
-export const exportTo = exportFrom + 86_400_000;
+const exportFrom = Date.UTC(2026, 4, 17);
+const exportTo = exportFrom + 86_400_000;
 
 /** A record of an export that was started; give what matters. */
 export function exportRecord(data: Partial<LogExportData> = {}, id = 'export-1'): ExportRecord {
@@ -180,7 +180,7 @@ export class ManyLogs {
 }
 
 /** Jobs that are run when the test says so. */
-export class HandJobs {
+class HandJobs {
   readonly added: { readonly id: string; readonly data: unknown; readonly delayMs: number }[] = [];
   readonly #definitions = new Map<string, JobDefinition<never>>();
 

@@ -2,7 +2,7 @@
 import type { McpAddress, McpClients, McpDescription, McpOffer } from '../../core/ports/mcp.ts';
 
 /** A fake that answers what it is told to. */
-export interface FakeMcp extends McpClients {
+interface FakeMcp extends McpClients {
   /** Every address that was spoken to, in their order. */
   readonly addresses: McpAddress[];
   /** What handshakes answer from now on; an error is thrown. */

@@ -35,7 +35,7 @@ export async function makeHome(config: string): Promise<Home> {
 }
 
 /** An answer, read to its end. */
-export interface Answered {
+interface Answered {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;

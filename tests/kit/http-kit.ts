@@ -192,7 +192,7 @@ function pairs([name, value]: [string, string | string[]]): string[] {
 }
 
 /** A bare connection: what is written goes on the wire as it is. */
-export interface RawConnection {
+interface RawConnection {
   readonly socket: Socket;
   write(text: string | Buffer): void;
   /** Everything received so far. */

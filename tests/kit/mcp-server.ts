@@ -2,14 +2,14 @@ import http, { type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 /** A message of JSON-RPC, as far as scripts look at it. */
-export interface RpcMessage {
+interface RpcMessage {
   readonly id?: number | string;
   readonly method?: string;
   readonly params?: Readonly<Record<string, unknown>>;
 }
 
 /** A request as the server received it. */
-export interface ArrivedAtMcp {
+interface ArrivedAtMcp {
   /** Of HTTP. */
   readonly method: string;
   readonly url: string;

@@ -11,7 +11,7 @@ import { buildOpenApi } from '../../core/http/openapi/document.ts';
 import type { OpenApiDocument } from '../../core/http/openapi/document-writer.ts';
 
 /** A pipeline of plugins that are only created, not run. */
-export interface DescribedPipeline {
+interface DescribedPipeline {
   readonly match: Parameters<typeof compilePipeline>[0]['match'];
   readonly plugins: readonly AnyPlugin[];
 }

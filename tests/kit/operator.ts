@@ -53,7 +53,7 @@ export async function makePremises(
 }
 
 /** What one says in a chat, and where it should go. */
-export interface Chat {
+interface Chat {
   readonly key: string;
   readonly model?: string;
   readonly headers?: Readonly<Record<string, string>>;

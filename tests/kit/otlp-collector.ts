@@ -4,7 +4,7 @@ import type { TestContext } from 'node:test';
 import { startUpstream, type ReceivedRequest, type Upstream } from './http-kit.ts';
 
 /** A span as the collector received it, its attributes by name. */
-export interface ReceivedSpan {
+interface ReceivedSpan {
   readonly traceId: string;
   readonly spanId: string;
   readonly parentSpanId: string | undefined;
@@ -18,7 +18,7 @@ export interface ReceivedSpan {
 }
 
 /** A collector that listens. */
-export interface TestCollector extends Upstream {
+interface TestCollector extends Upstream {
   /** All spans of the batches that were taken, in their order. */
   spans(): ReceivedSpan[];
   /** The resource of the first batch. */

@@ -47,7 +47,7 @@ export interface Asked {
 }
 
 /** What a request says beside its config. */
-export interface AskOptions {
+interface AskOptions {
   /** Default: POST with a body; GET and HEAD without one. */
   readonly method?: string;
   readonly path?: string;

@@ -11,7 +11,7 @@ import { testSecrets } from './test-secrets.ts';
 export const plantedSecret = `planted-secret-${randomUUID()}`;
 
 /** Where a record is planted. */
-export interface PlantedRecord {
+interface PlantedRecord {
   readonly kind: RecordKind;
   readonly organisation: string;
   /** Undefined for one of the organisation. */

@@ -33,7 +33,7 @@ export interface PostgresServer {
 }
 
 /** The password of `PostgresServer`, which an address has to escape. */
-export const postgresPassword = 'a secret/word';
+const postgresPassword = 'a secret/word';
 
 const alive = new Set<ChildProcess>();
 process.once('exit', () => {

@@ -18,7 +18,7 @@ const commandMs = 120_000;
 const gatewayMs = 600_000;
 
 /** How a process that ended did so. */
-export interface Ended {
+interface Ended {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
   readonly stdout: string;
@@ -40,7 +40,7 @@ export interface WeirProcess {
 }
 
 /** What a process is started with. */
-export interface WeirOptions {
+interface WeirOptions {
   /** The configuration: YAML text, or a value that is written as JSON. Without it, `config` or none is used. */
   readonly yaml?: unknown;
   /** A configuration file that exists already. */

@@ -35,7 +35,7 @@ export const held = 'sk-held-by-the-gateway';
 export const callers = { 'x-service-api-key': secret };
 
 /** The gateway and its provider. */
-export interface Place {
+interface Place {
   readonly provider: WebSocketProvider;
   readonly gateway: TestGateway;
   open(path?: string, headers?: Record<string, string>, protocols?: string[]): Promise<SocketClient>;

@@ -5,7 +5,7 @@ import { denoArguments, denoProgram } from '../../scripts/deno-command.mjs';
 export type Runtime = 'node' | 'deno';
 
 /** What runs a source file: a program, and its arguments before that file. */
-export interface Launcher {
+interface Launcher {
   readonly program: string;
   readonly args: readonly string[];
 }

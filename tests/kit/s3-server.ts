@@ -4,9 +4,9 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 
 /** What a request is answered with instead: an error of S3, no answer at all, or an error within an answer of 200. */
-export type S3Fault = { readonly status: number; readonly code: string } | 'reset' | 'error within 200';
+type S3Fault = { readonly status: number; readonly code: string } | 'reset' | 'error within 200';
 
-export interface S3Request {
+interface S3Request {
   readonly method: string;
   /** Without the bucket. */
   readonly name: string;

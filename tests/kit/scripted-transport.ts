@@ -22,7 +22,7 @@ import type {
 import { refuses, type SceneStep, type UpstreamScene } from './upstream-scenes.ts';
 
 /** Scenes by origin, one per call; the last one is played again for further calls. An unknown origin refuses. */
-export type UpstreamScript = Readonly<Record<string, readonly UpstreamScene[]>>;
+type UpstreamScript = Readonly<Record<string, readonly UpstreamScene[]>>;
 
 /** What a test sees of one call. */
 export interface ScriptedCallRecord {

@@ -1,7 +1,7 @@
 import type { Asking, GatewayProcess } from './gateway-process.ts';
 
 /** How much a `SteadyLoad` asks. */
-export interface LoadOptions {
+interface LoadOptions {
   /** Requests started each second. Default 50. */
   readonly perSecond?: number;
   /** Streams that are open at any time. Default 4. */

@@ -8,7 +8,7 @@ import type { Home } from './gateway-process.ts';
 
 /** The tables that log rows go to. */
 export const tables = ['requests', 'bodies'] as const;
-export type Table = (typeof tables)[number];
+type Table = (typeof tables)[number];
 
 /** Ids of the complete lines in the journal's segments of a table. */
 export async function journalIds(home: Home, table: Table): Promise<string[]> {

@@ -9,7 +9,7 @@ interface VectorSet {
 }
 
 /** The server, and what it was told. */
-export interface VectorSetServer {
+interface VectorSetServer {
   readonly url: string;
   readonly sets: ReadonlyMap<string, VectorSet>;
   /** Names of commands in the order in which they were carried out. */

@@ -6,7 +6,7 @@ import type { Duplex } from 'node:stream';
 import { WebSocket, type WebSocketInit } from 'undici';
 
 /** One frame of a client, unmasked. */
-export interface Frame {
+interface Frame {
   readonly final: boolean;
   /** 0 continues, 1 text, 2 binary, 8 close, 9 ping, 10 pong. */
   readonly opcode: number;
@@ -14,7 +14,7 @@ export interface Frame {
 }
 
 /** One request for WebSocket that the provider got, and what came of it. */
-export interface ProviderSocket {
+interface ProviderSocket {
   readonly url: string;
   readonly rawHeaders: readonly string[];
   readonly headers: http.IncomingHttpHeaders;

@@ -23,7 +23,7 @@ export interface Try {
 }
 
 /** A call, and what it is about. */
-export interface AimedCall extends Asked {
+interface AimedCall extends Asked {
   readonly request: AdminCall;
 }
 

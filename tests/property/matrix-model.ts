@@ -33,7 +33,7 @@ export interface Asked {
 }
 
 /** What the answer must be: let in, or one of these statuses. */
-export type Verdict = 'in' | readonly number[];
+type Verdict = 'in' | readonly number[];
 
 /** Managing the organisation, its settings, its users and its workspaces: no key of a workspace can. */
 const ofOrganisation =

@@ -94,7 +94,7 @@ export interface PlantedLogs {
 }
 
 /** The organisation that holds exactly what a view allows. */
-export interface Mirror {
+interface Mirror {
   readonly organisation: string;
   /** What is asked, with the ids of the mirror; and what it answers, with those of the original. */
   mirrored(text: string): string;

@@ -6,7 +6,7 @@ import type { RecordKind } from '../../core/ports/records.ts';
 import { plantedCapability, recordKinds } from '../kit/planted-records.ts';
 
 /** What a body may name. */
-export interface Named {
+interface Named {
   readonly organisation: string;
   readonly workspace: string;
   /** A member of the workspace. */

@@ -28,7 +28,7 @@ export interface Rules {
 }
 
 /** What rows say of where they are from. */
-export interface Origin {
+interface Origin {
   readonly organisation_id: string;
   readonly workspace_id: string;
   readonly user_id: string;

@@ -10,7 +10,7 @@ import { objectsOf } from '../kit/fake-providers/violations.ts';
 export const vectorOf = (text: string): readonly number[] => [text.length, 0.5, -0.25];
 
 /** Embeddings, rankings and counts of tokens as Google, Cohere and Bedrock serve them. */
-export interface FakeVectors {
+interface FakeVectors {
   readonly url: string;
   readonly port: number;
   readonly requests: readonly SeenRequest[];

@@ -57,7 +57,7 @@ function typeOf(json: string): string {
 }
 
 /** A body as it goes to the provider, and what of the request it does not say. */
-export interface Encoded {
+interface Encoded {
   readonly body: JsonObject;
   readonly dropped: readonly string[];
   readonly emulated: readonly string[];

@@ -13,7 +13,7 @@ import type { JsonObject } from '../json-reading.ts';
 export const emptyRequest: ChatRequest = { model: 'river-1', stream: false, messages: [], tools: [] };
 
 /** Ids that count: `call_1`, `rs_2` … */
-export function countingIds(): (prefix: string) => string {
+function countingIds(): (prefix: string) => string {
   let count = 0;
   return (prefix) => `${prefix}${++count}`;
 }

@@ -63,7 +63,7 @@ function clientSource(document: Awaited<ReturnType<typeof wholeDocument>>['docum
     return `${quoted(operation['operationId'])}(parameters: { ${members.join(' ')} }${body ? `, body: ${typeOf(body.schema)}` : ''}): Promise<${answer ? typeOf(answer.schema) : 'unknown'}> { return this.send(${quoted(method)}, ${quoted(path)}, parameters${body ? ', body' : ''}); }`;
   });
   return `${types.join('\n')}
-export class Client {
+class Client {
   constructor(private readonly send: <T>(method: string, path: string, parameters: object, body?: unknown) => Promise<T>) {}
   ${methods.join('\n  ')}
 }`;

@@ -14,7 +14,7 @@ export interface SeenRequest {
 }
 
 /** What a request asks for, as the wire says it. */
-export interface Asked {
+interface Asked {
   readonly model: string;
   readonly stream: boolean;
 }

@@ -80,7 +80,8 @@ const cacheSettings = {
 
 /**
  * An insert is on disk before it is acknowledged. What writes wide rows takes memory for every column: parts of an insert
- * are compact, buffers begin small, and merges go in small blocks, column after column, few at the same time.
+ * are compact, buffers begin small, and merges go in small blocks, column after column, few at the same time. A thread
+ * that has ended its work stays, with the memory that it keeps for the next: pools are small, not up to 128 threads each.
  */
 const configXml = ({ caches, maxMergeBytes }: EngineConfig): string => `<clickhouse>
 ${Object.entries(cacheSettings)
@@ -89,6 +90,9 @@ ${Object.entries(cacheSettings)
   <background_pool_size>2</background_pool_size>
   <background_merges_mutations_concurrency_ratio>1</background_merges_mutations_concurrency_ratio>
   <background_schedule_pool_size>2</background_schedule_pool_size>
+  <max_parts_cleaning_thread_pool_size>2</max_parts_cleaning_thread_pool_size>
+  <max_active_parts_loading_thread_pool_size>8</max_active_parts_loading_thread_pool_size>
+  <max_outdated_parts_loading_thread_pool_size>2</max_outdated_parts_loading_thread_pool_size>
   <merge_tree>
     <fsync_after_insert>1</fsync_after_insert>
     <fsync_part_directory>1</fsync_part_directory>

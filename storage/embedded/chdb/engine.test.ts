@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { readdir } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
 import { createClient, type ClickHouseClient } from '@clickhouse/client';
 import { chdbMissing, startTestChdb } from '../chdb-fixture.ts';
@@ -56,4 +57,22 @@ describe('the embedded engine under load', { skip: chdbMissing }, () => {
     assert.equal(await setting('merge_tree_settings', 'min_columns_to_activate_adaptive_write_buffer'), '1');
     assert.equal(await setting('merge_tree_settings', 'merge_max_block_size'), '2048');
   });
+
+  test('many parts are taken away by a few threads', async () => {
+    const parts = 100;
+    await client.command({
+      query: `CREATE TABLE gone (n UInt64) ENGINE = MergeTree PARTITION BY n ORDER BY n
+        SETTINGS concurrent_part_removal_threshold = 1`,
+    });
+    await client.command({ query: `INSERT INTO gone SELECT number FROM numbers(${parts})` });
+    const before = await threadsOf(engine);
+    await client.command({ query: 'DROP TABLE gone SYNC' });
+    const added = (await threadsOf(engine)) - before;
+    assert.ok(added <= 16, `${added} threads were started to take ${parts} parts away`);
+  });
 });
+
+/** Linux only; elsewhere none can be counted. */
+async function threadsOf({ pid }: EmbeddedChdb): Promise<number> {
+  return (await readdir(`/proc/${pid}/task`).catch(() => [])).length;
+}

@@ -79,7 +79,8 @@ const cacheSettings = {
 } as const;
 
 /**
- * An insert is on disk before it is acknowledged. What writes wide rows takes memory for every column: parts of an insert
+ * An insert is on disk before it is acknowledged, and what a merge made of it before the engine takes away its parts,
+ * which it does at once. What writes wide rows takes memory for every column: parts of an insert
  * are compact, buffers begin small, and merges go in small blocks, column after column, few at the same time. A thread
  * that has ended its work stays, with the memory that it keeps for the next: pools are small, not up to 128 threads each.
  */
@@ -96,6 +97,7 @@ ${Object.entries(cacheSettings)
   <merge_tree>
     <fsync_after_insert>1</fsync_after_insert>
     <fsync_part_directory>1</fsync_part_directory>
+    <min_rows_to_fsync_after_merge>1</min_rows_to_fsync_after_merge>
     <min_bytes_for_wide_part>67108864</min_bytes_for_wide_part>
     <min_columns_to_activate_adaptive_write_buffer>1</min_columns_to_activate_adaptive_write_buffer>
     <vertical_merge_algorithm_min_rows_to_activate>16384</vertical_merge_algorithm_min_rows_to_activate>

@@ -58,6 +58,16 @@ describe('the embedded engine under load', { skip: chdbMissing }, () => {
     assert.equal(await setting('merge_tree_settings', 'merge_max_block_size'), '2048');
   });
 
+  test('rows that were merged are on disk before the parts that they came from are taken away', async () => {
+    const synced = async () =>
+      Number(await value("SELECT sum(value) FROM system.events WHERE event = 'FileSync'"));
+    await client.command({ query: 'CREATE TABLE merged (n UInt64) ENGINE = MergeTree ORDER BY n' });
+    for (const n of [1, 2]) await client.insert({ table: 'merged', values: [{ n }], format: 'JSONEachRow' });
+    const before = await synced();
+    await client.command({ query: 'OPTIMIZE TABLE merged FINAL' });
+    assert.ok((await synced()) > before, 'a merge ended without its part being synced');
+  });
+
   test('many parts are taken away by a few threads', async () => {
     const parts = 100;
     await client.command({

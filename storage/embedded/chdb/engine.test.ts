@@ -68,6 +68,11 @@ describe('the embedded engine under load', { skip: chdbMissing }, () => {
     assert.ok((await synced()) > before, 'a merge ended without its part being synced');
   });
 
+  test('parts that were merged are looked for every few seconds', async () => {
+    const query = `SELECT value FROM system.merge_tree_settings WHERE name = 'max_cleanup_delay_period'`;
+    assert.ok(Number(await value(query)) <= 10);
+  });
+
   test('many parts are taken away by a few threads', async () => {
     const parts = 100;
     await client.command({

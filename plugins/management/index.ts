@@ -22,7 +22,7 @@ import { memberRoutes } from './workspaces/members.ts';
 import { modelPricingRoute } from './integrations/models.ts';
 import { otelRoutes } from './telemetry/routes.ts';
 import { promptPartialRoutes } from './prompts/partials.ts';
-import { promptRoutes, promptVersionRoutes, renderPromptRoute } from './prompts/routes.ts';
+import { promptRoutes, renderPromptRoute } from './prompts/routes.ts';
 import { settingsRoutes } from './settings/routes.ts';
 import { secretReferenceRoutes } from './secret-references/routes.ts';
 import { rateLimitPolicyRoutes } from './policies/rate-limits.ts';
@@ -96,7 +96,6 @@ export default definePlugin({
       ...labelRoutes(scope),
       ...promptPartialRoutes(scope),
       ...promptRoutes(scope),
-      ...promptVersionRoutes(scope),
       renderPromptRoute(scope),
       ...mcpRoutes(scope),
     ];

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
-import type { RecordVersion, StoredRecord } from '../../../core/ports/records.ts';
+import type { StoredRecord } from '../../../core/ports/records.ts';
 import {
   ConfigDetail,
   ConfigReply,
@@ -19,7 +19,10 @@ import {
 import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
 import {
   changedRecord,
+  changeRecord,
   eachRecord,
+  keepVersion,
+  newRecord,
   newSlug,
   placeOfList,
   requiredWorkspace,
@@ -55,23 +58,6 @@ function visibleConfig(
 ): Promise<StoredRecord<'config'>> {
   const named = { kind: 'config', noun: 'config', idOrSlug: params.slug } as const;
   return visibleRecord(reader, key, { ...named, workspace: query.workspace_id });
-}
-
-/** Keeps what the config says now as its newest version. */
-function addConfigVersion(
-  { records }: Pick<ResourcesWriter, 'records'>,
-  { organisationId, id: recordId, name, data, updatedBy, updatedAt }: StoredRecord<'config'>,
-): Promise<RecordVersion<'config'>> {
-  return records.addVersion('config', organisationId, {
-    id: randomUUID(),
-    recordId,
-    name,
-    data,
-    description: '',
-    labelId: '',
-    createdBy: updatedBy,
-    createdAt: updatedAt,
-  });
 }
 
 /** Takes it from the configs of the workspace that `heir` is the default of now. */
@@ -127,31 +113,26 @@ function createRoute({ clock, directory, router }: Scope): RouteDefinition {
       const isDefault = saysDefault(body) ?? false;
       const slug = newSlug('pc-', body.name);
       const id = randomUUID();
-      const maker = key.userId || key.id;
       const now = clock.now();
       const versionId = await write(async (writer) => {
         const { organisationId, id: workspaceId } = await requiredWorkspace(writer, key, body.workspace_id);
         router.checkConfig({ text, slug, place: { organisationId, workspaceId } });
-        const record: StoredRecord<'config'> = {
-          kind: 'config',
-          id,
-          organisationId,
-          workspaceId,
-          slug,
-          name: body.name,
-          status: 'active',
-          parentId: '',
-          secrets: {},
-          createdBy: maker,
-          updatedBy: maker,
-          data: { config: storedConfig(text), isDefault },
-          createdAt: now,
-          updatedAt: now,
-          version: 1,
-        };
+        const record: StoredRecord<'config'> = newRecord(
+          {
+            kind: 'config',
+            id,
+            organisationId,
+            workspaceId,
+            slug,
+            name: body.name,
+            data: { config: storedConfig(text), isDefault },
+          },
+          key.userId || key.id,
+          now,
+        );
         if (isDefault) await takeDefault(writer, record);
         await writer.records.insert(record);
-        const version = await addConfigVersion(writer, record);
+        const version = await keepVersion(writer, record);
         return { id, workspaceId, result: version.id };
       });
       sendVersion(1);
@@ -330,7 +311,7 @@ async function store(
   if (after.data.isDefault) await takeDefault(writer, after);
   if (!(await writer.records.replace(after))) throw staleVersion();
   const saysMore = body.name !== undefined || body.config !== undefined || saysDefault(body) !== undefined;
-  if (saysMore) return (await addConfigVersion(writer, after)).id;
+  if (saysMore) return (await keepVersion(writer, after)).id;
   const { organisationId, id } = after;
   const { data } = await writer.records.versions('config', organisationId, id, { offset: 0, limit: 1 });
   return data[0]?.id ?? '';
@@ -359,8 +340,7 @@ function archiveConfigRoute({ clock, directory }: Scope): RouteDefinition {
         const now = clock.now();
         await requireUnused(writer, before, now);
         const data = { ...before.data, isDefault: false };
-        const after = changedRecord(before, { status: 'archived', data }, key, now);
-        if (!(await writer.records.replace(after))) throw staleVersion();
+        await changeRecord(writer, before, { status: 'archived', data }, key, now);
         return { id, workspaceId, result: undefined };
       });
       return {};

@@ -13,6 +13,7 @@ import type { ResourcesReader, ResourcesWriter, WorkspaceRecord } from '../../..
 import {
   changedRecord,
   everyRecord,
+  newRecord,
   requiredWorkspace,
   staleVersion,
   visibleWorkspace,
@@ -244,40 +245,38 @@ function createRoute(scope: Scope): RouteDefinition {
       const { organisationId } = key;
       const removed = await write(async (writer) => {
         const oldest = await makeRoom(writer, workspace);
-        await writer.records.insert({
-          kind: 'log_export',
-          id,
-          organisationId,
-          workspaceId,
-          slug: id,
-          name: `export ${id}`,
-          status: 'active',
-          parentId: '',
-          secrets: {},
-          createdBy: by,
-          updatedBy: by,
-          version: 1,
-          createdAt: now,
-          updatedAt: now,
-          data: {
-            ...plan,
-            description: body.description ?? '',
-            format: body.format ?? 'jsonl',
-            requestedData,
-            visibleUserId: visibility.userId,
-            visibleKeyId: visibility.apiKeyId,
-            creator: creatorOf(key, directory),
-            state: 'draft',
-            run: 0,
-            total,
-            rows: 0,
-            bytes: 0,
-            error: '',
-            startedAt: undefined,
-            finishedAt: undefined,
-            expiresAt: undefined,
-          },
-        });
+        await writer.records.insert(
+          newRecord(
+            {
+              kind: 'log_export',
+              id,
+              organisationId,
+              workspaceId,
+              slug: id,
+              name: `export ${id}`,
+              data: {
+                ...plan,
+                description: body.description ?? '',
+                format: body.format ?? 'jsonl',
+                requestedData,
+                visibleUserId: visibility.userId,
+                visibleKeyId: visibility.apiKeyId,
+                creator: creatorOf(key, directory),
+                state: 'draft',
+                run: 0,
+                total,
+                rows: 0,
+                bytes: 0,
+                error: '',
+                startedAt: undefined,
+                finishedAt: undefined,
+                expiresAt: undefined,
+              },
+            },
+            by,
+            now,
+          ),
+        );
         return { id, workspaceId, result: oldest };
       });
       for (const one of removed)

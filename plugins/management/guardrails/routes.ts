@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { holds } from '../../../core/access/scopes.ts';
 import { notEnforcedFields, guardrailNotEnforced } from '../../../core/organisation/not-enforced.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
@@ -6,7 +5,14 @@ import { GatewayError, Type, type Scope, type Static } from '../../../core/pipel
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import type { ResourcesWriter } from '../../../core/ports/resources.ts';
-import { newSlug, placeOfList, placeOfNew, requireOrganisation, requireOwn } from '../shared/records.ts';
+import {
+  keepVersion,
+  newSlug,
+  placeOfList,
+  placeOfNew,
+  requireOrganisation,
+  requireOwn,
+} from '../shared/records.ts';
 import {
   CreateGuardrail,
   GuardrailReply,
@@ -114,19 +120,11 @@ export function guardrailRoutes(scope: Scope): readonly RouteDefinition[] {
 
 /** Keeps what the guardrail says now as its newest version, and answers with the id of that. */
 async function changed(
-  { id, slug, organisationId, name, data, updatedBy, updatedAt }: StoredRecord<'guardrail'>,
-  { records }: Pick<ResourcesWriter, 'records'>,
+  record: StoredRecord<'guardrail'>,
+  writer: Pick<ResourcesWriter, 'records'>,
 ): Promise<Static<typeof Changed>> {
-  const version = await records.addVersion('guardrail', organisationId, {
-    id: randomUUID(),
-    recordId: id,
-    name,
-    data,
-    description: '',
-    labelId: '',
-    createdBy: updatedBy,
-    createdAt: updatedAt,
-  });
+  const { id, slug } = record;
+  const version = await keepVersion(writer, record);
   return { id, slug, version_id: version.id, object: 'guardrail', ...guardrailNotEnforced };
 }
 

@@ -6,7 +6,7 @@ import { defineRoute, type Scope, type Static, Type } from '../../../core/pipeli
 import type { IntegrationAccess, IntegrationData } from '../../../core/ports/record-kinds.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import type { ResourcesReader } from '../../../core/ports/resources.ts';
-import { changedRecord, staleVersion } from '../shared/records.ts';
+import { changeRecord } from '../shared/records.ts';
 import { AccessReply, GivenSlug, integrationScopes, showAccess, visibleIntegration } from './record.ts';
 import {
   BodyAccessLimit,
@@ -136,8 +136,7 @@ function updateRoute({ clock, budgets }: Scope): RouteDefinition {
         requireShared(before, 'integration');
         const said = await namedWorkspaces(writer, before.organisationId, body.workspaces ?? []);
         const data = changedAccess(before.data, body, said);
-        const after = changedRecord(before, { data }, key, now);
-        if (!(await writer.records.replace(after))) throw staleVersion();
+        const after = await changeRecord(writer, before, { data }, key, now);
         for (const [workspaceId, slug] of await providedWorkspaces(writer, after, { body, said }))
           await addDefaultProvider(writer, after, workspaceId, { slug, by, now });
         const reset = [...said].flatMap(([id, one]) => (one.reset_usage === true ? [id] : []));

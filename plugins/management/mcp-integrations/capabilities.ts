@@ -1,7 +1,7 @@
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { McpCapability, McpCapabilityType } from '../../../core/ports/record-kinds.ts';
-import { changedRecord, staleVersion } from '../shared/records.ts';
+import { changeRecord } from '../shared/records.ts';
 import { mcpIntegrationAccess as access } from './record.ts';
 import { longList, longListReply, numberedPageOf, numberedPageQuery } from '../shared/replies.ts';
 import { type BodyMistake, Identifier, nearest, orNull, refusedBody, strict } from '../shared/fields.ts';
@@ -293,8 +293,13 @@ function updateRoute({ clock }: Scope): RouteDefinition {
           const enabled = said.get(capabilityKey(one)) ?? one.enabled;
           return enabled === one.enabled ? one : { ...one, enabled, updatedAt: now };
         });
-        const after = changedRecord(before, { data: { ...before.data, capabilities } }, key, now);
-        if (!(await writer.records.replace(after))) throw staleVersion();
+        const after = await changeRecord(
+          writer,
+          before,
+          { data: { ...before.data, capabilities } },
+          key,
+          now,
+        );
         return { id: after.id, workspaceId: after.workspaceId, result: after.version };
       });
       sendVersion(version);

@@ -2,7 +2,7 @@ import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, Type, type Scope, type Static } from '../../../core/pipeline/plugin.ts';
 import type { McpIntegrationData } from '../../../core/ports/record-kinds.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
-import { changedRecord, staleVersion } from '../shared/records.ts';
+import { changeRecord } from '../shared/records.ts';
 import { mcpIntegrationAccess as access, mcpIntegrationNoun } from './record.ts';
 import { namedWorkspaces, requireShared } from '../shared/workspace-access.ts';
 import { Identifier, Name, orNull, strict } from '../shared/fields.ts';
@@ -132,13 +132,13 @@ function updateRoute({ clock }: Scope): RouteDefinition {
         requireVersion(before.version);
         requireShared(before, mcpIntegrationNoun);
         const said = await namedWorkspaces(writer, before.organisationId, body.workspaces ?? []);
-        const after = changedRecord(
+        const after = await changeRecord(
+          writer,
           before,
           { data: changedAccess(before.data, body, { said, now }) },
           key,
           now,
         );
-        if (!(await writer.records.replace(after))) throw staleVersion();
         return { id: after.id, result: after.version };
       });
       sendVersion(version);

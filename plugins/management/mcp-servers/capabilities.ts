@@ -1,7 +1,7 @@
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, Type, type Scope } from '../../../core/pipeline/plugin.ts';
 import type { McpServerData } from '../../../core/ports/record-kinds.ts';
-import { changedRecord, staleVersion } from '../shared/records.ts';
+import { changeRecord } from '../shared/records.ts';
 import {
   CapabilitiesBody,
   capabilityExample,
@@ -98,8 +98,7 @@ function updateRoute({ clock }: Scope): RouteDefinition {
           .filter(({ enabled }) => !enabled)
           .map(({ type, name }) => ({ type, name, enabled: false }));
         const data: McpServerData = { ...before.data, capabilities: [...kept, ...off] };
-        const after = changedRecord(before, { data }, key, clock.now());
-        if (!(await writer.records.replace(after))) throw staleVersion();
+        const after = await changeRecord(writer, before, { data }, key, clock.now());
         return { id: after.id, workspaceId: after.workspaceId, result: after.version };
       });
       sendVersion(version);

@@ -7,8 +7,9 @@ import type { RecordFilter, StoredRecord } from '../../../core/ports/records.ts'
 import type { ResourcesReader } from '../../../core/ports/resources.ts';
 import type { Page } from '../../../core/ports/page.ts';
 import {
-  changedRecord,
+  changeRecord,
   eachRecord,
+  newRecord,
   newSlug,
   requiredWorkspace,
   staleVersion,
@@ -144,27 +145,26 @@ function createRoute({ clock }: Scope): RouteDefinition {
         const at = '/mcp_integration_id';
         const parent = await mcpIntegrationAccess.usable(writer, workspace, body.mcp_integration_id, at);
         const place = { organisationId: key.organisationId, workspaceId: workspace.id };
-        await writer.records.insert<'mcp_server'>({
-          kind: 'mcp_server',
-          id,
-          ...place,
-          slug,
-          name: body.name,
-          status: 'active',
-          data: {
-            description: body.description ?? '',
-            capabilities: [],
-            defaultUserAccess: 'allow',
-            userAccess: {},
-          },
-          parentId: parent.id,
-          secrets: {},
-          createdBy: by,
-          updatedBy: by,
-          createdAt: now,
-          updatedAt: now,
-          version: 1,
-        });
+        await writer.records.insert<'mcp_server'>(
+          newRecord(
+            {
+              kind: 'mcp_server',
+              id,
+              ...place,
+              slug,
+              name: body.name,
+              data: {
+                description: body.description ?? '',
+                capabilities: [],
+                defaultUserAccess: 'allow',
+                userAccess: {},
+              },
+              parentId: parent.id,
+            },
+            by,
+            now,
+          ),
+        );
         return { id, workspaceId: workspace.id, result: undefined };
       });
       sendVersion(1);
@@ -288,8 +288,7 @@ function updateRoute({ clock, secrets, publicUrl }: Scope): RouteDefinition {
         const description =
           body.description === undefined ? before.data.description : (body.description ?? '');
         const change = { name: body.name ?? before.name, data: { ...before.data, description } };
-        const server = changedRecord(before, change, key, clock.now());
-        if (!(await writer.records.replace(server))) throw staleVersion();
+        const server = await changeRecord(writer, before, change, key, clock.now());
         return { id: server.id, workspaceId: server.workspaceId, result: { server, integration } };
       });
       sendVersion(changed.server.version);

@@ -5,7 +5,7 @@ import type { Member } from '../../../core/ports/people.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import type { ResourcesReader } from '../../../core/ports/resources.ts';
 import type { Page, Paged } from '../../../core/ports/page.ts';
-import { changedRecord, staleVersion } from '../shared/records.ts';
+import { changeRecord } from '../shared/records.ts';
 import { longList, longListReply, numberedPageOf, numberedPageQuery } from '../shared/replies.ts';
 import { type BodyMistake, Identifier, Name, refusedBody, strict } from '../shared/fields.ts';
 import { visibleServer } from './record.ts';
@@ -164,8 +164,7 @@ function updateRoute({ clock }: Scope): RouteDefinition {
           defaultUserAccess: body.default_user_access ?? before.data.defaultUserAccess,
           userAccess: { ...before.data.userAccess, ...(await givenAccess(writer, before, body)) },
         };
-        const after = changedRecord(before, { data }, key, clock.now());
-        if (!(await writer.records.replace(after))) throw staleVersion();
+        const after = await changeRecord(writer, before, { data }, key, clock.now());
         return { id: after.id, workspaceId: after.workspaceId, result: after.version };
       });
       sendVersion(version);

@@ -9,7 +9,7 @@ import {
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
-import { changedRecord, placeOfNew, staleVersion } from '../shared/records.ts';
+import { changeRecord, newRecord, placeOfNew } from '../shared/records.ts';
 import { changedRules, namedRules, policyEntityRoutes } from './entities.ts';
 import {
   changeablePolicy,
@@ -88,12 +88,10 @@ function createRoute({ clock, router }: Scope): RouteDefinition {
         const sources = { reader, router, organisationId, workspaceId };
         const { type, unit, value } = body;
         const rules = await namedRules(policyRulesOf(body), sources);
-        await reader.records.insert({
-          ...{ kind: kind.kind, id, organisationId, workspaceId, slug: id },
-          name: body.name ?? ratePolicyName({ type, unit, value }),
-          ...{ status: 'active', parentId: '', secrets: {}, data: { ...rules, type, unit, value } },
-          ...{ createdBy: by, updatedBy: by, createdAt: now, updatedAt: now, version: 1 },
-        });
+        const name = body.name ?? ratePolicyName({ type, unit, value });
+        const given = { id, organisationId, workspaceId, slug: id, name };
+        const data = { ...rules, type, unit, value };
+        await reader.records.insert(newRecord({ kind: kind.kind, ...given, data }, by, now));
         return { id, workspaceId, result: undefined };
       });
       return { id, object: 'policy_rate_limits' as const };
@@ -127,8 +125,7 @@ function updateRoute({ clock, router }: Scope): RouteDefinition {
           name: body.name ?? before.name,
           data: { ...rules, type, unit: body.unit ?? unit, value: body.value ?? value },
         };
-        const after = changedRecord(before, change, key, clock.now());
-        if (!(await reader.records.replace(after))) throw staleVersion();
+        const after = await changeRecord(reader, before, change, key, clock.now());
         return { id: after.id, workspaceId, result: after };
       });
       sendVersion(record.version);

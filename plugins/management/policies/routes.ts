@@ -5,12 +5,11 @@ import type { PolicyCondition } from '../../../core/ports/record-kinds.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import type { ResourcesReader } from '../../../core/ports/resources.ts';
 import {
-  changedRecord,
+  changeRecord,
   everyRecord,
   noSuchRecord,
   placeOfList,
   requireOwn,
-  staleVersion,
   visibleRecord,
 } from '../shared/records.ts';
 import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
@@ -165,8 +164,7 @@ function archiveRoute<K extends PolicyRecordKind>(kind: PolicyKind<K>, { clock }
         requireVersion(before.version);
         const { id, workspaceId } = before;
         if (before.status === 'archived') return { id, workspaceId, result: undefined };
-        const after = changedRecord(before, { status: 'archived' }, key, clock.now());
-        if (!(await writer.records.replace(after))) throw staleVersion();
+        await changeRecord(writer, before, { status: 'archived' }, key, clock.now());
         return { id, workspaceId, result: undefined };
       });
       return {};

@@ -16,7 +16,7 @@ import { defineRoute, type Scope, type Static, Type } from '../../../core/pipeli
 import { budgetOfPolicy, policyBudgetPrefix } from '../../../core/access/limit-charges.ts';
 import type { Budgets, BudgetUsage } from '../../../core/ports/budgets.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
-import { changedRecord, placeOfNew, staleVersion } from '../shared/records.ts';
+import { changeRecord, newRecord, placeOfNew } from '../shared/records.ts';
 import { changedRules, namedRules, policyEntityRoutes, resetEntityRoute } from './entities.ts';
 import {
   changeablePolicy,
@@ -171,12 +171,10 @@ function createRoute({ clock, router }: Scope): RouteDefinition {
         const workspaceId = (await placeOfNew(reader, key, body))?.id;
         const sources = { reader, router, organisationId, workspaceId };
         const rules = await namedRules(policyRulesOf(body), sources);
-        await reader.records.insert({
-          ...{ kind: names.kind, id, organisationId, workspaceId, slug: id },
-          name: body.name ?? usagePolicyName(type, body.credit_limit),
-          ...{ status: 'active', parentId: '', secrets: {}, data: { ...rules, type, ...limit } },
-          ...{ createdBy: by, updatedBy: by, createdAt: now, updatedAt: now, version: 1 },
-        });
+        const name = body.name ?? usagePolicyName(type, body.credit_limit);
+        const given = { id, organisationId, workspaceId, slug: id, name };
+        const data = { ...rules, type, ...limit };
+        await reader.records.insert(newRecord({ kind: names.kind, ...given, data }, by, now));
         return { id, workspaceId, result: undefined };
       });
       return { id, object: 'policy_usage_limits' as const };
@@ -205,8 +203,7 @@ function updateRoute({ clock, router, budgets }: Scope): RouteDefinition {
         requirePossible(body, limit);
         const rules = await changedRules(body, data, { reader, router, organisationId, workspaceId });
         const change = { name: body.name ?? before.name, data: { ...rules, type: data.type, ...limit } };
-        const after = changedRecord(before, change, key, clock.now());
-        if (!(await reader.records.replace(after))) throw staleVersion();
+        const after = await changeRecord(reader, before, change, key, clock.now());
         return { id: after.id, workspaceId, result: after };
       });
       const { reset_usage_for_value: value } = body;

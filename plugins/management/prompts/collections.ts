@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
@@ -6,14 +5,14 @@ import type { ResourcesReader, ResourcesWriter, WorkspaceRecord } from '../../..
 import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
 import { requirePrompts } from './templates.ts';
 import {
-  changedRecord,
+  changeRecord,
   eachRecord,
   everyRecord,
+  newRecord,
   newSlug,
   noSuchRecord,
   placeOfList,
   requiredWorkspace,
-  staleVersion,
   visibleRecord,
 } from '../shared/records.ts';
 import { Identifier, Instant, Name, orNull, refusedBody, strict } from '../shared/fields.ts';
@@ -122,24 +121,18 @@ export async function namedCollection(
     const message = `names "${wanted.slice(0, 64)}", and the workspace has no such collection`;
     throw refusedBody([{ path: pointer, message }]);
   }
-  const by = key.userId || key.id;
-  const record: StoredRecord<'collection'> = {
-    kind: 'collection',
-    id: randomUUID(),
-    organisationId,
-    workspaceId,
-    slug: defaultCollectionSlug,
-    name: 'Default',
-    status: 'active',
-    parentId: '',
-    data: { isDefault: true },
-    secrets: {},
-    createdBy: by,
-    updatedBy: by,
-    createdAt: now,
-    updatedAt: now,
-    version: 1,
-  };
+  const record: StoredRecord<'collection'> = newRecord(
+    {
+      kind: 'collection',
+      organisationId,
+      workspaceId,
+      slug: defaultCollectionSlug,
+      name: 'Default',
+      data: { isDefault: true },
+    },
+    key.userId || key.id,
+    now,
+  );
   await writer.records.insert(record);
   return record;
 }
@@ -182,24 +175,19 @@ function createRoute({ clock, directory }: Scope): RouteDefinition {
             ? undefined
             : await namedCollection(writer, body.parent_collection_id, { workspace, key, now, pointer });
         if (parent !== undefined) await requireDepth(writer, parent);
-        const by = key.userId || key.id;
-        const record: StoredRecord<'collection'> = {
-          kind: 'collection',
-          id: randomUUID(),
-          organisationId,
-          workspaceId,
-          slug: newSlug('collection-', body.name),
-          name: body.name,
-          status: 'active',
-          parentId: parent?.id ?? '',
-          data: { isDefault: false },
-          secrets: {},
-          createdBy: by,
-          updatedBy: by,
-          createdAt: now,
-          updatedAt: now,
-          version: 1,
-        };
+        const record: StoredRecord<'collection'> = newRecord(
+          {
+            kind: 'collection',
+            organisationId,
+            workspaceId,
+            slug: newSlug('collection-', body.name),
+            name: body.name,
+            parentId: parent?.id ?? '',
+            data: { isDefault: false },
+          },
+          key.userId || key.id,
+          now,
+        );
         await writer.records.insert(record);
         return { id: record.id, workspaceId, result: record };
       });
@@ -316,8 +304,7 @@ function updateRoute({ clock, directory }: Scope): RouteDefinition {
       const record = await write(async (writer) => {
         const before = await visibleCollection(writer, key, params.collectionId);
         requireVersion(before.version);
-        const after = changedRecord(before, { name: body.name }, key, clock.now());
-        if (!(await writer.records.replace(after))) throw staleVersion();
+        const after = await changeRecord(writer, before, { name: body.name }, key, clock.now());
         return { id: after.id, workspaceId: after.workspaceId, result: after };
       });
       sendVersion(record.version);
@@ -345,8 +332,7 @@ function archiveRoute({ clock, directory }: Scope): RouteDefinition {
         if (before.data.isDefault)
           throw new GatewayError('resource_conflict', 'The default collection of a workspace stays.');
         await requireEmpty(writer, before);
-        const after = changedRecord(before, { status: 'archived' }, key, clock.now());
-        if (!(await writer.records.replace(after))) throw staleVersion();
+        await changeRecord(writer, before, { status: 'archived' }, key, clock.now());
         return { id, workspaceId, result: undefined };
       });
       return {};

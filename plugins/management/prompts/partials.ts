@@ -4,23 +4,22 @@ import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { RecordVersion, StoredRecord } from '../../../core/ports/records.ts';
 import {
-  changedRecord,
+  changeRecord,
   everyRecord,
+  keepVersion,
+  newRecord,
   newSlug,
   requiredWorkspace,
-  staleVersion,
   visibleRecord,
 } from '../shared/records.ts';
 import {
   checkTemplate,
-  everyVersion,
   latestVersion,
   PromptReferenceParam,
-  publishTemplate,
   referencedTemplate,
   requirePrompts,
   requireUnusedPartial,
-  VersionNumber,
+  templateRoutes,
   visibleTemplate,
 } from './templates.ts';
 import { namedCollection } from './collections.ts';
@@ -141,8 +140,7 @@ function updatePartialRoute({ clock, directory }: Scope): RouteDefinition {
         const { id, slug, organisationId, workspaceId } = before;
         if (body.status === 'archived') await requireUnusedPartial(writer, before);
         const change = { name: body.name ?? before.name, status: body.status ?? before.status };
-        const after = changedRecord(before, change, key, now);
-        if (!(await writer.records.replace(after))) throw staleVersion();
+        const after = await changeRecord(writer, before, change, key, now);
         const latest = await latestVersion(writer, before);
         let versionId = latest?.id ?? '';
         // A description alone describes the version that comes with a text: versions never change.
@@ -150,15 +148,9 @@ function updatePartialRoute({ clock, directory }: Scope): RouteDefinition {
         if (template !== undefined) {
           const place = { organisationId, workspaceId };
           await checkTemplate(writer, { template, place, partial: { id, slug } });
-          const version = await writer.records.addVersion('prompt_partial', organisationId, {
-            id: randomUUID(),
-            recordId: id,
-            name: after.name,
+          const version = await keepVersion(writer, after, {
             data: { template, defaultVersion: before.data.defaultVersion },
             description: body.description ?? '',
-            labelId: '',
-            createdBy: key.userId || key.id,
-            createdAt: now,
           });
           versionId = version.id;
         }
@@ -170,7 +162,6 @@ function updatePartialRoute({ clock, directory }: Scope): RouteDefinition {
   });
 }
 
-const Params = Type.Object({ promptPartialId: Identifier });
 const path = '/prompts/partials';
 
 /** The routes of partials: pieces that prompts include. */
@@ -180,9 +171,20 @@ export function promptPartialRoutes(scope: Scope): readonly RouteDefinition[] {
     listRoute(scope),
     getRoute(scope),
     updatePartialRoute(scope),
-    archiveRoute(scope),
-    versionsRoute(scope),
-    publishRoute(scope),
+    ...templateRoutes(scope, {
+      kind: 'prompt_partial',
+      operations: 'prompt_partials',
+      onePath: `${path}/{promptPartialId}`,
+      parameter: 'promptPartialId',
+      summaries: {
+        archive: 'Archives a partial that nothing includes',
+        versions: 'All versions of a partial, newest first',
+        publish: 'Makes a version of a partial the one that is used when none is named',
+      },
+      entry: PartialVersionEntry,
+      show: showPartialVersion,
+      requireUnused: requireUnusedPartial,
+    }),
   ];
 }
 
@@ -220,35 +222,22 @@ function createRoute({ clock, directory }: Scope): RouteDefinition {
         const [id, slug] = [randomUUID(), newSlug('', body.name)];
         const place = { organisationId, workspaceId };
         await checkTemplate(writer, { template: body.string, place, partial: { id, slug } });
-        const by = key.userId || key.id;
-        const record: StoredRecord<'prompt_partial'> = {
-          kind: 'prompt_partial',
-          id,
-          organisationId,
-          workspaceId,
-          slug,
-          name: body.name,
-          status: 'active',
-          parentId: collection.id,
-          secrets: {},
-          data: { template: body.string, defaultVersion: 1 },
-          createdBy: by,
-          updatedBy: by,
-          createdAt: now,
-          updatedAt: now,
-          version: 1,
-        };
+        const record: StoredRecord<'prompt_partial'> = newRecord(
+          {
+            kind: 'prompt_partial',
+            id,
+            organisationId,
+            workspaceId,
+            slug,
+            name: body.name,
+            parentId: collection.id,
+            data: { template: body.string, defaultVersion: 1 },
+          },
+          key.userId || key.id,
+          now,
+        );
         await writer.records.insert(record);
-        const version = await writer.records.addVersion('prompt_partial', organisationId, {
-          id: randomUUID(),
-          recordId: id,
-          name: record.name,
-          data: record.data,
-          description: body.version_description ?? '',
-          labelId: '',
-          createdBy: by,
-          createdAt: now,
-        });
+        const version = await keepVersion(writer, record, { description: body.version_description ?? '' });
         return { id, workspaceId, result: { record, version } };
       });
       sendVersion(record.version);
@@ -310,72 +299,6 @@ function getRoute({ directory }: Scope): RouteDefinition {
       );
       sendVersion(record.version);
       return showPartial(record, version);
-    },
-  });
-}
-
-function archiveRoute({ clock, directory }: Scope): RouteDefinition {
-  return defineRoute({
-    id: 'prompt_partials.delete',
-    method: 'DELETE',
-    path: `${path}/{promptPartialId}`,
-    summary: 'Archives a partial that nothing includes',
-    scope: 'prompts.delete',
-    audit: 'delete',
-    params: Params,
-    reply: Type.Object({}),
-    async handle({ params, key, role, write, requireVersion }) {
-      requirePrompts({ key, role }, directory, 'Write');
-      await write(async (writer) => {
-        const before = await visibleTemplate(writer, key, 'prompt_partial', params.promptPartialId);
-        requireVersion(before.version);
-        await requireUnusedPartial(writer, before);
-        const after = changedRecord(before, { status: 'archived' }, key, clock.now());
-        if (!(await writer.records.replace(after))) throw staleVersion();
-        return { id: after.id, workspaceId: after.workspaceId, result: undefined };
-      });
-      return {};
-    },
-  });
-}
-
-function versionsRoute({ directory }: Scope): RouteDefinition {
-  return defineRoute({
-    id: 'prompt_partials.versions',
-    method: 'GET',
-    path: `${path}/{promptPartialId}/versions`,
-    summary: 'All versions of a partial, newest first',
-    scope: 'prompts.read',
-    // Reads only.
-    audit: null,
-    params: Params,
-    reply: Type.Array(PartialVersionEntry),
-    async handle({ params, key, role, read }) {
-      requirePrompts({ key, role }, directory, 'View');
-      return read(async (reader) => {
-        const record = await visibleTemplate(reader, key, 'prompt_partial', params.promptPartialId);
-        return (await everyVersion(reader, record)).map((version) => showPartialVersion(record, version));
-      });
-    },
-  });
-}
-
-function publishRoute(scope: Scope): RouteDefinition {
-  return defineRoute({
-    id: 'prompt_partials.publish',
-    method: 'PUT',
-    path: `${path}/{promptPartialId}/makeDefault`,
-    summary: 'Makes a version of a partial the one that is used when none is named',
-    scope: 'prompts.publish',
-    audit: 'publish',
-    params: Params,
-    body: Type.Object({ version: VersionNumber }, strict),
-    reply: Type.Object({}),
-    async handle(input) {
-      const { params, body } = input;
-      const publication = { idOrSlug: params.promptPartialId, number: body.version };
-      await publishTemplate('prompt_partial', publication, input, scope);
-      return {};
     },
   });
 }

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { reachOf } from '../../../core/access/scopes.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, type JsonValue, type Scope, Type } from '../../../core/pipeline/plugin.ts';
@@ -6,23 +5,22 @@ import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import type { ResourcesWriter, WorkspaceRecord } from '../../../core/ports/resources.ts';
 import {
-  changedRecord,
+  changeRecord,
+  keepVersion,
+  newRecord,
   newSlug,
   placeOfList,
   requiredWorkspace,
-  staleVersion,
   visibleRecord,
 } from '../shared/records.ts';
 import {
   checkTemplate,
-  everyVersion,
   latestVersion,
   noSuchVersion,
   PromptReferenceParam,
-  publishTemplate,
   referencedTemplate,
   requirePrompts,
-  VersionNumber,
+  templateRoutes,
   visibleTemplate,
 } from './templates.ts';
 import { namedCollection } from './collections.ts';
@@ -102,34 +100,7 @@ export function renderPromptRoute({ directory }: Scope): RouteDefinition {
   });
 }
 
-const Params = Type.Object({ promptId: Identifier });
 const VersionParams = Type.Object({ promptId: Identifier, versionId: Identifier });
-
-/** The routes of the versions of prompts. */
-export function promptVersionRoutes(scope: Scope): readonly RouteDefinition[] {
-  return [listVersionsRoute(scope), getVersionRoute(scope), labelRoute(scope), publishRoute(scope)];
-}
-
-function listVersionsRoute({ directory }: Scope): RouteDefinition {
-  return defineRoute({
-    id: 'prompts.versions',
-    method: 'GET',
-    path: '/prompts/{promptId}/versions',
-    summary: 'All versions of a prompt, newest first',
-    scope: 'prompts.read',
-    // Reads only.
-    audit: null,
-    params: Params,
-    reply: Type.Array(PromptVersionEntry),
-    async handle({ params, key, role, read }) {
-      requirePrompts({ key, role }, directory, 'View');
-      return read(async (reader) => {
-        const record = await visibleTemplate(reader, key, 'prompt', params.promptId);
-        return (await everyVersion(reader, record)).map((version) => showVersion(record, version));
-      });
-    },
-  });
-}
 
 function getVersionRoute({ directory }: Scope): RouteDefinition {
   return defineRoute({
@@ -191,29 +162,9 @@ function labelRoute({ clock, directory }: Scope): RouteDefinition {
         }
         await writer.records.label('prompt', organisationId, version.id, labelId);
         // What a label stands for is looked up again when the record has another version.
-        if (!(await writer.records.replace(changedRecord(before, {}, key, clock.now()))))
-          throw staleVersion();
+        await changeRecord(writer, before, {}, key, clock.now());
         return { id, workspaceId, result: undefined };
       });
-      return {};
-    },
-  });
-}
-
-function publishRoute(scope: Scope): RouteDefinition {
-  return defineRoute({
-    id: 'prompts.publish',
-    method: 'PUT',
-    path: '/prompts/{promptId}/makeDefault',
-    summary: 'Makes a version the one that is used when none is named',
-    scope: 'prompts.publish',
-    audit: 'publish',
-    params: Params,
-    body: Type.Object({ version: VersionNumber }, strict),
-    reply: Type.Object({}),
-    async handle(input) {
-      const { params, body } = input;
-      await publishTemplate('prompt', { idOrSlug: params.promptId, number: body.version }, input, scope);
       return {};
     },
   });
@@ -246,8 +197,7 @@ function updatePromptRoute({ clock, directory, router }: Scope): RouteDefinition
             ? undefined
             : await namedCollection(writer, body.collection_id, { workspace, key, now });
         const change = { name: body.name ?? before.name, parentId: collection?.id ?? before.parentId };
-        const after = changedRecord(before, change, key, now);
-        if (!(await writer.records.replace(after))) throw staleVersion();
+        const after = await changeRecord(writer, before, change, key, now);
         const latest = await latestVersion(writer, before);
         let versionId = latest?.id ?? '';
         if (makesVersion(body)) {
@@ -255,15 +205,9 @@ function updatePromptRoute({ clock, directory, router }: Scope): RouteDefinition
           await checkTemplate(writer, { template: data.template, place: { organisationId, workspaceId } });
           if (body.virtual_key !== undefined)
             await requireProvider(writer, { organisationId, workspaceId }, data.virtualKey, router);
-          const version = await writer.records.addVersion('prompt', organisationId, {
-            id: randomUUID(),
-            recordId: before.id,
-            name: after.name,
+          const version = await keepVersion(writer, after, {
             data,
             description: body.version_description ?? '',
-            labelId: '',
-            createdBy: key.userId || key.id,
-            createdAt: now,
           });
           versionId = version.id;
         }
@@ -286,14 +230,28 @@ function baseOf(
   throw refusedBody([{ path: '/string', message }]);
 }
 
-/** The routes of prompts themselves; those of their versions are in `prompt-versions.ts`. */
+/** The routes of prompts and of their versions. */
 export function promptRoutes(scope: Scope): readonly RouteDefinition[] {
   return [
     createRoute(scope),
     listRoute(scope),
     getRoute(scope),
     updatePromptRoute(scope),
-    archiveRoute(scope),
+    ...templateRoutes(scope, {
+      kind: 'prompt',
+      operations: 'prompts',
+      onePath: '/prompts/{promptId}',
+      parameter: 'promptId',
+      summaries: {
+        archive: 'Archives a prompt: nobody can see or use it from then on',
+        versions: 'All versions of a prompt, newest first',
+        publish: 'Makes a version the one that is used when none is named',
+      },
+      entry: PromptVersionEntry,
+      show: showVersion,
+    }),
+    getVersionRoute(scope),
+    labelRoute(scope),
   ];
 }
 
@@ -324,35 +282,21 @@ function createRoute({ clock, directory, router }: Scope): RouteDefinition {
         const data = versionOf(body, emptyVersion);
         await checkTemplate(writer, { template: data.template, place: { organisationId, workspaceId } });
         await requireProvider(writer, { organisationId, workspaceId }, data.virtualKey, router);
-        const by = key.userId || key.id;
-        const record: StoredRecord<'prompt'> = {
-          kind: 'prompt',
-          id: randomUUID(),
-          organisationId,
-          workspaceId,
-          slug: newSlug('pp-', body.name),
-          name: body.name,
-          status: 'active',
-          parentId: collection.id,
-          data,
-          secrets: {},
-          createdBy: by,
-          updatedBy: by,
-          createdAt: now,
-          updatedAt: now,
-          version: 1,
-        };
+        const record: StoredRecord<'prompt'> = newRecord(
+          {
+            kind: 'prompt',
+            organisationId,
+            workspaceId,
+            slug: newSlug('pp-', body.name),
+            name: body.name,
+            parentId: collection.id,
+            data,
+          },
+          key.userId || key.id,
+          now,
+        );
         await writer.records.insert(record);
-        const version = await writer.records.addVersion('prompt', organisationId, {
-          id: randomUUID(),
-          recordId: record.id,
-          name: record.name,
-          data,
-          description: body.version_description ?? '',
-          labelId: '',
-          createdBy: by,
-          createdAt: now,
-        });
+        const version = await keepVersion(writer, record, { description: body.version_description ?? '' });
         return { id: record.id, workspaceId, result: { record, version } };
       });
       sendVersion(record.version);
@@ -442,30 +386,6 @@ function getRoute({ directory }: Scope): RouteDefinition {
       );
       sendVersion(record.version);
       return showPrompt(record, version);
-    },
-  });
-}
-
-function archiveRoute({ clock, directory }: Scope): RouteDefinition {
-  return defineRoute({
-    id: 'prompts.delete',
-    method: 'DELETE',
-    path: '/prompts/{promptId}',
-    summary: 'Archives a prompt: nobody can see or use it from then on',
-    scope: 'prompts.delete',
-    audit: 'delete',
-    params: Type.Object({ promptId: Identifier }),
-    reply: Type.Object({}),
-    async handle({ params, key, role, write, requireVersion }) {
-      requirePrompts({ key, role }, directory, 'Write');
-      await write(async (writer) => {
-        const before = await visibleTemplate(writer, key, 'prompt', params.promptId);
-        requireVersion(before.version);
-        const after = changedRecord(before, { status: 'archived' }, key, clock.now());
-        if (!(await writer.records.replace(after))) throw staleVersion();
-        return { id: after.id, workspaceId: after.workspaceId, result: undefined };
-      });
-      return {};
     },
   });
 }

@@ -1,4 +1,5 @@
-import { GatewayError, type Scope, Type } from '../../../core/pipeline/plugin.ts';
+import type { TArray, TSchema } from 'typebox';
+import { defineRoute, GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { Directory, KeyRecord } from '../../../core/ports/directory.ts';
 import type { RecordKind, RecordPlace, RecordVersion, StoredRecord } from '../../../core/ports/records.ts';
 import type { ResourcesReader } from '../../../core/ports/resources.ts';
@@ -9,11 +10,11 @@ import {
   type WantedVersion,
 } from '../../../core/administration/prompts/find-prompt.ts';
 import { storedSource, type TemplateKind } from '../../../core/administration/prompts/prompt-source.ts';
-import { changedRecord, eachRecord, noSuchRecord, staleVersion, visibleRecord } from '../shared/records.ts';
+import { changeRecord, eachRecord, noSuchRecord, visibleRecord } from '../shared/records.ts';
 import type { Actor } from '../api-keys/access.ts';
 import { settingsFor } from '../shared/data-visibility.ts';
-import type { RouteInput } from '../../../core/pipeline/define-route.ts';
-import { refusedBody } from '../shared/fields.ts';
+import type { RouteDefinition, RouteInput } from '../../../core/pipeline/define-route.ts';
+import { Identifier, refusedBody, strict } from '../shared/fields.ts';
 import { compilePrompt } from '../../../core/administration/prompts/prompt-template.ts';
 import { compileTemplate, TemplateError } from '../../../core/administration/prompts/template.ts';
 import { withoutFullStop } from '../../../core/errors/gateway-error.ts';
@@ -88,7 +89,7 @@ async function isUser({ records }: Reader, record: StoredRecord<TemplateKind>, u
 }
 
 /** The number of a version in a body. */
-export const VersionNumber = Type.Integer({
+const VersionNumber = Type.Integer({
   minimum: 1,
   maximum: 2_147_483_647,
   description: 'Number of the version.',
@@ -104,7 +105,7 @@ interface Publication {
  * Makes a version the default one, when its template can still be rendered: a partial that it includes may be gone, or may
  * include it in turn. Throws `invalid_request`, `resource_not_found`.
  */
-export async function publishTemplate<K extends TemplateKind>(
+async function publishTemplate<K extends TemplateKind>(
   kind: K,
   { idOrSlug, number }: Publication,
   call: Pick<
@@ -128,11 +129,94 @@ export async function publishTemplate<K extends TemplateKind>(
     const draft = { template: version.data.template, place, pointer: '/version' };
     await checkTemplate(writer, kind === 'prompt' ? draft : { ...draft, partial: { id, slug } });
     const data: StoredRecord<K>['data'] = { ...version.data, defaultVersion: number };
-    const after = changedRecord<K>(before, { data }, key, clock.now());
-    if (!(await writer.records.replace(after))) throw staleVersion();
+    const after = await changeRecord<K>(writer, before, { data }, key, clock.now());
     return { id, workspaceId, result: after };
   });
   sendVersion(record.version);
+}
+
+/** A kind of template as its routes name it. */
+interface TemplateRoutes<K extends TemplateKind, E extends TSchema> {
+  readonly kind: K;
+  /** First part of the operation ids: `prompts`. */
+  readonly operations: string;
+  /** The path of one of them, with `{parameter}` in it. */
+  readonly onePath: string;
+  readonly parameter: string;
+  /** The summaries of the routes. */
+  readonly summaries: Readonly<Record<'archive' | 'versions' | 'publish', string>>;
+  /** A version in a list, and how it is shown. */
+  readonly entry: E;
+  show(record: StoredRecord<K>, version: RecordVersion<K>): Static<E>;
+  /** Throws `resource_conflict` for one that is in use. */
+  requireUnused?(reader: Reader, record: StoredRecord<K>): Promise<void>;
+}
+
+/** The routes that prompts and partials have alike: archive, list the versions, make one of them the default. */
+export function templateRoutes<K extends TemplateKind, E extends TSchema>(
+  scope: Scope,
+  { kind, operations, onePath, parameter, summaries, entry, show, requireUnused }: TemplateRoutes<K, E>,
+): readonly RouteDefinition[] {
+  const { clock, directory } = scope;
+  const params = Type.Object({ [parameter]: Identifier });
+  return [
+    defineRoute({
+      id: `${operations}.delete`,
+      method: 'DELETE',
+      path: onePath,
+      summary: summaries.archive,
+      scope: 'prompts.delete',
+      audit: 'delete',
+      params,
+      reply: Type.Object({}),
+      async handle({ params, key, role, write, requireVersion }) {
+        requirePrompts({ key, role }, directory, 'Write');
+        await write(async (writer) => {
+          const before = await visibleTemplate(writer, key, kind, params[parameter] ?? '');
+          requireVersion(before.version);
+          await requireUnused?.(writer, before);
+          const { id, workspaceId } = before;
+          await changeRecord<K>(writer, before, { status: 'archived' }, key, clock.now());
+          return { id, workspaceId, result: undefined };
+        });
+        return {};
+      },
+    }),
+    defineRoute<TArray<E>, typeof params>({
+      id: `${operations}.versions`,
+      method: 'GET',
+      path: `${onePath}/versions`,
+      summary: summaries.versions,
+      scope: 'prompts.read',
+      // Reads only.
+      audit: null,
+      params,
+      reply: Type.Array(entry),
+      async handle({ params, key, role, read }) {
+        requirePrompts({ key, role }, directory, 'View');
+        return read(async (reader) => {
+          const record = await visibleTemplate(reader, key, kind, params[parameter] ?? '');
+          return (await everyVersion(reader, record)).map((version) => show(record, version));
+        });
+      },
+    }),
+    defineRoute({
+      id: `${operations}.publish`,
+      method: 'PUT',
+      path: `${onePath}/makeDefault`,
+      summary: summaries.publish,
+      scope: 'prompts.publish',
+      audit: 'publish',
+      params,
+      body: Type.Object({ version: VersionNumber }, strict),
+      reply: Type.Object({}),
+      async handle(input) {
+        const publication = { idOrSlug: input.params[parameter] ?? '', number: input.body.version };
+        await publishTemplate(kind, publication, input, scope);
+        return {};
+      },
+    }),
+  ];
 }
 
 type RecordsAndWorkspaces = Pick<ResourcesReader, 'records' | 'workspaces'>;
@@ -199,7 +283,7 @@ export async function latestVersion<K extends TemplateKind>(
 }
 
 /** Every version, newest first. */
-export async function everyVersion<K extends TemplateKind>(
+async function everyVersion<K extends TemplateKind>(
   { records }: Pick<ResourcesReader, 'records'>,
   { kind, organisationId, id }: StoredRecord<K>,
 ): Promise<readonly RecordVersion<K>[]> {

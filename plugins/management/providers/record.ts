@@ -17,10 +17,9 @@ import { ManagedBy, Name, orNull, refusedBody, strict } from '../shared/fields.t
 import { plainProvider, providerFields } from '../../../core/organisation/providers.ts';
 import type { ProviderData } from '../../../core/ports/record-kinds.ts';
 import { GivenSlug } from '../integrations/record.ts';
-import { randomUUID } from 'node:crypto';
 import { accessTo } from '../../../core/access/integration-access.ts';
 import type { ResourcesReader, ResourcesWriter } from '../../../core/ports/resources.ts';
-import { eachRecord, newSlug } from '../shared/records.ts';
+import { eachRecord, newRecord, newSlug } from '../shared/records.ts';
 
 const maxNamed = 10;
 
@@ -253,23 +252,8 @@ export function providerOf(
   { id, organisationId }: StoredRecord<'integration'>,
   { workspaceId, slug, name, data, by, now }: NewProvider,
 ): StoredRecord<'provider'> {
-  return {
-    kind: 'provider',
-    id: randomUUID(),
-    organisationId,
-    workspaceId,
-    slug,
-    name,
-    status: 'active',
-    parentId: id,
-    data,
-    secrets: {},
-    createdBy: by,
-    updatedBy: by,
-    createdAt: now,
-    updatedAt: now,
-    version: 1,
-  };
+  const given = { organisationId, workspaceId, slug, name, parentId: id, data };
+  return newRecord({ kind: 'provider', ...given }, by, now);
 }
 
 /** How default providers are made. */

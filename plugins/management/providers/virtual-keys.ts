@@ -7,7 +7,14 @@ import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import type { ResourcesReader, ResourcesWriter } from '../../../core/ports/resources.ts';
 import type { Page, Paged } from '../../../core/ports/page.ts';
-import { changedRecord, newSlug, noSuchRecord, requiredWorkspace, staleVersion } from '../shared/records.ts';
+import {
+  changeRecord,
+  newRecord,
+  newSlug,
+  noSuchRecord,
+  requiredWorkspace,
+  staleVersion,
+} from '../shared/records.ts';
 import {
   changedIntegration,
   GivenSlug,
@@ -247,11 +254,10 @@ function createRoute({ clock, router, secrets }: Scope): RouteDefinition {
         const empty = emptyIntegration(body.name, aiProviderId);
         const made = await changedIntegration(writer, said, empty, { owner, row });
         const integrationId = randomUUID();
-        const integration: StoredRecord<'integration'> = {
-          ...{ kind: 'integration', id: integrationId, ...owner, slug, name: made.name, data: made.data },
-          ...{ status: 'active', parentId: '', secrets: sealSecrets(secrets, integrationId, made.plain) },
-          ...{ createdBy: by, updatedBy: by, createdAt: now, updatedAt: now, version: 1 },
-        };
+        const { name, data: held } = made;
+        const sealed = sealSecrets(secrets, integrationId, made.plain);
+        const given = { id: integrationId, ...owner, slug, name, data: held, secrets: sealed };
+        const integration = newRecord({ kind: 'integration', ...given }, by, now);
         await writer.records.insert(integration);
         const provider = providerOf(integration, {
           ...{ workspaceId: workspace.id, slug, name: body.name, data, by, now },
@@ -383,8 +389,7 @@ function updateRoute(scope: Scope): RouteDefinition {
         const before = await visibleProvider(writer, key, params.slug, place);
         requireVersion(before.version);
         const change = { name: body.name ?? before.name, data: changedProvider(body, scope, before.data) };
-        const provider = changedRecord(before, change, key, now);
-        if (!(await writer.records.replace(provider))) throw staleVersion();
+        const provider = await changeRecord(writer, before, change, key, now);
         const pair = { provider, integration: await integrationOf(writer, before) };
         const result = await changedCredentials(writer, pair, body, { scope, by, now });
         return { id: before.id, workspaceId: before.workspaceId, result };

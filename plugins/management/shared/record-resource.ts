@@ -14,7 +14,7 @@ import type { Page, Paged } from '../../../core/ports/page.ts';
 import type { RecordKind, StoredRecord } from '../../../core/ports/records.ts';
 import type { ResourcesReader, ResourcesWriter } from '../../../core/ports/resources.ts';
 import { Identifier, strict } from './fields.ts';
-import { changedRecord, type RecordChange, staleVersion, visibleRecord } from './records.ts';
+import { changeRecord, newRecord, type RecordChange, staleVersion, visibleRecord } from './records.ts';
 import { listReply, pageOf, pageQuery } from './replies.ts';
 
 /** What a route does with records; the second part of its scope. */
@@ -67,8 +67,8 @@ interface Said {
   readonly examples?: RouteExamples;
 }
 
-/** A new record without what the resource says of it. */
-interface NewRecord<K extends RecordKind> extends Pick<StoredRecord<K>, 'slug' | 'name' | 'data'> {
+/** The members of a new record that the kind decides. */
+interface MadeRecord<K extends RecordKind> extends Pick<StoredRecord<K>, 'slug' | 'name' | 'data'> {
   /** Undefined for a record of the organisation. */
   readonly workspaceId: string | undefined;
   /** Default: none. */
@@ -106,7 +106,7 @@ export class RecordResource<K extends RecordKind> {
         make(
           writer: ResourcesWriter,
           call: Call<unknown, Static<B>> & { readonly id: string; readonly prepared: T },
-        ): Promised<NewRecord<K>>;
+        ): Promised<MadeRecord<K>>;
         show(
           record: StoredRecord<K>,
           writer: ResourcesWriter,
@@ -132,23 +132,7 @@ export class RecordResource<K extends RecordKind> {
         const now = this.#clock.now();
         const reply = await write(async (writer) => {
           const made = await route.make(writer, { ...call, id, prepared });
-          const record: StoredRecord<K> = {
-            kind,
-            id,
-            organisationId: key.organisationId,
-            workspaceId: made.workspaceId,
-            slug: made.slug,
-            name: made.name,
-            status: 'active',
-            parentId: made.parentId ?? '',
-            data: made.data,
-            secrets: made.secrets ?? {},
-            createdBy: by,
-            updatedBy: by,
-            createdAt: now,
-            updatedAt: now,
-            version: 1,
-          };
+          const record = newRecord({ kind, id, organisationId: key.organisationId, ...made }, by, now);
           await writer.records.insert(record);
           return { id, workspaceId: made.workspaceId, result: await route.show(record, writer, call) };
         });
@@ -259,8 +243,7 @@ export class RecordResource<K extends RecordKind> {
           const before = await this.#found(writer, call, 'update');
           call.requireVersion(before.version);
           const change = await route.change(before, writer, { ...call, prepared });
-          const record = changedRecord(before, change, call.key, this.#clock.now());
-          if (!(await writer.records.replace(record))) throw staleVersion();
+          const record = await changeRecord(writer, before, change, call.key, this.#clock.now());
           const result = { record, reply: await route.show(record, writer) };
           return { id: record.id, workspaceId: record.workspaceId, result };
         });

@@ -1,10 +1,10 @@
 import { reachOf } from '../../../core/access/scopes.ts';
 import { GatewayError } from '../../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
-import type { RecordFilter, RecordKind, StoredRecord } from '../../../core/ports/records.ts';
-import type { ResourcesReader, WorkspaceRecord } from '../../../core/ports/resources.ts';
+import type { RecordFilter, RecordKind, RecordVersion, StoredRecord } from '../../../core/ports/records.ts';
+import type { ResourcesReader, ResourcesWriter, WorkspaceRecord } from '../../../core/ports/resources.ts';
 import { refusedBody } from './fields.ts';
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 
 const maxNamed = 10;
 
@@ -256,6 +256,41 @@ export function newSlug(prefix: string, name: string): string {
   return words === '' ? `${prefix}${letters}` : `${prefix}${words}-${letters}`;
 }
 
+/** Members of a new record; `id`, `parentId` and `secrets` have defaults. */
+type NewRecord<K extends RecordKind> = Pick<
+  StoredRecord<K>,
+  'kind' | 'organisationId' | 'workspaceId' | 'slug' | 'name' | 'data'
+> &
+  Partial<Pick<StoredRecord<K>, 'id' | 'parentId' | 'secrets'>>;
+
+/** An active record in its first version. `by` is the id of the user or of the key that makes it. */
+export function newRecord<K extends RecordKind>(
+  { kind, id = randomUUID(), parentId = '', secrets = {}, ...given }: NewRecord<K>,
+  by: string,
+  now: number,
+): StoredRecord<K> {
+  const stamp = { createdBy: by, updatedBy: by, createdAt: now, updatedAt: now, version: 1 };
+  return { kind, id, ...given, status: 'active', parentId, secrets, ...stamp };
+}
+
+/** Keeps a version of the record: by default with the record's own data. */
+export function keepVersion<K extends RecordKind>(
+  { records }: Pick<ResourcesWriter, 'records'>,
+  { kind, organisationId, id, name, updatedBy, updatedAt, ...record }: StoredRecord<K>,
+  { data = record.data, description = '' }: Partial<Pick<RecordVersion<K>, 'data' | 'description'>> = {},
+): Promise<RecordVersion<K>> {
+  return records.addVersion(kind, organisationId, {
+    id: randomUUID(),
+    recordId: id,
+    name,
+    data,
+    description,
+    labelId: '',
+    createdBy: updatedBy,
+    createdAt: updatedAt,
+  });
+}
+
 /** What of a record a change can say. */
 export type RecordChange<K extends RecordKind> = Partial<
   Pick<StoredRecord<K>, 'name' | 'slug' | 'status' | 'parentId' | 'data' | 'secrets'>
@@ -270,6 +305,19 @@ export function changedRecord<K extends RecordKind>(
 ): StoredRecord<K> {
   const stamp = { updatedBy: userId || id, updatedAt: now, version: before.version + 1 };
   return { ...before, ...change, ...stamp };
+}
+
+/** Stores what `changedRecord` makes of it. Throws `version_mismatch` when the record was changed in between. */
+export async function changeRecord<K extends RecordKind>(
+  { records }: Pick<ResourcesWriter, 'records'>,
+  before: StoredRecord<K>,
+  change: RecordChange<K>,
+  key: KeyRecord,
+  now: number,
+): Promise<StoredRecord<K>> {
+  const after = changedRecord(before, change, key, now);
+  if (!(await records.replace(after))) throw staleVersion();
+  return after;
 }
 
 /** Somebody else changed or removed the record in between. */

@@ -127,7 +127,7 @@ class EmbeddedStore {
   }
 }
 
-/** What the engine cannot read is no reason to serve nothing: administration and requests do without it. */
+/** An engine that cannot read its folder is no reason to serve nothing: administration and requests do without it. */
 function damaged(error: unknown, url: string): unknown {
   const isSetting = error instanceof AnalyticsStartError && error.cause instanceof SchemaChanged;
   if (isSetting || !(error instanceof AnalyticsStartError || error instanceof CannotOpenFolder)) return error;

@@ -41,7 +41,7 @@ interface ResourcesOptions {
 
 /**
  * Opens the relational store that the configuration names and brings its schema up to date; undefined for `none:`.
- * What has to be closed again goes onto `opened`. Throws one sentence with the remedy.
+ * Everything that has to be closed again goes onto `opened`. Throws one sentence with the remedy.
  */
 export async function openResources(options: ResourcesOptions): Promise<Database | undefined> {
   const { config, file, data, log, clock, opened, serves = false, isNew = false } = options;

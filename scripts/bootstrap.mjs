@@ -23,7 +23,7 @@ if (major < 20 || (major === 20 && minor < 19)) {
 }
 
 const [command, ...rest] = process.argv.slice(2);
-// What serves needs none of what tests, checks and benchmarks need.
+// A gateway that serves needs none of the packages of tests, checks and benchmarks.
 install(command === 'start' ? ['--omit=dev'] : []);
 if (!isBundled()) await bundleModules();
 const tsx = ['--import', 'tsx'];

@@ -116,7 +116,7 @@ function resolveSources(builder) {
   }));
 }
 
-/** What a bundled library needs goes with it, unless it is one of Node's. */
+/** The imports of a bundled library go with it, unless they are Node's. */
 function isPartOfBundled(importer) {
   const [, name] = importer.split(`${path.sep}node_modules${path.sep}`);
   return name !== undefined && bundled.test(name.replaceAll(path.sep, '/'));

@@ -65,7 +65,7 @@ export interface TokenStep {
   readonly secrets: readonly string[];
 }
 
-/** A token could not be had. What the other side says is quoted without the secrets that were sent to it. */
+/** A token could not be had. The message quotes the other side without the secrets that were sent to it. */
 export function credentialsFailed(step: TokenStep, why: string, cause?: unknown): GatewayError {
   const text = withoutSecrets(why, step.secrets);
   return new GatewayError('credentials_failed', `${step.what}: ${text}. ${step.remedy}.`, { cause });

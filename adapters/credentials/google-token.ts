@@ -77,7 +77,7 @@ function rsaKey(pem: string): KeyObject {
     // Line ends that were escaped once too often, as happens on the way through environment variables.
     key = createPrivateKey(pem.replaceAll('\\n', '\n'));
   } catch {
-    // What the parser says may quote the key.
+    // The message of the parser may quote the key.
   }
   if (key?.asymmetricKeyType === 'rsa') return key;
   throw fieldProblem(
@@ -86,7 +86,7 @@ function rsaKey(pem: string): KeyObject {
   );
 }
 
-/** What the operator wrote is trusted; a service account that comes with a request has Google's own token endpoint. */
+/** Fields of the operator are trusted; a service account that comes with a request has Google's own token endpoint. */
 function tokenUriOf(uri: string, isOperators: boolean): string {
   const url = URL.canParse(uri) ? new URL(uri) : undefined;
   const isGoogle =

@@ -121,7 +121,7 @@ const pool = { connectionIdle: () => undefined, connectionGone: () => undefined 
 
 /**
  * One request on a connection of its own, which ends with it: nothing that was checked is ever used for another host.
- * What becomes of the answer is for who extends it to say.
+ * Its subclasses decide what becomes of the answer.
  */
 export abstract class GuardedHop implements UpstreamCall, Dispatcher.DispatchHandler {
   protected readonly step: FetchStep;

@@ -26,7 +26,7 @@ export const sendMail: SendMail = async (settings, mail) => {
       text: mail.text,
       html: mail.html,
       messageId: `<${mail.id}@${domainOf(settings)}>`,
-      // Nobody's absence is told to the gateway.
+      // The gateway is not told that somebody is absent.
       headers: { 'Auto-Submitted': 'auto-generated', 'X-Auto-Response-Suppress': 'All' },
     });
   } catch (thrown) {

@@ -156,7 +156,7 @@ export class Conversation {
     const reason = error ?? mcpFailed(this.host, 'it ended its stream without an answer; see its log');
     this.#streamEnd = reason;
     this.#cancelGrace();
-    // What came last is still on its way through the library.
+    // The last message is still on its way through the library.
     this.#cancelGrace = this.#clock.after(this.#around.limits.graceMs, () => {
       if (this.#isSse || this.#fetch.sent === sent) this.#fail(reason);
     });

@@ -64,7 +64,7 @@ function chargeInput(tally: Tally, usage: Usage, prices: PriceList, input: numbe
   const audio = prices.inputAudio === undefined ? 0 : Math.min(count(usage.inputAudioTokens), input);
   const cached = prices.cacheRead === undefined ? 0 : Math.min(count(usage.cachedTokens), input);
   const written = prices.cacheWrite === undefined ? 0 : count(usage.cacheWriteTokens);
-  // What exceeds the whole must have been counted twice: audio that came from the cache.
+  // Tokens beyond the whole must have been counted twice: audio that came from the cache.
   const cachedAudio = Math.min(Math.max(0, audio + cached + written - input), audio, cached);
   charge(tally, share(cachedAudio), prices.cacheAudioRead ?? prices.cacheRead, input);
   charge(tally, share(cached - cachedAudio), prices.cacheRead, input);

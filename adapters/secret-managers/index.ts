@@ -109,7 +109,7 @@ class ConfiguredManagers implements SecretManagers {
       : value.member(member, secretPath);
   }
 
-  /** What was read stays in use across configurations, as long as a source of the new one reads the same. */
+  /** A value that was read stays in use across configurations, as long as a source of the new one reads the same. */
   #entryOf(reference: StoredRecord<'secret_reference'>, secrets: SecretBox): Entry {
     const { id, version } = reference;
     const known = this.#entries.touch(id);

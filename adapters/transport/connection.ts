@@ -274,7 +274,7 @@ export class Connection {
     this.#client.destroy(noop);
   }
 
-  // What its listeners can reach stays in memory as long as the socket is open: thousands of streams may be.
+  // Objects that its listeners can reach stay in memory as long as the socket is open: thousands of streams may be.
   #connect(options: buildConnector.Options, callback: buildConnector.Callback): void {
     const secure = options.protocol === 'https:';
     const guard = this.#guard;

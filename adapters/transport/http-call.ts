@@ -21,7 +21,7 @@ import {
  * A request body on its way upstream: passes `source` on with its back-pressure and never destroys it.
  *
  * undici destroys the stream that it sends when a call ends early; for the body of an incoming request that would
- * cut the client's connection before its answer is written. What the source still holds is left to its owner.
+ * cut the client's connection before its answer is written. The owner of the source takes care of what it still holds.
  */
 export class RequestBody extends Readable {
   readonly #source: Readable;

@@ -219,7 +219,7 @@ interface ScopeIssue {
 }
 
 /**
- * What stands against giving these scopes to a key of this type; nothing when `actor` may. Nobody gives what they
+ * What stands against giving these scopes to a key of this type; nothing when `actor` may. No actor gives what they
  * lack: owners give all, an organisation's key also what only workspace keys can hold (it manages their keys and could
  * never hold it itself), everybody else what their own key holds.
  */

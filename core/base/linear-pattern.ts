@@ -260,7 +260,7 @@ class Expansion implements Lengths {
     return kind === 'p' || kind === 'P' ? stepsOfClass : 1;
   }
 
-  /** A set in brackets. What stands first is a member even if it is the closing bracket. */
+  /** A set in brackets. The first character is a member even if it is the closing bracket. */
   #set(): number {
     const source = this.#source;
     const from = this.#at;

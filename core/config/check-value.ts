@@ -57,7 +57,7 @@ export function checkValue(schema: TSchema, value: unknown, { pointer, source }:
   const origin = (path: string): Origin | undefined => source.origin(pointer + path);
   const found = validateValue(schema, value, { origin, hide });
   const problems = found.issues
-    // What could not be resolved has been reported; its value is not known.
+    // An unresolved name has been reported; its value is not known.
     .filter((issue) => issue.part === 'key' || source.origin(pointer + issue.path)?.resolved !== false)
     .map((issue) => problemOfIssue(issue, { pointer, source }));
   return { value: found.value, problems: arrangeProblems(problems) };

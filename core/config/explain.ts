@@ -106,7 +106,7 @@ function explainOne(error: ErrorObject, context: ExplainContext, path: string): 
     const positions = [Number(params.i) + 1, Number(params.j) + 1].sort((a, b) => a - b);
     return issue(`items ${positions.join(' and ')} are the same; keep one`);
   }
-  // What `not` expects instead, where its schema says so. The value itself is not quoted: it may be a secret.
+  // Expected instead of `not`, where its schema says so. The value itself is not quoted: it may be a secret.
   const instead = keyword === 'not' ? schemaObject(schema.not)[expectedKeyword] : undefined;
   if (typeof instead === 'string') return issue(`expected ${instead}`);
   if (['not', 'contains', 'false schema'].includes(keyword))

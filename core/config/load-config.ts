@@ -29,7 +29,7 @@ const none = { labels: [], max_label_values: 50 };
 
 /**
  * Fills in what the file leaves to the variables that OpenTelemetry defines: endpoint and headers (those for traces before
- * those for everything), service name, resource attributes. What a variable says and cannot be used is left out and told.
+ * those for everything), service name, resource attributes. A value that cannot be used is left out and reported.
  */
 export function resolveTelemetry(written: WrittenTelemetry, env: Environment): ResolvedTelemetry {
   const warnings: string[] = [];

@@ -72,7 +72,7 @@ const Server = Type.Object(
       Type.Union([Type.Literal('open'), Type.Literal('loopback'), Type.Literal('key')], {
         default: 'loopback',
         description:
-          'Who may read /status, /metrics, /openapi.json and /docs: anybody, callers on loopback (others need an owner key), or only an owner key. /healthz and /readyz are always open.',
+          'Readers of /status, /metrics, /openapi.json and /docs: anybody, callers on loopback (others need an owner key), or only an owner key. /healthz and /readyz are always open.',
       }),
     ),
     trusted_proxies: Type.Optional(
@@ -85,7 +85,7 @@ const Server = Type.Object(
           default: [],
           maxItems: 1000,
           description:
-            'Proxies in front of the gateway: addresses, ranges (`10.0.0.0/8`), `loopback`, `private`. What they say in `X-Forwarded-For` (or `Forwarded`) is believed, so that logs and the audit trail show the address of the client. Default: none is believed.',
+            'Proxies in front of the gateway: addresses, ranges (`10.0.0.0/8`), `loopback`, `private`. Their `X-Forwarded-For` (or `Forwarded`) is believed, so that logs and the audit trail show the address of the client. Default: none is believed.',
         },
       ),
     ),

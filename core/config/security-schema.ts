@@ -43,7 +43,7 @@ const SecretSources = Type.Object(
       Type.Boolean({
         default: false,
         description:
-          'Whether secret references may ask managers in the name of this machine: with AWS keys of the environment, a managed or federated identity of Azure, the service account of a pod. Whoever manages secret references can then read what the machine can.',
+          'Whether secret references may ask managers in the name of this machine: with AWS keys of the environment, a managed or federated identity of Azure, the service account of a pod. Keys that manage secret references can then read whatever the machine can.',
       }),
     ),
   },
@@ -89,7 +89,7 @@ export const Security = Type.Object(
         minimum: 0,
         maximum: 99_999,
         description:
-          'Days that attempts at administration which were refused stay in the audit trail; 0: for ever. What was done stays for ever. A change needs a restart.',
+          'Days that attempts at administration which were refused stay in the audit trail; 0: for ever. Actions that succeeded stay for ever. A change needs a restart.',
       }),
     ),
     secret_sources: Type.Optional(SecretSources),

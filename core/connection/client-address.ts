@@ -28,7 +28,7 @@ export class ClientAddresses {
   /**
    * The address of the client: that of the connection (`peer`), unless that is a trusted proxy. Then it is the last
    * one in `X-Forwarded-For` (or, without that header, in `Forwarded`) that is not a trusted proxy; when all are, the
-   * first one. What stands before it was written by the client itself. A header that cannot be understood, or names
+   * first one. The client itself wrote the entries before it. A header that cannot be understood, or names
    * more than 32 proxies, leaves the address of the connection.
    */
   of(peer: string, headers: HeaderList): string {

@@ -167,7 +167,7 @@ export class IncomingRequest {
     this.parsingBytes += more;
   }
 
-  /** What was made of the body is no longer held. */
+  /** Gives back the memory of what was made of the body. */
   releaseParsing(): void {
     this.limits.budget.give(this.parsingBytes);
     this.heldBytes -= this.parsingBytes;

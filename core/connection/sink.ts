@@ -146,7 +146,7 @@ export class ResponseSink implements Waiting {
     if (chunk === undefined) this.response.end();
     else if (joinsFrames && chunk.length <= maxTextBytes) this.endWithText(chunk.toString('latin1'));
     else this.response.end(chunk);
-    // What fits into the socket's buffer leaves with the next turn; a larger rest needs a client that reads.
+    // Bytes that fit into the socket's buffer leave with the next turn; a larger rest needs a client that reads.
     const { response } = this;
     if (response.writableLength <= response.writableHighWaterMark) return;
     this.flushed = false;

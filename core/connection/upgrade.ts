@@ -58,7 +58,7 @@ function replaceProtocols(message: IncomingMessage, kept: readonly string[]): vo
   rawHeaders.push('Sec-WebSocket-Protocol', kept.join(', '));
 }
 
-/** What a client may send before it has its answer; it has nothing to say before. */
+/** Bytes that a client may send before it has its answer; it has nothing to say before. */
 const maxEarlyBytes = 65_536;
 
 /** The client's connection, once it has left HTTP. */

@@ -47,7 +47,7 @@ const families: readonly (readonly [string, Endpoint])[] = [
  * that is not known is `proxy`.
  *
  * Servers disagree on which spellings of a path are the same (`/chat//completions`, `/chat/%63ompletions`,
- * `/x/../chat/completions`, `/Chat/Completions`, a leading `/proxy`). Whatever any of them may take for a modelled
+ * `/x/../chat/completions`, `/Chat/Completions`, a leading `/proxy`). Paths that any of them may take for a modelled
  * endpoint is classified as one, so that no spelling walks around a guard; what is forwarded stays raw.
  */
 export function matchEndpoint(method: string, path: string): Endpoint {

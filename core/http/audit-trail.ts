@@ -202,7 +202,7 @@ export class RefusedAttempts {
     scope.setInterval(() => this.tick(), batchMs);
     scope.onDispose(() => {
       this.closeGroups(Number.POSITIVE_INFINITY);
-      // What came while a batch was on its way goes with the second one.
+      // Entries that came while a batch was on its way go with the second one.
       return this.flush().then(() => this.flush());
     });
   }

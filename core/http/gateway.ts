@@ -131,7 +131,7 @@ export class Gateway {
   handle(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
     const arrival = this.arrive(request, response);
     if (arrival === undefined) return;
-    // What came with this turn of the event loop is read first: most bodies are there by then.
+    // Bytes that came with this turn of the event loop are read first: most bodies are there by then.
     atTurnEnd({ run: () => this.take(request, response, arrival, expectsContinue, undefined) });
   }
 

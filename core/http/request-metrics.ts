@@ -343,7 +343,7 @@ function observeProvider(
 ): void {
   const { upstreamStartedAt: sent, firstByteAt, firstTokenAt, upstreamEndedAt: ended } = facts;
   if (firstTokenAt > 0) series.firstToken.observe((firstTokenAt - startedMonotonic) / 1000);
-  // What came before a later attempt is no work of the gateway.
+  // Time before a later attempt is no work of the gateway.
   if (facts.attempts === 1) series.before.observe(seconds(sent - startedMonotonic));
   if (firstByteAt > 0) series.firstByte.observe(seconds(firstByteAt - sent));
   if (ended === 0) return;

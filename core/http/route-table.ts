@@ -57,7 +57,7 @@ export function buildRouteTable(pipelines: readonly CompiledPipeline[]): RouteTa
 
 /**
  * Whether the pipeline takes paths that begin like contributed routes and are none: not one for everything that stands
- * behind those routes. What is meant for administration must never leave for a provider.
+ * behind those routes. A request that is meant for administration must never leave for a provider.
  */
 function keepsAdministration(pipelines: readonly CompiledPipeline[], index: number): boolean {
   const { routes, path = '/**' } = (pipelines[index] as CompiledPipeline).match;

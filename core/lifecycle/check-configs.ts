@@ -36,7 +36,7 @@ export function checkConfigs({ config, source, providerNames }: ConfigsCheck): P
     const result = compileConfig(input, { id: slug, slug, ...setup });
     const problems = (issues: readonly ConfigIssue[]): Problem[] =>
       issues
-        // What is wrong within a config that this one refers to is told where it stands.
+        // A mistake within a config that this one refers to is told where it stands.
         .filter(({ within }) => within === undefined)
         .map((issue) =>
           laterOr(saved, issue, problemOfConfig(issue, childPointer('/configs', slug), source)),
@@ -122,7 +122,7 @@ function cachedPlace(config: RouteConfigInput, pointer: string, depth: number): 
   const { cache, targets } = config;
   const mode = typeof cache === 'object' ? cache.mode : cache;
   if (mode !== undefined && mode !== 'off') return childPointer(pointer, 'cache');
-  // What is nested more deeply than configs may be is refused elsewhere.
+  // Configs that are nested too deeply are refused elsewhere.
   if (depth > 16) return undefined;
   for (const [index, target] of (targets ?? []).entries()) {
     const found = cachedPlace(target, childPointer(childPointer(pointer, 'targets'), index), depth + 1);

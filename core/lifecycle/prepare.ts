@@ -161,7 +161,7 @@ export async function prepareGeneration(input: PrepareInput): Promise<PrepareRes
 
 /**
  * What is wrong with the plugins and configs of a configuration that has mistakes elsewhere (`known`): all problems together,
- * in the order of the file. What lies within a place that is known to be wrong is left out.
+ * in the order of the file. Problems within a place that is known to be wrong are left out.
  */
 export async function checkPlugins(input: CheckInput, known: readonly Problem[]): Promise<Problem[]> {
   const { problems } = await examine(input);

@@ -92,7 +92,7 @@ interface PluginScope {
 }
 
 /**
- * Makes the scope of one plugin instance, before its `create` runs. Whatever the plugin registers through it ends
+ * Makes the scope of one plugin instance, before its `create` runs. Everything that the plugin registers through it ends
  * with `dispose`, and what its timers and clean-up throw is logged with its name and counted, never thrown on.
  */
 export function createPluginScope(pluginName: string, services: Services): PluginScope {

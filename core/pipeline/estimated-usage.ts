@@ -48,7 +48,7 @@ export function countedUsage(
   return isUnknown ? { ...reserved, requests } : { cost: facts.lostCost, tokens: 0, requests };
 }
 
-/** What is looked at of an answer that was broken off; what follows is taken to be alike. */
+/** Bytes that are looked at of an answer that was broken off; the rest is taken to be alike. */
 const mostScanned = 262_144;
 const mostNodes = 100_000;
 /** Bytes of a stream for one token, where its text is not known. */

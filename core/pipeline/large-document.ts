@@ -358,7 +358,7 @@ export class LargeDocument {
     const pieces = [source.subarray(0, first)];
     let end = first;
     let isFirst = true;
-    // What stands between a member and the next is kept for the one that follows it now.
+    // The bytes between a member and the next are kept for the one that follows it now.
     let gap: Buffer | undefined;
     members.forEach(({ span, value, isRemoved }, index) => {
       end = span.end;

@@ -225,7 +225,7 @@ function readHeaders(request: NamingRequest, found: Found): void {
   }
 }
 
-/** What is said over WebSocket is not read, so that only a model which the request fixes is known. */
+/** Messages over WebSocket are not read, so that only a model which the request fixes is known. */
 function judgeUpgrade({ path, query }: NamingRequest, found: Found): void {
   if (!realtimePath.test(path)) found.tell('the messages over this WebSocket may name any model');
   else if (/[?&;]intent=/i.test(query))

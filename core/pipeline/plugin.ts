@@ -198,7 +198,7 @@ export interface PluginDefinition<S extends TSchema = TSchema> {
   readonly checks?: readonly string[];
   readonly capabilities?: Capabilities;
   /**
-   * What a schema cannot say of options: an expression that does not compile, one that another one needs. Called with
+   * Mistakes in options that a schema cannot find: an expression that does not compile, an option that another one needs. Called with
    * options that are valid otherwise, by `weir check` too: start nothing here. Returns everything that is wrong.
    */
   check?(options: Static<S>): MaybePromise<readonly OptionFault[]>;

@@ -86,7 +86,7 @@ export class ChangedBody implements AttemptBody, MayBeLarge {
     if (this.large !== undefined) return this.becomeLarge(this.large.replaceAll(replacements));
     const json = requireJson(this.json);
     const text = replaceAllAt(this.text, replacements);
-    // What was put in may be long: reading it again only to know what is known would be slow.
+    // The value that was put in may be long: reading it again only to know what is known would be slow.
     this.become(
       text,
       replacements.reduce((tree, { path, value }) => withValueAt(tree, path, value), json),
@@ -135,7 +135,7 @@ export interface BodyBytes {
   hold(bytes: number, isSpare?: boolean): void;
   /** Counts what parsing a body of that length takes, unless that is counted already. Throws the same refusal. */
   holdParsing(bodyBytes: number): void;
-  /** What was made of the body is no longer held. */
+  /** Gives back the memory of what was made of the body. */
   releaseParsing(): void;
 }
 

@@ -103,7 +103,7 @@ class TapStage implements Stage {
     );
   }
 
-  /** What a tap held back must leave before the end marker: after it no client reads on. */
+  /** Events that a tap held back must leave before the end marker: after it no client reads on. */
   private beforeDone(done: StreamEvent, out: StreamFrame[]): MaybePromise<void> {
     // The frame may say more than its end, and keeps that.
     const own = this.emitted;

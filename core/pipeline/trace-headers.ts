@@ -110,7 +110,7 @@ function nameOf({ method, originalPath }: Exchange): string {
   return `${method} ${originalPath}`.slice(0, maxIdLength);
 }
 
-/** What the metadata header says wins; a member that it could not hold is left out, and so are those that find no room. */
+/** The metadata header wins; a member that it could not hold is left out, and so are those that find no room. */
 function withBaggage(
   metadata: RequestFacts['metadata'],
   baggage: ReadonlyMap<string, string>,

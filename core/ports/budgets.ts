@@ -40,7 +40,7 @@ export const nothingUsed: BudgetAmounts = { cost: 0, tokens: 0, requests: 0 };
 /** Usage is counted in whole numbers: a billion of them is a US dollar. */
 const perDollar = 1e9;
 
-/** An amount in whole units: requests, tokens, or billionths of a US dollar. What is no number is nothing. */
+/** An amount in whole units: requests, tokens, or billionths of a US dollar. NaN counts as nothing. */
 export function wholeUnits(amount: number, unit: BudgetUnit): number {
   if (!Number.isFinite(amount)) return 0;
   return unit === 'cost' ? Math.round(amount * perDollar) : Math.ceil(amount);

@@ -59,7 +59,7 @@ interface ChargedWindows {
 }
 
 /**
- * Everything that one request is counted in, all of one organisation. What is sent to a store for it is put together
+ * Everything that one request is counted in, all of one organisation. The texts that a store gets for it are put together
  * once: it does not change any more when it has been asked with.
  */
 export interface Charges {
@@ -86,7 +86,7 @@ export interface LimitReservation {
   /** What was taken of each; of tokens, the more of windows and budgets. */
   readonly reserved: BudgetAmounts;
   /**
-   * Counts what was used instead of what was taken; once, when it is known. What is no number changes nothing. Nobody
+   * Counts what was used instead of what was taken; once, when it is known. NaN changes nothing. Nobody
    * has to wait for the promise, which never rejects: a shared store knows it when it resolves.
    */
   settle(used: BudgetAmounts): void | Promise<void>;

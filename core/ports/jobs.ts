@@ -30,7 +30,7 @@ export interface JobDefinition<T> {
 /** A job that comes again and again, once for all replicas that share the store. */
 export interface RepeatedJob {
   readonly name: string;
-  /** From one beginning to the next, at least 1,000 ms. What was missed while nobody ran is made up once. The first comes at once. */
+  /** From one beginning to the next, at least 1,000 ms. A start that was missed while nobody ran is made up once. The first comes at once. */
   readonly everyMs: number;
 }
 

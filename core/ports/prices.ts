@@ -29,7 +29,7 @@ export interface OwnPrice {
   readonly model: string;
   /** A day (UTC) or a moment, ISO 8601; absent: always. */
   readonly from?: string;
-  /** US dollars per million tokens. What is absent has no price of its own. */
+  /** US dollars per million tokens. An absent member has no price of its own. */
   readonly input?: number;
   readonly output?: number;
   readonly cache_read?: number;

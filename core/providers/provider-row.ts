@@ -26,7 +26,7 @@ const Quirks = Type.Object(
       Type.Array(Type.String({ minLength: 1 }), {
         maxItems: 100,
         description:
-          'Top-level request members that the host refuses. What is left out is reported as dropped.',
+          'Top-level request members that the host refuses. Members that are left out are reported as dropped.',
       }),
     ),
     roles: Type.Optional(names('Roles of messages under another name: { developer: system }.')),

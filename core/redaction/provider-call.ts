@@ -116,7 +116,7 @@ function toldUrl(origin: string, path: string, { keyPrefix, redact, urls }: Show
   const url = origin.replace(/\/\/.*@/, '//') + segments + query;
   const told = redact === undefined ? url : redact(url);
   const cut = told.length > mostUnits ? `${told.slice(0, mostUnits)}…` : told;
-  // What hides nothing holds no secret that would stay in memory.
+  // A rule that hides nothing holds no secret that would stay in memory.
   if (cut === asked) urls.set(asked, cut);
   return cut;
 }

@@ -47,7 +47,7 @@ export function targetIdentity(
   return one.latest.digest;
 }
 
-/** What a caller has forwarded on purpose is meant to be read by the provider. */
+/** A header that a caller forwards on purpose is meant to be read by the provider. */
 function addForwarded(passed: string[], { headers, headerNames }: Exchange, names: readonly string[]): void {
   for (let i = 0; i < headerNames.length; i++) {
     const { lower } = headerNames[i] as HeaderName;

@@ -382,7 +382,7 @@ class GenerationRouter implements Router {
     let brought = this.brought.get(leaf);
     if (brought === undefined) {
       const { apiKey, fields, customHost } = leaf.settings;
-      // What a request's config, or a saved one, takes over from one of the operator's stays the operator's.
+      // Parts that a request's config, or a saved one, takes over from one of the operator's stay the operator's.
       const isInline = (config.slug === undefined || leaf.isSaved === true) && leaf.definedIn === undefined;
       this.brought.set(leaf, (brought = { apiKey, fields, customHost, inline: isInline }));
     }

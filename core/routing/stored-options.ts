@@ -50,7 +50,7 @@ export function storedOptions(
     if (typeof value === 'string' && !templateValue.test(value))
       throw unusable(slug, `its setting ${name} may hold letters, digits and hyphens, 63 at the most`);
   }
-  // What people of an organisation set up keeps the name of the provider, by which it is priced and counted.
+  // A provider that people of an organisation set up keeps the name of its host, by which it is priced and counted.
   return { ...found, service: row.service ?? data.aiProviderId };
 }
 

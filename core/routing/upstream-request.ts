@@ -86,7 +86,7 @@ export function prepareRequest(
       body = editedBody(exchange, plan.edit, report);
       reportDropped(parts, report.dropped, prefix);
     } else if (facts.dropped.length > 0) {
-      // What an earlier target could not be told, this one is told.
+      // This target is told the parts that an earlier one could not be told.
       reportDropped(parts, nothingDropped, prefix);
     }
     return { outgoing: passedRequest(parts, plan.path, body, trace), translation: undefined };

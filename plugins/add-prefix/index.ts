@@ -183,7 +183,7 @@ export default definePlugin({
   description:
     'Puts a text in front of the last message of a role, on chat completions, completions, responses and messages. Everything else of the body stays as it was sent.',
   schema: AddPrefixSchema,
-  // No `changes`: that would hold the uploads of other endpoints in memory. What can be edited is loaded below.
+  // No `changes`: that would hold the uploads of other endpoints in memory. Bodies that can be edited are loaded below.
   checks: ['default.addPrefix'],
   capabilities: { guardrail: true },
   create({ prefix, applyToRole = 'user', addToExisting = true, onlyIfEmpty = false }) {

@@ -21,7 +21,7 @@ const sending = { id: 'requests.send', audit: 'send' };
 
 /**
  * Puts into the audit trail which tokens were refused, whatever was asked for with them, and which keys wanted to send
- * a request to a provider without the scope for it. What is refused at a route of administration is noted there.
+ * a request to a provider without the scope for it. A refusal at a route of administration is noted there.
  */
 class CallerRefusals {
   private readonly refused: RefusedAttempts;

@@ -37,7 +37,7 @@ function bodyFor(context: AttemptContext, stored: StoredAnswer): Buffer | undefi
   try {
     return streams ? asStream(context, frames, stored) : asJson(context, frames, stored);
   } catch {
-    // What the codec cannot read cannot be replayed in another form; the provider can still be asked.
+    // An answer that the codec cannot read cannot be replayed in another form; the provider can still be asked.
     return undefined;
   }
 }

@@ -182,7 +182,7 @@ function messageCount(json: JsonObject, said: readonly ConversationText[]): numb
 /** A list or an object, by index or name. */
 type Node = Record<string | number, JsonValue>;
 
-/** A copy of the document with `true`, which no wire has there, in place of the texts. What holds none is shared with it. */
+/** A copy of the document with `true`, which no wire has there, in place of the texts. Parts without texts are shared with it. */
 function withoutTexts(json: JsonObject, texts: readonly ConversationText[]): JsonObject {
   const own = new Set<unknown>();
   const root = copied(json, own);

@@ -97,7 +97,7 @@ export default definePlugin({
           images: left.slice(0, maxImages).map(({ place, error }) => `${place}: ${error.message}`),
         });
       }
-      // What the provider is sent, beside the images that are kept for later attempts.
+      // Memory of the request that goes out, beside the images that are kept for later attempts.
       body.hold(Math.ceil((size * 4) / 3));
       body.replaceAll(replacements);
       context.set(judged, replacements.length === 0 ? 'skipped' : 'changed');

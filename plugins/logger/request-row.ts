@@ -153,7 +153,7 @@ function decoderFor(encoding: string, body: Buffer): Transform | undefined {
   const name = encoding.trim().toLowerCase();
   if (name === 'br')
     return zlib.createBrotliDecompress({ finishFlush: zlib.constants.BROTLI_OPERATION_FLUSH });
-  // What was kept may end anywhere; flushing at the end gives what there is instead of an error.
+  // The kept bytes may end anywhere; flushing at the end gives what there is instead of an error.
   const options = { finishFlush: zlib.constants.Z_SYNC_FLUSH };
   if (name === 'gzip' || name === 'x-gzip') return zlib.createGunzip(options);
   if (name !== 'deflate') return undefined;
@@ -261,7 +261,7 @@ function guardrails(verdicts: RequestFacts['verdicts']): string {
   return `,"guardrails":"[${told}]"`;
 }
 
-/** What refused the request stands first; a target that was passed over for the same limit is not told twice. */
+/** The refusal of the request stands first; a target that was passed over for the same limit is not told twice. */
 function limits(passedOver: readonly string[], refusedBy: string | undefined): string {
   if (refusedBy === undefined) return list('limits', passedOver);
   return list('limits', [refusedBy, ...passedOver.filter((limit) => limit !== refusedBy)]);

@@ -180,7 +180,7 @@ function showEntry(record: AuditRecord): Static<typeof Entry> {
   };
 }
 
-/** What was too long to keep whole is a text already. */
+/** A value that was too long to keep whole is a text already. */
 function jsonText(value: unknown): string {
   if (value === undefined) return '';
   return typeof value === 'string' ? value : JSON.stringify(value);

@@ -27,7 +27,7 @@ const RateLimitSchema = Type.Object(
       Type.Union([Type.Literal('key'), Type.Literal('workspace'), Type.Literal('organisation')], {
         default: 'key',
         description:
-          'Who shares one count: each service key has its own, or a whole workspace or organisation.',
+          'Owner of a count: each service key has its own, or a whole workspace or organisation shares one.',
       }),
     ),
     name: Type.Optional(

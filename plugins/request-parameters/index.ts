@@ -122,7 +122,7 @@ export default definePlugin({
           return body.load().then(() => judge(context, context.json));
         return judge(context, context.json);
       },
-      // What config, routing and the hooks behind this one have made of the request is what goes out.
+      // The request goes out as config, routing and the hooks behind this one have made it.
       attempt(context) {
         const { attempt, endpoint } = context;
         const { body } = attempt;

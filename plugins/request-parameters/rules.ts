@@ -91,7 +91,7 @@ interface ModelsAsked {
   readonly deployment: string;
   /** `@slug/` still stands before names that address a provider. */
   readonly isAddressed: boolean;
-  /** What cannot be read is refused elsewhere, with the reason. */
+  /** A body that cannot be read is refused elsewhere, with the reason. */
   readonly isModelled: boolean;
 }
 
@@ -107,7 +107,7 @@ export function findModelViolation(asked: ModelsAsked, rules: Rules): Violation 
     return { rule: keys.blockedOption, param: 'model', found: 'model', blocked: true };
   if (rule === undefined) return undefined;
   for (const name of names) {
-    // What goes out as `@slug/…` may be read as that model by a provider that is a gateway, too.
+    // A provider that is a gateway may read `@slug/…` as that model, too.
     const blocked = spellings(name, true).find((one) => rule.blocked?.has(one));
     if (blocked !== undefined)
       return { rule: rule.blockedOption, param: 'model', found: name, blocked: true };

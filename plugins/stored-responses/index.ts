@@ -235,7 +235,7 @@ function finalResponse(frames: FrameCodec, bytes: Buffer): JsonObject | undefine
     const whole = frames.assemble('responses', [...reader.push(bytes), ...reader.finish()]);
     return asObject(parseJson(Buffer.from(whole).toString('utf8')));
   } catch (error) {
-    // What cannot be read is not kept; the client gets it as it is.
+    // An answer that cannot be read is not kept; the client gets it as it is.
     if (GatewayError.is(error)) return undefined;
     throw error;
   }

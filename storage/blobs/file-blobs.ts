@@ -54,7 +54,7 @@ export function nameParts(name: string): readonly string[] {
 }
 
 const readBytes = 256 * 1024;
-/** What is written is made durable so often, so that the end does not have to wait for all of it. */
+/** Written bytes are made durable so often, so that the end does not have to wait for all of them. */
 const syncBytes = 64 * 1024 * 1024;
 
 /**

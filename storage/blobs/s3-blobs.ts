@@ -8,7 +8,7 @@ const growEvery = 1000;
 const mostParts = 10_000;
 
 /**
- * Stores what comes, of any length, with one part of it in memory at a time. What is as short as a part goes in one
+ * Stores what comes, of any length, with one part of it in memory at a time. A blob as short as a part goes in one
  * request; of anything longer the parts are given up when it fails in between.
  */
 async function upload(

@@ -196,7 +196,7 @@ function modulo(value: number, by: number): number {
 
 /**
  * The beginning of the bucket that holds a moment, both in seconds since the epoch, with the values of its placeholders.
- * What lies before the first bucket belongs to it; without buckets there is one, at 0.
+ * Times before the first bucket belong to it; without buckets there is one, at 0.
  */
 export function bucketSql(starts: readonly number[] | undefined): {
   readonly of: (seconds: string) => string;

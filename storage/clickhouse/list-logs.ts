@@ -55,7 +55,7 @@ export function readMark(text: string): Mark {
 const mostNewRows = 1000;
 /** Longest time between the stamp of a row and the end of its insert, and between the clocks of two servers. */
 const overlapMs = 10_000;
-/** What was accepted longer before it came into the store is not live any more. */
+/** A row that was accepted longer before it came into the store is not live any more. */
 const liveMs = 86_400_000;
 /** Rows that are looked at in one go; of more, the newest. */
 const mostCandidates = 10_000;

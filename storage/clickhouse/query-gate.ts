@@ -227,7 +227,7 @@ const shareOfWorkspace = 0.75;
 
 /**
  * Lets so many queries of a store run at the same time, three quarters of them of one workspace at the most. Others wait,
- * for so long at the most; organisations, workspaces and keys take turns. What finds no place gets `too_many_queries`.
+ * for so long at the most; organisations, workspaces and keys take turns. A query without a place gets `too_many_queries`.
  */
 export class QueryGate {
   readonly #bounds: GateBounds;

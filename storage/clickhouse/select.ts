@@ -53,7 +53,7 @@ function settingsOf({ memoryBytes = queryBytes, threads }: QueryBounds): ClickHo
     max_result_rows: String(mostRows),
     max_result_bytes: String(mostResultBytes),
     result_overflow_mode: 'throw',
-    // What fails half-way is an error then, not half an answer.
+    // A failure half-way is an error then, not half an answer.
     wait_end_of_query: 1,
     output_format_json_quote_64bit_integers: 0,
     output_format_json_quote_decimals: 1,

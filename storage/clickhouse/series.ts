@@ -41,7 +41,7 @@ export async function feedbackSeries(
   // Of the requests only those that feedback is about: sets of all would not fit into the memory of a query.
   const about = `trace_number IN (SELECT trace_number ${given} AND trace_id != '')`;
   const requests = [where, about, ...filtered.conditions].join(' AND ');
-  // What was given before the window has only its later revisions within it.
+  // Feedback that was given before the window has only its later revisions within it.
   const feedback = `SELECT * FROM (${latestFeedback(given)}) WHERE given_at < fromUnixTimestamp64Milli({to:Int64}, 'UTC')`;
   const models = `LEFT JOIN (SELECT trace_number, argMax(model, (is_success, created_at, id)) AS answered_by FROM requests WHERE ${requests} GROUP BY trace_number) AS answers ON latest_trace = answers.trace_number`;
   const isFiltered = filter !== undefined && filtered.conditions.length > 0;

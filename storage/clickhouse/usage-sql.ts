@@ -53,7 +53,7 @@ export function splitColumn(split: GroupBy | SeriesSplit | undefined): {
 interface RollUp {
   /** '' for all requests. */
   readonly dimension: string;
-  /** What is asked of a whole organisation is there at once, as another dimension. */
+  /** The figures of a whole organisation are there at once, as another dimension. */
   readonly isWhole: boolean;
   /** The column that tells requests apart; empty when they are not. */
   readonly split: 'value' | 'workspace_id' | '';

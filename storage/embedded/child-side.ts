@@ -4,7 +4,7 @@ import { writePrivately } from './own-folder.ts';
 
 /** What a child process does when its parent says so. */
 interface ChildWork<Options> {
-  /** Opens what it serves and returns the port, 0 for none. What it throws is told to the parent, and the process ends. */
+  /** Opens what it serves and returns the port, 0 for none. The parent is told of an error that it throws, and the process ends. */
   start(message: StartMessage<Options>): Promise<number>;
   /** Ends what runs within so many milliseconds and closes everything; the process ends then. */
   stop(graceMs: number): Promise<void>;

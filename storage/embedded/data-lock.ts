@@ -323,7 +323,7 @@ const rivalAttempts = 40;
 /**
  * Takes the folder for this process; take it before anything in the folder is opened. Throws `DataFolderInUse`.
  *
- * Whoever wants the folder puts a claim, a file of a random name, beside the others in `.run/lock` and only then looks
+ * A process that wants the folder puts a claim, a file of a random name, beside the others in `.run/lock` and only then looks
  * at them: of two, at least one sees the other. Claims that are dead can be removed by anybody, because their names
  * never come back, so two starts cannot both break the same stale lock. The claims lie in the data folder itself, and
  * hold across containers, process numbers, networks and temporary folders:

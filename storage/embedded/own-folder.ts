@@ -82,7 +82,7 @@ const mostEntries = 200_000;
 const keyFile = 'secret.key';
 
 /**
- * What this process and those that it starts write is for this user alone, whatever the umask was. Call it first of
+ * Makes the files of this process, and of those that it starts, readable for this user alone, whatever the umask was. Call it first of
  * all. Files that are to be shared are given their modes by name.
  */
 export function writePrivately(): void {

@@ -52,7 +52,7 @@ export async function startPglite(options: PgliteOptions): Promise<EmbeddedPglit
   const child: PgliteChildOptions = { directory, socket: join(place.path, socketName) };
   const entry = new URL('./pglite-child.ts', import.meta.url);
   const name = 'resources engine';
-  // What the compiler of the engine's code has freed goes back to the system only when few threads share the heaps.
+  // Memory that the compiler of the engine's code has freed goes back to the system only when few threads share the heaps.
   const environment = { MALLOC_ARENA_MAX: '2' };
   const supervised = new SupervisedChild({
     name,
@@ -105,7 +105,7 @@ async function explained(directory: string, error: ChildStartError, isNew: boole
   const cause = { cause: error };
   if (error.reason === 'busy') return new Error(error.message, cause);
   const disk = await diskFault(directory);
-  // What a first start leaves half-made would be taken for a damaged database by the next one.
+  // The next start would take the half-made files of a first one for a damaged database.
   if (isNew) await removeHalfMade(directory);
   const failure = `the embedded resources engine could not open ${directory}`;
   if (disk !== undefined) return new Error(`${failure}: ${disk}`, cause);

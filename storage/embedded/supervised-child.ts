@@ -33,7 +33,7 @@ export function childArguments(execArgv: readonly string[], loader: string | und
     const flag = execArgv[i] as string;
     if (withCode.has(flag)) i += 1;
     else if (!notInherited.test(flag)) kept.push(flag);
-    // What follows a flag and is none is its value.
+    // A word that follows a flag and is none is its value.
     else if (execArgv[i + 1]?.startsWith('-') === false) i += 1;
   }
   const loads = kept.some((flag) => /\btsx\b|transform-types|strip-types/.test(flag));

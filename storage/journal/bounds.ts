@@ -116,7 +116,7 @@ export class FairShares {
     return true;
   }
 
-  /** What was taken has become less, everybody's by the same factor (0 to 1). */
+  /** Takes note that the taken bytes have become less, everybody's by the same factor (0 to 1). */
   shrink(factor: number): void {
     this.takenByRest *= factor;
     for (const [owner, taken] of this.taken) {
@@ -292,7 +292,7 @@ export class Bounds {
     owner: string,
   ): ShedReason | undefined {
     if (bytes > this.hardBytes) return 'disk';
-    // Whoever blocks keeps the room below the bound for requests that are under way.
+    // A blocking journal keeps the room below the bound for requests that are under way.
     if (this.policy === 'block') return undefined;
     const { maxBytes } = this.room;
     const most = table === 'bodies' ? maxBytes * bodiesUpTo : maxBytes;

@@ -122,7 +122,7 @@ export async function openJournal(options: JournalOptions): Promise<Journal> {
 
 async function firstBound(disk: () => Promise<Disk>, minFree: number | undefined, log: Log): Promise<number> {
   try {
-    // What earlier runs left stands on the disk already; it is looked at again in a moment.
+    // Rows of earlier runs are on the disk already; they are looked at again in a moment.
     return boundOn(await disk(), 0, minFree);
   } catch (error) {
     log.warn(

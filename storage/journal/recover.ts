@@ -104,7 +104,7 @@ export async function recoverSegments(
   let last: { readonly base: string; readonly end: number } | undefined;
   for (const name of names) {
     if (name.kind === 'piece' && last?.base === name.base && name.from < last.end) {
-      // What it is a part of is still there, so it was never posted: the split will be made again.
+      // The segment that it is a part of is still there, so it was never posted: the split will be made again.
       await folder.remove(name.file);
       continue;
     }

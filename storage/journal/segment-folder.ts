@@ -11,7 +11,7 @@ const maxFiles = 10_000;
 
 /**
  * The folder `quarantine/` in the journal: what could not be stored, one file each, for somebody to look at.
- * What is kept is durable before the segment that it stood in is removed. It is bounded; beyond the bound, or when the disk refuses, nothing more is kept, and the log says so once.
+ * Each kept row is durable before its segment is removed. It is bounded; beyond the bound, or when the disk refuses, nothing more is kept, and the log says so once.
  */
 export class Quarantine {
   private readonly folder: string;

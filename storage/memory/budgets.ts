@@ -334,7 +334,7 @@ class MemoryBudgets implements CountedBudgets {
         count.hear(claimed);
         count.beginAt(epoch);
         if (count.epoch !== epoch) continue;
-        // What was counted here meanwhile is not in the row.
+        // The row does not hold what was counted here meanwhile.
         count.used = used + count.pending;
         if (count.budget !== undefined) this.#look(count, count.budget);
       }

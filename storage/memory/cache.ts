@@ -85,7 +85,7 @@ export class ValueNursery {
     return this.#segmentOf(place).bytes.slice(start, start + length);
   }
 
-  /** What stands there is not wanted any more. */
+  /** Takes note that the value there is not wanted any more. */
   drop(place: number): void {
     const number = Math.floor(place / this.#segmentBytes);
     const segment = this.#segments[number] as Segment;
@@ -229,7 +229,7 @@ class LruCache implements MemoryCache, KeyOwner {
     return this.nursery.isKey(place, entries.keyLength(entry), key);
   }
 
-  /** What was asked for once leaves the nursery, where it would keep its neighbours' memory from being used again. */
+  /** A value that was asked for once leaves the nursery, where it would keep its neighbours' memory from being used again. */
   private moveOut(entry: number, key: string): Owned {
     const { entries, nursery } = this;
     const place = entries.place(entry);

@@ -1,4 +1,4 @@
-/** Sub-buckets of a window. What happened in one counts until the last of it is as old as the window. */
+/** Sub-buckets of a window. The count of one holds until the last of it is as old as the window. */
 const subBuckets = 60;
 /** Pairs of a new ring: most keys are seen a few times and never again, so a counter starts small. */
 const firstCapacity = 4;

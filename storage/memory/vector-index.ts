@@ -1,7 +1,7 @@
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Similar, VectorBounds, VectorIndex, VectorPartition } from '../../core/ports/vector-index.ts';
 
-/** What one partition may hold: every search looks at all of it, and the process does nothing else meanwhile. */
+/** Vectors that one partition may hold: every search looks at all of them, and the process does nothing else meanwhile. */
 const maxPerPartition = 5000;
 
 /** A vector index in this process; it answers at once. */

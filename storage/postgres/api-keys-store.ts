@@ -192,7 +192,7 @@ export function apiKeysReader(statements: Statements): ApiKeysReader {
         total: () => totalOf(statements, organisationId, filter),
         async rows({ limit, offset, towards }) {
           const order = [towards(apiKeys.createdAt), towards(apiKeys.id)];
-          // What is passed over is passed over in the index: only the rows of the page are read whole.
+          // The index alone passes over the rows before the page: only the rows of the page are read whole.
           const shown = statements
             .select({ id: apiKeys.id })
             .from(apiKeys)

@@ -208,7 +208,7 @@ const exactColumns = [
 ] as const satisfies readonly (keyof AuditFilter)[];
 
 /**
- * The entry as the database gives it back, so that its hash holds. What a caller can choose must not keep an action
+ * The entry as the database gives it back, so that its hash holds. Texts that a caller can choose must not keep an action
  * from being recorded: texts are cut at 255 characters, except paths and details, and NUL, which no text column
  * holds, becomes U+FFFD.
  */

@@ -78,7 +78,7 @@ export class ChangeListener {
     this.#listening = true;
     if (this.#failures > 0) log.info('Changes of other gateways are heard of at once again');
     this.#failures = 0;
-    // What happened before this moment was not heard.
+    // Notifications before this moment were not heard.
     for (const channel of this.#looks.keys()) this.tell(channel);
   }
 
@@ -123,7 +123,7 @@ const retryMs = 50;
 const mostWaiting = 1000;
 const notThere = new Set(['ENOENT', 'ECONNREFUSED', 'ECONNRESET']);
 
-/** Connections to one database, opened when they are needed and used again. What fails is a `GatewayError`. */
+/** Connections to one database, opened when they are needed and used again. A failure is a `GatewayError`. */
 export class Connections {
   readonly #options: ConnectionsOptions;
   readonly #pool: pg.Pool;

@@ -22,7 +22,7 @@ const fileName = /^(\d{4})-[a-z0-9-]+\.sql$/;
 /** Steps up to this one are from before the rule, and older versions cannot work beside them. */
 const lastWithoutRule = 4;
 const contractMark = /^-- contract (\d{4})\b/m;
-/** What takes away or changes what another version may read or write. */
+/** Statements that take away or change what another version may read or write. */
 const takesAway =
   /\bDROP\s+(?:TABLE|COLUMN|VIEW|SCHEMA)\b|\bRENAME\b|\bALTER\s+(?:COLUMN\s+)?\S+\s+(?:SET\s+DATA\s+)?TYPE\b|\bSET\s+NOT\s+NULL\b|\bDROP\s+DEFAULT\b/i;
 
@@ -146,7 +146,7 @@ async function run(client: ClientBase, migrations: readonly Migration[], log: Lo
   log.info('Schema of the resources store brought up to date', { migrations: names });
 }
 
-/** What was applied must be the beginning of what this version knows, file for file; what is behind it only adds. */
+/** The applied migrations must be the beginning of those that this version knows, file for file; later ones only add. */
 function compare(applied: readonly Applied[], migrations: readonly Migration[]): void {
   for (const [index, row] of applied.entries()) {
     const known = migrations[index];

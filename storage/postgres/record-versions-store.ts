@@ -100,7 +100,7 @@ export function versionsWriter(
       sizeOfData(version.data);
       if (!(await touch(kind, recordId)))
         throw new GatewayError('resource_not_found', `There is no record "${recordId}" of kind ${kind}.`);
-      // Nobody else writes in the organisation now.
+      // No other transaction writes in the organisation now.
       const [last] = await statements
         .select({ number: max(recordVersions.number) })
         .from(recordVersions)

@@ -16,7 +16,7 @@ function pageBounds({ offset, limit }: Page): Page {
   throw new GatewayError('invalid_request', message, { param: valid ? 'current_page' : 'page_size' });
 }
 
-// What the stores of all records have in common.
+// Shared by the stores of all records.
 
 /** By unique constraint: the sentence for a row that it refuses. */
 export type Taken = Readonly<Record<string, string>>;

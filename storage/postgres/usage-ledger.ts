@@ -49,7 +49,7 @@ export function createUsageLedger(database: Database): UsageLedger {
       const claimed = await database.query((statements) =>
         statements
           .insert(budgetUsage)
-          // What is used may be stored later than the claim.
+          // The use may be stored later than the claim.
           .values({ key, organisationId, epoch: 0, used: 0, updatedAt: sql`clock_timestamp()`, ...marked })
           .onConflictDoUpdate({
             target: budgetUsage.key,
@@ -63,7 +63,7 @@ export function createUsageLedger(database: Database): UsageLedger {
   };
 }
 
-/** What is stored of a claim is its mark, and behind a `#` who claimed it. */
+/** A claim is stored as its mark, and behind a `#` the gateway that claimed it. */
 function markOf(column: typeof budgetUsage.thresholdMark | typeof budgetUsage.exhaustedMark) {
   return sql<string>`split_part(${column}, '#', 1)`;
 }

@@ -109,7 +109,7 @@ class WaitingDatabase implements Database {
     return this.#database?.transaction(work, options) ?? this.#refuse();
   }
 
-  /** Whoever begins to listen before the server is there is told when it is. */
+  /** A listener that begins before the server is there is told when it is. */
   listen(channel: string, look: () => void): () => void {
     if (this.#database !== undefined) return this.#database.listen(channel, look);
     const subscription: Subscription = { channel, look, stop: undefined };
@@ -151,7 +151,7 @@ class WaitingDatabase implements Database {
       this.#failed(error);
       return false;
     }
-    // Nobody waits for it any more.
+    // No caller waits for it any more.
     if (this.#closed) await database.close().catch(() => undefined);
     else this.#use(database);
     return true;

@@ -191,7 +191,7 @@ export class BudgetSessions {
   #tellUnsaid(organisation: Organisation): void {
     const told = [...organisation.unsaid.values()].flatMap(({ budget, epoch, added }) => {
       const known = this.known(budget);
-      // What was used in an earlier period counts no more.
+      // Use in an earlier period counts no more.
       if (known.epoch !== epoch) return [];
       const certain = this.certainOf(budget);
       return [{ key: budget.key, epoch, used: known.used - added, added, amount: 0, certain }];
@@ -213,7 +213,7 @@ export class BudgetSessions {
     // A session begins with a call also where there is nothing to tell.
     for (let from = 0; from < told.length || (enters && from === 0); from += mostTold) {
       const positions = told.slice(from, from + mostTold);
-      // What earlier sessions have reserved counts until all of it is told.
+      // Reservations of earlier sessions count until all of their use is told.
       const isEntered = enters && from + mostTold >= told.length;
       void this.tell(tellCommand(place, { now, session, isEntered, positions }));
     }

@@ -86,7 +86,7 @@ class JobConnection {
     }
   }
 
-  /** Something that nobody waits for failed. What comes of the connection itself is told as an outage. */
+  /** Something that nobody waits for failed. Errors of the connection itself are told as an outage. */
   failed(error: unknown): void {
     if (this.closing || !this.ready || !(error instanceof Error)) return;
     if (isReplyError(error)) this.report.replyError(error.message);
@@ -306,7 +306,7 @@ class BullmqJobs implements SharedJobs {
     };
   }
 
-  /** Makes sure that repeated jobs come. What is scheduled already keeps its time, also one that is past. */
+  /** Makes sure that repeated jobs come. A job that is scheduled already keeps its time, also one that is past. */
   private async schedule(): Promise<void> {
     this.cancelTry?.();
     if (this.closed) return;

@@ -1,4 +1,4 @@
-// What the server runs to decide over windows and budgets.
+// Scripts by which the server decides over windows and budgets.
 import { createHash } from 'node:crypto';
 
 /** A script by its text and the name under which the server keeps it. */

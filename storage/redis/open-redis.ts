@@ -291,7 +291,7 @@ function nobodyWaits(): void {
 function createClient(address: RedisAddress): Redis {
   return new Redis({
     ...serverOptions(address),
-    // What cannot be sent now is decided without the server, and what was sent is never sent again.
+    // A command that cannot be sent now is decided without the server, and one that was sent is never sent again.
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,

@@ -68,7 +68,7 @@ export async function openSharedStores(options: SharedStoresOptions): Promise<Sh
   };
   try {
     for (const [url, stores] of storesByUrl) {
-      // Who needs no server loads no client.
+      // A gateway without a server loads no client.
       const { openRedis } = await import('./open-redis.ts');
       connections.set(url, await openRedis({ url, log, clock, metrics, stores, budgetMs }));
     }
@@ -100,7 +100,7 @@ function countsOf(
 ): Pick<SharedStores, 'counters' | 'limiter' | 'budgets'> {
   if (redis === undefined) return { counters: local, limiter, budgets };
   const without = new WithoutStore(metrics);
-  // What is forgotten while nobody asks for it is known from the ledger, or else for longer than a year.
+  // A budget that is forgotten while nobody asks for it is known from the ledger, or else for longer than a year.
   const keepMs = (hasLedger ? 2 : 400) * dayMs;
   const isOnlyStore = !hasLedger;
   const shared = createRedisLimiter({

@@ -14,7 +14,7 @@ interface RedisCacheOptions {
 /** Before the value: the layout's number, then `storedAt` and `expiresAt` as doubles. */
 const headBytes = 17;
 const layout = 1;
-/** Nobody waits for a longer value to be stored. */
+/** A longer value is stored without anyone waiting for it. */
 const waitedForBytes = 65_536;
 /** The slowest network that a long value may travel over: 10 MB a second. */
 const bytesPerMs = 10_000;

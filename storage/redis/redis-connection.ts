@@ -50,7 +50,7 @@ export interface RedisConnection {
   /** False while a call would fail at once: not connected, or not answering in time. */
   readonly available: boolean;
   /**
-   * The number of the connection; undefined without one. What was under way on an earlier one may have been done, or not.
+   * The number of the connection; undefined without one. Commands that were under way on an earlier one may have been done, or not.
    */
   readonly session: number | undefined;
   /** Milliseconds that a call waits for its answer when it says nothing else. */

@@ -199,7 +199,7 @@ class OwnedLimiter implements RedisLimiter {
       return {
         epoch: known.epoch,
         used: known.used,
-        // What the request used is among what is known here.
+        // The known use includes that of the request.
         added: 0,
         amount: taken.amounts[index] as number,
         certain: this.#sessions.certainOf(budget),

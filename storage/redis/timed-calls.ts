@@ -223,7 +223,7 @@ export interface TimedCall<Reply> {
   fail(error: Error): void;
 }
 
-/** Whoever waits for a call: `answered` or `failed` is called once. */
+/** The waiting side of a call: `answered` or `failed` is called once. */
 export interface Waiter<Reply> {
   answered(reply: Reply): void;
   failed(error: Error): void;
@@ -264,7 +264,7 @@ export class TimedCalls {
     }
     const now = clock.monotonic();
     if (this.first === undefined) this.lookedAt = now;
-    // What has gone by since the last look counts as it will at the next one: as a tick at the most.
+    // The time since the last look counts as it will at the next one: as a tick at the most.
     const deadline = this.passed + Math.min(now - this.lookedAt, tickMs + ownLagMs) + budgetMs;
     const call = new PendingCall<Reply>(this, waiter, { budgetMs, begunAt: now, deadline });
     this.link(call);

@@ -201,7 +201,7 @@ const resultMembersButContent = new Set(['type', 'tool_use_id', 'is_error']);
 const thinkingMembers = new Set(['type', 'thinking', 'signature']);
 const redactedMembers = new Set(['type', 'data']);
 
-/** A content block of a request or of an answer. What only this wire understands becomes an opaque part. */
+/** A content block of a request or of an answer. A block that only this wire understands becomes an opaque part. */
 export function decodeBlock(block: JsonObject): ChatPart {
   switch (block.type) {
     case 'text':
@@ -295,7 +295,7 @@ function decodeToolResult(block: JsonObject): ToolResultPart {
     if (part.type === 'text' || part.type === 'image' || part.type === 'file') content.push(part);
     else isWhole = false;
   }
-  // What the canonical form cannot hold (tool references) is kept in the block's own words.
+  // The block keeps in its own words the content that the canonical form cannot hold (tool references).
   const common = commonOf(block, isWhole ? resultMembers : resultMembersButContent);
   return {
     type: 'tool-result',

@@ -218,7 +218,7 @@ function decodeThinking(rest: JsonObject, effort: string | undefined): Reasoning
   return Object.keys(settings).length === 0 ? undefined : settings;
 }
 
-/** What is left of a member goes to the extras; nothing when nothing is. */
+/** The extras get the rest of a member; undefined when nothing is left. */
 function keep(rest: JsonObject, name: string, members: JsonObject): void {
   if (Object.keys(members).length === 0) delete rest[name];
   else rest[name] = members;

@@ -178,7 +178,7 @@ export class MessageFrameRewriter implements FrameRewriter {
     const slot = textSlots(json)[0];
     if (block.state === 'gone' || slot === undefined) {
       this.sayAll(said.wanted.rest(), out);
-      // What proves or names the source of a text is worth nothing beside another one.
+      // A proof or source of a text is worth nothing beside another text.
       if (block.state === 'gone' || said.events.length === 0 || block.changed) return;
       this.putOwn(frame, json, this.renumbered(json, block), said, out);
       return;

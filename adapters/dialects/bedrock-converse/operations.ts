@@ -359,7 +359,7 @@ function vectorsOf(answer: JsonObject): readonly (readonly unknown[])[] {
 }
 
 /**
- * The members of an OpenAI-shaped request that have not been used yet. What nobody takes is reported; what stands under
+ * The members of an OpenAI-shaped request that have not been used yet. Members that nobody takes are reported; members under
  * `provider_options` is the caller's wish in the model's own words.
  */
 class RequestMembers {

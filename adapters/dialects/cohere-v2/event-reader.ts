@@ -93,7 +93,7 @@ class CallArguments {
     call.undecided = undefined;
   }
 
-  /** What looked like the beginning of `null` and is not is said after all. */
+  /** Tells the text that looked like the beginning of `null` and is not. */
   private close(call: StreamedCall): void {
     const rest = call.undecided?.trim() ?? '';
     call.undecided = undefined;

@@ -249,7 +249,7 @@ function encodeToken({ token, logprob }: Omit<TokenLogprob, 'top'>): JsonObject 
 }
 
 /**
- * Reads `usageMetadata`. What tools brought into the prompt is prompt, thoughts are completion; both stand beside the
+ * Reads `usageMetadata`. Tokens that tools brought into the prompt are prompt, thoughts are completion; both stand beside the
  * counts of this wire. Undefined when it counts no tokens.
  */
 export function decodeGeminiUsage(value: unknown): Usage | undefined {

@@ -53,7 +53,7 @@ type CallEvent = Extract<TextEvent, { type: 'tool-arguments-delta' }>;
 const commonMembers = ['modelVersion', 'model_version', 'responseId', 'response_id', 'createTime'];
 
 /**
- * Writes the frames of one stream with other events. What repeats a text of a candidate is taken out once that has been
+ * Writes the frames of one stream with other events. Repeats of a candidate's text are taken out once that has been
  * changed, and from then on the frame that ends it waits for more text.
  */
 class GeminiFrameRewriter implements FrameRewriter {

@@ -87,7 +87,7 @@ class GeminiEventReader implements ChatEventReader {
 
   #read({ data, error }: StreamPayload): void {
     if (error !== undefined) {
-      // What is torn behind a complete answer (the bracket of its array) takes nothing from it.
+      // A torn end behind a complete answer (the bracket of its array) takes nothing from it.
       if (!this.#answer.isComplete)
         this.#answer.builder.error({
           status: 502,

@@ -181,7 +181,7 @@ interface Adaptation {
 /**
  * A JSON Schema in Gemini's subset. The subset is used and not `parametersJsonSchema` / `responseJsonSchema`: every
  * model and both hosts take it, while those are newer, take a subset of keywords as well and refuse cyclic references in
- * required members. What is left out is reported under `place` (`tools[0].function.parameters`), what is said in other
+ * required members. Keywords that are left out are reported under `place` (`tools[0].function.parameters`), what is said in other
  * words as emulated.
  */
 export function toGeminiSchema(schema: JsonObject, place: string, report: EncodeReport): JsonObject {

@@ -78,7 +78,7 @@ const usageMember = Buffer.from('"usage"');
 const modelMember = Buffer.from('"model"');
 /** From this size on an embeddings answer is not parsed: it is nearly all vectors. */
 const largeAnswerBytes = 8 * 1024;
-/** What surrounds the vectors is short; a `usage` object longer than this is none. */
+/** The members around the vectors are short; a `usage` object longer than this is none. */
 const maxMemberBytes = 4 * 1024;
 
 /** Facts of a complete answer. Never throws; an answer that is no JSON object has none. */

@@ -232,7 +232,7 @@ const knownMembers: ReadonlySet<string> = new Set([
   'reasoning_content',
   'reasoning',
   'content_blocks',
-  // What a client sends back of an answer as it got it, and says nothing to a model.
+  // Members of an answer that a client sends back as it got them; they say nothing to a model.
   'provider_fields',
   'images',
   'executed_tools',
@@ -318,7 +318,7 @@ function assistantParts(message: JsonObject, place: string): ChatPart[] {
 function saidParts(message: JsonObject, place: string): ChatPart[] {
   const blocks = asArray(message.content_blocks).map(asObject);
   const known = blocks.flatMap((block) => (block === undefined ? [] : decodeSaidBlock(block)));
-  // What client libraries add up from deltas may be no blocks: then the plain members say it all.
+  // Client libraries may add up deltas to something that is no block: then the plain members say it all.
   if (known.length > 0 && blocks.every((block) => asText(block?.type) !== undefined)) {
     const saysText = known.some(({ type }) => type === 'text');
     return saysText ? known : [...known, ...decodeContent(message.content, `${place}.content`)];

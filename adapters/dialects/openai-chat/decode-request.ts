@@ -297,7 +297,7 @@ function collectMessages(texts: ConversationText[], messages: unknown, member: s
     const message = asObject(value);
     const role = typeof message?.role === 'string' ? message.role : '';
     collectTexts(texts, role, message?.content, [member, i, 'content']);
-    // What a client sends back of an answer stands here instead of the content, where it is translated.
+    // The part of an answer that a client sends back stands here instead of the content, where it is translated.
     collectTexts(texts, role, message?.content_blocks, [member, i, 'content_blocks']);
   });
 }

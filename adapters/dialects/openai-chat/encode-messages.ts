@@ -182,7 +182,7 @@ function encodeFilePart(part: FilePart, place: string, report: EncodeReport): Js
   return undefined;
 }
 
-/** The conversation as the host wants it. What cannot be said is reported under `messages[i]`. */
+/** The conversation as the host wants it. Parts that this wire cannot say are reported under `messages[i]`. */
 export function encodeMessages(messages: readonly ChatMessage[], context: EncodeContext): JsonObject[] {
   const encoded: JsonObject[] = [];
   /** Media that tools returned: results are text on this wire, so the user shows it behind them. */

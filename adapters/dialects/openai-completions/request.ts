@@ -25,7 +25,7 @@ const labels: Readonly<Record<ChatMessage['role'], string>> = {
 
 /**
  * A conversation as one prompt: a single text of a user is the prompt itself, anything longer is told as labelled turns
- * (reported as emulated) that end where the assistant is to speak. What is no text is reported as dropped.
+ * (reported as emulated) that end where the assistant is to speak. Parts other than text are reported as dropped.
  */
 function encodePrompt(messages: readonly ChatMessage[], report: EncodeReport): string {
   const texts = messages.map((message, i) => textOf(message.parts, `messages[${i}]`, report));

@@ -129,7 +129,7 @@ const callMembers: Readonly<Record<string, string>> = {
 
 /** The summary of a thought stands before what it is a summary of. */
 function itemTexts(item: JsonObject, path: Path): readonly AnswerTextPlace[] {
-  // What proves a thought holds it as well.
+  // The proof of a thought holds the thought as well.
   const proof = { path: [...path, 'encrypted_content'], value: null } as const;
   const proofs = typeof item.encrypted_content === 'string' ? [proof] : [];
   return ['summary', 'content'].flatMap((list) =>

@@ -142,7 +142,7 @@ const clientAnswers: ReadonlySet<unknown> = new Set([
 ]);
 
 /**
- * The conversation that `input` holds. What the assistant said in one turn (thoughts, texts, calls) becomes one message,
+ * The conversation that `input` holds. Everything that the assistant said in one turn (thoughts, texts, calls) becomes one message,
  * results of tools that follow each other another. Throws `invalid_request` for what cannot be read, `not_supported` for
  * references to items that only their provider stores.
  */

@@ -194,7 +194,7 @@ export class InputEncoder {
     }
   }
 
-  /** What is said in one turn without anything between goes into one message, unless its phase differs. */
+  /** Texts of one turn without anything between go into one message, unless their phases differ. */
   private said(content: JsonObject, part: ChatPart): void {
     const last = this.items.at(-1);
     const phase = asText(part.extras?.[dialect]?.phase);

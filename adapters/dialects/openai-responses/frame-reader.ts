@@ -229,7 +229,7 @@ function readFrame(bytes: Buffer, said: SaidTexts): StreamFrame {
   for (const slot of frameSlots(json)) {
     const before = said.of(slot.key);
     const piece = newText(slot, before);
-    // What is too long to be remembered cannot be told from its repeats.
+    // A text that is too long to be remembered cannot be told from its repeats.
     if (!said.keep(slot.key, slot.isWhole ? slotText(slot) : before + piece))
       return { bytes, events: opaqueEvents, unread: true };
     if (piece !== '') events.push(textEvent(slot, piece));

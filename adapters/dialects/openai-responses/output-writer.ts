@@ -226,7 +226,7 @@ export class OutputWriter {
       case 'tool-call':
         return this.endCall(part, part.head);
       default:
-      // What comes whole is never open.
+      // A part that comes whole is never open.
     }
   }
 

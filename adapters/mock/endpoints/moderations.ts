@@ -50,7 +50,7 @@ function judge(text: string): object {
     const wanted = [category, ...triggers[category]];
     if (!wanted.some((word) => words.includes(asWords(word)))) continue;
     named.add(category);
-    // What is hateful and threatening is hateful, too.
+    // A text that is hateful and threatening is hateful, too.
     named.add(category.split('/')[0] as string);
   }
   const flags = categories.map((category) => [category, named.has(category)] as const);

@@ -204,7 +204,7 @@ function attemptSpans(request: SettledRequest): string[] {
   return attemptsOf(request).map((attempt, index) => attemptSpan(request, attempt, index));
 }
 
-/** A target that was passed over was not asked. What was served by the first attempt is told by the facts alone. */
+/** A target that was passed over was not asked. The facts alone tell of a request that the first attempt served. */
 function attemptsOf(request: SettledRequest): Attempt[] {
   const { context, outcome, acceptedAt } = request;
   const { facts } = context;

@@ -5,7 +5,7 @@ import type { GuardedFetch } from '../../ports/transport.ts';
 const timeoutMs = 15_000;
 /** An answer is read no further. */
 const maxBytes = 1_048_576;
-/** What is posted is refused as such, or the address has been given up: it would be refused again. */
+/** The receiver refuses this message, or the address has been given up: it would be refused again. */
 const finalStatuses = new Set([400, 405, 410, 413, 415, 422]);
 
 /** One event for one system. */

@@ -322,7 +322,7 @@ interface Recipients extends Pick<MailOccasion, 'organisation' | 'workspace'> {
 
 /**
  * Those whom the key names, the managers of the workspace, and the owners and admins of the organisation, in that order,
- * each address once. What belongs to the organisation has no managers.
+ * each address once. A record of the organisation has no managers.
  */
 async function findRecipients(reader: ResourcesReader, crossing: UsageCrossing): Promise<Recipients> {
   const { organisationId } = crossing;

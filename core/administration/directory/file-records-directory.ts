@@ -145,7 +145,7 @@ class FileDirectory implements Directory {
       return own === undefined ? stored : this.#mergedOnce(records, workspaceId, own.defaults, stored);
     }
     if (own !== undefined) return this.#mergedOnce(records, workspaceId, own.defaults, records.defaults);
-    // What the store says of the organisation does not count; a workspace without defaults of its own says the same.
+    // The store's settings of the organisation do not count; a workspace without defaults of its own says the same.
     if (stored === this.#base.defaultsOf(organisationId, '')) return records.defaults;
     return this.#mergedOnce(records, workspaceId, stored, records.defaults);
   }

@@ -138,7 +138,7 @@ function isUsable(record: StoredRecord, { workspaceId }: RecordFilter, { resourc
   return integration === undefined || accessTo(integration, workspaceId) !== undefined;
 }
 
-/** What stands in the file has no history. */
+/** Records of the file have no history. */
 function onlyVersion<K extends RecordKind>(record: StoredRecord<K>): RecordVersion<K> {
   const { id: recordId, organisationId, name, data, createdBy, createdAt } = record;
   return {
@@ -349,7 +349,7 @@ function settingsWriter(stored: SettingsReader & SettingsWriter, records: FileRe
         return stored.replaceOrganisation(settings);
       if (!isDeepStrictEqual(defaults, records.defaults))
         throw ownedBy(records.defaultsOwner, 'What requests begin with');
-      // What the file says is not copied into the store: what was there before holds again without it.
+      // The store does not get a copy of the file's defaults: its former ones hold again without the file.
       const before = await stored.ofOrganisation(organisationId);
       return stored.replaceOrganisation({ ...settings, defaults: before.defaults });
     },

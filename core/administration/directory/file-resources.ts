@@ -154,7 +154,7 @@ export class FileResources {
     const workspaceId = block.workspace && this.#place.workspaceId(block.workspace);
     const integration = this.table.find('integration', workspaceId, named);
     const { expires_at: expires } = block;
-    // What the file does not have is looked for in the store, by the name that stands here.
+    // The store is asked for a record that the file does not have, by the name that stands here.
     const own = { ...block, parentId: integration?.id ?? named };
     const record = this.#record('provider', own, `/organisation/providers/${index}`, {
       ...plainProvider,

@@ -39,7 +39,7 @@ interface ChangedPart {
 
 /**
  * Reads what the changes of an organisation left behind: the keys that they touched, and of workspaces, settings and
- * people those parts that have changed since they were read. What is read first has changed again when it is torn: its
+ * people those parts that have changed since they were read. A part that was read first has changed again when it is torn: its
  * mark was taken before. All of it is known at the same moment: a request never meets a key without its config.
  */
 export async function readChanged(store: StoreReader, part: ChangedPart): Promise<void> {

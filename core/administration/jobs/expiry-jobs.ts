@@ -26,7 +26,7 @@ interface ExpiryJobsPlace {
 /**
  * Defines `keys.expire` and `invites.expire`, both once a minute: keys and invites that have ended are marked as
  * such, and secrets whose time of transition is over after a rotation are dropped. None of them was accepted any more
- * before that; the marks are for those who look. What is changed is audited in the same transaction, as an action of
+ * before that; the marks are for those who look. Each change is audited in the same transaction, as an action of
  * the system; where nothing is due, nothing is written.
  */
 export function defineExpiryJobs(jobs: Pick<Jobs, 'define' | 'repeat'>, place: ExpiryJobsPlace): void {

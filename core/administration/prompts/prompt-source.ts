@@ -14,7 +14,7 @@ export interface PromptSource {
     place: RecordPlace,
     idOrSlug: string,
   ): MaybePromise<StoredRecord<K> | undefined>;
-  /** What is not found may exist all the same: the store that may know it cannot be read now. */
+  /** A record that is not found may exist all the same: the store that may know it cannot be read now. */
   readonly isBehind: boolean;
   version<K extends TemplateKind>(
     record: StoredRecord<K>,
@@ -79,7 +79,7 @@ export class DirectorySource implements PromptSource {
   ): Promise<RecordVersion<K> | undefined> {
     const key = keyOf(record, wanted);
     const kept = this.#kept.touch(key);
-    // What stands under the key of a record is a version of that record.
+    // The entry under the key of a record is a version of that record.
     if (kept !== undefined) return kept as Promise<RecordVersion<K> | undefined>;
     const reading = this.#read(record, wanted);
     this.#kept.set(key, reading);

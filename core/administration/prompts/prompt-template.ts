@@ -148,7 +148,7 @@ interface PromptRequest {
   readonly body: JsonObject;
 }
 
-/** What the client of a saved prompt may not say: it is what the prompt is for. */
+/** Members that the client of a saved prompt may not send: the prompt itself is there to say them. */
 const ofTheTemplate = ['messages', 'prompt'] as const;
 
 /**

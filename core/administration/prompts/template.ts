@@ -5,7 +5,7 @@ const maxTags = 5_000;
 
 /**
  * Refuses, before a template is parsed, tags that do not end, that have no name, that are longer than 512 characters, or
- * that would change the delimiters; and templates with more than 5,000 tags. What passes is parsed in linear time.
+ * that would change the delimiters; and templates with more than 5,000 tags. A template that passes is parsed in linear time.
  * Throws `TemplateError`.
  */
 function checkTags(source: string): void {

@@ -194,7 +194,7 @@ class OrganisationImport {
         idOf: (one) => one.id,
         show: (one) => ({ ...showInvite(one), status: one.status }),
         insert: (one) => invites.insert(one),
-        // What was accepted or cancelled meanwhile is not opened again.
+        // An invite that was accepted or cancelled meanwhile is not opened again.
         replace: async (one, before) =>
           before.status === 'pending' && invites.replace(this.#after(one, before)),
       },

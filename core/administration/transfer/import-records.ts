@@ -189,7 +189,7 @@ export class RecordsImport {
     }
     const isSame = before.id === id && isDeepStrictEqual(contentOf(before), contentOf(version));
     if (isSame && before.labelId === labelId) return this.#tally.note('version', id, 'equal');
-    // What a version says never changes; its label moves.
+    // The data of a version never changes; its label moves.
     const isMoved =
       isSame && this.#setting.options.replace && (await records.label(kind, organisationId, id, labelId));
     this.#tally.note('version', id, isMoved ? 'replaced' : 'kept');

@@ -84,7 +84,7 @@ export interface FilePart extends PartCommon {
   readonly citations?: boolean;
 }
 
-/** A call that the client must answer. What a provider runs itself is a `ProviderToolPart`. */
+/** A call that the client must answer. A call that a provider runs itself is a `ProviderToolPart`. */
 export interface ToolCallPart extends PartCommon {
   readonly type: 'tool-call';
   readonly id: string;

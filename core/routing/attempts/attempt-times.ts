@@ -102,7 +102,7 @@ export function retryDelay(
     return backOff > left ? undefined : backOff;
   }
   if (asked >= retryBudgetMs || asked > left) return undefined;
-  // What is added for others' sake must not cost this request its retry.
+  // The wait that is added for others' sake must not cost this request its retry.
   const spread = random() * Math.max(leastSpreadMs, asked * spreadShare);
   return Math.floor(Math.min(left, Math.ceil(asked + spread)));
 }

@@ -165,7 +165,7 @@ class Breaker {
     this.counts = new BreakerCounts(services.counters, leaf.id, group);
   }
 
-  /** Takes over a changed config. What is open stays so for as long as it was to. */
+  /** Takes over a changed config. An open breaker stays open for as long as it was to. */
   configure(leaf: PlanLeaf, settings: BreakerSettings): void {
     this.leaf = leaf;
     this.settings = settings;
@@ -393,7 +393,7 @@ export class Breakers {
     this.forget(used[Math.floor(used.length * evictedShare)] ?? now);
   }
 
-  /** Those that were not used after `usedAt`. What is open is marked in the counters, and learned again from there. */
+  /** Those that were not used after `usedAt`. The counters mark open ones, which are learned again from there. */
   private forget(usedAt: number): void {
     for (const [group, known] of this.groups) {
       for (const [id, breaker] of known) {

@@ -68,7 +68,7 @@ export class HeldStream implements StreamSource, StreamTarget {
     this.over = 'failed';
     this.failure = error;
     this.told = told;
-    // What broke before the first event is a failed attempt; what breaks between the first event and its reader is not.
+    // A break before the first event is a failed attempt; a break between the first event and its reader is not.
     this.settle(error);
   }
 

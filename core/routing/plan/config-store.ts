@@ -197,7 +197,7 @@ export class ConfigStore {
       this.#inline.set(text, names.isUnused ? compiled : null);
       if (names.isUnused) return compiled;
     }
-    // What is remembered of its targets (breakers, turns) is remembered for this workspace alone, too.
+    // The state of its targets (breakers, turns) belongs to this workspace alone, too.
     const key = place === undefined ? text : `${placeKey(place)} ${text}`;
     let remembered = this.#placed.touch(key);
     if (remembered === undefined || !remembered.names.holds())

@@ -294,7 +294,7 @@ function changed(
       `The config "${slug}" is archived. Bring it back first: PUT it with the status "active".`,
     );
   const text = configText(body.config ?? before.data.config);
-  // What it was before may have become invalid meanwhile, which is no reason not to archive or to rename it.
+  // The former config may have become invalid meanwhile, which is no reason not to archive or to rename it.
   if (body.config !== undefined || (status === 'active' && before.status !== status))
     router.checkConfig({ text, slug, place: { organisationId, workspaceId } });
   const isDefault = status === 'active' && (saysDefault(body) ?? before.data.isDefault);

@@ -65,7 +65,7 @@ function startExportRoute(scope: Scope): RouteDefinition {
       requireAllowedFields(before.data.requestedData, exports.rules);
       exports.requireRights(before);
       const now = clock.now();
-      // What comes in while it runs would make a file that nobody asked for.
+      // Rows that come in while it runs would make a file that nobody asked for.
       const to = Math.max(before.data.from, Math.min(before.data.to, now));
       const total = await countRows(scope, { ...before.data, to }, exportVisibility(before));
       const after = changed(before, key, now, {

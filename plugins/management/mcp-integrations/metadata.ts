@@ -75,7 +75,7 @@ export class McpSync {
     }
   }
 
-  /** What was found out at an address is of no use to a record that has another one by now. */
+  /** Findings at an address are of no use to a record that has another one by now. */
   private async keep(asked: McpIntegration, found: Handshake<McpDescription>): Promise<McpIntegration> {
     const { resources, clock } = this.scope;
     if (resources === undefined) return asked;
@@ -102,7 +102,7 @@ function isSameServer(record: McpIntegration, asked: McpIntegration): boolean {
   return isDeepStrictEqual(reached(record), reached(asked));
 }
 
-/** What was known stays: the server may be back in a minute. */
+/** The former findings stay: the server may be back in a minute. */
 function failedData({ data }: McpIntegration, { failure }: { readonly failure: string }): McpIntegrationData {
   return data.syncError === failure ? data : { ...data, syncError: failure };
 }
@@ -181,7 +181,7 @@ function ofIntegrationRoute(sync: McpSync): RouteDefinition {
     summary:
       'What the server of an MCP integration says of itself; asks it when that is older than five minutes',
     scope: access.scopes('read'),
-    // What a server says is looked up, and kept: whoever asks changes nothing of their own.
+    // The server's answer is looked up and kept: the caller changes nothing of their own.
     audit: null,
     params: Type.Object({ mcpIntegrationId: Identifier }),
     query: Type.Object(
@@ -225,7 +225,7 @@ function ofServerRoute(sync: McpSync): RouteDefinition {
     path: '/mcp-servers/{mcpServerId}/metadata',
     summary: 'What an MCP server says of itself; asks it when that is older than five minutes',
     scope: 'mcp_servers.read',
-    // What a server says is looked up, and kept: whoever asks changes nothing of their own.
+    // The server's answer is looked up and kept: the caller changes nothing of their own.
     audit: null,
     params: Type.Object({ mcpServerId: Identifier }),
     query: Type.Object({ refresh, workspace_id: Type.Optional(Identifier) }, strict),

@@ -172,7 +172,7 @@ export async function changedMcpIntegration(
   };
   const isSame =
     isDeepStrictEqual({ ...before.data, ...reached }, before.data) && isDeepStrictEqual(plain, before.plain);
-  // What was found out was found out at another address, or as somebody else.
+  // The findings are from another address, or were made as somebody else.
   const data = isSame ? changed : { ...changed, server: undefined, syncError: '' };
   return { name: body.name ?? before.name, data, plain };
 }

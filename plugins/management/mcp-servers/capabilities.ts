@@ -92,7 +92,7 @@ function updateRoute({ clock }: Scope): RouteDefinition {
             ? `cannot be true: the integration "${integration.slug}" switched it off, for every workspace`
             : undefined,
         );
-        // What is on follows the integration: only what is off has to be remembered.
+        // Enabled capabilities follow the integration: only disabled ones have to be remembered.
         const kept = before.data.capabilities.filter((one) => !said.has(capabilityKey(one)));
         const off = body.capabilities
           .filter(({ enabled }) => !enabled)

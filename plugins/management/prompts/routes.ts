@@ -84,7 +84,7 @@ export function renderPromptRoute({ directory }: Scope): RouteDefinition {
     }),
     async handle({ params, body, key, role, read }) {
       requirePrompts({ key, role }, directory, 'View');
-      // What has been parsed from JSON is JSON.
+      // A value that was parsed from JSON is JSON.
       const sent = { ...body } as Record<string, JsonValue>;
       for (const name of ofThePath) delete sent[name];
       const { body: data } = await read(async (reader) => {
@@ -161,7 +161,7 @@ function labelRoute({ clock, directory }: Scope): RouteDefinition {
           labelId = label.id;
         }
         await writer.records.label('prompt', organisationId, version.id, labelId);
-        // What a label stands for is looked up again when the record has another version.
+        // The version of a label is looked up again when the record has another version number.
         await changeRecord(writer, before, {}, key, clock.now());
         return { id, workspaceId, result: undefined };
       });

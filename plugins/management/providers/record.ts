@@ -50,7 +50,7 @@ export async function requireUnused(
   );
 }
 
-/** What belongs to the organisation is used in every workspace. */
+/** A record of the organisation is used in every workspace. */
 function isWithin({ workspaceId }: StoredRecord, user: StoredRecord): boolean {
   return user.workspaceId === undefined || user.workspaceId === workspaceId;
 }

@@ -74,7 +74,7 @@ function showVirtualKey(
   { provider, integration, plain }: ShownVirtualKey,
   scope: Pick<Scope, 'clock' | 'budgets'>,
 ): Static<typeof VirtualKeyReply> {
-  // What belongs to the organisation is shown by the routes of integrations alone.
+  // The routes of integrations alone show those of the organisation.
   const isOwn = integration.workspaceId !== undefined;
   const key = isOwn ? plain['key'] : undefined;
   return {

@@ -191,7 +191,7 @@ function changedDefaults(
   router: Scope['router'],
 ): OrganisationDefaults {
   const metadata = body.metadata === undefined ? before.metadata : (body.metadata ?? undefined);
-  // What stood there before is not looked for again: a config may have gone meanwhile, and is no part of this change.
+  // The former value is not looked for again: a config may have gone meanwhile, and is no part of this change.
   const { configId: given } = readDefaults({ config_id: body.config_id ?? null }, router, '');
   const configId = body.config_id === undefined ? before.configId : given;
   return {

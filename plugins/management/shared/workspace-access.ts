@@ -81,7 +81,7 @@ export function sharedAccess<K extends SharedKind>(
       required(key, action, found.workspaceId);
       return found;
     },
-    // What a workspace may use of its organisation stands in the records themselves, so all of them are looked at.
+    // The records themselves say which workspaces may use them, so all of them are looked at.
     async seen(reader, key, { workspaceId, type, search, offset, limit }) {
       const reach = reachOf(key).workspaceId;
       const data: StoredRecord<K>[] = [];

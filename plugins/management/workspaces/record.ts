@@ -26,7 +26,7 @@ export const MemberReply = Type.Object({
   role: WorkspaceRoleSchema,
   status: Type.Literal('active'),
   scopes: Type.Array(Type.String(), {
-    description: 'Empty: scopes are those of keys. What people may do follows from `role` and `org_role`.',
+    description: 'Empty: scopes are those of keys. The rights of people follow from `role` and `org_role`.',
   }),
   settings: Type.Null({ description: 'Members have no settings of their own.' }),
   workspace_id: Type.String(),

@@ -115,7 +115,7 @@ function refuse(request: IncomingMessage, response: ServerResponse, error: unkno
   const code = engineCodeOf(error);
   response.statusCode = statusOfCode(code);
   response.setHeader('X-ClickHouse-Exception-Code', String(code));
-  // What is left of a body that was refused half-way is not read: the connection ends with the answer.
+  // The rest of a body that was refused half-way is not read: the connection ends with the answer.
   if (!request.complete) response.setHeader('Connection', 'close');
   response.end(`${engineMessageOf(error)}\n`);
 }

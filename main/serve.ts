@@ -15,7 +15,7 @@ import { createOtlpTracer } from '../adapters/telemetry/otlp/create-tracer.ts';
 import { createTokens } from '../adapters/tokens/tokens.ts';
 import { ProviderTransport } from '../adapters/transport/provider-transport.ts';
 import { createUndiciTransport } from '../adapters/transport/undici-transport.ts';
-import { type Command } from '../core/administration/cli/arguments.ts';
+import type { Command } from '../core/administration/cli/arguments.ts';
 import { welcome } from '../core/administration/cli/welcome.ts';
 import { restartNeeded } from '../core/config/diff.ts';
 import { loadConfig } from '../core/config/load-config.ts';
@@ -44,7 +44,7 @@ import type { EngineRuntime } from '../core/pipeline/settle.ts';
 import type { Log } from '../core/ports/log.ts';
 import type { Metrics } from '../core/ports/metrics.ts';
 import { systemClock as clock } from '../core/ports/clock.ts';
-import type { SecretBox } from '../core/ports/secret-managers.ts';
+import type { SecretBox, SecretManagers } from '../core/ports/secret-managers.ts';
 import { Breakers } from '../core/routing/attempts/breakers.ts';
 import { createRouter } from '../core/routing/router.ts';
 import { createEmbeddings } from '../core/routing/embed-text.ts';
@@ -52,9 +52,24 @@ import { compileTargets } from '../core/routing/targets.ts';
 import { RoutingState } from '../core/routing/plan/routing-state.ts';
 import type { Features } from '../core/access/features.ts';
 import { builtIns, providerNames, providerRows } from './built-ins.ts';
-import { openSecretManagers } from './open-secrets.ts';
 import type { Stores } from './open-stores.ts';
 import { reportProblems } from './report-problems.ts';
+import type { GuardedFetch } from '../core/ports/transport.ts';
+import { TrustedHosts } from '../core/base/host-rules.ts';
+import { createSecretStore, type SecretManagersOptions } from '../adapters/secret-managers/index.ts';
+
+/** Makes the secret managers of each configuration; what they hold is shared. */
+function openSecretManagers(
+  options: SecretManagersOptions,
+): (security: GatewayConfig['security'], guardedFetch: GuardedFetch) => SecretManagers {
+  const store = createSecretStore(options);
+  return (security, guardedFetch) =>
+    store.within({
+      guardedFetch,
+      trustedHosts: new TrustedHosts(security.trusted_hosts),
+      sources: security.secret_sources,
+    });
+}
 
 const env = process.env;
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { PluginEntry } from '../config/schema.ts';
 import { definePlugin } from '../pipeline/plugin.ts';
-import { loadPlugin, type PluginLoad } from './load-plugin.ts';
+import { loadPlugin, type PluginLoad } from './prepare.ts';
 import { installedPackage, pluginFolder, type PluginFolder } from './plugin-files.test-support.ts';
 
 const auth = definePlugin({ name: 'auth', create: () => ({}) });

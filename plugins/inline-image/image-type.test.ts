@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { imageType } from './image-fetcher.ts';
+import { imageType } from './index.ts';
 
 const media = (brand: string) => Buffer.from(`\0\0\0\x18ftyp${brand}\0\0\0\0`, 'latin1');
 const cases: readonly [string, Buffer, string | undefined][] = [

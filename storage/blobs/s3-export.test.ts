@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { openBlobs } from '../../main/open-blobs.ts';
+import { openBlobs } from '../../main/open-jobs.ts';
 import { createLogExports } from '../../core/administration/exports/log-exports.ts';
 import { systemClock as clock } from '../../core/ports/clock.ts';
 import { exportPlace, exportRecord, ExportRecords, ManyLogs } from '../../tests/kit/export-kit.ts';

@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
-import { createClient, type ClickHouseClient } from '@clickhouse/client';
+import { type ClickHouseClient, createClient } from '@clickhouse/client';
 import { bodyRow, ndjson, requestRow, storedTime } from '../../tests/conformance/analytics-rows.ts';
 import { chdbMissing, recordingLog, startTestChdb } from '../embedded/chdb-fixture.ts';
 import type { EmbeddedChdb } from '../embedded/start-chdb.ts';
-import { createAnalytics } from './create-analytics.ts';
-import type { Retention } from './retention.ts';
+import { createAnalytics, type Retention } from './create-analytics.ts';
 
 const dayMs = 86_400_000;
 const forEver: Retention = { logsDays: 0, bodiesDays: 0, metricsDays: 0 };

@@ -10,7 +10,7 @@ import type { KeyRotation } from '../../core/administration/cli/administration-t
 import type { StoredRecord } from '../../core/ports/records.ts';
 import type { Resources } from '../../core/ports/resources.ts';
 import { type SecretBox, secretContext } from '../../core/ports/secret-managers.ts';
-import { rotationKeys } from '../../main/rotation-keys.ts';
+import { rotationKeys } from '../../main/administration-tools.ts';
 import { anOrganisation } from '../../tests/conformance/resources-records.ts';
 import { openTestDatabase } from '../../tests/kit/postgres-kit.ts';
 import { recordingLog, temporaryFolder, testClock } from '../embedded/chdb-fixture.ts';

@@ -1,12 +1,348 @@
 import type { ProviderDialect } from '../../../core/dialects/dialect.ts';
 import type { EndpointId } from '../../../core/dialects/endpoint.ts';
 import { passOn, refused, translated } from '../host-endpoints.ts';
-import { dialectName } from './content-blocks.ts';
-import type { ChatProviderCodec } from '../../../core/dialects/canonical/chat-codec.ts';
-import { decodeAnswer } from './answer.ts';
-import { decodeError } from './errors.ts';
+import { decodeBlock, decodeCitation, dialectName } from './content-blocks.ts';
+import type {
+  ChatEventReader,
+  ChatProviderCodec,
+  DecodeContext,
+} from '../../../core/dialects/canonical/chat-codec.ts';
+import {
+  CallReading,
+  decodeAnswer,
+  decodeAnthropicUsage,
+  decodeTier,
+  finishOf,
+  freeText,
+  messageExtras,
+} from './answer.ts';
+import { decodeError, streamError } from './errors.ts';
 import { type AnthropicHostForm, encodeRequest } from './encode-request.ts';
-import { MessageEventReader } from './event-reader.ts';
+import { ChatEventBuilder, cutShort } from '../../../core/dialects/canonical/chat-event-builder.ts';
+import type { ChatEvent } from '../../../core/dialects/canonical/chat-event.ts';
+import { createPayloadReader } from '../../framing/payload-reader.ts';
+import type { PayloadReader, StreamPayload } from '../../framing/stream-payload.ts';
+import {
+  asArray,
+  asObject,
+  asText,
+  type JsonObject,
+  parseExactObject,
+  stringifyExact,
+} from '../json-reading.ts';
+import type { ChatPart } from '../../../core/dialects/canonical/chat-part.ts';
+import type { ProviderError } from '../../../core/dialects/canonical/chat-answer.ts';
+
+/**
+ * A content block of a stream between its start and its stop. Texts, thoughts and arguments are told as they come; what
+ * the canonical form wants whole (tools that the provider runs, free text inside JSON) is told at the stop.
+ */
+class OpenBlock {
+  private readonly builder: ChatEventBuilder;
+  private readonly calls: CallReading;
+  private readonly key: string;
+  private readonly block: JsonObject;
+  private readonly part: ChatPart;
+  /** What the block is told as. */
+  private readonly kind: 'text' | 'thinking' | 'call' | 'answer' | 'custom' | 'whole';
+  /** Input came in deltas. */
+  private hasInput = false;
+  /** The input so far, where it is told whole. */
+  private input = '';
+  private signature = '';
+
+  constructor(builder: ChatEventBuilder, calls: CallReading, key: string, block: JsonObject) {
+    this.builder = builder;
+    this.calls = calls;
+    this.key = key;
+    this.block = block;
+    this.part = decodeBlock(block);
+    this.kind = kindOf(this.part, calls);
+    this.begin();
+  }
+
+  delta(delta: JsonObject): void {
+    switch (delta.type) {
+      case 'text_delta':
+        if (this.kind === 'text') this.builder.text(0, this.key, textOf(delta.text));
+        return;
+      case 'thinking_delta':
+        if (this.kind === 'thinking') this.builder.reasoning(0, this.key, textOf(delta.thinking));
+        return;
+      case 'signature_delta':
+        this.signature = asText(delta.signature) ?? this.signature;
+        return;
+      case 'input_json_delta':
+        this.inputDelta(textOf(delta.partial_json));
+        return;
+      case 'citations_delta': {
+        const citation = asObject(delta.citation);
+        if (citation !== undefined && this.kind === 'text') {
+          this.builder.citation(0, this.key, decodeCitation(citation));
+        }
+        return;
+      }
+      case 'compaction_delta':
+        for (const [name, value] of Object.entries(delta)) if (name !== 'type') this.append(name, value);
+    }
+  }
+
+  stop(): void {
+    const { builder, key } = this;
+    switch (this.kind) {
+      case 'thinking':
+        builder.signature(0, key, this.signature);
+        break;
+      case 'call':
+        // Some hosts say the whole input at the start and no deltas.
+        if (!this.hasInput) builder.arguments(0, key, this.givenInput());
+        break;
+      case 'answer':
+        if (!this.hasInput) builder.text(0, key, this.givenInput() || '{}');
+        break;
+      case 'custom':
+        builder.arguments(0, key, freeText(this.input || this.givenInput() || '{}'));
+        break;
+      case 'whole':
+        builder.open(0, key, this.wholePart());
+        break;
+      case 'text':
+    }
+    builder.close(0, key);
+  }
+
+  private begin(): void {
+    const { builder, key, part } = this;
+    if (this.kind === 'whole') return;
+    if (this.kind === 'answer') {
+      builder.open(0, key, { type: 'text', text: '' });
+      return;
+    }
+    if (part.type === 'tool-call') {
+      const kind = this.kind === 'custom' ? 'custom' : 'function';
+      const { signature, ...head } = part;
+      this.calls.hasCall = true;
+      builder.open(0, key, { ...head, kind, arguments: '' });
+      if (signature !== undefined) builder.signature(0, key, signature);
+    } else if (part.type === 'text') {
+      const { citations, ...head } = part;
+      builder.open(0, key, { ...head, text: '' });
+      for (const citation of citations ?? []) builder.citation(0, key, citation);
+      builder.text(0, key, part.text);
+    } else if (part.type === 'reasoning') {
+      const { signature, ...head } = part;
+      this.signature = signature ?? '';
+      builder.open(0, key, { ...head, text: '' });
+      builder.reasoning(0, key, part.text);
+    }
+  }
+
+  private inputDelta(text: string): void {
+    if (text === '') return;
+    this.hasInput = true;
+    if (this.kind === 'call') this.builder.arguments(0, this.key, text);
+    else if (this.kind === 'answer') this.builder.text(0, this.key, text);
+    else if (this.input.length + text.length <= maxHeldCharacters) this.input += text;
+    else this.builder.error(tooLong);
+  }
+
+  /** The input that stood in the block's start, as JSON; empty when it says nothing. */
+  private givenInput(): string {
+    const input = asObject(this.block.input);
+    return input === undefined || Object.keys(input).length === 0 ? '' : stringifyExact(input);
+  }
+
+  private append(name: string, value: unknown): void {
+    const before = this.block[name];
+    if (typeof value !== 'string') {
+      if (value !== null && name !== '__proto__') this.block[name] = value;
+    } else this.block[name] = typeof before === 'string' ? before + value : value;
+  }
+
+  /** The block with the input that its deltas spelled. */
+  private wholePart(): ChatPart {
+    if (this.input === '') return decodeBlock(this.block);
+    // Some streams lose the brace that opens the input of a server's tool.
+    const input = parseExactObject(this.input) ?? parseExactObject(`{${this.input}`);
+    return decodeBlock({ ...this.block, input: input ?? { input: this.input } });
+  }
+}
+
+/** Characters of input that may be held until a block ends. */
+const maxHeldCharacters = 16 * 1024 * 1024;
+
+const tooLong: ProviderError = {
+  status: 502,
+  message: `The provider's stream holds a tool input of more than ${maxHeldCharacters} characters.`,
+  type: 'upstream_error',
+};
+
+function kindOf(part: ChatPart, calls: CallReading): OpenBlock['kind'] {
+  switch (part.type) {
+    case 'text':
+      return 'text';
+    case 'reasoning':
+      return part.redacted === undefined ? 'thinking' : 'whole';
+    case 'tool-call': {
+      const kind = calls.kindOf(part.name);
+      return kind === 'function' ? 'call' : kind;
+    }
+    default:
+      return 'whole';
+  }
+}
+
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : '';
+}
+
+/** Reads a streamed message. A second `message_start` and events of unknown types say nothing. */
+class MessageEventReader implements ChatEventReader {
+  private readonly payloads: PayloadReader;
+  private readonly builder = new ChatEventBuilder();
+  private readonly calls: CallReading;
+  private readonly blocks = new Map<unknown, OpenBlock>();
+  /** Blocks that have begun: a spliced stream may begin one again. */
+  private readonly begun = new Set<unknown>();
+  /** `message_start` counts the prompt, each `message_delta` what has been said so far: later members win. */
+  private readonly usage: JsonObject = {};
+  private readonly members: JsonObject = {};
+  private stopReason = '';
+  private stopSequence: string | undefined;
+
+  constructor(contentType: string, { request }: DecodeContext) {
+    this.payloads = createPayloadReader(contentType);
+    this.calls = new CallReading(request);
+  }
+
+  push(chunk: Uint8Array): readonly ChatEvent[] {
+    for (const payload of this.payloads.push(chunk)) this.read(payload);
+    return this.builder.take();
+  }
+
+  finish(): readonly ChatEvent[] {
+    for (const payload of this.payloads.finish()) this.read(payload);
+    if (!this.builder.ended) this.builder.error(cutShort);
+    return this.builder.take();
+  }
+
+  private read({ event, data, error, messageType }: StreamPayload): void {
+    if (this.builder.ended) return;
+    if (error !== undefined) {
+      this.builder.error({ status: 502, message: error, type: 'upstream_error' });
+      return;
+    }
+    const json = parseExactObject(data);
+    if (event === 'error' || (messageType ?? 'event') !== 'event') {
+      this.builder.error(streamError(json, data));
+    } else if (json !== undefined) this.message(asText(json.type) ?? event, json);
+    else if (data.trim() !== '' && data.trim() !== '[DONE]') {
+      const message = "The provider's stream holds an event that is no JSON.";
+      this.builder.error({ status: 502, message, type: 'upstream_error' });
+    }
+  }
+
+  private message(type: string, json: JsonObject): void {
+    switch (type) {
+      case 'content_block_delta': {
+        const delta = asObject(json.delta);
+        if (delta !== undefined) this.block(json.index, delta)?.delta(delta);
+        return;
+      }
+      case 'content_block_start':
+        this.begin(json.index, asObject(json.content_block));
+        return;
+      case 'content_block_stop':
+        this.blocks.get(json.index)?.stop();
+        this.blocks.delete(json.index);
+        return;
+      case 'message_start':
+        if (!this.builder.hasStarted) this.start(asObject(json.message) ?? {});
+        return;
+      case 'message_delta':
+        this.messageDelta(json);
+        return;
+      case 'message_stop':
+        this.end();
+        return;
+      case 'error':
+        this.builder.error(streamError(json, ''));
+        return;
+      default:
+        // A host may report an error in another shape under a good status.
+        if (asObject(json.error) !== undefined) this.builder.error(streamError(json, ''));
+    }
+  }
+
+  private start(message: JsonObject): void {
+    this.learnUsage(asObject(message.usage));
+    this.builder.start({
+      id: asText(message.id) ?? '',
+      model: asText(message.model) ?? '',
+      serviceTier: decodeTier(this.usage.service_tier),
+      usage: decodeAnthropicUsage(this.usage),
+    });
+    this.learnMembers(message);
+    // Content may stand here already when a turn goes on that was paused.
+    asArray(message.content).forEach((value, i) => {
+      const key = `start:${i}`;
+      this.begin(key, asObject(value));
+      this.blocks.get(key)?.stop();
+      this.blocks.delete(key);
+    });
+  }
+
+  private begin(index: unknown, block: JsonObject | undefined): void {
+    if (block === undefined || this.begun.has(index)) return;
+    this.begun.add(index);
+    this.blocks.set(index, new OpenBlock(this.builder, this.calls, String(index), block));
+  }
+
+  /** The block of a delta; one whose start was lost begins with it, where the delta tells what it is. */
+  private block(index: unknown, delta: JsonObject): OpenBlock | undefined {
+    const open = this.blocks.get(index);
+    if (open !== undefined || this.begun.has(index)) return open;
+    if (delta.type === 'text_delta') this.begin(index, { type: 'text', text: '' });
+    else if (delta.type === 'thinking_delta') this.begin(index, { type: 'thinking', thinking: '' });
+    return this.blocks.get(index);
+  }
+
+  private messageDelta(json: JsonObject): void {
+    this.learnUsage(asObject(json.usage));
+    const usage = decodeAnthropicUsage(this.usage);
+    if (usage !== undefined) this.builder.usage(usage);
+    const { delta, ...members } = json;
+    this.learnMembers(members);
+    this.learnMembers(asObject(delta) ?? {});
+    if (this.stopReason !== '') this.finishChoice();
+  }
+
+  private finishChoice(): void {
+    for (const block of this.blocks.values()) block.stop();
+    this.blocks.clear();
+    this.builder.finish(0, finishOf(this.stopReason, this.stopSequence, this.calls.hasCall));
+  }
+
+  private end(): void {
+    this.finishChoice();
+    const extras = messageExtras(this.members, this.usage);
+    if (extras !== undefined) this.builder.extras({ [dialectName]: extras });
+    this.builder.complete();
+  }
+
+  private learnUsage(usage: JsonObject | undefined): void {
+    if (usage === undefined) return;
+    for (const [member, value] of Object.entries(usage)) if (value !== null) this.usage[member] = value;
+  }
+
+  private learnMembers(members: JsonObject): void {
+    for (const [member, value] of Object.entries(members)) {
+      if (value !== null && member !== '__proto__') this.members[member] = value;
+    }
+    this.stopReason = asText(members.stop_reason) ?? this.stopReason;
+    this.stopSequence = asText(members.stop_sequence) ?? this.stopSequence;
+  }
+}
 
 /** The Messages wire as hosts speak it, at the address and with the body that `form` tells. */
 export function createAnthropicProvider(form: AnthropicHostForm): ChatProviderCodec {

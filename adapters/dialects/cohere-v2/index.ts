@@ -1,13 +1,221 @@
-import type { ChatProviderCodec } from '../../../core/dialects/canonical/chat-codec.ts';
+import type { ChatProviderCodec, EncodeReport } from '../../../core/dialects/canonical/chat-codec.ts';
 import type { ProviderDialect } from '../../../core/dialects/dialect.ts';
 import type { EndpointId } from '../../../core/dialects/endpoint.ts';
-import type { UpstreamCallFacts, UpstreamPlan } from '../../../core/dialects/upstream-plan.ts';
+import type {
+  OperationAnswer,
+  OperationCodec,
+  UpstreamCallFacts,
+  UpstreamPlan,
+} from '../../../core/dialects/upstream-plan.ts';
 import { passOn, refused, translated } from '../host-endpoints.ts';
-import { decodeCohereAnswer } from './answer.ts';
+import { decodeCohereAnswer, decodeUsage } from './answer.ts';
 import { decodeCohereError } from './errors.ts';
-import { cohereEmbeddings, cohereRerank } from './operations.ts';
 import { encodeCohereRequest } from './encode-request.ts';
 import { CohereEventReader } from './event-reader.ts';
+import { GatewayError } from '../../../core/errors/gateway-error.ts';
+import {
+  asArray,
+  asCount,
+  asObject,
+  asText,
+  type JsonObject,
+  parseExactObject,
+  stringifyExact,
+} from '../json-reading.ts';
+import { applyQuirks } from '../request-settings.ts';
+
+const sameRerankMembers = ['query', 'top_n', 'max_tokens_per_doc', 'priority'];
+const rerankMembers: ReadonlySet<string> = new Set([
+  ...sameRerankMembers,
+  ...['model', 'documents', 'rank_fields', 'return_documents', 'provider_options'],
+]);
+
+/** Rerank at `POST /v2/rerank`: https://docs.cohere.com/reference/rerank */
+export const cohereRerank: OperationCodec = {
+  encodeRequest(body, host, report) {
+    const wire: JsonObject = { model: host.model };
+    for (const name of sameRerankMembers) if (body[name] !== undefined) wire[name] = body[name];
+    wire.documents = encodeDocuments(body, report);
+    for (const [name, value] of Object.entries(body))
+      if (!rerankMembers.has(name) && value !== undefined && value !== null) report.drop(name);
+    applyQuirks(wire, host.quirks, report);
+    Object.assign(wire, asObject(asObject(body.provider_options)?.['cohere-v2']));
+    return { path: host.quirks.paths?.rerank ?? '/v2/rerank', body: stringifyExact(wire) };
+  },
+  decodeAnswer(body, _contentType, request) {
+    return decodeRerank(body, request);
+  },
+  decodeError: decodeCohereError,
+};
+
+/** The wire takes texts: objects are written as YAML, as its documentation advises, with the fields to rank by. */
+function encodeDocuments(body: JsonObject, report: EncodeReport): unknown {
+  const { documents } = body;
+  if (!Array.isArray(documents)) {
+    throw new GatewayError('invalid_request', 'documents must be an array of texts or objects.', {
+      param: 'documents',
+    });
+  }
+  const fields = asArray(body.rank_fields).filter((name) => typeof name === 'string');
+  if (fields.length > 0) report.emulate('rank_fields');
+  return documents.map((document: unknown) => {
+    const object = asObject(document);
+    if (object === undefined) return document;
+    const names = fields.length > 0 ? fields : Object.keys(object);
+    if (names.length === 1 && names[0] === 'text' && typeof object.text === 'string') return object.text;
+    report.emulate('documents');
+    return names
+      .filter((name) => object[name] !== undefined)
+      .map((name) => `${name}: ${yamlValue(object[name])}`)
+      .join('\n');
+  });
+}
+
+/** A value of one line: every JSON value is YAML, too, and a text without line ends needs no quotes for a model. */
+function yamlValue(value: unknown): string {
+  return typeof value === 'string' && !/[\r\n]/.test(value) ? value : JSON.stringify(value, exact);
+}
+
+function exact(_name: string, value: unknown): unknown {
+  return typeof value === 'bigint' ? value.toString() : value;
+}
+
+function decodeRerank(body: Buffer, request: JsonObject): OperationAnswer {
+  const json = parseExactObject(body.toString('utf8'));
+  if (json === undefined || !Array.isArray(json.results)) {
+    throw new GatewayError(
+      'upstream_invalid',
+      'The provider answered with something that is no Cohere ranking: "results" was expected.',
+    );
+  }
+  const model = asText(request.model) ?? '';
+  const documents = request.return_documents === true ? asArray(request.documents) : [];
+  const usage = decodeUsage(json.meta);
+  const answer: JsonObject = {
+    id: asText(json.id) ?? '',
+    object: 'list',
+    model,
+    results: json.results.map((result: unknown) => withDocument(asObject(result) ?? {}, documents)),
+  };
+  if (json.meta !== undefined) answer.meta = json.meta;
+  const counted: JsonObject = {};
+  const searches = asCount(asObject(asObject(json.meta)?.billed_units)?.search_units);
+  if (searches !== undefined) counted.search_units = searches;
+  if (usage !== undefined) {
+    counted.prompt_tokens = usage.promptTokens;
+    counted.total_tokens = usage.totalTokens;
+  }
+  if (Object.keys(counted).length > 0) answer.usage = counted;
+  return usage === undefined ? { body: answer, model } : { body: answer, model, usage };
+}
+
+/** The second version of the wire does not repeat the documents: they are those of the request. */
+function withDocument(result: JsonObject, documents: readonly unknown[]): JsonObject {
+  const document = documents[asCount(result.index) ?? -1];
+  if (document === undefined || result.document !== undefined) return result;
+  return { ...result, document: typeof document === 'string' ? { text: document } : document };
+}
+
+/** Members that are said under the same name. */
+const sameEmbeddingMembers = [
+  'input_type',
+  'truncate',
+  'max_tokens',
+  'images',
+  'inputs',
+  'priority',
+  'output_dimension',
+];
+const embeddingMembers: ReadonlySet<string> = new Set([
+  ...sameEmbeddingMembers,
+  ...['model', 'input', 'encoding_format', 'dimensions', 'embedding_types', 'provider_options'],
+]);
+
+/** Embeddings in OpenAI's shape at `POST /v2/embed`: https://docs.cohere.com/reference/embed */
+export const cohereEmbeddings: OperationCodec = {
+  encodeRequest(body, host, report) {
+    const wire: JsonObject = { model: host.model };
+    for (const name of sameEmbeddingMembers) if (body[name] !== undefined) wire[name] = body[name];
+    encodeInput(wire, body.input);
+    // The wire requires it and OpenAI's has no such distinction: what is embedded is most often what will be searched.
+    wire.input_type ??= wire.images === undefined ? 'search_document' : 'image';
+    wire.embedding_types = embeddingTypes(body);
+    if (body.dimensions !== undefined) wire.output_dimension = body.dimensions;
+    for (const name of Object.keys(body)) if (!embeddingMembers.has(name)) report.drop(name);
+    applyQuirks(wire, host.quirks, report);
+    Object.assign(wire, asObject(asObject(body.provider_options)?.['cohere-v2']));
+    return { path: host.quirks.paths?.embeddings ?? '/v2/embed', body: stringifyExact(wire) };
+  },
+  decodeAnswer(body, _contentType, request) {
+    return decodeEmbeddings(body, request);
+  },
+  decodeError: decodeCohereError,
+};
+
+function embeddingTypes(body: JsonObject): unknown {
+  if (Array.isArray(body.embedding_types)) return body.embedding_types;
+  return [body.encoding_format === 'base64' ? 'base64' : 'float'];
+}
+
+function encodeInput(wire: JsonObject, input: unknown): void {
+  if (input === undefined) return;
+  const items = Array.isArray(input) ? (input as unknown[]) : [input];
+  if (items.every((item) => typeof item === 'string')) {
+    wire.texts = items;
+    return;
+  }
+  wire.inputs = items.map((item, index) => ({ content: inputContent(item, index) }));
+}
+
+/** One thing to embed that is more than text: `{ text, image }`, or content parts as in a chat. */
+function inputContent(item: unknown, index: number): unknown[] {
+  if (typeof item === 'string') return [{ type: 'text', text: item }];
+  const object = asObject(item);
+  if (object === undefined) {
+    throw new GatewayError(
+      'invalid_request',
+      `input[${index}] must be text or an object with "text" or "image": Cohere does not take token numbers.`,
+      { param: 'input' },
+    );
+  }
+  if (Array.isArray(object.content)) return object.content as unknown[];
+  if (object.type !== undefined) return [object];
+  const content: unknown[] = [];
+  if (object.text !== undefined) content.push({ type: 'text', text: object.text });
+  const image = asObject(object.image) ?? {};
+  const url = asText(object.image) ?? asText(image.url) ?? asText(image.base64);
+  if (url !== undefined) content.push({ type: 'image_url', image_url: { url } });
+  return content;
+}
+
+function decodeEmbeddings(body: Buffer, request: JsonObject): OperationAnswer {
+  const json = parseExactObject(body.toString('utf8'));
+  const byType = asObject(json?.embeddings);
+  const vectors = byType === undefined ? json?.embeddings : firstOf(byType);
+  if (json === undefined || !Array.isArray(vectors)) {
+    throw new GatewayError(
+      'upstream_invalid',
+      'The provider answered with something that are no Cohere embeddings: "embeddings" was expected.',
+    );
+  }
+  const usage = decodeUsage(json.meta);
+  const tokens = usage?.promptTokens ?? 0;
+  const model = asText(request.model) ?? '';
+  const answer: JsonObject = {
+    object: 'list',
+    data: vectors.map((embedding: unknown, index) => ({ object: 'embedding', index, embedding })),
+    model,
+    usage: { prompt_tokens: tokens, total_tokens: tokens },
+  };
+  // Several kinds were asked for: OpenAI's shape has a place for one.
+  if (byType !== undefined && Object.keys(byType).length > 1) answer.embeddings = byType;
+  return usage === undefined ? { body: answer, model } : { body: answer, model, usage };
+}
+
+/** The kind that OpenAI clients read, or whichever there is. */
+function firstOf(byType: JsonObject): unknown {
+  return [byType.float, byType.base64, ...Object.values(byType)].find((one) => asArray(one).length > 0) ?? [];
+}
 
 /** Cohere's chat, second version, as the gateway speaks it. */
 export const cohereV2Provider: ChatProviderCodec = {

@@ -6,8 +6,7 @@ import type { OperationCodec, UpstreamPlan } from '../../../core/dialects/upstre
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
 import { type JsonObject, parseExactObject } from '../json-reading.ts';
 import { hostFacts } from './cohere.test-support.ts';
-import { cohereEmbeddings, cohereRerank } from './operations.ts';
-import { cohereV2Host, cohereV2Provider } from './index.ts';
+import { cohereEmbeddings, cohereRerank, cohereV2Host, cohereV2Provider } from './index.ts';
 
 function encode(codec: OperationCodec, request: JsonObject, host = hostFacts('embed-v4.0')) {
   const report = new EncodeReport();

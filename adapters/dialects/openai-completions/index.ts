@@ -1,18 +1,319 @@
 import type { Dialect, ProviderDialect } from '../../../core/dialects/dialect.ts';
 import { openAiChat } from '../openai-chat/index.ts';
-import type {
-  ChatClientCodec,
-  ChatEventReader,
-  ChatProviderCodec,
-  DecodeContext,
+import {
+  type AnswerContext,
+  type ChatClientCodec,
+  type ChatEventReader,
+  type ChatEventWriter,
+  type ChatProviderCodec,
+  type ClientCall,
+  type DecodeContext,
+  type EncodedRequest,
+  type EncodeReport,
+  reportForeignExtras,
 } from '../../../core/dialects/canonical/chat-codec.ts';
 import { ChatEventBuilder } from '../../../core/dialects/canonical/chat-event-builder.ts';
-import type { JsonObject } from '../json-reading.ts';
-import { ChunkDecoder, DoneStreamReader } from '../openai-chat/decode-answer.ts';
+import { asArray, asObject, type JsonObject, stringifyExact } from '../json-reading.ts';
+import {
+  ChunkDecoder,
+  decodeAnswerObject,
+  DoneStreamReader,
+  parseAnswer,
+} from '../openai-chat/decode-answer.ts';
 import { decodeOpenAiError, encodeOpenAiProviderError } from '../openai-shapes.ts';
-import { asChat, CompletionsEventWriter, decodeAnswer, encodeAnswer } from './answer.ts';
-import { decodeRequest, encodeRequest } from './request.ts';
 import { passOn, refused, translated } from '../host-endpoints.ts';
+import type { ChatMessage, ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
+import type { HostFacts } from '../../../core/dialects/host-facts.ts';
+import { addGiven, addSampling, applyQuirks } from '../openai-chat/encode-request.ts';
+import { reportUnsayable, type Setting } from '../request-settings.ts';
+import { mergeExtras } from '../../../core/dialects/canonical/collect-answer.ts';
+import { GatewayError } from '../../../core/errors/gateway-error.ts';
+import { decodeSampling, providerOptions } from '../openai-chat/decode-request.ts';
+import { given, numberMember, textMember, unknownMembers, unreadable } from '../request-members.ts';
+import type { ChatPart } from '../../../core/dialects/canonical/chat-part.ts';
+import type { ChatAnswer, TokenLogprob } from '../../../core/dialects/canonical/chat-answer.ts';
+import { encodeFinish, encodeLogprobs, encodeUsage } from '../openai-chat/answer.ts';
+import type { ChatEvent } from '../../../core/dialects/canonical/chat-event.ts';
+import type { Usage } from '../../../core/dialects/usage.ts';
+
+/** Writes a stream of `text_completion` chunks. One per answer. */
+class CompletionsEventWriter implements ChatEventWriter {
+  readonly contentType = 'text/event-stream';
+  private readonly context: AnswerContext;
+  /** Characters of each choice so far. */
+  private readonly lengths: number[] = [];
+  /** Everything of a chunk before its `choices`. */
+  private head = '';
+  private out = '';
+  private usage: Usage | undefined;
+
+  constructor(context: AnswerContext) {
+    this.context = context;
+  }
+
+  write(events: readonly ChatEvent[]): Buffer | undefined {
+    for (const event of events) this.writeEvent(event);
+    if (this.out === '') return undefined;
+    const bytes = Buffer.from(this.out);
+    this.out = '';
+    return bytes;
+  }
+
+  private writeEvent(event: ChatEvent): void {
+    switch (event.type) {
+      case 'start':
+        return this.start(event);
+      case 'text-delta': {
+        const offset = this.lengths[event.choice] ?? 0;
+        this.lengths[event.choice] = offset + event.text.length;
+        const { logprobs } = event;
+        const tokens = logprobs === undefined ? 'null' : JSON.stringify(encodeTokenLists(logprobs, offset));
+        return this.chunk(event.choice, event.text, tokens, 'null');
+      }
+      case 'finish': {
+        const reason = encodeFinish(event.finish, this.context.strict, false);
+        return this.chunk(event.choice, '', 'null', JSON.stringify(reason));
+      }
+      case 'usage':
+        this.usage = event.usage;
+        return;
+      case 'error':
+        this.out += `data: ${encodeOpenAiProviderError(event.error, this.context.provider)}\n\n`;
+        return;
+      case 'end':
+        return this.end();
+      default:
+    }
+  }
+
+  private start(event: Extract<ChatEvent, { type: 'start' }>): void {
+    const { context } = this;
+    const members: JsonObject = {
+      id: event.id === '' ? context.newId('cmpl-') : event.id,
+      object: 'text_completion',
+      created: event.createdAt ?? context.now,
+      model: event.model === '' ? context.request.model : event.model,
+    };
+    if (event.systemFingerprint !== undefined) members.system_fingerprint = event.systemFingerprint;
+    this.head = `data: ${JSON.stringify(members).slice(0, -1)},"choices":[`;
+    this.usage = event.usage;
+  }
+
+  private chunk(choice: number, text: string, logprobs: string, reason: string): void {
+    const said = JSON.stringify(text);
+    this.out += `${this.head}{"text":${said},"index":${choice},"logprobs":${logprobs},"finish_reason":${reason}}]}\n\n`;
+  }
+
+  private end(): void {
+    if (this.usage !== undefined && this.context.request.includeUsage === true) {
+      const usage = JSON.stringify(encodeUsage(this.usage, this.context.strict));
+      this.out += `${this.head}],"usage":${usage}}\n\n`;
+    }
+    this.out += 'data: [DONE]\n\n';
+  }
+}
+
+/** A complete `text_completion`. */
+function decodeAnswer(body: Buffer, context: DecodeContext): ChatAnswer {
+  return decodeAnswerObject(asChat(parseAnswer(body)), context);
+}
+
+/**
+ * A `text_completion` (or a chunk of one) in the words of a chat: the text becomes what a delta says. Changes `json`,
+ * which is the decoder's own.
+ */
+function asChat(json: JsonObject): JsonObject {
+  for (const value of asArray(json.choices)) {
+    const choice = asObject(value);
+    if (choice === undefined || typeof choice.text !== 'string') continue;
+    choice.delta = { content: choice.text };
+    choice.logprobs = encodeLogprobs(decodeTokenLists(choice.logprobs));
+  }
+  return json;
+}
+
+/** A complete answer as a `text_completion`: the text alone. */
+function encodeAnswer(answer: ChatAnswer, context: AnswerContext): Buffer {
+  const { strict } = context;
+  const body: JsonObject = {
+    id: answer.id === '' ? context.newId('cmpl-') : answer.id,
+    object: 'text_completion',
+    created: answer.createdAt ?? context.now,
+    model: answer.model === '' ? context.request.model : answer.model,
+    choices: answer.choices.map(({ index, parts, finish, logprobs }) => ({
+      text: parts.map(textOf).join(''),
+      index,
+      logprobs: encodeTokenLists(logprobs, 0),
+      finish_reason: encodeFinish(finish, strict, false),
+    })),
+  };
+  if (answer.usage !== undefined) body.usage = encodeUsage(answer.usage, strict);
+  if (answer.systemFingerprint !== undefined) body.system_fingerprint = answer.systemFingerprint;
+  return Buffer.from(stringifyExact(body));
+}
+
+function textOf(part: ChatPart): string {
+  return part.type === 'text' || part.type === 'refusal' ? part.text : '';
+}
+
+/** The legacy form: parallel lists. `offset` is where the first token stands in the text. */
+function encodeTokenLists(tokens: readonly TokenLogprob[] | undefined, offset: number): JsonObject | null {
+  if (tokens === undefined) return null;
+  let at = offset;
+  const offsets = tokens.map(({ token }) => {
+    const start = at;
+    at += token.length;
+    return start;
+  });
+  return {
+    tokens: tokens.map(({ token }) => token),
+    token_logprobs: tokens.map(({ logprob }) => logprob),
+    top_logprobs: tokens.map(({ top }) =>
+      Object.fromEntries(top.map(({ token, logprob }) => [token, logprob])),
+    ),
+    text_offset: offsets,
+  };
+}
+
+/** Reads it; undefined when it tells no token. */
+function decodeTokenLists(value: unknown): readonly TokenLogprob[] | undefined {
+  const lists = asObject(value);
+  const tokens = asArray(lists?.tokens);
+  if (lists === undefined || tokens.length === 0) return undefined;
+  const numbers = asArray(lists.token_logprobs);
+  const alternatives = asArray(lists.top_logprobs);
+  return tokens.flatMap((token, i) => {
+    const logprob = numbers[i];
+    // The first token of an echoed prompt has none.
+    if (typeof token !== 'string' || typeof logprob !== 'number') return [];
+    const top = Object.entries(asObject(alternatives[i]) ?? {}).flatMap(([name, number]) =>
+      typeof number === 'number' ? [{ token: name, logprob: number }] : [],
+    );
+    return [{ token, logprob, top }];
+  });
+}
+
+const labels: Readonly<Record<ChatMessage['role'], string>> = {
+  system: 'System',
+  developer: 'System',
+  user: 'User',
+  assistant: 'Assistant',
+  tool: 'Tool',
+};
+
+/**
+ * A conversation as one prompt: a single text of a user is the prompt itself, anything longer is told as labelled turns
+ * (reported as emulated) that end where the assistant is to speak. Parts other than text are reported as dropped.
+ */
+function encodePrompt(messages: readonly ChatMessage[], report: EncodeReport): string {
+  const texts = messages.map((message, i) => promptText(message.parts, `messages[${i}]`, report));
+  messages.forEach(({ extras, name }, i) => {
+    reportForeignExtras(extras, ['openai-completions'], report, `messages[${i}].`);
+    if (name !== undefined) report.drop(`messages[${i}].name`);
+  });
+  if (messages.length === 1 && messages[0]?.role === 'user') return texts[0] as string;
+  report.emulate('messages');
+  const turns = messages.map(({ role }, i) => `${labels[role]}: ${texts[i] as string}`);
+  return [...turns, 'Assistant:'].join('\n\n');
+}
+
+function promptText(parts: readonly ChatPart[], place: string, report: EncodeReport): string {
+  const texts: string[] = [];
+  parts.forEach((part, i) => {
+    const where = `${place}.content[${i}]`;
+    if (part.type === 'text' || part.type === 'refusal') texts.push(part.text);
+    else if (part.type === 'tool-result') texts.push(promptText(part.content, where, report));
+    else report.drop(where);
+    if (part.cache !== undefined) report.drop(`${where}.cache_control`);
+    if (part.type === 'text' && part.signature !== undefined) report.drop(`${where}.signature`);
+    if (part.type === 'text' && part.citations !== undefined) report.drop(`${where}.citations`);
+    reportForeignExtras(part.extras, ['openai-completions'], report, `${where}.`);
+  });
+  return texts.join('');
+}
+
+/** Members that have a place in the canonical form. */
+const knownMembers: ReadonlySet<string> = new Set([
+  ...['model', 'prompt', 'stream', 'stream_options', 'max_tokens', 'max_completion_tokens', 'temperature'],
+  ...['top_p', 'top_k', 'frequency_penalty', 'presence_penalty', 'seed', 'stop', 'n', 'logprobs'],
+  ...['logit_bias', 'user', 'provider_options'],
+]);
+
+/**
+ * Reads a text completions request: the prompt is what a user says. Several prompts in one request, and prompts of token
+ * numbers, are for hosts of this wire alone (`not_supported`).
+ */
+function decodeRequest(call: ClientCall): ChatRequest {
+  const { body } = call;
+  const logprobs = numberMember(body, 'logprobs');
+  return given<ChatRequest>({
+    model: call.model,
+    stream: call.stream,
+    messages: [{ role: 'user', parts: [{ type: 'text', text: promptOf(body.prompt) }] }],
+    tools: [],
+    ...decodeSampling(body),
+    logprobs: logprobs === undefined ? undefined : true,
+    topLogprobs: logprobs,
+    user: textMember(body, 'user'),
+    includeUsage: asObject(body.stream_options)?.include_usage === true ? true : undefined,
+    extras: mergeExtras(ownExtras(body), providerOptions(body)),
+  });
+}
+
+function promptOf(prompt: unknown): string {
+  if (typeof prompt === 'string') return prompt;
+  if (!Array.isArray(prompt) || prompt.length === 0) {
+    throw unreadable('prompt', 'be a string or an array with one string', prompt);
+  }
+  const [only] = prompt as readonly unknown[];
+  if (prompt.length === 1 && typeof only === 'string') return only;
+  const what =
+    typeof only === 'string' ? `${prompt.length} prompts in one request` : 'a prompt of token numbers';
+  throw new GatewayError(
+    'not_supported',
+    `The provider is asked in another format, which has no room for ${what}. Send each prompt as text, in a request of its own.`,
+    { param: 'prompt' },
+  );
+}
+
+/** What changes nothing (`echo: false`, `best_of: 1`) is not kept, so that it is not reported as lost. */
+function ownExtras(body: JsonObject): ChatRequest['extras'] {
+  const unknown = unknownMembers(body, knownMembers);
+  if (unknown === undefined) return undefined;
+  if (unknown.echo === false) delete unknown.echo;
+  if (unknown.best_of === 1) delete unknown.best_of;
+  if (unknown.suffix === '') delete unknown.suffix;
+  return Object.keys(unknown).length === 0 ? undefined : { 'openai-completions': unknown };
+}
+
+/** A text completions request as the host wants it. */
+function encodeRequest(request: ChatRequest, host: HostFacts, report: EncodeReport): EncodedRequest {
+  const body: JsonObject = { model: host.model, prompt: encodePrompt(request.messages, report) };
+  addSampling(body, request, host, report);
+  // The wire wants a number; the most likely token alone is the least that says "yes".
+  const logprobs = request.logprobs === true ? (request.topLogprobs ?? 0) : undefined;
+  addGiven(body, { logprobs, user: request.user });
+  if (request.stream) {
+    body.stream = true;
+    if (host.usageInStream === 'on_request') body.stream_options = { include_usage: true };
+  }
+  request.tools.forEach((_tool, i) => report.drop(`tools[${i}]`));
+  reportUnsayable(request, unsayable, report);
+  reportForeignExtras(request.extras, ['openai-completions'], report);
+  return {
+    path: host.quirks.paths?.completions ?? '/completions',
+    body: stringifyExact(
+      Object.assign(applyQuirks(body, host, report), request.extras?.['openai-completions']),
+    ),
+  };
+}
+
+/** Settings of a conversation that a prompt has no words for. */
+const unsayable: readonly Setting[] = [
+  ...(['tool_choice', 'parallel_tool_calls', 'response_format', 'reasoning_effort', 'verbosity'] as const),
+  ...(['safety_identifier', 'prompt_cache_key', 'metadata', 'service_tier', 'store', 'modalities'] as const),
+  'audio',
+];
 
 /** Hosts that complete text and have no chat: their own requests travel as they are, conversations become prompts. */
 export const openAiCompletionsHost: ProviderDialect = {

@@ -1,7 +1,7 @@
 import { holds } from '../../../core/access/scopes.ts';
-import { notEnforcedFields, guardrailNotEnforced } from '../../../core/organisation/not-enforced.ts';
+import { guardrailNotEnforced, notEnforcedFields, Warning } from '../../../core/organisation/not-enforced.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
-import { GatewayError, Type, type Scope, type Static } from '../../../core/pipeline/plugin.ts';
+import { GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import type { ResourcesWriter } from '../../../core/ports/resources.ts';
@@ -13,18 +13,107 @@ import {
   requireOrganisation,
   requireOwn,
 } from '../shared/records.ts';
-import {
-  CreateGuardrail,
-  GuardrailReply,
-  readActions,
-  readChecks,
-  showGuardrail,
-  showWholeGuardrail,
-  UpdateGuardrail,
-  WholeGuardrail,
-} from './record.ts';
 import { isReading, type RecordAction, RecordResource } from '../shared/record-resource.ts';
-import { Name, strict } from '../shared/fields.ts';
+import { ManagedBy, Name, orNull, plainObject, refusedBody, strict } from '../shared/fields.ts';
+import {
+  Actions,
+  actionsOf,
+  Check,
+  checkIssues,
+  checksOf,
+  guardrailFields as fields,
+} from '../../../core/organisation/guardrails.ts';
+import type { GuardrailData } from '../../../core/ports/record-kinds.ts';
+
+/** What makes a guardrail. */
+const CreateGuardrail = Type.Object(
+  {
+    ...fields,
+    workspace_id: Type.Optional(Name('Id or slug. Default: the workspace of the key.')),
+    organisation_id: Type.Optional(
+      Name('Without `workspace_id`, for keys of organisations: a guardrail of the whole organisation.'),
+    ),
+  },
+  strict,
+);
+
+/** What changes one; what is not given stays, and checks are replaced as a whole. */
+const UpdateGuardrail = Type.Object(
+  {
+    name: Type.Optional(fields.name),
+    checks: Type.Optional(fields.checks),
+    actions: Type.Optional(fields.actions),
+    workspace_id: Type.Optional(Name('Of the guardrail, where its slug does not tell.')),
+  },
+  strict,
+);
+
+/** The checks as they are stored. Throws `invalid_request` with every mistake: there is no such check, or not so. */
+function readChecks(
+  given: readonly Static<typeof Check>[],
+  guards: Scope['guards'],
+): GuardrailData['checks'] {
+  const mistakes = checkIssues(given, guards);
+  if (mistakes.length > 0) throw refusedBody(mistakes);
+  return checksOf(given, (parameters, index) => plainObject(parameters, `/checks/${index}/parameters`));
+}
+
+/** A guardrail as lists show it. */
+const GuardrailReply = Type.Object({
+  id: Type.String(),
+  name: Type.String(),
+  slug: Type.String(),
+  organisation_id: Type.String(),
+  workspace_id: orNull(Type.String({ description: 'Null for a guardrail of the whole organisation.' })),
+  status: Type.Union([notEnforcedFields.status, Type.Literal('archived')]),
+  warning: Type.Optional(Warning),
+  created_at: Type.String(),
+  last_updated_at: Type.String(),
+  owner_id: Type.String(),
+  updated_by: Type.String(),
+  managed_by: ManagedBy,
+  object: Type.Literal('guardrail'),
+});
+
+/** One guardrail with what it checks. */
+const WholeGuardrail = Type.Object({
+  ...GuardrailReply.properties,
+  checks: Type.Array(Check),
+  actions: Actions,
+});
+
+/** Puts a stored guardrail into the shape of lists. */
+function showGuardrail(record: StoredRecord<'guardrail'>): Static<typeof GuardrailReply> {
+  return {
+    id: record.id,
+    name: record.name,
+    slug: record.slug,
+    ...(record.status === 'active' ? guardrailNotEnforced : { status: record.status }),
+    organisation_id: record.organisationId,
+    workspace_id: record.workspaceId ?? null,
+    created_at: new Date(record.createdAt).toISOString(),
+    last_updated_at: new Date(record.updatedAt).toISOString(),
+    owner_id: record.createdBy,
+    updated_by: record.updatedBy,
+    managed_by: record.managedBy ?? 'api',
+    object: 'guardrail',
+  };
+}
+
+/** The same with what it checks. */
+function showWholeGuardrail(record: StoredRecord<'guardrail'>): Static<typeof WholeGuardrail> {
+  const { checks, actions } = record.data;
+  return {
+    ...showGuardrail(record),
+    checks: checks.map(({ id, name, isEnabled, parameters }) => ({
+      id,
+      name,
+      parameters: { ...parameters },
+      is_enabled: isEnabled,
+    })),
+    actions: { ...actions },
+  };
+}
 
 const noun = 'guardrail';
 const workspaceQuery = { workspace_id: Type.Optional(Name('Id or slug of the workspace of the guardrail.')) };
@@ -61,7 +150,7 @@ export function guardrailRoutes(scope: Scope): readonly RouteDefinition[] {
       reply: Changed,
       prepare: ({ body }) => ({
         checks: readChecks(body.checks, guards),
-        actions: readActions(body.actions),
+        actions: actionsOf(body.actions),
       }),
       async make(writer, { key, body, prepared: data }) {
         const workspaceId = (await placeOfNew(writer, key, body))?.id;
@@ -101,7 +190,7 @@ export function guardrailRoutes(scope: Scope): readonly RouteDefinition[] {
       reply: Changed,
       prepare: ({ body }) => ({
         checks: body.checks && readChecks(body.checks, guards),
-        actions: body.actions && readActions(body.actions),
+        actions: body.actions && actionsOf(body.actions),
       }),
       change({ name, data }, _writer, { body, prepared: { checks, actions } }) {
         return {

@@ -66,14 +66,15 @@ export async function useConfiguration<T>(
 export function useAnalytics<T>(
   parts: ToolParts,
   { config: named, data, needsLock }: AnalyticsPlace,
-  use: (analytics: Analytics, config: GatewayConfig) => Promise<T>,
+  use: (analytics: Analytics, place: CommandPlace) => Promise<T>,
 ): Promise<T> {
   const { clock } = parts;
-  return useConfiguration(parts, named, async ({ config, file, log, opened }) => {
+  return useConfiguration(parts, named, async (place) => {
+    const { config, file, log, opened } = place;
     if (needsLock(config)) {
       const lock = await lockData(data, { clock });
       opened.push(() => lock.release());
     }
-    return use(await openAnalytics({ config, file, data, log, clock, opened }), config);
+    return use(await openAnalytics({ config, file, data, log, clock, opened }), place);
   });
 }

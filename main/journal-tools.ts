@@ -20,7 +20,7 @@ export function journalTools(parts: ToolParts): JournalTools {
     print,
     complain,
     atStore: (data, named, use) =>
-      useAnalytics(parts, { config: named, data, needsLock: () => true }, async (analytics, config) => {
+      useAnalytics(parts, { config: named, data, needsLock: () => true }, async (analytics, { config }) => {
         const { analytics: store, journal } = config.storage;
         return use({
           analytics: store.url === 'none:' ? undefined : analytics,

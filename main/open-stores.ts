@@ -28,17 +28,16 @@ import type { Identity } from '../storage/identity/open-identity.ts';
 import { openJournal } from '../storage/journal/journal.ts';
 import { keepStatus, statusFile } from '../storage/journal/status-file.ts';
 import { createMemoryCache } from '../storage/memory/cache.ts';
-import { createBudgets } from '../storage/memory/budgets.ts';
 import { createMemoryCounters } from '../storage/memory/counters.ts';
 import { createMemoryLimiter } from '../storage/memory/limiter.ts';
 import { createMemoryVectorIndex } from '../storage/memory/vector-index.ts';
 import { createResources } from '../storage/postgres/resources.ts';
 import { createUsageLedger } from '../storage/postgres/usage-ledger.ts';
-import { openUsageFile } from '../storage/memory/usage-file.ts';
 import { openSharedStores } from '../storage/redis/open-shared-stores.ts';
 import { joinOrganisation } from './join-organisation.ts';
 import type { OpenedAlerts } from './open-alerts.ts';
 import { openAnalytics } from './open-analytics.ts';
+import { openBudgets, openOwnLedger } from './open-budgets.ts';
 import { openJobs } from './open-jobs.ts';
 import { openResources } from './open-resources.ts';
 
@@ -46,7 +45,15 @@ import { openResources } from './open-resources.ts';
 interface StoresOptions {
   readonly config: Pick<
     GatewayConfig,
-    'storage' | 'security' | 'retention' | 'exports' | 'alerts' | 'organisation' | 'configs' | 'providers'
+    | 'storage'
+    | 'security'
+    | 'retention'
+    | 'exports'
+    | 'alerts'
+    | 'organisation'
+    | 'configs'
+    | 'providers'
+    | 'pipelines'
   >;
   readonly source: ConfigSource;
   /** The configuration's file: relative names in it are meant from there. */
@@ -107,15 +114,8 @@ export async function openStores(options: StoresOptions): Promise<Stores> {
   const { max_bytes: maxBytes, max_value_bytes: maxValueBytes } = config.storage.cache;
   const { identity, resources, owned, directory, fileRecords, following, ledger } = administration;
   const { exports, alerts, ...jobs } = await openJobs(options, { resources, ledger, directory, analytics });
-  const ownBudgets = createBudgets({
-    clock,
-    log,
-    ledger,
-    alerts,
-    enforces: options.features.isOn('usage_limits'),
-  });
-  await ownBudgets.start();
-  opened.push(() => ownBudgets.close());
+  const reader = resources ?? owned;
+  const ownBudgets = await openBudgets({ ...options, ledger, alerts, analytics, journal, resources: reader });
   const ownCounters = createMemoryCounters({ clock, log });
   opened.push(() => ownCounters.close());
   const shared = await openSharedStores({
@@ -154,14 +154,6 @@ export async function openStores(options: StoresOptions): Promise<Stores> {
     dependencies,
     following,
   };
-}
-
-/** Where usage is kept without a relational store: in the data folder, unless gateways share it on a server. */
-async function openOwnLedger({ config, data, log, opened }: StoresOptions): Promise<UsageLedger | undefined> {
-  if (config.storage.counters.url !== 'memory:') return undefined;
-  const ledger = await openUsageFile({ directory: path.join(data, 'usage'), log });
-  opened.push(() => ledger.close());
-  return ledger;
 }
 
 /** The embedded engines of this gateway, as far as it has any. */

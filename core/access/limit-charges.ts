@@ -222,6 +222,42 @@ export function policyBudgetPrefix({ organisationId, id }: StoredRecord<'usage_l
   return `policy:${organisationId}:${id}:`;
 }
 
+/** What the key of a budget says. */
+export interface BudgetKey {
+  readonly type: BudgetSubject['type'];
+  readonly organisationId: string;
+  readonly id: string;
+  /** Of an integration. */
+  readonly workspaceId: string;
+  /** Of a policy, whose unit its record says. */
+  readonly valueKey: string;
+  readonly unit: Budget['unit'] | undefined;
+}
+
+const keyTypes = {
+  key: 'api_key',
+  workspace: 'workspace',
+  provider: 'provider',
+  integration: 'integration',
+  policy: 'usage_limit_policy',
+} as const;
+const policyKey = /^policy:([^:]+):([^:]+):(.*)$/s;
+const recordKey = /^(key|workspace|provider|integration):([^:]+):(.+?):(cost|tokens|requests)(?::\w+)?$/s;
+
+/** Reads the key of a budget; undefined for what is none. */
+export function readBudgetKey(key: string): BudgetKey | undefined {
+  const [, ofPolicy, policy = '', valueKey = ''] = policyKey.exec(key) ?? [];
+  if (ofPolicy !== undefined) {
+    const type = 'usage_limit_policy';
+    return { type, organisationId: ofPolicy, id: policy, workspaceId: '', valueKey, unit: undefined };
+  }
+  const [, kind, organisationId = '', named = '', unit] = recordKey.exec(key) ?? [];
+  if (kind === undefined) return undefined;
+  const type = keyTypes[kind as keyof typeof keyTypes];
+  const [id = '', workspaceId = ''] = type === 'integration' ? named.split(':') : [named];
+  return { type, organisationId, id, workspaceId, valueKey: '', unit: unit as Budget['unit'] };
+}
+
 /** The budget of one group (`metadata._user:alice`) of a usage-limit policy. */
 export function budgetOfPolicy(policy: StoredRecord<'usage_limit_policy'>, valueKey: string): Budget {
   const { organisationId, workspaceId, id, name, createdAt, data } = policy;

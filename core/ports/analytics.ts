@@ -191,6 +191,52 @@ export interface RecordedCost {
   readonly cost: string;
 }
 
+/** What a budget counts requests by. `workspace_id` and `organisation_id` are those of their key. */
+export type CountedBy =
+  | 'api_key'
+  | 'workspace_id'
+  | 'organisation_id'
+  | 'endpoint_type'
+  | 'provider'
+  | { readonly metadata: string };
+
+/** Requests whose value is one of these, or begins with one of those; none that says nothing. */
+export interface CountedValues {
+  readonly by: CountedBy;
+  readonly whole: readonly string[];
+  readonly beginnings: readonly string[];
+  /** Neither of these. */
+  readonly notWhole: readonly string[];
+  readonly notBeginnings: readonly string[];
+}
+
+/** What budgets of one kind have counted. */
+export interface CountedUsageQuery {
+  readonly organisationId: string;
+  /** Undefined: in every workspace. */
+  readonly workspaceId: string | undefined;
+  /** All of them hold. */
+  readonly conditions: readonly CountedValues[];
+  /** What tells groups apart: of each its text, then the value. Groups are these joined by `,`. */
+  readonly groupBy: readonly { readonly text: string; readonly by: CountedBy }[];
+  /** Which groups, and from when on each is counted (milliseconds since the epoch): 1,000 at the most. */
+  readonly groups: ReadonlyMap<string, number>;
+  /** Only requests that had ended by then. */
+  readonly endedBy: number;
+}
+
+/** What requests of one group have used, as usage limits count it. */
+export interface CountedUsage {
+  readonly group: string;
+  /** Billionths of a US dollar; of attempts that were broken off too. */
+  readonly cost: number;
+  readonly tokens: number;
+  /** Requests that a provider or the cache has answered, or failed to. */
+  readonly requests: number;
+  /** Those that the cache did not answer. */
+  readonly attempted: number;
+}
+
 export interface LogRecord {
   readonly request: RequestRow;
   readonly body: BodyRow | undefined;
@@ -285,6 +331,11 @@ export interface Analytics {
     readonly window: TimeWindow;
     readonly services?: readonly string[];
   }): Promise<readonly RecordedCost[]>;
+  /**
+   * What groups of requests have used, from the rows of requests, as far back as they are kept: for comparing what budgets
+   * have counted, never for a caller. Groups of which there are no requests are left out.
+   */
+  countedUsage(query: CountedUsageQuery): Promise<readonly CountedUsage[]>;
   /** Changes of prices, of every organisation: for operators, never for a caller. Rejects while the store is not open. */
   repricing(): Promise<Repricing>;
   groups(query: GroupQuery): Promise<{ total: number; rows: readonly GroupRow[] }>;

@@ -129,6 +129,8 @@ export interface UsageDelta {
   readonly epoch: number;
   /** Whole units: requests, tokens, or billionths of a US dollar. */
   readonly added: number;
+  /** Since when requests are counted in this period, milliseconds since the epoch: a limit may be younger than its period. */
+  readonly since: number;
 }
 
 /** What is counted by all processes. */
@@ -137,8 +139,18 @@ export interface UsageRow {
   readonly organisationId: string;
   readonly epoch: number;
   readonly used: number;
+  /** Since when requests are counted in this period: the earliest that was said. Undefined for not known. */
+  readonly since: number | undefined;
+  /** How often the count was corrected. */
+  readonly corrections: number;
   /** The marks that were claimed last, by kind; empty for none. */
   readonly claimed: Readonly<Record<UsageCrossing['kind'], string>>;
+}
+
+/** What a count misses of a period. */
+export interface UsageCorrection extends Pick<UsageRow, 'key' | 'epoch' | 'corrections'> {
+  /** Whole units. */
+  readonly added: number;
 }
 
 /** That somebody tells of a crossing: of each mark once. */
@@ -159,6 +171,11 @@ export interface UsageLedger {
     deltas: readonly UsageDelta[],
     after: string,
   ): Promise<{ readonly rows: readonly UsageRow[]; readonly mark: string }>;
+  /**
+   * Adds what a count misses, unless its period is over or somebody has corrected it since it was read. Resolves with the
+   * keys of those that were corrected.
+   */
+  correct(corrections: readonly UsageCorrection[]): Promise<ReadonlySet<string>>;
   /** True for the first one that claims this mark, also when it claims it again. Nothing need have been exchanged before. */
   claim(claim: AlertClaim): Promise<boolean>;
 }

@@ -4,6 +4,8 @@ import { finished } from 'node:stream/promises';
 import type { ClickHouseClient, ClickHouseSettings } from '@clickhouse/client';
 import type {
   Analytics,
+  CountedUsage,
+  CountedUsageQuery,
   FeedbackSeries,
   FeedbackSeriesQuery,
   GroupQuery,
@@ -22,6 +24,7 @@ import type { JournalTable } from '../../core/ports/journal.ts';
 import type { Repricing } from '../../core/ports/prices.ts';
 import type { BodyRow, FeedbackRow, RequestRow } from '../../core/ports/request-row.ts';
 import { inWindow, moments, visible } from './filter-sql.ts';
+import { countedUsage } from './counted-usage.ts';
 import { feedbackSeries, series } from './series.ts';
 import { groups } from './groups.ts';
 import { repricingOf } from './price-changes.ts';
@@ -144,6 +147,10 @@ export class ClickHouseAnalytics implements Analytics {
 
   costsByDay(query: Parameters<Analytics['costsByDay']>[0]): Promise<readonly RecordedCost[]> {
     return costsByDay(this.#select, query);
+  }
+
+  countedUsage(query: CountedUsageQuery): Promise<readonly CountedUsage[]> {
+    return countedUsage(this.#select, query);
   }
 
   repricing(): Promise<Repricing> {

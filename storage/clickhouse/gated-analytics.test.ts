@@ -9,6 +9,7 @@ const free = [
   'insert',
   'storedIds',
   'costsByDay',
+  'countedUsage',
   'repricing',
   'ping',
   'close',

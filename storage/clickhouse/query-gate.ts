@@ -26,6 +26,7 @@ export function gateQueries(
     insert: (...rows) => store.insert(...rows),
     storedIds: (...wanted) => store.storedIds(...wanted),
     costsByDay: (query) => store.costsByDay(query),
+    countedUsage: (query) => store.countedUsage(query),
     repricing: () => store.repricing(),
     ping: () => store.ping(),
     close: () => store.close(),

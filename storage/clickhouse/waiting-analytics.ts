@@ -75,6 +75,10 @@ class WaitingAnalytics implements Analytics {
     return this.#store?.costsByDay(...wanted) ?? this.#refuse();
   }
 
+  countedUsage(...wanted: Parameters<Analytics['countedUsage']>): ReturnType<Analytics['countedUsage']> {
+    return this.#store?.countedUsage(...wanted) ?? this.#refuse();
+  }
+
   repricing(): ReturnType<Analytics['repricing']> {
     return this.#store?.repricing() ?? this.#refuse();
   }

@@ -44,15 +44,21 @@ class TestLedger implements UsageLedger {
     this.exchanges++;
     if (this.isAway) return Promise.reject(new Error('away'));
     this.meanwhile();
-    for (const { key, organisationId, epoch, added } of deltas) {
+    for (const { key, organisationId, epoch, added, since } of deltas) {
       const claimed = { threshold: '', exhausted: '' };
-      const row = this.rows.get(key) ?? { key, organisationId, epoch: 0, used: 0, claimed };
+      const fresh = { key, organisationId, epoch: 0, used: 0, since, corrections: 0, claimed };
+      const row = this.rows.get(key) ?? fresh;
       if (epoch < row.epoch) continue;
       const used = epoch > row.epoch ? added : row.used + added;
-      this.rows.set(key, { ...row, epoch, used, change: ++this.#changes });
+      const first = epoch > row.epoch ? since : Math.min(since, row.since ?? since);
+      this.rows.set(key, { ...row, epoch, used, since: first, change: ++this.#changes });
     }
     const rows = [...this.rows.values()].filter(({ change }) => change > Number(after || 0));
     return Promise.resolve({ rows, mark: String(this.#changes) });
+  }
+
+  correct(): Promise<ReadonlySet<string>> {
+    return Promise.reject(new Error('not here'));
   }
 
   claim({ key, kind, mark }: AlertClaim): Promise<boolean> {
@@ -258,6 +264,38 @@ describe('budgets', () => {
       after.alerts.map(({ kind }) => kind),
       ['exhausted'],
     );
+  });
+
+  test('tell the ledger since when they count: from the first request of a period, or from a reset', async () => {
+    const { budgets, clock, ledger, use } = open();
+    const daily = budget(1000, { period: budgetPeriod({ periodicResetDays: 1 }, 0) });
+    const since = async (): Promise<number | undefined> => {
+      await budgets.sync();
+      return ledger.rows.get(daily.key)?.since;
+    };
+    use(daily, 1);
+    const first = clock.time - 50;
+    clock.time += 1000;
+    use(daily, 1);
+    assert.equal(await since(), first);
+    clock.time += day;
+    use(daily, 1);
+    assert.equal(await since(), clock.time - 50);
+    clock.time += 1000;
+    await budgets.reset(daily.key, 'o');
+    assert.equal(await since(), clock.time);
+  });
+
+  test('hear that the ledger was corrected', async () => {
+    const { budgets, ledger, use } = open();
+    use(budget(100), 10);
+    await budgets.sync();
+    const row = ledger.rows.get('key:o:k');
+    assert.ok(row);
+    ledger.rows.set('key:o:k', { ...row, used: 30, corrections: 1 });
+    use(budget(100), 1);
+    await budgets.reread();
+    assert.equal(budgets.usage(budget(100)).used, 31);
   });
 
   test('property: what is used never goes over the limit by more than what was under way', () => {

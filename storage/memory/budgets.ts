@@ -20,6 +20,12 @@ import type { Log } from '../../core/ports/log.ts';
 const syncMs = 1000;
 /** The share that a new request has in what is expected of the next one. */
 const learning = 0.2;
+/** A budget that the ledger does not know yet is stored so soon. */
+const firstSyncMs = 50;
+/** A request is accepted so long before it is counted: its body is read in between. */
+const acceptedBeforeMs = 50;
+/** Nothing was counted before. */
+const unknownSince = Number.MAX_SAFE_INTEGER;
 /** Deltas that one exchange takes. */
 const mostAtOnce = 5000;
 
@@ -31,6 +37,8 @@ class Count implements BudgetCount {
   readonly organisationId: string;
   /** When what is counted began; what is used before it does not count. */
   epoch = 0;
+  /** Since when requests are counted in this period. */
+  since: number;
   used = 0;
   /** Of requests under way. */
   reserved = 0;
@@ -41,23 +49,26 @@ class Count implements BudgetCount {
   /** Counted here since a store that all gateways share was last heard of. */
   alone = 0;
   isDirty = false;
+  isStored = false;
   /** The last budget that was counted here: its limits are those that alerts are about. Set before a crossing is noted. */
   budget: Budget | undefined;
   /** The last crossings that were told here, or claimed somewhere: their marks. */
   told: UsageRow['claimed'] = nothingTold;
 
-  constructor(key: string, organisationId: string) {
+  constructor(key: string, organisationId: string, since: number) {
     this.key = key;
     this.organisationId = organisationId;
+    this.since = since;
   }
 
-  /** Begins anew at `epoch` when that is later. */
-  beginAt(epoch: number): void {
-    if (epoch > this.epoch) this.restart(epoch);
+  /** Begins anew at `epoch` when that is later, with a request that is counted `now`. */
+  beginAt(epoch: number, now: number): void {
+    if (epoch > this.epoch) this.restart(epoch, Math.max(epoch, now - acceptedBeforeMs));
   }
 
-  restart(epoch: number): void {
+  restart(epoch: number, since: number): void {
     this.epoch = epoch;
+    this.since = since;
     this.used = 0;
     this.pending = 0;
     this.alone = 0;
@@ -78,8 +89,8 @@ class Count implements BudgetCount {
     if (threshold !== '' || exhausted !== '') this.told = { threshold, exhausted };
   }
 
-  learn(epoch: number, used: number): void {
-    this.beginAt(epoch);
+  learn(epoch: number, used: number, now: number): void {
+    this.beginAt(epoch, now);
     this.alone = 0;
     if (epoch === this.epoch && used > this.used) this.used = used;
   }
@@ -109,8 +120,10 @@ interface CountedBudgets extends LocalBudgets {
   start(): Promise<void>;
   /** Exchanges with the ledger now. Rejects when it cannot. */
   sync(): Promise<void>;
-  /** Stops, after a last exchange. */
-  close(): Promise<void>;
+  /** Reads the whole ledger anew, which somebody has corrected. Rejects when it cannot. */
+  reread(): Promise<void>;
+  /** Stops, after a last exchange. False when that failed: something of what is counted is not in the ledger. */
+  close(): Promise<boolean>;
 }
 
 /**
@@ -136,6 +149,7 @@ class MemoryBudgets implements CountedBudgets {
   #running: Promise<void> | undefined;
   #isClosed = false;
   #isFailing = false;
+  #isHurried = false;
 
   constructor({ clock, log, ledger, alerts, enforces = true }: BudgetsOptions) {
     this.enforces = enforces;
@@ -197,7 +211,7 @@ class MemoryBudgets implements CountedBudgets {
 
   learn(budget: Budget, epoch: number, used: number): void {
     const count = this.countOf(budget);
-    count.learn(epoch, used);
+    count.learn(epoch, used, this.#clock.now());
     this.#look(count, budget);
   }
 
@@ -223,8 +237,8 @@ class MemoryBudgets implements CountedBudgets {
   async reset(key: string, organisationId: string, after = 0): Promise<number> {
     // Later than what is there, also when this millisecond has begun it.
     const epoch = Math.max(this.#clock.now(), (this.#counts.get(key)?.epoch ?? 0) + 1, after + 1);
-    await this.#ledger?.exchange([{ key, organisationId, epoch, added: 0 }], this.#mark);
-    this.#counts.get(key)?.restart(epoch);
+    await this.#ledger?.exchange([{ key, organisationId, epoch, added: 0, since: epoch }], this.#mark);
+    this.#counts.get(key)?.restart(epoch, epoch);
     return epoch;
   }
 
@@ -242,31 +256,43 @@ class MemoryBudgets implements CountedBudgets {
     return this.#running;
   }
 
-  async close(): Promise<void> {
+  async reread(): Promise<void> {
+    await this.#running?.catch(() => undefined);
+    this.#mark = '';
+    await this.sync();
+  }
+
+  async close(): Promise<boolean> {
     this.#isClosed = true;
     this.#cancel();
     await this.#running?.catch(() => undefined);
-    await this.sync().catch(() => undefined);
+    return this.sync().then(
+      () => true,
+      () => false,
+    );
   }
 
   readonly #settle = (budget: Budget, count: Count, reserved: number, used: number): void => {
     count.reserved -= reserved;
     if (used <= 0) return;
     count.usual = count.usual === 0 ? used : count.usual + (used - count.usual) * learning;
-    count.beginAt(budget.period(this.#clock.now()).start);
+    const now = this.#clock.now();
+    count.beginAt(budget.period(now).start, now);
     count.used += used;
     count.pending += used;
     count.alone += used;
     this.#touch(count);
+    if (!count.isStored) this.#hurry();
     this.#look(count, budget);
   };
 
   #countAt(budget: Budget, now: number): Count {
     const { key, organisationId } = budget;
     let count = this.#counts.get(key);
-    if (count === undefined) this.#counts.set(key, (count = new Count(key, organisationId)));
+    if (count === undefined)
+      this.#counts.set(key, (count = new Count(key, organisationId, now - acceptedBeforeMs)));
     count.budget = budget;
-    count.beginAt(budget.period(now).start);
+    count.beginAt(budget.period(now).start, now);
     return count;
   }
 
@@ -282,9 +308,18 @@ class MemoryBudgets implements CountedBudgets {
       this.#crossed.add(count);
   }
 
-  #schedule(): void {
+  /** What is lost of a budget is told by rows of requests; that there is one is told by the ledger alone. */
+  #hurry(): void {
+    if (this.#isHurried || this.#ledger === undefined || this.#isFailing) return;
+    this.#isHurried = true;
+    this.#cancel();
+    this.#schedule(firstSyncMs);
+  }
+
+  #schedule(ms = syncMs): void {
     if (this.#isClosed) return;
-    this.#cancel = this.#clock.after(syncMs, () => {
+    this.#cancel = this.#clock.after(ms, () => {
+      this.#isHurried = false;
       void this.sync()
         .catch(() => undefined)
         .then(() => this.#schedule());
@@ -318,8 +353,8 @@ class MemoryBudgets implements CountedBudgets {
 
   async #exchangePart(ledger: UsageLedger): Promise<void> {
     const counts = this.#dirty.splice(0, mostAtOnce);
-    const deltas: UsageDelta[] = counts.map(({ key, organisationId, epoch, pending }) => {
-      return { key, organisationId, epoch, added: pending };
+    const deltas: UsageDelta[] = counts.map(({ key, organisationId, epoch, pending, since }) => {
+      return { key, organisationId, epoch, added: pending, since };
     });
     for (const count of counts) {
       count.isDirty = false;
@@ -328,12 +363,14 @@ class MemoryBudgets implements CountedBudgets {
     try {
       const { rows, mark } = await ledger.exchange(deltas, this.#mark);
       this.#mark = mark;
-      for (const { key, organisationId, epoch, used, claimed } of rows) {
+      for (const { key, organisationId, epoch, used, since = unknownSince, claimed } of rows) {
         let count = this.#counts.get(key);
-        if (count === undefined) this.#counts.set(key, (count = new Count(key, organisationId)));
+        if (count === undefined) this.#counts.set(key, (count = new Count(key, organisationId, since)));
+        count.isStored = true;
         count.hear(claimed);
-        count.beginAt(epoch);
+        if (epoch > count.epoch) count.restart(epoch, since);
         if (count.epoch !== epoch) continue;
+        if (since < count.since) count.since = since;
         // The row does not hold what was counted here meanwhile.
         count.used = used + count.pending;
         if (count.budget !== undefined) this.#look(count, count.budget);

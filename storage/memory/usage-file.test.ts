@@ -24,14 +24,15 @@ describe('usage in a file', () => {
     const directory = path.join(folder.path, 'killed');
     const log = recordingLog();
     const first = await openUsageFile({ directory, log });
-    const row = { key: 'k', organisationId: 'o', epoch: 3 };
+    const row = { key: 'k', organisationId: 'o', epoch: 3, since: 4 };
     await first.exchange([{ ...row, added: 5 }], '');
     await first.exchange([{ ...row, added: 6 }], '');
     await first.claim({ key: 'k', organisationId: 'o', kind: 'exhausted', mark: '3:10', by: 'me' });
     await appendFile(path.join(directory, 'usage.jsonl'), '{"key":"k","organi');
     const again = await openUsageFile({ directory, log });
     const { rows } = await again.exchange([], '');
-    assert.deepEqual(rows, [{ ...row, used: 11, claimed: { threshold: '', exhausted: '3:10' } }]);
+    const claimed = { threshold: '', exhausted: '3:10' };
+    assert.deepEqual(rows, [{ ...row, used: 11, corrections: 0, claimed }]);
     assert.deepEqual(log.lines, []);
     await first.close();
     await again.close();

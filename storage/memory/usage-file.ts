@@ -10,6 +10,9 @@ const Line = Type.Object({
   organisationId: Type.String(),
   epoch: Type.Number(),
   used: Type.Number(),
+  /** Absent in lines of earlier versions. */
+  since: Type.Optional(Type.Number()),
+  corrections: Type.Optional(Type.Number()),
   /** The last crossings that were claimed, and by whom. */
   threshold: Type.Optional(Type.Array(Type.String(), { minItems: 2, maxItems: 2 })),
   exhausted: Type.Optional(Type.Array(Type.String(), { minItems: 2, maxItems: 2 })),
@@ -67,6 +70,16 @@ export async function openUsageFile({
       const changed = [...rows.values()].filter(({ change }) => change > since);
       return { rows: changed.map(({ line }) => rowOf(line)), mark: String(changes) };
     },
+    async correct(corrections) {
+      const corrected = new Set<string>();
+      for (const { key, epoch, added: missing, corrections: read } of corrections) {
+        const row = rows.get(key)?.line;
+        if (row?.epoch !== epoch || (row.corrections ?? 0) !== read) continue;
+        await put({ ...row, used: row.used + missing, corrections: read + 1 });
+        corrected.add(key);
+      }
+      return corrected;
+    },
     async claim({ key, organisationId, kind, mark, by }: AlertClaim) {
       const row = rows.get(key)?.line ?? { key, organisationId, epoch: 0, used: 0 };
       const [claimed, claimant] = row[kind] ?? [];
@@ -78,8 +91,13 @@ export async function openUsageFile({
   };
 }
 
-function rowOf({ threshold, exhausted, ...row }: Line): UsageRow {
-  return { ...row, claimed: { threshold: threshold?.[0] ?? '', exhausted: exhausted?.[0] ?? '' } };
+function rowOf({ threshold, exhausted, since, corrections = 0, ...row }: Line): UsageRow {
+  return {
+    ...row,
+    since,
+    corrections,
+    claimed: { threshold: threshold?.[0] ?? '', exhausted: exhausted?.[0] ?? '' },
+  };
 }
 
 function readLine(text: string): Line | undefined {
@@ -92,8 +110,14 @@ function readLine(text: string): Line | undefined {
 }
 
 /** The row with what was counted: within its period, or as the first of a later one. */
-function added(row: Line | undefined, { key, organisationId, epoch, added: more }: UsageDelta): Line {
-  if (row === undefined) return { key, organisationId, epoch, used: more };
+function added(row: Line | undefined, { key, organisationId, epoch, added: more, since }: UsageDelta): Line {
+  if (row === undefined) return { key, organisationId, epoch, used: more, since };
   if (epoch < row.epoch) return row;
-  return { ...row, epoch, used: epoch > row.epoch ? more : row.used + more };
+  if (epoch > row.epoch) return { ...row, epoch, used: more, since };
+  const { since: before } = row;
+  return {
+    ...row,
+    used: row.used + more,
+    ...(before !== undefined && { since: Math.min(before, since) }),
+  };
 }

@@ -14,6 +14,7 @@ export function createNoAnalytics(): Analytics {
     insert: refuse,
     storedIds: refuse,
     costsByDay: refuse,
+    countedUsage: refuse,
     repricing: refuse,
     groups: refuse,
     series: refuse,

@@ -293,4 +293,6 @@ export const budgetUsage = pgTable('budget_usage', {
   thresholdMark: text('threshold_mark').notNull().default(''),
   exhaustedMark: text('exhausted_mark').notNull().default(''),
   updatedAt: moment('updated_at').notNull(),
+  since: count(),
+  corrections: integer().notNull().default(0),
 });

@@ -21,10 +21,8 @@ export function createUsageLedger(database: Database): UsageLedger {
             .values(
               [...deltas]
                 .sort((a, b) => (a.key < b.key ? -1 : 1))
-                .map(({ key, organisationId, epoch, added }) => ({
-                  key,
-                  organisationId,
-                  epoch,
+                .map(({ key, organisationId, epoch, added, since }) => ({
+                  ...{ key, organisationId, epoch, since },
                   used: added,
                   updatedAt: sql`clock_timestamp()`,
                 })),
@@ -35,12 +33,35 @@ export function createUsageLedger(database: Database): UsageLedger {
                 used: sql`CASE WHEN excluded.epoch > ${budgetUsage.epoch} THEN excluded.used
                   WHEN excluded.epoch = ${budgetUsage.epoch} THEN ${budgetUsage.used} + excluded.used
                   ELSE ${budgetUsage.used} END`,
+                since: sql`CASE WHEN excluded.epoch > ${budgetUsage.epoch} THEN excluded.since
+                  WHEN excluded.epoch = ${budgetUsage.epoch} AND ${budgetUsage.since} > excluded.since THEN excluded.since
+                  ELSE ${budgetUsage.since} END`,
                 epoch: sql`greatest(excluded.epoch, ${budgetUsage.epoch})`,
                 updatedAt: sql`clock_timestamp()`,
               },
             }),
         );
       return readSince(database, after);
+    },
+    async correct(corrections) {
+      const corrected = new Set<string>();
+      for (const { key, epoch, added, corrections: read } of corrections) {
+        const changed = await database.query((statements) =>
+          statements
+            .update(budgetUsage)
+            .set({
+              used: sql`${budgetUsage.used} + ${added}`,
+              corrections: read + 1,
+              updatedAt: sql`clock_timestamp()`,
+            })
+            .where(
+              and(eq(budgetUsage.key, key), eq(budgetUsage.epoch, epoch), eq(budgetUsage.corrections, read)),
+            )
+            .returning({ key: budgetUsage.key }),
+        );
+        if (changed.length > 0) corrected.add(key);
+      }
+      return corrected;
     },
     async claim({ key, organisationId, kind, mark, by }: AlertClaim) {
       const column = kind === 'threshold' ? budgetUsage.thresholdMark : budgetUsage.exhaustedMark;
@@ -83,6 +104,8 @@ async function readSince(
           organisationId: budgetUsage.organisationId,
           epoch: budgetUsage.epoch,
           used: budgetUsage.used,
+          since: budgetUsage.since,
+          corrections: budgetUsage.corrections,
           claimed: {
             threshold: markOf(budgetUsage.thresholdMark),
             exhausted: markOf(budgetUsage.exhaustedMark),
@@ -97,7 +120,7 @@ async function readSince(
         )
         .orderBy(asc(budgetUsage.key))
         .limit(mostRows);
-      rows.push(...page);
+      rows.push(...page.map((row) => ({ ...row, since: row.since ?? undefined })));
       const last = page.at(-1);
       if (last === undefined || page.length < mostRows) return String(now.rows[0]?.['now']);
       afterKey = last.key;

@@ -11,6 +11,7 @@ import { agreesWithRows } from './analytics-roll-ups.ts';
 import { tellsSeries } from './analytics-series.ts';
 import { groupsRows } from './analytics-groups.ts';
 import { rejectsPoisonedRows } from './analytics-poisoned.ts';
+import { countsUsage } from './analytics-counted-usage.ts';
 import { storesExactlyOnce } from './analytics-once.ts';
 import { storesRowsOfFiles } from './analytics-files.ts';
 import { storesRows } from './analytics-rows-back.ts';
@@ -54,5 +55,6 @@ export function analyticsConformance(name: string, open: () => Promise<OpenedAna
     searchesTexts(current);
     tellsNewLogs(current);
     groupsTraces(current);
+    countsUsage(current);
   });
 }

@@ -4,7 +4,9 @@ import type { UsageLedger } from '../../core/ports/budgets.ts';
 
 /** What every ledger of usage does. */
 export function usageLedgerConformance(ledger: () => UsageLedger): void {
-  const delta = (key: string, epoch: number, added: number) => ({ key, organisationId: 'o', epoch, added });
+  const delta = (key: string, epoch: number, added: number, since = epoch) => {
+    return { key, organisationId: 'o', epoch, added, since };
+  };
   const used = async (key: string): Promise<unknown> => {
     const { rows } = await ledger().exchange([], '');
     const row = rows.find((one) => one.key === key);
@@ -53,6 +55,41 @@ export function usageLedgerConformance(ledger: () => UsageLedger): void {
     const { rows } = await ledger().exchange([delta('claimed', 0, 7)], '');
     const { used, claimed } = rows.find(({ key }) => key === 'claimed') ?? {};
     assert.deepEqual([used, claimed], [7, { threshold: '0:30:10', exhausted: '0:30' }]);
+  });
+
+  test('keeps since when a period is counted: the earliest that was said, and of a later period its own', async () => {
+    const since = async (): Promise<unknown> => {
+      const { rows } = await ledger().exchange([], '');
+      return rows.find(({ key }) => key === 'since')?.since;
+    };
+    await ledger().exchange([delta('since', 100, 1, 150)], '');
+    await ledger().exchange([delta('since', 100, 1, 140)], '');
+    await ledger().exchange([delta('since', 100, 1, 160)], '');
+    assert.equal(await since(), 140);
+    await ledger().exchange([delta('since', 200, 1, 270)], '');
+    await ledger().exchange([delta('since', 100, 1, 110)], '');
+    assert.equal(await since(), 270);
+  });
+
+  test('is corrected once of what was read, and not of another period', async () => {
+    await ledger().exchange([delta('one', 100, 5), delta('two', 100, 5)], '');
+    const missing = (key: string, epoch: number, corrections: number) => {
+      return { key, epoch, corrections, added: 3 };
+    };
+    const corrected = await ledger().correct([missing('one', 100, 0), missing('two', 90, 0)]);
+    assert.deepEqual([...corrected], ['one']);
+    const again = await ledger().correct([missing('one', 100, 0), missing('no such', 100, 0)]);
+    assert.deepEqual([...again], []);
+    assert.deepEqual(
+      [await used('one'), await used('two')],
+      [
+        [100, 8],
+        [100, 5],
+      ],
+    );
+    await ledger().exchange([delta('one', 100, 1)], '');
+    assert.deepEqual([...(await ledger().correct([missing('one', 100, 1)]))], ['one']);
+    assert.deepEqual(await used('one'), [100, 12]);
   });
 
   test('holds thousands at once', async () => {

@@ -140,6 +140,7 @@ export function testAnalytics(overrides: Partial<Analytics> = {}): Analytics {
     insert: () => Promise.resolve(),
     storedIds: () => Promise.resolve(new Set()),
     costsByDay: () => Promise.resolve([]),
+    countedUsage: () => Promise.resolve([]),
     repricing: () => Promise.reject(new Error('Tests of plugins change no prices.')),
     groups: () => Promise.resolve({ total: 0, rows: [] }),
     series: () => Promise.resolve({ totals: [], points: [] }),

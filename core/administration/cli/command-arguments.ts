@@ -281,9 +281,10 @@ export function readAdministrationArguments(
   return { name, ...placeOf(values), file, replace: values.replace ?? false };
 }
 
-/** `weir reconcile`. */
-export type ReconcileCommand = StorePlace & {
+/** `weir reconcile` with a provider's file. */
+export type ReconcileBillsCommand = StorePlace & {
   readonly name: 'reconcile';
+  readonly compares: 'bills';
   readonly provider: Biller;
   /** The provider's file. */
   readonly file: string;
@@ -292,6 +293,17 @@ export type ReconcileCommand = StorePlace & {
   readonly to: string | undefined;
   readonly json: boolean;
 };
+
+/** `weir reconcile --budgets`. */
+export type ReconcileBudgetsCommand = StorePlace & {
+  readonly name: 'reconcile';
+  readonly compares: 'budgets';
+  readonly isDryRun: boolean;
+  readonly json: boolean;
+};
+
+/** `weir reconcile`. */
+export type ReconcileCommand = ReconcileBillsCommand | ReconcileBudgetsCommand;
 
 /** `weir reprice`. */
 export type RepriceCommand = StorePlace & {
@@ -314,6 +326,7 @@ export const costUsage = {
   reconcile: `weir reconcile: what a provider billed beside what the gateway recorded, by day (UTC) and model
 
   weir reconcile --provider openai|anthropic|bedrock --file FILE [--from DAY] [--to DAY] [--json]
+  weir reconcile --budgets [--dry-run] [--json]
 
   FILE is what the provider exports, CSV or JSON, also packed by gzip:
     openai     the export of costs by line item, or pages of GET /v1/organization/costs?group_by=line_item
@@ -323,6 +336,10 @@ export const costUsage = {
 
   Says the difference of each day and model, what only one side has, and billed names that no recorded model has. Changes
   nothing. Ends with 1 when the file or the store cannot be read, naming line and column.
+
+  --budgets compares what usage limits have counted in their present periods with the rows of requests, and adds what they
+  miss (--dry-run: only says it). A gateway does the same by itself when it was killed. It reads the store of
+  storage.resources as well, and with Redis and no relational store there is nothing to compare.
 
 ${costStore}`,
   reprice: `weir reprice: requests that have no price
@@ -352,16 +369,28 @@ export function readReconcileArguments(args: readonly string[], defaults: StoreP
     args: [...args],
     options: {
       ...{ config: text, data: text, provider: text, file: text, from: text, to: text },
-      json: { type: 'boolean' },
+      ...{ json: { type: 'boolean' }, budgets: { type: 'boolean' }, 'dry-run': { type: 'boolean' } },
     },
   });
+  const {
+    config = defaults.config,
+    data = defaults.data,
+    json = false,
+    'dry-run': isDryRun = false,
+  } = values;
+  if (values.budgets === true) {
+    const other = (['provider', 'file', 'from', 'to'] as const).find((name) => values[name] !== undefined);
+    if (other !== undefined)
+      throw new Error(`weir reconcile --budgets compares the present periods, and takes no --${other}.`);
+    return { name: 'reconcile', compares: 'budgets', config, data, json, isDryRun };
+  }
+  if (isDryRun) throw new Error('--dry-run belongs to --budgets: comparing bills changes nothing.');
   const provider = billers.find((one) => one === values.provider);
   if (provider === undefined)
-    throw new Error(`weir reconcile needs --provider: ${listWords(billers, 'or')}.`);
+    throw new Error(`weir reconcile needs --provider (${listWords(billers, 'or')}), or --budgets.`);
   if (!values.file) throw new Error('weir reconcile needs --file: what the provider exports.');
   return {
-    ...{ name: 'reconcile', provider, file: values.file, json: values.json ?? false },
-    ...{ config: values.config ?? defaults.config, data: values.data ?? defaults.data },
+    ...{ name: 'reconcile', compares: 'bills', provider, file: values.file, config, data, json },
     ...{ from: dayArgument('from', values.from), to: dayArgument('to', values.to) },
   };
 }

@@ -3,12 +3,19 @@ import { formatProblem } from '../../config/problem.ts';
 import type { Analytics } from '../../ports/analytics.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Prices } from '../../ports/prices.ts';
+import { shownUnits } from '../../ports/budgets.ts';
 import type { BilledFile } from '../costs/billed-json.ts';
+import type { BudgetComparison } from '../costs/compare-budgets.ts';
 import { compareCosts, type ComparedCost, type CostComparison } from '../costs/compare-costs.ts';
 import { exactText, fixedText, percentText, type ExactAmount } from '../costs/exact-amount.ts';
 import { FileMistake } from '../costs/file-mistake.ts';
 import { readBilled } from '../costs/read-billed.ts';
-import type { ReconcileCommand, StorePlace } from './command-arguments.ts';
+import type {
+  ReconcileBillsCommand,
+  ReconcileBudgetsCommand,
+  ReconcileCommand,
+  StorePlace,
+} from './command-arguments.ts';
 import { inColumns } from './in-columns.ts';
 
 /** What a command about costs works with while the store is open. */
@@ -25,6 +32,8 @@ export interface CostTools {
   readonly clock: Pick<Clock, 'now'>;
   /** Opens the analytics store of the configuration, and closes it when `use` has settled. */
   atCosts(place: StorePlace, use: (place: CostPlace) => Promise<number>): Promise<number>;
+  /** Compares what usage limits have counted with the rows of requests. */
+  compareBudgets(command: ReconcileBudgetsCommand): Promise<BudgetComparison>;
   /** The signal says that the operator wants an end: the next one ends the process at once. */
   untilInterrupted<T>(use: (stop: AbortSignal) => Promise<T>): Promise<T>;
   print(text: string): void;
@@ -43,6 +52,11 @@ const mostDays = 366;
 /** Runs `weir reconcile` and resolves to its exit code: 0 when both sides were compared, 1 when they could not be. */
 export async function runReconcileCommand(command: ReconcileCommand, tools: CostTools): Promise<number> {
   try {
+    if (command.compares === 'budgets') {
+      const comparison = await tools.compareBudgets(command);
+      tools.print(command.json ? budgetsJson(comparison) : budgetsText(comparison, command));
+      return 0;
+    }
     const file = await billedOf(command);
     const days = daysOf(command, file);
     const billed = file.costs.filter(({ day }) => days.from <= day && day <= days.to);
@@ -62,7 +76,7 @@ export async function runReconcileCommand(command: ReconcileCommand, tools: Cost
   }
 }
 
-async function billedOf({ provider, file }: ReconcileCommand): Promise<BilledFile> {
+async function billedOf({ provider, file }: ReconcileBillsCommand): Promise<BilledFile> {
   try {
     return await readBilled(provider, path.resolve(file));
   } catch (error) {
@@ -72,7 +86,7 @@ async function billedOf({ provider, file }: ReconcileCommand): Promise<BilledFil
   }
 }
 
-function daysOf({ from, to, file }: ReconcileCommand, { costs }: BilledFile): Days {
+function daysOf({ from, to, file }: ReconcileBillsCommand, { costs }: BilledFile): Days {
   const days = costs.map(({ day }) => day).sort();
   const [first, last] = [from ?? days[0], to ?? days.at(-1)];
   if (first === undefined || last === undefined)
@@ -84,12 +98,46 @@ function daysOf({ from, to, file }: ReconcileCommand, { costs }: BilledFile): Da
 }
 
 interface Report {
-  readonly command: ReconcileCommand;
+  readonly command: ReconcileBillsCommand;
   readonly days: Days;
   readonly file: BilledFile;
   readonly comparison: CostComparison;
   /** Billed amounts of other days. */
   readonly leftOut: number;
+}
+
+function budgetsText(
+  { compared, differences, leftOut }: BudgetComparison,
+  { isDryRun }: ReconcileBudgetsCommand,
+): string {
+  const rows = differences.map((one) => {
+    const said = isDryRun ? '' : one.isCorrected ? 'corrected' : 'changed meanwhile';
+    const shown = (amount: number): string => String(shownUnits(amount, one.unit));
+    return [one.key, one.unit, shown(one.counted), shown(one.recorded), said];
+  });
+  const titles = ['usage limit', 'unit', 'counted', 'recorded', ''];
+  return [
+    `${compared} usage limits compared with the rows of requests; ${differences.length} have counted less.`,
+    ...(rows.length === 0 ? [] : ['', ...inColumns([titles, ...rows])]),
+    ...(leftOut.size === 0 ? [] : ['', 'Left out:']),
+    ...[...leftOut].map(([reason, count]) => `  ${count} ${reason}`),
+  ].join('\n');
+}
+
+function budgetsJson({ compared, differences, leftOut }: BudgetComparison): string {
+  const content = {
+    compared,
+    differences: differences.map(({ key, organisationId, unit, counted, recorded, isCorrected }) => ({
+      ...{ key, organisation_id: organisationId, unit },
+      ...{
+        counted: shownUnits(counted, unit),
+        recorded: shownUnits(recorded, unit),
+        is_corrected: isCorrected,
+      },
+    })),
+    left_out: Object.fromEntries(leftOut),
+  };
+  return JSON.stringify(content, null, 2);
 }
 
 function difference({ billed = 0n, recorded = 0n }: Pick<ComparedCost, 'billed' | 'recorded'>): ExactAmount {

@@ -48,6 +48,14 @@ describe('a webhook', () => {
       assert.deepEqual(await to('/'), { outcome: 'failed', reason: `"${host}" answered ${status}` });
     });
 
+  test('may ask to be left alone for a while', async (t) => {
+    const { host, to } = await place(t, (_, response) => {
+      response.writeHead(503, { 'retry-after': '90' }).end();
+    });
+    const reason = `"${host}" answered 503`;
+    assert.deepEqual(await to('/'), { outcome: 'failed', reason, retryAfterMs: 90_000 });
+  });
+
   test('follows no redirect', async (t) => {
     const { requests, to } = await place(t, (_, response) => {
       response.writeHead(307, { location: '/other' }).end();

@@ -1,4 +1,5 @@
 import { createHmac } from 'node:crypto';
+import { retryAfterMs } from '../../base/retry-after.ts';
 import { GatewayError } from '../../errors/gateway-error.ts';
 import type { GuardedFetch } from '../../ports/transport.ts';
 
@@ -21,7 +22,13 @@ interface WebhookPost {
 
 /** How a post ended: taken, refused for ever, or neither, with the reason. */
 type WebhookResult =
-  { readonly outcome: 'taken' } | { readonly outcome: 'refused' | 'failed'; readonly reason: string };
+  | { readonly outcome: 'taken' }
+  | {
+      readonly outcome: 'refused' | 'failed';
+      readonly reason: string;
+      /** How long the other side wants to be left alone; undefined when it does not say. */
+      readonly retryAfterMs?: number;
+    };
 
 /**
  * Posts an event, signed as Standard Webhooks has it (`webhook-id`, `webhook-timestamp`, `webhook-signature`). Follows no
@@ -37,6 +44,7 @@ export async function postWebhook(
 ): Promise<WebhookResult> {
   const timestamp = String(Math.floor(now / 1000));
   let status: number | undefined;
+  let retryAfter: number | undefined;
   const fetching = fetch.fetch({
     url,
     method: 'POST',
@@ -49,7 +57,10 @@ export async function postWebhook(
     timeoutMs,
     maxBytes,
     maxRedirects: 0,
-    accept: (answered) => void (status = answered),
+    accept(answered, headers) {
+      status = answered;
+      retryAfter = retryAfterMs(headers, now);
+    },
   });
   signal.addEventListener('abort', fetching.abort, { once: true });
   try {
@@ -63,7 +74,8 @@ export async function postWebhook(
   }
   if (status !== undefined && status >= 200 && status < 300) return { outcome: 'taken' };
   const reason = `"${new URL(url).host}" answered ${status}`;
-  return { outcome: finalStatuses.has(status ?? 0) ? 'refused' : 'failed', reason };
+  if (finalStatuses.has(status ?? 0)) return { outcome: 'refused', reason };
+  return { outcome: 'failed', reason, ...(retryAfter !== undefined && { retryAfterMs: retryAfter }) };
 }
 
 /** HMAC-SHA256 over id, time and body, as `webhook-signature` carries it. */

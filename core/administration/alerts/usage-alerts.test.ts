@@ -274,6 +274,24 @@ describe('what waits to be told', () => {
     assert.ok(requests.every((one) => one.url === '/'));
   });
 
+  test('leaves a webhook alone for as long as its answer asks, an hour at the most', async (t) => {
+    const place = new Place();
+    const { url, host, requests } = await startUpstream(t, (_, response) => {
+      response.writeHead(requests.length === 1 ? 429 : 200, { 'retry-after': '86400' }).end();
+    });
+    place.trustedHosts = [host];
+    place.settings = { webhooks: [{ url, secret }] };
+    const { alerts } = await place.open(t);
+    alerts.crossed(crossing(1));
+    await eventually(() => requests.length > 0 || undefined);
+    place.clock.advance(3_599_000);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    assert.equal(requests.length, 1);
+    place.clock.advance(1000);
+    await eventually(() => place.metrics.values.get('weir_usage_alerts_total{channel=webhook,outcome=sent}'));
+    assert.equal(requests.length, 2);
+  });
+
   test('is dropped when the channel is no longer configured, and given up when it is refused for ever', async (t) => {
     const place = new Place();
     const { alerts } = await place.open(t);

@@ -261,7 +261,7 @@ class JobAlerts implements StoredUsageAlerts {
       return;
     }
     if (result.outcome === 'failed') {
-      this.#failures.note(url, started);
+      this.#failures.note(url, started, result.retryAfterMs);
       throw new Error(`The event was not taken: ${result.reason}`);
     }
     this.#count({ channel: 'webhook', outcome: 'refused' }).inc();
@@ -279,7 +279,7 @@ function fieldsOf({ kind, organisationId, subject, unit, limit, used }: UsageCro
 }
 
 /**
- * A server that has just failed is left alone for four times as long as that took, so that many jobs for one that
+ * A server that has just failed is left alone for four times as long as that took, or as long as it asks for, so that many jobs for one that
  * swallows connections do not keep the others from being run.
  */
 class RecentFailures {
@@ -296,10 +296,10 @@ class RecentFailures {
       throw new Error('The server has failed a moment ago; it is tried again later');
   }
 
-  /** An attempt that began then has failed. */
-  note(server: string, started: number): void {
+  /** An attempt that began then has failed; the server wants to be left alone for `askedMs`, an hour at the most. */
+  note(server: string, started: number, askedMs = 0): void {
     const now = this.#clock.monotonic();
-    this.#until.set(server, now + 4 * (now - started));
+    this.#until.set(server, now + Math.max(4 * (now - started), Math.min(askedMs, patience.longestWaitMs)));
   }
 }
 

@@ -2,7 +2,9 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { noUsage } from '../dialects/usage.ts';
 import type { RequestFacts } from './facts.ts';
-import { countedUsage, unfinishedUsage } from './estimated-usage.ts';
+import fc from 'fast-check';
+import type { Limiter } from '../ports/counters.ts';
+import { countedUsage, learnedUsageOf, unfinishedUsage } from './estimated-usage.ts';
 
 const body = { model: 'm', messages: [{ role: 'user', content: 'x'.repeat(4000) }] };
 const bytes = Buffer.from(JSON.stringify(body));
@@ -149,4 +151,82 @@ test('what is estimated counts against limits; before the first token, what was 
     );
   assert.deepEqual(counted(9), { cost: 0.5, tokens: 15, requests: 1 });
   assert.deepEqual(counted(0), { cost: 2, tokens: 100, requests: 1 });
+});
+
+describe('what a request will probably use', () => {
+  const learned = () => {
+    const limiter: Limiter = { admit: () => undefined };
+    return learnedUsageOf(limiter);
+  };
+  const asked = (model: string, bytes: number, bound?: number) => ({
+    body: {
+      loaded: true,
+      bytes: Buffer.alloc(bytes),
+      json: { model, ...(bound !== undefined && { max_tokens: bound }) },
+    } as unknown as Given['body'],
+    endpoint: exchange({}).endpoint,
+  });
+  const used = (promptTokens: number, completionTokens: number, more: Partial<RequestFacts> = {}) => {
+    const usage = { ...noUsage, promptTokens, completionTokens };
+    return { facts: { usage, isUsageEstimated: false, cacheStatus: 'MISS', ...more } as RequestFacts };
+  };
+
+  test('is told from its size and its bound until requests of its model have ended', () => {
+    const known = learned();
+    assert.equal(known.tokensOf(asked('new', 400)), 100 + 512);
+    assert.equal(known.tokensOf(asked('new', 400, 50)), 100 + 50);
+    known.learn({ ...asked('other', 400), ...used(10, 10) });
+    assert.equal(known.tokensOf(asked('new', 400)), 100 + 512);
+  });
+
+  test('comes to what requests of its model use, within the bound', () => {
+    const known = learned();
+    known.learn({ ...asked('m', 900), ...used(10, 5000) });
+    for (let count = 0; count < 100; count++) known.learn({ ...asked('m', 600), ...used(200, 80) });
+    assert.ok(Math.abs(known.tokensOf(asked('m', 600)) - 280) <= 3);
+    assert.ok(Math.abs(known.tokensOf(asked('m', 600, 20)) - 220) <= 3);
+    assert.ok(Math.abs(known.tokensOf(asked('m', 600, 100_000)) - 280) <= 3);
+  });
+
+  test('is not told by estimates, by the cache, or by requests without usage', () => {
+    const known = learned();
+    known.learn({ ...asked('m', 600), ...used(1, 1, { isUsageEstimated: true }) });
+    known.learn({ ...asked('m', 600), ...used(1, 1, { cacheStatus: 'HIT' }) });
+    known.learn({ ...asked('m', 600), ...used(1, 1, { usage: undefined }) });
+    assert.equal(known.tokensOf(asked('m', 400)), 100 + 512);
+  });
+
+  test('property: is a whole number from 1 on that is bounded, whatever was reported and asked', () => {
+    const reported = fc.oneof(fc.integer({ min: -5, max: 10 ** 9 }), fc.double());
+    const size = fc.integer({ min: 0, max: 5000 });
+    const bound = fc.option(fc.oneof(fc.integer(), fc.double()), { nil: undefined });
+    const step = fc.record({
+      model: fc.constantFrom('a', 'b'),
+      bytes: size,
+      prompt: reported,
+      said: reported,
+      bound,
+    });
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 50 }), (steps) => {
+        const known = learned();
+        for (const { model, bytes, prompt, said, bound: most } of steps) {
+          known.learn({ ...asked(model, bytes), ...used(prompt, said) });
+          const tokens = known.tokensOf(asked(model, bytes, most));
+          assert.ok(
+            Number.isInteger(tokens) && tokens >= 1 && tokens <= 10_000_000 + 4 * 5000,
+            String(tokens),
+          );
+          if (most !== undefined && most >= 0) assert.ok(tokens <= 4 * bytes + 1 + Math.ceil(most) + 1);
+        }
+      }),
+    );
+  });
+
+  test('is remembered of 1,000 models, those that were used last', () => {
+    const known = learned();
+    for (let count = 0; count < 1500; count++) known.learn({ ...asked(`m${count}`, 40), ...used(10, 7) });
+    assert.equal(known.tokensOf(asked('m1499', 40)), 17);
+    assert.equal(known.tokensOf(asked('m0', 40)), 10 + 512);
+  });
 });

@@ -1,5 +1,7 @@
 import { noUsage, type Usage } from '../dialects/usage.ts';
+import { RecentMap } from '../base/recent-map.ts';
 import type { BudgetAmounts } from '../ports/budgets.ts';
+import type { Limiter } from '../ports/counters.ts';
 import type { Outcome, RequestContext } from './context.ts';
 import type { RequestFacts } from './facts.ts';
 
@@ -10,13 +12,90 @@ const usualCompletion = 512;
 /** Members by which wires bound the answer. */
 const bounds = ['max_completion_tokens', 'max_tokens', 'max_output_tokens'] as const;
 
-/** What a request will probably use, told from its size and the bound that it sets. Near enough to compare prices, and to reserve from a limit until it is known. */
+/** What a request will probably use, told from its size and the bound that it sets. Near enough to compare prices. */
 export function estimatedUsage({ body }: Pick<RequestContext, 'body'>): Usage {
   const promptTokens = body.loaded ? Math.ceil(body.bytes.length / bytesPerToken) : 0;
+  return usageOf(promptTokens, boundOf(membersOf(body)) ?? usualCompletion);
+}
+
+function membersOf(body: RequestContext['body']): Readonly<Record<string, unknown>> {
   const { json } = body.loaded ? body : { json: undefined };
-  const object = typeof json === 'object' && json !== null && !Array.isArray(json) ? json : {};
-  const bound = bounds.map((name) => object[name]).find((value) => typeof value === 'number');
-  return usageOf(promptTokens, typeof bound === 'number' ? bound : usualCompletion);
+  return typeof json === 'object' && json !== null && !Array.isArray(json) ? json : {};
+}
+
+function boundOf(members: Readonly<Record<string, unknown>>): number | undefined {
+  for (const name of bounds) {
+    const value = members[name];
+    if (typeof value === 'number' && value >= 0) return value;
+  }
+  return undefined;
+}
+
+/** Models that something is known of at once; names of models are what requests say. */
+const mostModels = 1000;
+const longestModel = 128;
+/** The share that a new request has in what is expected of the next one. */
+const learning = 0.1;
+/** A body with pictures has many bytes for each of its tokens; it must not make texts free. */
+const leastBytes = 0.25;
+const mostBytes = 64;
+const mostTokens = 10_000_000;
+
+interface ModelUsage {
+  bytesPerToken: number;
+  completionTokens: number;
+}
+
+/**
+ * What requests usually use, by the model that they name: bytes of their bodies for one token, and tokens of their answers.
+ * Told by requests that have ended, without looking at any text.
+ */
+export class LearnedUsage {
+  readonly #models = new RecentMap<ModelUsage>(mostModels);
+
+  /** The tokens that a request will probably use, 1 at least: of its answer as many as is usual, within the bound that it sets. */
+  tokensOf({ body, endpoint }: Pick<RequestContext, 'body' | 'endpoint'>): number {
+    const members = membersOf(body);
+    const known = this.#models.get(modelOf(members, endpoint.id));
+    const bytes = body.loaded ? body.bytes.length : 0;
+    const bound = Math.min(boundOf(members) ?? Infinity, mostTokens);
+    const said = known?.completionTokens ?? (bound < mostTokens ? bound : usualCompletion);
+    const tokens =
+      Math.ceil(bytes / (known?.bytesPerToken ?? bytesPerToken)) + Math.ceil(Math.min(said, bound));
+    return Math.max(1, tokens);
+  }
+
+  /** Takes what a request has used that has ended; what was estimated, or came from the cache, says nothing. */
+  learn({ body, endpoint, facts }: Pick<RequestContext, 'body' | 'endpoint' | 'facts'>): void {
+    const { usage, isUsageEstimated, cacheStatus } = facts;
+    if (usage === undefined || isUsageEstimated || !body.loaded || cacheStatus.includes('HIT')) return;
+    const { promptTokens, completionTokens } = usage;
+    if (!(promptTokens > 0) || !(completionTokens >= 0)) return;
+    const model = modelOf(membersOf(body), endpoint.id);
+    if (model.length > longestModel) return;
+    const bytes = Math.min(Math.max(body.bytes.length / promptTokens, leastBytes), mostBytes);
+    const said = Math.min(completionTokens, mostTokens);
+    const known = this.#models.touch(model);
+    if (known === undefined) this.#models.set(model, { bytesPerToken: bytes, completionTokens: said });
+    else {
+      known.bytesPerToken += (bytes - known.bytesPerToken) * learning;
+      known.completionTokens += (said - known.completionTokens) * learning;
+    }
+  }
+}
+
+/** Where the body names no model, all requests of the operation are taken to be alike. */
+function modelOf({ model }: Readonly<Record<string, unknown>>, endpoint: string): string {
+  return typeof model === 'string' ? model : endpoint;
+}
+
+const ofLimiters = new WeakMap<Limiter, LearnedUsage>();
+
+/** What is learned where a limiter decides: it is the same after a reload. */
+export function learnedUsageOf(limiter: Limiter): LearnedUsage {
+  let learned = ofLimiters.get(limiter);
+  if (learned === undefined) ofLimiters.set(limiter, (learned = new LearnedUsage()));
+  return learned;
 }
 
 /** What a provider has certainly been sent by a request whose answer nobody waited for. */

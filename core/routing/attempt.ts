@@ -31,7 +31,7 @@ import type { TargetModels, AttemptOptions } from '../pipeline/router.ts';
 import { applyParamEdits } from './params/apply-param-edits.ts';
 import { withModelInPath } from './params/model-in-path.ts';
 import type { ParamEdits } from './params/param-edits.ts';
-import { estimatedUsage } from '../pipeline/estimated-usage.ts';
+import { learnedUsageOf } from '../pipeline/estimated-usage.ts';
 import { limitsOnStoreFailure } from '../pipeline/keys.ts';
 import type { Clock } from '../ports/clock.ts';
 import { forwardAnswerHeaders } from './forward-headers.ts';
@@ -332,7 +332,9 @@ function takeTargetLimits(
   limits: LimitCharges,
   { limiter }: AttemptSetup,
 ): void | Promise<void> {
-  const tokens = limits.needsTokens ? estimatedUsage(exchange).totalTokens : 0;
+  const learned = learnedUsageOf(limiter);
+  if (limits.needsTokens) exchange.learned = learned;
+  const tokens = limits.needsTokens ? learned.tokensOf(exchange) : 0;
   const onStoreFailure = exchange.get(limitsOnStoreFailure);
   const code = 'provider_rate_limited';
   const taken = takeCharges(limits, { limiter, tokens, onStoreFailure, code });

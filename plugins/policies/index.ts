@@ -1,4 +1,4 @@
-import { countedUsage, estimatedUsage } from '../../core/pipeline/estimated-usage.ts';
+import { countedUsage, learnedUsageOf } from '../../core/pipeline/estimated-usage.ts';
 import { callerKey, limitsOnStoreFailure } from '../../core/pipeline/keys.ts';
 import {
   defineKey,
@@ -126,6 +126,7 @@ export default definePlugin({
     const hasPolicies = features.isOn('policies');
     const sets = new PolicySets(maxGroups);
     const ownLimits = new OwnLimits(directory);
+    const learned = learnedUsageOf(limiter);
     /** Of callers that have no limits of their own. */
     const noCharges = new LimitCharges();
     const larger = new LargerCharges();
@@ -158,7 +159,7 @@ export default definePlugin({
 
     function decide(context: RequestContext, charges: LimitCharges | undefined): void | Promise<void> {
       if (charges === undefined) return undefined;
-      const tokens = charges.needsTokens ? estimatedUsage(context).totalTokens : 0;
+      const tokens = charges.needsTokens ? learned.tokensOf(context) : 0;
       const code = 'rate_limited';
       const reserved = takeCharges(charges, { limiter, tokens, onStoreFailure, code });
       if (reserved === undefined) return undefined;
@@ -188,7 +189,9 @@ export default definePlugin({
       },
       settled(context, outcome) {
         const reserved = context.get(reservation);
-        return reserved?.settle(countedUsage(context, outcome, reserved.reserved));
+        if (reserved === undefined) return undefined;
+        learned.learn(context);
+        return reserved.settle(countedUsage(context, outcome, reserved.reserved));
       },
     };
   },

@@ -78,12 +78,15 @@ export interface BudgetUsage {
   readonly isExhausted: boolean;
   /** When it last began anew; undefined for never. */
   readonly lastResetAt: number | undefined;
+  /** The present threshold, and the present limit, were reached in this period, and that was noted. */
+  readonly isThresholdTold: boolean;
+  readonly isExhaustedTold: boolean;
 }
 
 /** What is used of budgets. What is counted lives here and in a ledger behind it, never in a plugin: no reload and no restart resets it. */
 export interface Budgets {
   /** How much of these budgets is used now. */
-  usage(budget: Pick<Budget, 'key' | 'unit' | 'limit' | 'period'>): BudgetUsage;
+  usage(budget: Pick<Budget, 'key' | 'unit' | 'limit' | 'threshold' | 'period'>): BudgetUsage;
   /** Keys of budgets that begin so and have been used, with what is used of each: groups of a policy. */
   groups(prefix: string): readonly string[];
   /** Begins the count of a budget anew. Resolves with its epoch when the ledger holds it; rejects when it cannot be stored. */

@@ -143,7 +143,8 @@ describe('budgets', () => {
     const { budgets, use } = open();
     const cents = budget(1, { unit: 'cost' });
     for (let i = 0; i < 10; i++) assert.equal(use(cents, 0.1), true);
-    assert.deepEqual(budgets.usage(cents), { used: 1, isExhausted: true, lastResetAt: undefined });
+    const { used, isExhausted } = budgets.usage(cents);
+    assert.deepEqual([used, isExhausted], [1, true]);
   });
 
   test('a new period begins anew, and so does a reset, for every process', async () => {
@@ -284,6 +285,26 @@ describe('budgets', () => {
     clock.time += 1000;
     await budgets.reset(daily.key, 'o');
     assert.equal(await since(), clock.time);
+  });
+
+  test('say whether their crossings were told, until they are armed again', async () => {
+    const { budgets, use } = open();
+    const small = budget(100, { threshold: 50 });
+    const told = (of: Budget): boolean[] => {
+      const { isThresholdTold, isExhaustedTold } = budgets.usage(of);
+      return [isThresholdTold, isExhaustedTold];
+    };
+    use(small, 60);
+    assert.deepEqual(told(small), [false, false]);
+    await budgets.sync();
+    assert.deepEqual(told(small), [true, false]);
+    use(small, 60);
+    await budgets.sync();
+    assert.deepEqual(told(small), [true, true]);
+    assert.deepEqual(told(budget(200, { threshold: 50 })), [false, false]);
+    assert.deepEqual(told(budget(100)), [false, true]);
+    await budgets.reset(small.key, 'o');
+    assert.deepEqual(told(small), [false, false]);
   });
 
   test('hear that the ledger was corrected', async () => {

@@ -215,16 +215,19 @@ class MemoryBudgets implements CountedBudgets {
     this.#look(count, budget);
   }
 
-  usage({ key, unit, limit, period }: Pick<Budget, 'key' | 'unit' | 'limit' | 'period'>): BudgetUsage {
+  usage({ key, unit, limit, threshold, period }: Parameters<LocalBudgets['usage']>[0]): BudgetUsage {
     const count = this.#counts.get(key);
     const { start } = period(this.#clock.now());
     const isOld = count === undefined || count.epoch < start;
     const used = isOld ? 0 : count.used;
     const epoch = Math.max(start, count?.epoch ?? 0);
+    const { threshold: toldThreshold, exhausted } = count?.told ?? nothingTold;
     return {
       used: shownUnits(used, unit),
       isExhausted: used >= wholeUnits(limit, unit),
       lastResetAt: epoch === 0 ? undefined : epoch,
+      isThresholdTold: threshold !== undefined && toldThreshold === thresholdMark(epoch, limit, threshold),
+      isExhaustedTold: exhausted === exhaustedMark(epoch, limit),
     };
   }
 
@@ -389,8 +392,9 @@ class MemoryBudgets implements CountedBudgets {
     for (const count of this.#crossed) {
       const { threshold, limit, unit } = count.budget as Budget;
       if (threshold !== undefined && count.used >= wholeUnits(threshold, unit))
-        this.#tell(count, 'threshold', `${count.epoch}:${limit}:${threshold}`);
-      if (count.used >= wholeUnits(limit, unit)) this.#tell(count, 'exhausted', `${count.epoch}:${limit}`);
+        this.#tell(count, 'threshold', thresholdMark(count.epoch, limit, threshold));
+      if (count.used >= wholeUnits(limit, unit))
+        this.#tell(count, 'exhausted', exhaustedMark(count.epoch, limit));
     }
     this.#crossed.clear();
   }
@@ -419,6 +423,15 @@ class MemoryBudgets implements CountedBudgets {
       ...(emails !== undefined && { emails }),
     });
   }
+}
+
+/** Which period, limit and threshold a crossing is about. */
+function thresholdMark(epoch: number, limit: number, threshold: number): string {
+  return `${epoch}:${limit}:${threshold}`;
+}
+
+function exhaustedMark(epoch: number, limit: number): string {
+  return `${epoch}:${limit}`;
 }
 
 const none: readonly never[] = [];

@@ -230,9 +230,16 @@ describe('a usage-limit policy', () => {
       [200, 200, 412],
     );
     assert.equal(await statusOf(key, as('bob')), 200);
+    const told = { is_threshold_alerts_sent: false, is_exhausted_alerts_sent: false };
+    await eventually(async () => (await usage())['metadata._user:ann'].is_exhausted_alerts_sent || undefined);
     assert.deepEqual(await usage(), {
-      'metadata._user:ann': { current_usage: 2, status: 'exhausted' },
-      'metadata._user:bob': { current_usage: 1, status: 'active' },
+      'metadata._user:ann': {
+        current_usage: 2,
+        status: 'exhausted',
+        ...told,
+        is_exhausted_alerts_sent: true,
+      },
+      'metadata._user:bob': { current_usage: 1, status: 'active', ...told },
     });
   });
 

@@ -4,6 +4,7 @@ import type { ApiKeyDefaults, ApiKeyRecord } from '../../../core/ports/resources
 import { RateLimits } from '../../../core/organisation/limits.ts';
 import {
   isExhausted,
+  lastResetOf,
   readRateLimits,
   readUsageLimit,
   ResetUsage,
@@ -71,6 +72,7 @@ export const apiKeyExample: Static<typeof ApiKeyReply> = {
   },
   alert_emails: ['ann@example.com'],
   expires_at: '2030-01-01T00:00:00.000Z',
+  last_reset_at: '2026-12-01T00:00:00.000Z',
   key_transition_expires_at: null,
   object: 'api-key',
 };
@@ -267,6 +269,9 @@ export const ApiKeyReply = Type.Object({
   }),
   alert_emails: Type.Array(Type.String()),
   expires_at: orNull(Type.String()),
+  last_reset_at: orNull(
+    Type.String({ description: 'When the count of `usage_limits` last began anew, since the key was made.' }),
+  ),
   key_transition_expires_at: orNull(
     Type.String({ description: 'Until when the secret before the last rotation is taken as well.' }),
   ),
@@ -313,6 +318,7 @@ export function showApiKey(
     creation_mode: record.creationMode,
     rate_limits: record.rateLimits.map(({ type, unit, value }) => ({ type, unit, value })),
     usage_limits: limit ?? null,
+    last_reset_at: usageLimits === undefined ? null : lastResetOf(usageLimits, budgetOf(record), budgets),
     current_usage: limit?.current_usage ?? null,
     scopes: [...record.scopes],
     defaults: {

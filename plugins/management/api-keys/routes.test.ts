@@ -68,6 +68,7 @@ describe('a key', () => {
       expires_at: '2099-01-01T00:00:00.000Z',
       // The store of analytics answers that no request was sent with it.
       key_transition_expires_at: null,
+      last_reset_at: null,
       current_usage: 0,
       managed_by: 'api',
     });

@@ -162,6 +162,13 @@ export function policyEntityRoutes<K extends PolicyRecordKind>(
         {
           ...pageQuery,
           type: Type.Optional(Kind),
+          search: Type.Optional(
+            Type.String({
+              ...{ minLength: 1, maxLength: 255 },
+              description:
+                'Part of the id, the name or the `value_key`, in any case, of the first 1,000 entities.',
+            }),
+          ),
           status: Type.Optional(
             Type.Union([Type.Literal('active'), Type.Literal('exhausted')], {
               description: 'Only those, of the first 1,000 entities.',
@@ -187,7 +194,7 @@ export function policyEntityRoutes<K extends PolicyRecordKind>(
               status: usage.isExhausted ? 'exhausted' : 'active',
             };
           };
-          if (query.status === undefined) {
+          if (query.status === undefined && query.search === undefined) {
             const part = await concatenated(sources, page);
             return { total: part.total, data: part.data.map(shown) };
           }
@@ -197,7 +204,14 @@ export function policyEntityRoutes<K extends PolicyRecordKind>(
             all.push(...part.data);
             more = part.data.length > 0 && all.length < part.total;
           }
-          const found = all.map(shown).filter(({ status }) => status === query.status);
+          const part = query.search?.toLowerCase() ?? '';
+          const found = all
+            .map(shown)
+            .filter(
+              ({ id, name, value_key, status }) =>
+                (query.status === undefined || status === query.status) &&
+                `${id}\n${name}\n${value_key}`.toLowerCase().includes(part),
+            );
           return { total: found.length, data: found.slice(page.offset, page.offset + page.limit) };
         });
         return { object: 'list' as const, total, data: [...data] };

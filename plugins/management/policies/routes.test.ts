@@ -333,6 +333,8 @@ describe('entities of a policy', () => {
     ]);
     assert.deepEqual(await list(person, 'page_size=1&current_page=1'), [`workspace ${workspaceId}`]);
     assert.deepEqual(await list(usage, 'status=exhausted'), []);
+    assert.deepEqual((await list(usage, 'search=TOUCHED-s')).sort(), ['api_key touched-service']);
+    assert.deepEqual(await list(usage, 'search=metadata._user:&status=active'), ['user touched-user']);
   });
 
   test('are reset where the policy touches them', async (t) => {

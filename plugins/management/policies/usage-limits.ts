@@ -28,7 +28,8 @@ import {
   showCondition,
   showPolicy,
 } from './routes.ts';
-import { Name, refusedBody, strict } from '../shared/fields.ts';
+import { Name, orNull, refusedBody, strict } from '../shared/fields.ts';
+import { lastResetText } from '../shared/limits.ts';
 
 const object = Type.Literal('policy_usage_limits');
 const Create = Type.Object(
@@ -68,6 +69,11 @@ const Update = Type.Object(
 const GroupUsage = Type.Object({
   current_usage: Type.Number({ description: 'US dollars, tokens or requests since the period began.' }),
   status: Type.Union([Type.Literal('active'), Type.Literal('exhausted')]),
+  is_threshold_alerts_sent: Type.Boolean({
+    description:
+      'The present `alert_threshold` was reached in this period: it is in the log, and told to those whom `alerts` of the configuration names. Another limit, threshold or period, and a reset, arm it again.',
+  }),
+  is_exhausted_alerts_sent: Type.Boolean({ description: 'The same of `credit_limit`.' }),
 });
 
 const Reply = Type.Object({
@@ -75,6 +81,12 @@ const Reply = Type.Object({
   ...fields,
   type: UsagePolicyType,
   ...policyReplyFields,
+  last_reset_at: orNull(
+    Type.String({
+      description:
+        'When the present period began, where that was after the policy was made; a reset of one group is not told here.',
+    }),
+  ),
   value_key_usage_map: Type.Optional(
     Type.Record(Type.String(), GroupUsage, {
       description:
@@ -86,7 +98,7 @@ const Reply = Type.Object({
 
 type UsageKind = PolicyKind<'usage_limit_policy'>;
 
-const names: UsageKind = {
+const names: Omit<UsageKind, 'show'> = {
   kind: 'usage_limit_policy',
   routes: 'usage_limit_policies',
   path: '/policies/usage-limits',
@@ -99,7 +111,6 @@ const names: UsageKind = {
     ),
   },
   reply: Reply,
-  show,
 };
 
 /** The routes of usage-limit policies. */
@@ -108,14 +119,14 @@ export function usageLimitPolicyRoutes(scope: Scope): readonly RouteDefinition[]
   const kind: UsageKind = {
     ...names,
     show: (record, query) => ({
-      ...show(record),
+      ...show(record, budgets),
       ...(query?.['include_usage'] === true && { value_key_usage_map: usageByGroup(record, budgets) }),
     }),
   };
   return [
     createRoute(scope),
     ...policyRoutes(kind, scope),
-    updateRoute(scope),
+    updateRoute(scope, kind),
     ...policyEntityRoutes(kind, (record, valueKey) => usageOfEntity(record, valueKey, budgets)),
     resetEntityRoute(kind, async (record, valueKey) => {
       await budgets.reset(policyBudgetPrefix(record) + valueKey, record.organisationId);
@@ -131,8 +142,13 @@ function usageByGroup(record: StoredRecord<'usage_limit_policy'>, budgets: Budge
   const found: Record<string, Static<typeof GroupUsage>> = {};
   for (const key of budgets.groups(prefix).slice(0, mostGroups)) {
     const valueKey = key.slice(prefix.length);
-    const { used, isExhausted } = budgets.usage(budgetOfPolicy(record, valueKey));
-    found[valueKey] = { current_usage: used, status: isExhausted ? 'exhausted' : 'active' };
+    const usage = budgets.usage(budgetOfPolicy(record, valueKey));
+    found[valueKey] = {
+      current_usage: usage.used,
+      status: usage.isExhausted ? 'exhausted' : 'active',
+      is_threshold_alerts_sent: usage.isThresholdTold,
+      is_exhausted_alerts_sent: usage.isExhaustedTold,
+    };
   }
   return found;
 }
@@ -182,7 +198,7 @@ function createRoute({ clock, router }: Scope): RouteDefinition {
   });
 }
 
-function updateRoute({ clock, router, budgets }: Scope): RouteDefinition {
+function updateRoute({ clock, router, budgets }: Scope, kind: UsageKind): RouteDefinition {
   return defineRoute({
     id: 'usage_limit_policies.update',
     method: 'PUT',
@@ -191,12 +207,12 @@ function updateRoute({ clock, router, budgets }: Scope): RouteDefinition {
     scope: 'policies.update',
     feature: 'policies',
     audit: 'update',
-    params: policyParams(names),
+    params: policyParams(kind),
     body: Update,
     reply: Reply,
     async handle({ params, body, key, write, requireVersion, sendVersion }) {
       const record = await write(async (reader) => {
-        const before = await changeablePolicy(reader, key, names, policyId(names, params));
+        const before = await changeablePolicy(reader, key, kind, policyId(kind, params));
         requireVersion(before.version);
         const { organisationId, workspaceId, data } = before;
         const limit = changedUsage(body, data);
@@ -209,7 +225,7 @@ function updateRoute({ clock, router, budgets }: Scope): RouteDefinition {
       const { reset_usage_for_value: value } = body;
       if (value !== undefined) await budgets.reset(policyBudgetPrefix(record) + value, record.organisationId);
       sendVersion(record.version);
-      return show(record);
+      return show(record, budgets);
     },
   });
 }
@@ -219,7 +235,10 @@ function requirePossible(body: GivenRules & Static<typeof Update>, limit: UsageO
   if (issues.length > 0) throw refusedBody(issues);
 }
 
-function show(record: StoredRecord<'usage_limit_policy'>): Static<typeof Reply> {
+function show(
+  record: StoredRecord<'usage_limit_policy'>,
+  budgets: Pick<Budgets, 'usage'>,
+): Static<typeof Reply> {
   const { conditions, groupBy, type, ...limit } = record.data;
   return {
     ...{ id: record.id, name: record.name, type },
@@ -230,6 +249,8 @@ function show(record: StoredRecord<'usage_limit_policy'>): Static<typeof Reply> 
     periodic_reset: limit.periodicReset ?? null,
     periodic_reset_days: limit.periodicResetDays ?? null,
     next_usage_reset_at: limit.nextResetAt === undefined ? null : new Date(limit.nextResetAt).toISOString(),
+    // No request has an empty group: its budget has periods alone.
+    last_reset_at: lastResetText(budgets.usage(budgetOfPolicy(record, '')), record.createdAt),
     ...showPolicy(record),
     object: 'policy_usage_limits',
   };

@@ -13,7 +13,7 @@ import {
 import { budgetPeriod } from '../../../core/access/budget-period.ts';
 import { usageLimitKey } from '../../../core/access/limit-charges.ts';
 import { type Static, Type } from '../../../core/pipeline/plugin.ts';
-import type { Budgets } from '../../../core/ports/budgets.ts';
+import type { Budgets, BudgetUsage } from '../../../core/ports/budgets.ts';
 import type { RateLimit, UsageLimit } from '../../../core/ports/limits.ts';
 import { orNull, refusedBody, strict } from './fields.ts';
 import {
@@ -90,9 +90,23 @@ interface LimitOwner {
 
 /** What is used of a limit, and whether that is all of it. */
 function usedOf(limit: UsageLimit, { prefix, createdAt }: LimitOwner, budgets: Pick<Budgets, 'usage'>) {
-  const { type: unit, creditLimit } = limit;
+  const { type: unit, creditLimit, alertThreshold: threshold } = limit;
   const key = usageLimitKey(prefix, limit);
-  return budgets.usage({ key, unit, limit: creditLimit, period: budgetPeriod(limit, createdAt) });
+  return budgets.usage({ key, unit, limit: creditLimit, threshold, period: budgetPeriod(limit, createdAt) });
+}
+
+/** When a limit last began anew; null for never since its record was made. */
+export function lastResetOf(
+  limit: UsageLimit,
+  owner: LimitOwner,
+  budgets: Pick<Budgets, 'usage'>,
+): string | null {
+  return lastResetText(usedOf(limit, owner, budgets), owner.createdAt);
+}
+
+/** The same of what is used of a budget. */
+export function lastResetText({ lastResetAt }: BudgetUsage, createdAt: number): string | null {
+  return lastResetAt === undefined || lastResetAt <= createdAt ? null : new Date(lastResetAt).toISOString();
 }
 
 /** A usage limit with what is used of it. */

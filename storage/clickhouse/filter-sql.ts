@@ -56,7 +56,7 @@ export function moments({ from, to }: TimeWindow): { from: number; to: number } 
   return { from: moment(from), to: moment(to) };
 }
 
-function moment(time: number): number {
+export function moment(time: number): number {
   return Math.min(Math.max(Math.ceil(time), 0), endOfTime);
 }
 

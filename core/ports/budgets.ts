@@ -78,9 +78,8 @@ export interface BudgetUsage {
   readonly isExhausted: boolean;
   /** When it last began anew; undefined for never. */
   readonly lastResetAt: number | undefined;
-  /** The present threshold, and the present limit, were reached in this period, and that was noted. */
-  readonly isThresholdTold: boolean;
-  readonly isExhaustedTold: boolean;
+  /** The present threshold is reached; false without one. */
+  readonly isThresholdReached: boolean;
 }
 
 /** What is used of budgets. What is counted lives here and in a ledger behind it, never in a plugin: no reload and no restart resets it. */

@@ -287,24 +287,14 @@ describe('budgets', () => {
     assert.equal(await since(), clock.time);
   });
 
-  test('say whether their crossings were told, until they are armed again', async () => {
-    const { budgets, use } = open();
-    const small = budget(100, { threshold: 50 });
-    const told = (of: Budget): boolean[] => {
-      const { isThresholdTold, isExhaustedTold } = budgets.usage(of);
-      return [isThresholdTold, isExhaustedTold];
-    };
-    use(small, 60);
-    assert.deepEqual(told(small), [false, false]);
-    await budgets.sync();
-    assert.deepEqual(told(small), [true, false]);
-    use(small, 60);
-    await budgets.sync();
-    assert.deepEqual(told(small), [true, true]);
-    assert.deepEqual(told(budget(200, { threshold: 50 })), [false, false]);
-    assert.deepEqual(told(budget(100)), [false, true]);
-    await budgets.reset(small.key, 'o');
-    assert.deepEqual(told(small), [false, false]);
+  test('say whether the present threshold is reached', () => {
+    const { use, budgets } = open();
+    const isReached = (threshold?: number): boolean =>
+      budgets.usage(budget(100, { threshold })).isThresholdReached;
+    use(budget(100), 59);
+    assert.deepEqual([isReached(60), isReached()], [false, false]);
+    use(budget(100), 1);
+    assert.deepEqual([isReached(60), isReached(61), isReached()], [true, false, false]);
   });
 
   test('hear that the ledger was corrected', async () => {

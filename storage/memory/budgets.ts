@@ -221,13 +221,11 @@ class MemoryBudgets implements CountedBudgets {
     const isOld = count === undefined || count.epoch < start;
     const used = isOld ? 0 : count.used;
     const epoch = Math.max(start, count?.epoch ?? 0);
-    const { threshold: toldThreshold, exhausted } = count?.told ?? nothingTold;
     return {
       used: shownUnits(used, unit),
       isExhausted: used >= wholeUnits(limit, unit),
       lastResetAt: epoch === 0 ? undefined : epoch,
-      isThresholdTold: threshold !== undefined && toldThreshold === thresholdMark(epoch, limit, threshold),
-      isExhaustedTold: exhausted === exhaustedMark(epoch, limit),
+      isThresholdReached: threshold !== undefined && used >= wholeUnits(threshold, unit),
     };
   }
 
@@ -392,9 +390,8 @@ class MemoryBudgets implements CountedBudgets {
     for (const count of this.#crossed) {
       const { threshold, limit, unit } = count.budget as Budget;
       if (threshold !== undefined && count.used >= wholeUnits(threshold, unit))
-        this.#tell(count, 'threshold', thresholdMark(count.epoch, limit, threshold));
-      if (count.used >= wholeUnits(limit, unit))
-        this.#tell(count, 'exhausted', exhaustedMark(count.epoch, limit));
+        this.#tell(count, 'threshold', `${count.epoch}:${limit}:${threshold}`);
+      if (count.used >= wholeUnits(limit, unit)) this.#tell(count, 'exhausted', `${count.epoch}:${limit}`);
     }
     this.#crossed.clear();
   }
@@ -423,15 +420,6 @@ class MemoryBudgets implements CountedBudgets {
       ...(emails !== undefined && { emails }),
     });
   }
-}
-
-/** Which period, limit and threshold a crossing is about. */
-function thresholdMark(epoch: number, limit: number, threshold: number): string {
-  return `${epoch}:${limit}:${threshold}`;
-}
-
-function exhaustedMark(epoch: number, limit: number): string {
-  return `${epoch}:${limit}`;
 }
 
 const none: readonly never[] = [];

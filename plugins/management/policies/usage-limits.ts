@@ -71,7 +71,7 @@ const GroupUsage = Type.Object({
   status: Type.Union([Type.Literal('active'), Type.Literal('exhausted')]),
   is_threshold_alerts_sent: Type.Boolean({
     description:
-      'The present `alert_threshold` was reached in this period: it is in the log, and told to those whom `alerts` of the configuration names. Another limit, threshold or period, and a reset, arm it again.',
+      'The present `alert_threshold` is reached in this period, of which those hear within a second whom `alerts` of the configuration names. Another limit, threshold or period, and a reset, arm it again.',
   }),
   is_exhausted_alerts_sent: Type.Boolean({ description: 'The same of `credit_limit`.' }),
 });
@@ -146,8 +146,8 @@ function usageByGroup(record: StoredRecord<'usage_limit_policy'>, budgets: Budge
     found[valueKey] = {
       current_usage: usage.used,
       status: usage.isExhausted ? 'exhausted' : 'active',
-      is_threshold_alerts_sent: usage.isThresholdTold,
-      is_exhausted_alerts_sent: usage.isExhaustedTold,
+      is_threshold_alerts_sent: usage.isThresholdReached,
+      is_exhausted_alerts_sent: usage.isExhausted,
     };
   }
   return found;

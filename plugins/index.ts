@@ -5,6 +5,7 @@ import provider from './provider/index.ts';
 import addPrefix from './add-prefix/index.ts';
 import auth from './auth/index.ts';
 import cache from './cache/index.ts';
+import guardrails from './guardrails/index.ts';
 import inlineImage from './inline-image/index.ts';
 import logger from './logger/index.ts';
 import management from './management/index.ts';
@@ -21,6 +22,7 @@ export const builtInPlugins: readonly AnyPlugin[] = [
   rateLimit,
   policies,
   inlineImage,
+  guardrails,
   cache,
   storedResponses,
   provider,

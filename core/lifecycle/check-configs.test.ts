@@ -48,7 +48,7 @@ describe('checkConfigs', () => {
       [
         'main.yaml:11:19',
         'main.yaml:12:35',
-        'main.yaml:12:57',
+        'main.yaml:12:58',
         'main.yaml:13:10',
         'main.yaml:8:20',
         'main.yaml:8:59',

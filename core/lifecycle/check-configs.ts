@@ -7,6 +7,7 @@ import { type ConfigIssue, placeText } from '../routing/plan/config-issue.ts';
 import { providerLookup } from '../routing/plan/config-names.ts';
 import { FileNames } from './file-names.ts';
 import { problemAt } from './problem-at.ts';
+import type { Checks } from '../pipeline/check.ts';
 import type { RouteConfigInput } from '../organisation/route-config.ts';
 
 /** What configs are checked in. */
@@ -16,13 +17,15 @@ export interface ConfigsCheck {
   readonly source: ConfigSource;
   /** The rows of the provider table. */
   readonly providerNames: Iterable<string>;
+  /** The checks of guardrails; undefined: no guardrail is accepted. */
+  readonly guards?: Checks | undefined;
 }
 
 /**
  * Compiles every config of the configuration; what is wrong with one, or has no effect in it, at its place in the file.
  * Names that the file does not have are notes where there is a store that may have them.
  */
-export function checkConfigs({ config, source, providerNames }: ConfigsCheck): Problem[] {
+export function checkConfigs({ config, source, providerNames, guards }: ConfigsCheck): Problem[] {
   const configs = new Map(Object.entries(config.configs));
   const knowsProvider = providerLookup({
     builtIn: providerNames,
@@ -32,7 +35,13 @@ export function checkConfigs({ config, source, providerNames }: ConfigsCheck): P
   const prefixes = config.server === undefined ? [] : servicePrefixes(config.server);
   return [...configs].flatMap(([slug, input]) => {
     const saved = new FileNames(config, knowsProvider);
-    const setup = { configs, saved, knowsProvider: saved.knowsProvider, servicePrefixes: prefixes };
+    const setup = {
+      configs,
+      saved,
+      knowsProvider: saved.knowsProvider,
+      servicePrefixes: prefixes,
+      checks: guards,
+    };
     const result = compileConfig(input, { id: slug, slug, ...setup });
     const problems = (issues: readonly ConfigIssue[]): Problem[] =>
       issues

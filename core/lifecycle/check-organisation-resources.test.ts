@@ -12,6 +12,7 @@ const providerRows = new Map<string, ProviderRow>([
 const guards = {
   ids: ['addPrefix'],
   issues: (id: string) => (id === 'addPrefix' ? [] : undefined),
+  definition: () => undefined,
 };
 
 /** What is wrong with `organisation`, which begins on line 6 below its workspace and its key. */
@@ -96,22 +97,6 @@ describe('records of the file: usage limits are taken', () => {
   for (const [name, lines] of rows) test(name, async () => assert.deepEqual(await found(lines, 'none:'), []));
 });
 
-describe('records of the file: what does not act yet is taken with a warning', () => {
-  const rows: readonly (readonly [string, readonly string[], RegExp])[] = [
-    [
-      'a guardrail',
-      ['  guardrails: [{ slug: g, name: G, checks: [{ id: addPrefix }], actions: {} }]'],
-      /^main\.yaml:7:\d+: warning: Guardrails are stored and not enforced yet/,
-    ],
-  ];
-  for (const [name, lines, expected] of rows)
-    test(name, async () => {
-      const problems = await found(lines, 'none:');
-      assert.equal(problems.length, 1, problems.join('\n'));
-      assert.match(problems[0] ?? '', expected);
-    });
-});
-
 describe('records of the file: what is wrong, at its place and with the remedy', () => {
   const rows: readonly (readonly [string, readonly string[], RegExp])[] = [
     [
@@ -193,7 +178,7 @@ describe('records of the file: what is wrong, at its place and with the remedy',
     [
       'an unknown check',
       ['  guardrails: [{ slug: g, name: G, checks: [{ id: addPrefx }], actions: {} }]'],
-      /"id": is "addPrefx", and no guard plugin of this gateway does that; did you mean "addPrefix"/,
+      /"id": is "addPrefx", and this gateway has no such check; did you mean "addPrefix"/,
     ],
     [
       'an unknown rule',

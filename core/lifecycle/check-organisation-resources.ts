@@ -1,5 +1,6 @@
 import { accessTo } from '../access/integration-access.ts';
-import { checkIssues, type Guards } from '../organisation/guardrails.ts';
+import { checkIssues } from '../organisation/guardrails.ts';
+import type { Checks } from '../pipeline/check.ts';
 import type { LimitIssue } from '../organisation/limits.ts';
 import {
   changedUsage,
@@ -33,7 +34,7 @@ import { mappableFields } from '../organisation/integrations.ts';
 
 /** What the records of `organisation` are checked in. */
 interface OrganisationResourcesCheck extends ConfigsCheck {
-  readonly guards: Guards;
+  readonly guards: Checks;
   /** Absent: what integrations say of their providers is not checked. */
   readonly providerRows?: ReadonlyMap<string, ProviderRow>;
 }
@@ -82,7 +83,6 @@ class ResourceProblems {
       this.#envelope('guardrail', one, pointer);
       const issues = checkIssues(one.checks, this.#check.guards);
       this.#problems.refuseAll(issues, pointer);
-      if (issues.length === 0) this.#problems.warnInactive(pointer, 'guardrails');
     });
     rates.forEach((one, index) => {
       const pointer = `/organisation/rate_limit_policies/${index}`;
@@ -261,6 +261,7 @@ class ResourceProblems {
       saved: names,
       knowsProvider: names.knowsProvider,
       servicePrefixes: server === undefined ? [] : servicePrefixes(server),
+      checks: this.#check.guards,
     });
     for (const issue of result.ok ? [] : result.issues)
       if (issue.within === undefined)

@@ -1,12 +1,15 @@
 import type { GatewayConfig } from '../config/schema.ts';
 import type { LeafProvider } from '../routing/plan/plan-node.ts';
 import { unknownConfig } from '../routing/plan/compile-config.ts';
-import type {
-  KnowsProvider,
-  SavedConfig,
-  SavedConfigs,
-  SavedProviders,
+import {
+  type GuardrailRecord,
+  type KnowsProvider,
+  type SavedConfig,
+  type SavedConfigs,
+  type SavedProviders,
+  unknownGuardrail,
 } from '../routing/plan/config-names.ts';
+import { actionsOf, checksOf, type GuardrailParameters } from '../organisation/guardrails.ts';
 
 /** What of a configuration has names that its configs, keys and policies can use. */
 export type NamingConfig = Pick<GatewayConfig, 'configs'> &
@@ -60,6 +63,7 @@ export class FileNames implements SavedConfigs, SavedProviders {
   readonly #mayBeStored: boolean;
   readonly #providers: readonly string[];
   readonly #configs: readonly SavedConfig[];
+  readonly #guardrails: readonly GuardrailRecord[];
 
   /** `workspace` is a slug; undefined means every workspace. */
   constructor(config: NamingConfig, knowsProvider: KnowsProvider, workspace?: string) {
@@ -74,6 +78,14 @@ export class FileNames implements SavedConfigs, SavedProviders {
     this.#configs = (config.organisation?.configs ?? [])
       .filter(isSeen)
       .map(({ slug, config: input }) => ({ slug, input }));
+    this.#guardrails = (config.organisation?.guardrails ?? []).filter(isSeen).map((block) => ({
+      slug: block.slug,
+      version: 1,
+      data: {
+        checks: checksOf(block.checks, (parameters) => parameters as GuardrailParameters),
+        actions: actionsOf(block.actions),
+      },
+    }));
   }
 
   find(name: string): SavedConfig | undefined {
@@ -84,6 +96,16 @@ export class FileNames implements SavedConfigs, SavedProviders {
 
   slugs(): Iterable<string> {
     return this.#configs.map(({ slug }) => slug);
+  }
+
+  findGuardrail(name: string): GuardrailRecord | string {
+    const own = this.#guardrails.find(({ slug }) => slug === name);
+    if (own !== undefined) return own;
+    const problem = unknownGuardrail(
+      name,
+      this.#guardrails.map(({ slug }) => slug),
+    );
+    return this.#mayBeStored ? this.#stored(problem) : problem;
   }
 
   hasProvider(name: string): boolean {

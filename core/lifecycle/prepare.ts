@@ -15,7 +15,8 @@ import { problemAt, suggestion } from './problem-at.ts';
 import { Type } from 'typebox';
 import { compileSchema } from '../config/ajv.ts';
 import type { AnyPlugin } from '../pipeline/plugin.ts';
-import type { CheckIssue, Guards } from '../organisation/guardrails.ts';
+import type { CheckIssue } from '../organisation/guardrails.ts';
+import type { AnyCheck, Checks } from '../pipeline/check.ts';
 import { existsSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { frameWithin } from './plugin-errors.ts';
@@ -157,20 +158,26 @@ function defaultExport(exports: Readonly<Record<string, unknown>>): unknown {
 const mostExplained = 20;
 const withoutOptions = Type.Object({}, { additionalProperties: false });
 
-/** The checks that these plugins do: those that are guardrails. */
-export function guardsOf(plugins: Iterable<AnyPlugin>): Guards {
-  const byId = new Map<string, AnyPlugin>();
+/** The checks of these plugins: those that they offer, and the guardrails among them, which run only in a pipeline. */
+export function guardsOf(plugins: Iterable<AnyPlugin>): Checks {
+  const plugged = new Map<string, AnyPlugin>();
+  const offered = new Map<string, AnyCheck>();
   for (const plugin of plugins) {
+    for (const check of plugin.offers ?? [])
+      for (const id of [check.id, ...(check.aliases ?? [])]) offered.set(id, check);
     if (plugin.capabilities?.guardrail !== true) continue;
-    for (const id of [plugin.name, ...(plugin.checks ?? [])]) byId.set(id, plugin);
+    for (const id of [plugin.name, ...(plugin.checks ?? [])]) plugged.set(id, plugin);
   }
   return {
-    ids: [...byId.keys()].sort(),
+    ids: [...new Set([...plugged.keys(), ...offered.keys()])].sort(),
+    definition: (id) => offered.get(id),
     issues(id, parameters): readonly CheckIssue[] | undefined {
-      const plugin = byId.get(id);
-      if (plugin === undefined) return undefined;
-      const check = compileSchema(plugin.schema ?? withoutOptions, { all: true, most: mostExplained });
-      return check(parameters).map(({ path, message }) => ({ path, message }));
+      const check = offered.get(id);
+      const schema = check?.schema ?? plugged.get(id)?.schema;
+      if (schema === undefined && !plugged.has(id)) return undefined;
+      const validate = compileSchema(schema ?? withoutOptions, { all: true, most: mostExplained });
+      const issues = validate(parameters).map(({ path, message }) => ({ path, message }));
+      return issues.length > 0 || check?.check === undefined ? issues : check.check(parameters);
     },
   };
 }
@@ -310,12 +317,13 @@ async function examine(input: CheckInput): Promise<Examined> {
   const isComplete = parts.every(
     ({ pipeline }) => pipeline.plugins.length === pipeline.config.plugins.length,
   );
+  const guards = guardsOf(input.builtIns.values());
   const problems = arrangeProblems(
     [
-      ...checkConfigs(input),
+      ...checkConfigs({ ...input, guards }),
       ...checkConfigUses(input),
       ...checkOrganisation(input),
-      ...checkOrganisationResources({ ...input, guards: guardsOf(input.builtIns.values()) }),
+      ...checkOrganisationResources({ ...input, guards }),
       ...parts.flatMap((part) => part.problems),
       ...checkPipelines(input.config.pipelines, locate),
       ...(isComplete

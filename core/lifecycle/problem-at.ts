@@ -1,7 +1,6 @@
 import type { ConfigSource, Place } from '../config/config-source.ts';
 import type { Problem } from '../config/problem.ts';
 import { didYouMean, quoted } from '../base/did-you-mean.ts';
-import { notEnforced } from '../organisation/not-enforced.ts';
 
 type Issues = readonly { readonly path: string; readonly message: string }[];
 
@@ -40,12 +39,6 @@ export class OwnedProblems {
   /** For what has no effect as it stands. */
   warn(pointer: string, message: string): void {
     this.#add(pointer, message, 'warning');
-  }
-
-  /** Warns of what is kept and does not act yet. */
-  warnInactive(pointer: string, feature: keyof typeof notEnforced): void {
-    const field = pointer.slice(pointer.lastIndexOf('/') + 1);
-    this.warn(pointer, `${/^\d+$/.test(field) ? '' : `${quoted(field)}: `}${notEnforced[feature]}`);
   }
 
   /** For what cannot be checked here. */

@@ -92,7 +92,7 @@ test('uninstalling takes both guards away', () => {
 const main = (lifecycle: string, plugin: string, bundles: string): string => `
   import { PluginBundler } from '${lifecycle}/plugin-bundler.ts';
   import { installProcessGuards } from '${lifecycle}/process-guards.ts';
-  import { loadPlugin } from '${lifecycle}/load-plugin.ts';
+  import { loadPlugin } from '${lifecycle}/prepare.ts';
   import { recordingServices, realClock } from '${lifecycle}/recording-services.test-support.ts';
   const { services, lines } = recordingServices();
   const bundler = new PluginBundler({ folder: ${JSON.stringify(bundles)}, clock: realClock, log: services.log });

@@ -18,7 +18,20 @@ export const Check = Type.Object(
     parameters: Type.Optional(
       Type.Record(Type.String(), Type.Unknown(), {
         examples: [{ params: { blockedKeys: ['logit_bias'] } }],
-        description: 'The options of the guard plugin.',
+        description: 'Parameters of the check.',
+      }),
+    ),
+    on_error: Type.Optional(
+      Type.Union([Type.Literal('pass'), Type.Literal('fail')], {
+        description:
+          'What a check counts as that could not judge: it broke, or was out of time. Default: `fail` where the guardrail denies, else `pass`. The log says `errored` either way.',
+      }),
+    ),
+    timeout_ms: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 120_000,
+        description: 'Longest time of one judgement, in milliseconds. Default: that of the check.',
       }),
     ),
   },
@@ -46,6 +59,12 @@ export const Actions = Type.Object(
     deny: Type.Optional(Type.Boolean({ default: false, description: 'Refuse what does not pass.' })),
     async: Type.Optional(Type.Boolean({ default: false, description: 'Let the request pass meanwhile.' })),
     sequential: Type.Optional(Type.Boolean({ default: false, description: 'One check after the other.' })),
+    stream: Type.Optional(
+      Type.Union([Type.Literal('hold'), Type.Literal('window'), Type.Literal('observe')], {
+        description:
+          'How a streamed answer is judged. `hold`: it waits until the whole of it is judged. `window`: it leaves as far as it is judged, held back by the longest finding; only for checks whose findings have a greatest length. `observe`: it leaves at once, is judged at its end, and cannot be denied. Default: `hold` where the guardrail denies or changes, else `observe`.',
+      }),
+    ),
     on_success: Type.Optional(Feedback(5)),
     on_fail: Type.Optional(Feedback(-5)),
   },
@@ -59,7 +78,8 @@ export const guardrailFields = {
   actions: Actions,
 };
 
-type Parameters = GuardrailData['checks'][number]['parameters'];
+/** Parameters of one check, as records hold them. */
+export type GuardrailParameters = GuardrailData['checks'][number]['parameters'];
 
 /** Checks of the member `checks` that do not exist, or whose parameters do not fit. */
 export function checkIssues(given: readonly Static<typeof Check>[], guards: Guards): readonly LimitIssue[] {
@@ -73,14 +93,19 @@ export function checkIssues(given: readonly Static<typeof Check>[], guards: Guar
 /** The checks as they are stored; `plain` makes parameters into what records hold. */
 export function checksOf(
   given: readonly Static<typeof Check>[],
-  plain: (parameters: Readonly<Record<string, unknown>>, index: number) => Parameters,
+  plain: (parameters: Readonly<Record<string, unknown>>, index: number) => GuardrailParameters,
 ): GuardrailData['checks'] {
-  return given.map(({ id, name = id, is_enabled: isEnabled = true, parameters = {} }, index) => ({
-    id,
-    name,
-    isEnabled,
-    parameters: plain(parameters, index),
-  }));
+  return given.map((check, index) => {
+    const { id, name = id, is_enabled: isEnabled = true, parameters = {} } = check;
+    return {
+      id,
+      name,
+      isEnabled,
+      parameters: plain(parameters, index),
+      ...(check.on_error !== undefined && { onError: check.on_error }),
+      ...(check.timeout_ms !== undefined && { timeoutMs: check.timeout_ms }),
+    };
+  });
 }
 
 /** The actions as they are stored, with what was left out. */
@@ -90,6 +115,7 @@ export function actionsOf(given: Static<typeof Actions>): GuardrailData['actions
     deny,
     async,
     sequential,
+    ...(given.stream !== undefined && { stream: given.stream }),
     on_success: feedbackOf(given.on_success, 5),
     on_fail: feedbackOf(given.on_fail, -5),
   };
@@ -103,8 +129,8 @@ function feedbackOf(given: Static<typeof Actions>['on_fail'], usual: number) {
 function unknownCheck(id: string, known: readonly string[]): string {
   const shown = JSON.stringify(id.slice(0, 64));
   const near = didYouMean(id.slice(0, 64), known);
-  const hint = near === undefined ? '.' : `; did you mean "${near}"?`;
-  return `is ${shown}, and no guard plugin of this gateway does that${hint} Known: ${known.join(', ')}`;
+  const hint = near === undefined ? `. Known: ${known.join(', ')}` : `; did you mean "${near}"?`;
+  return `is ${shown}, and this gateway has no such check${hint}`;
 }
 
 /** Something wrong with the parameters of a check. */

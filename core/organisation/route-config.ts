@@ -227,16 +227,18 @@ const name = (description: string) =>
   Type.Optional(Type.String({ minLength: 1, maxLength: 255, description }));
 
 const notServed = (what: string) => `${what}. Not served yet: a config with it is refused.`;
-const hooks = (when: string) =>
-  Type.Optional(
-    Type.Array(anyObject('A hook.'), { maxItems: 100, description: notServed(`Checks ${when}`) }),
-  );
 const guardrails = (what: string) =>
   Type.Optional(
-    Type.Array(Type.Union([Type.String({ minLength: 1 }), anyObject('A guardrail with its checks.')]), {
-      maxItems: 100,
-      description: notServed(what),
-    }),
+    Type.Array(
+      Type.Union([
+        Type.String({ minLength: 1, maxLength: 255 }),
+        anyObject('A guardrail with its checks: { "default.contains": { … }, "deny": true }.'),
+      ]),
+      {
+        maxItems: 100,
+        description: `${what}: slugs of stored guardrails, or guardrails that are written out. Needs the plugin \`guardrails\` in the pipeline.`,
+      },
+    ),
   );
 
 const ownProperties = {
@@ -313,8 +315,8 @@ const ownProperties = {
       description: 'Azure deployments; one of them, or the one with `is_default`, is used.',
     }),
   ),
-  before_request_hooks: hooks('before a request'),
-  after_request_hooks: hooks('after a request'),
+  before_request_hooks: guardrails('Guardrails and mutators of requests, which run first'),
+  after_request_hooks: guardrails('Guardrails and mutators of answers, which run first'),
   input_guardrails: guardrails('Guardrails of requests'),
   output_guardrails: guardrails('Guardrails of answers'),
   input_mutators: guardrails('Changes of requests'),

@@ -113,3 +113,44 @@ export function decodedSource(source: StreamSource, coding: Coding): StreamSourc
     },
   };
 }
+
+/** Bytes of a replayed stream that are handed on at once. */
+const replayedBytes = 16_384;
+
+/** Bytes as a stream, at the pace of its reader. */
+export class ReplayedStream implements StreamSource {
+  private readonly bytes: Buffer;
+  private target: StreamTarget | undefined;
+  private sent = 0;
+  private flowing = false;
+
+  constructor(bytes: Buffer) {
+    this.bytes = bytes;
+  }
+
+  pipe(target: StreamTarget): void {
+    this.target = target;
+    this.resume();
+  }
+
+  resume(): void {
+    // A target may ask for more while it is being given some.
+    if (this.flowing) return;
+    this.flowing = true;
+    let room = true;
+    while (room && this.target !== undefined && this.sent < this.bytes.length) {
+      const piece = this.bytes.subarray(this.sent, this.sent + replayedBytes);
+      this.sent += piece.length;
+      room = this.target.data(piece);
+    }
+    this.flowing = false;
+    if (this.target === undefined || this.sent < this.bytes.length) return;
+    const { target } = this;
+    this.target = undefined;
+    target.end();
+  }
+
+  cancel(): void {
+    this.target = undefined;
+  }
+}

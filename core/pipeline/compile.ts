@@ -314,6 +314,8 @@ export interface CompiledPipeline {
   readonly admit: readonly Step<'admit'>[];
   readonly request: readonly RequestStep[];
   readonly attempt: readonly AttemptStep[];
+  /** It has the plugin that runs the guardrails of configs, headers and defaults. */
+  readonly runsGuardrails: boolean;
   /** In reverse file order. */
   readonly attempted: readonly Step<'attempted'>[];
   /** In reverse file order, as are the taps. */
@@ -325,6 +327,9 @@ export interface CompiledPipeline {
   /** How many bytes of an answer to keep for `settled`. */
   readonly keepsResponseBytes: number;
 }
+
+/** Name of the plugin that runs guardrails. */
+const guardrailsPlugin = 'guardrails';
 
 /** Lays out the phases of one pipeline. Called once per generation; without `features`, nothing is switched off. */
 export function compilePipeline(
@@ -346,6 +351,7 @@ export function compilePipeline(
       identifies: step.instance.definition.capabilities?.provides?.includes('key') === true,
     })),
     attempt: stepsOf(instances, 'attempt').map((step) => withBodyNeed(step)),
+    runsGuardrails: placed.some(({ name }) => name === guardrailsPlugin),
     attempted: stepsOf(instances, 'attempted').reverse(),
     response: stepsOf(instances, 'response').reverse(),
     taps: backwards.flatMap(({ instance, index }) => tapOf(instance, index)),

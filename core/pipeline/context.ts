@@ -4,6 +4,7 @@ import type { AnswerText, Conversation, Dialect } from '../dialects/dialect.ts';
 import type { Endpoint, EndpointId } from '../dialects/endpoint.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { CacheSettings } from '../ports/cache.ts';
+import type { GuardrailSpecs } from '../ports/guardrails.ts';
 import type { HeaderList } from '../ports/header-list.ts';
 import type { Price } from '../ports/prices.ts';
 import type { Readable } from 'node:stream';
@@ -199,6 +200,8 @@ export interface AttemptView {
   readonly clientHeaders: HeaderList;
   /** What the config that was used says about caching; undefined when it says nothing. */
   readonly cache: CacheSettings | undefined;
+  /** What judges the request and its answer, by config, headers and defaults; undefined for nothing. */
+  readonly guardrails: GuardrailSpecs | undefined;
   /**
    * Whether the target is asked in another wire than the client's when it is asked for this operation; false also where
    * it has no such operation.

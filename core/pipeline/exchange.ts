@@ -25,6 +25,7 @@ import type { ClientUpgrade } from '../connection/upgrade.ts';
 import type { HeaderList } from '../ports/header-list.ts';
 import type { HeaderName, HeaderNames } from '../base/header-names.ts';
 import type { LimitReservation } from '../ports/counters.ts';
+import type { GuardrailSpecs } from '../ports/guardrails.ts';
 import type { CompiledPipeline } from './compile.ts';
 import type { DecisionTrace } from './decision-trace.ts';
 import type { LearnedUsage } from './estimated-usage.ts';
@@ -136,6 +137,8 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
   release: (() => void) | undefined;
   /** Those of the gateway's own headers that ask for guardrails; undefined for none. */
   guardrailHeaders: HeaderName[] | undefined;
+  /** What the request itself asks to be judged by; set when it is routed. */
+  guardrails: GuardrailSpecs | undefined;
   /** The gateway's own headers of this request: few, and asked for many times. */
   private readonly serviceHeaders: HeaderName[] = [];
   /** Keys and values in turn: a handful of slots is found faster by looking than by hashing. */

@@ -110,9 +110,9 @@ export interface Verdict {
   readonly hook: 'request' | 'attempt' | 'attempted' | 'response' | 'stream';
   /**
    * `passed`, `changed` and `skipped` are what the plugin itself says; `unknown`: it ended and said nothing; `refused`:
-   * it threw a refusal; `failed`: something else; `unfinished`: it had not ended when the request did.
+   * it threw a refusal; `flagged`: a check failed and the guardrail denies nothing; `failed`: it broke; `unfinished`: it had not ended when the request did.
    */
-  verdict: 'passed' | 'changed' | 'skipped' | 'unknown' | 'refused' | 'failed' | 'unfinished';
+  verdict: 'passed' | 'changed' | 'skipped' | 'flagged' | 'unknown' | 'refused' | 'failed' | 'unfinished';
   /** Milliseconds. */
   ms: number;
 }

@@ -14,7 +14,6 @@ import type { Embeddings, VectorIndex } from '../ports/vector-index.ts';
 import type { LogExports } from '../ports/exports.ts';
 import type { GuardedFetch } from '../ports/transport.ts';
 import type { Directory } from '../ports/directory.ts';
-import type { Guards } from '../organisation/guardrails.ts';
 import type { McpClients } from '../ports/mcp.ts';
 import type { Journal } from '../ports/journal.ts';
 import type { Log } from '../ports/log.ts';
@@ -27,6 +26,7 @@ import type { Tokens } from '../ports/token-verifier.ts';
 import type { Dialect } from '../dialects/dialect.ts';
 import type { DialectName } from '../dialects/endpoint.ts';
 import type { Answer } from './answer.ts';
+import type { AnyCheck, Checks } from './check.ts';
 import type {
   AttemptContext,
   HookResult,
@@ -49,6 +49,7 @@ export { defineMediaRoute, defineRoute } from './define-route.ts';
 export type { Answer } from './answer.ts';
 export type { AnswerText } from '../dialects/dialect.ts';
 export type { StreamEvent } from '../dialects/stream-event.ts';
+export * from './check.ts';
 export type * from './context.ts';
 
 /** What a plugin reads and changes of requests and answers. */
@@ -118,8 +119,8 @@ export interface Scope {
   readonly exports: LogExports | undefined;
   /** What the operator has switched off. */
   readonly features: Features;
-  /** What checks of stored guardrails can be. */
-  readonly guards: Guards;
+  /** What checks of guardrails can be. */
+  readonly guards: Checks;
   /** The wire formats that clients speak, by name. */
   readonly dialects: ReadonlyMap<DialectName, Dialect>;
   readonly router: Router;
@@ -196,6 +197,8 @@ export interface PluginDefinition<S extends TSchema = TSchema> {
   readonly schema?: S;
   /** Of a guardrail: ids by which checks of stored guardrails name it, beside its own name. */
   readonly checks?: readonly string[];
+  /** Checks that guardrails can be made of, once the gateway has this plugin built in. */
+  readonly offers?: readonly AnyCheck[];
   readonly capabilities?: Capabilities;
   /**
    * Mistakes in options that a schema cannot find: an expression that does not compile, an option that another one needs. Called with

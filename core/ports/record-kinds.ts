@@ -132,6 +132,10 @@ export interface GuardrailData {
     readonly name: string;
     readonly isEnabled: boolean;
     readonly parameters: JsonObject;
+    /** Absent: `fail` where the guardrail denies, else `pass`. */
+    readonly onError?: 'pass' | 'fail';
+    /** Milliseconds; absent: that of the check. */
+    readonly timeoutMs?: number;
   }[];
   readonly actions: JsonObject;
 }

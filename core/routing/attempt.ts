@@ -20,7 +20,7 @@ import {
   sentBody,
   type AttemptParts,
 } from './upstream-request.ts';
-import { CurrentAttempt, runAttemptHooks } from './current-attempt.ts';
+import { CurrentAttempt, type EarlyAnswer, runAttemptHooks } from './current-attempt.ts';
 import { noteCall } from './note-call.ts';
 import { type Sending, sendRequest } from './upstream-answer.ts';
 import { translatedAnswer, type Translation } from './translation.ts';
@@ -65,6 +65,7 @@ function throughHooks(parts: AttemptParts, setup: AttemptSetup): Promise<Answer>
   const { exchange, options, params } = parts;
   const { body, pipeline, facts } = exchange;
   const hooked = pipeline.attempt.length + pipeline.attempted.length > 0;
+  if (!pipeline.runsGuardrails) requireNoGuardrails(parts);
   const sent = hooked || params !== undefined ? new ChangedBody(body) : undefined;
   exchange.sent = sent;
   if (params !== undefined && sent !== undefined && body.loaded) applyParams(params, exchange, sent);
@@ -77,13 +78,33 @@ function throughHooks(parts: AttemptParts, setup: AttemptSetup): Promise<Answer>
   if (models?.isRestricted === true) allowedModel(parts, models);
   exchange.attempt = new CurrentAttempt(parts, sent, setup.wires);
   const hooks = runAttemptHooks(exchange, setup.runtime, 0);
-  const goOn = (early: Answer | undefined): Promise<Answer> => {
+  const goOn = (early: EarlyAnswer | undefined): Promise<Answer> => {
     if (early === undefined) return ask(parts, setup);
     // The provider was not asked.
     facts.attempts--;
-    return Promise.resolve(early);
+    return Promise.resolve(shownEarly(exchange, early, setup.runtime));
   };
   return isPromise(hooks) ? hooks.then(goOn) : goOn(hooks);
+}
+
+/** Throws `not_supported` for guardrails that would not run. */
+function requireNoGuardrails({ exchange, guardrails }: AttemptParts): void {
+  if (guardrails === undefined && exchange.guardrails === undefined) return;
+  throw new GatewayError(
+    'not_supported',
+    `This request asks for guardrails, and the pipeline "${exchange.pipeline.name}" runs none. Add the plugin "guardrails" to it, before "provider".`,
+    { param: 'guardrails' },
+  );
+}
+
+/** An answer in place of the provider's passes the `attempted` hooks of the plugins before the one that gave it. */
+function shownEarly(
+  exchange: Exchange,
+  { answer, index }: EarlyAnswer,
+  runtime: HookRuntime,
+): MaybePromise<Answer> {
+  const from = exchange.pipeline.attempted.findIndex((step) => step.index < index);
+  return from < 0 ? answer : runAttemptedHooks(exchange, answer, runtime, from);
 }
 
 function ask(parts: AttemptParts, setup: AttemptSetup): Promise<Answer> {
@@ -269,11 +290,11 @@ function refused(answer: Answer, error: unknown): never {
  * `model_not_allowed`.
  */
 function forItsModel(parts: AttemptParts, models: TargetModels): AttemptParts {
-  const { exchange, options, keyPrefix, params, cache, judged } = parts;
+  const { exchange } = parts;
   const model = models.isRestricted ? allowedModel(parts, models) : askedModel(exchange);
   exchange.facts.pricedBy = models.pricesOf(model ?? '');
   const target = model === undefined ? undefined : models.targetOf(model, parts.target);
-  return target === undefined ? parts : { exchange, target, options, keyPrefix, params, cache, judged };
+  return target === undefined ? parts : { ...parts, target };
 }
 
 /**

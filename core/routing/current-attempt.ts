@@ -7,6 +7,7 @@ import type { AttemptStep } from '../pipeline/compile.ts';
 import type { AttemptBody, AttemptView, MaybePromise } from '../pipeline/context.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import type { CacheSettings } from '../ports/cache.ts';
+import type { GuardrailSpecs } from '../ports/guardrails.ts';
 import type { HeaderList } from '../ports/header-list.ts';
 import type { Target, AttemptOptions } from '../pipeline/router.ts';
 import {
@@ -18,6 +19,7 @@ import {
   type AttemptParts,
 } from './upstream-request.ts';
 import { tellingHeaders } from './forward-headers.ts';
+import { joinedGuardrails } from './request-guardrails.ts';
 import { targetIdentity } from './credentials.ts';
 
 /** What attempt hooks see of the attempt at one target. */
@@ -28,6 +30,7 @@ export class CurrentAttempt implements AttemptView {
   readonly model: string;
   readonly body: AttemptBody;
   readonly cache: CacheSettings | undefined;
+  readonly guardrails: GuardrailSpecs | undefined;
   // Private, so that no plugin gets at the credential of the target.
   readonly #exchange: Exchange;
   readonly #target: Target;
@@ -38,7 +41,7 @@ export class CurrentAttempt implements AttemptView {
 
   /** `body` is what this attempt sends, which hooks may change. */
   constructor(
-    { exchange, target, keyPrefix, cache, options }: AttemptParts,
+    { exchange, target, keyPrefix, cache, guardrails, options }: AttemptParts,
     body: AttemptBody,
     wires: ProviderDialects,
   ) {
@@ -48,6 +51,7 @@ export class CurrentAttempt implements AttemptView {
     this.model = exchange.facts.modelRequested;
     this.body = body;
     this.cache = cache;
+    this.guardrails = joinedGuardrails(exchange.guardrails, guardrails);
     this.#exchange = exchange;
     this.#target = target;
     this.#keyPrefix = keyPrefix;
@@ -99,20 +103,30 @@ export class CurrentAttempt implements AttemptView {
   }
 }
 
+/** An answer that the hook of a plugin gave in place of the provider. */
+export interface EarlyAnswer {
+  readonly answer: Answer;
+  /** Position of the plugin. */
+  readonly index: number;
+}
+
 /** From the `from`-th hook on, until one answers. A promise only when a hook returns one, or a body has to come. */
 export function runAttemptHooks(
   exchange: Exchange,
   runtime: HookRuntime,
   from: number,
-): MaybePromise<Answer | undefined> {
+): MaybePromise<EarlyAnswer | undefined> {
   const steps = exchange.pipeline.attempt;
   for (let i = from; i < steps.length; i++) {
     const step = steps[i] as AttemptStep;
     const loading = loadBody(exchange, step.loadsBody);
     if (loading !== undefined) return loading.then(() => runAttemptHooks(exchange, runtime, i));
     const answer = callStep(step, exchange, runtime, () => step.run(exchange));
-    if (isPromise(answer)) return answer.then((came) => came ?? runAttemptHooks(exchange, runtime, i + 1));
-    if (answer !== undefined) return answer;
+    if (isPromise(answer))
+      return answer.then((came) =>
+        came === undefined ? runAttemptHooks(exchange, runtime, i + 1) : { answer: came, index: step.index },
+      );
+    if (answer !== undefined) return { answer, index: step.index };
   }
   return undefined;
 }

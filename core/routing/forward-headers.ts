@@ -9,7 +9,6 @@ import {
   isHeaderName,
 } from '../base/header-names.ts';
 import type { ToldTrace } from '../base/trace-context.ts';
-import { notEnforced } from '../organisation/not-enforced.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 
@@ -34,10 +33,9 @@ const nothingSaid: RoutingHeaders = Object.freeze({
 
 /**
  * Reads `request-timeout`, `forward-headers` and `sensitive-headers` under the gateway's prefixes; an empty one says
- * nothing. Headers that ask for guardrails are refused. Throws `invalid_header` that names the header and what it must not hold.
+ * nothing. Throws `invalid_header` that names the header and what it must not hold.
  */
 export function readRoutingHeaders(exchange: Exchange): RoutingHeaders {
-  if (exchange.guardrailHeaders !== undefined) refuseGuardrails(exchange, exchange.guardrailHeaders);
   const timeout = exchange.service('request-timeout') || undefined;
   const forward = exchange.service('forward-headers') || undefined;
   const sensitive = exchange.service('sensitive-headers') || undefined;
@@ -48,15 +46,6 @@ export function readRoutingHeaders(exchange: Exchange): RoutingHeaders {
       forward === undefined ? noNames : readForwardHeaders(forward, exchange.knownNames.prefixes),
     sensitiveHeaders: sensitive === undefined ? noNames : readNames('sensitive-headers', sensitive),
   };
-}
-
-/** A check that would not run is never accepted. An empty value or list asks for none. */
-function refuseGuardrails(exchange: Exchange, asking: readonly HeaderName[]): void {
-  for (const { lower, service = lower } of asking) {
-    const value = exchange.header(lower)?.trim() ?? '';
-    if (value === '' || /^\[\s*\]$/.test(value)) continue;
-    throw invalid(service.slice(0, 64), `${notEnforced.guardrails} Or leave the header out.`);
-  }
 }
 
 function readTimeout(text: string): number {

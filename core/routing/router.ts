@@ -3,6 +3,7 @@ import type { Answer } from '../pipeline/answer.ts';
 import { type HookRuntime, isPromise } from '../pipeline/call-hook.ts';
 import type { MaybePromise, RequestContext } from '../pipeline/context.ts';
 import { Exchange } from '../pipeline/exchange.ts';
+import type { Checks } from '../pipeline/check.ts';
 import { callerKey } from '../pipeline/keys.ts';
 import type { Limiter } from '../ports/counters.ts';
 import type { CredentialFactory } from '../ports/credentials.ts';
@@ -36,6 +37,7 @@ import { StoredProviders } from './stored-providers.ts';
 import { compileTargets, type KnownProvider } from './targets.ts';
 import { directoryBehind, GatewayError } from '../errors/gateway-error.ts';
 import { readRoutingHeaders } from './forward-headers.ts';
+import { RequestGuardrails } from './request-guardrails.ts';
 
 /** By target, for the plugin's options with which it was tried last: nearly always there is one plugin. */
 const merged = new WeakMap<PlanLeaf, { readonly options: RouteOptions; readonly made: AttemptOptions }>();
@@ -176,6 +178,8 @@ interface RouterSetup {
   readonly secrets?: SecretBox | undefined;
   /** Reads the secrets that integrations refer to. Absent: those integrations cannot be used. */
   readonly secretManagers?: SecretManagers | undefined;
+  /** The checks of guardrails; absent: no guardrail is accepted. */
+  readonly checks?: Checks | undefined;
   /** Absent: large requests are translated beside others. */
   readonly largeTranslation?: LargeTranslation | undefined;
   /** A number of at least 0 and below 1. Default `Math.random`. */
@@ -192,6 +196,7 @@ class GenerationRouter implements Router {
   private readonly rules: TargetRules;
   private readonly catalogue: ModelCatalogue;
   private readonly configs: ConfigStore;
+  private readonly guardrails: RequestGuardrails;
   private readonly defaults: Defaults;
   private readonly run: PlanRunSetup;
   private readonly brought = new WeakMap<PlanLeaf, BroughtSettings>();
@@ -219,7 +224,9 @@ class GenerationRouter implements Router {
       knowsProvider,
       servicePrefixes: servicePrefixes(config.server),
       saved: setup.directory,
+      checks: setup.checks,
     });
+    this.guardrails = new RequestGuardrails(setup.checks, setup.directory);
     this.run = {
       ...{ config, wires, transport, runtime, prices, state, breakers, limiter, keyPrefix, clock },
       largeTranslation: setup.largeTranslation,
@@ -241,6 +248,7 @@ class GenerationRouter implements Router {
   answer(context: RequestContext, options: RouteOptions): MaybePromise<Answer> {
     const exchange = asExchange(context);
     if (exchange.trace !== undefined) exchange.trace.require(exchange);
+    exchange.guardrails = this.guardrails.of(exchange);
     if (asksForModels(exchange) && this.wantsAll(exchange, options))
       return this.catalogue.answer(exchange, this.openDefault(options.defaultProvider));
     const key = exchange.get(callerKey);
@@ -335,6 +343,7 @@ class GenerationRouter implements Router {
       keyPrefix: rules.keyPrefix,
       params: undefined,
       cache: undefined,
+      guardrails: undefined,
       judged: false,
     };
     if (!asksForModels(exchange)) return runAttempt(parts, run);

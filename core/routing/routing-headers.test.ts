@@ -37,20 +37,9 @@ const valid: readonly [header: string, value: string, read: Partial<RoutingHeade
   ['sensitive-headers', 'X-Secret, x-other', { sensitiveHeaders: ['x-secret', 'x-other'] }],
   ['sensitive-headers', 'Authorization', { sensitiveHeaders: ['authorization'] }],
   ['sensitive-headers', '', {}],
-  ['default-input-guardrails', '', {}],
-  ['default-output-guardrails', '[ ]', {}],
 ];
 
 const invalid: readonly [header: string, value: string, message: RegExp][] = [
-  [
-    'default-input-guardrails',
-    '[{"default.contains":{"words":["a"]},"deny":true}]',
-    /not enforced yet.*pipeline/,
-  ],
-  ['default-output-guardrails', 'guard_no-bias-abcdef', /leave the header out/],
-  ['input-guardrails', '["pii"]', /not enforced/],
-  ['before-request-hooks', '[{"id":"a"}]', /not enforced/],
-  ['output-mutators', '[{}]', /not enforced/],
   ['request-timeout', '0', /whole milliseconds, 1 to 86400000/],
   ['request-timeout', '86400001', /86400000/],
   ['request-timeout', '99999999999999999999', /whole milliseconds/],

@@ -21,6 +21,7 @@ import {
   type Translation,
 } from './translation.ts';
 import type { CacheSettings } from '../ports/cache.ts';
+import type { GuardrailSpecs } from '../ports/guardrails.ts';
 import type { ParamEdits } from './params/param-edits.ts';
 import type { ProviderDialect } from '../dialects/dialect.ts';
 import type { DialectName, EndpointId } from '../dialects/endpoint.ts';
@@ -313,6 +314,7 @@ export interface AttemptParts {
   /** What the config changes in the body. */
   readonly params: ParamEdits | undefined;
   readonly cache: CacheSettings | undefined;
+  readonly guardrails: GuardrailSpecs | undefined;
   /** Another attempt may follow: a stream counts as an answer only from its first event on. */
   readonly judged: boolean;
 }

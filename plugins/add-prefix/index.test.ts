@@ -305,3 +305,15 @@ test('add-prefix: options', () => {
   assert.match(optionErrors(addPrefix, { prefix: 'P', applyToRole: 'tool' }), /applyToRole/);
   assert.match(optionErrors(addPrefix, { prefix: 'P', role: 'user' }), /additional/);
 });
+
+test('add-prefix: as a check of guardrails', async () => {
+  const [check] = addPrefix.offers ?? [];
+  const judge = check!.create({ prefix: 'Be kind. ' }, testScope().scope);
+  const set: unknown[] = [];
+  const said = async (endpoint: string, json: unknown) =>
+    (await judge({ endpoint, json, set: (...change: unknown[]) => set.push(change) } as any)).verdict;
+  assert.equal(await said('chat.completions', { messages: [{ role: 'user', content: 'hi' }] }), 'passed');
+  assert.deepEqual(set, [[['messages', 0, 'content'], 'Be kind. hi']]);
+  assert.equal(await said('embeddings', { input: 'hi' }), 'skipped');
+  assert.equal(await said('chat.completions', undefined), 'skipped');
+});

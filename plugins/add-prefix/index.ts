@@ -1,4 +1,14 @@
-import { definePlugin, judged, type RequestContext, type Static, Type } from '../../core/pipeline/plugin.ts';
+import {
+  type CheckSubject,
+  defineCheck,
+  definePlugin,
+  judged,
+  passed,
+  type RequestContext,
+  skipped,
+  type Static,
+  Type,
+} from '../../core/pipeline/plugin.ts';
 import type { EndpointId } from '../../core/dialects/endpoint.ts';
 import type { JsonObject, JsonPath, JsonValue } from '../../core/pipeline/context.ts';
 
@@ -7,6 +17,13 @@ type Filled = Required<AddPrefixOptions>;
 type TextType = 'text' | 'input_text' | 'output_text';
 
 const edited: ReadonlySet<EndpointId> = new Set(['chat.completions', 'messages', 'responses', 'completions']);
+
+/** What the prefix is put into: the body of a request, or what a check judges. */
+interface Prefixed {
+  readonly json: JsonValue | undefined;
+  readonly endpoint: { readonly id: EndpointId };
+  readonly body: Pick<RequestContext['body'], 'set'>;
+}
 
 /** Adds the prefix to the texts of one request, through the narrowest `body.set` that does it. */
 class Prefixer {
@@ -22,7 +39,7 @@ class Prefixer {
   }
 
   /** Edits the body of an endpoint that holds a conversation or a prompt; leaves every other one alone. */
-  apply(context: RequestContext): void {
+  apply(context: Prefixed): void {
     const { json } = context;
     if (!isObject(json)) return;
     const isUser = this.options.applyToRole === 'user';
@@ -46,7 +63,7 @@ class Prefixer {
     }
   }
 
-  private prompts(context: RequestContext, prompt: JsonValue | undefined): void {
+  private prompts(context: Prefixed, prompt: JsonValue | undefined): void {
     if (typeof prompt === 'string') return this.text(context, ['prompt'], prompt);
     if (!Array.isArray(prompt)) return;
     // A list is several prompts; those given as tokens have no text to put anything in front of. It is set as a
@@ -63,11 +80,11 @@ class Prefixer {
   }
 
   /** A system text that stands beside the messages: a string, or a list of text parts. */
-  private topLevel(context: RequestContext, name: string, value: JsonValue | undefined): void {
+  private topLevel(context: Prefixed, name: string, value: JsonValue | undefined): void {
     this.content(context, [name], value, 'text');
   }
 
-  private messages(context: RequestContext, name: string, list: JsonValue | undefined, type: TextType): void {
+  private messages(context: Prefixed, name: string, list: JsonValue | undefined, type: TextType): void {
     if (!Array.isArray(list)) return;
     const { prefix, applyToRole: role, addToExisting, onlyIfEmpty } = this.options;
     const index = list.findLastIndex((message) => hasRole(message, role));
@@ -85,12 +102,7 @@ class Prefixer {
     }
   }
 
-  private content(
-    context: RequestContext,
-    path: JsonPath,
-    content: JsonValue | undefined,
-    type: TextType,
-  ): void {
+  private content(context: Prefixed, path: JsonPath, content: JsonValue | undefined, type: TextType): void {
     if (!Array.isArray(content)) {
       if (typeof content === 'string' || content === null || content === undefined) {
         this.text(context, path, content ?? '');
@@ -108,7 +120,7 @@ class Prefixer {
     }
   }
 
-  private text(context: RequestContext, path: JsonPath, text: string): void {
+  private text(context: Prefixed, path: JsonPath, text: string): void {
     if (this.accepts(text)) context.body.set(path, this.options.prefix + text);
   }
 }
@@ -177,6 +189,31 @@ const AddPrefixSchema = Type.Object(
 /** The options as written. */
 export type AddPrefixOptions = Static<typeof AddPrefixSchema>;
 
+/** The same for guardrails of configs. */
+const addPrefixCheck = defineCheck({
+  id: 'default.addPrefix',
+  description:
+    'Puts a text in front of the last message of a role, on chat completions, completions, responses and messages, and passes.',
+  phases: ['input'],
+  changes: true,
+  schema: AddPrefixSchema,
+  create(options) {
+    const prefixer = prefixerOf(options);
+    return (subject: CheckSubject) => {
+      const { json, endpoint: id } = subject;
+      if (!prefixer.knows(id) || !isObject(json))
+        return skipped('The request has no conversation to put a text into.');
+      prefixer.apply({ json, endpoint: { id }, body: { set: (path, value) => subject.set(path, value) } });
+      return passed();
+    };
+  },
+});
+
+function prefixerOf(options: AddPrefixOptions): Prefixer {
+  const { prefix, applyToRole = 'user', addToExisting = true, onlyIfEmpty = false } = options;
+  return new Prefixer({ prefix, applyToRole, addToExisting, onlyIfEmpty });
+}
+
 /** Puts a text in front of what the caller sends. */
 export default definePlugin({
   name: 'add-prefix',
@@ -184,10 +221,11 @@ export default definePlugin({
     'Puts a text in front of the last message of a role, on chat completions, completions, responses and messages. Everything else of the body stays as it was sent.',
   schema: AddPrefixSchema,
   // No `changes`: that would hold the uploads of other endpoints in memory. Bodies that can be edited are loaded below.
-  checks: ['default.addPrefix'],
+  checks: [addPrefixCheck.id],
+  offers: [addPrefixCheck],
   capabilities: { guardrail: true },
-  create({ prefix, applyToRole = 'user', addToExisting = true, onlyIfEmpty = false }) {
-    const prefixer = new Prefixer({ prefix, applyToRole, addToExisting, onlyIfEmpty });
+  create(options) {
+    const prefixer = prefixerOf(options);
     const apply = (context: RequestContext): void => {
       const before = context.body.changed;
       prefixer.apply(context);

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { isStreamSource } from '../../core/pipeline/answer.ts';
+import { isStreamSource, ReplayedStream } from '../../core/pipeline/answer.ts';
 import { attemptContext } from '../../tests/kit/attempt-kit.ts';
-import { replay, ReplayedStream } from './replay.ts';
+import { replay } from './replay.ts';
 import { decodeAnswer, encodeAnswer, headersToKeep, type StoredAnswer } from './stored-answer.ts';
 
 const stored: StoredAnswer = {

@@ -1,4 +1,4 @@
-import type { Answer, StreamSource, StreamTarget } from '../../core/pipeline/answer.ts';
+import { type Answer, ReplayedStream, type StreamSource } from '../../core/pipeline/answer.ts';
 import type { AttemptContext } from '../../core/pipeline/context.ts';
 import type { StoredAnswer } from './stored-answer.ts';
 import type { FrameCodec } from '../../core/dialects/dialect.ts';
@@ -174,9 +174,6 @@ export function collectStream(source: StreamSource, collecting: Collecting): Str
   };
 }
 
-/** How much of a replayed stream is handed on at once. */
-const pieceBytes = 16 * 1024;
-
 /**
  * A kept answer as the answer to this request, with its age in seconds, and what the log should know of it: the model
  * and the finish reason, no tokens. Undefined when the request wants a form that cannot be made of it.
@@ -206,42 +203,4 @@ function typed(context: AttemptContext, stored: StoredAnswer, streams: boolean):
   }
   const type = streams ? `${streamTypeOf(context)}; charset=utf-8` : 'application/json';
   return ['content-type', type, ...others];
-}
-
-/** Bytes as a stream, at the pace of whoever reads it. */
-export class ReplayedStream implements StreamSource {
-  private readonly bytes: Buffer;
-  private target: StreamTarget | undefined;
-  private sent = 0;
-  private flowing = false;
-
-  constructor(bytes: Buffer) {
-    this.bytes = bytes;
-  }
-
-  pipe(target: StreamTarget): void {
-    this.target = target;
-    this.resume();
-  }
-
-  resume(): void {
-    // A target may ask for more while it is being given some.
-    if (this.flowing) return;
-    this.flowing = true;
-    let room = true;
-    while (room && this.target !== undefined && this.sent < this.bytes.length) {
-      const piece = this.bytes.subarray(this.sent, this.sent + pieceBytes);
-      this.sent += piece.length;
-      room = this.target.data(piece);
-    }
-    this.flowing = false;
-    if (this.target === undefined || this.sent < this.bytes.length) return;
-    const { target } = this;
-    this.target = undefined;
-    target.end();
-  }
-
-  cancel(): void {
-    this.target = undefined;
-  }
 }

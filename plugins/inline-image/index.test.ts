@@ -327,6 +327,7 @@ async function attempts(
       target: provider,
       body,
       cache: undefined,
+      guardrails: undefined,
       deployment: '',
       terms: '',
       clientHeaders: [],

@@ -162,3 +162,23 @@ describe('request-parameters: options', () => {
     assert.throws(() => before.request?.(context), { code: 'hooks_failed' });
   });
 });
+
+test('request-parameters: as a check of guardrails', async () => {
+  const [check] = requestParameters.offers ?? [];
+  const options = { params: { blockedKeys: ['seed'], values: { model: { allowedValues: ['m'] } } } };
+  const judge = check!.create(options, testScope().scope);
+  const said = async (json: unknown, model: string) => judge({ json, model } as any);
+  assert.deepEqual(await said({ model: 'm' }, 'm'), { verdict: 'passed' });
+  assert.equal((await said({ model: 'm' }, '@a/m')).verdict, 'passed');
+  assert.equal((await said(undefined, 'other')).verdict, 'failed');
+  assert.equal((await said(undefined, '')).verdict, 'skipped');
+  assert.deepEqual(await said({ model: 'm', seed: 1 }, 'm'), {
+    verdict: 'failed',
+    data: {
+      explanation: '"seed" is blocked by the rule params.blockedKeys.',
+      rule: 'params.blockedKeys',
+      param: 'seed',
+      value: '"seed"',
+    },
+  });
+});

@@ -1,11 +1,15 @@
 import type { Clock } from '../../core/ports/clock.ts';
 import {
+  defineCheck,
   definePlugin,
+  failed,
   GatewayError,
   type JsonObject,
   type JsonValue,
   judged,
+  passed,
   type RequestContext,
+  skipped,
   type Static,
   Type,
 } from '../../core/pipeline/plugin.ts';
@@ -86,6 +90,30 @@ const RequestParametersSchema = Type.Object(
 /** The options as written. */
 export type RequestParametersOptions = Static<typeof RequestParametersSchema>;
 
+/** The same rules for guardrails of configs: they judge the request of each attempt as it goes out. */
+const requestParametersCheck = defineCheck({
+  id: 'default.requestParametersCheck',
+  description:
+    'Passes when the request uses no blocked, and only allowed, tools, functions, parameters and parameter values. Bodies that are no JSON objects are judged by rules over `model` alone.',
+  phases: ['input'],
+  schema: RequestParametersSchema,
+  create(options) {
+    const rules = compileRules(options);
+    const rulesModels = rules.models !== undefined || rules.blocksModels;
+    return ({ json, model }) => {
+      const isNamed = rulesModels && model !== '';
+      if (!isObject(json) && !isNamed) return skipped('The body is no JSON object.');
+      const models = { names: [model], untold: undefined, isUnnamed: false };
+      const violation =
+        (isObject(json) ? findViolation(json, rules) : undefined) ??
+        (isNamed
+          ? findModelViolation({ models, deployment: '', isAddressed: true, isModelled: true }, rules)
+          : undefined);
+      return violation === undefined ? passed() : failed(dataOf(violation));
+    };
+  },
+});
+
 /**
  * Refuses requests by their tools, parameters and values: 446 `hooks_failed`. They are judged as they come and as they go out
  * to each target. A rule over `model` holds wherever a model is said; of other bodies than JSON objects nothing else is judged.
@@ -95,7 +123,8 @@ export default definePlugin({
   description:
     'Refuses requests that use blocked, or not allowed, tools, functions, parameters or parameter values: as they come, and as a config makes them for each target. Rules over `model` hold wherever a model is said: body, form, `@slug/`, path, query, `override_params`, `default_params`; a blocked name may not be that of the deployment either. A request whose model cannot be read (a batch, a list) is refused then; one that names none passes. Other rules judge JSON objects; uploads are read for rules over `model` alone.',
   schema: RequestParametersSchema,
-  checks: ['default.requestParametersCheck'],
+  checks: [requestParametersCheck.id],
+  offers: [requestParametersCheck],
   capabilities: { guardrail: true, reads: ['request.json'] },
   create(options, { clock }) {
     const rules = compileRules(options);
@@ -139,7 +168,8 @@ export default definePlugin({
   },
 });
 
-function refusal(violation: Violation, startedAt: number, clock: Clock): GatewayError {
+/** What is told of a violation: the rule, the place, and what was found there, short. */
+function dataOf(violation: Violation) {
   const { param, rule } = violation;
   const found = violation.untold === undefined ? describe(violation.found) : violation.untold;
   const verdict = violation.blocked ? 'is blocked' : 'is not allowed';
@@ -148,14 +178,19 @@ function refusal(violation: Violation, startedAt: number, clock: Clock): Gateway
     violation.untold === undefined
       ? `"${param}"${found === JSON.stringify(param) ? '' : ` with ${found}`} ${verdict} by the rule ${rule}.`
       : `the rule ${rule} cannot be kept, as the model of this request cannot be told: ${found}.`;
+  return { explanation, rule, param, value: found };
+}
+
+function refusal(violation: Violation, startedAt: number, clock: Clock): GatewayError {
+  const data = dataOf(violation);
   const timing = {
     execution_time: Math.round(clock.monotonic() - startedAt),
     created_at: new Date(clock.now()).toISOString(),
   };
   const check = {
-    id: 'default.requestParametersCheck',
+    id: requestParametersCheck.id,
     verdict: false,
-    data: { explanation, rule, param, value: found },
+    data,
     error: null,
     ...timing,
     transformed: false,
@@ -174,8 +209,8 @@ function refusal(violation: Violation, startedAt: number, clock: Clock): Gateway
     deny: true,
     skipped: false,
   };
-  return new GatewayError('hooks_failed', `The request was refused: ${explanation}`, {
-    param,
+  return new GatewayError('hooks_failed', `The request was refused: ${data.explanation}`, {
+    param: data.param,
     extra: { hook_results: { before_request_hooks: [hook], after_request_hooks: [] } },
   });
 }

@@ -80,9 +80,9 @@ describe('with no configuration at all', { skip: chdbMissing }, () => {
     assert.equal((await ask(cached)).headers['x-service-cache-status'], 'HIT');
     const plain = { 'x-service-provider': 'mock' };
     assert.equal((await ask(plain)).headers['x-service-cache-status'], 'DISABLED');
-    const guarded = await ask({ ...plain, 'x-portkey-default-input-guardrails': '[{"default.sql":{}}]' });
+    const guarded = await ask({ ...plain, 'x-portkey-default-input-guardrails': '[{"default.no-such":{}}]' });
     assert.equal(guarded.status, 400);
-    assert.match(guarded.text, /default-input-guardrails header cannot be used.*not enforced yet/);
+    assert.match(guarded.text, /default-input-guardrails header asks for guardrails that cannot run/);
 
     const authorization = `Bearer ${owner}`;
     const bare = await send(weir.url, {

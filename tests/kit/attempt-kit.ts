@@ -40,6 +40,7 @@ export async function attemptContext({
   const abandoned: (() => void)[] = [];
   const attempt: AttemptView = {
     cache,
+    guardrails: undefined,
     onAbandon: (run) => void abandoned.push(run),
     number: 1,
     provider: 'up',

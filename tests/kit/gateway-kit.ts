@@ -89,6 +89,8 @@ export interface TestGatewayOptions {
   readonly providers?: GatewayConfig['providers'];
   readonly configs?: GatewayConfig['configs'];
   readonly guardedFetch?: GuardedFetch;
+  /** Plugins whose checks guardrails can be made of, beside those of the gateway. */
+  readonly checksOf?: readonly AnyPlugin[];
   /** Built-in rows. Default: those of the gateway. */
   readonly table?: ProviderTable;
   readonly server?: Partial<GatewayConfig['server']>;
@@ -223,7 +225,7 @@ export async function startTestGateway(
   const services: Services = {
     ...{ log, clock, metrics, counters, limiter, budgets, prices: runtime.prices },
     features: options.features ?? readFeatures({}),
-    guards: guardsOf(builtInPlugins),
+    guards: guardsOf([...builtInPlugins, ...(options.checksOf ?? [])]),
     dialects,
     secrets: testSecrets,
     journal: options.journal ?? new TestJournal(),
@@ -243,6 +245,7 @@ export async function startTestGateway(
     tokens: createTokens({ fetch: options.guardedFetch ?? noFetch, clock, log }),
     directory,
     router: createRouter({
+      checks: guardsOf([...builtInPlugins, ...(options.checksOf ?? [])]),
       config,
       table,
       transport,

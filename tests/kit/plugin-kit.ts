@@ -193,7 +193,7 @@ export function testScope(overrides: Partial<Scope> & { keys?: Readonly<Record<s
     resources: undefined,
     exports: undefined,
     features: readFeatures({}),
-    guards: { ids: [], issues: () => undefined },
+    guards: { ids: [], issues: () => undefined, definition: () => undefined },
     dialects,
     router: { answer: absent, missingConfig: absent, checkConfig: absent, providers: new Map() },
     tokens: createTokens({ fetch: rest.guardedFetch ?? { fetch: absent }, clock, log: silent }),

@@ -51,7 +51,14 @@ const rules = {
   ),
   groupBy: Type.Array(exactly({ key: Text })),
 };
-const Check = exactly({ id: Text, name: Text, isEnabled: Flag, parameters: Free });
+const Check = exactly({
+  id: Text,
+  name: Text,
+  isEnabled: Flag,
+  parameters: Free,
+  onError: Type.Optional(oneOf('pass', 'fail')),
+  timeoutMs: Type.Optional(Type.Integer()),
+});
 const workspaces = { allowAllWorkspaces: Flag, allowedWorkspaces: Texts };
 const CapabilityType = oneOf('tool', 'prompt', 'resource', 'resource_template');
 const Capability = exactly({

@@ -254,7 +254,7 @@ export class PlanRun {
 
   private sendTo(target: Target, exchange: Exchange, leaf: PlanLeaf): Promise<Answer> {
     const { setup, options } = this;
-    const { params, cache } = leaf.settings;
+    const { params, cache, guardrails } = leaf.settings;
     const parts: AttemptParts = {
       exchange,
       target,
@@ -262,6 +262,7 @@ export class PlanRun {
       keyPrefix: setup.keyPrefix,
       params,
       cache,
+      guardrails,
       judged: this.judges(leaf),
     };
     return runAttempt(parts, setup);

@@ -10,16 +10,6 @@ import type { KnowsProvider } from './config-names.ts';
 /** Takes what is wrong, with the place within the node. */
 export type Refuse = (place: ConfigPlace, message: string) => void;
 
-/** Keys that an existing config may hold and that would check or change something here, were they served. */
-const unservedChecks = [
-  'before_request_hooks',
-  'after_request_hooks',
-  'input_guardrails',
-  'output_guardrails',
-  'input_mutators',
-  'output_mutators',
-] as const;
-
 /** Keys that say nothing of where a request goes or how it is made. */
 const silentKeys: ReadonlySet<string> = new Set(['name', 'weight', 'fetch_integrated_models']);
 
@@ -41,14 +31,6 @@ export function checkNode(
   { knowsProvider, servicePrefixes }: NodeRules,
   refuse: Refuse,
 ): void {
-  for (const key of unservedChecks) {
-    // An empty list checks nothing, and nothing is lost.
-    if ((own[key]?.length ?? 0) > 0)
-      refuse(
-        [key],
-        'guardrails, hooks and mutators in configs are not served yet, and a check that would not run is never accepted; remove the key, or check with plugins of the pipeline',
-      );
-  }
   if (own.prompt_id !== undefined)
     refuse(['prompt_id'], 'prompts in configs are not served yet; remove the key and send the messages');
   checkProviders(own, knowsProvider, refuse);

@@ -17,7 +17,10 @@ import type {
   PlanNode,
   RetrySettings,
 } from './plan-node.ts';
-import type { KnowsProvider, SavedConfigs } from './config-names.ts';
+import { type KnowsProvider, type SavedConfigs, unknownGuardrail } from './config-names.ts';
+import { guardrailKeys, readGuardrails } from './read-guardrails.ts';
+import type { Checks } from '../../pipeline/check.ts';
+import type { GuardrailSpec, GuardrailSpecs } from '../../ports/guardrails.ts';
 import type { CacheSettings } from '../../ports/cache.ts';
 import { maxRetries } from '../attempts/attempt-times.ts';
 
@@ -30,6 +33,7 @@ function attemptSettings(own: Inherited, params: ParamEdits | undefined): Attemp
     firstTokenTimeoutMs: timeoutMs(own.firstTokenTimeout),
     idleTimeoutMs: timeoutMs(own.idleTimeout),
     cache: cacheSettings(own.cache),
+    guardrails: own.guardrails.input.length + own.guardrails.output.length > 0 ? own.guardrails : undefined,
     customHost: own.destination.customHost,
     forwardHeaders: own.forwardHeaders,
     strictOpenAiCompliance: own.strictOpenAiCompliance,
@@ -93,6 +97,8 @@ export interface CompileSetup {
   /** `CompiledConfig.isSaved`. Default false. */
   readonly isSaved?: boolean;
   readonly knowsProvider: KnowsProvider;
+  /** The checks of guardrails; undefined: no guardrail is accepted. */
+  readonly checks?: Checks | undefined;
   /** What the gateway's own headers begin with, each with its dash: none of them can be forwarded. Default none. */
   readonly servicePrefixes?: readonly string[];
 }
@@ -122,7 +128,7 @@ export function compileConfig(input: RouteConfigInput, setup: CompileSetup): Com
   if (saysNothing(input))
     compilation.issues.add(
       [],
-      'it says nothing; give it "provider", "virtual_key", "config", "passthrough" or "targets", or settings such as "retry", "cache", "request_timeout", "override_params", "default_params", "drop_params" or "forward_headers"',
+      'it says nothing; give it "provider", "virtual_key", "config", "passthrough" or "targets", or settings such as "retry", "cache", "request_timeout", "override_params", "default_params", "drop_params", "forward_headers" or guardrails',
     );
   const spot: Spot = {
     path: [],
@@ -169,7 +175,7 @@ class Compilation {
     const refuse = reporter(this.issues, spot);
     checkNode(input, this.#setup, refuse);
     reportParams(input, refuse);
-    const own = inheritSettings(parent, input);
+    const own = inheritSettings(parent, input, this.#guardrails(input, spot, refuse));
     const { targets } = input;
     if (input.strategy === undefined && targets === undefined) return this.#leaf(input, spot, own);
     if (targets === undefined || targets.length === 0) {
@@ -178,6 +184,23 @@ class Compilation {
       return undefined;
     }
     return this.#branch(input, spot, { own, targets });
+  }
+
+  /** What the node itself says of guardrails, of each phase that it speaks of. */
+  #guardrails(input: RouteConfigInput, spot: Spot, refuse: Refuse): Partial<GuardrailSpecs> {
+    const { saved, checks } = this.#setup;
+    const find = (name: string) => saved?.findGuardrail(name) ?? unknownGuardrail(name, []);
+    const own: { input?: GuardrailSpec[]; output?: GuardrailSpec[] } = {};
+    for (const [key, phase, type] of guardrailKeys) {
+      const list = input[key];
+      if (list === undefined) continue;
+      const place = placeText([...spot.path, key]);
+      const specs = readGuardrails(list, { phase, type, place }, { checks, find }, (at, message) =>
+        refuse([key, ...at], message),
+      );
+      (own[phase] ??= []).push(...specs);
+    }
+    return own;
   }
 
   #leaf(input: RouteConfigInput, spot: Spot, own: Inherited): PlanLeaf | undefined {

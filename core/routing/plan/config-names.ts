@@ -11,6 +11,7 @@ import type { LeafProvider } from './plan-node.ts';
  * when a request uses the config. Providers are taken to be there, configs are not: nothing can be compiled without them.
  */
 export class LaterNames implements SavedConfigs, SavedProviders {
+  /** Configs and guardrails. */
   readonly configs = new Set<string>();
   readonly providers = new Set<string>();
 
@@ -20,6 +21,11 @@ export class LaterNames implements SavedConfigs, SavedProviders {
 
   slugs(): readonly string[] {
     return [];
+  }
+
+  findGuardrail(name: string): string {
+    this.configs.add(name);
+    return unknownGuardrail(name, []);
   }
 
   hasProvider(name: string): boolean {
@@ -43,17 +49,32 @@ export interface SavedConfig {
   readonly problem?: string;
 }
 
-/** The configs of a store, as one workspace sees them. */
+/** The configs of a store, as one workspace sees them, and the guardrails that they can name. */
 export interface SavedConfigs {
   /** By slug or id. */
   find(name: string): SavedConfig | undefined;
   /** For suggestions. */
   slugs(): Iterable<string>;
+  /** By slug or id; else a sentence that says that there is none. */
+  findGuardrail(name: string): GuardrailRecord | string;
+}
+
+/** What of a stored guardrail decides how it acts. */
+export type GuardrailRecord = Pick<StoredRecord<'guardrail'>, 'slug' | 'version' | 'data'>;
+
+/** That a guardrail does not exist, and what may have been meant. */
+export function unknownGuardrail(name: string, slugs: Iterable<string>): string {
+  const meant = didYouMean(name, slugs);
+  const remedy =
+    meant === undefined
+      ? 'create it in the workspace, define it under "organisation.guardrails" in the configuration, or write its checks here'
+      : `did you mean ${quoted(meant)}?`;
+  return `there is no guardrail ${quoted(name)}; ${remedy}`;
 }
 
 /** What was found of the store under a name; undefined: nothing. */
 interface Use {
-  readonly kind: 'config' | 'provider';
+  readonly kind: 'config' | 'provider' | 'guardrail';
   readonly name: string;
   readonly record: StoredRecord | undefined;
 }
@@ -110,6 +131,12 @@ export class SavedNames implements SavedConfigs, SavedProviders {
 
   slugs(): Iterable<string> {
     return slugsOf(this.#records.records('config', this.#place));
+  }
+
+  findGuardrail(name: string): GuardrailRecord | string {
+    const record = this.#records.record('guardrail', this.#place, name);
+    this.#uses.push({ kind: 'guardrail', name, record });
+    return record ?? unknownGuardrail(name, slugsOf(this.#records.records('guardrail', this.#place)));
   }
 
   hasProvider(name: string): boolean {

@@ -6,6 +6,7 @@ import { withoutStore } from '../../organisation/without-store.ts';
 import { RecentMap } from '../../base/recent-map.ts';
 import type { RecordPlace, StoredRecord } from '../../ports/records.ts';
 import type { RouteConfigInput } from '../../organisation/route-config.ts';
+import type { Checks } from '../../pipeline/check.ts';
 import type { ConfigDraft } from '../../pipeline/router.ts';
 import { sha256 } from '../../base/sha256.ts';
 import { compileConfig, type CompileSetup } from './compile-config.ts';
@@ -28,6 +29,8 @@ interface ConfigStoreOptions {
   readonly knowsProvider: KnowsProvider;
   /** As in `CompileSetup`. */
   readonly servicePrefixes?: readonly string[];
+  /** As in `CompileSetup`. */
+  readonly checks?: Checks | undefined;
   /** Where saved configs and providers are looked up. Default: there are none. */
   readonly saved?: SavedRecords;
 }
@@ -67,9 +70,10 @@ export class ConfigStore {
   readonly #placed = new RecentMap<Remembered>(maxTexts);
 
   /** Throws an `Error` for a config that is not valid; `checkConfigs` has reported it before. */
-  constructor({ configs, knowsProvider, servicePrefixes = [], saved = withoutStore }: ConfigStoreOptions) {
+  constructor(options: ConfigStoreOptions) {
+    const { configs, knowsProvider, servicePrefixes = [], saved = withoutStore, checks } = options;
     const byName = new Map(Object.entries(configs));
-    this.#setup = { configs: byName, knowsProvider, servicePrefixes };
+    this.#setup = { configs: byName, knowsProvider, servicePrefixes, checks };
     this.#records = saved;
     for (const [slug, input] of byName) {
       const names = new LaterNames();

@@ -2,6 +2,7 @@ import { providerFieldAliases, providerFields } from '../../providers/provider-f
 import type { BreakerInput, RouteConfigInput } from '../../organisation/route-config.ts';
 import type { AttemptSettings, LeafProvider } from './plan-node.ts';
 import type { JsonObject } from '../../pipeline/context.ts';
+import type { GuardrailSpecs } from '../../ports/guardrails.ts';
 
 /** What a node hands down to its targets. */
 export interface Inherited {
@@ -18,6 +19,7 @@ export interface Inherited {
   readonly strictOpenAiCompliance: boolean | undefined;
   readonly onDrop: AttemptSettings['onDrop'];
   readonly breaker: BreakerInput | undefined;
+  readonly guardrails: GuardrailSpecs;
 }
 
 /** A destination that leaves everything to the request. */
@@ -44,13 +46,20 @@ export const nothingInherited: Inherited = {
   strictOpenAiCompliance: undefined,
   onDrop: undefined,
   breaker: undefined,
+  guardrails: { input: [], output: [] },
 };
 
 /**
  * The settings of a node: its own, and what it does not say from its parent. Parameters are merged, paths to drop
- * added up; everything else is replaced whole. Hedging is not among them: it belongs to its node alone.
+ * added up; everything else is replaced whole. Hedging is not among them: it belongs to its node alone. `guardrails`: its
+ * own, of the phases that it speaks of.
  */
-export function inheritSettings(parent: Inherited, own: RouteConfigInput): Inherited {
+export function inheritSettings(
+  parent: Inherited,
+  own: RouteConfigInput,
+  guardrails: Partial<GuardrailSpecs> = {},
+): Inherited {
+  const { input = parent.guardrails.input, output = parent.guardrails.output } = guardrails;
   return {
     destination: inheritDestination(parent.destination, own),
     defaults: merged(parent.defaults, own.default_params),
@@ -65,6 +74,7 @@ export function inheritSettings(parent: Inherited, own: RouteConfigInput): Inher
     strictOpenAiCompliance: own.strict_open_ai_compliance ?? parent.strictOpenAiCompliance,
     onDrop: own.on_drop ?? parent.onDrop,
     breaker: own.cb_config ?? own.strategy?.cb_config ?? parent.breaker,
+    guardrails: { input, output },
   };
 }
 

@@ -1,5 +1,6 @@
 import type { PlanTrace } from '../../pipeline/decision-trace.ts';
 import type { CacheSettings } from '../../ports/cache.ts';
+import type { GuardrailSpecs } from '../../ports/guardrails.ts';
 import type { ParamEdits } from '../params/param-edits.ts';
 import type { FieldPath } from './field-path.ts';
 
@@ -134,6 +135,8 @@ export interface AttemptSettings {
   /** Between two pieces of an answer. */
   readonly idleTimeoutMs: number | undefined;
   readonly cache: CacheSettings | undefined;
+  /** What judges requests and answers; undefined for nothing. */
+  readonly guardrails: GuardrailSpecs | undefined;
   readonly customHost: string | undefined;
   /** Lower-case names of the client's headers that reach the provider in any case. */
   readonly forwardHeaders: readonly string[];

@@ -21,6 +21,7 @@ const settings: AttemptSettings = {
   firstTokenTimeoutMs: undefined,
   idleTimeoutMs: undefined,
   cache: undefined,
+  guardrails: undefined,
   customHost: undefined,
   forwardHeaders: [],
   strictOpenAiCompliance: undefined,

@@ -30,7 +30,7 @@ describe('guardrails', () => {
     assert.deepEqual(read.actions, whole);
     assert.deepEqual(
       [read.id, read.name, read.workspace_id, read.organisation_id, read.status, read.owner_id],
-      [made.id, 'No bias', workspaceId, organisationId, 'not enforced', service.id],
+      [made.id, 'No bias', workspaceId, organisationId, 'active', service.id],
     );
     const checks = [
       { id: 'add-prefix', name: 'Prefix', is_enabled: false, parameters: { prefix: 'Be brief.' } },
@@ -84,12 +84,9 @@ describe('guardrails', () => {
 
   const refusals: [object, RegExp][] = [
     [{ checks: [] }, /checks expected a list of 1 to 50 items/],
-    [
-      { checks: [{ id: 'default.addPrefx' }] },
-      /\/checks\/0\/id .*did you mean \\"default\.addPrefix\\"\?.*Known: add-prefix/,
-    ],
-    [{ checks: [check, { id: 'default.wordCount' }] }, /\/checks\/1\/id .*no guard plugin of this gateway/],
-    [{ checks: [{ id: 'logger' }] }, /no guard plugin/],
+    [{ checks: [{ id: 'default.addPrefx' }] }, /\/checks\/0\/id .*did you mean \\"default\.addPrefix\\"\?/],
+    [{ checks: [check, { id: 'no.such' }] }, /\/checks\/1\/id .*this gateway has no such check. Known: /],
+    [{ checks: [{ id: 'logger' }] }, /no such check/],
     [{ checks: [{ id: 'add-prefix' }] }, /\/checks\/0\/parameters\/prefix/],
     [{ checks: [{ ...check, parameters: { parms: {} } }] }, /\/checks\/0\/parameters\/parms/],
     [{ actions: { deny: 'yes' } }, /\/actions\/deny/],

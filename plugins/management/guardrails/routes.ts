@@ -1,5 +1,4 @@
 import { holds } from '../../../core/access/scopes.ts';
-import { guardrailNotEnforced, notEnforcedFields, Warning } from '../../../core/organisation/not-enforced.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
@@ -65,8 +64,7 @@ const GuardrailReply = Type.Object({
   slug: Type.String(),
   organisation_id: Type.String(),
   workspace_id: orNull(Type.String({ description: 'Null for a guardrail of the whole organisation.' })),
-  status: Type.Union([notEnforcedFields.status, Type.Literal('archived')]),
-  warning: Type.Optional(Warning),
+  status: Type.Union([Type.Literal('active'), Type.Literal('archived')]),
   created_at: Type.String(),
   last_updated_at: Type.String(),
   owner_id: Type.String(),
@@ -88,7 +86,7 @@ function showGuardrail(record: StoredRecord<'guardrail'>): Static<typeof Guardra
     id: record.id,
     name: record.name,
     slug: record.slug,
-    ...(record.status === 'active' ? guardrailNotEnforced : { status: record.status }),
+    status: record.status,
     organisation_id: record.organisationId,
     workspace_id: record.workspaceId ?? null,
     created_at: new Date(record.createdAt).toISOString(),
@@ -105,11 +103,13 @@ function showWholeGuardrail(record: StoredRecord<'guardrail'>): Static<typeof Wh
   const { checks, actions } = record.data;
   return {
     ...showGuardrail(record),
-    checks: checks.map(({ id, name, isEnabled, parameters }) => ({
+    checks: checks.map(({ id, name, isEnabled, parameters, onError, timeoutMs }) => ({
       id,
       name,
       parameters: { ...parameters },
       is_enabled: isEnabled,
+      ...(onError !== undefined && { on_error: onError }),
+      ...(timeoutMs !== undefined && { timeout_ms: timeoutMs }),
     })),
     actions: { ...actions },
   };
@@ -122,7 +122,6 @@ const Changed = Type.Object({
   slug: Type.String(),
   version_id: Type.String(),
   object: Type.Literal('guardrail'),
-  ...notEnforcedFields,
 });
 
 /** The routes of stored guardrails. */
@@ -214,7 +213,7 @@ async function changed(
 ): Promise<Static<typeof Changed>> {
   const { id, slug } = record;
   const version = await keepVersion(writer, record);
-  return { id, slug, version_id: version.id, object: 'guardrail', ...guardrailNotEnforced };
+  return { id, slug, version_id: version.id, object: 'guardrail' };
 }
 
 /** Throws `scope_missing` when the key may not do this to what belongs to the organisation. */

@@ -1,0 +1,98 @@
+import { codingOf, decodeWhole } from '../connection/content-encoding.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
+import { headerValue } from '../ports/header-list.ts';
+import { type Answer, isStreamSource, ReplayedStream } from './answer.ts';
+import type { AttemptContext, ResponseView } from './context.ts';
+import { Exchange } from './exchange.ts';
+import { collectSource } from './reply.ts';
+import { EditableResponse, withoutHeader } from './response-view.ts';
+
+/** Longest answer that is held, in bytes. */
+const maxBytes = 16 * 1024 * 1024;
+const maxDecodedBytes = 64 * 1024 * 1024;
+
+/** The answer to an attempt, whole, before anything of it has left. */
+export interface HeldAnswer {
+  readonly response: ResponseView;
+  /** It was streamed, and is streamed on. */
+  readonly isStream: boolean;
+  /** What leaves: the very bytes that came, unless the response was changed. */
+  answer(): Answer;
+}
+
+/**
+ * Collects the answer to an attempt, streamed or not, so that it can be judged as a whole and changed. Undefined for what
+ * has no texts that could be read: another type than JSON or events, an endpoint that is not modelled. Throws
+ * `upstream_too_large` beyond 16 MiB, `upstream_invalid` for a stream with a frame that cannot be read.
+ */
+export async function holdAnswer(context: AttemptContext, answer: Answer): Promise<HeldAnswer | undefined> {
+  if (!(context instanceof Exchange))
+    throw new TypeError('Only answers to requests of the pipeline are held.');
+  if (answer.body === null || answer.switched !== undefined) return undefined;
+  if (!isStreamSource(answer.body)) return holdWhole(context, answer, answer.body);
+  const { frames } = context.dialect;
+  if (answer.dialect === undefined || frames === undefined || !context.endpoint.modelled) return undefined;
+  const type = headerValue(answer.headers, 'content-type') ?? '';
+  const codec = frames.framings?.codecFor(type) ?? frames;
+  const collected = await collectSource(context, answer.body, maxBytes);
+  const bytes = await decoded(answer, collected);
+  const reader = codec.reader(context.endpoint.id);
+  const found = [...reader.push(bytes), ...reader.finish()];
+  if (found.some((frame) => frame.unread === true))
+    throw new GatewayError(
+      'upstream_invalid',
+      "The provider's stream holds a frame that is torn, too long or malformed, and a guardrail may not let it pass unread.",
+      { source: 'provider' },
+    );
+  const whole = Buffer.from(codec.assemble(context.endpoint.id, found, context.facts.usage));
+  const setup = { status: answer.status, headers: answer.headers, bytes: whole };
+  const response = new EditableResponse(setup, 'provider', context, true);
+  return {
+    response,
+    isStream: true,
+    answer() {
+      const { status } = response;
+      if (response.bytes === whole) return { ...answer, status, body: new ReplayedStream(collected) };
+      const pieces = codec.disassemble(context.endpoint.id, response.bytes);
+      return {
+        ...answer,
+        status,
+        headers: withoutLength(response.headers),
+        body: new ReplayedStream(Buffer.concat(pieces)),
+      };
+    },
+  };
+}
+
+async function holdWhole(context: Exchange, answer: Answer, body: Buffer): Promise<HeldAnswer | undefined> {
+  const type = headerValue(answer.headers, 'content-type') ?? '';
+  if (!/^application\/(?:[\w.+-]+\+)?json\b/i.test(type)) return undefined;
+  const bytes = await decoded(answer, body);
+  const setup = { status: answer.status, headers: answer.headers, bytes };
+  const response = new EditableResponse(setup, answer.source ?? 'provider', context);
+  if (response.json === undefined) return undefined;
+  return {
+    response,
+    isStream: false,
+    answer() {
+      const { status } = response;
+      if (response.bytes === bytes) return { ...answer, status };
+      return { ...answer, status, headers: withoutLength(response.headers), body: response.bytes };
+    },
+  };
+}
+
+async function decoded({ headers }: Answer, bytes: Buffer): Promise<Buffer> {
+  const coding = codingOf(headerValue(headers, 'content-encoding'));
+  if (coding === 'identity') return bytes;
+  if (coding !== 'unknown') return decodeWhole(bytes, coding, maxDecodedBytes);
+  throw new GatewayError(
+    'upstream_invalid',
+    'The answer is compressed in a way that the gateway cannot read, and a guardrail has to read it.',
+    { source: 'provider' },
+  );
+}
+
+function withoutLength(headers: Answer['headers']): readonly string[] {
+  return withoutHeader(withoutHeader(headers, 'content-length'), 'content-encoding');
+}

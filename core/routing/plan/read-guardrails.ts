@@ -1,0 +1,210 @@
+import { type Static, Type } from 'typebox';
+import { quoted } from '../../base/did-you-mean.ts';
+import type { JsonObject } from '../../base/json.ts';
+import { compileSchema } from '../../config/ajv.ts';
+import {
+  Actions,
+  actionsOf,
+  Check,
+  checkIssues,
+  checksOf,
+  type GuardrailParameters,
+} from '../../organisation/guardrails.ts';
+import type { RouteConfigInput } from '../../organisation/route-config.ts';
+import type { CheckPhase, Checks } from '../../pipeline/check.ts';
+import { type GuardrailSpec, guardrailSpec } from '../../ports/guardrails.ts';
+import type { GuardrailRecord } from './config-names.ts';
+import type { ConfigPlace } from './config-issue.ts';
+
+/** Takes what is wrong, with the place below the list. */
+type Refuse = (place: ConfigPlace, message: string) => void;
+
+/** Members of a config that judge or change requests and answers. */
+export const guardrailKeys = [
+  ['before_request_hooks', 'input', 'guardrail'],
+  ['input_guardrails', 'input', 'guardrail'],
+  ['input_mutators', 'input', 'mutator'],
+  ['after_request_hooks', 'output', 'guardrail'],
+  ['output_guardrails', 'output', 'guardrail'],
+  ['output_mutators', 'output', 'mutator'],
+] as const satisfies readonly (readonly [keyof RouteConfigInput, CheckPhase, GuardrailSpec['type']])[];
+
+/** Where guardrails are looked up by slug, and checks by id. */
+export interface GuardrailNames {
+  /** Undefined where no guardrail can run: every one is refused then. */
+  readonly checks: Checks | undefined;
+  /** The stored guardrail of this name, or a sentence that says that there is none. */
+  find(name: string): GuardrailRecord | string;
+}
+
+/** Members that may stand beside the checks of a guardrail that is written out. */
+const Controls = {
+  id: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
+  name: Type.Optional(Type.String({ maxLength: 255 })),
+  type: Type.Optional(Type.Union([Type.Literal('guardrail'), Type.Literal('mutator')])),
+  guardrail_version_id: Type.Optional(Type.String({ maxLength: 255 })),
+  ...Actions.properties,
+};
+const WrittenOut = Type.Object(
+  { ...Controls, checks: Type.Array(Check, { minItems: 1, maxItems: 50 }) },
+  { additionalProperties: false },
+);
+const controlNames: ReadonlySet<string> = new Set(Object.keys(Controls));
+const mostMistakes = 20;
+
+/** What a list of guardrails comes to; what is wrong in it is refused, each at its place. */
+export function readGuardrails(
+  list: readonly (string | JsonObject)[],
+  {
+    phase,
+    type,
+    place,
+  }: { readonly phase: CheckPhase; readonly type: GuardrailSpec['type']; readonly place: string },
+  names: GuardrailNames,
+  refuse: Refuse,
+): readonly GuardrailSpec[] {
+  return list.flatMap((written, index): readonly GuardrailSpec[] => {
+    const refuseHere: Refuse = (at, message) => refuse([index, ...at], message);
+    if (names.checks === undefined) {
+      refuseHere([], 'guardrails cannot run here, and a guardrail that would not run is never accepted');
+      return [];
+    }
+    const spec =
+      typeof written === 'string'
+        ? ofRecord(written, names, refuseHere)
+        : ofWritten(written, { type, id: `${place}[${index}]` }, names.checks, refuseHere);
+    if (spec === undefined || misplaced(spec, phase, names.checks, refuseHere)) return [];
+    return [spec];
+  });
+}
+
+function ofRecord(name: string, names: GuardrailNames, refuse: Refuse): GuardrailSpec | undefined {
+  const record = names.find(name);
+  if (typeof record !== 'string') return specOfRecord(record);
+  refuse([], record);
+  return undefined;
+}
+
+/** By record: a record never changes, a new version is a new one. */
+const specs = new WeakMap<GuardrailRecord, GuardrailSpec>();
+
+/** A stored guardrail as it acts. */
+function specOfRecord(record: GuardrailRecord): GuardrailSpec {
+  let spec = specs.get(record);
+  if (spec === undefined) {
+    const { checks, actions } = record.data;
+    const own = { id: record.slug, version: String(record.version), type: 'guardrail' as const, checks };
+    specs.set(record, (spec = guardrailSpec(own, actions)));
+  }
+  return spec;
+}
+
+function ofWritten(
+  written: JsonObject,
+  own: Pick<GuardrailSpec, 'type' | 'id'>,
+  checks: Checks,
+  refuse: Refuse,
+): GuardrailSpec | undefined {
+  const whole = longhand(written);
+  const mistakes = compileSchema(WrittenOut, { all: true, most: mostMistakes })(whole);
+  for (const { path, message } of mistakes) refuse(placeOf(path, written), message);
+  if (mistakes.length > 0) return undefined;
+  const { id = own.id, type = own.type, checks: given, ...actions } = whole as WrittenGuardrail;
+  const faults = checkIssues(given, checks);
+  for (const { path, message } of faults) refuse(placeOf(path, written), message);
+  if (faults.length > 0) return undefined;
+  const compiled = checksOf(given, (parameters) => parameters as GuardrailParameters);
+  const { deny, async, sequential, stream, on_success, on_fail } = actions;
+  const said = actionsOf({
+    ...(deny !== undefined && { deny }),
+    ...(async !== undefined && { async }),
+    ...(sequential !== undefined && { sequential }),
+    ...(stream !== undefined && { stream }),
+    ...(on_success !== undefined && { on_success }),
+    ...(on_fail !== undefined && { on_fail }),
+  });
+  return guardrailSpec(
+    { id, version: undefined, type, checks: compiled },
+    {
+      ...said,
+      // Without a word about it none is given.
+      on_success: on_success === undefined ? null : said.on_success,
+      on_fail: on_fail === undefined ? null : said.on_fail,
+    },
+  );
+}
+
+type WrittenGuardrail = Static<typeof WrittenOut>;
+
+/** `{ "default.contains": { … }, "deny": true }` with its checks in a list; what has one already stays as it is. */
+function longhand(written: JsonObject): unknown {
+  if (Object.hasOwn(written, 'checks')) return written;
+  const checks: unknown[] = [];
+  const controls: Record<string, unknown> = {};
+  for (const [key, value] of Object.entries(written)) {
+    if (controlNames.has(key)) controls[key] = value;
+    else checks.push(shorthandCheck(key, value));
+  }
+  return { ...controls, checks };
+}
+
+/** Members of shorthand parameters that say how the check runs. */
+function shorthandCheck(key: string, value: unknown): unknown {
+  const id = key.includes('.') ? key : `default.${key}`;
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return { id, parameters: value };
+  const { on_error, timeout_ms, is_enabled, ...parameters } = value as Readonly<Record<string, unknown>>;
+  return {
+    id,
+    parameters,
+    ...(on_error !== undefined && { on_error }),
+    ...(timeout_ms !== undefined && { timeout_ms }),
+    ...(is_enabled !== undefined && { is_enabled }),
+  };
+}
+
+/** The place in what was written: shorthand has no list of checks. */
+function placeOf(pointer: string, written: JsonObject): ConfigPlace {
+  const steps = pointer
+    .split('/')
+    .slice(1)
+    .map((step) => (/^\d+$/.test(step) ? Number(step) : step));
+  if (Object.hasOwn(written, 'checks')) return steps;
+  const [list, index, ...rest] = steps;
+  if (list !== 'checks' || typeof index !== 'number') return steps;
+  const key = Object.keys(written).filter((name) => !controlNames.has(name))[index];
+  const [member, ...below] = rest;
+  if (key === undefined) return [];
+  return [key, ...(member === 'parameters' ? below : member === 'id' ? [] : rest)];
+}
+
+/** Whether one of the checks cannot be asked there; says so. */
+function misplaced(spec: GuardrailSpec, phase: CheckPhase, checks: Checks, refuse: Refuse): boolean {
+  let found = false;
+  for (const { id, isEnabled, parameters } of spec.checks) {
+    const definition = checks.definition(id);
+    if (!isEnabled) continue;
+    if (definition === undefined) {
+      refuse(
+        [],
+        `the check ${quoted(id)} runs only as a plugin of the pipeline; put it there, or disable it`,
+      );
+      found = true;
+    } else if (!definition.phases.includes(phase)) {
+      const other =
+        phase === 'input'
+          ? 'answers: put it into "output_guardrails"'
+          : 'requests: put it into "input_guardrails"';
+      refuse([], `the check ${quoted(id)} judges only ${other}`);
+      found = true;
+    } else if (phase === 'output' && spec.stream === 'window') {
+      const reach = definition.reach?.(parameters) ?? Infinity;
+      if (Number.isFinite(reach) && definition.changes !== true) continue;
+      refuse(
+        [],
+        `"stream": "window" cannot be kept with the check ${quoted(id)}, whose findings have no greatest length; use "hold"`,
+      );
+      found = true;
+    }
+  }
+  return found;
+}

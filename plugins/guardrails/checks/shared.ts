@@ -1,0 +1,164 @@
+/** What the checks of several files share: schema pieces, the ways to look at a text, and to change one. */
+import { parseJson, writeJson } from '../../../core/base/json.ts';
+import {
+  type CheckSubject,
+  type JsonObject,
+  type JsonValue,
+  type OptionFault,
+  type SubjectText,
+  Type,
+} from '../../../core/pipeline/plugin.ts';
+
+/** Unknown parameters are refused. */
+export const strict = { additionalProperties: false } as const;
+
+/** The parameter `not`. */
+export const Not = Type.Optional(
+  Type.Boolean({
+    default: false,
+    description: 'Fail where the check would pass, and pass where it would fail.',
+  }),
+);
+
+/** The parameter `timeout` of checks that wait for a server. */
+export const Timeout = (usual: number) =>
+  Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: 60_000,
+      default: usual,
+      description: 'Longest wait for the server, in milliseconds.',
+    }),
+  );
+
+/** Which of several things must be there. */
+export type Operator = 'any' | 'all' | 'none';
+
+/** The parameter `operator`. */
+export const OperatorOf = (things: string, usual: Operator) =>
+  Type.Optional(
+    Type.Union([Type.Literal('any'), Type.Literal('all'), Type.Literal('none')], {
+      default: usual,
+      description: `Pass when any, all or none of the ${things} are there.`,
+    }),
+  );
+
+/** Whether what was found is what the operator asks for. */
+export function holdsFor(operator: Operator, found: number, asked: number): boolean {
+  if (operator === 'none') return found === 0;
+  return operator === 'any' ? found > 0 : found === asked;
+}
+
+/** Steps that one expression of an operator may expand to. */
+export const mostSteps = 2000;
+
+/** Flags of JavaScript that RE2 has, too; `d`, `g` and `u` change nothing of what these checks do. */
+const slashed = /^\/([^]+)\/([dgimsuvy]*)$/;
+const flagsInRe2 = /[ims]/g;
+
+/** An expression in RE2's syntax; `/x/i` becomes `(?i)x`. Says as a fault which flags cannot be. */
+export function expressionOf(rule: string): { readonly source: string; readonly fault?: string } {
+  const [, source, flags] = slashed.exec(rule) ?? [];
+  if (source === undefined || flags === undefined) return { source: rule };
+  const unknown = flags.replace(/[dgimsu]/g, '');
+  if (unknown !== '')
+    return { source, fault: `has the flag "${unknown[0]}", and only d, g, i, m, s and u are known` };
+  const kept = [...new Set(flags.match(flagsInRe2) ?? [])].join('');
+  return { source: kept === '' ? source : `(?${kept})${source}` };
+}
+
+/** What is wrong with an expression, as a fault of a parameter. */
+export function expressionFaults(
+  path: string,
+  rule: string,
+  compile: (source: string) => unknown,
+): readonly OptionFault[] {
+  const { source, fault } = expressionOf(rule);
+  const compiled = fault ?? compile(source);
+  return typeof compiled === 'string' ? [{ path, message: compiled }] : [];
+}
+
+/** Of an expression that `check` has let through. */
+export function compiledOf<T extends object>(rule: string, compile: (source: string) => T | string): T {
+  const { source, fault } = expressionOf(rule);
+  const compiled = fault ?? compile(source);
+  if (typeof compiled === 'string') throw new Error(`The expression ${compiled}.`);
+  return compiled;
+}
+
+export function isObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/**
+ * What a check looks at in a text. Strings within the arguments of a tool call stand there escaped (`\u0040`): where
+ * there is an escape, each of them is looked at as it is meant, too.
+ */
+export function viewsOf({ type, text }: SubjectText): readonly string[] {
+  if (type !== 'tool-arguments' || !text.includes('\\')) return [text];
+  const json = parseJson(text);
+  return json === undefined ? [text] : [text, ...leavesOf(json)];
+}
+
+/** Keys and scalars of a document, without recursion: it may be deep. */
+function leavesOf(json: JsonValue): readonly string[] {
+  const leaves: string[] = [];
+  const open: JsonValue[] = [json];
+  for (let value = open.pop(); value !== undefined; value = open.pop()) {
+    if (typeof value === 'string') leaves.push(value);
+    else if (Array.isArray(value)) for (const one of value) open.push(one);
+    else if (isObject(value)) {
+      for (const [key, one] of Object.entries(value)) {
+        leaves.push(key);
+        open.push(one);
+      }
+    }
+  }
+  return leaves;
+}
+
+/** Everything that is looked at, of all texts that hold something. */
+export function viewsOfAll({ texts }: CheckSubject): readonly string[] {
+  return texts.flatMap((text) => (text.text === '' ? [] : viewsOf(text)));
+}
+
+/** Deepest arguments of a tool call whose strings are changed one by one. */
+const deepest = 200;
+
+/**
+ * Puts other texts in their place. Of the arguments of a tool call only strings, keys and numbers are changed, so that
+ * they stay JSON; a number that changes becomes a string. What is no JSON is changed as a text.
+ */
+export function changeTexts(subject: CheckSubject, change: (text: string) => string): void {
+  subject.setTexts(({ type, text }) => {
+    if (type !== 'tool-arguments') return change(text);
+    const json = parseJson(text);
+    if (json === undefined) return change(text);
+    const changed = changedJson(json, change, 0);
+    return changed === json ? text : writeJson(changed);
+  });
+}
+
+/** The same value where nothing changes. */
+function changedJson(json: JsonValue, change: (text: string) => string, depth: number): JsonValue {
+  if (typeof json === 'string') return change(json);
+  if (typeof json === 'number' || typeof json === 'bigint') {
+    const digits = String(json);
+    const changed = change(digits);
+    return changed === digits ? json : changed;
+  }
+  if (typeof json !== 'object' || json === null) return json;
+  // Deeper than any arguments are; as a text, so that nothing slips through.
+  if (depth > deepest) return change(writeJson(json));
+  if (Array.isArray(json)) {
+    const list = json.map((one) => changedJson(one, change, depth + 1));
+    return list.every((one, index) => one === json[index]) ? json : list;
+  }
+  let isSame = true;
+  const entries = Object.entries(json).map(([key, value]): [string, JsonValue] => {
+    const entry: [string, JsonValue] = [change(key), changedJson(value, change, depth + 1)];
+    isSame &&= entry[0] === key && entry[1] === value;
+    return entry;
+  });
+  return isSame ? json : Object.fromEntries(entries);
+}

@@ -1,0 +1,360 @@
+import type { RequestFacts, Verdict } from '../../core/pipeline/facts.ts';
+import {
+  type Judge,
+  type JsonValue,
+  type CheckResult,
+  GatewayError,
+  type Scope,
+} from '../../core/pipeline/plugin.ts';
+import type { GuardrailSpec } from '../../core/ports/guardrails.ts';
+import type { Judged } from './subjects.ts';
+
+/** What one check came to, as clients know it. */
+interface ShownCheck {
+  readonly id: string;
+  readonly verdict: boolean;
+  readonly data: JsonValue;
+  readonly error: { readonly name: string; readonly message: string } | null;
+  readonly execution_time: number;
+  readonly transformed: boolean;
+  readonly created_at: string;
+  readonly log: null;
+  readonly fail_on_error: boolean;
+  readonly skipped: boolean;
+}
+
+/** What one guardrail came to, as clients know it: an entry of `hook_results`. */
+export interface ShownGuardrail {
+  readonly verdict: boolean;
+  readonly id: string;
+  readonly type: GuardrailSpec['type'];
+  readonly transformed: boolean;
+  readonly checks: readonly ShownCheck[];
+  readonly feedback: { readonly value: number; readonly weight: number; readonly metadata: JsonValue } | null;
+  readonly execution_time: number;
+  readonly async: boolean;
+  readonly deny: boolean;
+  readonly created_at: string;
+  /** No check had anything to judge. */
+  readonly skipped: boolean;
+}
+
+const defaultTimeoutMs = 5000;
+/** Verdicts of one request that the log keeps. */
+const mostVerdicts = 64;
+const longestReason = 500;
+
+interface RunningCheck {
+  readonly id: string;
+  readonly judge: Judge;
+  readonly changes: boolean;
+  readonly timeoutMs: number;
+  readonly failsOnError: boolean;
+  /** Undefined: a finding may span any length. */
+  readonly reach: number | undefined;
+}
+
+/** A guardrail whose checks have been created; one for each guardrail and generation. */
+export class RunningGuardrail {
+  readonly spec: GuardrailSpec;
+  readonly #checks: readonly RunningCheck[];
+  readonly #scope: Scope;
+
+  constructor(spec: GuardrailSpec, scope: Scope) {
+    this.spec = spec;
+    this.#scope = scope;
+    this.#checks = spec.checks.flatMap(
+      ({ id, isEnabled, parameters, onError, timeoutMs }): RunningCheck[] => {
+        if (!isEnabled) return [];
+        const definition = scope.guards.definition(id);
+        if (definition === undefined) throw unavailable(spec.id, id);
+        const reach = definition.reach?.(parameters) ?? Infinity;
+        const { failOnError } = parameters as { readonly failOnError?: unknown };
+        return [
+          {
+            id,
+            judge: definition.create(parameters, scope),
+            changes: definition.changes === true,
+            timeoutMs: timeoutMs ?? definition.timeoutMs ?? defaultTimeoutMs,
+            failsOnError: onError === undefined ? spec.deny || failOnError === true : onError === 'fail',
+            reach: Number.isFinite(reach) ? reach : undefined,
+          },
+        ];
+      },
+    );
+  }
+
+  /** How a streamed answer is judged. */
+  get stream(): 'hold' | 'window' | 'observe' {
+    const { deny, stream } = this.spec;
+    if (this.changes) return 'hold';
+    return stream ?? (deny && !this.spec.isAsync ? 'hold' : 'observe');
+  }
+
+  /** One of its checks may change what it judges. */
+  get changes(): boolean {
+    return this.#checks.some(({ changes }) => changes);
+  }
+
+  /** Length of the longest finding in UTF-16 units; undefined where there is no greatest length. */
+  get reach(): number | undefined {
+    let longest = 0;
+    for (const { reach } of this.#checks) {
+      if (reach === undefined) return undefined;
+      longest = Math.max(longest, reach);
+    }
+    return longest;
+  }
+
+  /** Judges the subject, and notes each check in the log of the request. A promise only when a check waits. */
+  judge(
+    subject: Judged,
+    hook: Verdict['hook'],
+    facts: RequestFacts,
+  ): ShownGuardrail | Promise<ShownGuardrail> {
+    const begunAt = this.#scope.clock.monotonic();
+    const results: (ShownCheck | Promise<ShownCheck>)[] = [];
+    // Checks that change what is judged see, and are seen by, the others in order.
+    const isSequential = this.spec.isSequential || this.changes;
+    for (const [index, check] of this.#checks.entries()) {
+      const result = this.#ask(check, subject, { hook, facts });
+      if (isSequential && result instanceof Promise)
+        return this.#goOn(index, [...results, result], { subject, hook, facts, begunAt });
+      results.push(result);
+    }
+    if (!results.some((result) => result instanceof Promise))
+      return this.#shown(results as ShownCheck[], begunAt);
+    return Promise.all(results.map((one) => Promise.resolve(one))).then((all) => this.#shown(all, begunAt));
+  }
+
+  async #goOn(
+    index: number,
+    begun: readonly (ShownCheck | Promise<ShownCheck>)[],
+    { subject, hook, facts, begunAt }: Judging,
+  ): Promise<ShownGuardrail> {
+    const results = await Promise.all(begun.map((one) => Promise.resolve(one)));
+    for (const check of this.#checks.slice(index + 1))
+      results.push(await this.#ask(check, subject, { hook, facts }));
+    return this.#shown(results, begunAt);
+  }
+
+  #ask(
+    check: RunningCheck,
+    subject: Judged,
+    { hook, facts }: Pick<Judging, 'hook' | 'facts'>,
+  ): ShownCheck | Promise<ShownCheck> {
+    const { clock } = this.#scope;
+    const begunAt = clock.monotonic();
+    const note: Verdict = { name: `${this.spec.id}/${check.id}`, hook, verdict: 'unfinished', ms: 0 };
+    if (facts.verdicts.length < mostVerdicts) facts.verdicts = [...facts.verdicts, note];
+    const asked = new AskedSubject(subject);
+    const done = (result: CheckResult): ShownCheck => this.#judged(check, result, { note, asked, begunAt });
+    const broke = (error: unknown): ShownCheck => this.#errored(check, error, { note, asked, begunAt });
+    try {
+      const pending = check.judge(asked);
+      if (!(pending instanceof Promise)) return done(pending);
+      return this.#bounded(pending, check, asked).then(done, broke);
+    } catch (error) {
+      return broke(error);
+    }
+  }
+
+  #bounded(
+    pending: Promise<CheckResult>,
+    { timeoutMs }: RunningCheck,
+    asked: AskedSubject,
+  ): Promise<CheckResult> {
+    return new Promise((resolve, reject) => {
+      const cancel = this.#scope.clock.after(timeoutMs, () => {
+        asked.end();
+        reject(new Error(`it has not judged within ${timeoutMs} ms`));
+      });
+      pending.then(resolve, reject).finally(cancel);
+    });
+  }
+
+  #judged(
+    { id, failsOnError }: RunningCheck,
+    result: CheckResult,
+    { note, asked, begunAt }: Asking,
+  ): ShownCheck {
+    const { verdict, data = null } = result;
+    const transformed = asked.isChanged;
+    const refuses = this.spec.deny && !this.spec.isAsync;
+    note.ms = this.#scope.clock.monotonic() - begunAt;
+    if (verdict === 'failed') note.verdict = refuses ? 'refused' : 'flagged';
+    else if (verdict === 'skipped') note.verdict = 'skipped';
+    else note.verdict = transformed ? 'changed' : 'passed';
+    return {
+      id,
+      verdict: verdict !== 'failed',
+      data,
+      error: null,
+      ...this.#timing(begunAt),
+      transformed,
+      log: null,
+      fail_on_error: failsOnError,
+      skipped: verdict === 'skipped',
+    };
+  }
+
+  /** A check that could not judge has passed only where the guardrail says so, and is told as one that broke. */
+  #errored(check: RunningCheck, error: unknown, { note, asked, begunAt }: Asking): ShownCheck {
+    const { id, failsOnError } = check;
+    note.ms = this.#scope.clock.monotonic() - begunAt;
+    note.verdict = 'failed';
+    const { name, message } = error instanceof Error ? error : new Error(String(error));
+    this.#scope.log.warn(`The check "${id}" of the guardrail "${this.spec.id}" could not judge`, { error });
+    return {
+      id,
+      verdict: !failsOnError,
+      data: null,
+      error: { name, message: message.slice(0, longestReason) },
+      ...this.#timing(begunAt),
+      transformed: asked.isChanged,
+      log: null,
+      fail_on_error: failsOnError,
+      skipped: false,
+    };
+  }
+
+  #shown(checks: readonly ShownCheck[], begunAt: number): ShownGuardrail {
+    const { spec } = this;
+    const verdict = checks.every((check) => check.verdict);
+    const feedback = verdict ? spec.onSuccess : spec.onFail;
+    const names = (isOf: (check: ShownCheck) => boolean): string =>
+      checks
+        .filter(isOf)
+        .map(({ id }) => id)
+        .join(', ');
+    return {
+      verdict,
+      id: spec.id,
+      type: spec.type,
+      transformed: checks.some(({ transformed }) => transformed),
+      checks,
+      feedback:
+        feedback === undefined
+          ? null
+          : {
+              value: feedback.value,
+              weight: feedback.weight,
+              metadata: {
+                successfulChecks: names((check) => check.verdict && check.error === null),
+                failedChecks: names((check) => !check.verdict && check.error === null),
+                erroredChecks: names((check) => check.error !== null),
+              },
+            },
+      ...this.#timing(begunAt),
+      async: spec.isAsync,
+      deny: spec.deny,
+      skipped: checks.every((check) => check.skipped),
+    };
+  }
+
+  #timing(begunAt: number): { readonly execution_time: number; readonly created_at: string } {
+    const { clock } = this.#scope;
+    return {
+      execution_time: Math.round(clock.monotonic() - begunAt),
+      created_at: new Date(clock.now()).toISOString(),
+    };
+  }
+}
+
+interface Judging {
+  readonly subject: Judged;
+  readonly hook: Verdict['hook'];
+  readonly facts: RequestFacts;
+  readonly begunAt: number;
+}
+
+interface Asking {
+  readonly note: Verdict;
+  readonly asked: AskedSubject;
+  readonly begunAt: number;
+}
+
+/** The subject as one check sees it: with a signal of its own, and knowing whether it was changed. */
+class AskedSubject {
+  isChanged = false;
+  readonly #subject: Judged;
+  #controller: AbortController | undefined;
+  #isOver = false;
+
+  constructor(subject: Judged) {
+    this.#subject = subject;
+  }
+
+  get phase() {
+    return this.#subject.phase;
+  }
+
+  get endpoint() {
+    return this.#subject.endpoint;
+  }
+
+  get provider() {
+    return this.#subject.provider;
+  }
+
+  get model() {
+    return this.#subject.model;
+  }
+
+  get texts() {
+    return this.#subject.texts;
+  }
+
+  get text() {
+    return this.#subject.text;
+  }
+
+  get json() {
+    return this.#subject.json;
+  }
+
+  get metadata() {
+    return this.#subject.metadata;
+  }
+
+  get signal(): AbortSignal {
+    return (this.#controller ??= new AbortController()).signal;
+  }
+
+  header(name: string): string | undefined {
+    return this.#subject.header(name);
+  }
+
+  setTexts(change: Parameters<Judged['setTexts']>[0]): void {
+    this.#requireTime();
+    this.#subject.setTexts((text) => {
+      const value = change(text);
+      if (value !== text.text) this.isChanged = true;
+      return value;
+    });
+  }
+
+  set(...[path, value]: Parameters<Judged['set']>): void {
+    this.#requireTime();
+    this.#subject.set(path, value);
+    this.isChanged = true;
+  }
+
+  /** Time is up: what the check waits for is broken off. */
+  end(): void {
+    this.#isOver = true;
+    this.#controller?.abort();
+  }
+
+  /** What has been judged without this check must not change any more. */
+  #requireTime(): void {
+    if (this.#isOver) throw new Error('The check is out of time, and changes nothing any more.');
+  }
+}
+
+function unavailable(guardrail: string, check: string): GatewayError {
+  return new GatewayError(
+    'hooks_failed',
+    `The guardrail "${guardrail}" cannot run: this gateway has no check "${check.slice(0, 64)}". Correct the guardrail, or remove it.`,
+  );
+}

@@ -1,0 +1,156 @@
+import type { AnswerText } from '../../core/dialects/dialect.ts';
+import type {
+  AttemptContext,
+  CheckSubject,
+  JsonPath,
+  JsonValue,
+  ResponseView,
+  SubjectText,
+} from '../../core/pipeline/plugin.ts';
+
+/** A subject without what only one judgement of it has. */
+export type Judged = Omit<CheckSubject, 'signal'>;
+
+/** Roles whose texts are instructions, not the message that a request is about. */
+const instructing: ReadonlySet<string> = new Set(['system', 'developer']);
+
+abstract class AttemptSubject {
+  abstract readonly phase: CheckSubject['phase'];
+  protected readonly context: AttemptContext;
+
+  constructor(context: AttemptContext) {
+    this.context = context;
+  }
+
+  get endpoint(): CheckSubject['endpoint'] {
+    return this.context.endpoint.id;
+  }
+
+  get provider(): string {
+    return this.context.attempt.provider;
+  }
+
+  get model(): string {
+    return this.context.facts.modelRequested;
+  }
+
+  get metadata(): CheckSubject['metadata'] {
+    return this.context.facts.metadata;
+  }
+
+  header(name: string): string | undefined {
+    return this.context.header(name);
+  }
+}
+
+/** A request as the present attempt sends it. */
+export class RequestSubject extends AttemptSubject implements Judged {
+  readonly phase = 'input';
+  #texts: readonly SubjectText[] | undefined;
+
+  get json(): JsonValue | undefined {
+    const { body } = this.context.attempt;
+    return body.loaded ? body.json : undefined;
+  }
+
+  get texts(): readonly SubjectText[] {
+    return (this.#texts ??= this.#read());
+  }
+
+  get text(): string {
+    const { texts } = this;
+    const last = texts.findLast(({ role }) => !instructing.has(role)) ?? texts.at(-1);
+    if (last === undefined) return '';
+    const isOfMessage = ({ path }: SubjectText): boolean =>
+      path[0] === last.path[0] && path[1] === last.path[1];
+    const parts = texts.filter(isOfMessage);
+    return parts.length === 1 ? last.text : parts.map(({ text }) => text).join('\n');
+  }
+
+  setTexts(change: (text: SubjectText) => string): void {
+    const { body } = this.context.attempt;
+    const changed = this.texts.flatMap((one) => {
+      const value = change(one);
+      return value === one.text ? [] : [{ path: one.path, value }];
+    });
+    if (changed.length === 0) return;
+    body.replaceAll(changed);
+    this.#texts = undefined;
+  }
+
+  set(path: JsonPath, value: JsonValue): void {
+    this.context.attempt.body.set(path, value);
+    this.#texts = undefined;
+  }
+
+  #read(): readonly SubjectText[] {
+    const { attempt, dialect, endpoint } = this.context;
+    const { body } = attempt;
+    if (!body.loaded) return [];
+    const { texts } = body.changed
+      ? dialect.decodeConversation(endpoint.id, body.json)
+      : this.context.conversation;
+    return texts.map(({ role, text, path }) => ({ role, type: 'text', text, path, choice: 0 }));
+  }
+}
+
+/** A complete answer, before it leaves. */
+export class AnswerSubject extends AttemptSubject implements Judged {
+  readonly phase = 'output';
+  readonly #response: ResponseView;
+
+  constructor(context: AttemptContext, response: ResponseView) {
+    super(context);
+    this.#response = response;
+  }
+
+  get json(): JsonValue | undefined {
+    return this.#response.json;
+  }
+
+  get texts(): readonly SubjectText[] {
+    return this.#response.texts.map(ofAnswer);
+  }
+
+  get text(): string {
+    const said = this.#response.texts.filter(({ type, choice }) => type === 'text' && choice === 0);
+    return said.map(({ text }) => text).join('\n');
+  }
+
+  setTexts(change: (text: SubjectText) => string): void {
+    this.#response.setTexts((part) => change(ofAnswer(part)));
+  }
+
+  set(path: JsonPath, value: JsonValue): void {
+    this.#response.set(path, value);
+  }
+}
+
+/** Texts of a streamed answer, as far as they have come. */
+export class StreamedSubject extends AttemptSubject implements Judged {
+  readonly phase = 'output';
+  readonly json = undefined;
+  readonly texts: readonly SubjectText[];
+  readonly text: string;
+
+  constructor(context: AttemptContext, texts: readonly SubjectText[]) {
+    super(context);
+    this.texts = texts;
+    this.text = texts
+      .filter(({ type, choice }) => type === 'text' && choice === 0)
+      .map(({ text }) => text)
+      .join('\n');
+  }
+
+  setTexts(): void {
+    throw new Error('A streamed answer is changed only where it is held.');
+  }
+
+  set(): void {
+    this.setTexts();
+  }
+}
+
+function ofAnswer({ type, text, path, choice }: AnswerText): SubjectText {
+  return { role: 'assistant', type, text, path, choice };
+}

@@ -149,7 +149,14 @@ export async function serve(serving: Serving): Promise<void> {
     router: createRouter({
       ...{ config: next, table: providerTable, wires: providerDialects, listings: modelListings },
       ...{ transport, runtime: hooks, credentials, prices, state: routingState, breakers },
-      ...{ checks: guards, limiter, directory, secrets, secretManagers: own.secretManagers, largeTranslation },
+      ...{
+        checks: guards,
+        limiter,
+        directory,
+        secrets,
+        secretManagers: own.secretManagers,
+        largeTranslation,
+      },
     }),
     embeddings: createEmbeddings({
       known: compileTargets(next.providers, providerTable, {

@@ -7,7 +7,7 @@ import { type ConfigIssue, placeText } from '../routing/plan/config-issue.ts';
 import { providerLookup } from '../routing/plan/config-names.ts';
 import { FileNames } from './file-names.ts';
 import { problemAt } from './problem-at.ts';
-import type { Checks } from '../pipeline/check.ts';
+import type { Checks } from '../pipeline/plugin.ts';
 import type { RouteConfigInput } from '../organisation/route-config.ts';
 
 /** What configs are checked in. */

@@ -1,6 +1,6 @@
 import { accessTo } from '../access/integration-access.ts';
 import { checkIssues } from '../organisation/guardrails.ts';
-import type { Checks } from '../pipeline/check.ts';
+import type { Checks } from '../pipeline/plugin.ts';
 import type { LimitIssue } from '../organisation/limits.ts';
 import {
   changedUsage,

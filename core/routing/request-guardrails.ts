@@ -1,7 +1,7 @@
 import { RecentMap } from '../base/recent-map.ts';
 import { parseJson, type JsonObject } from '../base/json.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
-import type { CheckPhase, Checks } from '../pipeline/check.ts';
+import type { CheckPhase, Checks } from '../pipeline/plugin.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import { callerKey } from '../pipeline/keys.ts';
 import type { GuardrailSpec, GuardrailSpecs } from '../ports/guardrails.ts';

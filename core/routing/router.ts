@@ -3,7 +3,7 @@ import type { Answer } from '../pipeline/answer.ts';
 import { type HookRuntime, isPromise } from '../pipeline/call-hook.ts';
 import type { MaybePromise, RequestContext } from '../pipeline/context.ts';
 import { Exchange } from '../pipeline/exchange.ts';
-import type { Checks } from '../pipeline/check.ts';
+import type { Checks } from '../pipeline/plugin.ts';
 import { callerKey } from '../pipeline/keys.ts';
 import type { Limiter } from '../ports/counters.ts';
 import type { CredentialFactory } from '../ports/credentials.ts';

@@ -19,7 +19,7 @@ import type {
 } from './plan-node.ts';
 import { type KnowsProvider, type SavedConfigs, unknownGuardrail } from './config-names.ts';
 import { guardrailKeys, readGuardrails } from './read-guardrails.ts';
-import type { Checks } from '../../pipeline/check.ts';
+import type { Checks } from '../../pipeline/plugin.ts';
 import type { GuardrailSpec, GuardrailSpecs } from '../../ports/guardrails.ts';
 import type { CacheSettings } from '../../ports/cache.ts';
 import { maxRetries } from '../attempts/attempt-times.ts';

@@ -6,7 +6,7 @@ import { withoutStore } from '../../organisation/without-store.ts';
 import { RecentMap } from '../../base/recent-map.ts';
 import type { RecordPlace, StoredRecord } from '../../ports/records.ts';
 import type { RouteConfigInput } from '../../organisation/route-config.ts';
-import type { Checks } from '../../pipeline/check.ts';
+import type { Checks } from '../../pipeline/plugin.ts';
 import type { ConfigDraft } from '../../pipeline/router.ts';
 import { sha256 } from '../../base/sha256.ts';
 import { compileConfig, type CompileSetup } from './compile-config.ts';

@@ -11,7 +11,7 @@ import {
   type GuardrailParameters,
 } from '../../organisation/guardrails.ts';
 import type { RouteConfigInput } from '../../organisation/route-config.ts';
-import type { CheckPhase, Checks } from '../../pipeline/check.ts';
+import type { CheckPhase, Checks } from '../../pipeline/plugin.ts';
 import { type GuardrailSpec, guardrailSpec } from '../../ports/guardrails.ts';
 import type { GuardrailRecord } from './config-names.ts';
 import type { ConfigPlace } from './config-issue.ts';

@@ -47,7 +47,7 @@ const phrasesOf = {
     '(?:システムプロンプト|初期指示)..(?:表示|教え|出力)',
   ),
   role: phrases(
-    '\\b(?:you are now|from now on,? you|act as|pretend (?:to be|you are)|role-?play as)\\b~\\b(?:dan|jailbroken|unrestricted|unfiltered|uncensored|without (?:any )?(?:restriction|rule|limit|filter|guideline)s?|no (?:restriction|rule|limit|filter)s?|developer mode)\\b',
+    '\\b(?:you are now|from now on,? you|act as|pretend (?:to be|you are)|role-?play as)\\b~\\b(?:dan|jailbroken|unrestricted|unfiltered|uncensored|without (?:\\bany )?(?:restriction|rule|limit|filter|guideline)s?|no (?:restriction|rule|limit|filter)s?|developer mode)\\b',
     '\\b(?:developer|god|dan|jailbreak|sudo) mode (?:is )?(?:enabled|activated|on)\\b',
     '\\b(?:enable|activate|enter) (?:developer|god|dan|jailbreak|sudo) mode\\b',
     '\\bdo anything now\\b',

@@ -380,7 +380,7 @@ describe('what a hook sees', () => {
     const { gateway } = await withUpstream(t, [looking, providerPlugin({ default: 'up' })]);
     await send(gateway.url, chat);
     const names = { provider: 'up', aiService: 'up', model: 'm' };
-    assert.deepEqual(seen, { number: 1, ...names, changed: false, cache: undefined });
+    assert.deepEqual(seen, { number: 1, ...names, changed: false, cache: undefined, guardrails: undefined });
   });
 
   test('asking for what is not there yet is a failure of the plugin', async (t) => {

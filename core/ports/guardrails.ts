@@ -1,7 +1,7 @@
 import type { GuardrailData } from './record-kinds.ts';
 
 /** Feedback that a guardrail gives by itself. */
-export interface GuardrailFeedback {
+interface GuardrailFeedback {
   readonly value: number;
   readonly weight: number;
   readonly metadata: string;

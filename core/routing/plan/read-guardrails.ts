@@ -30,7 +30,7 @@ export const guardrailKeys = [
 ] as const satisfies readonly (readonly [keyof RouteConfigInput, CheckPhase, GuardrailSpec['type']])[];
 
 /** Where guardrails are looked up by slug, and checks by id. */
-export interface GuardrailNames {
+interface GuardrailNames {
   /** Undefined where no guardrail can run: every one is refused then. */
   readonly checks: Checks | undefined;
   /** The stored guardrail of this name, or a sentence that says that there is none. */

@@ -1,9 +1,16 @@
 import type { AnswerText } from '../dialects/dialect.ts';
-import type { DialectName } from '../dialects/endpoint.ts';
-import type { StreamEvent } from '../dialects/stream-event.ts';
-import type { Emit, RequestContext, ResponseContext, StreamTap } from './context.ts';
+import type { RequestContext, ResponseContext, StreamTap } from './context.ts';
 import { boundedPattern, type BoundedPattern } from '../base/linear-pattern.ts';
 import { redactCuts, type Cut } from '../redaction/redact-text.ts';
+import {
+  batchOf,
+  type HeldText,
+  isGathered,
+  keyOfText,
+  type TextEvent,
+  TextWindow,
+  withoutHalfCharacter,
+} from './text-window.ts';
 
 /** What is taken out of answers, and what stands in its place. */
 export interface RedactorRule {
@@ -61,8 +68,6 @@ interface CompiledRule {
   readonly replacement: string;
 }
 
-type TextEvent = Extract<StreamEvent, { text: string }>;
-
 class RuleRedactor implements Redactor {
   readonly longest: number;
   private readonly reach: number;
@@ -101,7 +106,8 @@ class RuleRedactor implements Redactor {
   }
 
   stream({ endpoint }: RequestContext): StreamTap {
-    return new RedactingTap(endpoint.dialect, this.reach, (type) => this.rulesFor(type));
+    const { dialect } = endpoint;
+    return new TextWindow(dialect, ({ type }) => new RedactedText(this.rulesFor(type), this.reach));
   }
 
   private rulesFor(type: AnswerText['type'] | TextEvent['type'] | undefined): readonly CompiledRule[] {
@@ -128,13 +134,8 @@ function* cutsIn(text: string, rules: readonly CompiledRule[], from: number, las
   }
 }
 
-/** How much has to come before a text is looked through again. */
-function batchOf(reach: number): number {
-  return reach < 64 ? 0 : reach >> 3;
-}
-
 /** One text of a stream: what has come of it and may still be part of a match is held back. */
-class HeldText {
+class RedactedText implements HeldText {
   private readonly rules: readonly CompiledRule[];
   private readonly reach: number;
   /** One character that has left, because it decides whether a word begins behind it, and what is held back. */
@@ -169,71 +170,6 @@ class HeldText {
   }
 }
 
-/** The place, or the one before it where it lies within a character of two units. */
-function withoutHalfCharacter(text: string, place: number): number {
-  const isWithin = place > 0 && place < text.length && (text.codePointAt(place - 1) ?? 0) > 0xffff;
-  return isWithin ? place - 1 : place;
-}
-
-class RedactingTap implements StreamTap {
-  private readonly dialect: DialectName;
-  private readonly reach: number;
-  private readonly rulesFor: (type: TextEvent['type']) => readonly CompiledRule[];
-  private readonly open = new Map<string, { readonly event: TextEvent; readonly held: HeldText }>();
-
-  constructor(
-    dialect: DialectName,
-    reach: number,
-    rulesFor: (type: TextEvent['type']) => readonly CompiledRule[],
-  ) {
-    this.dialect = dialect;
-    this.reach = reach;
-    this.rulesFor = rulesFor;
-  }
-
-  event(event: StreamEvent, emit: Emit): void {
-    if (event.type === 'finish') this.finish(emit, event.choice);
-    if (!('text' in event)) return emit(event);
-    const isCall = event.type === 'tool-arguments-delta';
-    if (event.text === '' && !isCall) return emit(event);
-    const key = keyOf(event);
-    if (!isGathered(this.dialect)) this.finish(emit, event.choice, key);
-    let one = this.open.get(key);
-    if (one === undefined) {
-      one = { event, held: new HeldText(this.rulesFor(event.type), this.reach) };
-      this.open.set(key, one);
-    }
-    // This wire has no pieces of calls.
-    const isWhole = isCall && this.dialect === 'google-gemini';
-    const text = one.held.push(event.text, isWhole);
-    if (isWhole) this.open.delete(key);
-    if (text === event.text) emit(event);
-    else if (text !== '' || (isCall && event.name !== undefined)) emit({ ...event, text });
-  }
-
-  end(emit: Emit): void {
-    this.finish(emit);
-  }
-
-  /** Gives out what is held of texts that have ended: all of a choice but one, or all. */
-  private finish(emit: Emit, choice?: number, except?: string): void {
-    for (const [key, { event, held }] of this.open) {
-      if (key === except || (choice !== undefined && event.choice !== choice)) continue;
-      this.open.delete(key);
-      const text = held.push('', true);
-      if (text === '') continue;
-      if (event.type === 'tool-arguments-delta')
-        emit({ type: event.type, choice: event.choice, call: event.call, text });
-      else emit({ ...event, text });
-    }
-  }
-}
-
-/** The wire has one text of each kind for a choice, whatever comes between its pieces. */
-function isGathered(dialect: DialectName): boolean {
-  return dialect === 'openai-chat' || dialect === 'openai-completions';
-}
-
 /** The texts that are read as one, in order: on wires of blocks only those that follow one another. */
 function runsOf(texts: readonly AnswerText[], gathered: boolean): readonly (readonly AnswerText[])[] {
   const runs: AnswerText[][] = [];
@@ -241,7 +177,7 @@ function runsOf(texts: readonly AnswerText[], gathered: boolean): readonly (read
   const latest = new Map<number, string>();
   for (const part of texts) {
     if (part.text === '' && part.type !== 'tool-arguments') continue;
-    const key = keyOf(part);
+    const key = keyOfText(part);
     const before = open.get(key);
     if (before !== undefined && (gathered || latest.get(part.choice) === key)) before.push(part);
     else {
@@ -252,12 +188,4 @@ function runsOf(texts: readonly AnswerText[], gathered: boolean): readonly (read
     latest.set(part.choice, key);
   }
   return runs;
-}
-
-function keyOf(part: {
-  readonly type: string;
-  readonly choice: number;
-  readonly call?: number | undefined;
-}): string {
-  return `${part.type}:${part.choice}:${part.call ?? ''}`;
 }

@@ -6,19 +6,9 @@ import type { Endpoint } from '../dialects/endpoint.ts';
 import type { LazyBody } from './request-body.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { RequestFacts, Verdict } from './facts.ts';
+import { noteVerdict, type Verdict } from './facts.ts';
 import { judged } from './keys.ts';
 import type { StreamTap } from './plugin.ts';
-
-/** More than any request needs; a plan with many attempts judges each of them. */
-const mostVerdicts = 64;
-
-/** Notes that a guardrail has begun; until somebody says more, it is `unfinished`. */
-function beginVerdict(facts: RequestFacts, name: string, hook: Verdict['hook']): Verdict {
-  const verdict: Verdict = { name, hook, verdict: 'unfinished', ms: 0 };
-  if (facts.verdicts.length < mostVerdicts) facts.verdicts = [...facts.verdicts, verdict];
-  return verdict;
-}
 
 /**
  * Runs a hook of a guardrail and notes what came of it. A hook that ends without a word about it is `unknown`: whether
@@ -32,7 +22,7 @@ export function judge<T>(
   call: () => T | Promise<T>,
 ): T | Promise<T> {
   const startedAt = clock.monotonic();
-  const note = beginVerdict(context.facts, name, hook);
+  const note = noteVerdict(context.facts, name, hook);
   const passed = (result: T): T => {
     note.ms = clock.monotonic() - startedAt;
     note.verdict = saidVerdict(context);
@@ -63,7 +53,7 @@ export function judgedTap(
   clock: Pick<Clock, 'monotonic'>,
 ): StreamTap {
   const startedAt = clock.monotonic();
-  const note = beginVerdict(context.facts, name, 'stream');
+  const note = noteVerdict(context.facts, name, 'stream');
   const close = (verdict: Verdict['verdict']): void => {
     if (note.verdict !== 'unfinished') return;
     note.verdict = verdict;

@@ -117,6 +117,21 @@ export interface Verdict {
   ms: number;
 }
 
+/** More than any request needs; a plan with many attempts judges each of them. */
+const mostVerdicts = 64;
+
+/** Notes a verdict of this request, which may still be filled in; `unfinished` until then. Those beyond 64 are not kept. */
+export function noteVerdict(
+  facts: RequestFacts,
+  name: string,
+  hook: Verdict['hook'],
+  verdict: Verdict['verdict'] = 'unfinished',
+): Verdict {
+  const note: Verdict = { name, hook, verdict, ms: 0 };
+  if (facts.verdicts.length < mostVerdicts) facts.verdicts = [...facts.verdicts, note];
+  return note;
+}
+
 /** One attempt of a plan, for whoever asks how a request was served. */
 export interface AttemptRecord {
   /** Place of the target in its config. */

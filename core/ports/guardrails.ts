@@ -18,7 +18,7 @@ export interface GuardrailSpec {
   readonly checks: GuardrailData['checks'];
   /** Refuse what does not pass (446); else let it through marked (246). */
   readonly deny: boolean;
-  /** Nobody waits for it, and it denies nothing. */
+  /** The request does not wait for it, and it denies nothing. */
   readonly isAsync: boolean;
   /** One check after the other, each seeing what the one before has changed. */
   readonly isSequential: boolean;

@@ -1,5 +1,6 @@
 import { type HeldAnswer, holdAnswer } from '../../core/pipeline/held-answer.ts';
 import { type Answer, isStreamSource } from '../../core/pipeline/answer.ts';
+import { noteVerdict, type Verdict } from '../../core/pipeline/facts.ts';
 import {
   type AttemptContext,
   defineKey,
@@ -11,7 +12,7 @@ import {
 } from '../../core/pipeline/plugin.ts';
 import type { GuardrailSpec, GuardrailSpecs } from '../../core/ports/guardrails.ts';
 import { builtInChecks } from './checks/index.ts';
-import { RunningGuardrail, type ShownGuardrail } from './running-guardrail.ts';
+import { allOf, RunningGuardrail, type ShownGuardrail } from './running-guardrail.ts';
 import { GuardrailTap } from './streamed-answer.ts';
 import { AnswerSubject, type Judged, RequestSubject } from './subjects.ts';
 
@@ -49,11 +50,7 @@ export default definePlugin({
       settled(context) {
         const { tap, streaming = [] } = context.get(said) ?? {};
         if (tap === undefined || tap.isComplete) return;
-        const { facts } = context;
-        const left = streaming.map(
-          (name) => ({ name, hook: 'stream', verdict: 'unfinished', ms: 0 }) as const,
-        );
-        facts.verdicts = [...facts.verdicts, ...left];
+        for (const name of streaming) noteVerdict(context.facts, name, 'stream');
       },
     };
   },
@@ -102,11 +99,9 @@ class GuardrailEngine {
     const isFlagged = before.some(isFlagging);
     const running = guardrails.output.map((spec) => this.#runningOf(spec));
     const isStream = isStreamSource(answer.body);
-    const whole = running.filter(({ stream, reach }) => {
-      if (!isStream) return true;
-      return stream === 'hold' || (stream === 'window' && reach === undefined);
-    });
-    const onTheWay = running.filter((one) => !whole.includes(one));
+    const isWhole = ({ stream }: RunningGuardrail): boolean => !isStream || stream === 'hold';
+    const whole = running.filter(isWhole);
+    const onTheWay = running.filter((one) => !isWhole(one));
     if (onTheWay.length > 0) {
       state.streaming = onTheWay.map(({ spec }) => spec.id);
       state.tap = this.#tap(context, onTheWay, state);
@@ -115,7 +110,7 @@ class GuardrailEngine {
     const held = await holdAnswer(context, answer);
     const specs = whole.map(({ spec }) => spec);
     if (held === undefined) {
-      this.#skip(specs, context);
+      for (const { id } of specs) noteVerdict(context.facts, id, 'attempted', 'skipped');
       return isFlagged ? { ...answer, status: 246 } : undefined;
     }
     const subject = new AnswerSubject(context, held.response);
@@ -133,8 +128,8 @@ class GuardrailEngine {
       windows: running.filter(({ stream }) => stream === 'window'),
       observers: running.filter(({ stream }) => stream === 'observe'),
       took: (shown) => {
-        const isDenied = !shown.verdict && shown.deny && !shown.async;
-        if (isDenied || !state.after.some(({ id }) => id === shown.id)) state.after = [...state.after, shown];
+        if (isDenying(shown) || !state.after.some(({ id }) => id === shown.id))
+          state.after = [...state.after, shown];
         const { before, after } = state;
         if (running.some(({ spec, stream }) => spec.id === shown.id && stream === 'window'))
           refuseDenied([shown], { before, after });
@@ -148,54 +143,37 @@ class GuardrailEngine {
     subject: Judged,
     context: AttemptContext,
   ): readonly ShownGuardrail[] | Promise<readonly ShownGuardrail[]> {
-    const hook = subject.phase === 'input' ? 'attempt' : 'attempted';
     const results: ShownGuardrail[] = [];
     for (const [index, spec] of specs.entries()) {
-      const running = this.#runningOf(spec);
-      const shown = running.judge(subject, hook, context.facts);
-      if (!(shown instanceof Promise)) {
-        if (!spec.isAsync) results.push(shown);
-        continue;
-      }
-      // Nobody waits for it; what it comes to stands in the log.
-      if (spec.isAsync) continue;
-      return this.#goOn(
-        { specs: specs.slice(index + 1), subject, context },
-        [...results, shown],
-        running.changes,
-      );
+      const shown = this.#runningOf(spec).judge(subject, hookOf(subject), context.facts);
+      if (shown instanceof Promise && !spec.isAsync)
+        return this.#goOn({ specs, subject, context }, index, [...results, shown]);
+      // Of one that is asynchronous, only the log tells.
+      if (!(shown instanceof Promise) && !spec.isAsync) results.push(shown);
     }
     return results;
   }
 
+  /** The same from the guardrail on that has to be waited for, at `from`. */
   async #goOn(
     {
       specs,
       subject,
       context,
     }: { specs: readonly GuardrailSpec[]; subject: Judged; context: AttemptContext },
+    from: number,
     begun: readonly (ShownGuardrail | Promise<ShownGuardrail>)[],
-    isChanging: boolean,
   ): Promise<readonly ShownGuardrail[]> {
-    const hook = subject.phase === 'input' ? 'attempt' : 'attempted';
     const results = [...begun];
-    if (isChanging) await settledAll(results);
-    for (const spec of specs) {
+    let isChanging = this.#runningOf(specs[from] as GuardrailSpec).changes;
+    for (const spec of specs.slice(from + 1)) {
       const running = this.#runningOf(spec);
-      if (running.changes) await settledAll(results);
-      const shown = running.judge(subject, hook, context.facts);
-      if (spec.isAsync) continue;
-      results.push(shown);
-      if (running.changes) await shown;
+      if (isChanging || running.changes) await allOf(results);
+      isChanging = running.changes;
+      const shown = running.judge(subject, hookOf(subject), context.facts);
+      if (!spec.isAsync) results.push(shown);
     }
-    return settledAll(results);
-  }
-
-  #skip(specs: readonly GuardrailSpec[], { facts }: AttemptContext): void {
-    const skipped = specs.map(
-      ({ id: name }) => ({ name, hook: 'attempted', verdict: 'skipped', ms: 0 }) as const,
-    );
-    facts.verdicts = [...facts.verdicts, ...skipped];
+    return allOf(results);
   }
 
   #runningOf(spec: GuardrailSpec): RunningGuardrail {
@@ -205,10 +183,8 @@ class GuardrailEngine {
   }
 }
 
-function settledAll(
-  results: readonly (ShownGuardrail | Promise<ShownGuardrail>)[],
-): Promise<readonly ShownGuardrail[]> {
-  return Promise.all(results.map((one) => Promise.resolve(one)));
+function hookOf({ phase }: Judged): Verdict['hook'] {
+  return phase === 'input' ? 'attempt' : 'attempted';
 }
 
 interface Judging {
@@ -227,9 +203,14 @@ function sameSpecs(left: readonly GuardrailSpec[], right: readonly GuardrailSpec
   return left.length === right.length && left.every((spec, index) => spec === right[index]);
 }
 
-/** It did not pass, and the answer leaves all the same, marked. */
+/** It did not pass; unless it denies, the answer leaves all the same, marked. */
 function isFlagging({ verdict, async }: ShownGuardrail): boolean {
   return !verdict && !async;
+}
+
+/** It did not pass, and nothing leaves. */
+function isDenying(shown: ShownGuardrail): boolean {
+  return isFlagging(shown) && shown.deny;
 }
 
 /** The results beside the answer, where it is one JSON object and something was judged. */
@@ -237,18 +218,16 @@ function tellResults({ response, isStream }: HeldAnswer, results: Results): void
   const { json } = response;
   if (isStream || typeof json !== 'object' || json === null || Array.isArray(json)) return;
   if (results.before.length + results.after.length === 0) return;
-  response.set(['hook_results'], hookResults(results));
+  response.set(['hook_results'], JSON.parse(JSON.stringify(hookResults(results))) as JsonValue);
 }
 
-function hookResults({ before, after }: Results): { [name: string]: JsonValue } {
-  // Plain JSON, as clients know it.
-  const plain = (shown: readonly ShownGuardrail[]) => JSON.parse(JSON.stringify(shown)) as JsonValue;
-  return { before_request_hooks: plain(before), after_request_hooks: plain(after) };
+function hookResults({ before, after }: Results) {
+  return { before_request_hooks: before, after_request_hooks: after };
 }
 
 /** Throws for the first that denies. */
 function refuseDenied(shown: readonly ShownGuardrail[], results: Results): void {
-  const denying = shown.find(({ verdict, deny, async }) => !verdict && deny && !async);
+  const denying = shown.find(isDenying);
   if (denying === undefined) return;
   const failing = denying.checks.find(({ verdict }) => !verdict);
   const what = results.after.includes(denying) ? 'answer' : 'request';

@@ -1,4 +1,4 @@
-import type { RequestFacts, Verdict } from '../../core/pipeline/facts.ts';
+import { noteVerdict, type RequestFacts, type Verdict } from '../../core/pipeline/facts.ts';
 import {
   type Judge,
   type JsonValue,
@@ -40,8 +40,6 @@ export interface ShownGuardrail {
 }
 
 const defaultTimeoutMs = 5000;
-/** Verdicts of one request that the log keeps. */
-const mostVerdicts = 64;
 const longestReason = 500;
 
 interface RunningCheck {
@@ -50,13 +48,21 @@ interface RunningCheck {
   readonly changes: boolean;
   readonly timeoutMs: number;
   readonly failsOnError: boolean;
-  /** Undefined: a finding may span any length. */
-  readonly reach: number | undefined;
+  /** UTF-16 units that one finding spans at most; infinite for any length. */
+  readonly reach: number;
 }
 
 /** A guardrail whose checks have been created; one for each guardrail and generation. */
 export class RunningGuardrail {
   readonly spec: GuardrailSpec;
+  /** It refuses what does not pass. */
+  readonly refuses: boolean;
+  /** One of its checks may change what it judges. */
+  readonly changes: boolean;
+  /** Length of the longest finding in UTF-16 units; undefined where there is no greatest length. */
+  readonly reach: number | undefined;
+  /** How a streamed answer is judged. */
+  readonly stream: 'hold' | 'window' | 'observe';
   readonly #checks: readonly RunningCheck[];
   readonly #scope: Scope;
 
@@ -68,7 +74,6 @@ export class RunningGuardrail {
         if (!isEnabled) return [];
         const definition = scope.guards.definition(id);
         if (definition === undefined) throw unavailable(spec.id, id);
-        const reach = definition.reach?.(parameters) ?? Infinity;
         const { failOnError } = parameters as { readonly failOnError?: unknown };
         return [
           {
@@ -77,33 +82,18 @@ export class RunningGuardrail {
             changes: definition.changes === true,
             timeoutMs: timeoutMs ?? definition.timeoutMs ?? defaultTimeoutMs,
             failsOnError: onError === undefined ? spec.deny || failOnError === true : onError === 'fail',
-            reach: Number.isFinite(reach) ? reach : undefined,
+            reach: definition.reach?.(parameters) ?? Infinity,
           },
         ];
       },
     );
-  }
-
-  /** How a streamed answer is judged. */
-  get stream(): 'hold' | 'window' | 'observe' {
-    const { deny, stream } = this.spec;
-    if (this.changes) return 'hold';
-    return stream ?? (deny && !this.spec.isAsync ? 'hold' : 'observe');
-  }
-
-  /** One of its checks may change what it judges. */
-  get changes(): boolean {
-    return this.#checks.some(({ changes }) => changes);
-  }
-
-  /** Length of the longest finding in UTF-16 units; undefined where there is no greatest length. */
-  get reach(): number | undefined {
-    let longest = 0;
-    for (const { reach } of this.#checks) {
-      if (reach === undefined) return undefined;
-      longest = Math.max(longest, reach);
-    }
-    return longest;
+    const longest = Math.max(0, ...this.#checks.map(({ reach }) => reach));
+    this.refuses = spec.deny && !spec.isAsync;
+    this.changes = this.#checks.some(({ changes }) => changes);
+    this.reach = Number.isFinite(longest) ? longest : undefined;
+    const wanted = spec.stream ?? (this.refuses ? 'hold' : 'observe');
+    const cannotPass = this.changes || (wanted === 'window' && this.reach === undefined);
+    this.stream = cannotPass ? 'hold' : wanted;
   }
 
   /** Judges the subject, and notes each check in the log of the request. A promise only when a check waits. */
@@ -124,7 +114,7 @@ export class RunningGuardrail {
     }
     if (!results.some((result) => result instanceof Promise))
       return this.#shown(results as ShownCheck[], begunAt);
-    return Promise.all(results.map((one) => Promise.resolve(one))).then((all) => this.#shown(all, begunAt));
+    return allOf(results).then((all) => this.#shown(all, begunAt));
   }
 
   async #goOn(
@@ -132,7 +122,7 @@ export class RunningGuardrail {
     begun: readonly (ShownCheck | Promise<ShownCheck>)[],
     { subject, hook, facts, begunAt }: Judging,
   ): Promise<ShownGuardrail> {
-    const results = await Promise.all(begun.map((one) => Promise.resolve(one)));
+    const results = await allOf(begun);
     for (const check of this.#checks.slice(index + 1))
       results.push(await this.#ask(check, subject, { hook, facts }));
     return this.#shown(results, begunAt);
@@ -145,8 +135,7 @@ export class RunningGuardrail {
   ): ShownCheck | Promise<ShownCheck> {
     const { clock } = this.#scope;
     const begunAt = clock.monotonic();
-    const note: Verdict = { name: `${this.spec.id}/${check.id}`, hook, verdict: 'unfinished', ms: 0 };
-    if (facts.verdicts.length < mostVerdicts) facts.verdicts = [...facts.verdicts, note];
+    const note = noteVerdict(facts, `${this.spec.id}/${check.id}`, hook);
     const asked = new AskedSubject(subject);
     const done = (result: CheckResult): ShownCheck => this.#judged(check, result, { note, asked, begunAt });
     const broke = (error: unknown): ShownCheck => this.#errored(check, error, { note, asked, begunAt });
@@ -180,9 +169,8 @@ export class RunningGuardrail {
   ): ShownCheck {
     const { verdict, data = null } = result;
     const transformed = asked.isChanged;
-    const refuses = this.spec.deny && !this.spec.isAsync;
     note.ms = this.#scope.clock.monotonic() - begunAt;
-    if (verdict === 'failed') note.verdict = refuses ? 'refused' : 'flagged';
+    if (verdict === 'failed') note.verdict = this.refuses ? 'refused' : 'flagged';
     else if (verdict === 'skipped') note.verdict = 'skipped';
     else note.verdict = transformed ? 'changed' : 'passed';
     return {
@@ -259,6 +247,11 @@ export class RunningGuardrail {
       created_at: new Date(clock.now()).toISOString(),
     };
   }
+}
+
+/** All results, in order, once the last one is there. */
+export function allOf<T>(results: readonly (T | Promise<T>)[]): Promise<T[]> {
+  return Promise.all(results.map((one) => Promise.resolve(one)));
 }
 
 interface Judging {

@@ -4,6 +4,11 @@ export type JsonValue =
   string | number | bigint | boolean | null | JsonValue[] | { [name: string]: JsonValue };
 export type JsonObject = { [name: string]: JsonValue };
 
+/** Whether a content type is that of JSON; parameters and case do not matter. */
+export function isJsonType(contentType: string | undefined): boolean {
+  return /^application\/(?:[\w.+-]+\+)?json\b/i.test(contentType ?? '');
+}
+
 /** Text in which nothing needs an escape. */
 const plain = /^[ !#-[\]-~]*$/;
 

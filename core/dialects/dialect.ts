@@ -90,6 +90,14 @@ export interface StreamFramings {
   codecFor(contentType: string): FrameCodec;
 }
 
+/** How streams of a wire are read and written that have this content type; undefined where the wire has no frames. */
+export function codecFor<C extends FrameCodec | undefined>(
+  frames: C,
+  contentType: string | undefined,
+): FrameCodec | C {
+  return frames?.framings?.codecFor(contentType ?? '') ?? frames;
+}
+
 /** One text of a conversation and where it stands in the JSON body. */
 export interface ConversationText {
   readonly role: string;

@@ -1,5 +1,6 @@
 import { GatewayError } from '../errors/gateway-error.ts';
 import { codingOf } from '../connection/content-encoding.ts';
+import { codecFor } from '../dialects/dialect.ts';
 import { sendHead } from './reply.ts';
 import { type HeaderList, headerValue } from '../ports/header-list.ts';
 import { type Answer, clientLeft, decodedSource, type StreamSource, type StreamTarget } from './answer.ts';
@@ -77,9 +78,10 @@ export function deliverStream(
     const taps = isEventStream(answer) ? activeTaps(exchange, upTo) : [];
     const judge = taps.find((tap) => tap.judges);
     const coding = codingOf(headerValue(headers, 'content-encoding'));
-    const { frames } = exchange.dialect;
-    const type = headerValue(headers, 'content-type') ?? '';
-    const codec = coding === 'unknown' ? undefined : (frames?.framings?.codecFor(type) ?? frames);
+    const codec =
+      coding === 'unknown'
+        ? undefined
+        : codecFor(exchange.dialect.frames, headerValue(headers, 'content-type'));
     if (judge !== undefined && codec === undefined) throw unjudged(delivery, judge);
     const stages = codec === undefined ? [] : buildStages(taps, exchange, codec, runtime, delivery);
     if (stages.length === 0 || codec === undefined) {

@@ -1,6 +1,14 @@
 import { GatewayError } from '../errors/gateway-error.ts';
-import { codingOf, decodeWhole } from '../connection/content-encoding.ts';
-import { asGatewayError, collectSource, errorAnswer, sendHead } from './reply.ts';
+import { isJsonType } from '../base/json.ts';
+import { codingOf } from '../connection/content-encoding.ts';
+import {
+  asGatewayError,
+  collectSource,
+  decodedBody,
+  errorAnswer,
+  maxDecodedBytes,
+  sendHead,
+} from './reply.ts';
 import { type HeaderList, headerValue } from '../ports/header-list.ts';
 import { atTurnEnd, type Waiting } from '../base/turns.ts';
 import {
@@ -23,8 +31,6 @@ import { type RelayEnd, UpgradeRelay } from '../connection/upgrade-relay.ts';
 
 /** Answers larger than this are settled when the client has taken them, not when they were handed to the socket. */
 const settleLaterBytes = 256 * 1024;
-/** A compressed answer that a response hook wants to read may grow to this. */
-const maxDecodedBytes = 64 * 1024 * 1024;
 
 /**
  * Sends an answer to the client through the `response` hooks or taps of the plugins before `upTo`, and settles
@@ -41,7 +47,8 @@ export function deliver(
   const steps = responseSteps(exchange, upTo);
   if (isStreamSource(answer.body)) {
     const stream = { ...answer, body: answer.body };
-    const isDocument = answer.dialect === undefined && isJson(answer);
+    const isDocument =
+      answer.dialect === undefined && isJsonType(headerValue(answer.headers, 'content-type'));
     if (steps.length > 0 && isDocument) return deliverCollected(exchange, stream, upTo, runtime);
     return deliverStream(exchange, stream, upTo, runtime, (error, from) =>
       deliverSafely(exchange, runtime, () => refuse(exchange, error, from, runtime)),
@@ -84,10 +91,6 @@ function responseSteps({ pipeline }: Exchange, upTo: number): readonly Step<'res
     : pipeline.response.filter(({ index }) => index < upTo);
 }
 
-function isJson(answer: Answer): boolean {
-  return /^application\/(?:[\w.+-]+\+)?json\b/i.test(headerValue(answer.headers, 'content-type') ?? '');
-}
-
 /** One JSON document of an endpoint that is not modelled flows by; for a hook it has to be whole. */
 async function deliverCollected(
   exchange: Exchange,
@@ -123,12 +126,7 @@ async function deliverThroughHooks(
   let position = steps[0]?.index ?? 0;
   try {
     if (coding !== 'identity') {
-      if (coding === 'unknown')
-        throw new GatewayError(
-          'upstream_invalid',
-          'The answer is compressed in a way that the gateway cannot read.',
-        );
-      bytes = await decodeWhole(body, coding, maxDecodedBytes);
+      bytes = await decodedBody(coding, body);
       headers = withoutHeader(headers, 'content-encoding');
     }
     const view = new EditableResponse(

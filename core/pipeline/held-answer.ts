@@ -1,15 +1,16 @@
-import { codingOf, decodeWhole } from '../connection/content-encoding.ts';
+import { isJsonType } from '../base/json.ts';
+import { codingOf } from '../connection/content-encoding.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { headerValue } from '../ports/header-list.ts';
 import { type Answer, isStreamSource, ReplayedStream } from './answer.ts';
-import type { AttemptContext, ResponseView } from './context.ts';
+import type { AttemptContext, MaybePromise, ResponseView } from './context.ts';
 import { Exchange } from './exchange.ts';
-import { collectSource } from './reply.ts';
+import { codecFor } from '../dialects/dialect.ts';
+import { collectSource, decodedBody } from './reply.ts';
 import { EditableResponse, withoutHeader } from './response-view.ts';
 
 /** Longest answer that is held, in bytes. */
 const maxBytes = 16 * 1024 * 1024;
-const maxDecodedBytes = 64 * 1024 * 1024;
 
 /** The answer to an attempt, whole, before anything of it has left. */
 export interface HeldAnswer {
@@ -30,10 +31,8 @@ export async function holdAnswer(context: AttemptContext, answer: Answer): Promi
     throw new TypeError('Only answers to requests of the pipeline are held.');
   if (answer.body === null || answer.switched !== undefined) return undefined;
   if (!isStreamSource(answer.body)) return holdWhole(context, answer, answer.body);
-  const { frames } = context.dialect;
-  if (answer.dialect === undefined || frames === undefined || !context.endpoint.modelled) return undefined;
-  const type = headerValue(answer.headers, 'content-type') ?? '';
-  const codec = frames.framings?.codecFor(type) ?? frames;
+  const codec = codecFor(context.dialect.frames, headerValue(answer.headers, 'content-type'));
+  if (answer.dialect === undefined || codec === undefined || !context.endpoint.modelled) return undefined;
   const collected = await collectSource(context, answer.body, maxBytes);
   const bytes = await decoded(answer, collected);
   const reader = codec.reader(context.endpoint.id);
@@ -65,8 +64,7 @@ export async function holdAnswer(context: AttemptContext, answer: Answer): Promi
 }
 
 async function holdWhole(context: Exchange, answer: Answer, body: Buffer): Promise<HeldAnswer | undefined> {
-  const type = headerValue(answer.headers, 'content-type') ?? '';
-  if (!/^application\/(?:[\w.+-]+\+)?json\b/i.test(type)) return undefined;
+  if (!isJsonType(headerValue(answer.headers, 'content-type'))) return undefined;
   const bytes = await decoded(answer, body);
   const setup = { status: answer.status, headers: answer.headers, bytes };
   const response = new EditableResponse(setup, answer.source ?? 'provider', context);
@@ -82,15 +80,8 @@ async function holdWhole(context: Exchange, answer: Answer, body: Buffer): Promi
   };
 }
 
-async function decoded({ headers }: Answer, bytes: Buffer): Promise<Buffer> {
-  const coding = codingOf(headerValue(headers, 'content-encoding'));
-  if (coding === 'identity') return bytes;
-  if (coding !== 'unknown') return decodeWhole(bytes, coding, maxDecodedBytes);
-  throw new GatewayError(
-    'upstream_invalid',
-    'The answer is compressed in a way that the gateway cannot read, and a guardrail has to read it.',
-    { source: 'provider' },
-  );
+function decoded({ headers }: Answer, bytes: Buffer): MaybePromise<Buffer> {
+  return decodedBody(codingOf(headerValue(headers, 'content-encoding')), bytes);
 }
 
 function withoutLength(headers: Answer['headers']): readonly string[] {

@@ -2,6 +2,8 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import { type Answer, clientLeft, type StreamSource } from './answer.ts';
 import type { Exchange } from './exchange.ts';
 import type { HeaderList } from '../ports/header-list.ts';
+import { type codingOf, decodeWhole } from '../connection/content-encoding.ts';
+import type { MaybePromise } from './context.ts';
 
 /** Reason phrases that Node does not know; existing clients know the statuses. */
 const statusTexts: Readonly<Record<number, string>> = {
@@ -101,5 +103,18 @@ function tooLarge(maxBytes: number): GatewayError {
     'upstream_too_large',
     `The answer is larger than ${maxBytes} bytes, too large for the plugins that have to read it.`,
     { source: 'provider' },
+  );
+}
+
+/** A compressed answer that is read may grow to this. */
+export const maxDecodedBytes = 64 * 1024 * 1024;
+
+/** A whole body without its content coding. Throws `upstream_invalid` for one that is not known. */
+export function decodedBody(coding: ReturnType<typeof codingOf>, body: Buffer): MaybePromise<Buffer> {
+  if (coding === 'identity') return body;
+  if (coding !== 'unknown') return decodeWhole(body, coding, maxDecodedBytes);
+  throw new GatewayError(
+    'upstream_invalid',
+    'The answer is compressed in a way that the gateway cannot read.',
   );
 }

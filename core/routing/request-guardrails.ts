@@ -8,6 +8,7 @@ import type { GuardrailSpec, GuardrailSpecs } from '../ports/guardrails.ts';
 import type { RecordPlace } from '../ports/records.ts';
 import { placeText } from './plan/config-issue.ts';
 import { SavedNames, type SavedRecords } from './plan/config-names.ts';
+import { placeKey } from './plan/config-store.ts';
 import { readGuardrails } from './plan/read-guardrails.ts';
 
 /** Values of headers that are remembered. */
@@ -52,7 +53,7 @@ export class RequestGuardrails {
     value: string,
     { phase, place }: { readonly phase: CheckPhase; readonly place: RecordPlace },
   ): readonly GuardrailSpec[] {
-    const key = `${place.organisationId}/${place.workspaceId ?? ''} ${header} ${value}`;
+    const key = `${placeKey(place)} ${header} ${value}`;
     let remembered = this.#known.touch(key);
     if (remembered === undefined || !remembered.names.holds()) {
       const names = new SavedNames(this.#records, place);

@@ -1,3 +1,4 @@
+import { isJsonType } from '../base/json.ts';
 import type { EndpointId } from '../dialects/endpoint.ts';
 import type { MaybePromise, RequestContext } from '../pipeline/context.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
@@ -13,11 +14,9 @@ import {
   type TargetRules,
 } from './resolve-target.ts';
 
-const json = /^application\/(?:[\w.+-]+\+)?json\b/i;
-
 /** The request says that its body is JSON. */
 export function saysJson(context: Pick<RequestContext, 'header'>): boolean {
-  return json.test(context.header('content-type') ?? '');
+  return isJsonType(context.header('content-type'));
 }
 
 /** Whether headers name a provider, so that the model need not be looked at. */

@@ -1,7 +1,7 @@
 import { type Answer, ReplayedStream, type StreamSource } from '../../core/pipeline/answer.ts';
 import type { AttemptContext } from '../../core/pipeline/context.ts';
 import type { StoredAnswer } from './stored-answer.ts';
-import type { FrameCodec } from '../../core/dialects/dialect.ts';
+import { codecFor, type FrameCodec } from '../../core/dialects/dialect.ts';
 import type { EndpointId } from '../../core/dialects/endpoint.ts';
 import { headerValue } from '../../core/ports/header-list.ts';
 
@@ -66,10 +66,6 @@ function asStream(context: AttemptContext, frames: FrameCodec, stored: StoredAns
 function isFramedAlike(context: AttemptContext, stored: StoredAnswer): boolean {
   if (context.dialect.frames?.framings === undefined) return true;
   return bareType(storedType(stored)) === streamTypeOf(context);
-}
-
-function codecFor(frames: FrameCodec, contentType: string): FrameCodec {
-  return frames.framings?.codecFor(contentType) ?? frames;
 }
 
 function storedType({ headers }: StoredAnswer): string {

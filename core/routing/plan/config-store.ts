@@ -236,7 +236,8 @@ interface InPlace {
   readonly place: RecordPlace | undefined;
 }
 
-function placeKey(place: RecordPlace | undefined): string {
+/** Tells one workspace from another. */
+export function placeKey(place: RecordPlace | undefined): string {
   return place === undefined ? '' : `${place.organisationId}/${place.workspaceId ?? ''}`;
 }
 

@@ -2,6 +2,7 @@
 import type { ExplainTools } from '../core/administration/cli/explain-command.ts';
 import type { LoadResult } from '../core/config/load-config.ts';
 import { GatewayError } from '../core/errors/gateway-error.ts';
+import { guardsOf } from '../core/lifecycle/prepare.ts';
 import type { Clock } from '../core/ports/clock.ts';
 import type { Transport } from '../core/ports/transport.ts';
 import { Breakers } from '../core/routing/attempts/breakers.ts';
@@ -13,6 +14,7 @@ import { dialects } from '../adapters/dialects/index.ts';
 import { createPrices } from '../adapters/pricing/genai-prices.ts';
 import { providerTable } from '../adapters/providers.ts';
 import { createLog } from '../adapters/telemetry/line-log.ts';
+import { builtInPlugins } from '../plugins/index.ts';
 import { createMemoryCounters } from '../storage/memory/counters.ts';
 
 /** The tools of `runExplainCommand`; `configFile` gives the file that is named, or the usual one. */
@@ -30,6 +32,7 @@ export function explainTools(parts: {
   return {
     ...rest,
     providerNames: new Set(providerTable.keys()),
+    checks: guardsOf(builtInPlugins),
     async plan(request, config, gateway) {
       const write = (line: string): void => void process.stderr.write(line);
       const log = createLog({ level: 'warn', format: 'text', write, clock });

@@ -1,3 +1,6 @@
+import type { EndpointId } from '../../core/dialects/endpoint.ts';
+import type { JsonValue } from '../../core/pipeline/context.ts';
+import { subject } from '../guardrails/checks/subject.test-support.ts';
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
@@ -309,9 +312,13 @@ test('add-prefix: options', () => {
 test('add-prefix: as a check of guardrails', async () => {
   const [check] = addPrefix.offers ?? [];
   const judge = check!.create({ prefix: 'Be kind. ' }, testScope().scope);
-  const set: unknown[] = [];
-  const said = async (endpoint: string, json: unknown) =>
-    (await judge({ endpoint, json, set: (...change: unknown[]) => set.push(change) } as any)).verdict;
+  let set: unknown;
+  const said = async (endpoint: EndpointId, json: JsonValue | undefined) => {
+    const judged = subject({ endpoint, json });
+    const { verdict } = await judge(judged);
+    if (verdict === 'passed') set = judged.values;
+    return verdict;
+  };
   assert.equal(await said('chat.completions', { messages: [{ role: 'user', content: 'hi' }] }), 'passed');
   assert.deepEqual(set, [[['messages', 0, 'content'], 'Be kind. hi']]);
   assert.equal(await said('embeddings', { input: 'hi' }), 'skipped');

@@ -1,3 +1,5 @@
+import type { JsonValue } from '../../core/pipeline/context.ts';
+import { subject } from '../guardrails/checks/subject.test-support.ts';
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
@@ -167,7 +169,7 @@ test('request-parameters: as a check of guardrails', async () => {
   const [check] = requestParameters.offers ?? [];
   const options = { params: { blockedKeys: ['seed'], values: { model: { allowedValues: ['m'] } } } };
   const judge = check!.create(options, testScope().scope);
-  const said = async (json: unknown, model: string) => judge({ json, model } as any);
+  const said = async (json: JsonValue | undefined, model: string) => judge(subject({ json, model }));
   assert.deepEqual(await said({ model: 'm' }, 'm'), { verdict: 'passed' });
   assert.equal((await said({ model: 'm' }, '@a/m')).verdict, 'passed');
   assert.equal((await said(undefined, 'other')).verdict, 'failed');

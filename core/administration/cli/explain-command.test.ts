@@ -79,6 +79,16 @@ async function explain(config: string, request: unknown, { json = false, file = 
 }
 
 describe('weir explain: the plan', () => {
+  test('of a config with guardrails; a wrong check is told', async () => {
+    const guarded = (words: string) =>
+      `{"provider":"openai","input_guardrails":[{"default.contains":{"${words}":["a"]},"deny":true}]}`;
+    const { code, errors } = await explain(guarded('words'), asked);
+    assert.equal(code, 0, errors);
+    const wrong = await explain(guarded('word'), asked);
+    assert.equal(wrong.code, 1);
+    assert.match(wrong.errors, /word/);
+  });
+
   test('as text: settings, changes of this very body, and where failures lead', async () => {
     const { code, out, errors } = await explain('smart', asked);
     assert.equal(code, 0, errors);

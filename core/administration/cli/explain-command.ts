@@ -5,6 +5,7 @@ import { type GatewayConfig, servicePrefixes } from '../../config/schema.ts';
 import { GatewayError } from '../../errors/gateway-error.ts';
 import type { OfflinePlan } from '../../routing/explain/offline-plan.ts';
 import { readRequestFile, type RequestFile } from '../../routing/explain/request-file.ts';
+import type { Checks } from '../../pipeline/plugin.ts';
 import type { CompiledConfig } from '../../routing/plan/plan-node.ts';
 import type { ExplainCommand } from './command-arguments.ts';
 import path from 'node:path';
@@ -196,6 +197,8 @@ export interface ExplainTools {
   load(file: string): Promise<LoadResult>;
   /** Rows of the provider table. */
   readonly providerNames: ReadonlySet<string>;
+  /** The checks of guardrails. */
+  readonly checks: Checks;
   /** Works out the plan. Throws a `GatewayError` for a request that cannot be used. */
   plan(request: RequestFile, config: CompiledConfig, gateway: GatewayConfig): Promise<OfflinePlan>;
   print(text: string): void;
@@ -209,7 +212,11 @@ const maxRequestBytes = 64 * 1024 * 1024;
 export async function runExplainCommand(command: ExplainCommand, tools: ExplainTools): Promise<number> {
   const loaded = await tools.load(tools.configFile(command.file));
   if (!loaded.ok) return report(loaded.problems, tools);
-  const found = await findConfig(command.config, { loaded, providerNames: tools.providerNames });
+  const found = await findConfig(command.config, {
+    loaded,
+    providerNames: tools.providerNames,
+    checks: tools.checks,
+  });
   report(found.problems, tools);
   if (found.config === undefined) return 1;
   const request = await readRequest(command.request);
@@ -248,6 +255,7 @@ interface ConfigPlace {
   readonly loaded: Extract<LoadResult, { ok: true }>;
   /** Rows of the provider table. */
   readonly providerNames: ReadonlySet<string>;
+  readonly checks: Checks;
 }
 
 /** A config, undefined when it cannot be used, and what is to be said about it. */
@@ -294,7 +302,7 @@ function given(text: string, file: { path: string; name: string }, place: Config
 
 function compiled(
   { input, base, source, slug }: Written,
-  { loaded, providerNames }: ConfigPlace,
+  { loaded, providerNames, checks }: ConfigPlace,
 ): FoundConfig {
   const { configs, providers, server } = loaded.config;
   const result = compileConfig(input, {
@@ -302,6 +310,7 @@ function compiled(
     slug,
     configs: new Map(Object.entries(configs)),
     servicePrefixes: servicePrefixes(server),
+    checks,
     knowsProvider: providerLookup({ builtIn: providerNames, configured: Object.keys(providers) }),
   });
   const warnings = result.warnings.map((issue): Problem => ({

@@ -47,7 +47,7 @@ describe('promptInjection', () => {
       test(`${kind}: ${JSON.stringify(text)}`, async () => {
         const { verdict: said, data } = await judge(promptInjection, {}, text);
         assert.equal(said, 'failed');
-        assert.deepEqual((data as any).kinds, [kind]);
+        assert.deepEqual((data as { readonly kinds?: unknown }).kinds, [kind]);
         assert.equal(await verdict(promptInjection, { kinds: [kind], not: true }, text), 'passed');
       });
 

@@ -124,7 +124,7 @@ describe('contains', () => {
     const both = subject({ texts: ['one', 'two'] });
     const { verdict: said, data } = await judge(contains, { words, operator: 'all' }, both);
     assert.equal(said, 'passed');
-    assert.deepEqual((data as any).foundWords, words);
+    assert.deepEqual((data as { readonly foundWords?: unknown }).foundWords, words);
   });
 
   test('parameters and reach', () => {

@@ -1,6 +1,5 @@
 import type { DialectName } from '../dialects/endpoint.ts';
 import type { StreamEvent } from '../dialects/stream-event.ts';
-import { isPromise } from './call-hook.ts';
 import type { Emit, MaybePromise, StreamTap } from './context.ts';
 
 /** An event that carries a piece of a text. */
@@ -101,5 +100,5 @@ function giveRest(event: TextEvent, text: string, emit: Emit): void {
 }
 
 function after<T>(pending: MaybePromise<T>, run: (value: T) => MaybePromise<void>): MaybePromise<void> {
-  return isPromise(pending) ? pending.then(run) : run(pending);
+  return pending instanceof Promise ? pending.then(run) : run(pending);
 }

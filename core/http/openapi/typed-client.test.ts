@@ -62,11 +62,10 @@ function clientSource(document: Awaited<ReturnType<typeof wholeDocument>>['docum
     const answer = operation['responses']['200']?.content?.['application/json'];
     return `${quoted(operation['operationId'])}(parameters: { ${members.join(' ')} }${body ? `, body: ${typeOf(body.schema)}` : ''}): Promise<${answer ? typeOf(answer.schema) : 'unknown'}> { return this.send(${quoted(method)}, ${quoted(path)}, parameters${body ? ', body' : ''}); }`;
   });
-  return `${types.join('\n')}
-class Client {
-  constructor(private readonly send: <T>(method: string, path: string, parameters: object, body?: unknown) => Promise<T>) {}
-  ${methods.join('\n  ')}
-}`;
+  const send =
+    'private readonly send: <T>(method: string, path: string, parameters: object, body?: unknown) => Promise<T>';
+  const client = ['export class Client {', `constructor(${send}) {}`, ...methods, '}'];
+  return [...types, ...client].join('\n');
 }
 
 /** What the compiler says, strictly, of the client and of somebody who uses it. */

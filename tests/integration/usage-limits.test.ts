@@ -122,7 +122,7 @@ describe('a usage limit is enforced', () => {
 
   test('and shown and begun anew: of a key, a workspace, a provider, a virtual key, an access', async () => {
     const { workspace: workspace_id, key, keyId } = await makePremises(weir.url, 'Reset');
-    const once = { type: 'requests', credit_limit: 1, alert_threshold: null };
+    const once = { type: 'requests', credit_limit: 1, alert_threshold: null, periodic_reset: 'monthly' };
     const integration = { name: 'R', slug: 'reset', ai_provider_id: 'mock', create_default_provider: false };
     await operate(weir.url, { path: '/integrations', body: integration });
     const access = '/integrations/reset/workspaces';
@@ -144,9 +144,13 @@ describe('a usage limit is enforced', () => {
     for (const [path, provider, limit, none, again] of places) {
       const put = (body: object) => operate(weir.url, { method: 'PUT', path, body });
       const shown = async () => {
-        const { workspaces, status, usage_limits: limits } = await operate(weir.url, { path });
+        const record = await operate(weir.url, { path });
+        const { workspaces, status, usage_limits: limits } = record;
         const [first] = [workspaces?.[0].usage_limits ?? limits].flat();
-        return [first.current_usage, first.credit_limit, status];
+        const { last_reset_at: resetAt, next_usage_reset_at: next } = workspaces?.[0] ?? record;
+        assert.equal(first.last_reset_at, resetAt, path);
+        assert.match(next, /^\d{4}-\d\d-01T00:00:00\.000Z$/, path);
+        return [first.current_usage, first.credit_limit, status, resetAt];
       };
       await put(limit);
       const headers = { 'x-service-provider': provider };
@@ -157,8 +161,11 @@ describe('a usage limit is enforced', () => {
         [1, 1, 'exhausted'].slice(0, hasStatus ? 3 : 2),
         path,
       );
+      const before = new Date().toISOString();
       await put(again);
-      assert.equal((await shown())[0], 0, path);
+      const [used, , , resetAt] = await shown();
+      assert.equal(used, 0, path);
+      assert.ok(resetAt >= before, path);
       assert.equal(await statusOf(key, headers), 200, path);
       await put(none);
       await eventually(async () => ((await statusOf(key, headers)) === 200 ? true : undefined));

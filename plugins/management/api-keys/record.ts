@@ -4,11 +4,12 @@ import type { ApiKeyDefaults, ApiKeyRecord } from '../../../core/ports/resources
 import { RateLimits } from '../../../core/organisation/limits.ts';
 import {
   isExhausted,
-  lastResetOf,
   readRateLimits,
   readUsageLimit,
+  ResetTimes,
   ResetUsage,
   resetUsed,
+  showResetTimes,
   showUsedLimit,
   UsageLimitSchema,
 } from '../shared/limits.ts';
@@ -73,6 +74,7 @@ export const apiKeyExample: Static<typeof ApiKeyReply> = {
   alert_emails: ['ann@example.com'],
   expires_at: '2030-01-01T00:00:00.000Z',
   last_reset_at: '2026-12-01T00:00:00.000Z',
+  next_usage_reset_at: '2027-01-01T00:00:00.000Z',
   key_transition_expires_at: null,
   object: 'api-key',
 };
@@ -269,9 +271,7 @@ export const ApiKeyReply = Type.Object({
   }),
   alert_emails: Type.Array(Type.String()),
   expires_at: orNull(Type.String()),
-  last_reset_at: orNull(
-    Type.String({ description: 'When the count of `usage_limits` last began anew, since the key was made.' }),
-  ),
+  ...ResetTimes,
   key_transition_expires_at: orNull(
     Type.String({ description: 'Until when the secret before the last rotation is taken as well.' }),
   ),
@@ -318,7 +318,7 @@ export function showApiKey(
     creation_mode: record.creationMode,
     rate_limits: record.rateLimits.map(({ type, unit, value }) => ({ type, unit, value })),
     usage_limits: limit ?? null,
-    last_reset_at: usageLimits === undefined ? null : lastResetOf(usageLimits, budgetOf(record), budgets),
+    ...showResetTimes(usageLimits === undefined ? [] : [usageLimits], budgetOf(record), { budgets, clock }),
     current_usage: limit?.current_usage ?? null,
     scopes: [...record.scopes],
     defaults: {

@@ -49,6 +49,7 @@ describe('a key', () => {
       [usage.type, usage.credit_limit, usage.periodic_reset, usage.current_usage],
       ['cost', 10, 'weekly', 0],
     );
+    assert.equal(new Date(rest.next_usage_reset_at).getUTCDay(), 1, 'a week begins on Monday');
     assert.deepEqual(rest, {
       id,
       object,
@@ -69,6 +70,7 @@ describe('a key', () => {
       // The store of analytics answers that no request was sent with it.
       key_transition_expires_at: null,
       last_reset_at: null,
+      next_usage_reset_at: rest.next_usage_reset_at,
       current_usage: 0,
       managed_by: 'api',
     });

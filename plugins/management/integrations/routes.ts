@@ -43,8 +43,10 @@ import type { IntegrationAccess, IntegrationData } from '../../../core/ports/rec
 import {
   BodyAccessLimit,
   rateLimitsOfBody,
+  ResetTimes,
   ResetUsage,
   resetUsed,
+  showResetTimes,
   showUsedLimit,
   usageLimitOfBody,
 } from '../shared/limits.ts';
@@ -89,10 +91,11 @@ const Body = Type.Object(
 );
 const Reply = Type.Object({
   total: Type.Integer(),
-  workspaces: Type.Array(Type.Object({ id: Type.String(), ...AccessReply.properties })),
+  workspaces: Type.Array(Type.Object({ id: Type.String(), ...AccessReply.properties, ...ResetTimes })),
   global_workspace_access: AccessReply,
 });
 const limits = { enabled: true, usage_limits: null, rate_limits: null };
+const noResets = { last_reset_at: null, next_usage_reset_at: null };
 
 /** The routes that say which workspaces may use an integration of the organisation. */
 function integrationWorkspaceRoutes(scope: Scope): readonly RouteDefinition[] {
@@ -104,7 +107,7 @@ function budgetOf({ id, organisationId, createdAt }: StoredRecord<'integration'>
   return { prefix: integrationBudgetKey(organisationId, id, workspaceId), organisationId, createdAt };
 }
 
-function listRoute({ budgets }: Scope): RouteDefinition {
+function listRoute(scope: Scope): RouteDefinition {
   return defineRoute({
     id: 'integration_workspaces.list',
     method: 'GET',
@@ -118,7 +121,7 @@ function listRoute({ budgets }: Scope): RouteDefinition {
     examples: {
       response: {
         total: 1,
-        workspaces: [{ id: '5a5b1f38-9a4f-4b40-8f1c-2b7d8a3c9d12', ...limits }],
+        workspaces: [{ id: '5a5b1f38-9a4f-4b40-8f1c-2b7d8a3c9d12', ...limits, ...noResets }],
         global_workspace_access: limits,
       },
     },
@@ -134,7 +137,8 @@ function listRoute({ budgets }: Scope): RouteDefinition {
         total: named.length,
         workspaces: named.map(([id, access]) => ({
           id,
-          ...showAccess(access, (limit) => showUsedLimit(limit, budgetOf(record, id), budgets)),
+          ...showAccess(access, (limit) => showUsedLimit(limit, budgetOf(record, id), scope.budgets)),
+          ...showResetTimes(access.usageLimits, budgetOf(record, id), scope),
         })),
         global_workspace_access: showAccess(globalAccess),
       };

@@ -14,6 +14,7 @@ import { budgetPeriod } from '../../../core/access/budget-period.ts';
 import { usageLimitKey } from '../../../core/access/limit-charges.ts';
 import { type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { Budgets, BudgetUsage } from '../../../core/ports/budgets.ts';
+import type { Clock } from '../../../core/ports/clock.ts';
 import type { RateLimit, UsageLimit } from '../../../core/ports/limits.ts';
 import { orNull, refusedBody, strict } from './fields.ts';
 import {
@@ -32,6 +33,15 @@ export const UsageLimitSchema = Type.Object(
         Type.Number({
           description:
             'What is used since its period began, or since it was last reset. Answers say it; in a body it changes nothing.',
+        }),
+      ),
+    ),
+    last_reset_at: Type.Optional(
+      orNull(
+        Type.String({
+          maxLength: 64,
+          description:
+            'When its count last began anew, since its record was made. Answers say it; in a body it changes nothing.',
         }),
       ),
     ),
@@ -95,16 +105,42 @@ function usedOf(limit: UsageLimit, { prefix, createdAt }: LimitOwner, budgets: P
   return budgets.usage({ key, unit, limit: creditLimit, threshold, period: budgetPeriod(limit, createdAt) });
 }
 
-/** When a limit last began anew; null for never since its record was made. */
-export function lastResetOf(
-  limit: UsageLimit,
+/** What answers say of the resets of a record's usage limits. */
+export const ResetTimes = {
+  last_reset_at: orNull(
+    Type.String({
+      description:
+        'When the count of `usage_limits` last began anew, since the record was made: of several, the latest.',
+    }),
+  ),
+  next_usage_reset_at: orNull(
+    Type.String({
+      description:
+        'When the count of `usage_limits` begins anew by itself, of several the first; null for never. In `usage_limits` it is what was said there: the first reset.',
+    }),
+  ),
+};
+
+/** When the counts of these limits began anew, and when they will. */
+export function showResetTimes(
+  limits: readonly UsageLimit[],
   owner: LimitOwner,
-  budgets: Pick<Budgets, 'usage'>,
-): string | null {
-  return lastResetText(usedOf(limit, owner, budgets), owner.createdAt);
+  { budgets, clock }: { readonly budgets: Pick<Budgets, 'usage'>; readonly clock: Pick<Clock, 'now'> },
+): { last_reset_at: string | null; next_usage_reset_at: string | null } {
+  const now = clock.now();
+  let last: string | null = null;
+  let next: number | undefined;
+  for (const limit of limits) {
+    // ISO 8601 in UTC sorts as its moments do.
+    const at = lastResetText(usedOf(limit, owner, budgets), owner.createdAt);
+    if (at !== null && (last === null || at > last)) last = at;
+    const { end } = budgetPeriod(limit, owner.createdAt)(now);
+    if (end !== undefined && (next === undefined || end < next)) next = end;
+  }
+  return { last_reset_at: last, next_usage_reset_at: next === undefined ? null : new Date(next).toISOString() };
 }
 
-/** The same of what is used of a budget. */
+/** When a budget last began anew; null for never since its record was made. */
 export function lastResetText({ lastResetAt }: BudgetUsage, createdAt: number): string | null {
   return lastResetAt === undefined || lastResetAt <= createdAt ? null : new Date(lastResetAt).toISOString();
 }
@@ -115,7 +151,12 @@ export function showUsedLimit(
   owner: LimitOwner,
   budgets: Pick<Budgets, 'usage'>,
 ): Static<typeof UsageLimitSchema> {
-  return { ...showUsageLimit(limit), current_usage: usedOf(limit, owner, budgets).used };
+  const usage = usedOf(limit, owner, budgets);
+  return {
+    ...showUsageLimit(limit),
+    current_usage: usage.used,
+    last_reset_at: lastResetText(usage, owner.createdAt),
+  };
 }
 
 /** Whether a limit is used up. */

@@ -6,8 +6,10 @@ import { RateLimits } from '../../../core/organisation/limits.ts';
 import {
   readRateLimits,
   readUsageLimits,
+  ResetTimes,
   ResetUsage,
   resetUsed,
+  showResetTimes,
   showUsedLimit,
   UsageLimitSchema,
 } from '../shared/limits.ts';
@@ -179,6 +181,7 @@ export const WorkspaceReply = Type.Object({
     object: Type.Literal('workspace'),
   }),
   usage_limits: Type.Array(UsageLimitSchema),
+  ...ResetTimes,
   rate_limits: RateLimits,
   managed_by: ManagedBy,
   object: Type.Literal('workspace'),
@@ -201,7 +204,7 @@ export const WorkspaceWithUsers = Type.Object({
 export function showWithUsers(
   record: WorkspaceRecord,
   members: readonly Member[] | undefined,
-  scope: Pick<Scope, 'budgets'>,
+  scope: Pick<Scope, 'budgets' | 'clock'>,
 ): Static<typeof WorkspaceWithUsers> {
   return {
     ...showWorkspace(record, scope),
@@ -225,7 +228,7 @@ export function resetWorkspaceUsage(
 /** Puts a stored workspace into the shape of the API. */
 export function showWorkspace(
   record: WorkspaceRecord,
-  { budgets }: Pick<Scope, 'budgets'>,
+  scope: Pick<Scope, 'budgets' | 'clock'>,
 ): Static<typeof WorkspaceReply> {
   return {
     id: record.id,
@@ -242,7 +245,8 @@ export function showWorkspace(
       is_default: record.isDefault ? 1 : 0,
       object: 'workspace',
     },
-    usage_limits: record.usageLimits.map((limit) => showUsedLimit(limit, budgetOf(record), budgets)),
+    usage_limits: record.usageLimits.map((limit) => showUsedLimit(limit, budgetOf(record), scope.budgets)),
+    ...showResetTimes(record.usageLimits, budgetOf(record), scope),
     rate_limits: record.rateLimits.map(({ type, unit, value }) => ({ type, unit, value })),
     managed_by: record.managedBy ?? 'api',
     object: 'workspace',

@@ -44,6 +44,7 @@ describe('a workspace', () => {
           type: 'tokens',
           credit_limit: 1000,
           current_usage: 0,
+          last_reset_at: null,
           alert_threshold: null,
           periodic_reset: null,
         },
@@ -62,7 +63,8 @@ describe('a workspace', () => {
       const { last_updated_at: updated, ...rest } = changed.json();
       const { last_updated_at: before, ...was } = created;
       assert.ok(updated >= before);
-      assert.deepEqual(rest, { ...was, name: 'Renamed', usage_limits: [] });
+      assert.match(was.next_usage_reset_at, /-01T00:00:00\.000Z$/, 'the first of its limits begins anew first');
+      assert.deepEqual(rest, { ...was, name: 'Renamed', usage_limits: [], next_usage_reset_at: null });
 
       const listed = (await call(owner, { path: base })).json();
       assert.deepEqual([listed.object, listed.total], ['list', 2]);

@@ -137,7 +137,10 @@ export function showResetTimes(
     const { end } = budgetPeriod(limit, owner.createdAt)(now);
     if (end !== undefined && (next === undefined || end < next)) next = end;
   }
-  return { last_reset_at: last, next_usage_reset_at: next === undefined ? null : new Date(next).toISOString() };
+  return {
+    last_reset_at: last,
+    next_usage_reset_at: next === undefined ? null : new Date(next).toISOString(),
+  };
 }
 
 /** When a budget last began anew; null for never since its record was made. */

@@ -63,7 +63,11 @@ describe('a workspace', () => {
       const { last_updated_at: updated, ...rest } = changed.json();
       const { last_updated_at: before, ...was } = created;
       assert.ok(updated >= before);
-      assert.match(was.next_usage_reset_at, /-01T00:00:00\.000Z$/, 'the first of its limits begins anew first');
+      assert.match(
+        was.next_usage_reset_at,
+        /-01T00:00:00\.000Z$/,
+        'the first of its limits begins anew first',
+      );
       assert.deepEqual(rest, { ...was, name: 'Renamed', usage_limits: [], next_usage_reset_at: null });
 
       const listed = (await call(owner, { path: base })).json();
